@@ -1,0 +1,1 @@
+//! Dashboard, metrics and JSON of a running Larder.

@@ -1,0 +1,1 @@
+//! A URL shortener whose redirects come out of the cache.

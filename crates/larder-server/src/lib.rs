@@ -1,0 +1,1 @@
+//! A cache server that speaks the Redis protocol.
