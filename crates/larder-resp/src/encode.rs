@@ -1,0 +1,212 @@
+//! Replies as bytes, in the form that the client's protocol version asks for.
+
+/// The protocol version of a connection; clients choose it with `HELLO`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Protocol {
+    /// The default of a new connection.
+    #[default]
+    Resp2,
+    /// Maps, sets, doubles, booleans and pushes have types of their own.
+    Resp3,
+}
+
+impl Protocol {
+    /// The number that `HELLO` takes and reports.
+    #[must_use]
+    pub fn version(self) -> i64 {
+        match self {
+            Protocol::Resp2 => 2,
+            Protocol::Resp3 => 3,
+        }
+    }
+}
+
+/// Appends replies to a buffer. Types that RESP2 lacks are written in its nearest form: a map as a flat array, a
+/// double as a bulk, a boolean as 1 or 0.
+#[derive(Debug)]
+pub struct Encoder<'a> {
+    out: &'a mut Vec<u8>,
+    protocol: Protocol,
+}
+
+impl<'a> Encoder<'a> {
+    /// Writes behind what `out` already holds.
+    pub fn new(out: &'a mut Vec<u8>, protocol: Protocol) -> Self {
+        Encoder { out, protocol }
+    }
+
+    /// `+text`; line ends in it become spaces.
+    #[inline]
+    pub fn simple(&mut self, text: &str) {
+        self.line(b'+', text.as_bytes());
+    }
+
+    /// `-text`, where the text starts with a prefix such as `ERR`; line ends in it become spaces.
+    pub fn error(&mut self, text: &str) {
+        self.line(b'-', text.as_bytes());
+    }
+
+    /// `:number`.
+    #[inline]
+    pub fn integer(&mut self, number: i64) {
+        self.number(b':', number);
+    }
+
+    /// `$length`, the bytes.
+    #[inline]
+    pub fn bulk(&mut self, bytes: &[u8]) {
+        self.out.reserve(bytes.len() + 25);
+        self.number(b'$', bytes.len() as i64);
+        self.out.extend_from_slice(bytes);
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// An integer in the form of a bulk, as `MGET` of a counter is.
+    pub fn bulk_integer(&mut self, number: i64) {
+        self.bulk(itoa::Buffer::new().format(number).as_bytes());
+    }
+
+    /// A missing value: `$-1`, in RESP3 `_`.
+    #[inline]
+    pub fn null(&mut self) {
+        self.versioned(b"$-1\r\n", b"_\r\n");
+    }
+
+    /// A missing array: `*-1`, in RESP3 `_`.
+    pub fn null_array(&mut self) {
+        self.versioned(b"*-1\r\n", b"_\r\n");
+    }
+
+    /// The header of an array; `length` elements follow.
+    #[inline]
+    pub fn array(&mut self, length: usize) {
+        self.header(b'*', length);
+    }
+
+    /// The header of a map; `length` pairs follow, key before value.
+    pub fn map(&mut self, length: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.header(b'*', length * 2),
+            Protocol::Resp3 => self.header(b'%', length),
+        }
+    }
+
+    /// The header of a set; `length` elements follow.
+    pub fn set(&mut self, length: usize) {
+        self.header(if self.protocol == Protocol::Resp3 { b'~' } else { b'*' }, length);
+    }
+
+    /// The header of an out-of-band message; `length` elements follow.
+    pub fn push(&mut self, length: usize) {
+        self.header(if self.protocol == Protocol::Resp3 { b'>' } else { b'*' }, length);
+    }
+
+    /// A floating-point number in the shortest form that reads back to the same value.
+    pub fn double(&mut self, number: f64) {
+        let text = format_double(number);
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(text.as_bytes()),
+            Protocol::Resp3 => self.line(b',', text.as_bytes()),
+        }
+    }
+
+    /// `#t` or `#f`; in RESP2 `:1` or `:0`.
+    pub fn boolean(&mut self, value: bool) {
+        match (self.protocol, value) {
+            (Protocol::Resp2, _) => self.integer(i64::from(value)),
+            (Protocol::Resp3, true) => self.out.extend_from_slice(b"#t\r\n"),
+            (Protocol::Resp3, false) => self.out.extend_from_slice(b"#f\r\n"),
+        }
+    }
+
+    /// A whole number of any size, given as its digits; in RESP2 a bulk.
+    pub fn big_number(&mut self, digits: &str) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(digits.as_bytes()),
+            Protocol::Resp3 => self.line(b'(', digits.as_bytes()),
+        }
+    }
+
+    /// Text with its format of three letters (`txt`, `mkd`); in RESP2 a bulk without it.
+    pub fn verbatim(&mut self, format: &[u8; 3], text: &[u8]) {
+        if self.protocol == Protocol::Resp2 {
+            return self.bulk(text);
+        }
+        self.number(b'=', text.len() as i64 + 4);
+        self.out.extend_from_slice(format);
+        self.out.push(b':');
+        self.out.extend_from_slice(text);
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    fn header(&mut self, kind: u8, length: usize) {
+        self.number(kind, length as i64);
+    }
+
+    #[inline]
+    fn number(&mut self, kind: u8, number: i64) {
+        let mut digits = itoa::Buffer::new();
+        self.out.push(kind);
+        self.out.extend_from_slice(digits.format(number).as_bytes());
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    fn versioned(&mut self, resp2: &[u8], resp3: &[u8]) {
+        self.out.extend_from_slice(if self.protocol == Protocol::Resp3 { resp3 } else { resp2 });
+    }
+
+    fn line(&mut self, kind: u8, text: &[u8]) {
+        self.out.push(kind);
+        self.out.extend(text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }));
+        self.out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Plain notation where it is short, exponents where it is not, `inf` without a plus as Redis writes it.
+fn format_double(number: f64) -> String {
+    let magnitude = number.abs();
+    if number != 0.0 && magnitude.is_finite() && !(1e-7..1e21).contains(&magnitude) {
+        format!("{number:e}")
+    } else if number.is_nan() {
+        "nan".to_owned()
+    } else {
+        format!("{number}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(protocol: Protocol, write: impl FnOnce(&mut Encoder<'_>)) -> String {
+        let mut out = Vec::new();
+        write(&mut Encoder::new(&mut out, protocol));
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn every_type_in_both_versions() {
+        type Case = (fn(&mut Encoder<'_>), &'static str, &'static str);
+        let cases: [Case; 15] = [
+            (|e| e.simple("OK"), "+OK\r\n", "+OK\r\n"),
+            (|e| e.error("ERR a\r\nb"), "-ERR a  b\r\n", "-ERR a  b\r\n"),
+            (|e| e.integer(i64::MIN), ":-9223372036854775808\r\n", ":-9223372036854775808\r\n"),
+            (|e| e.bulk(b"a\r\nb"), "$4\r\na\r\nb\r\n", "$4\r\na\r\nb\r\n"),
+            (|e| e.bulk_integer(-7), "$2\r\n-7\r\n", "$2\r\n-7\r\n"),
+            (|e| e.null(), "$-1\r\n", "_\r\n"),
+            (|e| e.null_array(), "*-1\r\n", "_\r\n"),
+            (|e| e.array(2), "*2\r\n", "*2\r\n"),
+            (|e| e.map(2), "*4\r\n", "%2\r\n"),
+            (|e| e.set(1), "*1\r\n", "~1\r\n"),
+            (|e| e.push(3), "*3\r\n", ">3\r\n"),
+            (|e| e.double(1.5), "$3\r\n1.5\r\n", ",1.5\r\n"),
+            (|e| e.double(f64::NEG_INFINITY), "$4\r\n-inf\r\n", ",-inf\r\n"),
+            (|e| e.boolean(true), ":1\r\n", "#t\r\n"),
+            (|e| e.verbatim(b"txt", b"hi"), "$2\r\nhi\r\n", "=6\r\ntxt:hi\r\n"),
+        ];
+        for (write, resp2, resp3) in cases {
+            assert_eq!(encoded(Protocol::Resp2, write), resp2);
+            assert_eq!(encoded(Protocol::Resp3, write), resp3);
+        }
+    }
+}

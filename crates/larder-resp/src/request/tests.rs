@@ -1,0 +1,101 @@
+//! Requests byte by byte: limits, framing errors with Redis' texts, pipelines and inline commands.
+
+use super::*;
+
+/// Parses all of `input`, fed in pieces of `step` bytes, into owned commands.
+fn commands(input: &[u8], step: usize, limits: &Limits) -> Result<Vec<Vec<Vec<u8>>>, ProtocolError> {
+    let mut parser = RequestParser::new();
+    let (mut start, mut found) = (0, Vec::new());
+    let mut end = 0;
+    while end < input.len() {
+        end = (end + step).min(input.len());
+        while let Progress::Complete { consumed, .. } = parser.parse(&input[start..end], limits)? {
+            found.push(parser.args(&input[start..end]).iter().map(<[u8]>::to_vec).collect());
+            start += consumed;
+        }
+    }
+    Ok(found)
+}
+
+fn error(input: &[u8]) -> String {
+    commands(input, input.len(), &Limits::default()).unwrap_err().to_string()
+}
+
+#[test]
+fn a_pipeline_gives_the_same_commands_in_pieces_of_any_size() {
+    let input =
+        b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n*0\r\nPING\r\n\r\n*3\r\n$3\r\nSET\r\n$0\r\n\r\n$4\r\n\r\n*1\r\n";
+    let whole = commands(input, input.len(), &Limits::default()).unwrap();
+    assert_eq!(whole.len(), 5);
+    assert_eq!(whole[4], [&b"SET"[..], b"", b"\r\n*1"]);
+    for step in 1..input.len() {
+        assert_eq!(commands(input, step, &Limits::default()).unwrap(), whole, "step {step}");
+    }
+}
+
+#[test]
+fn values_with_crlf_and_binary_keys_are_kept() {
+    let input = b"*3\r\n$3\r\nSET\r\n$4\r\n\x00\xff\r\n\r\n$7\r\na\r\nb\r\nc\r\n";
+    let parsed = commands(input, input.len(), &Limits::default()).unwrap();
+    assert_eq!(parsed, [[&b"SET"[..], b"\x00\xff\r\n", b"a\r\nb\r\nc"]]);
+}
+
+#[test]
+fn framing_errors_have_the_texts_of_redis() {
+    for (input, text) in [
+        (&b"*x\r\n"[..], "Protocol error: invalid multibulk length"),
+        (b"*18446744073709551616\r\n", "Protocol error: invalid multibulk length"),
+        (b"*1048577\r\n", "Protocol error: invalid multibulk length"),
+        (b"*1111111111111111111111111111", "Protocol error: invalid multibulk length"),
+        (b"*1\r\n$x\r\n", "Protocol error: invalid bulk length"),
+        (b"*1\r\n$-1\r\n", "Protocol error: invalid bulk length"),
+        (b"*1\r\n$18446744073709551616\r\n", "Protocol error: invalid bulk length"),
+        (b"*1\r\n$536870913\r\n", "Protocol error: invalid bulk length"),
+        (b"*1\r\n:1\r\n", "Protocol error: expected '$', got ':'"),
+        (b"*1\r\n$1\r\nabc\r\n", "Protocol error: expected CRLF"),
+        (b"GET \"k\r\n", "Protocol error: unbalanced quotes in request"),
+    ] {
+        assert_eq!(error(input), text, "{}", input.escape_ascii());
+    }
+    assert_eq!(error(&vec![b'a'; 70_000]), "Protocol error: too big inline request");
+}
+
+#[test]
+fn two_hundred_thousand_nested_headers_stop_at_the_second() {
+    assert_eq!(error(&b"*1\r\n".repeat(200_000)), "Protocol error: expected '$', got '*'");
+}
+
+#[test]
+fn limits_are_small_before_authentication() {
+    let limits = Limits::unauthenticated();
+    let text = |input: &[u8]| commands(input, input.len(), &limits).unwrap_err().to_string();
+    assert_eq!(text(b"*11\r\n"), "Protocol error: unauthenticated multibulk length");
+    assert_eq!(text(b"*1\r\n$16385\r\n"), "Protocol error: unauthenticated bulk length");
+    assert_eq!(text(b"*18446744073709551616\r\n"), "Protocol error: invalid multibulk length");
+}
+
+#[test]
+fn a_request_above_the_byte_limit_is_refused_at_its_announcement() {
+    let limits = Limits { max_request_bytes: 100, ..Limits::default() };
+    let input = b"*2\r\n$50\r\n01234567890123456789012345678901234567890123456789\r\n$50\r\n";
+    assert_eq!(commands(input, input.len(), &limits), Err(ProtocolError::RequestTooBig));
+}
+
+#[test]
+fn an_announced_length_allocates_nothing() {
+    let mut parser = RequestParser::new();
+    let progress = parser.parse(b"*1000000\r\n$500000000\r\n", &Limits::default()).unwrap();
+    assert_eq!(progress, Progress::Incomplete { missing: 500_000_002 });
+    assert!(parser.spans.capacity() <= KEPT_SPANS);
+}
+
+#[test]
+fn spans_of_a_huge_request_are_given_back() {
+    let mut parser = RequestParser::new();
+    let mut input = b"*100000\r\n".to_vec();
+    input.extend(b"$0\r\n\r\n".repeat(100_000));
+    assert!(matches!(parser.parse(&input, &Limits::default()).unwrap(), Progress::Complete { .. }));
+    assert_eq!(parser.args(&input).len(), 100_000);
+    parser.parse(b"*1\r\n$4\r\nPING\r\n", &Limits::default()).unwrap();
+    assert!(parser.spans.capacity() <= KEPT_SPANS);
+}
