@@ -1,1 +1,63 @@
 //! A bounded, concurrent in-process cache: sharded, with expiry, weights and single-flight loads.
+//!
+//! ```
+//! use larder_engine::Cache;
+//! use std::time::Duration;
+//!
+//! let cache = Cache::<String, u32>::builder().entries(10_000).ttl(Duration::from_secs(60)).build()?;
+//! cache.insert("answer".to_owned(), 42);
+//! assert_eq!(cache.get("answer"), Some(42));
+//! # Ok::<(), larder_engine::BuildError>(())
+//! ```
+//!
+//! # What a caller may rely on
+//!
+//! - **Bounded.** The sum of the weights never exceeds the capacity, at any moment: room is made before an
+//!   entry is stored. An entry heavier than [`Builder::max_share`] of the capacity is refused and handed back.
+//! - **What was stored can be read.** An entry is never the victim of its own insertion.
+//! - **Exact expiry.** An entry whose deadline has passed is never returned, whether or not its memory has been
+//!   reclaimed yet. Memory is reclaimed by writes, a bounded amount each, and by [`Cache::run_due`]; there is no
+//!   background thread.
+//! - **One load per key.** [`Cache::load`] hands one caller a [`Ticket`] and lets the others wait for its outcome.
+//!   A ticket whose key was removed, cleared or overwritten since it was issued cannot commit.
+//! - **Every operation on one key is linearizable**; operations that span keys ([`Cache::iter`], [`Cache::retain`],
+//!   [`Cache::clear`]) take the shards one after another and see each entry that stays throughout.
+//! - **User code under a lock is short and named.** Only `Eq` and `Hash` of keys and the closures of
+//!   [`Cache::get_with`], [`Cache::peek_with`], [`Cache::compute`], [`Cache::retain`] and [`Cache::scan`] run while a
+//!   shard is locked; calling the same cache from inside one of them panics rather than deadlocks. Loaders, weighers,
+//!   listeners and `Drop` always run unlocked.
+//!
+//! The engine knows no I/O, no async runtime (its futures are plain `std` futures) and no wall clock: time comes from
+//! a [`Clock`], which tests move by hand.
+
+mod budget;
+mod builder;
+mod cache;
+mod clock;
+mod entry;
+mod expiry;
+mod histogram;
+mod iter;
+mod load;
+mod lock;
+mod policy;
+mod shard;
+mod slab;
+pub mod stats;
+#[cfg(test)]
+mod tests;
+
+pub use builder::{BuildError, Builder};
+pub use cache::Cache;
+pub use clock::{Clock, ManualClock};
+pub use entry::{Cause, Computed, EntryRef, Inserted, Op, Refusal, Ttl};
+pub use hashbrown::Equivalent;
+pub use iter::Iter;
+pub use load::{Commit, Failure, Follow, Follower, Load, Ticket};
+pub use policy::Policy;
+pub use stats::Stats;
+
+/// The longest time to live that an entry may be given: 2^40 − 1 milliseconds, about 34.8 years.
+///
+/// Longer ones are refused by [`Builder::build`] and treated as [`Ttl::Never`] on insertion.
+pub const MAX_TTL: std::time::Duration = std::time::Duration::from_millis((1 << 40) - 1);

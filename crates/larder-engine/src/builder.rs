@@ -1,0 +1,214 @@
+//! The options of a cache, checked when it is built.
+
+use crate::MAX_TTL;
+use crate::cache::{Cache, Settings};
+use crate::clock::Clock;
+use crate::entry::Cause;
+use crate::policy::Policy;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The weight of an entry.
+pub(crate) type Weigher<K, V> = Arc<dyn Fn(&K, &V) -> u64 + Send + Sync>;
+/// Told of each entry that has left.
+pub(crate) type Listener<K, V> = Arc<dyn Fn(&K, &V, Cause) + Send + Sync>;
+
+/// The largest capacity: 2^62, so that sums of weights cannot overflow.
+const MAX_CAPACITY: u64 = 1 << 62;
+/// Below this many expected entries a shard's policy sees too little of the traffic to judge it.
+const MIN_SHARD_ENTRIES: u64 = 256;
+/// What an entry of a cache bounded by weight is taken to weigh when the number of shards is chosen.
+const ASSUMED_WEIGHT: u64 = 1024;
+/// Shards per thread that may run at once: enough that two rarely want the same one.
+const SHARDS_PER_THREAD: usize = 8;
+
+/// Options of a [`Cache`]. Made by [`Cache::builder`].
+#[must_use = "a builder does nothing until it is built"]
+pub struct Builder<K, V> {
+    capacity: Option<u64>,
+    by_weight: bool,
+    max_share: f64,
+    ttl: Option<Duration>,
+    tti: Option<Duration>,
+    jitter: f32,
+    policy: Policy,
+    shards: Option<usize>,
+    clock: Clock,
+    weigher: Option<Weigher<K, V>>,
+    listener: Option<Listener<K, V>>,
+}
+
+impl<K: Hash + Eq, V> Builder<K, V> {
+    pub(crate) fn new() -> Self {
+        Builder {
+            capacity: None,
+            by_weight: false,
+            max_share: 1.0,
+            ttl: None,
+            tti: None,
+            jitter: 0.0,
+            policy: Policy::default(),
+            shards: None,
+            clock: Clock::monotonic(),
+            weigher: None,
+            listener: None,
+        }
+    }
+
+    /// Bounds the cache by the number of entries: 1 to 2^62. Either this or [`Builder::weight`] must be called.
+    pub fn entries(mut self, capacity: u64) -> Self {
+        self.capacity = Some(capacity);
+        self.by_weight = false;
+        self
+    }
+
+    /// Bounds the cache by the sum of the weights that `weigher` gives: 1 to 2^62, in a unit of your choice, bytes
+    /// as a rule. An entry is weighed once, when it is stored, outside any lock. Zero is a valid weight.
+    pub fn weight(mut self, capacity: u64, weigher: impl Fn(&K, &V) -> u64 + Send + Sync + 'static) -> Self {
+        self.capacity = Some(capacity);
+        self.by_weight = true;
+        self.weigher = Some(Arc::new(weigher));
+        self
+    }
+
+    /// The share of the capacity, above 0 and at most 1, that one entry may take. Default: 1.
+    pub fn max_share(mut self, share: f64) -> Self {
+        self.max_share = share;
+        self
+    }
+
+    /// How long an entry lives after it was written, unless it is stored with a [`crate::Ttl`] of its own:
+    /// 1 ms to [`MAX_TTL`]. Default: for ever.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// How long an entry lives after it was last read or written: 1 ms to [`MAX_TTL`]. Default: for ever.
+    pub fn tti(mut self, tti: Duration) -> Self {
+        self.tti = Some(tti);
+        self
+    }
+
+    /// Shortens each time to live by a random share of up to `jitter`, 0 to 1, so that entries stored together do
+    /// not expire together. Never lengthens it. Default: 0.
+    pub fn jitter(mut self, jitter: f32) -> Self {
+        self.jitter = jitter;
+        self
+    }
+
+    /// Which entry leaves when room is needed.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// How many shards, rounded up to a power of two: 1 to 65,536. Default: eight for each thread that may run at
+    /// once, but no more than leave 256 expected entries to each.
+    pub fn shards(mut self, shards: usize) -> Self {
+        self.shards = Some(shards);
+        self
+    }
+
+    /// Where time comes from. Default: [`Clock::monotonic`].
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Called for each entry that has left, on the thread that made it leave, after the locks are released. It may
+    /// call the cache. A panic in it reaches the caller of the operation, after the entry has left.
+    pub fn listener(mut self, listener: impl Fn(&K, &V, Cause) + Send + Sync + 'static) -> Self {
+        self.listener = Some(Arc::new(listener));
+        self
+    }
+
+    /// Builds the cache.
+    ///
+    /// # Errors
+    /// A [`BuildError`] that names the option, its value and its range.
+    pub fn build(self) -> Result<Cache<K, V>, BuildError> {
+        let capacity = self.capacity.ok_or(BuildError::NoCapacity)?;
+        in_range("capacity", capacity, 1, MAX_CAPACITY)?;
+        for (name, time) in [("ttl", self.ttl), ("tti", self.tti)] {
+            if let Some(time) = time {
+                in_range(name, time.as_millis() as u64, 1, MAX_TTL.as_millis() as u64)?;
+            }
+        }
+        if !(self.max_share > 0.0 && self.max_share <= 1.0) {
+            return Err(BuildError::Share(self.max_share));
+        }
+        if !(0.0..=1.0).contains(&self.jitter) {
+            return Err(BuildError::Jitter(self.jitter));
+        }
+        if let Some(shards) = self.shards {
+            in_range("shards", shards as u64, 1, 1 << 16)?;
+        }
+        let shards = self.shards.unwrap_or_else(|| default_shards(capacity, self.by_weight));
+        Ok(Cache::new(Settings {
+            capacity,
+            max_share: self.max_share,
+            ttl_ms: self.ttl.map(|ttl| ttl.as_millis() as u64),
+            tti_ms: self.tti.map(|tti| tti.as_millis() as u64),
+            jitter: self.jitter,
+            policy: self.policy,
+            shards: shards.next_power_of_two(),
+            clock: self.clock,
+            weigher: self.weigher,
+            listener: self.listener,
+        }))
+    }
+}
+
+fn default_shards(capacity: u64, by_weight: bool) -> usize {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let expected = if by_weight { capacity / ASSUMED_WEIGHT } else { capacity };
+    let most = (expected / MIN_SHARD_ENTRIES).max(1) as usize;
+    let wanted = (threads * SHARDS_PER_THREAD).next_power_of_two();
+    if wanted <= most { wanted } else { 1 << most.ilog2() }
+}
+
+fn in_range(option: &'static str, value: u64, least: u64, most: u64) -> Result<(), BuildError> {
+    if (least..=most).contains(&value) {
+        Ok(())
+    } else {
+        Err(BuildError::Range { option, value, least, most })
+    }
+}
+
+impl<K, V> std::fmt::Debug for Builder<K, V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder")
+            .field("capacity", &self.capacity)
+            .field("policy", &self.policy)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a cache could not be built.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// Neither `entries` nor `weight` was called.
+    #[error("a cache needs a capacity: call entries() or weight()")]
+    NoCapacity,
+    /// A number lies outside its range.
+    #[error("{option} is {value}; it must be from {least} to {most}")]
+    Range {
+        /// The name of the option.
+        option: &'static str,
+        /// What it was set to; times in milliseconds.
+        value: u64,
+        /// The smallest value allowed.
+        least: u64,
+        /// The largest value allowed.
+        most: u64,
+    },
+    /// `max_share` lies outside its range.
+    #[error("max_share is {0}; it must be above 0 and at most 1")]
+    Share(f64),
+    /// `jitter` lies outside its range.
+    #[error("jitter is {0}; it must be from 0 to 1")]
+    Jitter(f32),
+}

@@ -1,0 +1,349 @@
+//! Single-flight loading: one caller computes a missing value, the others wait for what becomes of it.
+//!
+//! A *flight* is one load under way. It is in its shard's table as long as it may commit; whatever changes the key
+//! takes it out, and from then on its value is handed to those who waited for it and stored nowhere. A flight ends in
+//! one of three named ways:
+//!
+//! ```text
+//!            ┌─ commit, give ──► Landed(value)   followers get the value
+//! Pending ───┼─ fail ──────────► Failed(why)     followers get the failure
+//!            └─ drop ──────────► Abandoned       followers look again: one of them leads
+//! ```
+
+use crate::cache::{Cache, Place};
+use crate::entry::Ttl;
+use crate::shard::Departed;
+use parking_lot::Mutex;
+use std::any::Any;
+use std::future::Future;
+use std::hash::Hash;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread, ThreadId};
+use std::time::Duration;
+
+/// Why a load failed, shared by all who waited for it. The leader decides on the type; followers downcast.
+pub type Failure = Arc<dyn Any + Send + Sync>;
+
+/// What [`Cache::load`] found.
+#[derive(Debug)]
+pub enum Load<K: Hash + Eq, V> {
+    /// The key has a live entry.
+    Hit(V),
+    /// It has none, and nobody else loads it: the caller does, and settles the ticket.
+    Lead(Ticket<K, V>),
+    /// It has none, and somebody else loads it.
+    Follow(Follower<K, V>),
+}
+
+/// What a [`Follower`] resolves to.
+#[derive(Debug)]
+pub enum Follow<K: Hash + Eq, V> {
+    /// The leader's value, or one that was stored meanwhile.
+    Value(V),
+    /// The leader's failure.
+    Failed(Failure),
+    /// The leader gave up without an outcome: the caller leads now.
+    Lead(Ticket<K, V>),
+}
+
+/// What became of a value that was committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Commit {
+    /// It is in the cache.
+    Stored,
+    /// It is not: its key was removed, cleared or overwritten since the ticket was issued, or it is too heavy. The
+    /// followers got it all the same.
+    Refused,
+}
+
+/// One load under way, shared by its leader, its followers and the shard's table.
+#[derive(Debug)]
+pub(crate) struct Flight<V> {
+    state: Mutex<State<V>>,
+    /// The thread of a leader that loads synchronously; synchronous callers may block on it.
+    sync_leader: Option<ThreadId>,
+}
+
+#[derive(Debug)]
+enum State<V> {
+    Pending(Vec<Option<Waker>>),
+    Landed(V),
+    Failed(Failure),
+    Abandoned,
+}
+
+impl<V> Flight<V> {
+    fn end(&self, outcome: State<V>) {
+        let before = {
+            let mut state = self.state.lock();
+            if !matches!(*state, State::Pending(_)) {
+                return;
+            }
+            std::mem::replace(&mut *state, outcome)
+        };
+        if let State::Pending(wakers) = before {
+            wakers.into_iter().flatten().for_each(Waker::wake);
+        }
+    }
+}
+
+impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
+    /// Looks for `key`; on a miss the caller gets the key's ticket, or a place among those who wait for it.
+    ///
+    /// This counts as one read. Cost: one shard lock; on a miss one allocation and a clone of the key.
+    pub fn load(&self, key: &K) -> Load<K, V> {
+        self.load_from(key, None)
+    }
+
+    fn load_from(&self, key: &K, sync_leader: Option<ThreadId>) -> Load<K, V> {
+        let place = self.place(key);
+        let now = self.now();
+        let mut shard = self.lock(place);
+        if let Some(value) = shard.read(place.hash, key, now) {
+            return Load::Hit(value.clone());
+        }
+        if let Some(flight) = shard.flight(place.hash, key) {
+            let flight = flight.clone();
+            return Load::Follow(Follower {
+                cache: self.clone(),
+                key: key.clone(),
+                flight,
+                waiting_as: None,
+            });
+        }
+        let flight = Arc::new(Flight { state: Mutex::new(State::Pending(Vec::new())), sync_leader });
+        shard.begin_flight(place.hash, key.clone(), flight.clone());
+        drop(shard);
+        Load::Lead(self.ticket(key, place, flight, true))
+    }
+
+    fn ticket(&self, key: &K, place: Place, flight: Arc<Flight<V>>, leads: bool) -> Ticket<K, V> {
+        let (cache, key) = (self.clone(), Some(key.clone()));
+        let began = self.clock().now();
+        Ticket { cache, key, place, flight, leads, began }
+    }
+
+    /// The value of `key`, or what `loader` makes of it, computed at most once at a time.
+    ///
+    /// Callers of this function wait for each other. They do not wait for a load that was begun with [`Cache::load`],
+    /// which may belong to a task that needs this very thread: they load for themselves, and the first value that is
+    /// valid when it comes is stored. `loader` runs without any lock; if it asks for its own key again, the inner call
+    /// loads too.
+    ///
+    /// # Errors
+    /// What `loader` returned, here or in the call that this one waited for.
+    ///
+    /// # Panics
+    /// If `loader` panics; those who waited then load for themselves.
+    pub fn get_or_load<E>(&self, key: &K, loader: impl FnOnce() -> Result<V, E>) -> Result<V, E>
+    where
+        E: Clone + Send + Sync + 'static,
+    {
+        let this_thread = thread::current().id();
+        loop {
+            let ticket = match self.load_from(key, Some(this_thread)) {
+                Load::Hit(value) => return Ok(value),
+                Load::Lead(ticket) => ticket,
+                Load::Follow(follower) => {
+                    let may_wait = follower.flight.sync_leader.is_some_and(|leader| leader != this_thread);
+                    if may_wait {
+                        match follower.wait() {
+                            Follow::Value(value) => return Ok(value),
+                            Follow::Failed(failure) => match failure.downcast_ref::<E>() {
+                                Some(error) => return Err(error.clone()),
+                                None => continue,
+                            },
+                            Follow::Lead(ticket) => ticket,
+                        }
+                    } else {
+                        self.ticket(key, self.place(key), follower.flight.clone(), false)
+                    }
+                }
+            };
+            return match loader() {
+                Ok(value) => {
+                    ticket.commit(value.clone());
+                    Ok(value)
+                }
+                Err(error) => {
+                    ticket.fail(Arc::new(error.clone()));
+                    Err(error)
+                }
+            };
+        }
+    }
+}
+
+/// The right to fill one key, once. Dropping it without an outcome lets a follower lead.
+#[derive(Debug)]
+#[must_use = "those who wait for this key wait until the ticket is settled or dropped"]
+pub struct Ticket<K: Hash + Eq, V> {
+    cache: Cache<K, V>,
+    /// Gone once the ticket is settled.
+    key: Option<K>,
+    place: Place,
+    flight: Arc<Flight<V>>,
+    /// False for one who loads beside the leader, and whose giving up is nobody's concern.
+    leads: bool,
+    began: Duration,
+}
+
+impl<K: Hash + Eq, V> Ticket<K, V> {
+    /// Stores the value with the cache's own time to live and hands it to the followers.
+    pub fn commit(self, value: V) -> Commit
+    where
+        V: Clone,
+    {
+        self.commit_with_ttl(value, Ttl::Default)
+    }
+
+    /// Stores the value and hands it to the followers. Refused if the key has changed since the ticket was issued.
+    pub fn commit_with_ttl(mut self, value: V, ttl: Ttl) -> Commit
+    where
+        V: Clone,
+    {
+        let Some(key) = self.key.take() else { return Commit::Refused };
+        let cache = &self.cache;
+        let weight = cache.weigh(&key, &value);
+        let took = cache.clock().now().saturating_sub(self.began);
+        let now = cache.now_for(ttl);
+        let mut departed = Departed::new();
+        let mut shard = cache.lock(self.place);
+        shard.stats.loads += 1;
+        shard.stats.load_time += took;
+        let mut commit = Commit::Refused;
+        if shard.end_flight(&self.flight) {
+            let stored =
+                cache.store(&mut shard, self.place, key, value.clone(), weight, ttl, now, &mut departed);
+            commit = if stored.is_ok() { Commit::Stored } else { Commit::Refused };
+        }
+        drop(shard);
+        cache.depart(departed);
+        self.flight.end(State::Landed(value));
+        commit
+    }
+
+    /// Hands the value to the followers and stores it nowhere.
+    pub fn give(mut self, value: V) {
+        self.settle(State::Landed(value));
+    }
+
+    /// Hands the failure to the followers. Nothing is stored: the next caller loads again.
+    pub fn fail(mut self, why: Failure) {
+        if self.leads {
+            self.settle(State::Failed(why));
+        }
+    }
+
+    /// Whether a commit would still be accepted, as far as one can know without doing it.
+    pub fn is_valid(&self) -> bool {
+        let Some(key) = &self.key else { return false };
+        let shard = self.cache.lock(self.place);
+        shard.flight(self.place.hash, key).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight))
+    }
+
+    fn settle(&mut self, outcome: State<V>) {
+        if self.key.take().is_none() {
+            return;
+        }
+        let mut shard = self.cache.lock(self.place);
+        shard.end_flight(&self.flight);
+        match outcome {
+            State::Landed(_) => shard.stats.loads += 1,
+            _ => shard.stats.load_failures += 1,
+        }
+        drop(shard);
+        self.flight.end(outcome);
+    }
+}
+
+impl<K: Hash + Eq, V> Drop for Ticket<K, V> {
+    fn drop(&mut self) {
+        if self.leads {
+            self.settle(State::Abandoned);
+        }
+    }
+}
+
+/// A place among those who wait for a load. A future; dropping it leaves the queue.
+#[derive(Debug)]
+#[must_use = "a follower waits only when it is polled"]
+pub struct Follower<K: Hash + Eq, V> {
+    cache: Cache<K, V>,
+    key: K,
+    flight: Arc<Flight<V>>,
+    waiting_as: Option<usize>,
+}
+
+impl<K: Hash + Eq + Clone, V: Clone> Follower<K, V> {
+    /// Blocks the thread until the load has ended. Only for loads that do not need this thread to go on.
+    pub fn wait(mut self) -> Follow<K, V> {
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let mut context = Context::from_waker(&waker);
+        loop {
+            match Pin::new(&mut self).poll(&mut context) {
+                Poll::Ready(outcome) => return outcome,
+                Poll::Pending => thread::park(),
+            }
+        }
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+impl<K: Hash + Eq + Clone, V: Clone> Future for Follower<K, V> {
+    type Output = Follow<K, V>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Follow<K, V>> {
+        let this = self.get_mut();
+        loop {
+            {
+                let mut state = this.flight.state.lock();
+                match &mut *state {
+                    State::Landed(value) => return Poll::Ready(Follow::Value(value.clone())),
+                    State::Failed(why) => return Poll::Ready(Follow::Failed(why.clone())),
+                    State::Abandoned => {}
+                    State::Pending(wakers) => {
+                        let place = *this.waiting_as.get_or_insert_with(|| {
+                            wakers.push(None);
+                            wakers.len() - 1
+                        });
+                        match &mut wakers[place] {
+                            Some(waker) => waker.clone_from(context.waker()),
+                            empty => *empty = Some(context.waker().clone()),
+                        }
+                        return Poll::Pending;
+                    }
+                }
+            }
+            // The leader gave up: whoever looks first leads, the others follow that one.
+            match this.cache.load(&this.key) {
+                Load::Hit(value) => return Poll::Ready(Follow::Value(value)),
+                Load::Lead(ticket) => return Poll::Ready(Follow::Lead(ticket)),
+                Load::Follow(mut next) => {
+                    this.flight = std::mem::replace(&mut next.flight, this.flight.clone());
+                    this.waiting_as = None;
+                }
+            }
+        }
+    }
+}
+
+impl<K, V> Unpin for Follower<K, V> where K: Hash + Eq {}
+
+impl<K: Hash + Eq, V> Drop for Follower<K, V> {
+    fn drop(&mut self) {
+        let Some(place) = self.waiting_as else { return };
+        if let State::Pending(wakers) = &mut *self.flight.state.lock() {
+            wakers[place] = None;
+        }
+    }
+}

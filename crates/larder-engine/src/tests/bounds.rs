@@ -1,0 +1,119 @@
+//! The cache is never above its capacity, and what was stored can be read.
+
+use crate::{BuildError, Builder, Cache, Inserted, Policy, Refusal};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+#[test]
+fn options_out_of_range_are_refused_with_value_and_range() {
+    let builder = || Cache::<u32, u32>::builder();
+    let message = |builder: Builder<u32, u32>| builder.build().expect_err("out of range").to_string();
+    assert_eq!(builder().build().expect_err("no capacity"), BuildError::NoCapacity);
+    assert_eq!(message(builder().entries(0)), "capacity is 0; it must be from 1 to 4611686018427387904");
+    assert_eq!(
+        message(builder().entries(1).ttl(Duration::ZERO)),
+        "ttl is 0; it must be from 1 to 1099511627775"
+    );
+    assert_eq!(message(builder().entries(1).shards(0)), "shards is 0; it must be from 1 to 65536");
+    assert_eq!(message(builder().entries(1).jitter(1.5)), "jitter is 1.5; it must be from 0 to 1");
+    assert_eq!(
+        message(builder().entries(1).max_share(0.0)),
+        "max_share is 0; it must be above 0 and at most 1"
+    );
+}
+
+#[test]
+fn a_capacity_of_one_holds_the_last_entry() {
+    for policy in [Policy::Lru, Policy::Fifo] {
+        let cache: Cache<u32, u32> =
+            Cache::builder().entries(1).policy(policy).build().expect("valid options");
+        for n in 0..10 {
+            cache.insert(n, n);
+            assert_eq!((cache.get(&n), cache.len()), (Some(n), 1));
+        }
+        cache.validate();
+    }
+}
+
+#[test]
+fn what_can_never_fit_is_handed_back_and_its_key_is_gone() {
+    let cache: Cache<u32, u64> =
+        Cache::builder().weight(100, |_, value| *value).max_share(0.5).build().expect("valid options");
+    cache.insert(1, 50);
+    let reason = Refusal::TooHeavy { weight: 51, limit: 50 };
+    assert_eq!(cache.insert(1, 51), Inserted::Refused { value: 51, reason });
+    assert_eq!(reason.to_string(), "weight 51 is above the limit of 50 for one entry");
+    assert_eq!(cache.get(&1), None, "the old value was to be replaced: it must not be served");
+    assert_eq!((cache.weight(), cache.stats().refused), (0, 1));
+}
+
+#[test]
+fn zero_weight_is_valid_and_a_replacement_is_charged_anew() {
+    let cache: Cache<u32, u64> =
+        Cache::builder().weight(10, |_, value| *value).build().expect("valid options");
+    for n in 0..100 {
+        cache.insert(n, 0);
+    }
+    assert_eq!((cache.len(), cache.weight()), (100, 0));
+    cache.insert(1, 4);
+    cache.insert(1, 7);
+    assert_eq!(cache.weight(), 7);
+    cache.insert(1, 2);
+    assert_eq!(cache.weight(), 2);
+    cache.validate();
+}
+
+#[test]
+fn one_entry_may_take_what_all_shards_hold() {
+    let cache: Cache<u32, u64> =
+        Cache::builder().weight(1_000, |_, value| *value).shards(8).build().expect("valid options");
+    for n in 0..500 {
+        cache.insert(n, 2);
+    }
+    assert_eq!(cache.weight(), 1_000);
+    assert_eq!(cache.insert(1_000, 990), Inserted::New);
+    assert_eq!(cache.get(&1_000), Some(990));
+    assert!(cache.weight() <= 1_000);
+    cache.validate();
+}
+
+#[test]
+fn the_capacity_can_be_changed_at_run_time() {
+    let cache: Cache<u32, u32> = Cache::builder().entries(4_096).build().expect("valid options");
+    for n in 0..4_096 {
+        cache.insert(n, n);
+    }
+    cache.set_capacity(100);
+    assert!(cache.len() <= 100 && cache.capacity() == 100);
+    cache.set_capacity(1_000);
+    for n in 0..4_096 {
+        cache.insert(n, n);
+    }
+    assert_eq!(cache.len(), 1_000);
+    cache.validate();
+}
+
+#[test]
+fn no_observer_ever_sees_more_than_the_capacity() {
+    let cache: Cache<u32, u64> =
+        Cache::builder().weight(1_000, |_, value| *value).shards(4).build().expect("valid options");
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for seed in 1..3u32 {
+            let (cache, done) = (&cache, &done);
+            scope.spawn(move || {
+                let mut state = seed;
+                for _ in 0..50_000 {
+                    state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    let weight = u64::from(state >> 24);
+                    cache.insert(state >> 20, weight);
+                }
+                done.store(true, Ordering::Relaxed);
+            });
+        }
+        while !done.load(Ordering::Relaxed) {
+            assert!(cache.weight() <= 1_000);
+        }
+    });
+    cache.validate();
+}

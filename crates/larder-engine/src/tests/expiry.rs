@@ -1,0 +1,138 @@
+//! An entry is readable until its deadline and not a millisecond longer.
+
+use crate::{Cache, Clock, Inserted, ManualClock, Op, Ttl};
+use std::time::Duration;
+
+const fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn timed(ttl: Option<Duration>, tti: Option<Duration>) -> (Cache<u32, u32>, ManualClock) {
+    let (clock, hand) = Clock::manual();
+    let mut builder = Cache::builder().entries(1_000).clock(clock);
+    if let Some(ttl) = ttl {
+        builder = builder.ttl(ttl);
+    }
+    if let Some(tti) = tti {
+        builder = builder.tti(tti);
+    }
+    (builder.build().expect("valid options"), hand)
+}
+
+#[test]
+fn expiry_is_exact_on_read() {
+    let (cache, hand) = timed(Some(ms(100)), None);
+    cache.insert(1, 1);
+    hand.advance(ms(99));
+    assert_eq!(cache.get(&1), Some(1));
+    hand.advance(ms(1));
+    assert_eq!(cache.get(&1), None);
+    assert_eq!(cache.len(), 1, "its memory waits to be reclaimed");
+    assert_eq!(cache.run_due(10), 1);
+    assert_eq!((cache.len(), cache.stats().expired), (0, 1));
+    cache.validate();
+}
+
+#[test]
+fn an_entry_of_its_own_ttl_needs_no_default() {
+    let (cache, hand) = timed(None, None);
+    cache.insert(1, 1);
+    cache.insert_with_ttl(2, 2, Ttl::After(ms(10)));
+    cache.insert_with_ttl(3, 3, Ttl::At(20));
+    cache.insert_with_ttl(4, 4, Ttl::After(Duration::ZERO));
+    assert_eq!(cache.get(&4), None);
+    assert_eq!(cache.peek_with(&2, |entry| entry.expires_in()), Some(Some(ms(10))));
+    assert_eq!(cache.peek_with(&1, |entry| entry.expires_in()), Some(None));
+    hand.advance(ms(10));
+    assert_eq!((cache.get(&1), cache.get(&2), cache.get(&3)), (Some(1), None, Some(3)));
+    hand.advance(ms(10));
+    assert_eq!(cache.get(&3), None);
+}
+
+#[test]
+fn a_ttl_beyond_the_range_is_for_ever() {
+    let (cache, hand) = timed(None, None);
+    cache.insert_with_ttl(1, 1, Ttl::After(Duration::MAX));
+    hand.advance(Duration::from_secs(10_000_000));
+    assert_eq!(cache.peek_with(&1, |entry| entry.deadline_ms()), Some(None));
+}
+
+#[test]
+fn keep_and_set_change_the_right_thing() {
+    let (cache, hand) = timed(None, None);
+    cache.insert_with_ttl(1, 1, Ttl::After(ms(50)));
+    hand.advance(ms(20));
+    assert_eq!(cache.insert_with_ttl(1, 2, Ttl::Keep), Inserted::Replaced(1));
+    assert_eq!(cache.peek_with(&1, |entry| entry.deadline_ms()), Some(Some(50)));
+    cache.compute(1, |_| (Op::SetTtl(Ttl::After(ms(100))), ()));
+    assert_eq!(cache.peek_with(&1, |entry| (*entry.value(), entry.deadline_ms())), Some((2, Some(120))));
+    cache.compute(1, |_| (Op::SetTtl(Ttl::Never), ()));
+    hand.advance(ms(1_000));
+    assert_eq!(cache.get(&1), Some(2));
+    cache.validate();
+}
+
+#[test]
+fn an_expired_entry_is_nobodys_old_value() {
+    let (cache, hand) = timed(Some(ms(10)), None);
+    cache.insert(1, 1);
+    hand.advance(ms(10));
+    assert_eq!(cache.insert(1, 2), Inserted::New);
+    hand.advance(ms(10));
+    assert_eq!(cache.remove(&1), None);
+    assert_eq!(cache.stats().expired, 2);
+    cache.insert(1, 3);
+    hand.advance(ms(10));
+    cache.compute(1, |entry| (Op::Keep, assert!(entry.is_none())));
+    assert!(cache.drain().is_empty());
+}
+
+#[test]
+fn reading_keeps_an_entry_from_idling_but_not_from_ageing() {
+    let (cache, hand) = timed(Some(ms(100)), Some(ms(30)));
+    cache.insert(1, 1);
+    cache.insert(2, 2);
+    for _ in 0..4 {
+        hand.advance(ms(20));
+        assert_eq!(cache.get(&1), Some(1));
+    }
+    assert_eq!(cache.get(&2), None, "idle since it was written");
+    hand.advance(ms(20));
+    assert_eq!(cache.get(&1), None, "over its time to live");
+    cache.run_due(100);
+    assert!(cache.is_empty());
+    cache.validate();
+}
+
+#[test]
+fn writes_reclaim_what_is_due() {
+    let (cache, hand) = timed(Some(ms(10)), None);
+    for n in 0..100 {
+        cache.insert(n, n);
+    }
+    hand.advance(ms(10));
+    for n in 1_000..1_100 {
+        cache.insert(n, n);
+    }
+    assert_eq!((cache.len(), cache.stats().expired), (100, 100));
+}
+
+#[test]
+fn jitter_shortens_and_never_lengthens() {
+    let (clock, _hand) = Clock::manual();
+    let cache: Cache<u32, u32> = Cache::builder()
+        .entries(1_000)
+        .clock(clock)
+        .ttl(ms(1_000))
+        .jitter(0.2)
+        .build()
+        .expect("valid options");
+    for n in 0..1_000 {
+        cache.insert(n, n);
+    }
+    let deadlines: Vec<u64> =
+        (0..1_000).filter_map(|n| cache.peek_with(&n, |entry| entry.deadline_ms())?).collect();
+    assert!(deadlines.iter().all(|at| (800..=1_000).contains(at)), "{deadlines:?}");
+    let early = deadlines.iter().filter(|at| **at < 900).count();
+    assert!((300..700).contains(&early), "{early} of 1000 in the earlier half");
+}

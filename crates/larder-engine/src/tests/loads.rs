@@ -1,0 +1,227 @@
+//! Each way in which a load can end, and each way in which its key can change meanwhile.
+
+use crate::{Cache, Commit, Follow, Follower, Load, Ticket, Ttl};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::task::{Context, Poll, Wake, Waker};
+
+fn cache() -> Cache<u32, u32> {
+    Cache::builder().entries(100).build().expect("valid options")
+}
+
+fn lead(cache: &Cache<u32, u32>, key: u32) -> Ticket<u32, u32> {
+    match cache.load(&key) {
+        Load::Lead(ticket) => ticket,
+        other => panic!("expected to lead: {other:?}"),
+    }
+}
+
+fn follow(cache: &Cache<u32, u32>, key: u32) -> Follower<u32, u32> {
+    match cache.load(&key) {
+        Load::Follow(follower) => follower,
+        other => panic!("expected to follow: {other:?}"),
+    }
+}
+
+struct CountWakes(AtomicUsize);
+
+impl Wake for CountWakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn poll(follower: &mut Follower<u32, u32>) -> Poll<Follow<u32, u32>> {
+    Pin::new(follower).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn value(follower: &mut Follower<u32, u32>) -> u32 {
+    match poll(follower) {
+        Poll::Ready(Follow::Value(value)) => value,
+        other => panic!("expected a value: {other:?}"),
+    }
+}
+
+#[test]
+fn followers_get_the_leaders_value() {
+    let cache = cache();
+    let ticket = lead(&cache, 1);
+    let mut follower = follow(&cache, 1);
+    assert!(poll(&mut follower).is_pending());
+    assert_eq!(ticket.commit(7), Commit::Stored);
+    assert_eq!(value(&mut follower), 7);
+    assert!(matches!(cache.load(&1), Load::Hit(7)));
+    assert_eq!(cache.stats().loads, 1);
+}
+
+#[test]
+fn a_waiting_follower_is_woken_once_by_each_ending() {
+    let endings: [fn(Ticket<u32, u32>); 4] =
+        [|t| _ = t.commit(1), |t| t.give(1), |t| t.fail(Arc::new("no")), drop];
+    for ending in endings {
+        let cache = cache();
+        let ticket = lead(&cache, 1);
+        let mut follower = follow(&cache, 1);
+        let wakes = Arc::new(CountWakes(AtomicUsize::new(0)));
+        let waker = Waker::from(wakes.clone());
+        for _ in 0..3 {
+            assert!(Pin::new(&mut follower).poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        ending(ticket);
+        assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
+        assert!(poll(&mut follower).is_ready());
+    }
+}
+
+#[test]
+fn what_changes_the_key_during_a_load_voids_it() {
+    let changes: [fn(&Cache<u32, u32>); 5] = [
+        |cache| _ = cache.remove(&1),
+        |cache| _ = cache.insert(1, 2),
+        |cache| _ = cache.compute(1, |_| (crate::Op::Remove, ())),
+        |cache| cache.clear(),
+        |cache| _ = cache.drain(),
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let cache = cache();
+        let ticket = lead(&cache, 1);
+        let mut follower = follow(&cache, 1);
+        assert!(ticket.is_valid());
+        change(&cache);
+        assert!(!ticket.is_valid());
+        let after = cache.get(&1);
+        assert_eq!(ticket.commit(99), Commit::Refused, "change {number}");
+        assert_eq!(cache.get(&1), after, "change {number}: the late value is stored nowhere");
+        assert_eq!(value(&mut follower), 99, "those who waited from before the change get it");
+    }
+}
+
+#[test]
+fn callers_after_an_invalidation_do_not_join_the_old_load() {
+    let cache = cache();
+    let old = lead(&cache, 1);
+    cache.remove(&1);
+    let new = lead(&cache, 1);
+    let mut follower = follow(&cache, 1);
+    assert_eq!(old.commit(1), Commit::Refused);
+    assert!(poll(&mut follower).is_pending());
+    assert_eq!(new.commit(2), Commit::Stored);
+    assert_eq!(value(&mut follower), 2);
+}
+
+#[test]
+fn a_dropped_leader_promotes_one_follower() {
+    let cache = cache();
+    let ticket = lead(&cache, 1);
+    let mut followers = [follow(&cache, 1), follow(&cache, 1), follow(&cache, 1)];
+    assert!(followers.iter_mut().all(|follower| poll(follower).is_pending()));
+    drop(ticket);
+    let Poll::Ready(Follow::Lead(ticket)) = poll(&mut followers[0]) else { panic!("promoted") };
+    assert!(poll(&mut followers[1]).is_pending());
+    assert!(poll(&mut followers[2]).is_pending());
+    ticket.commit(5);
+    assert_eq!((value(&mut followers[1]), value(&mut followers[2])), (5, 5));
+}
+
+#[test]
+fn a_failure_is_shared_and_not_stored() {
+    let cache = cache();
+    let ticket = lead(&cache, 1);
+    let mut follower = follow(&cache, 1);
+    ticket.fail(Arc::new("database is down"));
+    let Poll::Ready(Follow::Failed(why)) = poll(&mut follower) else { panic!("failed") };
+    assert_eq!(why.downcast_ref(), Some(&"database is down"));
+    assert!(matches!(cache.load(&1), Load::Lead(_)));
+    assert_eq!(cache.stats().load_failures, 2, "the failed one, and the one dropped just now");
+}
+
+#[test]
+fn a_given_value_reaches_the_followers_only() {
+    let cache = cache();
+    let ticket = lead(&cache, 1);
+    let mut follower = follow(&cache, 1);
+    ticket.give(3);
+    assert_eq!(value(&mut follower), 3);
+    assert!(!cache.contains(&1));
+}
+
+#[test]
+fn a_follower_that_leaves_is_forgotten() {
+    let cache = cache();
+    let ticket = lead(&cache, 1);
+    let mut follower = follow(&cache, 1);
+    assert!(poll(&mut follower).is_pending());
+    drop(follower);
+    assert_eq!(ticket.commit_with_ttl(1, Ttl::Never), Commit::Stored);
+}
+
+#[test]
+fn synchronous_callers_load_once_and_share() {
+    let cache = cache();
+    let loads = AtomicUsize::new(0);
+    let (started, has_started) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let (cache, loads) = (&cache, &loads);
+        let leader = scope.spawn(move || {
+            cache.get_or_load(&1, || {
+                loads.fetch_add(1, Ordering::SeqCst);
+                started.send(()).expect("the test listens");
+                released.recv().expect("the test releases");
+                Ok::<_, ()>(42)
+            })
+        });
+        has_started.recv().expect("the leader started");
+        let followers: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| cache.get_or_load(&1, || -> Result<u32, ()> { panic!("a second load") })))
+            .collect();
+        // Each follower has counted its miss before the leader goes on.
+        while cache.stats().misses < 5 {
+            std::thread::yield_now();
+        }
+        release.send(()).expect("the leader waits");
+        assert_eq!(leader.join().expect("no panic"), Ok(42));
+        assert!(followers.into_iter().all(|follower| follower.join().expect("no panic") == Ok(42)));
+    });
+    assert_eq!(loads.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_synchronous_caller_does_not_wait_for_a_task() {
+    let cache = cache();
+    let ticket = lead(&cache, 1);
+    let mut follower = follow(&cache, 1);
+    assert_eq!(cache.get_or_load(&1, || Ok::<_, ()>(1)), Ok(1));
+    assert_eq!(value(&mut follower), 1, "the first valid value ends the load for all");
+    assert_eq!(ticket.commit(2), Commit::Refused, "the second comes too late");
+    assert_eq!(cache.get(&1), Some(1));
+}
+
+#[test]
+fn a_failing_bystander_leaves_the_leader_alone() {
+    let cache = cache();
+    let ticket = lead(&cache, 1);
+    assert_eq!(cache.get_or_load(&1, || Err("no")), Err("no"));
+    assert_eq!(ticket.commit(2), Commit::Stored);
+}
+
+#[test]
+fn a_loader_may_ask_for_its_own_key() {
+    let cache = cache();
+    let result = cache.get_or_load(&1, || Ok::<_, ()>(cache.get_or_load(&1, || Ok::<_, ()>(1))? + 1));
+    assert_eq!(result, Ok(2));
+    assert_eq!(cache.get(&1), Some(1), "the inner value was the first that was valid");
+}
+
+#[test]
+fn a_panicking_loader_harms_nobody_else() {
+    let cache = cache();
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        cache.get_or_load(&1, || -> Result<u32, ()> { panic!("loader") })
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(cache.get_or_load(&1, || Ok::<_, ()>(3)), Ok(3));
+}

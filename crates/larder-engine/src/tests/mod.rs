@@ -1,0 +1,8 @@
+//! Tests of the whole cache: against a model with random operations, and one file per promise.
+
+mod bounds;
+mod expiry;
+mod loads;
+mod locks;
+mod model;
+mod operations;

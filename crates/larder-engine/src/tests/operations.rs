@@ -1,0 +1,181 @@
+//! What each operation answers and does.
+
+use crate::{Cache, Cause, Inserted, Op, Ttl};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+
+fn cache(entries: u64) -> Cache<String, u32> {
+    Cache::builder().entries(entries).build().expect("valid options")
+}
+
+#[test]
+fn a_value_is_read_replaced_and_removed() {
+    let cache = cache(10);
+    assert_eq!(cache.insert("a".into(), 1), Inserted::New);
+    assert_eq!(cache.get("a"), Some(1));
+    assert_eq!(cache.insert("a".into(), 2), Inserted::Replaced(1));
+    assert_eq!(cache.get_with("a", |value| value + 1), Some(3));
+    assert_eq!(cache.remove("a"), Some(2));
+    assert_eq!(cache.remove("a"), None);
+    assert_eq!(cache.get("a"), None);
+    cache.validate();
+}
+
+#[test]
+fn peeking_counts_for_nothing() {
+    let cache = cache(2);
+    cache.insert("a".into(), 1);
+    cache.insert("b".into(), 2);
+    assert_eq!(cache.peek("a"), Some(1));
+    assert!(cache.contains("a"));
+    assert_eq!((cache.stats().hits, cache.stats().misses), (0, 0));
+    cache.insert("c".into(), 3);
+    assert!(!cache.contains("a"), "a peek does not make an entry recently used");
+}
+
+#[test]
+fn compute_decides_on_what_it_sees() {
+    let cache = cache(10);
+    let add = |n: u32| {
+        cache.compute("n".to_owned(), |entry| {
+            let sum = entry.map_or(0, |entry| *entry.value()) + n;
+            (Op::Put(sum, Ttl::Keep), sum)
+        })
+    };
+    assert_eq!(add(2).result, 2);
+    assert_eq!(add(3).result, 5);
+    let seen = cache.compute("n".to_owned(), |entry| (Op::Remove, entry.map(|entry| *entry.value())));
+    assert_eq!(seen.result, Some(5));
+    assert!(!cache.contains("n"));
+    cache.compute("n".to_owned(), |entry| (Op::Remove, assert!(entry.is_none())));
+    cache.compute("n".to_owned(), |_| (Op::Keep, ()));
+    assert!(cache.is_empty());
+}
+
+#[test]
+fn counting_by_compute_loses_nothing_under_contention() {
+    let cache = cache(10);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..1_000 {
+                    cache.compute("n".to_owned(), |entry| {
+                        (Op::Put(entry.map_or(1, |entry| entry.value() + 1), Ttl::Default), ())
+                    });
+                }
+            });
+        }
+    });
+    assert_eq!(cache.get("n"), Some(4_000));
+}
+
+#[test]
+fn the_listener_hears_each_departure_once_with_its_cause() {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let log = heard.clone();
+    let (clock, hand) = crate::Clock::manual();
+    let cache: Cache<u32, &str> = Cache::builder()
+        .entries(2)
+        .clock(clock)
+        .listener(move |key, value, cause| log.lock().push((*key, *value, cause)))
+        .build()
+        .expect("valid options");
+    cache.insert(1, "one");
+    cache.insert(1, "uno");
+    cache.insert(2, "two");
+    cache.insert(3, "three");
+    cache.remove(&3);
+    cache.insert_with_ttl(4, "four", Ttl::After(Duration::from_millis(5)));
+    hand.advance(Duration::from_millis(5));
+    cache.run_due(10);
+    cache.clear();
+    let expected = [
+        (1, "one", Cause::Replaced),
+        (1, "uno", Cause::Evicted),
+        (3, "three", Cause::Invalidated),
+        (4, "four", Cause::Expired),
+        (2, "two", Cause::Purged),
+    ];
+    assert_eq!(*heard.lock(), expected);
+    let stats = cache.stats();
+    assert_eq!(
+        (stats.replaced, stats.evicted, stats.invalidated, stats.expired, stats.purged),
+        (1, 1, 1, 1, 1)
+    );
+}
+
+#[test]
+fn a_listener_may_call_the_cache() {
+    let slot: Arc<Mutex<Option<Cache<u32, u32>>>> = Arc::default();
+    let inside = slot.clone();
+    let cache: Cache<u32, u32> = Cache::builder()
+        .entries(1)
+        .listener(move |key, _, cause| {
+            if let (Some(cache), Cause::Invalidated) = (inside.lock().clone(), cause) {
+                cache.insert(*key + 1, 0);
+            }
+        })
+        .build()
+        .expect("valid options");
+    *slot.lock() = Some(cache.clone());
+    cache.insert(1, 1);
+    cache.remove(&1);
+    assert!(cache.contains(&2));
+    slot.lock().take();
+}
+
+#[test]
+fn iteration_and_scan_show_what_stays_exactly_once() {
+    let cache: Cache<u32, u32> = Cache::builder().entries(100_000).shards(4).build().expect("valid options");
+    for n in 0..5_000 {
+        cache.insert(n, n);
+    }
+    let mut keys: Vec<u32> = cache.iter().map(|(key, _)| key).collect();
+    keys.sort_unstable();
+    assert!(keys.into_iter().eq(0..5_000));
+
+    let (mut cursor, mut seen, mut round) = (0, Vec::new(), 5_000);
+    loop {
+        cursor = cache.scan(cursor, 10, |entry| seen.push(*entry.key()));
+        // Growth and removals between the steps neither repeat nor lose what stays.
+        for n in round..round + 20 {
+            cache.insert(n, n);
+        }
+        cache.remove(&(round - 1));
+        round += 20;
+        if cursor == 0 {
+            break;
+        }
+    }
+    seen.retain(|key| *key < 4_999);
+    seen.sort_unstable();
+    assert!(seen.into_iter().eq(0..4_999));
+}
+
+#[test]
+fn retain_and_drain_take_many() {
+    let cache: Cache<u32, u32> = Cache::builder().entries(10_000).build().expect("valid options");
+    for n in 0..1_000 {
+        cache.insert(n, n);
+    }
+    cache.retain(|key, _| key % 2 == 0);
+    assert_eq!((cache.len(), cache.stats().purged), (500, 500));
+    cache.validate();
+    assert_eq!(cache.drain().len(), 500);
+    assert!(cache.is_empty());
+    assert_eq!(cache.weight(), 0);
+    cache.validate();
+}
+
+#[test]
+fn all_values_are_dropped_with_the_cache() {
+    let value = Arc::new(());
+    let cache: Cache<u32, Arc<()>> = Cache::builder().entries(8).build().expect("valid options");
+    for n in 0..100 {
+        cache.insert(n, value.clone());
+    }
+    assert_eq!(Arc::strong_count(&value), 9);
+    drop(cache);
+    assert_eq!(Arc::strong_count(&value), 1);
+}
