@@ -399,6 +399,11 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         self.inner.settings.clock.now_ms()
     }
 
+    /// The cache's clock.
+    pub fn clock(&self) -> &Clock {
+        &self.inner.settings.clock
+    }
+
     /// Walks the whole structure and panics if its parts do not agree. For tests and fuzzers.
     pub fn validate(&self) {
         let weight: u64 = self.inner.shards.iter().map(|shard| shard.lock(self.id()).validate()).sum();
@@ -422,10 +427,6 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     /// What the locks know this cache by.
     fn id(&self) -> usize {
         Arc::as_ptr(&self.inner) as usize
-    }
-
-    pub(crate) fn clock(&self) -> &Clock {
-        &self.inner.settings.clock
     }
 
     pub(crate) fn shard_at(&self, index: usize) -> Option<ShardGuard<'_, Shard<K, V>>> {

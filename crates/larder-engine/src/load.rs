@@ -13,6 +13,7 @@
 use crate::cache::{Cache, Place};
 use crate::entry::Ttl;
 use crate::shard::Departed;
+use hashbrown::Equivalent;
 use parking_lot::Mutex;
 use std::any::Any;
 use std::future::Future;
@@ -94,10 +95,22 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
     ///
     /// This counts as one read. Cost: one shard lock; on a miss one allocation and a clone of the key.
     pub fn load(&self, key: &K) -> Load<K, V> {
-        self.load_from(key, None)
+        self.load_from(key, K::clone, None)
     }
 
-    fn load_from(&self, key: &K, sync_leader: Option<ThreadId>) -> Load<K, V> {
+    /// As [`Cache::load`], by a borrowed form of the key; `to_key` makes the key itself, on a miss only. It runs while the
+    /// shard is locked: it must be short.
+    pub fn load_with<Q>(&self, key: &Q, to_key: impl FnOnce(&Q) -> K) -> Load<K, V>
+    where
+        Q: Hash + Equivalent<K> + ?Sized,
+    {
+        self.load_from(key, to_key, None)
+    }
+
+    fn load_from<Q>(&self, key: &Q, to_key: impl FnOnce(&Q) -> K, sync_leader: Option<ThreadId>) -> Load<K, V>
+    where
+        Q: Hash + Equivalent<K> + ?Sized,
+    {
         let place = self.place(key);
         let now = self.now();
         let mut shard = self.lock(place);
@@ -108,19 +121,20 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
             let flight = flight.clone();
             return Load::Follow(Follower {
                 cache: self.clone(),
-                key: key.clone(),
+                key: to_key(key),
                 flight,
                 waiting_as: None,
             });
         }
+        let key = to_key(key);
         let flight = Arc::new(Flight { state: Mutex::new(State::Pending(Vec::new())), sync_leader });
         shard.begin_flight(place.hash, key.clone(), flight.clone());
         drop(shard);
         Load::Lead(self.ticket(key, place, flight, true))
     }
 
-    fn ticket(&self, key: &K, place: Place, flight: Arc<Flight<V>>, leads: bool) -> Ticket<K, V> {
-        let (cache, key) = (self.clone(), Some(key.clone()));
+    fn ticket(&self, key: K, place: Place, flight: Arc<Flight<V>>, leads: bool) -> Ticket<K, V> {
+        let (cache, key) = (self.clone(), Some(key));
         let began = self.clock().now();
         Ticket { cache, key, place, flight, leads, began }
     }
@@ -143,7 +157,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
     {
         let this_thread = thread::current().id();
         loop {
-            let ticket = match self.load_from(key, Some(this_thread)) {
+            let ticket = match self.load_from(key, K::clone, Some(this_thread)) {
                 Load::Hit(value) => return Ok(value),
                 Load::Lead(ticket) => ticket,
                 Load::Follow(follower) => {
@@ -158,7 +172,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
                             Follow::Lead(ticket) => ticket,
                         }
                     } else {
-                        self.ticket(key, self.place(key), follower.flight.clone(), false)
+                        self.ticket(key.clone(), self.place(key), follower.flight.clone(), false)
                     }
                 }
             };

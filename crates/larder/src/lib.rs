@@ -1,1 +1,46 @@
 //! A two-tier cache: memory in front of Redis, with fetch-through loading.
+//!
+//! ```
+//! use larder::{Cache, View};
+//! use std::time::Duration;
+//!
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! let cache = Cache::builder("shop").memory_bytes(64 << 20).ttl(Duration::from_secs(300)).build()?;
+//! let prices: View<str, u32> = cache.view("price");
+//!
+//! let price = prices.fetch("apple").load(|_| async { Ok::<_, std::convert::Infallible>(42) }).await?;
+//! assert_eq!(*price, 42);
+//! assert_eq!(prices.read("apple").await.as_deref(), Some(&42));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A [`Cache`] is one namespace with its tiers; a [`View`] is a typed window onto it. A *fetch* looks into memory, then
+//! into Redis, then runs the loader, and fills the tiers on the way back. However many callers fetch one key at the
+//! same time, one of them looks into Redis and loads; the others get what it got.
+//!
+//! Trouble with Redis never reaches the caller of [`View::fetch`] or [`View::read`]: the cache degrades to the memory
+//! tier and the loader, counts it ([`Cache::stats`]) and asks again a moment later. [`View::write`] and
+//! [`View::delete`], whose callers count on the other processes seeing them, report it.
+
+mod breaker;
+mod builder;
+mod cache;
+mod envelope;
+mod error;
+mod fetch;
+mod key;
+mod load;
+mod stats;
+mod tier;
+mod view;
+
+pub use builder::{BuildError, Builder};
+pub use cache::Cache;
+pub use error::{CacheError, FetchError};
+pub use fetch::{Fetch, FetchFuture, Fetched, Source};
+pub use key::{CacheKey, KeyBuf};
+pub use load::LoadCx;
+pub use stats::{CacheStats, TierStats};
+pub use view::View;

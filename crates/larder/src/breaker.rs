@@ -1,0 +1,83 @@
+//! A circuit breaker: after a failure Redis is left alone for a while, then asked by one caller first.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Closed, or open until a moment; at that moment one caller gets through, and the others when it has succeeded.
+#[derive(Debug)]
+pub(crate) struct Breaker {
+    started: Instant,
+    rest: Duration,
+    /// Milliseconds after `started` until which nobody may pass; 0 while closed.
+    open_until_ms: AtomicU64,
+}
+
+impl Breaker {
+    pub(crate) fn new(rest: Duration) -> Self {
+        Breaker { started: Instant::now(), rest, open_until_ms: AtomicU64::new(0) }
+    }
+
+    /// Whether the caller may ask Redis. The first caller after the rest is the probe: it pushes the moment on, so the
+    /// others stay away until its outcome is known.
+    pub(crate) fn allows(&self) -> bool {
+        let until = self.open_until_ms.load(Ordering::Acquire);
+        if until == 0 {
+            return true;
+        }
+        let now = self.now_ms();
+        now >= until
+            && self
+                .open_until_ms
+                .compare_exchange(until, self.next_ms(now), Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    pub(crate) fn succeeded(&self) {
+        if self.open_until_ms.load(Ordering::Relaxed) != 0 {
+            self.open_until_ms.store(0, Ordering::Release);
+        }
+    }
+
+    pub(crate) fn failed(&self) {
+        self.open_until_ms.store(self.next_ms(self.now_ms()), Ordering::Release);
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.open_until_ms.load(Ordering::Relaxed) != 0
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.started.elapsed().as_millis() as u64
+    }
+
+    fn next_ms(&self, now_ms: u64) -> u64 {
+        (now_ms + self.rest.as_millis() as u64).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_opens_and_a_success_closes() {
+        let breaker = Breaker::new(Duration::from_secs(3_600));
+        assert!(breaker.allows());
+        breaker.failed();
+        assert!(!breaker.allows() && breaker.is_open());
+        breaker.succeeded();
+        assert!(breaker.allows() && !breaker.is_open());
+    }
+
+    #[test]
+    fn after_the_rest_one_caller_probes() {
+        let breaker = Breaker::new(Duration::from_secs(3_600));
+        breaker.failed();
+        breaker.open_until_ms.store(1, Ordering::Release);
+        while breaker.now_ms() < 1 {
+            std::hint::spin_loop();
+        }
+        assert!(breaker.allows(), "the probe");
+        assert!(!breaker.allows(), "everybody else");
+    }
+}

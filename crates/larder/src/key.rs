@@ -1,0 +1,209 @@
+//! How a key becomes the bytes under which its value is stored.
+
+use larder_engine::Equivalent;
+use std::hash::{Hash, Hasher};
+
+/// A type that can be the key of a [`crate::View`].
+///
+/// Two keys are the same entry if they write the same bytes. Implemented for strings, byte strings, integers and pairs.
+pub trait CacheKey {
+    /// Writes the key's bytes. They should be readable, for they are part of the Redis key.
+    fn write_key(&self, out: &mut KeyBuf);
+}
+
+/// How many bytes of a key are held without an allocation.
+const INLINE_BYTES: usize = 56;
+
+/// Where a [`CacheKey`] writes itself: on the stack while it is short.
+#[derive(Clone, Debug)]
+pub struct KeyBuf {
+    inline: [u8; INLINE_BYTES],
+    len: usize,
+    spilled: Vec<u8>,
+}
+
+impl KeyBuf {
+    pub(crate) fn of(key: &(impl CacheKey + ?Sized)) -> Self {
+        let mut buf = KeyBuf { inline: [0; INLINE_BYTES], len: 0, spilled: Vec::new() };
+        key.write_key(&mut buf);
+        buf
+    }
+
+    /// Appends bytes.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.spilled.is_empty() && self.len + bytes.len() <= INLINE_BYTES {
+            self.inline[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+        } else {
+            if self.spilled.is_empty() {
+                self.spilled.extend_from_slice(&self.inline[..self.len]);
+            }
+            self.spilled.extend_from_slice(bytes);
+        }
+        self.len += bytes.len();
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        if self.spilled.is_empty() { &self.inline[..self.len] } else { &self.spilled }
+    }
+}
+
+impl CacheKey for str {
+    fn write_key(&self, out: &mut KeyBuf) {
+        out.push(self.as_bytes());
+    }
+}
+
+impl CacheKey for String {
+    fn write_key(&self, out: &mut KeyBuf) {
+        self.as_str().write_key(out);
+    }
+}
+
+impl CacheKey for [u8] {
+    fn write_key(&self, out: &mut KeyBuf) {
+        out.push(self);
+    }
+}
+
+macro_rules! decimal_keys {
+    ($($integer:ty),*) => {$(
+        impl CacheKey for $integer {
+            fn write_key(&self, out: &mut KeyBuf) {
+                let mut digits = [0; 40];
+                let mut at = digits.len();
+                let mut rest = self.unsigned_abs_u128();
+                loop {
+                    at -= 1;
+                    digits[at] = b'0' + (rest % 10) as u8;
+                    rest /= 10;
+                    if rest == 0 {
+                        break;
+                    }
+                }
+                #[allow(unused_comparisons, reason = "one body for signed and unsigned integers")]
+                if *self < 0 {
+                    at -= 1;
+                    digits[at] = b'-';
+                }
+                out.push(&digits[at..]);
+            }
+        }
+    )*};
+}
+
+/// The size of an integer without its sign.
+trait Magnitude {
+    fn unsigned_abs_u128(&self) -> u128;
+}
+
+macro_rules! magnitudes {
+    (signed: $($signed:ty),*; unsigned: $($unsigned:ty),*) => {
+        $(impl Magnitude for $signed {
+            fn unsigned_abs_u128(&self) -> u128 {
+                self.unsigned_abs().into()
+            }
+        })*
+        $(impl Magnitude for $unsigned {
+            fn unsigned_abs_u128(&self) -> u128 {
+                (*self).into()
+            }
+        })*
+    };
+}
+
+magnitudes!(signed: i16, i32, i64, i128; unsigned: u16, u32, u64, u128);
+decimal_keys!(i16, i32, i64, i128, u16, u32, u64, u128);
+
+/// The parts are separated by `:`, and a part that contains one, or a `\`, has it escaped, so pairs cannot collide.
+impl<A: CacheKey, B: CacheKey> CacheKey for (A, B) {
+    fn write_key(&self, out: &mut KeyBuf) {
+        push_escaped(&KeyBuf::of(&self.0), out);
+        out.push(b":");
+        push_escaped(&KeyBuf::of(&self.1), out);
+    }
+}
+
+fn push_escaped(part: &KeyBuf, out: &mut KeyBuf) {
+    for byte in part.as_bytes() {
+        if matches!(byte, b':' | b'\\') {
+            out.push(b"\\");
+        }
+        out.push(&[*byte]);
+    }
+}
+
+impl<K: CacheKey + ?Sized> CacheKey for &K {
+    fn write_key(&self, out: &mut KeyBuf) {
+        (**self).write_key(out);
+    }
+}
+
+/// A key as the memory tier stores it: the number of its view and its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MemoryKey {
+    pub(crate) view: u32,
+    pub(crate) bytes: Box<[u8]>,
+}
+
+/// The same, borrowed: for looking up without an allocation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MemoryKeyRef<'a> {
+    pub(crate) view: u32,
+    pub(crate) bytes: &'a [u8],
+}
+
+impl MemoryKeyRef<'_> {
+    pub(crate) fn into_owned(self) -> MemoryKey {
+        MemoryKey { view: self.view, bytes: self.bytes.into() }
+    }
+}
+
+impl Hash for MemoryKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        MemoryKeyRef { view: self.view, bytes: &self.bytes }.hash(state);
+    }
+}
+
+impl Hash for MemoryKeyRef<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u32(self.view);
+        state.write(self.bytes);
+    }
+}
+
+impl Equivalent<MemoryKey> for MemoryKeyRef<'_> {
+    fn equivalent(&self, key: &MemoryKey) -> bool {
+        self.view == key.view && *self.bytes == *key.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(key: &(impl CacheKey + ?Sized)) -> String {
+        String::from_utf8(KeyBuf::of(key).as_bytes().to_vec()).expect("readable keys")
+    }
+
+    #[test]
+    fn keys_are_readable() {
+        assert_eq!(text("apple"), "apple");
+        assert_eq!(text(&42u64), "42");
+        assert_eq!(text(&i64::MIN), "-9223372036854775808");
+        assert_eq!(text(&u128::MAX), u128::MAX.to_string());
+        assert_eq!(text(&("user", 7u32)), "user:7");
+    }
+
+    #[test]
+    fn pairs_do_not_collide() {
+        assert_ne!(text(&("a:b", "c")), text(&("a", "b:c")));
+        assert_ne!(text(&("a\\", "b")), text(&("a", "\\b")));
+    }
+
+    #[test]
+    fn long_keys_spill_without_loss() {
+        let long = "x".repeat(40);
+        let key = (long.as_str(), long.as_str());
+        assert_eq!(text(&key), format!("{long}:{long}"));
+    }
+}

@@ -1,0 +1,4 @@
+//! The two tiers.
+
+pub(crate) mod memory;
+pub(crate) mod redis;
