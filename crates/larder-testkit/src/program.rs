@@ -1,0 +1,78 @@
+//! Programs that tests run: finding them, and ending them with the test.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::path::PathBuf;
+use std::process::{Child, Command};
+
+/// Where a program is, or `None` and a line on stderr that begins with `SKIPPED`, for the caller to return early.
+///
+/// # Panics
+/// If the program is missing and `CI` is `true`.
+pub fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file());
+    if found.is_none() {
+        let test = std::thread::current().name().unwrap_or("a test").to_owned();
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "{test} needs {name}, which is not installed");
+        eprintln!("SKIPPED {test}: {name} is not installed");
+    }
+    found
+}
+
+/// A process that ends with the test that started it.
+#[derive(Debug)]
+pub struct Running(Child);
+
+impl Running {
+    /// Starts a program.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub fn start(command: &mut Command) -> Self {
+        Running(command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}")))
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// The process itself.
+    pub fn child(&mut self) -> &mut Child {
+        &mut self.0
+    }
+
+    /// Ends it at once, as a crash would, and waits for it.
+    pub fn kill(&mut self) {
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
+
+    /// Asks it to end, with SIGTERM.
+    pub fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Stops it from running, with SIGSTOP: it holds its connections and answers nothing.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it run again, with SIGCONT.
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.0.id() as i32).expect("a child has a process id");
+        // A process that has ended already is as good as signalled.
+        _ = kill_process(pid, signal);
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.resume();
+        self.kill();
+    }
+}

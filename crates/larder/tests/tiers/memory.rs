@@ -1,0 +1,157 @@
+//! What a cache without Redis does.
+
+use crate::in_memory;
+use larder::{BuildError, Cache, CacheError, FetchError, Source, View};
+use larder_engine::Clock;
+use std::convert::Infallible;
+use std::time::Duration;
+
+#[tokio::test]
+async fn a_value_is_fetched_once_then_read_written_and_deleted() {
+    let view: View<str, u32> = in_memory().view("n");
+    assert!(view.read("a").await.is_none());
+    let loaded = view.fetch("a").load(|_| async { Ok(1) }).await.expect("loads");
+    assert_eq!((*loaded, loaded.source(), loaded.coalesced()), (1, Source::Loader, false));
+    let hit = view.fetch("a").load(|_| async { Ok(2) }).await.expect("cached");
+    assert_eq!((*hit, hit.source()), (1, Source::Memory));
+    view.write("a", 3).await.expect("written");
+    assert_eq!(view.read("a").await.as_deref(), Some(&3));
+    assert_eq!(view.delete("a").await.ok(), Some(true));
+    assert_eq!(view.delete("a").await.ok(), Some(false));
+    assert!(view.read("a").await.is_none());
+}
+
+#[tokio::test]
+async fn values_none_false_and_misses_are_four_different_answers() {
+    let cache = in_memory();
+    let options: View<str, Option<bool>> = cache.view("o");
+    for value in [None, Some(false), Some(true)] {
+        options.write("k", value).await.expect("written");
+        assert_eq!(options.read("k").await.map(|found| *found), Some(value));
+    }
+    assert!(options.read("other").await.is_none());
+}
+
+#[tokio::test]
+async fn absences_have_a_time_of_their_own() {
+    let (clock, hand) = Clock::manual();
+    let cache = Cache::builder("test").ttl(Duration::from_secs(60)).clock(clock).build().expect("valid");
+    let view: View<str, Option<u32>> =
+        cache.view("n").with_negative_ttl(Duration::from_secs(5)).expect("in range");
+    let missing = view.fetch("a").ttl(Duration::from_secs(30)).load(|_| async { Ok(None) });
+    assert_eq!(*missing.await.expect("loads"), None);
+    view.write("b", Some(1)).await.expect("written");
+    hand.advance(Duration::from_secs(5));
+    assert!(view.read("a").await.is_none());
+    assert_eq!(
+        view.read("b").await.map(|found| (*found, found.age())),
+        Some((Some(1), Duration::from_secs(5)))
+    );
+}
+
+#[tokio::test]
+async fn the_loader_decides_how_long_and_whether() {
+    let (clock, hand) = Clock::manual();
+    let cache = Cache::builder("test").ttl(Duration::from_secs(60)).clock(clock).build().expect("valid");
+    let view: View<str, u32> = cache.view("n");
+    let short = view.fetch("short").load(|cx| async move {
+        cx.ttl(Duration::from_secs(1));
+        Ok(1)
+    });
+    short.await.expect("loads");
+    let unstored = view.fetch("unstored").load(|cx| async move {
+        cx.no_store();
+        Ok(2)
+    });
+    assert_eq!(*unstored.await.expect("loads"), 2);
+    assert!(view.read("unstored").await.is_none());
+    assert!(view.read("short").await.is_some());
+    hand.advance(Duration::from_secs(1));
+    assert!(view.read("short").await.is_none());
+}
+
+#[tokio::test]
+async fn views_of_one_cache_do_not_see_each_other() {
+    let cache = in_memory();
+    let (a, b): (View<str, u32>, View<str, u32>) = (cache.view("a"), cache.view("b"));
+    a.write("k", 1).await.expect("written");
+    assert!(b.read("k").await.is_none());
+    let again: View<str, u32> = cache.view("a");
+    assert_eq!(again.read("k").await.as_deref(), Some(&1));
+    let other_type: View<str, String> = cache.view("a");
+    assert!(other_type.read("k").await.is_none(), "a value of another type is a miss");
+}
+
+#[tokio::test]
+async fn many_keys_are_read_in_their_order() {
+    let view: View<u32, u32> = in_memory().view("n");
+    view.write(&1, 10).await.expect("written");
+    view.write(&3, 30).await.expect("written");
+    let found = view.read_multi(&[3, 2, 1, 3]).await;
+    let values: Vec<Option<u32>> = found.iter().map(|found| found.as_deref().copied()).collect();
+    assert_eq!(values, [Some(30), None, Some(10), Some(30)]);
+}
+
+#[tokio::test]
+async fn a_failing_or_panicking_loader_stores_nothing() {
+    let view: View<str, u32, String> = in_memory().view("n");
+    let failed = view.fetch("a").load(|_| async { Err("no row".to_owned()) }).await;
+    assert_eq!(failed.expect_err("fails").to_string(), "the loader failed: no row");
+    let panicked = view.fetch("a").load(|_| async { panic!("on purpose") }).await;
+    assert!(matches!(panicked, Err(FetchError::LoaderPanicked)));
+    assert_eq!(*view.fetch("a").load(|_| async { Ok(1) }).await.expect("loads"), 1);
+}
+
+#[tokio::test]
+async fn a_value_that_cannot_be_encoded_is_refused_by_write_and_served_by_fetch() {
+    /// Encodes never.
+    #[derive(Debug)]
+    struct Stubborn;
+    impl serde::Serialize for Stubborn {
+        fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+            Err(serde::ser::Error::custom("stubborn"))
+        }
+    }
+    impl<'de> serde::Deserialize<'de> for Stubborn {
+        fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+            Ok(Stubborn)
+        }
+    }
+    let view: View<str, Stubborn> = in_memory().view("s");
+    assert!(matches!(view.write("a", Stubborn).await, Err(CacheError::Encode(_))));
+    assert!(view.fetch("a").load(|_| async { Ok::<_, Infallible>(Stubborn) }).await.is_ok());
+}
+
+#[tokio::test]
+async fn memory_is_bounded_by_bytes() {
+    let cache = Cache::builder("test")
+        .memory_bytes(100_000)
+        .ttl(Duration::from_secs(60))
+        .build()
+        .expect("valid options");
+    let view: View<u32, Vec<u8>> = cache.view("v");
+    for n in 0..200 {
+        view.write(&n, vec![0; 1_000]).await.expect("written");
+        assert!(view.read(&n).await.is_some(), "what was just stored can be read");
+    }
+    let memory = cache.stats().memory;
+    assert!(memory.bytes <= Some(100_000) && memory.bytes > Some(90_000), "{memory:?}");
+    assert!(memory.evicted > 100);
+}
+
+#[test]
+fn options_out_of_range_are_refused_with_value_and_range() {
+    let builder = || Cache::builder("test").ttl(Duration::from_secs(1));
+    let message = |result: Result<Cache, BuildError>| result.expect_err("refused").to_string();
+    assert_eq!(
+        message(Cache::builder("a:b").build()),
+        r#"namespace is "a:b"; it must be a name without ':'"#
+    );
+    assert_eq!(message(Cache::builder("a").build()), "a cache needs a time to live: call ttl()");
+    assert_eq!(
+        message(builder().ttl(Duration::ZERO).build()),
+        "ttl is 0ns; it must be from 1 ms to 34 years"
+    );
+    assert_eq!(message(builder().memory_bytes(1).build()), "memory_bytes is 1; it must be from 1024 to 2^62");
+    assert!(message(builder().redis("gopher://x").build()).starts_with(r#"redis address "gopher://x": "#));
+}

@@ -1,0 +1,104 @@
+//! Two nodes over one real Redis.
+
+use crate::{cached, over};
+use larder::{Cache, Source, View};
+use larder_engine::Clock;
+use larder_testkit::RedisServer;
+use std::time::Duration;
+
+#[tokio::test]
+async fn what_one_node_loads_the_other_finds() {
+    let Some(server) = RedisServer::start() else { return };
+    let one: View<str, u32> = over(server.url()).view("n");
+    let other: View<str, u32> = over(server.url()).view("n");
+    one.write("a", 1).await.expect("written");
+    let found = other.read("a").await.expect("found");
+    assert_eq!((*found, found.source()), (1, Source::Redis));
+    assert_eq!(other.read("a").await.map(|found| found.source()), Some(Source::Memory), "promoted");
+
+    assert_eq!(*one.fetch("b").load(|_| async { Ok(2) }).await.expect("loads"), 2);
+    // The fill of Redis follows the answer: it is there once the loader's node has nothing more to send.
+    while other.read("b").await.is_none() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(cached(&other, "b").await, 2);
+}
+
+#[tokio::test]
+async fn a_deleted_key_is_gone_from_redis() {
+    let Some(server) = RedisServer::start() else { return };
+    let one: View<str, u32> = over(server.url()).view("n");
+    one.write("a", 1).await.expect("written");
+    assert_eq!(one.delete("a").await.ok(), Some(true));
+    assert_eq!(server.command("DBSIZE"), ":0\r\n");
+}
+
+#[tokio::test]
+async fn keys_are_readable_and_expire_in_redis() {
+    let Some(server) = RedisServer::start() else { return };
+    let view: View<(&str, u32), u32> =
+        over(server.url()).view("n").with_ttl(Duration::from_secs(100)).expect("in range");
+    view.write(&("user", 7), 1).await.expect("written");
+    let left: u64 = server
+        .command("PTTL test:n:user:7")
+        .trim_matches([':', '\r', '\n'])
+        .parse()
+        .expect("the key has a time to live");
+    assert!((90_000..=100_000).contains(&left), "{left}");
+}
+
+#[tokio::test]
+async fn a_promoted_value_lives_no_longer_than_in_redis() {
+    let Some(server) = RedisServer::start() else { return };
+    let writer: View<str, u32> =
+        over(server.url()).view("n").with_ttl(Duration::from_secs(5)).expect("in range");
+    writer.write("a", 1).await.expect("written");
+    let (clock, hand) = Clock::manual();
+    let reading = Cache::builder("test")
+        .ttl(Duration::from_secs(3_600))
+        .redis(server.url())
+        .clock(clock)
+        .build()
+        .expect("valid options");
+    let reader: View<str, u32> = reading.view("n");
+    assert_eq!(reader.read("a").await.map(|found| found.source()), Some(Source::Redis));
+    hand.advance(Duration::from_secs(6));
+    assert_ne!(reader.read("a").await.map(|found| found.source()), Some(Source::Memory));
+}
+
+#[tokio::test]
+async fn many_keys_cost_one_round_trip() {
+    let Some(server) = RedisServer::start() else { return };
+    let writer: View<u32, u32> = over(server.url()).view("n");
+    for n in 0..20 {
+        writer.write(&n, n * 10).await.expect("written");
+    }
+    let cache = over(server.url());
+    let reader: View<u32, u32> = cache.view("n");
+    let keys: Vec<u32> = (0..26).chain([3, 3]).collect();
+    let found = reader.read_multi(&keys).await;
+    for (key, found) in keys.iter().zip(&found) {
+        assert_eq!(found.as_deref().copied(), (*key < 20).then_some(key * 10), "key {key}");
+    }
+    assert_eq!(cache.stats().redis.expect("a redis tier").latency.count(), 1);
+    assert_eq!(reader.read(&0).await.map(|found| found.source()), Some(Source::Memory), "promoted");
+}
+
+#[tokio::test]
+async fn bytes_of_other_programs_and_other_types_are_misses_that_are_counted() {
+    let Some(server) = RedisServer::start() else { return };
+    server.command("SET test:n:a hello");
+    server.command("SET test:n:b \"\"");
+    let cache = over(server.url());
+    let view: View<str, u32> = cache.view("n");
+    assert!(view.read("a").await.is_none());
+    assert_eq!(*view.fetch("b").load(|_| async { Ok(3) }).await.expect("loads"), 3);
+
+    let written: View<str, (u32, String)> = over(server.url()).view("typed");
+    written.write("k", (1, "one".into())).await.expect("written");
+    let other_schema: View<str, (u32, String)> = cache.view("typed").with_schema(2);
+    assert!(other_schema.read("k").await.is_none());
+    assert_eq!(cache.stats().redis.expect("a redis tier").unreadable, 3);
+    server.command("LPUSH test:n:list x");
+    assert!(view.read("list").await.is_none(), "a key of another kind is an error of Redis, and a miss");
+}

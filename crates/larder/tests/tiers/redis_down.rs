@@ -1,0 +1,82 @@
+//! A Redis that is not there, refuses, hangs or restarts degrades the cache and never breaks a fetch.
+
+use crate::cached;
+use larder::{Cache, CacheError, View};
+use larder_testkit::RedisServer;
+use std::time::{Duration, Instant};
+
+fn over(url: &str) -> Cache {
+    Cache::builder("test")
+        .ttl(Duration::from_secs(60))
+        .redis(url)
+        .redis_timeout(Duration::from_millis(200))
+        .build()
+        .expect("a redis that is down does not keep a cache from being built")
+}
+
+#[tokio::test]
+async fn a_redis_that_was_never_there_is_no_obstacle() {
+    let folder = std::env::temp_dir().join("larder-no-redis-here.sock");
+    let cache = over(&format!("redis+unix://{}", folder.display()));
+    let view: View<str, u32> = cache.view("n");
+    assert!(view.read("a").await.is_none());
+    assert_eq!(*view.fetch("a").load(|_| async { Ok(1) }).await.expect("loads"), 1);
+    assert_eq!(cached(&view, "a").await, 1);
+    assert!(view.read_multi(["x", "y"]).await.iter().all(Option::is_none));
+
+    assert!(matches!(view.write("a", 2).await, Err(CacheError::Redis(_) | CacheError::Resting)));
+    assert_eq!(cached(&view, "a").await, 2, "the write holds in this process");
+    assert!(view.delete("a").await.is_err());
+    assert!(view.read("a").await.is_none(), "and so does the delete");
+    let redis = cache.stats().redis.expect("a redis tier");
+    assert!(redis.errors >= 1 && redis.skipped >= 1, "{redis:?}");
+}
+
+#[tokio::test]
+async fn a_redis_that_hangs_delays_one_caller_by_its_timeout() {
+    let Some(server) = RedisServer::start() else { return };
+    let cache = over(&server.url());
+    let view: View<str, u32> = cache.view("n");
+    view.write("a", 1).await.expect("written");
+    server.pause();
+    let began = Instant::now();
+    for key in ["b", "c", "d", "e", "f"] {
+        assert_eq!(*view.fetch(key).load(|_| async { Ok(2) }).await.expect("loads"), 2);
+    }
+    assert_eq!(cached(&view, "a").await, 1);
+    server.resume();
+    // Generous: without the breaker five lookups would wait, without the timeout the first would never end.
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(cache.stats().redis.expect("a redis tier").skipped >= 1);
+}
+
+#[tokio::test]
+async fn a_redis_that_comes_back_is_used_again() {
+    let Some(mut server) = RedisServer::start() else { return };
+    let cache = over(&server.url());
+    let view: View<str, u32> = cache.view("n");
+    view.write("a", 1).await.expect("written");
+    server.kill();
+    assert!(view.write("a", 2).await.is_err());
+    assert_eq!(cached(&view, "a").await, 2);
+    server.restart();
+    let began = Instant::now();
+    while view.write("a", 3).await.is_err() {
+        assert!(began.elapsed() < Duration::from_secs(20), "redis is back and not used");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let other: View<str, u32> = over(&server.url()).view("n");
+    assert_eq!(other.read("a").await.as_deref(), Some(&3));
+}
+
+#[tokio::test]
+async fn a_redis_that_is_full_or_read_only_is_an_error_of_the_write_alone() {
+    let Some(server) = RedisServer::start() else { return };
+    server.command("CONFIG SET maxmemory 1");
+    let cache = over(&server.url());
+    let view: View<str, u32> = cache.view("n");
+    let Err(CacheError::Redis(reason)) = view.write("a", 1).await else { panic!("refused") };
+    assert!(reason.contains("maxmemory"), "{reason}");
+    assert_eq!(*view.fetch("b").load(|_| async { Ok(2) }).await.expect("loads"), 2);
+    assert_eq!(cache.stats().redis.expect("a redis tier").skipped, 0, "an answer does not open the breaker");
+}

@@ -1,0 +1,134 @@
+//! However many ask for one key, it is loaded once; and whoever leaves, nobody hangs.
+
+use crate::{cached, in_memory, over};
+use larder::{FetchError, Source, View};
+use larder_testkit::{Gate, RedisServer};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Starts a fetch whose loader waits at the gate.
+fn gated(view: &View<str, u32>, gate: &Gate, value: u32) -> tokio::task::JoinHandle<u32> {
+    let (view, gate) = (view.clone(), gate.clone());
+    tokio::spawn(async move {
+        let loader = move |_| async move {
+            gate.pass().await;
+            Ok(value)
+        };
+        *view.fetch("k").load(loader).await.expect("loads")
+    })
+}
+
+#[tokio::test]
+async fn ten_thousand_callers_make_one_load() {
+    let cache = in_memory();
+    let view: View<str, u32> = cache.view("n");
+    let gate = Gate::closed();
+    let callers: Vec<_> = (0..10_000).map(|n| gated(&view, &gate, n)).collect();
+    gate.arrival().await;
+    while cache.stats().memory.misses < 10_000 {
+        tokio::task::yield_now().await;
+    }
+    gate.open(1);
+    for caller in callers {
+        assert_eq!(caller.await.expect("no panic"), 0);
+    }
+    assert_eq!((gate.count(), cache.stats().loads, cache.stats().coalesced), (1, 1, 9_999));
+}
+
+#[tokio::test]
+async fn an_error_is_shared_and_not_repeated_by_those_who_waited() {
+    let cache = in_memory();
+    let view: View<str, u32, &'static str> = cache.view("n");
+    let (gate, loads) = (Gate::closed(), Arc::new(AtomicUsize::new(0)));
+    let callers: Vec<_> = (0..50)
+        .map(|_| {
+            let (view, gate, loads) = (view.clone(), gate.clone(), loads.clone());
+            tokio::spawn(async move {
+                let loader = move |_| async move {
+                    loads.fetch_add(1, Ordering::SeqCst);
+                    gate.pass().await;
+                    Err("down")
+                };
+                view.fetch("k").load(loader).await
+            })
+        })
+        .collect();
+    gate.arrival().await;
+    while cache.stats().memory.misses < 50 {
+        tokio::task::yield_now().await;
+    }
+    gate.open(1);
+    for caller in callers {
+        let Err(FetchError::Load(error)) = caller.await.expect("no panic") else { panic!("an error") };
+        assert_eq!(*error, "down");
+    }
+    assert_eq!(loads.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn the_load_goes_on_when_the_first_caller_leaves() {
+    let cache = in_memory();
+    let view: View<str, u32> = cache.view("n");
+    let gate = Gate::closed();
+    let first = gated(&view, &gate, 1);
+    gate.arrival().await;
+    let second = gated(&view, &gate, 2);
+    while cache.stats().memory.misses < 2 {
+        tokio::task::yield_now().await;
+    }
+    first.abort();
+    assert!(first.await.expect_err("aborted").is_cancelled());
+    gate.open(1);
+    assert_eq!(second.await.expect("no panic"), 1);
+    assert_eq!(gate.count(), 1);
+}
+
+#[tokio::test]
+async fn a_delete_during_a_load_keeps_the_loaded_value_out_of_memory() {
+    let view: View<str, u32> = in_memory().view("n");
+    let gate = Gate::closed();
+    let before = gated(&view, &gate, 1);
+    gate.arrival().await;
+    view.delete("k").await.expect("deleted");
+    let after = gated(&view, &gate, 2);
+    gate.arrival().await;
+    gate.open(2);
+    assert_eq!(before.await.expect("no panic"), 1, "its caller asked before the delete");
+    assert_eq!(after.await.expect("no panic"), 2);
+    assert_eq!(cached(&view, "k").await, 2);
+}
+
+#[tokio::test]
+async fn a_write_during_a_load_wins() {
+    let view: View<str, u32> = in_memory().view("n");
+    let gate = Gate::closed();
+    let loading = gated(&view, &gate, 1);
+    gate.arrival().await;
+    view.write("k", 9).await.expect("written");
+    gate.open(1);
+    assert_eq!(loading.await.expect("no panic"), 1);
+    assert_eq!(cached(&view, "k").await, 9);
+}
+
+#[tokio::test]
+async fn many_callers_make_one_lookup_in_redis() {
+    let Some(server) = RedisServer::start() else { return };
+    let writer: View<str, u32> = over(server.url()).view("n");
+    writer.write("k", 5).await.expect("written");
+    let cache = over(server.url());
+    let reader: View<str, u32> = cache.view("n");
+    let callers: Vec<_> = (0..100)
+        .map(|_| {
+            let reader = reader.clone();
+            tokio::spawn(
+                async move { reader.fetch("k").load(|_| async { Ok(0) }).await.expect("found").source() },
+            )
+        })
+        .collect();
+    let mut from_redis = 0;
+    for caller in callers {
+        from_redis += usize::from(caller.await.expect("no panic") == Source::Redis);
+    }
+    let redis = cache.stats().redis.expect("a redis tier");
+    assert_eq!((from_redis, redis.hits, redis.misses), (1, 1, 0));
+}
