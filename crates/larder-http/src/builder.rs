@@ -1,0 +1,149 @@
+//! The options of a cache, checked when it is built.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use larder_engine::{Cache, Clock};
+
+use crate::cache::{HttpCache, Parts};
+use crate::purge::Purges;
+use crate::stats::Counters;
+
+/// How long a key that could not be stored lets its requests through side by side.
+const HIT_FOR_MISS_TTL: Duration = Duration::from_secs(10);
+/// Keys remembered as such.
+const HIT_FOR_MISS_KEYS: u64 = 65_536;
+const MIN_BYTES: u64 = 4096;
+
+/// Options of an [`HttpCache`]. Made by [`HttpCache::builder`].
+#[derive(Debug)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct Builder {
+    max_bytes: u64,
+    max_body_bytes: usize,
+    cached_errors: Vec<StatusCode>,
+    scheme: String,
+    wait_timeout: Duration,
+    clock: Clock,
+}
+
+impl Builder {
+    pub(crate) fn new() -> Builder {
+        Builder {
+            max_bytes: 64 << 20,
+            max_body_bytes: 4 << 20,
+            cached_errors: Vec::new(),
+            scheme: "http".to_owned(),
+            wait_timeout: Duration::from_secs(5),
+            clock: Clock::monotonic(),
+        }
+    }
+
+    /// Bytes that the cache may hold, of keys, headers and bodies: 4 KiB or more. Default: 64 MiB.
+    pub fn max_bytes(mut self, bytes: u64) -> Builder {
+        self.max_bytes = bytes;
+        self
+    }
+
+    /// The longest body that is stored, in bytes; a longer one streams through. A fill holds up to this much
+    /// outside of [`Builder::max_bytes`] while it runs. Any value. Default: 4 MiB.
+    pub fn max_body_bytes(mut self, bytes: usize) -> Builder {
+        self.max_body_bytes = bytes;
+        self
+    }
+
+    /// Statuses other than 200 that any handler's response may be stored with; see
+    /// [`Cached::cached_errors`](crate::Cached::cached_errors). Default: none.
+    pub fn cached_errors(mut self, statuses: impl IntoIterator<Item = StatusCode>) -> Builder {
+        self.cached_errors.extend(statuses);
+        self
+    }
+
+    /// The scheme of requests whose target does not say it, as those of HTTP/1.1 do not: `http` or `https`. It is
+    /// part of the key, and so of the URIs to purge. Default: `http`.
+    pub fn scheme(mut self, scheme: impl Into<String>) -> Builder {
+        self.scheme = scheme.into();
+        self
+    }
+
+    /// How long a request waits for another one's fill before it asks the handler itself. Zero: not at all.
+    /// Default: 5 s.
+    pub fn wait_timeout(mut self, timeout: Duration) -> Builder {
+        self.wait_timeout = timeout;
+        self
+    }
+
+    /// Where TTL and age take their time from. Default: the monotonic clock.
+    pub fn clock(mut self, clock: Clock) -> Builder {
+        self.clock = clock;
+        self
+    }
+
+    /// Builds the cache.
+    ///
+    /// # Errors
+    /// A [`BuildError`] that names the option, its value and its range.
+    pub fn build(self) -> Result<HttpCache, BuildError> {
+        if self.max_bytes < MIN_BYTES {
+            return Err(BuildError::MaxBytes(self.max_bytes));
+        }
+        if self.scheme != "http" && self.scheme != "https" {
+            return Err(BuildError::Scheme(self.scheme));
+        }
+        let store = Cache::builder()
+            .weight(self.max_bytes, |key: &crate::key::Key, slot: &crate::entry::Slot| {
+                (key.as_bytes().len() + slot.bytes()) as u64
+            })
+            .clock(self.clock.clone())
+            .build()?;
+        let hit_for_miss =
+            Cache::builder().entries(HIT_FOR_MISS_KEYS).ttl(HIT_FOR_MISS_TTL).clock(self.clock).build()?;
+        Ok(HttpCache::from_parts(Parts {
+            store,
+            hit_for_miss,
+            purges: Purges::new(),
+            counters: Counters::new(),
+            max_body_bytes: self.max_body_bytes,
+            cached_errors: self.cached_errors,
+            scheme: self.scheme,
+            wait_timeout: self.wait_timeout,
+        }))
+    }
+}
+
+/// Why a cache could not be built.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// Too small to hold anything.
+    #[error("max_bytes is {0}; it must be 4096 or more")]
+    MaxBytes(u64),
+    /// Not a scheme of HTTP.
+    #[error("scheme is {0:?}; it must be \"http\" or \"https\"")]
+    Scheme(String),
+    /// The engine refused its share of the options.
+    #[error(transparent)]
+    Engine(#[from] larder_engine::BuildError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_out_of_range_are_named_with_their_value() {
+        let error = Builder::new().max_bytes(4095).build().unwrap_err();
+        assert_eq!(error.to_string(), "max_bytes is 4095; it must be 4096 or more");
+        let error = Builder::new().scheme("ftp").build().unwrap_err();
+        assert_eq!(error.to_string(), "scheme is \"ftp\"; it must be \"http\" or \"https\"");
+        let error = Builder::new().max_bytes(u64::MAX).build().unwrap_err();
+        assert!(matches!(error, BuildError::Engine(_)), "{error}");
+    }
+
+    #[test]
+    fn the_smallest_cache_is_built() {
+        assert!(
+            Builder::new().max_bytes(4096).max_body_bytes(0).wait_timeout(Duration::ZERO).build().is_ok()
+        );
+    }
+}

@@ -1,0 +1,128 @@
+//! Conditional requests: when a stored response is answered with 304 (RFC 9110, section 13).
+
+use std::time::SystemTime;
+
+use http::header::{
+    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, AGE,
+    CACHE_CONTROL, CONTENT_LOCATION, DATE, ETAG, EXPIRES, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED,
+    VARY,
+};
+use http::{HeaderMap, HeaderName};
+
+/// What a 304 repeats of the 200 (RFC 9110, 15.4.5), and the CORS fields: a browser checks those on the 304.
+pub(crate) const REPEATED_IN_304: [HeaderName; 10] = [
+    CACHE_CONTROL,
+    CONTENT_LOCATION,
+    DATE,
+    ETAG,
+    EXPIRES,
+    VARY,
+    AGE,
+    ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_ALLOW_CREDENTIALS,
+    ACCESS_CONTROL_EXPOSE_HEADERS,
+];
+
+/// Whether the client's copy is current, judged by the validators in `response`.
+///
+/// `If-None-Match` decides alone where it is present (RFC 9110, 13.2.2); a date that cannot be read, or comes
+/// twice, is as good as absent.
+pub(crate) fn not_modified(request: &HeaderMap, response: &HeaderMap) -> bool {
+    if request.contains_key(IF_NONE_MATCH) {
+        let etag = response.get(ETAG).map(|value| opaque_tag(value.as_bytes()));
+        return request.get_all(IF_NONE_MATCH).iter().any(|line| match line.as_bytes().trim_ascii() {
+            b"*" => true,
+            list => etag.is_some_and(|etag| entity_tags(list).any(|tag| tag == etag)),
+        });
+    }
+    match (single_date(request, IF_MODIFIED_SINCE), single_date(response, LAST_MODIFIED)) {
+        (Some(since), Some(modified)) => modified <= since,
+        _ => false,
+    }
+}
+
+/// The tag without its weakness flag: the weak comparison (RFC 9110, 8.8.3.2) looks at nothing else.
+fn opaque_tag(tag: &[u8]) -> &[u8] {
+    tag.strip_prefix(b"W/").unwrap_or(tag)
+}
+
+/// The opaque tags of a list; an entity tag may hold a comma, and knows no escapes.
+fn entity_tags(mut list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let open = list.iter().position(|b| *b == b'"')?;
+        let close = open + 1 + list[open + 1..].iter().position(|b| *b == b'"')?;
+        let tag = &list[open..=close];
+        list = &list[close + 1..];
+        Some(tag)
+    })
+}
+
+fn single_date(headers: &HeaderMap, name: HeaderName) -> Option<SystemTime> {
+    let mut lines = headers.get_all(name).iter();
+    let date = httpdate::parse_http_date(lines.next()?.to_str().ok()?).ok()?;
+    lines.next().is_none().then_some(date)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    const EARLIER: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
+    const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+    const LATER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
+
+    fn map(fields: &[(HeaderName, &'static str)]) -> HeaderMap {
+        fields.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect()
+    }
+
+    fn matches(sent: &'static str, stored: &'static str) -> bool {
+        not_modified(&map(&[(IF_NONE_MATCH, sent)]), &map(&[(ETAG, stored)]))
+    }
+
+    #[test]
+    fn entity_tags_compare_weakly_and_in_lists() {
+        assert!(matches("\"a\"", "\"a\""));
+        assert!(matches("W/\"a\"", "\"a\""));
+        assert!(matches("\"a\"", "W/\"a\""));
+        assert!(matches("\"x\", W/\"y,z\" ,\"a\"", "\"a\""));
+        assert!(matches("*", "\"a\""));
+        assert!(!matches("\"A\"", "\"a\""));
+        assert!(!matches("\"x,\"a", "\"a\""));
+        assert!(!matches("a", "\"a\""));
+    }
+
+    #[test]
+    fn an_entity_tag_decides_before_the_date() {
+        let request = map(&[(IF_NONE_MATCH, "\"old\""), (IF_MODIFIED_SINCE, LATER)]);
+        assert!(!not_modified(&request, &map(&[(ETAG, "\"new\""), (LAST_MODIFIED, DATE)])));
+        assert!(!not_modified(&request, &map(&[(LAST_MODIFIED, DATE)])));
+    }
+
+    #[test]
+    fn dates_compare_in_all_three_forms() {
+        let response = map(&[(LAST_MODIFIED, DATE)]);
+        for (since, current) in [
+            (EARLIER, false),
+            (DATE, true),
+            (LATER, true),
+            ("Sunday, 06-Nov-94 08:49:37 GMT", true),
+            ("Sun Nov  6 08:49:37 1994", true),
+            ("yesterday", false),
+        ] {
+            assert_eq!(not_modified(&map(&[(IF_MODIFIED_SINCE, since)]), &response), current, "{since}");
+        }
+    }
+
+    #[test]
+    fn two_dates_are_none() {
+        let mut request = map(&[(IF_MODIFIED_SINCE, LATER)]);
+        request.append(IF_MODIFIED_SINCE, HeaderValue::from_static(LATER));
+        assert!(!not_modified(&request, &map(&[(LAST_MODIFIED, DATE)])));
+    }
+
+    #[test]
+    fn an_unconditional_request_is_never_304() {
+        assert!(!not_modified(&HeaderMap::new(), &map(&[(ETAG, "\"a\""), (LAST_MODIFIED, DATE)])));
+    }
+}

@@ -1,0 +1,46 @@
+//! For axum: [`Cached`] in a handler's return value, [`CacheCtx`] as an extractor, and a cache in front of a router.
+
+use std::convert::Infallible;
+
+use axum::Router;
+use axum::extract::FromRequestParts;
+use axum::response::{IntoResponseParts, ResponseParts};
+use http::request::Parts;
+use tower_layer::Layer;
+
+use crate::cache::HttpCache;
+use crate::policy::{CacheCtx, Cached};
+
+/// `(Cached::ttl(..), body)` is a response. Of two such parts the last one counts.
+impl IntoResponseParts for Cached {
+    type Error = Infallible;
+
+    fn into_response_parts(self, mut response: ResponseParts) -> Result<ResponseParts, Infallible> {
+        response.extensions_mut().insert(self);
+        Ok(response)
+    }
+}
+
+/// Never fails: where the request bypasses the cache, the handle has no effect.
+impl<S: Send + Sync> FromRequestParts<S> for CacheCtx {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<CacheCtx, Infallible> {
+        Ok(parts.extensions.get::<CacheCtx>().cloned().unwrap_or_default())
+    }
+}
+
+impl HttpCache {
+    /// The whole `router` behind this cache, as a router again, to be served or to get tracing around it.
+    ///
+    /// ```
+    /// # use {axum::Router, axum::routing::get, larder_http::{Cached, HttpCache}, std::time::Duration};
+    /// let router = Router::new().route("/", get(|| async { (Cached::ttl(Duration::from_secs(60)), "hello") }));
+    /// let cache = HttpCache::builder().build()?;
+    /// let router = cache.in_front_of(router);
+    /// # Ok::<(), larder_http::BuildError>(())
+    /// ```
+    pub fn in_front_of(&self, router: Router) -> Router {
+        Router::new().fallback_service(self.layer().layer(router))
+    }
+}

@@ -1,0 +1,215 @@
+//! The cache key: scheme, authority, raw path and raw query, each with its length before it, so that no two
+//! requests share a key by the way their parts are joined. Keys are compared in full; nothing is decoded.
+//!
+//! ```text
+//! resource   'R' | len scheme | len authority | len path | len query (or ABSENT)
+//! variant    'V' | number of its vary record | len value (or ABSENT) per field that Vary names
+//! ```
+
+use std::borrow::Borrow;
+use std::cell::Cell;
+
+use http::header::HOST;
+use http::{HeaderMap, Uri};
+
+use crate::status::Reason;
+
+/// Longest key of a resource; longer targets bypass. Servers refuse such targets long before.
+const MAX_KEY_BYTES: usize = 16 * 1024;
+
+/// Stands for the length of a part that is not there, as `/a` has no query and `/a?` an empty one.
+const ABSENT: u32 = u32::MAX;
+
+/// What an entry is stored under.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Key(Box<[u8]>);
+
+impl Key {
+    pub(crate) fn new(bytes: &[u8]) -> Key {
+        Key(bytes.into())
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// A key is found by its bytes alone, so a lookup needs no allocation. `Hash` agrees: it is that of the slice.
+impl Borrow<[u8]> for Key {
+    fn borrow(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+thread_local! {
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Writes a key into this thread's buffer and gives it to `read`.
+pub(crate) fn with_scratch<R>(read: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+    let mut buffer = SCRATCH.take();
+    buffer.clear();
+    let result = read(&mut buffer);
+    SCRATCH.set(buffer);
+    result
+}
+
+/// Appends the key of the resource that a request names.
+///
+/// # Errors
+/// `Authority` when the request does not name one authority, `TargetTooLong` above 16 KiB.
+pub(crate) fn write_resource(
+    key: &mut Vec<u8>,
+    uri: &Uri,
+    headers: &HeaderMap,
+    default_scheme: &str,
+) -> Result<(), Reason> {
+    let path = uri.path();
+    let query = uri.query();
+    let authority = request_authority(uri, headers)?;
+    if path.len() + query.map_or(0, str::len) + authority.len() > MAX_KEY_BYTES {
+        return Err(Reason::TargetTooLong);
+    }
+    let scheme = uri.scheme_str().unwrap_or(default_scheme);
+    write_origin(key, scheme, authority)?;
+    write_part(key, Some(path.as_bytes()));
+    write_part(key, query.map(str::as_bytes));
+    Ok(())
+}
+
+/// Appends what all keys of one origin begin with.
+pub(crate) fn write_origin(key: &mut Vec<u8>, scheme: &str, authority: &str) -> Result<(), Reason> {
+    key.push(b'R');
+    write_part(key, Some(scheme.as_bytes()));
+    let at = key.len();
+    key.extend_from_slice(&[0; 4]);
+    write_authority(key, scheme, authority)?;
+    let len = (key.len() - at - 4) as u32;
+    key[at..at + 4].copy_from_slice(&len.to_be_bytes());
+    Ok(())
+}
+
+/// Appends the key of a variant, but for its values.
+pub(crate) fn write_variant_head(key: &mut Vec<u8>, record: u64) {
+    key.push(b'V');
+    key.extend_from_slice(&record.to_be_bytes());
+}
+
+pub(crate) fn write_part(key: &mut Vec<u8>, part: Option<&[u8]>) {
+    let len = part.map_or(ABSENT, |part| part.len() as u32);
+    key.extend_from_slice(&len.to_be_bytes());
+    key.extend_from_slice(part.unwrap_or_default());
+}
+
+/// Whether a resource's key lies below an origin (of [`write_origin`]) and a path prefix.
+pub(crate) fn has_prefix(key: &[u8], origin: &[u8], path: &[u8]) -> bool {
+    let Some(rest) = key.strip_prefix(origin) else { return false };
+    let Some((len, rest)) = rest.split_at_checked(4) else { return false };
+    let len = u32::from_be_bytes(len.try_into().expect("four bytes")) as usize;
+    rest.get(..len).is_some_and(|own| own.starts_with(path))
+}
+
+/// The one authority that a request names: the target's, which must agree with `Host`, else `Host`, else none.
+fn request_authority<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Result<&'a str, Reason> {
+    let mut hosts = headers.get_all(HOST).iter();
+    let host = match hosts.next() {
+        Some(host) => Some(host.to_str().map_err(|_| Reason::Authority)?),
+        None => None,
+    };
+    if hosts.next().is_some() {
+        return Err(Reason::Authority);
+    }
+    match (uri.authority(), host) {
+        (Some(target), Some(host)) if !target.as_str().eq_ignore_ascii_case(host) => Err(Reason::Authority),
+        (Some(target), _) => Ok(target.as_str()),
+        (None, host) => Ok(host.unwrap_or_default()),
+    }
+}
+
+/// Lower-cases the authority and drops the scheme's own port; refuses what cannot be a host and port.
+fn write_authority(key: &mut Vec<u8>, scheme: &str, authority: &str) -> Result<(), Reason> {
+    let bytes = match scheme {
+        "http" => authority.strip_suffix(":80").unwrap_or(authority),
+        "https" => authority.strip_suffix(":443").unwrap_or(authority),
+        _ => authority,
+    };
+    if !bytes.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~:[]".contains(&b)) {
+        return Err(Reason::Authority);
+    }
+    key.extend(bytes.bytes().map(|b| b.to_ascii_lowercase()));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    fn key(uri: &'static str, hosts: &[&'static str]) -> Result<Vec<u8>, Reason> {
+        let mut headers = HeaderMap::new();
+        for host in hosts {
+            headers.append(HOST, HeaderValue::from_bytes(host.as_bytes()).unwrap());
+        }
+        let mut key = Vec::new();
+        write_resource(&mut key, &Uri::from_static(uri), &headers, "http").map(|()| key)
+    }
+
+    #[test]
+    fn every_part_separates() {
+        let targets = ["/a", "/a?", "/a?b", "/a/b", "/A", "/%61", "/a?b&c", "/a?c&b", "/a;b", "//a"];
+        for (i, one) in targets.iter().enumerate() {
+            for other in &targets[i + 1..] {
+                assert_ne!(key(one, &["h"]), key(other, &["h"]), "{one} {other}");
+            }
+        }
+        assert_ne!(key("/a", &["h"]), key("/a", &["g"]));
+        assert_ne!(key("http://h/a", &[]), key("https://h/a", &[]));
+    }
+
+    #[test]
+    fn the_same_authority_in_other_words_is_the_same() {
+        for (uri, hosts) in [
+            ("/a", &["EXAMPLE.com"][..]),
+            ("/a", &["example.com:80"]),
+            ("http://Example.com/a", &["example.COM"]),
+        ] {
+            assert_eq!(key(uri, hosts), key("http://example.com/a", &[]), "{uri} {hosts:?}");
+        }
+        assert_ne!(key("/a", &["example.com:443"]), key("/a", &["example.com"]));
+    }
+
+    #[test]
+    fn there_must_be_one_authority() {
+        for (uri, hosts) in [
+            ("/a", &["h", "h"][..]),
+            ("http://h/a", &["other"]),
+            ("/a", &["h/x"]),
+            ("/a", &["user@h"]),
+            ("/a", &["h, g"]),
+            ("/a", &["h\u{e9}"]),
+        ] {
+            assert_eq!(key(uri, hosts), Err(Reason::Authority), "{uri} {hosts:?}");
+        }
+    }
+
+    #[test]
+    fn a_target_that_is_too_long_has_no_key() {
+        let uri: Uri = format!("/{}", "a".repeat(MAX_KEY_BYTES)).parse().unwrap();
+        let outcome = write_resource(&mut Vec::new(), &uri, &HeaderMap::new(), "http");
+        assert_eq!(outcome, Err(Reason::TargetTooLong));
+    }
+
+    #[test]
+    fn prefixes_end_with_the_path() {
+        let mut origin = Vec::new();
+        write_origin(&mut origin, "http", "h").unwrap();
+        let key = key("/shop/1?q", &["h"]).unwrap();
+        assert!(has_prefix(&key, &origin, b"/shop/"));
+        assert!(has_prefix(&key, &origin, b"/shop/1"));
+        assert!(!has_prefix(&key, &origin, b"/shop/1?q"));
+        assert!(!has_prefix(&key, &origin, b"/shop/2"));
+        let mut other = Vec::new();
+        write_origin(&mut other, "http", "hh").unwrap();
+        assert!(!has_prefix(&key, &other, b"/"));
+    }
+}

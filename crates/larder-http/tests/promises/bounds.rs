@@ -1,0 +1,40 @@
+//! Memory is bounded, whatever clients ask for.
+
+use crate::support::*;
+
+#[tokio::test]
+async fn unknown_parameters_cannot_fill_the_memory() {
+    let site = Site::with(|b| b.max_bytes(256 << 10), |_, _| async { cached(vec![b'x'; 1000]) });
+    for n in 0..2000 {
+        site.get(&format!("/?n={n}")).await;
+        assert!(site.cache.stats().bytes <= 256 << 10);
+    }
+    let stats = site.cache.stats();
+    assert!(stats.entries > 50, "{} entries in 256 KiB", stats.entries);
+    assert_eq!((stats.stores, stats.capacity), (2000, 256 << 10));
+}
+
+#[tokio::test]
+async fn variants_cannot_either() {
+    let site = Site::new(|_, _| async { field(cached("x"), "vary", "user-agent") });
+    for n in 0..1000 {
+        site.send(get("/", &[("user-agent", &n.to_string())])).await;
+    }
+    assert_eq!(site.cache.stats().entries, 17);
+}
+
+#[tokio::test]
+async fn a_response_larger_than_the_cache_is_served_and_said_so() {
+    let site = Site::with(|b| b.max_bytes(8192), |_, _| async { cached(vec![b'x'; 10_000]) });
+    let answer = site.get("/").await;
+    assert_eq!((answer.says(), answer.body.len()), ("fwd=uri-miss; detail=refused", 10_000));
+    assert_eq!(site.cache.stats().entries, 0);
+}
+
+#[tokio::test]
+async fn the_weight_covers_key_headers_and_body() {
+    let site = Site::new(|_, _| async { field(cached(vec![b'x'; 1000]), "x-long", &"y".repeat(500)) });
+    site.get(&format!("/{}", "k".repeat(300))).await;
+    let bytes = site.cache.stats().bytes;
+    assert!((1800..4000).contains(&bytes), "{bytes}");
+}

@@ -1,0 +1,260 @@
+//! One handler call per key: concurrent misses wait for the first, and nobody waits in vain.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use larder_http::{Cached, Outcome, Reason};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tower::ServiceExt;
+
+use crate::support::*;
+
+/// A site whose handler waits for a permit before it replies.
+fn gated(reply: impl Fn(usize) -> Reply + Send + Sync + 'static) -> (Site, Arc<Semaphore>) {
+    let gate = Arc::new(Semaphore::new(0));
+    let held = gate.clone();
+    let reply = Arc::new(reply);
+    let site = Site::new(move |_, call| {
+        let (gate, reply) = (held.clone(), reply.clone());
+        async move {
+            gate.acquire().await.unwrap().forget();
+            reply(call)
+        }
+    });
+    (site, gate)
+}
+
+fn start(site: &Site, request: http::Request<String>) -> JoinHandle<Answer> {
+    let future = site.service.clone().oneshot(request);
+    tokio::spawn(async move { Answer::read(future.await.unwrap()).await.unwrap() })
+}
+
+async fn start_many(site: &Site, count: usize) -> Vec<JoinHandle<Answer>> {
+    let tasks = (0..count).map(|_| start(site, get("/", &[]))).collect();
+    settle().await;
+    tasks
+}
+
+#[tokio::test]
+async fn concurrent_misses_ask_the_handler_once() {
+    let (site, gate) = gated(|call| cached(call.to_string()));
+    let tasks = start_many(&site, 50).await;
+    gate.add_permits(1);
+    let mut collapsed = 0;
+    for task in tasks {
+        let answer = task.await.unwrap();
+        assert_eq!(answer.body, "1");
+        collapsed += usize::from(answer.says() == "fwd=uri-miss; collapsed");
+    }
+    assert_eq!((collapsed, site.calls()), (49, 1));
+    let stats = site.cache.stats();
+    assert_eq!((stats.misses, stats.collapsed, stats.stores), (1, 49, 1));
+}
+
+#[tokio::test]
+async fn a_leader_whose_client_goes_away_fills_all_the_same() {
+    let (site, gate) = gated(|call| cached(call.to_string()));
+    let leader = start(&site, get("/", &[]));
+    settle().await;
+    let waiter = start(&site, get("/", &[]));
+    settle().await;
+    leader.abort();
+    assert!(leader.await.is_err_and(|error| error.is_cancelled()));
+    gate.add_permits(1);
+    assert_eq!(waiter.await.unwrap().says(), "fwd=uri-miss; collapsed");
+    assert_eq!(site.get("/").await.body, "1");
+}
+
+#[tokio::test]
+async fn what_may_not_be_stored_releases_all_waiters_at_once() {
+    let (site, gate) = gated(|call| plain(call.to_string()));
+    let tasks = start_many(&site, 10).await;
+    assert_eq!(site.calls(), 1);
+    gate.add_permits(1);
+    settle().await;
+    assert_eq!(site.calls(), 10, "all others run side by side");
+    gate.add_permits(9);
+    let mut bodies = Vec::new();
+    for task in tasks {
+        bodies.push(task.await.unwrap().body);
+    }
+    bodies.sort();
+    bodies.dedup();
+    assert_eq!(bodies.len(), 10, "each has its own response");
+}
+
+#[tokio::test]
+async fn for_ten_seconds_nobody_waits_for_such_a_key() {
+    let (site, gate) = gated(|call| plain(call.to_string()));
+    gate.add_permits(1);
+    site.get("/").await;
+    let tasks = start_many(&site, 3).await;
+    assert_eq!(site.calls(), 4, "none waits");
+    gate.add_permits(3);
+    for task in tasks {
+        assert_eq!(task.await.unwrap().says(), "fwd=uri-miss; detail=hit-for-miss");
+    }
+    site.clock.advance(Duration::from_secs(10));
+    let tasks = start_many(&site, 3).await;
+    assert_eq!(site.calls(), 5, "they wait again");
+    gate.add_permits(3);
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_storable_response_ends_that() {
+    let site =
+        Site::new(|_, call| async move { if call == 1 { plain("1") } else { cached(call.to_string()) } });
+    site.get("/").await;
+    assert_eq!(site.get("/").await.says(), "fwd=uri-miss; detail=hit-for-miss");
+    assert_eq!(site.get("/").await.says(), "fwd=uri-miss; stored");
+    assert_eq!(site.get("/").await.body, "3");
+}
+
+#[tokio::test]
+async fn one_personal_request_does_not_end_coalescing_for_others() {
+    let (site, gate) = gated(|call| cached(call.to_string()));
+    gate.add_permits(2);
+    assert_eq!(site.send(get("/", &[("cookie", "a=b")])).await.says(), "fwd=uri-miss; detail=cookie");
+    assert_eq!(site.send(get("/", &[("range", "bytes=0-")])).await.says(), "fwd=bypass; detail=range");
+    let tasks = start_many(&site, 5).await;
+    gate.add_permits(1);
+    for task in tasks {
+        assert_eq!(task.await.unwrap().body, "3");
+    }
+}
+
+#[tokio::test]
+async fn waiters_with_another_variant_fetch_their_own() {
+    let gate = Arc::new(Semaphore::new(0));
+    let held = gate.clone();
+    let site = Site::new(move |request, _| {
+        let gate = held.clone();
+        async move {
+            gate.acquire().await.unwrap().forget();
+            let language = request.headers()["accept-language"].to_str().unwrap().to_owned();
+            field(cached(language), "vary", "accept-language")
+        }
+    });
+    let languages = ["de", "fr", "de", "fr", "de"];
+    let tasks: Vec<_> =
+        languages.iter().map(|language| start(&site, get("/", &[("accept-language", language)]))).collect();
+    settle().await;
+    assert_eq!(site.calls(), 1);
+    gate.add_permits(5);
+    for (task, language) in tasks.into_iter().zip(languages) {
+        assert_eq!(task.await.unwrap().body, language);
+    }
+    assert_eq!(site.calls(), 2, "one for each variant");
+}
+
+#[tokio::test]
+async fn a_panic_reaches_its_client_and_releases_the_others() {
+    let (site, gate) =
+        gated(|call| if call == 1 { panic!("handler broke") } else { cached(call.to_string()) });
+    let leader = start(&site, get("/", &[]));
+    settle().await;
+    let waiter = start(&site, get("/", &[]));
+    settle().await;
+    gate.add_permits(2);
+    let panic = leader.await.unwrap_err().into_panic();
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"handler broke"));
+    assert_eq!(waiter.await.unwrap().body, "2");
+    assert_eq!(site.cache.stats().unstored, [(Reason::Released, 1), (Reason::HandlerPanic, 1)]);
+}
+
+#[tokio::test]
+async fn an_error_of_the_service_stays_an_error_and_releases_the_others() {
+    use larder_http::HttpCache;
+    use tower::{Layer, service_fn};
+    let gate = Arc::new(Semaphore::new(0));
+    let held = gate.clone();
+    let inner = service_fn(move |_: http::Request<String>| {
+        let gate = held.clone();
+        async move {
+            gate.acquire().await.unwrap().forget();
+            Err::<Reply, _>(std::io::Error::other("down"))
+        }
+    });
+    let cache = HttpCache::builder().build().unwrap();
+    let service = cache.layer().layer(inner);
+    let tasks: Vec<_> = (0..3).map(|_| tokio::spawn(service.clone().oneshot(get("/", &[])))).collect();
+    settle().await;
+    gate.add_permits(3);
+    for task in tasks {
+        assert_eq!(task.await.unwrap().unwrap_err().to_string(), "down");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fill_that_takes_too_long_is_waited_for_no_longer() {
+    let (site, gate) = gated(|call| cached(call.to_string()));
+    let leader = start(&site, get("/", &[]));
+    settle().await;
+    let waiter = start(&site, get("/", &[]));
+    // Time stands still until every task waits for it; then it moves by itself to the end of the waiter's patience.
+    while site.calls() < 2 {
+        tokio::time::advance(SECOND).await;
+        settle().await;
+    }
+    gate.add_permits(2);
+    assert_eq!(waiter.await.unwrap().says(), "fwd=uri-miss; detail=wait-timeout");
+    assert_eq!(leader.await.unwrap().says(), "fwd=uri-miss; stored");
+}
+
+#[tokio::test]
+async fn an_entry_that_expired_is_fetched_once() {
+    let (site, gate) = gated(|call| with(plain(call.to_string()), Cached::ttl(SECOND)));
+    gate.add_permits(1);
+    site.get("/").await;
+    site.clock.advance(SECOND);
+    let tasks = start_many(&site, 8).await;
+    gate.add_permits(1);
+    for task in tasks {
+        assert_eq!(task.await.unwrap().body, "2");
+    }
+}
+
+#[test]
+fn a_runtime_that_ends_leaves_nobody_waiting() {
+    let (site, _gate) = gated(|call| cached(call.to_string()));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let leader = site.service.clone();
+    runtime.block_on(async {
+        tokio::spawn(leader.oneshot(get("/", &[])));
+        settle().await;
+    });
+    assert_eq!(site.calls(), 1);
+    drop(runtime);
+    // The key can be led again: the dead fill does not hold it.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        let again = start(&site, get("/", &[]));
+        settle().await;
+        assert_eq!(site.calls(), 2);
+        again.abort();
+    });
+}
+
+#[tokio::test]
+async fn a_panic_before_the_first_await_is_no_different() {
+    let site = Site::new(|_, _| async { panic!("at once") });
+    let error = tokio::spawn(site.service.clone().oneshot(get("/", &[]))).await.unwrap_err();
+    assert_eq!(error.into_panic().downcast_ref::<&str>(), Some(&"at once"));
+}
+
+#[tokio::test]
+async fn a_released_waiter_says_so() {
+    let (site, gate) = gated(|call| plain(call.to_string()));
+    let tasks = start_many(&site, 2).await;
+    gate.add_permits(2);
+    let mut outcomes = Vec::new();
+    for task in tasks {
+        outcomes.push(task.await.unwrap().outcome);
+    }
+    let unstored = |reason| Outcome::Miss { variant: false, collapsed: false, unstored: Some(reason) };
+    assert_eq!(outcomes, [unstored(Reason::NotOptedIn), unstored(Reason::Released)]);
+}

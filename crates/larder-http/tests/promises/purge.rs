@@ -1,0 +1,159 @@
+//! A purge is final: once it returns, no response whose handler started before it is served or stored.
+
+use std::sync::Arc;
+
+use larder_http::{Cached, HttpCache};
+use tokio::sync::Semaphore;
+use tower::ServiceExt;
+
+use crate::support::*;
+
+/// A site whose responses are tagged with their path and "all", and wait for a permit when the query says so.
+fn tagged() -> (Site, Arc<Semaphore>) {
+    let gate = Arc::new(Semaphore::new(0));
+    let held = gate.clone();
+    let site = Site::new(move |request, call| {
+        let gate = held.clone();
+        async move {
+            if request.uri().query() == Some("wait") {
+                gate.acquire().await.unwrap().forget();
+            }
+            let wish = Cached::ttl(MINUTE).tag("all").tag(format!("path:{}", request.uri().path()));
+            field(with(plain(call.to_string()), wish), "vary", "x-variant")
+        }
+    });
+    (site, gate)
+}
+
+type Purge = fn(&HttpCache);
+
+/// The four ways to purge `/shop/1?wait` on the site.
+const WAYS: [Purge; 4] = [
+    |cache| assert!(cache.purge_uri("http://site.example/shop/1?wait").is_ok()),
+    |cache| cache.purge_tag("path:/shop/1"),
+    |cache| cache.purge_prefix("http://site.example/shop/").unwrap(),
+    |cache| cache.purge_all(),
+];
+
+#[tokio::test]
+async fn every_way_purges_what_is_stored() {
+    for purge in WAYS {
+        let (site, gate) = tagged();
+        gate.add_permits(10);
+        let variants = || [get("/shop/1?wait", &[]), get("/shop/1?wait", &[("x-variant", "b")])];
+        for request in variants() {
+            site.send(request).await;
+        }
+        purge(&site.cache);
+        for (request, body) in variants().into_iter().zip(["3", "4"]) {
+            assert_eq!(site.send(request).await.body, body);
+        }
+        for (request, body) in variants().into_iter().zip(["3", "4"]) {
+            assert_eq!(site.send(request).await.body, body, "stored anew");
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_way_voids_a_fill_in_flight() {
+    for purge in WAYS {
+        let (site, gate) = tagged();
+        let early = tokio::spawn(site.service.clone().oneshot(get("/shop/1?wait", &[])));
+        settle().await;
+        purge(&site.cache);
+        let late = tokio::spawn(site.service.clone().oneshot(get("/shop/1?wait", &[])));
+        settle().await;
+        gate.add_permits(2);
+        let early = Answer::read(early.await.unwrap().unwrap()).await.unwrap();
+        let late = Answer::read(late.await.unwrap().unwrap()).await.unwrap();
+        assert_eq!((&early.body[..], &late.body[..]), (&b"1"[..], &b"2"[..]));
+        assert_eq!(site.get("/shop/1?wait").await.body, "2", "what started before the purge is not stored");
+    }
+}
+
+#[tokio::test]
+async fn every_way_spares_the_others() {
+    for purge in &WAYS[..3] {
+        let (site, _gate) = tagged();
+        site.get("/blog/1").await;
+        site.get("/shop").await;
+        purge(&site.cache);
+        assert_eq!(site.get("/blog/1").await.body, "1");
+        assert_eq!(site.get("/shop").await.body, "2");
+    }
+}
+
+#[tokio::test]
+async fn a_shared_tag_purges_all_that_carry_it() {
+    let (site, _gate) = tagged();
+    site.get("/a").await;
+    site.get("/b").await;
+    site.cache.purge_tag("all");
+    assert_eq!(site.get("/a").await.body, "3");
+    assert_eq!(site.get("/b").await.body, "4");
+}
+
+#[tokio::test]
+async fn a_tag_from_deep_code_counts_too() {
+    let site = Site::new(|request, call| async move {
+        request.extensions().get::<larder_http::CacheCtx>().unwrap().tag("user:7");
+        cached(call.to_string())
+    });
+    site.get("/").await;
+    site.cache.purge_tag("user:7");
+    assert_eq!(site.get("/").await.body, "2");
+}
+
+#[tokio::test]
+async fn purging_a_uri_tells_whether_it_was_stored() {
+    let site = Site::counting();
+    assert!(!site.cache.purge_uri("http://site.example/").unwrap());
+    site.get("/").await;
+    assert!(site.cache.purge_uri("http://SITE.example:80/").unwrap());
+}
+
+#[tokio::test]
+async fn what_cannot_be_purged_is_named() {
+    let site = Site::counting();
+    for (uri, why) in [
+        ("/relative", "not an absolute URI of http or https"),
+        ("ftp://site.example/", "not an absolute URI of http or https"),
+        ("http://a b/", "not a URI"),
+        ("http://user@site.example/", "authority"),
+    ] {
+        let error = site.cache.purge_uri(uri).unwrap_err();
+        assert_eq!(error.to_string(), format!("cannot purge {uri:?}: {why}"));
+        assert!(site.cache.purge_prefix(uri).is_err());
+    }
+    let error = site.cache.purge_prefix("http://site.example/?q").unwrap_err();
+    assert!(error.to_string().ends_with("a prefix has no query"));
+}
+
+#[tokio::test]
+async fn a_successful_unsafe_method_invalidates_its_resource() {
+    let site = Site::new(|request, call| async move {
+        let mut reply = cached(call.to_string());
+        if request.uri().query() == Some("fails") {
+            *reply.status_mut() = http::StatusCode::CONFLICT;
+        }
+        reply
+    });
+    site.get("/a").await;
+    site.get("/a?fails").await;
+    site.send(request("POST", "/a", &[])).await;
+    site.send(request("POST", "/a?fails", &[])).await;
+    site.send(request("OPTIONS", "/a", &[])).await;
+    assert_eq!(site.get("/a").await.body, "6");
+    site.send(request("DELETE", "/b", &[])).await;
+    assert_eq!(site.get("/a").await.body, "6");
+}
+
+#[tokio::test]
+async fn a_thousand_prefixes_are_no_burden() {
+    let site = Site::counting();
+    site.get("/kept").await;
+    for n in 0..1000 {
+        site.cache.purge_prefix(&format!("http://site.example/gone/{n}/")).unwrap();
+        assert_eq!(site.get("/kept").await.body, "1");
+    }
+}

@@ -1,0 +1,143 @@
+//! A site behind a cache: a handler that counts its calls, a clock moved by hand, and answers read to their end.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, StatusCode};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full};
+use larder_http::{Builder, Cached, Clock, HttpCache, HttpCacheService, ManualClock, Outcome};
+use tower::util::BoxCloneService;
+use tower::{Layer, ServiceExt, service_fn};
+
+pub(crate) type TestBody = BoxBody<Bytes, io::Error>;
+pub(crate) type Reply = Response<TestBody>;
+type Handler = BoxCloneService<Request<String>, Reply, Infallible>;
+
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+
+pub(crate) struct Site {
+    pub(crate) cache: HttpCache,
+    pub(crate) clock: ManualClock,
+    pub(crate) service: HttpCacheService<Handler>,
+    calls: Arc<AtomicUsize>,
+}
+
+impl Site {
+    /// A site whose handler gets the request and the number of the call, from 1.
+    pub(crate) fn new<F>(handler: impl Fn(Request<String>, usize) -> F + Send + Sync + 'static) -> Site
+    where
+        F: Future<Output = Reply> + Send + 'static,
+    {
+        Site::with(|builder| builder, handler)
+    }
+
+    pub(crate) fn with<F>(
+        options: impl FnOnce(Builder) -> Builder,
+        handler: impl Fn(Request<String>, usize) -> F + Send + Sync + 'static,
+    ) -> Site
+    where
+        F: Future<Output = Reply> + Send + 'static,
+    {
+        let (clock, hand) = Clock::manual();
+        let cache = options(HttpCache::builder().clock(clock)).build().unwrap();
+        let calls = Arc::new(AtomicUsize::new(0));
+        let (counter, handler) = (calls.clone(), Arc::new(handler));
+        let inner = service_fn(move |request| {
+            let call = counter.fetch_add(1, Ordering::SeqCst) + 1;
+            let reply = handler(request, call);
+            async move { Ok(reply.await) }
+        });
+        let service = cache.layer().layer(BoxCloneService::new(inner));
+        Site { cache, clock: hand, service, calls }
+    }
+
+    /// A site that answers every request with the number of the call, to be cached for a minute.
+    pub(crate) fn counting() -> Site {
+        Site::new(|_, call| async move { cached(call.to_string()) })
+    }
+
+    pub(crate) fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
+
+    pub(crate) async fn get(&self, target: &str) -> Answer {
+        self.send(get(target, &[])).await
+    }
+
+    pub(crate) async fn send(&self, request: Request<String>) -> Answer {
+        Answer::read(self.service.clone().oneshot(request).await.unwrap()).await.unwrap()
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    pub(crate) outcome: Outcome,
+}
+
+impl Answer {
+    pub(crate) async fn read(response: Response<larder_http::Body<TestBody>>) -> io::Result<Answer> {
+        let (head, body) = response.into_parts();
+        let outcome = *head.extensions.get::<Outcome>().expect("every response has an outcome");
+        let body = body.collect().await?.to_bytes();
+        Ok(Answer { status: head.status, headers: head.headers, body, outcome })
+    }
+
+    /// What `Cache-Status` says behind the cache's name.
+    pub(crate) fn says(&self) -> &str {
+        self.headers["cache-status"].to_str().unwrap().strip_prefix("larder; ").unwrap()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+}
+
+/// A request for `http://site.example` + target.
+pub(crate) fn get(target: &str, fields: &[(&str, &str)]) -> Request<String> {
+    request("GET", target, fields)
+}
+
+pub(crate) fn request(method: &str, target: &str, fields: &[(&str, &str)]) -> Request<String> {
+    let mut request = Request::builder().method(method).uri(target).header("host", "site.example");
+    for (name, value) in fields {
+        request = request.header(*name, *value);
+    }
+    request.body(String::new()).unwrap()
+}
+
+/// A reply of 200 that nobody asked to cache.
+pub(crate) fn plain(body: impl Into<Bytes>) -> Reply {
+    Response::new(Full::new(body.into()).map_err(|never| match never {}).boxed())
+}
+
+/// A reply of 200 to be cached for a minute.
+pub(crate) fn cached(body: impl Into<Bytes>) -> Reply {
+    with(plain(body), Cached::ttl(MINUTE))
+}
+
+pub(crate) fn with(mut reply: Reply, wish: Cached) -> Reply {
+    reply.extensions_mut().insert(wish);
+    reply
+}
+
+pub(crate) fn field(mut reply: Reply, name: &'static str, value: &str) -> Reply {
+    reply.headers_mut().append(name, value.parse().unwrap());
+    reply
+}
+
+/// Lets every task that can run do so until all of them wait.
+pub(crate) async fn settle() {
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+}

@@ -1,0 +1,225 @@
+//! Only whole responses are stored; what is not whole, or too large, still reaches its client as it is.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::{Body as _, Frame};
+use http_body_util::BodyExt;
+use tokio::sync::mpsc;
+use tower::ServiceExt;
+
+use crate::support::*;
+
+type Part = Result<Frame<Bytes>, io::Error>;
+
+/// A body of the frames that come through a channel.
+struct Streamed(mpsc::UnboundedReceiver<Part>);
+
+impl http_body::Body for Streamed {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Part>> {
+        self.0.poll_recv(cx)
+    }
+}
+
+fn data(text: &'static str) -> Part {
+    Ok(Frame::data(Bytes::from_static(text.as_bytes())))
+}
+
+fn trailers() -> Part {
+    let mut trailers = HeaderMap::new();
+    trailers.insert("x-checksum", "1".parse().unwrap());
+    Ok(Frame::trailers(trailers))
+}
+
+/// A site that stores bodies up to 10 bytes, and the frames of its next replies.
+fn streaming(length: Option<&'static str>) -> (Site, mpsc::UnboundedSender<mpsc::UnboundedReceiver<Part>>) {
+    let (replies, queue) = mpsc::unbounded_channel::<mpsc::UnboundedReceiver<Part>>();
+    let queue = Arc::new(tokio::sync::Mutex::new(queue));
+    let site = Site::with(
+        |builder| builder.max_body_bytes(10),
+        move |_, _| {
+            let queue = queue.clone();
+            async move {
+                let frames = queue.lock().await.recv().await.unwrap();
+                let reply = cached("").map(|_| Streamed(frames).boxed());
+                match length {
+                    Some(length) => field(reply, "content-length", length),
+                    None => reply,
+                }
+            }
+        },
+    );
+    (site, replies)
+}
+
+/// All frames of a reply, ready at once.
+fn reply(frames: Vec<Part>) -> mpsc::UnboundedReceiver<Part> {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    frames.into_iter().for_each(|frame| sender.send(frame).unwrap());
+    receiver
+}
+
+#[tokio::test]
+async fn a_body_in_pieces_is_stored_whole() {
+    let (site, replies) = streaming(None);
+    replies.send(reply(vec![data("one "), data("two"), data("")])).unwrap();
+    assert_eq!(site.get("/").await.body, "one two");
+    let hit = site.get("/").await;
+    assert_eq!((&hit.body[..], hit.header("content-length")), (&b"one two"[..], Some("7")));
+}
+
+#[tokio::test]
+async fn the_client_reads_while_the_fill_goes_on() {
+    let (site, replies) = streaming(None);
+    let (frames, receiver) = mpsc::unbounded_channel();
+    replies.send(receiver).unwrap();
+    let response = site.service.clone().oneshot(get("/", &[])).await.unwrap();
+    assert_eq!(response.headers()["cache-status"], "larder; fwd=uri-miss; stored");
+    let mut body = response.into_body();
+    for text in ["one ", "two"] {
+        frames.send(data(text)).unwrap();
+        assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), text);
+    }
+    assert_eq!(site.cache.stats().entries, 0);
+    drop(frames);
+    assert!(body.frame().await.is_none());
+    assert_eq!(site.get("/").await.body, "one two");
+}
+
+#[tokio::test]
+async fn a_client_that_stops_reading_does_not_stop_the_fill() {
+    let (site, replies) = streaming(None);
+    let (frames, receiver) = mpsc::unbounded_channel();
+    replies.send(receiver).unwrap();
+    let response = site.service.clone().oneshot(get("/", &[])).await.unwrap();
+    drop(response);
+    frames.send(data("whole")).unwrap();
+    drop(frames);
+    settle().await;
+    assert_eq!(site.get("/").await.body, "whole");
+}
+
+#[tokio::test]
+async fn a_body_above_the_limit_streams_through() {
+    for pieces in [vec![data("0123456789a")], vec![data("01234"), data("56789"), data("a"), data("b")]] {
+        let expected = if pieces.len() == 1 { "0123456789a" } else { "0123456789ab" };
+        let (site, replies) = streaming(None);
+        replies.send(reply(pieces)).unwrap();
+        let answer = site.get("/").await;
+        assert_eq!(
+            (&answer.body[..], answer.says()),
+            (expected.as_bytes(), "fwd=uri-miss; detail=body-too-large")
+        );
+        assert_eq!(site.cache.stats().entries, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_body_of_the_limit_is_stored() {
+    let (site, replies) = streaming(None);
+    replies.send(reply(vec![data("0123456789")])).unwrap();
+    site.get("/").await;
+    assert_eq!(site.get("/").await.body, "0123456789");
+}
+
+#[tokio::test]
+async fn a_body_that_outgrows_the_limit_late_goes_on_to_its_client() {
+    let (site, replies) = streaming(None);
+    let (frames, receiver) = mpsc::unbounded_channel();
+    replies.send(receiver).unwrap();
+    let response = site.service.clone().oneshot(get("/", &[])).await.unwrap();
+    let reader = tokio::spawn(response.into_body().collect());
+    for text in ["01234", "56789", "abcde", "fghij"] {
+        frames.send(data(text)).unwrap();
+        settle().await;
+    }
+    drop(frames);
+    assert_eq!(reader.await.unwrap().unwrap().to_bytes(), "0123456789abcdefghij");
+    assert_eq!(site.cache.stats().entries, 0);
+}
+
+#[tokio::test]
+async fn a_body_that_differs_from_its_length_is_not_stored() {
+    for length in ["4", "6", "x"] {
+        let (site, replies) = streaming(Some(length));
+        replies.send(reply(vec![data("12345")])).unwrap();
+        assert_eq!(site.get("/").await.says(), "fwd=uri-miss; detail=body-length", "{length}");
+        assert_eq!(site.cache.stats().entries, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_fails_is_not_stored_and_its_client_is_told() {
+    let (site, replies) = streaming(None);
+    replies.send(reply(vec![data("12"), Err(io::Error::other("cut"))])).unwrap();
+    let response = site.service.clone().oneshot(get("/", &[])).await.unwrap();
+    let mut body = response.into_body();
+    assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "12");
+    assert_eq!(body.frame().await.unwrap().unwrap_err().to_string(), "cut");
+    replies.send(reply(vec![data("whole")])).unwrap();
+    assert_eq!(site.get("/").await.says(), "fwd=uri-miss; stored");
+}
+
+#[tokio::test]
+async fn a_body_that_fails_late_is_not_stored_either() {
+    let (site, replies) = streaming(None);
+    let (frames, receiver) = mpsc::unbounded_channel();
+    replies.send(receiver).unwrap();
+    let response = site.service.clone().oneshot(get("/", &[])).await.unwrap();
+    frames.send(data("12")).unwrap();
+    settle().await;
+    frames.send(Err(io::Error::other("cut"))).unwrap();
+    assert_eq!(response.into_body().collect().await.unwrap_err().to_string(), "cut");
+    assert_eq!(site.cache.stats().unstored, [(larder_http::Reason::BodyError, 1)]);
+}
+
+#[tokio::test]
+async fn trailers_reach_the_client_and_not_the_store() {
+    let (site, replies) = streaming(None);
+    replies.send(reply(vec![data("12"), trailers()])).unwrap();
+    let response = site.service.clone().oneshot(get("/", &[])).await.unwrap();
+    assert_eq!(response.headers()["cache-status"], "larder; fwd=uri-miss; detail=trailers");
+    let collected = response.into_body().collect().await.unwrap();
+    assert_eq!(collected.trailers().unwrap()["x-checksum"], "1");
+    assert_eq!(collected.to_bytes(), "12");
+    assert_eq!(site.cache.stats().entries, 0);
+}
+
+#[tokio::test]
+async fn a_body_known_to_be_too_large_is_not_even_collected() {
+    let site = Site::with(|b| b.max_body_bytes(10), |_, _| async { cached("0123456789a") });
+    let response = site.service.clone().oneshot(get("/", &[])).await.unwrap();
+    assert_eq!(response.body().size_hint().exact(), Some(11));
+    assert_eq!(response.headers()["cache-status"], "larder; fwd=uri-miss; detail=body-too-large");
+}
+
+/// A body that panics when it is read.
+struct Broken(bool);
+
+impl http_body::Body for Broken {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Part>> {
+        assert!(!self.0, "the body broke");
+        self.0 = true;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_panics_never_looks_complete() {
+    let site = Site::new(|_, _| async { cached("").map(|_| Broken(false).boxed()) });
+    let response = site.service.clone().oneshot(get("/", &[])).await.unwrap();
+    let outcome = tokio::spawn(response.into_body().collect()).await;
+    assert!(outcome.unwrap_err().is_panic());
+    assert_eq!(site.cache.stats().entries, 0);
+}
