@@ -1,1 +1,58 @@
-//! A cache server that speaks the Redis protocol.
+//! A cache server that speaks the Redis protocol: point an existing client at it.
+//!
+//! ```no_run
+//! use larder_server::{Config, Server};
+//!
+//! # async fn demo() -> Result<(), larder_server::ServerError> {
+//! let server = Server::bind(Config { listen: Some("127.0.0.1:0".parse().unwrap()), ..Config::default() })?;
+//! println!("listening on {:?}", server.local_addr());
+//! server.run(std::future::pending()).await
+//! # }
+//! ```
+//!
+//! # How a request lives
+//!
+//! ```text
+//!  acceptor ── new socket ──▶ thread with the fewest connections (own runtime; the socket stays there)
+//!                               │ one wake-up:
+//!                               │   read into the thread's buffer ─▶ parse in place ─▶ execute the whole pipeline
+//!                               │   one write for all replies
+//!                               ▼
+//!                             Store: one keyspace shared by all threads, bounded by bytes, entries expire and are evicted
+//! ```
+//!
+//! Unlike Redis this is a cache by default: `maxmemory` is half of the machine's (or the cgroup's) memory and entries
+//! are evicted by a frequency-aware policy, reported as `allkeys-lfu`. There is no persistence and no replication.
+//!
+//! # What a client may rely on
+//!
+//! - A command is atomic; commands of one connection run in order; a reply means the effect is visible to everyone.
+//! - Bad input is an error reply and the connection lives, except where the position in the stream is lost.
+//! - A client that does not read its replies is no longer read from: it holds at most
+//!   [`Config::max_reply_bytes`] of memory.
+//! - A browser cannot reach the server: a connection that speaks HTTP is closed before anything is executed.
+
+mod accept;
+mod clients;
+mod cmd;
+mod config;
+mod connection;
+mod db;
+mod decimal;
+mod error;
+mod glob;
+mod info;
+mod listener;
+mod server;
+mod session;
+mod shared;
+mod stats;
+mod system;
+mod worker;
+
+pub use cmd::{CommandSpec, commands};
+pub use config::{ByteSize, Config, Password};
+pub use db::Store;
+pub use error::ServerError;
+pub use server::Server;
+pub use stats::{ServerStats, StatsHandle};

@@ -1,0 +1,132 @@
+//! The connections of a server by their ids, for `CLIENT LIST` and for shutdown.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use tokio::task::AbortHandle;
+
+use crate::cmd;
+
+/// What others may see of a connection. The connection itself updates it, once per wake-up at most.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) id: u64,
+    /// The thread that serves it.
+    pub(crate) thread: usize,
+    address: String,
+    local_address: String,
+    since: Instant,
+    /// Milliseconds after `since` at which it last sent something.
+    active_ms: AtomicU64,
+    database: AtomicU8,
+    protocol: AtomicU8,
+    last_command: AtomicU16,
+    names: Mutex<Names>,
+    /// Whether replies wait for the client to read.
+    pub(crate) blocked: AtomicBool,
+    pub(crate) task: OnceLock<AbortHandle>,
+}
+
+/// What a client says about itself.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Names {
+    pub(crate) name: Vec<u8>,
+    pub(crate) library: Vec<u8>,
+    pub(crate) library_version: Vec<u8>,
+}
+
+/// No command was executed yet.
+const NO_COMMAND: u16 = u16::MAX;
+
+impl Client {
+    pub(crate) fn active(&self, now: Instant, command: Option<usize>) {
+        self.active_ms.store(now.duration_since(self.since).as_millis() as u64, Ordering::Relaxed);
+        if let Some(index) = command {
+            self.last_command.store(index as u16, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn selected(&self, database: u8) {
+        self.database.store(database, Ordering::Relaxed);
+    }
+
+    pub(crate) fn speaks(&self, version: i64) {
+        self.protocol.store(version as u8, Ordering::Relaxed);
+    }
+
+    pub(crate) fn names(&self) -> Names {
+        self.names.lock().clone()
+    }
+
+    pub(crate) fn change_names(&self, change: impl FnOnce(&mut Names)) {
+        change(&mut self.names.lock());
+    }
+
+    /// One line of `CLIENT LIST`, in the fields of Redis that have a meaning here.
+    pub(crate) fn describe(&self, line: &mut String) {
+        let age = self.since.elapsed();
+        let idle_ms = (age.as_millis() as u64).saturating_sub(self.active_ms.load(Ordering::Relaxed));
+        let names = self.names();
+        let command = cmd::name_of(usize::from(self.last_command.load(Ordering::Relaxed))).unwrap_or("NULL");
+        // Writing to a String cannot fail.
+        let _ = write!(
+            line,
+            "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags=N db={} sub=0 psub=0 ssub=0 multi=-1 watch=0 \
+             qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd={} \
+             user=default redir=-1 resp={} lib-name={} lib-ver={}",
+            self.id,
+            self.address,
+            self.local_address,
+            String::from_utf8_lossy(&names.name),
+            age.as_secs(),
+            idle_ms / 1000,
+            self.database.load(Ordering::Relaxed),
+            command,
+            self.protocol.load(Ordering::Relaxed),
+            String::from_utf8_lossy(&names.library),
+            String::from_utf8_lossy(&names.library_version),
+        );
+        line.push('\n');
+    }
+}
+
+/// All connections that are open. Locked when one comes or goes, and by `CLIENT LIST`; never per command.
+#[derive(Debug, Default)]
+pub(crate) struct Clients {
+    next_id: AtomicU64,
+    open: Mutex<BTreeMap<u64, Arc<Client>>>,
+}
+
+impl Clients {
+    pub(crate) fn register(&self, thread: usize, address: String, local_address: String) -> Arc<Client> {
+        let client = Arc::new(Client {
+            id: self.next_id.fetch_add(1, Ordering::Relaxed) + 1,
+            thread,
+            address,
+            local_address,
+            since: Instant::now(),
+            active_ms: AtomicU64::new(0),
+            database: AtomicU8::new(0),
+            protocol: AtomicU8::new(2),
+            last_command: AtomicU16::new(NO_COMMAND),
+            names: Mutex::default(),
+            blocked: AtomicBool::new(false),
+            task: OnceLock::new(),
+        });
+        self.open.lock().insert(client.id, Arc::clone(&client));
+        client
+    }
+
+    pub(crate) fn deregister(&self, id: u64) {
+        self.open.lock().remove(&id);
+    }
+
+    /// All of them, oldest first.
+    pub(crate) fn all(&self) -> Vec<Arc<Client>> {
+        self.open.lock().values().cloned().collect()
+    }
+}

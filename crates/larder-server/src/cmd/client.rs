@@ -1,0 +1,119 @@
+//! `CLIENT`: what connections are called and which there are.
+
+use larder_resp::{Args, parse_integer};
+
+use super::{CommandError, Context, Outcome};
+
+pub(super) fn client(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let subcommand = &args[1];
+    match (subcommand.to_ascii_lowercase().as_slice(), args.len()) {
+        (b"id", 2) => cx.integer(cx.session.client.id as i64),
+        (b"getname", 2) => getname(cx),
+        (b"setname", 3) => {
+            set_name(cx, &args[2])?;
+            cx.ok()
+        }
+        (b"setinfo", 4) => setinfo(cx, &args[2], &args[3]),
+        (b"info", 2) => info(cx),
+        (b"list", _) => list(cx, args.skip(2)),
+        (b"no-evict" | b"no-touch", 3) => switch(cx, &args[2]),
+        (b"id", _) => Err(CommandError::Arity("client|id")),
+        (b"getname", _) => Err(CommandError::Arity("client|getname")),
+        (b"setname", _) => Err(CommandError::Arity("client|setname")),
+        (b"setinfo", _) => Err(CommandError::Arity("client|setinfo")),
+        (b"info", _) => Err(CommandError::Arity("client|info")),
+        (b"no-evict", _) => Err(CommandError::Arity("client|no-evict")),
+        (b"no-touch", _) => Err(CommandError::Arity("client|no-touch")),
+        _ => Err(CommandError::unknown_subcommand(subcommand, "CLIENT")),
+    }
+}
+
+/// Names the connection; an empty name takes it away.
+pub(super) fn set_name(cx: &mut Context<'_>, name: &[u8]) -> Outcome {
+    if !is_printable(name) {
+        return Err(CommandError::Fixed(
+            "ERR Client names cannot contain spaces, newlines or special characters.",
+        ));
+    }
+    cx.session.client.change_names(|names| names.name = name.to_vec());
+    Ok(())
+}
+
+fn getname(cx: &mut Context<'_>) -> Outcome {
+    let name = cx.session.client.names().name;
+    match name.is_empty() {
+        true => cx.reply().null(),
+        false => cx.reply().bulk(&name),
+    }
+    Ok(())
+}
+
+fn setinfo(cx: &mut Context<'_>, field: &[u8], value: &[u8]) -> Outcome {
+    let is_name = field.eq_ignore_ascii_case(b"lib-name");
+    let shown = String::from_utf8_lossy(field);
+    if !is_name && !field.eq_ignore_ascii_case(b"lib-ver") {
+        return Err(CommandError::Other(format!("Unrecognized option '{shown}'")));
+    }
+    if !is_printable(value) {
+        return Err(CommandError::Other(format!(
+            "{shown} cannot contain spaces, newlines or special characters."
+        )));
+    }
+    cx.session.client.change_names(|names| {
+        let field = if is_name { &mut names.library } else { &mut names.library_version };
+        *field = value.to_vec();
+    });
+    cx.ok()
+}
+
+fn info(cx: &mut Context<'_>) -> Outcome {
+    let mut line = String::new();
+    cx.session.client.describe(&mut line);
+    cx.reply().verbatim(b"txt", line.as_bytes());
+    Ok(())
+}
+
+fn list(cx: &mut Context<'_>, options: Args<'_>) -> Outcome {
+    let wanted: Option<Vec<u64>> = match options.get(0) {
+        None => None,
+        Some(option) if option.eq_ignore_ascii_case(b"ID") && options.len() > 1 => {
+            Some(options.skip(1).iter().map(client_id).collect::<Result<_, _>>()?)
+        }
+        Some(option) if option.eq_ignore_ascii_case(b"TYPE") && options.len() == 2 => {
+            match options[1].to_ascii_lowercase().as_slice() {
+                b"normal" => None,
+                b"master" | b"replica" | b"slave" | b"pubsub" => Some(Vec::new()),
+                _ => {
+                    let kind = String::from_utf8_lossy(&options[1]);
+                    return Err(CommandError::Other(format!("Unknown client type '{kind}'")));
+                }
+            }
+        }
+        Some(_) => return Err(CommandError::Syntax),
+    };
+    let mut text = String::new();
+    for client in cx.shared.clients.all() {
+        if wanted.as_ref().is_none_or(|ids| ids.contains(&client.id)) {
+            client.describe(&mut text);
+        }
+    }
+    cx.reply().verbatim(b"txt", text.as_bytes());
+    Ok(())
+}
+
+fn client_id(text: &[u8]) -> Result<u64, CommandError> {
+    // A negative number is one that no connection has.
+    parse_integer(text).map(|id| id as u64).ok_or(CommandError::Fixed("ERR Invalid client ID"))
+}
+
+/// Accepted without effect: nothing here evicts connections, and a read always counts as a use.
+fn switch(cx: &mut Context<'_>, value: &[u8]) -> Outcome {
+    if value.eq_ignore_ascii_case(b"on") || value.eq_ignore_ascii_case(b"off") {
+        return cx.ok();
+    }
+    Err(CommandError::Syntax)
+}
+
+fn is_printable(text: &[u8]) -> bool {
+    text.iter().all(u8::is_ascii_graphic)
+}

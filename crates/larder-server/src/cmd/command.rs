@@ -1,0 +1,144 @@
+//! `COMMAND`: the table, in the forms that clients and `redis-cli` read.
+
+use larder_resp::{Args, Encoder};
+
+use super::spec::{CommandSpec, Flags};
+use super::table::{TABLE, find};
+use super::{CommandError, Context, Outcome};
+use crate::glob;
+
+pub(super) fn command(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let Some(subcommand) = args.get(1) else { return info(cx, args.skip(1)) };
+    match subcommand.to_ascii_lowercase().as_slice() {
+        b"count" if args.len() == 2 => cx.integer(TABLE.len() as i64),
+        b"count" => Err(CommandError::Arity("command|count")),
+        b"info" => info(cx, args.skip(2)),
+        b"docs" => docs(cx, args.skip(2)),
+        b"list" => list(cx, args.skip(2)),
+        b"getkeys" if args.len() > 3 => getkeys(cx, args.skip(2)),
+        b"getkeys" => Err(CommandError::Arity("command|getkeys")),
+        _ => Err(CommandError::unknown_subcommand(subcommand, "COMMAND")),
+    }
+}
+
+fn info(cx: &mut Context<'_>, names: Args<'_>) -> Outcome {
+    let mut reply = cx.reply();
+    if names.is_empty() {
+        reply.array(TABLE.len());
+        TABLE.iter().for_each(|spec| describe(&mut reply, spec));
+        return Ok(());
+    }
+    reply.array(names.len());
+    for name in names.iter() {
+        match find(name) {
+            Some(index) => describe(&mut reply, &TABLE[index]),
+            None => reply.null_array(),
+        }
+    }
+    Ok(())
+}
+
+/// Ten fields as in Redis 7; hints and subcommands are left empty.
+fn describe(reply: &mut Encoder<'_>, spec: &CommandSpec) {
+    reply.array(10);
+    reply.bulk(spec.name.as_bytes());
+    reply.integer(i64::from(spec.arity));
+    reply.set(spec.flags.names().count());
+    spec.flags.names().for_each(|flag| reply.simple(flag));
+    let (first, last, step) = spec.keys;
+    [first, last, step].into_iter().for_each(|position| reply.integer(i64::from(position)));
+    reply.set(spec.categories().count());
+    spec.categories().for_each(|category| reply.simple(&format!("@{category}")));
+    reply.array(0);
+    match first {
+        0 => reply.array(0),
+        _ => describe_keys(reply, spec),
+    }
+    reply.array(0);
+}
+
+fn describe_keys(reply: &mut Encoder<'_>, spec: &CommandSpec) {
+    let (first, last, step) = spec.keys;
+    let access = if spec.flags.contains(Flags::WRITE) { ["RW", "update"] } else { ["RO", "access"] };
+    reply.array(1);
+    reply.map(3);
+    reply.bulk(b"flags");
+    reply.set(access.len());
+    access.into_iter().for_each(|flag| reply.simple(flag));
+    reply.bulk(b"begin_search");
+    reply.map(2);
+    reply.bulk(b"type");
+    reply.bulk(b"index");
+    reply.bulk(b"spec");
+    reply.map(1);
+    reply.bulk(b"index");
+    reply.integer(i64::from(first));
+    reply.bulk(b"find_keys");
+    reply.map(2);
+    reply.bulk(b"type");
+    reply.bulk(b"range");
+    reply.bulk(b"spec");
+    reply.map(3);
+    // Redis counts the last key from the first one, unless from the end.
+    let last = if last < 0 { last } else { last - first };
+    for (field, number) in [("lastkey", last), ("keystep", step), ("limit", 0)] {
+        reply.bulk(field.as_bytes());
+        reply.integer(i64::from(number));
+    }
+}
+
+fn docs(cx: &mut Context<'_>, names: Args<'_>) -> Outcome {
+    let wanted: Vec<&CommandSpec> = match names.is_empty() {
+        true => TABLE.iter().collect(),
+        false => names.iter().filter_map(find).map(|index| &TABLE[index]).collect(),
+    };
+    let mut reply = cx.reply();
+    reply.map(wanted.len());
+    for spec in wanted {
+        reply.bulk(spec.name.as_bytes());
+        reply.map(3);
+        for (field, text) in [("summary", spec.summary), ("since", spec.since), ("group", spec.group)] {
+            reply.bulk(field.as_bytes());
+            reply.bulk(text.as_bytes());
+        }
+    }
+    Ok(())
+}
+
+fn list(cx: &mut Context<'_>, filter: Args<'_>) -> Outcome {
+    let is = |index: usize, word: &[u8]| filter.get(index).is_some_and(|arg| arg.eq_ignore_ascii_case(word));
+    let wanted: Vec<&CommandSpec> = match filter.len() {
+        0 => TABLE.iter().collect(),
+        3 if is(0, b"FILTERBY") && is(1, b"PATTERN") => {
+            TABLE.iter().filter(|spec| glob::matches(&filter[2], spec.name.as_bytes())).collect()
+        }
+        3 if is(0, b"FILTERBY") && is(1, b"ACLCAT") => {
+            let wanted = |spec: &&CommandSpec| spec.categories().any(|name| is(2, name.as_bytes()));
+            TABLE.iter().filter(wanted).collect()
+        }
+        3 if is(0, b"FILTERBY") && is(1, b"MODULE") => Vec::new(),
+        _ => return Err(CommandError::Syntax),
+    };
+    let mut reply = cx.reply();
+    reply.array(wanted.len());
+    wanted.iter().for_each(|spec| reply.bulk(spec.name.as_bytes()));
+    Ok(())
+}
+
+fn getkeys(cx: &mut Context<'_>, request: Args<'_>) -> Outcome {
+    let spec = find(&request[0]).map(|index| &TABLE[index]);
+    let spec = spec.ok_or(CommandError::Fixed("ERR Invalid command specified"))?;
+    let (first, last, step) = spec.keys;
+    if first == 0 {
+        return Err(CommandError::Fixed("ERR The command has no key arguments"));
+    }
+    if !spec.accepts(request.len()) {
+        return Err(CommandError::Fixed("ERR Invalid number of arguments specified for command"));
+    }
+    let end = if last < 0 { request.len() as isize + last as isize } else { last as isize };
+    let keys = (first as usize..=end as usize).step_by(step as usize);
+    let mut reply = cx.reply();
+    reply.array(keys.clone().count());
+    keys.for_each(|index| reply.bulk(&request[index]));
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! `INCR`, `DECR` and their kin: numbers kept as text, changed in one step, with their deadline left alone.
+
+use larder_resp::{Args, parse_integer};
+
+use super::options::integer;
+use super::{CommandError, Context, Outcome};
+use crate::db::{Change, Expiry};
+use crate::decimal::Decimal;
+
+pub(super) fn incr(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    add(cx, &args[1], 1)
+}
+
+pub(super) fn decr(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    add(cx, &args[1], -1)
+}
+
+pub(super) fn incrby(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    add(cx, &args[1], integer(&args[2])?)
+}
+
+pub(super) fn decrby(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let amount = integer(&args[2])?;
+    add(cx, &args[1], amount.checked_neg().ok_or(CommandError::Fixed("ERR decrement would overflow"))?)
+}
+
+pub(super) fn incrbyfloat(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let amount = Decimal::parse(&args[2]).ok_or(CommandError::NotFloat)?;
+    let sum = cx.db().update(&args[1], |entry| {
+        let before = match entry {
+            Some(entry) => Decimal::parse(entry.value).ok_or(CommandError::NotFloat),
+            None => Ok(Decimal::ZERO),
+        };
+        let not_finite = CommandError::Fixed("ERR increment would produce NaN or Infinity");
+        match before.and_then(|before| before.add(amount).ok_or(not_finite)) {
+            Ok(sum) => {
+                let text = sum.to_string();
+                (Change::Put(text.as_bytes().into(), Expiry::Keep), Ok(text))
+            }
+            Err(error) => (Change::Keep, Err(error)),
+        }
+    })??;
+    cx.reply().bulk(sum.as_bytes());
+    Ok(())
+}
+
+fn add(cx: &mut Context<'_>, key: &[u8], amount: i64) -> Outcome {
+    let sum = cx.db().update(key, |entry| {
+        let before = entry.map_or(Some(0), |entry| parse_integer(entry.value));
+        let sum = before
+            .ok_or(CommandError::NotInteger)
+            .and_then(|before| before.checked_add(amount).ok_or(CommandError::Overflow));
+        match sum {
+            Ok(sum) => (Change::Put(text(sum), Expiry::Keep), Ok(sum)),
+            Err(error) => (Change::Keep, Err(error)),
+        }
+    })??;
+    cx.integer(sum)
+}
+
+fn text(number: i64) -> Box<[u8]> {
+    itoa::Buffer::new().format(number).as_bytes().into()
+}

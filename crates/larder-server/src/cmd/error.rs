@@ -1,0 +1,70 @@
+//! Errors that are replies; their display form is Redis' text with its prefix.
+
+use larder_resp::Args;
+
+use crate::db::OutOfMemory;
+
+/// Why a command was not executed. The connection lives on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum CommandError {
+    #[error("ERR wrong number of arguments for '{0}' command")]
+    Arity(&'static str),
+    #[error("ERR syntax error")]
+    Syntax,
+    #[error("ERR value is not an integer or out of range")]
+    NotInteger,
+    #[error("ERR value is not a valid float")]
+    NotFloat,
+    #[error("ERR invalid expire time in '{0}' command")]
+    InvalidExpire(&'static str),
+    #[error("ERR increment or decrement would overflow")]
+    Overflow,
+    #[error("ERR string exceeds maximum allowed size (proto-max-bulk-len)")]
+    StringTooLong,
+    #[error("OOM command not allowed when used memory > 'maxmemory'.")]
+    OutOfMemory,
+    #[error("NOAUTH Authentication required.")]
+    NoAuth,
+    #[error("WRONGPASS invalid username-password pair or user is disabled.")]
+    WrongPass,
+    #[error("ERR {0}")]
+    Other(String),
+    /// As [`Other`](Self::Other), for texts that are fixed and bring their own prefix.
+    #[error("{0}")]
+    Fixed(&'static str),
+}
+
+/// Bytes of a client's words that an error repeats.
+const ECHOED_BYTES: usize = 128;
+
+impl CommandError {
+    pub(crate) fn unknown_command(args: Args<'_>) -> Self {
+        let mut echoed = Vec::new();
+        for arg in args.skip(1).iter() {
+            if echoed.len() >= ECHOED_BYTES {
+                break;
+            }
+            echoed.push(b'\'');
+            echoed.extend_from_slice(clip(arg, ECHOED_BYTES + 1 - echoed.len()));
+            echoed.extend_from_slice(b"' ");
+        }
+        let name = String::from_utf8_lossy(clip(&args[0], ECHOED_BYTES));
+        let echoed = String::from_utf8_lossy(&echoed);
+        CommandError::Other(format!("unknown command '{name}', with args beginning with: {echoed}"))
+    }
+
+    pub(crate) fn unknown_subcommand(name: &[u8], container: &str) -> Self {
+        let name = String::from_utf8_lossy(clip(name, ECHOED_BYTES));
+        CommandError::Other(format!("unknown subcommand '{name}'. Try {container} HELP."))
+    }
+}
+
+fn clip(text: &[u8], most: usize) -> &[u8] {
+    &text[..text.len().min(most)]
+}
+
+impl From<OutOfMemory> for CommandError {
+    fn from(_: OutOfMemory) -> Self {
+        CommandError::OutOfMemory
+    }
+}

@@ -1,0 +1,128 @@
+//! Deadlines: `EXPIRE` and `TTL` in seconds and milliseconds, from now and in Unix time, and `PERSIST`.
+
+use larder_resp::Args;
+
+use super::options::{TimeUnit, integer};
+use super::{CommandError, Context, Outcome};
+use crate::db::{Change, Expiry};
+
+pub(super) fn expire(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    set_deadline(cx, args, TimeUnit::Seconds, "expire")
+}
+
+pub(super) fn pexpire(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    set_deadline(cx, args, TimeUnit::Millis, "pexpire")
+}
+
+pub(super) fn expireat(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    set_deadline(cx, args, TimeUnit::UnixSeconds, "expireat")
+}
+
+pub(super) fn pexpireat(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    set_deadline(cx, args, TimeUnit::UnixMillis, "pexpireat")
+}
+
+pub(super) fn ttl(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let now_ms = cx.now_ms();
+    reply_deadline(cx, args, |deadline| round_to_seconds(deadline.saturating_sub(now_ms).max(0)))
+}
+
+pub(super) fn pttl(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let now_ms = cx.now_ms();
+    reply_deadline(cx, args, |deadline| deadline.saturating_sub(now_ms).max(0))
+}
+
+pub(super) fn expiretime(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    reply_deadline(cx, args, round_to_seconds)
+}
+
+pub(super) fn pexpiretime(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    reply_deadline(cx, args, |deadline| deadline)
+}
+
+pub(super) fn persist(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let had_deadline = cx.db().update(&args[1], |entry| match entry.and_then(|entry| entry.expires_at) {
+        Some(_) => (Change::Expire(Expiry::Never), true),
+        None => (Change::Keep, false),
+    })?;
+    cx.integer(i64::from(had_deadline))
+}
+
+/// To the nearest second, as Redis does.
+fn round_to_seconds(ms: i64) -> i64 {
+    ms.saturating_add(500) / 1000
+}
+
+fn reply_deadline(cx: &mut Context<'_>, args: Args<'_>, form: impl Fn(i64) -> i64) -> Outcome {
+    const NO_KEY: i64 = -2;
+    const NO_DEADLINE: i64 = -1;
+    let deadline = cx.db().peek(&args[1], |entry| entry.expires_at);
+    cx.looked_up(deadline.is_some());
+    cx.integer(match deadline {
+        None => NO_KEY,
+        Some(None) => NO_DEADLINE,
+        Some(Some(deadline)) => form(deadline),
+    })
+}
+
+fn set_deadline(cx: &mut Context<'_>, args: Args<'_>, unit: TimeUnit, command: &'static str) -> Outcome {
+    let condition = Condition::parse(args.skip(3))?;
+    let now_ms = cx.now_ms();
+    let number = integer(&args[2])?;
+    let deadline = unit.to_unix_ms(number, now_ms).ok_or(CommandError::InvalidExpire(command))?;
+    let done = cx.db().update(&args[1], |entry| match entry {
+        Some(entry) if condition.allows(entry.expires_at, deadline) => {
+            let change =
+                if deadline <= now_ms { Change::Remove } else { Change::Expire(Expiry::At(deadline)) };
+            (change, true)
+        }
+        _ => (Change::Keep, false),
+    })?;
+    cx.integer(i64::from(done))
+}
+
+/// When a new deadline takes the place of the old one.
+#[derive(Default)]
+struct Condition {
+    missing: bool,
+    present: bool,
+    greater: bool,
+    less: bool,
+}
+
+impl Condition {
+    fn parse(options: Args<'_>) -> Result<Condition, CommandError> {
+        let mut condition = Condition::default();
+        for option in options.iter() {
+            match option.to_ascii_uppercase().as_slice() {
+                b"NX" => condition.missing = true,
+                b"XX" => condition.present = true,
+                b"GT" => condition.greater = true,
+                b"LT" => condition.less = true,
+                _ => {
+                    let option = String::from_utf8_lossy(option);
+                    return Err(CommandError::Other(format!("Unsupported option {option}")));
+                }
+            }
+        }
+        if condition.missing && (condition.present || condition.greater || condition.less) {
+            return Err(CommandError::Fixed(
+                "ERR NX and XX, GT or LT options at the same time are not compatible",
+            ));
+        }
+        if condition.greater && condition.less {
+            return Err(CommandError::Fixed("ERR GT and LT options at the same time are not compatible"));
+        }
+        Ok(condition)
+    }
+
+    /// An entry without a deadline counts as one that lives for ever.
+    fn allows(&self, before: Option<i64>, after: i64) -> bool {
+        let is_greater = before.is_some_and(|before| after > before);
+        let is_less = before.is_none_or(|before| after < before);
+        !(self.missing && before.is_some()
+            || self.present && before.is_none()
+            || self.greater && !is_greater
+            || self.less && !is_less)
+    }
+}

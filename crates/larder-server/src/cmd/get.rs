@@ -1,0 +1,115 @@
+//! `GET` and what else returns a value or something about it.
+
+use larder_resp::Args;
+
+use super::options::{TimeUnit, integer};
+use super::{CommandError, Context, Outcome};
+use crate::db::{Change, Expiry};
+
+pub(super) fn get(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let db = cx.db();
+    let mut reply = cx.reply();
+    let found = db.get(&args[1], |value| reply.bulk(value)).is_some();
+    if !found {
+        reply.null();
+    }
+    cx.looked_up(found);
+    Ok(())
+}
+
+pub(super) fn getdel(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    reply_and_change(cx, &args[1], || Ok(Change::Remove))
+}
+
+pub(super) fn getex(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let now_ms = cx.now_ms();
+    match (args.get(2), args.get(3)) {
+        (None, _) => get(cx, args),
+        (Some(option), None) if option.eq_ignore_ascii_case(b"PERSIST") => {
+            reply_and_change(cx, &args[1], || Ok(Change::Expire(Expiry::Never)))
+        }
+        (Some(option), Some(time)) if args.len() == 4 => {
+            let unit = TimeUnit::of_option(option).ok_or(CommandError::Syntax)?;
+            reply_and_change(cx, &args[1], || {
+                let deadline = unit.deadline(time, now_ms, "getex")?;
+                Ok(if deadline <= now_ms { Change::Remove } else { Change::Expire(Expiry::At(deadline)) })
+            })
+        }
+        _ => Err(CommandError::Syntax),
+    }
+}
+
+/// Replies with a value and changes its entry in one step. Where there is no entry, `change` is not asked, so that its
+/// error is none either: as in Redis.
+fn reply_and_change(
+    cx: &mut Context<'_>,
+    key: &[u8],
+    change: impl FnOnce() -> Result<Change, CommandError>,
+) -> Outcome {
+    let db = cx.db();
+    let mut reply = cx.reply();
+    let found = db.update(key, |entry| match entry.map(|entry| (entry, change())) {
+        Some((entry, Ok(change))) => {
+            reply.bulk(entry.value);
+            (change, Ok(true))
+        }
+        Some((_, Err(error))) => (Change::Keep, Err(error)),
+        None => (Change::Keep, Ok(false)),
+    })??;
+    if !found {
+        reply.null();
+    }
+    cx.looked_up(found);
+    Ok(())
+}
+
+pub(super) fn strlen(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let length = cx.db().get(&args[1], <[u8]>::len);
+    cx.looked_up(length.is_some());
+    cx.integer(length.unwrap_or(0) as i64)
+}
+
+pub(super) fn getrange(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let (start, end) = (integer(&args[2])?, integer(&args[3])?);
+    let db = cx.db();
+    let mut reply = cx.reply();
+    let found = db.get(&args[1], |value| reply.bulk(range(value, start, end))).is_some();
+    if !found {
+        reply.bulk(b"");
+    }
+    cx.looked_up(found);
+    Ok(())
+}
+
+/// The bytes from `start` to `end`, both included; negative positions count from the end.
+fn range(value: &[u8], start: i64, end: i64) -> &[u8] {
+    let length = value.len() as i64;
+    let absolute = |position: i64| if position < 0 { (position + length).max(0) } else { position };
+    if value.is_empty() || (start < 0 && end < 0 && start > end) {
+        return &[];
+    }
+    let (start, end) = (absolute(start), absolute(end).min(length - 1));
+    if start > end { &[] } else { &value[start as usize..=end as usize] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::range;
+
+    #[test]
+    fn ranges_are_clamped() {
+        for (start, end, expected) in [
+            (0, -1, "hello"),
+            (1, 3, "ell"),
+            (-3, -1, "llo"),
+            (-100, 100, "hello"),
+            (3, 1, ""),
+            (5, 10, ""),
+            (i64::MIN, i64::MAX, "hello"),
+            (-1, -5, ""),
+            (0, -100, "h"),
+        ] {
+            assert_eq!(range(b"hello", start, end), expected.as_bytes(), "{start} {end}");
+        }
+    }
+}

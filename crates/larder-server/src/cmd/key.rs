@@ -1,0 +1,39 @@
+//! `DEL`, `EXISTS`, `TYPE`, `TOUCH`: keys, whatever their values.
+
+use larder_resp::Args;
+
+use super::{Context, Outcome};
+
+/// Also `UNLINK`: values are freed where they are removed, outside every lock.
+pub(super) fn del(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let db = cx.db();
+    let removed = args.skip(1).iter().filter(|key| db.remove(key)).count();
+    cx.integer(removed as i64)
+}
+
+pub(super) fn exists(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let db = cx.db();
+    count(cx, args, |key| db.contains(key))
+}
+
+pub(super) fn touch(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let db = cx.db();
+    count(cx, args, |key| db.get(key, |_| ()).is_some())
+}
+
+pub(super) fn kind(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let found = cx.db().contains(&args[1]);
+    cx.looked_up(found);
+    cx.reply().simple(if found { "string" } else { "none" });
+    Ok(())
+}
+
+fn count(cx: &mut Context<'_>, args: Args<'_>, is_there: impl Fn(&[u8]) -> bool) -> Outcome {
+    let mut number = 0;
+    for key in args.skip(1).iter() {
+        let found = is_there(key);
+        cx.looked_up(found);
+        number += i64::from(found);
+    }
+    cx.integer(number)
+}

@@ -1,0 +1,53 @@
+//! `MGET`, `MSET`, `MSETNX`: several strings at once.
+
+use larder_resp::Args;
+
+use super::{CommandError, Context, Outcome};
+use crate::db::Expiry;
+
+pub(super) fn mget(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let db = cx.db();
+    cx.reply().array(args.len() - 1);
+    for key in args.skip(1).iter() {
+        // The same large value may be asked for a million times.
+        if cx.is_reply_too_large() {
+            break;
+        }
+        let mut reply = cx.reply();
+        let found = db.get(key, |value| reply.bulk(value)).is_some();
+        if !found {
+            reply.null();
+        }
+        cx.looked_up(found);
+    }
+    Ok(())
+}
+
+pub(super) fn mset(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let pairs = pairs(args, "mset")?;
+    set_all(cx, pairs)?;
+    cx.ok()
+}
+
+pub(super) fn msetnx(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let pairs = pairs(args, "msetnx")?;
+    let db = cx.db();
+    if pairs.iter().step_by(2).any(|key| db.contains(key)) {
+        return cx.integer(0);
+    }
+    set_all(cx, pairs)?;
+    cx.integer(1)
+}
+
+fn set_all(cx: &mut Context<'_>, pairs: Args<'_>) -> Outcome {
+    let db = cx.db();
+    for index in (0..pairs.len()).step_by(2) {
+        db.set(&pairs[index], pairs[index + 1].into(), Expiry::Never)?;
+    }
+    Ok(())
+}
+
+fn pairs<'a>(args: Args<'a>, command: &'static str) -> Result<Args<'a>, CommandError> {
+    let pairs = args.skip(1);
+    if pairs.len().is_multiple_of(2) { Ok(pairs) } else { Err(CommandError::Arity(command)) }
+}

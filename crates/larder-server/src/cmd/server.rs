@@ -1,0 +1,62 @@
+//! `INFO`, `TIME`, `DBSIZE`, `ROLE`, `FLUSHDB`, `FLUSHALL`: the server as a whole.
+
+use larder_resp::Args;
+
+use super::{CommandError, Context, Outcome};
+use crate::db::unix_time;
+use crate::info;
+
+pub(super) fn info(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    cx.publish_tally();
+    let text = info::text(cx.shared, args.skip(1));
+    cx.reply().verbatim(b"txt", text.as_bytes());
+    Ok(())
+}
+
+pub(super) fn time(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
+    let now = unix_time();
+    let mut reply = cx.reply();
+    reply.array(2);
+    reply.bulk_integer(now.as_secs() as i64);
+    reply.bulk_integer(i64::from(now.subsec_micros()));
+    Ok(())
+}
+
+pub(super) fn dbsize(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
+    let keys = cx.db().len();
+    cx.integer(keys as i64)
+}
+
+pub(super) fn role(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
+    let mut reply = cx.reply();
+    reply.array(3);
+    reply.bulk(b"master");
+    reply.integer(0);
+    reply.array(0);
+    Ok(())
+}
+
+pub(super) fn flushdb(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    check_mode(args)?;
+    cx.db().clear();
+    cx.ok()
+}
+
+pub(super) fn flushall(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    check_mode(args)?;
+    cx.shared.store.clear();
+    cx.ok()
+}
+
+/// Both modes are the same here: shard after shard is emptied, and other threads go on between two of them.
+fn check_mode(args: Args<'_>) -> Outcome {
+    match args.get(1) {
+        None => Ok(()),
+        Some(mode)
+            if args.len() == 2 && [&b"ASYNC"[..], b"SYNC"].iter().any(|m| mode.eq_ignore_ascii_case(m)) =>
+        {
+            Ok(())
+        }
+        Some(_) => Err(CommandError::Syntax),
+    }
+}

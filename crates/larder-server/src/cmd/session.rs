@@ -1,0 +1,42 @@
+//! `PING`, `ECHO`, `SELECT`, `RESET`, `QUIT`: the connection itself.
+
+use larder_resp::{Args, Protocol};
+
+use super::options::integer;
+use super::{CommandError, Context, Outcome};
+use crate::db::DATABASES;
+
+pub(super) fn ping(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    match args.len() {
+        1 => cx.reply().simple("PONG"),
+        2 => cx.reply().bulk(&args[1]),
+        _ => return Err(CommandError::Arity("ping")),
+    }
+    Ok(())
+}
+
+pub(super) fn echo(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    cx.reply().bulk(&args[1]);
+    Ok(())
+}
+
+pub(super) fn select(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let index = integer(&args[1])?;
+    let database = u8::try_from(index).ok().filter(|index| usize::from(*index) < DATABASES);
+    cx.session.select(database.ok_or(CommandError::Fixed("ERR DB index is out of range"))?);
+    cx.ok()
+}
+
+pub(super) fn quit(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
+    cx.session.closing = true;
+    cx.ok()
+}
+
+pub(super) fn reset(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
+    cx.session.select(0);
+    cx.session.speak(Protocol::Resp2);
+    cx.session.authenticated = cx.shared.password().is_none();
+    cx.session.client.change_names(|names| names.name.clear());
+    cx.reply().simple("RESET");
+    Ok(())
+}

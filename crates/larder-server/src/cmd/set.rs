@@ -1,0 +1,127 @@
+//! `SET` with all its options, and the older commands that are special cases of it.
+
+use larder_resp::Args;
+
+use super::options::TimeUnit;
+use super::{CommandError, Context, Outcome};
+use crate::db::{Change, Expiry};
+
+/// When `SET` is to store.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Condition {
+    Always,
+    /// Only if there is no such key.
+    Missing,
+    /// Only if there is one.
+    Present,
+}
+
+#[derive(Clone, Copy)]
+struct Options {
+    condition: Condition,
+    expiry: Expiry,
+    /// Whether the reply is the former value.
+    get: bool,
+}
+
+impl Options {
+    const NONE: Options = Options { condition: Condition::Always, expiry: Expiry::Never, get: false };
+}
+
+pub(super) fn set(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if args.len() == 3 {
+        cx.db().set(&args[1], args[2].into(), Expiry::Never)?;
+        return cx.ok();
+    }
+    let options = parse(cx, args.skip(3))?;
+    if options.condition == Condition::Always && !options.get {
+        cx.db().set(&args[1], args[2].into(), options.expiry)?;
+        return cx.ok();
+    }
+    set_if(cx, &args[1], &args[2], options)
+}
+
+pub(super) fn setex(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    set_for(cx, args, TimeUnit::Seconds, "setex")
+}
+
+pub(super) fn psetex(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    set_for(cx, args, TimeUnit::Millis, "psetex")
+}
+
+pub(super) fn setnx(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let stored = cx.db().update(&args[1], |entry| match entry {
+        Some(_) => (Change::Keep, 0),
+        None => (Change::Put(args[2].into(), Expiry::Never), 1),
+    })?;
+    cx.integer(stored)
+}
+
+pub(super) fn getset(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    set_if(cx, &args[1], &args[2], Options { get: true, ..Options::NONE })
+}
+
+fn set_for(cx: &mut Context<'_>, args: Args<'_>, unit: TimeUnit, command: &'static str) -> Outcome {
+    let deadline = unit.deadline(&args[2], cx.now_ms(), command)?;
+    cx.db().set(&args[1], args[3].into(), Expiry::At(deadline))?;
+    cx.ok()
+}
+
+/// Looks at the former entry and stores in one step.
+fn set_if(cx: &mut Context<'_>, key: &[u8], value: &[u8], options: Options) -> Outcome {
+    let db = cx.db();
+    let mut reply = cx.reply();
+    let (present, stored) = db.update(key, |entry| {
+        let present = entry.is_some();
+        if options.get {
+            match entry {
+                Some(entry) => reply.bulk(entry.value),
+                None => reply.null(),
+            }
+        }
+        let store = match options.condition {
+            Condition::Always => true,
+            Condition::Missing => !present,
+            Condition::Present => present,
+        };
+        let change = if store { Change::Put(value.into(), options.expiry) } else { Change::Keep };
+        (change, (present, store))
+    })?;
+    match (options.get, stored) {
+        (true, _) => cx.looked_up(present),
+        (false, true) => reply.simple("OK"),
+        (false, false) => reply.null(),
+    }
+    Ok(())
+}
+
+/// Reads the options in any order; kinds that exclude each other are syntax errors.
+fn parse(cx: &Context<'_>, options: Args<'_>) -> Result<Options, CommandError> {
+    let mut parsed = Options::NONE;
+    let mut time: Option<(TimeUnit, &[u8])> = None;
+    let mut keep = false;
+    let mut words = options.iter();
+    while let Some(word) = words.next() {
+        let is = |name: &[u8]| word.eq_ignore_ascii_case(name);
+        if is(b"NX") && parsed.condition != Condition::Present {
+            parsed.condition = Condition::Missing;
+        } else if is(b"XX") && parsed.condition != Condition::Missing {
+            parsed.condition = Condition::Present;
+        } else if is(b"GET") {
+            parsed.get = true;
+        } else if is(b"KEEPTTL") && time.is_none() {
+            keep = true;
+        } else {
+            // The same unit again replaces the first time; another one is an error.
+            let is_free = |unit: &TimeUnit| !keep && time.is_none_or(|(before, _)| before == *unit);
+            let unit = TimeUnit::of_option(word).filter(is_free);
+            time = Some(unit.zip(words.next()).ok_or(CommandError::Syntax)?);
+        }
+    }
+    parsed.expiry = match time {
+        Some((unit, text)) => Expiry::At(unit.deadline(text, cx.now_ms(), "set")?),
+        None if keep => Expiry::Keep,
+        None => Expiry::Never,
+    };
+    Ok(parsed)
+}

@@ -1,0 +1,177 @@
+//! What the table says of a command.
+
+use larder_resp::Args;
+
+use super::{Context, Outcome};
+
+/// One command: what it is called, what it takes, and what runs it.
+#[non_exhaustive]
+pub struct CommandSpec {
+    /// Lower-case name.
+    pub name: &'static str,
+    /// How many arguments with the name itself: exactly so many, or at least `-arity` if negative.
+    pub arity: i8,
+    /// The version of Redis that has it first.
+    pub since: &'static str,
+    /// One sentence for the docs.
+    pub summary: &'static str,
+    /// The family it belongs to, as Redis groups its docs.
+    pub group: &'static str,
+    /// Position of the first key, of the last (negative: from the end), and the step between; zeros without keys.
+    pub keys: (i8, i8, i8),
+    pub(crate) flags: Flags,
+    pub(crate) run: Run,
+}
+
+/// What runs a command.
+pub(crate) type Run = fn(&mut Context<'_>, Args<'_>) -> Outcome;
+
+/// Properties of a command that clients and dispatch look at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Flags(u8);
+
+impl Flags {
+    const NONE: Flags = Flags(0);
+    pub(crate) const WRITE: Flags = Flags(1);
+    pub(crate) const READONLY: Flags = Flags(1 << 1);
+    pub(crate) const FAST: Flags = Flags(1 << 2);
+    pub(crate) const DENYOOM: Flags = Flags(1 << 3);
+    pub(crate) const NO_AUTH: Flags = Flags(1 << 4);
+    /// Can harm other clients; not a flag that clients see, but a category.
+    pub(crate) const DANGEROUS: Flags = Flags(1 << 5);
+    pub(crate) const LOADING: Flags = Flags(1 << 6);
+
+    const NAMES: [(Flags, &'static str); 6] = [
+        (Flags::WRITE, "write"),
+        (Flags::READONLY, "readonly"),
+        (Flags::DENYOOM, "denyoom"),
+        (Flags::LOADING, "loading"),
+        (Flags::FAST, "fast"),
+        (Flags::NO_AUTH, "no_auth"),
+    ];
+
+    pub(crate) const fn with(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+
+    pub(crate) const fn contains(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
+        Flags::NAMES.into_iter().filter(move |(flag, _)| self.contains(*flag)).map(|(_, name)| name)
+    }
+}
+
+impl CommandSpec {
+    /// A command of no group, without flags and keys.
+    pub(super) const fn new(
+        name: &'static str,
+        arity: i8,
+        since: &'static str,
+        run: Run,
+        summary: &'static str,
+    ) -> Self {
+        CommandSpec { name, arity, since, summary, group: "", keys: (0, 0, 0), flags: Flags::NONE, run }
+    }
+
+    /// About the connection.
+    pub(super) const fn connection(mut self) -> Self {
+        self.group = "connection";
+        self
+    }
+
+    /// About the server.
+    pub(super) const fn server(mut self) -> Self {
+        self.group = "server";
+        self
+    }
+
+    /// Only reads, and only strings.
+    pub(super) const fn reads_string(mut self) -> Self {
+        self.group = "string";
+        self.flags = self.flags.with(Flags::READONLY);
+        self
+    }
+
+    /// Writes a string and may need memory for it.
+    pub(super) const fn writes_string(mut self) -> Self {
+        self.group = "string";
+        self.flags = self.flags.with(Flags::WRITE).with(Flags::DENYOOM);
+        self
+    }
+
+    /// Changes or removes a string and needs no memory.
+    pub(super) const fn takes_string(mut self) -> Self {
+        self.group = "string";
+        self.flags = self.flags.with(Flags::WRITE);
+        self
+    }
+
+    /// Only reads, whatever the type.
+    pub(super) const fn reads_key(mut self) -> Self {
+        self.group = "generic";
+        self.flags = self.flags.with(Flags::READONLY);
+        self
+    }
+
+    /// Writes, whatever the type, and needs no memory.
+    pub(super) const fn writes_key(mut self) -> Self {
+        self.group = "generic";
+        self.flags = self.flags.with(Flags::WRITE);
+        self
+    }
+
+    /// Works while a server loads its data, which this one never does; clients look at it.
+    pub(super) const fn loading(self) -> Self {
+        self.flag(Flags::LOADING)
+    }
+
+    /// Takes constant time for each key.
+    pub(super) const fn fast(self) -> Self {
+        self.flag(Flags::FAST)
+    }
+
+    pub(super) const fn flag(mut self, flag: Flags) -> Self {
+        self.flags = self.flags.with(flag);
+        self
+    }
+
+    /// The first argument is the key.
+    pub(super) const fn one_key(self) -> Self {
+        self.keys(1, 1, 1)
+    }
+
+    pub(super) const fn keys(mut self, first: i8, last: i8, step: i8) -> Self {
+        self.keys = (first, last, step);
+        self
+    }
+
+    /// Whether a request of so many arguments, the name included, has the right number.
+    pub(crate) fn accepts(&self, arguments: usize) -> bool {
+        let expected = usize::from(self.arity.unsigned_abs());
+        if self.arity < 0 { arguments >= expected } else { arguments == expected }
+    }
+
+    /// Categories of Redis' access control that follow from group and flags, without the `@`.
+    pub(crate) fn categories(&self) -> impl Iterator<Item = &'static str> {
+        let group = match self.group {
+            "generic" => Some("keyspace"),
+            "server" => None,
+            group => Some(group),
+        };
+        let flag = |flag, name| self.flags.contains(flag).then_some(name);
+        let kind = flag(Flags::WRITE, "write").or(flag(Flags::READONLY, "read"));
+        let speed = if self.flags.contains(Flags::FAST) { "fast" } else { "slow" };
+        [kind, group, Some(speed), flag(Flags::DANGEROUS, "dangerous")].into_iter().flatten()
+    }
+}
+
+impl std::fmt::Debug for CommandSpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CommandSpec")
+            .field("name", &self.name)
+            .field("arity", &self.arity)
+            .finish_non_exhaustive()
+    }
+}

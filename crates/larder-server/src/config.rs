@@ -1,0 +1,177 @@
+//! The options of a server, each with its meaning, default and range.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer};
+
+/// Everything that can be set before start; unknown keys are refused.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Address to listen on; port 0 takes a free one. Default `127.0.0.1:6379`; `None` listens on the Unix socket only.
+    pub listen: Option<SocketAddr>,
+    /// Path of a Unix socket to listen on as well. Default: none.
+    pub unixsocket: Option<PathBuf>,
+    /// Bytes that keys, values and their overhead may take together; what does not fit is evicted. Default: half of the
+    /// memory of the machine or the cgroup, whichever is less. At least 1 MiB.
+    pub max_memory: Option<ByteSize>,
+    /// Threads that serve connections. Default: one per core. Range 1 to 256.
+    pub threads: Option<usize>,
+    /// Password that clients must send with `AUTH` or `HELLO`. Default: none, which is refused unless all addresses are
+    /// loopback.
+    pub requirepass: Option<Password>,
+    /// Connections open at a time; one above it gets an error and is closed. Default 10,000.
+    pub maxclients: usize,
+    /// Bytes of replies that one connection may leave unread before it is closed. A connection that reads nothing is
+    /// not read from long before that; only a single huge reply gets here. Default 1 GiB.
+    pub max_reply_bytes: ByteSize,
+    /// Seconds of silence after which TCP asks the peer for a sign of life; 0 = never. Default 300.
+    pub tcp_keepalive_secs: u64,
+    /// Milliseconds that connections have, once shutdown is asked for, to take the replies they are owed. Default
+    /// 5,000.
+    pub drain_timeout_ms: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            listen: Some(SocketAddr::from(([127, 0, 0, 1], 6379))),
+            unixsocket: None,
+            max_memory: None,
+            threads: None,
+            requirepass: None,
+            maxclients: 10_000,
+            max_reply_bytes: ByteSize(1 << 30),
+            tcp_keepalive_secs: 300,
+            drain_timeout_ms: 5_000,
+        }
+    }
+}
+
+/// A number of bytes, written as a number or with a unit as in Redis: `k`, `m`, `g` are powers of 1,000 and `kb`,
+/// `mb`, `gb` of 1,024.
+///
+/// ```
+/// use larder_server::ByteSize;
+/// assert_eq!("64mb".parse(), Ok(ByteSize(64 << 20)));
+/// assert_eq!("1g".parse(), Ok(ByteSize(1_000_000_000)));
+/// assert!("64 apples".parse::<ByteSize>().is_err());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ByteSize(pub u64);
+
+/// Text that is not a [`ByteSize`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is not a size: write bytes, or a number with k, kb, m, mb, g or gb")]
+pub struct ByteSizeError(String);
+
+impl FromStr for ByteSize {
+    type Err = ByteSizeError;
+
+    fn from_str(text: &str) -> Result<Self, ByteSizeError> {
+        let error = || ByteSizeError(text.to_owned());
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, unit) = text.split_at(digits);
+        let factor: u64 = match unit.to_ascii_lowercase().as_str() {
+            "" | "b" => 1,
+            "k" => 1_000,
+            "kb" => 1 << 10,
+            "m" => 1_000_000,
+            "mb" => 1 << 20,
+            "g" => 1_000_000_000,
+            "gb" => 1 << 30,
+            _ => return Err(error()),
+        };
+        let number: u64 = number.parse().map_err(|_| error())?;
+        number.checked_mul(factor).map(ByteSize).ok_or_else(error)
+    }
+}
+
+impl<'de> Deserialize<'de> for ByteSize {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NumberOrText;
+        impl Visitor<'_> for NumberOrText {
+            type Value = ByteSize;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number of bytes or a text such as \"512mb\"")
+            }
+
+            fn visit_u64<E: de::Error>(self, bytes: u64) -> Result<ByteSize, E> {
+                Ok(ByteSize(bytes))
+            }
+
+            fn visit_i64<E: de::Error>(self, bytes: i64) -> Result<ByteSize, E> {
+                u64::try_from(bytes).map(ByteSize).map_err(E::custom)
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<ByteSize, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_any(NumberOrText)
+    }
+}
+
+/// A password; its debug form does not show it.
+#[derive(Clone, Deserialize)]
+#[serde(transparent)]
+pub struct Password(String);
+
+impl Password {
+    /// Wraps the text; an empty one matches nothing.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Password(text.into())
+    }
+
+    /// Whether `given` is the password. The time it takes depends on the length of `given` only.
+    pub(crate) fn matches(&self, given: &[u8]) -> bool {
+        let expected = self.0.as_bytes();
+        if expected.is_empty() {
+            return false;
+        }
+        let mut difference = given.len() ^ expected.len();
+        for (index, byte) in given.iter().enumerate() {
+            difference |= usize::from(byte ^ expected[index % expected.len()]);
+        }
+        std::hint::black_box(difference) == 0
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Password(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_above_u64_are_refused() {
+        assert!("18446744073709551616".parse::<ByteSize>().is_err());
+        assert!("99999999999gb".parse::<ByteSize>().is_err());
+        assert!("-1".parse::<ByteSize>().is_err());
+    }
+
+    #[test]
+    fn only_the_whole_password_matches() {
+        let password = Password::new("secret");
+        assert!(password.matches(b"secret"));
+        for wrong in [&b""[..], b"secre", b"secrets", b"secretsecret", b"Secret"] {
+            assert!(!password.matches(wrong), "{wrong:?}");
+        }
+        assert!(!Password::new("").matches(b""));
+        assert_eq!(format!("{password:?}"), "Password(…)");
+    }
+}

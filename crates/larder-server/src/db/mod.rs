@@ -1,0 +1,277 @@
+//! The keyspace: sixteen databases of byte strings with a deadline each, bounded by bytes.
+//!
+//! The only module that knows the engine. Commands see keys and values as bytes and deadlines as milliseconds of Unix
+//! time; how entries are laid out, counted and evicted is settled here.
+
+mod clock;
+mod key;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use larder_engine::{Cache, Cause, EntryRef, Op};
+
+use crate::ServerError;
+use clock::ServerClock;
+pub(crate) use clock::unix_time;
+use key::{Key, KeyRef};
+
+/// How many databases `SELECT` knows.
+pub(crate) const DATABASES: usize = 16;
+
+/// Bytes that an entry is charged beyond its key and value: the record and its place in the index, and what the
+/// allocator rounds up.
+pub(crate) const ENTRY_OVERHEAD_BYTES: u64 = 96;
+
+/// The least `max_memory` that makes sense.
+pub(crate) const MIN_MEMORY_BYTES: u64 = 1 << 20;
+
+type Value = Box<[u8]>;
+
+/// The data of a server, apart from the server: it may outlive one and be given to the next.
+///
+/// Cheap to clone; clones are the same keyspace.
+#[derive(Clone)]
+pub struct Store {
+    cache: Cache<Key, Value>,
+    clock: ServerClock,
+    /// Entries per database but the first, whose number is what is left of the whole: most servers use only that one,
+    /// and it is spared a shared counter.
+    others: Arc<[AtomicI64; DATABASES]>,
+}
+
+impl Store {
+    /// An empty keyspace of at most `max_memory` bytes; `None` takes half of what the machine or the cgroup has.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::Range`] if `max_memory` is less than 1 MiB.
+    pub fn new(max_memory: Option<u64>) -> Result<Store, ServerError> {
+        let bytes = max_memory.unwrap_or_else(default_memory_bytes);
+        if !(MIN_MEMORY_BYTES..=i64::MAX as u64 / 2).contains(&bytes) {
+            return Err(ServerError::Range {
+                option: "max_memory",
+                value: bytes,
+                least: MIN_MEMORY_BYTES,
+                most: i64::MAX as u64 / 2,
+            });
+        }
+        let others: Arc<[AtomicI64; DATABASES]> = Arc::default();
+        let leaving = Arc::clone(&others);
+        let cache = Cache::builder()
+            .weight(bytes, |key: &Key, value: &Value| {
+                key.name().len() as u64 + value.len() as u64 + ENTRY_OVERHEAD_BYTES
+            })
+            .listener(move |key: &Key, _: &Value, cause| {
+                if key.database() != 0 && cause != Cause::Replaced {
+                    leaving[usize::from(key.database())].fetch_sub(1, Ordering::Relaxed);
+                }
+            })
+            .build()?;
+        let clock = ServerClock::new(cache.now_ms());
+        Ok(Store { cache, clock, others })
+    }
+
+    /// Bytes that entries may take together.
+    #[must_use]
+    pub fn max_memory(&self) -> u64 {
+        self.cache.stats().capacity
+    }
+
+    /// Changes the limit; entries that no longer fit are evicted by the writes that follow.
+    pub fn set_max_memory(&self, bytes: u64) {
+        self.cache.set_capacity(bytes.max(MIN_MEMORY_BYTES));
+    }
+
+    /// Bytes that entries are charged with now.
+    #[must_use]
+    pub fn used_memory(&self) -> u64 {
+        self.cache.weight()
+    }
+
+    /// Entries in all databases, among them such as have expired and are not reclaimed yet.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.cache.len()
+    }
+
+    /// Whether there is no entry at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Server time in milliseconds of Unix time: that of the system at start, and monotonic since.
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.clock.to_unix_ms(self.cache.now_ms())
+    }
+
+    pub(crate) fn engine_stats(&self) -> larder_engine::Stats {
+        self.cache.stats()
+    }
+
+    /// Reclaims expired entries that no write has come across, a bounded number; returns how many.
+    pub(crate) fn reclaim_expired(&self, budget: usize) -> usize {
+        self.cache.run_due(budget)
+    }
+
+    pub(crate) fn database(&self, index: u8) -> Database<'_> {
+        Database { store: self, index }
+    }
+
+    /// Empties every database.
+    pub(crate) fn clear(&self) {
+        self.cache.clear();
+    }
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("len", &self.len()).field("used_memory", &self.used_memory()).finish()
+    }
+}
+
+/// Half of what the machine or the cgroup has.
+pub(crate) fn default_memory_bytes() -> u64 {
+    (crate::system::available_bytes() / 2).max(MIN_MEMORY_BYTES)
+}
+
+/// One database of a [`Store`].
+#[derive(Clone, Copy)]
+pub(crate) struct Database<'a> {
+    store: &'a Store,
+    index: u8,
+}
+
+/// An entry as a command sees it while it is held; the work done with it must be short.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry<'a> {
+    pub(crate) value: &'a [u8],
+    /// When it expires, in milliseconds of Unix time.
+    pub(crate) expires_at: Option<i64>,
+}
+
+/// When an entry is to expire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expiry {
+    Never,
+    /// In milliseconds of Unix time; the past is allowed and means at once.
+    At(i64),
+    /// As before.
+    Keep,
+}
+
+/// What a command does to an entry it has looked at.
+pub(crate) enum Change {
+    Keep,
+    Put(Value, Expiry),
+    Expire(Expiry),
+    Remove,
+}
+
+/// An entry is larger than all memory that entries may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OutOfMemory;
+
+impl Database<'_> {
+    /// Calls `f` with the value of `key`, which counts as a use of it.
+    #[inline]
+    pub(crate) fn get<R>(&self, key: &[u8], f: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        self.store.cache.get_with(&KeyRef::new(self.index, key), |value| f(value))
+    }
+
+    /// Calls `f` with the entry of `key` without counting as a use of it.
+    pub(crate) fn peek<R>(&self, key: &[u8], f: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
+        let clock = self.store.clock;
+        self.store.cache.peek_with(&KeyRef::new(self.index, key), |entry| f(view(clock, &entry)))
+    }
+
+    /// Whether there is an entry of `key`.
+    pub(crate) fn contains(&self, key: &[u8]) -> bool {
+        self.store.cache.contains(&KeyRef::new(self.index, key))
+    }
+
+    /// Stores a value, whatever was there before.
+    pub(crate) fn set(&self, key: &[u8], value: Value, expiry: Expiry) -> Result<(), OutOfMemory> {
+        let ttl = self.store.clock.ttl(expiry);
+        match self.store.cache.insert_with_ttl(Key::new(self.index, key), value, ttl) {
+            larder_engine::Inserted::New => self.count_new(),
+            larder_engine::Inserted::Replaced(_) => {}
+            larder_engine::Inserted::Refused { .. } => return Err(OutOfMemory),
+        }
+        Ok(())
+    }
+
+    /// Looks at an entry and changes it in one step that nothing can come between.
+    pub(crate) fn update<R>(
+        &self,
+        key: &[u8],
+        f: impl FnOnce(Option<Entry<'_>>) -> (Change, R),
+    ) -> Result<R, OutOfMemory> {
+        let clock = self.store.clock;
+        let mut is_new = false;
+        let computed = self.store.cache.compute(Key::new(self.index, key), |entry| {
+            let present = entry.is_some();
+            let (change, result) = f(entry.map(|entry| view(clock, &entry)));
+            let op = match change {
+                Change::Keep => Op::Keep,
+                Change::Remove => Op::Remove,
+                Change::Expire(expiry) => Op::SetTtl(clock.ttl(expiry)),
+                Change::Put(value, expiry) => {
+                    is_new = !present;
+                    Op::Put(value, clock.ttl(expiry))
+                }
+            };
+            (op, result)
+        });
+        if computed.refused.is_some() {
+            return Err(OutOfMemory);
+        }
+        if is_new {
+            self.count_new();
+        }
+        Ok(computed.result)
+    }
+
+    /// Removes an entry; returns whether there was one.
+    pub(crate) fn remove(&self, key: &[u8]) -> bool {
+        self.store.cache.remove(&KeyRef::new(self.index, key)).is_some()
+    }
+
+    /// Visits about `count` entries of all databases and calls `f` with the keys of this one. Returns the cursor to
+    /// go on with, 0 at the end. Whatever stays from the first call to the last is visited at least once.
+    pub(crate) fn scan(&self, cursor: u64, count: usize, mut f: impl FnMut(&[u8])) -> u64 {
+        self.store.cache.scan(cursor, count, |entry| {
+            if entry.key().database() == self.index {
+                f(entry.key().name());
+            }
+        })
+    }
+
+    /// Removes every entry of this database.
+    pub(crate) fn clear(&self) {
+        if self.len() == self.store.len() {
+            return self.store.cache.clear();
+        }
+        self.store.cache.retain(|key, _| key.database() != self.index);
+    }
+
+    /// Entries, among them such as have expired and are not reclaimed yet.
+    pub(crate) fn len(&self) -> usize {
+        let count = |index: usize| self.store.others[index].load(Ordering::Relaxed).max(0) as usize;
+        match self.index {
+            0 => self.store.len().saturating_sub((1..DATABASES).map(count).sum()),
+            index => count(usize::from(index)),
+        }
+    }
+
+    fn count_new(&self) {
+        if self.index != 0 {
+            self.store.others[usize::from(self.index)].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn view<'a>(clock: ServerClock, entry: &EntryRef<'a, Key, Value>) -> Entry<'a> {
+    Entry { value: entry.value(), expires_at: entry.deadline_ms().map(|ms| clock.to_unix_ms(ms)) }
+}

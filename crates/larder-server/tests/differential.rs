@@ -1,0 +1,494 @@
+//! The same commands to a real `redis-server` and to this one: the replies must be equal.
+//!
+//! Where no `redis-server` is installed the tests are skipped with a line that says so; where `CI` is set, that is a
+//! failure.
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+
+use larder_resp::Frame;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{Config as ProptestConfig, TestRunner};
+
+use crate::support::{Client, TestServer, connect_unix};
+
+/// A real server on a Unix socket in a folder of its own; it ends when dropped.
+struct Redis {
+    process: Child,
+    folder: tempfile::TempDir,
+}
+
+impl Redis {
+    /// Starts one; none where it is not installed.
+    fn start() -> Option<Redis> {
+        let folder = tempfile::tempdir().unwrap();
+        let started = Command::new("redis-server")
+            .args([
+                "--port",
+                "0",
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+                "--unixsocket",
+                "redis.sock",
+                "--dir",
+                ".",
+            ])
+            .current_dir(folder.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn();
+        let mut process = match started {
+            Ok(process) => process,
+            Err(error) => {
+                assert!(std::env::var_os("CI").is_none(), "redis-server is needed where CI is set: {error}");
+                println!("skipped: redis-server is not installed ({error})");
+                return None;
+            }
+        };
+        let mut log = BufReader::new(process.stdout.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("ready to accept connections") {
+            line.clear();
+            assert_ne!(log.read_line(&mut line).unwrap(), 0, "redis-server ended before it was ready");
+        }
+        // Its log must go somewhere for as long as it writes.
+        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+        Some(Redis { process, folder })
+    }
+
+    fn connect(&self) -> Client<UnixStream> {
+        connect_unix(&self.folder.path().join("redis.sock")).unwrap()
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// One connection to each.
+struct Pair {
+    redis: Client<UnixStream>,
+    ours: Client<TcpStream>,
+}
+
+impl Pair {
+    /// Asks both; the error names the command and both replies.
+    fn compare(&mut self, command: &[String]) -> Result<(), String> {
+        let expected = comparable(command, self.redis.call(command));
+        let actual = comparable(command, self.ours.call(command));
+        let is_time = matches!(command[0].as_str(), "TTL" | "PTTL" | "EXPIRETIME" | "PEXPIRETIME");
+        let is_same = match (&expected, &actual) {
+            // The two are asked one after the other.
+            (Frame::Integer(a), Frame::Integer(b)) if is_time && *a > 0 && *b > 0 => {
+                (a - b).abs() <= if command[0].starts_with('P') { 5_000 } else { 5 }
+            }
+            _ => expected == actual,
+        };
+        match is_same {
+            true => Ok(()),
+            false => Err(format!("{command:?}\n   redis: {expected:?}\n  larder: {actual:?}")),
+        }
+    }
+}
+
+/// Replies whose order is free are sorted.
+fn comparable(command: &[String], reply: Frame) -> Frame {
+    match reply {
+        Frame::Array(mut keys) if command[0] == "KEYS" => {
+            keys.sort_by(|a, b| a.as_bytes().cmp(&b.as_bytes()));
+            Frame::Array(keys)
+        }
+        reply => reply,
+    }
+}
+
+fn words(line: &str) -> Vec<String> {
+    line.split(' ').map(|word| if word == "''" { String::new() } else { word.to_owned() }).collect()
+}
+
+/// Commands whose replies do not depend on what went before in a way that chance would find.
+const SEQUENCE: &[&str] = &[
+    "PING",
+    "PING hello",
+    "PING a b",
+    "ECHO x",
+    "ECHO",
+    "GET",
+    "GET a b",
+    "FOO",
+    "FOO bar baz",
+    "foo '' x",
+    "SET k v",
+    "GET k",
+    "TYPE k",
+    "TYPE nothing",
+    "EXISTS k k nothing",
+    "STRLEN k",
+    "STRLEN nothing",
+    "SET k v NX",
+    "SET k v XX",
+    "SET k w GET",
+    "SET k x NX GET",
+    "SET new x XX GET",
+    "SET k v EX 10 PX 10",
+    "SET k v EX",
+    "SET k v EX 0",
+    "SET k v EX -1",
+    "SET k v EX abc",
+    "SET k v EX 1.5",
+    "SET k v BLAH",
+    "SET k v EX 18446744073709551615",
+    "SET k v EX 9223372036854775807",
+    "SET k v PX 9223372036854775807",
+    "SET k v EXAT 9223372036854775807",
+    "SET k v PXAT 9223372036854775807",
+    "SET k v KEEPTTL EX 5",
+    "SET k v EX 5 KEEPTTL",
+    "SET k v NX XX",
+    "SET k v XX NX",
+    "SET k v EX 5 EX 5",
+    "SET k v KEEPTTL KEEPTTL",
+    "SET k v EXAT 1",
+    "GET k",
+    "SET k v PXAT 1",
+    "EXISTS k",
+    "SET k v EXAT 0",
+    "SET k v EXAT -1",
+    "SETEX k 0 v",
+    "SETEX k -1 v",
+    "SETEX k x v",
+    "SETEX k 9223372036854775807 v",
+    "PSETEX k 0 v",
+    "SETEX k 100 v",
+    "TTL k",
+    "PTTL k",
+    "SETNX k w",
+    "SETNX fresh w",
+    "GETSET fresh z",
+    "GETSET nothing1 z",
+    "GETDEL fresh",
+    "GETDEL fresh",
+    "GETEX k",
+    "GETEX k EX 0",
+    "GETEX k EX x",
+    "GETEX k PERSIST",
+    "TTL k",
+    "GETEX k EX 100 PERSIST",
+    "GETEX k PERSIST EX 100",
+    "GETEX k BLAH",
+    "GETEX nothing EX 10",
+    "GETEX k EXAT 1",
+    "EXISTS k",
+    "GETEX k EX 1 X",
+    "SET s hello",
+    "GETRANGE s 0 -1",
+    "GETRANGE s 1 3",
+    "GETRANGE s -3 -2",
+    "GETRANGE s 5 10",
+    "GETRANGE s 3 1",
+    "GETRANGE s -1 -3",
+    "GETRANGE s 0 -100",
+    "GETRANGE s x 1",
+    "GETRANGE nothing 0 -1",
+    "SUBSTR s 1 2",
+    "SETRANGE s 2 XX",
+    "GET s",
+    "SETRANGE s 8 Y",
+    "GET s",
+    "SETRANGE s -1 x",
+    "SETRANGE s 536870912 x",
+    "SETRANGE s 9223372036854775807 x",
+    "SETRANGE s 99999999999999999999 x",
+    "SETRANGE nothing2 0 ''",
+    "SETRANGE s 600000000 ''",
+    "EXISTS nothing2",
+    "APPEND s end",
+    "APPEND fresh2 x",
+    "GET fresh2",
+    "INCR n",
+    "INCRBY n 10",
+    "DECR n",
+    "DECRBY n 3",
+    "GET n",
+    "INCRBY n abc",
+    "INCRBY n 1.0",
+    "INCR s",
+    "INCRBY n 9223372036854775807",
+    "DECRBY n -9223372036854775808",
+    "SET n 9223372036854775807",
+    "INCR n",
+    "SET n -9223372036854775808",
+    "DECR n",
+    "SET n 011",
+    "INCR n",
+    "SET n +1",
+    "INCR n",
+    "SET n ''",
+    "INCR n",
+    "SET f 10.50",
+    "INCRBYFLOAT f 0.25",
+    "INCRBYFLOAT f 5.0e3",
+    "INCRBYFLOAT f -200",
+    "INCRBYFLOAT f x",
+    "INCRBYFLOAT f nan",
+    "INCRBYFLOAT f inf",
+    "INCRBYFLOAT s 1",
+    "INCRBYFLOAT g 3",
+    "INCRBYFLOAT g 1.000000000005",
+    "MSET a 1 b 2",
+    "MSET a",
+    "MSET a 1 b",
+    "MGET a b nothing",
+    "MSETNX a 1 c 2",
+    "MSETNX c 2 d 3",
+    "MSETNX c",
+    "MGET c d",
+    "DEL a b nothing",
+    "UNLINK c d",
+    "DEL",
+    "TOUCH k s nothing",
+    "EXISTS",
+    "EXPIRE s 100",
+    "TTL s",
+    "EXPIRE s 50 GT",
+    "EXPIRE s 50 LT",
+    "EXPIRE s 50 NX",
+    "EXPIRE s 70 XX",
+    "EXPIRE nothing 10",
+    "PERSIST s",
+    "PERSIST s",
+    "PERSIST nothing",
+    "EXPIRE s 50 XX",
+    "EXPIRE s 50 GT",
+    "EXPIRE s 50 LT",
+    "EXPIRE s 5 NX XX",
+    "EXPIRE s 5 GT LT",
+    "EXPIRE s 5 NX GT",
+    "EXPIRE s 5 BLAH",
+    "EXPIRE s x",
+    "EXPIRE s x BLAH",
+    "EXPIRE s 9223372036854775807",
+    "EXPIRE s -9223372036854775808",
+    "PEXPIRE s 9223372036854775807",
+    "EXPIREAT s 9223372036854775807",
+    "PEXPIREAT s 1900000000000",
+    "PEXPIRETIME s",
+    "EXPIRETIME s",
+    "EXPIRETIME nothing",
+    "PEXPIREAT s 1900000000500",
+    "EXPIRETIME s",
+    "EXPIREAT s 1",
+    "EXISTS s",
+    "SELECT 1",
+    "GET k",
+    "SET k one",
+    "DBSIZE",
+    "SELECT 0",
+    "SELECT 16",
+    "SELECT -1",
+    "SELECT x",
+    "FLUSHALL foo",
+    "FLUSHDB ASYNC SYNC",
+    "SELECT 1",
+    "FLUSHDB SYNC",
+    "DBSIZE",
+    "SELECT 0",
+    "FLUSHALL",
+    "MSET user:1 a user:2 b post:1 c us\\er d [x] e",
+    "KEYS *",
+    "KEYS user:?",
+    "KEYS user:[1]",
+    "KEYS user:[^1]",
+    "KEYS *:*",
+    "KEYS us\\\\er",
+    "KEYS \\[x\\]",
+    "KEYS [x]",
+    "KEYS",
+    "DBSIZE",
+    "SCAN x",
+    "SCAN 0 MATCH",
+    "SCAN 0 COUNT 0",
+    "SCAN 0 COUNT x",
+    "SCAN 0 BLAH 1",
+    "SCAN 0 COUNT 1000 MATCH nothing",
+    "SCAN 0 COUNT 1000 MATCH user:1",
+    "SCAN 0 COUNT 1000 TYPE hash",
+    "CLIENT GETNAME",
+    "CLIENT SETNAME me",
+    "CLIENT GETNAME",
+    "CLIENT SETNAME",
+    "CLIENT",
+    "CLIENT BLAH",
+    "CLIENT ID x",
+    "CLIENT LIST BLAH",
+    "CLIENT LIST TYPE blah",
+    "CLIENT LIST ID x",
+    "CLIENT LIST ID 0",
+    "CLIENT LIST TYPE pubsub",
+    "CLIENT NO-EVICT maybe",
+    "CLIENT NO-EVICT on",
+    "HELLO x",
+    "HELLO 1",
+    "HELLO 2 BLAH",
+    "HELLO 2 SETNAME",
+    "AUTH x",
+    "AUTH default x",
+    "AUTH nobody x",
+    "AUTH a b c",
+    "CONFIG GET save",
+    "CONFIG GET appendonly",
+    "CONFIG GET nothing*",
+    "CONFIG GET",
+    "CONFIG SET maxmemory",
+    "CONFIG SET maxmemory x",
+    "CONFIG SET nothing 1",
+    "CONFIG BLAH",
+    "CONFIG",
+    "CONFIG SET save ''",
+    "CONFIG RESETSTAT",
+    "CONFIG RESETSTAT x",
+    "COMMAND COUNT x",
+    "COMMAND BLAH",
+    "COMMAND INFO nothing",
+    "COMMAND GETKEYS GET k",
+    "COMMAND GETKEYS MSET a 1 b 2",
+    "COMMAND GETKEYS PING",
+    "COMMAND GETKEYS PING a",
+    "COMMAND GETKEYS nothing a",
+    "COMMAND GETKEYS GET a b",
+    "COMMAND GETKEYS nothing",
+    "COMMAND GETKEYS GET",
+    "COMMAND GETKEYS",
+    "COMMAND LIST FILTERBY PATTERN gete*",
+    "COMMAND LIST BLAH",
+    "TIME x",
+    "DBSIZE x",
+    "INFO server x y z nothing q",
+    "RESET",
+    "CLIENT GETNAME",
+    "ROLE",
+];
+
+/// Replies that differ on purpose or by nature.
+fn differs(command: &str) -> bool {
+    command.starts_with("INFO")
+}
+
+#[test]
+fn a_fixed_sequence_in_both_versions() {
+    let Some(redis) = Redis::start() else { return };
+    let server = TestServer::start();
+    for version in ["2", "3"] {
+        let mut pair = Pair { redis: redis.connect(), ours: server.connect() };
+        pair.redis.call(&["HELLO", version]);
+        pair.ours.call(&["HELLO", version]);
+        let lines = std::iter::once(&"FLUSHALL").chain(SEQUENCE.iter().filter(|line| !differs(line)));
+        let differences: Vec<String> = lines.filter_map(|line| pair.compare(&words(line)).err()).collect();
+        assert!(differences.is_empty(), "RESP{version}:\n{}", differences.join("\n"));
+    }
+}
+
+/// Names of commands are described alike: arity and positions of keys.
+#[test]
+fn the_table_agrees() {
+    let Some(redis) = Redis::start() else { return };
+    let server = TestServer::start();
+    let mut pair = Pair { redis: redis.connect(), ours: server.connect() };
+    let mut differences = Vec::new();
+    for spec in larder_server::commands() {
+        let request = ["COMMAND", "INFO", spec.name];
+        let (theirs, ours) = (described(pair.redis.call(&request)), described(pair.ours.call(&request)));
+        if theirs != ours {
+            differences.push(format!("{}\n   redis: {theirs:?}\n  larder: {ours:?}", spec.name));
+        }
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+/// What both say of a command: arity, positions of keys, and the flags that have a meaning here.
+fn described(reply: Frame) -> (Vec<Frame>, Vec<&'static str>) {
+    let Frame::Array(mut commands) = reply else { panic!("{reply:?}") };
+    let Frame::Array(fields) = commands.remove(0) else { panic!("no such command") };
+    let Frame::Array(flags) = &fields[2] else { panic!("{fields:?}") };
+    let names = ["write", "readonly", "denyoom", "fast", "no_auth", "loading"];
+    let has = |name: &&str| flags.contains(&Frame::Simple((*name).to_owned()));
+    let numbers = [1, 3, 4, 5].map(|index| fields[index].clone()).to_vec();
+    (numbers, names.into_iter().filter(has).collect())
+}
+
+fn requests() -> impl Strategy<Value = Vec<String>> {
+    let key = || prop_oneof![Just("a"), Just("b"), Just("c")].prop_map(str::to_owned);
+    let value = || prop_oneof!["[a-z]{0,6}", "-?[0-9]{1,3}", Just("9223372036854775806".to_owned())];
+    // Far from now, or long ago, so that it does not matter when each of the two is asked.
+    let moment = || prop_oneof![Just("1"), Just("4000000000"), Just("5000000000"), Just("6000000000")];
+    let number = || (-12i64..12).prop_map(|n| n.to_string());
+    let option = || {
+        prop_oneof![Just(""), Just("NX"), Just("XX"), Just("GT"), Just("LT"), Just("XX GT"), Just("XX LT")]
+    };
+    let set_option = || {
+        prop_oneof![
+            Just(String::new()),
+            Just("NX".to_owned()),
+            Just("XX".to_owned()),
+            Just("GET".to_owned()),
+            Just("KEEPTTL".to_owned()),
+            Just("NX GET".to_owned()),
+            Just("XX KEEPTTL GET".to_owned()),
+            Just("EX 1000".to_owned()),
+            Just("PX 1000000 NX".to_owned()),
+            moment().prop_map(|at| format!("EXAT {at}")),
+            moment().prop_map(|at| format!("PXAT {at}000 GET")),
+        ]
+    };
+    let one = |names: &'static [&'static str]| prop::sample::select(names);
+    let request = prop_oneof![
+        6 => (key(), value(), set_option()).prop_map(|(k, v, o)| format!("SET {k} {v} {o}")),
+        6 => (one(&["GET", "STRLEN", "TYPE", "GETDEL", "GETEX", "TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME", "PERSIST",
+            "INCR", "DECR", "DEL", "UNLINK", "EXISTS", "TOUCH"]), key()).prop_map(|(c, k)| format!("{c} {k}")),
+        3 => (one(&["INCRBY", "DECRBY"]), key(), number()).prop_map(|(c, k, n)| format!("{c} {k} {n}")),
+        3 => (one(&["APPEND", "SETNX", "GETSET"]), key(), value()).prop_map(|(c, k, v)| format!("{c} {k} {v}")),
+        2 => (key(), number(), number()).prop_map(|(k, a, b)| format!("GETRANGE {k} {a} {b}")),
+        2 => (key(), number(), value()).prop_map(|(k, at, v)| format!("SETRANGE {k} {at} {v}")),
+        2 => (one(&["EXPIRE", "PEXPIRE"]), key(), one(&["-1", "0", "10000000", "x"]))
+            .prop_map(|(c, k, n)| format!("{c} {k} {n}")),
+        4 => (key(), moment(), option()).prop_map(|(k, at, o)| format!("EXPIREAT {k} {at} {o}")),
+        2 => (key(), moment(), option()).prop_map(|(k, at, o)| format!("PEXPIREAT {k} {at}000 {o}")),
+        2 => (key(), one(&["PERSIST", "EX 1000", "PX 1000000", "EXAT 1", "EXAT 4000000000", "EX 0"]))
+            .prop_map(|(k, o)| format!("GETEX {k} {o}")),
+        1 => (key(), value(), key(), value()).prop_map(|(k, v, l, w)| format!("MSET {k} {v} {l} {w}")),
+        1 => (key(), value(), key(), value()).prop_map(|(k, v, l, w)| format!("MSETNX {k} {v} {l} {w}")),
+        1 => (key(), key(), key()).prop_map(|(a, b, c)| format!("MGET {a} {b} {c}")),
+        1 => (one(&["f", "g"]), number(), one(&["0", "5", "25", "75"])).prop_map(|(k, a, b)| format!("INCRBYFLOAT {k} {a}.{b}")),
+        1 => one(&["DBSIZE", "KEYS *", "SELECT 1", "SELECT 0", "FLUSHDB"]).prop_map(str::to_owned),
+    ];
+    request.prop_map(|line| line.trim_end().split(' ').map(str::to_owned).collect())
+}
+
+#[test]
+fn random_commands_over_strings_times_and_counters() {
+    let Some(redis) = Redis::start() else { return };
+    let server = TestServer::start();
+    let mut runner =
+        TestRunner::new(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() });
+    let pair = std::cell::RefCell::new(Pair { redis: redis.connect(), ours: server.connect() });
+    let outcome = runner.run(&vec(requests(), 1..60), |commands| {
+        let mut pair = pair.borrow_mut();
+        let fresh = [words("SELECT 0"), words("FLUSHALL")];
+        fresh
+            .iter()
+            .chain(&commands)
+            .try_for_each(|command| pair.compare(command))
+            .map_err(TestCaseError::fail)
+    });
+    if let Err(failure) = outcome {
+        panic!("{failure}");
+    }
+}

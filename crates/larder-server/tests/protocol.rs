@@ -1,0 +1,122 @@
+//! Bytes rather than commands: framing errors, limits, pipelines, HTTP.
+
+use std::io::Write;
+
+use larder_resp::Frame;
+use larder_server::{ByteSize, Config, Password};
+
+use crate::support::{TestServer, encode};
+
+#[test]
+fn framing_errors_are_answered_and_the_connection_ends() {
+    let server = TestServer::start();
+    for (input, reply) in [
+        (&b"*1\r\n$18446744073709551616\r\n"[..], "-ERR Protocol error: invalid bulk length\r\n"),
+        (b"*18446744073709551616\r\n", "-ERR Protocol error: invalid multibulk length\r\n"),
+        (b"*1\r\n$536870913\r\n", "-ERR Protocol error: invalid bulk length\r\n"),
+        (b"PING\r\n*1\r\n+PING\r\n", "+PONG\r\n-ERR Protocol error: expected '$', got '+'\r\n"),
+        (b"GET \"k\r\n", "-ERR Protocol error: unbalanced quotes in request\r\n"),
+    ] {
+        let mut client = server.connect();
+        client.send(input);
+        assert_eq!(String::from_utf8(client.read_to_end()).unwrap(), reply, "{}", input.escape_ascii());
+    }
+    assert_eq!(server.connect().call(&["PING"]), Frame::Simple("PONG".into()));
+}
+
+#[test]
+fn two_hundred_thousand_nested_headers_end_one_connection() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    // The server may hang up before it has taken everything.
+    let _ = client.stream.write_all(&b"*1\r\n".repeat(200_000));
+    let reply = client.read_to_end();
+    assert!(reply.is_empty() || reply == b"-ERR Protocol error: expected '$', got '*'\r\n");
+    assert_eq!(server.connect().call(&["PING"]), Frame::Simple("PONG".into()));
+}
+
+#[test]
+fn a_pipeline_of_ten_thousand_is_answered_in_order() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    let mut requests = Vec::new();
+    for number in 0..10_000 {
+        requests.extend(encode(&["SET", &format!("key:{number}"), &number.to_string()]));
+        requests.extend(encode(&["GET", &format!("key:{number}")]));
+    }
+    let mut sender = client.stream.try_clone().unwrap();
+    let writer = std::thread::spawn(move || sender.write_all(&requests).unwrap());
+    for number in 0..10_000 {
+        assert_eq!(client.receive(), Frame::Simple("OK".into()));
+        assert_eq!(client.receive().as_bytes(), Some(number.to_string().as_bytes()));
+    }
+    writer.join().unwrap();
+}
+
+#[test]
+fn a_request_may_come_byte_by_byte() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    for byte in encode(&["SET", "k", "a\r\nb"]).iter().chain(b"GET k\r\n") {
+        client.send(&[*byte]);
+    }
+    assert_eq!(client.receive(), Frame::Simple("OK".into()));
+    assert_eq!(client.receive().as_bytes(), Some(&b"a\r\nb"[..]));
+}
+
+#[test]
+fn binary_keys_and_large_values_come_back_as_sent() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    let key: Vec<u8> = (0..=255).collect();
+    let value: Vec<u8> = (0..5_000_000u32).map(|n| (n % 251) as u8).collect();
+    assert_eq!(client.call(&[&b"SET"[..], &key, &value]), Frame::Simple("OK".into()));
+    assert_eq!(client.call(&[&b"GET"[..], &key]).as_bytes(), Some(&value[..]));
+}
+
+#[test]
+fn http_is_closed_before_anything_is_executed() {
+    let server = TestServer::start();
+    for request in [
+        "POST / HTTP/1.1\r\nHost: localhost\r\n\r\nSET stolen 1\r\n",
+        "GET / HTTP/1.1\r\n\r\nSET stolen 1\r\n",
+        "OPTIONS /x HTTP/1.0\r\nSET stolen 1\r\n",
+        "PUT x\r\nHost: localhost\r\nSET stolen 1\r\n",
+    ] {
+        let mut client = server.connect();
+        client.send(request.as_bytes());
+        let reply = client.read_to_end();
+        assert!(!reply.windows(3).any(|part| part == b"+OK"), "{request}");
+    }
+    assert_eq!(server.connect().call(&["EXISTS", "stolen"]), Frame::Integer(0));
+}
+
+#[test]
+fn before_authentication_requests_are_small() {
+    let config = Config { requirepass: Some(Password::new("secret")), ..Config::default() };
+    let server = TestServer::with(config);
+    for (input, reply) in [
+        (&b"*11\r\n"[..], "-ERR Protocol error: unauthenticated multibulk length\r\n"),
+        (b"*2\r\n$4\r\nAUTH\r\n$16385\r\n", "-ERR Protocol error: unauthenticated bulk length\r\n"),
+    ] {
+        let mut client = server.connect();
+        client.send(input);
+        assert_eq!(String::from_utf8(client.read_to_end()).unwrap(), reply);
+    }
+    let mut client = server.connect();
+    assert_eq!(client.call(&["AUTH", "secret"]), Frame::Simple("OK".into()));
+    assert_eq!(client.call(&["ECHO", &"x".repeat(100_000)]).as_bytes().map(<[u8]>::len), Some(100_000));
+}
+
+#[test]
+fn a_reply_above_the_limit_ends_its_connection_only() {
+    let config = Config { max_reply_bytes: ByteSize(4 << 20), ..Config::default() };
+    let server = TestServer::with(config);
+    let mut client = server.connect();
+    client.call(&["SET", "large", &"x".repeat(1 << 20)]);
+    let mut request = vec!["MGET"];
+    request.resize(1_000, "large");
+    client.send(&encode(&request));
+    assert_eq!(client.read_to_end(), b"");
+    assert_eq!(server.connect().call(&["STRLEN", "large"]), Frame::Integer(1 << 20));
+}

@@ -1,0 +1,188 @@
+//! Servers on free ports and plain blocking clients.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use larder_resp::{Frame, Limits, Progress, Protocol, ReplyParser};
+use larder_server::{Config, Server, StatsHandle, Store};
+use tokio::sync::oneshot;
+
+/// Longer than anything takes that works.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running server; it ends when dropped.
+pub(crate) struct TestServer {
+    address: SocketAddr,
+    stats: StatsHandle,
+    store: Store,
+    shutdown: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl TestServer {
+    pub(crate) fn start() -> TestServer {
+        TestServer::with(Config::default())
+    }
+
+    /// As configured, but always on a free port.
+    pub(crate) fn with(config: Config) -> TestServer {
+        let max_memory = config.max_memory.map_or(64 << 20, |size| size.0);
+        TestServer::serving(config, Store::new(Some(max_memory)).unwrap())
+    }
+
+    pub(crate) fn serving(config: Config, store: Store) -> TestServer {
+        let listen = Some("127.0.0.1:0".parse().unwrap());
+        let server = Server::bind_with(Config { listen, ..config }, store).unwrap();
+        let (address, stats, store) = (server.local_addr().unwrap(), server.stats_handle(), server.store());
+        let (shutdown, asked) = oneshot::channel();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(server.run(async { asked.await.unwrap_or(()) })).unwrap();
+        });
+        TestServer { address, stats, store, shutdown: Some(shutdown), thread: Some(thread) }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn stats(&self) -> &StatsHandle {
+        &self.stats
+    }
+
+    pub(crate) fn store(&self) -> Store {
+        self.store.clone()
+    }
+
+    pub(crate) fn connect(&self) -> Client<TcpStream> {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Client::new(stream)
+    }
+
+    /// A connection that speaks the given version.
+    pub(crate) fn connect_as(&self, protocol: Protocol) -> Client<TcpStream> {
+        let mut client = self.connect();
+        let version = protocol.version().to_string();
+        assert!(!matches!(client.call(&["HELLO", &version]), Frame::Error(_)));
+        client
+    }
+
+    /// Asks the server to stop and waits until it has.
+    pub(crate) fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        if let Some(shutdown) = self.shutdown.take() {
+            let _ = shutdown.send(());
+        }
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+            && !std::thread::panicking()
+        {
+            panic!("the server panicked");
+        }
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A blocking connection.
+pub(crate) struct Client<S> {
+    pub(crate) stream: S,
+    buffer: Vec<u8>,
+    parser: ReplyParser,
+}
+
+/// A connection to a Unix socket.
+pub(crate) fn connect_unix(path: &Path) -> std::io::Result<Client<UnixStream>> {
+    let stream = UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    Ok(Client::new(stream))
+}
+
+impl<S: Read + Write> Client<S> {
+    fn new(stream: S) -> Self {
+        Client { stream, buffer: Vec::new(), parser: ReplyParser::new() }
+    }
+
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+    }
+
+    /// The next reply.
+    pub(crate) fn receive(&mut self) -> Frame {
+        self.try_receive().unwrap().expect("the server has closed the connection")
+    }
+
+    /// The next reply; none if the connection has ended.
+    pub(crate) fn try_receive(&mut self) -> std::io::Result<Option<Frame>> {
+        loop {
+            let limits = Limits::default();
+            if let Progress::Complete { consumed, frame } = self.parser.parse(&self.buffer, &limits).unwrap()
+            {
+                self.buffer.drain(..consumed);
+                return Ok(Some(frame));
+            }
+            let mut chunk = [0; 16 << 10];
+            match self.stream.read(&mut chunk)? {
+                0 => return Ok(None),
+                n => self.buffer.extend_from_slice(&chunk[..n]),
+            }
+        }
+    }
+
+    pub(crate) fn call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Frame {
+        self.send(&encode(args));
+        self.receive()
+    }
+
+    /// Everything before `end`, which must be the last that the server has sent.
+    pub(crate) fn read_until(&mut self, end: &[u8]) -> Vec<u8> {
+        let mut chunk = [0; 16 << 10];
+        while !self.buffer.ends_with(end) {
+            let n = self.stream.read(&mut chunk).unwrap();
+            assert_ne!(n, 0, "closed after {}", self.buffer.escape_ascii());
+            self.buffer.extend_from_slice(&chunk[..n]);
+        }
+        let mut bytes = std::mem::take(&mut self.buffer);
+        bytes.truncate(bytes.len() - end.len());
+        bytes
+    }
+
+    /// Everything until the server closes, which a reset also is.
+    pub(crate) fn read_to_end(&mut self) -> Vec<u8> {
+        let mut bytes = std::mem::take(&mut self.buffer);
+        let mut chunk = [0; 16 << 10];
+        loop {
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return bytes,
+                Ok(n) => bytes.extend_from_slice(&chunk[..n]),
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return bytes,
+                Err(error) => panic!("the server does not close: {error}"),
+            }
+        }
+    }
+}
+
+/// A request as an array of bulks.
+pub(crate) fn encode<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
+    let mut out = format!("*{}\r\n", args.len()).into_bytes();
+    for arg in args {
+        let arg = arg.as_ref();
+        out.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+        out.extend_from_slice(arg);
+        out.extend_from_slice(b"\r\n");
+    }
+    out
+}
