@@ -10,6 +10,8 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use pin_project_lite::pin_project;
 
+use crate::status::Outcome;
+
 pin_project! {
     /// The body type of the layer's responses; `B` is the inner service's.
     pub struct Body<B>
@@ -18,6 +20,7 @@ pin_project! {
     {
         #[pin]
         kind: Kind<B>,
+        outcome: Option<Outcome>,
     }
 }
 
@@ -39,11 +42,20 @@ impl<B: http_body::Body> Body<B> {
     }
 
     pub(crate) fn full(bytes: Bytes) -> Body<B> {
-        Body { kind: Kind::Full { bytes } }
+        Body { kind: Kind::Full { bytes }, outcome: None }
     }
 
     pub(crate) fn inner(body: B) -> Body<B> {
-        Body { kind: Kind::Inner { body } }
+        Body { kind: Kind::Inner { body }, outcome: None }
+    }
+
+    /// What the cache did with the request; every response that leaves the layer knows it, for loggers outside.
+    pub fn outcome(&self) -> Option<Outcome> {
+        self.outcome
+    }
+
+    pub(crate) fn set_outcome(&mut self, outcome: Outcome) {
+        self.outcome = Some(outcome);
     }
 }
 
@@ -75,7 +87,7 @@ impl<B: http_body::Body<Data = Bytes>> http_body::Body for Body<B> {
         match &self.kind {
             Kind::Full { bytes } => SizeHint::with_exact(bytes.len() as u64),
             Kind::Inner { body } => body.size_hint(),
-            Kind::Shared { reader } => reader.hint.clone(),
+            Kind::Shared { reader } => reader.hint,
         }
     }
 }
@@ -139,7 +151,7 @@ impl<B: http_body::Body<Data = Bytes>> Writer<B> {
     pub(crate) fn open(chunks: Vec<Bytes>, hint: SizeHint) -> (Writer<B>, Body<B>) {
         let buffer = Arc::new(Buffer(Mutex::new(State { chunks, end: End::Open, reader: None })));
         let reader = Reader { source: Source::Buffer(buffer.clone(), 0), hint };
-        (Writer(buffer), Body { kind: Kind::Shared { reader } })
+        (Writer(buffer), Body { kind: Kind::Shared { reader }, outcome: None })
     }
 
     pub(crate) fn push(&self, chunk: Bytes) {

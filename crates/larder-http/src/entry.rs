@@ -167,13 +167,18 @@ impl Stored {
     }
 
     fn age(&self, now_ms: u64) -> HeaderValue {
-        HeaderValue::from(now_ms.saturating_sub(self.made_at) / 1000)
+        let age = now_ms.saturating_sub(self.made_at) / 1000;
+        // Most hits are on young entries, and a static value costs no allocation.
+        match age {
+            0 => HeaderValue::from_static("0"),
+            _ => HeaderValue::from(age),
+        }
     }
 }
 
 /// Tells the outcome to the client, and to loggers outside of the layer.
-pub(crate) fn sign<B>(response: &mut Response<B>, outcome: Outcome) {
-    response.extensions_mut().insert(outcome);
+pub(crate) fn sign<B: http_body::Body>(response: &mut Response<Body<B>>, outcome: Outcome) {
+    response.body_mut().set_outcome(outcome);
     let headers = response.headers_mut();
     match headers.get_mut(CACHE_STATUS) {
         Some(placeholder) if placeholder.is_empty() => *placeholder = outcome.header(),

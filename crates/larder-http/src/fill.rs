@@ -168,7 +168,7 @@ where
                     // The client need not wait for the end of a body that takes its time.
                     if let Some(head) = unsent.take() {
                         let outcome = self.missed(None);
-                        streaming = self.stream(head, &read, hint.clone(), outcome);
+                        streaming = self.stream(head, &read, hint, outcome);
                     }
                     poll_fn(|cx| body.as_mut().poll_frame(cx)).await
                 }

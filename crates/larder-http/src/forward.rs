@@ -111,7 +111,8 @@ where
                 }
             }
         }
+        let mut response = response.map(Body::inner);
         entry::sign(&mut response, *this.outcome);
-        Poll::Ready(Ok(response.map(Body::inner)))
+        Poll::Ready(Ok(response))
     }
 }

@@ -47,8 +47,8 @@
 //!   nobody waits for that key.
 //! - **A purge is final.** Once it returns, no response whose handler started before it is served or stored,
 //!   fills in flight included.
-//! - **Nothing is silent.** Every response has a `Cache-Status` (RFC 9211) with the reason, and an [`Outcome`] in
-//!   its extensions; [`HttpCache::stats`] counts them.
+//! - **Nothing is silent.** Every response has a `Cache-Status` (RFC 9211) with the reason, and its body an
+//!   [`Outcome`]; [`HttpCache::stats`] counts them.
 //!
 //! # Cost
 //!

@@ -414,11 +414,12 @@ where
     }
     cache.parts().counters.count(died);
     match task.await {
-        Err(died) if died.is_panic() => panic::resume_unwind(died.into_panic()),
+        Err(error) if error.is_panic() => panic::resume_unwind(error.into_panic()),
         _ => {
             // The runtime shuts down.
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+            entry::sign(&mut response, died);
             Ok(response)
         }
     }

@@ -1,7 +1,8 @@
 //! What the cache did with a request, as enums with a string form, and the `Cache-Status` field (RFC 9211)
 //! that tells it to clients. "Not cached" always has a reason: one list serves header, statistics and docs.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
+use std::io::Write as _;
 
 use http::{HeaderName, HeaderValue};
 
@@ -113,7 +114,7 @@ impl fmt::Display for Reason {
 
 /// What the cache did with one request: the content of `Cache-Status`.
 ///
-/// The layer also puts it into the response's extensions, for loggers outside of it.
+/// Loggers outside of the layer find it at [`Body::outcome`](crate::Body::outcome).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
@@ -153,9 +154,13 @@ impl Outcome {
     }
 
     pub(crate) fn header(self) -> HeaderValue {
-        let mut text = String::with_capacity(48);
-        write!(text, "{self}").expect("a String takes every write");
-        HeaderValue::try_from(text).expect("the words of Cache-Status are visible ASCII")
+        // On the stack: a hit allocates for the value itself and nothing more.
+        let mut text = [0; 96];
+        let mut rest = &mut text[..];
+        write!(rest, "{self}").expect("the longest outcome is shorter");
+        let unused = rest.len();
+        let text = &text[..text.len() - unused];
+        HeaderValue::from_bytes(text).expect("the words of Cache-Status are visible ASCII")
     }
 }
 
@@ -194,6 +199,7 @@ mod tests {
             (miss(true, false, None), "larder; fwd=vary-miss; stored"),
             (miss(false, true, None), "larder; fwd=uri-miss; collapsed"),
             (miss(false, false, Some(Reason::SetCookie)), "larder; fwd=uri-miss; detail=set-cookie"),
+            (Outcome::Stale { over: u64::MAX }, "larder; hit; ttl=-18446744073709551615; detail=stale"),
             (Outcome::Bypass(Reason::Method), "larder; fwd=method"),
             (Outcome::Bypass(Reason::Authority), "larder; fwd=bypass; detail=authority"),
         ] {
@@ -207,6 +213,7 @@ mod tests {
         for (number, reason) in Reason::ALL.iter().enumerate() {
             assert_eq!(*reason as usize, number);
             assert!(seen.insert(reason.as_str()), "{reason} twice");
+            Outcome::Miss { variant: false, collapsed: false, unstored: Some(*reason) }.header();
             assert!(reason.as_str().bytes().all(|b| b.is_ascii_lowercase() || b == b'-'));
         }
     }

@@ -1,5 +1,7 @@
 //! Nothing is cached unless the handler, or code below it, asks for it; those who speak are merged.
 
+use std::time::Duration;
+
 use http::StatusCode;
 use larder_http::{CacheCtx, Cached, ForbiddenBecause, Outcome, Reason};
 use tower::ServiceExt;
@@ -63,7 +65,7 @@ async fn a_veto_wins_and_its_reason_reaches_loggers_only() {
 
 #[tokio::test]
 async fn a_zero_ttl_stores_nothing() {
-    let site = Site::new(|_, _| async { with(plain("x"), Cached::ttl(SECOND * 0)) });
+    let site = Site::new(|_, _| async { with(plain("x"), Cached::ttl(Duration::ZERO)) });
     assert_eq!(site.get("/").await.says(), "fwd=uri-miss; detail=zero-ttl");
 }
 

@@ -87,7 +87,7 @@ pub(crate) struct Answer {
 impl Answer {
     pub(crate) async fn read(response: Response<larder_http::Body<TestBody>>) -> io::Result<Answer> {
         let (head, body) = response.into_parts();
-        let outcome = *head.extensions.get::<Outcome>().expect("every response has an outcome");
+        let outcome = body.outcome().expect("every response has an outcome");
         let body = body.collect().await?.to_bytes();
         Ok(Answer { status: head.status, headers: head.headers, body, outcome })
     }
