@@ -1,0 +1,213 @@
+//! What may be shortened: the rules for a link's address, in one pure function.
+//!
+//! An address is kept as it was given. A browser normalises it anyway, and a service that compares signatures over
+//! the exact text must get the exact text.
+
+use std::fmt;
+use url::{Host, Url};
+
+/// The longest address, in bytes.
+pub const MAX_URL_BYTES: usize = 8 * 1024;
+
+/// An address that passed the rules: `http` or `https`, with a host, without credentials.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    text: String,
+    authority: Authority,
+}
+
+impl Address {
+    /// Parses an address; surrounding white space is dropped, the rest stays as it was given.
+    ///
+    /// # Errors
+    /// Says which rule the text breaks; see [`AddressError`].
+    pub fn parse(text: &str) -> Result<Address, AddressError> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Err(AddressError::Empty);
+        }
+        if text.len() > MAX_URL_BYTES {
+            return Err(AddressError::TooLong(text.len()));
+        }
+        // The parser would silently drop tabs and line ends from the middle of an address.
+        if let Some(control) = text.chars().find(|c| c.is_control()) {
+            return Err(AddressError::Control(control));
+        }
+        let url = Url::parse(text).map_err(|error| match error {
+            url::ParseError::RelativeUrlWithoutBase => AddressError::NotAbsolute,
+            other => AddressError::Syntax(other),
+        })?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(AddressError::Scheme(url.scheme().to_owned()));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(AddressError::Credentials);
+        }
+        let authority = Authority::of(&url).ok_or(AddressError::NotAbsolute)?;
+        Ok(Address { text: text.to_owned(), authority })
+    }
+
+    /// The address as it was given, trimmed.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Host and port that the address leads to.
+    pub(crate) fn authority(&self) -> &Authority {
+        &self.authority
+    }
+}
+
+/// The form of a stored address that may stand in a `Location` header (RFC 9110, section 10.2.2).
+///
+/// That is the address itself, unless it holds what a header must not: then its percent-encoded form.
+pub(crate) fn to_location(address: &str) -> String {
+    if address.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return address.to_owned();
+    }
+    Url::parse(address).map_or_else(|_| address.to_owned(), String::from)
+}
+
+/// A host and its port, the default port of the scheme filled in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Authority {
+    pub(crate) host: Host<String>,
+    pub(crate) port: u16,
+}
+
+impl Authority {
+    pub(crate) fn of(url: &Url) -> Option<Authority> {
+        // A name with a final dot is the same machine.
+        let host = match url.host()?.to_owned() {
+            Host::Domain(name) => Host::Domain(name.trim_end_matches('.').to_owned()),
+            address => address,
+        };
+        Some(Authority { host, port: url.port_or_known_default()? })
+    }
+
+    /// Reads a `Host` header's value as it would be meant in a URL of `scheme`.
+    pub(crate) fn of_host_header(scheme: &str, value: &str) -> Option<Authority> {
+        if value.contains(['/', '@', '?', '#', '\\']) {
+            return None;
+        }
+        Authority::of(&Url::parse(&format!("{scheme}://{value}/")).ok()?)
+    }
+
+    pub(crate) fn is_loopback(&self) -> bool {
+        match &self.host {
+            Host::Domain(name) => name == "localhost" || name.ends_with(".localhost"),
+            Host::Ipv4(ip) => ip.is_loopback(),
+            Host::Ipv6(ip) => ip.is_loopback(),
+        }
+    }
+}
+
+impl fmt::Display for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+/// Why an address is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AddressError {
+    /// Nothing but white space.
+    #[error("is missing: an http or https address is needed")]
+    Empty,
+    /// Longer than [`MAX_URL_BYTES`].
+    #[error("is {0} bytes long; at most 8192 are allowed")]
+    TooLong(usize),
+    /// A control character, which parsers drop in silence.
+    #[error("holds the control character {0:?}")]
+    Control(char),
+    /// No scheme or no host.
+    #[error("must be complete, with http:// or https:// and a host")]
+    NotAbsolute,
+    /// A scheme other than `http` and `https`.
+    #[error("must begin with http:// or https://, not {0}:")]
+    Scheme(String),
+    /// A user name or password, which every visitor would get to see.
+    #[error("must not hold a user name or password")]
+    Credentials,
+    /// A link to the shortener itself, which would be a loop.
+    #[error("leads back to this service")]
+    OwnHost,
+    /// Anything else that is not a URL.
+    #[error("is not a valid address: {0}")]
+    Syntax(#[source] url::ParseError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn good_addresses_stay_as_given() {
+        for text in [
+            "http://example.com",
+            "https://example.com/a?b=c#d",
+            "HTTPS://Example.COM:8443/Path",
+            "https://xn--bcher-kva.example/",
+            "https://bücher.example/straße",
+            "http://[2001:db8::1]:8080/",
+            "http://192.0.2.1/",
+            "https://example.com/a b",
+            "https://example.com/?next=https://other.example/%2F",
+        ] {
+            assert_eq!(Address::parse(text).unwrap().as_str(), text);
+        }
+        assert_eq!(Address::parse("  https://example.com/\n").unwrap().as_str(), "https://example.com/");
+        let longest = format!("https://example.com/{}", "a".repeat(MAX_URL_BYTES - 20));
+        assert_eq!(Address::parse(&longest).unwrap().as_str().len(), MAX_URL_BYTES);
+    }
+
+    #[test]
+    fn bad_addresses_name_the_rule() {
+        use AddressError::*;
+        let too_long = format!("https://example.com/{}", "a".repeat(MAX_URL_BYTES - 19));
+        for (text, expected) in [
+            ("", Empty),
+            (" \t ", Empty),
+            (too_long.as_str(), TooLong(MAX_URL_BYTES + 1)),
+            ("example.com", NotAbsolute),
+            ("/path", NotAbsolute),
+            ("//example.com", NotAbsolute),
+            ("javascript:alert(1)", Scheme("javascript".into())),
+            ("javascript://host/%0aalert(1)", Scheme("javascript".into())),
+            ("data:text/html,hi", Scheme("data".into())),
+            ("file:///etc/passwd", Scheme("file".into())),
+            ("ftp://example.com/", Scheme("ftp".into())),
+            ("example.com:80/", Scheme("example.com".into())),
+            ("https://user@example.com/", Credentials),
+            ("https://user:secret@example.com/", Credentials),
+            ("https://:secret@example.com/", Credentials),
+            ("https://exa\nmple.com/", Control('\n')),
+            ("https://example.com/\0", Control('\0')),
+            ("https://", Syntax(url::ParseError::EmptyHost)),
+            ("https://exa mple.com/", Syntax(url::ParseError::IdnaError)),
+            ("http://256.256.256.256/", Syntax(url::ParseError::InvalidIpv4Address)),
+            ("http://example.com:99999/", Syntax(url::ParseError::InvalidPort)),
+        ] {
+            assert_eq!(Address::parse(text), Err(expected), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_location_is_printable_ascii() {
+        assert_eq!(to_location("https://example.com"), "https://example.com");
+        assert_eq!(to_location("https://bücher.example/ß"), "https://xn--bcher-kva.example/%C3%9F");
+        assert_eq!(to_location("https://example.com/a b"), "https://example.com/a%20b");
+    }
+
+    #[test]
+    fn authorities_compare_by_meaning() {
+        let of = |text| Address::parse(text).unwrap().authority;
+        assert_eq!(of("http://EXAMPLE.com./"), of("http://example.com:80/"));
+        assert_eq!(of("http://0x7f.1:81/"), Authority::of_host_header("http", "127.0.0.1:81").unwrap());
+        assert_ne!(of("http://example.com/"), of("https://example.com/"));
+        assert!(of("http://[::1]:1/").is_loopback());
+        assert_eq!(Authority::of_host_header("http", "a@b"), None);
+        assert_eq!(Authority::of_host_header("http", ""), None);
+    }
+}

@@ -1,0 +1,205 @@
+//! Every option of the shortener, with its default, range and reason.
+//!
+//! The fields have the names that the configuration file and the command line use. Durations are whole milliseconds
+//! or seconds, as the last word of the name says.
+
+use crate::error::LinksError;
+use crate::store::StoreConfig;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::time::Duration;
+use url::Url;
+
+/// The options of the shortener. Unknown keys are errors.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Where the links live: `sqlite:PATH`, or just a path. Default `sqlite:./larder-data/links.db`.
+    pub database: String,
+    /// The address that short links begin with, such as `https://s.example.com`, when a proxy stands in front.
+    /// Default: the host that the browser asked for. Writes are accepted for this host as well.
+    pub public_url: Option<String>,
+    /// Largest size of the database file, in bytes; beyond it new links are refused with 503. Default none, at least
+    /// 65,536.
+    pub max_database_bytes: Option<u64>,
+    /// Reading connections to the database. Default 4, from 1 to 64. Only misses of the cache read.
+    pub database_readers: u32,
+    /// How long to wait for a lock that another program holds on the database. Default 5,000, from 0 to 60,000.
+    pub database_busy_ms: u64,
+
+    /// Memory for the targets of links, in bytes. Default 64 MiB, at least 1 MiB. A target costs about 200 bytes.
+    pub cache_bytes: u64,
+    /// A Redis server to share targets with other instances, as a URL. Default none.
+    pub redis: Option<String>,
+    /// How long the target of a link is kept. Default 3,600, from 1 to 2,592,000 (30 days). Changes through this
+    /// service take effect at once; the limit is for changes made in the database by other means.
+    pub ttl_seconds: u64,
+    /// How long it is remembered that a slug leads nowhere. Default 30, from 1 to 86,400. Making the link ends it.
+    pub negative_ttl_seconds: u64,
+    /// Memory for the stored answers of the API, in bytes. Default 8 MiB, at least 1 MiB.
+    pub response_cache_bytes: u64,
+
+    /// How often counted visits are written to the database. Default 1,000, from 10 to 60,000. A process that is
+    /// killed loses what was counted since.
+    pub visit_flush_ms: u64,
+    /// Counted visits that are written without waiting for the next turn. Default 1,000, from 1 to 1,000,000.
+    pub visit_batch: u64,
+    /// How many links may have visits waiting at a time, per day. Default 65,536, from 1 to 10,000,000. Visits of
+    /// further links are dropped, and counted as such; a redirect never waits.
+    pub visit_queue: usize,
+
+    /// Open connections. Default 4,096, from 1 to 1,000,000. Further ones wait to be accepted.
+    pub max_connections: usize,
+    /// How long a client may take to send the head of a request. Default 10,000, from 100 to 600,000.
+    pub header_timeout_ms: u64,
+    /// How long running requests may take to end when the service stops. Default 10,000, from 0 to 600,000.
+    pub drain_timeout_ms: u64,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            database: "sqlite:./larder-data/links.db".into(),
+            public_url: None,
+            max_database_bytes: None,
+            database_readers: 4,
+            database_busy_ms: 5_000,
+            cache_bytes: 64 << 20,
+            redis: None,
+            ttl_seconds: 3_600,
+            negative_ttl_seconds: 30,
+            response_cache_bytes: 8 << 20,
+            visit_flush_ms: 1_000,
+            visit_batch: 1_000,
+            visit_queue: 65_536,
+            max_connections: 4_096,
+            header_timeout_ms: 10_000,
+            drain_timeout_ms: 10_000,
+        }
+    }
+}
+
+impl Config {
+    /// Checks every field against its range.
+    ///
+    /// # Errors
+    /// [`LinksError::Config`] names the first field that is out of range, its value and the range.
+    pub fn validate(&self) -> Result<(), LinksError> {
+        let in_range = |field: &'static str, value: u64, low: u64, high: u64| {
+            if (low..=high).contains(&value) {
+                return Ok(());
+            }
+            let expected = if high == u64::MAX { format!("at least {low}") } else { format!("{low} to {high}") };
+            Err(LinksError::Config { field, value: value.to_string(), expected })
+        };
+        const ANY: u64 = u64::MAX;
+        in_range("max_database_bytes", self.max_database_bytes.unwrap_or(ANY), 65_536, ANY)?;
+        in_range("database_readers", self.database_readers.into(), 1, 64)?;
+        in_range("database_busy_ms", self.database_busy_ms, 0, 60_000)?;
+        in_range("cache_bytes", self.cache_bytes, 1 << 20, ANY)?;
+        in_range("ttl_seconds", self.ttl_seconds, 1, 2_592_000)?;
+        in_range("negative_ttl_seconds", self.negative_ttl_seconds, 1, 86_400)?;
+        in_range("response_cache_bytes", self.response_cache_bytes, 1 << 20, ANY)?;
+        in_range("visit_flush_ms", self.visit_flush_ms, 10, 60_000)?;
+        in_range("visit_batch", self.visit_batch, 1, 1_000_000)?;
+        in_range("visit_queue", self.visit_queue as u64, 1, 10_000_000)?;
+        in_range("max_connections", self.max_connections as u64, 1, 1_000_000)?;
+        in_range("header_timeout_ms", self.header_timeout_ms, 100, 600_000)?;
+        in_range("drain_timeout_ms", self.drain_timeout_ms, 0, 600_000)?;
+        self.public_base()?;
+        self.database_path().map(drop)
+    }
+
+    /// How the store is opened.
+    ///
+    /// # Errors
+    /// [`LinksError::Config`] if `database` is not the address of a SQLite file.
+    pub fn store_config(&self) -> Result<StoreConfig, LinksError> {
+        Ok(StoreConfig {
+            readers: self.database_readers,
+            busy_timeout: Duration::from_millis(self.database_busy_ms),
+            max_bytes: self.max_database_bytes,
+            ..StoreConfig::new(self.database_path()?)
+        })
+    }
+
+    /// The public address without its path, if one is set.
+    pub(crate) fn public_base(&self) -> Result<Option<Url>, LinksError> {
+        let Some(text) = &self.public_url else { return Ok(None) };
+        let base = Url::parse(text).ok().filter(|url| {
+            matches!(url.scheme(), "http" | "https")
+                && url.path() == "/"
+                && url.username().is_empty()
+                && url.password().is_none()
+                && url.query().is_none()
+                && url.fragment().is_none()
+        });
+        base.map(Some).ok_or_else(|| LinksError::Config {
+            field: "public_url",
+            value: text.clone(),
+            expected: "http:// or https:// and a host, without a path".into(),
+        })
+    }
+
+    fn database_path(&self) -> Result<PathBuf, LinksError> {
+        let path = match self.database.split_once(':') {
+            Some(("sqlite", path)) => path.strip_prefix("//").unwrap_or(path),
+            Some((scheme, rest)) if rest.starts_with("//") && scheme.len() > 1 => "",
+            _ => &self.database,
+        };
+        if path.is_empty() || path == ":memory:" {
+            return Err(LinksError::Config {
+                field: "database",
+                value: self.database.clone(),
+                expected: "sqlite: and the path of a file".into(),
+            });
+        }
+        Ok(path.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_valid_and_comes_back_from_json() {
+        let config = Config::default();
+        config.validate().unwrap();
+        let json = serde_json::to_string(&config).unwrap();
+        assert_eq!(serde_json::from_str::<Config>(&json).unwrap(), config);
+        assert_eq!(serde_json::from_str::<Config>("{}").unwrap(), config);
+        assert!(serde_json::from_str::<Config>(r#"{"databse": "x"}"#).is_err());
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_named_with_its_range() {
+        let message = |config: Config| config.validate().unwrap_err().to_string();
+        assert_eq!(
+            message(Config { visit_flush_ms: 5, ..Config::default() }),
+            "visit_flush_ms is 5, expected 10 to 60000"
+        );
+        assert_eq!(
+            message(Config { cache_bytes: 1, ..Config::default() }),
+            "cache_bytes is 1, expected at least 1048576"
+        );
+        assert_eq!(
+            message(Config { public_url: Some("https://s.example/path".into()), ..Config::default() }),
+            "public_url is https://s.example/path, expected http:// or https:// and a host, without a path"
+        );
+    }
+
+    #[test]
+    fn databases_are_sqlite_files() {
+        let path = |database: &str| Config { database: database.into(), ..Config::default() }.database_path();
+        assert_eq!(path("sqlite:./a/links.db").unwrap(), PathBuf::from("./a/links.db"));
+        assert_eq!(path("sqlite:///var/links.db").unwrap(), PathBuf::from("/var/links.db"));
+        assert_eq!(path("links.db").unwrap(), PathBuf::from("links.db"));
+        assert_eq!(path("/var/li:nks.db").unwrap(), PathBuf::from("/var/li:nks.db"));
+        for refused in ["", "sqlite:", "sqlite::memory:", "mysql://localhost/links"] {
+            assert!(path(refused).is_err(), "{refused}");
+        }
+        let error = path("postgres://localhost/links").unwrap_err().to_string();
+        assert_eq!(error, "database is postgres://localhost/links, expected sqlite: and the path of a file");
+    }
+}

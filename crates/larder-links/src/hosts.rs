@@ -1,0 +1,211 @@
+//! Under which names this service is reached: for the addresses of short links, for the loop check, and for the guard
+//! that keeps foreign web pages from writing through a visitor's browser.
+//!
+//! The guard rests on two facts. A page of another origin can make a browser send a request here, but the browser
+//! then says so in `Origin`. And a page that has pointed its own name at this machine (DNS rebinding) has an equal
+//! `Origin` and `Host`, but the name in it is not one of ours. Addresses in digits cannot be rebound, so they are
+//! accepted with any port, as is `localhost`: a mapped port stays usable.
+
+use crate::address::Authority;
+use crate::reply::ApiError;
+use http::header::{HOST, ORIGIN};
+use http::{HeaderMap, Uri};
+use parking_lot::RwLock;
+use std::net::{IpAddr, SocketAddr};
+use url::{Host, Url};
+
+/// The names of this service.
+pub(crate) struct OwnHosts {
+    public: Option<Url>,
+    bound: RwLock<Option<SocketAddr>>,
+}
+
+impl OwnHosts {
+    pub(crate) fn new(public: Option<Url>) -> OwnHosts {
+        OwnHosts { public, bound: RwLock::default() }
+    }
+
+    /// Learns the address of the listener.
+    pub(crate) fn set_bound(&self, address: SocketAddr) {
+        *self.bound.write() = Some(address);
+    }
+
+    /// What the address of a short link begins with, ending in `/`.
+    pub(crate) fn base(&self, headers: &HeaderMap) -> String {
+        if let Some(public) = &self.public {
+            return public.to_string();
+        }
+        let asked = host_value(headers).filter(|host| Authority::of_host_header("http", host).is_some());
+        match (asked, *self.bound.read()) {
+            (Some(host), _) => format!("http://{host}/"),
+            (None, Some(bound)) => format!("http://{bound}/"),
+            (None, None) => "http://localhost/".into(),
+        }
+    }
+
+    /// Whether an address leads to this service, given the request that names it.
+    pub(crate) fn is_own(&self, target: &Authority, headers: &HeaderMap) -> bool {
+        let asked = host_value(headers)
+            .is_some_and(|host| ["http", "https"].iter().any(|s| is_host_header(s, host, target)));
+        let public = self.public.as_ref().and_then(Authority::of).is_some_and(|public| public == *target);
+        let bound = self.bound.read().is_some_and(|bound| {
+            bound.port() == target.port && (target.is_loopback() || is_bound_ip(bound.ip(), &target.host))
+        });
+        asked || public || bound
+    }
+
+    /// Whether a request may change something, judged by `Host` and `Origin`.
+    pub(crate) fn check_write(&self, headers: &HeaderMap) -> Result<(), ApiError> {
+        let host = host_value(headers).ok_or_else(|| ApiError::forbidden("the Host header is missing", None))?;
+        let schemes = ["http", self.public.as_ref().map_or("http", Url::scheme)];
+        if !schemes.iter().any(|scheme| self.is_accepted(Authority::of_host_header(scheme, host))) {
+            let message = "changes are accepted for the service's own host only; set public_url to add one";
+            return Err(ApiError::forbidden(message, Some(host)));
+        }
+        let Some(origin) = headers.get(ORIGIN) else { return Ok(()) };
+        let origin = origin.to_str().unwrap_or_default();
+        if self.is_same_origin(origin, host) {
+            return Ok(());
+        }
+        Err(ApiError::forbidden("changes from pages of another origin are refused", Some(origin)))
+    }
+
+    fn is_accepted(&self, host: Option<Authority>) -> bool {
+        let Some(host) = host else { return false };
+        let public = self.public.as_ref().and_then(Authority::of).is_some_and(|public| public == host);
+        let bound = self.bound.read().is_some_and(|bound| is_bound_ip(bound.ip(), &host.host));
+        public || bound || host.is_loopback()
+    }
+
+    fn is_same_origin(&self, origin: &str, host: &str) -> bool {
+        // An opaque origin ("null") has no authority and so is never the same.
+        let Ok(origin) = Url::parse(origin) else { return false };
+        let Some(from) = Authority::of(&origin) else { return false };
+        let public = self.public.as_ref().is_some_and(|public| public.origin() == origin.origin());
+        public || is_host_header(origin.scheme(), host, &from)
+    }
+}
+
+/// Whether the listener's address is meant by an address in digits. One that listens everywhere has them all.
+fn is_bound_ip(bound: IpAddr, host: &Host<String>) -> bool {
+    let named = match host {
+        Host::Ipv4(ip) => IpAddr::V4(*ip),
+        Host::Ipv6(ip) => IpAddr::V6(*ip),
+        Host::Domain(_) => return false,
+    };
+    bound.is_unspecified() || named.to_canonical() == bound.to_canonical()
+}
+
+fn is_host_header(scheme: &str, value: &str, authority: &Authority) -> bool {
+    Authority::of_host_header(scheme, value).is_some_and(|host| host == *authority)
+}
+
+fn host_value(headers: &HeaderMap) -> Option<&str> {
+    headers.get(HOST)?.to_str().ok()
+}
+
+/// Refuses a request whose host is said more than once, or in contradiction (RFC 9112, section 3.2).
+pub(crate) fn check_single_host(uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
+    let hosts: Vec<_> = headers.get_all(HOST).iter().collect();
+    let contradicts = match (uri.authority(), hosts.as_slice()) {
+        (Some(authority), [host]) => host.as_bytes() != authority.as_str().as_bytes(),
+        _ => false,
+    };
+    if hosts.len() > 1 || contradicts {
+        return Err(ApiError::bad_request("a request must name one host"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(host: Option<&str>, origin: Option<&str>) -> HeaderMap {
+        let pairs = [(HOST, host), (ORIGIN, origin)];
+        pairs.into_iter().filter_map(|(name, value)| Some((name, value?.parse().unwrap()))).collect()
+    }
+
+    fn may_write(hosts: &OwnHosts, host: &str, origin: Option<&str>) -> bool {
+        hosts.check_write(&headers(Some(host), origin)).is_ok()
+    }
+
+    #[test]
+    fn writes_need_an_own_host_and_no_foreign_origin() {
+        let local = OwnHosts::new(None);
+        local.set_bound("127.0.0.1:8080".parse().unwrap());
+        for host in ["127.0.0.1:8080", "localhost:8080", "localhost", "[::1]:8080", "LOCALHOST:9000", "127.9.9.9"] {
+            assert!(may_write(&local, host, None), "{host}");
+            assert!(may_write(&local, host, Some(&format!("http://{host}"))), "{host}");
+            assert!(!may_write(&local, host, Some("http://evil.example")), "{host}");
+            assert!(!may_write(&local, host, Some("http://localhost:3000")), "{host}");
+            assert!(!may_write(&local, host, Some("null")), "{host}");
+            assert!(!may_write(&local, host, Some("")), "{host}");
+        }
+        for host in ["evil.example", "evil.example:8080", "localhost.evil.example", "192.0.2.1:8080", "a@localhost", ""] {
+            assert!(!may_write(&local, host, None), "{host}");
+            assert!(!may_write(&local, host, Some(&format!("http://{host}"))), "{host}");
+        }
+        assert!(local.check_write(&headers(None, None)).is_err());
+    }
+
+    #[test]
+    fn a_public_host_is_accepted_once_set() {
+        let public = OwnHosts::new(Some(Url::parse("https://s.example").unwrap()));
+        public.set_bound("0.0.0.0:8080".parse().unwrap());
+        assert!(may_write(&public, "s.example", Some("https://s.example")));
+        // A proxy that passes its own idea of the host on.
+        assert!(may_write(&public, "127.0.0.1:8080", Some("https://s.example")));
+        assert!(may_write(&public, "192.0.2.7:8080", Some("http://192.0.2.7:8080")));
+        assert!(!may_write(&public, "s.example:444", None));
+        assert!(!may_write(&public, "s.example", Some("https://other.example")));
+        assert!(!may_write(&public, "s.example", Some("http://s.example.evil.example")));
+    }
+
+    #[test]
+    fn loops_are_seen_under_every_name() {
+        let own = |hosts: &OwnHosts, asked: &str, target: &str| {
+            let url = Url::parse(target).unwrap();
+            hosts.is_own(&Authority::of(&url).unwrap(), &headers(Some(asked), None))
+        };
+        let hosts = OwnHosts::new(Some(Url::parse("https://s.example").unwrap()));
+        hosts.set_bound("127.0.0.1:8080".parse().unwrap());
+        for target in [
+            "https://s.example/a",
+            "https://S.Example.:443/a",
+            "http://localhost:8080/",
+            "http://127.0.0.1:8080/x",
+            "http://0x7f000001:8080/",
+            "http://[::1]:8080/",
+            "http://asked.example:81/",
+        ] {
+            assert!(own(&hosts, "asked.example:81", target), "{target}");
+        }
+        for target in ["http://localhost:3000/", "http://example.com/", "https://s.example:8443/"] {
+            assert!(!own(&hosts, "asked.example:81", target), "{target}");
+        }
+    }
+
+    #[test]
+    fn short_links_begin_with_the_public_or_the_asked_host() {
+        let public = OwnHosts::new(Some(Url::parse("https://s.example").unwrap()));
+        assert_eq!(public.base(&headers(Some("localhost:1"), None)), "https://s.example/");
+        let local = OwnHosts::new(None);
+        assert_eq!(local.base(&headers(Some("localhost:8080"), None)), "http://localhost:8080/");
+        assert_eq!(local.base(&headers(Some("a/b"), None)), "http://localhost/");
+        local.set_bound("127.0.0.1:8080".parse().unwrap());
+        assert_eq!(local.base(&headers(None, None)), "http://127.0.0.1:8080/");
+    }
+
+    #[test]
+    fn one_host_only() {
+        let uri = Uri::from_static("/");
+        let mut twice = headers(Some("a"), None);
+        assert!(check_single_host(&uri, &twice).is_ok());
+        twice.append(HOST, "b".parse().unwrap());
+        assert!(check_single_host(&uri, &twice).is_err());
+        let absolute = Uri::from_static("http://a/");
+        assert!(check_single_host(&absolute, &headers(Some("a"), None)).is_ok());
+        assert!(check_single_host(&absolute, &headers(Some("b"), None)).is_err());
+    }
+}

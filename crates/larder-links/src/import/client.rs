@@ -1,0 +1,144 @@
+//! The import's end of `POST /api/links/batch`: one batch out, one result for each of its links back.
+
+use super::{ImportError, ItemResult};
+use crate::store::NewLink;
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{Method, Request, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_util::client::legacy::{Client, connect::HttpConnector};
+use hyper_util::rt::TokioExecutor;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Pauses before a batch is sent again. That is safe, because a batch that arrived twice makes no link twice.
+const PAUSES: [Duration; 3] = [Duration::from_millis(200), Duration::from_secs(1), Duration::from_secs(3)];
+const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
+
+/// A running shortener, reached over HTTP.
+pub(super) struct Server {
+    uri: Uri,
+    client: Client<HttpConnector, Full<Bytes>>,
+}
+
+/// One try's failure.
+enum Failure {
+    /// Worth another try.
+    Passing(String),
+    /// The same again next time.
+    Lasting(String),
+}
+
+impl Server {
+    /// A server by its address, such as `http://127.0.0.1:8080`.
+    pub(super) fn new(address: &str) -> Result<Server, ImportError> {
+        let wrong = || ImportError::Address { value: address.to_owned() };
+        let base: Uri = address.parse().map_err(|_| wrong())?;
+        let authority = base.authority().ok_or_else(wrong)?;
+        if base.scheme_str() != Some("http") || !matches!(base.path(), "" | "/") || base.query().is_some() {
+            return Err(wrong());
+        }
+        let uri = format!("http://{authority}/api/links/batch").parse().map_err(|_| wrong())?;
+        Ok(Server { uri, client: Client::builder(TokioExecutor::new()).build_http() })
+    }
+
+    pub(super) async fn send(&self, links: &[NewLink]) -> Result<Vec<ItemResult>, ImportError> {
+        #[derive(Serialize)]
+        struct Item<'a> {
+            url: &'a str,
+            title: &'a str,
+        }
+        let items: Vec<_> = links.iter().map(|l| Item { url: l.url.as_str(), title: &l.title }).collect();
+        let failed = |message| ImportError::Server { uri: self.uri.to_string(), message };
+        let body = Bytes::from(serde_json::to_vec(&items).map_err(|error| failed(error.to_string()))?);
+        let mut pauses = PAUSES.iter();
+        loop {
+            match (self.try_once(body.clone(), links.len()).await, pauses.next()) {
+                (Ok(results), _) => return Ok(results),
+                (Err(Failure::Passing(_)), Some(&pause)) => sleep(pause).await,
+                (Err(Failure::Passing(message) | Failure::Lasting(message)), _) => return Err(failed(message)),
+            }
+        }
+    }
+
+    async fn try_once(&self, body: Bytes, count: usize) -> Result<Vec<ItemResult>, Failure> {
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(self.uri.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .body(Full::new(body))
+            .map_err(|error| Failure::Lasting(error.to_string()))?;
+        let exchange = async {
+            let response = self.client.request(request).await.map_err(|error| Failure::Passing(reason(&error)))?;
+            let status = response.status();
+            let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect().await;
+            Ok((status, body.map_err(|error| Failure::Passing(error.to_string()))?.to_bytes()))
+        };
+        let (status, body) = timeout(TIMEOUT, exchange)
+            .await
+            .unwrap_or_else(|_| Err(Failure::Passing(format!("no answer within {} s", TIMEOUT.as_secs()))))?;
+        match status {
+            StatusCode::OK => read_results(&body, count),
+            StatusCode::SERVICE_UNAVAILABLE => Err(Failure::Passing(read_error(status, &body))),
+            _ => Err(Failure::Lasting(read_error(status, &body))),
+        }
+    }
+}
+
+fn read_results(body: &[u8], count: usize) -> Result<Vec<ItemResult>, Failure> {
+    #[derive(Deserialize)]
+    #[serde(tag = "status", rename_all = "lowercase")]
+    enum Item {
+        Created,
+        Existing,
+        Invalid { error: Message },
+    }
+    #[derive(Deserialize)]
+    struct Answer {
+        results: Vec<Item>,
+    }
+    let answer: Answer = serde_json::from_slice(body).map_err(|error| Failure::Lasting(error.to_string()))?;
+    if answer.results.len() != count {
+        return Err(Failure::Lasting(format!("{} results for {count} links", answer.results.len())));
+    }
+    let result = |item| match item {
+        Item::Created => ItemResult::Created,
+        Item::Existing => ItemResult::Existing,
+        Item::Invalid { error } => ItemResult::Refused(error.to_reason()),
+    };
+    Ok(answer.results.into_iter().map(result).collect())
+}
+
+/// The form of every error of the API, as far as it is told on.
+#[derive(Deserialize)]
+struct Message {
+    field: Option<String>,
+    message: String,
+}
+
+impl Message {
+    fn to_reason(&self) -> String {
+        match &self.field {
+            Some(field) => format!("{field} {}", self.message),
+            None => self.message.clone(),
+        }
+    }
+}
+
+fn read_error(status: StatusCode, body: &[u8]) -> String {
+    #[derive(Deserialize)]
+    struct Answer {
+        error: Message,
+    }
+    match serde_json::from_slice::<Answer>(body) {
+        Ok(answer) => format!("{status}: {}", answer.error.to_reason()),
+        Err(_) => status.to_string(),
+    }
+}
+
+/// The innermost cause: "connection refused" says more than "client error".
+fn reason(error: &dyn std::error::Error) -> String {
+    std::iter::successors(Some(error), |error| error.source()).last().unwrap_or(error).to_string()
+}

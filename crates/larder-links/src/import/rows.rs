@@ -1,0 +1,209 @@
+//! From the bytes of a CSV file to checked links, in batches, with the line of everything that is wrong.
+
+use super::InvalidRow;
+use crate::address::Address;
+use crate::input::check_title;
+use crate::store::{MAX_BATCH_LINKS, NewLink};
+use csv::{ByteRecord, Reader, ReaderBuilder, Terminator};
+use std::io::{Chain, Read};
+
+/// How much text goes into one batch, so that its JSON stays below the server's limit even if all of it is escaped.
+const MAX_BATCH_TEXT_BYTES: usize = 1024 * 1024;
+
+/// A part of the file.
+#[derive(Default)]
+pub(super) struct Batch {
+    pub(super) links: Vec<NewLink>,
+    /// The line of each link.
+    pub(super) lines: Vec<u64>,
+    pub(super) invalid: Vec<InvalidRow>,
+    /// Bytes of the file read so far, this part included.
+    pub(super) bytes_read: u64,
+}
+
+impl Batch {
+    fn rows(&self) -> usize {
+        self.links.len() + self.invalid.len()
+    }
+}
+
+/// Reads batches from a CSV file.
+pub(super) struct Rows<R> {
+    reader: Reader<Chain<R, &'static [u8]>>,
+    columns: Option<Columns>,
+    record: ByteRecord,
+}
+
+/// Where name and address stand.
+#[derive(Clone, Copy)]
+struct Columns {
+    name: Option<usize>,
+    url: usize,
+    count: usize,
+}
+
+impl<R: Read> Rows<R> {
+    pub(super) fn new(source: R) -> Rows<R> {
+        // Lines end in a line feed only, which is what the reader counts; a carriage return before it is trimmed with
+        // the field's other white space. With one more line feed at its end every line of the file has one.
+        let reader = ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .terminator(Terminator::Any(b'\n'))
+            .from_reader(source.chain(b"\n".as_slice()));
+        Rows { reader, columns: None, record: ByteRecord::new() }
+    }
+
+    /// The next part of the file, or `None` at its end.
+    pub(super) fn next_batch(&mut self) -> Result<Option<Batch>, csv::Error> {
+        let mut batch = Batch::default();
+        let mut text_bytes = 0;
+        while batch.rows() < MAX_BATCH_LINKS && text_bytes < MAX_BATCH_TEXT_BYTES {
+            if !self.reader.read_byte_record(&mut self.record)? {
+                break;
+            }
+            if self.record.as_slice().trim_ascii().is_empty() && self.record.len() == 1 {
+                continue;
+            }
+            let line = self.line();
+            let columns = match self.columns {
+                Some(columns) => columns,
+                None => {
+                    let (columns, is_header) = Columns::detect(&self.record);
+                    self.columns = Some(columns);
+                    if is_header {
+                        continue;
+                    }
+                    columns
+                }
+            };
+            batch.bytes_read = self.reader.position().byte();
+            text_bytes += self.record.as_slice().len();
+            match columns.read(&self.record) {
+                Ok(link) => {
+                    batch.links.push(link);
+                    batch.lines.push(line);
+                }
+                Err(reason) => batch.invalid.push(InvalidRow { line, reason }),
+            }
+        }
+        Ok(Some(batch).filter(|batch| batch.rows() > 0))
+    }
+
+    /// The line on which the present record begins. Counted back from where the reader is, because a record's own
+    /// position is that of the blank lines before it.
+    fn line(&self) -> u64 {
+        let inside = self.record.as_slice().iter().filter(|&&byte| byte == b'\n').count() as u64;
+        self.reader.position().line() - inside - 1
+    }
+}
+
+impl Columns {
+    /// The columns by the names in the first row; without names it is the row `name,url` itself.
+    fn detect(first: &ByteRecord) -> (Columns, bool) {
+        let find = |wanted: &[&str]| {
+            first.iter().position(|field| {
+                let field = String::from_utf8_lossy(field);
+                wanted.iter().any(|name| field.trim().eq_ignore_ascii_case(name))
+            })
+        };
+        match find(&["url"]) {
+            Some(url) => (Columns { name: find(&["name", "title"]), url, count: first.len() }, true),
+            None => (Columns { name: Some(0), url: 1, count: 2 }, false),
+        }
+    }
+
+    fn read(self, record: &ByteRecord) -> Result<NewLink, String> {
+        if record.len() != self.count {
+            let hint = if record.len() > self.count { "; a comma inside a field needs quotes" } else { "" };
+            return Err(format!("has {} columns, expected {}{hint}", record.len(), self.count));
+        }
+        let field = |index: usize| {
+            std::str::from_utf8(&record[index]).map_err(|_| format!("column {} is not UTF-8", index + 1))
+        };
+        let url = Address::parse(field(self.url)?).map_err(|error| format!("url {error}"))?;
+        let name = self.name.map(field).transpose()?.unwrap_or_default();
+        let title = check_title(name).map_err(|error| format!("name {}", error.message()))?;
+        Ok(NewLink { url, slug: None, title: title.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &[u8]) -> (Vec<(u64, String, String)>, Vec<InvalidRow>) {
+        let mut rows = Rows::new(text);
+        let (mut good, mut bad) = (Vec::new(), Vec::new());
+        while let Some(batch) = rows.next_batch().unwrap() {
+            let links = batch.lines.into_iter().zip(batch.links);
+            good.extend(links.map(|(line, link)| (line, link.title, link.url.as_str().to_owned())));
+            bad.extend(batch.invalid);
+        }
+        (good, bad)
+    }
+
+    fn row(line: u64, title: &str, url: &str) -> (u64, String, String) {
+        (line, title.into(), url.into())
+    }
+
+    #[test]
+    fn with_and_without_a_header() {
+        let expected = |line| vec![row(line, "A", "https://a.example/")];
+        assert_eq!(read(b"name,url\nA,https://a.example/\n").0, expected(2));
+        assert_eq!(read(b"A,https://a.example/").0, expected(1));
+        assert_eq!(read(b"URL , id, Title\r\nhttps://a.example/,7,A\r\n").0, expected(2));
+        assert_eq!(read("\u{feff}name,url\nA,https://a.example/\n".as_bytes()).0, expected(2));
+        assert_eq!(read(b"url\nhttps://a.example/\n").0, vec![row(2, "", "https://a.example/")]);
+        assert_eq!(read(b""), (vec![], vec![]));
+        assert_eq!(read(b"name,url\n"), (vec![], vec![]));
+    }
+
+    #[test]
+    fn odd_rows_are_named_by_their_line_and_the_others_are_read() {
+        let text = b"name,url\n\
+            \"Comma, and \"\"quotes\"\"\",https://a.example/\n\
+            only one column\n\
+            \n\
+            B,ftp://b.example/\n\
+            \"two\nlines\",https://c.example/\n\
+            D,https://d.example/,extra\n\
+            \xff,https://e.example/\n\
+            ,https://f.example/\n\
+            G,\n";
+        let (good, bad) = read(text);
+        assert_eq!(
+            good,
+            [
+                row(2, "Comma, and \"quotes\"", "https://a.example/"),
+                row(6, "two\nlines", "https://c.example/"),
+                row(10, "", "https://f.example/"),
+            ]
+        );
+        let bad: Vec<_> = bad.iter().map(|row| (row.line, row.reason.as_str())).collect();
+        assert_eq!(
+            bad,
+            [
+                (3, "has 1 columns, expected 2"),
+                (5, "url must begin with http:// or https://, not ftp:"),
+                (8, "has 3 columns, expected 2; a comma inside a field needs quotes"),
+                (9, "column 1 is not UTF-8"),
+                (11, "url is missing: an http or https address is needed"),
+            ]
+        );
+    }
+
+    #[test]
+    fn batches_are_bounded_in_rows_and_text() {
+        let many = "n,https://a.example/\n".repeat(MAX_BATCH_LINKS + 1);
+        let mut rows = Rows::new(many.as_bytes());
+        assert_eq!(rows.next_batch().unwrap().unwrap().links.len(), MAX_BATCH_LINKS);
+        assert_eq!(rows.next_batch().unwrap().unwrap().links.len(), 1);
+        assert!(rows.next_batch().unwrap().is_none());
+
+        let long = format!("n,https://a.example/{}\n", "x".repeat(8_000)).repeat(300);
+        let first = Rows::new(long.as_bytes()).next_batch().unwrap().unwrap();
+        let text: usize = first.links.iter().map(|link| link.url.as_str().len()).sum();
+        assert!(first.links.len() < 300 && text <= MAX_BATCH_TEXT_BYTES + 8_100, "{} links", first.links.len());
+    }
+}

@@ -1,0 +1,256 @@
+//! The service itself, without HTTP: what happens to store, caches and counters when a link is made, changed, deleted
+//! or followed.
+//!
+//! Every change runs the same way, in a task of its own, so that a client who hangs up cannot stop it half-way:
+//!
+//! ```text
+//! commit in the store ──► cache entry of the slug replaced or dropped ──► stored answers purged ──► answer
+//! ```
+//!
+//! The cache refuses a load that began before the change, so from the answer on nobody sees the old state; until the
+//! answer anybody may.
+
+use crate::cache::{Target, Targets};
+use crate::config::Config;
+use crate::error::LinksError;
+use crate::hosts::OwnHosts;
+use crate::reply::ApiError;
+use crate::responses::Responses;
+use crate::stats::{Counters, LinksStats, Outcome};
+use crate::store::{Creation, Link, LinkChange, NewLink, Repeats, Store, StoreError};
+use crate::visits::Visits;
+use crate::{router, serve};
+use axum::Router;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+/// What a [`Links`] works on. It is made outside, so that it can be shared, watched, and kept over a restart.
+pub struct Deps {
+    /// The database.
+    pub store: Store,
+}
+
+impl Deps {
+    /// Opens the store and builds the caches that the options ask for.
+    ///
+    /// # Errors
+    /// An option out of range, or a database that cannot be opened.
+    pub fn open(config: &Config) -> Result<Deps, LinksError> {
+        config.validate()?;
+        Ok(Deps { store: Store::open(&config.store_config()?)? })
+    }
+}
+
+/// The URL shortener. Clones share one service.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// use larder_links::{Config, Deps, Links};
+///
+/// let database = folder.path().join("links.db").display().to_string();
+/// let config = Config { database, ..Config::default() };
+/// let links = Links::open(config.clone(), Deps::open(&config)?)?;
+/// let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+/// links.serve(listener, async { /* until Ctrl-C, say */ }).await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Links {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    config: Config,
+    store: Store,
+    targets: Targets,
+    responses: Responses,
+    hosts: OwnHosts,
+    visits: Arc<Visits>,
+    counters: Counters,
+    stop_flusher: watch::Sender<bool>,
+}
+
+impl Links {
+    /// Starts the service on what it needs. From here on counted visits are written to the store.
+    ///
+    /// # Errors
+    /// [`LinksError::Config`] if an option is out of range.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn open(config: Config, deps: Deps) -> Result<Links, LinksError> {
+        config.validate()?;
+        let visits = Arc::new(Visits::new(config.visit_batch, config.visit_queue));
+        let (stop_flusher, stopped) = watch::channel(false);
+        let every = Duration::from_millis(config.visit_flush_ms);
+        let (flushed, store) = (visits.clone(), deps.store.clone());
+        tokio::spawn(async move { flushed.run(&store, every, stopped).await });
+        Ok(Links {
+            shared: Arc::new(Shared {
+                hosts: OwnHosts::new(config.public_base()?),
+                config,
+                store: deps.store,
+                targets: Targets,
+                responses: Responses,
+                visits,
+                counters: Counters::default(),
+                stop_flusher,
+            }),
+        })
+    }
+
+    /// The routes of the service, to be served by [`serve`](Links::serve) or inside another application.
+    pub fn router(&self) -> Router {
+        router::build(self.clone())
+    }
+
+    /// Serves connections until `shutdown` resolves, lets running requests end within the drain timeout, and then
+    /// [stops](Links::stop).
+    ///
+    /// # Errors
+    /// [`LinksError::Stopped`] if it was stopped before, [`LinksError::Io`] if the listener has no address.
+    ///
+    /// # Cancel safety
+    /// A dropped or panicking call leaves store and caches as they are; the service can be served again.
+    pub async fn serve(
+        &self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<(), LinksError> {
+        if self.shared.store.is_closed() {
+            return Err(LinksError::Stopped);
+        }
+        self.shared.hosts.set_bound(listener.local_addr()?);
+        serve::run(listener, self.router(), &self.shared.config, shutdown).await;
+        self.stop().await
+    }
+
+    /// Writes the visits that are still in memory and closes the database.
+    ///
+    /// # Errors
+    /// If the visits cannot be written; the database is closed all the same.
+    pub async fn stop(&self) -> Result<(), LinksError> {
+        self.shared.stop_flusher.send_replace(true);
+        let flushed = match self.shared.store.is_closed() {
+            true => Ok(()),
+            false => self.shared.visits.flush(&self.shared.store).await,
+        };
+        self.shared.store.close().await;
+        Ok(flushed?)
+    }
+
+    /// Writes the visits that were counted so far.
+    ///
+    /// # Errors
+    /// If the store fails; the visits stay in memory and are tried again.
+    pub async fn flush_visits(&self) -> Result<(), LinksError> {
+        Ok(self.shared.visits.flush(&self.shared.store).await?)
+    }
+
+    /// The service's figures.
+    pub fn stats(&self) -> LinksStats {
+        self.shared.counters.snapshot(self.shared.visits.stats())
+    }
+
+    /// The database.
+    pub fn store(&self) -> &Store {
+        &self.shared.store
+    }
+
+    pub(crate) fn hosts(&self) -> &OwnHosts {
+        &self.shared.hosts
+    }
+
+    pub(crate) fn responses(&self) -> &Responses {
+        &self.shared.responses
+    }
+
+    /// Where a slug leads. A found one counts as a visit if `visit` says so.
+    pub(crate) async fn follow(&self, slug: &str, visit: bool) -> Result<Option<Target>, StoreError> {
+        let started = Instant::now();
+        let target = self.shared.targets.resolve(slug, &self.shared.store).await;
+        let outcome = match &target {
+            Ok(Some(target)) => {
+                if visit {
+                    self.shared.visits.record(target.link_id);
+                }
+                Outcome::Found
+            }
+            Ok(None) => Outcome::NotFound,
+            Err(_) => Outcome::Error,
+        };
+        self.shared.counters.record_redirect(outcome, started.elapsed());
+        target
+    }
+
+    /// Counts a request for something that cannot be a slug.
+    pub(crate) fn note_impossible(&self) {
+        self.shared.counters.record_redirect(Outcome::NotFound, Duration::ZERO);
+    }
+
+    pub(crate) async fn create(&self, links: Vec<NewLink>, repeats: Repeats) -> Result<Vec<Creation>, ApiError> {
+        let this = self.clone();
+        in_own_task(async move {
+            let made = this.shared.store.create(links, repeats).await?;
+            let new: Vec<&Link> = made
+                .iter()
+                .filter_map(|creation| match creation {
+                    Creation::Created(link) => Some(link),
+                    Creation::Existing(_) | Creation::SlugTaken => None,
+                })
+                .collect();
+            if new.is_empty() {
+                return Ok(made);
+            }
+            this.shared.counters.created.add(new.len() as u64);
+            this.shared.targets.replace(&new).await;
+            this.shared.responses.purge_list().await;
+            Ok(made)
+        })
+        .await
+    }
+
+    pub(crate) async fn update(&self, slug: &str, change: LinkChange) -> Result<Option<Link>, ApiError> {
+        let (this, slug) = (self.clone(), slug.to_owned());
+        in_own_task(async move {
+            let changed = this.shared.store.update(&slug, change).await?;
+            if let Some(link) = &changed {
+                this.shared.targets.replace(&[link]).await;
+                this.shared.responses.purge_link(&slug).await;
+            }
+            Ok(changed)
+        })
+        .await
+    }
+
+    pub(crate) async fn delete(&self, slug: &str) -> Result<bool, ApiError> {
+        let (this, slug) = (self.clone(), slug.to_owned());
+        in_own_task(async move {
+            let deleted = this.shared.store.delete(&slug).await?;
+            if deleted {
+                this.shared.counters.deleted.add(1);
+                this.shared.targets.forget(&slug).await;
+                this.shared.responses.purge_link(&slug).await;
+            }
+            Ok(deleted)
+        })
+        .await
+    }
+}
+
+async fn in_own_task<T: Send + 'static>(
+    work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+) -> Result<T, ApiError> {
+    match tokio::spawn(work).await {
+        Ok(result) => Ok(result?),
+        Err(error) => {
+            tracing::error!(%error, "a change ended in a panic");
+            Err(ApiError::internal())
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What a client gets to see when something is wrong: a status and one JSON form for every error of the API.
+//!
+//! ```json
+//! {"error": {"field": "url", "message": "must begin with http:// or https://, not ftp:", "value": "ftp://a.example"}}
+//! ```
+//!
+//! `field` and `value` are there when one part of the input is at fault.
+
+use crate::address::AddressError;
+use crate::slug::SlugError;
+use crate::store::StoreError;
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use http::header::{CACHE_CONTROL, HeaderValue, RETRY_AFTER};
+use serde::Serialize;
+
+/// How much of a wrong value is sent back, in characters.
+const SHOWN_CHARS: usize = 200;
+
+/// An error on its way to the client.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ApiError {
+    #[serde(skip)]
+    pub(crate) status: StatusCode,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<String>,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<String>,
+}
+
+impl ApiError {
+    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> ApiError {
+        ApiError { status, field: None, message: message.into(), value: None }
+    }
+
+    /// 422: a field of well-formed input breaks a rule.
+    pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>, value: &str) -> ApiError {
+        let error = ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, message);
+        ApiError { field: Some(field.into()), value: Some(shown(value)), ..error }
+    }
+
+    pub(crate) fn address(error: &AddressError, value: &str) -> ApiError {
+        ApiError::invalid("url", error.to_string(), value)
+    }
+
+    pub(crate) fn slug(error: SlugError, value: &str) -> ApiError {
+        ApiError::invalid("slug", error.to_string(), value)
+    }
+
+    /// 409: the slug belongs to another link.
+    pub(crate) fn slug_taken(slug: &str) -> ApiError {
+        ApiError { status: StatusCode::CONFLICT, ..ApiError::invalid("slug", "is taken; choose another", slug) }
+    }
+
+    pub(crate) fn no_link(slug: &str) -> ApiError {
+        let error = ApiError::new(StatusCode::NOT_FOUND, "there is no link of this slug");
+        ApiError { field: Some("slug".into()), value: Some(shown(slug)), ..error }
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    pub(crate) fn forbidden(message: &str, value: Option<&str>) -> ApiError {
+        ApiError { value: value.map(shown), ..ApiError::new(StatusCode::FORBIDDEN, message) }
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    pub(crate) fn internal() -> ApiError {
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the service failed; its log says why")
+    }
+}
+
+impl From<StoreError> for ApiError {
+    /// 503: nothing is wrong with the request, it may be sent again later.
+    fn from(error: StoreError) -> ApiError {
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        #[derive(Serialize)]
+        struct Body {
+            error: ApiError,
+        }
+        let status = self.status;
+        let mut response = (status, Json(Body { error: self })).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+fn shown(value: &str) -> String {
+    match value.char_indices().nth(SHOWN_CHARS) {
+        Some((end, _)) => format!("{}…", &value[..end]),
+        None => value.to_owned(),
+    }
+}

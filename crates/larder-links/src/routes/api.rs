@@ -1,0 +1,191 @@
+//! `/api/links`: make, list, show, change and delete links, as JSON.
+
+use crate::address::AddressError;
+use crate::input::{self, MAX_BATCH_BODY_BYTES, MAX_BODY_BYTES};
+use crate::links::Links;
+use crate::reply::ApiError;
+use crate::store::{Creation, DayCount, Link, NewLink, Repeats, today};
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{FromRequestParts, Path, RawQuery, State};
+use axum::response::{IntoResponse, Response};
+use http::header::{CACHE_CONTROL, LOCATION};
+use http::request::Parts;
+use http::{HeaderMap, Request, StatusCode};
+use serde::Serialize;
+
+/// How far back the chart of a link goes.
+const CHART_DAYS: i64 = 30;
+
+/// A link as the API shows it.
+#[derive(Serialize)]
+struct LinkJson {
+    slug: String,
+    short_url: String,
+    url: String,
+    title: String,
+    /// Milliseconds since 1970.
+    created_at: i64,
+    visits: u64,
+}
+
+impl LinkJson {
+    fn new(link: Link, base: &str) -> LinkJson {
+        LinkJson {
+            short_url: format!("{base}{}", link.slug),
+            slug: link.slug,
+            url: link.url,
+            title: link.title,
+            created_at: link.created_at,
+            visits: link.visits,
+        }
+    }
+}
+
+/// The slug in a path. One that is not even text is a link that does not exist.
+pub(crate) struct Slug(String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Slug {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Slug, ApiError> {
+        let slug = Path::<String>::from_request_parts(parts, state).await;
+        slug.map(|Path(slug)| Slug(slug)).map_err(|_| ApiError::no_link(parts.uri.path()))
+    }
+}
+
+/// `POST /api/links` with `{"url", "slug"?, "title"?}`: 201, or 409 if the slug belongs to another link.
+pub(crate) async fn create(State(links): State<Links>, request: Request<Body>) -> Result<Response, ApiError> {
+    let headers = request.headers().clone();
+    let input = input::read_json(request, MAX_BODY_BYTES).await?;
+    let new = input::new_link(&input).and_then(|new| refuse_loop(&links, new, &headers))?;
+    let slug = new.slug.clone().unwrap_or_default();
+    match links.create(vec![new], Repeats::Allow).await?.pop() {
+        Some(Creation::Created(link) | Creation::Existing(link)) => {
+            let link = LinkJson::new(link, &links.hosts().base(&headers));
+            let location = format!("/api/links/{}", link.slug);
+            Ok((StatusCode::CREATED, [(LOCATION, location)], Json(link)).into_response())
+        }
+        Some(Creation::SlugTaken) => Err(ApiError::slug_taken(&slug)),
+        None => Err(ApiError::internal()),
+    }
+}
+
+/// What became of one item of a batch.
+#[derive(Serialize)]
+#[serde(tag = "status", rename_all = "lowercase")]
+enum ItemJson {
+    Created { slug: String },
+    Existing { slug: String },
+    Invalid { error: ApiError },
+}
+
+/// `POST /api/links/batch` with an array of at most 1,000 links: 200 with one result for each, in their order.
+///
+/// An item whose address and title belong to a link already is not made again, so a batch can be sent twice.
+pub(crate) async fn create_batch(State(links): State<Links>, request: Request<Body>) -> Result<Response, ApiError> {
+    let headers = request.headers().clone();
+    let input = input::read_json(request, MAX_BATCH_BODY_BYTES).await?;
+    let items: Vec<_> = input::batch(&input)?
+        .into_iter()
+        .map(|item| item.and_then(|new| refuse_loop(&links, new, &headers)))
+        .collect();
+    let valid: Vec<NewLink> = items.iter().filter_map(|item| item.as_ref().ok().cloned()).collect();
+    let made = if valid.is_empty() { Vec::new() } else { links.create(valid, Repeats::Reuse).await? };
+
+    let mut made = made.into_iter();
+    let results: Vec<ItemJson> = items
+        .into_iter()
+        .map(|item| match item.map(|new| (new.slug, made.next())) {
+            Ok((_, Some(Creation::Created(link)))) => ItemJson::Created { slug: link.slug },
+            Ok((_, Some(Creation::Existing(link)))) => ItemJson::Existing { slug: link.slug },
+            Ok((slug, _)) => ItemJson::Invalid { error: ApiError::slug_taken(&slug.unwrap_or_default()) },
+            Err(error) => ItemJson::Invalid { error },
+        })
+        .collect();
+    Ok(Json(serde_json::json!({ "results": results })).into_response())
+}
+
+/// `GET /api/links?limit=50&after=CURSOR&q=TEXT`: a page of links, newest first, and the cursor of the next one.
+pub(crate) async fn list(
+    State(links): State<Links>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    #[derive(Serialize)]
+    struct Answer {
+        links: Vec<LinkJson>,
+        next: Option<String>,
+    }
+    let slugs = links.store().slugs();
+    let query = input::list_query(query.as_deref().unwrap_or_default(), |cursor| slugs.decode(cursor))?;
+    let page = links.store().list(query).await?;
+    let base = links.hosts().base(&headers);
+    let answer = Answer {
+        links: page.links.into_iter().map(|link| LinkJson::new(link, &base)).collect(),
+        // A cursor is an id in the form of a slug: it works even if the link of that id is gone, and tells no count.
+        next: page.next.and_then(|id| slugs.encode(id)),
+    };
+    Ok(links.responses().list(Json(answer)))
+}
+
+/// `GET /api/links/{slug}`: one link with its visits by day, of the last 30 days those that had any.
+pub(crate) async fn show(
+    State(links): State<Links>,
+    Slug(slug): Slug,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    #[derive(Serialize)]
+    struct Answer {
+        #[serde(flatten)]
+        link: LinkJson,
+        days: Vec<DayCount>,
+    }
+    let link = links.store().find(&slug).await?.ok_or_else(|| ApiError::no_link(&slug))?;
+    let days = links.store().days(link.id, today() - CHART_DAYS + 1).await?;
+    let link = LinkJson::new(link, &links.hosts().base(&headers));
+    Ok(links.responses().link(&slug, Json(Answer { link, days })))
+}
+
+/// `PATCH /api/links/{slug}` with `{"url"?, "title"?}`: the link in its new form.
+pub(crate) async fn update(
+    State(links): State<Links>,
+    Slug(slug): Slug,
+    request: Request<Body>,
+) -> Result<Response, ApiError> {
+    let headers = request.headers().clone();
+    let input = input::read_json(request, MAX_BODY_BYTES).await?;
+    let change = input::link_change(&input)?;
+    if let Some(url) = change.url.as_ref().filter(|url| links.hosts().is_own(url.authority(), &headers)) {
+        return Err(ApiError::address(&AddressError::OwnHost, url.as_str()));
+    }
+    let changed = links.update(&slug, change).await?.ok_or_else(|| ApiError::no_link(&slug))?;
+    Ok(Json(LinkJson::new(changed, &links.hosts().base(&headers))).into_response())
+}
+
+/// `DELETE /api/links/{slug}`: 204. The slug leads nowhere from then on.
+pub(crate) async fn delete(State(links): State<Links>, Slug(slug): Slug) -> Result<StatusCode, ApiError> {
+    if links.delete(&slug).await? { Ok(StatusCode::NO_CONTENT) } else { Err(ApiError::no_link(&slug)) }
+}
+
+/// `GET /healthz`: 200 as long as the database is open.
+pub(crate) async fn health(State(links): State<Links>) -> Response {
+    let (status, text) = match links.store().is_closed() {
+        false => (StatusCode::OK, "ok\n"),
+        true => (StatusCode::SERVICE_UNAVAILABLE, "stopping\n"),
+    };
+    (status, [(CACHE_CONTROL, "no-store")], text).into_response()
+}
+
+/// Any other path below `/api`.
+pub(crate) async fn unknown() -> ApiError {
+    ApiError::new(StatusCode::NOT_FOUND, "there is nothing at this address of the API")
+}
+
+/// A short link to a short link of the same service could lead round in circles.
+fn refuse_loop(links: &Links, new: NewLink, headers: &HeaderMap) -> Result<NewLink, ApiError> {
+    if links.hosts().is_own(new.url.authority(), headers) {
+        return Err(ApiError::address(&AddressError::OwnHost, new.url.as_str()));
+    }
+    Ok(new)
+}

@@ -1,0 +1,296 @@
+//! Links are made, listed, shown, changed and deleted; wrong input is named with its field and value.
+
+use crate::support::{open, open_with, request};
+use axum::body::Body;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn a_link_is_made_and_shown() {
+    let fixture = open();
+    let answer = fixture.post("/api/links", json!({ "url": " https://example.com/a?b#c ", "title": " A " })).await;
+    assert_eq!(answer.status, StatusCode::CREATED);
+    let made = answer.json();
+    let slug = made["slug"].as_str().unwrap();
+    assert_eq!(slug.len(), 6);
+    assert_eq!(made["short_url"], format!("http://localhost:8080/{slug}"));
+    assert_eq!(made["url"], "https://example.com/a?b#c");
+    assert_eq!(made["title"], "A");
+    assert_eq!(made["visits"], 0);
+    assert!(made["created_at"].as_i64().unwrap() > 1_700_000_000_000);
+    assert_eq!(answer.header("location"), format!("/api/links/{slug}"));
+
+    let shown = fixture.get(answer.header("location")).await.json();
+    for field in ["slug", "short_url", "url", "title", "visits", "created_at"] {
+        assert_eq!(shown[field], made[field], "{field}");
+    }
+    assert_eq!(shown["days"], json!([]));
+}
+
+#[tokio::test]
+async fn short_addresses_begin_with_the_public_one_if_set() {
+    let fixture = open_with(|config| config.public_url = Some("https://s.example".into()));
+    let answer = fixture.post("/api/links", json!({ "url": "https://example.com", "slug": "mine" })).await;
+    assert_eq!(answer.json()["short_url"], "https://s.example/mine");
+}
+
+#[tokio::test]
+async fn wrong_input_is_named_with_field_and_value() {
+    let fixture = open();
+    let long = "x".repeat(600);
+    for (input, field, value, message) in [
+        (json!({}), "url", "", "is missing: an http or https address is needed"),
+        (json!({"url": ""}), "url", "", "is missing: an http or https address is needed"),
+        (json!({"url": null}), "url", "", "is missing: an http or https address is needed"),
+        (json!({"url": "example.com"}), "url", "example.com", "must be complete, with http:// or https:// and a host"),
+        (json!({"url": "ftp://a.example"}), "url", "ftp://a.example", "must begin with http:// or https://, not ftp:"),
+        (json!({"url": "https://me:pw@a.example/"}), "url", "https://me:pw@a.example/", "must not hold a user name or password"),
+        (json!({"url": "http://LOCALHOST:8080/x"}), "url", "http://LOCALHOST:8080/x", "leads back to this service"),
+        (json!({"url": 7}), "url", "7", "must be a string, not a number"),
+        (json!({"url": "https://a.example", "slug": "a b"}), "slug", "a b", "may hold letters, digits, '-' and '_' only, not ' '"),
+        (json!({"url": "https://a.example", "slug": "API"}), "slug", "API", "is kept for the service itself; choose another"),
+        (json!({"url": "https://a.example", "title": long}), "title", &format!("{}…", "x".repeat(200)), "is 600 bytes long; at most 512 are allowed"),
+        (json!({"url": "https://a.example", "titel": "x"}), "titel", "\"x\"", "is not known; these are: url, slug, title"),
+        (json!([]), "body", "an array", "must be an object"),
+    ] {
+        let answer = fixture.post("/api/links", input.clone()).await;
+        assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY, "{input}");
+        assert_eq!(answer.json(), json!({"error": {"field": field, "value": value, "message": message}}), "{input}");
+    }
+    assert_eq!(fixture.get("/api/links").await.json()["links"], json!([]));
+}
+
+#[tokio::test]
+async fn malformed_bodies_have_a_status_each() {
+    let fixture = open();
+    let send = async |content_type: &str, body: Vec<u8>| {
+        let request = request(Method::POST, "/api/links").header(CONTENT_TYPE, content_type);
+        fixture.send(request.body(Body::from(body)).unwrap()).await
+    };
+    for body in ["", "{", "{\"url\": \"https://a.example\"", "nonsense", "{} {}"] {
+        let answer = send("application/json", body.into()).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{body:?}");
+        assert!(answer.json()["error"]["message"].as_str().unwrap().starts_with("the body is not JSON: "));
+    }
+    let nested = "[".repeat(100_000);
+    assert_eq!(send("application/json", nested.clone().into()).await.status, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(send("application/json", nested[..60_000].into()).await.status, StatusCode::BAD_REQUEST);
+    assert_eq!(send("application/json", vec![0xff]).await.status, StatusCode::BAD_REQUEST);
+
+    // Refused by what is announced, before a byte of it is read.
+    let announced = request(Method::POST, "/api/links")
+        .header(CONTENT_TYPE, "application/json")
+        .header(CONTENT_LENGTH, "18446744073709551615");
+    let answer = fixture.send(announced.body(Body::empty()).unwrap()).await;
+    assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(answer.json()["error"]["message"], "the body is too large: at most 65536 bytes are allowed");
+}
+
+#[tokio::test]
+async fn a_slug_is_given_once() {
+    let fixture = open();
+    fixture.link(Some("mine"), "https://one.example/").await;
+    let answer = fixture.post("/api/links", json!({"url": "https://two.example/", "slug": "mine"})).await;
+    assert_eq!(answer.status, StatusCode::CONFLICT);
+    let error = json!({"error": {"field": "slug", "value": "mine", "message": "is taken; choose another"}});
+    assert_eq!(answer.json(), error);
+    // Case counts.
+    fixture.link(Some("Mine"), "https://three.example/").await;
+    assert_eq!(fixture.get("/mine").await.header("location"), "https://one.example/");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_many_that_want_one_slug_exactly_one_gets_it() {
+    let fixture = std::sync::Arc::new(open());
+    let tasks: Vec<_> = (0..50)
+        .map(|n| {
+            let fixture = fixture.clone();
+            tokio::spawn(async move {
+                let input = json!({"url": format!("https://example.com/{n}"), "slug": "wanted"});
+                (n, fixture.post("/api/links", input).await.status)
+            })
+        })
+        .collect();
+    let mut winners = Vec::new();
+    for task in tasks {
+        match task.await.unwrap() {
+            (n, StatusCode::CREATED) => winners.push(n),
+            (_, status) => assert_eq!(status, StatusCode::CONFLICT),
+        }
+    }
+    let [winner] = winners.as_slice() else { panic!("{winners:?} got the slug") };
+    assert_eq!(fixture.get("/wanted").await.header("location"), format!("https://example.com/{winner}"));
+}
+
+#[tokio::test]
+async fn a_derived_slug_that_is_in_use_is_left_out() {
+    let fixture = open();
+    let next = fixture.links.store().slugs().encode(2).unwrap();
+    fixture.link(Some(&next), "https://chosen.example/").await;
+    let derived = fixture.link(None, "https://derived.example/").await;
+    assert_ne!(derived, next);
+    assert_eq!(fixture.get(&format!("/{next}")).await.header("location"), "https://chosen.example/");
+    assert_eq!(fixture.get(&format!("/{derived}")).await.header("location"), "https://derived.example/");
+}
+
+#[tokio::test]
+async fn the_list_goes_back_page_by_page() {
+    let fixture = open();
+    for n in 0..7 {
+        fixture.link(Some(&format!("n{n}")), &format!("https://example.com/{n}")).await;
+    }
+    let mut seen = Vec::new();
+    let mut path = "/api/links?limit=3".to_owned();
+    for expected in [3, 3, 1] {
+        let page = fixture.get(&path).await.json();
+        let links = page["links"].as_array().unwrap().clone();
+        assert_eq!(links.len(), expected);
+        seen.extend(links.iter().map(slug_of));
+        // The cursor works even if the link it was made of is gone.
+        let last = fixture.send_json(Method::DELETE, &format!("/api/links/{}", seen.last().unwrap()), json!({})).await;
+        assert_eq!(last.status, StatusCode::NO_CONTENT);
+        path = format!("/api/links?limit=3&after={}", page["next"].as_str().unwrap_or("none"));
+    }
+    assert_eq!(seen, ["n6", "n5", "n4", "n3", "n2", "n1", "n0"]);
+    assert!(path.ends_with("none"), "the last page has no next one");
+}
+
+#[tokio::test]
+async fn the_list_is_fresh_the_moment_a_link_is_made() {
+    let fixture = open();
+    assert_eq!(fixture.get("/api/links").await.json()["links"], json!([]));
+    for n in 1..=3 {
+        fixture.link(None, "https://example.com/").await;
+        assert_eq!(fixture.get("/api/links").await.json()["links"].as_array().unwrap().len(), n);
+    }
+}
+
+#[tokio::test]
+async fn a_search_looks_into_slug_title_and_address() {
+    let fixture = open();
+    for (slug, url, title) in [
+        ("first", "https://example.com/aaa", "Quarterly report"),
+        ("second", "https://example.org/100%25_done", ""),
+        ("third", "https://example.net/", "100 other"),
+    ] {
+        fixture.post("/api/links", json!({"url": url, "slug": slug, "title": title})).await;
+    }
+    for (query, expected) in [
+        ("SECON", vec!["second"]),
+        ("report", vec!["first"]),
+        ("example.", vec!["third", "second", "first"]),
+        ("100%25", vec!["second"]),
+        ("_", vec!["second"]),
+        ("nowhere", vec![]),
+        ("", vec!["third", "second", "first"]),
+    ] {
+        let encoded: String = url::form_urlencoded::byte_serialize(query.as_bytes()).collect();
+        let page = fixture.get(&format!("/api/links?q={encoded}")).await.json();
+        let found: Vec<_> = page["links"].as_array().unwrap().iter().map(slug_of).collect();
+        assert_eq!(found, expected, "{query}");
+        assert_eq!(page["next"], Value::Null);
+    }
+}
+
+#[tokio::test]
+async fn wrong_queries_name_the_range() {
+    let fixture = open();
+    for (query, field, message) in [
+        ("limit=0", "limit", "must be a number from 1 to 200"),
+        ("limit=201", "limit", "must be a number from 1 to 200"),
+        ("limit=x", "limit", "must be a number from 1 to 200"),
+        ("after=!", "after", "must be the `next` of an earlier answer"),
+        ("page=2", "page", "is not known; limit, after and q are"),
+    ] {
+        let answer = fixture.get(&format!("/api/links?{query}")).await;
+        assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY, "{query}");
+        assert_eq!(answer.json()["error"]["field"], field);
+        assert_eq!(answer.json()["error"]["message"], message);
+    }
+}
+
+#[tokio::test]
+async fn a_link_is_changed_and_deleted() {
+    let fixture = open();
+    let slug = fixture.link(None, "https://old.example/").await;
+    let path = format!("/api/links/{slug}");
+    assert_eq!(fixture.get(&path).await.json()["url"], "https://old.example/");
+
+    let changed = fixture.send_json(Method::PATCH, &path, json!({"url": "https://new.example/", "title": "New"})).await;
+    assert_eq!(changed.status, StatusCode::OK);
+    for answer in [changed, fixture.get(&path).await] {
+        assert_eq!(answer.json()["url"], "https://new.example/");
+        assert_eq!(answer.json()["title"], "New");
+    }
+    let listed = fixture.get("/api/links").await.json();
+    assert_eq!(listed["links"][0]["url"], "https://new.example/");
+    for wrong in [json!({}), json!({"url": "nonsense"}), json!({"slug": "x"}), json!({"url": "http://localhost:8080/"})] {
+        let answer = fixture.send_json(Method::PATCH, &path, wrong.clone()).await;
+        assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY, "{wrong}");
+    }
+
+    assert_eq!(fixture.send_json(Method::DELETE, &path, json!({})).await.status, StatusCode::NO_CONTENT);
+    assert_eq!(fixture.send_json(Method::DELETE, &path, json!({})).await.status, StatusCode::NOT_FOUND);
+    assert_eq!(fixture.send_json(Method::PATCH, &path, json!({"title": "x"})).await.status, StatusCode::NOT_FOUND);
+    let gone = fixture.get(&path).await;
+    assert_eq!(gone.status, StatusCode::NOT_FOUND);
+    assert_eq!(gone.json()["error"]["value"], slug);
+    assert_eq!(fixture.get("/api/links").await.json()["links"], json!([]));
+    assert_ne!(fixture.link(None, "https://next.example/").await, slug, "a deleted slug came back");
+}
+
+#[tokio::test]
+async fn a_batch_makes_what_is_valid_and_nothing_twice() {
+    let fixture = open();
+    fixture.link(Some("taken"), "https://taken.example/").await;
+    let batch = json!([
+        {"url": "https://a.example/", "title": "A"},
+        {"url": "nonsense"},
+        {"url": "https://b.example/", "slug": "taken"},
+        {"url": "https://a.example/", "title": "A"},
+        {"url": "https://a.example/", "title": "B"},
+    ]);
+    let answer = fixture.post("/api/links/batch", batch.clone()).await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.text());
+    let first = answer.json()["results"].clone();
+    let statuses = |results: &Value| -> Vec<String> {
+        results.as_array().unwrap().iter().map(|item| item["status"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(statuses(&first), ["created", "invalid", "invalid", "existing", "created"]);
+    assert_eq!(first[0]["slug"], first[3]["slug"]);
+    assert_eq!(first[1]["error"]["field"], "url");
+    assert_eq!(first[2]["error"]["message"], "is taken; choose another");
+
+    let again = fixture.post("/api/links/batch", batch).await.json()["results"].clone();
+    assert_eq!(statuses(&again), ["existing", "invalid", "invalid", "existing", "existing"]);
+    assert_eq!(fixture.get("/api/links").await.json()["links"].as_array().unwrap().len(), 3);
+
+    let many = vec![json!({"url": "https://a.example/"}); 1_001];
+    let refused = fixture.post("/api/links/batch", json!(many)).await;
+    assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert_eq!(refused.json()["error"]["message"], "at most 1000 links are allowed in a batch");
+    assert_eq!(fixture.post("/api/links/batch", json!([])).await.json(), json!({"results": []}));
+}
+
+#[tokio::test]
+async fn the_api_answers_everything_in_json() {
+    let fixture = open();
+    for (method, path, status) in [
+        (Method::GET, "/api/nothing", StatusCode::NOT_FOUND),
+        (Method::GET, "/api/links/a/b", StatusCode::NOT_FOUND),
+        (Method::DELETE, "/api/links/%ff", StatusCode::NOT_FOUND),
+        (Method::GET, "/api/links/batch", StatusCode::METHOD_NOT_ALLOWED),
+        (Method::PUT, "/api/links", StatusCode::METHOD_NOT_ALLOWED),
+        (Method::POST, "/", StatusCode::METHOD_NOT_ALLOWED),
+        (Method::POST, "/slug", StatusCode::METHOD_NOT_ALLOWED),
+    ] {
+        let answer = fixture.send_json(method.clone(), path, json!({})).await;
+        assert_eq!(answer.status, status, "{method} {path}");
+        assert!(answer.json()["error"]["message"].is_string(), "{method} {path}");
+    }
+}
+
+fn slug_of(link: &Value) -> String {
+    link["slug"].as_str().unwrap().to_owned()
+}

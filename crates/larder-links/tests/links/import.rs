@@ -1,0 +1,99 @@
+//! A CSV file becomes links, once, and wrong rows are named.
+
+use crate::support::open;
+use larder_links::import::{Destination, ImportError, InvalidRow, Progress, import};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+const FILE: &str = "name,url\n\
+    Home,https://example.com/\n\
+    \"Comma, quoted\",https://example.com/comma\n\
+    Wrong,ftp://example.com/\n\
+    Short\n\
+    Home,https://example.com/\n";
+
+fn wrong_rows() -> Vec<InvalidRow> {
+    let row = |line, reason: &str| InvalidRow { line, reason: reason.into() };
+    vec![
+        row(4, "url must begin with http:// or https://, not ftp:"),
+        row(5, "has 1 columns, expected 2"),
+    ]
+}
+
+#[tokio::test]
+async fn straight_into_the_database() {
+    let fixture = open();
+    let destination = Destination::Store(fixture.links.store().clone());
+    let mut seen = Vec::new();
+    let report = import(FILE.as_bytes(), destination.clone(), |progress| seen.push(*progress)).await.unwrap();
+    let expected = Progress { rows: 5, created: 2, existing: 1, invalid: 2, bytes: FILE.len() as u64 };
+    assert_eq!(report.progress, expected);
+    assert_eq!(seen, [expected]);
+    assert_eq!(report.invalid, wrong_rows());
+
+    let again = import(FILE.as_bytes(), destination, |_| {}).await.unwrap();
+    assert_eq!(again.progress, Progress { created: 0, existing: 3, ..expected });
+}
+
+#[tokio::test]
+async fn into_a_running_server() {
+    let fixture = open();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving = {
+        let links = fixture.links.clone();
+        tokio::spawn(async move { links.serve(listener, async { drop(stopped.await) }).await })
+    };
+    let file = format!("{FILE}Loop,http://{address}/x\n");
+    let destination = Destination::Server(format!("http://{address}"));
+    let report = import(std::io::Cursor::new(file.clone()), destination.clone(), |_| {}).await.unwrap();
+    let expected = Progress { rows: 6, created: 2, existing: 1, invalid: 3, bytes: file.len() as u64 };
+    assert_eq!(report.progress, expected);
+    let mut wrong = wrong_rows();
+    wrong.push(InvalidRow { line: 7, reason: "url leads back to this service".into() });
+    assert_eq!(report.invalid, wrong);
+
+    let again = import(std::io::Cursor::new(file), destination, |_| {}).await.unwrap();
+    assert_eq!(again.progress, Progress { created: 0, existing: 3, ..expected });
+    let listed = fixture.get("/api/links").await.json();
+    assert_eq!(listed["links"][0]["title"], "Comma, quoted");
+    assert_eq!(listed["links"].as_array().unwrap().len(), 2);
+    stop.send(()).unwrap();
+    serving.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn many_rows_arrive_in_the_order_of_the_file() {
+    let fixture = open();
+    let mut file = String::from("name,url\n");
+    for n in 0..3_500 {
+        file.push_str(&format!("Link {n},https://example.com/{n}\n"));
+    }
+    let mut steps = Vec::new();
+    let destination = Destination::Store(fixture.links.store().clone());
+    let report = import(std::io::Cursor::new(file), destination, |progress| steps.push(progress.rows)).await.unwrap();
+    assert_eq!(steps, [1_000, 2_000, 3_000, 3_500]);
+    assert_eq!(report.progress.created, 3_500);
+    let newest = fixture.get("/api/links?limit=1").await.json();
+    assert_eq!(newest["links"][0]["title"], "Link 3499");
+}
+
+#[tokio::test]
+async fn a_wrong_address_of_the_server_is_said_at_once() {
+    for address in ["127.0.0.1:8080", "https://127.0.0.1:8080", "ftp://x", "http://x/path", "", "http://"] {
+        let error = import(FILE.as_bytes(), Destination::Server(address.into()), |_| {}).await.unwrap_err();
+        assert!(matches!(error, ImportError::Address { .. }), "{address}: {error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_not_there_is_a_clear_error() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let destination = Destination::Server(format!("http://{address}"));
+    let error = import(FILE.as_bytes(), destination, |_| {}).await.unwrap_err().to_string();
+    assert!(error.starts_with(&format!("http://{address}/api/links/batch failed: ")), "{error}");
+    assert!(error.to_lowercase().contains("connection refused"), "{error}");
+}

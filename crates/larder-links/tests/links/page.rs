@@ -1,0 +1,55 @@
+//! The page works offline under a strict policy.
+
+use crate::support::{open, request};
+use axum::body::Body;
+use http::{Method, StatusCode};
+
+#[tokio::test]
+async fn the_page_and_its_files_are_served_and_revalidated() {
+    let fixture = open();
+    for (path, content_type) in [
+        ("/", "text/html; charset=utf-8"),
+        ("/static/app.js", "text/javascript; charset=utf-8"),
+        ("/static/style.css", "text/css; charset=utf-8"),
+        ("/static/icon.svg", "image/svg+xml"),
+    ] {
+        let answer = fixture.get(path).await;
+        assert_eq!(answer.status, StatusCode::OK, "{path}");
+        assert_eq!(answer.header("content-type"), content_type);
+        assert!(!answer.body.is_empty(), "{path}");
+        for tag in [answer.header("etag").to_owned(), format!("\"x\", W/{}", answer.header("etag")), "*".into()] {
+            let again = request(Method::GET, path).header("if-none-match", tag).body(Body::empty()).unwrap();
+            assert_eq!(fixture.send(again).await.status, StatusCode::NOT_MODIFIED, "{path}");
+        }
+    }
+    assert_eq!(fixture.get("/static/index.html").await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn no_page_runs_foreign_or_inline_code() {
+    let fixture = open();
+    for path in ["/", "/nowhere", "/api/links"] {
+        let answer = fixture.get(path).await;
+        let policy = answer.header("content-security-policy");
+        assert!(policy.contains("default-src 'none'") && !policy.contains("unsafe"), "{path}: {policy}");
+        assert_eq!(answer.header("x-content-type-options"), "nosniff");
+        assert_eq!(answer.header("x-frame-options"), "DENY");
+    }
+}
+
+/// The policy would silently block what it does not allow, so the sources are looked at as well.
+#[test]
+fn the_sources_keep_to_the_policy() {
+    let html = [include_str!("../../static/index.html"), include_str!("../../static/error.html")];
+    for page in html {
+        for forbidden in ["style=", "<style", "onclick", "javascript:", "src=\"http", "href=\"http"] {
+            assert!(!page.contains(forbidden), "{forbidden}");
+        }
+        assert!(page.matches("<script").count() == page.matches("<script src=\"/static/").count());
+    }
+    let script = include_str!("../../static/app.js");
+    for forbidden in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", ".style."] {
+        assert!(!script.contains(forbidden), "{forbidden}");
+    }
+    assert!(!include_str!("../../static/style.css").contains("url("));
+}

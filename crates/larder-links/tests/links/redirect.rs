@@ -1,0 +1,106 @@
+//! A slug leads to its target out of the cache, the moment it is made and until it is deleted.
+
+use crate::support::{open, request};
+use axum::body::Body;
+use http::{Method, StatusCode};
+use serde_json::json;
+
+#[tokio::test]
+async fn a_redirect_is_found_and_not_kept_by_the_browser() {
+    let fixture = open();
+    let slug = fixture.link(None, "https://example.com/a?b=c#d").await;
+    for _ in 0..2 {
+        let answer = fixture.get(&format!("/{slug}")).await;
+        assert_eq!(answer.status, StatusCode::FOUND);
+        assert_eq!(answer.header("location"), "https://example.com/a?b=c#d");
+        assert_eq!(answer.header("cache-control"), "private, no-store");
+        assert!(answer.body.is_empty());
+    }
+    assert_eq!(fixture.links.stats().redirects.found, 2);
+    assert_eq!(fixture.links.stats().redirect_latency.count(), 2);
+}
+
+#[tokio::test]
+async fn addresses_outside_ascii_are_encoded_on_the_way_out() {
+    let fixture = open();
+    fixture.link(Some("u"), "https://bücher.example/straße?q=ä b").await;
+    let location = fixture.get("/u").await;
+    assert_eq!(location.header("location"), "https://xn--bcher-kva.example/stra%C3%9Fe?q=%C3%A4%20b");
+    assert_eq!(fixture.get("/api/links/u").await.json()["url"], "https://bücher.example/straße?q=ä b");
+}
+
+#[tokio::test]
+async fn an_unknown_slug_has_a_page_and_stays_unknown_after_being_cached() {
+    let fixture = open();
+    for _ in 0..3 {
+        let answer = fixture.get("/nowhere").await;
+        assert_eq!(answer.status, StatusCode::NOT_FOUND);
+        assert!(answer.header("content-type").starts_with("text/html"));
+        assert_eq!(answer.header("cache-control"), "no-store");
+        assert!(answer.text().contains("There is no link here"));
+    }
+    assert_eq!(fixture.links.stats().redirects.not_found, 3);
+    for path in ["/a.b", "/a/b", "/%00", "/%ff", "/static/none.js", "/favicon.ico", &format!("/{}", "x".repeat(65))] {
+        let answer = fixture.get(path).await;
+        assert!(answer.status.is_client_error() && answer.text().contains("There is no link here"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_of_the_request_comes_into_the_page() {
+    let fixture = open();
+    let answer = fixture.get("/%3Cscript%3Ealert(1)%3C%2Fscript%3E").await;
+    assert_eq!(answer.status, StatusCode::NOT_FOUND);
+    assert!(!answer.text().contains("alert"));
+}
+
+#[tokio::test]
+async fn a_slug_that_was_asked_for_before_works_the_moment_it_is_made() {
+    let fixture = open();
+    assert_eq!(fixture.get("/later").await.status, StatusCode::NOT_FOUND);
+    assert_eq!(fixture.get("/batched").await.status, StatusCode::NOT_FOUND);
+    fixture.link(Some("later"), "https://later.example/").await;
+    assert_eq!(fixture.get("/later").await.header("location"), "https://later.example/");
+    fixture.post("/api/links/batch", json!([{"url": "https://batched.example/", "slug": "batched"}])).await;
+    assert_eq!(fixture.get("/batched").await.header("location"), "https://batched.example/");
+}
+
+#[tokio::test]
+async fn a_change_and_a_deletion_are_seen_at_once() {
+    let fixture = open();
+    fixture.link(Some("moving"), "https://one.example/").await;
+    assert_eq!(fixture.get("/moving").await.header("location"), "https://one.example/");
+    fixture.send_json(Method::PATCH, "/api/links/moving", json!({"url": "https://two.example/"})).await;
+    assert_eq!(fixture.get("/moving").await.header("location"), "https://two.example/");
+    fixture.send_json(Method::DELETE, "/api/links/moving", json!({})).await;
+    assert_eq!(fixture.get("/moving").await.status, StatusCode::NOT_FOUND);
+    fixture.link(Some("moving"), "https://three.example/").await;
+    assert_eq!(fixture.get("/moving").await.header("location"), "https://three.example/");
+}
+
+#[tokio::test]
+async fn cached_slugs_need_no_database() {
+    let fixture = open();
+    fixture.link(Some("known"), "https://known.example/").await;
+    assert_eq!(fixture.get("/unknown").await.status, StatusCode::NOT_FOUND);
+    fixture.links.store().close().await;
+
+    assert_eq!(fixture.get("/known").await.status, StatusCode::FOUND);
+    assert_eq!(fixture.get("/unknown").await.status, StatusCode::NOT_FOUND);
+    let answer = fixture.get("/never-asked").await;
+    assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(answer.header("retry-after"), "1");
+    assert!(answer.text().contains("Back in a moment"));
+    assert_eq!(fixture.links.stats().redirects.error, 1);
+}
+
+#[tokio::test]
+async fn head_leads_there_and_is_no_visit() {
+    let fixture = open();
+    fixture.link(Some("head"), "https://example.com/").await;
+    let answer = fixture.send(request(Method::HEAD, "/head").body(Body::empty()).unwrap()).await;
+    assert_eq!(answer.status, StatusCode::FOUND);
+    assert_eq!(answer.header("location"), "https://example.com/");
+    fixture.links.flush_visits().await.unwrap();
+    assert_eq!(fixture.written_visits("head").await, 0);
+}

@@ -1,0 +1,134 @@
+//! Over real sockets: draining, limits, and a second start.
+
+use crate::support::{Fixture, open, open_with};
+use larder_links::{Links, LinksError};
+use std::net::SocketAddr;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+struct Serving {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<Result<(), LinksError>>,
+}
+
+async fn serve(links: &Links) -> Serving {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel();
+    let links = links.clone();
+    let task = tokio::spawn(async move { links.serve(listener, async { drop(stopped.await) }).await });
+    Serving { address, stop, task }
+}
+
+async fn exchange(address: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+}
+
+#[tokio::test]
+async fn a_stop_ends_the_running_request_and_writes_its_visit() {
+    let fixture = open();
+    fixture.link(Some("a"), "https://a.example/").await;
+    let serving = serve(&fixture.links).await;
+    assert!(exchange(serving.address, &get("/a")).await.starts_with("HTTP/1.1 302 Found\r\n"));
+
+    // A request whose body is under way when the service is told to stop.
+    let mut stream = TcpStream::connect(serving.address).await.unwrap();
+    let head = "POST /api/links HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+                Content-Length: 45\r\nExpect: 100-continue\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut ready = [0; 25];
+    stream.read_exact(&mut ready).await.unwrap();
+    assert_eq!(&ready, b"HTTP/1.1 100 Continue\r\n\r\n");
+    serving.stop.send(()).unwrap();
+    stream.write_all(br#"{"url": "https://b.example/", "slug": "last"}"#).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 201 Created\r\n"), "{answer}");
+
+    serving.task.await.unwrap().unwrap();
+    let again = reopen(&fixture);
+    assert_eq!(again.store().find("a").await.unwrap().unwrap().visits, 1);
+    assert!(again.store().find("last").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_request_that_does_not_end_is_left_behind_after_the_drain_timeout() {
+    let fixture = open_with(|config| config.drain_timeout_ms = 1);
+    let serving = serve(&fixture.links).await;
+    let mut stream = TcpStream::connect(serving.address).await.unwrap();
+    let head = "POST /api/links HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+                Content-Length: 10\r\nExpect: 100-continue\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut ready = [0; 25];
+    stream.read_exact(&mut ready).await.unwrap();
+    serving.stop.send(()).unwrap();
+    serving.task.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_end_is_cut_off() {
+    let fixture = open_with(|config| config.header_timeout_ms = 100);
+    let serving = serve(&fixture.links).await;
+    let mut stream = TcpStream::connect(serving.address).await.unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: loc").await.unwrap();
+    let mut answer = Vec::new();
+    // Ends, with or without an answer: the service does not wait for ever.
+    let _ = stream.read_to_end(&mut answer).await;
+    assert!(exchange(serving.address, &get("/healthz")).await.ends_with("ok\n"));
+    serving.stop.send(()).unwrap();
+    serving.task.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn garbage_costs_its_own_connection_only() {
+    let fixture = open();
+    let serving = serve(&fixture.links).await;
+    for garbage in ["\r\n\r\n", "SET a b\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "\0\0\0\0\r\n\r\n"] {
+        let mut stream = TcpStream::connect(serving.address).await.unwrap();
+        stream.write_all(garbage.as_bytes()).await.unwrap();
+        stream.shutdown().await.unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 400"), "{garbage:?}");
+    }
+    let two_hosts = "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\nConnection: close\r\n\r\n";
+    assert!(exchange(serving.address, two_hosts).await.starts_with("HTTP/1.1 400"));
+    assert!(exchange(serving.address, &get("/healthz")).await.ends_with("ok\n"));
+    serving.stop.send(()).unwrap();
+    serving.task.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_serving_part_that_died_is_started_again_with_store_and_caches() {
+    let fixture = open();
+    fixture.link(Some("a"), "https://a.example/").await;
+    let first = serve(&fixture.links).await;
+    assert!(exchange(first.address, &get("/a")).await.contains("https://a.example/"));
+    first.task.abort();
+    assert!(first.task.await.unwrap_err().is_cancelled());
+
+    let second = serve(&fixture.links).await;
+    assert!(exchange(second.address, &get("/a")).await.contains("https://a.example/"));
+    second.stop.send(()).unwrap();
+    second.task.await.unwrap().unwrap();
+    assert_eq!(reopen(&fixture).store().find("a").await.unwrap().unwrap().visits, 2);
+
+    let third = serve(&fixture.links).await;
+    assert!(matches!(third.task.await.unwrap(), Err(LinksError::Stopped)));
+}
+
+fn reopen(fixture: &Fixture) -> Links {
+    let deps = larder_links::Deps::open(&fixture.config).unwrap();
+    Links::open(fixture.config.clone(), deps).unwrap()
+}

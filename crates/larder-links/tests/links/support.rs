@@ -1,0 +1,94 @@
+//! A shortener in a folder of its own, and requests to its router without sockets.
+
+use axum::body::Body;
+use http::header::{CONTENT_TYPE, HOST};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use larder_links::{Config, Deps, Links};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tower::ServiceExt;
+
+/// A shortener whose folder goes with it.
+pub(crate) struct Fixture {
+    pub(crate) links: Links,
+    pub(crate) config: Config,
+    pub(crate) folder: TempDir,
+}
+
+/// Visits are written when a test says so, not by the clock.
+pub(crate) fn open() -> Fixture {
+    open_with(|_| {})
+}
+
+pub(crate) fn open_with(change: impl FnOnce(&mut Config)) -> Fixture {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = Config {
+        database: folder.path().join("links.db").display().to_string(),
+        visit_flush_ms: 60_000,
+        ..Config::default()
+    };
+    change(&mut config);
+    let links = Links::open(config.clone(), Deps::open(&config).unwrap()).unwrap();
+    Fixture { links, config, folder }
+}
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {:?}", self.text()))
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+}
+
+impl Fixture {
+    pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
+        let response: Response<Body> = self.links.router().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes().to_vec();
+        Answer { status: parts.status, headers: parts.headers, body }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send(request(Method::GET, path).body(Body::empty()).unwrap()).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
+        self.send_json(Method::POST, path, body).await
+    }
+
+    pub(crate) async fn send_json(&self, method: Method, path: &str, body: Value) -> Answer {
+        let request = request(method, path).header(CONTENT_TYPE, "application/json");
+        self.send(request.body(Body::from(body.to_string())).unwrap()).await
+    }
+
+    /// Makes a link under a slug, or a derived one, and gives the slug.
+    pub(crate) async fn link(&self, slug: Option<&str>, url: &str) -> String {
+        let answer = self.post("/api/links", json!({ "url": url, "slug": slug })).await;
+        assert_eq!(answer.status, StatusCode::CREATED, "{}", answer.text());
+        answer.json()["slug"].as_str().unwrap().to_owned()
+    }
+
+    /// The visits of a link as the database has them.
+    pub(crate) async fn written_visits(&self, slug: &str) -> u64 {
+        self.links.store().find(slug).await.unwrap().unwrap().visits
+    }
+}
+
+pub(crate) fn request(method: Method, path: &str) -> http::request::Builder {
+    Request::builder().method(method).uri(path).header(HOST, "localhost:8080")
+}
