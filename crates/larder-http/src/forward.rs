@@ -29,8 +29,8 @@ pub(crate) enum After {
     Nothing,
     /// The method was unsafe: a success invalidates the resource (RFC 9111, 4.4).
     Invalidate(Key),
-    /// The key was hit-for-miss: a response that could be stored ends that.
-    Learn(CacheCtx, Mark),
+    /// The key was hit-for-miss: a response that could be stored ends that. The moment is that of the request.
+    Learn(CacheCtx, Mark, Instant),
 }
 
 pin_project! {
@@ -44,7 +44,6 @@ pin_project! {
         cache: HttpCache,
         outcome: Outcome,
         after: After,
-        started: Instant,
     }
 }
 
@@ -66,10 +65,9 @@ where
         request: Request<ReqBody>,
         outcome: Outcome,
         after: After,
-        started: Instant,
     ) -> Forward<S, ReqBody> {
         let step = Step::Readying { inner, request: Some(request) };
-        Forward { step, cache, outcome, after, started }
+        Forward { step, cache, outcome, after }
     }
 }
 
@@ -104,8 +102,8 @@ where
                     this.cache.purge_resource(key.as_bytes());
                 }
             }
-            After::Learn(ctx, mark) => {
-                parts.counters.miss_time.record(this.started.elapsed());
+            After::Learn(ctx, mark, started) => {
+                parts.counters.miss_time.record(started.elapsed());
                 if policy::plan(&mut response, ctx, &parts.cached_errors, false).is_ok() {
                     parts.hit_for_miss.remove(mark);
                 }

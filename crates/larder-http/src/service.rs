@@ -10,6 +10,7 @@
 //!                                                          └ follow ─► wait
 //! ```
 
+use std::cell::Cell;
 use std::future::Future;
 use std::panic;
 use std::pin::Pin;
@@ -22,6 +23,7 @@ use http::header::{
     IF_UNMODIFIED_SINCE, PROXY_AUTHORIZATION, RANGE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode};
+use larder_engine::stats::Histogram;
 use larder_engine::{Follow, Load, Ticket};
 use pin_project_lite::pin_project;
 use tokio::sync::oneshot;
@@ -87,28 +89,49 @@ where
     }
 
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
-        let started = Instant::now();
+        let timer = HitTimer::start();
         let parts = self.cache.parts();
         let asked = match Asked::of(&request) {
             Ok(asked) => asked,
-            Err(reason) => return self.bypass(request, reason, started),
+            Err(reason) => return self.bypass(request, reason),
         };
         match parts.look_up(request.uri(), request.headers()) {
-            Err(reason) => self.bypass(request, reason, started),
+            Err(reason) => self.bypass(request, reason),
             Ok(Lookup::Found(stored)) if asked.cookie && !stored.ignores_cookies => {
-                self.bypass(request, Reason::Cookie, started)
+                self.bypass(request, Reason::Cookie)
             }
             Ok(Lookup::Found(stored)) => {
                 let now = parts.store.now_ms();
                 let outcome = stored.outcome(now);
                 let response = answer(&self.cache, &stored, request.headers(), asked.head, outcome, now);
-                parts.counters.hit_time.record(started.elapsed());
+                timer.record(&parts.counters.hit_time);
                 if matches!(outcome, Outcome::Stale { .. }) && stored.claim_refresh(now) {
                     self.refresh(request, stored);
                 }
                 ResponseFuture::done(response)
             }
-            Ok(Lookup::Missing(place)) => self.miss(request, place, asked, started),
+            Ok(Lookup::Missing(place)) => self.miss(request, place, asked),
+        }
+    }
+}
+
+/// Times one hit in sixteen of each thread: two reads of the clock cost about as much as the lookup.
+struct HitTimer(Option<Instant>);
+
+impl HitTimer {
+    const EVERY: u64 = 16;
+
+    fn start() -> HitTimer {
+        thread_local! {
+            static CALLS: Cell<u64> = const { Cell::new(0) };
+        }
+        let call = CALLS.replace(CALLS.get().wrapping_add(1));
+        HitTimer(call.is_multiple_of(HitTimer::EVERY).then(Instant::now))
+    }
+
+    fn record(self, histogram: &Histogram) {
+        if let Some(started) = self.0 {
+            histogram.record_n(started.elapsed(), HitTimer::EVERY);
         }
     }
 }
@@ -185,12 +208,7 @@ fn answer<B: http_body::Body>(
 }
 
 impl<S: Clone> HttpCacheService<S> {
-    fn bypass<ReqBody, B>(
-        &self,
-        request: Request<ReqBody>,
-        reason: Reason,
-        started: Instant,
-    ) -> ResponseFuture<S, ReqBody, B>
+    fn bypass<ReqBody, B>(&self, request: Request<ReqBody>, reason: Reason) -> ResponseFuture<S, ReqBody, B>
     where
         S: Service<Request<ReqBody>, Response = Response<B>>,
         B: http_body::Body,
@@ -199,7 +217,7 @@ impl<S: Clone> HttpCacheService<S> {
             true => self.invalidation(&request),
             false => After::Nothing,
         };
-        self.forward(request, Outcome::Bypass(reason), after, started)
+        self.forward(request, Outcome::Bypass(reason), after)
     }
 
     fn invalidation<ReqBody>(&self, request: &Request<ReqBody>) -> After {
@@ -217,13 +235,12 @@ impl<S: Clone> HttpCacheService<S> {
         request: Request<ReqBody>,
         outcome: Outcome,
         after: After,
-        started: Instant,
     ) -> ResponseFuture<S, ReqBody, B>
     where
         S: Service<Request<ReqBody>, Response = Response<B>>,
         B: http_body::Body,
     {
-        let future = Forward::new(self.cache.clone(), self.inner.clone(), request, outcome, after, started);
+        let future = Forward::new(self.cache.clone(), self.inner.clone(), request, outcome, after);
         ResponseFuture { kind: Kind::Forward { future } }
     }
 
@@ -232,7 +249,6 @@ impl<S: Clone> HttpCacheService<S> {
         mut request: Request<ReqBody>,
         place: Place,
         asked: Asked,
-        started: Instant,
     ) -> ResponseFuture<S, ReqBody, B>
     where
         S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
@@ -252,24 +268,25 @@ impl<S: Clone> HttpCacheService<S> {
             return ResponseFuture::done(response);
         }
         if asked.head {
-            return self.bypass(request, Reason::Head, started);
+            return self.bypass(request, Reason::Head);
         }
         if asked.range {
-            return self.bypass(request, Reason::Range, started);
+            return self.bypass(request, Reason::Range);
         }
         let mark = parts.purges.mark(place.resource.as_bytes());
         if parts.hit_for_miss.contains(&mark) {
             let ctx = CacheCtx::default();
             request.extensions_mut().insert(ctx.clone());
             let outcome = uncollapsed(&place, Reason::HitForMiss);
-            return self.forward(request, outcome, After::Learn(ctx, mark), started);
+            return self.forward(request, outcome, After::Learn(ctx, mark, Instant::now()));
         }
+        let started = Instant::now();
         let (cache, inner) = (self.cache.clone(), self.inner.clone());
         let future = async move {
             let response = if asked.cookie {
                 fill(cache.clone(), inner, request, place, Flight::Alone, true).await
             } else {
-                join(cache.clone(), inner, request, place, started).await
+                join(cache.clone(), inner, request, place).await
             };
             cache.parts().counters.miss_time.record(started.elapsed());
             response
@@ -321,7 +338,6 @@ async fn join<S, ReqBody, B>(
     inner: S,
     request: Request<ReqBody>,
     mut place: Place,
-    started: Instant,
 ) -> Answer<B, S::Error>
 where
     S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
@@ -363,7 +379,7 @@ where
         }
     }
     let outcome = uncollapsed(&place, reason);
-    Forward::new(cache, inner, request, outcome, After::Nothing, started).await
+    Forward::new(cache, inner, request, outcome, After::Nothing).await
 }
 
 fn lead<S, ReqBody, B>(

@@ -118,7 +118,7 @@ pub struct Stats {
     pub bytes: u64,
     /// Bytes that may be held.
     pub capacity: u64,
-    /// Time to the head of a response from the store.
+    /// Time to the head of a response from the store; one hit in sixteen is timed, and counted sixteenfold.
     pub hit_time: HistogramSnapshot,
     /// Time to the head of a response from the handler, waiting for another request's fill included.
     pub miss_time: HistogramSnapshot,
