@@ -1,2 +1,72 @@
-//! The larder command.
-fn main() {}
+//! The larder command: reads the command line, starts what it names, and says in one line what went wrong.
+
+mod args;
+mod import;
+mod listen;
+mod parts;
+mod settings;
+mod signals;
+mod sources;
+mod supervisor;
+mod up;
+
+use anyhow::Result;
+use args::{Cli, Command, LinksCommand};
+use clap::{CommandFactory, Parser};
+use settings::File;
+use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    // Exits with 2 on bad usage, with 0 after --help and --version.
+    let cli = Cli::parse();
+    let name = cli.command.name();
+    start_logging();
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("larder {name}: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<()> {
+    let file = File::read(cli.config.as_deref())?;
+    match cli.command {
+        Command::Up(flags) => up::run(file.up(flags)?),
+        Command::Server(flags) => parts::run_server(file.server(flags)?),
+        Command::Links { flags, command: None } => parts::run_links(file.links(flags)?),
+        Command::Links { command: Some(LinksCommand::Import(flags)), .. } => import::run(flags),
+        Command::Config => {
+            print!("{}", settings::REFERENCE);
+            Ok(())
+        }
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "larder", &mut std::io::stdout());
+            Ok(())
+        }
+    }
+}
+
+impl Command {
+    fn name(&self) -> &'static str {
+        match self {
+            Command::Up(_) => "up",
+            Command::Server(_) => "server",
+            Command::Links { command: None, .. } => "links",
+            Command::Links { command: Some(LinksCommand::Import(_)), .. } => "links import",
+            Command::Config => "config",
+            Command::Completions { .. } => "completions",
+        }
+    }
+}
+
+/// Warnings and errors go to stderr; `LARDER_LOG=debug` shows more.
+fn start_logging() {
+    let filter = EnvFilter::try_from_env("LARDER_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+}

@@ -1,10 +1,13 @@
 //! Programs that tests run: finding them, and ending them with the test.
 
 use rustix::process::{Pid, Signal, kill_process};
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 
-/// Where a program is, or `None` and a line on stderr that begins with `SKIPPED`, for the caller to return early.
+/// Where a program is, or `None` and a note for the caller to return early. The note goes to stderr, and to the file that
+/// `LARDER_SKIP_LOG` names, because test runners hide what a passing test prints.
 ///
 /// # Panics
 /// If the program is missing and `CI` is `true`.
@@ -14,9 +17,18 @@ pub fn program(name: &str) -> Option<PathBuf> {
     if found.is_none() {
         let test = std::thread::current().name().unwrap_or("a test").to_owned();
         assert!(std::env::var("CI").as_deref() != Ok("true"), "{test} needs {name}, which is not installed");
-        eprintln!("SKIPPED {test}: {name} is not installed");
+        note_skip(&format!("{test}: {name} is not installed"));
     }
     found
+}
+
+fn note_skip(note: &str) {
+    eprintln!("skipped {note}");
+    if let Some(log) = std::env::var_os("LARDER_SKIP_LOG") {
+        let file = OpenOptions::new().create(true).append(true).open(log);
+        writeln!(file.expect("the log of skips can be opened"), "{note}")
+            .expect("the log of skips can be written");
+    }
 }
 
 /// A process that ends with the test that started it.

@@ -1,0 +1,204 @@
+//! What the parts are started with: flags, then environment (both read by `args`), then the file, then the defaults.
+
+use crate::args::{LinksFlags, ServerFlags, UpFlags};
+use crate::listen::Listen;
+use anyhow::{Context, Result};
+use larder_server::Password;
+use serde::Deserialize;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+/// The reference configuration, which `larder config` prints.
+pub(crate) const REFERENCE: &str = include_str!("../../../config/larder.toml");
+
+/// The configuration file. Unknown keys are errors, here and in the sections of the parts.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct File {
+    up: UpSection,
+    server: toml::Table,
+    links: toml::Table,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct UpSection {
+    resp: Option<SocketAddr>,
+    http: Option<SocketAddr>,
+    admin: Option<SocketAddr>,
+    data: Option<PathBuf>,
+}
+
+/// How `larder up` is started.
+#[derive(Debug)]
+pub(crate) struct Up {
+    pub(crate) data: PathBuf,
+    pub(crate) admin: Listen,
+    pub(crate) server: Server,
+    pub(crate) links: Links,
+}
+
+/// How the cache server is started.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) listen: Option<Listen>,
+    pub(crate) config: larder_server::Config,
+    /// The password as it is to be sent, for parts of this process that are clients of the server.
+    pub(crate) password: Option<String>,
+}
+
+/// How the URL shortener is started.
+#[derive(Debug)]
+pub(crate) struct Links {
+    pub(crate) listen: Listen,
+    pub(crate) config: larder_links::Config,
+    /// Whether the database, or the Redis, was named and not just left at its default.
+    pub(crate) database_named: bool,
+}
+
+impl File {
+    /// Reads a configuration file; without one, everything has its default.
+    pub(crate) fn read(path: Option<&Path>) -> Result<File> {
+        let Some(path) = path else { return Ok(File::default()) };
+        let name = path.display();
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+        File::parse(&text).with_context(|| format!("{name}"))
+    }
+
+    fn parse(text: &str) -> Result<File> {
+        // The first line says what is wrong and the rest draws it; an error is one line here.
+        toml::from_str(text).map_err(|error| one_line(text, &error))
+    }
+
+    pub(crate) fn server(mut self, flags: ServerFlags) -> Result<Server> {
+        let section = &mut self.server;
+        let named = flags.listen.is_some() || section.contains_key("listen");
+        let password = match (flags.requirepass, section.get("requirepass")) {
+            (Some(password), _) => Some(password),
+            (None, file) => file.and_then(|password| password.as_str()).map(str::to_owned),
+        };
+        let mut config: larder_server::Config = section_of("server", std::mem::take(section))?;
+        config.listen = flags.listen.or(config.listen);
+        config.unixsocket = flags.unixsocket.or(config.unixsocket);
+        config.max_memory = flags.max_memory.or(config.max_memory);
+        config.threads = flags.threads.or(config.threads);
+        config.maxclients = flags.maxclients.unwrap_or(config.maxclients);
+        config.requirepass = password.clone().map(Password::new);
+        let listen = config.listen.map(|address| Listen { address, named });
+        Ok(Server { listen, config, password })
+    }
+
+    pub(crate) fn links(mut self, flags: LinksFlags) -> Result<Links> {
+        let section = &mut self.links;
+        let file_listen = match section.remove("listen") {
+            Some(address) => Some(address.try_into().context("links.listen is not an address")?),
+            None => None,
+        };
+        let listen = Listen::or_default(flags.listen.or(file_listen), 8080);
+        let database_named = flags.database.is_some() || section.contains_key("database");
+        let mut config: larder_links::Config = section_of("links", std::mem::take(section))?;
+        config.database = flags.database.unwrap_or(config.database);
+        config.redis = flags.redis.or(config.redis);
+        config.public_url = flags.public_url.or(config.public_url);
+        Ok(Links { listen, config, database_named })
+    }
+
+    pub(crate) fn up(mut self, flags: UpFlags) -> Result<Up> {
+        let up = std::mem::take(&mut self.up);
+        let resp = flags.resp.or(up.resp);
+        let http = flags.http.or(up.http);
+        let admin = Listen::or_default(flags.admin.or(up.admin), 8081);
+        let data = flags.data.or(up.data).unwrap_or_else(|| PathBuf::from("larder-data"));
+        let (server, links) = (std::mem::take(&mut self.server), std::mem::take(&mut self.links));
+        let server = File { server, ..File::default() }
+            .server(ServerFlags { listen: resp, ..ServerFlags::default() })?;
+        let mut links =
+            File { links, ..File::default() }.links(LinksFlags { listen: http, ..LinksFlags::default() })?;
+        if !links.database_named {
+            links.config.database = format!("sqlite:{}", data.join("links.db").display());
+        }
+        Ok(Up { data, admin, server, links })
+    }
+}
+
+impl Listen {
+    fn or_default(address: Option<SocketAddr>, port: u16) -> Listen {
+        let default = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        Listen { address: address.unwrap_or(default), named: address.is_some() }
+    }
+}
+
+fn section_of<'de, T: Deserialize<'de>>(name: &str, table: toml::Table) -> Result<T> {
+    T::deserialize(table).map_err(|error| anyhow::anyhow!("[{name}]: {}", error.message()))
+}
+
+fn one_line(text: &str, error: &toml::de::Error) -> anyhow::Error {
+    let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+    anyhow::anyhow!("line {line}: {}", error.message())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reference_is_valid_and_states_the_defaults() {
+        let reference = || File::parse(REFERENCE).expect("the reference parses");
+        let server = reference().server(ServerFlags::default()).expect("valid");
+        let links = reference().links(LinksFlags::default()).expect("valid");
+        assert_eq!(format!("{:?}", server.config), format!("{:?}", larder_server::Config::default()));
+        assert_eq!(links.config, larder_links::Config::default());
+        let up = reference().up(UpFlags::default()).expect("valid");
+        assert_eq!(up.data, PathBuf::from("./larder-data"));
+        assert_eq!(up.admin.address, SocketAddr::from(([127, 0, 0, 1], 8081)));
+    }
+
+    #[test]
+    fn a_key_of_the_reference_that_is_commented_out_is_known_too() {
+        let uncommented: String = REFERENCE
+            .lines()
+            .map(|line| line.strip_prefix("#: ").unwrap_or(line).to_owned() + "\n")
+            .collect();
+        assert!(uncommented.len() > 100 && uncommented != REFERENCE, "the reference has optional keys");
+        let file = || File::parse(&uncommented).expect("every key is known");
+        assert_eq!(file().server(ServerFlags::default()).expect("valid").password.as_deref(), Some("secret"));
+        assert!(file().links(LinksFlags::default()).expect("valid").config.redis.is_some());
+    }
+
+    #[test]
+    fn a_flag_beats_the_file_which_beats_the_default() {
+        let text = "[server]\nmaxclients = 7\nlisten = \"127.0.0.1:7000\"\n";
+        let from_file = File::parse(text).expect("parses").server(ServerFlags::default()).expect("valid");
+        assert_eq!((from_file.config.maxclients, from_file.listen.map(|listen| listen.named)), (7, Some(true)));
+        let flags = ServerFlags { maxclients: Some(8), ..ServerFlags::default() };
+        assert_eq!(File::parse(text).expect("parses").server(flags).expect("valid").config.maxclients, 8);
+        let default = File::default().server(ServerFlags::default()).expect("valid");
+        assert_eq!((default.config.maxclients, default.listen.map(|listen| listen.named)), (10_000, Some(false)));
+    }
+
+    #[test]
+    fn mistakes_are_one_line_that_names_them() {
+        let message = |text: &str| match File::parse(text) {
+            Ok(file) => file.server(ServerFlags::default()).expect_err("refused").to_string(),
+            Err(error) => error.to_string(),
+        };
+        for (text, expected) in [
+            ("[server]\nmax_clients = 7\n", "unknown field `max_clients`"),
+            ("[sever]\n", "unknown field `sever`"),
+            ("[server\n", "line 1: "),
+            ("[server]\nmaxclients = \"many\"\n", "invalid type"),
+        ] {
+            let message = message(text);
+            assert!(message.contains(expected) && !message.contains('\n'), "{text:?}: {message}");
+        }
+    }
+
+    #[test]
+    fn up_keeps_its_database_in_its_data_folder_unless_one_is_named() {
+        let flags = || UpFlags { data: Some("/d".into()), ..UpFlags::default() };
+        let up = File::default().up(flags()).expect("valid");
+        assert_eq!(up.links.config.database, "sqlite:/d/links.db");
+        let named = File::parse("[links]\ndatabase = \"sqlite:/e/x.db\"\n").expect("parses").up(flags());
+        assert_eq!(named.expect("valid").links.config.database, "sqlite:/e/x.db");
+    }
+}

@@ -1,0 +1,25 @@
+//! Checks of the tree that no compiler makes. Each answers with what it found wrong, in lines.
+
+mod arrows;
+mod dependencies;
+mod licences;
+mod maps;
+
+use crate::workspace;
+use anyhow::{Result, bail};
+
+/// Runs all checks and fails with everything that they found.
+pub(crate) fn all() -> Result<()> {
+    let metadata = workspace::metadata()?;
+    let mut wrong = Vec::new();
+    wrong.extend(arrows::check(&metadata));
+    wrong.extend(licences::check(&metadata));
+    wrong.extend(dependencies::unused(&metadata)?);
+    wrong.extend(dependencies::duplicates(&metadata));
+    wrong.extend(maps::paths_exist()?);
+    wrong.extend(maps::files_say_what_they_hold()?);
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    bail!("{} faults\n  {}", wrong.len(), wrong.join("\n  "));
+}

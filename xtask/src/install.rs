@@ -1,0 +1,103 @@
+//! Brings what the tests need: Debian packages, components of the toolchain, and npm packages into the target folder.
+
+use crate::workspace::{root, target};
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A program that tests run, and the Debian package that has it.
+const PROGRAMS: &[(&str, &str)] = &[
+    ("redis-server", "redis-server"),
+    ("redis-cli", "redis-tools"),
+    ("redis-benchmark", "redis-tools"),
+    ("chromium", "chromium"),
+    ("node", "nodejs"),
+    ("npm", "npm"),
+];
+
+/// Where the npm packages of the browser test are put; its test looks here.
+const BROWSER_PACKAGES: &str = "crates/larder-cli/tests/browser";
+
+pub(crate) fn install() -> Result<()> {
+    install_packages()?;
+    run("toolchain components", Command::new("rustup").args(["component", "add", "rustfmt", "clippy"]))?;
+    install_npm_packages()
+}
+
+fn install_packages() -> Result<()> {
+    let mut missing: Vec<&str> =
+        PROGRAMS.iter().filter(|(program, _)| find(program).is_none()).map(|(_, package)| *package).collect();
+    missing.dedup();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    println!("installing {}", missing.join(", "));
+    let _services_stay_off = ServicesOff::new()?;
+    run("apt-get update", as_root("apt-get").args(["-qq", "update"]))?;
+    let mut command = as_root("apt-get");
+    command.args(["-qq", "install", "--yes", "--no-install-recommends"]).args(&missing);
+    run("apt-get install", command.env("DEBIAN_FRONTEND", "noninteractive"))
+}
+
+/// Puts the npm packages of the browser test below the target folder, as its lock file names them.
+fn install_npm_packages() -> Result<()> {
+    let folder = target().join("browser");
+    std::fs::create_dir_all(&folder)?;
+    for file in ["package.json", "package-lock.json"] {
+        std::fs::copy(root().join(BROWSER_PACKAGES).join(file), folder.join(file))
+            .with_context(|| format!("cannot copy {BROWSER_PACKAGES}/{file}"))?;
+    }
+    run(
+        "npm ci",
+        Command::new("npm").args(["ci", "--silent", "--no-audit", "--no-fund"]).current_dir(&folder),
+    )
+}
+
+/// A policy file that keeps Debian from starting the services of the packages it installs. Taken away again, unless it
+/// was there before.
+struct ServicesOff(Option<PathBuf>);
+
+impl ServicesOff {
+    fn new() -> Result<Self> {
+        let policy = Path::new("/usr/sbin/policy-rc.d");
+        if policy.exists() {
+            return Ok(ServicesOff(None));
+        }
+        let script = format!("printf '#!/bin/sh\\nexit 101\\n' > {0} && chmod 755 {0}", policy.display());
+        run("the service policy", as_root("sh").args(["-c", &script]))?;
+        Ok(ServicesOff(Some(policy.to_owned())))
+    }
+}
+
+impl Drop for ServicesOff {
+    fn drop(&mut self) {
+        if let Some(policy) = &self.0 {
+            // A policy that stays behind is a nuisance and no reason to fail.
+            _ = as_root("rm").arg("-f").arg(policy).status();
+        }
+    }
+}
+
+/// A command that runs as root: directly, or by sudo.
+fn as_root(program: &str) -> Command {
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| {
+        use std::os::unix::fs::MetadataExt;
+        own.uid() == 0
+    });
+    if is_root {
+        return Command::new(program);
+    }
+    let mut command = Command::new("sudo");
+    command.arg(program);
+    command
+}
+
+fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+fn run(what: &str, command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("cannot run {what}"))?;
+    if status.success() { Ok(()) } else { bail!("{what} failed: {status}") }
+}

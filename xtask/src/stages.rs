@@ -1,0 +1,132 @@
+//! The stages of `cargo xtask test`: each is announced, timed, and the last to run if it fails.
+
+use crate::check;
+use crate::workspace::{root, target};
+use anyhow::{Context, Result, bail};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+pub(crate) fn test() -> Result<()> {
+    let mut stages = Stages::default();
+    stages.run("format", || cargo(&["fmt", "--all", "--check"]))?;
+    stages.run("checks", check::all)?;
+    stages.run("clippy", || {
+        cargo(&[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--all-features",
+            "--locked",
+            "--",
+            "-D",
+            "warnings",
+        ])
+    })?;
+    // One build for the tests and for the binaries that they start.
+    stages.run("build", || cargo(&["test", "--workspace", "--all-features", "--locked", "--no-run"]))?;
+    let mut counts = Counts::default();
+    stages.run("tests", || counts.add_run(&["test", "--workspace", "--all-features", "--locked"]))?;
+    stages.run("docs", || cargo(&["doc", "--workspace", "--all-features", "--no-deps", "--locked"]))?;
+    stages.report();
+    counts.report()
+}
+
+/// Times of the stages that have run.
+#[derive(Default)]
+struct Stages(Vec<(&'static str, f64)>);
+
+impl Stages {
+    fn run(&mut self, name: &'static str, stage: impl FnOnce() -> Result<()>) -> Result<()> {
+        println!("── {name}");
+        let began = Instant::now();
+        stage().with_context(|| format!("stage {name} failed"))?;
+        let seconds = began.elapsed().as_secs_f64();
+        println!("── {name}: {seconds:.1} s");
+        self.0.push((name, seconds));
+        Ok(())
+    }
+
+    fn report(&self) {
+        println!("\nseconds per stage");
+        for (name, seconds) in &self.0 {
+            println!("  {name:<8} {seconds:>7.1}");
+        }
+        println!("  {:<8} {:>7.1}", "all", self.0.iter().map(|(_, seconds)| seconds).sum::<f64>());
+    }
+}
+
+/// How many tests passed and failed, by their runners' own words, and which were skipped for want of a program.
+#[derive(Default)]
+struct Counts {
+    passed: u64,
+    failed: u64,
+    skipped: Vec<String>,
+}
+
+impl Counts {
+    /// Runs tests, shows what they print, and reads their summaries.
+    fn add_run(&mut self, words: &[&str]) -> Result<()> {
+        let skip_log = target().join("skipped.txt");
+        _ = std::fs::remove_file(&skip_log);
+        let mut child = command(words)
+            .env("LARDER_SKIP_LOG", &skip_log)
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot run cargo")?;
+        for line in BufReader::new(child.stdout.take().expect("it is piped")).lines() {
+            let line = line?;
+            println!("{line}");
+            if let Some(summary) = line.strip_prefix("test result: ") {
+                self.passed += number_before(summary, " passed");
+                self.failed += number_before(summary, " failed");
+            }
+        }
+        let status = child.wait()?;
+        let skipped = std::fs::read_to_string(skip_log).unwrap_or_default();
+        self.skipped.extend(skipped.lines().map(str::to_owned));
+        if status.success() { Ok(()) } else { bail!("{} of the tests failed", self.failed.max(1)) }
+    }
+
+    fn report(&self) -> Result<()> {
+        for skipped in &self.skipped {
+            println!("skipped {skipped}");
+        }
+        println!("\n{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped.len());
+        let on_ci = std::env::var("CI").as_deref() == Ok("true");
+        if on_ci && !self.skipped.is_empty() {
+            bail!("a skipped test is a failure where CI=true")
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// The number that stands right before a word.
+fn number_before(text: &str, word: &str) -> u64 {
+    let before = text.split(word).next().unwrap_or_default();
+    before.rsplit(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+fn cargo(words: &[&str]) -> Result<()> {
+    let status = command(words).status().context("cannot run cargo")?;
+    if status.success() { Ok(()) } else { bail!("cargo {} failed", words.join(" ")) }
+}
+
+fn command(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(words).current_dir(root()).env("RUSTDOCFLAGS", "-D warnings").stdin(Stdio::null());
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number_before;
+
+    #[test]
+    fn summaries_are_read() {
+        let summary = "ok. 49 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.16s";
+        assert_eq!((number_before(summary, " passed"), number_before(summary, " failed")), (49, 2));
+        assert_eq!(number_before("nothing of the kind", " passed"), 0);
+    }
+}
