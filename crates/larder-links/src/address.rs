@@ -125,7 +125,7 @@ pub enum AddressError {
     #[error("must be complete, with http:// or https:// and a host")]
     NotAbsolute,
     /// A scheme other than `http` and `https`.
-    #[error("must begin with http:// or https://, not {0}:")]
+    #[error("must begin with http:// or https://; {0}: is not allowed")]
     Scheme(String),
     /// A user name or password, which every visitor would get to see.
     #[error("must not hold a user name or password")]

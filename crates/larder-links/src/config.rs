@@ -89,7 +89,8 @@ impl Config {
             if (low..=high).contains(&value) {
                 return Ok(());
             }
-            let expected = if high == u64::MAX { format!("at least {low}") } else { format!("{low} to {high}") };
+            let expected =
+                if high == u64::MAX { format!("at least {low}") } else { format!("{low} to {high}") };
             Err(LinksError::Config { field, value: value.to_string(), expected })
         };
         const ANY: u64 = u64::MAX;

@@ -56,7 +56,8 @@ impl OwnHosts {
 
     /// Whether a request may change something, judged by `Host` and `Origin`.
     pub(crate) fn check_write(&self, headers: &HeaderMap) -> Result<(), ApiError> {
-        let host = host_value(headers).ok_or_else(|| ApiError::forbidden("the Host header is missing", None))?;
+        let host =
+            host_value(headers).ok_or_else(|| ApiError::forbidden("the Host header is missing", None))?;
         let schemes = ["http", self.public.as_ref().map_or("http", Url::scheme)];
         if !schemes.iter().any(|scheme| self.is_accepted(Authority::of_host_header(scheme, host))) {
             let message = "changes are accepted for the service's own host only; set public_url to add one";
@@ -134,7 +135,9 @@ mod tests {
     fn writes_need_an_own_host_and_no_foreign_origin() {
         let local = OwnHosts::new(None);
         local.set_bound("127.0.0.1:8080".parse().unwrap());
-        for host in ["127.0.0.1:8080", "localhost:8080", "localhost", "[::1]:8080", "LOCALHOST:9000", "127.9.9.9"] {
+        for host in
+            ["127.0.0.1:8080", "localhost:8080", "localhost", "[::1]:8080", "LOCALHOST:9000", "127.9.9.9"]
+        {
             assert!(may_write(&local, host, None), "{host}");
             assert!(may_write(&local, host, Some(&format!("http://{host}"))), "{host}");
             assert!(!may_write(&local, host, Some("http://evil.example")), "{host}");
@@ -142,7 +145,14 @@ mod tests {
             assert!(!may_write(&local, host, Some("null")), "{host}");
             assert!(!may_write(&local, host, Some("")), "{host}");
         }
-        for host in ["evil.example", "evil.example:8080", "localhost.evil.example", "192.0.2.1:8080", "a@localhost", ""] {
+        for host in [
+            "evil.example",
+            "evil.example:8080",
+            "localhost.evil.example",
+            "192.0.2.1:8080",
+            "a@localhost",
+            "",
+        ] {
             assert!(!may_write(&local, host, None), "{host}");
             assert!(!may_write(&local, host, Some(&format!("http://{host}"))), "{host}");
         }

@@ -40,7 +40,8 @@ pub(crate) async fn read_json(request: Request<Body>, limit: usize) -> Result<Va
         }
         ApiError::bad_request("the body ended early")
     })?;
-    serde_json::from_slice(&body).map_err(|error| ApiError::bad_request(format!("the body is not JSON: {error}")))
+    serde_json::from_slice(&body)
+        .map_err(|error| ApiError::bad_request(format!("the body is not JSON: {error}")))
 }
 
 /// Requires `Content-Type: application/json`, with or without parameters.
@@ -72,7 +73,9 @@ pub(crate) fn new_link(input: &Value) -> Result<NewLink, ApiError> {
 
 /// A batch of links to be made. The outer error is the batch's, the inner ones are those of its items.
 pub(crate) fn batch(input: &Value) -> Result<Vec<Result<NewLink, ApiError>>, ApiError> {
-    let items = input.as_array().ok_or_else(|| ApiError::invalid("body", "must be an array of links", kind(input)))?;
+    let items = input
+        .as_array()
+        .ok_or_else(|| ApiError::invalid("body", "must be an array of links", kind(input)))?;
     if items.len() > MAX_BATCH_LINKS {
         let message = format!("at most {MAX_BATCH_LINKS} links are allowed in a batch");
         return Err(ApiError::invalid("body", message, &items.len().to_string()));
@@ -109,7 +112,8 @@ pub(crate) fn list_query(query: &str, decode: impl Fn(&str) -> Option<u64>) -> R
             "q" => {
                 let text = value.trim();
                 if text.len() > MAX_SEARCH_BYTES {
-                    let message = format!("must be at most {MAX_SEARCH_BYTES} bytes long, this has {}", text.len());
+                    let message =
+                        format!("must be at most {MAX_SEARCH_BYTES} bytes long, this has {}", text.len());
                     return Err(ApiError::invalid("q", message, text));
                 }
                 list.text = Some(text.to_owned()).filter(|text| !text.is_empty());
@@ -121,7 +125,8 @@ pub(crate) fn list_query(query: &str, decode: impl Fn(&str) -> Option<u64>) -> R
 }
 
 fn object<'a>(input: &'a Value, known: &[&str]) -> Result<&'a Map<String, Value>, ApiError> {
-    let fields = input.as_object().ok_or_else(|| ApiError::invalid("body", "must be an object", kind(input)))?;
+    let fields =
+        input.as_object().ok_or_else(|| ApiError::invalid("body", "must be an object", kind(input)))?;
     match fields.iter().find(|(name, _)| !known.contains(&name.as_str())) {
         Some((name, value)) => {
             let message = format!("is not known; these are: {}", known.join(", "));

@@ -4,23 +4,25 @@
 //! Every change runs the same way, in a task of its own, so that a client who hangs up cannot stop it half-way:
 //!
 //! ```text
-//! commit in the store ──► cache entry of the slug replaced or dropped ──► stored answers purged ──► answer
+//! commit in the store ──► cache entry of the slug dropped ──► stored answers purged ──► answer
 //! ```
 //!
 //! The cache refuses a load that began before the change, so from the answer on nobody sees the old state; until the
 //! answer anybody may.
 
-use crate::cache::{Target, Targets};
+use crate::cache::{self, Resolved, Targets};
 use crate::config::Config;
 use crate::error::LinksError;
 use crate::hosts::OwnHosts;
 use crate::reply::ApiError;
-use crate::responses::Responses;
+use crate::responses::{self, Responses};
 use crate::stats::{Counters, LinksStats, Outcome};
 use crate::store::{Creation, Link, LinkChange, NewLink, Repeats, Store, StoreError};
 use crate::visits::Visits;
 use crate::{router, serve};
 use axum::Router;
+use larder::Cache;
+use larder_http::HttpCache;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,6 +33,10 @@ use tokio::sync::watch;
 pub struct Deps {
     /// The database.
     pub store: Store,
+    /// Where slugs lead.
+    pub cache: Cache,
+    /// The stored answers of the API.
+    pub responses: HttpCache,
 }
 
 impl Deps {
@@ -40,7 +46,11 @@ impl Deps {
     /// An option out of range, or a database that cannot be opened.
     pub fn open(config: &Config) -> Result<Deps, LinksError> {
         config.validate()?;
-        Ok(Deps { store: Store::open(&config.store_config()?)? })
+        Ok(Deps {
+            store: Store::open(&config.store_config()?)?,
+            cache: cache::build(config)?,
+            responses: responses::build(config.response_cache_bytes)?,
+        })
     }
 }
 
@@ -85,6 +95,8 @@ impl Links {
     /// Outside a tokio runtime.
     pub fn open(config: Config, deps: Deps) -> Result<Links, LinksError> {
         config.validate()?;
+        let hosts = OwnHosts::new(config.public_base()?);
+        let targets = Targets::new(deps.cache, &config)?;
         let visits = Arc::new(Visits::new(config.visit_batch, config.visit_queue));
         let (stop_flusher, stopped) = watch::channel(false);
         let every = Duration::from_millis(config.visit_flush_ms);
@@ -92,11 +104,11 @@ impl Links {
         tokio::spawn(async move { flushed.run(&store, every, stopped).await });
         Ok(Links {
             shared: Arc::new(Shared {
-                hosts: OwnHosts::new(config.public_base()?),
+                hosts,
+                targets,
                 config,
                 store: deps.store,
-                targets: Targets,
-                responses: Responses,
+                responses: Responses::new(deps.responses),
                 visits,
                 counters: Counters::default(),
                 stop_flusher,
@@ -162,6 +174,16 @@ impl Links {
         &self.shared.store
     }
 
+    /// Where slugs lead, to be watched.
+    pub fn cache(&self) -> &Cache {
+        self.shared.targets.cache()
+    }
+
+    /// The stored answers of the API, to be watched or purged.
+    pub fn responses_cache(&self) -> &HttpCache {
+        self.shared.responses.cache()
+    }
+
     pub(crate) fn hosts(&self) -> &OwnHosts {
         &self.shared.hosts
     }
@@ -171,10 +193,10 @@ impl Links {
     }
 
     /// Where a slug leads. A found one counts as a visit if `visit` says so.
-    pub(crate) async fn follow(&self, slug: &str, visit: bool) -> Result<Option<Target>, StoreError> {
+    pub(crate) async fn follow(&self, slug: &str, visit: bool) -> Resolved {
         let started = Instant::now();
         let target = self.shared.targets.resolve(slug, &self.shared.store).await;
-        let outcome = match &target {
+        let outcome = match target.as_deref() {
             Ok(Some(target)) => {
                 if visit {
                     self.shared.visits.record(target.link_id);
@@ -193,14 +215,18 @@ impl Links {
         self.shared.counters.record_redirect(Outcome::NotFound, Duration::ZERO);
     }
 
-    pub(crate) async fn create(&self, links: Vec<NewLink>, repeats: Repeats) -> Result<Vec<Creation>, ApiError> {
+    pub(crate) async fn create(
+        &self,
+        links: Vec<NewLink>,
+        repeats: Repeats,
+    ) -> Result<Vec<Creation>, ApiError> {
         let this = self.clone();
         in_own_task(async move {
             let made = this.shared.store.create(links, repeats).await?;
-            let new: Vec<&Link> = made
+            let new: Vec<String> = made
                 .iter()
                 .filter_map(|creation| match creation {
-                    Creation::Created(link) => Some(link),
+                    Creation::Created(link) => Some(link.slug.clone()),
                     Creation::Existing(_) | Creation::SlugTaken => None,
                 })
                 .collect();
@@ -208,8 +234,8 @@ impl Links {
                 return Ok(made);
             }
             this.shared.counters.created.add(new.len() as u64);
-            this.shared.targets.replace(&new).await;
-            this.shared.responses.purge_list().await;
+            this.shared.targets.forget(new).await;
+            this.shared.responses.purge_list();
             Ok(made)
         })
         .await
@@ -219,9 +245,9 @@ impl Links {
         let (this, slug) = (self.clone(), slug.to_owned());
         in_own_task(async move {
             let changed = this.shared.store.update(&slug, change).await?;
-            if let Some(link) = &changed {
-                this.shared.targets.replace(&[link]).await;
-                this.shared.responses.purge_link(&slug).await;
+            if changed.is_some() {
+                this.shared.targets.forget([slug.clone()]).await;
+                this.shared.responses.purge_link(&slug);
             }
             Ok(changed)
         })
@@ -234,8 +260,8 @@ impl Links {
             let deleted = this.shared.store.delete(&slug).await?;
             if deleted {
                 this.shared.counters.deleted.add(1);
-                this.shared.targets.forget(&slug).await;
-                this.shared.responses.purge_link(&slug).await;
+                this.shared.targets.forget([slug.clone()]).await;
+                this.shared.responses.purge_link(&slug);
             }
             Ok(deleted)
         })

@@ -1,7 +1,7 @@
 //! What a client gets to see when something is wrong: a status and one JSON form for every error of the API.
 //!
 //! ```json
-//! {"error": {"field": "url", "message": "must begin with http:// or https://, not ftp:", "value": "ftp://a.example"}}
+//! {"error": {"field": "url", "message": "must begin with http:// or https://; ftp: is not allowed", "value": "ftp://a.example"}}
 //! ```
 //!
 //! `field` and `value` are there when one part of the input is at fault.
@@ -51,7 +51,10 @@ impl ApiError {
 
     /// 409: the slug belongs to another link.
     pub(crate) fn slug_taken(slug: &str) -> ApiError {
-        ApiError { status: StatusCode::CONFLICT, ..ApiError::invalid("slug", "is taken; choose another", slug) }
+        ApiError {
+            status: StatusCode::CONFLICT,
+            ..ApiError::invalid("slug", "is taken; choose another", slug)
+        }
     }
 
     pub(crate) fn no_link(slug: &str) -> ApiError {

@@ -64,6 +64,9 @@ pub(crate) async fn run(
     }
     drop(listener);
     if timeout(Duration::from_millis(config.drain_timeout_ms), graceful.shutdown()).await.is_err() {
-        tracing::warn!(timeout_ms = config.drain_timeout_ms, "some requests did not end in time and were left behind");
+        tracing::warn!(
+            timeout_ms = config.drain_timeout_ms,
+            "some requests did not end in time and were left behind"
+        );
     }
 }

@@ -57,7 +57,8 @@ impl SlugCodec {
 
     /// The row id of a derived slug; `None` for a string that [`encode`](SlugCodec::encode) cannot have made.
     pub fn decode(&self, slug: &str) -> Option<u64> {
-        let width = u32::try_from(slug.len()).ok().filter(|width| (FIRST_WIDTH..=LAST_WIDTH).contains(width))?;
+        let width =
+            u32::try_from(slug.len()).ok().filter(|width| (FIRST_WIDTH..=LAST_WIDTH).contains(width))?;
         let size = 62_u64.pow(width);
         let mut number = self.permute_back(width, from_base62(slug)?);
         while number >= size {

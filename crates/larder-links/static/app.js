@@ -56,6 +56,8 @@ function showCreateError(failure) {
   if (!failure) return;
   const name = fieldNames[failure.field];
   error.textContent = name ? `${name} ${failure.rule}.` : failure.message;
+  // Next to the field that it is about.
+  if (failure.field === "url") byId("options").before(error); else byId("options").after(error);
   if (!name) return;
   if (failure.field !== "url") byId("options").open = true;
   byId(failure.field).setAttribute("aria-invalid", "true");
@@ -143,6 +145,7 @@ function makeRow(link) {
     if (fresh.visits === shownVisits) return;
     const visits = find(".row-visits");
     visits.classList.toggle("bump", shownVisits !== null);
+    visits.classList.toggle("none", fresh.visits === 0);
     visits.firstElementChild.textContent = number.format(fresh.visits);
     visits.lastElementChild.textContent = fresh.visits === 1 ? "visit" : "visits";
     shownVisits = fresh.visits;

@@ -58,7 +58,9 @@ impl Server {
             match (self.try_once(body.clone(), links.len()).await, pauses.next()) {
                 (Ok(results), _) => return Ok(results),
                 (Err(Failure::Passing(_)), Some(&pause)) => sleep(pause).await,
-                (Err(Failure::Passing(message) | Failure::Lasting(message)), _) => return Err(failed(message)),
+                (Err(Failure::Passing(message) | Failure::Lasting(message)), _) => {
+                    return Err(failed(message));
+                }
             }
         }
     }
@@ -71,7 +73,8 @@ impl Server {
             .body(Full::new(body))
             .map_err(|error| Failure::Lasting(error.to_string()))?;
         let exchange = async {
-            let response = self.client.request(request).await.map_err(|error| Failure::Passing(reason(&error)))?;
+            let response =
+                self.client.request(request).await.map_err(|error| Failure::Passing(reason(&error)))?;
             let status = response.status();
             let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect().await;
             Ok((status, body.map_err(|error| Failure::Passing(error.to_string()))?.to_bytes()))

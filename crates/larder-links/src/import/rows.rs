@@ -185,7 +185,7 @@ mod tests {
             bad,
             [
                 (3, "has 1 columns, expected 2"),
-                (5, "url must begin with http:// or https://, not ftp:"),
+                (5, "url must begin with http:// or https://; ftp: is not allowed"),
                 (8, "has 3 columns, expected 2; a comma inside a field needs quotes"),
                 (9, "column 1 is not UTF-8"),
                 (11, "url is missing: an http or https address is needed"),
@@ -204,6 +204,10 @@ mod tests {
         let long = format!("n,https://a.example/{}\n", "x".repeat(8_000)).repeat(300);
         let first = Rows::new(long.as_bytes()).next_batch().unwrap().unwrap();
         let text: usize = first.links.iter().map(|link| link.url.as_str().len()).sum();
-        assert!(first.links.len() < 300 && text <= MAX_BATCH_TEXT_BYTES + 8_100, "{} links", first.links.len());
+        assert!(
+            first.links.len() < 300 && text <= MAX_BATCH_TEXT_BYTES + 8_100,
+            "{} links",
+            first.links.len()
+        );
     }
 }

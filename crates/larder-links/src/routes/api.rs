@@ -83,7 +83,10 @@ enum ItemJson {
 /// `POST /api/links/batch` with an array of at most 1,000 links: 200 with one result for each, in their order.
 ///
 /// An item whose address and title belong to a link already is not made again, so a batch can be sent twice.
-pub(crate) async fn create_batch(State(links): State<Links>, request: Request<Body>) -> Result<Response, ApiError> {
+pub(crate) async fn create_batch(
+    State(links): State<Links>,
+    request: Request<Body>,
+) -> Result<Response, ApiError> {
     let headers = request.headers().clone();
     let input = input::read_json(request, MAX_BATCH_BODY_BYTES).await?;
     let items: Vec<_> = input::batch(&input)?

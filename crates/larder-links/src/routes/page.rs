@@ -21,8 +21,11 @@ static ASSETS: LazyLock<[Asset; 4]> = LazyLock::new(|| {
         ("style.css", "text/css; charset=utf-8", include_bytes!("../../static/style.css")),
         ("icon.svg", "image/svg+xml", include_bytes!("../../static/icon.svg")),
     ]
-    .map(|(name, content_type, bytes)| {
-        Asset { name, content_type, bytes, etag: format!("\"{:016x}\"", xxh3_64(bytes)) }
+    .map(|(name, content_type, bytes)| Asset {
+        name,
+        content_type,
+        bytes,
+        etag: format!("\"{:016x}\"", xxh3_64(bytes)),
     })
 });
 

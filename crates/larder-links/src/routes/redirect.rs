@@ -20,7 +20,8 @@ pub(crate) async fn follow(
         links.note_impossible();
         return not_found();
     };
-    match links.follow(&slug, method == Method::GET).await {
+    let target = links.follow(&slug, method == Method::GET).await;
+    match target.as_deref() {
         Ok(Some(target)) => redirect(&target.location),
         Ok(None) => not_found(),
         Err(error) => {

@@ -6,8 +6,8 @@
 
 use super::writer::{self, Job, Session, Write};
 use super::{
-    Creation, Day, DayCount, Link, LinkChange, ListQuery, MAX_BATCH_LINKS, NewLink, Page, Repeats, StoreError,
-    VisitKey, migrate, now_ms, statements,
+    Creation, Day, DayCount, Link, LinkChange, ListQuery, MAX_BATCH_LINKS, NewLink, Page, Repeats,
+    StoreError, VisitKey, migrate, now_ms, statements,
 };
 use crate::slug::SlugCodec;
 use parking_lot::Mutex;
@@ -189,12 +189,13 @@ impl Store {
     /// Finishes what is queued, folds the log into the database and closes it. Later calls return
     /// [`StoreError::Closed`].
     pub async fn close(&self) {
-        drop(self.shared.queue.lock().take());
+        let queue = self.shared.queue.lock().take();
         // Readers go first: the connection that closes last folds the log in, and only the writer may do that.
         let Readers { idle, permits, count } = &*self.shared.readers;
         let _all_idle = timeout(self.shared.queue_timeout, permits.acquire_many(*count)).await;
         permits.close();
         idle.lock().clear();
+        drop(queue);
         let writer = self.shared.writer.lock().take();
         if let Some(writer) = writer {
             let joined = tokio::task::spawn_blocking(move || writer.join()).await;
@@ -211,8 +212,9 @@ impl Store {
     {
         let queue = self.shared.queue.lock().clone().ok_or(StoreError::Closed)?;
         let place = timeout(self.shared.queue_timeout, queue.reserve()).await;
-        let place = place.map_err(|_| StoreError::Busy("the write queue"))?.map_err(|_| StoreError::Closed)?;
-        let (job, answer) = Write::new(work);
+        let place =
+            place.map_err(|_| StoreError::Busy("the write queue"))?.map_err(|_| StoreError::Closed)?;
+        let (job, answer) = Write::job(work);
         place.send(job);
         answer.await.unwrap_or(Err(StoreError::Closed))
     }

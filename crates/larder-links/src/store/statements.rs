@@ -1,6 +1,8 @@
 //! The SQL of the store, one function per question, on a connection that someone else has locked.
 
-use super::{Creation, Day, DayCount, Link, LinkChange, ListQuery, NewLink, Page, Repeats, StoreError, VisitKey};
+use super::{
+    Creation, Day, DayCount, Link, LinkChange, ListQuery, NewLink, Page, Repeats, StoreError, VisitKey,
+};
 use crate::slug::{SlugCodec, is_reserved};
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 
@@ -28,7 +30,8 @@ pub(super) fn list(connection: &Connection, query: &ListQuery) -> rusqlite::Resu
 }
 
 fn newest(connection: &Connection, before: u64, limit: usize) -> rusqlite::Result<Page> {
-    let sql = "SELECT id, slug, url, title, created_at, visits FROM links WHERE id < ?1 ORDER BY id DESC LIMIT ?2";
+    let sql =
+        "SELECT id, slug, url, title, created_at, visits FROM links WHERE id < ?1 ORDER BY id DESC LIMIT ?2";
     // One more than asked for tells whether there is a next page.
     let mut links = connection
         .prepare_cached(sql)?
@@ -98,10 +101,10 @@ pub(super) fn create(
     now_ms: i64,
 ) -> Result<Creation, StoreError> {
     let fingerprint = new.fingerprint();
-    if repeats == Repeats::Reuse {
-        if let Some(link) = find_same(connection, fingerprint, new)? {
-            return Ok(Creation::Existing(link));
-        }
+    if repeats == Repeats::Reuse
+        && let Some(link) = find_same(connection, fingerprint, new)?
+    {
+        return Ok(Creation::Existing(link));
     }
     loop {
         let id = *next_id;
@@ -137,7 +140,8 @@ fn insert(
     fingerprint: i64,
     now_ms: i64,
 ) -> rusqlite::Result<bool> {
-    let sql = "INSERT INTO links (id, slug, url, title, created_at, fingerprint) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+    let sql =
+        "INSERT INTO links (id, slug, url, title, created_at, fingerprint) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
                ON CONFLICT (slug) DO NOTHING";
     let values = params![id as i64, slug, new.url.as_str(), new.title, now_ms, fingerprint];
     Ok(connection.prepare_cached(sql)?.execute(values)? == 1)
@@ -154,7 +158,11 @@ fn find_same(connection: &Connection, fingerprint: i64, new: &NewLink) -> rusqli
 }
 
 /// Changes a link and gives its new form, or `None` if there is none.
-pub(super) fn update(connection: &Connection, slug: &str, change: &LinkChange) -> rusqlite::Result<Option<Link>> {
+pub(super) fn update(
+    connection: &Connection,
+    slug: &str,
+    change: &LinkChange,
+) -> rusqlite::Result<Option<Link>> {
     let Some(link) = find(connection, slug)? else { return Ok(None) };
     let changed = Link {
         url: change.url.as_ref().map_or(link.url, |url| url.as_str().to_owned()),

@@ -43,7 +43,7 @@ where
     F: FnOnce(&mut Session<'_>) -> Result<T, StoreError> + Send + 'static,
     T: Send + 'static,
 {
-    pub(super) fn new(work: F) -> (Box<dyn Job>, oneshot::Receiver<Result<T, StoreError>>) {
+    pub(super) fn job(work: F) -> (Box<dyn Job>, oneshot::Receiver<Result<T, StoreError>>) {
         let (reply, answer) = oneshot::channel();
         (Box::new(Write { work: Some(work), value: None, reply }), answer)
     }
@@ -97,7 +97,11 @@ pub(super) fn run(
     }
 }
 
-fn commit(connection: &mut Connection, codec: &SlugCodec, jobs: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
+fn commit(
+    connection: &mut Connection,
+    codec: &SlugCodec,
+    jobs: &mut [Box<dyn Job>],
+) -> Result<(), StoreError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let next_id = statements::next_id(&transaction)?;
     let mut session = Session { connection: &transaction, codec, next_id };

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 #[tokio::test]
 async fn a_link_is_made_and_shown() {
     let fixture = open();
-    let answer = fixture.post("/api/links", json!({ "url": " https://example.com/a?b#c ", "title": " A " })).await;
+    let answer =
+        fixture.post("/api/links", json!({ "url": " https://example.com/a?b#c ", "title": " A " })).await;
     assert_eq!(answer.status, StatusCode::CREATED);
     let made = answer.json();
     let slug = made["slug"].as_str().unwrap();
@@ -43,20 +44,64 @@ async fn wrong_input_is_named_with_field_and_value() {
         (json!({}), "url", "", "is missing: an http or https address is needed"),
         (json!({"url": ""}), "url", "", "is missing: an http or https address is needed"),
         (json!({"url": null}), "url", "", "is missing: an http or https address is needed"),
-        (json!({"url": "example.com"}), "url", "example.com", "must be complete, with http:// or https:// and a host"),
-        (json!({"url": "ftp://a.example"}), "url", "ftp://a.example", "must begin with http:// or https://, not ftp:"),
-        (json!({"url": "https://me:pw@a.example/"}), "url", "https://me:pw@a.example/", "must not hold a user name or password"),
-        (json!({"url": "http://LOCALHOST:8080/x"}), "url", "http://LOCALHOST:8080/x", "leads back to this service"),
+        (
+            json!({"url": "example.com"}),
+            "url",
+            "example.com",
+            "must be complete, with http:// or https:// and a host",
+        ),
+        (
+            json!({"url": "ftp://a.example"}),
+            "url",
+            "ftp://a.example",
+            "must begin with http:// or https://; ftp: is not allowed",
+        ),
+        (
+            json!({"url": "https://me:pw@a.example/"}),
+            "url",
+            "https://me:pw@a.example/",
+            "must not hold a user name or password",
+        ),
+        (
+            json!({"url": "http://LOCALHOST:8080/x"}),
+            "url",
+            "http://LOCALHOST:8080/x",
+            "leads back to this service",
+        ),
         (json!({"url": 7}), "url", "7", "must be a string, not a number"),
-        (json!({"url": "https://a.example", "slug": "a b"}), "slug", "a b", "may hold letters, digits, '-' and '_' only, not ' '"),
-        (json!({"url": "https://a.example", "slug": "API"}), "slug", "API", "is kept for the service itself; choose another"),
-        (json!({"url": "https://a.example", "title": long}), "title", &format!("{}…", "x".repeat(200)), "is 600 bytes long; at most 512 are allowed"),
-        (json!({"url": "https://a.example", "titel": "x"}), "titel", "\"x\"", "is not known; these are: url, slug, title"),
+        (
+            json!({"url": "https://a.example", "slug": "a b"}),
+            "slug",
+            "a b",
+            "may hold letters, digits, '-' and '_' only, not ' '",
+        ),
+        (
+            json!({"url": "https://a.example", "slug": "API"}),
+            "slug",
+            "API",
+            "is kept for the service itself; choose another",
+        ),
+        (
+            json!({"url": "https://a.example", "title": long}),
+            "title",
+            &format!("{}…", "x".repeat(200)),
+            "is 600 bytes long; at most 512 are allowed",
+        ),
+        (
+            json!({"url": "https://a.example", "titel": "x"}),
+            "titel",
+            "\"x\"",
+            "is not known; these are: url, slug, title",
+        ),
         (json!([]), "body", "an array", "must be an object"),
     ] {
         let answer = fixture.post("/api/links", input.clone()).await;
         assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY, "{input}");
-        assert_eq!(answer.json(), json!({"error": {"field": field, "value": value, "message": message}}), "{input}");
+        assert_eq!(
+            answer.json(),
+            json!({"error": {"field": field, "value": value, "message": message}}),
+            "{input}"
+        );
     }
     assert_eq!(fixture.get("/api/links").await.json()["links"], json!([]));
 }
@@ -148,7 +193,9 @@ async fn the_list_goes_back_page_by_page() {
         assert_eq!(links.len(), expected);
         seen.extend(links.iter().map(slug_of));
         // The cursor works even if the link it was made of is gone.
-        let last = fixture.send_json(Method::DELETE, &format!("/api/links/{}", seen.last().unwrap()), json!({})).await;
+        let last = fixture
+            .send_json(Method::DELETE, &format!("/api/links/{}", seen.last().unwrap()), json!({}))
+            .await;
         assert_eq!(last.status, StatusCode::NO_CONTENT);
         path = format!("/api/links?limit=3&after={}", page["next"].as_str().unwrap_or("none"));
     }
@@ -217,7 +264,8 @@ async fn a_link_is_changed_and_deleted() {
     let path = format!("/api/links/{slug}");
     assert_eq!(fixture.get(&path).await.json()["url"], "https://old.example/");
 
-    let changed = fixture.send_json(Method::PATCH, &path, json!({"url": "https://new.example/", "title": "New"})).await;
+    let changed =
+        fixture.send_json(Method::PATCH, &path, json!({"url": "https://new.example/", "title": "New"})).await;
     assert_eq!(changed.status, StatusCode::OK);
     for answer in [changed, fixture.get(&path).await] {
         assert_eq!(answer.json()["url"], "https://new.example/");
@@ -225,14 +273,22 @@ async fn a_link_is_changed_and_deleted() {
     }
     let listed = fixture.get("/api/links").await.json();
     assert_eq!(listed["links"][0]["url"], "https://new.example/");
-    for wrong in [json!({}), json!({"url": "nonsense"}), json!({"slug": "x"}), json!({"url": "http://localhost:8080/"})] {
+    for wrong in [
+        json!({}),
+        json!({"url": "nonsense"}),
+        json!({"slug": "x"}),
+        json!({"url": "http://localhost:8080/"}),
+    ] {
         let answer = fixture.send_json(Method::PATCH, &path, wrong.clone()).await;
         assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY, "{wrong}");
     }
 
     assert_eq!(fixture.send_json(Method::DELETE, &path, json!({})).await.status, StatusCode::NO_CONTENT);
     assert_eq!(fixture.send_json(Method::DELETE, &path, json!({})).await.status, StatusCode::NOT_FOUND);
-    assert_eq!(fixture.send_json(Method::PATCH, &path, json!({"title": "x"})).await.status, StatusCode::NOT_FOUND);
+    assert_eq!(
+        fixture.send_json(Method::PATCH, &path, json!({"title": "x"})).await.status,
+        StatusCode::NOT_FOUND
+    );
     let gone = fixture.get(&path).await;
     assert_eq!(gone.status, StatusCode::NOT_FOUND);
     assert_eq!(gone.json()["error"]["value"], slug);

@@ -95,7 +95,11 @@ async fn databases_that_cannot_be_opened_say_why() {
     };
     let fixture = open_with(|_| {});
     let folder = fixture.folder.path();
-    std::fs::write(folder.join("text.db"), "this is no database, and long enough to be looked at".repeat(100)).unwrap();
+    std::fs::write(
+        folder.join("text.db"),
+        "this is no database, and long enough to be looked at".repeat(100),
+    )
+    .unwrap();
     assert!(open(&fixture, "text.db").contains("file is not a database"));
     std::fs::create_dir(folder.join("folder.db")).unwrap();
     assert!(open(&fixture, "folder.db").starts_with("cannot open the database"));

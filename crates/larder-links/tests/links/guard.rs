@@ -70,7 +70,11 @@ async fn every_changing_route_is_guarded() {
         (Method::PATCH, "/api/links/kept"),
         (Method::DELETE, "/api/links/kept"),
     ] {
-        assert_eq!(send(&fixture, method.clone(), path, &foreign).await.0, StatusCode::FORBIDDEN, "{method} {path}");
+        assert_eq!(
+            send(&fixture, method.clone(), path, &foreign).await.0,
+            StatusCode::FORBIDDEN,
+            "{method} {path}"
+        );
     }
     assert_eq!(fixture.get("/kept").await.status, StatusCode::FOUND);
 }

@@ -15,7 +15,7 @@ const FILE: &str = "name,url\n\
 fn wrong_rows() -> Vec<InvalidRow> {
     let row = |line, reason: &str| InvalidRow { line, reason: reason.into() };
     vec![
-        row(4, "url must begin with http:// or https://, not ftp:"),
+        row(4, "url must begin with http:// or https://; ftp: is not allowed"),
         row(5, "has 1 columns, expected 2"),
     ]
 }
@@ -72,7 +72,8 @@ async fn many_rows_arrive_in_the_order_of_the_file() {
     }
     let mut steps = Vec::new();
     let destination = Destination::Store(fixture.links.store().clone());
-    let report = import(std::io::Cursor::new(file), destination, |progress| steps.push(progress.rows)).await.unwrap();
+    let report =
+        import(std::io::Cursor::new(file), destination, |progress| steps.push(progress.rows)).await.unwrap();
     assert_eq!(steps, [1_000, 2_000, 3_000, 3_500]);
     assert_eq!(report.progress.created, 3_500);
     let newest = fixture.get("/api/links?limit=1").await.json();

@@ -17,7 +17,9 @@ async fn the_page_and_its_files_are_served_and_revalidated() {
         assert_eq!(answer.status, StatusCode::OK, "{path}");
         assert_eq!(answer.header("content-type"), content_type);
         assert!(!answer.body.is_empty(), "{path}");
-        for tag in [answer.header("etag").to_owned(), format!("\"x\", W/{}", answer.header("etag")), "*".into()] {
+        for tag in
+            [answer.header("etag").to_owned(), format!("\"x\", W/{}", answer.header("etag")), "*".into()]
+        {
             let again = request(Method::GET, path).header("if-none-match", tag).body(Body::empty()).unwrap();
             assert_eq!(fixture.send(again).await.status, StatusCode::NOT_MODIFIED, "{path}");
         }

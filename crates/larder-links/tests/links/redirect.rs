@@ -40,7 +40,9 @@ async fn an_unknown_slug_has_a_page_and_stays_unknown_after_being_cached() {
         assert!(answer.text().contains("There is no link here"));
     }
     assert_eq!(fixture.links.stats().redirects.not_found, 3);
-    for path in ["/a.b", "/a/b", "/%00", "/%ff", "/static/none.js", "/favicon.ico", &format!("/{}", "x".repeat(65))] {
+    for path in
+        ["/a.b", "/a/b", "/%00", "/%ff", "/static/none.js", "/favicon.ico", &format!("/{}", "x".repeat(65))]
+    {
         let answer = fixture.get(path).await;
         assert!(answer.status.is_client_error() && answer.text().contains("There is no link here"), "{path}");
     }
@@ -82,6 +84,7 @@ async fn a_change_and_a_deletion_are_seen_at_once() {
 async fn cached_slugs_need_no_database() {
     let fixture = open();
     fixture.link(Some("known"), "https://known.example/").await;
+    assert_eq!(fixture.get("/known").await.status, StatusCode::FOUND);
     assert_eq!(fixture.get("/unknown").await.status, StatusCode::NOT_FOUND);
     fixture.links.store().close().await;
 

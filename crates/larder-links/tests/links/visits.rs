@@ -32,7 +32,10 @@ async fn a_clean_stop_loses_no_visit() {
         fixture.get(&format!("/{slug}")).await;
     }
     fixture.links.stop().await.unwrap();
-    assert!(matches!(fixture.links.flush_visits().await, Ok(()) | Err(LinksError::Store(StoreError::Closed))));
+    assert!(matches!(
+        fixture.links.flush_visits().await,
+        Ok(()) | Err(LinksError::Store(StoreError::Closed))
+    ));
     // The log was folded in: the database is one file again.
     assert!(!fixture.folder.path().join("links.db-wal").exists());
 
