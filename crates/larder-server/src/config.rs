@@ -165,6 +165,18 @@ mod tests {
     }
 
     #[test]
+    fn a_config_reads_sizes_and_refuses_unknown_keys() {
+        let read = |text: &str| serde_json::from_str::<Config>(text);
+        let config =
+            read(r#"{"listen": "127.0.0.1:7000", "max_memory": "64mb", "max_reply_bytes": 1000}"#).unwrap();
+        assert_eq!(config.listen, Some(SocketAddr::from(([127, 0, 0, 1], 7000))));
+        assert_eq!((config.max_memory, config.max_reply_bytes), (Some(ByteSize(64 << 20)), ByteSize(1000)));
+        assert_eq!(config.maxclients, 10_000);
+        assert!(read(r#"{"max_memori": 1}"#).unwrap_err().to_string().contains("max_memori"));
+        assert!(read(r#"{"max_memory": "much"}"#).unwrap_err().to_string().contains("'much' is not a size"));
+    }
+
+    #[test]
     fn only_the_whole_password_matches() {
         let password = Password::new("secret");
         assert!(password.matches(b"secret"));

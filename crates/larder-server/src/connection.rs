@@ -145,7 +145,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         // Before the replies leave: who has read a reply finds it counted.
         self.shared.stats.threads[self.session.client.thread].add(&tally);
         let written = self.write(cx, &mut scratch.output);
-        self.shared.stats.latency.record(began.elapsed());
+        self.shared.stats.threads[self.session.client.thread].latency.record(began.elapsed());
         scratch.output.shrink_to(KEPT_OUTPUT_BYTES);
         written?;
         Poll::Ready(Ok(match stop {
@@ -181,6 +181,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let shared = Arc::clone(&self.shared);
         let max_reply_bytes = shared.config.max_reply_bytes.0;
         let (mut consumed, mut arguments) = (0, 0);
+        let mut lane = shared.gate.enter(self.session.client.thread);
         let stop = loop {
             let rest = &input[consumed..];
             match self.parser.parse(rest, limits(&shared, &self.session)) {
@@ -200,7 +201,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 break Stop::Close;
             }
             let mut context = Context::new(&shared, &mut self.session, tally, out);
-            let command = cmd::execute(&mut context, args);
+            let command = cmd::execute(&mut context, args, &mut lane);
             self.session.last_command = command.or(self.session.last_command);
             if out.len() as u64 > max_reply_bytes {
                 tracing::warn!(

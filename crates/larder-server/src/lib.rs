@@ -40,6 +40,7 @@ mod connection;
 mod db;
 mod decimal;
 mod error;
+mod gate;
 mod glob;
 mod info;
 mod listener;

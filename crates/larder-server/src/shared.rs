@@ -8,6 +8,7 @@ use larder_resp::Limits;
 use crate::clients::Clients;
 use crate::config::{Config, Password};
 use crate::db::Store;
+use crate::gate::Gate;
 use crate::stats::Stats;
 
 /// One server's state, apart from its sockets and threads.
@@ -16,6 +17,7 @@ pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) stats: Arc<Stats>,
     pub(crate) clients: Clients,
+    pub(crate) gate: Gate,
     pub(crate) limits: Limits,
     pub(crate) unauthenticated_limits: Limits,
     /// The port that was bound, 0 without TCP.
@@ -31,6 +33,7 @@ impl Shared {
             max_clients: AtomicUsize::new(config.maxclients),
             config,
             store,
+            gate: Gate::new(stats.threads.len()),
             stats,
             clients: Clients::default(),
             limits: Limits::default(),

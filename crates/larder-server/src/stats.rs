@@ -56,6 +56,8 @@ pub(crate) struct ThreadStats {
     bytes_out: Counter,
     /// Connections served now.
     connections: AtomicU64,
+    /// Time from the bytes of a wake-up being read to its replies being handed to the system.
+    pub(crate) latency: Histogram,
 }
 
 impl ThreadStats {
@@ -102,8 +104,6 @@ impl ThreadStats {
 pub(crate) struct Stats {
     pub(crate) started: Instant,
     pub(crate) threads: Vec<ThreadStats>,
-    /// Time from the bytes of a wake-up being read to its replies being handed to the system.
-    pub(crate) latency: Histogram,
     pub(crate) accepted: Counter,
     pub(crate) rejected: Counter,
     /// Connections that ended by a bug of ours.
@@ -117,7 +117,6 @@ impl Stats {
         Stats {
             started: Instant::now(),
             threads: (0..threads).map(|_| ThreadStats::default()).collect(),
-            latency: Histogram::new(),
             accepted: Counter::new(),
             rejected: Counter::new(),
             panics: Counter::new(),
@@ -131,6 +130,12 @@ impl Stats {
 
     pub(crate) fn total(&self) -> Tally {
         self.threads.iter().map(ThreadStats::tally).fold(Tally::default(), Tally::plus)
+    }
+
+    fn latency(&self) -> HistogramSnapshot {
+        let mut all = Histogram::new().snapshot();
+        self.threads.iter().for_each(|thread| all.merge(&thread.latency.snapshot()));
+        all
     }
 
     /// The totals since the last [`reset`](Self::reset).
@@ -208,7 +213,7 @@ impl StatsHandle {
             misses: total.misses,
             bytes_in: total.bytes_in,
             bytes_out: total.bytes_out,
-            latency: stats.latency.snapshot(),
+            latency: stats.latency(),
             keys: engine.entries,
             memory_used_bytes: engine.weight,
             memory_capacity_bytes: engine.capacity,

@@ -156,3 +156,46 @@ pub(crate) fn turn_away(socket: Socket) {
         Socket::Unix(mut stream) => stream.write_all(TEXT).and_then(|()| stream.shutdown(Shutdown::Write)),
     };
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::db::Store;
+    use crate::stats::Stats;
+
+    #[test]
+    fn a_panic_ends_its_connection_and_nothing_else() {
+        let store = Store::new(Some(1 << 20)).unwrap();
+        let shared = Arc::new(Shared::new(Config::default(), store, Arc::new(Stats::new(1)), 0));
+        let (stop, stopped) = watch::channel(false);
+        let mut worker = Worker::start(0, Arc::clone(&shared), stopped).unwrap();
+
+        let client = shared.clients.register(0, String::new(), String::new());
+        shared.stats.threads[0].connected();
+        let departure = Departure { shared: Arc::clone(&shared), client };
+        let broken = worker.runtime.spawn(async move {
+            let _departure = departure;
+            panic!("a bug in a command");
+        });
+        let wait = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        assert!(wait.block_on(broken).unwrap_err().is_panic());
+        assert_eq!((shared.stats.panics.get(), worker.connections()), (1, 0));
+        assert!(shared.clients.all().is_empty());
+
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        worker.adopt(Socket::Unix(ours));
+        theirs.write_all(b"PING\r\n").unwrap();
+        let mut reply = [0; 7];
+        theirs.read_exact(&mut reply).unwrap();
+        assert_eq!(&reply, b"+PONG\r\n");
+
+        stop.send_replace(true);
+        wait.block_on(worker.ended());
+        assert_eq!(worker.connections(), 0);
+    }
+}

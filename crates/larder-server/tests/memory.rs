@@ -3,7 +3,7 @@
 use larder_resp::Frame;
 use larder_server::{ByteSize, Config, Server, ServerError, Store};
 
-use crate::support::TestServer;
+use crate::support::{Client, TestServer, encode};
 
 #[test]
 fn memory_is_bounded_by_eviction() {
@@ -78,4 +78,86 @@ fn numbers_add_up() {
     assert_eq!((stats.commands, stats.errors, stats.hits, stats.misses), (4, 1, 1, 2));
     assert_eq!((stats.connections, stats.connections_accepted, stats.keys), (1, 1, 1));
     assert!(stats.bytes_in > 60 && stats.bytes_out > 30 && stats.latency.count() >= 3);
+}
+
+/// Each request changes both keys or none; a reader on another thread must never find them different.
+#[test]
+fn several_keys_are_stored_in_one_step() {
+    let server = TestServer::with(Config { threads: Some(2), ..Config::default() });
+    let (mut writer, mut reader) = (server.connect(), server.connect());
+    writer.call(&["MSET", "a", "0", "b", "0"]);
+    let writing = std::thread::spawn(move || {
+        for number in 1..20_000 {
+            let number = number.to_string();
+            writer.call(&["MSET", "a", &number, "b", &number]);
+        }
+    });
+    while !writing.is_finished() {
+        let reply = reader.call(&["MGET", "a", "b"]);
+        let Frame::Array(pair) = reply else { panic!("{reply:?}") };
+        assert_eq!(pair[0], pair[1]);
+    }
+    writing.join().unwrap();
+}
+
+#[test]
+fn of_many_that_store_if_none_exists_one_succeeds() {
+    let server = TestServer::with(Config { threads: Some(2), ..Config::default() });
+    for round in 0..200 {
+        let keys = [format!("a{round}"), format!("b{round}")];
+        // In opposite orders: if each could take half, both or none would succeed.
+        let mut racers = [[0, 1], [1, 0]].map(|order| {
+            let mut client = server.connect();
+            let request = ["MSETNX", &keys[order[0]], "x", &keys[order[1]], "x"];
+            client.send(&encode(&request));
+            client
+        });
+        let stored =
+            racers.iter_mut().map(Client::receive).filter(|reply| *reply == Frame::Integer(1)).count();
+        assert_eq!(stored, 1);
+    }
+}
+
+#[test]
+fn a_scan_returns_all_that_stays_while_others_come_and_go() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    for number in 0..3_000 {
+        client.call(&["SET", &format!("stays:{number}"), "v"]);
+    }
+    let (mut found, mut cursor, mut turn) = (std::collections::BTreeSet::new(), "0".to_owned(), 0);
+    loop {
+        for number in 0..20 {
+            client.call(&["SET", &format!("comes:{turn}:{number}"), "v"]);
+            client.call(&["DEL", &format!("comes:{}:{number}", turn - 1)]);
+        }
+        turn += 1;
+        let reply = client.call(&["SCAN", &cursor, "COUNT", "100", "MATCH", "stays:*"]);
+        let Frame::Array(parts) = reply else { panic!("{reply:?}") };
+        cursor = String::from_utf8(parts[0].as_bytes().unwrap().to_vec()).unwrap();
+        let Frame::Array(keys) = &parts[1] else { panic!("{parts:?}") };
+        found.extend(keys.iter().map(|key| key.as_bytes().unwrap().to_vec()));
+        if cursor == "0" {
+            break;
+        }
+    }
+    assert_eq!(found.len(), 3_000);
+}
+
+#[test]
+fn entries_expire_and_are_counted() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    for number in 0..100 {
+        client.call(&["SET", &format!("short:{number}"), "v", "PX", "30"]);
+    }
+    client.call(&["SET", "long", "v", "PX", "600000"]);
+    let began = std::time::Instant::now();
+    // Nothing asks for the keys: their memory comes back by itself.
+    while client.call(&["DBSIZE"]) != Frame::Integer(1) {
+        assert!(began.elapsed().as_secs() < 20, "expired entries are not reclaimed");
+    }
+    assert!(began.elapsed().as_millis() >= 29);
+    assert_eq!(server.stats().snapshot().expired, 100);
+    assert_eq!(client.call(&["GET", "short:1"]), Frame::Null);
 }

@@ -1,4 +1,4 @@
-//! `MGET`, `MSET`, `MSETNX`: several strings at once.
+//! `MGET`, `MSET`, `MSETNX`: several strings at once. The two that store run alone, so that nobody sees half of it.
 
 use larder_resp::Args;
 

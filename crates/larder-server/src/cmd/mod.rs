@@ -26,6 +26,7 @@ mod table;
 use larder_resp::{Args, Encoder};
 
 use crate::db::Database;
+use crate::gate::Lane;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::Tally;
@@ -114,12 +115,12 @@ pub(crate) fn name_of(index: usize) -> Option<&'static str> {
 
 /// Executes one request that has at least a name and writes its one reply. Returns the command's index in the table, if
 /// there is such a command.
-pub(crate) fn execute(cx: &mut Context<'_>, args: Args<'_>) -> Option<usize> {
+pub(crate) fn execute(cx: &mut Context<'_>, args: Args<'_>, lane: &mut Lane<'_>) -> Option<usize> {
     cx.tally.commands += 1;
     let found = table::find(&args[0]);
     let start = cx.out.len();
     let outcome = match found {
-        Some(index) => run(&table::TABLE[index], cx, args),
+        Some(index) => run(&table::TABLE[index], cx, args, lane),
         None => Err(CommandError::unknown_command(args)),
     };
     if let Err(error) = outcome {
@@ -130,12 +131,15 @@ pub(crate) fn execute(cx: &mut Context<'_>, args: Args<'_>) -> Option<usize> {
     found
 }
 
-fn run(spec: &CommandSpec, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+fn run(spec: &CommandSpec, cx: &mut Context<'_>, args: Args<'_>, lane: &mut Lane<'_>) -> Outcome {
     if !spec.accepts(args.len()) {
         return Err(CommandError::Arity(spec.name));
     }
     if !cx.session.authenticated && !spec.flags.contains(Flags::NO_AUTH) {
         return Err(CommandError::NoAuth);
     }
-    (spec.run)(cx, args)
+    match spec.flags.contains(Flags::ALONE) {
+        true => lane.alone(|| (spec.run)(cx, args)),
+        false => (spec.run)(cx, args),
+    }
 }

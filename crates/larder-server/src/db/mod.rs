@@ -19,9 +19,9 @@ use key::{Key, KeyRef};
 /// How many databases `SELECT` knows.
 pub(crate) const DATABASES: usize = 16;
 
-/// Bytes that an entry is charged beyond its key and value: the record and its place in the index, and what the
-/// allocator rounds up.
-pub(crate) const ENTRY_OVERHEAD_BYTES: u64 = 96;
+/// Bytes that an entry is charged beyond its key and value: the record, its place in the index, and what the allocator
+/// adds to the two boxes. Measured as resident memory over a million entries of 16 + 16 bytes.
+pub(crate) const ENTRY_OVERHEAD_BYTES: u64 = 120;
 
 /// The least `max_memory` that makes sense.
 pub(crate) const MIN_MEMORY_BYTES: u64 = 1 << 20;
