@@ -26,6 +26,8 @@ pub(crate) struct Client {
     protocol: AtomicU8,
     last_command: AtomicU16,
     names: Mutex<Names>,
+    /// Bytes of requests and replies that the connection holds.
+    held_bytes: AtomicU64,
     /// Whether replies wait for the client to read.
     pub(crate) blocked: AtomicBool,
     pub(crate) task: OnceLock<AbortHandle>,
@@ -95,13 +97,25 @@ impl Client {
 }
 
 /// All connections that are open. Locked when one comes or goes, and by `CLIENT LIST`; never per command.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Clients {
     next_id: AtomicU64,
+    /// Bytes that all of them hold.
+    held_bytes: AtomicU64,
+    max_held_bytes: u64,
     open: Mutex<BTreeMap<u64, Arc<Client>>>,
 }
 
 impl Clients {
+    pub(crate) fn new(max_held_bytes: u64) -> Self {
+        Clients {
+            next_id: AtomicU64::new(0),
+            held_bytes: AtomicU64::new(0),
+            max_held_bytes,
+            open: Mutex::default(),
+        }
+    }
+
     pub(crate) fn register(&self, thread: usize, address: String, local_address: String) -> Arc<Client> {
         let client = Arc::new(Client {
             id: self.next_id.fetch_add(1, Ordering::Relaxed) + 1,
@@ -114,6 +128,7 @@ impl Clients {
             protocol: AtomicU8::new(2),
             last_command: AtomicU16::new(NO_COMMAND),
             names: Mutex::default(),
+            held_bytes: AtomicU64::new(0),
             blocked: AtomicBool::new(false),
             task: OnceLock::new(),
         });
@@ -121,8 +136,47 @@ impl Clients {
         client
     }
 
-    pub(crate) fn deregister(&self, id: u64) {
-        self.open.lock().remove(&id);
+    pub(crate) fn deregister(&self, client: &Client) {
+        self.open.lock().remove(&client.id);
+        self.release(client);
+    }
+
+    /// Bytes that all of them hold.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.held_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Notes what a connection holds now. If all of them come to hold too much by it, the one that holds most is
+    /// closed.
+    pub(crate) fn hold(&self, client: &Client, bytes: u64) {
+        let before = client.held_bytes.swap(bytes, Ordering::Relaxed);
+        let total = self.held_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.held_bytes.fetch_sub(before, Ordering::Relaxed);
+        if bytes > before && total - before > self.max_held_bytes {
+            self.close_largest();
+        }
+    }
+
+    fn close_largest(&self) {
+        let open = self.open.lock();
+        let Some(largest) = open.values().max_by_key(|client| client.held_bytes.load(Ordering::Relaxed))
+        else {
+            return;
+        };
+        tracing::warn!(
+            client = largest.id,
+            "closed: connections hold too much memory, and this one most of it"
+        );
+        // Its memory comes back when its thread gets to it; it counts as gone already, or others would follow.
+        self.release(largest);
+        if let Some(task) = largest.task.get() {
+            task.abort();
+        }
+    }
+
+    fn release(&self, client: &Client) {
+        let held = client.held_bytes.swap(0, Ordering::Relaxed);
+        self.held_bytes.fetch_sub(held, Ordering::Relaxed);
     }
 
     /// All of them, oldest first.

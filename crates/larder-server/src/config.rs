@@ -24,11 +24,16 @@ pub struct Config {
     /// Password that clients must send with `AUTH` or `HELLO`. Default: none, which is refused unless all addresses are
     /// loopback.
     pub requirepass: Option<Password>,
-    /// Connections open at a time; one above it gets an error and is closed. Default 10,000.
+    /// Connections open at a time; one above it gets an error and is closed. The process' limit on open files is raised
+    /// for them if the system allows it. Default 10,000.
     pub maxclients: usize,
     /// Bytes of replies that one connection may leave unread before it is closed. A connection that reads nothing is
     /// not read from long before that; only a single huge reply gets here. Default 1 GiB.
     pub max_reply_bytes: ByteSize,
+    /// Bytes that all connections together may hold in requests that have not arrived whole and replies that are not
+    /// read; above it, the connection that holds most is closed. Entries are never evicted for connections. Default: a
+    /// quarter of the memory of the machine or the cgroup.
+    pub max_client_memory: Option<ByteSize>,
     /// Seconds of silence after which TCP asks the peer for a sign of life; 0 = never. Default 300.
     pub tcp_keepalive_secs: u64,
     /// Milliseconds that connections have, once shutdown is asked for, to take the replies they are owed. Default
@@ -46,6 +51,7 @@ impl Default for Config {
             requirepass: None,
             maxclients: 10_000,
             max_reply_bytes: ByteSize(1 << 30),
+            max_client_memory: None,
             tcp_keepalive_secs: 300,
             drain_timeout_ms: 5_000,
         }

@@ -89,6 +89,8 @@ struct Connection<S> {
     resume: bool,
     /// Replies that the client has not taken yet.
     unsent: Vec<u8>,
+    /// What `pending` and `unsent` are known to take.
+    held_bytes: usize,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
@@ -102,6 +104,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             pending: Vec::new(),
             resume: false,
             unsent: Vec::new(),
+            held_bytes: 0,
         }
     }
 
@@ -147,6 +150,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let written = self.write(cx, &mut scratch.output);
         self.shared.stats.threads[self.session.client.thread].latency.record(began.elapsed());
         scratch.output.shrink_to(KEPT_OUTPUT_BYTES);
+        self.account();
         written?;
         Poll::Ready(Ok(match stop {
             Stop::Close => Turn::Closed,
@@ -247,6 +251,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(())
     }
 
+    /// Tells what this connection holds, if that has changed.
+    fn account(&mut self) {
+        let held_bytes = self.pending.capacity() + self.unsent.capacity();
+        if held_bytes != self.held_bytes {
+            self.held_bytes = held_bytes;
+            self.shared.clients.hold(&self.session.client, held_bytes as u64);
+        }
+    }
+
     /// Waits until the client has taken all replies; nothing is read from it meanwhile.
     async fn wait_for_reader(&mut self) -> io::Result<()> {
         let unsent = std::mem::take(&mut self.unsent);
@@ -259,6 +272,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
         }
         self.session.client.blocked.store(false, Ordering::Release);
+        drop(unsent);
+        self.account();
         Ok(())
     }
 }

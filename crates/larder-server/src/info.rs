@@ -78,9 +78,10 @@ fn memory_section(shared: &Shared, out: &mut String) -> std::fmt::Result {
     write!(
         out,
         "used_memory:{used}\r\nused_memory_human:{}\r\nused_memory_rss:{}\r\nused_memory_dataset:{used}\r\n\
-         total_system_memory:{}\r\nmaxmemory:{}\r\nmaxmemory_human:{}\r\nmaxmemory_policy:{POLICY}\r\n",
+         mem_clients_normal:{}\r\n         total_system_memory:{}\r\nmaxmemory:{}\r\nmaxmemory_human:{}\r\nmaxmemory_policy:{POLICY}\r\n",
         human(used),
         system::resident_bytes().unwrap_or(0),
+        shared.clients.held_bytes(),
         system::total_bytes().unwrap_or(0),
         shared.store.max_memory(),
         human(shared.store.max_memory()),

@@ -50,6 +50,7 @@ impl Server {
     pub fn bind_with(config: Config, store: Store) -> Result<Server, ServerError> {
         let threads = threads(&config)?;
         check_protection(&config)?;
+        check_open_files(&config);
         let tcp = config.listen.map(bind_tcp).transpose()?;
         let unix = config.unixsocket.as_deref().map(bind_unix).transpose()?;
         if tcp.is_none() && unix.is_none() {
@@ -133,6 +134,21 @@ fn threads(config: &Config) -> Result<usize, ServerError> {
             least: 1,
             most: MAX_THREADS as u64,
         }),
+    }
+}
+
+/// Files that are open beside those of clients.
+const OTHER_FILES: u64 = 64;
+
+fn check_open_files(config: &Config) {
+    let wanted = config.maxclients as u64 + OTHER_FILES;
+    let allowed = crate::system::raise_open_files(wanted);
+    if allowed < wanted {
+        tracing::warn!(
+            allowed,
+            wanted,
+            "the limit on open files is below maxclients; more clients will have to wait"
+        );
     }
 }
 

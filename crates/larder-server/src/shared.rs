@@ -29,13 +29,15 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(config: Config, store: Store, stats: Arc<Stats>, port: u16) -> Self {
+        let quarter = || crate::system::available_bytes() / 4;
+        let max_client_memory = config.max_client_memory.map_or_else(quarter, |size| size.0);
         Shared {
             max_clients: AtomicUsize::new(config.maxclients),
             config,
             store,
             gate: Gate::new(stats.threads.len()),
             stats,
-            clients: Clients::default(),
+            clients: Clients::new(max_client_memory),
             limits: Limits::default(),
             unauthenticated_limits: Limits::unauthenticated(),
             port,

@@ -28,6 +28,22 @@ pub(crate) fn resident_bytes() -> Option<u64> {
     Some(kibibytes << 10)
 }
 
+/// Raises the number of files that this process may have open to `wanted`, or as far as the system allows; returns what
+/// it is then.
+pub(crate) fn raise_open_files(wanted: u64) -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let current = limit.current.unwrap_or(u64::MAX);
+    let reachable = wanted.min(limit.maximum.unwrap_or(u64::MAX));
+    if reachable <= current {
+        return current;
+    }
+    match setrlimit(Resource::Nofile, Rlimit { current: Some(reachable), maximum: limit.maximum }) {
+        Ok(()) => reachable,
+        Err(_) => current,
+    }
+}
+
 /// Seconds of processor time that this process has used: in its own code, and in the system's.
 pub(crate) fn cpu_seconds() -> Option<(f64, f64)> {
     /// Ticks per second that Linux reports to programs, on every architecture.

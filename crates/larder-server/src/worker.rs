@@ -107,7 +107,7 @@ impl Drop for Departure {
             self.shared.stats.panics.add(1);
             tracing::error!(client = self.client.id, "a command panicked; its connection is closed");
         }
-        self.shared.clients.deregister(self.client.id);
+        self.shared.clients.deregister(&self.client);
         self.shared.stats.threads[self.client.thread].disconnected();
     }
 }

@@ -97,6 +97,21 @@ fn a_client_that_leaves_in_the_middle_of_a_request_leaves_nothing() {
 }
 
 #[test]
+fn when_connections_hold_too_much_the_largest_is_closed() {
+    let max_client_memory = Some(larder_server::ByteSize(8 << 20));
+    let server = TestServer::with(Config { max_client_memory, ..Config::default() });
+    let mut small = server.connect();
+    small.send(&encode(&["SET", "small", &"x".repeat(100_000)])[..50_000]);
+    let mut large = server.connect();
+    // Announced in full and never finished; the server may hang up before it has taken everything.
+    let _ = large.stream.write_all(&encode(&["SET", "large", &"x".repeat(32 << 20)])[..31 << 20]);
+    assert_eq!(large.read_to_end(), b"");
+    small.send(&encode(&["SET", "small", &"x".repeat(100_000)])[50_000..]);
+    assert_eq!(small.receive(), Frame::Simple("OK".into()));
+    assert_eq!(small.call(&["EXISTS", "large"]), Frame::Integer(0));
+}
+
+#[test]
 fn quit_answers_and_closes() {
     let server = TestServer::start();
     let mut client = server.connect();

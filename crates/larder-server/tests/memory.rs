@@ -103,15 +103,15 @@ fn several_keys_are_stored_in_one_step() {
 #[test]
 fn of_many_that_store_if_none_exists_one_succeeds() {
     let server = TestServer::with(Config { threads: Some(2), ..Config::default() });
-    for round in 0..200 {
-        let keys = [format!("a{round}"), format!("b{round}")];
-        // In opposite orders: if each could take half, both or none would succeed.
-        let mut racers = [[0, 1], [1, 0]].map(|order| {
-            let mut client = server.connect();
-            let request = ["MSETNX", &keys[order[0]], "x", &keys[order[1]], "x"];
-            client.send(&encode(&request));
-            client
-        });
+    let mut racers = [server.connect(), server.connect()];
+    for round in 0..500 {
+        let keys: Vec<String> = (0..64).map(|number| format!("{round}:{number}")).collect();
+        // In opposite orders: without an order among them, both would find nothing and store.
+        let forwards: Vec<&str> = keys.iter().flat_map(|key| [key.as_str(), "x"]).collect();
+        let backwards: Vec<&str> = keys.iter().rev().flat_map(|key| [key.as_str(), "x"]).collect();
+        for (client, pairs) in racers.iter_mut().zip([forwards, backwards]) {
+            client.send(&encode(&[&["MSETNX"], &pairs[..]].concat()));
+        }
         let stored =
             racers.iter_mut().map(Client::receive).filter(|reply| *reply == Frame::Integer(1)).count();
         assert_eq!(stored, 1);
