@@ -3,7 +3,7 @@
 use larder_resp::Frame;
 use larder_server::{ByteSize, Config, Server, ServerError, Store};
 
-use crate::support::{Client, TestServer, encode};
+use crate::support::TestServer;
 
 #[test]
 fn memory_is_bounded_by_eviction() {
@@ -100,22 +100,31 @@ fn several_keys_are_stored_in_one_step() {
     writing.join().unwrap();
 }
 
+/// A reader that waits for the keys to come must see them come together.
 #[test]
-fn of_many_that_store_if_none_exists_one_succeeds() {
+fn several_keys_appear_in_one_step() {
+    const ROUNDS: usize = 5_000;
     let server = TestServer::with(Config { threads: Some(2), ..Config::default() });
-    let mut racers = [server.connect(), server.connect()];
-    for round in 0..500 {
-        let keys: Vec<String> = (0..64).map(|number| format!("{round}:{number}")).collect();
-        // In opposite orders: without an order among them, both would find nothing and store.
-        let forwards: Vec<&str> = keys.iter().flat_map(|key| [key.as_str(), "x"]).collect();
-        let backwards: Vec<&str> = keys.iter().rev().flat_map(|key| [key.as_str(), "x"]).collect();
-        for (client, pairs) in racers.iter_mut().zip([forwards, backwards]) {
-            client.send(&encode(&[&["MSETNX"], &pairs[..]].concat()));
+    let (mut writer, mut reader) = (server.connect(), server.connect());
+    let writing = std::thread::spawn(move || {
+        for round in 0..ROUNDS {
+            let (first, last) = (format!("first:{round}"), format!("last:{round}"));
+            let request = ["MSETNX", &first, "x", "other", "x", &last, "x"];
+            assert_eq!(writer.call(&request), Frame::Integer(1));
+            assert_eq!(writer.call(&request), Frame::Integer(0));
+            writer.call(&["DEL", "other"]);
         }
-        let stored =
-            racers.iter_mut().map(Client::receive).filter(|reply| *reply == Frame::Integer(1)).count();
-        assert_eq!(stored, 1);
+    });
+    for round in 0..ROUNDS {
+        loop {
+            let reply = reader.call(&["EXISTS", &format!("first:{round}"), &format!("last:{round}")]);
+            assert_ne!(reply, Frame::Integer(1), "round {round}");
+            if reply == Frame::Integer(2) {
+                break;
+            }
+        }
     }
+    writing.join().unwrap();
 }
 
 #[test]
