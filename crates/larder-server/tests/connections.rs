@@ -201,3 +201,24 @@ fn shutdown_ends_idle_connections_and_waits_for_replies_that_are_owed() {
     assert_eq!(rest.len(), value.len() + "20971520\r\n\r\n".len());
     stopping.join().unwrap();
 }
+
+/// What a supervisor does with a server that it gives up.
+#[test]
+fn a_server_that_is_dropped_ends_its_connections() {
+    fn sent<F: Future + Send + 'static>(future: F) -> F {
+        future
+    }
+    let listen = Some("127.0.0.1:0".parse().unwrap());
+    let server = Server::bind(Config { listen, ..Config::default() }).unwrap();
+    let address = server.local_addr().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let running = runtime.spawn(sent(server.run(std::future::pending())));
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.write_all(b"PING\r\n").unwrap();
+    let mut reply = [0; 7];
+    std::io::Read::read_exact(&mut stream, &mut reply).unwrap();
+    running.abort();
+    assert!(runtime.block_on(running).unwrap_err().is_cancelled());
+    assert_eq!(std::io::Read::read(&mut stream, &mut reply).unwrap(), 0);
+    assert!(std::net::TcpStream::connect(address).is_err());
+}
