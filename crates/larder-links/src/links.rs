@@ -180,7 +180,7 @@ impl Links {
     }
 
     /// The stored answers of the API, to be watched or purged.
-    pub fn responses_cache(&self) -> &HttpCache {
+    pub fn responses(&self) -> &HttpCache {
         self.shared.responses.cache()
     }
 
@@ -188,7 +188,7 @@ impl Links {
         &self.shared.hosts
     }
 
-    pub(crate) fn responses(&self) -> &Responses {
+    pub(crate) fn answers(&self) -> &Responses {
         &self.shared.responses
     }
 

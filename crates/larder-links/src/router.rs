@@ -45,7 +45,7 @@ pub(crate) fn build(links: Links) -> Router {
         .fallback(redirect::unknown)
         .method_not_allowed_fallback(wrong_method)
         .with_state(links.clone())
-        .merge(links.responses().around(api))
+        .merge(links.answers().around(api))
         .layer(from_fn_with_state(links, guard))
         .layer(from_fn(add_security_headers))
 }

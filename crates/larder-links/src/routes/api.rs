@@ -129,7 +129,7 @@ pub(crate) async fn list(
         // A cursor is an id in the form of a slug: it works even if the link of that id is gone, and tells no count.
         next: page.next.and_then(|id| slugs.encode(id)),
     };
-    Ok(links.responses().list(Json(answer)))
+    Ok(links.answers().list(Json(answer)))
 }
 
 /// `GET /api/links/{slug}`: one link with its visits by day, of the last 30 days those that had any.
@@ -147,7 +147,7 @@ pub(crate) async fn show(
     let link = links.store().find(&slug).await?.ok_or_else(|| ApiError::no_link(&slug))?;
     let days = links.store().days(link.id, today() - CHART_DAYS + 1).await?;
     let link = LinkJson::new(link, &links.hosts().base(&headers));
-    Ok(links.responses().link(&slug, Json(Answer { link, days })))
+    Ok(links.answers().link(&slug, Json(Answer { link, days })))
 }
 
 /// `PATCH /api/links/{slug}` with `{"url"?, "title"?}`: the link in its new form.

@@ -2,8 +2,8 @@
 
 use crate::support::{open, open_with, request};
 use axum::body::Body;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use http::{Method, StatusCode};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST};
+use http::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -210,6 +210,24 @@ async fn the_list_is_fresh_the_moment_a_link_is_made() {
     for n in 1..=3 {
         fixture.link(None, "https://example.com/").await;
         assert_eq!(fixture.get("/api/links").await.json()["links"].as_array().unwrap().len(), n);
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_nobody_changed_is_answered_from_what_was_kept() {
+    let fixture = open();
+    fixture.link(Some("a"), "https://a.example/").await;
+    let first = fixture.get("/api/links").await;
+    let second = fixture.get("/api/links").await;
+    assert_eq!(first.body, second.body);
+    assert!(second.header("cache-status").contains("; hit"), "{}", second.header("cache-status"));
+    // Another host gets short addresses of its own.
+    let other = Request::get("/api/links").header(HOST, "127.0.0.1:8080").body(Body::empty()).unwrap();
+    assert_eq!(fixture.send(other).await.json()["links"][0]["short_url"], "http://127.0.0.1:8080/a");
+    // What is wrong is not kept.
+    for _ in 0..2 {
+        let wrong = fixture.get("/api/links?limit=0").await;
+        assert!(!wrong.header("cache-status").contains("; hit"), "{}", wrong.header("cache-status"));
     }
 }
 

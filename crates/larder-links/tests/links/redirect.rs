@@ -16,6 +16,7 @@ async fn a_redirect_is_found_and_not_kept_by_the_browser() {
         assert_eq!(answer.header("cache-control"), "private, no-store");
         assert!(answer.body.is_empty());
     }
+    assert_eq!(fixture.links.cache().stats().loads, 1, "the second one came out of the cache");
     assert_eq!(fixture.links.stats().redirects.found, 2);
     assert_eq!(fixture.links.stats().redirect_latency.count(), 2);
 }
@@ -40,6 +41,7 @@ async fn an_unknown_slug_has_a_page_and_stays_unknown_after_being_cached() {
         assert!(answer.text().contains("There is no link here"));
     }
     assert_eq!(fixture.links.stats().redirects.not_found, 3);
+    assert_eq!(fixture.links.cache().stats().loads, 1, "the absence was remembered");
     for path in
         ["/a.b", "/a/b", "/%00", "/%ff", "/static/none.js", "/favicon.ico", &format!("/{}", "x".repeat(65))]
     {
@@ -95,6 +97,23 @@ async fn cached_slugs_need_no_database() {
     assert_eq!(answer.header("retry-after"), "1");
     assert!(answer.text().contains("Back in a moment"));
     assert_eq!(fixture.links.stats().redirects.error, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_at_a_cold_slug_asks_the_database_once() {
+    let fixture = std::sync::Arc::new(open());
+    fixture.link(Some("hot"), "https://hot.example/").await;
+    let crowd: Vec<_> = (0..200)
+        .map(|_| {
+            let fixture = fixture.clone();
+            tokio::spawn(async move { fixture.get("/hot").await.status })
+        })
+        .collect();
+    for visitor in crowd {
+        assert_eq!(visitor.await.unwrap(), StatusCode::FOUND);
+    }
+    assert_eq!(fixture.links.cache().stats().loads, 1);
+    assert_eq!(fixture.links.stats().visits.queued, 200);
 }
 
 #[tokio::test]
