@@ -1,0 +1,209 @@
+//! The shape of `GET /api/stats`: stable, for scripts, tests and the dashboard alike. Fields are added, never renamed
+//! or removed, without a new `version`. What is not known is left out.
+//!
+//! ```json
+//! {
+//!   "version": 1,
+//!   "server": { "version": "0.1.0", "uptime_seconds": 12.5 },
+//!   "parts": [ {
+//!     "part": "links", "kind": "cache", "state": "running", "restarts": 0, "can_purge": true,
+//!     "tiers": [ {
+//!       "tier": "memory",
+//!       "lookups": { "hit": 90, "miss": 10 },
+//!       "operations": { "get": 100 },
+//!       "hit_ratio": 0.9,
+//!       "latency": {
+//!         "count": 100, "sum_seconds": 0.001, "p50_seconds": 9e-6, "p99_seconds": 2e-5, "p999_seconds": 2e-5,
+//!         "max_seconds": 2e-5, "buckets": [[1.1e-5, 60], [1.6e-5, 100]]
+//!       },
+//!       "entries": 10, "bytes": 4096, "capacity_bytes": 65536
+//!     } ],
+//!     "reasons": { "cookie": 3 },
+//!     "figures": [ { "name": "connections", "unit": "count", "total": false, "value": 4.0, "help": "…" } ]
+//!   } ]
+//! }
+//! ```
+//!
+//! Counts are totals since the start; whoever wants rates asks twice. `latency.buckets` are pairs of an upper bound in
+//! seconds and how many durations do not exceed it, so that the difference of two samples is a histogram of the time
+//! between; bounds at which the count does not change are left out.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use larder_engine::stats::HistogramSnapshot;
+use serde::Serialize;
+
+use crate::registry::Named;
+use crate::sample::{Figure, Tier};
+
+/// The version of the shape.
+pub const VERSION: u32 = 1;
+
+/// The first bucket's bound; each further one is √2 times the one before.
+const FIRST_BOUND_NANOS: f64 = 250.0;
+/// Up to about 17 seconds.
+const BOUNDS: i32 = 53;
+
+#[derive(Serialize)]
+pub(crate) struct StatsView<'a> {
+    version: u32,
+    server: ServerView,
+    parts: Vec<PartView<'a>>,
+}
+
+#[derive(Serialize)]
+struct ServerView {
+    version: &'static str,
+    uptime_seconds: f64,
+}
+
+#[derive(Serialize)]
+struct PartView<'a> {
+    part: &'a str,
+    kind: &'a str,
+    state: &'static str,
+    restarts: u64,
+    can_purge: bool,
+    tiers: Vec<TierView<'a>>,
+    reasons: BTreeMap<&'a str, u64>,
+    figures: Vec<FigureView<'a>>,
+}
+
+#[derive(Serialize)]
+struct TierView<'a> {
+    tier: &'a str,
+    lookups: BTreeMap<&'a str, u64>,
+    operations: BTreeMap<&'a str, u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hit_ratio: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    latency: Option<LatencyView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entries: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capacity_bytes: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct LatencyView {
+    count: u64,
+    sum_seconds: f64,
+    p50_seconds: f64,
+    p99_seconds: f64,
+    p999_seconds: f64,
+    max_seconds: f64,
+    buckets: Vec<(f64, u64)>,
+}
+
+#[derive(Serialize)]
+struct FigureView<'a> {
+    name: &'a str,
+    unit: &'a str,
+    total: bool,
+    value: f64,
+    help: &'a str,
+}
+
+impl<'a> StatsView<'a> {
+    pub(crate) fn new(parts: &'a [Named], uptime: Duration) -> StatsView<'a> {
+        let version = env!("CARGO_PKG_VERSION");
+        StatsView {
+            version: VERSION,
+            server: ServerView { version, uptime_seconds: uptime.as_secs_f64() },
+            parts: parts.iter().map(PartView::new).collect(),
+        }
+    }
+}
+
+impl<'a> PartView<'a> {
+    fn new(part: &'a Named) -> PartView<'a> {
+        let sample = &part.sample;
+        PartView {
+            part: &part.name,
+            kind: part.kind,
+            state: sample.state.as_str(),
+            restarts: sample.restarts,
+            can_purge: part.can_purge,
+            tiers: sample.tiers.iter().map(TierView::new).collect(),
+            reasons: sample.reasons.iter().copied().collect(),
+            figures: sample.figures.iter().map(FigureView::new).collect(),
+        }
+    }
+}
+
+impl<'a> TierView<'a> {
+    fn new(tier: &'a Tier) -> TierView<'a> {
+        TierView {
+            tier: tier.name,
+            lookups: tier.lookups.iter().copied().collect(),
+            operations: tier.operations.iter().copied().collect(),
+            hit_ratio: tier.hit_ratio(),
+            latency: tier.latency.as_ref().map(LatencyView::new),
+            entries: tier.entries,
+            bytes: tier.bytes,
+            capacity_bytes: tier.capacity_bytes,
+        }
+    }
+}
+
+impl LatencyView {
+    fn new(latency: &HistogramSnapshot) -> LatencyView {
+        let seconds = |q| latency.quantile(q).as_secs_f64();
+        LatencyView {
+            count: latency.count(),
+            sum_seconds: latency.sum().as_secs_f64(),
+            p50_seconds: seconds(0.5),
+            p99_seconds: seconds(0.99),
+            p999_seconds: seconds(0.999),
+            max_seconds: latency.max().as_secs_f64(),
+            buckets: buckets(latency),
+        }
+    }
+}
+
+impl<'a> FigureView<'a> {
+    fn new(figure: &'a Figure) -> FigureView<'a> {
+        FigureView {
+            name: figure.name,
+            unit: figure.unit.as_str(),
+            total: figure.total,
+            value: figure.value,
+            help: figure.help,
+        }
+    }
+}
+
+fn buckets(latency: &HistogramSnapshot) -> Vec<(f64, u64)> {
+    let mut buckets = Vec::new();
+    let mut before = 0;
+    for step in 0..BOUNDS {
+        let bound = Duration::from_nanos((FIRST_BOUND_NANOS * 2f64.powf(f64::from(step) / 2.0)) as u64);
+        let count = latency.count_up_to(bound);
+        if count != before {
+            buckets.push((bound.as_secs_f64(), count));
+            before = count;
+        }
+    }
+    buckets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use larder_engine::stats::Histogram;
+
+    #[test]
+    fn buckets_count_upwards_and_skip_what_does_not_change() {
+        let histogram = Histogram::new();
+        histogram.record_n(Duration::from_micros(10), 3);
+        histogram.record(Duration::from_millis(10));
+        let buckets = buckets(&histogram.snapshot());
+        assert_eq!(buckets.iter().map(|(_, count)| *count).collect::<Vec<_>>(), [3, 4]);
+        for ((bound, _), recorded) in buckets.iter().zip([10e-6, 10e-3]) {
+            assert!(*bound >= recorded * 0.99 && *bound < recorded * 1.5, "{bound} for {recorded}");
+        }
+    }
+}

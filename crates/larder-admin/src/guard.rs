@@ -1,0 +1,130 @@
+//! Which requests are let in: those whose `Host` names this machine, so that no web page can reach the port under a
+//! name of its own (DNS rebinding).
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use http::header::{HOST, ORIGIN};
+use http::uri::Authority;
+use http::{HeaderMap, Uri};
+
+/// Whether the one authority that a request names is allowed.
+pub(crate) fn allows(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> bool {
+    let mut lines = headers.get_all(HOST).iter();
+    let host = lines.next();
+    if lines.next().is_some() {
+        return false;
+    }
+    let named: Option<Option<Authority>> = host.map(|host| host.as_bytes().try_into().ok());
+    match (uri.authority(), named) {
+        (None, Some(Some(host))) => is_allowed(host.host(), hosts),
+        (Some(target), None) => is_allowed(target.host(), hosts),
+        (Some(target), Some(Some(host))) => *target == host && is_allowed(host.host(), hosts),
+        _ => false,
+    }
+}
+
+/// Whether a request that changes something comes from our own page, or from no page at all.
+pub(crate) fn same_origin(headers: &HeaderMap) -> bool {
+    let mut origins = headers.get_all(ORIGIN).iter();
+    let Some(origin) = origins.next() else { return true };
+    if origins.next().is_some() {
+        return false;
+    }
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    let origin = origin
+        .to_str()
+        .ok()
+        .and_then(|origin| origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://")));
+    matches!((origin, host), (Some(origin), Some(host)) if origin.eq_ignore_ascii_case(host))
+}
+
+fn is_allowed(host: &str, hosts: &[String]) -> bool {
+    let name = host.trim_end_matches('.').to_ascii_lowercase();
+    name == "localhost"
+        || name.ends_with(".localhost")
+        || is_loopback(&name)
+        || hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(&name))
+}
+
+fn is_loopback(name: &str) -> bool {
+    match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+        Some(inner) => inner.parse::<Ipv6Addr>().is_ok_and(|ip| ip.is_loopback()),
+        None => name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lets_in(uri: &str, hosts: &[&str]) -> bool {
+        let mut headers = HeaderMap::new();
+        for host in hosts {
+            headers.append(HOST, host.parse().unwrap());
+        }
+        allows(&uri.parse().unwrap(), &headers, &["admin.internal".to_owned()])
+    }
+
+    #[test]
+    fn this_machine_and_what_was_configured_are_let_in() {
+        for host in [
+            "localhost",
+            "LOCALHOST:8081",
+            "larder.localhost:8081",
+            "127.0.0.1",
+            "127.8.9.1:80",
+            "[::1]:8081",
+            "admin.internal",
+            "Admin.Internal:9",
+            "localhost.",
+        ] {
+            assert!(lets_in("/", &[host]), "{host}");
+        }
+        assert!(lets_in("http://127.0.0.1:8081/", &["127.0.0.1:8081"]));
+        assert!(lets_in("http://localhost/", &[]));
+    }
+
+    #[test]
+    fn everything_else_is_not() {
+        for hosts in [
+            &["evil.example"][..],
+            &["127.0.0.1.evil.example"],
+            &["localhost.evil.example"],
+            &["10.0.0.1"],
+            &["[::2]"],
+            &["0.0.0.0"],
+            &[""],
+            &[],
+            &["localhost", "localhost"],
+            &["a b"],
+            &["evillocalhost"],
+        ] {
+            assert!(!lets_in("/", hosts), "{hosts:?}");
+        }
+        assert!(!lets_in("http://evil.example/", &["localhost"]));
+        assert!(!lets_in("http://localhost/", &["evil.example"]));
+    }
+
+    #[test]
+    fn changes_come_from_our_page_or_from_none() {
+        let from = |origin: Option<&str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, "127.0.0.1:8081".parse().unwrap());
+            if let Some(origin) = origin {
+                headers.insert(ORIGIN, origin.parse().unwrap());
+            }
+            same_origin(&headers)
+        };
+        assert!(from(None));
+        assert!(from(Some("http://127.0.0.1:8081")));
+        for origin in [
+            "null",
+            "http://127.0.0.1",
+            "http://evil.example",
+            "file://127.0.0.1:8081",
+            "http://localhost:8081",
+        ] {
+            assert!(!from(Some(origin)), "{origin}");
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! The Prometheus text format 0.0.4, of the same samples: each family once, with its help and type, then its lines.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use crate::registry::Named;
+use crate::sample::{Figure, State, Tier, Unit};
+
+pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Bounds of the latency histogram in microseconds: 1, 2.5 and 5 to each power of ten.
+const BOUNDS_MICROS: [f64; 22] = [
+    1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1e3, 2.5e3, 5e3, 1e4, 2.5e4, 5e4, 1e5, 2.5e5, 5e5,
+    1e6, 2.5e6, 5e6, 1e7,
+];
+
+/// Writes the page.
+pub(crate) fn exposition(parts: &[Named], uptime: Duration) -> String {
+    let mut page = Page(String::with_capacity(4096));
+    page.family("larder_build_info", "gauge", "The version that runs, as a label.");
+    page.line("larder_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
+    page.family("larder_uptime_seconds", "gauge", "Seconds since the process began.");
+    page.line("larder_uptime_seconds", &[], uptime.as_secs_f64());
+    page.parts(parts);
+    page.tiers(parts);
+    page.figures(parts);
+    page.0
+}
+
+struct Page(String);
+
+impl Page {
+    fn parts(&mut self, parts: &[Named]) {
+        self.family("larder_part_state", "gauge", "1 for the state that a part is in, 0 for the others.");
+        for part in parts {
+            for state in State::ALL {
+                let labels = [("part", part.name.as_str()), ("kind", part.kind), ("state", state.as_str())];
+                self.line("larder_part_state", &labels, f64::from(u8::from(part.sample.state == state)));
+            }
+        }
+        self.family("larder_part_restarts_total", "counter", "How often a part was started again.");
+        for part in parts {
+            self.line("larder_part_restarts_total", &[("part", &part.name)], part.sample.restarts as f64);
+        }
+        if parts.iter().any(|part| !part.sample.reasons.is_empty()) {
+            self.family("larder_part_reasons_total", "counter", "Bypassed and not stored, by reason.");
+        }
+        for part in parts {
+            for (reason, count) in &part.sample.reasons {
+                let labels = [("part", part.name.as_str()), ("reason", reason)];
+                self.line("larder_part_reasons_total", &labels, *count as f64);
+            }
+        }
+    }
+
+    fn tiers(&mut self, parts: &[Named]) {
+        let counts = |tier: &Tier| tier.lookups.clone();
+        self.counts(parts, "larder_tier_lookups_total", "Lookups by outcome.", "outcome", counts);
+        let counts = |tier: &Tier| tier.operations.clone();
+        self.counts(parts, "larder_tier_operations_total", "Operations by name.", "operation", counts);
+        self.values(parts, "larder_tier_hit_ratio", "Hits among lookups since the start.", Tier::hit_ratio);
+        self.values(parts, "larder_tier_entries", "Entries held.", |tier| Some(tier.entries? as f64));
+        self.values(parts, "larder_tier_bytes", "Bytes held.", |tier| Some(tier.bytes? as f64));
+        self.values(parts, "larder_tier_capacity_bytes", "Bytes that may be held.", |tier| {
+            Some(tier.capacity_bytes? as f64)
+        });
+        self.latencies(parts);
+    }
+
+    fn counts(
+        &mut self,
+        parts: &[Named],
+        name: &str,
+        help: &str,
+        label: &str,
+        of: impl Fn(&Tier) -> Vec<(&'static str, u64)>,
+    ) {
+        let mut announced = false;
+        for (part, tier) in tiers(parts) {
+            for (key, count) in of(tier) {
+                if !std::mem::replace(&mut announced, true) {
+                    self.family(name, "counter", help);
+                }
+                self.line(name, &[("part", &part.name), ("tier", tier.name), (label, key)], count as f64);
+            }
+        }
+    }
+
+    fn values(&mut self, parts: &[Named], name: &str, help: &str, of: impl Fn(&Tier) -> Option<f64>) {
+        let mut announced = false;
+        for (part, tier) in tiers(parts) {
+            if let Some(value) = of(tier) {
+                if !std::mem::replace(&mut announced, true) {
+                    self.family(name, "gauge", help);
+                }
+                self.line(name, &[("part", &part.name), ("tier", tier.name)], value);
+            }
+        }
+    }
+
+    fn latencies(&mut self, parts: &[Named]) {
+        let name = "larder_tier_latency_seconds";
+        let mut announced = false;
+        for (part, tier) in tiers(parts) {
+            let Some(latency) = &tier.latency else { continue };
+            if !std::mem::replace(&mut announced, true) {
+                self.family(name, "histogram", "How long operations take.");
+            }
+            let labels = [("part", part.name.as_str()), ("tier", tier.name)];
+            for micros in BOUNDS_MICROS {
+                let count = latency.count_up_to(Duration::from_nanos((micros * 1e3) as u64));
+                let bound = (micros / 1e6).to_string();
+                let labels = [labels[0], labels[1], ("le", &bound)];
+                self.line("larder_tier_latency_seconds_bucket", &labels, count as f64);
+            }
+            let all = [labels[0], labels[1], ("le", "+Inf")];
+            self.line("larder_tier_latency_seconds_bucket", &all, latency.count() as f64);
+            self.line("larder_tier_latency_seconds_sum", &labels, latency.sum().as_secs_f64());
+            self.line("larder_tier_latency_seconds_count", &labels, latency.count() as f64);
+        }
+    }
+
+    /// Figures of one name make one family, whichever parts they come from; the first one's help stands.
+    fn figures(&mut self, parts: &[Named]) {
+        let mut written: Vec<String> = Vec::new();
+        for figure in parts.iter().flat_map(|part| &part.sample.figures) {
+            let name = family_name(figure);
+            if written.contains(&name) {
+                continue;
+            }
+            self.family(&name, if figure.total { "counter" } else { "gauge" }, figure.help);
+            for part in parts {
+                for own in part.sample.figures.iter().filter(|own| family_name(own) == name) {
+                    self.line(&name, &[("part", &part.name)], own.value);
+                }
+            }
+            written.push(name);
+        }
+    }
+
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let help = help.replace('\\', "\\\\").replace('\n', "\\n");
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn line(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
+        self.0.push_str(name);
+        for (n, (label, text)) in labels.iter().enumerate() {
+            let open = if n == 0 { '{' } else { ',' };
+            let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let _ = write!(self.0, "{open}{label}=\"{text}\"");
+        }
+        if !labels.is_empty() {
+            self.0.push('}');
+        }
+        let _ = writeln!(self.0, " {value}");
+    }
+}
+
+fn tiers(parts: &[Named]) -> impl Iterator<Item = (&Named, &Tier)> {
+    parts.iter().flat_map(|part| part.sample.tiers.iter().map(move |tier| (part, tier)))
+}
+
+fn family_name(figure: &Figure) -> String {
+    let unit = match figure.unit {
+        Unit::Count => "",
+        Unit::Bytes => "_bytes",
+        Unit::Seconds => "_seconds",
+        Unit::Ratio => "_ratio",
+    };
+    let total = if figure.total { "_total" } else { "" };
+    format!("larder_{}{unit}{total}", figure.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::Registry;
+    use crate::sample::Sample;
+    use larder_engine::stats::Histogram;
+
+    fn page() -> String {
+        let histogram = Histogram::new();
+        histogram.record_n(Duration::from_micros(20), 3);
+        let latency = histogram.snapshot();
+        let registry = Registry::new();
+        registry.register("li\"nks\\\n", "cache", move || {
+            let memory = Tier::new("memory").lookups([("hit", 9), ("miss", 1)]).latency(latency.clone());
+            Sample { restarts: 2, ..Sample::running() }
+                .tier(memory.entries(7).bytes(10, 20))
+                .tier(Tier::new("redis").lookups([("hit", 1)]).operations([("get", 5)]))
+                .reasons([("cookie", 4)])
+                .figure(Figure::now("queue", Unit::Bytes, 1.5, "Waiting."))
+        });
+        registry.register("other", "server", || {
+            Sample::running()
+                .figure(Figure::now("queue", Unit::Bytes, 2.0, "Waiting."))
+                .figure(Figure::total("commands", Unit::Count, 8, "Done."))
+        });
+        exposition(&registry.sample(), Duration::from_millis(1500))
+    }
+
+    #[test]
+    fn each_figure_has_its_line() {
+        let page = page();
+        let name = r#"part="li\"nks\\\n""#;
+        for line in [
+            "larder_uptime_seconds 1.5".to_owned(),
+            format!("larder_part_state{{{name},kind=\"cache\",state=\"running\"}} 1"),
+            format!("larder_part_state{{{name},kind=\"cache\",state=\"stopped\"}} 0"),
+            format!("larder_part_restarts_total{{{name}}} 2"),
+            format!("larder_part_reasons_total{{{name},reason=\"cookie\"}} 4"),
+            format!("larder_tier_lookups_total{{{name},tier=\"memory\",outcome=\"hit\"}} 9"),
+            format!("larder_tier_operations_total{{{name},tier=\"redis\",operation=\"get\"}} 5"),
+            format!("larder_tier_hit_ratio{{{name},tier=\"memory\"}} 0.9"),
+            format!("larder_tier_entries{{{name},tier=\"memory\"}} 7"),
+            format!("larder_tier_bytes{{{name},tier=\"memory\"}} 10"),
+            format!("larder_tier_capacity_bytes{{{name},tier=\"memory\"}} 20"),
+            format!("larder_tier_latency_seconds_bucket{{{name},tier=\"memory\",le=\"0.00001\"}} 0"),
+            format!("larder_tier_latency_seconds_bucket{{{name},tier=\"memory\",le=\"0.000025\"}} 3"),
+            format!("larder_tier_latency_seconds_bucket{{{name},tier=\"memory\",le=\"+Inf\"}} 3"),
+            format!("larder_tier_latency_seconds_sum{{{name},tier=\"memory\"}} 0.00006"),
+            format!("larder_tier_latency_seconds_count{{{name},tier=\"memory\"}} 3"),
+            format!("larder_queue_bytes{{{name}}} 1.5"),
+            "larder_queue_bytes{part=\"other\"} 2".to_owned(),
+            "larder_commands_total{part=\"other\"} 8".to_owned(),
+        ] {
+            assert!(page.lines().any(|own| own == line), "no line {line}\n{page}");
+        }
+    }
+
+    #[test]
+    fn families_are_announced_once_and_stand_together() {
+        let page = page();
+        let mut seen = std::collections::HashSet::new();
+        let mut family = "";
+        for line in page.lines() {
+            if let Some(rest) = line.strip_prefix("# TYPE ") {
+                family = rest.split(' ').next().unwrap();
+                assert!(seen.insert(family), "{family} twice");
+            } else if !line.starts_with('#') {
+                assert!(line.starts_with(family), "{line} outside of {family}");
+            }
+        }
+        assert!(page.ends_with('\n'));
+    }
+
+    #[test]
+    fn nothing_is_announced_that_has_no_line() {
+        let page = exposition(&[], Duration::ZERO);
+        assert!(!page.contains("larder_tier"), "{page}");
+    }
+}

@@ -1,0 +1,182 @@
+//! The admin token: made at first start, kept in a file that only its owner may read.
+
+use std::fmt;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Name of the file in the data folder.
+const FILE: &str = "admin-token";
+/// 256 bits in hexadecimal.
+const LEN: usize = 64;
+
+/// The secret that allows changes over the admin port.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+impl Token {
+    /// Reads the token from the file `admin-token` in `folder`, or makes the folder and the file, with mode 0600.
+    ///
+    /// Processes that start at the same time agree on one token.
+    ///
+    /// # Errors
+    /// [`TokenError`] when the file cannot be read or made, holds no token, or may be read by others.
+    pub fn load_or_create(folder: &Path) -> Result<Token, TokenError> {
+        let path = folder.join(FILE);
+        match read(&path) {
+            Err(TokenError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+            other => return other,
+        }
+        create(folder, &path).map_err(|source| TokenError::Io { path: path.clone(), source })?;
+        read(&path)
+    }
+
+    /// The token as it is sent: `Authorization: Bearer …`.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Compares in a time that does not depend on how much of `offered` is right.
+    pub(crate) fn matches(&self, offered: &[u8]) -> bool {
+        let own = self.0.as_bytes();
+        own.len() == offered.len() && own.iter().zip(offered).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
+    }
+}
+
+/// Shows that there is a token, and not which.
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+fn read(path: &Path) -> Result<Token, TokenError> {
+    let text = fs::read_to_string(path).map_err(|source| TokenError::Io { path: path.into(), source })?;
+    check_mode(path)?;
+    let text = text.trim_end();
+    if text.len() != LEN || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Err(TokenError::NoToken(path.into()));
+    }
+    Ok(Token(text.to_owned()))
+}
+
+#[cfg(unix)]
+fn check_mode(path: &Path) -> Result<(), TokenError> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let meta = fs::metadata(path).map_err(|source| TokenError::Io { path: path.into(), source })?;
+    match meta.permissions().mode() & 0o777 {
+        mode if mode & 0o077 == 0 => Ok(()),
+        mode => Err(TokenError::Mode { path: path.into(), mode }),
+    }
+}
+
+#[cfg(not(unix))]
+fn check_mode(_: &Path) -> Result<(), TokenError> {
+    Ok(())
+}
+
+/// Writes the file under another name first and links it into place: it is never seen half written, and of two who
+/// try, one wins and both read the winner's.
+fn create(folder: &Path, path: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let secret: [u8; LEN / 2] = rand::random();
+    let text: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+    let draft = folder.join(format!("{FILE}.{:016x}", rand::random::<u64>()));
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&draft)?;
+    let linked =
+        writeln!(file, "{text}").and_then(|()| file.sync_all()).and_then(|()| fs::hard_link(&draft, path));
+    fs::remove_file(&draft)?;
+    match linked {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
+}
+
+/// Why there is no token.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TokenError {
+    /// The file could not be read or made.
+    #[error("cannot use the admin token at {path}: {source}", path = path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        source: io::Error,
+    },
+    /// The file holds something else.
+    #[error("{path} holds no admin token (64 hexadecimal digits); remove it to get a new one", path = .0.display())]
+    NoToken(PathBuf),
+    /// Others may read the file.
+    #[error("the admin token at {path} has mode {mode:o}; it must not be readable by others (chmod 600)", path = path.display())]
+    Mode {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_made_once_and_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("new/data");
+        let token = Token::load_or_create(&data).unwrap();
+        assert_eq!(token.as_str().len(), LEN);
+        assert_eq!(Token::load_or_create(&data).unwrap(), token);
+        assert_eq!(fs::read_dir(&data).unwrap().count(), 1, "no draft is left");
+        assert_ne!(Token::load_or_create(folder.path()).unwrap(), token);
+    }
+
+    #[test]
+    fn those_who_start_together_agree() {
+        let folder = tempfile::tempdir().unwrap();
+        let tokens: Vec<_> = std::thread::scope(|scope| {
+            let starts: Vec<_> =
+                (0..8).map(|_| scope.spawn(|| Token::load_or_create(folder.path()).unwrap())).collect();
+            starts.into_iter().map(|start| start.join().unwrap()).collect()
+        });
+        assert!(tokens.iter().all(|token| *token == tokens[0]));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_its_owner_may_read_it() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        Token::load_or_create(folder.path()).unwrap();
+        let path = folder.path().join(FILE);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        let error = Token::load_or_create(folder.path()).unwrap_err();
+        assert!(error.to_string().contains("has mode 644"), "{error}");
+    }
+
+    #[test]
+    fn a_file_with_something_else_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE);
+        Token::load_or_create(folder.path()).unwrap();
+        fs::write(&path, "secret\n").unwrap();
+        let error = Token::load_or_create(folder.path()).unwrap_err();
+        assert!(error.to_string().contains("holds no admin token"), "{error}");
+    }
+
+    #[test]
+    fn only_the_whole_token_matches() {
+        let token = Token("ab".repeat(32));
+        assert!(token.matches("ab".repeat(32).as_bytes()));
+        for other in ["", "ab", &"ba".repeat(32), &"ab".repeat(33)] {
+            assert!(!token.matches(other.as_bytes()), "{other}");
+        }
+        assert_eq!(format!("{token:?}"), "Token(…)");
+    }
+}

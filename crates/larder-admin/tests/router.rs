@@ -1,0 +1,308 @@
+//! The pages, called directly: what they hold, which headers they bear, and whom they refuse.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use http::{HeaderMap, Request, StatusCode};
+use http_body_util::BodyExt;
+use larder_admin::{Admin, Figure, PurgeFuture, Purger, Registry, Sample, State, Target, Tier, Token, Unit};
+use larder_engine::stats::Histogram;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: String,
+}
+
+async fn send(router: &Router, request: Request<Body>) -> Answer {
+    let response = router.clone().oneshot(request).await.unwrap();
+    let (head, body) = response.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    Answer { status: head.status, headers: head.headers, body: String::from_utf8(body.to_vec()).unwrap() }
+}
+
+async fn get(router: &Router, path: &str) -> Answer {
+    send(router, Request::get(path).header("host", "127.0.0.1:8081").body(Body::empty()).unwrap()).await
+}
+
+fn registry() -> Registry {
+    let registry = Registry::new();
+    registry.register("links", "cache", || {
+        let latency = Histogram::new();
+        latency.record_n(Duration::from_micros(10), 100);
+        let memory = Tier::new("memory")
+            .lookups([("hit", 90), ("miss", 10), ("bypass", 5)])
+            .operations([("get", 105)])
+            .latency(latency.snapshot());
+        Sample { restarts: 3, ..Sample::running() }
+            .tier(memory.entries(10).bytes(4096, 65_536))
+            .tier(Tier::new("redis"))
+            .reasons([("cookie", 5)])
+            .figure(Figure::now("connections", Unit::Count, 4.0, "Clients connected."))
+    });
+    registry
+}
+
+#[tokio::test]
+async fn the_json_has_the_documented_shape() {
+    let router = larder_admin::router(registry());
+    let answer = get(&router, "/api/stats").await;
+    assert_eq!(answer.headers["content-type"], "application/json");
+    assert_eq!(answer.headers["cache-control"], "no-store");
+    let mut stats: Value = serde_json::from_str(&answer.body).unwrap();
+    assert!(stats["server"]["uptime_seconds"].as_f64().unwrap() >= 0.0);
+    assert_eq!(stats["server"]["version"], env!("CARGO_PKG_VERSION"));
+    let latency = stats["parts"][0]["tiers"][0].as_object_mut().unwrap().remove("latency").unwrap();
+    assert_eq!(latency["count"], 100);
+    for field in ["sum_seconds", "p50_seconds", "p99_seconds", "p999_seconds", "max_seconds"] {
+        assert!(latency[field].as_f64().unwrap() >= 9e-6, "{field}");
+    }
+    assert_eq!(latency["buckets"][0][1], 100);
+    let expected = json!({
+        "part": "links", "kind": "cache", "state": "running", "restarts": 3, "can_purge": false,
+        "tiers": [
+            {
+                "tier": "memory", "lookups": { "hit": 90, "miss": 10, "bypass": 5 }, "operations": { "get": 105 },
+                "hit_ratio": 0.9, "entries": 10, "bytes": 4096, "capacity_bytes": 65_536,
+            },
+            { "tier": "redis", "lookups": {}, "operations": {} },
+        ],
+        "reasons": { "cookie": 5 },
+        "figures": [
+            { "name": "connections", "unit": "count", "total": false, "value": 4.0, "help": "Clients connected." },
+        ],
+    });
+    assert_eq!((&stats["version"], &stats["parts"]), (&json!(1), &json!([expected])));
+}
+
+#[tokio::test]
+async fn metrics_are_in_the_prometheus_text_format() {
+    let answer = get(&larder_admin::router(registry()), "/metrics").await;
+    assert_eq!(answer.headers["content-type"], "text/plain; version=0.0.4; charset=utf-8");
+    let line = r#"larder_tier_lookups_total{part="links",tier="memory",outcome="hit"} 90"#;
+    assert!(answer.body.lines().any(|own| own == line), "{}", answer.body);
+}
+
+#[tokio::test]
+async fn health_names_the_parts_that_do_not_run() {
+    let registry = registry();
+    let router = larder_admin::router(registry.clone());
+    assert_eq!(
+        (get(&router, "/healthz").await.status, get(&router, "/healthz").await.body),
+        (StatusCode::OK, "ok\n".into())
+    );
+    registry.register("server", "server", || Sample { state: State::Restarting, ..Sample::running() });
+    let answer = get(&router, "/healthz").await;
+    assert_eq!(
+        (answer.status, answer.body.as_str()),
+        (StatusCode::SERVICE_UNAVAILABLE, "server restarting\n")
+    );
+}
+
+#[tokio::test]
+async fn the_dashboard_is_three_files_that_ask_for_nothing_else() {
+    let router = larder_admin::router(registry());
+    for (path, content_type) in [
+        ("/", "text/html; charset=utf-8"),
+        ("/app.js", "text/javascript; charset=utf-8"),
+        ("/style.css", "text/css; charset=utf-8"),
+    ] {
+        let answer = get(&router, path).await;
+        assert_eq!(answer.headers["content-type"], content_type);
+        assert_eq!(answer.headers["cache-control"], "no-cache");
+        for outside in
+            ["https://", "//cdn", "@import", "innerHTML", "insertAdjacentHTML", "outerHTML", "document.write"]
+        {
+            assert!(!answer.body.contains(outside), "{path} holds {outside}");
+        }
+        let etag = answer.headers["etag"].to_str().unwrap().to_owned();
+        let again = Request::get(path)
+            .header("host", "localhost")
+            .header("if-none-match", format!("\"x\", W/{etag}"));
+        let answer = send(&router, again.body(Body::empty()).unwrap()).await;
+        assert_eq!((answer.status, answer.body.len()), (StatusCode::NOT_MODIFIED, 0), "{path}");
+    }
+    let page = get(&router, "/").await.body;
+    assert!(!page.contains("style=") && !page.contains("onclick") && page.matches("<script").count() == 1);
+}
+
+#[tokio::test]
+async fn every_answer_has_its_security_headers() {
+    let router = larder_admin::router(registry());
+    for path in ["/", "/api/stats", "/metrics", "/nowhere"] {
+        let answer = get(&router, path).await;
+        let policy = answer.headers["content-security-policy"].to_str().unwrap();
+        assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{path}: {policy}");
+        assert_eq!(answer.headers["x-content-type-options"], "nosniff");
+        assert!(!answer.headers.contains_key("access-control-allow-origin"));
+    }
+    assert_eq!(get(&router, "/nowhere").await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn foreign_hosts_are_refused_on_every_path() {
+    let router = Admin::new(registry()).allow_host("admin.internal").router();
+    for path in ["/", "/api/stats", "/metrics", "/healthz", "/nowhere"] {
+        for (host, allowed) in
+            [("rebound.example", false), ("admin.internal:8081", true), ("[::1]:8081", true)]
+        {
+            let request = Request::get(path).header("host", host).body(Body::empty()).unwrap();
+            let refused = send(&router, request).await.status == StatusCode::MISDIRECTED_REQUEST;
+            assert_eq!(refused, !allowed, "{host} {path}");
+        }
+        let without = Request::get(path).body(Body::empty()).unwrap();
+        assert_eq!(send(&router, without).await.status, StatusCode::MISDIRECTED_REQUEST);
+    }
+}
+
+#[tokio::test]
+async fn only_get_and_head_are_answered() {
+    let router = larder_admin::router(registry());
+    for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
+        let request = Request::builder().method(method).uri("/api/stats").header("host", "localhost");
+        let answer = send(&router, request.body(Body::empty()).unwrap()).await;
+        assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED, "{method}");
+    }
+    let head = Request::head("/api/stats").header("host", "localhost").body(Body::empty()).unwrap();
+    let answer = send(&router, head).await;
+    assert_eq!((answer.status, answer.body.len()), (StatusCode::OK, 0));
+}
+
+/// Remembers what it was asked to purge.
+#[derive(Clone, Default)]
+struct Remembering(Arc<Mutex<Vec<Target>>>);
+
+impl Purger for Remembering {
+    fn purge(&self, target: Target) -> PurgeFuture<'_> {
+        Box::pin(async move {
+            if target == Target::Uri("bad".to_owned()) {
+                return Err("cannot purge \"bad\"".to_owned());
+            }
+            self.0.lock().unwrap().push(target);
+            Ok(())
+        })
+    }
+}
+
+struct Purging {
+    router: Router,
+    token: String,
+    asked: Remembering,
+    _folder: tempfile::TempDir,
+}
+
+fn purging() -> Purging {
+    let folder = tempfile::tempdir().unwrap();
+    let token = Token::load_or_create(folder.path()).unwrap();
+    let registry = registry();
+    let asked = Remembering::default();
+    registry.register_with_purger("http", "http", Sample::running, asked.clone());
+    let router = Admin::new(registry).token(token.clone()).router();
+    Purging { router, token: token.as_str().to_owned(), asked, _folder: folder }
+}
+
+impl Purging {
+    async fn ask(&self, fields: &[(&str, &str)], body: &str) -> (u16, Value) {
+        let mut request = Request::post("/api/purge").header("host", "127.0.0.1:8081");
+        for (name, value) in fields {
+            request = request.header(*name, *value);
+        }
+        let answer = send(&self.router, request.body(Body::from(body.to_owned())).unwrap()).await;
+        (answer.status.as_u16(), serde_json::from_str(&answer.body).unwrap())
+    }
+
+    async fn ask_properly(&self, body: &str) -> (u16, Value) {
+        let token = format!("Bearer {}", self.token);
+        self.ask(&[("authorization", &token), ("content-type", "application/json; charset=utf-8")], body)
+            .await
+    }
+}
+
+#[tokio::test]
+async fn purging_reaches_the_part() {
+    let site = purging();
+    for body in [
+        r#"{"part":"http","tag":"products"}"#,
+        r#"{"part":"http","uri":"http://a/"}"#,
+        r#"{"part":"http","prefix":"http://a/b"}"#,
+        r#"{"part":"http","all":true}"#,
+    ] {
+        assert_eq!(site.ask_properly(body).await, (200, json!({ "purged": true })), "{body}");
+    }
+    let text = |text: &str| text.to_owned();
+    assert_eq!(
+        *site.asked.0.lock().unwrap(),
+        [
+            Target::Tag(text("products")),
+            Target::Uri(text("http://a/")),
+            Target::Prefix(text("http://a/b")),
+            Target::All
+        ]
+    );
+}
+
+#[tokio::test]
+async fn bad_purges_are_named_and_purge_nothing() {
+    let site = purging();
+    for (body, status, error) in [
+        (r#"{"part":"nobody","all":true}"#, 404, "there is no part \"nobody\""),
+        (r#"{"part":"links","all":true}"#, 409, "the part \"links\" cannot be purged"),
+        (r#"{"part":"http","uri":"bad"}"#, 422, "cannot purge \"bad\""),
+        (r#"{"part":"http"}"#, 400, "give a part and one of tag, uri, prefix, or all: true"),
+        (r#"{"part":"http","all":false}"#, 400, "give a part and one of tag, uri, prefix, or all: true"),
+        (
+            r#"{"part":"http","tag":"a","all":true}"#,
+            400,
+            "give a part and one of tag, uri, prefix, or all: true",
+        ),
+    ] {
+        assert_eq!(site.ask_properly(body).await, (status, json!({ "error": error })), "{body}");
+    }
+    for body in ["", "{", r#"{"part":"http","tags":"x"}"#, r#"{"all":true}"#] {
+        let (status, answer) = site.ask_properly(body).await;
+        assert!(
+            status == 400 && answer["error"].as_str().unwrap().starts_with("the body is not a purge"),
+            "{body}"
+        );
+    }
+    let (status, _) =
+        site.ask_properly(&format!(r#"{{"part":"http","tag":"{}"}}"#, "x".repeat(70_000))).await;
+    assert_eq!(status, 413);
+    assert!(site.asked.0.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn purging_needs_token_content_type_and_our_own_origin() {
+    let site = purging();
+    let body = r#"{"part":"http","all":true}"#;
+    let token = format!("Bearer {}", site.token);
+    let (json_type, own, wrong) =
+        (("content-type", "application/json"), ("authorization", token.as_str()), format!("{token}0"));
+    for (fields, status) in [
+        (vec![json_type], 401),
+        (vec![json_type, ("authorization", "Bearer x")], 401),
+        (vec![json_type, ("authorization", &wrong)], 401),
+        (vec![json_type, ("authorization", &site.token)], 401),
+        (vec![own], 415),
+        (vec![own, ("content-type", "text/plain")], 415),
+        (vec![own, json_type, ("origin", "http://evil.example")], 403),
+        (vec![own, json_type, ("origin", "null")], 403),
+        (vec![own, json_type, ("origin", "http://127.0.0.1:8081")], 200),
+    ] {
+        assert_eq!(site.ask(&fields, body).await.0, status, "{fields:?}");
+    }
+    assert_eq!(site.asked.0.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn without_a_token_nobody_purges() {
+    let registry = registry();
+    registry.register_with_purger("http", "http", Sample::running, Remembering::default());
+    let request = Request::post("/api/purge").header("host", "localhost").header("authorization", "Bearer ");
+    let answer = send(&larder_admin::router(registry), request.body(Body::empty()).unwrap()).await;
+    assert_eq!(answer.status, StatusCode::FORBIDDEN);
+}
