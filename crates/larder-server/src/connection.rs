@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Instant;
 
-use larder_resp::{Encoder, Limits, Progress, ProtocolError, RequestParser};
+use larder_resp::{Encoder, Limits, Progress, RequestParser};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::clients::Client;
@@ -182,41 +182,43 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Executes requests from `input` until none is complete; returns the bytes they took.
     fn execute_all(&mut self, input: &[u8], out: &mut Vec<u8>, tally: &mut Tally) -> (usize, Stop) {
-        let shared = Arc::clone(&self.shared);
-        let max_reply_bytes = shared.config.max_reply_bytes.0;
+        let Connection { shared, session, parser, .. } = self;
         let (mut consumed, mut arguments) = (0, 0);
-        let mut lane = shared.gate.enter(self.session.client.thread);
+        let mut lane = shared.gate.enter(session.client.thread);
         let stop = loop {
             let rest = &input[consumed..];
-            match self.parser.parse(rest, limits(&shared, &self.session)) {
+            match parser.parse(rest, limits(shared, session)) {
                 Ok(Progress::Incomplete { .. }) => break Stop::NoRequest,
                 Ok(Progress::Complete { consumed: length, .. }) => consumed += length,
                 Err(error) => {
-                    self.refuse(error, out, tally);
+                    tracing::debug!(client = session.client.id, %error, "closing");
+                    tally.errors += 1;
+                    Encoder::new(out, session.protocol()).error(&format!("ERR {error}"));
                     break Stop::Close;
                 }
             }
-            let args = self.parser.args(rest);
+            let args = parser.args(rest);
             if args.is_empty() {
                 continue;
             }
-            if self.parser.is_inline() && cmd::is_http(args) {
-                tracing::warn!(client = self.session.client.id, "closed a connection that speaks HTTP");
+            if parser.is_inline() && cmd::is_http(args) {
+                tracing::warn!(client = session.client.id, "closed a connection that speaks HTTP");
                 break Stop::Close;
             }
-            let mut context = Context::new(&shared, &mut self.session, tally, out);
+            let mut context = Context::new(shared, session, tally, out);
             let command = cmd::execute(&mut context, args, &mut lane);
-            self.session.last_command = command.or(self.session.last_command);
-            if out.len() as u64 > max_reply_bytes {
+            let is_too_large = context.is_reply_too_large();
+            session.last_command = command.or(session.last_command);
+            if is_too_large {
                 tracing::warn!(
-                    client = self.session.client.id,
+                    client = session.client.id,
                     bytes = out.len(),
                     "closed: reply above the limit"
                 );
                 out.clear();
                 break Stop::Close;
             }
-            if self.session.closing {
+            if session.closing {
                 break Stop::Close;
             }
             arguments += args.len();
@@ -225,12 +227,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
         };
         (consumed, stop)
-    }
-
-    fn refuse(&self, error: ProtocolError, out: &mut Vec<u8>, tally: &mut Tally) {
-        tracing::debug!(client = self.session.client.id, %error, "closing");
-        tally.errors += 1;
-        Encoder::new(out, self.session.protocol()).error(&format!("ERR {error}"));
     }
 
     /// Writes as much of `output` as the system takes and keeps the rest.

@@ -97,7 +97,7 @@ impl<'a> Context<'a> {
 
     /// Whether the reply has grown beyond what a connection may hold. Commands whose reply is a product of their
     /// arguments stop then; the connection is closed.
-    fn is_reply_too_large(&self) -> bool {
+    pub(crate) fn is_reply_too_large(&self) -> bool {
         self.out.len() as u64 > self.shared.config.max_reply_bytes.0
     }
 }
