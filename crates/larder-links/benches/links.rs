@@ -28,7 +28,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let mut file = String::from("name,url\n");
     for n in 0..ROWS {
-        writeln!(file, "Page {n} of the catalogue,https://shop.example.com/catalogue/{}/item?id={n}", n % 97)?;
+        writeln!(
+            file,
+            "Page {n} of the catalogue,https://shop.example.com/catalogue/{}/item?id={n}",
+            n % 97
+        )?;
     }
 
     let (_folder, links) = open()?;
@@ -72,7 +76,12 @@ async fn redirects(links: &Links) -> Result<(), Box<dyn std::error::Error>> {
     }
     report_rate("redirects, one after the other", REDIRECTS as usize, started);
     let latency = links.stats().redirect_latency;
-    println!("{:>34}: p50 {:?}, p99 {:?}", "cache and counting alone", latency.quantile(0.5), latency.quantile(0.99));
+    println!(
+        "{:>34}: p50 {:?}, p99 {:?}",
+        "cache and counting alone",
+        latency.quantile(0.5),
+        latency.quantile(0.99)
+    );
 
     let started = Instant::now();
     links.flush_visits().await?;
@@ -84,7 +93,8 @@ async fn redirects(links: &Links) -> Result<(), Box<dyn std::error::Error>> {
 
 fn open() -> Result<(tempfile::TempDir, Links), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
-    let config = Config { database: folder.path().join("links.db").display().to_string(), ..Config::default() };
+    let config =
+        Config { database: folder.path().join("links.db").display().to_string(), ..Config::default() };
     let links = Links::open(config.clone(), Deps::open(&config)?)?;
     Ok((folder, links))
 }

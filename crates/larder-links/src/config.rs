@@ -19,6 +19,9 @@ pub struct Config {
     /// The address that short links begin with, such as `https://s.example.com`, when a proxy stands in front.
     /// Default: the host that the browser asked for. Writes are accepted for this host as well.
     pub public_url: Option<String>,
+    /// The status of a redirect: 301, 302, 307 or 308. Default 302. Browsers are told not to keep any of them, so that
+    /// visits are counted and changes are seen; 301 and 308 tell search engines to take the target for the link.
+    pub redirect_status: u16,
     /// Largest size of the database file, in bytes; beyond it new links are refused with 503. Default none, at least
     /// 65,536.
     pub max_database_bytes: Option<u64>,
@@ -61,6 +64,7 @@ impl Default for Config {
         Config {
             database: "sqlite:./larder-data/links.db".into(),
             public_url: None,
+            redirect_status: 302,
             max_database_bytes: None,
             database_readers: 4,
             database_busy_ms: 5_000,
@@ -107,6 +111,13 @@ impl Config {
         in_range("max_connections", self.max_connections as u64, 1, 1_000_000)?;
         in_range("header_timeout_ms", self.header_timeout_ms, 100, 600_000)?;
         in_range("drain_timeout_ms", self.drain_timeout_ms, 0, 600_000)?;
+        if !matches!(self.redirect_status, 301 | 302 | 307 | 308) {
+            return Err(LinksError::Config {
+                field: "redirect_status",
+                value: self.redirect_status.to_string(),
+                expected: "301, 302, 307 or 308".into(),
+            });
+        }
         self.public_base()?;
         self.database_path().map(drop)
     }

@@ -11,6 +11,8 @@ use axum::body::{Body, to_bytes};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, Request, StatusCode};
 use serde_json::{Map, Value};
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// The largest body of a request about one link. An address of 8 KiB takes at most 48 KiB with every byte escaped.
 pub(crate) const MAX_BODY_BYTES: usize = 64 * 1024;
@@ -18,12 +20,16 @@ pub(crate) const MAX_BODY_BYTES: usize = 64 * 1024;
 /// The largest body of a batch.
 pub(crate) const MAX_BATCH_BODY_BYTES: usize = 4 * 1024 * 1024;
 
+/// How long a client may take to send a body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// The longest text to search for, in bytes.
 const MAX_SEARCH_BYTES: usize = 200;
 
 const DEFAULT_PAGE_LINKS: usize = 50;
 
-/// Reads a JSON body: 415 if it is not said to be JSON, 413 if it is larger than `limit`, 400 if it is not JSON.
+/// Reads a JSON body: 415 if it is not said to be JSON, 413 if it is larger than `limit`, 408 if it takes
+/// more than 30 s, 400 if it is not JSON.
 pub(crate) async fn read_json(request: Request<Body>, limit: usize) -> Result<Value, ApiError> {
     check_json_type(request.headers())?;
     let too_large = || {
@@ -33,7 +39,12 @@ pub(crate) async fn read_json(request: Request<Body>, limit: usize) -> Result<Va
     if announced_bytes(request.headers()).is_some_and(|bytes| bytes > limit as u64) {
         return Err(too_large());
     }
-    let body = to_bytes(request.into_body(), limit).await.map_err(|error| {
+    let reading = timeout(BODY_TIMEOUT, to_bytes(request.into_body(), limit)).await;
+    let read = reading.map_err(|_| {
+        let message = format!("the body did not arrive within {} s", BODY_TIMEOUT.as_secs());
+        ApiError::new(StatusCode::REQUEST_TIMEOUT, message)
+    })?;
+    let body = read.map_err(|error| {
         let source = std::error::Error::source(&error);
         if source.is_some_and(|source| source.is::<http_body_util::LengthLimitError>()) {
             return too_large();

@@ -21,6 +21,7 @@ use crate::store::{Creation, Link, LinkChange, NewLink, Repeats, Store, StoreErr
 use crate::visits::Visits;
 use crate::{router, serve};
 use axum::Router;
+use http::StatusCode;
 use larder::Cache;
 use larder_http::HttpCache;
 use std::future::Future;
@@ -30,6 +31,8 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 /// What a [`Links`] works on. It is made outside, so that it can be shared, watched, and kept over a restart.
+/// Clones share the same store and caches.
+#[derive(Clone)]
 pub struct Deps {
     /// The database.
     pub store: Store,
@@ -54,7 +57,8 @@ impl Deps {
     }
 }
 
-/// The URL shortener. Clones share one service.
+/// The URL shortener. Clones share one service. When the last one is dropped without a [`stop`](Links::stop), the visits
+/// in memory are still written, as long as the runtime lives.
 ///
 /// # Examples
 /// ```
@@ -190,6 +194,10 @@ impl Links {
 
     pub(crate) fn answers(&self) -> &Responses {
         &self.shared.responses
+    }
+
+    pub(crate) fn redirect_status(&self) -> StatusCode {
+        StatusCode::from_u16(self.shared.config.redirect_status).unwrap_or(StatusCode::FOUND)
     }
 
     /// Where a slug leads. A found one counts as a visit if `visit` says so.

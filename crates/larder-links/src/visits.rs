@@ -118,7 +118,8 @@ impl Visits {
         }
     }
 
-    /// Writes at every interval and at every full batch, until `stop` is set or its sender is gone.
+    /// Writes at every interval and at every full batch, until `stop` is set. Without a sender it writes the rest and
+    /// ends.
     pub(crate) async fn run(&self, store: &Store, every: Duration, mut stop: watch::Receiver<bool>) {
         let mut ticks = interval_at(Instant::now() + every, every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -128,13 +129,22 @@ impl Visits {
             tokio::select! {
                 _ = ticks.tick() => {}
                 () = self.full_batch.notified(), if !failing => {}
-                _ = stop.wait_for(|&stop| stop) => return,
+                told = stop.wait_for(|&stop| stop) => {
+                    // Whoever stops the service writes the rest; if it was just dropped, nobody else does.
+                    if told.is_err() {
+                        break;
+                    }
+                    return;
+                }
             }
             let result = self.flush(store).await;
             if let (Err(error), false) = (&result, failing) {
                 tracing::warn!(%error, "visits are kept in memory until they can be written");
             }
             failing = result.is_err();
+        }
+        if let Err(error) = self.flush(store).await {
+            tracing::warn!(%error, visits = self.stats().queued, "visits were lost");
         }
     }
 
@@ -219,6 +229,18 @@ mod tests {
         let store = Store::open(&StoreConfig::new(folder.path().join("links.db"))).unwrap();
         visits.flush(&store).await.unwrap();
         assert_eq!(store.find("a").await.unwrap().unwrap().visits, 1);
+    }
+
+    #[tokio::test]
+    async fn a_dropped_service_writes_what_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, id) = store_with_link(&folder).await;
+        let visits = Visits::new(1_000, 10);
+        visits.record_on(id, 1);
+        let (stop, stopped) = watch::channel(false);
+        drop(stop);
+        visits.run(&store, Duration::from_secs(3_600), stopped).await;
+        assert_eq!(visits.stats(), VisitStats { queued: 0, written: 1, dropped: 0 });
     }
 
     #[tokio::test(start_paused = true)]

@@ -10,7 +10,7 @@ use http::{Method, StatusCode};
 
 const TEMPLATE: &str = include_str!("../../static/error.html");
 
-/// 302 to the target, 404 if there is none, 503 if the store is needed and fails. HEAD is answered and not counted.
+/// The redirect to the target, 404 if there is none, 503 if the store is needed and fails. HEAD is answered and not counted.
 pub(crate) async fn follow(
     State(links): State<Links>,
     method: Method,
@@ -22,7 +22,7 @@ pub(crate) async fn follow(
     };
     let target = links.follow(&slug, method == Method::GET).await;
     match target.as_deref() {
-        Ok(Some(target)) => redirect(&target.location),
+        Ok(Some(target)) => redirect(links.redirect_status(), &target.location),
         Ok(None) => not_found(),
         Err(error) => {
             tracing::warn!(%error, slug, "a redirect needed the database");
@@ -36,11 +36,11 @@ pub(crate) async fn unknown() -> Response {
     not_found()
 }
 
-fn redirect(location: &str) -> Response {
+fn redirect(status: StatusCode, location: &str) -> Response {
     let Ok(location) = HeaderValue::from_str(location) else { return not_found() };
     // A browser that remembered the redirect would not come back: visits were lost and changes not seen.
     let no_store = HeaderValue::from_static("private, no-store");
-    (StatusCode::FOUND, [(LOCATION, location), (CACHE_CONTROL, no_store)]).into_response()
+    (status, [(LOCATION, location), (CACHE_CONTROL, no_store)]).into_response()
 }
 
 fn not_found() -> Response {

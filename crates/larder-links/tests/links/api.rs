@@ -132,6 +132,16 @@ async fn malformed_bodies_have_a_status_each() {
     assert_eq!(answer.json()["error"]["message"], "the body is too large: at most 65536 bytes are allowed");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_come_is_given_up() {
+    let fixture = open();
+    let (_sender, body) = http_body_util::channel::Channel::<bytes::Bytes>::new(1);
+    let endless = request(Method::POST, "/api/links").header(CONTENT_TYPE, "application/json");
+    let answer = fixture.send(endless.body(Body::new(body)).unwrap()).await;
+    assert_eq!(answer.status, StatusCode::REQUEST_TIMEOUT);
+    assert_eq!(answer.json()["error"]["message"], "the body did not arrive within 30 s");
+}
+
 #[tokio::test]
 async fn a_slug_is_given_once() {
     let fixture = open();

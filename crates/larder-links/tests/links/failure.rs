@@ -42,6 +42,32 @@ async fn a_full_database_refuses_new_links_and_recovers() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_acknowledged_outlives_the_process() {
+    let fixture = std::sync::Arc::new(open());
+    let creating: Vec<_> = (0..300)
+        .map(|n| {
+            let fixture = fixture.clone();
+            tokio::spawn(async move { fixture.link(None, &format!("https://example.com/{n}")).await })
+        })
+        .collect();
+    let mut slugs = Vec::new();
+    for task in creating {
+        slugs.push(task.await.unwrap());
+    }
+    // What kill -9 leaves behind: the files as they are now, while the service runs.
+    let left = tempfile::tempdir().unwrap();
+    for name in ["links.db", "links.db-wal"] {
+        std::fs::copy(fixture.folder.path().join(name), left.path().join(name)).unwrap();
+    }
+    let database = left.path().join("links.db").display().to_string();
+    let store = Deps::open(&Config { database, ..Config::default() }).unwrap().store;
+    for (n, slug) in slugs.iter().enumerate() {
+        let link = store.find(slug).await.unwrap().unwrap_or_else(|| panic!("{slug} is lost"));
+        assert_eq!(link.url, format!("https://example.com/{n}"));
+    }
+}
+
 #[tokio::test]
 async fn a_locked_database_is_read_and_not_written() {
     let fixture = open_with(|config| config.database_busy_ms = 10);

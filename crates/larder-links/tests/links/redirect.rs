@@ -1,6 +1,6 @@
 //! A slug leads to its target out of the cache, the moment it is made and until it is deleted.
 
-use crate::support::{open, request};
+use crate::support::{open, open_with, request};
 use axum::body::Body;
 use http::{Method, StatusCode};
 use serde_json::json;
@@ -19,6 +19,17 @@ async fn a_redirect_is_found_and_not_kept_by_the_browser() {
     assert_eq!(fixture.links.cache().stats().loads, 1, "the second one came out of the cache");
     assert_eq!(fixture.links.stats().redirects.found, 2);
     assert_eq!(fixture.links.stats().redirect_latency.count(), 2);
+}
+
+#[tokio::test]
+async fn the_status_of_a_redirect_is_an_option() {
+    for status in [301, 302, 307, 308] {
+        let fixture = open_with(|config| config.redirect_status = status);
+        fixture.link(Some("a"), "https://a.example/").await;
+        let answer = fixture.get("/a").await;
+        assert_eq!(answer.status, status);
+        assert_eq!(answer.header("cache-control"), "private, no-store");
+    }
 }
 
 #[tokio::test]
