@@ -1,6 +1,7 @@
 //! A purge is final: once it returns, no response whose handler started before it is served or stored.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use larder_http::{Cached, HttpCache};
 use tokio::sync::Semaphore;
@@ -155,5 +156,59 @@ async fn a_thousand_prefixes_are_no_burden() {
     for n in 0..1000 {
         site.cache.purge_prefix(&format!("http://site.example/gone/{n}/")).unwrap();
         assert_eq!(site.get("/kept").await.body, "1");
+    }
+}
+
+/// Readers and a purger run against each other: whoever starts after a purge returned sees no older version.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn no_reader_that_starts_after_a_purge_sees_what_was_before() {
+    const PURGES: u64 = 3000;
+    for purge in WAYS {
+        let version = Arc::new(AtomicU64::new(0));
+        let purged = Arc::new(AtomicU64::new(0));
+        let current = version.clone();
+        let site = Site::new(move |request, call| {
+            let body = current.load(Ordering::SeqCst).to_string();
+            async move {
+                // Long enough, now and then, for a purge to come in between.
+                for _ in 0..call % 30 {
+                    tokio::task::yield_now().await;
+                }
+                let tag = format!("path:{}", request.uri().path());
+                field(with(plain(body), Cached::ttl(MINUTE).tag(tag)), "vary", "x-variant")
+            }
+        });
+        let site = Arc::new(site);
+        let read = |variant: &'static str| {
+            let (site, purged) = (site.clone(), purged.clone());
+            async move {
+                while purged.load(Ordering::SeqCst) < PURGES {
+                    let before = purged.load(Ordering::SeqCst);
+                    let answer = site.send(get("/shop/1?wait", &[("x-variant", variant)])).await;
+                    let seen: u64 = std::str::from_utf8(&answer.body).unwrap().parse().unwrap();
+                    assert!(seen >= before, "{seen} after purge {before}: {}", answer.says());
+                    tokio::task::yield_now().await;
+                }
+            }
+        };
+        let readers: Vec<_> =
+            ["a", "a", "b", "b", "a"].into_iter().map(|variant| tokio::spawn(read(variant))).collect();
+        let (cache, published) = (site.cache.clone(), purged.clone());
+        let purger = tokio::spawn(async move {
+            for next in 1..=PURGES {
+                version.store(next, Ordering::SeqCst);
+                purge(&cache);
+                published.store(next, Ordering::SeqCst);
+                for _ in 0..next % 60 {
+                    tokio::task::yield_now().await;
+                }
+            }
+        });
+        purger.await.unwrap();
+        for reader in readers {
+            reader.await.unwrap();
+        }
+        let stats = site.cache.stats();
+        assert!(stats.hits > 100 && stats.misses > 100, "too little happened: {stats:?}");
     }
 }

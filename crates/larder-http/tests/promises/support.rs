@@ -12,12 +12,12 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
 use larder_http::{Builder, Cached, Clock, HttpCache, HttpCacheService, ManualClock, Outcome};
-use tower::util::BoxCloneService;
+use tower::util::BoxCloneSyncService;
 use tower::{Layer, ServiceExt, service_fn};
 
 pub(crate) type TestBody = BoxBody<Bytes, io::Error>;
 pub(crate) type Reply = Response<TestBody>;
-type Handler = BoxCloneService<Request<String>, Reply, Infallible>;
+type Handler = BoxCloneSyncService<Request<String>, Reply, Infallible>;
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -54,7 +54,7 @@ impl Site {
             let reply = handler(request, call);
             async move { Ok(reply.await) }
         });
-        let service = cache.layer().layer(BoxCloneService::new(inner));
+        let service = cache.layer().layer(BoxCloneSyncService::new(inner));
         Site { cache, clock: hand, service, calls }
     }
 
