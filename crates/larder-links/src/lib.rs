@@ -8,6 +8,22 @@
 //!                              └──► visits: added up in memory ──► one write a second ─────────────┘
 //! ```
 //!
+//! | route | answer |
+//! |---|---|
+//! | `GET /{slug}` | the redirect; HEAD as well, without counting; 404 page; 503 page if the store is needed and fails |
+//! | `GET /` | the page to make, find, change and delete links |
+//! | `POST /api/links` | `{"url", "slug"?, "title"?}` → 201, 409 if the slug is taken |
+//! | `GET /api/links?limit&after&q` | `{"links": […], "next"}`, newest first |
+//! | `GET /api/links/{slug}` | one link, with its visits by day |
+//! | `PATCH /api/links/{slug}` | `{"url"?, "title"?}` → 200 |
+//! | `DELETE /api/links/{slug}` | 204 |
+//! | `POST /api/links/batch` | up to 1,000 links → `{"results": […]}`; none of them is made twice |
+//! | `GET /healthz` | `ok` while the database is open |
+//!
+//! Wrong input is a 422 that names field, rule and value; 400, 408, 413 and 415 are for the body as a whole, 403 for a
+//! foreign page or host, 503 for a database that is full, locked, read-only, busy or closed. All of them are JSON:
+//! `{"error": {"field"?, "message", "value"?}}`.
+//!
 //! [`Links`] is the service, [`Config`] its options, [`Store`] the database, [`import`] the bulk import.
 
 mod address;

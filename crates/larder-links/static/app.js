@@ -49,28 +49,41 @@ function listPath(after) {
 
 const fieldNames = { url: "This address", slug: "This name", title: "This title" };
 
-function showCreateError(failure) {
-  const error = byId("create-error");
-  for (const id of Object.keys(fieldNames)) byId(id).toggleAttribute("aria-invalid", false);
+// Says what is wrong in the error's place and marks the field, which it gives back; without a failure clears both.
+function showFormError(form, error, failure) {
+  for (const input of form.querySelectorAll("input")) input.removeAttribute("aria-invalid");
   error.hidden = !failure;
-  if (!failure) return;
+  if (!failure) return null;
   const name = fieldNames[failure.field];
   error.textContent = name ? `${name} ${failure.rule}.` : failure.message;
+  const input = name && form.elements[failure.field];
+  if (!input) return null;
+  input.setAttribute("aria-invalid", "true");
+  return input;
+}
+
+function showCreateError(failure) {
+  const error = byId("create-error");
+  const input = showFormError(byId("create"), error, failure);
+  if (!input) return;
   // Next to the field that it is about.
-  if (failure.field === "url") byId("options").before(error); else byId("options").after(error);
-  if (!name) return;
-  if (failure.field !== "url") byId("options").open = true;
-  byId(failure.field).setAttribute("aria-invalid", "true");
-  byId(failure.field).focus();
+  if (input.id === "url") byId("options").before(error); else byId("options").after(error);
+  if (input.id !== "url") byId("options").open = true;
+  input.focus();
+}
+
+function valuesOf(form) {
+  const values = Object.fromEntries(new FormData(form));
+  // Nearly everyone means https when they leave the scheme out.
+  if (/^[\w-]+(\.[\w-]+)+([/?#:]|$)/.test(values.url.trim())) values.url = `https://${values.url.trim()}`;
+  return values;
 }
 
 async function createLink(event) {
   event.preventDefault();
   const form = event.currentTarget;
   const button = form.querySelector("button");
-  const values = Object.fromEntries(new FormData(form));
-  // Nearly everyone means https when they leave the scheme out.
-  if (/^[\w-]+(\.[\w-]+)+([/?#:]|$)/.test(values.url.trim())) values.url = `https://${values.url.trim()}`;
+  const values = valuesOf(form);
   button.disabled = true;
   try {
     const link = await call("POST", "/api/links", values);
@@ -125,11 +138,13 @@ function makeRow(link) {
   anchor.href = link.short_url;
   find(".row-created").textContent = `Made ${new Date(link.created_at).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" })}`;
   find(".copy").addEventListener("click", (event) => copy(event.currentTarget, link.short_url));
+  find(".edit").addEventListener("click", () => openEditor(latest));
   find(".danger").addEventListener("click", () => deleteLink(link.slug));
 
   const toggle = find(".toggle");
   const details = find(".row-details");
   let shownVisits = null;
+  let latest = link;
   toggle.addEventListener("click", () => {
     const open = details.hidden;
     details.hidden = !open;
@@ -138,6 +153,7 @@ function makeRow(link) {
   });
 
   function update(fresh) {
+    latest = fresh;
     find(".row-title").textContent = fresh.title;
     const target = find(".row-url");
     target.textContent = withoutScheme(fresh.url);
@@ -181,7 +197,7 @@ async function loadPage(restart) {
 }
 
 async function refresh() {
-  if (document.hidden || byId("confirm").open) return;
+  if (document.hidden || document.querySelector("dialog[open]")) return;
   const asked = searchText;
   try {
     const page = await call("GET", listPath(null));
@@ -210,6 +226,31 @@ function showListError(failure) {
   if (failure) {
     byId("links").hidden = false;
     byId("empty").hidden = true;
+  }
+}
+
+// Changing and deleting
+
+function openEditor(link) {
+  const form = byId("edit-form");
+  form.dataset.slug = link.slug;
+  byId("edit-slug").textContent = link.slug;
+  form.elements.url.value = link.url;
+  form.elements.title.value = link.title;
+  showFormError(form, byId("edit-error"), null);
+  byId("edit").showModal();
+}
+
+async function saveEdit(event) {
+  event.preventDefault();
+  const form = event.currentTarget;
+  try {
+    const link = await call("PATCH", `/api/links/${form.dataset.slug}`, valuesOf(form));
+    rows.get(link.slug)?.update(link);
+    if (byId("result-link").href === link.short_url) byId("result-target").textContent = withoutScheme(link.url);
+    byId("edit").close();
+  } catch (failure) {
+    showFormError(form, byId("edit-error"), failure)?.focus();
   }
 }
 
@@ -319,6 +360,8 @@ byId("host-prefix").textContent = `${location.host}/`;
 byId("create").addEventListener("submit", createLink);
 byId("create").addEventListener("input", () => showCreateError(null));
 byId("result-copy").addEventListener("click", (event) => copy(event.currentTarget, byId("result-link").href));
+byId("edit-form").addEventListener("submit", saveEdit);
+byId("edit-cancel").addEventListener("click", () => byId("edit").close());
 byId("search").addEventListener("input", search);
 byId("more").addEventListener("click", () => loadPage(false));
 byId("url").focus();

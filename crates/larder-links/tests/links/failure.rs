@@ -92,6 +92,18 @@ async fn a_locked_database_is_read_and_not_written() {
 }
 
 #[tokio::test]
+async fn a_redis_that_is_not_there_stops_nothing() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let fixture = open_with(|config| config.redis = Some(format!("redis://{free}")));
+    assert_eq!(fixture.get("/a").await.status, StatusCode::NOT_FOUND);
+    fixture.link(Some("a"), "https://a.example/").await;
+    assert_eq!(fixture.get("/a").await.header("location"), "https://a.example/");
+    fixture.send_json(Method::DELETE, "/api/links/a", json!({})).await;
+    assert_eq!(fixture.get("/a").await.status, StatusCode::NOT_FOUND);
+    assert!(fixture.links.cache().stats().redis.unwrap().errors > 0);
+}
+
+#[tokio::test]
 async fn a_read_only_database_is_a_clear_error() {
     let fixture = open();
     let other = rusqlite::Connection::open(fixture.folder.path().join("links.db")).unwrap();
