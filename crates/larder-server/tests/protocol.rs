@@ -4,6 +4,7 @@ use std::io::Write;
 
 use larder_resp::Frame;
 use larder_server::{ByteSize, Config, Password};
+use proptest::prelude::*;
 
 use crate::support::{TestServer, encode};
 
@@ -119,4 +120,35 @@ fn a_reply_above_the_limit_ends_its_connection_only() {
     client.send(&encode(&request));
     assert_eq!(client.read_to_end(), b"");
     assert_eq!(server.connect().call(&["STRLEN", "large"]), Frame::Integer(1 << 20));
+}
+
+/// Commands with arguments that make no sense, cut and glued at random.
+fn noise() -> impl Strategy<Value = Vec<u8>> {
+    let names = larder_server::commands().iter().map(|spec| spec.name).filter(|name| *name != "flushall");
+    let word = prop_oneof![
+        4 => prop::sample::select(names.collect::<Vec<_>>()).prop_map(|name| name.as_bytes().to_vec()),
+        2 => "(NX|XX|GET|EX|PX|KEEPTTL|MATCH|COUNT|ID|LIST|INFO|DOCS|SET|AUTH)".prop_map(String::into_bytes),
+        2 => any::<i64>().prop_map(|number| number.to_string().into_bytes()),
+        2 => prop::collection::vec(any::<u8>(), 0..20),
+    ];
+    let request = prop::collection::vec(word, 0..7).prop_map(|words| encode(&words));
+    let garbage = prop_oneof![9 => Just(Vec::new()), 1 => prop::collection::vec(any::<u8>(), 0..10)];
+    prop::collection::vec((request, garbage).prop_map(|(a, b)| [a, b].concat()), 1..20)
+        .prop_map(|all| all.concat())
+}
+
+#[test]
+fn no_bytes_harm_the_server() {
+    let server = TestServer::start();
+    let witness = std::cell::RefCell::new(server.connect());
+    proptest!(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) }, |(bytes in noise())| {
+        let mut client = server.connect();
+        // The server may hang up before it has taken everything.
+        let _ = client.stream.write_all(&bytes);
+        let _ = client.stream.shutdown(std::net::Shutdown::Write);
+        client.read_to_end();
+        let reply = witness.borrow_mut().call(&["ECHO", "alive"]);
+        prop_assert_eq!(reply.as_bytes(), Some(&b"alive"[..]));
+    });
+    assert_eq!(server.stats().snapshot().panics, 0);
 }
