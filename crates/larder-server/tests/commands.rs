@@ -116,6 +116,34 @@ fn strings() {
 }
 
 #[test]
+fn compare_and_set_compare_and_delete() {
+    run(&[
+        &[
+            ("SET k w IFEQ v", NIL),
+            ("EXISTS k", Same(":0|")),
+            ("SET k v", OK),
+            ("SET k w IFEQ v", OK),
+            ("GET k", Same("$1|w|")),
+        ],
+        &[
+            ("SET k v", OK),
+            ("SET k w IFEQ x", NIL),
+            ("SET k w IFEQ x GET", Same("$1|v|")),
+            ("GET k", Same("$1|v|")),
+        ],
+        &[("SET k v IFEQ a NX", SYNTAX), ("SET k v XX IFEQ a", SYNTAX), ("SET k v IFEQ", SYNTAX)],
+        &[
+            ("SET k v", OK),
+            ("SET k w IFEQ v EX 100", OK),
+            ("TTL k", Same(":100|")),
+            ("DELIFEQ k v", Same(":0|")),
+            ("DELIFEQ k w", Same(":1|")),
+            ("DELIFEQ k w", Same(":0|")),
+        ],
+    ]);
+}
+
+#[test]
 fn counters() {
     run(&[
         &[

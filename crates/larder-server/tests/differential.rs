@@ -405,7 +405,12 @@ fn the_table_agrees() {
     let mut differences = Vec::new();
     for spec in larder_server::commands() {
         let request = ["COMMAND", "INFO", spec.name];
-        let (theirs, ours) = (described(pair.redis.call(&request)), described(pair.ours.call(&request)));
+        // Newer than the real one.
+        let theirs = pair.redis.call(&request);
+        if theirs == Frame::Array(vec![Frame::Null]) {
+            continue;
+        }
+        let (theirs, ours) = (described(theirs), described(pair.ours.call(&request)));
         if theirs != ours {
             differences.push(format!("{}\n   redis: {theirs:?}\n  larder: {ours:?}", spec.name));
         }

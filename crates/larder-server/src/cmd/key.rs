@@ -3,12 +3,22 @@
 use larder_resp::Args;
 
 use super::{Context, Outcome};
+use crate::db::Change;
 
 /// Also `UNLINK`: values are freed where they are removed, outside every lock.
 pub(super) fn del(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let db = cx.db();
     let removed = args.skip(1).iter().filter(|key| db.remove(key)).count();
     cx.integer(removed as i64)
+}
+
+/// Removes a key if its value is the one given: compare and delete, as Valkey has it since 9.0.
+pub(super) fn delifeq(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let removed = cx.db().update(&args[1], |entry| match entry {
+        Some(entry) if entry.value == &args[2] => (Change::Remove, 1),
+        _ => (Change::Keep, 0),
+    })?;
+    cx.integer(removed)
 }
 
 pub(super) fn exists(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {

@@ -8,24 +8,38 @@ use crate::db::{Change, Expiry};
 
 /// When `SET` is to store.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Condition {
+enum Condition<'a> {
     Always,
     /// Only if there is no such key.
     Missing,
     /// Only if there is one.
     Present,
+    /// Only if there is one and its value is this: compare and set, as Valkey has it since 8.1.
+    Equal(&'a [u8]),
+}
+
+impl Condition<'_> {
+    fn allows(self, before: Option<&[u8]>) -> bool {
+        match self {
+            Condition::Always => true,
+            Condition::Missing => before.is_none(),
+            Condition::Present => before.is_some(),
+            Condition::Equal(expected) => before == Some(expected),
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
-struct Options {
-    condition: Condition,
+struct Options<'a> {
+    condition: Condition<'a>,
     expiry: Expiry,
     /// Whether the reply is the former value.
     get: bool,
 }
 
-impl Options {
-    const NONE: Options = Options { condition: Condition::Always, expiry: Expiry::Never, get: false };
+impl Options<'_> {
+    const NONE: Options<'static> =
+        Options { condition: Condition::Always, expiry: Expiry::Never, get: false };
 }
 
 pub(super) fn set(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -68,7 +82,7 @@ fn set_for(cx: &mut Context<'_>, args: Args<'_>, unit: TimeUnit, command: &'stat
 }
 
 /// Looks at the former entry and stores in one step.
-fn set_if(cx: &mut Context<'_>, key: &[u8], value: &[u8], options: Options) -> Outcome {
+fn set_if(cx: &mut Context<'_>, key: &[u8], value: &[u8], options: Options<'_>) -> Outcome {
     let db = cx.db();
     let mut reply = cx.reply();
     let (present, stored) = db.update(key, |entry| {
@@ -79,11 +93,7 @@ fn set_if(cx: &mut Context<'_>, key: &[u8], value: &[u8], options: Options) -> O
                 None => reply.null(),
             }
         }
-        let store = match options.condition {
-            Condition::Always => true,
-            Condition::Missing => !present,
-            Condition::Present => present,
-        };
+        let store = options.condition.allows(entry.map(|entry| entry.value));
         let change = if store { Change::Put(value.into(), options.expiry) } else { Change::Keep };
         (change, (present, store))
     })?;
@@ -96,17 +106,21 @@ fn set_if(cx: &mut Context<'_>, key: &[u8], value: &[u8], options: Options) -> O
 }
 
 /// Reads the options in any order; kinds that exclude each other are syntax errors.
-fn parse(cx: &Context<'_>, options: Args<'_>) -> Result<Options, CommandError> {
+fn parse<'a>(cx: &Context<'_>, options: Args<'a>) -> Result<Options<'a>, CommandError> {
     let mut parsed = Options::NONE;
     let mut time: Option<(TimeUnit, &[u8])> = None;
     let mut keep = false;
     let mut words = options.iter();
     while let Some(word) = words.next() {
         let is = |name: &[u8]| word.eq_ignore_ascii_case(name);
-        if is(b"NX") && parsed.condition != Condition::Present {
+        let may_be =
+            |condition| matches!(parsed.condition, Condition::Always) || parsed.condition == condition;
+        if is(b"NX") && may_be(Condition::Missing) {
             parsed.condition = Condition::Missing;
-        } else if is(b"XX") && parsed.condition != Condition::Missing {
+        } else if is(b"XX") && may_be(Condition::Present) {
             parsed.condition = Condition::Present;
+        } else if is(b"IFEQ") && parsed.condition == Condition::Always {
+            parsed.condition = Condition::Equal(words.next().ok_or(CommandError::Syntax)?);
         } else if is(b"GET") {
             parsed.get = true;
         } else if is(b"KEEPTTL") && time.is_none() {

@@ -7,7 +7,7 @@ use super::{
 
 /// All commands in the order of their names.
 #[rustfmt::skip]
-pub(super) static TABLE: [C; 53] = [
+pub(super) static TABLE: [C; 54] = [
     C::new("append", 3, "2.0.0", edit::append, "Appends to a value; creates it if needed.").writes_string().fast().one_key(),
     C::new("auth", -2, "1.0.0", handshake::auth, "Authenticates the connection.").connection().fast().loading().flag(Flags::NO_AUTH),
     C::new("client", -2, "2.4.0", client::client, "Names, describes and lists connections.").connection(),
@@ -17,6 +17,7 @@ pub(super) static TABLE: [C; 53] = [
     C::new("decr", 2, "1.0.0", counter::decr, "Subtracts one from a whole number; a missing key counts as 0.").writes_string().fast().one_key(),
     C::new("decrby", 3, "1.0.0", counter::decrby, "Subtracts from a whole number; a missing key counts as 0.").writes_string().fast().one_key(),
     C::new("del", -2, "1.0.0", key::del, "Removes keys.").writes_key().keys(1, -1, 1),
+    C::new("delifeq", 3, "9.0.0", key::delifeq, "Removes a key if its value is the one given.").takes_string().fast().one_key(),
     C::new("echo", 2, "1.0.0", session::echo, "Returns its argument.").connection().fast().loading(),
     C::new("exists", -2, "1.0.0", key::exists, "Counts which of the keys exist.").reads_key().fast().keys(1, -1, 1),
     C::new("expire", -3, "1.0.0", expire::expire, "Sets the time to live of a key in seconds.").writes_key().fast().one_key(),
