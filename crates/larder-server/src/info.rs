@@ -93,22 +93,23 @@ fn persistence(_: &Shared, out: &mut String) -> std::fmt::Result {
 }
 
 fn stats(shared: &Shared, out: &mut String) -> std::fmt::Result {
-    let (total, engine) = (shared.stats.since_reset(), shared.store.engine_stats());
+    let totals = shared.stats.since_reset(&shared.store);
+    let tally = totals.tally;
     write!(
         out,
         "total_connections_received:{}\r\ntotal_commands_processed:{}\r\ntotal_error_replies:{}\r\n\
          total_net_input_bytes:{}\r\ntotal_net_output_bytes:{}\r\nrejected_connections:{}\r\nexpired_keys:{}\r\n\
          evicted_keys:{}\r\nkeyspace_hits:{}\r\nkeyspace_misses:{}\r\n",
-        shared.stats.accepted.get(),
-        total.commands,
-        total.errors,
-        total.bytes_in,
-        total.bytes_out,
-        shared.stats.rejected.get(),
-        engine.expired,
-        engine.evicted,
-        total.hits,
-        total.misses,
+        totals.accepted,
+        tally.commands,
+        tally.errors,
+        tally.bytes_in,
+        tally.bytes_out,
+        totals.rejected,
+        totals.expired,
+        totals.evicted,
+        tally.hits,
+        tally.misses,
     )
 }
 

@@ -109,7 +109,17 @@ pub(crate) struct Stats {
     /// Connections that ended by a bug of ours.
     pub(crate) panics: Counter,
     /// What `CONFIG RESETSTAT` has taken off; the counters themselves never go back.
-    baseline: Mutex<Tally>,
+    baseline: Mutex<Totals>,
+}
+
+/// The counters that `CONFIG RESETSTAT` resets.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Totals {
+    pub(crate) tally: Tally,
+    pub(crate) accepted: u64,
+    pub(crate) rejected: u64,
+    pub(crate) expired: u64,
+    pub(crate) evicted: u64,
 }
 
 impl Stats {
@@ -139,13 +149,30 @@ impl Stats {
     }
 
     /// The totals since the last [`reset`](Self::reset).
-    pub(crate) fn since_reset(&self) -> Tally {
-        let baseline = *self.baseline.lock();
-        self.total().minus(baseline)
+    pub(crate) fn since_reset(&self, store: &Store) -> Totals {
+        let (baseline, now) = (*self.baseline.lock(), self.totals(store));
+        Totals {
+            tally: now.tally.minus(baseline.tally),
+            accepted: now.accepted - baseline.accepted,
+            rejected: now.rejected - baseline.rejected,
+            expired: now.expired - baseline.expired,
+            evicted: now.evicted - baseline.evicted,
+        }
     }
 
-    pub(crate) fn reset(&self) {
-        *self.baseline.lock() = self.total();
+    pub(crate) fn reset(&self, store: &Store) {
+        *self.baseline.lock() = self.totals(store);
+    }
+
+    fn totals(&self, store: &Store) -> Totals {
+        let engine = store.engine_stats();
+        Totals {
+            tally: self.total(),
+            accepted: self.accepted.get(),
+            rejected: self.rejected.get(),
+            expired: engine.expired,
+            evicted: engine.evicted,
+        }
     }
 }
 

@@ -64,7 +64,7 @@ pub(super) fn config(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         (b"set", _) => Err(CommandError::Arity("config|set")),
         (b"resetstat", 2) => {
             cx.publish_tally();
-            cx.shared.stats.reset();
+            cx.shared.stats.reset(&cx.shared.store);
             cx.ok()
         }
         (b"resetstat", _) => Err(CommandError::Arity("config|resetstat")),
