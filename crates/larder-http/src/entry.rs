@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use http::header::{AGE, CONNECTION, CONTENT_LENGTH, DATE, ETAG, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
+use http::header::{
+    ACCEPT_RANGES, AGE, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE,
+};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -14,6 +17,7 @@ use crate::conditional::REPEATED_IN_304;
 use crate::control::list_members;
 use crate::policy::Plan;
 use crate::purge::{Birth, Mark, Purges};
+use crate::range::{self, Wanted};
 use crate::status::{CACHE_STATUS, Outcome};
 use crate::vary::VaryRecord;
 
@@ -149,6 +153,30 @@ impl Stored {
         response
     }
 
+    /// The part of the body that the request asks for, or the 416 that says that there is none; `None` when it asks
+    /// for the whole.
+    pub(crate) fn replay_part<B: http_body::Body>(
+        &self,
+        request: &HeaderMap,
+        now_ms: u64,
+    ) -> Option<Response<Body<B>>> {
+        let len = self.body.len();
+        let (status, body, range) = match range::wanted(request, &self.headers, len) {
+            Wanted::Whole => return None,
+            Wanted::Nothing => (StatusCode::RANGE_NOT_SATISFIABLE, Bytes::new(), format!("bytes */{len}")),
+            Wanted::Part(part) => {
+                let range = format!("bytes {}-{}/{len}", part.start, part.end - 1);
+                (StatusCode::PARTIAL_CONTENT, self.body.slice(part), range)
+            }
+        };
+        let mut response = self.replay(now_ms, false);
+        *response.status_mut() = status;
+        response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+        response.headers_mut().insert(CONTENT_RANGE, text(range));
+        *response.body_mut() = Body::full(body);
+        Some(response)
+    }
+
     /// The 304 that says that the client's copy is current, but for the outcome.
     pub(crate) fn not_modified<B: http_body::Body>(&self, now_ms: u64) -> Response<Body<B>> {
         let mut response = Response::new(Body::empty());
@@ -190,7 +218,7 @@ pub(crate) fn sign<B: http_body::Body>(response: &mut Response<Body<B>>, outcome
 fn stored_headers(from: &HeaderMap, body: &Bytes) -> HeaderMap {
     let named: Vec<&[u8]> =
         from.get_all(CONNECTION).iter().flat_map(|line| list_members(line.as_bytes())).collect();
-    let mut headers = HeaderMap::with_capacity(from.len() + 5);
+    let mut headers = HeaderMap::with_capacity(from.len() + 6);
     for (name, value) in from {
         let listed = named.iter().any(|other| other.eq_ignore_ascii_case(name.as_str().as_bytes()));
         if !listed && !HOP_BY_HOP.contains(name) && name != CACHE_STATUS {
@@ -203,6 +231,9 @@ fn stored_headers(from: &HeaderMap, body: &Bytes) -> HeaderMap {
     }
     if !headers.contains_key(ETAG) {
         headers.insert(ETAG, text(format!("\"{:032x}\"", xxh3_128(body))));
+    }
+    if !headers.contains_key(ACCEPT_RANGES) {
+        headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     }
     headers.insert(AGE, HeaderValue::from(0));
     headers.insert(CACHE_STATUS, HeaderValue::from_static(""));

@@ -70,6 +70,7 @@ mod key;
 mod layer;
 mod policy;
 mod purge;
+mod range;
 mod service;
 mod stats;
 mod status;

@@ -185,7 +185,7 @@ impl Asked {
     }
 }
 
-/// Answers from the store, with a 304 if the client's copy is current.
+/// Answers from the store, with a 304 if the client's copy is current and with a part if only that is wanted.
 fn answer<B: http_body::Body>(
     cache: &HttpCache,
     stored: &Stored,
@@ -196,12 +196,16 @@ fn answer<B: http_body::Body>(
 ) -> Response<Body<B>> {
     let counters = &cache.parts().counters;
     counters.count(outcome);
-    let current = stored.status() == StatusCode::OK && conditional::not_modified(request, stored.headers());
-    let mut response = if current {
+    let whole = || stored.replay(now_ms, head_only);
+    let mut response = if stored.status() != StatusCode::OK {
+        whole()
+    } else if conditional::not_modified(request, stored.headers()) {
         counters.not_modified.add(1);
         stored.not_modified(now_ms)
+    } else if head_only {
+        whole()
     } else {
-        stored.replay(now_ms, head_only)
+        stored.replay_part(request, now_ms).unwrap_or_else(whole)
     };
     entry::sign(&mut response, outcome);
     response

@@ -170,6 +170,7 @@ impl fmt::Display for Outcome {
         f.write_str("larder; ")?;
         match *self {
             Outcome::Hit { ttl } => write!(f, "hit; ttl={ttl}"),
+            Outcome::Stale { over: 0 } => f.write_str("hit; ttl=0; detail=stale"),
             Outcome::Stale { over } => write!(f, "hit; ttl=-{over}; detail=stale"),
             Outcome::Miss { variant, collapsed, unstored } => {
                 f.write_str(if variant { "fwd=vary-miss" } else { "fwd=uri-miss" })?;
@@ -199,6 +200,7 @@ mod tests {
             (miss(true, false, None), "larder; fwd=vary-miss; stored"),
             (miss(false, true, None), "larder; fwd=uri-miss; collapsed"),
             (miss(false, false, Some(Reason::SetCookie)), "larder; fwd=uri-miss; detail=set-cookie"),
+            (Outcome::Stale { over: 0 }, "larder; hit; ttl=0; detail=stale"),
             (Outcome::Stale { over: u64::MAX }, "larder; hit; ttl=-18446744073709551615; detail=stale"),
             (Outcome::Bypass(Reason::Method), "larder; fwd=method"),
             (Outcome::Bypass(Reason::Authority), "larder; fwd=bypass; detail=authority"),

@@ -194,12 +194,31 @@ async fn head_is_answered_from_the_get() {
 }
 
 #[tokio::test]
-async fn a_range_of_a_stored_response_is_answered_in_full_and_of_another_by_the_handler() {
-    let site = Site::counting();
+async fn a_range_is_cut_from_the_stored_body_and_of_nothing_stored_left_to_the_handler() {
+    let site = Site::new(|_, _| async { field(cached("0123456789"), "etag", "\"v1\"") });
+    let range = |range, if_range| site.send(get("/", &[("range", range), ("if-range", if_range)]));
     assert_eq!(site.send(get("/", &[("range", "bytes=0-0")])).await.says(), "fwd=bypass; detail=range");
-    site.get("/").await;
-    let answer = site.send(get("/", &[("range", "bytes=0-0")])).await;
-    assert_eq!((answer.status, answer.says()), (StatusCode::OK, "hit; ttl=60"));
+    assert_eq!(site.get("/").await.header("accept-ranges"), Some("bytes"));
+
+    let part = range("bytes=2-4", "\"v1\"").await;
+    assert_eq!((part.status, &part.body[..]), (StatusCode::PARTIAL_CONTENT, &b"234"[..]));
+    assert_eq!(
+        (part.header("content-range"), part.header("content-length")),
+        (Some("bytes 2-4/10"), Some("3"))
+    );
+    assert_eq!(part.says(), "hit; ttl=60");
+
+    let changed = range("bytes=2-4", "\"v0\"").await;
+    assert_eq!((changed.status, changed.body.len()), (StatusCode::OK, 10));
+    let several = range("bytes=0-1,4-5", "\"v1\"").await;
+    assert_eq!((several.status, several.body.len()), (StatusCode::OK, 10));
+
+    let behind = range("bytes=10-", "\"v1\"").await;
+    assert_eq!((behind.status, behind.body.len()), (StatusCode::RANGE_NOT_SATISFIABLE, 0));
+    assert_eq!(behind.header("content-range"), Some("bytes */10"));
+
+    let head = site.send(request("HEAD", "/", &[("range", "bytes=2-4")])).await;
+    assert_eq!((head.status, head.header("content-length")), (StatusCode::OK, Some("10")));
 }
 
 #[tokio::test]
