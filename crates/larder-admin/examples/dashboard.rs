@@ -119,7 +119,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         // It breaks now and then, to be seen breaking.
         let seconds = started.elapsed().as_secs();
         let state = if seconds % 90 > 82 { State::Restarting } else { State::Running };
-        let sample = Sample { state, restarts: seconds.div_ceil(90), ..Sample::default() };
+        let sample = Sample { state, restarts: (seconds + 7) / 90, ..Sample::default() };
         sample
             .tier(one.tier("memory"))
             .tier(two.tier("redis"))

@@ -324,7 +324,7 @@ class TotalView {
     const recent = together(stats.parts, index, RATE_SECONDS);
     const minute = together(stats.parts, index, RATIO_SECONDS);
     this.ratio.figure.show(minute.ratio === null ? null : format.ratio(minute.ratio));
-    this.ratio.note.textContent = "answered without the origin";
+    this.ratio.note.textContent = "without the origin";
     this.rate.figure.show(recent.known ? format.rate(recent.operations) : null);
     this.rate.note.textContent = `in ${stats.parts.length} ${stats.parts.length === 1 ? "part" : "parts"}`;
     this.missed.figure.show(recent.known ? format.rate(recent.missed) : null);
@@ -505,9 +505,9 @@ async function tick() {
     document.body.classList.remove("is-gone");
   } catch (error) {
     link("gone", "no answer");
-    const since = state.last === null ? "" : ` for ${span(now - state.last)}. The figures are of ${state.lastWall.toLocaleTimeString()}`;
-    const why = error.message.startsWith("it answered") ? `: ${error.message}` : "";
-    byId("gone-text").textContent = `No figures${since}${why}. Trying again every second.`;
+    const last = state.last === null ? "There are no figures yet." : `The last figures came ${span(now - state.last)} ago, at ${state.lastWall.toLocaleTimeString()}.`;
+    byId("gone-title").textContent = error.message.startsWith("it answered") ? `The server has no figures: ${error.message}.` : "The server does not answer.";
+    byId("gone-text").textContent = `${last} Trying again every second.`;
     byId("gone").hidden = false;
     document.body.classList.add("is-gone");
   }
