@@ -20,11 +20,10 @@ impl Listen {
         is_taken: impl Fn(&E) -> bool,
     ) -> Result<L, E> {
         match bind(self.address) {
-            Err(error) if !self.named && is_taken(&error) => {
-                bind(SocketAddr::new(self.address.ip(), 0)).inspect(|_| {
+            Err(error) if !self.named && is_taken(&error) => bind(SocketAddr::new(self.address.ip(), 0))
+                .inspect(|_| {
                     eprintln!("larder: port {} is taken, a free one is used instead", self.address.port());
-                })
-            }
+                }),
             bound => bound,
         }
     }
@@ -50,6 +49,9 @@ mod tests {
         let replaced = Listen { address, named: false }.tcp().expect("another port");
         assert_ne!(replaced.local_addr().expect("an address").port(), address.port());
         let error = Listen { address, named: true }.tcp().expect_err("taken");
-        assert_eq!(format!("{error:#}"), format!("cannot bind {address}: Address already in use (os error 98)"));
+        assert_eq!(
+            format!("{error:#}"),
+            format!("cannot bind {address}: Address already in use (os error 98)")
+        );
     }
 }

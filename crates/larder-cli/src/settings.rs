@@ -169,11 +169,17 @@ mod tests {
     fn a_flag_beats_the_file_which_beats_the_default() {
         let text = "[server]\nmaxclients = 7\nlisten = \"127.0.0.1:7000\"\n";
         let from_file = File::parse(text).expect("parses").server(ServerFlags::default()).expect("valid");
-        assert_eq!((from_file.config.maxclients, from_file.listen.map(|listen| listen.named)), (7, Some(true)));
+        assert_eq!(
+            (from_file.config.maxclients, from_file.listen.map(|listen| listen.named)),
+            (7, Some(true))
+        );
         let flags = ServerFlags { maxclients: Some(8), ..ServerFlags::default() };
         assert_eq!(File::parse(text).expect("parses").server(flags).expect("valid").config.maxclients, 8);
         let default = File::default().server(ServerFlags::default()).expect("valid");
-        assert_eq!((default.config.maxclients, default.listen.map(|listen| listen.named)), (10_000, Some(false)));
+        assert_eq!(
+            (default.config.maxclients, default.listen.map(|listen| listen.named)),
+            (10_000, Some(false))
+        );
     }
 
     #[test]
