@@ -76,7 +76,7 @@ impl Ctd {
         self.window.len() + self.main.len()
     }
 
-    /// Tells the sketch of uses. Its size follows the number of entries, which a bound by weight does not fix.
+    /// Tells the sketch of uses.
     fn count(&mut self, hash: u64, uses: u8) {
         if uses > 0
             && let Some(sketch) = &mut self.sketch
@@ -89,12 +89,22 @@ impl Ctd {
         self.sketch.as_ref().map_or(0, |sketch| sketch.estimate(hash))
     }
 
-    fn begin_to_evict(&mut self) {
-        let entries = self.len();
-        let fits = self.sketch.as_ref().is_some_and(|sketch| sketch.entries() * 2 > entries);
-        if !fits {
-            self.sketch = Some(Sketch::new(entries));
+    /// Makes the sketch that the contests need, and tells it what is known of those who are here. Its size follows the
+    /// number of entries, which a bound by weight does not fix.
+    fn begin_to_evict(&mut self, slots: &Slots, entries: &impl Entries) {
+        let len = self.len();
+        if self.sketch.as_ref().is_some_and(|sketch| sketch.entries() * 2 > len) {
+            return;
         }
+        let mut sketch = Sketch::new(len);
+        for list in [&self.main, &self.window] {
+            let mut next = list.front();
+            while let Some(id) = next {
+                sketch.add(entries.hash(id), 1);
+                next = list.after(slots, id);
+            }
+        }
+        self.sketch = Some(sketch);
     }
 
     /// Moves the border between window and main once a sample is complete.
@@ -195,7 +205,7 @@ impl Evict for Ctd {
         incoming: u64,
         keep: Option<u32>,
     ) -> Option<u32> {
-        self.begin_to_evict();
+        self.begin_to_evict(slots, entries);
         let held = self.window.weight() + self.main.weight();
         let window_target = (held as f64 * self.window_share) as u64;
         let candidate = first_but(&self.window, slots, keep);
