@@ -14,12 +14,15 @@ pub(crate) type Weigher<K, V> = Arc<dyn Fn(&K, &V) -> u64 + Send + Sync>;
 /// Told of each entry that has left.
 pub(crate) type Listener<K, V> = Arc<dyn Fn(&K, &V, Cause) + Send + Sync>;
 
+const MAX_SHARDS: usize = 1 << 16;
 /// The largest capacity: 2^62, so that sums of weights cannot overflow.
 const MAX_CAPACITY: u64 = 1 << 62;
 /// Below this many expected entries a shard's policy sees too little of the traffic to judge it.
 const MIN_SHARD_ENTRIES: u64 = 256;
 /// What an entry of a cache bounded by weight is taken to weigh when the number of shards is chosen.
 const ASSUMED_WEIGHT: u64 = 1024;
+/// Above this many entries making a shard's index anew would take longer than one operation should.
+const MAX_SHARD_ENTRIES: u64 = 16_384;
 /// Shards per thread that may run at once: enough that two rarely want the same one.
 const SHARDS_PER_THREAD: usize = 8;
 
@@ -143,9 +146,10 @@ impl<K: Hash + Eq, V> Builder<K, V> {
             return Err(BuildError::Jitter(self.jitter));
         }
         if let Some(shards) = self.shards {
-            in_range("shards", shards as u64, 1, 1 << 16)?;
+            in_range("shards", shards as u64, 1, MAX_SHARDS as u64)?;
         }
-        let shards = self.shards.unwrap_or_else(|| default_shards(capacity, self.by_weight));
+        let expected = if self.by_weight { capacity / ASSUMED_WEIGHT } else { capacity };
+        let shards = self.shards.unwrap_or_else(|| default_shards(expected));
         Ok(Cache::new(Settings {
             capacity,
             max_share: self.max_share,
@@ -154,6 +158,7 @@ impl<K: Hash + Eq, V> Builder<K, V> {
             jitter: self.jitter,
             policy: self.policy,
             shards: shards.next_power_of_two(),
+            expected,
             clock: self.clock,
             weigher: self.weigher,
             listener: self.listener,
@@ -161,12 +166,12 @@ impl<K: Hash + Eq, V> Builder<K, V> {
     }
 }
 
-fn default_shards(capacity: u64, by_weight: bool) -> usize {
+fn default_shards(expected: u64) -> usize {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let expected = if by_weight { capacity / ASSUMED_WEIGHT } else { capacity };
+    let wanted = (threads * SHARDS_PER_THREAD).max((expected / MAX_SHARD_ENTRIES) as usize);
     let most = (expected / MIN_SHARD_ENTRIES).max(1) as usize;
-    let wanted = (threads * SHARDS_PER_THREAD).next_power_of_two();
-    if wanted <= most { wanted } else { 1 << most.ilog2() }
+    let shards = wanted.next_power_of_two().min(MAX_SHARDS);
+    if shards <= most { shards } else { 1 << most.ilog2() }
 }
 
 fn in_range(option: &'static str, value: u64, least: u64, most: u64) -> Result<(), BuildError> {

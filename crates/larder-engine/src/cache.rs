@@ -8,7 +8,7 @@ use crate::expiry::NEVER;
 use crate::iter::Iter;
 use crate::lock::{ShardGuard, ShardLock};
 use crate::policy::Policy;
-use crate::shard::{Departed, Entry, Shard};
+use crate::shard::{Departed, Hasher, Shard};
 use crate::stats::Stats;
 use hashbrown::Equivalent;
 use parking_lot::Mutex;
@@ -39,6 +39,8 @@ pub(crate) struct Settings<K, V> {
     pub(crate) jitter: f32,
     pub(crate) policy: Policy,
     pub(crate) shards: usize,
+    /// How many entries are expected when the cache is full.
+    pub(crate) expected: u64,
     pub(crate) clock: Clock,
     pub(crate) weigher: Option<Weigher<K, V>>,
     pub(crate) listener: Option<Listener<K, V>>,
@@ -47,7 +49,7 @@ pub(crate) struct Settings<K, V> {
 struct Inner<K, V> {
     shards: Box<[ShardLock<Shard<K, V>>]>,
     budget: Budget,
-    hasher: rapidhash::fast::RandomState,
+    hasher: Hasher,
     settings: Settings<K, V>,
     /// Whether any entry may have a deadline: without, no operation reads the clock.
     timed: AtomicBool,
@@ -70,12 +72,16 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     }
 
     pub(crate) fn new(settings: Settings<K, V>) -> Self {
-        let shard = |_| ShardLock::new(Shard::new(settings.policy, settings.tti_ms));
+        let hasher = Hasher::new();
+        let expected = expected_share(settings.expected, settings.shards);
+        let weighed = settings.weigher.is_some();
+        let shard =
+            |_| ShardLock::new(Shard::new(settings.policy, weighed, settings.tti_ms, expected, hasher));
         Cache {
             inner: Arc::new(Inner {
                 shards: (0..settings.shards).map(shard).collect(),
                 budget: Budget::new(settings.capacity),
-                hasher: rapidhash::fast::RandomState::new(),
+                hasher,
                 timed: AtomicBool::new(settings.ttl_ms.is_some() || settings.tti_ms.is_some()),
                 resizing: Mutex::new(()),
                 jitter_state: AtomicU64::new(0x9e37_79b9_7f4a_7c15),
@@ -117,7 +123,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let now = self.now();
         let shard = self.lock(place);
         let id = shard.find_live(place.hash, key, now)?;
-        Some(f(self.entry_ref(&shard.slab[id])))
+        Some(f(self.entry_ref(&shard, id)))
     }
 
     /// The value of `key`, without an effect on policy, time to idle or statistics.
@@ -198,7 +204,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let now = self.now_ms();
         let mut shard = self.lock(place);
         let id = shard.find_live(place.hash, &key, now);
-        let (op, result) = f(id.map(|id| self.entry_ref(&shard.slab[id])));
+        let (op, result) = f(id.map(|id| self.entry_ref(&shard, id)));
         let mut refused = None;
         if !matches!(op, Op::Keep) {
             shard.void_flight(place.hash, &key);
@@ -210,18 +216,18 @@ impl<K: Hash + Eq, V> Cache<K, V> {
                 let weight = self.weigh(&key, &value);
                 match self.store(&mut shard, place, key, value, weight, ttl, now, &mut departed) {
                     Ok(None) => {}
-                    Ok(Some((key, old))) => departed.0.push((key, old, Cause::Replaced)),
+                    Ok(Some((key, old))) => departed.push(key, old, Cause::Replaced),
                     Err((_, reason)) => refused = Some(reason),
                 }
             }
             (Op::Remove, Some(id)) => {
                 let entry = shard.remove(id, Cause::Invalidated);
                 self.inner.budget.give(entry.weight);
-                departed.0.push((entry.key, entry.value, Cause::Invalidated));
+                departed.push(entry.key, entry.value, Cause::Invalidated);
             }
             (Op::SetTtl(ttl), Some(id)) => {
                 self.mark_timed(ttl);
-                let deadline = self.deadline(ttl, Some(shard.slab[id].deadline), now);
+                let deadline = self.deadline(ttl, Some(shard.deadline(id)), now);
                 shard.set_deadline(id, deadline, now);
             }
         }
@@ -236,10 +242,14 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         self.for_each_hold(|shard, ids, departed| {
             let mut freed = 0;
             for id in ids {
-                if shard.slab.get(id).is_some_and(|entry| !keep(&entry.key, &entry.value)) {
+                if !shard.is_used(id) {
+                    continue;
+                }
+                let record = shard.record(id);
+                if !keep(&record.key, &record.value) {
                     let entry = shard.remove(id, Cause::Purged);
                     freed += entry.weight;
-                    departed.0.push((entry.key, entry.value, Cause::Purged));
+                    departed.push(entry.key, entry.value, Cause::Purged);
                 }
             }
             freed
@@ -263,14 +273,17 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         }
         self.for_each_hold(|shard, ids, departed| {
             let mut freed = 0;
-            for id in ids.filter(|&id| shard.slab.get(id).is_some()).collect::<Vec<_>>() {
+            for id in ids {
+                if !shard.is_used(id) {
+                    continue;
+                }
                 let live = shard.is_live(id, now);
                 let entry = shard.remove(id, if live { Cause::Purged } else { Cause::Expired });
                 freed += entry.weight;
                 if live {
                     drained.push((entry.key, entry.value));
                 } else {
-                    departed.0.push((entry.key, entry.value, Cause::Expired));
+                    departed.push(entry.key, entry.value, Cause::Expired);
                 }
             }
             freed
@@ -302,11 +315,11 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let mut left = count.clamp(1, u32::MAX as usize) as u32;
         while let Some(shard) = self.inner.shards.get(shard_index) {
             let shard = shard.lock(self.id());
-            let end = shard.slab.end();
+            let end = shard.end();
             let stop = end.min(slot.saturating_add(left.min(SLOTS_PER_HOLD)));
             for id in slot..stop {
-                if shard.slab.get(id).is_some() && shard.is_live(id, now) {
-                    visit(self.entry_ref(&shard.slab[id]));
+                if shard.is_used(id) && shard.is_live(id, now) {
+                    visit(self.entry_ref(&shard, id));
                 }
             }
             left -= stop.saturating_sub(slot).min(left);
@@ -320,7 +333,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
 
     /// How many entries are held, among them such as have expired and are not reclaimed yet.
     pub fn len(&self) -> usize {
-        self.inner.shards.iter().map(|shard| shard.lock(self.id()).slab.len()).sum()
+        self.inner.shards.iter().map(|shard| shard.lock(self.id()).len()).sum()
     }
 
     /// Whether no entry is held.
@@ -356,7 +369,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         while in_hand < surplus && !self.inner.budget.take(surplus - in_hand) {
             let mut departed = Departed::new();
             let mut shard = self.inner.shards[next_shard].lock(self.id());
-            in_hand += shard.evict(None, &mut departed).unwrap_or(0);
+            in_hand += shard.evict(0, None, self.now(), &mut departed).unwrap_or(0);
             drop(shard);
             self.depart(departed);
             next_shard = (next_shard + 1) % self.inner.shards.len();
@@ -371,7 +384,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         for shard in &self.inner.shards {
             let shard = shard.lock(self.id());
             total.add(&shard.stats);
-            total.entries += shard.slab.len() as u64;
+            total.entries += shard.len() as u64;
         }
         total
     }
@@ -453,9 +466,11 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         self.inner.settings.weigher.as_ref().map_or(1, |weigher| weigher(key, value))
     }
 
-    fn entry_ref<'a>(&'a self, entry: &'a Entry<K, V>) -> EntryRef<'a, K, V> {
-        let deadline = (entry.deadline != NEVER).then_some(entry.deadline);
-        EntryRef { key: &entry.key, value: &entry.value, weight: entry.weight, deadline, clock: self.clock() }
+    fn entry_ref<'a>(&'a self, shard: &'a Shard<K, V>, id: u32) -> EntryRef<'a, K, V> {
+        let record = shard.record(id);
+        let deadline = Some(shard.deadline(id)).filter(|at| *at != NEVER);
+        let weight = shard.weight(id);
+        EntryRef { key: &record.key, value: &record.value, weight, deadline, clock: self.clock() }
     }
 
     fn deadline(&self, ttl: Ttl, kept: Option<u64>, now: u64) -> u64 {
@@ -519,11 +534,11 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let (_, freed) = shard.reclaim(now, RECLAIM_PER_WRITE, departed);
         self.inner.budget.give(freed);
 
-        let held = existing.map_or(0, |id| shard.slab[id].weight);
+        let held = existing.map_or(0, |id| shard.weight(id));
         let room = if weight > self.limit() {
             Err(Refusal::TooHeavy { weight, limit: self.limit() })
         } else {
-            self.make_room(shard, place.shard, weight.saturating_sub(held), existing, departed)
+            self.make_room(shard, place.shard, weight.saturating_sub(held), existing, now, departed)
         };
         if let Err(reason) = room {
             shard.stats.refused += 1;
@@ -534,7 +549,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         }
         self.inner.budget.give(held.saturating_sub(weight));
 
-        let kept = existing.map(|id| shard.slab[id].deadline);
+        let kept = existing.map(|id| shard.deadline(id));
         let deadline = self.deadline(ttl, kept, now);
         match existing {
             Some(id) => Ok(Some((key, shard.replace(id, value, weight, deadline, now)))),
@@ -548,7 +563,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     fn discard(&self, shard: &mut Shard<K, V>, id: u32, cause: Cause, departed: &mut Departed<K, V>) {
         let entry = shard.remove(id, cause);
         self.inner.budget.give(entry.weight);
-        departed.0.push((entry.key, entry.value, cause));
+        departed.push(entry.key, entry.value, cause);
     }
 
     /// Takes `needed` from the budget: what is free, then what this shard's victims held, then what others' did.
@@ -558,17 +573,18 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         shard_index: usize,
         needed: u64,
         keep: Option<u32>,
+        now: u64,
         departed: &mut Departed<K, V>,
     ) -> Result<(), Refusal> {
         let budget = &self.inner.budget;
         let mut in_hand = 0;
         let mut rounds = 0;
         while in_hand < needed && !budget.take(needed - in_hand) {
-            if let Some(freed) = shard.evict(keep, departed) {
+            if let Some(freed) = shard.evict(needed, keep, now, departed) {
                 in_hand += freed;
                 continue;
             }
-            in_hand += self.steal(shard_index, needed - in_hand, departed);
+            in_hand += self.steal(shard_index, needed - in_hand, now, departed);
             rounds += 1;
             if rounds == STEAL_ROUNDS {
                 budget.give(in_hand);
@@ -580,14 +596,14 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     }
 
     /// Evicts from the other shards until `wanted` is freed, passing over those that are locked.
-    fn steal(&self, shard_index: usize, wanted: u64, departed: &mut Departed<K, V>) -> u64 {
+    fn steal(&self, shard_index: usize, wanted: u64, now: u64, departed: &mut Departed<K, V>) -> u64 {
         let shards = &self.inner.shards;
         let mut freed = 0;
         for step in 1..shards.len() {
             let other = &shards[(shard_index + step) % shards.len()];
             let Some(mut other) = other.try_lock_beside() else { continue };
             while freed < wanted {
-                let Some(weight) = other.evict(None, departed) else { break };
+                let Some(weight) = other.evict(wanted, None, now, departed) else { break };
                 freed += weight;
             }
             if freed >= wanted {
@@ -607,7 +623,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
             loop {
                 let mut departed = Departed::new();
                 let mut shard = shard.lock(self.id());
-                let end = shard.slab.end();
+                let end = shard.end();
                 let stop = end.min(slot + SLOTS_PER_HOLD);
                 let freed = visit(&mut shard, slot..stop, &mut departed);
                 drop(shard);
@@ -623,7 +639,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
 
     /// Shows entries to the listener and drops them, with no lock held.
     pub(crate) fn depart(&self, departed: Departed<K, V>) {
-        for (key, value, cause) in departed.0 {
+        for (key, value, cause) in departed.into_iter() {
             self.notify(&key, &value, cause);
         }
     }
@@ -633,6 +649,12 @@ impl<K: Hash + Eq, V> Cache<K, V> {
             listener(key, value, cause);
         }
     }
+}
+
+/// How many entries a shard of a full cache will hold: its share, and as much more as chance makes likely.
+fn expected_share(expected: u64, shards: usize) -> usize {
+    let share = expected as f64 / shards as f64;
+    if shards == 1 { share as usize } else { (share + 3.0 * share.sqrt()) as usize }
 }
 
 fn duration_to_ms(duration: Duration) -> u64 {

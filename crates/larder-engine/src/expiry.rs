@@ -1,42 +1,392 @@
-//! Which entries of a shard are due, in the order of their deadlines.
+//! When entries are due, and which of them are: deadlines of five bytes, and a wheel that knows when to look.
 //!
-//! An entry is registered under a moment at which it *may* be due; whoever pops it looks at its deadline, and
-//! registers it again if that has moved on. So a hit that pushes an idle deadline does not touch this structure.
+//! The wheel (George Varghese and Tony Lauck, "Hashed and Hierarchical Timing Wheels", SOSP 1987) has four levels of 64
+//! buckets; a bucket of one level is as wide as all 64 of the level below. An entry is registered in the bucket of its
+//! deadline by appending its slot's number, nothing is ever taken out of the middle: each slot remembers the one bucket
+//! that is right for it, and a number found in another bucket is stale and dropped. When most are stale, the wheel is
+//! made anew. So a write costs one append, whatever it overwrites.
+//!
+//! Time advances only when somebody asks what is due, by any amount and at the cost of a few words that tell which
+//! buckets are empty; entries then come out one by one, so each caller decides how much work to do.
+//!
+//! Bytes per entry: 5 for the deadline, 1 for the bucket, 4.3 for the registration.
 
-use std::collections::BTreeSet;
+/// No deadline. The latest that can be kept is 2^40 − 2 ms after the clock's start, 34.8 years; later ones are this.
+pub(crate) const NEVER: u64 = (1 << 40) - 1;
 
-/// No deadline.
-pub(crate) const NEVER: u64 = u64::MAX;
+const LEVELS: usize = 4;
+const BUCKETS: u64 = 64;
+const BUCKET_BITS: u32 = 6;
+/// The width of a bucket on the lowest level: 2^7 = 128 ms. What is due is found at most two of them later.
+const TICK_BITS: u32 = 7;
+/// Stale registrations that are tolerated beside as many as there are valid ones.
+const TOLERATED_STALE: usize = 256;
 
+/// Moments in milliseconds, one for each slot, in five bytes.
 #[derive(Debug, Default)]
-pub(crate) struct Expiry(BTreeSet<(u64, u32)>);
+pub(crate) struct Moments {
+    low: Vec<u32>,
+    high: Vec<u8>,
+}
 
-impl Expiry {
-    pub(crate) fn register(&mut self, at_ms: u64, id: u32) {
-        if at_ms != NEVER {
-            self.0.insert((at_ms, id));
+impl Moments {
+    /// The moment of a slot, `NEVER` if none was set.
+    #[inline]
+    pub(crate) fn get(&self, id: u32) -> u64 {
+        match self.low.get(id as usize) {
+            Some(low) => u64::from(*low) | u64::from(self.high[id as usize]) << 32,
+            None => NEVER,
         }
     }
 
-    pub(crate) fn unregister(&mut self, at_ms: u64, id: u32) {
-        self.0.remove(&(at_ms, id));
+    pub(crate) fn set(&mut self, id: u32, at_ms: u64) {
+        let at = id as usize;
+        if at >= self.low.len() {
+            if at_ms >= NEVER {
+                return;
+            }
+            grow(&mut self.low, at, u32::MAX);
+            grow(&mut self.high, at, u8::MAX);
+        }
+        let at_ms = at_ms.min(NEVER);
+        self.low[at] = at_ms as u32;
+        self.high[at] = (at_ms >> 32) as u8;
+    }
+}
+
+/// Lengthens a vector so that it has the element `at`, with little to spare.
+fn grow<T: Clone>(elements: &mut Vec<T>, at: usize, fill: T) {
+    if at >= elements.capacity() {
+        elements.reserve_exact(at + 1 + (at / 8).max(8) - elements.len());
+    }
+    elements.resize(at + 1, fill);
+}
+
+/// Which slots to look at when.
+#[derive(Debug)]
+pub(crate) struct Wheel {
+    levels: [Level; LEVELS],
+    /// The bucket in which the registration of a slot is valid, `UNREGISTERED` if in none.
+    bucket_of: Vec<u8>,
+    chunks: Chunks,
+    valid: usize,
+    registered: usize,
+    /// Numbers taken out of a bucket whose time has come, and which bucket that was.
+    ripe: ChunkList,
+    ripe_code: u8,
+}
+
+/// The code of no bucket. The last bucket of the highest level would have it, so that one is not used.
+const UNREGISTERED: u8 = u8::MAX;
+
+#[derive(Debug)]
+struct Level {
+    /// The bucket that the present lies in, counted from the clock's start.
+    now: u64,
+    /// A bit for each bucket that is not empty.
+    filled: u64,
+    buckets: [ChunkList; BUCKETS as usize],
+}
+
+impl Wheel {
+    /// An empty wheel that stands at `now_ms`.
+    pub(crate) fn new(now_ms: u64) -> Self {
+        let level = |number| Level {
+            now: if number == 0 { (now_ms >> shift(0)).saturating_sub(1) } else { now_ms >> shift(number) },
+            filled: 0,
+            buckets: [ChunkList::EMPTY; BUCKETS as usize],
+        };
+        Wheel {
+            levels: std::array::from_fn(level),
+            bucket_of: Vec::new(),
+            chunks: Chunks::default(),
+            valid: 0,
+            registered: 0,
+            ripe: ChunkList::EMPTY,
+            ripe_code: UNREGISTERED,
+        }
     }
 
-    /// Takes out the earliest entry that may be due.
-    pub(crate) fn pop_due(&mut self, now_ms: u64) -> Option<u32> {
-        let &(at_ms, id) = self.0.first()?;
-        if at_ms > now_ms {
+    /// Registers a slot under a deadline, in place of its former one.
+    pub(crate) fn register(&mut self, id: u32, at_ms: u64) {
+        if at_ms >= NEVER {
+            self.forget(id);
+            return;
+        }
+        let code = self.code_for(at_ms);
+        if id as usize >= self.bucket_of.len() {
+            grow(&mut self.bucket_of, id as usize, UNREGISTERED);
+        }
+        let former = std::mem::replace(&mut self.bucket_of[id as usize], code);
+        if former == code {
+            return;
+        }
+        self.valid += usize::from(former == UNREGISTERED);
+        self.registered += 1;
+        let level = &mut self.levels[usize::from(code >> BUCKET_BITS)];
+        let bucket = usize::from(code) % BUCKETS as usize;
+        level.filled |= 1 << bucket;
+        self.chunks.push(&mut level.buckets[bucket], id);
+    }
+
+    /// Makes the registration of a slot stale.
+    pub(crate) fn forget(&mut self, id: u32) {
+        if let Some(code) = self.bucket_of.get_mut(id as usize)
+            && *code != UNREGISTERED
+        {
+            *code = UNREGISTERED;
+            self.valid -= 1;
+        }
+    }
+
+    /// Whether most registrations are stale, so that the wheel should be made anew.
+    pub(crate) fn is_littered(&self) -> bool {
+        self.registered > 2 * self.valid + TOLERATED_STALE
+    }
+
+    /// The next slot to look at: its deadline has passed, or it has to be registered anew. `None` if there is nothing to
+    /// do at this time. The slot is no longer registered.
+    pub(crate) fn next(&mut self, now_ms: u64) -> Option<u32> {
+        loop {
+            while let Some(id) = self.chunks.pop(&mut self.ripe) {
+                self.registered -= 1;
+                if self.bucket_of[id as usize] == self.ripe_code {
+                    self.bucket_of[id as usize] = UNREGISTERED;
+                    self.valid -= 1;
+                    return Some(id);
+                }
+            }
+            if !self.ripen(now_ms) {
+                return None;
+            }
+        }
+    }
+
+    /// Takes out the next bucket whose time has come. On the lowest level that is one that lies in the past as a whole;
+    /// on a higher one the present may have entered it, and its entries move to lower levels.
+    fn ripen(&mut self, now_ms: u64) -> bool {
+        for (number, level) in self.levels.iter_mut().enumerate() {
+            let present = now_ms >> shift(number);
+            let last = if number == 0 { present.saturating_sub(1) } else { present };
+            if last <= level.now {
+                continue;
+            }
+            // Buckets after `now` up to `last`: a rotation brings the first of them to bit 0.
+            let first = level.now + 1;
+            let rotated = level.filled.rotate_right((first % BUCKETS) as u32);
+            let span = (last - level.now).min(BUCKETS);
+            let due = if span == BUCKETS { rotated } else { rotated & ((1 << span) - 1) };
+            if due == 0 {
+                level.now = last;
+                continue;
+            }
+            level.now = first + u64::from(due.trailing_zeros());
+            let bucket = (level.now % BUCKETS) as usize;
+            level.filled &= !(1 << bucket);
+            self.ripe = std::mem::replace(&mut level.buckets[bucket], ChunkList::EMPTY);
+            self.ripe_code = code(number, level.now);
+            return true;
+        }
+        false
+    }
+
+    /// The bucket for a deadline: on the lowest level that reaches so far. One that has passed goes where it is found
+    /// next. One beyond all levels goes to the far end of the highest and is looked at again from there; one whose
+    /// bucket cannot be named goes, likewise, to the far end of the level below.
+    fn code_for(&self, at_ms: u64) -> u8 {
+        for (number, level) in self.levels.iter().enumerate() {
+            let bucket = (at_ms >> shift(number)).max(level.now + 1);
+            if bucket - level.now < BUCKETS || number == LEVELS - 1 {
+                return match code(number, bucket.min(level.now + BUCKETS - 1)) {
+                    UNREGISTERED => code(number - 1, self.levels[number - 1].now + BUCKETS - 1),
+                    code => code,
+                };
+            }
+        }
+        unreachable!("the highest level takes every deadline")
+    }
+
+    /// How many slots are registered.
+    pub(crate) fn valid(&self) -> usize {
+        self.valid
+    }
+
+    /// Whether a slot is registered.
+    pub(crate) fn knows(&self, id: u32) -> bool {
+        self.bucket_of.get(id as usize).is_some_and(|code| *code != UNREGISTERED)
+    }
+}
+
+/// How a slot names a bucket.
+fn code(level: usize, bucket: u64) -> u8 {
+    (level << BUCKET_BITS) as u8 | (bucket % BUCKETS) as u8
+}
+
+/// Milliseconds to buckets of a level.
+fn shift(level: usize) -> u32 {
+    TICK_BITS + BUCKET_BITS * level as u32
+}
+
+/// Numbers in chunks of fifteen, one cache line each: a list wastes at most fourteen places, however long it is.
+#[derive(Debug, Default)]
+struct Chunks {
+    chunks: Vec<Chunk>,
+    /// Chunks that are on no list, as a list of its own.
+    free: u32,
+    any_free: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Chunk {
+    next: u32,
+    ids: [u32; CHUNK],
+}
+
+const CHUNK: usize = 15;
+const NO_CHUNK: u32 = u32::MAX;
+
+/// A list of numbers, last in first out.
+#[derive(Clone, Copy, Debug)]
+struct ChunkList {
+    first: u32,
+    /// Numbers in the first chunk; the others are full.
+    len: u32,
+}
+
+impl ChunkList {
+    const EMPTY: ChunkList = ChunkList { first: NO_CHUNK, len: 0 };
+}
+
+impl Chunks {
+    fn push(&mut self, list: &mut ChunkList, id: u32) {
+        if list.first == NO_CHUNK || list.len == CHUNK as u32 {
+            let chunk = self.take(list.first);
+            *list = ChunkList { first: chunk, len: 0 };
+        }
+        self.chunks[list.first as usize].ids[list.len as usize] = id;
+        list.len += 1;
+    }
+
+    fn pop(&mut self, list: &mut ChunkList) -> Option<u32> {
+        if list.first == NO_CHUNK {
             return None;
         }
-        self.0.pop_first();
-        Some(id)
+        list.len -= 1;
+        let chunk = self.chunks[list.first as usize];
+        if list.len == 0 {
+            self.chunks[list.first as usize].next = if self.any_free { self.free } else { NO_CHUNK };
+            (self.free, self.any_free) = (list.first, true);
+            *list = match chunk.next {
+                NO_CHUNK => ChunkList::EMPTY,
+                next => ChunkList { first: next, len: CHUNK as u32 },
+            };
+            return Some(chunk.ids[0]);
+        }
+        Some(chunk.ids[list.len as usize])
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
+    fn take(&mut self, next: u32) -> u32 {
+        if self.any_free {
+            let chunk = self.free;
+            self.free = self.chunks[chunk as usize].next;
+            self.any_free = self.free != NO_CHUNK;
+            self.chunks[chunk as usize].next = next;
+            return chunk;
+        }
+        let at = self.chunks.len();
+        if at == self.chunks.capacity() {
+            self.chunks.reserve_exact((at / 8).max(4));
+        }
+        self.chunks.push(Chunk { next, ids: [0; CHUNK] });
+        at as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn moments_are_exact_up_to_thirty_four_years() {
+        let mut moments = Moments::default();
+        moments.set(3, NEVER);
+        assert_eq!(moments.get(3), NEVER);
+        for at in [0, 1, u64::from(u32::MAX), NEVER - 1, NEVER, u64::MAX] {
+            moments.set(7, at);
+            assert_eq!(moments.get(7), at.min(NEVER));
+        }
+        assert_eq!((moments.get(6), moments.get(100)), (NEVER, NEVER));
     }
 
-    pub(crate) fn contains(&self, at_ms: u64, id: u32) -> bool {
-        self.0.contains(&(at_ms, id))
+    /// Drives the wheel as a shard does and compares with a map.
+    fn run(steps: Vec<(u32, u64, u64)>) {
+        let mut wheel = Wheel::new(0);
+        let mut model: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut now = 0;
+        for (id, ttl, advance) in steps {
+            let at = now + ttl;
+            if ttl == 0 {
+                wheel.forget(id);
+                model.remove(&id);
+            } else {
+                wheel.register(id, at);
+                model.insert(id, at);
+            }
+            assert_eq!(wheel.valid(), model.len());
+            now += advance;
+            while let Some(id) = wheel.next(now) {
+                let at = model[&id];
+                if at <= now {
+                    model.remove(&id);
+                } else {
+                    wheel.register(id, at);
+                }
+            }
+            for (id, at) in &model {
+                assert!(wheel.knows(*id));
+                assert!(*at + (2 << TICK_BITS) > now, "slot {id} was due at {at}, it is {now}");
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn what_is_due_comes_out_within_two_ticks_and_nothing_else_is_lost(
+            steps in proptest::collection::vec(
+                (
+                    0u32..40,
+                    prop_oneof![0u64..2, 1u64..500, 1u64..100_000, 1u64..10_000_000_000, Just(NEVER - 1)],
+                    prop_oneof![Just(0u64), 1u64..200, 1u64..20_000, 1u64..5_000_000_000],
+                ),
+                1..200,
+            ),
+        ) {
+            // Deadlines beyond the range are kept as none; the shard sees to that.
+            let mut now = 0;
+            let steps = steps
+                .into_iter()
+                .filter(|(_, ttl, advance)| {
+                    let fits = now + ttl < NEVER;
+                    now += if fits { *advance } else { 0 };
+                    fits
+                })
+                .collect();
+            run(steps);
+        }
+    }
+
+    #[test]
+    fn overwriting_litters_and_says_so() {
+        let mut wheel = Wheel::new(0);
+        for turn in 0..2_000u64 {
+            wheel.register(1, 1_000 + turn % 2 * 1_000_000);
+        }
+        assert!(wheel.is_littered());
+        assert_eq!(wheel.valid(), 1);
     }
 }

@@ -25,11 +25,12 @@ impl<K: Hash + Eq + Clone, V: Clone> Iterator for Iter<'_, K, V> {
         while self.batch.is_empty() {
             let now = self.cache.now();
             let shard = self.cache.shard_at(self.shard)?;
-            let end = shard.slab.end();
+            let end = shard.end();
             let stop = end.min(self.slot + SLOTS_PER_HOLD);
             for id in self.slot..stop {
-                if let Some(entry) = shard.slab.get(id).filter(|_| shard.is_live(id, now)) {
-                    self.batch.push((entry.key.clone(), entry.value.clone()));
+                if shard.is_used(id) && shard.is_live(id, now) {
+                    let record = shard.record(id);
+                    self.batch.push((record.key.clone(), record.value.clone()));
                 }
             }
             (self.shard, self.slot) = if stop >= end { (self.shard + 1, 0) } else { (self.shard, stop) };

@@ -37,12 +37,15 @@ mod clock;
 mod entry;
 mod expiry;
 mod histogram;
+mod index;
 mod iter;
 mod load;
 mod lock;
 mod policy;
+mod records;
 mod shard;
-mod slab;
+mod sketch;
+mod slots;
 pub mod stats;
 #[cfg(test)]
 mod tests;

@@ -1,42 +1,54 @@
-//! First in, first out: the list of [`Lru`], which hits leave alone.
+//! First in, first out.
 
-use super::{Evict, lru::Lru};
+use super::lru::first_but;
+use super::{Entries, Evict};
+use crate::slots::{List, Slots};
 
-#[derive(Debug, Default)]
-pub(super) struct Fifo(Lru);
+#[derive(Debug)]
+pub(crate) struct Fifo(List);
+
+impl Fifo {
+    pub(super) fn new() -> Self {
+        Fifo(List::new())
+    }
+}
 
 impl Evict for Fifo {
-    fn insert(&mut self, id: u32) {
-        self.0.insert(id);
+    fn hit(&mut self, _: &mut Slots, _: u32) {}
+
+    fn insert(&mut self, slots: &mut Slots, id: u32, _: u64) {
+        self.0.push_back(slots, id);
     }
 
-    fn hit(&mut self, _: u32) {}
-
-    fn remove(&mut self, id: u32) {
-        self.0.remove(id);
+    fn remove(&mut self, slots: &mut Slots, id: u32, _: u64) {
+        self.0.unlink(slots, id);
     }
 
-    fn victim(&mut self, keep: Option<u32>) -> Option<u32> {
-        self.0.oldest_but(keep)
+    fn reweigh(&mut self, _: &Slots, _: u32, from: u64, to: u64) {
+        self.0.reweigh(from, to);
     }
 
-    #[cfg(test)]
-    fn order(&self) -> Vec<u32> {
-        self.0.order()
+    fn victim(&mut self, slots: &mut Slots, _: &impl Entries, _: u64, keep: Option<u32>) -> Option<u32> {
+        first_but(&self.0, slots, keep)
+    }
+
+    fn walk(&self, slots: &Slots) -> Vec<u32> {
+        self.0.collect(slots)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::Bench;
     use super::*;
 
     #[test]
     fn a_hit_changes_nothing() {
-        let mut fifo = Fifo::default();
-        (0..3).for_each(|id| fifo.insert(id));
-        fifo.hit(0);
-        assert_eq!(fifo.order(), [0, 1, 2]);
-        fifo.remove(0);
-        assert_eq!(fifo.victim(None), Some(1));
+        let mut bench = Bench::new(Fifo::new());
+        (0..3).for_each(|_| _ = bench.insert());
+        bench.hit(0);
+        assert_eq!(bench.order(), [0, 1, 2]);
+        bench.remove(0);
+        assert_eq!(bench.victim(None), Some(1));
     }
 }

@@ -1,45 +1,206 @@
 //! Which entry leaves when room is needed: one trait, one file per policy.
 //!
-//! A policy knows entries by the ids of their slots and nothing else. The shard guarantees that `insert` and `remove`
-//! come in pairs, that `hit` names an entry that is present, and that all calls happen under its lock. The policy
-//! guarantees that `victim` names an entry that is present, and finds one as long as there is any besides `keep`.
+//! A policy knows entries by their slots, in whose marks and links it keeps what it learns. The shard guarantees that
+//! `insert` and `remove` come in pairs, that `hit` and `reweigh` name an entry that is present, and that all calls happen
+//! under its lock. The policy guarantees that `victim` names an entry that is present, finds one as long as there is any
+//! besides `keep`, and looks at a bounded number of entries to find it.
 
+mod ctd;
 mod fifo;
 mod lru;
+mod random;
+mod s3fifo;
 
-use fifo::Fifo;
-use lru::Lru;
+use crate::slots::Slots;
 
 /// The eviction policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Policy {
-    /// The entry that was not used for the longest time leaves.
+    /// A first-in-first-out window before a CLOCK, with a contest of frequencies between them; the size of the window
+    /// follows the traffic. The best all-rounder, and a hit costs next to nothing.
     #[default]
+    Ctd,
+    /// Two first-in-first-out queues and a memory of what has left the first (S3-FIFO).
+    S3Fifo,
+    /// The entry that was not used for the longest time leaves.
     Lru,
     /// The oldest entry leaves. For comparison: hits cost nothing, and count for nothing.
     Fifo,
-}
-
-pub(crate) trait Evict: std::fmt::Debug + Send {
-    /// A new entry took the slot `id`.
-    fn insert(&mut self, id: u32);
-    /// The entry was read or overwritten.
-    fn hit(&mut self, id: u32);
-    /// The entry left its slot.
-    fn remove(&mut self, id: u32);
-    /// The entry that should leave next; never `keep`.
-    fn victim(&mut self, keep: Option<u32>) -> Option<u32>;
-    /// All entries in the order in which they would leave, if none were used any more.
-    #[cfg(test)]
-    fn order(&self) -> Vec<u32>;
+    /// Any entry leaves. For comparison.
+    Random,
 }
 
 impl Policy {
-    pub(crate) fn build(self) -> Box<dyn Evict> {
+    /// All policies.
+    pub const ALL: [Policy; 5] = [Policy::Ctd, Policy::S3Fifo, Policy::Lru, Policy::Fifo, Policy::Random];
+
+    /// The name by which tools and reports know it.
+    pub fn name(self) -> &'static str {
         match self {
-            Policy::Lru => Box::new(Lru::default()),
-            Policy::Fifo => Box::new(Fifo::default()),
+            Policy::Ctd => "ctd",
+            Policy::S3Fifo => "s3fifo",
+            Policy::Lru => "lru",
+            Policy::Fifo => "fifo",
+            Policy::Random => "random",
+        }
+    }
+}
+
+/// What a policy may ask about an entry, and would rather not: each answer costs a look at the entry itself.
+pub(crate) trait Entries {
+    /// The hash of the entry's key.
+    fn hash(&self, id: u32) -> u64;
+    /// Whether the entry's time is over: then it may leave before all others.
+    fn is_due(&self, id: u32) -> bool;
+}
+
+pub(crate) trait Evict {
+    /// The entry was read or overwritten.
+    fn hit(&mut self, slots: &mut Slots, id: u32);
+    /// A new entry took a slot.
+    fn insert(&mut self, slots: &mut Slots, id: u32, hash: u64);
+    /// The entry leaves its slot, evicted or not.
+    fn remove(&mut self, slots: &mut Slots, id: u32, hash: u64);
+    /// The entry weighs something else than it did; `slots` know it already.
+    fn reweigh(&mut self, slots: &Slots, id: u32, from: u64, to: u64);
+    /// The entry that should leave next to make room for one of weight `incoming`; never `keep`.
+    fn victim(
+        &mut self,
+        slots: &mut Slots,
+        entries: &impl Entries,
+        incoming: u64,
+        keep: Option<u32>,
+    ) -> Option<u32>;
+    /// All entries, in the order in which they are queued; checks the queues on the way.
+    fn walk(&self, slots: &Slots) -> Vec<u32>;
+}
+
+/// A policy at work. An enum and not a trait object: a hit is too short for an indirect call.
+#[derive(Debug)]
+pub(crate) enum Queues {
+    Ctd(ctd::Ctd),
+    S3Fifo(s3fifo::S3Fifo),
+    Lru(lru::Lru),
+    Fifo(fifo::Fifo),
+    Random(random::Random),
+}
+
+impl Queues {
+    pub(crate) fn new(policy: Policy) -> Self {
+        match policy {
+            Policy::Ctd => Queues::Ctd(ctd::Ctd::new()),
+            Policy::S3Fifo => Queues::S3Fifo(s3fifo::S3Fifo::new()),
+            Policy::Lru => Queues::Lru(lru::Lru::new()),
+            Policy::Fifo => Queues::Fifo(fifo::Fifo::new()),
+            Policy::Random => Queues::Random(random::Random::new()),
+        }
+    }
+}
+
+macro_rules! each {
+    ($self:ident, $queues:ident => $call:expr) => {
+        match $self {
+            Queues::Ctd($queues) => $call,
+            Queues::S3Fifo($queues) => $call,
+            Queues::Lru($queues) => $call,
+            Queues::Fifo($queues) => $call,
+            Queues::Random($queues) => $call,
+        }
+    };
+}
+
+impl Evict for Queues {
+    #[inline]
+    fn hit(&mut self, slots: &mut Slots, id: u32) {
+        each!(self, queues => queues.hit(slots, id));
+    }
+
+    fn insert(&mut self, slots: &mut Slots, id: u32, hash: u64) {
+        each!(self, queues => queues.insert(slots, id, hash));
+    }
+
+    fn remove(&mut self, slots: &mut Slots, id: u32, hash: u64) {
+        each!(self, queues => queues.remove(slots, id, hash));
+    }
+
+    fn reweigh(&mut self, slots: &Slots, id: u32, from: u64, to: u64) {
+        each!(self, queues => queues.reweigh(slots, id, from, to));
+    }
+
+    fn victim(
+        &mut self,
+        slots: &mut Slots,
+        entries: &impl Entries,
+        incoming: u64,
+        keep: Option<u32>,
+    ) -> Option<u32> {
+        each!(self, queues => queues.victim(slots, entries, incoming, keep))
+    }
+
+    fn walk(&self, slots: &Slots) -> Vec<u32> {
+        each!(self, queues => queues.walk(slots))
+    }
+}
+
+#[cfg(test)]
+mod testing {
+    //! A policy alone with a few slots, for the tests that dump its queues.
+
+    use super::{Entries, Evict};
+    use crate::slots::Slots;
+
+    /// Entries whose hash is their number and whose time is never over.
+    pub(super) struct Numbered;
+
+    impl Entries for Numbered {
+        fn hash(&self, id: u32) -> u64 {
+            u64::from(id + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        }
+
+        fn is_due(&self, _: u32) -> bool {
+            false
+        }
+    }
+
+    /// A policy with its slots.
+    pub(super) struct Bench<P> {
+        pub(super) policy: P,
+        pub(super) slots: Slots,
+    }
+
+    impl<P: Evict> Bench<P> {
+        pub(super) fn new(policy: P) -> Self {
+            Bench { policy, slots: Slots::new(false) }
+        }
+
+        pub(super) fn insert(&mut self) -> u32 {
+            let id = self.slots.take(1, 8);
+            self.policy.insert(&mut self.slots, id, Numbered.hash(id));
+            id
+        }
+
+        pub(super) fn hit(&mut self, id: u32) {
+            self.policy.hit(&mut self.slots, id);
+        }
+
+        pub(super) fn victim(&mut self, keep: Option<u32>) -> Option<u32> {
+            self.policy.victim(&mut self.slots, &Numbered, 1, keep)
+        }
+
+        pub(super) fn remove(&mut self, id: u32) {
+            self.policy.remove(&mut self.slots, id, Numbered.hash(id));
+            self.slots.release(id);
+        }
+
+        pub(super) fn evict(&mut self) -> Option<u32> {
+            let id = self.victim(None)?;
+            self.remove(id);
+            Some(id)
+        }
+
+        pub(super) fn order(&self) -> Vec<u32> {
+            self.policy.walk(&self.slots)
         }
     }
 }

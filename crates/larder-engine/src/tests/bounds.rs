@@ -24,7 +24,7 @@ fn options_out_of_range_are_refused_with_value_and_range() {
 
 #[test]
 fn a_capacity_of_one_holds_the_last_entry() {
-    for policy in [Policy::Lru, Policy::Fifo] {
+    for policy in Policy::ALL {
         let cache: Cache<u32, u32> =
             Cache::builder().entries(1).policy(policy).build().expect("valid options");
         for n in 0..10 {

@@ -158,14 +158,14 @@ proptest! {
 
     #[test]
     fn a_roomy_cache_is_the_model(steps in proptest::collection::vec(step(), 1..120), shards in 1usize..5) {
-        run(Policy::Lru, shards, true, steps);
+        run(Policy::default(), shards, true, steps);
     }
 
     #[test]
     fn a_tight_cache_forgets_but_never_lies(
         steps in proptest::collection::vec(step(), 1..120),
         shards in 1usize..5,
-        policy in prop_oneof![Just(Policy::Lru), Just(Policy::Fifo)],
+        policy in proptest::sample::select(Policy::ALL.to_vec()),
     ) {
         run(policy, shards, false, steps);
     }

@@ -1,6 +1,6 @@
 //! What each operation answers and does.
 
-use crate::{Cache, Cause, Inserted, Op, Ttl};
+use crate::{Cache, Cause, Inserted, Op, Policy, Ttl};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,6 +77,7 @@ fn the_listener_hears_each_departure_once_with_its_cause() {
     let (clock, hand) = crate::Clock::manual();
     let cache: Cache<u32, &str> = Cache::builder()
         .entries(2)
+        .policy(Policy::Lru)
         .clock(clock)
         .listener(move |key, value, cause| log.lock().push((*key, *value, cause)))
         .build()
@@ -87,7 +88,7 @@ fn the_listener_hears_each_departure_once_with_its_cause() {
     cache.insert(3, "three");
     cache.remove(&3);
     cache.insert_with_ttl(4, "four", Ttl::After(Duration::from_millis(5)));
-    hand.advance(Duration::from_millis(5));
+    hand.advance(Duration::from_millis(300));
     cache.run_due(10);
     cache.clear();
     let expected = [

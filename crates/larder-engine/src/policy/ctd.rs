@@ -1,0 +1,230 @@
+//! The default policy: a window, a CLOCK, and a contest between them.
+//!
+//! ```text
+//!  new ──► window, first in first out ──► contest ──► main, CLOCK ──► out
+//!                                            └──────────────────────► out
+//! ```
+//!
+//! A new entry waits in the *window*. When it comes out, the entry that the hand of the *main* space's CLOCK points at
+//! is its opponent: whichever was asked for more often lately stays (the admission of TinyLFU, see [`crate::sketch`]).
+//! Each entry has a two-bit count of its hits, which a hit raises, and nothing else: the hand takes from it and gives an
+//! entry that has any another round. The sketch is told of uses only when entries come, move and leave.
+//!
+//! How much of the space the window gets follows the traffic: over a sample of requests, the hits per entry of window
+//! and main are compared, and the window moves towards the denser side. Recency-loving traffic gets a large window,
+//! frequency-loving traffic a small one. The rule of steering is that of Caffeine's density climber (Ben Manes, 2026);
+//! the CLOCK in place of its lists, and the sketch that a hit does not touch, are ours.
+
+use super::lru::first_but;
+use super::{Entries, Evict};
+use crate::sketch::Sketch;
+use crate::slots::{List, Slots};
+
+/// Hits that an entry remembers.
+const MAX_HITS: u8 = 3;
+/// Set in the mark of an entry of the main space; the bits below count hits.
+const IN_MAIN: u8 = 4;
+
+/// The window's share of the weight at the start, and the least it shrinks to.
+const LEAST_WINDOW: f64 = 0.02;
+const MOST_WINDOW: f64 = 0.80;
+/// A sample is this many requests for each entry held.
+const SAMPLE_PER_ENTRY: u64 = 4;
+/// How far the window moves: this share for each factor of e between the densities, and at most that.
+const STEP: f64 = 0.03;
+const MOST_STEP: f64 = 0.30;
+
+/// How many entries the hand gives another round before it takes the next as it is.
+const MAX_STEPS: usize = 64;
+/// A candidate that has been seen this often and loses is let in once in a while, so that nobody can keep the main space
+/// shut by making a few keys look frequent.
+const WARM: u8 = 6;
+const LUCKY: u32 = 128;
+
+#[derive(Debug)]
+pub(crate) struct Ctd {
+    window: List,
+    main: List,
+    /// Made when the first entry has to leave: before that there is nothing to decide.
+    sketch: Option<Sketch>,
+    window_share: f64,
+    window_hits: u64,
+    main_hits: u64,
+    inserts: u64,
+    losers: u32,
+}
+
+impl Ctd {
+    pub(super) fn new() -> Self {
+        Ctd {
+            window: List::new(),
+            main: List::new(),
+            sketch: None,
+            window_share: LEAST_WINDOW,
+            window_hits: 0,
+            main_hits: 0,
+            inserts: 0,
+            losers: 0,
+        }
+    }
+
+    fn list(&mut self, mark: u8) -> &mut List {
+        if mark & IN_MAIN == 0 { &mut self.window } else { &mut self.main }
+    }
+
+    fn len(&self) -> usize {
+        self.window.len() + self.main.len()
+    }
+
+    /// Tells the sketch of uses.
+    fn count(&mut self, hash: u64, uses: u8) {
+        if uses > 0
+            && let Some(sketch) = &mut self.sketch
+        {
+            sketch.add(hash, uses);
+        }
+    }
+
+    fn estimate(&self, hash: u64) -> u8 {
+        self.sketch.as_ref().map_or(0, |sketch| sketch.estimate(hash))
+    }
+
+    /// Makes the sketch that the contests need, and tells it what is known of those who are here. Its size follows the
+    /// number of entries, which a bound by weight does not fix.
+    fn begin_to_evict(&mut self, slots: &Slots, entries: &impl Entries) {
+        let len = self.len();
+        if self.sketch.as_ref().is_some_and(|sketch| sketch.entries() * 2 > len) {
+            return;
+        }
+        let mut sketch = Sketch::new(len);
+        for list in [&self.main, &self.window] {
+            let mut next = list.front();
+            while let Some(id) = next {
+                sketch.add(entries.hash(id), 1);
+                next = list.after(slots, id);
+            }
+        }
+        self.sketch = Some(sketch);
+    }
+
+    /// Moves the border between window and main once a sample is complete.
+    fn steer(&mut self) {
+        let requests = self.window_hits + self.main_hits + self.inserts;
+        if requests < SAMPLE_PER_ENTRY * self.len() as u64 {
+            return;
+        }
+        let density = |hits: u64, len: usize| (hits as f64 + 0.5) / (len as f64 + 0.5);
+        let window = density(self.window_hits, self.window.len());
+        let main = density(self.main_hits, self.main.len());
+        let lean = (window / main).ln();
+        let step = (lean.abs() * STEP).min(MOST_STEP).copysign(lean);
+        self.window_share = (self.window_share + step).clamp(LEAST_WINDOW, MOST_WINDOW);
+        (self.window_hits, self.main_hits, self.inserts) = (0, 0, 0);
+    }
+
+    /// The entry of the main space that the hand comes to.
+    fn main_victim(&mut self, slots: &mut Slots, entries: &impl Entries, keep: Option<u32>) -> Option<u32> {
+        for _ in 0..MAX_STEPS {
+            let id = self.main.front()?;
+            let mark = slots.mark(id);
+            if Some(id) != keep && (mark == IN_MAIN || entries.is_due(id)) {
+                return Some(id);
+            }
+            if mark > IN_MAIN {
+                slots.set_mark(id, mark - 1);
+                self.count(entries.hash(id), 1);
+            }
+            self.main.requeue(slots, id);
+        }
+        first_but(&self.main, slots, keep)
+    }
+
+    /// Whether a candidate from the window takes the place of an entry of the main space.
+    fn admits(&mut self, slots: &Slots, entries: &impl Entries, candidate: u32, resident: u32) -> bool {
+        let strength = |id: u32| self.estimate(entries.hash(id)).saturating_add(slots.mark(id) & MAX_HITS);
+        let (challenge, defence) = (strength(candidate), strength(resident));
+        if challenge > defence {
+            return true;
+        }
+        if challenge < WARM {
+            return false;
+        }
+        self.losers += 1;
+        self.losers.is_multiple_of(LUCKY)
+    }
+
+    fn promote(&mut self, slots: &mut Slots, entries: &impl Entries, id: u32) {
+        let hits = slots.mark(id) & MAX_HITS;
+        self.count(entries.hash(id), hits);
+        self.window.unlink(slots, id);
+        slots.set_mark(id, IN_MAIN);
+        self.main.push_back(slots, id);
+    }
+}
+
+impl Evict for Ctd {
+    #[inline]
+    fn hit(&mut self, slots: &mut Slots, id: u32) {
+        let mark = slots.mark(id);
+        if mark & IN_MAIN == 0 {
+            self.window_hits += 1;
+        } else {
+            self.main_hits += 1;
+        }
+        if mark & MAX_HITS < MAX_HITS {
+            slots.set_mark(id, mark + 1);
+        }
+    }
+
+    fn insert(&mut self, slots: &mut Slots, id: u32, hash: u64) {
+        // Until something has to leave, everything belongs to the main space.
+        let mark = if self.sketch.is_none() { IN_MAIN } else { 0 };
+        slots.set_mark(id, mark);
+        self.list(mark).push_back(slots, id);
+        self.inserts += 1;
+        self.count(hash, 1);
+        if self.sketch.is_some() {
+            self.steer();
+        }
+    }
+
+    fn remove(&mut self, slots: &mut Slots, id: u32, hash: u64) {
+        let mark = slots.mark(id);
+        self.list(mark).unlink(slots, id);
+        self.count(hash, mark & MAX_HITS);
+    }
+
+    fn reweigh(&mut self, slots: &Slots, id: u32, from: u64, to: u64) {
+        self.list(slots.mark(id)).reweigh(from, to);
+    }
+
+    fn victim(
+        &mut self,
+        slots: &mut Slots,
+        entries: &impl Entries,
+        incoming: u64,
+        keep: Option<u32>,
+    ) -> Option<u32> {
+        self.begin_to_evict(slots, entries);
+        let held = self.window.weight() + self.main.weight();
+        let window_target = (held as f64 * self.window_share) as u64;
+        let candidate = first_but(&self.window, slots, keep);
+        if let Some(candidate) = candidate
+            && (self.window.weight() + incoming > window_target.max(1) || entries.is_due(candidate))
+        {
+            let Some(resident) = self.main_victim(slots, entries, keep) else { return Some(candidate) };
+            if entries.is_due(candidate) || !self.admits(slots, entries, candidate, resident) {
+                return Some(candidate);
+            }
+            self.promote(slots, entries, candidate);
+            return Some(resident);
+        }
+        self.main_victim(slots, entries, keep).or(candidate)
+    }
+
+    fn walk(&self, slots: &Slots) -> Vec<u32> {
+        let mut ids = self.window.collect(slots);
+        ids.extend(self.main.collect(slots));
+        ids
+    }
+}

@@ -1,0 +1,77 @@
+//! Any entry leaves: the floor that a policy has to beat.
+
+use super::{Entries, Evict};
+use crate::slots::{List, Slots};
+
+/// The list orders nothing; it knows who is present.
+#[derive(Debug)]
+pub(crate) struct Random {
+    present: List,
+    state: u64,
+}
+
+/// How many slots are tried before the oldest entry has to do: enough that it hardly ever has to.
+const TRIES: u32 = 32;
+
+impl Random {
+    pub(super) fn new() -> Self {
+        Random { present: List::new(), state: 0x2545_f491_4f6c_dd1d }
+    }
+
+    /// A number below `end` (xorshift64*, Sebastiano Vigna, 2016).
+    fn below(&mut self, end: u32) -> u32 {
+        self.state ^= self.state >> 12;
+        self.state ^= self.state << 25;
+        self.state ^= self.state >> 27;
+        let scrambled = self.state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
+        ((scrambled * u64::from(end)) >> 32) as u32
+    }
+}
+
+impl Evict for Random {
+    fn hit(&mut self, _: &mut Slots, _: u32) {}
+
+    fn insert(&mut self, slots: &mut Slots, id: u32, _: u64) {
+        self.present.push_back(slots, id);
+    }
+
+    fn remove(&mut self, slots: &mut Slots, id: u32, _: u64) {
+        self.present.unlink(slots, id);
+    }
+
+    fn reweigh(&mut self, _: &Slots, _: u32, from: u64, to: u64) {
+        self.present.reweigh(from, to);
+    }
+
+    fn victim(&mut self, slots: &mut Slots, _: &impl Entries, _: u64, keep: Option<u32>) -> Option<u32> {
+        for _ in 0..TRIES {
+            let id = self.below(slots.end());
+            if slots.is_used(id) && Some(id) != keep {
+                return Some(id);
+            }
+        }
+        super::lru::first_but(&self.present, slots, keep)
+    }
+
+    fn walk(&self, slots: &Slots) -> Vec<u32> {
+        self.present.collect(slots)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Bench;
+    use super::*;
+
+    #[test]
+    fn every_entry_has_its_turn_and_the_kept_one_never() {
+        let mut bench = Bench::new(Random::new());
+        (0..8).for_each(|_| _ = bench.insert());
+        let mut seen = [0; 8];
+        for _ in 0..800 {
+            seen[bench.victim(Some(5)).expect("others are there") as usize] += 1;
+        }
+        assert_eq!(seen[5], 0);
+        assert!(seen.iter().enumerate().all(|(id, n)| id == 5 || (60..180).contains(n)), "{seen:?}");
+    }
+}

@@ -1,0 +1,168 @@
+//! S3-FIFO: a small queue that most entries leave unread, a main queue for the others, and a memory of who left.
+//!
+//! Juncheng Yang, Yazhuo Zhang, Ziyue Qiu, Yao Yue, K. V. Rashmi, "FIFO queues are all you need for cache eviction",
+//! SOSP 2023, <https://dl.acm.org/doi/10.1145/3600006.3613147>. As there: a tenth for the small queue, counters up to
+//! three, as many ghosts as main entries. Different: one hit is enough for promotion, and before the cache is full the
+//! main queue is filled first, so that a loop larger than the small queue is not lost at the start.
+
+use super::lru::first_but;
+use super::{Entries, Evict};
+use crate::slots::{List, Slots};
+use std::collections::{HashSet, VecDeque};
+
+/// The small queue's share of the weight: one in ten.
+const SMALL_SHARE: u64 = 10;
+const MAX_HITS: u8 = 3;
+/// Set in the mark of an entry of the main queue; the bits below count hits.
+const IN_MAIN: u8 = 4;
+/// How many entries a search for a victim gives another chance.
+const MAX_STEPS: usize = 64;
+
+#[derive(Debug)]
+pub(crate) struct S3Fifo {
+    small: List,
+    main: List,
+    ghosts: Ghosts,
+    full: bool,
+}
+
+impl S3Fifo {
+    pub(super) fn new() -> Self {
+        S3Fifo { small: List::new(), main: List::new(), ghosts: Ghosts::default(), full: false }
+    }
+
+    fn list(&mut self, mark: u8) -> &mut List {
+        if mark & IN_MAIN == 0 { &mut self.small } else { &mut self.main }
+    }
+
+    fn main_victim(&mut self, slots: &mut Slots, keep: Option<u32>) -> Option<u32> {
+        for _ in 0..MAX_STEPS {
+            let id = self.main.front()?;
+            let mark = slots.mark(id);
+            if mark == IN_MAIN && Some(id) != keep {
+                return Some(id);
+            }
+            slots.set_mark(id, mark.saturating_sub(1).max(IN_MAIN));
+            self.main.requeue(slots, id);
+        }
+        first_but(&self.main, slots, keep)
+    }
+}
+
+impl Evict for S3Fifo {
+    fn hit(&mut self, slots: &mut Slots, id: u32) {
+        let mark = slots.mark(id);
+        if mark & MAX_HITS < MAX_HITS {
+            slots.set_mark(id, mark + 1);
+        }
+    }
+
+    fn insert(&mut self, slots: &mut Slots, id: u32, hash: u64) {
+        let mark = if !self.full || self.ghosts.take(hash) { IN_MAIN } else { 0 };
+        slots.set_mark(id, mark);
+        self.list(mark).push_back(slots, id);
+    }
+
+    fn remove(&mut self, slots: &mut Slots, id: u32, _: u64) {
+        let mark = slots.mark(id);
+        self.list(mark).unlink(slots, id);
+    }
+
+    fn reweigh(&mut self, slots: &Slots, id: u32, from: u64, to: u64) {
+        self.list(slots.mark(id)).reweigh(from, to);
+    }
+
+    fn victim(
+        &mut self,
+        slots: &mut Slots,
+        entries: &impl Entries,
+        incoming: u64,
+        keep: Option<u32>,
+    ) -> Option<u32> {
+        self.full = true;
+        for _ in 0..MAX_STEPS {
+            let held = self.small.weight() + self.main.weight();
+            let small_is_over = (self.small.weight() + incoming) * SMALL_SHARE > held;
+            let Some(id) = first_but(&self.small, slots, keep).filter(|_| small_is_over) else { break };
+            if slots.mark(id) == 0 {
+                self.ghosts.remember(entries.hash(id), self.main.len());
+                return Some(id);
+            }
+            self.small.unlink(slots, id);
+            slots.set_mark(id, IN_MAIN);
+            self.main.push_back(slots, id);
+        }
+        self.main_victim(slots, keep).or_else(|| first_but(&self.small, slots, keep))
+    }
+
+    fn walk(&self, slots: &Slots) -> Vec<u32> {
+        let mut ids = self.small.collect(slots);
+        ids.extend(self.main.collect(slots));
+        ids
+    }
+}
+
+/// Fingerprints of entries that left the small queue unread, oldest first.
+#[derive(Debug, Default)]
+struct Ghosts {
+    order: VecDeque<u32>,
+    known: HashSet<u32>,
+}
+
+impl Ghosts {
+    fn remember(&mut self, hash: u64, most: usize) {
+        let fingerprint = (hash >> 16) as u32;
+        if self.known.insert(fingerprint) {
+            self.order.push_back(fingerprint);
+        }
+        while self.order.len() > most.max(1) {
+            if let Some(oldest) = self.order.pop_front() {
+                self.known.remove(&oldest);
+            }
+        }
+    }
+
+    /// Whether this hash left lately. Its place in the order stays until its turn comes.
+    fn take(&mut self, hash: u64) -> bool {
+        self.known.remove(&((hash >> 16) as u32))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Bench;
+    use super::*;
+
+    /// Eight entries, the last of which came when the cache was full.
+    fn full() -> Bench<S3Fifo> {
+        let mut bench = Bench::new(S3Fifo::new());
+        (0..8).for_each(|_| _ = bench.insert());
+        assert_eq!(bench.evict(), Some(0), "the oldest of main, for small is empty");
+        assert_eq!(bench.insert(), 0);
+        bench
+    }
+
+    #[test]
+    fn an_unread_newcomer_leaves_before_the_main_queue() {
+        let mut bench = full();
+        assert_eq!(bench.order(), [0, 1, 2, 3, 4, 5, 6, 7], "small, then main");
+        assert_eq!(bench.evict(), Some(0));
+    }
+
+    #[test]
+    fn a_read_newcomer_is_promoted_and_a_read_resident_stays() {
+        let mut bench = full();
+        bench.hit(0);
+        bench.hit(1);
+        assert_eq!(bench.evict(), Some(2));
+        assert_eq!(bench.order(), [3, 4, 5, 6, 7, 0, 1]);
+    }
+
+    #[test]
+    fn a_ghost_comes_back_into_the_main_queue() {
+        let mut bench = full();
+        assert_eq!(bench.evict(), Some(0));
+        assert_eq!(bench.insert(), 0, "the same number, so the same hash");
+        assert_eq!(bench.order(), [1, 2, 3, 4, 5, 6, 7, 0], "at the end of main");
+    }
+}

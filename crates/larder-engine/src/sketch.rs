@@ -1,0 +1,124 @@
+//! How often keys have been asked for lately: counters of four bits that forget by halving.
+//!
+//! A count-min sketch (Graham Cormode and S. Muthukrishnan, "An Improved Data Stream Summary: The Count-Min Sketch and
+//! its Applications", 2005) with the ageing of TinyLFU (Gil Einziger, Roy Friedman, Ben Manes, "TinyLFU: A Highly
+//! Efficient Cache Admission Policy", 2017, <https://arxiv.org/abs/1512.00727>). The four counters of a key lie in one
+//! cache line, so that asking for a key costs one miss of the processor's cache at most.
+
+/// Counters of one cache line: four rows of 32, one row in two words.
+type Block = [u64; 8];
+
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Line(Block);
+
+/// Counters that one line serves well: eight for each entry, four of which it uses.
+const ENTRIES_PER_LINE: usize = 16;
+/// After this many counted uses for each entry all counts are halved.
+const SAMPLE_PER_ENTRY: usize = 10;
+const ROWS: u32 = 4;
+/// The lowest bit of each counter.
+const LOW_BITS: u64 = 0x1111_1111_1111_1111;
+
+#[derive(Debug)]
+pub(crate) struct Sketch {
+    lines: Vec<Line>,
+    /// Uses counted since the last halving.
+    counted: usize,
+    sample: usize,
+}
+
+impl Sketch {
+    pub(crate) fn new(entries: usize) -> Self {
+        let entries = entries.max(ENTRIES_PER_LINE);
+        let lines = entries.div_ceil(ENTRIES_PER_LINE);
+        Sketch { lines: vec![Line([0; 8]); lines], counted: 0, sample: entries * SAMPLE_PER_ENTRY }
+    }
+
+    /// How many entries it was made for, rounded up.
+    pub(crate) fn entries(&self) -> usize {
+        self.lines.len() * ENTRIES_PER_LINE
+    }
+
+    /// How often the key was counted, at most 15; never less than the truth since the last halving.
+    pub(crate) fn estimate(&self, hash: u64) -> u8 {
+        let line = &self.lines[self.line_of(hash)].0;
+        (0..ROWS)
+            .map(|row| {
+                let (word, shift) = place(hash, row);
+                (line[word] >> shift) as u8 & 15
+            })
+            .min()
+            .unwrap_or(0)
+    }
+
+    /// Counts `uses` of a key.
+    pub(crate) fn add(&mut self, hash: u64, uses: u8) {
+        let at = self.line_of(hash);
+        let line = &mut self.lines[at].0;
+        for row in 0..ROWS {
+            let (word, shift) = place(hash, row);
+            let room = 15 - (line[word] >> shift & 15);
+            line[word] += u64::from(uses).min(room) << shift;
+        }
+        self.counted += usize::from(uses);
+        if self.counted >= self.sample {
+            self.halve();
+        }
+    }
+
+    fn halve(&mut self) {
+        for word in self.lines.iter_mut().flat_map(|line| &mut line.0) {
+            *word = *word >> 1 & (LOW_BITS * 7);
+        }
+        self.counted /= 2;
+    }
+
+    fn line_of(&self, hash: u64) -> usize {
+        // Other bits than the index uses, so that keys of one of its lines do not meet again here.
+        let mixed = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        ((mixed * self.lines.len() as u64) >> 32) as usize
+    }
+}
+
+/// The word and the shift of a key's counter in a row: five bits of the hash.
+fn place(hash: u64, row: u32) -> (usize, u32) {
+    let bits = hash >> (row * 5 + 3) & 31;
+    ((row * 2) as usize + (bits >> 4) as usize, (bits & 15) as u32 * 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash(n: u64) -> u64 {
+        (n + 1).wrapping_mul(0xd6e8_feb8_6659_fd93).rotate_left(29).wrapping_mul(0xd6e8_feb8_6659_fd93)
+    }
+
+    #[test]
+    fn counts_are_never_too_low_and_rarely_too_high() {
+        let mut sketch = Sketch::new(4_096);
+        for n in 0..4_096 {
+            sketch.add(hash(n), (n % 3) as u8);
+        }
+        let mut exact = 0;
+        for n in 0..4_096 {
+            let estimate = sketch.estimate(hash(n));
+            assert!(estimate >= (n % 3) as u8);
+            exact += usize::from(estimate == (n % 3) as u8);
+        }
+        assert!(exact > 3_300, "{exact} of 4096 are exact");
+    }
+
+    #[test]
+    fn counters_saturate_and_age() {
+        let mut sketch = Sketch::new(16);
+        sketch.add(hash(1), 15);
+        sketch.add(hash(1), 15);
+        assert_eq!(sketch.estimate(hash(1)), 15);
+        for n in 10..140 {
+            sketch.add(hash(n), 1);
+        }
+        assert!(sketch.estimate(hash(1)) <= 9, "halved once at least");
+    }
+}
