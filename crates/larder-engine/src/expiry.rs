@@ -1,4 +1,4 @@
-//! When entries are due, and which of them are: deadlines of five bytes, and a wheel that knows when to look.
+//! When entries are due, and which of them are: deadlines of six bytes, and a wheel that knows when to look.
 //!
 //! The wheel (George Varghese and Tony Lauck, "Hashed and Hierarchical Timing Wheels", SOSP 1987) has four levels of 64
 //! buckets; a bucket of one level is as wide as all 64 of the level below. An entry is registered in the bucket of its
@@ -9,10 +9,10 @@
 //! Time advances only when somebody asks what is due, by any amount and at the cost of a few words that tell which
 //! buckets are empty; entries then come out one by one, so each caller decides how much work to do.
 //!
-//! Bytes per entry: 5 for the deadline, 1 for the bucket, 4.3 for the registration.
+//! Bytes per entry: 6 for the deadline, 1 for the bucket, 4.3 for the registration.
 
-/// No deadline. The latest that can be kept is 2^40 − 2 ms after the clock's start, 34.8 years; later ones are this.
-pub(crate) const NEVER: u64 = (1 << 40) - 1;
+/// No deadline. The latest that can be kept is 2^48 − 2 ms after the clock's start, 8,900 years; later ones are this.
+pub(crate) const NEVER: u64 = (1 << 48) - 1;
 
 const LEVELS: usize = 4;
 const BUCKETS: u64 = 64;
@@ -22,11 +22,11 @@ const TICK_BITS: u32 = 7;
 /// Stale registrations that are tolerated beside as many as there are valid ones.
 const TOLERATED_STALE: usize = 256;
 
-/// Moments in milliseconds, one for each slot, in five bytes.
+/// Moments in milliseconds, one for each slot, in six bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Moments {
     low: Vec<u32>,
-    high: Vec<u8>,
+    high: Vec<u16>,
 }
 
 impl Moments {
@@ -46,11 +46,11 @@ impl Moments {
                 return;
             }
             grow(&mut self.low, at, u32::MAX);
-            grow(&mut self.high, at, u8::MAX);
+            grow(&mut self.high, at, u16::MAX);
         }
         let at_ms = at_ms.min(NEVER);
         self.low[at] = at_ms as u32;
-        self.high[at] = (at_ms >> 32) as u8;
+        self.high[at] = (at_ms >> 32) as u16;
     }
 }
 
@@ -310,7 +310,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn moments_are_exact_up_to_thirty_four_years() {
+    fn moments_are_exact_up_to_the_last() {
         let mut moments = Moments::default();
         moments.set(3, NEVER);
         assert_eq!(moments.get(3), NEVER);

@@ -60,7 +60,7 @@ pub use load::{Commit, Failure, Follow, Follower, Load, Ticket};
 pub use policy::Policy;
 pub use stats::Stats;
 
-/// The longest time to live that an entry may be given: 2^40 − 1 milliseconds, about 34.8 years.
+/// The longest time to live that an entry may be given: 2^48 − 2 milliseconds, some 8,900 years.
 ///
 /// Longer ones are refused by [`Builder::build`] and treated as [`Ttl::Never`] on insertion.
-pub const MAX_TTL: std::time::Duration = std::time::Duration::from_millis((1 << 40) - 1);
+pub const MAX_TTL: std::time::Duration = std::time::Duration::from_millis((1 << 48) - 2);

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Bytes per entry beside key and value: 6.7 in the index, 9 in the slots, 4 in the policy's sketch: 20. With expiry
-//! 10.3 more, with time to idle 5 more, with weights 8 more.
+//! 11.3 more, with time to idle 6 more, with weights 8 more.
 
 use crate::entry::Cause;
 use crate::expiry::{Moments, NEVER, Wheel};

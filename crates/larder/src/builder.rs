@@ -54,7 +54,7 @@ impl Builder {
     }
 
     /// How long a value is fresh after it was stored, unless a view, a call or the loader says otherwise: 1 ms to
-    /// 34 years. Required: no default suits a cache that one has not thought about.
+    /// 8,900 years. Required: no default suits a cache that one has not thought about.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
@@ -113,7 +113,7 @@ pub enum BuildError {
     #[error("a cache needs a time to live: call ttl()")]
     NoTtl,
     /// The time to live lies outside its range.
-    #[error("ttl is {0:?}; it must be from 1 ms to 34 years")]
+    #[error("ttl is {0:?}; it must be from 1 ms to 8,900 years")]
     Ttl(Duration),
     /// The capacity of the memory tier lies outside its range.
     #[error("memory_bytes is {0}; it must be from 1024 to 2^62")]

@@ -50,7 +50,7 @@ impl<K: ?Sized, V: 'static, E> View<K, V, E> {
     /// The same view with another time to live.
     ///
     /// # Errors
-    /// If it is not from 1 ms to 34 years.
+    /// If it is not from 1 ms to 8,900 years.
     pub fn with_ttl(self, ttl: Duration) -> Result<Self, BuildError> {
         check_ttl(ttl)?;
         Ok(self.with(|shared| shared.ttl = ttl))
@@ -84,7 +84,7 @@ impl<K: ?Sized, T: 'static, E> View<K, Option<T>, E> {
     /// The same view with a time to live of its own for `None`, the remembered absence.
     ///
     /// # Errors
-    /// If it is not from 1 ms to 34 years.
+    /// If it is not from 1 ms to 8,900 years.
     pub fn with_negative_ttl(self, ttl: Duration) -> Result<Self, BuildError> {
         check_ttl(ttl)?;
         Ok(self.with(|shared| shared.negative = Some(Negative { is_negative: Option::is_none, ttl })))

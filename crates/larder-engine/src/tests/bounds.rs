@@ -12,7 +12,7 @@ fn options_out_of_range_are_refused_with_value_and_range() {
     assert_eq!(message(builder().entries(0)), "capacity is 0; it must be from 1 to 4611686018427387904");
     assert_eq!(
         message(builder().entries(1).ttl(Duration::ZERO)),
-        "ttl is 0; it must be from 1 to 1099511627775"
+        "ttl is 0; it must be from 1 to 281474976710654"
     );
     assert_eq!(message(builder().entries(1).shards(0)), "shards is 0; it must be from 1 to 65536");
     assert_eq!(message(builder().entries(1).jitter(1.5)), "jitter is 1.5; it must be from 0 to 1");

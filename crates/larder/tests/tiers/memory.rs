@@ -150,7 +150,7 @@ fn options_out_of_range_are_refused_with_value_and_range() {
     assert_eq!(message(Cache::builder("a").build()), "a cache needs a time to live: call ttl()");
     assert_eq!(
         message(builder().ttl(Duration::ZERO).build()),
-        "ttl is 0ns; it must be from 1 ms to 34 years"
+        "ttl is 0ns; it must be from 1 ms to 8,900 years"
     );
     assert_eq!(message(builder().memory_bytes(1).build()), "memory_bytes is 1; it must be from 1024 to 2^62");
     assert!(message(builder().redis("gopher://x").build()).starts_with(r#"redis address "gopher://x": "#));
