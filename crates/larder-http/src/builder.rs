@@ -1,5 +1,6 @@
 //! The options of a cache, checked when it is built.
 
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -102,6 +103,7 @@ impl Builder {
             store,
             hit_for_miss,
             purges: Purges::new(),
+            lone_fills: AtomicUsize::new(0),
             counters: Counters::new(),
             max_body_bytes: self.max_body_bytes,
             cached_errors: self.cached_errors,

@@ -1,6 +1,7 @@
 //! The handle of a cache: what it holds, looking something up in it, and purging it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode, Uri};
@@ -37,6 +38,8 @@ pub(crate) struct Parts {
     /// Resources whose last response could not be stored, for a few seconds.
     pub(crate) hit_for_miss: Cache<Mark, ()>,
     pub(crate) purges: Purges,
+    /// Fills under way that hold no ticket.
+    pub(crate) lone_fills: AtomicUsize,
     pub(crate) counters: Counters,
     pub(crate) max_body_bytes: usize,
     pub(crate) cached_errors: Vec<StatusCode>,
@@ -92,15 +95,15 @@ impl HttpCache {
         })
     }
 
-    /// Purges the responses that carry a tag. Cost: two atomic writes, whatever the number of entries; their memory
-    /// is freed when they are next met, expire, or make room.
+    /// Purges the responses that carry a tag. Cost: a short lock and a few writes, whatever the number of
+    /// entries; their memory is freed when they are next met, expire, or make room.
     pub fn purge_tag(&self, tag: &str) {
         self.0.counters.purges.add(1);
         self.0.purges.purge_mark(self.0.purges.mark(tag.as_bytes()));
     }
 
     /// Purges the resources whose URI begins with `prefix`, an absolute URI without a query; its path is compared
-    /// by bytes, so `http://h/shop` covers `/shopping` too. Cost as of [`HttpCache::purge_tag`], under a lock.
+    /// by bytes, so `http://h/shop` covers `/shopping` too. Cost as of [`HttpCache::purge_tag`].
     ///
     /// # Errors
     /// [`PurgeError`] when `prefix` is not an absolute HTTP URI, or has a query.
@@ -139,10 +142,21 @@ impl HttpCache {
         &self.0
     }
 
-    pub(crate) fn purge_resource(&self, resource: &[u8]) -> bool {
+    fn purge_resource(&self, resource: &[u8]) -> bool {
         self.0.counters.purges.add(1);
         self.0.purges.purge_mark(self.0.purges.mark(resource));
         self.0.store.remove(resource).is_some()
+    }
+
+    /// What an unsafe method does to its resource. Unlike a purge it leaves no trace where there is nothing to
+    /// invalidate: most of what is posted to was never cached, and would only crowd the log of purges.
+    pub(crate) fn invalidate(&self, resource: &[u8]) {
+        // Removing voids a fill that leads, too; one that runs alone has no ticket and asks the log.
+        let stored = self.0.store.remove(resource).is_some();
+        if stored || self.0.lone_fills.load(Ordering::SeqCst) > 0 {
+            self.0.counters.purges.add(1);
+            self.0.purges.purge_mark(self.0.purges.mark(resource));
+        }
     }
 }
 

@@ -13,6 +13,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use bytes::{Bytes, BytesMut};
@@ -54,9 +55,25 @@ pub(crate) enum Flight {
     /// It leads: others wait for it. `None` once that is settled.
     Leads(Option<Ticket<Key, Slot>>),
     /// Nobody waits, and it waits for nobody.
-    Alone,
+    Alone { _counted: Lone },
     /// It replaces this stale slot, and nothing else.
     Refreshes(Slot),
+}
+
+/// A fill without a ticket, counted as long as it may store something.
+pub(crate) struct Lone(HttpCache);
+
+impl Lone {
+    pub(crate) fn new(cache: HttpCache) -> Lone {
+        cache.parts().lone_fills.fetch_add(1, Ordering::SeqCst);
+        Lone(cache)
+    }
+}
+
+impl Drop for Lone {
+    fn drop(&mut self) {
+        self.0.parts().lone_fills.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// What the followers of a fill without a value are told.
@@ -85,7 +102,7 @@ impl Flight {
             Flight::Leads(ticket) => {
                 ticket.take().is_some_and(|ticket| ticket.commit_with_ttl(slot, ttl) == Commit::Stored)
             }
-            Flight::Alone => !cache.store.insert_with_ttl(key.clone(), slot, ttl).is_refused(),
+            Flight::Alone { .. } => !cache.store.insert_with_ttl(key.clone(), slot, ttl).is_refused(),
             Flight::Refreshes(old) => {
                 let replaced = cache.store.compute(key.clone(), |present| match present {
                     Some(entry) if entry.value().is(old) => (Op::Put(slot, ttl), true),

@@ -99,7 +99,7 @@ where
             After::Nothing => {}
             After::Invalidate(key) => {
                 if response.status().is_success() || response.status().is_redirection() {
-                    this.cache.purge_resource(key.as_bytes());
+                    this.cache.invalidate(key.as_bytes());
                 }
             }
             After::Learn(ctx, mark, started) => {

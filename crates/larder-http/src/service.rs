@@ -35,7 +35,7 @@ use crate::cache::{HttpCache, Lookup, Place};
 use crate::conditional;
 use crate::control::Directives;
 use crate::entry::{self, Slot, Stored};
-use crate::fill::{Answer, Fill, Flight};
+use crate::fill::{Answer, Fill, Flight, Lone};
 use crate::forward::{After, Forward};
 use crate::key::{self, Key};
 use crate::policy::CacheCtx;
@@ -288,7 +288,15 @@ impl<S: Clone> HttpCacheService<S> {
         let (cache, inner) = (self.cache.clone(), self.inner.clone());
         let future = async move {
             let response = if asked.cookie {
-                fill(cache.clone(), inner, request, place, Flight::Alone, true).await
+                fill(
+                    cache.clone(),
+                    inner,
+                    request,
+                    place,
+                    Flight::Alone { _counted: Lone::new(cache.clone()) },
+                    true,
+                )
+                .await
             } else {
                 join(cache.clone(), inner, request, place).await
             };

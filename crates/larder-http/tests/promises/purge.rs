@@ -150,6 +150,33 @@ async fn a_successful_unsafe_method_invalidates_its_resource() {
 }
 
 #[tokio::test]
+async fn an_unsafe_method_voids_fills_in_flight_and_leaves_no_trace_elsewhere() {
+    for cookie in [None, Some(("cookie", "a=b"))] {
+        let gate = Arc::new(Semaphore::new(0));
+        let held = gate.clone();
+        let site = Site::new(move |_, call| {
+            let gate = held.clone();
+            async move {
+                if call == 1 {
+                    gate.acquire().await.unwrap().forget();
+                }
+                with(plain(call.to_string()), Cached::ttl(MINUTE).ignore_cookies())
+            }
+        });
+        let fields: Vec<_> = cookie.into_iter().collect();
+        let early = tokio::spawn(site.service.clone().oneshot(get("/", &fields)));
+        settle().await;
+        site.send(request("POST", "/", &[])).await;
+        gate.add_permits(1);
+        early.await.unwrap().unwrap();
+        assert_eq!(site.get("/").await.body, "3", "{cookie:?}");
+        let before = site.cache.stats().purges;
+        site.send(request("POST", "/never-cached", &[])).await;
+        assert_eq!(site.cache.stats().purges, before);
+    }
+}
+
+#[tokio::test]
 async fn a_thousand_prefixes_are_no_burden() {
     let site = Site::counting();
     site.get("/kept").await;
