@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use http::StatusCode;
+use http::{HeaderName, StatusCode};
 use larder_engine::{Cache, Clock};
 
 use crate::cache::{HttpCache, Parts};
@@ -23,6 +23,7 @@ pub struct Builder {
     max_bytes: u64,
     max_body_bytes: usize,
     cached_errors: Vec<StatusCode>,
+    credential_fields: Vec<HeaderName>,
     scheme: String,
     wait_timeout: Duration,
     clock: Clock,
@@ -34,6 +35,7 @@ impl Builder {
             max_bytes: 64 << 20,
             max_body_bytes: 4 << 20,
             cached_errors: Vec::new(),
+            credential_fields: Vec::new(),
             scheme: "http".to_owned(),
             wait_timeout: Duration::from_secs(5),
             clock: Clock::monotonic(),
@@ -57,6 +59,13 @@ impl Builder {
     /// [`Cached::cached_errors`](crate::Cached::cached_errors). Default: none.
     pub fn cached_errors(mut self, statuses: impl IntoIterator<Item = StatusCode>) -> Builder {
         self.cached_errors.extend(statuses);
+        self
+    }
+
+    /// Further request fields that say who asks, such as `x-api-key`: a request that has one bypasses, as with
+    /// `Authorization`. Default: none.
+    pub fn credential_fields(mut self, names: impl IntoIterator<Item = HeaderName>) -> Builder {
+        self.credential_fields.extend(names);
         self
     }
 
@@ -107,6 +116,7 @@ impl Builder {
             counters: Counters::new(),
             max_body_bytes: self.max_body_bytes,
             cached_errors: self.cached_errors,
+            credential_fields: self.credential_fields,
             scheme: self.scheme,
             wait_timeout: self.wait_timeout,
         }))

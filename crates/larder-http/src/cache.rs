@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use http::{HeaderMap, StatusCode, Uri};
+use http::{HeaderMap, HeaderName, StatusCode, Uri};
 use larder_engine::{Cache, Op, Ttl};
 
 use crate::builder::Builder;
@@ -43,6 +43,7 @@ pub(crate) struct Parts {
     pub(crate) counters: Counters,
     pub(crate) max_body_bytes: usize,
     pub(crate) cached_errors: Vec<StatusCode>,
+    pub(crate) credential_fields: Vec<HeaderName>,
     pub(crate) scheme: String,
     pub(crate) wait_timeout: Duration,
 }

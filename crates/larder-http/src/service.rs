@@ -91,7 +91,7 @@ where
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
         let timer = HitTimer::start();
         let parts = self.cache.parts();
-        let asked = match Asked::of(&request) {
+        let asked = match Asked::of(&request, &parts.credential_fields) {
             Ok(asked) => asked,
             Err(reason) => return self.bypass(request, reason),
         };
@@ -148,7 +148,7 @@ struct Asked {
 impl Asked {
     /// # Errors
     /// Why the request may neither be answered from the store nor fill it.
-    fn of<B>(request: &Request<B>) -> Result<Asked, Reason> {
+    fn of<B>(request: &Request<B>, credentials: &[HeaderName]) -> Result<Asked, Reason> {
         let headers = request.headers();
         let head = match *request.method() {
             Method::GET => false,
@@ -163,7 +163,7 @@ impl Asked {
         if !empty || has(&TRANSFER_ENCODING) {
             return Err(Reason::RequestBody);
         }
-        if has(&AUTHORIZATION) || has(&PROXY_AUTHORIZATION) {
+        if has(&AUTHORIZATION) || has(&PROXY_AUTHORIZATION) || credentials.iter().any(has) {
             return Err(Reason::Authorization);
         }
         if has(&UPGRADE) {

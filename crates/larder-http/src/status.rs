@@ -42,7 +42,7 @@ reasons! {
     Authority => "authority",
     /// The request target is longer than a key may be.
     TargetTooLong => "target-too-long",
-    /// The request carries `Authorization` or `Proxy-Authorization`.
+    /// The request carries `Authorization`, `Proxy-Authorization`, or a field that was configured as a credential.
     Authorization => "authorization",
     /// The request carries `Cookie`, and the response was not declared to ignore cookies.
     Cookie => "cookie",

@@ -18,6 +18,17 @@ async fn a_request_with_credentials_is_neither_answered_nor_stored() {
 }
 
 #[tokio::test]
+async fn other_credentials_can_be_named() {
+    let site = Site::with(
+        |builder| builder.credential_fields([http::HeaderName::from_static("x-api-key")]),
+        |_, call| async move { cached(call.to_string()) },
+    );
+    site.get("/").await;
+    let answer = site.send(get("/", &[("X-API-Key", "k")])).await;
+    assert_eq!((answer.says(), &answer.body[..]), ("fwd=bypass; detail=authorization", &b"2"[..]));
+}
+
+#[tokio::test]
 async fn a_request_with_cookies_gets_its_own_response() {
     let site = Site::counting();
     site.get("/").await;
