@@ -52,3 +52,16 @@ pub use slug::{MAX_SLUG_BYTES, SlugCodec, SlugError, check_custom as check_slug}
 pub use stats::{LinksStats, RedirectStats};
 pub use store::{Store, StoreError};
 pub use visits::VisitStats;
+
+/// The examples of the pages for users are compiled and run here: this crate uses every library.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/engine.md")]
+    struct Engine;
+    #[doc = include_str!("../../../docs/stampede.md")]
+    struct Stampede;
+    #[doc = include_str!("../../../docs/responses.md")]
+    struct Responses;
+}

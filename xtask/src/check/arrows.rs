@@ -14,8 +14,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("larder-admin", &["larder-engine"]),
     (
         "larder-cli",
-        &["larder-engine", "larder", "larder-http", "larder-server", "larder-links", "larder-admin"],
+        &["larder", "larder-http", "larder-server", "larder-links", "larder-admin", "larder-bench"],
     ),
+    ("larder-bench", &["larder-engine"]),
     ("larder-testkit", &[]),
     ("xtask", &[]),
 ];

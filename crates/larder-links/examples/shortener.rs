@@ -2,7 +2,7 @@
 //! is gone afterwards.
 //!
 //! ```text
-//! cargo run -p larder-links --example serve -- 127.0.0.1:8080
+//! cargo run -p larder-links --example shortener -- 127.0.0.1:8080
 //! ```
 
 use larder_links::{Config, Deps, Links};
