@@ -1,0 +1,150 @@
+//! `hit-ratio`: one trace, request by request, through every cache at once.
+//!
+//! A request is a `get`; what misses is inserted. Each value counts itself while it lives, so that what a cache holds is
+//! known without asking the cache. For our own policies two things are asserted: that they never hold more than their
+//! capacity, after any request, and that they never beat what is possible.
+
+mod args;
+mod contender;
+mod lru;
+mod optimum;
+mod peers;
+mod replay;
+#[cfg(test)]
+mod tests;
+
+pub use args::HitRatioArgs;
+
+use crate::table::{Table, grouped};
+use crate::trace::{self, Request};
+use anyhow::{Result, bail, ensure};
+use contender::Setup;
+use indicatif::{ProgressBar, ProgressStyle};
+use optimum::Optimum;
+use replay::Row;
+use std::path::Path;
+
+/// How many requests each cache gets in turn.
+const CHUNK: usize = 1 << 14;
+
+/// Replays the trace and prints what came of it.
+pub(crate) fn run(args: &HitRatioArgs) -> Result<()> {
+    args.check()?;
+    let bar = progress(&args.trace);
+    let requests = trace::open(&args.trace, args.format, |raw| bar.wrap_read(raw))?;
+    let outcome = replay_all(requests, args, &bar)?;
+    bar.finish_and_clear();
+    if args.json {
+        for row in &outcome.rows {
+            println!("{}", serde_json::to_string(row)?);
+        }
+    } else {
+        print!("{}", outcome.text(args));
+    }
+    outcome.check()
+}
+
+/// What all caches made of one trace, the best first.
+pub(crate) struct Outcome {
+    pub(crate) rows: Vec<Row>,
+    requests: u64,
+    bound: f64,
+}
+
+/// Sends all requests through the caches that the flags ask for.
+pub(crate) fn replay_all(
+    requests: impl Iterator<Item = Result<Request>>,
+    args: &HitRatioArgs,
+    bar: &ProgressBar,
+) -> Result<Outcome> {
+    let mut requests = requests.map(|request| request.map(|r| args.weighed(r)));
+    let mut chunk = next_chunk(&mut requests)?;
+    ensure!(!chunk.is_empty(), "{} has no requests", args.trace.display());
+
+    let setup = Setup { capacity: args.capacity, weighed: args.bytes, mean_weight: mean_weight(&chunk) };
+    let mut replays = args.contenders(&setup)?;
+    let mut optimum = Optimum::new(args.capacity);
+    let mut total = 0;
+    while !chunk.is_empty() {
+        for replay in &mut replays {
+            replay.run(&chunk);
+        }
+        optimum.observe(&chunk)?;
+        total += chunk.len() as u64;
+        chunk = next_chunk(&mut requests)?;
+    }
+    bar.set_message("working out what is possible");
+    let bound = optimum.most_hits(args.bytes) as f64 / total as f64;
+
+    let mut rows: Vec<Row> = replays.into_iter().map(|replay| replay.finish(args, total, bound)).collect();
+    rows.sort_by(|a, b| b.hits.cmp(&a.hits));
+    Ok(Outcome { rows, requests: total, bound })
+}
+
+fn next_chunk(requests: &mut impl Iterator<Item = Result<Request>>) -> Result<Vec<Request>> {
+    requests.take(CHUNK).collect()
+}
+
+fn mean_weight(requests: &[Request]) -> u64 {
+    let sum: u64 = requests.iter().map(|request| u64::from(request.bytes)).sum();
+    (sum / requests.len() as u64).max(1)
+}
+
+impl Outcome {
+    /// The table for people.
+    fn text(&self, args: &HitRatioArgs) -> String {
+        let mut table = Table::new(&["cache", "policy", "hits", "hit ratio", "to bound", "most held", ""]);
+        for row in &self.rows {
+            table.row([
+                row.source.clone(),
+                row.policy.clone(),
+                grouped(row.hits),
+                percent(row.hit_ratio),
+                format!("{:.2}", 100.0 * (row.hit_ratio - self.bound)),
+                grouped(row.max_weight_seen),
+                if row.within_capacity { String::new() } else { "!".to_owned() },
+            ]);
+        }
+        let unit = if args.bytes { "bytes" } else { "entries" };
+        let mut text = format!(
+            "{}: {} requests, capacity {} {unit}\n{} {}\n\n{table}",
+            args.trace.display(),
+            grouped(self.requests),
+            grouped(args.capacity),
+            if args.bytes { "No cache can reach more than" } else { "Bélády's optimum is" },
+            percent(self.bound),
+        );
+        if self.rows.iter().any(|row| !row.within_capacity) {
+            text += "\n! held more than its capacity: its hit ratio is that of a larger cache\n";
+        }
+        text
+    }
+
+    /// Whether our own policies kept their promises.
+    fn check(&self) -> Result<()> {
+        for row in self.rows.iter().filter(|row| row.source == contender::OURS) {
+            let name = &row.policy;
+            if !row.within_capacity {
+                bail!("{name} held {} with a capacity of {}", row.max_weight_seen, row.capacity);
+            }
+            if row.hit_ratio > self.bound {
+                bail!("{name} hit {} where {} is possible", row.hit_ratio, self.bound);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn percent(ratio: f64) -> String {
+    format!("{:.2} %", 100.0 * ratio)
+}
+
+/// A bar over the bytes of the file; drawn only on a terminal.
+fn progress(trace: &Path) -> ProgressBar {
+    let file_bytes = std::fs::metadata(trace).ok().filter(std::fs::Metadata::is_file).map(|file| file.len());
+    let (bar, template) = match file_bytes {
+        Some(bytes) => (ProgressBar::new(bytes), "{bar:40} {percent:>3} % {eta} {msg}"),
+        None => (ProgressBar::new_spinner(), "{spinner} {bytes} {msg}"),
+    };
+    bar.with_style(ProgressStyle::with_template(template).expect("the template is well formed"))
+}

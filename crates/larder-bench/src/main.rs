@@ -1,0 +1,23 @@
+//! The bench by itself: the commands of `larder bench`, without the rest of the program.
+
+use clap::Parser;
+use larder_bench::{BenchCommand, UsageError};
+use std::process::ExitCode;
+
+/// Measure Larder and its peers in the same run.
+#[derive(Debug, Parser)]
+#[command(name = "larder-bench", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: BenchCommand,
+}
+
+fn main() -> ExitCode {
+    match larder_bench::run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("larder-bench: {error:#}");
+            ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
+        }
+    }
+}

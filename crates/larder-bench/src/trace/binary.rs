@@ -1,0 +1,90 @@
+//! Traces of records of a fixed number of bytes.
+
+use super::Request;
+use anyhow::{Context, Result, anyhow};
+use std::io::BufRead;
+
+/// The longest record of all formats.
+const MAX_RECORD_BYTES: usize = 24;
+
+/// How many bytes a record has, and what it says.
+pub(super) struct Layout {
+    record_bytes: usize,
+    parse: fn(&[u8]) -> Request,
+}
+
+/// The requests of a binary file.
+pub(super) struct Records<R> {
+    source: R,
+    name: String,
+    layout: Layout,
+    offset: u64,
+    ended: bool,
+}
+
+impl<R: BufRead> Records<R> {
+    pub(super) fn new(source: R, name: String, layout: Layout) -> Self {
+        Records { source, name, layout, offset: 0, ended: false }
+    }
+
+    fn read_record(&mut self) -> Result<Option<Request>> {
+        let mut record = [0; MAX_RECORD_BYTES];
+        let record = &mut record[..self.layout.record_bytes];
+        let mut filled = 0;
+        while filled < record.len() {
+            let read = self.source.fill_buf();
+            let bytes = read.with_context(|| format!("{}, byte {}", self.name, self.offset))?;
+            if bytes.is_empty() && filled == 0 {
+                return Ok(None);
+            }
+            if bytes.is_empty() {
+                let (name, offset, expected) = (&self.name, self.offset, record.len());
+                return Err(anyhow!(
+                    "{name}, byte {offset}: ends after {filled} of the {expected} bytes of a record"
+                ));
+            }
+            let taken = bytes.len().min(record.len() - filled);
+            record[filled..filled + taken].copy_from_slice(&bytes[..taken]);
+            self.source.consume(taken);
+            filled += taken;
+        }
+        self.offset += record.len() as u64;
+        Ok(Some((self.layout.parse)(record)))
+    }
+}
+
+impl<R: BufRead> Iterator for Records<R> {
+    type Item = Result<Request>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let request = self.read_record().transpose();
+        self.ended = !matches!(request, Some(Ok(_)));
+        request
+    }
+}
+
+pub(super) fn u64be() -> Layout {
+    Layout { record_bytes: 8, parse: |record| Request::of(u64::from_be_bytes(field(record, 0))) }
+}
+
+pub(super) fn i32be() -> Layout {
+    Layout { record_bytes: 4, parse: |record| Request::of(u32::from_be_bytes(field(record, 0)).into()) }
+}
+
+/// Its next access is not used: what is optimal is worked out from the requests themselves, for all formats alike.
+pub(super) fn oracle() -> Layout {
+    Layout {
+        record_bytes: 24,
+        parse: |record| Request {
+            key: u64::from_le_bytes(field(record, 4)),
+            bytes: u32::from_le_bytes(field(record, 12)),
+        },
+    }
+}
+
+fn field<const N: usize>(record: &[u8], at: usize) -> [u8; N] {
+    record[at..at + N].try_into().expect("the layout has the field")
+}
