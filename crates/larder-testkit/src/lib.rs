@@ -1,12 +1,14 @@
 //! What the tests of every crate share: real servers that a test starts, harms and ends, and loaders that count.
 //!
-//! A test that needs a program asks [`program`] for it. Where the program is missing the test says so and passes, except
-//! on a machine that sets `CI=true`: there a missing program is a failure.
+//! A test that needs a program asks [`program`] for it, and [`needs`] for anything else. Where it is missing the test
+//! says so and passes, except on a machine that sets `CI=true`: there it is a failure.
 
 mod loader;
 mod program;
 mod redis;
+mod wait;
 
 pub use loader::Gate;
-pub use program::{Running, program};
+pub use program::{Running, needs, program};
 pub use redis::RedisServer;
+pub use wait::{PATIENCE, until};

@@ -1,25 +1,36 @@
 //! Programs that tests run: finding them, and ending them with the test.
 
+use crate::wait::until;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 
-/// Where a program is, or `None` and a note for the caller to return early. The note goes to stderr, and to the file that
-/// `LARDER_SKIP_LOG` names, because test runners hide what a passing test prints.
+/// Where a program is, or `None` and a note for the caller to return early, see [`needs`].
 ///
 /// # Panics
 /// If the program is missing and `CI` is `true`.
 pub fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file());
-    if found.is_none() {
-        let test = std::thread::current().name().unwrap_or("a test").to_owned();
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{test} needs {name}, which is not installed");
-        note_skip(&format!("{test}: {name} is not installed"));
-    }
+    needs(name, found.is_some())?;
     found
+}
+
+/// `None` and a note for the caller to return early if what a test needs is not there. The note goes to stderr, and to
+/// the file that `LARDER_SKIP_LOG` names, because test runners hide what a passing test prints.
+///
+/// # Panics
+/// If it is missing and `CI` is `true`.
+pub fn needs(what: &str, is_there: bool) -> Option<()> {
+    if is_there {
+        return Some(());
+    }
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "{test} needs {what}, which is not installed");
+    note_skip(&format!("{test}: {what} is not installed"));
+    None
 }
 
 fn note_skip(note: &str) {
@@ -63,6 +74,19 @@ impl Running {
     /// Asks it to end, with SIGTERM.
     pub fn terminate(&self) {
         self.signal(Signal::TERM);
+    }
+
+    /// Asks it to end, with SIGINT, as Ctrl-C does.
+    pub fn interrupt(&self) {
+        self.signal(Signal::INT);
+    }
+
+    /// Waits for it to end by itself.
+    ///
+    /// # Panics
+    /// If it has not ended after [`PATIENCE`](crate::PATIENCE).
+    pub fn wait(&mut self) -> ExitStatus {
+        until("a process ends", || self.0.try_wait().expect("a child can be waited for"))
     }
 
     /// Stops it from running, with SIGSTOP: it holds its connections and answers nothing.

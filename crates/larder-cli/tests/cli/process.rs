@@ -1,0 +1,179 @@
+//! Processes of the binary: started with nothing of the caller's settings, their output kept in files.
+
+use larder_testkit::{Running, until};
+use std::ffi::OsStr;
+use std::fs::{File, read_to_string};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Any free port of this machine.
+pub(crate) const FREE: &str = "127.0.0.1:0";
+
+/// The binary, deaf to the settings of whoever runs the tests.
+pub(crate) fn larder<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("LARDER_") {
+            command.env_remove(name);
+        }
+    }
+    command.args(words);
+    command
+}
+
+/// Runs a command to its end.
+pub(crate) fn run(command: &mut Command) -> Ended {
+    Process::start(command).end()
+}
+
+/// A running process, killed when dropped.
+pub(crate) struct Process {
+    running: Running,
+    output: TempDir,
+}
+
+/// What a process has left.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// `None` if a signal ended it.
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    /// How long it was waited for.
+    pub(crate) waited: Duration,
+}
+
+impl Process {
+    pub(crate) fn start(command: &mut Command) -> Process {
+        let output = tempfile::tempdir().expect("a temporary folder");
+        let file = |name| File::create(output.path().join(name)).expect("a file for the output");
+        command.stdin(Stdio::null()).stdout(file("stdout")).stderr(file("stderr"));
+        // What it makes beside itself is gone with the test.
+        if command.get_current_dir().is_none() {
+            command.current_dir(output.path());
+        }
+        Process { running: Running::start(command), output }
+    }
+
+    pub(crate) fn running(&mut self) -> &mut Running {
+        &mut self.running
+    }
+
+    pub(crate) fn stderr(&self) -> String {
+        self.read("stderr")
+    }
+
+    /// Waits for a whole line on stdout that begins so, and returns the rest of it.
+    pub(crate) fn await_line(&mut self, start: &str) -> String {
+        until(&format!("a line that begins with {start:?}"), || {
+            // Asked before the output is read: what a process wrote before it ended is seen.
+            let ended = self.running.child().try_wait().expect("a child can be waited for");
+            let stdout = self.read("stdout");
+            let whole = stdout.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+            let rest = whole.filter_map(|line| line.strip_prefix(start)).next().map(str::to_owned);
+            let gone = ended.is_some() && rest.is_none();
+            assert!(!gone, "ended with {ended:?} after {stdout:?} and {:?}", self.stderr());
+            rest
+        })
+    }
+
+    /// Waits for the end of a process that ends by itself or was asked to.
+    pub(crate) fn end(mut self) -> Ended {
+        let began = Instant::now();
+        let status = self.running.wait();
+        let waited = began.elapsed();
+        Ended { code: status.code(), stdout: self.read("stdout"), stderr: self.read("stderr"), waited }
+    }
+
+    fn read(&self, name: &str) -> String {
+        read_to_string(self.output.path().join(name)).expect("the output is text")
+    }
+}
+
+/// A running `larder up`.
+pub(crate) struct Up {
+    pub(crate) process: Process,
+    pub(crate) resp: SocketAddr,
+    pub(crate) http: SocketAddr,
+    pub(crate) admin: SocketAddr,
+}
+
+impl Up {
+    /// Everything on free ports, with its data in this folder.
+    pub(crate) fn start(data: &Path) -> Up {
+        Up::start_as(larder(["up"]), data)
+    }
+
+    /// The same with the settings of a file.
+    pub(crate) fn start_with(data: &Path, config: &str) -> Up {
+        let file = data.with_extension("toml");
+        std::fs::write(&file, config).expect("the file can be written");
+        let mut command = larder(["up", "--config"]);
+        command.arg(file);
+        Up::start_as(command, data)
+    }
+
+    fn start_as(mut command: Command, data: &Path) -> Up {
+        command.args(["--resp", FREE, "--http", FREE, "--admin", FREE, "--data"]).arg(data);
+        let mut process = Process::start(&mut command);
+        let mut address = |start: &str| {
+            let text = process.await_line(start);
+            text.trim_end_matches('/').parse().unwrap_or_else(|error| panic!("{text:?}: {error}"))
+        };
+        let resp = address("  cache server   redis://");
+        let http = address("  short links    http://");
+        let admin = address("  dashboard      http://");
+        Up { process, resp, http, admin }
+    }
+
+    /// Ends it as a crash would: it gets no chance to write anything.
+    pub(crate) fn kill(mut self) {
+        self.process.running().kill();
+    }
+
+    /// Asks it to end and checks that it did so well and in time.
+    pub(crate) fn stop(self) -> Ended {
+        self.process.running.terminate();
+        self.process.end().assert_clean_stop()
+    }
+}
+
+impl Ended {
+    /// What is promised for SIGTERM and Ctrl-C.
+    #[track_caller]
+    pub(crate) fn assert_clean_stop(self) -> Ended {
+        assert!(self.waited < Duration::from_secs(5), "stopping took {:?}", self.waited);
+        assert_eq!(self.code, Some(0), "{self:?}");
+        assert!(!self.stderr.contains('\x1b'), "colours where nobody looks: {self:?}");
+        self
+    }
+
+    /// A failure is told in one line.
+    #[track_caller]
+    pub(crate) fn assert_failure(&self, message: &str) {
+        assert_eq!((self.code, self.stderr.trim_end_matches('\n')), (Some(1), message), "{self:?}");
+        assert!(!message.contains('\n'));
+    }
+}
+
+/// A running `larder server`, and where it listens.
+pub(crate) fn start_server<S: AsRef<OsStr>>(flags: impl IntoIterator<Item = S>) -> (Process, SocketAddr) {
+    let mut command = larder(["server", "--listen", FREE]);
+    command.args(flags);
+    let mut process = Process::start(&mut command);
+    let address = process.await_line("larder server listens on ");
+    (process, address.parse().expect("an address"))
+}
+
+/// A running `larder links`, and where it listens.
+pub(crate) fn start_links(database: &Path, redis: Option<&str>) -> (Process, SocketAddr) {
+    let mut command = larder(["links", "--listen", FREE, "--database"]);
+    command.arg(format!("sqlite:{}", database.display()));
+    command.args(redis.map(|url| format!("--redis={url}")));
+    let mut process = Process::start(&mut command);
+    let address = process.await_line("larder links listens on http://");
+    (process, address.trim_end_matches('/').parse().expect("an address"))
+}

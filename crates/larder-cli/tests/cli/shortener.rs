@@ -1,0 +1,54 @@
+//! The URL shortener, as its tests use it.
+
+use crate::http::{Reply, get, post};
+use larder_testkit::until;
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+
+/// Makes a link and returns its slug.
+#[track_caller]
+pub(crate) fn create(address: SocketAddr, url: &str) -> String {
+    slug_of(&post(address, "/api/links", &json!({ "url": url })))
+}
+
+/// The slug of a link that was just made.
+#[track_caller]
+pub(crate) fn slug_of(reply: &Reply) -> String {
+    assert_eq!(reply.status, 201, "{reply:?}");
+    reply.json()["slug"].as_str().expect("a slug").to_owned()
+}
+
+/// Follows a short link, which counts a visit, and returns where it leads.
+#[track_caller]
+pub(crate) fn follow(address: SocketAddr, slug: &str) -> String {
+    let reply = get(address, &format!("/{slug}"));
+    assert_eq!(reply.status, 302, "{reply:?}");
+    reply.header("location").expect("a redirect names its target").to_owned()
+}
+
+/// A link as the API shows it.
+#[track_caller]
+pub(crate) fn show(address: SocketAddr, slug: &str) -> Value {
+    let reply = get(address, &format!("/api/links/{slug}"));
+    assert_eq!(reply.status, 200, "{slug}: {reply:?}");
+    reply.json()
+}
+
+/// The visits of a link that are in the database, as old as an answer of the API may be.
+#[track_caller]
+pub(crate) fn visits(address: SocketAddr, slug: &str) -> u64 {
+    show(address, slug)["visits"].as_u64().expect("a number of visits")
+}
+
+/// Waits until this many visits are in the database.
+pub(crate) fn await_visits(address: SocketAddr, slug: &str, expected: u64) {
+    until(&format!("{expected} visits of {slug}"), || (visits(address, slug) >= expected).then_some(()));
+}
+
+/// How many links there are.
+#[track_caller]
+pub(crate) fn count(address: SocketAddr) -> usize {
+    let reply = get(address, "/api/links?limit=100").json();
+    assert!(reply["next"].is_null(), "more than one page");
+    reply["links"].as_array().expect("a list").len()
+}
