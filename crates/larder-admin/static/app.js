@@ -258,19 +258,25 @@ function window(key, index, seconds) {
   return done && { ...done, seconds: after.at - before.at };
 }
 
-/** What the parts did together. A request enters a part at its first tier, and what misses the last goes to the origin. */
+/**
+ * What the parts did together. A request enters a part at its first tier with lookups, and what misses the last of them
+ * goes to the origin. A server has no origin of its own: what it misses is its clients' affair.
+ */
 function together(parts, index, seconds) {
   const sum = { lookups: 0, misses: 0, operations: 0, missed: 0, known: false };
   for (const part of parts) {
     if (!part.tiers.length) continue;
-    const first = window(keyOf(part, part.tiers[0]), index, seconds);
-    const last = window(keyOf(part, part.tiers[part.tiers.length - 1]), index, seconds);
-    if (!first || !last) continue;
+    const work = window(keyOf(part, part.tiers[0]), index, seconds);
+    if (!work) continue;
+    sum.operations += work.operations / work.seconds;
+    sum.known = true;
+    const looking = part.kind === "server" ? [] : part.tiers.filter((tier) => Object.keys(tier.lookups).length);
+    if (!looking.length) continue;
+    const first = window(keyOf(part, looking[0]), index, seconds);
+    const last = window(keyOf(part, looking[looking.length - 1]), index, seconds);
     sum.lookups += first.hits + first.misses;
     sum.misses += last.misses;
-    sum.operations += first.operations / first.seconds;
     sum.missed += last.misses / last.seconds;
-    sum.known = true;
   }
   return { ...sum, ratio: sum.lookups ? Math.max(0, 1 - sum.misses / sum.lookups) : null };
 }

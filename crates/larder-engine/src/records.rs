@@ -1,7 +1,7 @@
 //! The records of a shard: a key and a value for each slot in use, side by side, and nothing for the others.
 //!
 //! Whether a slot holds a record is not written here: it costs a word for many types, and [`crate::slots`] knows. This
-//! file has all `unsafe` of the engine, and a single rule: a record is initialized from `write` to `take`, and only the
+//! file has a single rule: a record is initialized from `write` to `take`, and only the
 //! shard calls either, in step with its slots.
 
 use crate::slots::{next_capacity, reserve};

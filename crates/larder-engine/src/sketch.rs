@@ -43,13 +43,12 @@ impl Sketch {
     /// How often the key was counted, at most 15; never less than the truth since the last halving.
     pub(crate) fn estimate(&self, hash: u64) -> u8 {
         let line = &self.lines[self.line_of(hash)].0;
-        (0..ROWS)
-            .map(|row| {
-                let (word, shift) = place(hash, row);
-                (line[word] >> shift) as u8 & 15
-            })
-            .min()
-            .unwrap_or(0)
+        let mut least = 15;
+        for row in 0..ROWS {
+            let (word, shift) = place(hash, row);
+            least = least.min((line[word & 7] >> shift) as u8 & 15);
+        }
+        least
     }
 
     /// Counts `uses` of a key.
@@ -58,8 +57,10 @@ impl Sketch {
         let line = &mut self.lines[at].0;
         for row in 0..ROWS {
             let (word, shift) = place(hash, row);
-            let room = 15 - (line[word] >> shift & 15);
-            line[word] += u64::from(uses).min(room) << shift;
+            // The mask spares a check of the bounds: a line has eight words.
+            let word = &mut line[word & 7];
+            let room = 15 - (*word >> shift & 15);
+            *word += u64::from(uses).min(room) << shift;
         }
         self.counted += usize::from(uses);
         if self.counted >= self.sample {
@@ -82,6 +83,7 @@ impl Sketch {
 }
 
 /// The word and the shift of a key's counter in a row: five bits of the hash.
+#[inline]
 fn place(hash: u64, row: u32) -> (usize, u32) {
     let bits = hash >> (row * 5 + 3) & 31;
     ((row * 2) as usize + (bits >> 4) as usize, (bits & 15) as u32 * 4)
