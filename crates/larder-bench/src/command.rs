@@ -1,12 +1,23 @@
 //! The commands, as clap knows them, and the way from each to what it does.
 
+use crate::compare::{self, CompareArgs};
 use crate::hit_ratio::{self, HitRatioArgs};
+use crate::report::{self, ReportArgs};
+use crate::suite::{self, RunArgs};
 use anyhow::Result;
 use clap::Subcommand;
 
 /// What `larder bench` can do.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
+    /// Say what can be measured.
+    List,
+    /// Measure, print the results and write them to files.
+    Run(RunArgs),
+    /// Print the ratios of the figures of two runs.
+    Compare(CompareArgs),
+    /// Make a page of the results in a folder.
+    Report(ReportArgs),
     /// Replay a trace of requests through caches and compare their hit ratios.
     HitRatio(HitRatioArgs),
 }
@@ -30,6 +41,13 @@ impl std::error::Error for UsageError {}
 /// promise of a cache was broken on the way.
 pub fn run(command: BenchCommand) -> Result<()> {
     match command {
+        BenchCommand::List => {
+            suite::list();
+            Ok(())
+        }
+        BenchCommand::Run(args) => suite::run(&args),
+        BenchCommand::Compare(args) => compare::run(&args),
+        BenchCommand::Report(args) => report::run(&args),
         BenchCommand::HitRatio(args) => hit_ratio::run(&args),
     }
 }

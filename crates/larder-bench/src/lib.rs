@@ -12,11 +12,26 @@
 //!
 //! The commands are mounted in the binary `larder`; the binary `larder-bench` of this crate offers the same ones.
 
+mod alloc;
+mod clock;
 mod command;
+mod compare;
 mod hit_ratio;
+mod lru;
+mod machine;
+mod report;
+mod result;
+mod rounds;
+mod subject;
+mod suite;
 mod table;
 mod trace;
+mod workload;
 
+pub use alloc::Counting;
 pub use command::{BenchCommand, UsageError, run};
+pub use compare::CompareArgs;
 pub use hit_ratio::HitRatioArgs;
+pub use report::ReportArgs;
+pub use suite::RunArgs;
 pub use trace::Format;

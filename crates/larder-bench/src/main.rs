@@ -1,8 +1,11 @@
 //! The bench by itself: the commands of `larder bench`, without the rest of the program.
 
 use clap::Parser;
-use larder_bench::{BenchCommand, UsageError};
+use larder_bench::{BenchCommand, Counting, UsageError};
 use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: Counting<mimalloc::MiMalloc> = Counting(mimalloc::MiMalloc);
 
 /// Measure Larder and its peers in the same run.
 #[derive(Debug, Parser)]

@@ -1,7 +1,6 @@
 //! The flags of `hit-ratio`, and which caches they ask for.
 
-use super::contender::{Setup, larder};
-use super::lru::ExactLru;
+use super::contender::{Setup, exact_lru, larder};
 use super::peers;
 use super::replay::Replay;
 use crate::command::UsageError;
@@ -75,7 +74,7 @@ impl HitRatioArgs {
         }
         let mut replays = Policy::ALL.into_iter().map(ours).collect::<Result<Vec<_>>>()?;
         replays.extend(peers::all(setup));
-        replays.push(Replay::new("reference", "lru", Box::new(ExactLru::new(setup.capacity))));
+        replays.push(exact_lru(setup));
         Ok(replays)
     }
 }

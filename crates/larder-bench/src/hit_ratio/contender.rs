@@ -1,6 +1,7 @@
 //! What a cache must do to take part, and values that count themselves.
 
 use super::replay::Replay;
+use crate::lru::Lru;
 use anyhow::{Context, Result};
 use larder_engine::{Cache, Policy};
 use std::sync::Arc;
@@ -99,5 +100,25 @@ impl Contender for Cache<u64, Value> {
 
     fn weight(&self) -> Option<u64> {
         Some(Cache::weight(self))
+    }
+}
+
+/// What every other policy is measured against.
+pub(super) fn exact_lru(setup: &Setup) -> Replay {
+    Replay::new("reference", "lru", Box::new(Lru::new(setup.capacity)))
+}
+
+impl Contender for Lru<u64, Value> {
+    fn get(&mut self, key: u64) -> bool {
+        Lru::get(self, &key).is_some()
+    }
+
+    fn insert(&mut self, key: u64, value: Value) {
+        let weight = value.weight();
+        Lru::insert(self, key, value, weight);
+    }
+
+    fn weight(&self) -> Option<u64> {
+        Some(Lru::weight(self))
     }
 }

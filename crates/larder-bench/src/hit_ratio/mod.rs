@@ -6,7 +6,6 @@
 
 mod args;
 mod contender;
-mod lru;
 mod optimum;
 mod peers;
 mod replay;
@@ -77,7 +76,7 @@ pub(crate) fn replay_all(
     let bound = optimum.most_hits(args.bytes) as f64 / total as f64;
 
     let mut rows: Vec<Row> = replays.into_iter().map(|replay| replay.finish(args, total, bound)).collect();
-    rows.sort_by(|a, b| b.hits.cmp(&a.hits));
+    rows.sort_by_key(|row| std::cmp::Reverse(row.hits));
     Ok(Outcome { rows, requests: total, bound })
 }
 

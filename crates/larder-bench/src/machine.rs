@@ -1,0 +1,71 @@
+//! What is known of the machine, the source and the crates of this program.
+
+use crate::result::Machine;
+use std::collections::BTreeMap;
+use std::process::Command;
+
+/// The versions that this program was built with.
+const LOCK_FILE: &str = include_str!("../../../Cargo.lock");
+
+pub(crate) fn machine() -> Machine {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let after_colon = |text: &str, field: &str| {
+        let line = text.lines().find(|line| line.starts_with(field))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    };
+    let kibibytes = after_colon(&read("/proc/meminfo"), "MemTotal")
+        .and_then(|total| total.split_ascii_whitespace().next()?.parse::<u64>().ok());
+    Machine {
+        processor: after_colon(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| "unknown".to_owned()),
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
+        memory_bytes: kibibytes.unwrap_or(0) * 1024,
+        kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+        load_average: read("/proc/loadavg")
+            .split_ascii_whitespace()
+            .next()
+            .and_then(|load| load.parse().ok())
+            .unwrap_or(0.0),
+    }
+}
+
+/// The commit of the source, marked if files differ from it; none where there is no repository.
+pub(crate) fn commit() -> Option<String> {
+    let mut git = Command::new("git");
+    git.args(["-C", env!("CARGO_MANIFEST_DIR"), "describe", "--always", "--dirty", "--abbrev=12"]);
+    let output = git.output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
+}
+
+/// The versions of `crates`, as far as this program has them; several where it has several.
+pub(crate) fn versions(crates: &[&str]) -> BTreeMap<String, String> {
+    let mut versions = BTreeMap::new();
+    for name in crates {
+        let heading = format!("name = \"{name}\"\nversion = \"");
+        let found: Vec<&str> = LOCK_FILE
+            .match_indices(&heading)
+            .filter_map(|(at, _)| LOCK_FILE[at + heading.len()..].split('"').next())
+            .collect();
+        if !found.is_empty() {
+            versions.insert((*name).to_owned(), found.join(", "));
+        }
+    }
+    versions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_come_from_the_lock_file() {
+        let versions = versions(&["quick_cache", "no-such-crate"]);
+        assert_eq!(versions.keys().collect::<Vec<_>>(), ["quick_cache"]);
+        assert!(versions["quick_cache"].starts_with("0.7"));
+    }
+
+    #[test]
+    fn the_machine_is_known() {
+        let machine = machine();
+        assert!(machine.threads >= 1 && machine.memory_bytes > 0 && !machine.kernel.is_empty());
+    }
+}

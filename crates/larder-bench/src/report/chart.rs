@@ -1,0 +1,58 @@
+//! Bars with their spread, as SVG that takes its colours from the page.
+
+use super::escaped;
+use crate::result::{Better, Figure};
+use crate::suite::short;
+use std::fmt::Write;
+
+const WIDTH: f64 = 460.0;
+/// Where the bars begin: left of it are the names.
+const LEFT: f64 = 96.0;
+/// What is kept for the values on the right.
+const RIGHT: f64 = 64.0;
+const ROW: f64 = 22.0;
+const BAR: f64 = 13.0;
+
+/// A bar as long as the median for each figure, with a line from the lowest round to the highest. A round that was
+/// disturbed may be far off: the scale follows the medians, and lines end at the edge.
+pub(super) fn bars(figures: &[&Figure]) -> String {
+    let Some(first) = figures.first() else { return String::new() };
+    let longest = figures.iter().map(|figure| figure.spread().median).fold(0.0, f64::max);
+    let scale = |value: f64| {
+        if longest > 0.0 { (value / longest).min(1.15) * (WIDTH - LEFT - RIGHT) / 1.15 } else { 0.0 }
+    };
+    let direction = if first.better == Better::Lower { "lower is better" } else { "higher is better" };
+    let height = ROW * figures.len() as f64 + 4.0;
+
+    let mut svg = format!(
+        "<figure><figcaption>{}, {} <span>{direction}</span></figcaption>\
+         <svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{} {}\">",
+        escaped(&first.measure),
+        escaped(&first.unit),
+        escaped(&first.workload),
+        escaped(&first.measure)
+    );
+    for (row, figure) in figures.iter().enumerate() {
+        let spread = figure.spread();
+        let top = ROW * row as f64 + 4.0;
+        let middle = top + BAR / 2.0;
+        let class = if figure.subject == "larder" { "ours" } else { "theirs" };
+        write!(
+            svg,
+            "<text x=\"{}\" y=\"{}\" class=\"name\">{}</text>\
+             <rect x=\"{LEFT}\" y=\"{top}\" width=\"{:.1}\" height=\"{BAR}\" rx=\"2\" class=\"{class}\"/>\
+             <line x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{middle}\" y2=\"{middle}\" class=\"spread\"/>\
+             <text x=\"{WIDTH}\" y=\"{}\" class=\"value\">{}</text>",
+            LEFT - 8.0,
+            top + BAR - 2.0,
+            escaped(&figure.subject),
+            scale(spread.median).max(1.0),
+            LEFT + scale(spread.low),
+            LEFT + scale(spread.high),
+            top + BAR - 2.0,
+            short(spread.median)
+        )
+        .expect("a string takes all");
+    }
+    svg + "</svg></figure>"
+}

@@ -1,0 +1,161 @@
+//! `report`: the result files of a folder as one page of HTML, and the same as JSON beside it.
+//!
+//! The page is complete in itself: no script, no font, no request to anywhere.
+
+mod chart;
+
+use crate::result::{Figure, ResultFile};
+use crate::suite::spread;
+use anyhow::{Context, Result};
+use clap::Args;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// The page's data; not a result file itself.
+pub(crate) const DATA_FILE: &str = "report.json";
+const PAGE_FILE: &str = "report.html";
+const PAGE: &str = include_str!("page.html");
+
+/// Flags of `report`.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// The folder of the result files; the page goes there, too.
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+}
+
+/// Writes the page and its data.
+pub(crate) fn run(args: &ReportArgs) -> Result<()> {
+    let files = ResultFile::read_all(&args.folder)?;
+    let write = |name: &str, content: String| {
+        let path = args.folder.join(name);
+        std::fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
+        println!("written to {}", path.display());
+        anyhow::Ok(())
+    };
+    write(DATA_FILE, serde_json::to_string_pretty(&files)? + "\n")?;
+    write(PAGE_FILE, page(&files))
+}
+
+fn page(files: &[ResultFile]) -> String {
+    PAGE.replace("{{content}}", &files.iter().map(suite).collect::<String>())
+}
+
+fn suite(file: &ResultFile) -> String {
+    let workloads: String = file.workloads().into_iter().map(|name| workload(file, name)).collect();
+    format!(
+        "<section><h2>Suite {}</h2>{}{}{workloads}</section>\n",
+        escaped(&file.suite),
+        origin(file),
+        verdicts(file)
+    )
+}
+
+/// Where the figures come from, and what limits their worth.
+fn origin(file: &ResultFile) -> String {
+    let machine = &file.machine;
+    let versions: Vec<String> =
+        file.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
+    let facts = [
+        ("Date", file.date.clone()),
+        ("Commit", file.commit.clone().unwrap_or_else(|| "unknown".to_owned())),
+        ("Processor", format!("{}, {} threads", machine.processor, machine.threads)),
+        ("Memory", format!("{:.1} GiB", machine.memory_bytes as f64 / f64::from(1 << 30))),
+        ("Kernel", machine.kernel.clone()),
+        ("Load before", format!("{:.2}", machine.load_average)),
+        ("Seed", file.seed.to_string()),
+        ("Versions", versions.join(", ")),
+    ];
+    let mut html = String::from("<dl>");
+    for (name, value) in facts {
+        write!(html, "<div><dt>{name}</dt><dd>{}</dd></div>", escaped(&value)).expect("a string takes all");
+    }
+    html += "</dl>";
+    for caveat in file.caveats() {
+        write!(html, "<p class=\"caveat\">{}</p>", escaped(&caveat)).expect("a string takes all");
+    }
+    html
+}
+
+fn verdicts(file: &ResultFile) -> String {
+    if file.verdicts.is_empty() {
+        return String::new();
+    }
+    let rows: String = file
+        .verdicts
+        .iter()
+        .map(|verdict| {
+            let (class, word) = if verdict.met { ("met", "met") } else { ("unmet", "not met") };
+            format!(
+                "<tr><th>{}</th><td>{}</td><td>{}</td><td class=\"{class}\">{word}</td></tr>",
+                escaped(&verdict.label()),
+                spread(verdict.value),
+                verdict.limit_text()
+            )
+        })
+        .collect();
+    format!(
+        "<h3>Targets</h3><div class=\"wide\"><table><thead><tr><th>figure</th><td>value (spread)</td><td>limit</td>\
+         <td></td></tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+}
+
+/// A chart of each measure and a table of all.
+fn workload(file: &ResultFile, workload: &str) -> String {
+    let measures = file.measures(workload);
+    let subjects = file.subjects(workload);
+    let figures_of = |measure: &str| -> Vec<&Figure> {
+        subjects.iter().filter_map(|subject| file.find(workload, measure, subject)).collect()
+    };
+    let charts: String = measures.iter().map(|(measure, _)| chart::bars(&figures_of(measure))).collect();
+    let head: String = measures.iter().map(|(measure, unit)| format!("<td>{measure}, {unit}</td>")).collect();
+    let mut rows = String::new();
+    for subject in &subjects {
+        write!(rows, "<tr><th>{}</th>", escaped(subject)).expect("a string takes all");
+        for (measure, _) in &measures {
+            let cell = file.find(workload, measure, subject).map_or(String::new(), |f| spread(f.spread()));
+            write!(rows, "<td>{cell}</td>").expect("a string takes all");
+        }
+        rows += "</tr>";
+    }
+    format!(
+        "<article><h3>{}</h3><div class=\"charts\">{charts}</div><details><summary>All figures</summary>\
+         <div class=\"wide\"><table><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table></div>\
+         </details></article>\n",
+        escaped(workload)
+    )
+}
+
+/// Text that is safe between tags and in attributes.
+fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => safe += "&amp;",
+            '<' => safe += "&lt;",
+            '>' => safe += "&gt;",
+            '"' => safe += "&quot;",
+            _ => safe.push(c),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::Better;
+    use crate::result::tests::{figure, file};
+
+    #[test]
+    fn the_page_has_every_figure_and_asks_for_nothing() {
+        let html = page(&[file(vec![
+            figure("get", "larder", "time", Better::Lower, &[10.0, 12.5, 11.0]),
+            figure("get", "<moka>", "time", Better::Lower, &[100.0]),
+        ])]);
+        assert!(html.contains("11.0 (10.0–12.5)") && html.contains("&lt;moka&gt;") && html.contains("<svg"));
+        assert!(!html.contains("<moka>") && !html.contains("{{") && !html.contains("NaN"));
+        let foreign = ["http:", "https:", "src=", "@import", "url("];
+        assert!(foreign.iter().all(|link| !html.contains(link)), "the page must be complete in itself");
+    }
+}

@@ -1,0 +1,258 @@
+//! What a run leaves behind: one file with every round of every figure, and all that one needs to judge them.
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Raised when a file of an earlier form could be misread.
+const FORM: u32 = 1;
+
+/// Above this load average at the start, somebody else was at work.
+const BUSY_LOAD: f64 = 0.5;
+
+/// The results of one suite.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ResultFile {
+    pub(crate) form: u32,
+    pub(crate) suite: String,
+    /// Whether workloads were shortened: such figures are for a first look.
+    pub(crate) quick: bool,
+    pub(crate) seed: u64,
+    pub(crate) date: String,
+    /// The commit of the source, if it is known.
+    pub(crate) commit: Option<String>,
+    /// Whether the program was built without optimisation, which makes all times void.
+    pub(crate) debug_build: bool,
+    pub(crate) machine: Machine,
+    /// The crates that were measured.
+    pub(crate) versions: BTreeMap<String, String>,
+    /// What a reader must know besides.
+    pub(crate) notes: Vec<String>,
+    pub(crate) figures: Vec<Figure>,
+    pub(crate) verdicts: Vec<Verdict>,
+}
+
+/// Where it was measured.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Machine {
+    pub(crate) processor: String,
+    pub(crate) threads: usize,
+    pub(crate) memory_bytes: u64,
+    pub(crate) kernel: String,
+    /// Processes that wanted to run in the last minute, at the start: above zero by much, others were at work.
+    pub(crate) load_average: f64,
+}
+
+/// One measure of one subject in one workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Figure {
+    pub(crate) workload: String,
+    pub(crate) subject: String,
+    pub(crate) measure: String,
+    pub(crate) unit: String,
+    pub(crate) better: Better,
+    /// The value of each round, in the order in which they were run.
+    pub(crate) rounds: Vec<f64>,
+}
+
+/// Which way a figure should go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Better {
+    Lower,
+    Higher,
+}
+
+/// A target, and how near the figures came to it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Verdict {
+    pub(crate) workload: String,
+    pub(crate) measure: String,
+    /// By whose figure ours is divided; none if ours stands for itself.
+    pub(crate) versus: Option<String>,
+    pub(crate) unit: String,
+    pub(crate) better: Better,
+    pub(crate) limit: f64,
+    pub(crate) value: Spread,
+    pub(crate) met: bool,
+}
+
+/// The middle of some values, and how far they reach.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Spread {
+    pub(crate) low: f64,
+    pub(crate) median: f64,
+    pub(crate) high: f64,
+}
+
+impl Spread {
+    /// # Panics
+    /// If there are no values.
+    pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        let mut values: Vec<f64> = values.into_iter().collect();
+        values.sort_by(f64::total_cmp);
+        let middle = values.len() / 2;
+        let median =
+            if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 };
+        Spread { low: values[0], median, high: values[values.len() - 1] }
+    }
+}
+
+impl Figure {
+    pub(crate) fn spread(&self) -> Spread {
+        Spread::of(self.rounds.iter().copied())
+    }
+
+    /// What tells it from the others of a file.
+    pub(crate) fn id(&self) -> (&str, &str, &str) {
+        (&self.workload, &self.measure, &self.subject)
+    }
+}
+
+impl ResultFile {
+    pub(crate) const fn form() -> u32 {
+        FORM
+    }
+
+    pub(crate) fn find(&self, workload: &str, measure: &str, subject: &str) -> Option<&Figure> {
+        self.figures.iter().find(|figure| figure.id() == (workload, measure, subject))
+    }
+
+    /// The workloads, in the order in which they were run.
+    pub(crate) fn workloads(&self) -> Vec<&str> {
+        distinct(self.figures.iter().map(|figure| figure.workload.as_str()))
+    }
+
+    /// Who took part in a workload.
+    pub(crate) fn subjects(&self, workload: &str) -> Vec<&str> {
+        distinct(self.of(workload).map(|figure| figure.subject.as_str()))
+    }
+
+    /// What was measured in a workload, with the units.
+    pub(crate) fn measures(&self, workload: &str) -> Vec<(&str, &str)> {
+        distinct(self.of(workload).map(|figure| (figure.measure.as_str(), figure.unit.as_str())))
+    }
+
+    fn of(&self, workload: &str) -> impl Iterator<Item = &Figure> {
+        self.figures.iter().filter(move |figure| figure.workload == workload)
+    }
+
+    /// What limits the worth of the figures.
+    pub(crate) fn caveats(&self) -> Vec<String> {
+        let mut caveats = Vec::new();
+        if self.debug_build {
+            caveats.push("Built without optimisation: times mean nothing.".to_owned());
+        }
+        if self.quick {
+            caveats.push("A quick run: workloads were shortened.".to_owned());
+        }
+        if self.machine.load_average > BUSY_LOAD {
+            let load = self.machine.load_average;
+            caveats.push(format!("The machine was busy before the run began: load average {load}."));
+        }
+        caveats.extend(self.notes.iter().cloned());
+        caveats
+    }
+
+    /// Writes it as `<suite>.json`; returns the path.
+    pub(crate) fn write(&self, folder: &Path) -> Result<PathBuf> {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let path = folder.join(format!("{}.json", self.suite));
+        let json = serde_json::to_string_pretty(self)?;
+        std::fs::write(&path, json + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(path)
+    }
+
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let name = path.display();
+        let json = std::fs::read(path).with_context(|| format!("cannot open {name}"))?;
+        let file: ResultFile =
+            serde_json::from_slice(&json).with_context(|| format!("{name} is not a result file"))?;
+        if file.form != FORM {
+            bail!("{name} has form {}; this program reads form {FORM}", file.form);
+        }
+        Ok(file)
+    }
+
+    /// Reads a result file, or all of a folder.
+    pub(crate) fn read_all(path: &Path) -> Result<Vec<Self>> {
+        if !path.is_dir() {
+            return Ok(vec![Self::read(path)?]);
+        }
+        let mut paths: Vec<PathBuf> = std::fs::read_dir(path)
+            .with_context(|| format!("cannot open {}", path.display()))?
+            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+            .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+            .filter(|path| path.file_name().is_some_and(|name| name != crate::report::DATA_FILE))
+            .collect();
+        paths.sort();
+        if paths.is_empty() {
+            bail!("{} has no result files", path.display());
+        }
+        paths.iter().map(|path| Self::read(path)).collect()
+    }
+}
+
+fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut distinct = Vec::new();
+    for item in items {
+        if !distinct.contains(&item) {
+            distinct.push(item);
+        }
+    }
+    distinct
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn figure(
+        workload: &str,
+        subject: &str,
+        measure: &str,
+        better: Better,
+        rounds: &[f64],
+    ) -> Figure {
+        let [workload, subject, measure] = [workload, subject, measure].map(str::to_owned);
+        Figure { workload, subject, measure, unit: "ns".to_owned(), better, rounds: rounds.to_vec() }
+    }
+
+    pub(crate) fn file(figures: Vec<Figure>) -> ResultFile {
+        ResultFile {
+            form: FORM,
+            suite: "engine".to_owned(),
+            quick: false,
+            seed: 1,
+            date: "today".to_owned(),
+            commit: None,
+            debug_build: false,
+            machine: crate::machine::machine(),
+            versions: BTreeMap::new(),
+            notes: Vec::new(),
+            figures,
+            verdicts: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!(Spread::of([3.0, 1.0, 2.0]), Spread { low: 1.0, median: 2.0, high: 3.0 });
+        assert_eq!(Spread::of([4.0, 1.0, 2.0, 3.0]).median, 2.5);
+    }
+
+    #[test]
+    fn foreign_files_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("engine.json");
+        std::fs::write(&path, "{}").unwrap();
+        assert!(
+            ResultFile::read(&path).unwrap_err().to_string().ends_with("engine.json is not a result file")
+        );
+        std::fs::remove_file(&path).unwrap();
+        assert!(
+            ResultFile::read_all(folder.path()).unwrap_err().to_string().ends_with("has no result files")
+        );
+    }
+}

@@ -1,0 +1,41 @@
+//! Our own engine.
+
+use super::{Expiring, Key, Readable, Value, Writable};
+use larder_engine::{Builder, Cache};
+use std::time::Duration;
+
+pub(crate) struct Larder<K, V>(Cache<K, V>);
+
+impl<K: Key, V: Value> Larder<K, V> {
+    fn build(builder: Builder<K, V>) -> Self {
+        Larder(builder.build().expect("the options are in range"))
+    }
+}
+
+impl<K: Key, V: Value> Readable<K, V> for Larder<K, V> {
+    const NAME: &'static str = "larder";
+
+    fn new(capacity: usize) -> Self {
+        Self::build(Cache::builder().entries(capacity as u64))
+    }
+
+    fn fill(&mut self, key: K, value: V) {
+        self.insert(key, value);
+    }
+
+    fn get(&self, key: &K) -> Option<V> {
+        self.0.get(key)
+    }
+}
+
+impl<K: Key, V: Value> Writable<K, V> for Larder<K, V> {
+    fn insert(&self, key: K, value: V) {
+        self.0.insert(key, value);
+    }
+}
+
+impl<K: Key, V: Value> Expiring<K, V> for Larder<K, V> {
+    fn expiring(capacity: usize, ttl: Duration) -> Self {
+        Self::build(Cache::builder().entries(capacity as u64).ttl(ttl))
+    }
+}

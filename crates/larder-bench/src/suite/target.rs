@@ -1,0 +1,117 @@
+//! Targets: what a figure of ours must come to, by itself or as a ratio to a peer's in the same run.
+
+use super::short;
+use crate::result::{Better, ResultFile, Spread, Verdict};
+
+/// Whose figures are judged.
+const OURS: &str = "larder";
+
+/// A bound for one of our figures.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    workload: &'static str,
+    measure: &'static str,
+    versus: Option<&'static str>,
+    limit: f64,
+    /// Whether each round must keep the limit, and not just the median.
+    always: bool,
+}
+
+impl Target {
+    /// Our figure divided by that of `versus`.
+    pub(crate) const fn ratio(
+        workload: &'static str,
+        measure: &'static str,
+        versus: &'static str,
+        limit: f64,
+    ) -> Self {
+        Target { workload, measure, versus: Some(versus), limit, always: false }
+    }
+
+    /// Our figure as it is.
+    pub(crate) const fn value(workload: &'static str, measure: &'static str, limit: f64) -> Self {
+        Target { workload, measure, versus: None, limit, always: false }
+    }
+
+    /// Our figure as it is, in every round.
+    pub(crate) const fn always(workload: &'static str, measure: &'static str, limit: f64) -> Self {
+        Target { workload, measure, versus: None, limit, always: true }
+    }
+
+    /// What the figures say; none if they lack what it needs. Ratios are taken round by round: what disturbed the
+    /// machine for a while disturbed both.
+    pub(crate) fn judge(&self, file: &ResultFile) -> Option<Verdict> {
+        let ours = file.find(self.workload, self.measure, OURS)?;
+        let value = match self.versus {
+            None => ours.spread(),
+            Some(versus) => {
+                let theirs = file.find(self.workload, self.measure, versus)?;
+                Spread::of(ours.rounds.iter().zip(&theirs.rounds).map(|(ours, theirs)| ours / theirs))
+            }
+        };
+        let met = match (ours.better, self.always) {
+            (Better::Lower, false) => value.median <= self.limit,
+            (Better::Lower, true) => value.high <= self.limit,
+            (Better::Higher, false) => value.median >= self.limit,
+            (Better::Higher, true) => value.low >= self.limit,
+        };
+        Some(Verdict {
+            workload: self.workload.to_owned(),
+            measure: self.measure.to_owned(),
+            versus: self.versus.map(str::to_owned),
+            unit: ours.unit.clone(),
+            better: ours.better,
+            limit: self.limit,
+            value,
+            met,
+        })
+    }
+}
+
+impl Verdict {
+    /// What was judged: `get-zipf time ÷ moka`, or `memory filled, B/entry`.
+    pub(crate) fn label(&self) -> String {
+        match &self.versus {
+            Some(versus) => format!("{} {} ÷ {versus}", self.workload, self.measure),
+            None => format!("{} {}, {}", self.workload, self.measure, self.unit),
+        }
+    }
+
+    pub(crate) fn limit_text(&self) -> String {
+        let sign = if self.better == Better::Lower { "≤" } else { "≥" };
+        format!("{sign} {}", short(self.limit))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::tests::{figure, file};
+
+    #[test]
+    fn ratios_are_taken_round_by_round() {
+        let figures = vec![
+            figure("get", "larder", "time", Better::Lower, &[10.0, 40.0, 12.0]),
+            figure("get", "moka", "time", Better::Lower, &[20.0, 80.0, 20.0]),
+        ];
+        let file = file(figures);
+        let verdict = Target::ratio("get", "time", "moka", 0.5).judge(&file).unwrap();
+        assert_eq!(verdict.value, Spread { low: 0.5, median: 0.5, high: 0.6 });
+        assert!(verdict.met);
+        assert!(!Target::ratio("get", "time", "moka", 0.49).judge(&file).unwrap().met);
+        assert!(Target::ratio("get", "time", "absent", 1.0).judge(&file).is_none());
+    }
+
+    #[test]
+    fn higher_can_be_better_and_a_limit_can_bind_every_round() {
+        let figures = vec![
+            figure("fill", "larder", "throughput", Better::Higher, &[3.0, 1.0, 4.0]),
+            figure("churn", "larder", "longest", Better::Lower, &[0.1, 2.0, 0.1]),
+        ];
+        let file = file(figures);
+        assert!(Target::value("fill", "throughput", 3.0).judge(&file).unwrap().met);
+        assert!(!Target::value("fill", "throughput", 3.1).judge(&file).unwrap().met);
+        assert!(!Target::always("churn", "longest", 1.0).judge(&file).unwrap().met);
+        assert!(Target::always("churn", "longest", 2.0).judge(&file).unwrap().met);
+    }
+}
