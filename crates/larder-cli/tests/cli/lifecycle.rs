@@ -74,8 +74,11 @@ fn stops_cleanly(signal: fn(&Running)) {
     }
     assert_eq!(visits(up.http, &slugs[0]), 0, "nothing has been written so far");
 
-    let clients = [(up.resp, RESP), (up.http, HTTP), (up.admin, HTTP)]
-        .map(|(address, talk)| hanging_clients(address, talk));
+    let clients = [
+        hanging_clients(up.resp, b"PING\r\n", b"*2\r\n$3\r\nGET\r\n"),
+        hanging_clients(up.http, HEALTH, SLOW_BODY),
+        hanging_clients(up.admin, HEALTH, SLOW_HEAD),
+    ];
     signal(up.process.running());
     let ended = up.process.end().assert_clean_stop();
     assert!(ended.stdout.ends_with("stopping\n"), "{ended:?}");
@@ -90,31 +93,32 @@ fn stops_cleanly(signal: fn(&Running)) {
     up.stop();
 }
 
-/// What a client says: a whole request, and the start of one that does not go on.
-type Talk = [&'static [u8]; 2];
-
-const RESP: Talk = [b"PING\r\n", b"*2\r\n$3\r\nGET\r\n"];
-const HTTP: Talk = [
-    b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    b"POST /api/links HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
-];
+const HEALTH: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+const SLOW_HEAD: &[u8] = b"GET / HTTP/1.1\r\nHost: lo";
+/// The server says when it wants the body, which then does not come.
+const SLOW_BODY: &[u8] = b"POST /api/links HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+    Content-Length: 100\r\nExpect: 100-continue\r\n\r\n";
 
 /// Three who would keep a server from ending: one that says nothing, one that was answered and stays, one that stops
 /// in the middle of a request.
-fn hanging_clients(address: SocketAddr, [whole, part]: Talk) -> [TcpStream; 3] {
-    let open = || connect(address).expect("a connection");
-    let (silent, mut idle, mut slow) = (open(), open(), open());
-    idle.write_all(whole).expect("it is sent");
-    assert!(idle.read(&mut [0; 16]).expect("an answer") > 0);
-    slow.write_all(part).expect("it is sent");
-    [silent, idle, slow]
+fn hanging_clients(address: SocketAddr, whole: &[u8], part: &[u8]) -> [TcpStream; 3] {
+    let silent = connect(address).expect("a connection");
+    [silent, answered(address, whole), answered(address, &[whole, part].concat())]
+}
+
+/// A connection on which this was sent and the answer has begun.
+fn answered(address: SocketAddr, sent: &[u8]) -> TcpStream {
+    let mut stream = connect(address).expect("a connection");
+    stream.write_all(sent).expect("it is sent");
+    assert!(stream.read(&mut [0; 16]).expect("an answer") > 0);
+    stream
 }
 
 #[test]
 fn a_second_signal_ends_it_at_once() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut up = Up::start(&folder.path().join("data"));
-    let slow = hanging_clients(up.http, HTTP);
+    let slow = answered(up.http, SLOW_BODY);
     up.process.running().interrupt();
     up.process.await_line("stopping");
     up.process.running().interrupt();
