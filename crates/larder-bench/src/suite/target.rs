@@ -38,6 +38,12 @@ impl Target {
         Target { workload, measure, versus: None, limit, always: true }
     }
 
+    /// The workload and the measure that are judged.
+    #[cfg(test)]
+    pub(crate) fn subject_matter(&self) -> (&'static str, &'static str) {
+        (self.workload, self.measure)
+    }
+
     /// What the figures say; none if they lack what it needs. Ratios are taken round by round: what disturbed the
     /// machine for a while disturbed both.
     pub(crate) fn judge(&self, file: &ResultFile) -> Option<Verdict> {

@@ -1,6 +1,7 @@
 //! The commands as a user runs them: what is printed where, and with which exit code. One file per command.
 
 mod hit_ratio;
+mod results;
 mod traces;
 
 use std::process::{Command, Output};

@@ -20,10 +20,9 @@ const KEYS: u64 = 2 * CAPACITY as u64;
 const SLICES: u32 = 10;
 
 pub(super) fn measure(plan: &Plan, scale: &Scale, bar: &ProgressBar, findings: &mut Findings) -> Result<()> {
-    let time = Duration::from_secs(scale.churn_seconds);
     for subject in [churn::<Larder<_, _>>, churn::<Moka<_, _>>] {
         bar.set_message("churn");
-        findings.figures.extend(subject(plan.seed, time));
+        findings.figures.extend(subject(plan.seed, scale.churn));
     }
     Ok(())
 }

@@ -25,6 +25,7 @@ use super::{Findings, Plan, Suite, Target};
 use crate::rounds::{self, Entrant};
 use anyhow::Result;
 use indicatif::ProgressBar;
+use std::time::Duration;
 
 /// How often each subject's turn comes in each workload.
 const ROUNDS: usize = 7;
@@ -80,14 +81,17 @@ impl Suite for Engine {
     }
 
     fn measure(&self, plan: &Plan, bar: &ProgressBar) -> Result<Findings> {
-        let scale = Scale::of(plan);
-        let mut findings = Findings::default();
-        // One after another: what a part has built is gone before the next begins.
-        for part in [numbers::measure, objects::measure, pairs::measure, memory::measure, churn::measure] {
-            part(plan, &scale, bar, &mut findings)?;
-        }
-        Ok(findings)
+        measure(plan, &Scale::of(plan), bar)
     }
+}
+
+/// One part after another: what it has built is gone before the next begins.
+fn measure(plan: &Plan, scale: &Scale, bar: &ProgressBar) -> Result<Findings> {
+    let mut findings = Findings::default();
+    for part in [numbers::measure, objects::measure, pairs::measure, memory::measure, churn::measure] {
+        part(plan, scale, bar, &mut findings)?;
+    }
+    Ok(findings)
 }
 
 /// How large the workloads are.
@@ -99,17 +103,17 @@ struct Scale {
     /// Entries of the caches of strings and of larger values.
     objects: usize,
     pairs: usize,
-    churn_seconds: u64,
+    churn: Duration,
 }
 
 impl Scale {
     fn of(plan: &Plan) -> Self {
-        let (numbers, operations, objects, pairs, churn_seconds) = if plan.quick {
+        let (numbers, operations, objects, pairs, churn) = if plan.quick {
             (1_000_000, 100_000, 50_000, 100_000, 5)
         } else {
             (1_000_000, 1_000_000, 100_000, 1_000_000, 60)
         };
-        Scale { numbers, operations, objects, pairs, churn_seconds }
+        Scale { numbers, operations, objects, pairs, churn: Duration::from_secs(churn) }
     }
 }
 
@@ -146,4 +150,32 @@ fn run_all(entries: Vec<Entry>, bar: &ProgressBar, findings: &mut Findings) -> R
         findings.figures.extend(rounds::run(workload, &mut entrants, ROUNDS, bar)?);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::tests::file;
+
+    /// The test's allocator does not count.
+    const NEED_COUNTING: [(&str, &str); 3] =
+        [("memory", "filled"), ("memory-ttl", "filled"), ("pairs", "memory")];
+
+    /// All workloads, small: every target finds its figures, and every count matches.
+    #[test]
+    fn every_target_is_measured() {
+        let plan = Plan { quick: true, seed: 1, pairs: None };
+        let churn = Duration::from_millis(20);
+        let scale = Scale { numbers: 50_000, operations: 2000, objects: 20_000, pairs: 20_000, churn };
+        let findings = measure(&plan, &scale, &ProgressBar::hidden()).unwrap();
+        let file = file(findings.figures);
+        for target in Engine.targets() {
+            let expected = !NEED_COUNTING.contains(&target.subject_matter());
+            assert_eq!(target.judge(&file).is_some(), expected, "{target:?}");
+        }
+        assert!(file.figures.iter().all(|figure| figure.rounds.iter().all(|value| value.is_finite())));
+        assert_eq!(file.find("get-zipf", "time", "larder").unwrap().rounds.len(), ROUNDS);
+        assert!(file.subjects("get-uniform").len() >= 6 && file.subjects("churn").len() == 2);
+        assert!(findings.notes.iter().any(|note| note.contains("allocator does not count")));
+    }
 }

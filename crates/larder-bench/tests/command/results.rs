@@ -1,0 +1,81 @@
+//! `list`, `compare` and `report`: what is made of result files.
+
+use crate::{bench, text};
+use std::path::Path;
+
+/// A result file as `run` writes it, with one figure.
+fn write_results(folder: &Path, rounds: &[f64]) {
+    let figure = serde_json::json!({
+        "workload": "get-zipf", "subject": "larder", "measure": "time", "unit": "ns", "better": "lower", "rounds": rounds,
+    });
+    let machine = serde_json::json!({
+        "processor": "a processor", "threads": 2, "memory_bytes": 1u64 << 34, "kernel": "6.1", "load_average": 0.0,
+    });
+    let file = serde_json::json!({
+        "form": 1, "suite": "engine", "quick": false, "seed": 42, "date": "Sat, 21 Nov 2026 00:00:00 GMT",
+        "commit": null, "debug_build": false, "machine": machine, "versions": {"moka": "0.12.16"}, "notes": [],
+        "figures": [figure], "verdicts": [],
+    });
+    std::fs::write(folder.join("engine.json"), file.to_string()).unwrap();
+}
+
+#[test]
+fn list_names_the_suites() {
+    let output = bench(&["list"]);
+    assert!(output.status.success());
+    assert!(text(&output.stdout).contains("engine"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn an_unknown_suite_is_a_usage_error() {
+    let output = bench(&["run", "engines"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("possible values: engine"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn compare_prints_ratios() {
+    let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    write_results(a.path(), &[40.0, 41.0, 42.0]);
+    write_results(b.path(), &[20.0, 20.5, 21.0]);
+    let output =
+        bench(&["compare", a.path().to_str().unwrap(), b.path().join("engine.json").to_str().unwrap()]);
+    let table = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(
+        table.contains("get-zipf time, ns: larder") && table.contains("0.500") && table.contains("better"),
+        "{table}"
+    );
+}
+
+#[test]
+fn report_writes_a_page_and_its_data() {
+    let folder = tempfile::tempdir().unwrap();
+    write_results(folder.path(), &[40.0, 41.0, 42.0]);
+    // Twice: what the first left there is no result file.
+    for _ in 0..2 {
+        let output = bench(&["report", folder.path().to_str().unwrap()]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
+    assert!(page.contains("get-zipf") && page.contains("moka 0.12.16"));
+    let data = std::fs::read_to_string(folder.path().join("report.json")).unwrap();
+    let data: serde_json::Value = serde_json::from_str(&data).unwrap();
+    assert_eq!(data[0]["figures"][0]["rounds"][1], 41.0);
+}
+
+#[test]
+fn what_is_no_result_is_one_clear_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let complaint = |arguments: &[&str]| {
+        let output = bench(arguments);
+        assert_eq!(output.status.code(), Some(1));
+        text(&output.stderr).to_owned()
+    };
+    assert!(complaint(&["report", path]).contains("has no result files"));
+    assert!(complaint(&["compare", "/no/such/file", path]).contains("cannot open /no/such/file"));
+    std::fs::write(folder.path().join("other.json"), "[]").unwrap();
+    let stderr = complaint(&["report", path]);
+    assert!(stderr.contains("other.json is not a result file") && stderr.lines().count() == 1, "{stderr}");
+}
