@@ -227,6 +227,9 @@ function quantile(buckets, share) {
   return edge;
 }
 
+/** Whether a tier looks something up, and so can hit or miss. */
+const looksUp = (tier) => Object.keys(tier.lookups).length > 0;
+
 const ratio = (done) => (done && done.hits + done.misses > 0 ? done.hits / (done.hits + done.misses) : null);
 
 // ---------------------------------------------------------------- history
@@ -270,10 +273,11 @@ function together(parts, index, seconds) {
     if (!work) continue;
     sum.operations += work.operations / work.seconds;
     sum.known = true;
-    const looking = part.kind === "server" ? [] : part.tiers.filter((tier) => Object.keys(tier.lookups).length);
+    const looking = part.kind === "server" ? [] : part.tiers.filter(looksUp);
     if (!looking.length) continue;
     const first = window(keyOf(part, looking[0]), index, seconds);
     const last = window(keyOf(part, looking[looking.length - 1]), index, seconds);
+    if (!first || !last) continue;
     sum.lookups += first.hits + first.misses;
     sum.misses += last.misses;
     sum.missed += last.misses / last.seconds;
@@ -364,18 +368,24 @@ class TierView {
     this.room = el("p", "note");
     const cell = (classes, title, ...children) => el("div", `cell ${classes}`, el("h4", "", title), ...children);
     const pair = (title, figure) => el("div", "", el("h4", "", title), figure.node);
+    this.ratioCell = cell("ratio", "hit ratio", el("div", "row", this.ratio.node, this.ratioSpark.node), this.since);
+    this.entriesCell = cell("entries", "entries", this.entries.node, this.weight);
+    this.memoryCell = cell("memory", "memory", this.memory.node, this.bar.node, this.room);
     this.node = el("div", "tier",
       el("h3", "", tier.tier),
-      cell("ratio", "hit ratio", el("div", "row", this.ratio.node, this.ratioSpark.node), this.since),
+      this.ratioCell,
       cell("ops", "operations", el("div", "row", this.rate.node, this.rateSpark.node), this.busiest),
       el("div", "cell latency", el("div", "row", pair("p50", this.p50), pair("p99", this.p99), this.p99Spark.node), this.tail),
-      cell("entries", "entries", this.entries.node, this.weight),
-      cell("memory", "memory", this.memory.node, this.bar.node, this.room),
+      this.entriesCell,
+      this.memoryCell,
     );
   }
 
   show(tier, now) {
     const index = history.length - 1;
+    this.ratioCell.classList.toggle("absent", !looksUp(tier));
+    this.entriesCell.classList.toggle("absent", tier.entries === undefined);
+    this.memoryCell.classList.toggle("absent", tier.bytes === undefined);
     const recent = window(this.key, index, RATE_SECONDS);
     const minute = ratio(window(this.key, index, RATIO_SECONDS));
     this.ratio.show(minute === null ? null : format.ratio(minute));
@@ -386,7 +396,7 @@ class TierView {
     const [p50, p99] = [quantile(recent?.latency, 0.5), quantile(recent?.latency, 0.99)];
     this.p50.show(p50 === null ? null : format.seconds(p50));
     this.p99.show(p99 === null ? null : format.seconds(p99));
-    this.tail.textContent = tier.latency ? `p99.9 ${words(format.seconds(tier.latency.p999_seconds))} · max ${words(format.seconds(tier.latency.max_seconds))} since the start` : "";
+    this.tail.textContent = tier.latency?.count ? `p99.9 ${words(format.seconds(tier.latency.p999_seconds))} · max ${words(format.seconds(tier.latency.max_seconds))} since the start` : "";
     this.entries.show(tier.entries === undefined ? null : format.count(tier.entries));
     this.weight.textContent = tier.entries && tier.bytes ? `${words(format.bytes(tier.bytes / tier.entries))} each` : "";
     this.memory.show(tier.bytes === undefined ? null : format.bytes(tier.bytes));

@@ -14,6 +14,7 @@ use anyhow::Result;
 use args::{Cli, Command, LinksCommand};
 use clap::{CommandFactory, Parser};
 use settings::File;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
@@ -28,7 +29,7 @@ fn main() -> ExitCode {
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("larder {name}: {error:#}");
+            eprintln!("larder {name}: {}", one_line(&error));
             ExitCode::FAILURE
         }
     }
@@ -65,8 +66,21 @@ impl Command {
     }
 }
 
+/// An error and its causes. Some errors tell their cause themselves: it is not said twice.
+fn one_line(error: &anyhow::Error) -> String {
+    let texts = error.chain().map(|cause| cause.to_string());
+    let line =
+        texts.reduce(|line, cause| if line.ends_with(&cause) { line } else { format!("{line}: {cause}") });
+    line.unwrap_or_default().trim_end().replace('\n', " ")
+}
+
 /// Warnings and errors go to stderr; `LARDER_LOG=debug` shows more.
 fn start_logging() {
     let filter = EnvFilter::try_from_env("LARDER_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .init();
 }

@@ -9,10 +9,12 @@ use larder_links::{Deps, Links};
 use larder_server::{Server, ServerError, Store};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
 
 /// `larder server`.
 pub(crate) fn run_server(settings: settings::Server) -> Result<()> {
     runtime()?.block_on(async {
+        let stop = signals::requested_to_stop()?;
         let store = Store::new(settings.config.max_memory.map(|size| size.0))?;
         let server = bind_server(&settings, &store)?;
         if let Some(address) = server.local_addr() {
@@ -21,8 +23,6 @@ pub(crate) fn run_server(settings: settings::Server) -> Result<()> {
         if let Some(path) = server.unix_path() {
             println!("larder server listens on {}", path.display());
         }
-        let stop =
-            async { signals::requested_to_stop().await.unwrap_or_else(|error| tracing::error!(%error)) };
         Ok(server.run(stop).await?)
     })
 }
@@ -42,12 +42,11 @@ pub(crate) fn bind_server(settings: &settings::Server, store: &Store) -> Result<
 /// `larder links`.
 pub(crate) fn run_links(settings: settings::Links) -> Result<()> {
     runtime()?.block_on(async {
+        let stop = signals::requested_to_stop()?;
         let listener = settings.listen.tcp()?;
         let address = listener.local_addr()?;
         let links = open_links(settings.config)?;
         println!("larder links listens on http://{address}/");
-        let stop =
-            async { signals::requested_to_stop().await.unwrap_or_else(|error| tracing::error!(%error)) };
         Ok(links.serve(tokio::net::TcpListener::from_std(listener)?, stop).await?)
     })
 }
@@ -63,10 +62,23 @@ pub(crate) fn open_links(config: larder_links::Config) -> Result<Links> {
     Ok(Links::open(config, deps)?)
 }
 
-/// Serves the admin pages until asked to stop.
-pub(crate) async fn serve_admin(pages: axum::Router, listener: &TcpListener, stop: Stop) -> Result<()> {
+/// Serves the admin pages until asked to stop. Requests that take longer than `drain` from then on are cut.
+pub(crate) async fn serve_admin(
+    pages: axum::Router,
+    listener: &TcpListener,
+    stop: Stop,
+    drain: Duration,
+) -> Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener.try_clone()?)?;
-    Ok(axum::serve(listener, pages).with_graceful_shutdown(stop.requested()).await?)
+    let serving = axum::serve(listener, pages).with_graceful_shutdown(stop.clone().requested());
+    let drained = async {
+        stop.requested().await;
+        tokio::time::sleep(drain).await;
+    };
+    tokio::select! {
+        ended = serving.into_future() => Ok(ended?),
+        () = drained => Ok(()),
+    }
 }
 
 /// The runtime of a process: it accepts, answers and waits; the cache server has threads of its own beside it.

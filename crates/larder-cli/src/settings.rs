@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub(crate) const REFERENCE: &str = include_str!("../../../config/larder.toml");
 
 /// The configuration file. Unknown keys are errors, here and in the sections of the parts.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct File {
     up: UpSection,
@@ -20,7 +20,7 @@ pub(crate) struct File {
     links: toml::Table,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct UpSection {
     resp: Option<SocketAddr>,
@@ -67,7 +67,11 @@ impl File {
 
     fn parse(text: &str) -> Result<File> {
         // The first line says what is wrong and the rest draws it; an error is one line here.
-        toml::from_str(text).map_err(|error| one_line(text, &error))
+        let file: File = toml::from_str(text).map_err(|error| one_line(text, &error))?;
+        // A mistake in any section is told now, while it is known which file it is in.
+        file.clone().server(ServerFlags::default())?;
+        file.clone().links(LinksFlags::default())?;
+        Ok(file)
     }
 
     pub(crate) fn server(mut self, flags: ServerFlags) -> Result<Server> {
@@ -133,7 +137,7 @@ fn section_of<'de, T: Deserialize<'de>>(name: &str, table: toml::Table) -> Resul
 }
 
 fn one_line(text: &str, error: &toml::de::Error) -> anyhow::Error {
-    let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+    let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
     anyhow::anyhow!("line {line}: {}", error.message())
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn run(settings: settings::Up) -> Result<()> {
 async fn up(mut settings: settings::Up) -> Result<()> {
     make_private_folder(&settings.data)?;
     let token = Token::load_or_create(&settings.data)?;
-    let signal = signals::requested_to_stop();
+    let signal = signals::requested_to_stop()?;
 
     settings.server.config.drain_timeout_ms = settings.server.config.drain_timeout_ms.min(DRAIN_MS);
     let store = Store::new(settings.server.config.max_memory.map(|size| size.0))?;
@@ -81,10 +81,10 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     let pages = Admin::new(registry).token(token).router();
     supervisor.start("admin", move |stop| {
         let (pages, listener) = (pages.clone(), admin.try_clone());
-        async move { serve_admin(pages, &listener?, stop).await }
+        async move { serve_admin(pages, &listener?, stop, Duration::from_millis(DRAIN_MS)).await }
     });
 
-    signal.await?;
+    signal.await;
     println!("stopping");
     if !supervisor.shut_down(STOP_DEADLINE).await {
         eprintln!("larder up: some connections did not end in time and were cut");

@@ -172,6 +172,8 @@ async function run(browser, target) {
       const value = await shown(part);
       return { done: value === after, value };
     });
+    const total = await dashboard.locator(".total", { hasText: "Hit ratio" }).locator(".figure").textContent();
+    if (!/^\d/.test(total)) throw new Error(`the hit ratio of all parts is ${JSON.stringify(total)}`);
     await picture(dashboard, "5-dashboard");
     return `${before} before, ${after} after`;
   });
