@@ -36,17 +36,16 @@ pub(crate) fn commit() -> Option<String> {
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
 }
 
-/// The versions of `crates`, as far as this program has them; several where it has several.
+/// The versions of `crates`, as far as this program has them: the newest where it has several, for those are what its
+/// own crates use.
 pub(crate) fn versions(crates: &[&str]) -> BTreeMap<String, String> {
     let mut versions = BTreeMap::new();
     for name in crates {
         let heading = format!("name = \"{name}\"\nversion = \"");
-        let found: Vec<&str> = LOCK_FILE
-            .match_indices(&heading)
-            .filter_map(|(at, _)| LOCK_FILE[at + heading.len()..].split('"').next())
-            .collect();
-        if !found.is_empty() {
-            versions.insert((*name).to_owned(), found.join(", "));
+        // Versions of one crate are in ascending order.
+        let newest = LOCK_FILE.rfind(&heading).map(|at| &LOCK_FILE[at + heading.len()..]);
+        if let Some(version) = newest.and_then(|text| text.split('"').next()) {
+            versions.insert((*name).to_owned(), version.to_owned());
         }
     }
     versions

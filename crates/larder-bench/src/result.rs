@@ -64,13 +64,26 @@ pub(crate) enum Better {
     Higher,
 }
 
+/// What is judged: our figure itself, or as it relates to another's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Relation {
+    /// Ours as it is.
+    None,
+    /// Ours divided by theirs.
+    Ratio,
+    /// Ours less theirs.
+    Lead,
+}
+
 /// A target, and how near the figures came to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Verdict {
     pub(crate) workload: String,
     pub(crate) measure: String,
-    /// By whose figure ours is divided; none if ours stands for itself.
-    pub(crate) versus: Option<String>,
+    pub(crate) relation: Relation,
+    /// Whose figure ours is related to; nobody if it stands for itself.
+    pub(crate) versus: String,
     pub(crate) unit: String,
     pub(crate) better: Better,
     pub(crate) limit: f64,

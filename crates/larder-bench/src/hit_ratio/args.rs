@@ -49,6 +49,20 @@ fn policy_parser() -> impl TypedValueParser<Value = Policy> {
 }
 
 impl HitRatioArgs {
+    /// All caches, entries weighing 1.
+    pub(crate) fn all(trace: PathBuf, format: Format, capacity: u64) -> Self {
+        HitRatioArgs {
+            trace,
+            format,
+            capacity,
+            policy: None,
+            all: true,
+            bytes: false,
+            json: false,
+            shards: None,
+        }
+    }
+
     pub(super) fn check(&self) -> Result<()> {
         if self.bytes && !self.format.has_sizes() {
             return Err(UsageError("--bytes needs sizes, which only --format oracle has".to_owned()).into());

@@ -43,6 +43,14 @@ pub(crate) fn run(args: &HitRatioArgs) -> Result<()> {
     outcome.check()
 }
 
+/// Replays the trace and returns what came of it, with our promises checked.
+pub(crate) fn replay_file(args: &HitRatioArgs) -> Result<Vec<Row>> {
+    let requests = trace::open(&args.trace, args.format, std::convert::identity)?;
+    let outcome = replay_all(requests, args, &ProgressBar::hidden())?;
+    outcome.check()?;
+    Ok(outcome.rows)
+}
+
 /// What all caches made of one trace, the best first.
 pub(crate) struct Outcome {
     pub(crate) rows: Vec<Row>,

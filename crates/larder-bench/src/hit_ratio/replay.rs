@@ -1,8 +1,9 @@
 //! One cache's way through the trace, and the row that comes of it.
 
 use super::HitRatioArgs;
-use super::contender::{Contender, Ledger, Value};
+use super::contender::{self, Contender, Ledger, Value};
 use crate::trace::Request;
+use larder_engine::Policy;
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -64,6 +65,23 @@ impl Replay {
             max_weight_seen: self.max_weight_seen,
             within_capacity: self.max_weight_seen <= args.capacity,
             bound_hit_ratio: bound,
+        }
+    }
+}
+
+impl Row {
+    /// By which the cache is known where defaults need no word: `larder`, `moka`, `larder lru`.
+    pub(crate) fn subject(&self) -> String {
+        let by_default = match self.source.as_str() {
+            contender::OURS => Policy::default().name(),
+            "moka" => "tinylfu",
+            "quick_cache" => "clock-pro",
+            _ => "",
+        };
+        if self.policy == by_default {
+            self.source.clone()
+        } else {
+            format!("{} {}", self.source, self.policy)
         }
     }
 }

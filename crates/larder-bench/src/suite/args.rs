@@ -24,6 +24,9 @@ pub struct RunArgs {
     /// Addresses for the workload `pairs`: a CSV file with the column url [default: made ones].
     #[arg(long, value_name = "FILE.csv")]
     pub(crate) pairs: Option<PathBuf>,
+    /// The folder of traces for the suite hit-ratio.
+    #[arg(long, env = "LARDER_TRACES", value_name = "DIR")]
+    pub(crate) traces: Option<PathBuf>,
 }
 
 impl RunArgs {
@@ -35,7 +38,7 @@ impl RunArgs {
     }
 
     pub(super) fn plan(&self) -> Plan {
-        Plan { quick: self.quick, seed: self.seed, pairs: self.pairs.clone() }
+        Plan { quick: self.quick, seed: self.seed, pairs: self.pairs.clone(), traces: self.traces.clone() }
     }
 
     /// Each run gets a folder of its own: raw results are kept.

@@ -5,6 +5,7 @@
 
 mod args;
 mod engine;
+mod hit_ratio;
 mod target;
 
 pub use args::RunArgs;
@@ -26,6 +27,8 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
     /// A CSV file of addresses to use in place of made ones.
     pub(crate) pairs: Option<PathBuf>,
+    /// A folder of published traces.
+    pub(crate) traces: Option<PathBuf>,
 }
 
 /// What a suite found out.
@@ -48,7 +51,7 @@ pub(crate) trait Suite: Sync {
 }
 
 /// All suites, in the order in which they are run.
-pub(crate) const SUITES: &[&dyn Suite] = &[&engine::Engine];
+pub(crate) const SUITES: &[&dyn Suite] = &[&engine::Engine, &hit_ratio::HitRatio];
 
 /// Prints the suites.
 pub(crate) fn list() {
@@ -159,6 +162,7 @@ pub(crate) fn short(value: f64) -> String {
         0.1..1.0 => format!("{value:.3}"),
         1.0..10.0 => format!("{value:.2}"),
         10.0..100.0 => format!("{value:.1}"),
+        _ if value < 0.0 => format!("{value:.0}"),
         _ => crate::table::grouped(value.round() as u64),
     }
 }

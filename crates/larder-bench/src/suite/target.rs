@@ -1,7 +1,7 @@
 //! Targets: what a figure of ours must come to, by itself or as a ratio to a peer's in the same run.
 
 use super::short;
-use crate::result::{Better, ResultFile, Spread, Verdict};
+use crate::result::{Better, Relation, ResultFile, Spread, Verdict};
 
 /// Whose figures are judged.
 const OURS: &str = "larder";
@@ -11,7 +11,9 @@ const OURS: &str = "larder";
 pub(crate) struct Target {
     workload: &'static str,
     measure: &'static str,
-    versus: Option<&'static str>,
+    relation: Relation,
+    /// Nobody if ours stands for itself.
+    versus: &'static str,
     limit: f64,
     /// Whether each round must keep the limit, and not just the median.
     always: bool,
@@ -25,17 +27,27 @@ impl Target {
         versus: &'static str,
         limit: f64,
     ) -> Self {
-        Target { workload, measure, versus: Some(versus), limit, always: false }
+        Target { workload, measure, relation: Relation::Ratio, versus, limit, always: false }
+    }
+
+    /// Our figure less that of `versus`.
+    pub(crate) const fn lead(
+        workload: &'static str,
+        measure: &'static str,
+        versus: &'static str,
+        limit: f64,
+    ) -> Self {
+        Target { workload, measure, relation: Relation::Lead, versus, limit, always: false }
     }
 
     /// Our figure as it is.
     pub(crate) const fn value(workload: &'static str, measure: &'static str, limit: f64) -> Self {
-        Target { workload, measure, versus: None, limit, always: false }
+        Target { workload, measure, relation: Relation::None, versus: "", limit, always: false }
     }
 
     /// Our figure as it is, in every round.
     pub(crate) const fn always(workload: &'static str, measure: &'static str, limit: f64) -> Self {
-        Target { workload, measure, versus: None, limit, always: true }
+        Target { workload, measure, relation: Relation::None, versus: "", limit, always: true }
     }
 
     /// The workload and the measure that are judged.
@@ -48,11 +60,14 @@ impl Target {
     /// machine for a while disturbed both.
     pub(crate) fn judge(&self, file: &ResultFile) -> Option<Verdict> {
         let ours = file.find(self.workload, self.measure, OURS)?;
-        let value = match self.versus {
-            None => ours.spread(),
-            Some(versus) => {
-                let theirs = file.find(self.workload, self.measure, versus)?;
-                Spread::of(ours.rounds.iter().zip(&theirs.rounds).map(|(ours, theirs)| ours / theirs))
+        let value = match self.relation {
+            Relation::None => ours.spread(),
+            Relation::Ratio | Relation::Lead => {
+                let theirs = file.find(self.workload, self.measure, self.versus)?;
+                let relate = |(ours, theirs): (&f64, &f64)| {
+                    if self.relation == Relation::Ratio { ours / theirs } else { ours - theirs }
+                };
+                Spread::of(ours.rounds.iter().zip(&theirs.rounds).map(relate))
             }
         };
         let met = match (ours.better, self.always) {
@@ -64,7 +79,8 @@ impl Target {
         Some(Verdict {
             workload: self.workload.to_owned(),
             measure: self.measure.to_owned(),
-            versus: self.versus.map(str::to_owned),
+            relation: self.relation,
+            versus: self.versus.to_owned(),
             unit: ours.unit.clone(),
             better: ours.better,
             limit: self.limit,
@@ -77,9 +93,11 @@ impl Target {
 impl Verdict {
     /// What was judged: `get-zipf time ÷ moka`, or `memory filled, B/entry`.
     pub(crate) fn label(&self) -> String {
-        match &self.versus {
-            Some(versus) => format!("{} {} ÷ {versus}", self.workload, self.measure),
-            None => format!("{} {}, {}", self.workload, self.measure, self.unit),
+        let Verdict { workload, measure, versus, unit, .. } = self;
+        match self.relation {
+            Relation::Ratio => format!("{workload} {measure} ÷ {versus}"),
+            Relation::Lead => format!("{workload} {measure} − {versus}, points"),
+            Relation::None => format!("{workload} {measure}, {unit}"),
         }
     }
 
@@ -106,6 +124,7 @@ mod tests {
         assert!(verdict.met);
         assert!(!Target::ratio("get", "time", "moka", 0.49).judge(&file).unwrap().met);
         assert!(Target::ratio("get", "time", "absent", 1.0).judge(&file).is_none());
+        assert_eq!(Target::lead("get", "time", "moka", 0.0).judge(&file).unwrap().value.median, -10.0);
     }
 
     #[test]

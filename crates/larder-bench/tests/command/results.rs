@@ -30,7 +30,7 @@ fn list_names_the_suites() {
 fn an_unknown_suite_is_a_usage_error() {
     let output = bench(&["run", "engines"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("possible values: engine"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("possible values: engine, hit-ratio"), "{}", text(&output.stderr));
 }
 
 #[test]

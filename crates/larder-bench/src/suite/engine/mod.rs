@@ -33,6 +33,23 @@ const ROUNDS: usize = 7;
 /// How much larger than its population a cache is where every request should hit: shards do not fill evenly.
 const HEADROOM: f64 = 1.1;
 
+/// Those that are measured, and those that times depend on.
+#[cfg(not(feature = "bench-peers"))]
+pub(super) const CRATES: &[&str] =
+    &["larder-engine", "quick_cache", "moka", "hashbrown", "rapidhash", "mimalloc"];
+#[cfg(feature = "bench-peers")]
+pub(super) const CRATES: &[&str] = &[
+    "larder-engine",
+    "quick_cache",
+    "moka",
+    "hashbrown",
+    "rapidhash",
+    "mimalloc",
+    "mini-moka",
+    "foyer-memory",
+    "TinyUFO",
+];
+
 pub(crate) struct Engine;
 
 impl Suite for Engine {
@@ -45,20 +62,7 @@ impl Suite for Engine {
     }
 
     fn crates(&self) -> &'static [&'static str] {
-        const ALWAYS: &[&str] =
-            &["larder-engine", "quick_cache", "moka", "hashbrown", "rapidhash", "mimalloc"];
-        const WITH_PEERS: &[&str] = &[
-            "larder-engine",
-            "quick_cache",
-            "moka",
-            "hashbrown",
-            "rapidhash",
-            "mimalloc",
-            "mini-moka",
-            "foyer-memory",
-            "TinyUFO",
-        ];
-        if cfg!(feature = "bench-peers") { WITH_PEERS } else { ALWAYS }
+        CRATES
     }
 
     fn targets(&self) -> Vec<Target> {
@@ -164,7 +168,7 @@ mod tests {
     /// All workloads, small: every target finds its figures, and every count matches.
     #[test]
     fn every_target_is_measured() {
-        let plan = Plan { quick: true, seed: 1, pairs: None };
+        let plan = Plan { quick: true, seed: 1, pairs: None, traces: None };
         let churn = Duration::from_millis(20);
         let scale = Scale { numbers: 50_000, operations: 2000, objects: 20_000, pairs: 20_000, churn };
         let findings = measure(&plan, &scale, &ProgressBar::hidden()).unwrap();
