@@ -57,7 +57,7 @@ impl<T> ShardLock<T> {
     /// Locks the shard beside another of the same cache, if that takes no waiting. Two threads that each hold a shard
     /// and want the other's cannot wait for each other, because neither waits.
     pub(crate) fn try_lock_beside(&self) -> Option<ShardGuard<'_, T>> {
-        self.try_take().then_some(ShardGuard { lock: self, outer: None })
+        self.try_take().then(|| ShardGuard { lock: self, outer: None })
     }
 
     #[inline]
@@ -136,11 +136,14 @@ mod tests {
         assert_eq!(*lock.lock(1), 80_000);
     }
 
+    /// A guard that was made before it was known whether the lock had been taken, and dropped at once, gave back what
+    /// another thread held.
     #[test]
-    fn a_taken_lock_is_not_taken_beside_another() {
+    fn failing_to_take_a_lock_does_not_give_it_back() {
         let lock = ShardLock::new(());
         let guard = lock.lock(1);
         assert!(lock.try_lock_beside().is_none());
+        assert!(lock.taken.load(Ordering::Relaxed), "it is still the first guard's");
         drop(guard);
         assert!(lock.try_lock_beside().is_some());
         drop(lock.lock(1));
