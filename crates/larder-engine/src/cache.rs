@@ -153,6 +153,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let place = self.place(&key);
         let now = self.now_for(ttl);
         let mut shard = self.lock(place);
+        shard.foresee(place.hash);
         shard.void_flight(place.hash, &key);
         // The listener sees a replaced value by reference, after the lock; the key that stays is the stored one.
         let listened = self.inner.settings.listener.is_some();

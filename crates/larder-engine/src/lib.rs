@@ -42,6 +42,7 @@ mod iter;
 mod load;
 mod lock;
 mod policy;
+mod prefetch;
 mod records;
 mod shard;
 mod sketch;

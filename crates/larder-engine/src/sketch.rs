@@ -5,6 +5,8 @@
 //! Efficient Cache Admission Policy", 2017, <https://arxiv.org/abs/1512.00727>). The four counters of a key lie in one
 //! cache line, so that asking for a key costs one miss of the processor's cache at most.
 
+use crate::prefetch::prefetch;
+
 /// Counters of one cache line: four rows of 32, one row in two words.
 type Block = [u64; 8];
 
@@ -38,6 +40,11 @@ impl Sketch {
     /// How many entries it was made for, rounded up.
     pub(crate) fn entries(&self) -> usize {
         self.lines.len() * ENTRIES_PER_LINE
+    }
+
+    /// Asks for the line of a key, which is going to be needed.
+    pub(crate) fn foresee(&self, hash: u64) {
+        prefetch(&self.lines[self.line_of(hash)]);
     }
 
     /// How often the key was counted, at most 15; never less than the truth since the last halving.

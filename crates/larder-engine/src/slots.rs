@@ -1,18 +1,17 @@
 //! The slots of a shard and the lists that run through them: what the policies see of an entry.
 //!
-//! A slot is a number. Beside the record that [`crate::records`] keeps for it, each slot has a mark of one byte, which
-//! the policy writes to, and a link of eight bytes, which puts it on one list at a time: a queue of the policy while it
-//! is in use, the free list otherwise. Weights are kept only in caches that weigh.
+//! A slot is a number. Beside the record that [`crate::records`] keeps for it, each slot has a link of eight bytes, which
+//! puts it on one list at a time: a queue of the policy while it is in use, the free list otherwise. Weights are kept
+//! only in caches that weigh.
 
 /// No slot.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Set in the mark of a slot that is in use; the other bits are the policy's.
-const IN_USE: u8 = 0x80;
+/// What stands in the link of a slot that is not in use, in place of the slot before it.
+const FREE: u32 = u32::MAX - 1;
 
 #[derive(Debug)]
 pub(crate) struct Slots {
-    marks: Vec<u8>,
     links: Vec<Link>,
     /// Empty in caches whose entries all weigh one.
     weights: Vec<u64>,
@@ -38,14 +37,7 @@ pub(crate) struct List {
 
 impl Slots {
     pub(crate) fn new(weighed: bool) -> Self {
-        Slots {
-            marks: Vec::new(),
-            links: Vec::new(),
-            weights: Vec::new(),
-            weighed,
-            free: List::new(),
-            len: 0,
-        }
+        Slots { links: Vec::new(), weights: Vec::new(), weighed, free: List::new(), len: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -54,15 +46,15 @@ impl Slots {
 
     /// One more than the highest slot ever in use.
     pub(crate) fn end(&self) -> u32 {
-        self.marks.len() as u32
+        self.links.len() as u32
     }
 
     #[inline]
     pub(crate) fn is_used(&self, id: u32) -> bool {
-        self.marks.get(id as usize).is_some_and(|mark| mark & IN_USE != 0)
+        self.links.get(id as usize).is_some_and(|link| link.previous != FREE)
     }
 
-    /// Takes a slot into use, on no list and with an empty mark. The vectors grow up to `expected` in few steps and
+    /// Takes a slot into use, on no list. The vectors grow up to `expected` in few steps and
     /// exactly, beyond it by an eighth.
     pub(crate) fn take(&mut self, weight: u64, expected: usize) -> u32 {
         self.len += 1;
@@ -74,7 +66,7 @@ impl Slots {
                 id
             }
         };
-        self.marks[id as usize] = IN_USE;
+        self.links[id as usize] = Link { previous: NONE, next: NONE };
         if self.weighed {
             self.weights[id as usize] = weight;
         }
@@ -82,11 +74,9 @@ impl Slots {
     }
 
     fn grow(&mut self, expected: usize) -> u32 {
-        let id = u32::try_from(self.marks.len()).expect("a shard has fewer than 2^32 entries");
-        let more = next_capacity(self.marks.len(), expected) - self.marks.len();
-        reserve(&mut self.marks, more);
+        let id = u32::try_from(self.links.len()).expect("a shard has fewer than 2^32 entries");
+        let more = next_capacity(self.links.len(), expected) - self.links.len();
         reserve(&mut self.links, more);
-        self.marks.push(0);
         self.links.push(Link { previous: NONE, next: NONE });
         if self.weighed {
             reserve(&mut self.weights, more);
@@ -98,23 +88,10 @@ impl Slots {
     /// Gives a slot back. It must be on no list.
     pub(crate) fn release(&mut self, id: u32) {
         self.len -= 1;
-        self.marks[id as usize] = 0;
-        // The free list is a stack: what was used last is in the cache still.
-        self.links[id as usize].next = self.free.front;
+        // The free list is a stack: what was used last is in the processor's cache still.
+        self.links[id as usize] = Link { previous: FREE, next: self.free.front };
         self.free.front = id;
         self.free.len += 1;
-    }
-
-    /// The policy's bits of the mark, 0 to 127.
-    #[inline]
-    pub(crate) fn mark(&self, id: u32) -> u8 {
-        self.marks[id as usize] & !IN_USE
-    }
-
-    #[inline]
-    pub(crate) fn set_mark(&mut self, id: u32, mark: u8) {
-        debug_assert!(mark < IN_USE);
-        self.marks[id as usize] = mark | IN_USE;
     }
 
     #[inline]

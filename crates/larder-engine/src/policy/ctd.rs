@@ -123,15 +123,20 @@ impl Ctd {
     }
 
     /// The entry of the main space that the hand comes to.
-    fn main_victim(&mut self, slots: &mut Slots, entries: &impl Entries, keep: Option<u32>) -> Option<u32> {
+    fn main_victim(
+        &mut self,
+        slots: &mut Slots,
+        entries: &mut impl Entries,
+        keep: Option<u32>,
+    ) -> Option<u32> {
         for _ in 0..MAX_STEPS {
             let id = self.main.front()?;
-            let mark = slots.mark(id);
+            let mark = entries.mark(id);
             if Some(id) != keep && (mark == IN_MAIN || entries.is_due(id)) {
                 return Some(id);
             }
             if mark > IN_MAIN {
-                slots.set_mark(id, mark - 1);
+                entries.set_mark(id, mark - 1);
                 self.count(entries.hash(id), 1);
             }
             self.main.requeue(slots, id);
@@ -140,8 +145,8 @@ impl Ctd {
     }
 
     /// Whether a candidate from the window takes the place of an entry of the main space.
-    fn admits(&mut self, slots: &Slots, entries: &impl Entries, candidate: u32, resident: u32) -> bool {
-        let strength = |id: u32| self.estimate(entries.hash(id)).saturating_add(slots.mark(id) & MAX_HITS);
+    fn admits(&mut self, entries: &impl Entries, candidate: u32, resident: u32) -> bool {
+        let strength = |id: u32| self.estimate(entries.hash(id)).saturating_add(entries.mark(id) & MAX_HITS);
         let (challenge, defence) = (strength(candidate), strength(resident));
         if challenge > defence {
             return true;
@@ -153,55 +158,63 @@ impl Ctd {
         self.losers.is_multiple_of(LUCKY)
     }
 
-    fn promote(&mut self, slots: &mut Slots, entries: &impl Entries, id: u32) {
-        let hits = slots.mark(id) & MAX_HITS;
+    fn foresee_entry(&self, entries: &impl Entries, id: Option<u32>) {
+        if let Some(id) = id {
+            self.foresee(entries.foresee(id));
+        }
+    }
+
+    fn promote(&mut self, slots: &mut Slots, entries: &mut impl Entries, id: u32) {
+        let hits = entries.mark(id) & MAX_HITS;
         self.count(entries.hash(id), hits);
         self.window.unlink(slots, id);
-        slots.set_mark(id, IN_MAIN);
+        entries.set_mark(id, IN_MAIN);
         self.main.push_back(slots, id);
     }
 }
 
 impl Evict for Ctd {
+    fn foresee(&self, hash: u64) {
+        if let Some(sketch) = &self.sketch {
+            sketch.foresee(hash);
+        }
+    }
+
     #[inline]
-    fn hit(&mut self, slots: &mut Slots, id: u32) {
-        let mark = slots.mark(id);
+    fn hit(&mut self, _: &mut Slots, _: u32, mark: u8) -> u8 {
         if mark & IN_MAIN == 0 {
             self.window_hits += 1;
         } else {
             self.main_hits += 1;
         }
-        if mark & MAX_HITS < MAX_HITS {
-            slots.set_mark(id, mark + 1);
-        }
+        if mark & MAX_HITS < MAX_HITS { mark + 1 } else { mark }
     }
 
-    fn insert(&mut self, slots: &mut Slots, id: u32, hash: u64) {
+    fn insert(&mut self, slots: &mut Slots, id: u32, hash: u64) -> u8 {
         // Until something has to leave, everything belongs to the main space.
         let mark = if self.sketch.is_none() { IN_MAIN } else { 0 };
-        slots.set_mark(id, mark);
         self.list(mark).push_back(slots, id);
         self.inserts += 1;
         self.count(hash, 1);
         if self.sketch.is_some() {
             self.steer();
         }
+        mark
     }
 
-    fn remove(&mut self, slots: &mut Slots, id: u32, hash: u64) {
-        let mark = slots.mark(id);
+    fn remove(&mut self, slots: &mut Slots, id: u32, hash: u64, mark: u8) {
         self.list(mark).unlink(slots, id);
         self.count(hash, mark & MAX_HITS);
     }
 
-    fn reweigh(&mut self, slots: &Slots, id: u32, from: u64, to: u64) {
-        self.list(slots.mark(id)).reweigh(from, to);
+    fn reweigh(&mut self, mark: u8, from: u64, to: u64) {
+        self.list(mark).reweigh(from, to);
     }
 
     fn victim(
         &mut self,
         slots: &mut Slots,
-        entries: &impl Entries,
+        entries: &mut impl Entries,
         incoming: u64,
         keep: Option<u32>,
     ) -> Option<u32> {
@@ -212,10 +225,13 @@ impl Evict for Ctd {
         if let Some(candidate) = candidate
             && (self.window.weight() + incoming > window_target.max(1) || entries.is_due(candidate))
         {
+            // The next contest is known already: what it will look at is on its way when it comes.
+            self.foresee_entry(entries, self.window.after(slots, candidate));
             let Some(resident) = self.main_victim(slots, entries, keep) else { return Some(candidate) };
-            if entries.is_due(candidate) || !self.admits(slots, entries, candidate, resident) {
+            if entries.is_due(candidate) || !self.admits(entries, candidate, resident) {
                 return Some(candidate);
             }
+            self.foresee_entry(entries, self.main.after(slots, resident));
             self.promote(slots, entries, candidate);
             return Some(resident);
         }

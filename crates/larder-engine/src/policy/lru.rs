@@ -19,23 +19,25 @@ pub(super) fn first_but(list: &List, slots: &Slots, keep: Option<u32>) -> Option
 }
 
 impl Evict for Lru {
-    fn hit(&mut self, slots: &mut Slots, id: u32) {
+    fn hit(&mut self, slots: &mut Slots, id: u32, mark: u8) -> u8 {
         self.0.requeue(slots, id);
+        mark
     }
 
-    fn insert(&mut self, slots: &mut Slots, id: u32, _: u64) {
+    fn insert(&mut self, slots: &mut Slots, id: u32, _: u64) -> u8 {
         self.0.push_back(slots, id);
+        0
     }
 
-    fn remove(&mut self, slots: &mut Slots, id: u32, _: u64) {
+    fn remove(&mut self, slots: &mut Slots, id: u32, _: u64, _: u8) {
         self.0.unlink(slots, id);
     }
 
-    fn reweigh(&mut self, _: &Slots, _: u32, from: u64, to: u64) {
+    fn reweigh(&mut self, _: u8, from: u64, to: u64) {
         self.0.reweigh(from, to);
     }
 
-    fn victim(&mut self, slots: &mut Slots, _: &impl Entries, _: u64, keep: Option<u32>) -> Option<u32> {
+    fn victim(&mut self, slots: &mut Slots, _: &mut impl Entries, _: u64, keep: Option<u32>) -> Option<u32> {
         first_but(&self.0, slots, keep)
     }
 

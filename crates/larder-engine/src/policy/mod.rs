@@ -1,6 +1,7 @@
 //! Which entry leaves when room is needed: one trait, one file per policy.
 //!
-//! A policy knows entries by their slots, in whose marks and links it keeps what it learns. The shard guarantees that
+//! A policy knows entries by their slots. What it learns about one it keeps in the slot's links and in the entry's mark,
+//! four bits that lie where a hit reads anyway. The shard guarantees that
 //! `insert` and `remove` come in pairs, that `hit` and `reweigh` name an entry that is present, and that all calls happen
 //! under its lock. The policy guarantees that `victim` names an entry that is present, finds one as long as there is any
 //! besides `keep`, and looks at a bounded number of entries to find it.
@@ -47,28 +48,37 @@ impl Policy {
     }
 }
 
-/// What a policy may ask about an entry, and would rather not: each answer costs a look at the entry itself.
+/// What a policy may ask about entries when it looks for a victim. Each answer costs a look at the entry itself.
 pub(crate) trait Entries {
     /// The hash of the entry's key.
     fn hash(&self, id: u32) -> u64;
     /// Whether the entry's time is over: then it may leave before all others.
     fn is_due(&self, id: u32) -> bool;
+    /// The entry's mark.
+    fn mark(&self, id: u32) -> u8;
+    fn set_mark(&mut self, id: u32, mark: u8);
+    /// Asks for what the answers about this entry will need; returns its hash.
+    fn foresee(&self, id: u32) -> u64 {
+        self.hash(id)
+    }
 }
 
 pub(crate) trait Evict {
-    /// The entry was read or overwritten.
-    fn hit(&mut self, slots: &mut Slots, id: u32);
-    /// A new entry took a slot.
-    fn insert(&mut self, slots: &mut Slots, id: u32, hash: u64);
+    /// An entry with this hash is about to be inserted: asks for what that will need.
+    fn foresee(&self, _hash: u64) {}
+    /// The entry was read or overwritten; returns its new mark.
+    fn hit(&mut self, slots: &mut Slots, id: u32, mark: u8) -> u8;
+    /// A new entry took a slot; returns its first mark.
+    fn insert(&mut self, slots: &mut Slots, id: u32, hash: u64) -> u8;
     /// The entry leaves its slot, evicted or not.
-    fn remove(&mut self, slots: &mut Slots, id: u32, hash: u64);
-    /// The entry weighs something else than it did; `slots` know it already.
-    fn reweigh(&mut self, slots: &Slots, id: u32, from: u64, to: u64);
+    fn remove(&mut self, slots: &mut Slots, id: u32, hash: u64, mark: u8);
+    /// The entry weighs something else than it did; the slots know it already.
+    fn reweigh(&mut self, mark: u8, from: u64, to: u64);
     /// The entry that should leave next to make room for one of weight `incoming`; never `keep`.
     fn victim(
         &mut self,
         slots: &mut Slots,
-        entries: &impl Entries,
+        entries: &mut impl Entries,
         incoming: u64,
         keep: Option<u32>,
     ) -> Option<u32>;
@@ -111,27 +121,31 @@ macro_rules! each {
 }
 
 impl Evict for Queues {
+    fn foresee(&self, hash: u64) {
+        each!(self, queues => queues.foresee(hash));
+    }
+
     #[inline]
-    fn hit(&mut self, slots: &mut Slots, id: u32) {
-        each!(self, queues => queues.hit(slots, id));
+    fn hit(&mut self, slots: &mut Slots, id: u32, mark: u8) -> u8 {
+        each!(self, queues => queues.hit(slots, id, mark))
     }
 
-    fn insert(&mut self, slots: &mut Slots, id: u32, hash: u64) {
-        each!(self, queues => queues.insert(slots, id, hash));
+    fn insert(&mut self, slots: &mut Slots, id: u32, hash: u64) -> u8 {
+        each!(self, queues => queues.insert(slots, id, hash))
     }
 
-    fn remove(&mut self, slots: &mut Slots, id: u32, hash: u64) {
-        each!(self, queues => queues.remove(slots, id, hash));
+    fn remove(&mut self, slots: &mut Slots, id: u32, hash: u64, mark: u8) {
+        each!(self, queues => queues.remove(slots, id, hash, mark));
     }
 
-    fn reweigh(&mut self, slots: &Slots, id: u32, from: u64, to: u64) {
-        each!(self, queues => queues.reweigh(slots, id, from, to));
+    fn reweigh(&mut self, mark: u8, from: u64, to: u64) {
+        each!(self, queues => queues.reweigh(mark, from, to));
     }
 
     fn victim(
         &mut self,
         slots: &mut Slots,
-        entries: &impl Entries,
+        entries: &mut impl Entries,
         incoming: u64,
         keep: Option<u32>,
     ) -> Option<u32> {
@@ -151,7 +165,9 @@ mod testing {
     use crate::slots::Slots;
 
     /// Entries whose hash is their number and whose time is never over.
-    pub(super) struct Numbered;
+    pub(super) struct Numbered {
+        marks: [u8; 8],
+    }
 
     impl Entries for Numbered {
         fn hash(&self, id: u32) -> u64 {
@@ -161,35 +177,47 @@ mod testing {
         fn is_due(&self, _: u32) -> bool {
             false
         }
+
+        fn mark(&self, id: u32) -> u8 {
+            self.marks[id as usize]
+        }
+
+        fn set_mark(&mut self, id: u32, mark: u8) {
+            self.marks[id as usize] = mark;
+        }
     }
 
-    /// A policy with its slots.
+    /// A policy with up to eight slots.
     pub(super) struct Bench<P> {
-        pub(super) policy: P,
-        pub(super) slots: Slots,
+        policy: P,
+        slots: Slots,
+        entries: Numbered,
     }
 
     impl<P: Evict> Bench<P> {
         pub(super) fn new(policy: P) -> Self {
-            Bench { policy, slots: Slots::new(false) }
+            Bench { policy, slots: Slots::new(false), entries: Numbered { marks: [0; 8] } }
         }
 
         pub(super) fn insert(&mut self) -> u32 {
             let id = self.slots.take(1, 8);
-            self.policy.insert(&mut self.slots, id, Numbered.hash(id));
+            let mark = self.policy.insert(&mut self.slots, id, self.entries.hash(id));
+            self.entries.set_mark(id, mark);
             id
         }
 
         pub(super) fn hit(&mut self, id: u32) {
-            self.policy.hit(&mut self.slots, id);
+            let mark = self.policy.hit(&mut self.slots, id, self.entries.mark(id));
+            self.entries.set_mark(id, mark);
         }
 
         pub(super) fn victim(&mut self, keep: Option<u32>) -> Option<u32> {
-            self.policy.victim(&mut self.slots, &Numbered, 1, keep)
+            self.policy.victim(&mut self.slots, &mut self.entries, 1, keep)
         }
 
         pub(super) fn remove(&mut self, id: u32) {
-            self.policy.remove(&mut self.slots, id, Numbered.hash(id));
+            let (hash, mark) = (self.entries.hash(id), self.entries.mark(id));
+            self.policy.remove(&mut self.slots, id, hash, mark);
             self.slots.release(id);
         }
 

@@ -35,14 +35,19 @@ impl S3Fifo {
         if mark & IN_MAIN == 0 { &mut self.small } else { &mut self.main }
     }
 
-    fn main_victim(&mut self, slots: &mut Slots, keep: Option<u32>) -> Option<u32> {
+    fn main_victim(
+        &mut self,
+        slots: &mut Slots,
+        entries: &mut impl Entries,
+        keep: Option<u32>,
+    ) -> Option<u32> {
         for _ in 0..MAX_STEPS {
             let id = self.main.front()?;
-            let mark = slots.mark(id);
+            let mark = entries.mark(id);
             if mark == IN_MAIN && Some(id) != keep {
                 return Some(id);
             }
-            slots.set_mark(id, mark.saturating_sub(1).max(IN_MAIN));
+            entries.set_mark(id, mark.saturating_sub(1).max(IN_MAIN));
             self.main.requeue(slots, id);
         }
         first_but(&self.main, slots, keep)
@@ -50,32 +55,28 @@ impl S3Fifo {
 }
 
 impl Evict for S3Fifo {
-    fn hit(&mut self, slots: &mut Slots, id: u32) {
-        let mark = slots.mark(id);
-        if mark & MAX_HITS < MAX_HITS {
-            slots.set_mark(id, mark + 1);
-        }
+    fn hit(&mut self, _: &mut Slots, _: u32, mark: u8) -> u8 {
+        if mark & MAX_HITS < MAX_HITS { mark + 1 } else { mark }
     }
 
-    fn insert(&mut self, slots: &mut Slots, id: u32, hash: u64) {
+    fn insert(&mut self, slots: &mut Slots, id: u32, hash: u64) -> u8 {
         let mark = if !self.full || self.ghosts.take(hash) { IN_MAIN } else { 0 };
-        slots.set_mark(id, mark);
         self.list(mark).push_back(slots, id);
+        mark
     }
 
-    fn remove(&mut self, slots: &mut Slots, id: u32, _: u64) {
-        let mark = slots.mark(id);
+    fn remove(&mut self, slots: &mut Slots, id: u32, _: u64, mark: u8) {
         self.list(mark).unlink(slots, id);
     }
 
-    fn reweigh(&mut self, slots: &Slots, id: u32, from: u64, to: u64) {
-        self.list(slots.mark(id)).reweigh(from, to);
+    fn reweigh(&mut self, mark: u8, from: u64, to: u64) {
+        self.list(mark).reweigh(from, to);
     }
 
     fn victim(
         &mut self,
         slots: &mut Slots,
-        entries: &impl Entries,
+        entries: &mut impl Entries,
         incoming: u64,
         keep: Option<u32>,
     ) -> Option<u32> {
@@ -84,15 +85,15 @@ impl Evict for S3Fifo {
             let held = self.small.weight() + self.main.weight();
             let small_is_over = (self.small.weight() + incoming) * SMALL_SHARE > held;
             let Some(id) = first_but(&self.small, slots, keep).filter(|_| small_is_over) else { break };
-            if slots.mark(id) == 0 {
+            if entries.mark(id) == 0 {
                 self.ghosts.remember(entries.hash(id), self.main.len());
                 return Some(id);
             }
             self.small.unlink(slots, id);
-            slots.set_mark(id, IN_MAIN);
+            entries.set_mark(id, IN_MAIN);
             self.main.push_back(slots, id);
         }
-        self.main_victim(slots, keep).or_else(|| first_but(&self.small, slots, keep))
+        self.main_victim(slots, entries, keep).or_else(|| first_but(&self.small, slots, keep))
     }
 
     fn walk(&self, slots: &Slots) -> Vec<u32> {
