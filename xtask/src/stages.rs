@@ -12,22 +12,13 @@ pub(crate) fn test() -> Result<()> {
     stages.run("format", || cargo(&["fmt", "--all", "--check"]))?;
     stages.run("checks", check::all)?;
     stages.run("clippy", || {
-        cargo(&[
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--all-features",
-            "--locked",
-            "--",
-            "-D",
-            "warnings",
-        ])
+        cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
     })?;
     // One build for the tests and for the binaries that they start.
-    stages.run("build", || cargo(&["test", "--workspace", "--all-features", "--locked", "--no-run"]))?;
+    stages.run("build", || cargo(&["test", "--workspace", "--locked", "--no-run"]))?;
     let mut counts = Counts::default();
-    stages.run("tests", || counts.add_run(&["test", "--workspace", "--all-features", "--locked"]))?;
-    stages.run("docs", || cargo(&["doc", "--workspace", "--all-features", "--no-deps", "--locked"]))?;
+    stages.run("tests", || counts.add_run(&["test", "--workspace", "--locked"]))?;
+    stages.run("docs", || cargo(&["doc", "--workspace", "--no-deps", "--locked"]))?;
     stages.report();
     counts.report()
 }

@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use larder_bench::BenchCommand;
 use larder_server::ByteSize;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -32,6 +33,9 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<LinksCommand>,
     },
+    /// Measure Larder beside its peers, or replay a trace of requests through them.
+    #[command(subcommand)]
+    Bench(BenchCommand),
     /// Print the reference configuration: every key with its default.
     Config,
     /// Print a completion script for a shell.

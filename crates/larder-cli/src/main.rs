@@ -13,6 +13,7 @@ mod up;
 use anyhow::Result;
 use args::{Cli, Command, LinksCommand};
 use clap::{CommandFactory, Parser};
+use larder_bench::UsageError;
 use settings::File;
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -30,7 +31,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("larder {name}: {}", one_line(&error));
-            ExitCode::FAILURE
+            if error.is::<UsageError>() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }
@@ -42,6 +43,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Server(flags) => parts::run_server(file.server(flags)?),
         Command::Links { flags, command: None } => parts::run_links(file.links(flags)?),
         Command::Links { command: Some(LinksCommand::Import(flags)), .. } => import::run(flags),
+        Command::Bench(command) => larder_bench::run(command),
         Command::Config => {
             print!("{}", settings::REFERENCE);
             Ok(())
@@ -60,6 +62,7 @@ impl Command {
             Command::Server(_) => "server",
             Command::Links { command: None, .. } => "links",
             Command::Links { command: Some(LinksCommand::Import(_)), .. } => "links import",
+            Command::Bench(_) => "bench",
             Command::Config => "config",
             Command::Completions { .. } => "completions",
         }
