@@ -41,10 +41,7 @@ impl std::error::Error for UsageError {}
 /// promise of a cache was broken on the way.
 pub fn run(command: BenchCommand) -> Result<()> {
     match command {
-        BenchCommand::List => {
-            suite::list();
-            Ok(())
-        }
+        BenchCommand::List => suite::list(),
         BenchCommand::Run(args) => suite::run(&args),
         BenchCommand::Compare(args) => compare::run(&args),
         BenchCommand::Report(args) => report::run(&args),

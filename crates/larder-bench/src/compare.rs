@@ -2,7 +2,7 @@
 
 use crate::result::{Better, Figure, ResultFile, Spread};
 use crate::suite::{short, spread};
-use crate::table::Table;
+use crate::table::{self, Table};
 use anyhow::{Result, ensure};
 use clap::Args;
 use std::path::PathBuf;
@@ -26,13 +26,12 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
         for before in before.iter().filter(|before| before.suite == after.suite) {
             let (table, rows) = compare(before, after);
             compared += rows;
-            println!("{}\n\n{table}", heading(before, after));
+            table::print(&format!("{}\n\n{table}\n", heading(before, after)))?;
         }
     }
     let (a, b) = (args.before.display(), args.after.display());
     ensure!(compared > 0, "{a} and {b} have no figure in common");
-    println!("A ratio is B divided by A; its spread is that of the rounds of both.");
-    Ok(())
+    table::print("A ratio is B divided by A; its spread is that of the rounds of both.\n")
 }
 
 fn heading(before: &ResultFile, after: &ResultFile) -> String {

@@ -1,4 +1,16 @@
-//! Aligned tables for the terminal.
+//! Aligned tables for the terminal, and the way there.
+
+use anyhow::Result;
+use std::io::{ErrorKind, Write};
+
+/// Writes to the standard output. Whoever reads it may stop early, as `head` does: that is no failure.
+pub(crate) fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
 
 /// Rows of text under headings; the first column is flush left, the others flush right.
 pub(crate) struct Table {

@@ -14,7 +14,7 @@ mod tests;
 
 pub use args::HitRatioArgs;
 
-use crate::table::{Table, grouped};
+use crate::table::{self, Table, grouped};
 use crate::trace::{self, Request};
 use anyhow::{Result, bail, ensure};
 use contender::Setup;
@@ -33,13 +33,7 @@ pub(crate) fn run(args: &HitRatioArgs) -> Result<()> {
     let requests = trace::open(&args.trace, args.format, |raw| bar.wrap_read(raw))?;
     let outcome = replay_all(requests, args, &bar)?;
     bar.finish_and_clear();
-    if args.json {
-        for row in &outcome.rows {
-            println!("{}", serde_json::to_string(row)?);
-        }
-    } else {
-        print!("{}", outcome.text(args));
-    }
+    table::print(&if args.json { outcome.json()? } else { outcome.text(args) })?;
     outcome.check()
 }
 
@@ -98,6 +92,16 @@ fn mean_weight(requests: &[Request]) -> u64 {
 }
 
 impl Outcome {
+    /// A line for each row.
+    fn json(&self) -> Result<String> {
+        let mut lines = String::new();
+        for row in &self.rows {
+            lines += &serde_json::to_string(row)?;
+            lines.push('\n');
+        }
+        Ok(lines)
+    }
+
     /// The table for people.
     fn text(&self, args: &HitRatioArgs) -> String {
         let mut table = Table::new(&["cache", "policy", "hits", "hit ratio", "to bound", "most held", ""]);

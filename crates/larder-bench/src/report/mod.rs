@@ -6,6 +6,7 @@ mod chart;
 
 use crate::result::{Figure, ResultFile};
 use crate::suite::spread;
+use crate::table;
 use anyhow::{Context, Result};
 use clap::Args;
 use std::fmt::Write;
@@ -30,8 +31,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     let write = |name: &str, content: String| {
         let path = args.folder.join(name);
         std::fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
-        println!("written to {}", path.display());
-        anyhow::Ok(())
+        table::print(&format!("written to {}\n", path.display()))
     };
     write(DATA_FILE, serde_json::to_string_pretty(&files)? + "\n")?;
     write(PAGE_FILE, page(&files))

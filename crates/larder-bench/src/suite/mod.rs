@@ -13,10 +13,10 @@ pub(crate) use target::Target;
 
 use crate::machine;
 use crate::result::{Figure, ResultFile, Spread};
-use crate::table::Table;
+use crate::table::{self, Table};
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 /// What the flags ask of a suite.
@@ -54,12 +54,12 @@ pub(crate) trait Suite: Sync {
 pub(crate) const SUITES: &[&dyn Suite] = &[&engine::Engine, &hit_ratio::HitRatio];
 
 /// Prints the suites.
-pub(crate) fn list() {
+pub(crate) fn list() -> Result<()> {
     let mut table = Table::new(&["suite"]);
     for suite in SUITES {
         table.row([format!("{:<10}  {}", suite.name(), suite.about())]);
     }
-    print!("{table}");
+    table::print(&table.to_string())
 }
 
 /// Measures the suites that the flags name, prints what came of it and writes it to files.
@@ -72,12 +72,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         let file = measure(suite, &args.plan(), &bar);
         bar.finish_and_clear();
         let file = file.with_context(|| format!("suite {}", suite.name()))?;
-        print(&file);
         let path = file.write(&folder)?;
-        println!("written to {}\n", path.display());
+        table::print(&format!("{}written to {}\n\n", text(&file), path.display()))?;
     }
-    println!("`larder bench report {}` makes a page of it", Path::new(&folder).display());
-    Ok(())
+    table::print(&format!("`larder bench report {}` makes a page of it\n", folder.display()))
 }
 
 fn measure(suite: &dyn Suite, plan: &Plan, bar: &ProgressBar) -> Result<ResultFile> {
@@ -103,11 +101,13 @@ fn measure(suite: &dyn Suite, plan: &Plan, bar: &ProgressBar) -> Result<ResultFi
     Ok(file)
 }
 
-fn print(file: &ResultFile) {
-    println!("suite {}, seed {}, {}", file.suite, file.seed, file.date);
-    println!("{}, {} threads", file.machine.processor, file.machine.threads);
+/// The results as tables.
+fn text(file: &ResultFile) -> String {
+    let ResultFile { suite, seed, date, machine, .. } = file;
+    let mut text =
+        format!("suite {suite}, seed {seed}, {date}\n{}, {} threads\n", machine.processor, machine.threads);
     for workload in file.workloads() {
-        println!("\n{}", workload_table(file, workload));
+        text += &format!("\n{}\n", workload_table(file, workload));
     }
     if !file.verdicts.is_empty() {
         let mut table = Table::new(&["target", "value", "spread", "limit", ""]);
@@ -120,11 +120,12 @@ fn print(file: &ResultFile) {
                 if verdict.met { "met" } else { "NOT MET" }.to_owned(),
             ]);
         }
-        println!("\n{table}");
+        text += &format!("\n{table}\n");
     }
     for note in file.caveats() {
-        println!("{note}");
+        text += &format!("{note}\n");
     }
+    text
 }
 
 /// Subjects down, measures across.

@@ -1,5 +1,8 @@
 //! The longest single operation, by the clock of the thread's own work: what the machine does meanwhile is not counted.
 //!
+//! What the allocator and the kernel do on behalf of the thread is counted: a huge page that is cleared when it is first
+//! touched can take longer than any cache operation.
+//!
 //! The cache begins empty and grows to its capacity, entries expire all along, and reads and writes alternate.
 
 use super::{Findings, Plan, Scale};
