@@ -13,14 +13,15 @@ mod up;
 use anyhow::Result;
 use args::{Cli, Command, LinksCommand};
 use clap::{CommandFactory, Parser};
-use larder_bench::UsageError;
+use larder_bench::{Counting, UsageError};
 use settings::File;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
+/// Counts while `larder bench` asks it to; otherwise that costs a relaxed load.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: Counting<mimalloc::MiMalloc> = Counting(mimalloc::MiMalloc);
 
 fn main() -> ExitCode {
     // Exits with 2 on bad usage, with 0 after --help and --version.
