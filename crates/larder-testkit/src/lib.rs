@@ -9,6 +9,6 @@ mod redis;
 mod wait;
 
 pub use loader::Gate;
-pub use program::{Running, needs, program};
+pub use program::{Running, may_open, needs, program};
 pub use redis::RedisServer;
 pub use wait::{PATIENCE, until};

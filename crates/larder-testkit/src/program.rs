@@ -1,7 +1,7 @@
 //! Programs that tests run: finding them, and ending them with the test.
 
 use crate::wait::until;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::PathBuf;
@@ -31,6 +31,14 @@ pub fn needs(what: &str, is_there: bool) -> Option<()> {
     assert!(std::env::var("CI").as_deref() != Ok("true"), "{test} needs {what}, which is not installed");
     note_skip(&format!("{test}: {what} is not installed"));
     None
+}
+
+/// Lets this process have so many files and sockets open; whether the system allows it.
+pub fn may_open(files: u64) -> bool {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit.current.map(|current| current.max(files));
+    limit.current.is_none_or(|current| current >= files)
+        || setrlimit(Resource::Nofile, Rlimit { current: wanted, maximum: limit.maximum }).is_ok()
 }
 
 fn note_skip(note: &str) {

@@ -1,8 +1,10 @@
 //! Debian's own tools against `larder server`: they work, and say nothing of errors.
 
+use crate::http::connect;
 use crate::process::{Ended, run, start_server};
 use crate::resp::{Client, command, info};
-use larder_testkit::{program, until};
+use larder_testkit::{may_open, needs, program, until};
+use std::io::Read;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
@@ -80,6 +82,25 @@ fn three_hundred_clients_come_and_go() {
     await_lone_client(address);
     until("the sockets are given back", || (self::handles(pid) <= handles - 300).then_some(()));
     assert_eq!(command(address, "GET key:299"), "299");
+    server.running().terminate();
+    server.end().assert_clean_stop();
+}
+
+#[test]
+fn ten_thousand_clients_are_served_and_the_next_is_told_so() {
+    let Some(()) = needs("a limit of 10,100 open files", may_open(10_100)) else { return };
+    let (mut server, address) = start_server(["--threads", "2", "--maxclients", "10000"]);
+    let mut clients: Vec<Client> = (0..10_000).map(|_| Client::connect(address)).collect();
+    let mut refusal = String::new();
+    let mut one_more = connect(address).expect("the system accepts the connection");
+    one_more.read_to_string(&mut refusal).expect("an answer, then the end");
+    assert_eq!(refusal, "-ERR max number of clients reached\r\n");
+    for (n, client) in clients.iter_mut().enumerate() {
+        assert_eq!(client.call(&format!("SET key {n}")).expect("an answer"), "+OK");
+    }
+    drop(clients);
+    await_lone_client(address);
+    assert_eq!(command(address, "GET key"), "9999");
     server.running().terminate();
     server.end().assert_clean_stop();
 }
