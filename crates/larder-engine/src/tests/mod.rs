@@ -6,3 +6,4 @@ mod loads;
 mod locks;
 mod model;
 mod operations;
+mod stress;
