@@ -28,8 +28,8 @@ const IN_MAIN: u8 = 4;
 /// The window's share of the weight at the start, and the least it shrinks to.
 const LEAST_WINDOW: f64 = 0.02;
 const MOST_WINDOW: f64 = 0.80;
-/// A sample is this many requests for each entry held.
-const SAMPLE_PER_ENTRY: u64 = 4;
+/// A sample is this many requests for each entry held. Shorter ones follow chance more than the traffic.
+const SAMPLE_PER_ENTRY: u64 = 8;
 /// How far the window moves: this share for each factor of e between the densities, and at most that.
 const STEP: f64 = 0.03;
 const MOST_STEP: f64 = 0.30;
@@ -39,7 +39,7 @@ const MAX_STEPS: usize = 64;
 /// A candidate that has been seen this often and loses is let in once in a while, so that nobody can keep the main space
 /// shut by making a few keys look frequent.
 const WARM: u8 = 6;
-const LUCKY: u32 = 128;
+const LUCKY: u32 = 512;
 
 #[derive(Debug)]
 pub(crate) struct Ctd {
