@@ -1,28 +1,25 @@
-//! The cache: picks the shard, reads the clock, keeps the budget, and lets user code run only where it may.
+//! The cache as its users see it: each operation picks the shard, reads the clock, and lets user code run only where it
+//! may. What they have in common is in [`steps`].
+
+mod steps;
 
 use crate::budget::Budget;
 use crate::builder::{Builder, Listener, Weigher};
 use crate::clock::Clock;
-use crate::entry::{Cause, Computed, EntryRef, Inserted, Op, Refusal, Ttl};
-use crate::expiry::NEVER;
+use crate::entry::{Cause, Computed, EntryRef, Inserted, Op, Ttl};
 use crate::iter::Iter;
-use crate::lock::{ShardGuard, ShardLock};
+use crate::lock::ShardLock;
 use crate::policy::Policy;
 use crate::shard::{Departed, Hasher, Shard};
 use crate::stats::Stats;
 use hashbrown::Equivalent;
 use parking_lot::Mutex;
-use std::hash::{BuildHasher, Hash};
+use std::hash::Hash;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
-/// How many registrations of expired entries a write looks at in its shard.
-const RECLAIM_PER_WRITE: usize = 4;
 /// How many slots are visited under one hold of a shard's lock.
 pub(crate) const SLOTS_PER_HOLD: u32 = 128;
-/// How often a write looks for room in the other shards before it gives up.
-const STEAL_ROUNDS: usize = 64;
 
 /// A bounded, concurrent cache. Cheap to clone: clones are handles to the same entries.
 ///
@@ -425,241 +422,10 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     }
 }
 
-/// What the operations above and the loads are made of.
-impl<K: Hash + Eq, V> Cache<K, V> {
-    pub(crate) fn place<Q: Hash + ?Sized>(&self, key: &Q) -> Place {
-        let hash = self.inner.hasher.hash_one(key);
-        // The index uses the low bits for the bucket and the top seven for the tag: the shard takes others.
-        let shard = (hash >> 40) as usize & (self.inner.shards.len() - 1);
-        Place { hash, shard }
-    }
-
-    pub(crate) fn lock(&self, place: Place) -> ShardGuard<'_, Shard<K, V>> {
-        self.inner.shards[place.shard].lock(self.id())
-    }
-
-    /// What the locks know this cache by.
-    fn id(&self) -> usize {
-        Arc::as_ptr(&self.inner) as usize
-    }
-
-    pub(crate) fn shard_at(&self, index: usize) -> Option<ShardGuard<'_, Shard<K, V>>> {
-        self.inner.shards.get(index).map(|shard| shard.lock(self.id()))
-    }
-
-    pub(crate) fn now(&self) -> u64 {
-        if self.inner.timed.load(Ordering::Relaxed) { self.now_ms() } else { 0 }
-    }
-
-    /// The present, for a write: it needs the clock if its own entry has a deadline.
-    pub(crate) fn now_for(&self, ttl: Ttl) -> u64 {
-        self.mark_timed(ttl);
-        self.now()
-    }
-
-    fn mark_timed(&self, ttl: Ttl) {
-        if matches!(ttl, Ttl::After(_) | Ttl::At(_)) && !self.inner.timed.load(Ordering::Relaxed) {
-            self.inner.timed.store(true, Ordering::Relaxed);
-        }
-    }
-
-    pub(crate) fn weigh(&self, key: &K, value: &V) -> u64 {
-        self.inner.settings.weigher.as_ref().map_or(1, |weigher| weigher(key, value))
-    }
-
-    fn entry_ref<'a>(&'a self, shard: &'a Shard<K, V>, id: u32) -> EntryRef<'a, K, V> {
-        let record = shard.record(id);
-        let deadline = Some(shard.deadline(id)).filter(|at| *at != NEVER);
-        let weight = shard.weight(id);
-        EntryRef { key: &record.key, value: &record.value, weight, deadline, clock: self.clock() }
-    }
-
-    fn deadline(&self, ttl: Ttl, kept: Option<u64>, now: u64) -> u64 {
-        let settings = &self.inner.settings;
-        let after = |ms: u64| {
-            if ms > crate::MAX_TTL.as_millis() as u64 { NEVER } else { now + self.jittered(ms) }
-        };
-        match ttl {
-            Ttl::Keep if kept.is_some() => kept.expect("just checked"),
-            Ttl::Default | Ttl::Keep => settings.ttl_ms.map_or(NEVER, after),
-            Ttl::Never => NEVER,
-            Ttl::After(ttl) => after(duration_to_ms(ttl)),
-            Ttl::At(ms) => ms,
-        }
-    }
-
-    /// Shortens a time to live by a random share. A plain additive sequence, scrambled, is random enough to spread
-    /// deadlines and costs one relaxed addition.
-    fn jittered(&self, ttl_ms: u64) -> u64 {
-        let jitter = self.inner.settings.jitter;
-        if jitter == 0.0 {
-            return ttl_ms;
-        }
-        let step = self.inner.jitter_state.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
-        let scrambled = (step ^ (step >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40;
-        let share = scrambled as f64 / (1u64 << 24) as f64 * f64::from(jitter);
-        ttl_ms - (ttl_ms as f64 * share) as u64
-    }
-
-    /// The heaviest entry that is accepted.
-    fn limit(&self) -> u64 {
-        let capacity = self.capacity();
-        if self.inner.settings.max_share == 1.0 {
-            return capacity;
-        }
-        ((capacity as f64 * self.inner.settings.max_share) as u64).max(1)
-    }
-
-    /// Stores a value in a locked shard: makes room, then inserts or replaces. Returns the replaced value with the key
-    /// that was offered, or the value if it was refused; the former entry is gone then.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "one step of three operations, which know these things already"
-    )]
-    pub(crate) fn store(
-        &self,
-        shard: &mut Shard<K, V>,
-        place: Place,
-        key: K,
-        value: V,
-        weight: u64,
-        ttl: Ttl,
-        now: u64,
-        departed: &mut Departed<K, V>,
-    ) -> Result<Option<(K, V)>, (V, Refusal)> {
-        let mut existing = shard.find(place.hash, &key);
-        if let Some(id) = existing.filter(|&id| !shard.is_live(id, now)) {
-            self.discard(shard, id, Cause::Expired, departed);
-            existing = None;
-        }
-        let (_, freed) = shard.reclaim(now, RECLAIM_PER_WRITE, departed);
-        self.inner.budget.give(freed);
-
-        let held = existing.map_or(0, |id| shard.weight(id));
-        let room = if weight > self.limit() {
-            Err(Refusal::TooHeavy { weight, limit: self.limit() })
-        } else {
-            self.make_room(shard, place.shard, weight.saturating_sub(held), existing, now, departed)
-        };
-        if let Err(reason) = room {
-            shard.stats.refused += 1;
-            if let Some(id) = existing {
-                self.discard(shard, id, Cause::Invalidated, departed);
-            }
-            return Err((value, reason));
-        }
-        self.inner.budget.give(held.saturating_sub(weight));
-
-        let kept = existing.map(|id| shard.deadline(id));
-        let deadline = self.deadline(ttl, kept, now);
-        match existing {
-            Some(id) => Ok(Some((key, shard.replace(id, value, weight, deadline, now)))),
-            None => {
-                shard.insert(place.hash, key, value, weight, deadline, now);
-                Ok(None)
-            }
-        }
-    }
-
-    fn discard(&self, shard: &mut Shard<K, V>, id: u32, cause: Cause, departed: &mut Departed<K, V>) {
-        let entry = shard.remove(id, cause);
-        self.inner.budget.give(entry.weight);
-        departed.push(entry.key, entry.value, cause);
-    }
-
-    /// Takes `needed` from the budget: what is free, then what this shard's victims held, then what others' did.
-    fn make_room(
-        &self,
-        shard: &mut Shard<K, V>,
-        shard_index: usize,
-        needed: u64,
-        keep: Option<u32>,
-        now: u64,
-        departed: &mut Departed<K, V>,
-    ) -> Result<(), Refusal> {
-        let budget = &self.inner.budget;
-        let mut in_hand = 0;
-        let mut rounds = 0;
-        while in_hand < needed && !budget.take(needed - in_hand) {
-            if let Some(freed) = shard.evict(needed, keep, now, departed) {
-                in_hand += freed;
-                continue;
-            }
-            in_hand += self.steal(shard_index, needed - in_hand, now, departed);
-            rounds += 1;
-            if rounds == STEAL_ROUNDS {
-                budget.give(in_hand);
-                return Err(Refusal::NoRoom);
-            }
-        }
-        budget.give(in_hand.saturating_sub(needed));
-        Ok(())
-    }
-
-    /// Evicts from the other shards until `wanted` is freed, passing over those that are locked.
-    fn steal(&self, shard_index: usize, wanted: u64, now: u64, departed: &mut Departed<K, V>) -> u64 {
-        let shards = &self.inner.shards;
-        let mut freed = 0;
-        for step in 1..shards.len() {
-            let other = &shards[(shard_index + step) % shards.len()];
-            let Some(mut other) = other.try_lock_beside() else { continue };
-            while freed < wanted {
-                let Some(weight) = other.evict(wanted, None, now, departed) else { break };
-                freed += weight;
-            }
-            if freed >= wanted {
-                break;
-            }
-        }
-        freed
-    }
-
-    /// Walks all slots, a bounded number under each hold of a lock. `visit` returns the weight that it freed.
-    fn for_each_hold(
-        &self,
-        mut visit: impl FnMut(&mut Shard<K, V>, std::ops::Range<u32>, &mut Departed<K, V>) -> u64,
-    ) {
-        for shard in &self.inner.shards {
-            let mut slot = 0;
-            loop {
-                let mut departed = Departed::new();
-                let mut shard = shard.lock(self.id());
-                let end = shard.end();
-                let stop = end.min(slot + SLOTS_PER_HOLD);
-                let freed = visit(&mut shard, slot..stop, &mut departed);
-                drop(shard);
-                self.inner.budget.give(freed);
-                self.depart(departed);
-                slot = stop;
-                if slot >= end {
-                    break;
-                }
-            }
-        }
-    }
-
-    /// Shows entries to the listener and drops them, with no lock held.
-    pub(crate) fn depart(&self, departed: Departed<K, V>) {
-        for (key, value, cause) in departed.into_iter() {
-            self.notify(&key, &value, cause);
-        }
-    }
-
-    pub(crate) fn notify(&self, key: &K, value: &V, cause: Cause) {
-        if let Some(listener) = &self.inner.settings.listener {
-            listener(key, value, cause);
-        }
-    }
-}
-
 /// How many entries a shard of a full cache will hold: its share, and as much more as chance makes likely.
 fn expected_share(expected: u64, shards: usize) -> usize {
     let share = expected as f64 / shards as f64;
     if shards == 1 { share as usize } else { (share + 3.0 * share.sqrt()) as usize }
-}
-
-fn duration_to_ms(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl<K, V> Clone for Cache<K, V> {
