@@ -1,6 +1,8 @@
 //! The options of a cache, checked when it is built.
 
 use crate::cache::Cache;
+use crate::codec::Format;
+use crate::compression::{Compression, Packing};
 use crate::tier::memory;
 use crate::tier::redis::RedisTier;
 use larder_engine::{Clock, MAX_TTL};
@@ -19,6 +21,8 @@ pub struct Builder {
     redis_timeout: Duration,
     ttl: Option<Duration>,
     clock: Clock,
+    format: Format,
+    packing: Packing,
 }
 
 impl Builder {
@@ -30,6 +34,8 @@ impl Builder {
             redis_timeout: DEFAULT_REDIS_TIMEOUT,
             ttl: None,
             clock: Clock::monotonic(),
+            format: Format::default(),
+            packing: Packing::default(),
         }
     }
 
@@ -66,6 +72,31 @@ impl Builder {
         self
     }
 
+    /// How values are encoded for Redis, where a view does not say otherwise. Default: postcard.
+    pub fn format(mut self, format: Format) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// How encoded values are made smaller for Redis. Default: not at all.
+    pub fn compression(mut self, compression: Compression) -> Self {
+        self.packing.compression = compression;
+        self
+    }
+
+    /// The least encoded length in bytes that is compressed, if that makes it smaller. Default: 1 KiB.
+    pub fn compress_from_bytes(mut self, bytes: usize) -> Self {
+        self.packing.compress_from_bytes = bytes;
+        self
+    }
+
+    /// The most bytes that one encoded value may have, before compression: longer ones are not written, and what
+    /// claims to be longer is a miss. 1 to 2^32 - 1. Default: 64 MiB.
+    pub fn max_value_bytes(mut self, bytes: usize) -> Self {
+        self.packing.max_bytes = bytes;
+        self
+    }
+
     /// Builds the cache. Neither waits for Redis nor fails if it is not there.
     ///
     /// # Errors
@@ -82,12 +113,16 @@ impl Builder {
         if !(Duration::from_millis(1)..=Duration::from_secs(60)).contains(&self.redis_timeout) {
             return Err(BuildError::RedisTimeout(self.redis_timeout));
         }
+        if !(1..=u32::MAX as usize).contains(&self.packing.max_bytes) {
+            return Err(BuildError::MaxValueBytes(self.packing.max_bytes));
+        }
         let memory = larder_engine::Cache::builder()
             .weight(self.memory_bytes, memory::weigh)
             .clock(self.clock)
             .build()
             .expect("the capacity was checked");
-        Ok(Cache::new(self.namespace, memory, ttl, open_redis(self.redis_url, self.redis_timeout)?))
+        let redis = open_redis(self.redis_url, self.redis_timeout)?;
+        Ok(Cache::new(self.namespace, memory, ttl, redis, self.format, self.packing))
     }
 }
 
@@ -118,6 +153,9 @@ pub enum BuildError {
     /// The capacity of the memory tier lies outside its range.
     #[error("memory_bytes is {0}; it must be from 1024 to 2^62")]
     MemoryBytes(u64),
+    /// The bound of one value lies outside its range.
+    #[error("max_value_bytes is {0}; it must be from 1 to 2^32 - 1")]
+    MaxValueBytes(usize),
     /// The timeout lies outside its range.
     #[error("redis_timeout is {0:?}; it must be from 1 ms to 1 min")]
     RedisTimeout(Duration),

@@ -1,11 +1,15 @@
 //! The untyped handle: one namespace, its tiers and its counters.
 
 use crate::builder::Builder;
+use crate::codec::{Codec, Format};
+use crate::compression::Packing;
 use crate::stats::{CacheStats, Counts, TierStats};
 use crate::tier::memory::Memory;
 use crate::tier::redis::RedisTier;
 use crate::view::View;
 use parking_lot::Mutex;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +25,9 @@ pub(crate) struct Inner {
     pub(crate) memory: Memory,
     pub(crate) redis: Option<RedisTier>,
     pub(crate) ttl: Duration,
+    /// How views encode what they have no codec of their own for.
+    format: Format,
+    pub(crate) packing: Packing,
     pub(crate) counts: Counts,
     /// The names of the views; a view's number is its place here.
     views: Mutex<Vec<String>>,
@@ -32,9 +39,17 @@ impl Cache {
         Builder::new(namespace)
     }
 
-    pub(crate) fn new(namespace: String, memory: Memory, ttl: Duration, redis: Option<RedisTier>) -> Self {
+    pub(crate) fn new(
+        namespace: String,
+        memory: Memory,
+        ttl: Duration,
+        redis: Option<RedisTier>,
+        format: Format,
+        packing: Packing,
+    ) -> Self {
         let views = Mutex::new(Vec::new());
-        Cache { inner: Arc::new(Inner { namespace, memory, redis, ttl, counts: Counts::default(), views }) }
+        let counts = Counts::default();
+        Cache { inner: Arc::new(Inner { namespace, memory, redis, ttl, format, packing, counts, views }) }
     }
 
     /// A typed window onto this cache. Views of the same name share their entries and must agree on the types: a value
@@ -43,6 +58,17 @@ impl Cache {
     /// # Panics
     /// If the name is empty or has a `:` in it.
     pub fn view<K: ?Sized, V, E>(&self, name: &str) -> View<K, V, E>
+    where
+        V: Serialize + DeserializeOwned + 'static,
+    {
+        self.view_with_codec(name, self.inner.format)
+    }
+
+    /// The same for values that have no serde, or are to be encoded otherwise than the cache's other values.
+    ///
+    /// # Panics
+    /// If the name is empty or has a `:` in it.
+    pub fn view_with_codec<K: ?Sized, V, E>(&self, name: &str, codec: impl Codec<V>) -> View<K, V, E>
     where
         V: 'static,
     {
@@ -55,7 +81,7 @@ impl Cache {
             views.push(name.to_owned());
             views.len() - 1
         });
-        View::new(self.clone(), name, number as u32)
+        View::new(self.clone(), name, number as u32, Arc::new(codec))
     }
 
     /// The counters so far.

@@ -1,129 +1,305 @@
-//! The bytes under a Redis key: a head that says how to read the rest, and the encoded value.
+//! The bytes under a Redis key: who holds the key, how to read the rest, and the encoded value.
 //!
 //! ```text
 //! offset  bytes
 //!      0      2  magic, "Lr"
 //!      2      1  version, 1
-//!      3      1  kind, 1 = value
-//!      4     16  id, random, new for each value stored
-//!     20      8  schema of the value type, little-endian
-//!     28      8  xxh3 of the payload, little-endian
-//!     36      …  payload
+//!      3      1  kind: 1 a value, 2 a lease
+//!      4     16  id, random, new for each lease; a value that was committed under a lease keeps the lease's id
+//!   ── the head ends here: all that a commit compares, and all that a lease is ──
+//!     20      8  xxh3 of everything that follows
+//!     28      1  codec: 1 postcard, 2 JSON, 3 MessagePack, 4 raw bytes, from 128 the user's own
+//!     29      1  flags: bits 0 and 1 compression (0 none, 1 LZ4, 2 zstd), bit 2 the value is an absence, others 0
+//!     30      8  schema of the value type
+//!     38      8  clock of the tag ledger when the load began; 0 without a ledger
+//!     46      8  ttl in milliseconds: fresh for so long after it was stored
+//!     54      8  grace in milliseconds: kept for so long after that
+//!     62      4  what the load cost, in milliseconds
+//!     66      4  length of the payload before compression
+//!     70      4  length of the payload
+//!     74      1  number of tags, at most 64; then for each its length in one byte, and its UTF-8
+//!      …      …  payload, to the end
 //! ```
 //!
+//! Integers are little-endian. There is no time of any node in it: a reader asks Redis how long the key still lives, and
+//! what is left of that without the grace is how long the value is fresh.
+//!
 //! A field may only be added with a new version, and a reader keeps reading the version before its own. Whatever a
-//! reader does not know, or finds damaged, is a miss and never an error: [`Unreadable`] says what it was.
+//! reader does not know, or finds damaged, is a miss and never an error: [`Unreadable`] says what it was. Lengths are
+//! checked before anything is allocated by them.
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use crate::compression::{Packed, Packing};
+use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
 const MAGIC: &[u8; 2] = b"Lr";
 const VERSION: u8 = 1;
 const KIND_VALUE: u8 = 1;
-const HEAD_BYTES: usize = 36;
+const KIND_LEASE: u8 = 2;
+
+/// How many bytes a commit compares.
+pub(crate) const HEAD_BYTES: usize = 20;
+const CHECKSUM: std::ops::Range<usize> = 20..28;
+const FLAGS_AT: usize = 29;
+const RAW_LENGTH: std::ops::Range<usize> = 66..70;
+const PAYLOAD_LENGTH: std::ops::Range<usize> = 70..74;
+
+const COMPRESSION_BITS: u8 = 0b011;
+const NEGATIVE_BIT: u8 = 0b100;
+
+/// The most tags that an entry can have.
+pub(crate) const MAX_TAGS: usize = 64;
+/// The most bytes that a tag can have.
+pub(crate) const MAX_TAG_BYTES: usize = 255;
+
+/// Which load a value came from, or a lease was taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Id(pub(crate) [u8; 16]);
+
+impl Id {
+    pub(crate) fn random() -> Self {
+        Id(rand::random())
+    }
+}
+
+/// What the first bytes under a key say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Head {
+    Lease(Id),
+    Value(Id),
+}
+
+impl Head {
+    /// Reads the first bytes under a key.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Unreadable> {
+        let head: &[u8; HEAD_BYTES] = bytes.first_chunk().ok_or(Unreadable::Foreign)?;
+        if &head[..2] != MAGIC {
+            return Err(Unreadable::Foreign);
+        }
+        if head[2] != VERSION {
+            return Err(Unreadable::Version(head[2]));
+        }
+        let id = Id(*head.last_chunk().expect("the head ends with the id"));
+        match head[3] {
+            KIND_VALUE => Ok(Head::Value(id)),
+            KIND_LEASE => Ok(Head::Lease(id)),
+            kind => Err(Unreadable::Kind(kind)),
+        }
+    }
+
+    /// The bytes of a head; those of a lease are all that there is of it.
+    pub(crate) fn to_bytes(self) -> [u8; HEAD_BYTES] {
+        let (kind, id) = match self {
+            Head::Value(id) => (KIND_VALUE, id),
+            Head::Lease(id) => (KIND_LEASE, id),
+        };
+        let mut head = [0; HEAD_BYTES];
+        head[..2].copy_from_slice(MAGIC);
+        head[2..4].copy_from_slice(&[VERSION, kind]);
+        head[4..].copy_from_slice(&id.0);
+        head
+    }
+}
+
+/// What is known of a value without reading it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Meta {
+    pub(crate) id: Id,
+    pub(crate) codec: u8,
+    /// The value says that there is nothing.
+    pub(crate) negative: bool,
+    pub(crate) schema: u64,
+    /// The tag ledger's clock when the load began; 0 without a ledger.
+    pub(crate) clock: u64,
+    /// Fresh for so long after it was stored.
+    pub(crate) ttl: Duration,
+    /// Kept for so long after that.
+    pub(crate) grace: Duration,
+    /// How long the load took.
+    pub(crate) cost: Duration,
+    /// At most [`MAX_TAGS`] of at most [`MAX_TAG_BYTES`].
+    pub(crate) tags: Vec<Box<str>>,
+}
 
 /// Why stored bytes are not a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unreadable {
+#[non_exhaustive]
+pub enum Unreadable {
+    /// The bytes are those of another program.
     #[error("not written by larder")]
     Foreign,
+    /// A later version of the library wrote them.
     #[error("envelope version {0} is not known")]
     Version(u8),
+    /// Neither a value nor a lease.
     #[error("kind {0} is not known")]
     Kind(u8),
-    #[error("the value type has another schema")]
-    Schema,
+    /// Somebody is loading the value.
+    #[error("a lease and not a value")]
+    Lease,
+    /// The bytes end early, or go on after the end.
+    #[error("the bytes end early or late")]
+    Length,
+    /// The checksum is wrong.
     #[error("the bytes are damaged")]
     Damaged,
+    /// A flag that this version does not know.
+    #[error("flags {0:#04x} are not known")]
+    Flags(u8),
+    /// The value was compressed in a way that this build does not have.
+    #[error("compression {0} is not built in")]
+    Compression(u8),
+    /// The value is larger than the reader allows.
+    #[error("the value has {bytes} bytes; at most {limit} are allowed")]
+    TooLarge {
+        /// Its length as it says itself.
+        bytes: usize,
+        /// The reader's limit.
+        limit: usize,
+    },
+    /// The value type has another shape, or another schema number.
+    #[error("the value type has another schema")]
+    Schema,
+    /// The view's codec does not read what this one wrote.
+    #[error("codec {0} is not the view's")]
+    Codec(u8),
+    /// The codec could not make a value of the payload.
+    #[error("the payload cannot be decoded")]
+    Decode,
 }
 
-/// Encodes a value into a new envelope with a new id.
-pub(crate) fn seal<V: Serialize>(value: &V, schema: u64) -> Result<Vec<u8>, postcard::Error> {
-    let mut bytes = Vec::with_capacity(HEAD_BYTES + 64);
-    bytes.extend_from_slice(MAGIC);
-    bytes.extend_from_slice(&[VERSION, KIND_VALUE]);
-    bytes.extend_from_slice(&rand::random::<[u8; 16]>());
-    bytes.extend_from_slice(&schema.to_le_bytes());
+/// Why a value cannot be stored. The value itself can still be given to those who wait for it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// The codec refused it.
+    #[error("the value cannot be encoded: {0}")]
+    Codec(#[source] crate::codec::CodecError),
+    /// It is larger than an entry may be.
+    #[error("the value has {bytes} bytes encoded; at most {limit} are allowed")]
+    TooLarge {
+        /// Its encoded length.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// It has too many tags.
+    #[error("the entry has {0} tags; at most 64 are allowed")]
+    Tags(usize),
+    /// One of its tags is too long.
+    #[error("tag {0:?} has more than 255 bytes")]
+    Tag(Box<str>),
+}
+
+/// Writes an envelope around what `encode` appends, compressed where that pays.
+pub(crate) fn seal(
+    meta: &Meta,
+    packing: &Packing,
+    encode: impl FnOnce(&mut Vec<u8>) -> Result<(), crate::codec::CodecError>,
+) -> Result<Vec<u8>, EncodeError> {
+    check_tags(&meta.tags)?;
+    let mut bytes = Vec::with_capacity(128);
+    bytes.extend_from_slice(&Head::Value(meta.id).to_bytes());
     bytes.extend_from_slice(&[0; 8]);
-    let mut bytes = postcard::to_extend(value, bytes)?;
-    let checksum = xxh3_64(&bytes[HEAD_BYTES..]);
-    bytes[28..36].copy_from_slice(&checksum.to_le_bytes());
+    let flags = if meta.negative { NEGATIVE_BIT } else { 0 };
+    bytes.extend_from_slice(&[meta.codec, flags]);
+    bytes.extend_from_slice(&meta.schema.to_le_bytes());
+    bytes.extend_from_slice(&meta.clock.to_le_bytes());
+    bytes.extend_from_slice(&millis(meta.ttl).to_le_bytes());
+    bytes.extend_from_slice(&millis(meta.grace).to_le_bytes());
+    bytes.extend_from_slice(&u32::try_from(millis(meta.cost)).unwrap_or(u32::MAX).to_le_bytes());
+    bytes.extend_from_slice(&[0; 8]);
+    bytes.push(meta.tags.len() as u8);
+    for tag in &meta.tags {
+        bytes.push(tag.len() as u8);
+        bytes.extend_from_slice(tag.as_bytes());
+    }
+    let payload_at = bytes.len();
+    encode(&mut bytes).map_err(EncodeError::Codec)?;
+    let raw_length = bytes.len() - payload_at;
+    let limit = packing.max_bytes.min(u32::MAX as usize);
+    if raw_length > limit {
+        return Err(EncodeError::TooLarge { bytes: raw_length, limit });
+    }
+    bytes[FLAGS_AT] |= packing.pack(&mut bytes, payload_at);
+    let payload_length = bytes.len() - payload_at;
+    bytes[RAW_LENGTH].copy_from_slice(&(raw_length as u32).to_le_bytes());
+    bytes[PAYLOAD_LENGTH].copy_from_slice(&(payload_length as u32).to_le_bytes());
+    let checksum = xxh3_64(&bytes[CHECKSUM.end..]);
+    bytes[CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
     Ok(bytes)
 }
 
-/// Reads an envelope.
-pub(crate) fn open<V: DeserializeOwned>(bytes: &[u8], schema: u64) -> Result<V, Unreadable> {
-    let Some((head, payload)) = bytes.split_at_checked(HEAD_BYTES) else { return Err(Unreadable::Foreign) };
-    if &head[..2] != MAGIC {
-        return Err(Unreadable::Foreign);
+/// Whether tags can be written into an envelope.
+pub(crate) fn check_tags(tags: &[Box<str>]) -> Result<(), EncodeError> {
+    if tags.len() > MAX_TAGS {
+        return Err(EncodeError::Tags(tags.len()));
     }
-    if head[2] != VERSION {
-        return Err(Unreadable::Version(head[2]));
+    match tags.iter().find(|tag| tag.len() > MAX_TAG_BYTES) {
+        Some(tag) => Err(EncodeError::Tag(tag.clone())),
+        None => Ok(()),
     }
-    if head[3] != KIND_VALUE {
-        return Err(Unreadable::Kind(head[3]));
-    }
-    if head[20..28] != schema.to_le_bytes() {
-        return Err(Unreadable::Schema);
-    }
-    if head[28..36] != xxh3_64(payload).to_le_bytes() {
-        return Err(Unreadable::Damaged);
-    }
-    postcard::from_bytes(payload).map_err(|_| Unreadable::Damaged)
 }
 
-/// The schema of a value type in a view: its name and the number that its owner gave it.
-pub(crate) fn schema_of<V>(number: u32) -> u64 {
-    xxh3_64(std::any::type_name::<V>().as_bytes()) ^ u64::from(number).rotate_left(32)
+/// Reads all but the payload of an envelope. Costs a pass over the bytes for the checksum, and an allocation for each
+/// tag.
+pub(crate) fn parse(bytes: &[u8]) -> Result<(Meta, Packed<'_>), Unreadable> {
+    let Head::Value(id) = Head::parse(bytes)? else { return Err(Unreadable::Lease) };
+    let (checksum, body) = bytes[HEAD_BYTES..].split_first_chunk().ok_or(Unreadable::Length)?;
+    if u64::from_le_bytes(*checksum) != xxh3_64(body) {
+        return Err(Unreadable::Damaged);
+    }
+    let mut fields = Fields(body);
+    let [codec, flags] = fields.take()?;
+    if flags & !(COMPRESSION_BITS | NEGATIVE_BIT) != 0 {
+        return Err(Unreadable::Flags(flags));
+    }
+    let schema = u64::from_le_bytes(fields.take()?);
+    let clock = u64::from_le_bytes(fields.take()?);
+    let ttl = Duration::from_millis(u64::from_le_bytes(fields.take()?));
+    let grace = Duration::from_millis(u64::from_le_bytes(fields.take()?));
+    let cost = Duration::from_millis(u32::from_le_bytes(fields.take()?).into());
+    let raw_length = u32::from_le_bytes(fields.take()?) as usize;
+    let payload_length = u32::from_le_bytes(fields.take()?) as usize;
+    let tags = fields.tags()?;
+    let payload = fields.0;
+    if payload.len() != payload_length {
+        return Err(Unreadable::Length);
+    }
+    let negative = flags & NEGATIVE_BIT != 0;
+    let packed = Packed { compression: flags & COMPRESSION_BITS, raw_length, payload };
+    Ok((Meta { id, codec, negative, schema, clock, ttl, grace, cost, tags }, packed))
+}
+
+/// The fields of an envelope that have not been read yet.
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], Unreadable> {
+        let (field, rest) = self.0.split_first_chunk().ok_or(Unreadable::Length)?;
+        self.0 = rest;
+        Ok(*field)
+    }
+
+    fn tags(&mut self) -> Result<Vec<Box<str>>, Unreadable> {
+        let [count] = self.take()?;
+        if usize::from(count) > MAX_TAGS {
+            return Err(Unreadable::Length);
+        }
+        let mut tags = Vec::with_capacity(count.into());
+        for _ in 0..count {
+            let [length] = self.take()?;
+            let (tag, rest) = self.0.split_at_checked(length.into()).ok_or(Unreadable::Length)?;
+            self.0 = rest;
+            tags.push(std::str::from_utf8(tag).map_err(|_| Unreadable::Damaged)?.into());
+        }
+        Ok(tags)
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A value as version 1 wrote it: `(7u32, "seven")`, schema 5.
-    const GOLDEN_V1: &[u8] = &[
-        0x4c, 0x72, 0x01, 0x01, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 5, 0, 0, 0, 0, 0, 0, 0,
-        0, 0, 0, 0, 0, 0, 0, 0, 7, 5, b's', b'e', b'v', b'e', b'n',
-    ];
-
-    fn golden() -> Vec<u8> {
-        let mut bytes = GOLDEN_V1.to_vec();
-        bytes[28..36].copy_from_slice(&xxh3_64(&GOLDEN_V1[36..]).to_le_bytes());
-        bytes
-    }
-
-    #[test]
-    fn version_1_stays_readable() {
-        assert_eq!(open(&golden(), 5), Ok((7u32, "seven".to_owned())));
-    }
-
-    #[test]
-    fn what_is_sealed_can_be_opened_and_ids_differ() {
-        let (one, other) = (seal(&Some(1u8), 9).expect("encodes"), seal(&Some(1u8), 9).expect("encodes"));
-        assert_eq!(open(&one, 9), Ok(Some(1u8)));
-        assert_ne!(one[4..20], other[4..20]);
-    }
-
-    #[test]
-    fn anything_else_is_a_named_miss() {
-        type Value = (u32, String);
-        let changed = |at: usize, byte: u8| {
-            let mut bytes = golden();
-            bytes[at] = byte;
-            open::<Value>(&bytes, 5)
-        };
-        assert_eq!(open::<Value>(b"plain text of another program, long enough", 5), Err(Unreadable::Foreign));
-        assert_eq!(open::<Value>(b"", 5), Err(Unreadable::Foreign));
-        assert_eq!(changed(2, 9), Err(Unreadable::Version(9)));
-        assert_eq!(changed(3, 9), Err(Unreadable::Kind(9)));
-        assert_eq!(open::<Value>(&golden(), 6), Err(Unreadable::Schema));
-        for at in 28..golden().len() {
-            assert_eq!(changed(at, golden()[at] ^ 0x10), Err(Unreadable::Damaged), "byte {at}");
-        }
-        for len in 0..golden().len() {
-            assert!(open::<Value>(&golden()[..len], 5).is_err(), "cut to {len} bytes");
-        }
-    }
-}
+mod tests;

@@ -38,6 +38,6 @@ pub enum CacheError {
     #[error("redis is being left alone after an error")]
     Resting,
     /// The value could not be encoded, so it is in no tier.
-    #[error("the value cannot be encoded: {0}")]
-    Encode(#[source] postcard::Error),
+    #[error(transparent)]
+    Encode(crate::EncodeError),
 }

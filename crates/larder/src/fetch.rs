@@ -17,8 +17,6 @@ use crate::load::{self, LoadCx};
 use crate::tier::memory::MemoryEntry;
 use crate::view::{Followed, Looked, Shared};
 use larder_engine::{Clock, Commit, Follower, Ticket, Ttl};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::pin::Pin;
@@ -108,7 +106,7 @@ pub struct Fetch<V, E> {
 
 impl<V, E> Fetch<V, E>
 where
-    V: Serialize + DeserializeOwned + Send + Sync + 'static,
+    V: Send + Sync + 'static,
     E: Send + Sync + 'static,
 {
     pub(crate) fn new(view: Arc<Shared<V>>, key: KeyBuf) -> Self {
@@ -153,7 +151,7 @@ impl<V, E, L> Unpin for FetchFuture<V, E, L> {}
 
 impl<V, E, L, F> Future for FetchFuture<V, E, L>
 where
-    V: Serialize + DeserializeOwned + Send + Sync + 'static,
+    V: Send + Sync + 'static,
     E: Send + Sync + 'static,
     L: FnOnce(LoadCx) -> F + Send + 'static,
     F: Future<Output = Result<V, E>> + Send + 'static,
@@ -182,7 +180,7 @@ where
 
 impl<V, E> Fetch<V, E>
 where
-    V: Serialize + DeserializeOwned + Send + Sync + 'static,
+    V: Send + Sync + 'static,
     E: Send + Sync + 'static,
 {
     /// Leads the load or waits for it, until there is an outcome.
@@ -291,7 +289,7 @@ where
         let said = cx.said();
         let ttl = said.ttl.unwrap_or_else(|| view.ttl_of(&value, self.ttl));
         let sealed =
-            view.seal(&value).inspect_err(|error| tracing::warn!(%error, "a value cannot be encoded"));
+            view.seal(&value, ttl).inspect_err(|error| tracing::warn!(%error, "a value cannot be encoded"));
         let entry = view.entry(value, sealed.as_ref().map_or(0, Vec::len));
         let fetched = view.fetched(entry.clone(), Source::Loader, false);
         let Some(bytes) = sealed.ok().filter(|_| !said.no_store) else {

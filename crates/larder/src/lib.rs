@@ -27,17 +27,23 @@
 mod breaker;
 mod builder;
 mod cache;
+mod codec;
+mod compression;
 mod envelope;
 mod error;
 mod fetch;
 mod key;
 mod load;
+mod schema;
 mod stats;
 mod tier;
 mod view;
 
 pub use builder::{BuildError, Builder};
 pub use cache::Cache;
+pub use codec::{Codec, CodecError, Format, Raw};
+pub use compression::Compression;
+pub use envelope::{EncodeError, Unreadable};
 pub use error::{CacheError, FetchError};
 pub use fetch::{Fetch, FetchFuture, Fetched, Source};
 pub use key::{CacheKey, KeyBuf};

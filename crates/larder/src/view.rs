@@ -2,7 +2,8 @@
 
 use crate::builder::{BuildError, check_ttl};
 use crate::cache::Cache;
-use crate::envelope;
+use crate::codec::{self, Codec};
+use crate::envelope::{EncodeError, Id, Meta};
 use crate::error::CacheError;
 use crate::fetch::{Fetch, Fetched, Source};
 use crate::key::{CacheKey, KeyBuf, MemoryKey, MemoryKeyRef};
@@ -10,8 +11,6 @@ use crate::stats::sampled;
 use crate::tier::memory::MemoryEntry;
 use crate::tier::redis::Found;
 use larder_engine::{Follow, Load, Ticket, Ttl};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +28,9 @@ pub(crate) struct Shared<V> {
     pub(crate) cache: Cache,
     name: String,
     number: u32,
-    schema: u32,
+    /// What the owner of the type says about its form, and the number that it gave it.
+    schema: u64,
+    codec: Arc<dyn Codec<V>>,
     pub(crate) ttl: Duration,
     pub(crate) negative: Option<Negative<V>>,
 }
@@ -41,9 +42,10 @@ pub(crate) struct Negative<V> {
 }
 
 impl<K: ?Sized, V: 'static, E> View<K, V, E> {
-    pub(crate) fn new(cache: Cache, name: &str, number: u32) -> Self {
+    pub(crate) fn new(cache: Cache, name: &str, number: u32, codec: Arc<dyn Codec<V>>) -> Self {
         let ttl = cache.inner.ttl;
-        let shared = Shared { cache, name: name.to_owned(), number, schema: 0, ttl, negative: None };
+        let schema = crate::schema::of_type_name::<V>(0);
+        let shared = Shared { cache, name: name.to_owned(), number, schema, codec, ttl, negative: None };
         View { shared: Arc::new(shared), _types: PhantomData }
     }
 
@@ -59,11 +61,16 @@ impl<K: ?Sized, V: 'static, E> View<K, V, E> {
     /// The same view with another schema number. Raise it when the meaning of `V` changes while its name stays: values
     /// of another number are misses. Default: 0.
     pub fn with_schema(self, schema: u32) -> Self {
-        self.with(|shared| shared.schema = schema)
+        self.with(|shared| shared.schema = crate::schema::of_type_name::<V>(schema))
+    }
+
+    /// The same view with another codec: how values are encoded for Redis. Default: the cache's, which is postcard.
+    pub fn with_codec(self, codec: impl Codec<V>) -> Self {
+        self.with(|shared| shared.codec = Arc::new(codec))
     }
 
     fn with(self, change: impl FnOnce(&mut Shared<V>)) -> Self {
-        let Shared { cache, name, number, schema, ttl, negative } = &*self.shared;
+        let Shared { cache, name, number, schema, codec, ttl, negative } = &*self.shared;
         let negative = negative
             .as_ref()
             .map(|Negative { is_negative, ttl }| Negative { is_negative: *is_negative, ttl: *ttl });
@@ -72,6 +79,7 @@ impl<K: ?Sized, V: 'static, E> View<K, V, E> {
             name: name.clone(),
             number: *number,
             schema: *schema,
+            codec: codec.clone(),
             ttl: *ttl,
             negative,
         };
@@ -94,7 +102,7 @@ impl<K: ?Sized, T: 'static, E> View<K, Option<T>, E> {
 impl<K, V, E> View<K, V, E>
 where
     K: CacheKey + ?Sized,
-    V: Serialize + DeserializeOwned + Send + Sync + 'static,
+    V: Send + Sync + 'static,
     E: Send + Sync + 'static,
 {
     /// Starts a fetch: the value from memory, from Redis, or from a loader, which then fills both.
@@ -162,8 +170,8 @@ where
     pub async fn write(&self, key: &K, value: V) -> Result<(), CacheError> {
         let shared = self.shared.clone();
         let key = KeyBuf::of(key);
-        let bytes = shared.seal(&value).map_err(CacheError::Encode)?;
         let ttl = shared.ttl_of(&value, None);
+        let bytes = shared.seal(&value, ttl).map_err(CacheError::Encode)?;
         let entry = shared.entry(Arc::new(value), bytes.len());
         let memory = shared.cache.inner.memory.clone();
         detached(async move {
@@ -221,7 +229,7 @@ pub(crate) enum Looked<V> {
     Follow(larder_engine::Follower<MemoryKey, MemoryEntry>),
 }
 
-impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Shared<V> {
+impl<V: Send + Sync + 'static> Shared<V> {
     /// Looks into memory; on a miss the caller gets the key's ticket or a place among those who wait.
     pub(crate) fn look(&self, key: &KeyBuf) -> Looked<V> {
         let inner = &self.cache.inner;
@@ -252,8 +260,8 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Shared<V> {
         found: Found,
         ticket: &mut Option<Ticket<MemoryKey, MemoryEntry>>,
     ) -> Option<Fetched<V>> {
-        let value = match envelope::open::<V>(&found.bytes, self.schema()) {
-            Ok(value) => Arc::new(value),
+        let value = match codec::open(&found.bytes, &*self.codec, self.schema, &self.cache.inner.packing) {
+            Ok((_, value)) => Arc::new(value),
             Err(reason) => {
                 if let Some(redis) = &self.cache.inner.redis {
                     redis.counts.unreadable.add(1);
@@ -281,12 +289,19 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Shared<V> {
         MemoryEntry { value, encoded_bytes, since: self.cache.inner.memory.clock().now() }
     }
 
-    pub(crate) fn seal(&self, value: &V) -> Result<Vec<u8>, postcard::Error> {
-        envelope::seal(value, self.schema())
-    }
-
-    fn schema(&self) -> u64 {
-        envelope::schema_of::<V>(self.schema)
+    pub(crate) fn seal(&self, value: &V, ttl: Duration) -> Result<Vec<u8>, EncodeError> {
+        let meta = Meta {
+            id: Id::random(),
+            codec: self.codec.id(),
+            negative: self.negative.as_ref().is_some_and(|negative| (negative.is_negative)(value)),
+            schema: self.schema,
+            clock: 0,
+            ttl,
+            grace: Duration::ZERO,
+            cost: Duration::ZERO,
+            tags: Vec::new(),
+        };
+        codec::seal(value, &*self.codec, meta, &self.cache.inner.packing)
     }
 
     /// How long a value is fresh: by its absence of content, by the call, by the view.

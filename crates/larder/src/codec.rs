@@ -1,0 +1,204 @@
+//! How a value becomes bytes and back: postcard by default, JSON, MessagePack, bytes as they are, or a codec of one's own.
+
+use crate::compression::Packing;
+use crate::envelope::{self, EncodeError, Meta, Unreadable};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// What a codec says when it cannot.
+pub type CodecError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Turns values of one type into bytes and back.
+///
+/// # Examples
+/// A codec of one's own, for a type that has no serde:
+/// ```
+/// use larder::{Codec, CodecError};
+///
+/// struct Celsius(f32);
+///
+/// struct AsBits;
+///
+/// impl Codec<Celsius> for AsBits {
+///     fn id(&self) -> u8 {
+///         128
+///     }
+///     fn encode(&self, value: &Celsius, out: &mut Vec<u8>) -> Result<(), CodecError> {
+///         out.extend_from_slice(&value.0.to_le_bytes());
+///         Ok(())
+///     }
+///     fn decode(&self, _codec: u8, bytes: &[u8]) -> Result<Celsius, CodecError> {
+///         Ok(Celsius(f32::from_le_bytes(bytes.try_into()?)))
+///     }
+/// }
+/// ```
+pub trait Codec<V>: Send + Sync + 'static {
+    /// The number that is stored with each value: from 128 for codecs of one's own, below for those of this crate.
+    fn id(&self) -> u8;
+
+    /// Whether this codec can read what the codec of another number wrote. Default: only its own.
+    fn reads(&self, codec: u8) -> bool {
+        codec == self.id()
+    }
+
+    /// Appends the bytes of a value.
+    ///
+    /// # Errors
+    /// If the value has no form in this codec; then it is not stored.
+    fn encode(&self, value: &V, out: &mut Vec<u8>) -> Result<(), CodecError>;
+
+    /// Reads the bytes of a value that the codec number `codec` wrote.
+    ///
+    /// # Errors
+    /// If they are not those of a value; then the lookup is a miss.
+    fn decode(&self, codec: u8, bytes: &[u8]) -> Result<V, CodecError>;
+}
+
+const POSTCARD: u8 = 1;
+#[cfg(feature = "json")]
+const JSON: u8 = 2;
+#[cfg(feature = "messagepack")]
+const MESSAGE_PACK: u8 = 3;
+const RAW: u8 = 4;
+
+/// The codecs for types with serde. Each reads what the others wrote, so a change of codec loses nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Format {
+    /// postcard: the smallest and fastest; not self-describing.
+    #[default]
+    Postcard,
+    /// JSON: readable by people and other languages. Feature `json`.
+    #[cfg(feature = "json")]
+    Json,
+    /// MessagePack, with the names of fields: readable by other languages, and smaller than JSON. Feature
+    /// `messagepack`.
+    #[cfg(feature = "messagepack")]
+    MessagePack,
+}
+
+impl<V: Serialize + DeserializeOwned> Codec<V> for Format {
+    fn id(&self) -> u8 {
+        match self {
+            Format::Postcard => POSTCARD,
+            #[cfg(feature = "json")]
+            Format::Json => JSON,
+            #[cfg(feature = "messagepack")]
+            Format::MessagePack => MESSAGE_PACK,
+        }
+    }
+
+    fn reads(&self, codec: u8) -> bool {
+        match codec {
+            POSTCARD => true,
+            #[cfg(feature = "json")]
+            JSON => true,
+            #[cfg(feature = "messagepack")]
+            MESSAGE_PACK => true,
+            _ => false,
+        }
+    }
+
+    fn encode(&self, value: &V, out: &mut Vec<u8>) -> Result<(), CodecError> {
+        match self {
+            Format::Postcard => {
+                let appended = postcard::to_extend(value, std::mem::take(out))?;
+                *out = appended;
+                Ok(())
+            }
+            #[cfg(feature = "json")]
+            Format::Json => Ok(serde_json::to_writer(out, value)?),
+            #[cfg(feature = "messagepack")]
+            Format::MessagePack => Ok(rmp_serde::encode::write_named(out, value)?),
+        }
+    }
+
+    fn decode(&self, codec: u8, bytes: &[u8]) -> Result<V, CodecError> {
+        match codec {
+            POSTCARD => match postcard::take_from_bytes(bytes)? {
+                (value, []) => Ok(value),
+                (_, rest) => Err(format!("{} bytes after the value", rest.len()).into()),
+            },
+            #[cfg(feature = "json")]
+            JSON => Ok(serde_json::from_slice(bytes)?),
+            #[cfg(feature = "messagepack")]
+            MESSAGE_PACK => {
+                let mut rest = bytes;
+                let value = rmp_serde::decode::from_read(&mut rest)?;
+                if rest.is_empty() {
+                    Ok(value)
+                } else {
+                    Err(format!("{} bytes after the value", rest.len()).into())
+                }
+            }
+            other => Err(format!("codec {other} is not built in").into()),
+        }
+    }
+}
+
+/// Bytes and text as they are, for values that are encoded already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Raw;
+
+impl Codec<Vec<u8>> for Raw {
+    fn id(&self) -> u8 {
+        RAW
+    }
+
+    fn encode(&self, value: &Vec<u8>, out: &mut Vec<u8>) -> Result<(), CodecError> {
+        out.extend_from_slice(value);
+        Ok(())
+    }
+
+    fn decode(&self, _codec: u8, bytes: &[u8]) -> Result<Vec<u8>, CodecError> {
+        Ok(bytes.to_vec())
+    }
+}
+
+impl Codec<String> for Raw {
+    fn id(&self) -> u8 {
+        RAW
+    }
+
+    fn encode(&self, value: &String, out: &mut Vec<u8>) -> Result<(), CodecError> {
+        out.extend_from_slice(value.as_bytes());
+        Ok(())
+    }
+
+    fn decode(&self, _codec: u8, bytes: &[u8]) -> Result<String, CodecError> {
+        Ok(std::str::from_utf8(bytes)?.to_owned())
+    }
+}
+
+/// Encodes a value into an envelope. The codec's number in `meta` is set by the codec.
+pub(crate) fn seal<V: 'static>(
+    value: &V,
+    codec: &dyn Codec<V>,
+    mut meta: Meta,
+    packing: &Packing,
+) -> Result<Vec<u8>, EncodeError> {
+    meta.codec = codec.id();
+    envelope::seal(&meta, packing, |out| codec.encode(value, out))
+}
+
+/// Reads a value out of an envelope.
+pub(crate) fn open<V: 'static>(
+    bytes: &[u8],
+    codec: &dyn Codec<V>,
+    schema: u64,
+    packing: &Packing,
+) -> Result<(Meta, V), Unreadable> {
+    let (meta, packed) = envelope::parse(bytes)?;
+    if meta.schema != schema {
+        return Err(Unreadable::Schema);
+    }
+    if !codec.reads(meta.codec) {
+        return Err(Unreadable::Codec(meta.codec));
+    }
+    let payload = packed.unpack(packing.max_bytes)?;
+    let value = codec.decode(meta.codec, &payload).map_err(|_| Unreadable::Decode)?;
+    Ok((meta, value))
+}
+
+#[cfg(test)]
+mod tests;
