@@ -4,7 +4,7 @@ use crate::cache::Cache;
 use crate::codec::Format;
 use crate::compression::{Compression, Packing};
 use crate::tier::memory;
-use crate::tier::redis::RedisTier;
+use crate::tier::plain::RedisTier;
 use larder_engine::{Clock, MAX_TTL};
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use crate::codec::{Codec, Format};
 use crate::compression::Packing;
 use crate::stats::{CacheStats, Counts, TierStats};
 use crate::tier::memory::Memory;
-use crate::tier::redis::RedisTier;
+use crate::tier::plain::RedisTier;
 use crate::view::View;
 use parking_lot::Mutex;
 use serde::Serialize;

@@ -36,7 +36,8 @@ mod key;
 mod load;
 mod schema;
 mod stats;
-mod tier;
+#[doc(hidden)]
+pub mod tier;
 mod view;
 
 pub use builder::{BuildError, Builder};

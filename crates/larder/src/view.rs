@@ -9,7 +9,7 @@ use crate::fetch::{Fetch, Fetched, Source};
 use crate::key::{CacheKey, KeyBuf, MemoryKey, MemoryKeyRef};
 use crate::stats::sampled;
 use crate::tier::memory::MemoryEntry;
-use crate::tier::redis::Found;
+use crate::tier::plain::Found;
 use larder_engine::{Follow, Load, Ticket, Ttl};
 use std::marker::PhantomData;
 use std::sync::Arc;

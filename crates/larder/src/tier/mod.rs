@@ -1,4 +1,311 @@
-//! The two tiers.
+//! What the cache asks of a shared tier, and the tiers that there are.
+//!
+//! [`Tier`] is the whole language in which the protocol of [`crate::coherence`] speaks to Redis: batch first, bytes only.
+//! Every exchange of the protocol is one method, and its documentation says which keys it touches in one atomic step and
+//! which only in one round trip: an implementation for a cluster has to keep the first together and may spread the second.
+//!
+//! The tests run the same cache over a simulated tier; what a real one must guarantee is therefore written here and
+//! nowhere else.
 
 pub(crate) mod memory;
+pub(crate) mod plain;
+#[allow(dead_code)]
 pub(crate) mod redis;
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What every method of a tier returns.
+pub type TierFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, TierError>> + Send + 'a>>;
+
+/// The first bytes of what is stored under a key: magic, version, kind and id. A lease is nothing else.
+pub type Head = [u8; HEAD_BYTES];
+
+/// The length of a [`Head`].
+pub const HEAD_BYTES: usize = 20;
+
+/// A shared tier.
+///
+/// # Order
+/// Commands of one tier object on one key take effect in the order in which their futures were first polled, also
+/// across reconnects: one that ended with [`TierError::Silent`] has taken effect before that, or takes effect before any
+/// later command on the same key, or never does. No command is sent twice.
+///
+/// # Cancel safety
+/// A dropped future leaves its command to take effect or not.
+pub trait Tier: Debug + Send + Sync {
+    /// What the server can do, as found when it was first reached; `None` as long as it was not.
+    fn capabilities(&self) -> Option<Capabilities>;
+
+    /// Reads the keys, and with `lease` puts a lease under each that has nothing, and reads the ledger: one round trip.
+    ///
+    /// Each key is one atomic step: of several tiers that look at one absent key at the same time, one gets
+    /// [`Found::Leased`]. Keys and ledger are not read in one step with each other.
+    fn look<'a>(&'a self, look: &'a Look<'a>) -> TierFuture<'a, Looked>;
+
+    /// Reads the heads of the keys and the stamps of tags: one round trip, no atomicity among them.
+    fn heads<'a>(&'a self, keys: &'a [Vec<u8>], ledger: Option<&'a LedgerAsk<'a>>) -> TierFuture<'a, Heads>;
+
+    /// Compares the head of each key with what was seen and, if it is still that, stores or removes: one atomic step for
+    /// each key, one round trip where the server runs scripts. Says for each whether it was accepted.
+    ///
+    /// With an announcement, which must be alone, accepting and announcing are one atomic step.
+    fn commit<'a>(
+        &'a self,
+        commits: &'a [Commit],
+        announce: Option<&'a Announcement>,
+    ) -> TierFuture<'a, Vec<bool>>;
+
+    /// Changes the keys and announces that: one atomic step for all, where the server has transactions.
+    fn mutate<'a>(
+        &'a self,
+        changes: &'a [Change],
+        announce: Option<&'a Announcement>,
+    ) -> TierFuture<'a, Vec<Changed>>;
+
+    /// Reads the stamps of tags from a ledger, which is begun if there is none.
+    fn stamps<'a>(&'a self, ask: &'a LedgerAsk<'a>) -> TierFuture<'a, Stamps>;
+
+    /// Moves the ledger's clock on by at least one and to at least `bump.at_least`, gives its members that stamp, and
+    /// announces it with the clock in decimal digits behind the message. Stamps never go back. Touches the ledger only.
+    ///
+    /// The stamp and its announcement are one atomic step; the clock may move before.
+    fn bump<'a>(&'a self, bump: &'a Bump<'a>) -> TierFuture<'a, u64>;
+
+    /// Adds to a counter, made with this time to live if there was none, and returns the sum.
+    fn increment<'a>(&'a self, key: &'a [u8], by: i64, ttl: Duration) -> TierFuture<'a, i64>;
+
+    /// Gives keys a new time to live, those that are there.
+    fn touch<'a>(&'a self, keys: &'a [(Vec<u8>, Duration)]) -> TierFuture<'a, ()>;
+
+    /// One step of a walk over the keys that begin with `prefix` and match `pattern` behind it, a glob. The cursor 0
+    /// begins and ends the walk. A key that is there all the time is returned at least once.
+    fn scan<'a>(
+        &'a self,
+        cursor: u64,
+        prefix: &'a [u8],
+        pattern: &'a str,
+    ) -> TierFuture<'a, (u64, Vec<Vec<u8>>)>;
+
+    /// Opens a connection that hears announcements, and with `listen.tracking` of every write under a prefix, and hands
+    /// them to `ear` in their order. [`Ear::hear`] runs to its end before a beat that was answered behind the push
+    /// returns.
+    fn listen<'a>(&'a self, listen: &'a Listen, ear: Arc<dyn Ear>) -> TierFuture<'a, Box<dyn Link>>;
+
+    /// From now on the server with this identity may be talked to. Until then every method but [`Tier::listen`] fails
+    /// with [`TierError::OtherServer`] if it reaches a server whose identity is not the one accepted last; the first one
+    /// needs no acceptance.
+    fn accept(&self, server: &ServerId);
+}
+
+/// An open listening connection. Dropping it closes it.
+pub trait Link: Debug + Send + Sync {
+    /// Which server this is.
+    fn server(&self) -> &ServerId;
+
+    /// Asks for a sign of life. Fails if the server is no longer a primary. With announcements an answer proves that
+    /// everything the server did before it was asked has been heard. Tracking is later by one beat: an answer proves
+    /// what was done before the beat before.
+    fn beat(&self) -> TierFuture<'_, ()>;
+}
+
+/// Hears what a [`Link`] brings. Called in order, never at the same time, from a place where blocking is forbidden.
+pub trait Ear: Send + Sync {
+    /// Something happened.
+    fn hear(&self, push: Push<'_>);
+}
+
+/// What a [`Link`] brings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Push<'a> {
+    /// An announcement on the channel.
+    Announced(&'a [u8]),
+    /// Somebody, maybe this node, changed these keys: by tracking.
+    Changed(Vec<&'a [u8]>),
+    /// Somebody emptied the server: by tracking.
+    Emptied,
+    /// The connection is gone. Nothing follows.
+    Closed,
+}
+
+/// One running server: another run, and another copy, has another identity.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ServerId(pub String);
+
+/// What a server can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// It runs scripts, so a compare and its consequence are one round trip.
+    pub scripts: bool,
+    /// It has transactions, with `WATCH`.
+    pub transactions: bool,
+    /// It has publish and subscribe over RESP3.
+    pub announcements: bool,
+    /// It has sorted sets, so there can be a ledger.
+    pub ledger: bool,
+}
+
+impl Capabilities {
+    /// Everything that coherence between nodes needs. Scripts are a matter of speed only.
+    pub fn coherent(&self) -> bool {
+        self.transactions && self.announcements && self.ledger
+    }
+}
+
+/// What [`Tier::look`] is asked.
+#[derive(Clone, Debug)]
+pub struct Look<'a> {
+    /// The keys.
+    pub keys: &'a [Vec<u8>],
+    /// The leases to put where nothing is, one for each key, and how long they live.
+    pub lease: Option<(&'a [Head], Duration)>,
+    /// The ledger to read, if there is one.
+    pub ledger: Option<LedgerAsk<'a>>,
+}
+
+/// What [`Tier::look`] found.
+#[derive(Clone, Debug)]
+pub struct Looked {
+    /// For each key, in order.
+    pub found: Vec<Found>,
+    /// The ledger as it was before this look ended, if it was asked for.
+    pub stamps: Option<Stamps>,
+}
+
+/// What is under a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Nothing.
+    Absent,
+    /// Nothing was, now the asker's lease is.
+    Leased,
+    /// Something: a value, a lease of somebody else, or bytes of another program.
+    Bytes {
+        /// What is stored.
+        bytes: Vec<u8>,
+        /// How long it is kept there, by the server's clock; `None` for ever.
+        left: Option<Duration>,
+    },
+}
+
+/// What [`Tier::heads`] found.
+#[derive(Clone, Debug)]
+pub struct Heads {
+    /// For each key, in order, what it begins with; shorter than a [`Head`] if there is less, empty if there is nothing.
+    pub heads: Vec<Vec<u8>>,
+    /// The ledger, if it was asked for.
+    pub stamps: Option<Stamps>,
+}
+
+/// A compare-and-set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// Under which key.
+    pub key: Vec<u8>,
+    /// What must still be there: something that begins so, or nothing.
+    pub seen: Option<Head>,
+    /// What to store and for how long; `None` to remove.
+    pub put: Option<(Vec<u8>, Duration)>,
+}
+
+/// One unconditional change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Removes a key.
+    Remove(Vec<u8>),
+    /// Removes a key and returns what was there.
+    Take(Vec<u8>),
+    /// Stores bytes for a time.
+    Put(Vec<u8>, Vec<u8>, Duration),
+}
+
+impl Change {
+    /// The key that changes.
+    pub fn key(&self) -> &[u8] {
+        match self {
+            Change::Remove(key) | Change::Take(key) | Change::Put(key, ..) => key,
+        }
+    }
+}
+
+/// What a [`Change`] did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Changed {
+    /// What was removed began so; empty if nothing was there.
+    Removed(Vec<u8>),
+    /// What was taken.
+    Taken(Option<Vec<u8>>),
+    /// The bytes are stored.
+    Stored,
+}
+
+/// A message to every node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Announcement {
+    /// The channel.
+    pub channel: Vec<u8>,
+    /// The message.
+    pub message: Vec<u8>,
+}
+
+/// Which part of which ledger to read.
+#[derive(Clone, Debug)]
+pub struct LedgerAsk<'a> {
+    /// The key of the ledger.
+    pub key: &'a [u8],
+    /// The members whose stamps are wanted.
+    pub members: &'a [Vec<u8>],
+}
+
+/// The state of a ledger. Clocks are microseconds since 1970 at least, and at most 2^53.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stamps {
+    /// The clock: the stamp that a load which begins now is given.
+    pub clock: u64,
+    /// Nothing with an older stamp is valid.
+    pub floor: u64,
+    /// For each member asked for, in order, its stamp; `None` if it has none, which is as old as the floor.
+    pub members: Vec<Option<u64>>,
+}
+
+/// What [`Tier::bump`] is asked.
+#[derive(Clone, Debug)]
+pub struct Bump<'a> {
+    /// The key of the ledger.
+    pub key: &'a [u8],
+    /// The members that get the new stamp.
+    pub members: &'a [Vec<u8>],
+    /// Whether the floor gets it too, which makes everything older invalid.
+    pub floor: bool,
+    /// The clock is moved at least here.
+    pub at_least: u64,
+    /// Announced with the new clock behind it.
+    pub announce: &'a Announcement,
+}
+
+/// What to listen to.
+#[derive(Clone, Debug)]
+pub struct Listen {
+    /// The channel of the announcements.
+    pub channel: Vec<u8>,
+    /// With `Some`, also every write to a key with this prefix.
+    pub tracking: Option<Vec<u8>>,
+}
+
+/// Why a tier did not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TierError {
+    /// No answer came: not connected, disconnected, or too late. What was asked may have been done.
+    #[error("{0}")]
+    Silent(String),
+    /// The server answered that it does not do this. It did not.
+    #[error("{0}")]
+    Refused(String),
+    /// This is not the server that was accepted: it restarted, or another has taken its place. Nothing was sent to it.
+    #[error("another server answers at this address")]
+    OtherServer(ServerId),
+}

@@ -1,0 +1,210 @@
+//! Connections: opened when first needed, kept as long as they answer, replaced without leaving ghosts.
+
+use crate::tier::redis::values::text;
+use crate::tier::{ServerId, TierError};
+use parking_lot::Mutex;
+use redis::aio::MultiplexedConnection;
+use redis::{
+    AsyncConnectionConfig, Client, IntoConnectionInfo, Pipeline, ProtocolVersion, RedisError, Value,
+};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::time::Duration;
+
+/// A connection that left so many answers in a row out is given up. One late answer is no reason: whoever gives up a
+/// connection with commands on it has to make sure that these do not come after later ones.
+const PATIENCE_TIMEOUTS: u32 = 3;
+
+/// How to reach the server.
+#[derive(Debug)]
+pub(super) struct Address {
+    client: Client,
+    timeout: Duration,
+    /// The server that may be talked to; the first one met needs no acceptance.
+    accepted: Mutex<Option<ServerId>>,
+}
+
+/// One open connection and who is at its other end.
+#[derive(Clone)]
+pub(super) struct Open {
+    pub(super) connection: MultiplexedConnection,
+    pub(super) server: ServerId,
+    client_id: i64,
+}
+
+impl Address {
+    pub(super) fn new(url: &str, timeout: Duration) -> Result<Self, String> {
+        let info = url.into_connection_info().map_err(|error| error.to_string())?;
+        let settings =
+            info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3).set_skip_set_lib_name();
+        let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true);
+        let client = Client::open(info.set_tcp_settings(tcp).set_redis_settings(settings));
+        let client = client.map_err(|error| error.to_string())?;
+        Ok(Address { client, timeout, accepted: Mutex::new(None) })
+    }
+
+    /// The number of the database, for names that do not depend on it by themselves.
+    pub(super) fn database(&self) -> i64 {
+        self.client.get_connection_info().redis_settings().db()
+    }
+
+    pub(super) fn accept(&self, server: &ServerId) {
+        *self.accepted.lock() = Some(server.clone());
+    }
+
+    /// Opens a connection to whatever answers, if it is a primary. `ghost` is the id of a connection that was given up:
+    /// what is still under way on it must not be executed behind what will be sent on the new one.
+    pub(super) async fn open(&self, config: AsyncConnectionConfig, ghost: i64) -> Result<Open, TierError> {
+        let config =
+            config.set_connection_timeout(Some(self.timeout)).set_response_timeout(Some(self.timeout));
+        let mut connection = self
+            .client
+            .get_multiplexed_async_connection_with_config(&config)
+            .await
+            .map_err(|error| silent_or_refused(&error))?;
+        let mut pipeline = Pipeline::with_capacity(3);
+        pipeline.cmd("HELLO").cmd("INFO").arg("server");
+        if ghost != 0 {
+            pipeline.cmd("CLIENT").arg("KILL").arg("ID").arg(ghost);
+        }
+        let mut answers = send(&mut connection, &pipeline).await?.into_iter();
+        let hello = answers.next().unwrap_or_default();
+        let info = text(answers.next().unwrap_or_default()).unwrap_or_default();
+        let role = hello_field(&hello, "role").map(|role| text(role).unwrap_or_default()).unwrap_or_default();
+        if !matches!(&*role, "master" | "primary" | "") {
+            return Err(TierError::Silent(format!("the server is a {role}, not a primary")));
+        }
+        let client_id = match hello_field(&hello, "id") {
+            Some(Value::Int(id)) => id,
+            _ => 0,
+        };
+        let run = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or("").trim().to_owned();
+        Ok(Open { connection, server: ServerId(run), client_id })
+    }
+
+    /// Opens a connection to the accepted server.
+    async fn open_accepted(&self, ghost: i64) -> Result<Open, TierError> {
+        let open = self.open(AsyncConnectionConfig::new(), ghost).await?;
+        let mut accepted = self.accepted.lock();
+        match &*accepted {
+            Some(server) if *server != open.server => Err(TierError::OtherServer(open.server)),
+            Some(_) => Ok(open),
+            None => {
+                *accepted = Some(open.server.clone());
+                Ok(open)
+            }
+        }
+    }
+}
+
+pub(super) fn hello_field(hello: &Value, name: &str) -> Option<Value> {
+    let Value::Map(fields) = hello else { return None };
+    let found = fields.iter().find(|(key, _)| {
+        matches!(key, Value::BulkString(key) if key == name.as_bytes())
+            || matches!(key, Value::SimpleString(key) if key == name)
+    });
+    found.map(|(_, value)| value.clone())
+}
+
+/// A place for one connection.
+#[derive(Default)]
+pub(super) struct Slot {
+    open: Mutex<Option<Open>>,
+    /// Held while connecting, so that a crowd makes one connection.
+    connecting: tokio::sync::Mutex<()>,
+    /// Answers in a row that did not come in time.
+    late: AtomicU32,
+    /// The id of the connection that was given up.
+    ghost: AtomicI64,
+}
+
+impl Slot {
+    /// Sends a pipeline and returns one value for each command; errors of the server are among the values.
+    pub(super) async fn send(&self, address: &Address, pipeline: &Pipeline) -> Result<Vec<Value>, TierError> {
+        let mut open = self.connected(address).await?;
+        let answers = send(&mut open.connection, pipeline).await;
+        match &answers {
+            Ok(_) => self.late.store(0, Ordering::Relaxed),
+            Err(Failed::Broken(_)) => self.give_up(&open),
+            Err(Failed::Late(_)) => {
+                if self.late.fetch_add(1, Ordering::Relaxed) + 1 >= PATIENCE_TIMEOUTS {
+                    self.give_up(&open);
+                }
+            }
+        }
+        answers.map_err(TierError::from)
+    }
+
+    /// Forgets a connection to another server than this one.
+    pub(super) fn keep_only(&self, server: &ServerId) {
+        let mut open = self.open.lock();
+        if open.as_ref().is_some_and(|open| open.server != *server) {
+            *open = None;
+        }
+    }
+
+    /// Forgets the connection because its state is not known any more.
+    pub(super) fn reset(&self) {
+        let open = self.open.lock().clone();
+        if let Some(open) = open {
+            self.give_up(&open);
+        }
+    }
+
+    async fn connected(&self, address: &Address) -> Result<Open, TierError> {
+        if let Some(open) = self.open.lock().clone() {
+            return Ok(open);
+        }
+        let _one = self.connecting.lock().await;
+        if let Some(open) = self.open.lock().clone() {
+            return Ok(open);
+        }
+        let opened = address.open_accepted(self.ghost.load(Ordering::Relaxed)).await?;
+        self.ghost.store(0, Ordering::Relaxed);
+        self.late.store(0, Ordering::Relaxed);
+        *self.open.lock() = Some(opened.clone());
+        Ok(opened)
+    }
+
+    fn give_up(&self, which: &Open) {
+        let mut open = self.open.lock();
+        if open.as_ref().is_some_and(|open| open.client_id == which.client_id) {
+            *open = None;
+            self.ghost.store(which.client_id, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Why a pipeline has no answers.
+#[derive(Debug)]
+pub(super) enum Failed {
+    /// The connection is gone.
+    Broken(String),
+    /// It may still answer.
+    Late(String),
+}
+
+impl From<Failed> for TierError {
+    fn from(failed: Failed) -> Self {
+        let (Failed::Broken(reason) | Failed::Late(reason)) = failed;
+        TierError::Silent(reason)
+    }
+}
+
+pub(super) async fn send(
+    connection: &mut MultiplexedConnection,
+    pipeline: &Pipeline,
+) -> Result<Vec<Value>, Failed> {
+    let answers = connection.send_packed_commands(pipeline, 0, pipeline.len()).await;
+    answers.map_err(|error| {
+        if error.is_timeout() { Failed::Late(error.to_string()) } else { Failed::Broken(error.to_string()) }
+    })
+}
+
+/// A server that answers a greeting with an error is there and is not ours.
+fn silent_or_refused(error: &RedisError) -> TierError {
+    let reason = error.to_string();
+    match error.kind() {
+        redis::ErrorKind::AuthenticationFailed => TierError::Refused(reason),
+        _ => TierError::Silent(reason),
+    }
+}

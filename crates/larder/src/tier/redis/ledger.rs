@@ -1,0 +1,150 @@
+//! The ledger of a namespace: a sorted set whose scores only grow.
+//!
+//! The member `clock` is the highest score. `floor` is what everything must reach. Any other member, a tag or the mark
+//! of a clear, has the clock of the moment at which it was last invalidated.
+
+use super::connect::Slot;
+use super::values::{array, checked, int, stamp, text};
+use super::{RedisTier, executed};
+use crate::tier::{Announcement, Bump, LedgerAsk, Stamps, TierError};
+use redis::{Pipeline, Value};
+
+/// Beyond so many members the older half is forgotten by raising the floor.
+const MOST_MEMBERS: i64 = 20_000;
+
+/// Adds the reading of a ledger to a pipeline.
+pub(super) fn ask(pipeline: &mut Pipeline, ask: &LedgerAsk<'_>) {
+    pipeline.cmd("ZMSCORE").arg(ask.key).arg("clock").arg("floor");
+    ask.members.iter().for_each(|member| _ = pipeline.arg(member));
+}
+
+impl RedisTier {
+    pub(super) async fn do_stamps(&self, ask: &LedgerAsk<'_>) -> Result<Stamps, TierError> {
+        if !self.can().await?.ledger {
+            return Err(TierError::Refused("the server has no sorted sets".into()));
+        }
+        let slot = self.reader(ask.key);
+        let mut pipeline = Pipeline::with_capacity(1);
+        self::ask(&mut pipeline, ask);
+        let scores = slot.send(&self.address, &pipeline).await?.pop().unwrap_or_default();
+        self.read_stamps(slot, ask, scores).await
+    }
+
+    /// Reads what ZMSCORE said; if there is no ledger, begins one and asks again.
+    pub(super) async fn read_stamps(
+        &self,
+        slot: &Slot,
+        ask: &LedgerAsk<'_>,
+        scores: Value,
+    ) -> Result<Stamps, TierError> {
+        if let Some(stamps) = stamps(scores)? {
+            return Ok(stamps);
+        }
+        let now = self.server_micros(slot).await?;
+        let mut pipeline = Pipeline::with_capacity(2);
+        begin(&mut pipeline, ask.key, now);
+        self::ask(&mut pipeline, ask);
+        let mut answers = slot.send(&self.address, &pipeline).await?;
+        let scores = answers.pop().unwrap_or_default();
+        checked(answers.pop().unwrap_or_default())?;
+        stamps(scores)?.ok_or_else(|| TierError::Refused("the ledger does not stay".into()))
+    }
+
+    pub(super) async fn do_bump(&self, bump: &Bump<'_>) -> Result<u64, TierError> {
+        let can = self.can().await?;
+        if !can.coherent() {
+            return Err(TierError::Refused("the server has no ledger".into()));
+        }
+        let (clock, members) =
+            if can.scripts { self.bump_by_script(bump).await? } else { self.bump_by_steps(bump).await? };
+        if members > MOST_MEMBERS {
+            self.trim(bump.key, members).await?;
+        }
+        Ok(clock)
+    }
+
+    async fn bump_by_script(&self, bump: &Bump<'_>) -> Result<(u64, i64), TierError> {
+        let build = |by_text| {
+            let mut pipeline = Pipeline::with_capacity(1);
+            self.bump.call(&mut pipeline, by_text, 1).arg(bump.key).arg(bump.at_least);
+            pipeline.arg(&bump.announce.channel).arg(&bump.announce.message);
+            stamped(bump, |member| _ = pipeline.arg(member));
+            pipeline
+        };
+        let mut answers = self.send_script(&self.writer, build).await?;
+        let mut fields = array(answers.pop().unwrap_or_default())?.into_iter();
+        let clock = stamp(fields.next().unwrap_or_default())?.unwrap_or_default();
+        Ok((clock, int(fields.next().unwrap_or_default())?))
+    }
+
+    /// The clock first, then the members with it. A load that begins in between is given a stamp that is high enough:
+    /// it began after the invalidation did.
+    async fn bump_by_steps(&self, bump: &Bump<'_>) -> Result<(u64, i64), TierError> {
+        let now = self.server_micros(&self.writer).await?;
+        let mut pipeline = Pipeline::with_capacity(5);
+        pipeline.cmd("MULTI");
+        begin(&mut pipeline, bump.key, now);
+        pipeline.cmd("ZADD").arg(bump.key).arg("GT").arg(bump.at_least).arg("clock");
+        pipeline.cmd("ZINCRBY").arg(bump.key).arg(1).arg("clock").cmd("EXEC");
+        let mut answers = executed(self.writer.send(&self.address, &pipeline).await?)?;
+        let clock = stamp(answers.pop().unwrap_or_default())?.unwrap_or_default();
+        let mut pipeline = Pipeline::with_capacity(6);
+        pipeline.cmd("MULTI");
+        stamped(bump, |member| _ = pipeline.cmd("ZADD").arg(bump.key).arg("GT").arg(clock).arg(member));
+        let Announcement { channel, message } = bump.announce;
+        let message = [message, clock.to_string().as_bytes()].concat();
+        pipeline.cmd("ZCARD").arg(bump.key).cmd("PUBLISH").arg(channel).arg(message).cmd("EXEC");
+        let mut answers = executed(self.writer.send(&self.address, &pipeline).await?)?;
+        checked(answers.pop().unwrap_or_default())?;
+        let members = int(answers.pop().unwrap_or_default())?;
+        answers.into_iter().try_for_each(|answer| checked(answer).map(drop))?;
+        Ok((clock, members))
+    }
+
+    /// Forgets the older half of the members. What they would have invalidated lies below the new floor.
+    async fn trim(&self, key: &[u8], members: i64) -> Result<(), TierError> {
+        let mut pipeline = Pipeline::with_capacity(1);
+        pipeline.cmd("ZRANGE").arg(key).arg(members / 2).arg(members / 2).arg("WITHSCORES");
+        let pair = array(self.writer.send(&self.address, &pipeline).await?.pop().unwrap_or_default())?;
+        let pair = match pair.into_iter().next() {
+            Some(Value::Array(pair)) => pair,
+            _ => return Ok(()),
+        };
+        let floor = stamp(pair.into_iter().nth(1).unwrap_or_default())?.unwrap_or_default();
+        let mut pipeline = Pipeline::with_capacity(4);
+        pipeline.cmd("MULTI").cmd("ZADD").arg(key).arg("GT").arg(floor).arg("floor");
+        pipeline.cmd("ZREMRANGEBYSCORE").arg(key).arg("-inf").arg(format!("({floor}")).cmd("EXEC");
+        executed(self.writer.send(&self.address, &pipeline).await?).map(drop)
+    }
+
+    async fn server_micros(&self, slot: &Slot) -> Result<u64, TierError> {
+        let mut pipeline = Pipeline::with_capacity(1);
+        pipeline.cmd("TIME");
+        let time = array(slot.send(&self.address, &pipeline).await?.pop().unwrap_or_default())?;
+        let mut parts =
+            time.into_iter().map(|part| text(part).ok().and_then(|part| part.parse::<u64>().ok()));
+        match (parts.next().flatten(), parts.next().flatten()) {
+            (Some(seconds), Some(micros)) => Ok(seconds * 1_000_000 + micros),
+            _ => Err(TierError::Refused("TIME is not two numbers".into())),
+        }
+    }
+}
+
+fn begin(pipeline: &mut Pipeline, key: &[u8], now: u64) {
+    pipeline.cmd("ZADD").arg(key).arg("NX").arg(now).arg("clock").arg(now).arg("floor");
+}
+
+fn stamped(bump: &Bump<'_>, mut stamp: impl FnMut(&[u8])) {
+    bump.members.iter().for_each(|member| stamp(member));
+    if bump.floor {
+        stamp(b"floor");
+    }
+}
+
+fn stamps(scores: Value) -> Result<Option<Stamps>, TierError> {
+    let mut scores = array(scores)?.into_iter();
+    let clock = stamp(scores.next().unwrap_or_default())?;
+    let floor = stamp(scores.next().unwrap_or_default())?;
+    let members = scores.map(stamp).collect::<Result<_, _>>()?;
+    Ok(clock.zip(floor).map(|(clock, floor)| Stamps { clock, floor, members }))
+}

@@ -1,0 +1,77 @@
+//! The listening connection: pushes are handed on by the task that reads the socket, before any later answer is.
+
+use super::RedisTier;
+use super::connect::{Open, hello_field, send};
+use super::values::{checked, text};
+use crate::tier::{Ear, Link, Listen, Push, ServerId, TierError, TierFuture};
+use redis::{AsyncConnectionConfig, Pipeline, PushInfo, PushKind, Value};
+use std::sync::Arc;
+
+impl RedisTier {
+    pub(super) async fn do_listen(
+        &self,
+        listen: &Listen,
+        ear: Arc<dyn Ear>,
+    ) -> Result<Box<dyn Link>, TierError> {
+        let config = AsyncConnectionConfig::new().set_push_sender(move |push: PushInfo| {
+            hand_on(&*ear, &push);
+            Ok::<(), redis::aio::SendError>(())
+        });
+        let mut open = self.address.open(config, 0).await?;
+        let mut pipeline = Pipeline::with_capacity(2);
+        if let Some(prefix) = &listen.tracking {
+            pipeline.cmd("CLIENT").arg("TRACKING").arg("ON").arg("BCAST").arg("PREFIX").arg(prefix);
+        }
+        // The channel last: its confirmation is a push, and the answer to the whole.
+        pipeline.cmd("SUBSCRIBE").arg(&listen.channel);
+        let answers = send(&mut open.connection, &pipeline).await?;
+        answers.into_iter().try_for_each(|answer| checked(answer).map(drop))?;
+        Ok(Box::new(RedisLink { open }))
+    }
+}
+
+fn hand_on(ear: &dyn Ear, push: &PushInfo) {
+    match (&push.kind, &push.data[..]) {
+        (PushKind::Message, [_, Value::BulkString(message)]) => ear.hear(Push::Announced(message)),
+        (PushKind::Invalidate, [Value::Array(keys)]) => {
+            let keys = keys.iter().filter_map(|key| match key {
+                Value::BulkString(key) => Some(&key[..]),
+                _ => None,
+            });
+            ear.hear(Push::Changed(keys.collect()));
+        }
+        (PushKind::Invalidate, _) => ear.hear(Push::Emptied),
+        (PushKind::Disconnection, _) => ear.hear(Push::Closed),
+        _ => {}
+    }
+}
+
+struct RedisLink {
+    open: Open,
+}
+
+impl Link for RedisLink {
+    fn server(&self) -> &ServerId {
+        &self.open.server
+    }
+
+    fn beat(&self) -> TierFuture<'_, ()> {
+        Box::pin(async move {
+            // Any user may say HELLO, and it tells whether this is still a primary.
+            let mut pipeline = Pipeline::with_capacity(1);
+            pipeline.cmd("HELLO");
+            let mut connection = self.open.connection.clone();
+            let hello = checked(send(&mut connection, &pipeline).await?.pop().unwrap_or_default())?;
+            match hello_field(&hello, "role").map(text).transpose()?.as_deref() {
+                Some("master" | "primary") => Ok(()),
+                role => Err(TierError::Silent(format!("the server is a {}", role.unwrap_or("riddle")))),
+            }
+        })
+    }
+}
+
+impl std::fmt::Debug for RedisLink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RedisLink").field("server", &self.open.server).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,73 @@
+//! Reading the replies of the client library.
+
+use crate::tier::TierError;
+use redis::{RedisError, Value};
+use std::time::Duration;
+
+/// A reply that is not what the command promises.
+fn odd(expected: &str, value: &Value) -> TierError {
+    TierError::Refused(format!("expected {expected}, got {value:?}"))
+}
+
+/// Errors of the server that stand where a reply should be.
+pub(super) fn checked(value: Value) -> Result<Value, TierError> {
+    match value {
+        Value::ServerError(error) => Err(TierError::Refused(RedisError::from(error).to_string())),
+        value => Ok(value),
+    }
+}
+
+pub(super) fn int(value: Value) -> Result<i64, TierError> {
+    match checked(value)? {
+        Value::Int(number) => Ok(number),
+        other => Err(odd("an integer", &other)),
+    }
+}
+
+/// A string, or nothing.
+pub(super) fn bytes(value: Value) -> Result<Option<Vec<u8>>, TierError> {
+    match checked(value)? {
+        Value::Nil => Ok(None),
+        Value::BulkString(bytes) => Ok(Some(bytes)),
+        Value::SimpleString(text) => Ok(Some(text.into_bytes())),
+        Value::VerbatimString { text, .. } => Ok(Some(text.into_bytes())),
+        Value::Okay => Ok(Some(b"OK".to_vec())),
+        other => Err(odd("a string", &other)),
+    }
+}
+
+pub(super) fn text(value: Value) -> Result<String, TierError> {
+    Ok(bytes(value)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default())
+}
+
+pub(super) fn array(value: Value) -> Result<Vec<Value>, TierError> {
+    match checked(value)? {
+        Value::Array(values) => Ok(values),
+        other => Err(odd("an array", &other)),
+    }
+}
+
+/// A stamp of a ledger: a whole number in a sorted set's score.
+pub(super) fn stamp(value: Value) -> Result<Option<u64>, TierError> {
+    match checked(value)? {
+        Value::Nil => Ok(None),
+        Value::Double(number) => Ok(Some(number as u64)),
+        Value::Int(number) => Ok(Some(number.max(0) as u64)),
+        Value::BulkString(bytes) => {
+            let number = std::str::from_utf8(&bytes).ok().and_then(|text| text.parse::<f64>().ok());
+            number.map(|number| Some(number as u64)).ok_or_else(|| odd("a score", &Value::BulkString(bytes)))
+        }
+        other => Err(odd("a score", &other)),
+    }
+}
+
+/// What PTTL says of a key that is there.
+pub(super) fn left(pttl_ms: i64) -> Option<Duration> {
+    u64::try_from(pttl_ms).ok().map(Duration::from_millis)
+}
+
+/// PX wants at least one, and the server refuses what overflows its clock.
+pub(super) fn px(ttl: Duration) -> u64 {
+    const LONGEST_MS: u64 = 1 << 53;
+    u64::try_from(ttl.as_millis()).unwrap_or(LONGEST_MS).clamp(1, LONGEST_MS)
+}
