@@ -3,7 +3,7 @@
 //! Weight is taken from here before an entry is stored and given back after one has left, so the sum over all shards
 //! never exceeds the capacity, whatever the shards do at the same time.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 
 #[derive(Debug)]
 pub(crate) struct Budget {

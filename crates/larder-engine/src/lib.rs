@@ -48,6 +48,7 @@ mod shard;
 mod sketch;
 mod slots;
 pub mod stats;
+mod sync;
 #[cfg(test)]
 mod tests;
 

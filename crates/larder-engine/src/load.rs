@@ -13,15 +13,15 @@
 use crate::cache::{Cache, Place};
 use crate::entry::Ttl;
 use crate::shard::Departed;
+use crate::sync::{Mutex, thread, thread_local};
 use hashbrown::Equivalent;
-use parking_lot::Mutex;
 use std::any::Any;
+use std::cell::Cell;
 use std::future::Future;
 use std::hash::Hash;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread, ThreadId};
 use std::time::Duration;
 
 /// Why a load failed, shared by all who waited for it. The leader decides on the type; followers downcast.
@@ -63,8 +63,8 @@ pub enum Commit {
 #[derive(Debug)]
 pub(crate) struct Flight<V> {
     state: Mutex<State<V>>,
-    /// The thread of a leader that loads synchronously; synchronous callers may block on it.
-    sync_leader: Option<ThreadId>,
+    /// Whether the leader loads synchronously; synchronous callers may block on it.
+    sync_leader: bool,
 }
 
 #[derive(Debug)]
@@ -76,17 +76,27 @@ enum State<V> {
 }
 
 impl<V> Flight<V> {
-    fn end(&self, outcome: State<V>) {
-        let before = {
-            let mut state = self.state.lock();
-            if !matches!(*state, State::Pending(_)) {
-                return;
+    /// Ends the flight, if it has not ended yet, and returns those who are to be woken once no shard is locked.
+    fn end(&self, outcome: State<V>) -> Waiting {
+        let mut state = self.state.lock();
+        match &mut *state {
+            State::Pending(wakers) => {
+                let waiting = Waiting(std::mem::take(wakers));
+                *state = outcome;
+                waiting
             }
-            std::mem::replace(&mut *state, outcome)
-        };
-        if let State::Pending(wakers) = before {
-            wakers.into_iter().flatten().for_each(Waker::wake);
+            _ => Waiting(Vec::new()),
         }
+    }
+}
+
+/// Those who wait for a flight that has just ended.
+#[must_use = "they wait until they are woken"]
+struct Waiting(Vec<Option<Waker>>);
+
+impl Waiting {
+    fn wake(self) {
+        self.0.into_iter().flatten().for_each(Waker::wake);
     }
 }
 
@@ -95,7 +105,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
     ///
     /// This counts as one read. Cost: one shard lock; on a miss one allocation and a clone of the key.
     pub fn load(&self, key: &K) -> Load<K, V> {
-        self.load_from(key, K::clone, None)
+        self.load_from(key, K::clone, false)
     }
 
     /// As [`Cache::load`], by a borrowed form of the key; `to_key` makes the key itself, on a miss only. It runs while the
@@ -104,10 +114,10 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        self.load_from(key, to_key, None)
+        self.load_from(key, to_key, false)
     }
 
-    fn load_from<Q>(&self, key: &Q, to_key: impl FnOnce(&Q) -> K, sync_leader: Option<ThreadId>) -> Load<K, V>
+    fn load_from<Q>(&self, key: &Q, to_key: impl FnOnce(&Q) -> K, sync_leader: bool) -> Load<K, V>
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
@@ -134,17 +144,16 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
     }
 
     fn ticket(&self, key: K, place: Place, flight: Arc<Flight<V>>, leads: bool) -> Ticket<K, V> {
-        let (cache, key) = (self.clone(), Some(key));
         let began = self.clock().now();
-        Ticket { cache, key, place, flight, leads, began }
+        Ticket { cache: self.clone(), key: Some(key), place, flight, leads, settled: false, began }
     }
 
     /// The value of `key`, or what `loader` makes of it, computed at most once at a time.
     ///
     /// Callers of this function wait for each other. They do not wait for a load that was begun with [`Cache::load`],
     /// which may belong to a task that needs this very thread: they load for themselves, and the first value that is
-    /// valid when it comes is stored. `loader` runs without any lock; if it asks for its own key again, the inner call
-    /// loads too.
+    /// valid when it comes is stored. `loader` runs without any lock. What it asks for in turn, its own key or another of
+    /// any cache, it does not wait for either: two loaders that need each other's key would wait for ever.
     ///
     /// # Errors
     /// What `loader` returned, here or in the call that this one waited for.
@@ -155,28 +164,29 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
     where
         E: Clone + Send + Sync + 'static,
     {
-        let this_thread = thread::current().id();
         loop {
-            let ticket = match self.load_from(key, K::clone, Some(this_thread)) {
+            let ticket = match self.load_from(key, K::clone, true) {
                 Load::Hit(value) => return Ok(value),
                 Load::Lead(ticket) => ticket,
-                Load::Follow(follower) => {
-                    let may_wait = follower.flight.sync_leader.is_some_and(|leader| leader != this_thread);
-                    if may_wait {
-                        match follower.wait() {
-                            Follow::Value(value) => return Ok(value),
-                            Follow::Failed(failure) => match failure.downcast_ref::<E>() {
-                                Some(error) => return Err(error.clone()),
-                                None => continue,
-                            },
-                            Follow::Lead(ticket) => ticket,
-                        }
-                    } else {
-                        self.ticket(key.clone(), self.place(key), follower.flight.clone(), false)
+                Load::Follow(mut follower) if follower.flight.sync_leader && !Loading::is_under_way() => {
+                    match block_on(|context| follower.poll_flight(context)) {
+                        Ended::Value(value) => return Ok(value),
+                        Ended::Failed(failure) => match failure.downcast_ref::<E>() {
+                            Some(error) => return Err(error.clone()),
+                            None => continue,
+                        },
+                        // Whoever leads next may be a task: what holds for a load is looked at anew.
+                        Ended::Abandoned => continue,
                     }
                 }
+                Load::Follow(follower) => {
+                    self.ticket(key.clone(), self.place(key), follower.flight.clone(), false)
+                }
             };
-            return match loader() {
+            let loading = Loading::begin();
+            let outcome = loader();
+            drop(loading);
+            return match outcome {
                 Ok(value) => {
                     ticket.commit(value.clone());
                     Ok(value)
@@ -190,17 +200,44 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
     }
 }
 
+thread_local! {
+    /// How many loaders this thread is inside of.
+    static LOADERS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Marks the thread as being inside a loader, for as long as it lives.
+struct Loading;
+
+impl Loading {
+    fn begin() -> Self {
+        LOADERS.with(|loaders| loaders.set(loaders.get() + 1));
+        Loading
+    }
+
+    fn is_under_way() -> bool {
+        LOADERS.with(|loaders| loaders.get() > 0)
+    }
+}
+
+impl Drop for Loading {
+    fn drop(&mut self) {
+        LOADERS.with(|loaders| loaders.set(loaders.get() - 1));
+    }
+}
+
 /// The right to fill one key, once. Dropping it without an outcome lets a follower lead.
 #[derive(Debug)]
 #[must_use = "those who wait for this key wait until the ticket is settled or dropped"]
 pub struct Ticket<K: Hash + Eq, V> {
     cache: Cache<K, V>,
-    /// Gone once the ticket is settled.
+    /// Gone once it is in the cache.
     key: Option<K>,
     place: Place,
     flight: Arc<Flight<V>>,
     /// False for one who loads beside the leader, and whose giving up is nobody's concern.
     leads: bool,
+    /// Whether the flight has been told how it ended.
+    settled: bool,
     began: Duration,
 }
 
@@ -214,6 +251,10 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
     }
 
     /// Stores the value and hands it to the followers. Refused if the key has changed since the ticket was issued.
+    ///
+    /// # Panics
+    /// If weigher, `Clone`, `Hash` or `Eq` panic: the load is abandoned then. If the listener panics, after everybody got
+    /// the value.
     pub fn commit_with_ttl(mut self, value: V, ttl: Ttl) -> Commit
     where
         V: Clone,
@@ -221,6 +262,7 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
         let Some(key) = self.key.take() else { return Commit::Refused };
         let cache = &self.cache;
         let weight = cache.weigh(&key, &value);
+        let for_followers = value.clone();
         let took = cache.clock().now().saturating_sub(self.began);
         let now = cache.now_for(ttl);
         let mut departed = Departed::new();
@@ -229,13 +271,16 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
         shard.stats.load_time += took;
         let mut commit = Commit::Refused;
         if shard.end_flight(&self.flight) {
-            let stored =
-                cache.store(&mut shard, self.place, key, value.clone(), weight, ttl, now, &mut departed);
+            let stored = cache.store(&mut shard, self.place, key, value, weight, ttl, now, &mut departed);
             commit = if stored.is_ok() { Commit::Stored } else { Commit::Refused };
         }
+        // While the shard is locked: the followers get the value that was stored, and not that of another who loads beside.
+        let waiting = self.flight.end(State::Landed(for_followers));
+        self.settled = true;
         drop(shard);
-        cache.depart(departed);
-        self.flight.end(State::Landed(value));
+        // Before user code runs: a listener that panics must not leave the followers waiting.
+        waiting.wake();
+        self.cache.depart(departed);
         commit
     }
 
@@ -259,7 +304,7 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
     }
 
     fn settle(&mut self, outcome: State<V>) {
-        if self.key.take().is_none() {
+        if std::mem::replace(&mut self.settled, true) {
             return;
         }
         let mut shard = self.cache.lock(self.place);
@@ -268,8 +313,9 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
             State::Landed(_) => shard.stats.loads += 1,
             _ => shard.stats.load_failures += 1,
         }
+        let waiting = self.flight.end(outcome);
         drop(shard);
-        self.flight.end(outcome);
+        waiting.wake();
     }
 }
 
@@ -291,21 +337,52 @@ pub struct Follower<K: Hash + Eq, V> {
     waiting_as: Option<usize>,
 }
 
+/// How a flight ended, as one who waited for it sees it.
+enum Ended<V> {
+    Value(V),
+    Failed(Failure),
+    Abandoned,
+}
+
 impl<K: Hash + Eq + Clone, V: Clone> Follower<K, V> {
     /// Blocks the thread until the load has ended. Only for loads that do not need this thread to go on.
     pub fn wait(mut self) -> Follow<K, V> {
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
-        let mut context = Context::from_waker(&waker);
-        loop {
-            match Pin::new(&mut self).poll(&mut context) {
-                Poll::Ready(outcome) => return outcome,
-                Poll::Pending => thread::park(),
-            }
+        block_on(|context| Pin::new(&mut self).poll(context))
+    }
+
+    fn poll_flight(&mut self, context: &mut Context<'_>) -> Poll<Ended<V>> {
+        let mut state = self.flight.state.lock();
+        let wakers = match &mut *state {
+            State::Landed(value) => return Poll::Ready(Ended::Value(value.clone())),
+            State::Failed(why) => return Poll::Ready(Ended::Failed(why.clone())),
+            State::Abandoned => return Poll::Ready(Ended::Abandoned),
+            State::Pending(wakers) => wakers,
+        };
+        let place = *self.waiting_as.get_or_insert_with(|| {
+            wakers.push(None);
+            wakers.len() - 1
+        });
+        match &mut wakers[place] {
+            Some(waker) => waker.clone_from(context.waker()),
+            empty => *empty = Some(context.waker().clone()),
+        }
+        Poll::Pending
+    }
+}
+
+/// Polls on this thread until there is an answer.
+fn block_on<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        match poll(&mut context) {
+            Poll::Ready(answer) => return answer,
+            Poll::Pending => thread::park(),
         }
     }
 }
 
-struct Unpark(Thread);
+struct Unpark(thread::Thread);
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
@@ -319,24 +396,11 @@ impl<K: Hash + Eq + Clone, V: Clone> Future for Follower<K, V> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Follow<K, V>> {
         let this = self.get_mut();
         loop {
-            {
-                let mut state = this.flight.state.lock();
-                match &mut *state {
-                    State::Landed(value) => return Poll::Ready(Follow::Value(value.clone())),
-                    State::Failed(why) => return Poll::Ready(Follow::Failed(why.clone())),
-                    State::Abandoned => {}
-                    State::Pending(wakers) => {
-                        let place = *this.waiting_as.get_or_insert_with(|| {
-                            wakers.push(None);
-                            wakers.len() - 1
-                        });
-                        match &mut wakers[place] {
-                            Some(waker) => waker.clone_from(context.waker()),
-                            empty => *empty = Some(context.waker().clone()),
-                        }
-                        return Poll::Pending;
-                    }
-                }
+            match this.poll_flight(context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ended::Value(value)) => return Poll::Ready(Follow::Value(value)),
+                Poll::Ready(Ended::Failed(why)) => return Poll::Ready(Follow::Failed(why)),
+                Poll::Ready(Ended::Abandoned) => {}
             }
             // The leader gave up: whoever looks first leads, the others follow that one.
             match this.cache.load(&this.key) {
@@ -358,6 +422,10 @@ impl<K: Hash + Eq, V> Drop for Follower<K, V> {
         let Some(place) = self.waiting_as else { return };
         if let State::Pending(wakers) = &mut *self.flight.state.lock() {
             wakers[place] = None;
+            // Those who come and go while one long load lasts must not add up.
+            while wakers.last().is_some_and(Option::is_none) {
+                wakers.pop();
+            }
         }
     }
 }

@@ -9,10 +9,9 @@
 //! another shard, for a second thread that waits for it. Each thread therefore remembers the cache whose lock it
 //! holds, and a second lock of the same cache panics, always and not only when the timing is bad.
 
+use crate::sync::{AtomicBool, Ordering, spin_loop, thread, thread_local};
 use std::cell::{Cell, UnsafeCell};
-use std::hint::spin_loop;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Turns that a thread spins before it yields: about half a microsecond.
 const SPINS: u32 = 64;
@@ -44,7 +43,7 @@ impl<T> ShardLock<T> {
     /// If this thread already holds a shard of the cache `owner`.
     #[inline]
     pub(crate) fn lock(&self, owner: usize) -> ShardGuard<'_, T> {
-        let outer = HELD.replace(owner);
+        let outer = HELD.with(|held| held.replace(owner));
         if outer == owner {
             reentered();
         }
@@ -72,7 +71,7 @@ impl<T> ShardLock<T> {
         while self.taken.load(Ordering::Relaxed) || !self.try_take() {
             turns += 1;
             if turns % SPINS == 0 {
-                std::thread::yield_now();
+                thread::yield_now();
             } else {
                 spin_loop();
             }
@@ -98,7 +97,7 @@ impl<T> Drop for ShardGuard<'_, T> {
     fn drop(&mut self) {
         self.lock.taken.store(false, Ordering::Release);
         if let Some(outer) = self.outer {
-            HELD.set(outer);
+            HELD.with(|held| held.set(outer));
         }
     }
 }

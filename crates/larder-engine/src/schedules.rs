@@ -1,0 +1,80 @@
+//! The engine under an explorer of schedules: a second root for the files of this crate, which compiles them with
+//! primitives at each of which another thread may go on, and runs scenarios under thousands of interleavings.
+//!
+//! A scenario that fails prints the schedule that it failed under; `shuttle::replay` runs that one again. Threads take
+//! turns and each sees at once what another wrote, so what depends on weak ordering is not found here.
+//!
+//! `cargo test -p larder-engine --test schedules [PART_OF_A_NAME]`. A new scenario goes into the list of its file.
+#![allow(dead_code, unused_imports, unreachable_pub, missing_docs, reason = "the library, without its users")]
+
+mod budget;
+mod builder;
+mod cache;
+mod clock;
+mod entry;
+mod expiry;
+mod histogram;
+mod index;
+mod iter;
+mod load;
+mod lock;
+mod policy;
+mod prefetch;
+mod records;
+mod shard;
+mod sketch;
+mod slots;
+mod stats;
+/// In place of `sync.rs`.
+#[path = "schedules/sync.rs"]
+mod sync;
+
+mod schedules {
+    //! The scenarios.
+    pub(crate) mod loads;
+    pub(crate) mod room;
+}
+
+pub use builder::{BuildError, Builder};
+pub use cache::Cache;
+pub use clock::{Clock, ManualClock};
+pub use entry::{Cause, Computed, EntryRef, Inserted, Op, Refusal, Ttl};
+pub use hashbrown::Equivalent;
+pub use iter::Iter;
+pub use load::{Commit, Failure, Follow, Follower, Load, Ticket};
+pub use policy::Policy;
+pub use stats::Stats;
+
+pub const MAX_TTL: std::time::Duration = std::time::Duration::from_millis((1 << 48) - 2);
+
+use schedules::{loads, room};
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+
+type Scenario = (&'static str, fn());
+
+/// Interleavings of each scenario under each of two ways to choose them.
+const SCHEDULES: usize = 2_000;
+
+fn main() {
+    let wanted = std::env::args().skip(1).find(|word| !word.starts_with('-')).unwrap_or_default();
+    let scenarios = [loads::SCENARIOS, room::SCENARIOS].concat();
+    let chosen: Vec<&Scenario> = scenarios.iter().filter(|(name, _)| name.contains(&wanted)).collect();
+    println!("\nrunning {} tests", chosen.len());
+    for (name, scenario) in &chosen {
+        print!("test {name} ... ");
+        explore(*scenario);
+        println!("ok");
+    }
+    println!("\ntest result: ok. {} passed; 0 failed", chosen.len());
+}
+
+/// Runs a scenario under random interleavings, and under such as make few but well placed switches (Burckhardt et al.,
+/// "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", ASPLOS 2010); both at the same time.
+fn explore(scenario: fn()) {
+    let mut config = shuttle::Config::new();
+    config.silence_warnings = true;
+    let mut runner = shuttle::PortfolioRunner::new(true, config);
+    runner.add(RandomScheduler::new(SCHEDULES));
+    runner.add(PctScheduler::new(3, SCHEDULES));
+    runner.run(scenario);
+}

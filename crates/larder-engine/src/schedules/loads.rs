@@ -1,0 +1,334 @@
+//! Loads: leaders that commit, fail and vanish, followers that wait and leave, and keys that change meanwhile.
+
+use crate::{Cache, Commit, Follow, Follower, Load, Op, Scenario, Ticket};
+use shuttle::future::{block_on, spawn, yield_now};
+use shuttle::sync::Arc;
+use shuttle::sync::atomic::{AtomicU32, Ordering};
+use shuttle::thread;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+pub(crate) const SCENARIOS: &[Scenario] = &[
+    ("loads::everybody_gets_what_the_leader_loaded", everybody_gets_what_the_leader_loaded),
+    ("loads::a_dropped_leader_promotes_a_follower", a_dropped_leader_promotes_a_follower),
+    ("loads::a_dropped_follower_takes_nobodys_wake", a_dropped_follower_takes_nobodys_wake),
+    ("loads::all_dropped_leaves_a_key_that_can_be_loaded", all_dropped_leaves_a_key_that_can_be_loaded),
+    (
+        "loads::a_follower_that_changes_tasks_is_woken_where_it_is",
+        a_follower_that_changes_tasks_is_woken_where_it_is,
+    ),
+    ("loads::a_failure_reaches_all_who_waited", a_failure_reaches_all_who_waited),
+    ("loads::what_was_removed_during_a_load_stays_removed", what_was_removed_during_a_load_stays_removed),
+    ("loads::what_was_inserted_during_a_load_stays", what_was_inserted_during_a_load_stays),
+    ("loads::what_was_computed_during_a_load_counts", what_was_computed_during_a_load_counts),
+    ("loads::what_was_cleared_during_a_load_stays_cleared", what_was_cleared_during_a_load_stays_cleared),
+    ("loads::a_load_after_an_invalidation_is_a_new_one", a_load_after_an_invalidation_is_a_new_one),
+    ("loads::a_sync_caller_beside_a_task_ends_the_load_once", a_sync_caller_beside_a_task_ends_the_load_once),
+    ("loads::sync_callers_load_once", sync_callers_load_once),
+    (
+        "loads::sync_callers_outlive_a_leader_without_an_outcome",
+        sync_callers_outlive_a_leader_without_an_outcome,
+    ),
+    ("loads::loaders_that_need_each_other_do_not_wait", loaders_that_need_each_other_do_not_wait),
+];
+
+fn cache() -> Cache<u32, u32> {
+    Cache::builder().entries(100).shards(1).build().expect("valid options")
+}
+
+fn lead(cache: &Cache<u32, u32>) -> Ticket<u32, u32> {
+    match cache.load(&1) {
+        Load::Lead(ticket) => ticket,
+        other => panic!("expected to lead: {other:?}"),
+    }
+}
+
+fn follow(cache: &Cache<u32, u32>) -> Follower<u32, u32> {
+    match cache.load(&1) {
+        Load::Follow(follower) => follower,
+        other => panic!("expected to follow: {other:?}"),
+    }
+}
+
+/// Looks for key 1 as a task does, and loads `value` if it is to lead.
+async fn fetch(cache: &Cache<u32, u32>, value: u32) -> u32 {
+    match cache.load(&1) {
+        Load::Hit(found) => found,
+        Load::Lead(ticket) => fill(ticket, value).await,
+        Load::Follow(follower) => match follower.await {
+            Follow::Value(found) => found,
+            Follow::Lead(ticket) => fill(ticket, value).await,
+            Follow::Failed(why) => panic!("nobody fails: {why:?}"),
+        },
+    }
+}
+
+async fn fill(ticket: Ticket<u32, u32>, value: u32) -> u32 {
+    yield_now().await;
+    ticket.commit(value);
+    value
+}
+
+/// Waits as a task does whose caller goes away.
+async fn glance(cache: &Cache<u32, u32>) {
+    if let Load::Follow(follower) = cache.load(&1) {
+        drop(Once(Some(follower)).await);
+    }
+}
+
+/// Polls a follower once and hands it back.
+struct Once(Option<Follower<u32, u32>>);
+
+impl Future for Once {
+    type Output = Option<Follower<u32, u32>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Some(follower) = &mut self.0 {
+            _ = Pin::new(follower).poll(context);
+        }
+        Poll::Ready(self.0.take())
+    }
+}
+
+fn everybody_gets_what_the_leader_loaded() {
+    let cache = cache();
+    let tasks: Vec<_> = (1..=3)
+        .map(|n| {
+            let cache = cache.clone();
+            spawn(async move { fetch(&cache, n).await })
+        })
+        .collect();
+    let found: Vec<u32> = tasks.into_iter().map(|task| block_on(task).expect("no panic")).collect();
+    assert!(found.iter().all(|value| *value == found[0]), "{found:?}");
+    assert_eq!(cache.get(&1), Some(found[0]));
+    assert_eq!(cache.stats().loads, 1);
+}
+
+fn a_dropped_leader_promotes_a_follower() {
+    let cache = cache();
+    let ticket = lead(&cache);
+    let tasks: Vec<_> = (1..=3)
+        .map(|n| {
+            let cache = cache.clone();
+            spawn(async move { fetch(&cache, n).await })
+        })
+        .collect();
+    drop(ticket);
+    let found: Vec<u32> = tasks.into_iter().map(|task| block_on(task).expect("no panic")).collect();
+    assert!(found.iter().all(|value| *value == found[0]), "one led, the others followed: {found:?}");
+    assert_eq!((cache.stats().loads, cache.stats().load_failures), (1, 1));
+}
+
+fn a_dropped_follower_takes_nobodys_wake() {
+    let cache = cache();
+    let ticket = lead(&cache);
+    let leaving = {
+        let cache = cache.clone();
+        spawn(async move { glance(&cache).await })
+    };
+    let staying: Vec<_> = (1..=2)
+        .map(|n| {
+            let cache = cache.clone();
+            spawn(async move { fetch(&cache, n).await })
+        })
+        .collect();
+    drop(ticket);
+    block_on(leaving).expect("no panic");
+    let found: Vec<u32> = staying.into_iter().map(|task| block_on(task).expect("no panic")).collect();
+    // The one that left may have been promoted by its look: then there were two loads, one after the other.
+    assert_eq!(cache.get(&1), Some(found[0]));
+    assert_eq!(found[0], found[1]);
+}
+
+fn all_dropped_leaves_a_key_that_can_be_loaded() {
+    let cache = cache();
+    let tasks: Vec<_> = (0..3)
+        .map(|_| {
+            let cache = cache.clone();
+            spawn(async move {
+                match cache.load(&1) {
+                    Load::Lead(ticket) => {
+                        yield_now().await;
+                        drop(ticket);
+                    }
+                    Load::Follow(follower) => drop(Once(Some(follower)).await),
+                    Load::Hit(value) => panic!("nobody stored {value}"),
+                }
+            })
+        })
+        .collect();
+    tasks.into_iter().for_each(|task| block_on(task).expect("no panic"));
+    assert_eq!(lead(&cache).commit(7), Commit::Stored);
+}
+
+/// A future may be polled by one task and then by another: the last one to poll it is the one to wake.
+fn a_follower_that_changes_tasks_is_woken_where_it_is() {
+    let cache = cache();
+    let ticket = lead(&cache);
+    let first = spawn(Once(Some(follow(&cache))));
+    let leader = thread::spawn(move || _ = ticket.commit(5));
+    let follower = block_on(first).expect("no panic").expect("handed back");
+    let second = spawn(follower);
+    assert!(matches!(block_on(second).expect("no panic"), Follow::Value(5)));
+    leader.join().expect("no panic");
+}
+
+fn a_failure_reaches_all_who_waited() {
+    let cache = cache();
+    let ticket = lead(&cache);
+    let followers: Vec<_> = (0..2).map(|_| spawn(follow(&cache))).collect();
+    let leader = thread::spawn(move || ticket.fail(std::sync::Arc::new("down")));
+    for follower in followers {
+        match block_on(follower).expect("no panic") {
+            Follow::Failed(why) => assert_eq!(why.downcast_ref(), Some(&"down")),
+            other => panic!("expected the failure: {other:?}"),
+        }
+    }
+    leader.join().expect("no panic");
+    assert!(!cache.contains(&1));
+}
+
+/// Runs a load of 1 beside a change of the key; returns how the load ended and whether the change came in between.
+fn beside<R: Send + 'static>(
+    cache: &Cache<u32, u32>,
+    change: impl FnOnce(&Cache<u32, u32>) -> R + Send + 'static,
+) -> (Commit, R) {
+    let ticket = lead(cache);
+    let changing = {
+        let cache = cache.clone();
+        thread::spawn(move || change(&cache))
+    };
+    let commit = ticket.commit(1);
+    (commit, changing.join().expect("no panic"))
+}
+
+fn what_was_removed_during_a_load_stays_removed() {
+    let cache = cache();
+    let (commit, removed) = beside(&cache, |cache| cache.remove(&1));
+    match commit {
+        Commit::Stored => {
+            assert_eq!(removed, Some(1), "the removal came after the commit, and found its value")
+        }
+        Commit::Refused => assert_eq!(removed, None),
+    }
+    assert_eq!(cache.get(&1), None);
+}
+
+fn what_was_inserted_during_a_load_stays() {
+    let cache = cache();
+    let (commit, replaced) = beside(&cache, |cache| cache.insert(1, 2).replaced());
+    assert_eq!(replaced.is_some(), commit == Commit::Stored);
+    assert_eq!(cache.get(&1), Some(2), "the load began before the insertion");
+}
+
+fn what_was_computed_during_a_load_counts() {
+    let cache = cache();
+    let add = |cache: &Cache<u32, u32>| {
+        cache.compute(1, |entry| {
+            let sum = entry.map_or(0, |entry| *entry.value()) + 10;
+            (Op::Put(sum, crate::Ttl::Default), sum)
+        })
+    };
+    let (commit, computed) = beside(&cache, move |cache| add(cache).result);
+    assert_eq!(computed, if commit == Commit::Stored { 11 } else { 10 });
+    assert_eq!(cache.get(&1), Some(computed));
+}
+
+fn what_was_cleared_during_a_load_stays_cleared() {
+    let cache = cache();
+    beside(&cache, |cache| cache.clear());
+    assert_eq!(cache.get(&1), None, "stored before it was cleared, or not at all");
+    cache.validate();
+}
+
+fn a_load_after_an_invalidation_is_a_new_one() {
+    let cache = cache();
+    let old = lead(&cache);
+    let fetching = {
+        let cache = cache.clone();
+        thread::spawn(move || {
+            cache.remove(&1);
+            block_on(fetch(&cache, 2))
+        })
+    };
+    old.commit(1);
+    assert_eq!(
+        fetching.join().expect("no panic"),
+        2,
+        "what was loaded before the removal is not served after it"
+    );
+    assert_eq!(cache.get(&1), Some(2));
+}
+
+fn a_sync_caller_beside_a_task_ends_the_load_once() {
+    let cache = cache();
+    let ticket = lead(&cache);
+    let waiting = spawn(follow(&cache));
+    let beside = {
+        let cache = cache.clone();
+        thread::spawn(move || cache.get_or_load(&1, || Ok::<_, ()>(2)).expect("the loader answers"))
+    };
+    let commit = ticket.commit(1);
+    let winner = if commit == Commit::Stored { 1 } else { 2 };
+    let beside = beside.join().expect("no panic");
+    assert!(beside == 2 || beside == winner);
+    assert_eq!(cache.get(&1), Some(winner), "the first valid commit wins");
+    assert!(matches!(block_on(waiting).expect("no panic"), Follow::Value(value) if value == winner));
+}
+
+fn sync_callers_load_once() {
+    let cache = cache();
+    let loads = Arc::new(AtomicU32::new(0));
+    let callers: Vec<_> = (0..3)
+        .map(|_| {
+            let (cache, loads) = (cache.clone(), loads.clone());
+            thread::spawn(move || cache.get_or_load(&1, || Ok::<_, ()>(loads.fetch_add(1, Ordering::SeqCst))))
+        })
+        .collect();
+    assert!(callers.into_iter().all(|caller| caller.join().expect("no panic") == Ok(0)));
+    assert_eq!(loads.load(Ordering::SeqCst), 1);
+}
+
+/// What a leader ends with that means nothing to those who waited: they look again, and one of them leads.
+fn sync_callers_outlive_a_leader_without_an_outcome() {
+    let cache = cache();
+    let loads = Arc::new(AtomicU32::new(0));
+    let fails = {
+        let cache = cache.clone();
+        thread::spawn(move || cache.get_or_load(&1, || Err::<u32, _>(Vanished)).is_err())
+    };
+    let callers: Vec<_> = (0..2)
+        .map(|_| {
+            let (cache, loads) = (cache.clone(), loads.clone());
+            thread::spawn(move || {
+                let load = || Ok::<_, ()>(loads.fetch_add(1, Ordering::SeqCst) + 10);
+                cache.get_or_load(&1, load).expect("the loader answers")
+            })
+        })
+        .collect();
+    fails.join().expect("no panic");
+    let found: Vec<u32> = callers.into_iter().map(|caller| caller.join().expect("no panic")).collect();
+    assert_eq!(found, [10, 10]);
+    assert_eq!(loads.load(Ordering::SeqCst), 1);
+}
+
+/// An error that the other callers do not know the type of: to them the leader has ended without an outcome.
+#[derive(Clone, Debug)]
+struct Vanished;
+
+fn loaders_that_need_each_other_do_not_wait() {
+    let cache = cache();
+    let load = |cache: Cache<u32, u32>, own: u32, other: u32| {
+        thread::spawn(move || {
+            cache.get_or_load(&own, || {
+                let needed = cache.get_or_load(&other, || Ok::<_, ()>(1))?;
+                Ok::<_, ()>(needed + 1)
+            })
+        })
+    };
+    let one = load(cache.clone(), 1, 2);
+    let two = load(cache.clone(), 2, 1);
+    assert!(one.join().expect("no panic").is_ok());
+    assert!(two.join().expect("no panic").is_ok());
+}

@@ -1,0 +1,19 @@
+//! The primitives of `src/sync.rs` in the explorer's form.
+
+pub(crate) use shuttle::hint::spin_loop;
+pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+pub(crate) use shuttle::{thread, thread_local};
+
+/// A lock that is never poisoned, as the engine's own.
+#[derive(Debug)]
+pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
+
+impl<T> Mutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Mutex(shuttle::sync::Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> shuttle::sync::MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}

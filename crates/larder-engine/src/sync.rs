@@ -1,0 +1,7 @@
+//! What threads meet at: atomics, locks, waiting. Named in one place, so that `tests/schedules` can compile the same code
+//! with primitives at each of which an explorer of schedules may let another thread go on.
+
+pub(crate) use parking_lot::Mutex;
+pub(crate) use std::hint::spin_loop;
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+pub(crate) use std::{thread, thread_local};
