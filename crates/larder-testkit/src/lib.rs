@@ -1,14 +1,22 @@
-//! What the tests of every crate share: real servers that a test starts, harms and ends, and loaders that count.
+//! What the tests of every crate share: real servers that a test starts, harms and ends, lines to them that break or
+//! are directed, and loaders that count.
 //!
 //! A test that needs a program asks [`program`] for it, and [`needs`] for anything else. Where it is missing the test
 //! says so and passes, except on a machine that sets `CI=true`: there it is a failure.
 
+mod cutter;
+mod director;
+mod frames;
 mod loader;
 mod program;
 mod redis;
+mod relay;
 mod wait;
 
+pub use cutter::Cutter;
+pub use director::{Director, Frame, Hold};
 pub use loader::Gate;
 pub use program::{Running, may_open, needs, program};
 pub use redis::RedisServer;
+pub use relay::Way;
 pub use wait::{PATIENCE, until};

@@ -1,4 +1,5 @@
-//! A real redis-server for one test: on a Unix socket in a folder of its own, ended with the test.
+//! A real redis-server for one test: on a Unix socket in a folder of its own, ended with the test; and every way in
+//! which a server fails.
 
 use crate::program::{Running, program};
 use std::io::{Read, Write};
@@ -48,6 +49,53 @@ impl RedisServer {
     /// Starts the server anew, empty, at the same address.
     pub fn restart(&mut self) {
         self.kill();
+        _ = std::fs::remove_file(self.dump());
+        self.run();
+    }
+
+    /// Keeps what the server holds now, for [`RedisServer::restart_from_snapshot`].
+    pub fn take_snapshot(&self) {
+        assert_eq!(self.command("SAVE"), "+OK\r\n");
+        std::fs::rename(self.dump(), self.snapshot()).expect("the server saved");
+    }
+
+    /// Ends the server at once and starts it with what it held when the snapshot was taken: it has forgotten what it
+    /// acknowledged since.
+    ///
+    /// # Panics
+    /// If there is no snapshot.
+    pub fn restart_from_snapshot(&mut self) {
+        self.kill();
+        std::fs::copy(self.snapshot(), self.dump()).expect("a snapshot was taken");
+        self.run();
+    }
+
+    /// Whether the server has no memory left: writes are refused with OOM, reads and removals go on.
+    pub fn set_full(&self, full: bool) {
+        let limit = if full { "1" } else { "0" };
+        assert_eq!(self.command(&format!("CONFIG SET maxmemory {limit}")), "+OK\r\n");
+    }
+
+    /// Whether the server is a replica, whose primary is out of reach: writes are refused with READONLY, reads go on.
+    pub fn set_read_only(&self, read_only: bool) {
+        let primary = if read_only { "127.0.0.1 1" } else { "NO ONE" };
+        assert_eq!(self.command(&format!("REPLICAOF {primary}")), "+OK\r\n");
+    }
+
+    /// Makes the server forget the scripts that it was given.
+    pub fn forget_scripts(&self) {
+        assert_eq!(self.command("SCRIPT FLUSH"), "+OK\r\n");
+    }
+
+    fn dump(&self) -> PathBuf {
+        self.folder.path().join("dump.rdb")
+    }
+
+    fn snapshot(&self) -> PathBuf {
+        self.folder.path().join("snapshot.rdb")
+    }
+
+    fn run(&mut self) {
         let mut command = Command::new(&self.program);
         command.args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"]).arg(self.socket());
         command.arg("--dir").arg(self.folder.path()).stdin(Stdio::null()).stdout(Stdio::null());
