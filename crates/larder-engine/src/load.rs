@@ -12,7 +12,8 @@
 
 use crate::cache::{Cache, Place};
 use crate::entry::Ttl;
-use crate::shard::Departed;
+use crate::lock::ShardGuard;
+use crate::shard::{Departed, Shard};
 use crate::sync::{Mutex, thread, thread_local};
 use hashbrown::Equivalent;
 use std::any::Any;
@@ -63,6 +64,8 @@ pub enum Commit {
 #[derive(Debug)]
 pub(crate) struct Flight<V> {
     state: Mutex<State<V>>,
+    /// When it began, on the cache's clock.
+    began: Duration,
     /// Whether the leader loads synchronously; synchronous callers may block on it.
     sync_leader: bool,
 }
@@ -127,6 +130,32 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
         if let Some(value) = shard.read(place.hash, key, now) {
             return Load::Hit(value.clone());
         }
+        self.join_or_lead(shard, place, key, to_key, sync_leader)
+    }
+
+    /// The key's ticket, or a place among those who wait for it, whether the key has a live entry or not: for replacing
+    /// an entry that may be read meanwhile. Not counted as a read.
+    ///
+    /// Cost: as a miss of [`Cache::load`].
+    pub fn reload_with<Q>(&self, key: &Q, to_key: impl FnOnce(&Q) -> K) -> Load<K, V>
+    where
+        Q: Hash + Equivalent<K> + ?Sized,
+    {
+        let place = self.place(key);
+        self.join_or_lead(self.lock(place), place, key, to_key, false)
+    }
+
+    fn join_or_lead<Q>(
+        &self,
+        mut shard: ShardGuard<'_, Shard<K, V>>,
+        place: Place,
+        key: &Q,
+        to_key: impl FnOnce(&Q) -> K,
+        sync_leader: bool,
+    ) -> Load<K, V>
+    where
+        Q: Hash + Equivalent<K> + ?Sized,
+    {
         if let Some(flight) = shard.flight(place.hash, key) {
             let flight = flight.clone();
             return Load::Follow(Follower {
@@ -137,15 +166,15 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
             });
         }
         let key = to_key(key);
-        let flight = Arc::new(Flight { state: Mutex::new(State::Pending(Vec::new())), sync_leader });
+        let began = self.clock().now();
+        let flight = Arc::new(Flight { state: Mutex::new(State::Pending(Vec::new())), began, sync_leader });
         shard.begin_flight(place.hash, key.clone(), flight.clone());
         drop(shard);
         Load::Lead(self.ticket(key, place, flight, true))
     }
 
     fn ticket(&self, key: K, place: Place, flight: Arc<Flight<V>>, leads: bool) -> Ticket<K, V> {
-        let began = self.clock().now();
-        Ticket { cache: self.clone(), key: Some(key), place, flight, leads, settled: false, began }
+        Ticket { cache: self.clone(), key: Some(key), place, flight, leads, settled: false }
     }
 
     /// The value of `key`, or what `loader` makes of it, computed at most once at a time.
@@ -238,7 +267,6 @@ pub struct Ticket<K: Hash + Eq, V> {
     leads: bool,
     /// Whether the flight has been told how it ended.
     settled: bool,
-    began: Duration,
 }
 
 impl<K: Hash + Eq, V> Ticket<K, V> {
@@ -263,7 +291,7 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
         let cache = &self.cache;
         let weight = cache.weigh(&key, &value);
         let for_followers = value.clone();
-        let took = cache.clock().now().saturating_sub(self.began);
+        let took = cache.clock().now().saturating_sub(self.flight.began);
         let now = cache.now_for(ttl);
         let mut departed = Departed::new();
         let mut shard = cache.lock(self.place);
@@ -342,6 +370,13 @@ enum Ended<V> {
     Value(V),
     Failed(Failure),
     Abandoned,
+}
+
+impl<K: Hash + Eq, V> Follower<K, V> {
+    /// When the load began, on the cache's clock.
+    pub fn began(&self) -> Duration {
+        self.flight.began
+    }
 }
 
 impl<K: Hash + Eq + Clone, V: Clone> Follower<K, V> {
