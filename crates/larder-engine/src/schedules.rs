@@ -29,11 +29,17 @@ mod stats;
 #[path = "schedules/sync.rs"]
 mod sync;
 
+#[path = "../tests/promises/history.rs"]
+mod history;
 mod schedules {
     //! The scenarios.
+    pub(crate) mod histories;
     pub(crate) mod loads;
     pub(crate) mod room;
 }
+
+/// The name by which tests outside of the crate know it.
+extern crate self as larder_engine;
 
 pub use builder::{BuildError, Builder};
 pub use cache::Cache;
@@ -47,7 +53,7 @@ pub use stats::Stats;
 
 pub const MAX_TTL: std::time::Duration = std::time::Duration::from_millis((1 << 48) - 2);
 
-use schedules::{loads, room};
+use schedules::{histories, loads, room};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 
 type Scenario = (&'static str, fn());
@@ -57,7 +63,7 @@ const SCHEDULES: usize = 2_000;
 
 fn main() {
     let wanted = std::env::args().skip(1).find(|word| !word.starts_with('-')).unwrap_or_default();
-    let scenarios = [loads::SCENARIOS, room::SCENARIOS].concat();
+    let scenarios = [loads::SCENARIOS, room::SCENARIOS, histories::SCENARIOS].concat();
     let chosen: Vec<&Scenario> = scenarios.iter().filter(|(name, _)| name.contains(&wanted)).collect();
     println!("\nrunning {} tests", chosen.len());
     for (name, scenario) in &chosen {

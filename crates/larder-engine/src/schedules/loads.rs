@@ -30,6 +30,10 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         "loads::sync_callers_outlive_a_leader_without_an_outcome",
         sync_callers_outlive_a_leader_without_an_outcome,
     ),
+    (
+        "loads::a_sync_caller_waits_for_no_task_that_leads_next",
+        a_sync_caller_waits_for_no_task_that_leads_next,
+    ),
     ("loads::loaders_that_need_each_other_do_not_wait", loaders_that_need_each_other_do_not_wait),
 ];
 
@@ -316,6 +320,23 @@ fn sync_callers_outlive_a_leader_without_an_outcome() {
 /// An error that the other callers do not know the type of: to them the leader has ended without an outcome.
 #[derive(Clone, Debug)]
 struct Vanished;
+
+/// The task goes on only once the caller has its value, as when both need the same thread.
+fn a_sync_caller_waits_for_no_task_that_leads_next() {
+    let cache = cache();
+    let fails = {
+        let cache = cache.clone();
+        thread::spawn(move || cache.get_or_load(&1, || Err::<u32, _>(Vanished)).is_err())
+    };
+    let caller = {
+        let cache = cache.clone();
+        thread::spawn(move || cache.get_or_load(&1, || Ok::<_, ()>(2)).expect("the loader answers"))
+    };
+    let task = cache.load(&1);
+    assert_eq!(caller.join().expect("no panic"), 2);
+    drop(task);
+    fails.join().expect("no panic");
+}
 
 fn loaders_that_need_each_other_do_not_wait() {
     let cache = cache();

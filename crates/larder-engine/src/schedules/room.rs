@@ -18,21 +18,21 @@ fn weighed(capacity: u64, shards: usize) -> Cache<u32, u64> {
     Cache::builder().weight(capacity, |_, value| *value).shards(shards).build().expect("valid options")
 }
 
-/// Each entry fills the whole cache, so each insertion evicts what another shard may hold, which may be locked by one
+/// Each entry fills the whole cache, so each insertion evicts what the other shard may hold, which may be locked by one
 /// who wants ours. Either may be refused then; nobody hangs, and what is held is within the capacity.
 fn shards_that_need_each_others_room_do_not_wait_for_each_other() {
     let cache = weighed(10, 2);
-    let writers: Vec<_> = (0..2)
-        .map(|n| {
-            let cache = cache.clone();
-            thread::spawn(move || (0..2).map(|key| cache.insert(n * 2 + key, 10).is_refused()).collect())
+    let writers = [0, 1].map(|shard| {
+        let cache = cache.clone();
+        thread::spawn(move || {
+            let keys = (0..).filter(|key| cache.place(key).shard == shard).take(2);
+            keys.filter(|key| !cache.insert(*key, 10).is_refused()).count()
         })
-        .collect();
-    let refused: Vec<Vec<bool>> =
-        writers.into_iter().map(|writer| writer.join().expect("no panic")).collect();
-    assert!(cache.len() <= 1 && cache.weight() == 10 * cache.len() as u64);
-    let all = refused.iter().flatten().count();
-    assert!(cache.stats().refused < all as u64, "somebody gets through");
+    });
+    let stored: usize = writers.into_iter().map(|writer| writer.join().expect("no panic")).sum();
+    assert!(stored > 0, "somebody gets through");
+    assert_eq!(cache.weight(), 10 * cache.len() as u64);
+    assert!(cache.len() <= 1);
     cache.validate();
 }
 

@@ -1,0 +1,175 @@
+//! Histories of calls on one key, and whether a register could have answered so.
+//!
+//! A history is *linearizable* if there is a moment between the begin and the end of each call such that the answers are
+//! those of a register on which the calls happen one after another at these moments. The search is that of Wing and Gong
+//! ("Testing and Verifying Concurrent Objects", 1993), which tries the calls that may come next one by one, with the
+//! memory of Lowe ("Testing for linearizability", 2017): the same calls done and the same state are not tried twice.
+
+use larder_engine::{Cache, Commit, Load, Op, Ticket, Ttl};
+use std::collections::HashSet;
+
+/// A call and its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    Get(Option<u32>),
+    Contains(bool),
+    Insert {
+        value: u32,
+        replaced: Option<u32>,
+    },
+    Remove(Option<u32>),
+    /// An atomic look at the value, and what was made of it; `None` for its removal.
+    Compute {
+        before: Option<u32>,
+        after: Option<u32>,
+    },
+    /// A load was begun: its ticket is known by the number.
+    Lead(u32),
+    /// A load was under way.
+    Follow,
+    Commit {
+        ticket: u32,
+        value: u32,
+        stored: bool,
+    },
+    Abandon(u32),
+}
+
+/// A call with the moments of its begin and end, which are all different.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
+    pub(crate) event: Event,
+}
+
+/// The register: what is stored, and which load may commit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Register {
+    value: Option<u32>,
+    load: Option<u32>,
+}
+
+impl Register {
+    /// The register after an event; `None` if it would have answered something else. One that `forgets` may lose its
+    /// value at any time: that it had is known when nothing is found.
+    fn after(self, event: Event, forgets: bool) -> Option<Register> {
+        let Register { value, load } = self;
+        let shows = |found: Option<u32>| found == value || (forgets && found.is_none());
+        let (possible, after) = match event {
+            Event::Get(found) => (shows(found), Register { value: found, load }),
+            Event::Contains(true) => (value.is_some(), self),
+            Event::Contains(false) => (shows(None), Register { value: None, load }),
+            Event::Insert { value, replaced } => {
+                (shows(replaced), Register { value: Some(value), load: None })
+            }
+            Event::Remove(found) => (shows(found), Register::default()),
+            Event::Compute { before, after } => (shows(before), Register { value: after, load: None }),
+            Event::Lead(ticket) => {
+                (shows(None) && load.is_none(), Register { value: None, load: Some(ticket) })
+            }
+            Event::Follow => (shows(None) && load.is_some(), Register { value: None, load }),
+            Event::Commit { ticket, value, stored: true } => {
+                (load == Some(ticket), Register { value: Some(value), load: None })
+            }
+            // Where entries are evicted, there may be no room for a value.
+            Event::Commit { ticket, .. } if forgets && load == Some(ticket) => (true, Register::default()),
+            Event::Commit { ticket, .. } => (load != Some(ticket), self),
+            Event::Abandon(ticket) => (true, Register { value, load: load.filter(|other| *other != ticket) }),
+        };
+        possible.then_some(after)
+    }
+}
+
+/// Whether a register could have answered so; up to 64 calls.
+pub(crate) fn is_linearizable(calls: &[Call], forgets: bool) -> bool {
+    assert!(calls.len() <= 64, "{} calls on one key", calls.len());
+    let mut search = Search { calls, forgets, tried: HashSet::new() };
+    search.can_finish(0, Register::default())
+}
+
+struct Search<'a> {
+    calls: &'a [Call],
+    forgets: bool,
+    tried: HashSet<(u64, Register)>,
+}
+
+impl Search<'_> {
+    fn can_finish(&mut self, done: u64, register: Register) -> bool {
+        let calls = self.calls;
+        let open = || calls.iter().enumerate().filter(move |(at, _)| done >> at & 1 == 0);
+        let Some(first_end) = open().map(|(_, call)| call.end).min() else { return true };
+        if !self.tried.insert((done, register)) {
+            return false;
+        }
+        // Whatever began after another had ended comes after it.
+        open().filter(|(_, call)| call.begin < first_end).any(|(at, call)| {
+            let after = register.after(call.event, self.forgets);
+            after.is_some_and(|after| self.can_finish(done | 1 << at, after))
+        })
+    }
+}
+
+/// One who calls a cache: keeps the ticket of a load until it is settled.
+pub(crate) struct Caller<'a> {
+    cache: &'a Cache<u32, u32>,
+    /// The key, the number and the ticket of a load under way.
+    load: Option<(u32, u32, Ticket<u32, u32>)>,
+}
+
+impl<'a> Caller<'a> {
+    pub(crate) fn new(cache: &'a Cache<u32, u32>) -> Self {
+        Caller { cache, load: None }
+    }
+
+    /// Does what `choice` says with `key`, or settles the load that is under way. `unique` is a number never used before.
+    pub(crate) fn act(&mut self, choice: u32, key: u32, unique: u32) -> (u32, Event) {
+        let cache = self.cache;
+        let loads = choice % 16 / 2 > 5;
+        if (loads || choice % 2 == 0)
+            && let Some((key, number, ticket)) = self.load.take()
+        {
+            return (key, settle(ticket, number, choice, unique));
+        }
+        let event = match choice % 16 / 2 {
+            0 | 1 => Event::Get(cache.get(&key)),
+            2 => Event::Contains(cache.contains(&key)),
+            3 => Event::Insert { value: unique, replaced: cache.insert(key, unique).replaced() },
+            4 => Event::Remove(cache.remove(&key)),
+            5 => {
+                let after = (choice < 128).then_some(unique);
+                let op = after.map_or(Op::Remove, |value| Op::Put(value, Ttl::Default));
+                let computed = cache.compute(key, |entry| (op, entry.map(|entry| *entry.value())));
+                Event::Compute { before: computed.result, after }
+            }
+            _ => match cache.load(&key) {
+                Load::Hit(value) => Event::Get(Some(value)),
+                Load::Follow(_) => Event::Follow,
+                Load::Lead(ticket) => {
+                    self.load = Some((key, unique, ticket));
+                    Event::Lead(unique)
+                }
+            },
+        };
+        (key, event)
+    }
+
+    /// Settles the load that is under way, if there is one.
+    pub(crate) fn finish(&mut self, unique: u32) -> Option<(u32, Event)> {
+        self.load.take().map(|(key, number, ticket)| (key, settle(ticket, number, 0, unique)))
+    }
+}
+
+fn settle(ticket: Ticket<u32, u32>, number: u32, choice: u32, value: u32) -> Event {
+    if choice % 8 == 6 {
+        drop(ticket);
+        return Event::Abandon(number);
+    }
+    let stored = ticket.commit(value) == Commit::Stored;
+    Event::Commit { ticket: number, value, stored }
+}
+
+/// A history, a line for each call.
+pub(crate) fn show(calls: &[Call]) -> String {
+    calls.iter().map(|Call { begin, end, event }| format!("\n  {begin}–{end} {event:?}")).collect()
+}
