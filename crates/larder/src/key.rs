@@ -5,7 +5,8 @@ use std::hash::{Hash, Hasher};
 
 /// A type that can be the key of a [`crate::View`].
 ///
-/// Two keys are the same entry if they write the same bytes. Implemented for strings, byte strings, integers and pairs.
+/// Two keys are the same entry if they write the same bytes. Implemented for strings, byte strings, integers, `bool`,
+/// `char`, options and tuples; for types of one's own it is derived, see [`macro@crate::CacheKey`].
 pub trait CacheKey {
     /// Writes the key's bytes. They should be readable, for they are part of the Redis key.
     fn write_key(&self, out: &mut KeyBuf);
@@ -40,6 +41,16 @@ impl KeyBuf {
             self.spilled.extend_from_slice(bytes);
         }
         self.len += bytes.len();
+    }
+
+    /// Appends one field of a key with its length before it, so that no two lists of fields have the same bytes:
+    /// `:2=en`.
+    pub fn push_field(&mut self, field: &(impl CacheKey + ?Sized)) {
+        let field = KeyBuf::of(field);
+        self.push(b":");
+        field.len.write_key(self);
+        self.push(b"=");
+        self.push(field.as_bytes());
     }
 
     pub(crate) fn as_bytes(&self) -> &[u8] {
@@ -111,17 +122,64 @@ macro_rules! magnitudes {
     };
 }
 
-magnitudes!(signed: i16, i32, i64, i128; unsigned: u16, u32, u64, u128);
-decimal_keys!(i16, i32, i64, i128, u16, u32, u64, u128);
+magnitudes!(signed: i8, i16, i32, i64, i128; unsigned: u8, u16, u32, u64, u128);
+decimal_keys!(i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize);
 
-/// The parts are separated by `:`, and a part that contains one, or a `\`, has it escaped, so pairs cannot collide.
-impl<A: CacheKey, B: CacheKey> CacheKey for (A, B) {
-    fn write_key(&self, out: &mut KeyBuf) {
-        push_escaped(&KeyBuf::of(&self.0), out);
-        out.push(b":");
-        push_escaped(&KeyBuf::of(&self.1), out);
+impl Magnitude for usize {
+    fn unsigned_abs_u128(&self) -> u128 {
+        *self as u128
     }
 }
+
+impl Magnitude for isize {
+    fn unsigned_abs_u128(&self) -> u128 {
+        self.unsigned_abs() as u128
+    }
+}
+
+impl CacheKey for bool {
+    fn write_key(&self, out: &mut KeyBuf) {
+        out.push(if *self { b"true" } else { b"false" });
+    }
+}
+
+impl CacheKey for char {
+    fn write_key(&self, out: &mut KeyBuf) {
+        out.push(self.encode_utf8(&mut [0; 4]).as_bytes());
+    }
+}
+
+/// `-` for nothing, and `+` before something.
+impl<K: CacheKey> CacheKey for Option<K> {
+    fn write_key(&self, out: &mut KeyBuf) {
+        match self {
+            None => out.push(b"-"),
+            Some(key) => {
+                out.push(b"+");
+                key.write_key(out);
+            }
+        }
+    }
+}
+
+/// The parts are separated by `:`, and a part that contains one, or a `\`, has it escaped, so tuples cannot collide.
+macro_rules! tuple_keys {
+    ($(($first:ident $(, $part:ident)+))*) => {$(
+        impl<$first: CacheKey, $($part: CacheKey),+> CacheKey for ($first, $($part),+) {
+            #[allow(non_snake_case, reason = "a part is named as its type")]
+            fn write_key(&self, out: &mut KeyBuf) {
+                let ($first, $($part),+) = self;
+                push_escaped(&KeyBuf::of($first), out);
+                $(
+                    out.push(b":");
+                    push_escaped(&KeyBuf::of($part), out);
+                )+
+            }
+        }
+    )*};
+}
+
+tuple_keys!((A, B)(A, B, C)(A, B, C, D));
 
 fn push_escaped(part: &KeyBuf, out: &mut KeyBuf) {
     for byte in part.as_bytes() {
@@ -132,9 +190,33 @@ fn push_escaped(part: &KeyBuf, out: &mut KeyBuf) {
     }
 }
 
-impl<K: CacheKey + ?Sized> CacheKey for &K {
+macro_rules! owned_keys {
+    ($($owner:ty),*) => {$(
+        impl<K: CacheKey + ?Sized> CacheKey for $owner {
+            fn write_key(&self, out: &mut KeyBuf) {
+                (**self).write_key(out);
+            }
+        }
+    )*};
+}
+
+owned_keys!(&K, Box<K>, std::sync::Arc<K>);
+
+impl<K: CacheKey + ToOwned + ?Sized> CacheKey for std::borrow::Cow<'_, K> {
     fn write_key(&self, out: &mut KeyBuf) {
         (**self).write_key(out);
+    }
+}
+
+impl CacheKey for Vec<u8> {
+    fn write_key(&self, out: &mut KeyBuf) {
+        out.push(self);
+    }
+}
+
+impl<const N: usize> CacheKey for [u8; N] {
+    fn write_key(&self, out: &mut KeyBuf) {
+        out.push(self);
     }
 }
 
@@ -198,6 +280,9 @@ mod tests {
     fn pairs_do_not_collide() {
         assert_ne!(text(&("a:b", "c")), text(&("a", "b:c")));
         assert_ne!(text(&("a\\", "b")), text(&("a", "\\b")));
+        assert_ne!(text(&("a", ("b", "c"))), text(&("a", "b", "c")));
+        assert_ne!(text(&Some("")), text(&None::<&str>));
+        assert_ne!(text(&Some("-")), text(&None::<&str>));
     }
 
     #[test]

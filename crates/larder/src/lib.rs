@@ -49,5 +49,11 @@ pub use error::{CacheError, FetchError};
 pub use fetch::{Fetch, FetchFuture, Fetched, Source};
 pub use key::{CacheKey, KeyBuf};
 pub use load::LoadCx;
+pub use schema::Schema;
+#[doc(hidden)]
+pub use schema::mix_schema;
 pub use stats::{CacheStats, TierStats};
 pub use view::View;
+
+#[cfg(feature = "derive")]
+pub use larder_derive::{CacheKey, Schema};

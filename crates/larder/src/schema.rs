@@ -1,8 +1,141 @@
-//! The schema of a value type: a number that is stored with each value, so that another type's bytes are a miss.
+//! The schema of a value type: a number that is stored with each value, so that the bytes of another type are a miss and
+//! not garbage.
 
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
+
+/// A type that knows its schema. Derive it; see [`macro@crate::Schema`].
+pub trait Schema {
+    /// Changes whenever the form of the type does.
+    const SCHEMA: u64;
+}
 
 /// The schema of a type that is known by its name and by the number that its owner gave it.
 pub(crate) fn of_type_name<V>(number: u32) -> u64 {
     xxh3_64(std::any::type_name::<V>().as_bytes()) ^ u64::from(number).rotate_left(32)
 }
+
+/// One step of a schema: FNV-1a over what it was before, a name, and another schema.
+#[doc(hidden)]
+pub const fn mix_schema(before: u64, name: &str, other: u64) -> u64 {
+    const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0100_0000_01b3;
+    let mut hash = OFFSET;
+    let mut number = before;
+    let mut rounds = 0;
+    while rounds < 16 {
+        if rounds == 8 {
+            number = other;
+        }
+        hash = (hash ^ (number & 0xff)).wrapping_mul(PRIME);
+        number >>= 8;
+        rounds += 1;
+    }
+    let bytes = name.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        hash = (hash ^ bytes[at] as u64).wrapping_mul(PRIME);
+        at += 1;
+    }
+    hash
+}
+
+macro_rules! named_schemas {
+    ($($of:ty),*) => {$(
+        impl Schema for $of {
+            const SCHEMA: u64 = mix_schema(0, stringify!($of), 0);
+        }
+    )*};
+}
+
+named_schemas!(
+    (),
+    bool,
+    char,
+    u8,
+    u16,
+    u32,
+    u64,
+    u128,
+    usize,
+    i8,
+    i16,
+    i32,
+    i64,
+    i128,
+    isize,
+    f32,
+    f64,
+    String,
+    Duration
+);
+
+/// Text is text, however it is owned.
+impl Schema for str {
+    const SCHEMA: u64 = String::SCHEMA;
+}
+
+/// An owner adds nothing to the form.
+macro_rules! same_schemas {
+    ($($of:ty),*) => {$(
+        impl<T: Schema + ?Sized> Schema for $of {
+            const SCHEMA: u64 = T::SCHEMA;
+        }
+    )*};
+}
+
+same_schemas!(Box<T>, Arc<T>, &T);
+
+macro_rules! list_schemas {
+    ($($of:ty),*) => {$(
+        impl<T: Schema> Schema for $of {
+            const SCHEMA: u64 = <[T]>::SCHEMA;
+        }
+    )*};
+}
+
+impl<T: Schema> Schema for [T] {
+    const SCHEMA: u64 = mix_schema(0, "[]", T::SCHEMA);
+}
+
+list_schemas!(Vec<T>, BTreeSet<T>);
+
+impl<T: Schema, S> Schema for HashSet<T, S> {
+    const SCHEMA: u64 = <[T]>::SCHEMA;
+}
+
+impl<T: Schema, const N: usize> Schema for [T; N] {
+    const SCHEMA: u64 = mix_schema(N as u64, "[N]", T::SCHEMA);
+}
+
+impl<T: Schema> Schema for Option<T> {
+    const SCHEMA: u64 = mix_schema(0, "?", T::SCHEMA);
+}
+
+impl<T: Schema, E: Schema> Schema for Result<T, E> {
+    const SCHEMA: u64 = mix_schema(T::SCHEMA, "Result", E::SCHEMA);
+}
+
+impl<K: Schema, V: Schema, S> Schema for HashMap<K, V, S> {
+    const SCHEMA: u64 = mix_schema(K::SCHEMA, "{}", V::SCHEMA);
+}
+
+impl<K: Schema, V: Schema> Schema for BTreeMap<K, V> {
+    const SCHEMA: u64 = mix_schema(K::SCHEMA, "{}", V::SCHEMA);
+}
+
+macro_rules! tuple_schemas {
+    ($(($($part:ident),+))*) => {$(
+        impl<$($part: Schema),+> Schema for ($($part,)+) {
+            const SCHEMA: u64 = {
+                let mut schema = mix_schema(0, "()", 0);
+                $(schema = mix_schema(schema, ",", $part::SCHEMA);)+
+                schema
+            };
+        }
+    )*};
+}
+
+tuple_schemas!((A)(A, B)(A, B, C)(A, B, C, D)(A, B, C, D, E)(A, B, C, D, E, F));

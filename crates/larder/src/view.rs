@@ -88,6 +88,14 @@ impl<K: ?Sized, V: 'static, E> View<K, V, E> {
     }
 }
 
+impl<K: ?Sized, V: crate::Schema + 'static, E> View<K, V, E> {
+    /// The same view with the schema that is derived for `V` instead of its name: values that a `V` of another form
+    /// wrote are misses, and those of a `V` that was moved or renamed by `#[schema(name = "…")]` are not.
+    pub fn with_derived_schema(self) -> Self {
+        self.with(|shared| shared.schema = V::SCHEMA)
+    }
+}
+
 impl<K: ?Sized, T: 'static, E> View<K, Option<T>, E> {
     /// The same view with a time to live of its own for `None`, the remembered absence.
     ///

@@ -7,7 +7,8 @@ use serde_json::Value;
 const ARROWS: &[(&str, &[&str])] = &[
     ("larder-engine", &[]),
     ("larder-resp", &[]),
-    ("larder", &["larder-engine"]),
+    ("larder", &["larder-engine", "larder-derive"]),
+    ("larder-derive", &[]),
     ("larder-http", &["larder-engine"]),
     ("larder-server", &["larder-engine", "larder-resp"]),
     ("larder-links", &["larder-engine", "larder", "larder-http"]),
@@ -36,8 +37,9 @@ pub(super) fn check(metadata: &Value) -> Vec<String> {
             let used = text(&dependency["name"]);
             let in_workspace = ARROWS.iter().any(|(known, _)| *known == used);
             let for_tests = dependency["kind"] == "dev";
-            // A crate may name itself among its dev-dependencies, to test with more features on.
-            let excused = for_tests && (used == TESTS_ONLY || used == name);
+            // A crate may name itself among its dev-dependencies, to test with more features on; derives are tested with
+            // the crate that they are for.
+            let excused = for_tests && (used == TESTS_ONLY || used == name || name == "larder-derive");
             if in_workspace && !excused && !allowed.contains(&used) {
                 wrong.push(format!("{name} uses {used}: that arrow points the wrong way"));
             }
