@@ -294,13 +294,19 @@ fn sync_callers_load_once() {
     assert_eq!(loads.load(Ordering::SeqCst), 1);
 }
 
-/// What a leader ends with that means nothing to those who waited: they look again, and one of them leads.
+/// A synchronous load whose loader unwinds.
+fn vanish(cache: &Cache<u32, u32>) {
+    let loader = || -> Result<u32, ()> { std::panic::resume_unwind(Box::new(())) };
+    // If somebody else has loaded, there is nothing to unwind from.
+    _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| cache.get_or_load(&1, loader)));
+}
+
 fn sync_callers_outlive_a_leader_without_an_outcome() {
     let cache = cache();
     let loads = Arc::new(AtomicU32::new(0));
-    let fails = {
+    let vanishes = {
         let cache = cache.clone();
-        thread::spawn(move || cache.get_or_load(&1, || Err::<u32, _>(Vanished)).is_err())
+        thread::spawn(move || vanish(&cache))
     };
     let callers: Vec<_> = (0..2)
         .map(|_| {
@@ -311,22 +317,18 @@ fn sync_callers_outlive_a_leader_without_an_outcome() {
             })
         })
         .collect();
-    fails.join().expect("no panic");
+    vanishes.join().expect("no panic");
     let found: Vec<u32> = callers.into_iter().map(|caller| caller.join().expect("no panic")).collect();
     assert_eq!(found, [10, 10]);
     assert_eq!(loads.load(Ordering::SeqCst), 1);
 }
 
-/// An error that the other callers do not know the type of: to them the leader has ended without an outcome.
-#[derive(Clone, Debug)]
-struct Vanished;
-
 /// The task goes on only once the caller has its value, as when both need the same thread.
 fn a_sync_caller_waits_for_no_task_that_leads_next() {
     let cache = cache();
-    let fails = {
+    let vanishes = {
         let cache = cache.clone();
-        thread::spawn(move || cache.get_or_load(&1, || Err::<u32, _>(Vanished)).is_err())
+        thread::spawn(move || vanish(&cache))
     };
     let caller = {
         let cache = cache.clone();
@@ -335,7 +337,7 @@ fn a_sync_caller_waits_for_no_task_that_leads_next() {
     let task = cache.load(&1);
     assert_eq!(caller.join().expect("no panic"), 2);
     drop(task);
-    fails.join().expect("no panic");
+    vanishes.join().expect("no panic");
 }
 
 fn loaders_that_need_each_other_do_not_wait() {

@@ -126,7 +126,7 @@ impl<'a> Caller<'a> {
     pub(crate) fn act(&mut self, choice: u32, key: u32, unique: u32) -> (u32, Event) {
         let cache = self.cache;
         let loads = choice % 16 / 2 > 5;
-        if (loads || choice % 2 == 0)
+        if (loads || choice.is_multiple_of(2))
             && let Some((key, number, ticket)) = self.load.take()
         {
             return (key, settle(ticket, number, choice, unique));

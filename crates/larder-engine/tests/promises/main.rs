@@ -2,7 +2,9 @@
 //!
 //! | file | promise |
 //! |---|---|
+//! | `departures` | all that goes in is dropped once |
 //! | `linearizable` | operations on one key happen one after another; the judge of that is in `history` |
 
+mod departures;
 mod history;
 mod linearizable;
