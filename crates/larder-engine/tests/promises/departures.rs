@@ -175,7 +175,9 @@ impl Stage {
 
 const WEIGHER_PANICS: u64 = u64::MAX;
 
-fn for_each_policy(ways: &[(&str, fn(&Stage))]) {
+type Way = (&'static str, fn(&Stage));
+
+fn for_each_policy(ways: &[Way]) {
     for policy in Policy::ALL {
         for (shards, (name, way)) in
             [1, 2].into_iter().flat_map(|shards| ways.iter().map(move |way| (shards, way)))
