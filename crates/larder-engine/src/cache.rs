@@ -8,18 +8,19 @@ use crate::builder::{Builder, Listener, Weigher};
 use crate::clock::Clock;
 use crate::entry::{Cause, Computed, EntryRef, Inserted, Op, Ttl};
 use crate::iter::Iter;
-use crate::lock::ShardLock;
+use crate::lock::Locks;
 use crate::policy::Policy;
 use crate::shard::{Departed, Hasher, Shard};
 use crate::stats::Stats;
+use crate::table::{LAST_PLACING, placing};
 use hashbrown::Equivalent;
 use parking_lot::Mutex;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-/// How many slots are visited under one hold of a shard's lock.
-pub(crate) const SLOTS_PER_HOLD: u32 = 128;
+/// About how many entries are visited under one hold of a shard's lock.
+pub(crate) const ENTRIES_PER_HOLD: usize = 128;
 
 /// A bounded, concurrent cache. Cheap to clone: clones are handles to the same entries.
 ///
@@ -44,7 +45,7 @@ pub(crate) struct Settings<K, V> {
 }
 
 struct Inner<K, V> {
-    shards: Box<[ShardLock<Shard<K, V>>]>,
+    shards: Locks<Shard<K, V>>,
     budget: Budget,
     hasher: Hasher,
     settings: Settings<K, V>,
@@ -72,11 +73,10 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let hasher = Hasher::new();
         let expected = expected_share(settings.expected, settings.shards);
         let weighed = settings.weigher.is_some();
-        let shard =
-            |_| ShardLock::new(Shard::new(settings.policy, weighed, settings.tti_ms, expected, hasher));
+        let shard = |_| Shard::new(settings.policy, weighed, settings.tti_ms, expected, hasher);
         Cache {
             inner: Arc::new(Inner {
-                shards: (0..settings.shards).map(shard).collect(),
+                shards: Locks::new((0..settings.shards).map(shard)),
                 budget: Budget::new(settings.capacity),
                 hasher,
                 timed: AtomicBool::new(settings.ttl_ms.is_some() || settings.tti_ms.is_some()),
@@ -88,6 +88,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     }
 
     /// The value of `key`, cloned while its shard is locked: make `V` cheap to clone, an `Arc` for instance.
+    #[inline]
     pub fn get<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Option<V>
     where
         V: Clone,
@@ -99,6 +100,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     ///
     /// # Panics
     /// If `f` calls the same cache.
+    #[inline]
     pub fn get_with<Q, R>(&self, key: &Q, f: impl FnOnce(&V) -> R) -> Option<R>
     where
         Q: Hash + Equivalent<K> + ?Sized,
@@ -234,15 +236,12 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         Computed { result, refused }
     }
 
-    /// Removes every entry for which `keep` answers false. `keep` runs under the lock of a shard, at most 128 entries at
-    /// a time; entries that are stored meanwhile may or may not be shown to it.
+    /// Removes every entry for which `keep` answers false. `keep` runs under the lock of a shard, about 128 entries at a
+    /// time; entries that are stored meanwhile may or may not be shown to it.
     pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
         self.for_each_hold(|shard, ids, departed| {
             let mut freed = 0;
-            for id in ids {
-                if !shard.is_used(id) {
-                    continue;
-                }
+            for &id in ids {
                 let record = shard.record(id);
                 if !keep(&record.key, &record.value) {
                     let entry = shard.remove(id, Cause::Purged);
@@ -256,9 +255,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
 
     /// Removes all entries; loads that are under way can no longer commit.
     pub fn clear(&self) {
-        for shard in &self.inner.shards {
-            shard.lock(self.id()).void_flights();
-        }
+        self.inner.shards.each().for_each(|mut shard| shard.void_flights());
         self.retain(|_, _| false);
     }
 
@@ -266,15 +263,10 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     pub fn drain(&self) -> Vec<(K, V)> {
         let now = self.now();
         let mut drained = Vec::new();
-        for shard in &self.inner.shards {
-            shard.lock(self.id()).void_flights();
-        }
+        self.inner.shards.each().for_each(|mut shard| shard.void_flights());
         self.for_each_hold(|shard, ids, departed| {
             let mut freed = 0;
-            for id in ids {
-                if !shard.is_used(id) {
-                    continue;
-                }
+            for &id in ids {
                 let live = shard.is_live(id, now);
                 let entry = shard.remove(id, if live { Cause::Purged } else { Cause::Expired });
                 freed += entry.weight;
@@ -302,28 +294,28 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         Iter::new(self)
     }
 
-    /// Visits about `count` slots from `cursor` on and returns the cursor to go on with. Zero starts and, when
+    /// Visits about `count` entries from `cursor` on and returns the cursor to go on with. Zero starts and, when
     /// returned, ends a scan. Entries that stay throughout are visited exactly once, whatever the cache does meanwhile.
     ///
     /// # Panics
     /// If `visit` calls the same cache.
     pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(EntryRef<'_, K, V>)) -> u64 {
         let now = self.now();
-        let (mut shard_index, mut slot) = ((cursor >> 32) as usize, cursor as u32);
-        let mut left = count.clamp(1, u32::MAX as usize) as u32;
-        while let Some(shard) = self.inner.shards.get(shard_index) {
-            let shard = shard.lock(self.id());
-            let end = shard.end();
-            let stop = end.min(slot.saturating_add(left.min(SLOTS_PER_HOLD)));
-            for id in slot..stop {
-                if shard.is_used(id) && shard.is_live(id, now) {
-                    visit(self.entry_ref(&shard, id));
-                }
+        let (mut shard_index, mut from) = ((cursor >> 32) as usize, placing(cursor));
+        let mut left = count.max(1);
+        let mut slots = Vec::new();
+        while shard_index < self.inner.shards.len() {
+            let shard = self.inner.shards.lock(shard_index);
+            from = shard.walk(from, left.min(ENTRIES_PER_HOLD), &mut slots);
+            for &id in slots.iter().filter(|&&id| shard.is_live(id, now)) {
+                visit(self.entry_ref(&shard, id));
             }
-            left -= stop.saturating_sub(slot).min(left);
-            (shard_index, slot) = if stop >= end { (shard_index + 1, 0) } else { (shard_index, stop) };
+            left = left.saturating_sub(slots.len());
+            if from == LAST_PLACING {
+                (shard_index, from) = (shard_index + 1, 0);
+            }
             if left == 0 && shard_index < self.inner.shards.len() {
-                return (shard_index as u64) << 32 | u64::from(slot);
+                return (shard_index as u64) << 32 | from;
             }
         }
         0
@@ -331,7 +323,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
 
     /// How many entries are held, among them such as have expired and are not reclaimed yet.
     pub fn len(&self) -> usize {
-        self.inner.shards.iter().map(|shard| shard.lock(self.id()).len()).sum()
+        self.inner.shards.each().map(|shard| shard.len()).sum()
     }
 
     /// Whether no entry is held.
@@ -366,7 +358,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let mut next_shard = 0;
         while in_hand < surplus && !self.inner.budget.take(surplus - in_hand) {
             let mut departed = Departed::new();
-            let mut shard = self.inner.shards[next_shard].lock(self.id());
+            let mut shard = self.inner.shards.lock(next_shard);
             in_hand += shard.evict(0, None, self.now(), &mut departed).unwrap_or(0);
             drop(shard);
             self.depart(departed);
@@ -379,11 +371,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     /// The counters so far and what is held now.
     pub fn stats(&self) -> Stats {
         let mut total = Stats { capacity: self.capacity(), weight: self.weight(), ..Stats::default() };
-        for shard in &self.inner.shards {
-            let shard = shard.lock(self.id());
-            total.add(&shard.stats);
-            total.entries += shard.len() as u64;
-        }
+        self.inner.shards.each().for_each(|shard| total.add(&shard.stats()));
         total
     }
 
@@ -392,9 +380,10 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     pub fn run_due(&self, budget: usize) -> usize {
         let now = self.now();
         let mut looked_at = 0;
-        for shard in &self.inner.shards {
+        for mut shard in self.inner.shards.each() {
             let mut departed = Departed::new();
-            let (n, freed) = shard.lock(self.id()).reclaim(now, budget - looked_at, &mut departed);
+            let (n, freed) = shard.reclaim(now, budget - looked_at, &mut departed);
+            drop(shard);
             self.inner.budget.give(freed);
             self.depart(departed);
             looked_at += n;
@@ -406,6 +395,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     }
 
     /// The time on the cache's clock, in milliseconds: what [`Ttl::At`] and [`EntryRef::deadline_ms`] count in.
+    #[inline(never)]
     pub fn now_ms(&self) -> u64 {
         self.inner.settings.clock.now_ms()
     }
@@ -417,7 +407,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
 
     /// Walks the whole structure and panics if its parts do not agree. For tests and fuzzers.
     pub fn validate(&self) {
-        let weight: u64 = self.inner.shards.iter().map(|shard| shard.lock(self.id()).validate()).sum();
+        let weight: u64 = self.inner.shards.each().map(|shard| shard.validate()).sum();
         assert!(weight <= self.capacity(), "{weight} is held, {} is allowed", self.capacity());
     }
 }

@@ -9,7 +9,9 @@
 //! Time advances only when somebody asks what is due, by any amount and at the cost of a few words that tell which
 //! buckets are empty; entries then come out one by one, so each caller decides how much work to do.
 //!
-//! Bytes per entry: 6 for the deadline, 1 for the bucket, 4.3 for the registration.
+//! Bytes per slot: 6 for the deadline, 1 for the bucket; per registration 4.3.
+
+use crate::slots::Moves;
 
 /// No deadline. The latest that can be kept is 2^48 − 2 ms after the clock's start, 8,900 years; later ones are this.
 pub(crate) const NEVER: u64 = (1 << 48) - 1;
@@ -19,47 +21,42 @@ const BUCKETS: u64 = 64;
 const BUCKET_BITS: u32 = 6;
 /// The width of a bucket on the lowest level: 2^7 = 128 ms. What is due is found at most two of them later.
 const TICK_BITS: u32 = 7;
-/// Stale registrations that are tolerated beside as many as there are valid ones.
+/// Stale registrations that are tolerated beside half as many as there are valid ones.
 const TOLERATED_STALE: usize = 256;
 
 /// Moments in milliseconds, one for each slot, in six bytes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Moments {
-    low: Vec<u32>,
-    high: Vec<u16>,
+    low: Box<[u32]>,
+    high: Box<[u16]>,
 }
 
 impl Moments {
+    /// `NEVER` for as many slots.
+    pub(crate) fn new(slots: u32) -> Self {
+        Moments { low: vec![u32::MAX; slots as usize].into(), high: vec![u16::MAX; slots as usize].into() }
+    }
+
+    /// The same moments among more slots.
+    pub(crate) fn moved(&self, slots: u32, moves: &Moves) -> Self {
+        let mut larger = Moments::new(slots);
+        for (from, to) in moves.iter() {
+            larger.set(to, self.get(from));
+        }
+        larger
+    }
+
     /// The moment of a slot, `NEVER` if none was set.
     #[inline]
     pub(crate) fn get(&self, id: u32) -> u64 {
-        match self.low.get(id as usize) {
-            Some(low) => u64::from(*low) | u64::from(self.high[id as usize]) << 32,
-            None => NEVER,
-        }
+        u64::from(self.low[id as usize]) | u64::from(self.high[id as usize]) << 32
     }
 
     pub(crate) fn set(&mut self, id: u32, at_ms: u64) {
-        let at = id as usize;
-        if at >= self.low.len() {
-            if at_ms >= NEVER {
-                return;
-            }
-            grow(&mut self.low, at, u32::MAX);
-            grow(&mut self.high, at, u16::MAX);
-        }
         let at_ms = at_ms.min(NEVER);
-        self.low[at] = at_ms as u32;
-        self.high[at] = (at_ms >> 32) as u16;
+        self.low[id as usize] = at_ms as u32;
+        self.high[id as usize] = (at_ms >> 32) as u16;
     }
-}
-
-/// Lengthens a vector so that it has the element `at`, with little to spare.
-fn grow<T: Clone>(elements: &mut Vec<T>, at: usize, fill: T) {
-    if at >= elements.capacity() {
-        elements.reserve_exact(at + 1 + (at / 8).max(8) - elements.len());
-    }
-    elements.resize(at + 1, fill);
 }
 
 /// Which slots to look at when.
@@ -67,7 +64,7 @@ fn grow<T: Clone>(elements: &mut Vec<T>, at: usize, fill: T) {
 pub(crate) struct Wheel {
     levels: [Level; LEVELS],
     /// The bucket in which the registration of a slot is valid, `UNREGISTERED` if in none.
-    bucket_of: Vec<u8>,
+    bucket_of: Box<[u8]>,
     chunks: Chunks,
     valid: usize,
     registered: usize,
@@ -89,8 +86,8 @@ struct Level {
 }
 
 impl Wheel {
-    /// An empty wheel that stands at `now_ms`.
-    pub(crate) fn new(now_ms: u64) -> Self {
+    /// An empty wheel for as many slots, that stands at `now_ms`.
+    pub(crate) fn new(slots: u32, now_ms: u64) -> Self {
         let level = |number| Level {
             now: if number == 0 { (now_ms >> shift(0)).saturating_sub(1) } else { now_ms >> shift(number) },
             filled: 0,
@@ -98,7 +95,7 @@ impl Wheel {
         };
         Wheel {
             levels: std::array::from_fn(level),
-            bucket_of: Vec::new(),
+            bucket_of: vec![UNREGISTERED; slots as usize].into(),
             chunks: Chunks::default(),
             valid: 0,
             registered: 0,
@@ -114,9 +111,6 @@ impl Wheel {
             return;
         }
         let code = self.code_for(at_ms);
-        if id as usize >= self.bucket_of.len() {
-            grow(&mut self.bucket_of, id as usize, UNREGISTERED);
-        }
         let former = std::mem::replace(&mut self.bucket_of[id as usize], code);
         if former == code {
             return;
@@ -131,17 +125,15 @@ impl Wheel {
 
     /// Makes the registration of a slot stale.
     pub(crate) fn forget(&mut self, id: u32) {
-        if let Some(code) = self.bucket_of.get_mut(id as usize)
-            && *code != UNREGISTERED
-        {
-            *code = UNREGISTERED;
+        if self.knows(id) {
+            self.bucket_of[id as usize] = UNREGISTERED;
             self.valid -= 1;
         }
     }
 
-    /// Whether most registrations are stale, so that the wheel should be made anew.
+    /// Whether a third of the registrations is stale, so that the wheel should be made anew.
     pub(crate) fn is_littered(&self) -> bool {
-        self.registered > 2 * self.valid + TOLERATED_STALE
+        self.registered > self.valid + self.valid / 2 + TOLERATED_STALE
     }
 
     /// The next slot to look at: its deadline has passed, or it has to be registered anew. `None` if there is nothing to
@@ -213,7 +205,7 @@ impl Wheel {
 
     /// Whether a slot is registered.
     pub(crate) fn knows(&self, id: u32) -> bool {
-        self.bucket_of.get(id as usize).is_some_and(|code| *code != UNREGISTERED)
+        self.bucket_of[id as usize] != UNREGISTERED
     }
 }
 
@@ -311,19 +303,18 @@ mod tests {
 
     #[test]
     fn moments_are_exact_up_to_the_last() {
-        let mut moments = Moments::default();
-        moments.set(3, NEVER);
+        let mut moments = Moments::new(8);
         assert_eq!(moments.get(3), NEVER);
         for at in [0, 1, u64::from(u32::MAX), NEVER - 1, NEVER, u64::MAX] {
             moments.set(7, at);
             assert_eq!(moments.get(7), at.min(NEVER));
         }
-        assert_eq!((moments.get(6), moments.get(100)), (NEVER, NEVER));
+        assert_eq!(moments.get(6), NEVER);
     }
 
     /// Drives the wheel as a shard does and compares with a map.
     fn run(steps: Vec<(u32, u64, u64)>) {
-        let mut wheel = Wheel::new(0);
+        let mut wheel = Wheel::new(40, 0);
         let mut model: BTreeMap<u32, u64> = BTreeMap::new();
         let mut now = 0;
         for (id, ttl, advance) in steps {
@@ -382,7 +373,7 @@ mod tests {
 
     #[test]
     fn overwriting_litters_and_says_so() {
-        let mut wheel = Wheel::new(0);
+        let mut wheel = Wheel::new(40, 0);
         for turn in 0..2_000u64 {
             wheel.register(1, 1_000 + turn % 2 * 1_000_000);
         }

@@ -24,7 +24,8 @@
 //!   [`Cache::clear`]) take the shards one after another and see each entry that stays throughout.
 //! - **User code under a lock is short and named.** Only `Eq` and `Hash` of keys and the closures of
 //!   [`Cache::get_with`], [`Cache::peek_with`], [`Cache::compute`], [`Cache::retain`] and [`Cache::scan`] run while a
-//!   shard is locked; calling the same cache from inside one of them panics rather than deadlocks. Loaders, weighers,
+//!   shard is locked; calling the same cache from inside one of them is an error: it panics where it would have to wait
+//!   for a lock, and always in builds with debug assertions. Loaders, weighers,
 //!   listeners and `Drop` always run unlocked.
 //!
 //! The engine knows no I/O, no async runtime (its futures are plain `std` futures) and no wall clock: time comes from
@@ -37,7 +38,6 @@ mod clock;
 mod entry;
 mod expiry;
 mod histogram;
-mod index;
 mod iter;
 mod load;
 mod lock;
@@ -49,6 +49,7 @@ mod sketch;
 mod slots;
 pub mod stats;
 mod sync;
+mod table;
 #[cfg(test)]
 mod tests;
 

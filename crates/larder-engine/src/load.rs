@@ -12,7 +12,7 @@
 
 use crate::cache::{Cache, Place};
 use crate::entry::Ttl;
-use crate::lock::ShardGuard;
+use crate::lock::Guard;
 use crate::shard::{Departed, Shard};
 use crate::sync::{Mutex, thread, thread_local};
 use hashbrown::Equivalent;
@@ -147,7 +147,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
 
     fn join_or_lead<Q>(
         &self,
-        mut shard: ShardGuard<'_, Shard<K, V>>,
+        mut shard: Guard<'_, Shard<K, V>>,
         place: Place,
         key: &Q,
         to_key: impl FnOnce(&Q) -> K,

@@ -1,74 +1,91 @@
-//! The lock of a shard: a byte, taken by one exchange and given back by a plain store, which turns re-entry into a panic
-//! instead of a deadlock.
+//! The locks of a cache's shards: a word each, taken by one exchange and given back by a plain store, which turn re-entry
+//! into a panic where it would be a deadlock.
 //!
 //! What a shard does under its lock takes well under a microsecond, so a thread that finds it taken spins for about as
 //! long and then lets others run: the holder, if it was interrupted, most of all. Nobody is queued and nobody is woken,
 //! which is what makes giving back a plain store; an exchange there would hold up the loads of the operations after it.
 //!
 //! A closure that runs under the lock of one shard and calls the same cache again would wait for itself, or, through
-//! another shard, for a second thread that waits for it. Each thread therefore remembers the cache whose lock it
-//! holds, and a second lock of the same cache panics, always and not only when the timing is bad.
+//! another shard, for a second thread that waits for it. A lock therefore names the thread that holds it, and a thread
+//! that would have to wait looks first whether it holds another of them. That costs nothing where nobody waits, but finds
+//! a re-entry only when the timing is bad; with debug assertions every lock looks first, so that tests find each.
 
-use crate::sync::{AtomicBool, Ordering, spin_loop, thread, thread_local};
-use std::cell::{Cell, UnsafeCell};
+use crate::sync::{AtomicUsize, Ordering, spin_loop, thread, thread_local};
+use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 
 /// Turns that a thread spins before it yields: about half a microsecond.
 const SPINS: u32 = 64;
+/// In place of a holder.
+const NOBODY: usize = 0;
 
 thread_local! {
-    /// The cache whose shard this thread has locked, 0 for none.
-    static HELD: Cell<usize> = const { Cell::new(0) };
+    /// Its address is a number that no other living thread has.
+    static ME: u8 = const { 0 };
 }
 
-/// A lock that belongs to a cache, known by a number that is not zero.
+/// A lock, which what it guards follows in the same cache line.
 #[derive(Debug)]
-#[repr(align(128))]
-pub(crate) struct ShardLock<T> {
-    taken: AtomicBool,
-    shard: UnsafeCell<T>,
+#[repr(C, align(64))]
+struct Lock<T> {
+    holder: AtomicUsize,
+    guarded: UnsafeCell<T>,
 }
 
-// SAFETY: `shard` is reached only through a guard, and there is one guard at a time: `taken` sees to that.
-unsafe impl<T: Send> Sync for ShardLock<T> {}
+// SAFETY: `guarded` is reached only through a guard, and there is one guard at a time: `holder` sees to that.
+unsafe impl<T: Send> Sync for Lock<T> {}
 
-impl<T> ShardLock<T> {
-    pub(crate) fn new(shard: T) -> Self {
-        ShardLock { taken: AtomicBool::new(false), shard: UnsafeCell::new(shard) }
+/// The locked shards of a cache.
+#[derive(Debug)]
+pub(crate) struct Locks<T>(Box<[Lock<T>]>);
+
+impl<T> Locks<T> {
+    pub(crate) fn new(guarded: impl Iterator<Item = T>) -> Self {
+        let lock = |guarded| Lock { holder: AtomicUsize::new(NOBODY), guarded: UnsafeCell::new(guarded) };
+        Locks(guarded.map(lock).collect())
     }
 
-    /// Locks the shard for this thread.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Locks one for this thread.
     ///
     /// # Panics
-    /// If this thread already holds a shard of the cache `owner`.
+    /// If there is no such lock; if this thread holds one of them and would have to wait for another, or, with debug
+    /// assertions, if it holds one at all.
     #[inline]
-    pub(crate) fn lock(&self, owner: usize) -> ShardGuard<'_, T> {
-        let outer = HELD.with(|held| held.replace(owner));
-        if outer == owner {
-            reentered();
+    pub(crate) fn lock(&self, index: usize) -> Guard<'_, T> {
+        let (lock, me) = (&self.0[index], me());
+        if cfg!(debug_assertions) {
+            self.refuse_reentry(me);
         }
-        if !self.try_take() {
-            self.take_slowly();
+        if !lock.try_take(me) {
+            self.take_slowly(lock, me);
         }
-        ShardGuard { lock: self, outer: Some(outer) }
+        Guard { lock }
     }
 
-    /// Locks the shard beside another of the same cache, if that takes no waiting. Two threads that each hold a shard
-    /// and want the other's cannot wait for each other, because neither waits.
-    pub(crate) fn try_lock_beside(&self) -> Option<ShardGuard<'_, T>> {
-        self.try_take().then(|| ShardGuard { lock: self, outer: None })
+    /// Locks one after the other, for as long as each is looked at.
+    pub(crate) fn each(&self) -> impl Iterator<Item = Guard<'_, T>> {
+        (0..self.len()).map(|index| self.lock(index))
     }
 
-    #[inline]
-    fn try_take(&self) -> bool {
-        self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    /// Locks one beside another, if that takes no waiting. Two threads that each hold one and want the other's cannot
+    /// wait for each other, because neither waits.
+    pub(crate) fn try_lock_beside(&self, index: usize) -> Option<Guard<'_, T>> {
+        let lock = &self.0[index];
+        // Not `then_some`: a guard made before it is known whether the lock was taken would give it back.
+        lock.try_take(me()).then(|| Guard { lock })
     }
 
     #[cold]
-    fn take_slowly(&self) {
+    fn take_slowly(&self, lock: &Lock<T>, me: usize) {
+        self.refuse_reentry(me);
         let mut turns = 0;
         // Looking before trying leaves the line to the holder.
-        while self.taken.load(Ordering::Relaxed) || !self.try_take() {
+        while lock.holder.load(Ordering::Relaxed) != NOBODY || !lock.try_take(me) {
             turns += 1;
             if turns % SPINS == 0 {
                 thread::yield_now();
@@ -77,74 +94,96 @@ impl<T> ShardLock<T> {
             }
         }
     }
-}
 
-#[cold]
-fn reentered() -> ! {
-    panic!("a closure, Eq or Hash that runs under the lock of a cache called the same cache");
-}
-
-/// Access to a locked shard.
-#[derive(Debug)]
-pub(crate) struct ShardGuard<'a, T> {
-    lock: &'a ShardLock<T>,
-    /// What this thread held before; `None` for a lock beside another.
-    outer: Option<usize>,
-}
-
-impl<T> Drop for ShardGuard<'_, T> {
-    #[inline]
-    fn drop(&mut self) {
-        self.lock.taken.store(false, Ordering::Release);
-        if let Some(outer) = self.outer {
-            HELD.with(|held| held.set(outer));
-        }
+    fn refuse_reentry(&self, me: usize) {
+        let holds_one = self.0.iter().any(|lock| lock.holder.load(Ordering::Relaxed) == me);
+        assert!(
+            !holds_one,
+            "a closure, Eq or Hash that runs under the lock of a cache called the same cache"
+        );
     }
 }
 
-impl<T> Deref for ShardGuard<'_, T> {
+impl<T> Lock<T> {
+    #[inline]
+    fn try_take(&self, me: usize) -> bool {
+        self.holder.compare_exchange(NOBODY, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+}
+
+#[inline]
+fn me() -> usize {
+    ME.with(|me| std::ptr::from_ref(me) as usize)
+}
+
+/// Access to what a lock guards.
+#[derive(Debug)]
+pub(crate) struct Guard<'a, T> {
+    lock: &'a Lock<T>,
+}
+
+impl<T> Drop for Guard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lock.holder.store(NOBODY, Ordering::Release);
+    }
+}
+
+impl<T> Deref for Guard<'_, T> {
     type Target = T;
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: this guard is the only one, so nobody changes the shard.
-        unsafe { &*self.lock.shard.get() }
+        // SAFETY: this guard is the only one, so nobody changes what it guards.
+        unsafe { &*self.lock.guarded.get() }
     }
 }
 
-impl<T> DerefMut for ShardGuard<'_, T> {
+impl<T> DerefMut for Guard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: this guard is the only one, and it is borrowed exclusively.
-        unsafe { &mut *self.lock.shard.get() }
+        unsafe { &mut *self.lock.guarded.get() }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
 
     #[test]
     fn one_thread_at_a_time() {
-        let lock = ShardLock::new(0u64);
+        let locks = Locks::new([0u64].into_iter());
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| (0..20_000).for_each(|_| *lock.lock(1) += 1));
+                scope.spawn(|| (0..20_000).for_each(|_| *locks.lock(0) += 1));
             }
         });
-        assert_eq!(*lock.lock(1), 80_000);
+        assert_eq!(*locks.lock(0), 80_000);
     }
 
     /// A guard that was made before it was known whether the lock had been taken, and dropped at once, gave back what
     /// another thread held.
     #[test]
     fn failing_to_take_a_lock_does_not_give_it_back() {
-        let lock = ShardLock::new(());
-        let guard = lock.lock(1);
-        assert!(lock.try_lock_beside().is_none());
-        assert!(lock.taken.load(Ordering::Relaxed), "it is still the first guard's");
+        let locks = Locks::new([(), ()].into_iter());
+        let guard = locks.lock(0);
+        assert!(locks.try_lock_beside(0).is_none());
+        assert_eq!(guard.lock.holder.load(Ordering::Relaxed), me(), "it is still the first guard's");
         drop(guard);
-        assert!(lock.try_lock_beside().is_some());
-        drop(lock.lock(1));
+        assert!(locks.try_lock_beside(0).is_some());
+        drop(locks.lock(0));
+    }
+
+    /// What happens where nothing is looked for before there is something to wait for.
+    #[test]
+    fn who_would_wait_for_a_lock_and_holds_another_panics() {
+        let locks = Locks::new([(), ()].into_iter());
+        let _first = locks.lock(0);
+        for wanted in [0, 1] {
+            let waiting = || locks.take_slowly(&locks.0[wanted], me());
+            assert!(catch_unwind(AssertUnwindSafe(waiting)).is_err(), "lock {wanted}");
+        }
     }
 }

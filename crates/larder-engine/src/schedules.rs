@@ -14,7 +14,6 @@ mod clock;
 mod entry;
 mod expiry;
 mod histogram;
-mod index;
 mod iter;
 mod load;
 mod lock;
@@ -28,6 +27,7 @@ mod stats;
 /// In place of `sync.rs`.
 #[path = "schedules/sync.rs"]
 mod sync;
+mod table;
 
 #[path = "../tests/promises/history.rs"]
 mod history;

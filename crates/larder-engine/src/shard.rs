@@ -1,23 +1,25 @@
-//! One shard: what one lock guards. An index from hashes to slots, a record, a mark and perhaps deadlines for each slot,
+//! One shard: what one lock guards. A table that leads from hashes to slots, a record and perhaps deadlines for each slot,
 //! the policy's queues, and the loads that are under way. No user code runs here but `Eq` and `Hash` of keys.
 //!
 //! ```text
-//! hash ──► index ──► id ─┬─► records[id]   key, value
-//!     mark               ├─► slots[id]     link, in which the policy keeps its queues; weight
-//!                        └─► timing[id]    deadline, last use; only in caches whose entries expire
+//! hash ──► table ──► slot ─┬─► records[slot]   key, value
+//!          mark            ├─► slots[slot]     link, in which the policy keeps its queues; weight
+//!                          └─► timing[slot]    deadline, last use; only in caches whose entries expire
 //! ```
 //!
-//! Bytes per entry beside key and value: 7.1 in the index, 8 in the slots, 4 in the policy's sketch: 19. With expiry
-//! 12 more as filled and up to 17 while the wheel is littered, with time to idle 6 more, with weights 8 more.
+//! Bytes per slot beside key and value: 1.6 in the table, 8 in the links, with expiry 7, with time to idle 6 more, with
+//! weights 8; seven of eight slots are in use when a cache is full. Per entry 4 in the policy's sketch, and with
+//! expiry 4.3 to 6.5 in the wheel.
 
 use crate::entry::Cause;
 use crate::expiry::{Moments, NEVER, Wheel};
-use crate::index::{Index, Position};
 use crate::load::Flight;
-use crate::policy::{Entries, Evict, Policy, Queues};
+use crate::policy::{Entries, Hits, OnHit, Policy, Queues, raised, sum_of};
+use crate::prefetch::prefetch;
 use crate::records::{Record, Records};
-use crate::slots::Slots;
+use crate::slots::{Moves, Slots};
 use crate::stats::Stats;
+use crate::table::{LAST_PLACING, Table, placing};
 use hashbrown::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
@@ -25,14 +27,18 @@ use std::sync::Arc;
 /// What hashes the keys of a cache.
 pub(crate) type Hasher = rapidhash::fast::RandomState;
 
+/// What a hit looks at comes first, so that it finds it in two cache lines.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Shard<K, V> {
-    index: Index,
+    table: Table,
     records: Records<K, V>,
-    slots: Slots,
-    queues: Queues,
+    hits: Hits,
     /// Made when the first entry gets a deadline.
     timing: Option<Box<Timing>>,
+    on_hit: OnHit,
+    slots: Slots,
+    queues: Queues,
     tti_ms: Option<u64>,
     hasher: Hasher,
     /// How many entries this shard is expected to hold in the end.
@@ -47,8 +53,8 @@ pub(crate) struct Shard<K, V> {
 struct Timing {
     /// When the time to live is over.
     deadlines: Moments,
-    /// When an entry was last read or written; kept only in caches with a time to idle.
-    used_at: Moments,
+    /// When an entry was last read or written, and how long it may be idle.
+    idle: Option<(Moments, u64)>,
     wheel: Wheel,
 }
 
@@ -88,43 +94,79 @@ impl<K, V> Departed<K, V> {
 
 /// What the policy may ask about entries.
 struct View<'a, K, V> {
-    index: &'a mut Index,
+    table: &'a mut Table,
     records: &'a Records<K, V>,
     timing: Option<&'a Timing>,
-    tti_ms: Option<u64>,
     hasher: &'a Hasher,
     now: u64,
 }
 
 impl<K: Hash, V> Entries for View<'_, K, V> {
+    fn slots(&self) -> u32 {
+        self.table.slots()
+    }
+
+    fn is_used(&self, id: u32) -> bool {
+        self.table.is_used(id)
+    }
+
     fn hash(&self, id: u32) -> u64 {
         // SAFETY: the policy asks about entries that are on its queues, and those are in use.
         self.hasher.hash_one(unsafe { &self.records.get(id).key })
     }
 
     fn is_due(&self, id: u32) -> bool {
-        self.timing.is_some_and(|timing| timing.due(id, self.tti_ms) <= self.now)
+        self.timing.is_some_and(|timing| timing.due(id) <= self.now)
     }
 
     fn mark(&self, id: u32) -> u8 {
-        self.index.mark(self.index.position(self.hash(id), id))
+        self.table.mark(id)
     }
 
     fn set_mark(&mut self, id: u32, mark: u8) {
-        self.index.set_mark(self.index.position(self.hash(id), id), mark);
+        self.table.set_mark(id, mark);
     }
 
-    fn foresee(&self, id: u32) -> u64 {
-        let hash = self.hash(id);
-        self.index.foresee(hash);
-        hash
+    fn foresee(&self, id: u32) {
+        if let Some(memory) = self.records.memory(id) {
+            prefetch(memory);
+        }
     }
 }
 
 impl Timing {
-    fn due(&self, id: u32, tti_ms: Option<u64>) -> u64 {
+    fn new(slots: u32, tti_ms: Option<u64>, now: u64) -> Self {
+        Timing {
+            deadlines: Moments::new(slots),
+            idle: tti_ms.map(|tti| (Moments::new(slots), tti)),
+            wheel: Wheel::new(slots, now),
+        }
+    }
+
+    /// The same times among more slots, with an empty wheel.
+    fn moved(&self, slots: u32, moves: &Moves, now: u64) -> Self {
+        Timing {
+            deadlines: self.deadlines.moved(slots, moves),
+            idle: self.idle.as_ref().map(|(used_at, tti)| (used_at.moved(slots, moves), *tti)),
+            wheel: Wheel::new(slots, now),
+        }
+    }
+
+    fn due(&self, id: u32) -> u64 {
         let deadline = self.deadlines.get(id);
-        tti_ms.map_or(deadline, |tti| deadline.min(self.used_at.get(id).saturating_add(tti)))
+        self.idle
+            .as_ref()
+            .map_or(deadline, |(used_at, tti)| deadline.min(used_at.get(id).saturating_add(*tti)))
+    }
+
+    fn touch(&mut self, id: u32, now: u64) {
+        if let Some((used_at, _)) = &mut self.idle {
+            used_at.set(id, now);
+        }
+    }
+
+    fn register(&mut self, id: u32) {
+        self.wheel.register(id, self.due(id));
     }
 }
 
@@ -136,12 +178,17 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         expected: usize,
         hasher: Hasher,
     ) -> Self {
+        let queues = Queues::new(policy);
+        let table = Table::new(1);
+        let slots = table.slots();
         Shard {
-            index: Index::new(expected),
-            records: Records::new(),
-            slots: Slots::new(weighed),
-            queues: Queues::new(policy),
+            records: Records::new(slots),
+            table,
+            hits: Hits::default(),
             timing: None,
+            on_hit: queues.on_hit(),
+            slots: Slots::new(slots, weighed),
+            queues,
             tti_ms,
             hasher,
             expected,
@@ -151,17 +198,12 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.slots.len()
-    }
-
-    /// One more than the highest slot ever in use.
-    pub(crate) fn end(&self) -> u32 {
-        self.slots.end()
+        self.table.len()
     }
 
     #[inline]
     pub(crate) fn is_used(&self, id: u32) -> bool {
-        self.slots.is_used(id)
+        self.table.is_used(id)
     }
 
     /// The record of a slot in use.
@@ -187,16 +229,11 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         self.timing.as_ref().map_or(NEVER, |timing| timing.deadlines.get(id))
     }
 
-    /// The slot of `key`, whether or not its time is over, and where the index has it.
-    #[inline]
-    fn look_up<Q: Equivalent<K> + ?Sized>(&self, hash: u64, key: &Q) -> Option<(u32, Position)> {
-        // SAFETY: the index holds slots in use only, and those hold a record.
-        self.index.find(hash, |id| key.equivalent(unsafe { &self.records.get(id).key }))
-    }
-
     /// The slot of `key`, whether or not its time is over.
+    #[inline]
     pub(crate) fn find<Q: Equivalent<K> + ?Sized>(&self, hash: u64, key: &Q) -> Option<u32> {
-        self.look_up(hash, key).map(|(id, _)| id)
+        // SAFETY: the table shows slots in use only, and those hold a record.
+        self.table.find(hash, |id| key.equivalent(unsafe { &self.records.get(id).key }))
     }
 
     /// The slot of `key` if it can be read at `now`.
@@ -207,70 +244,107 @@ impl<K: Hash + Eq, V> Shard<K, V> {
 
     #[inline]
     pub(crate) fn is_live(&self, id: u32, now: u64) -> bool {
-        self.timing.as_ref().is_none_or(|timing| timing.due(id, self.tti_ms) > now)
+        self.timing.as_ref().is_none_or(|timing| timing.due(id) > now)
     }
 
     /// A counted read, which the policy hears of.
     #[inline]
     pub(crate) fn read<Q: Equivalent<K> + ?Sized>(&mut self, hash: u64, key: &Q, now: u64) -> Option<&V> {
-        let Some((id, at)) = self.look_up(hash, key).filter(|&(id, _)| self.is_live(id, now)) else {
-            self.stats.misses += 1;
-            return None;
-        };
-        self.stats.hits += 1;
-        self.note_hit(id, at);
-        if self.tti_ms.is_some() {
-            self.touch(id, now);
+        let Some(id) = self.find(hash, key) else { return self.missed() };
+        if self.timing.is_some() && !self.touch(id, now) {
+            return self.missed();
         }
-        // SAFETY: the index gave out the slot, so it is in use.
+        let mark = self.table.mark(id);
+        self.hits[sum_of(mark)] += 1;
+        self.note_hit(id, mark);
+        // SAFETY: the table gave out the slot, so it is in use.
         Some(unsafe { &self.records.get(id).value })
+    }
+
+    #[cold]
+    fn missed(&mut self) -> Option<&V> {
+        self.stats.misses += 1;
+        None
+    }
+
+    /// Notes a use at `now`; false if the entry's time is over.
+    fn touch(&mut self, id: u32, now: u64) -> bool {
+        let live = self.is_live(id, now);
+        if let Some(timing) = &mut self.timing
+            && live
+        {
+            timing.touch(id, now);
+        }
+        live
     }
 
     /// A value is about to be stored under this hash: asks for what that will need.
     pub(crate) fn foresee(&self, hash: u64) {
-        self.index.foresee(hash);
+        self.table.foresee(hash);
         self.queues.foresee(hash);
     }
 
     /// Tells the policy of a hit.
     #[inline]
-    fn note_hit(&mut self, id: u32, at: Position) {
-        let before = self.index.mark(at);
-        let after = self.queues.hit(&mut self.slots, id, before);
-        // Most hits are on entries that have had many: nothing is written for those.
-        if after != before {
-            self.index.set_mark(at, after);
+    fn note_hit(&mut self, id: u32, mark: u8) {
+        match self.on_hit {
+            OnHit::Nothing => {}
+            OnHit::Count => {
+                let raised = raised(mark);
+                // Most hits are on entries that have had many: nothing is written for those.
+                if raised != mark {
+                    self.table.set_mark(id, raised);
+                }
+            }
+            OnHit::Tell => self.queues.hit(&mut self.slots, id),
         }
     }
 
-    /// Stores an entry of a key that has none. Its weight has been taken from the budget.
-    pub(crate) fn insert(
-        &mut self,
-        hash: u64,
-        key: K,
-        value: V,
-        weight: u64,
-        deadline: u64,
-        now: u64,
-    ) -> u32 {
-        let id = self.slots.take(weight, self.expected);
-        self.records.write(id, Record { key, value }, self.expected);
-        let mark = self.queues.insert(&mut self.slots, id, hash);
-        let (records, hasher) = (&self.records, &self.hasher);
-        // SAFETY: the index asks about the slots that it holds, which are in use.
-        self.index.insert(hash, id, mark, |id| hasher.hash_one(unsafe { &records.get(id).key }));
+    /// Stores an entry of a key that has none. Its weight has been taken from the budget. Other entries may move to
+    /// other slots.
+    pub(crate) fn insert(&mut self, hash: u64, key: K, value: V, weight: u64, deadline: u64, now: u64) {
+        if let Some(groups) = self.table.wants(self.expected) {
+            self.grow(groups, now);
+        }
+        let id = self.table.take(hash);
+        self.records.write(id, Record { key, value });
+        self.slots.set_weight(id, weight);
+        let mark = self.queues.insert(&mut self.slots, id, hash, &self.hits);
+        self.table.set_mark(id, mark);
         self.set_deadline(id, deadline, now);
         self.stats.inserts += 1;
-        id
+    }
+
+    /// Moves all entries into a larger table, and what is known of them with them.
+    fn grow(&mut self, groups: usize, now: u64) {
+        let mut table = Table::new(groups);
+        let mut records = Records::new(table.slots());
+        let mut moves = Moves::new(self.table.slots());
+        for from in self.table.used() {
+            let hash = self.hash_of(from);
+            let to = table.take(hash);
+            table.set_mark(to, self.table.mark(from));
+            // SAFETY: a slot in use holds a record. Should the hash of a later key panic, then the old table is still
+            // the one that counts, and the copies are never looked at.
+            records.write(to, unsafe { self.records.take(from) });
+            moves.note(from, to);
+        }
+        self.slots = self.slots.moved(table.slots(), &moves);
+        self.queues.relocate(&moves);
+        if let Some(timing) = &mut self.timing {
+            **timing = timing.moved(table.slots(), &moves, now);
+        }
+        (self.table, self.records) = (table, records);
+        self.register_all();
     }
 
     /// Stores another value in a slot. The difference of the weights has been settled with the budget.
     pub(crate) fn replace(&mut self, id: u32, value: V, weight: u64, deadline: u64, now: u64) -> V {
         let former = self.slots.weight(id);
         self.slots.set_weight(id, weight);
-        let at = self.index.position(self.hash_of(id), id);
-        self.queues.reweigh(self.index.mark(at), former, weight);
-        self.note_hit(id, at);
+        let mark = self.table.mark(id);
+        self.queues.reweigh(mark, former, weight);
+        self.note_hit(id, mark);
         self.set_deadline(id, deadline, now);
         self.stats.inserts += 1;
         self.stats.replaced += 1;
@@ -284,47 +358,33 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             if deadline >= NEVER && self.tti_ms.is_none() {
                 return;
             }
-            let (deadlines, used_at, wheel) = (Moments::default(), Moments::default(), Wheel::new(now));
-            self.timing = Some(Box::new(Timing { deadlines, used_at, wheel }));
+            self.timing = Some(Box::new(Timing::new(self.table.slots(), self.tti_ms, now)));
         }
         let Some(timing) = &mut self.timing else { return };
         timing.deadlines.set(id, deadline);
-        if self.tti_ms.is_some() {
-            timing.used_at.set(id, now);
-        }
-        timing.wheel.register(id, timing.due(id, self.tti_ms));
+        timing.touch(id, now);
+        timing.register(id);
         if timing.wheel.is_littered() {
-            self.renew_wheel(now);
+            timing.wheel = Wheel::new(self.table.slots(), now);
+            self.register_all();
         }
     }
 
     /// Registers all entries in a new wheel. Amortized over the writes that littered the old one.
-    fn renew_wheel(&mut self, now: u64) {
+    fn register_all(&mut self) {
         let Some(timing) = &mut self.timing else { return };
-        timing.wheel = Wheel::new(now);
-        for id in (0..self.slots.end()).filter(|&id| self.slots.is_used(id)) {
-            timing.wheel.register(id, timing.due(id, self.tti_ms));
-        }
-    }
-
-    fn touch(&mut self, id: u32, now: u64) {
-        if let Some(timing) = &mut self.timing {
-            timing.used_at.set(id, now);
-        }
+        self.table.used().for_each(|id| timing.register(id));
     }
 
     /// Takes an entry out, counted under its cause. Its weight is the caller's to give back.
     pub(crate) fn remove(&mut self, id: u32, cause: Cause) -> Left<K, V> {
         let hash = self.hash_of(id);
         let weight = self.slots.weight(id);
-        let at = self.index.position(hash, id);
-        let mark = self.index.mark(at);
-        self.index.remove(hash, at);
-        self.queues.remove(&mut self.slots, id, hash, mark);
+        self.queues.remove(&mut self.slots, id, hash, self.table.mark(id));
         if let Some(timing) = &mut self.timing {
             timing.wheel.forget(id);
         }
-        self.slots.release(id);
+        self.table.release(hash, id);
         // SAFETY: the slot was in use until the line above, so it holds a record; now it does not any more.
         let Record { key, value } = unsafe { self.records.take(id) };
         match cause {
@@ -346,10 +406,9 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         departed: &mut Departed<K, V>,
     ) -> Option<u64> {
         let mut view = View {
-            index: &mut self.index,
+            table: &mut self.table,
             records: &self.records,
             timing: self.timing.as_deref(),
-            tti_ms: self.tti_ms,
             hasher: &self.hasher,
             now,
         };
@@ -360,6 +419,27 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         Some(left.weight)
     }
 
+    /// The slots of at least `count` entries, as far as there are so many, whose hashes come at `from` or after it, and
+    /// where to go on. Whoever goes on until `LAST_PLACING` has seen each entry that stayed throughout exactly once, even
+    /// if the table grew in between.
+    pub(crate) fn walk(&self, mut from: u64, count: usize, found: &mut Vec<u32>) -> u64 {
+        found.clear();
+        while from < LAST_PLACING && found.len() < count {
+            let begin = found.len();
+            let next = self.table.visit_home(from, |id| found.push(id));
+            let mut kept = begin;
+            for at in begin..found.len() {
+                if (from..next).contains(&placing(self.hash_of(found[at]))) {
+                    found[kept] = found[at];
+                    kept += 1;
+                }
+            }
+            found.truncate(kept);
+            from = next;
+        }
+        from
+    }
+
     /// Looks at up to `budget` entries that may be due and removes those that are; returns at how many it looked and the
     /// weight that is the caller's to give back.
     pub(crate) fn reclaim(&mut self, now: u64, budget: usize, departed: &mut Departed<K, V>) -> (usize, u64) {
@@ -367,9 +447,9 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         for looked_at in 0..budget {
             let Some(timing) = &mut self.timing else { return (looked_at, freed) };
             let Some(id) = timing.wheel.next(now) else { return (looked_at, freed) };
-            let due = timing.due(id, self.tti_ms);
+            let due = timing.due(id);
             if due > now {
-                timing.wheel.register(id, due);
+                timing.register(id);
                 continue;
             }
             let left = self.remove(id, Cause::Expired);
@@ -407,21 +487,24 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         self.flights.clear();
     }
 
+    /// The counters so far and how many entries are held.
+    pub(crate) fn stats(&self) -> Stats {
+        Stats { hits: self.hits.iter().sum(), entries: self.len() as u64, ..self.stats }
+    }
+
     /// Walks the whole structure and checks that its parts agree; returns the sum of the weights.
     pub(crate) fn validate(&self) -> u64 {
-        let used: Vec<u32> = (0..self.end()).filter(|&id| self.is_used(id)).collect();
+        let used: Vec<u32> = self.table.used().collect();
         assert_eq!(used.len(), self.len(), "as many slots are in use as are counted");
-        assert_eq!(self.index.len(), self.len(), "each slot in use is indexed once");
         for &id in &used {
             let key = &self.record(id).key;
-            assert_eq!(self.find(self.hash_of(id), key), Some(id), "the index leads to the slot");
+            assert_eq!(self.find(self.hash_of(id), key), Some(id), "the table leads to the slot");
         }
         let mut queued = self.queues.walk(&self.slots);
         queued.sort_unstable();
         assert_eq!(queued, used, "the policy knows each entry once");
         if let Some(timing) = &self.timing {
-            let timed: Vec<u32> =
-                used.iter().copied().filter(|&id| timing.due(id, self.tti_ms) < NEVER).collect();
+            let timed: Vec<u32> = used.iter().copied().filter(|&id| timing.due(id) < NEVER).collect();
             assert!(timed.iter().all(|&id| timing.wheel.knows(id)), "each deadline is registered");
             assert_eq!(timing.wheel.valid(), timed.len(), "nothing else is registered");
         }
@@ -431,7 +514,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
 
 impl<K, V> Drop for Shard<K, V> {
     fn drop(&mut self) {
-        for id in (0..self.slots.end()).filter(|&id| self.slots.is_used(id)) {
+        for id in self.table.used() {
             // SAFETY: a slot in use holds a record, and nobody looks at it again.
             drop(unsafe { self.records.take(id) });
         }

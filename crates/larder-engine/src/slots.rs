@@ -1,23 +1,17 @@
-//! The slots of a shard and the lists that run through them: what the policies see of an entry.
+//! The lists that run through the slots of a shard, and the weights of its entries: what the policies see.
 //!
-//! A slot is a number. Beside the record that [`crate::records`] keeps for it, each slot has a link of eight bytes, which
-//! puts it on one list at a time: a queue of the policy while it is in use, the free list otherwise. Weights are kept
-//! only in caches that weigh.
+//! A slot is a place in the table. Beside the record that [`crate::records`] keeps for it, each slot has a link of eight
+//! bytes, which puts it on one queue of the policy while it is in use. Weights are kept only in caches that weigh.
 
 /// No slot.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// What stands in the link of a slot that is not in use, in place of the slot before it.
-const FREE: u32 = u32::MAX - 1;
-
 #[derive(Debug)]
 pub(crate) struct Slots {
-    links: Vec<Link>,
+    links: Box<[Link]>,
     /// Empty in caches whose entries all weigh one.
-    weights: Vec<u64>,
+    weights: Box<[u64]>,
     weighed: bool,
-    free: List,
-    len: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -36,85 +30,61 @@ pub(crate) struct List {
 }
 
 impl Slots {
-    pub(crate) fn new(weighed: bool) -> Self {
-        Slots { links: Vec::new(), weights: Vec::new(), weighed, free: List::new(), len: 0 }
+    /// As many slots, none on a list.
+    pub(crate) fn new(slots: u32, weighed: bool) -> Self {
+        let weights = if weighed { slots } else { 0 };
+        Slots {
+            links: vec![Link { previous: NONE, next: NONE }; slots as usize].into(),
+            weights: vec![0; weights as usize].into(),
+            weighed,
+        }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
-    /// One more than the highest slot ever in use.
-    pub(crate) fn end(&self) -> u32 {
-        self.links.len() as u32
+    /// The same slots among more of them: each at its place in `moves`, which lists the former and the new one.
+    pub(crate) fn moved(&self, slots: u32, moves: &Moves) -> Self {
+        let mut larger = Slots::new(slots, self.weighed);
+        for (from, to) in moves.iter() {
+            let Link { previous, next } = self.links[from as usize];
+            larger.links[to as usize] = Link { previous: moves.of(previous), next: moves.of(next) };
+            larger.set_weight(to, self.weight(from));
+        }
+        larger
     }
 
     #[inline]
-    pub(crate) fn is_used(&self, id: u32) -> bool {
-        self.links.get(id as usize).is_some_and(|link| link.previous != FREE)
+    pub(crate) fn weight(&self, slot: u32) -> u64 {
+        if self.weighed { self.weights[slot as usize] } else { 1 }
     }
 
-    /// Takes a slot into use, on no list. The vectors grow up to `expected` in few steps and
-    /// exactly, beyond it by an eighth.
-    pub(crate) fn take(&mut self, weight: u64, expected: usize) -> u32 {
-        self.len += 1;
-        let id = match self.free.front {
-            NONE => self.grow(expected),
-            id => {
-                self.free.len -= 1;
-                self.free.front = self.links[id as usize].next;
-                id
-            }
-        };
-        self.links[id as usize] = Link { previous: NONE, next: NONE };
+    pub(crate) fn set_weight(&mut self, slot: u32, weight: u64) {
         if self.weighed {
-            self.weights[id as usize] = weight;
-        }
-        id
-    }
-
-    fn grow(&mut self, expected: usize) -> u32 {
-        let id = u32::try_from(self.links.len()).expect("a shard has fewer than 2^32 entries");
-        let more = next_capacity(self.links.len(), expected) - self.links.len();
-        reserve(&mut self.links, more);
-        self.links.push(Link { previous: NONE, next: NONE });
-        if self.weighed {
-            reserve(&mut self.weights, more);
-            self.weights.push(0);
-        }
-        id
-    }
-
-    /// Gives a slot back. It must be on no list.
-    pub(crate) fn release(&mut self, id: u32) {
-        self.len -= 1;
-        // The free list is a stack: what was used last is in the processor's cache still.
-        self.links[id as usize] = Link { previous: FREE, next: self.free.front };
-        self.free.front = id;
-        self.free.len += 1;
-    }
-
-    #[inline]
-    pub(crate) fn weight(&self, id: u32) -> u64 {
-        if self.weighed { self.weights[id as usize] } else { 1 }
-    }
-
-    pub(crate) fn set_weight(&mut self, id: u32, weight: u64) {
-        if self.weighed {
-            self.weights[id as usize] = weight;
+            self.weights[slot as usize] = weight;
         }
     }
 }
 
-/// The capacity that a full vector of `now` elements should get.
-pub(crate) fn next_capacity(now: usize, expected: usize) -> usize {
-    if now < expected { (now * 2).clamp(4, expected.max(4)) } else { now + (now / 8).max(4) }
-}
+/// Where each entry went when the table grew.
+#[derive(Debug)]
+pub(crate) struct Moves(Vec<u32>);
 
-/// Makes room for `more` elements, if there is none for one.
-pub(crate) fn reserve<T>(elements: &mut Vec<T>, more: usize) {
-    if elements.len() == elements.capacity() {
-        elements.reserve_exact(more);
+impl Moves {
+    /// Nothing has moved yet, of as many slots.
+    pub(crate) fn new(slots: u32) -> Self {
+        Moves(vec![NONE; slots as usize])
+    }
+
+    pub(crate) fn note(&mut self, from: u32, to: u32) {
+        self.0[from as usize] = to;
+    }
+
+    /// Where a slot's entry is now; `NONE` of `NONE`.
+    pub(crate) fn of(&self, from: u32) -> u32 {
+        self.0.get(from as usize).copied().unwrap_or(NONE)
+    }
+
+    /// The slots that had an entry, with its new one.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
+        (0..).zip(&self.0).filter(|(_, to)| **to != NONE).map(|(from, to)| (from, *to))
     }
 }
 
@@ -174,6 +144,11 @@ impl List {
             self.unlink(slots, id);
             self.push_back(slots, id);
         }
+    }
+
+    /// The table has grown.
+    pub(crate) fn relocate(&mut self, moves: &Moves) {
+        (self.front, self.back) = (moves.of(self.front), moves.of(self.back));
     }
 
     /// Accounts for a slot on this list that weighs something else now.

@@ -63,6 +63,7 @@ impl Stats {
         self.invalidated += other.invalidated;
         self.purged += other.purged;
         self.replaced += other.replaced;
+        self.entries += other.entries;
     }
 }
 

@@ -3,5 +3,5 @@
 
 pub(crate) use parking_lot::Mutex;
 pub(crate) use std::hint::spin_loop;
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 pub(crate) use std::{thread, thread_local};

@@ -1,12 +1,12 @@
 //! The steps that operations and loads are made of: place, time, weight and deadline of an entry, and room for it.
 
-use super::{Cache, Place, SLOTS_PER_HOLD};
+use super::{Cache, ENTRIES_PER_HOLD, Place};
 use crate::entry::{Cause, EntryRef, Refusal, Ttl};
 use crate::expiry::NEVER;
-use crate::lock::ShardGuard;
+use crate::lock::Guard;
 use crate::shard::{Departed, Shard};
+use crate::table::LAST_PLACING;
 use std::hash::{BuildHasher, Hash};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ const RECLAIM_PER_WRITE: usize = 4;
 const STEAL_ROUNDS: usize = 64;
 
 impl<K: Hash + Eq, V> Cache<K, V> {
+    #[inline]
     pub(crate) fn place<Q: Hash + ?Sized>(&self, key: &Q) -> Place {
         let hash = self.inner.hasher.hash_one(key);
         // The index uses the low bits for the bucket and the top seven for the tag: the shard takes others.
@@ -23,19 +24,16 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         Place { hash, shard }
     }
 
-    pub(crate) fn lock(&self, place: Place) -> ShardGuard<'_, Shard<K, V>> {
-        self.inner.shards[place.shard].lock(self.id())
+    #[inline]
+    pub(crate) fn lock(&self, place: Place) -> Guard<'_, Shard<K, V>> {
+        self.inner.shards.lock(place.shard)
     }
 
-    /// What the locks know this cache by.
-    pub(super) fn id(&self) -> usize {
-        Arc::as_ptr(&self.inner) as usize
+    pub(crate) fn shard_at(&self, index: usize) -> Option<Guard<'_, Shard<K, V>>> {
+        (index < self.inner.shards.len()).then(|| self.inner.shards.lock(index))
     }
 
-    pub(crate) fn shard_at(&self, index: usize) -> Option<ShardGuard<'_, Shard<K, V>>> {
-        self.inner.shards.get(index).map(|shard| shard.lock(self.id()))
-    }
-
+    #[inline]
     pub(crate) fn now(&self) -> u64 {
         if self.inner.timed.load(Ordering::Relaxed) { self.now_ms() } else { 0 }
     }
@@ -202,8 +200,8 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let shards = &self.inner.shards;
         let mut freed = 0;
         for step in 1..shards.len() {
-            let other = &shards[(shard_index + step) % shards.len()];
-            let Some(mut other) = other.try_lock_beside() else { continue };
+            let other = shards.try_lock_beside((shard_index + step) % shards.len());
+            let Some(mut other) = other else { continue };
             while freed < wanted {
                 let Some(weight) = other.evict(wanted, None, now, departed) else { break };
                 freed += weight;
@@ -215,26 +213,22 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         freed
     }
 
-    /// Walks all slots, a bounded number under each hold of a lock. `visit` returns the weight that it freed.
+    /// Walks all entries, a bounded number under each hold of a lock. `visit` returns the weight that it freed.
     pub(super) fn for_each_hold(
         &self,
-        mut visit: impl FnMut(&mut Shard<K, V>, std::ops::Range<u32>, &mut Departed<K, V>) -> u64,
+        mut visit: impl FnMut(&mut Shard<K, V>, &[u32], &mut Departed<K, V>) -> u64,
     ) {
-        for shard in &self.inner.shards {
-            let mut slot = 0;
-            loop {
+        let mut slots = Vec::new();
+        for index in 0..self.inner.shards.len() {
+            let mut from = 0;
+            while from < LAST_PLACING {
                 let mut departed = Departed::new();
-                let mut shard = shard.lock(self.id());
-                let end = shard.end();
-                let stop = end.min(slot + SLOTS_PER_HOLD);
-                let freed = visit(&mut shard, slot..stop, &mut departed);
+                let mut shard = self.inner.shards.lock(index);
+                from = shard.walk(from, ENTRIES_PER_HOLD, &mut slots);
+                let freed = visit(&mut shard, &slots, &mut departed);
                 drop(shard);
                 self.inner.budget.give(freed);
                 self.depart(departed);
-                slot = stop;
-                if slot >= end {
-                    break;
-                }
             }
         }
     }

@@ -16,14 +16,9 @@
 //! the CLOCK in place of its lists, and the sketch that a hit does not touch, are ours.
 
 use super::lru::first_but;
-use super::{Entries, Evict};
+use super::{Entries, Evict, Hits, IN_MAIN, MAX_HITS, OnHit};
 use crate::sketch::Sketch;
-use crate::slots::{List, Slots};
-
-/// Hits that an entry remembers.
-const MAX_HITS: u8 = 3;
-/// Set in the mark of an entry of the main space; the bits below count hits.
-const IN_MAIN: u8 = 4;
+use crate::slots::{List, Moves, Slots};
 
 /// The window's share of the weight at the start, and the least it shrinks to.
 const LEAST_WINDOW: f64 = 0.02;
@@ -48,8 +43,8 @@ pub(crate) struct Ctd {
     /// Made when the first entry has to leave: before that there is nothing to decide.
     sketch: Option<Sketch>,
     window_share: f64,
-    window_hits: u64,
-    main_hits: u64,
+    /// The hits when the present sample began, and the insertions since.
+    sample_from: Hits,
     inserts: u64,
     losers: u32,
 }
@@ -61,8 +56,7 @@ impl Ctd {
             main: List::new(),
             sketch: None,
             window_share: LEAST_WINDOW,
-            window_hits: 0,
-            main_hits: 0,
+            sample_from: Hits::default(),
             inserts: 0,
             losers: 0,
         }
@@ -108,18 +102,19 @@ impl Ctd {
     }
 
     /// Moves the border between window and main once a sample is complete.
-    fn steer(&mut self) {
-        let requests = self.window_hits + self.main_hits + self.inserts;
+    fn steer(&mut self, hits: &Hits) {
+        let [in_window, in_main] = [hits[0] - self.sample_from[0], hits[1] - self.sample_from[1]];
+        let requests = in_window + in_main + self.inserts;
         if requests < SAMPLE_PER_ENTRY * self.len() as u64 {
             return;
         }
         let density = |hits: u64, len: usize| (hits as f64 + 0.5) / (len as f64 + 0.5);
-        let window = density(self.window_hits, self.window.len());
-        let main = density(self.main_hits, self.main.len());
+        let window = density(in_window, self.window.len());
+        let main = density(in_main, self.main.len());
         let lean = (window / main).ln();
         let step = (lean.abs() * STEP).min(MOST_STEP).copysign(lean);
         self.window_share = (self.window_share + step).clamp(LEAST_WINDOW, MOST_WINDOW);
-        (self.window_hits, self.main_hits, self.inserts) = (0, 0, 0);
+        (self.sample_from, self.inserts) = (*hits, 0);
     }
 
     /// The entry of the main space that the hand comes to.
@@ -158,9 +153,12 @@ impl Ctd {
         self.losers.is_multiple_of(LUCKY)
     }
 
-    fn foresee_entry(&self, entries: &impl Entries, id: Option<u32>) {
-        if let Some(id) = id {
-            self.foresee(entries.foresee(id));
+    /// An entry will come up for a contest soon: its successor's record is asked for now, its own sketch line too.
+    fn foresee_entry(&self, slots: &Slots, list: &List, entries: &impl Entries, id: Option<u32>) {
+        let Some(id) = id else { return };
+        self.foresee(entries.hash(id));
+        if let Some(next) = list.after(slots, id) {
+            entries.foresee(next);
         }
     }
 
@@ -174,30 +172,22 @@ impl Ctd {
 }
 
 impl Evict for Ctd {
+    const ON_HIT: OnHit = OnHit::Count;
+
     fn foresee(&self, hash: u64) {
         if let Some(sketch) = &self.sketch {
             sketch.foresee(hash);
         }
     }
 
-    #[inline]
-    fn hit(&mut self, _: &mut Slots, _: u32, mark: u8) -> u8 {
-        if mark & IN_MAIN == 0 {
-            self.window_hits += 1;
-        } else {
-            self.main_hits += 1;
-        }
-        if mark & MAX_HITS < MAX_HITS { mark + 1 } else { mark }
-    }
-
-    fn insert(&mut self, slots: &mut Slots, id: u32, hash: u64) -> u8 {
+    fn insert(&mut self, slots: &mut Slots, id: u32, hash: u64, hits: &Hits) -> u8 {
         // Until something has to leave, everything belongs to the main space.
         let mark = if self.sketch.is_none() { IN_MAIN } else { 0 };
         self.list(mark).push_back(slots, id);
         self.inserts += 1;
         self.count(hash, 1);
         if self.sketch.is_some() {
-            self.steer();
+            self.steer(hits);
         }
         mark
     }
@@ -226,16 +216,21 @@ impl Evict for Ctd {
             && (self.window.weight() + incoming > window_target.max(1) || entries.is_due(candidate))
         {
             // The next contest is known already: what it will look at is on its way when it comes.
-            self.foresee_entry(entries, self.window.after(slots, candidate));
+            self.foresee_entry(slots, &self.window, entries, self.window.after(slots, candidate));
             let Some(resident) = self.main_victim(slots, entries, keep) else { return Some(candidate) };
             if entries.is_due(candidate) || !self.admits(entries, candidate, resident) {
                 return Some(candidate);
             }
-            self.foresee_entry(entries, self.main.after(slots, resident));
+            self.foresee_entry(slots, &self.main, entries, self.main.after(slots, resident));
             self.promote(slots, entries, candidate);
             return Some(resident);
         }
         self.main_victim(slots, entries, keep).or(candidate)
+    }
+
+    fn relocate(&mut self, moves: &Moves) {
+        self.window.relocate(moves);
+        self.main.relocate(moves);
     }
 
     fn walk(&self, slots: &Slots) -> Vec<u32> {

@@ -1,8 +1,8 @@
 //! First in, first out.
 
 use super::lru::first_but;
-use super::{Entries, Evict};
-use crate::slots::{List, Slots};
+use super::{Entries, Evict, Hits, OnHit};
+use crate::slots::{List, Moves, Slots};
 
 #[derive(Debug)]
 pub(crate) struct Fifo(List);
@@ -14,11 +14,9 @@ impl Fifo {
 }
 
 impl Evict for Fifo {
-    fn hit(&mut self, _: &mut Slots, _: u32, mark: u8) -> u8 {
-        mark
-    }
+    const ON_HIT: OnHit = OnHit::Nothing;
 
-    fn insert(&mut self, slots: &mut Slots, id: u32, _: u64) -> u8 {
+    fn insert(&mut self, slots: &mut Slots, id: u32, _: u64, _: &Hits) -> u8 {
         self.0.push_back(slots, id);
         0
     }
@@ -33,6 +31,10 @@ impl Evict for Fifo {
 
     fn victim(&mut self, slots: &mut Slots, _: &mut impl Entries, _: u64, keep: Option<u32>) -> Option<u32> {
         first_but(&self.0, slots, keep)
+    }
+
+    fn relocate(&mut self, moves: &Moves) {
+        self.0.relocate(moves);
     }
 
     fn walk(&self, slots: &Slots) -> Vec<u32> {

@@ -1,7 +1,7 @@
 //! Least recently used: one list, most recent at the back.
 
-use super::{Entries, Evict};
-use crate::slots::{List, Slots};
+use super::{Entries, Evict, Hits, OnHit};
+use crate::slots::{List, Moves, Slots};
 
 #[derive(Debug)]
 pub(crate) struct Lru(List);
@@ -19,12 +19,13 @@ pub(super) fn first_but(list: &List, slots: &Slots, keep: Option<u32>) -> Option
 }
 
 impl Evict for Lru {
-    fn hit(&mut self, slots: &mut Slots, id: u32, mark: u8) -> u8 {
+    const ON_HIT: OnHit = OnHit::Tell;
+
+    fn hit(&mut self, slots: &mut Slots, id: u32) {
         self.0.requeue(slots, id);
-        mark
     }
 
-    fn insert(&mut self, slots: &mut Slots, id: u32, _: u64) -> u8 {
+    fn insert(&mut self, slots: &mut Slots, id: u32, _: u64, _: &Hits) -> u8 {
         self.0.push_back(slots, id);
         0
     }
@@ -39,6 +40,10 @@ impl Evict for Lru {
 
     fn victim(&mut self, slots: &mut Slots, _: &mut impl Entries, _: u64, keep: Option<u32>) -> Option<u32> {
         first_but(&self.0, slots, keep)
+    }
+
+    fn relocate(&mut self, moves: &Moves) {
+        self.0.relocate(moves);
     }
 
     fn walk(&self, slots: &Slots) -> Vec<u32> {

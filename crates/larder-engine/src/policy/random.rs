@@ -1,7 +1,7 @@
 //! Any entry leaves: the floor that a policy has to beat.
 
-use super::{Entries, Evict};
-use crate::slots::{List, Slots};
+use super::{Entries, Evict, Hits, OnHit};
+use crate::slots::{List, Moves, Slots};
 
 /// The list orders nothing; it knows who is present.
 #[derive(Debug)]
@@ -29,11 +29,9 @@ impl Random {
 }
 
 impl Evict for Random {
-    fn hit(&mut self, _: &mut Slots, _: u32, mark: u8) -> u8 {
-        mark
-    }
+    const ON_HIT: OnHit = OnHit::Nothing;
 
-    fn insert(&mut self, slots: &mut Slots, id: u32, _: u64) -> u8 {
+    fn insert(&mut self, slots: &mut Slots, id: u32, _: u64, _: &Hits) -> u8 {
         self.present.push_back(slots, id);
         0
     }
@@ -46,14 +44,24 @@ impl Evict for Random {
         self.present.reweigh(from, to);
     }
 
-    fn victim(&mut self, slots: &mut Slots, _: &mut impl Entries, _: u64, keep: Option<u32>) -> Option<u32> {
+    fn victim(
+        &mut self,
+        slots: &mut Slots,
+        entries: &mut impl Entries,
+        _: u64,
+        keep: Option<u32>,
+    ) -> Option<u32> {
         for _ in 0..TRIES {
-            let id = self.below(slots.end());
-            if slots.is_used(id) && Some(id) != keep {
+            let id = self.below(entries.slots());
+            if entries.is_used(id) && Some(id) != keep {
                 return Some(id);
             }
         }
         super::lru::first_but(&self.present, slots, keep)
+    }
+
+    fn relocate(&mut self, moves: &Moves) {
+        self.present.relocate(moves);
     }
 
     fn walk(&self, slots: &Slots) -> Vec<u32> {

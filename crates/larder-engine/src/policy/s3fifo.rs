@@ -6,15 +6,12 @@
 //! main queue is filled first, so that a loop larger than the small queue is not lost at the start.
 
 use super::lru::first_but;
-use super::{Entries, Evict};
-use crate::slots::{List, Slots};
+use super::{Entries, Evict, Hits, IN_MAIN, OnHit};
+use crate::slots::{List, Moves, Slots};
 use std::collections::{HashSet, VecDeque};
 
 /// The small queue's share of the weight: one in ten.
 const SMALL_SHARE: u64 = 10;
-const MAX_HITS: u8 = 3;
-/// Set in the mark of an entry of the main queue; the bits below count hits.
-const IN_MAIN: u8 = 4;
 /// How many entries a search for a victim gives another chance.
 const MAX_STEPS: usize = 64;
 
@@ -55,11 +52,9 @@ impl S3Fifo {
 }
 
 impl Evict for S3Fifo {
-    fn hit(&mut self, _: &mut Slots, _: u32, mark: u8) -> u8 {
-        if mark & MAX_HITS < MAX_HITS { mark + 1 } else { mark }
-    }
+    const ON_HIT: OnHit = OnHit::Count;
 
-    fn insert(&mut self, slots: &mut Slots, id: u32, hash: u64) -> u8 {
+    fn insert(&mut self, slots: &mut Slots, id: u32, hash: u64, _: &Hits) -> u8 {
         let mark = if !self.full || self.ghosts.take(hash) { IN_MAIN } else { 0 };
         self.list(mark).push_back(slots, id);
         mark
@@ -94,6 +89,11 @@ impl Evict for S3Fifo {
             self.main.push_back(slots, id);
         }
         self.main_victim(slots, entries, keep).or_else(|| first_but(&self.small, slots, keep))
+    }
+
+    fn relocate(&mut self, moves: &Moves) {
+        self.small.relocate(moves);
+        self.main.relocate(moves);
     }
 
     fn walk(&self, slots: &Slots) -> Vec<u32> {

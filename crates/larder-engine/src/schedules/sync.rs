@@ -1,7 +1,7 @@
 //! The primitives of `src/sync.rs` in the explorer's form.
 
 pub(crate) use shuttle::hint::spin_loop;
-pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+pub(crate) use shuttle::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 pub(crate) use shuttle::{thread, thread_local};
 
 /// A lock that is never poisoned, as the engine's own.
