@@ -3,8 +3,10 @@
 //! | file | promise |
 //! |---|---|
 //! | `departures` | all that goes in is dropped once |
+//! | `incidents` | what went wrong in other caches does not here |
 //! | `linearizable` | operations on one key happen one after another; the judge of that is in `history` |
 
 mod departures;
 mod history;
+mod incidents;
 mod linearizable;
