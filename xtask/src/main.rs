@@ -1,9 +1,12 @@
 //! The project's own commands.
 //!
 //! ```text
-//! cargo xtask test [--install]   lints, checks, builds, and every test; --install brings what the tests need first
-//! cargo xtask check              the checks of the tree alone: arrows, licences, duplicates, unused dependencies, maps
-//! cargo xtask install            what the tests need and nothing else
+//! cargo xtask test [--install] [--soak]   lints, checks, builds, and every test; --install brings what the tests need
+//!                                         first, --soak makes the soaks run for minutes
+//! cargo xtask sanitize                    the engine's tests under AddressSanitizer and, where present, valgrind
+//! cargo xtask check                       the checks of the tree alone: arrows, licences, duplicates, unused
+//!                                         dependencies, maps
+//! cargo xtask install                     what the tests need and nothing else
 //! ```
 
 mod check;
@@ -28,13 +31,15 @@ fn main() -> ExitCode {
 
 fn run(words: &[&str]) -> Result<()> {
     match words {
-        ["test"] => stages::test(),
-        ["test", "--install"] => {
-            install::install()?;
-            stages::test()
+        ["test", flags @ ..] if flags.iter().all(|flag| ["--install", "--soak"].contains(flag)) => {
+            if flags.contains(&"--install") {
+                install::install()?;
+            }
+            stages::test(flags.contains(&"--soak"))
         }
+        ["sanitize"] => stages::sanitize(),
         ["check"] => check::all(),
         ["install"] => install::install(),
-        _ => bail!("usage: cargo xtask test [--install] | check | install"),
+        _ => bail!("usage: cargo xtask test [--install] [--soak] | sanitize | check | install"),
     }
 }

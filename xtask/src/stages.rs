@@ -7,7 +7,11 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-pub(crate) fn test() -> Result<()> {
+/// How long each soak runs with `--soak`, in seconds.
+const SOAK_SECONDS: &str = "300";
+
+/// Everything that must hold before a change goes in.
+pub(crate) fn test(soak: bool) -> Result<()> {
     let mut stages = Stages::default();
     stages.run("format", || cargo(&["fmt", "--all", "--check"]))?;
     stages.run("checks", check::all)?;
@@ -17,10 +21,48 @@ pub(crate) fn test() -> Result<()> {
     // One build for the tests and for the binaries that they start.
     stages.run("build", || cargo(&["test", "--workspace", "--locked", "--no-run"]))?;
     let mut counts = Counts::default();
-    stages.run("tests", || counts.add_run(&["test", "--workspace", "--locked"]))?;
+    stages.run("tests", || counts.add_run(&["test", "--workspace", "--locked"], soak))?;
     stages.run("docs", || cargo(&["doc", "--workspace", "--no-deps", "--locked"]))?;
     stages.report();
     counts.report()
+}
+
+/// The engine's tests where wrong use of memory ends them: minutes, so not a part of [`test`]. The explorer of schedules
+/// is left out: it switches stacks, which neither tool follows.
+pub(crate) fn sanitize() -> Result<()> {
+    const TESTS: &[&str] =
+        &["test", "-p", "larder-engine", "--locked", "--lib", "--test", "promises", "--test", "soak"];
+    let folder = target().join("sanitize");
+    let mut stages = Stages::default();
+    stages.run("address", || {
+        let mut asan = command(&[TESTS, &["--target", &host()?]].concat());
+        // The compiler is the stable one; this lets it know the option.
+        asan.env("RUSTC_BOOTSTRAP", "1")
+            .env("RUSTFLAGS", "-Zsanitizer=address")
+            .env("CARGO_TARGET_DIR", &folder);
+        succeed(&mut asan)
+    })?;
+    if Command::new("valgrind").arg("--version").stdout(Stdio::null()).status().is_err() {
+        println!("skipped valgrind: it is not installed");
+        return Ok(());
+    }
+    stages.run("valgrind", || {
+        let runner =
+            "target.'cfg(unix)'.runner = ['valgrind', '--quiet', '--error-exitcode=1', '--leak-check=full']";
+        // One core runs all threads here: fewer cases prove as much about memory.
+        succeed(command(&[&["--config", runner], TESTS].concat()).env("PROPTEST_CASES", "8"))
+    })?;
+    stages.report();
+    Ok(())
+}
+
+/// The machine that the compiler runs on, as it calls it.
+fn host() -> Result<String> {
+    let output = Command::new("rustc").arg("-vV").output().context("cannot run rustc")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let host =
+        text.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc -vV names no host")?;
+    Ok(host.to_owned())
 }
 
 /// Times of the stages that have run.
@@ -57,11 +99,12 @@ struct Counts {
 
 impl Counts {
     /// Runs tests, shows what they print, and reads their summaries.
-    fn add_run(&mut self, words: &[&str]) -> Result<()> {
+    fn add_run(&mut self, words: &[&str], soak: bool) -> Result<()> {
         let skip_log = target().join("skipped.txt");
         _ = std::fs::remove_file(&skip_log);
         let mut child = command(words)
             .env("LARDER_SKIP_LOG", &skip_log)
+            .envs(soak.then_some(("LARDER_SOAK", SOAK_SECONDS)))
             .stdout(Stdio::piped())
             .spawn()
             .context("cannot run cargo")?;
@@ -100,8 +143,12 @@ fn number_before(text: &str, word: &str) -> u64 {
 }
 
 fn cargo(words: &[&str]) -> Result<()> {
-    let status = command(words).status().context("cannot run cargo")?;
-    if status.success() { Ok(()) } else { bail!("cargo {} failed", words.join(" ")) }
+    succeed(&mut command(words))
+}
+
+fn succeed(command: &mut Command) -> Result<()> {
+    let status = command.status().context("cannot run cargo")?;
+    if status.success() { Ok(()) } else { bail!("{command:?} failed") }
 }
 
 fn command(words: &[&str]) -> Command {
