@@ -19,8 +19,10 @@ const MAX_SHARDS: usize = 1 << 16;
 const MAX_CAPACITY: u64 = 1 << 62;
 /// Below this many expected entries a shard's policy sees too little of the traffic to judge it.
 const MIN_SHARD_ENTRIES: u64 = 256;
-/// What an entry of a cache bounded by weight is taken to weigh when the number of shards is chosen.
+/// What an entry of a cache bounded by weight is taken to weigh when its policies are to see enough of the traffic.
 const ASSUMED_WEIGHT: u64 = 1024;
+/// And what it may weigh, so that its shards do not become too large.
+const ASSUMED_LEAST_WEIGHT: u64 = 256;
 /// Above this many entries making a shard's index anew would take longer than one operation should.
 const MAX_SHARD_ENTRIES: u64 = 16_384;
 /// Shards per thread that may run at once: enough that two rarely want the same one.
@@ -148,8 +150,9 @@ impl<K: Hash + Eq, V> Builder<K, V> {
         if let Some(shards) = self.shards {
             in_range("shards", shards as u64, 1, MAX_SHARDS as u64)?;
         }
-        let expected = if self.by_weight { capacity / ASSUMED_WEIGHT } else { capacity };
-        let shards = self.shards.unwrap_or_else(|| default_shards(expected));
+        let [expected, most] = [ASSUMED_WEIGHT, ASSUMED_LEAST_WEIGHT]
+            .map(|weight| if self.by_weight { capacity / weight } else { capacity });
+        let shards = self.shards.unwrap_or_else(|| default_shards(expected, most));
         Ok(Cache::new(Settings {
             capacity,
             max_share: self.max_share,
@@ -166,9 +169,10 @@ impl<K: Hash + Eq, V> Builder<K, V> {
     }
 }
 
-fn default_shards(expected: u64) -> usize {
+/// For a cache that is expected to hold so many entries, and `most_entries` at most.
+fn default_shards(expected: u64, most_entries: u64) -> usize {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let wanted = (threads * SHARDS_PER_THREAD).max((expected / MAX_SHARD_ENTRIES) as usize);
+    let wanted = (threads * SHARDS_PER_THREAD).max((most_entries / MAX_SHARD_ENTRIES) as usize);
     let most = (expected / MIN_SHARD_ENTRIES).max(1) as usize;
     let shards = wanted.next_power_of_two().min(MAX_SHARDS);
     if shards <= most { shards } else { 1 << most.ilog2() }

@@ -1,7 +1,7 @@
 //! The cache as its users see it: each operation picks the shard, reads the clock, and lets user code run only where it
 //! may. What they have in common is in [`steps`].
 
-mod steps;
+pub(crate) mod steps;
 
 use crate::budget::Budget;
 use crate::builder::{Builder, Listener, Weigher};
@@ -10,6 +10,7 @@ use crate::entry::{Cause, Computed, EntryRef, Inserted, Op, Ttl};
 use crate::iter::Iter;
 use crate::lock::Locks;
 use crate::policy::Policy;
+use crate::records::Record;
 use crate::shard::{Departed, Hasher, Shard};
 use crate::stats::Stats;
 use crate::table::{LAST_PLACING, placing};
@@ -18,6 +19,7 @@ use parking_lot::Mutex;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use steps::{Decision, Write};
 
 /// About how many entries are visited under one hold of a shard's lock.
 pub(crate) const ENTRIES_PER_HOLD: usize = 128;
@@ -107,7 +109,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     {
         let place = self.place(key);
         let now = self.now();
-        self.lock(place).read(place.hash, key, now).map(f)
+        self.lock(place).read(place.hash, key, now).map(|record| f(&record.value))
     }
 
     /// What `f` makes of the entry of `key`, without an effect on policy, time to idle or statistics.
@@ -147,27 +149,22 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     ///
     /// Cost: one shard lock; evicts as many entries as the value's weight asks for.
     pub fn insert_with_ttl(&self, key: K, value: V, ttl: Ttl) -> Inserted<V> {
-        let weight = self.weigh(&key, &value);
         let mut departed = Departed::new();
         let place = self.place(&key);
-        let now = self.now_for(ttl);
+        let write = Write::of(self, place, key, value, ttl, self.now_for(ttl));
         let mut shard = self.lock(place);
         shard.foresee(place.hash);
-        shard.void_flight(place.hash, &key);
-        // The listener sees a replaced value by reference, after the lock; the key that stays is the stored one.
-        let listened = self.inner.settings.listener.is_some();
-        let stored = self.store(&mut shard, place, key, value, weight, ttl, now, &mut departed);
+        shard.void_flight(place.hash, &write.record.key);
+        let stored = self.store(&mut shard, write, &mut departed);
         drop(shard);
         self.depart(departed);
         match stored {
             Ok(None) => Inserted::New,
-            Ok(Some((key, old))) => {
-                if listened {
-                    self.notify(&key, &old, Cause::Replaced);
-                }
-                Inserted::Replaced(old)
+            Ok(Some(Record { key, value })) => {
+                self.notify(&key, &value, Cause::Replaced);
+                Inserted::Replaced(value)
             }
-            Err((value, reason)) => Inserted::Refused { value, reason },
+            Err((Record { value, .. }, reason)) => Inserted::Refused { value, reason },
         }
     }
 
@@ -205,32 +202,16 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let mut shard = self.lock(place);
         let id = shard.find_live(place.hash, &key, now);
         let (op, result) = f(id.map(|id| self.entry_ref(&shard, id)));
-        let mut refused = None;
         if !matches!(op, Op::Keep) {
             shard.void_flight(place.hash, &key);
         }
-        match (op, id) {
-            (Op::Keep, _) | (Op::Remove | Op::SetTtl(_), None) => {}
-            (Op::Put(value, ttl), _) => {
-                self.mark_timed(ttl);
-                let weight = self.weigh(&key, &value);
-                match self.store(&mut shard, place, key, value, weight, ttl, now, &mut departed) {
-                    Ok(None) => {}
-                    Ok(Some((key, old))) => departed.push(key, old, Cause::Replaced),
-                    Err((_, reason)) => refused = Some(reason),
-                }
-            }
-            (Op::Remove, Some(id)) => {
-                let entry = shard.remove(id, Cause::Invalidated);
-                self.inner.budget.give(entry.weight);
-                departed.push(entry.key, entry.value, Cause::Invalidated);
-            }
-            (Op::SetTtl(ttl), Some(id)) => {
-                self.mark_timed(ttl);
-                let deadline = self.deadline(ttl, Some(shard.deadline(id)), now);
-                shard.set_deadline(id, deadline, now);
-            }
-        }
+        let decision = match op {
+            Op::Keep => Decision::Keep,
+            Op::Remove => Decision::Remove,
+            Op::SetTtl(ttl) => Decision::SetTtl { ttl, now },
+            Op::Put(value, ttl) => Decision::Put(Write::of(self, place, key, value, ttl, now)),
+        };
+        let refused = self.apply(&mut shard, id, decision, &mut departed).err();
         drop(shard);
         self.depart(departed);
         Computed { result, refused }

@@ -10,9 +10,11 @@
 //!            └─ drop ──────────► Abandoned       followers look again: one of them leads
 //! ```
 
+use crate::cache::steps::Write;
 use crate::cache::{Cache, Place};
-use crate::entry::Ttl;
+use crate::entry::{Cause, Ttl};
 use crate::lock::Guard;
+use crate::records::Record;
 use crate::shard::{Departed, Shard};
 use crate::sync::{Mutex, thread, thread_local};
 use hashbrown::Equivalent;
@@ -127,7 +129,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
         let place = self.place(key);
         let now = self.now();
         let mut shard = self.lock(place);
-        if let Some(value) = shard.read(place.hash, key, now) {
+        if let Some(Record { value, .. }) = shard.read(place.hash, key, now) {
             return Load::Hit(value.clone());
         }
         self.join_or_lead(shard, place, key, to_key, sync_leader)
@@ -289,19 +291,18 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
     {
         let Some(key) = self.key.take() else { return Commit::Refused };
         let cache = &self.cache;
-        let weight = cache.weigh(&key, &value);
         let for_followers = value.clone();
         let took = cache.clock().now().saturating_sub(self.flight.began);
-        let now = cache.now_for(ttl);
+        let write = Write::of(cache, self.place, key, value, ttl, cache.now_for(ttl));
         let mut departed = Departed::new();
         let mut shard = cache.lock(self.place);
         shard.stats.loads += 1;
         shard.stats.load_time += took;
-        let mut commit = Commit::Refused;
-        if shard.end_flight(&self.flight) {
-            let stored = cache.store(&mut shard, self.place, key, value, weight, ttl, now, &mut departed);
-            commit = if stored.is_ok() { Commit::Stored } else { Commit::Refused };
-        }
+        let stored = if shard.end_flight(&self.flight) {
+            cache.store(&mut shard, write, &mut departed).map_err(|(record, _)| record)
+        } else {
+            Err(write.record)
+        };
         // While the shard is locked: the followers get the value that was stored, and not that of another who loads beside.
         let waiting = self.flight.end(State::Landed(for_followers));
         self.settled = true;
@@ -309,7 +310,15 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
         // Before user code runs: a listener that panics must not leave the followers waiting.
         waiting.wake();
         self.cache.depart(departed);
-        commit
+        match stored {
+            Ok(replaced) => {
+                if let Some(Record { key, value }) = replaced {
+                    self.cache.notify(&key, &value, Cause::Replaced);
+                }
+                Commit::Stored
+            }
+            Err(_refused) => Commit::Refused,
+        }
     }
 
     /// Hands the value to the followers and stores it nowhere.

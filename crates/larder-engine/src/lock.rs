@@ -67,6 +67,27 @@ impl<T> Locks<T> {
         Guard { lock }
     }
 
+    /// Locks several, given in ascending order: threads that all do so cannot wait for each other in a circle.
+    ///
+    /// # Panics
+    /// If they are not in ascending order, or one does not exist; with debug assertions, if this thread holds one.
+    pub(crate) fn lock_ascending(&self, indices: impl IntoIterator<Item = usize>) -> Vec<Guard<'_, T>> {
+        let me = me();
+        if cfg!(debug_assertions) {
+            self.refuse_reentry(me);
+        }
+        let mut last = None;
+        let take = |index: usize| {
+            assert!(last.replace(index) < Some(index), "lock {index} is not behind {last:?}");
+            let lock = &self.0[index];
+            if !lock.try_take(me) {
+                lock.await_turn(me);
+            }
+            Guard { lock }
+        };
+        indices.into_iter().map(take).collect()
+    }
+
     /// Locks one after the other, for as long as each is looked at.
     pub(crate) fn each(&self) -> impl Iterator<Item = Guard<'_, T>> {
         (0..self.len()).map(|index| self.lock(index))
@@ -83,16 +104,7 @@ impl<T> Locks<T> {
     #[cold]
     fn take_slowly(&self, lock: &Lock<T>, me: usize) {
         self.refuse_reentry(me);
-        let mut turns = 0;
-        // Looking before trying leaves the line to the holder.
-        while lock.holder.load(Ordering::Relaxed) != NOBODY || !lock.try_take(me) {
-            turns += 1;
-            if turns % SPINS == 0 {
-                thread::yield_now();
-            } else {
-                spin_loop();
-            }
-        }
+        lock.await_turn(me);
     }
 
     fn refuse_reentry(&self, me: usize) {
@@ -108,6 +120,20 @@ impl<T> Lock<T> {
     #[inline]
     fn try_take(&self, me: usize) -> bool {
         self.holder.compare_exchange(NOBODY, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    #[cold]
+    fn await_turn(&self, me: usize) {
+        let mut turns = 0;
+        // Looking before trying leaves the line to the holder.
+        while self.holder.load(Ordering::Relaxed) != NOBODY || !self.try_take(me) {
+            turns += 1;
+            if turns % SPINS == 0 {
+                thread::yield_now();
+            } else {
+                spin_loop();
+            }
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Bytes per slot beside key and value: 1.6 in the table, 8 in the links, with expiry 7, with time to idle 6 more, with
-//! weights 8; seven of eight slots are in use when a cache is full. Per entry 4 in the policy's sketch, and with
+//! weights 4; seven of eight slots are in use when a cache is full. Per entry 4 in the policy's sketch, and with
 //! expiry 4.3 to 6.5 in the wheel.
 
 use crate::entry::Cause;
@@ -216,6 +216,16 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         unsafe { self.records.get(id) }
     }
 
+    /// The record of a slot in use, to be changed. Its key must stay equal.
+    ///
+    /// # Panics
+    /// If the slot is not in use.
+    pub(crate) fn record_mut(&mut self, id: u32) -> &mut Record<K, V> {
+        assert!(self.is_used(id), "slot {id} is not in use");
+        // SAFETY: as in `record`.
+        unsafe { self.records.get_mut(id) }
+    }
+
     pub(crate) fn weight(&self, id: u32) -> u64 {
         self.slots.weight(id)
     }
@@ -249,7 +259,10 @@ impl<K: Hash + Eq, V> Shard<K, V> {
 
     /// A counted read, which the policy hears of.
     #[inline]
-    pub(crate) fn read<Q: Equivalent<K> + ?Sized>(&mut self, hash: u64, key: &Q, now: u64) -> Option<&V> {
+    pub(crate) fn read<Q>(&mut self, hash: u64, key: &Q, now: u64) -> Option<&Record<K, V>>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
         let Some(id) = self.find(hash, key) else { return self.missed() };
         if self.timing.is_some() && !self.touch(id, now) {
             return self.missed();
@@ -258,11 +271,11 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         self.hits[sum_of(mark)] += 1;
         self.note_hit(id, mark);
         // SAFETY: the table gave out the slot, so it is in use.
-        Some(unsafe { &self.records.get(id).value })
+        Some(unsafe { self.records.get(id) })
     }
 
     #[cold]
-    fn missed(&mut self) -> Option<&V> {
+    fn missed(&mut self) -> Option<&Record<K, V>> {
         self.stats.misses += 1;
         None
     }
@@ -302,12 +315,12 @@ impl<K: Hash + Eq, V> Shard<K, V> {
 
     /// Stores an entry of a key that has none. Its weight has been taken from the budget. Other entries may move to
     /// other slots.
-    pub(crate) fn insert(&mut self, hash: u64, key: K, value: V, weight: u64, deadline: u64, now: u64) {
+    pub(crate) fn insert(&mut self, hash: u64, record: Record<K, V>, weight: u64, deadline: u64, now: u64) {
         if let Some(groups) = self.table.wants(self.expected) {
             self.grow(groups, now);
         }
         let id = self.table.take(hash);
-        self.records.write(id, Record { key, value });
+        self.records.write(id, record);
         self.slots.set_weight(id, weight);
         let mark = self.queues.insert(&mut self.slots, id, hash, &self.hits);
         self.table.set_mark(id, mark);
@@ -338,8 +351,15 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         self.register_all();
     }
 
-    /// Stores another value in a slot. The difference of the weights has been settled with the budget.
-    pub(crate) fn replace(&mut self, id: u32, value: V, weight: u64, deadline: u64, now: u64) -> V {
+    /// Stores another record of the same key in a slot. The difference of the weights has been settled with the budget.
+    pub(crate) fn replace(
+        &mut self,
+        id: u32,
+        record: Record<K, V>,
+        weight: u64,
+        deadline: u64,
+        now: u64,
+    ) -> Record<K, V> {
         let former = self.slots.weight(id);
         self.slots.set_weight(id, weight);
         let mark = self.table.mark(id);
@@ -348,9 +368,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         self.set_deadline(id, deadline, now);
         self.stats.inserts += 1;
         self.stats.replaced += 1;
-        assert!(self.is_used(id), "slot {id} is not in use");
-        // SAFETY: a slot in use holds a record.
-        std::mem::replace(unsafe { &mut self.records.get_mut(id).value }, value)
+        std::mem::replace(self.record_mut(id), record)
     }
 
     pub(crate) fn set_deadline(&mut self, id: u32, deadline: u64, now: u64) {

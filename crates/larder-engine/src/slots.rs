@@ -1,16 +1,24 @@
 //! The lists that run through the slots of a shard, and the weights of its entries: what the policies see.
 //!
 //! A slot is a place in the table. Beside the record that [`crate::records`] keeps for it, each slot has a link of eight
-//! bytes, which puts it on one queue of the policy while it is in use. Weights are kept only in caches that weigh.
+//! bytes, which puts it on one queue of the policy while it is in use. Weights are kept only in caches that weigh, in
+//! four bytes.
+
+use std::collections::HashMap;
 
 /// No slot.
 pub(crate) const NONE: u32 = u32::MAX;
+
+/// Stands for a weight of four gigabytes or more.
+const HEAVY: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub(crate) struct Slots {
     links: Box<[Link]>,
     /// Empty in caches whose entries all weigh one.
-    weights: Box<[u64]>,
+    weights: Box<[u32]>,
+    /// The weights that do not fit above, where `HEAVY` stands for them.
+    heavy: HashMap<u32, u64>,
     weighed: bool,
 }
 
@@ -36,6 +44,7 @@ impl Slots {
         Slots {
             links: vec![Link { previous: NONE, next: NONE }; slots as usize].into(),
             weights: vec![0; weights as usize].into(),
+            heavy: HashMap::new(),
             weighed,
         }
     }
@@ -53,12 +62,25 @@ impl Slots {
 
     #[inline]
     pub(crate) fn weight(&self, slot: u32) -> u64 {
-        if self.weighed { self.weights[slot as usize] } else { 1 }
+        if !self.weighed {
+            return 1;
+        }
+        match self.weights[slot as usize] {
+            HEAVY => self.heavy[&slot],
+            weight => u64::from(weight),
+        }
     }
 
     pub(crate) fn set_weight(&mut self, slot: u32, weight: u64) {
-        if self.weighed {
-            self.weights[slot as usize] = weight;
+        if !self.weighed {
+            return;
+        }
+        let light = u32::try_from(weight).unwrap_or(HEAVY);
+        let former = std::mem::replace(&mut self.weights[slot as usize], light);
+        if light == HEAVY {
+            self.heavy.insert(slot, weight);
+        } else if former == HEAVY {
+            self.heavy.remove(&slot);
         }
     }
 }

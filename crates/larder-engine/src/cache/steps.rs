@@ -3,7 +3,8 @@
 use super::{Cache, ENTRIES_PER_HOLD, Place};
 use crate::entry::{Cause, EntryRef, Refusal, Ttl};
 use crate::expiry::NEVER;
-use crate::lock::Guard;
+use crate::lock::{Guard, Locks};
+use crate::records::Record;
 use crate::shard::{Departed, Shard};
 use crate::table::LAST_PLACING;
 use std::hash::{BuildHasher, Hash};
@@ -14,6 +15,33 @@ use std::time::Duration;
 const RECLAIM_PER_WRITE: usize = 4;
 /// How often a write looks for room in the other shards before it gives up.
 const STEAL_ROUNDS: usize = 64;
+
+/// A record on its way into a shard.
+pub(crate) struct Write<K, V> {
+    pub(crate) place: Place,
+    pub(crate) record: Record<K, V>,
+    pub(crate) weight: u64,
+    pub(crate) ttl: Ttl,
+    pub(crate) now: u64,
+}
+
+impl<K: Hash + Eq, V> Write<K, V> {
+    pub(crate) fn of(cache: &Cache<K, V>, place: Place, key: K, value: V, ttl: Ttl, now: u64) -> Self {
+        let weight = cache.weigh(&key, &value);
+        Write { place, record: Record { key, value }, weight, ttl, now }
+    }
+}
+
+/// The record that was replaced, if any; or the one that was offered, and why it was refused.
+pub(crate) type Stored<K, V> = Result<Option<Record<K, V>>, (Record<K, V>, Refusal)>;
+
+/// What a closure wants done with the entry that it was shown.
+pub(crate) enum Decision<K, V> {
+    Keep,
+    Put(Write<K, V>),
+    SetTtl { ttl: Ttl, now: u64 },
+    Remove,
+}
 
 impl<K: Hash + Eq, V> Cache<K, V> {
     #[inline]
@@ -27,6 +55,15 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     #[inline]
     pub(crate) fn lock(&self, place: Place) -> Guard<'_, Shard<K, V>> {
         self.inner.shards.lock(place.shard)
+    }
+
+    pub(crate) fn shards(&self) -> &Locks<Shard<K, V>> {
+        &self.inner.shards
+    }
+
+    /// Gives the weight of entries that have left back to the budget.
+    pub(crate) fn give_back(&self, weight: u64) {
+        self.inner.budget.give(weight);
     }
 
     pub(crate) fn shard_at(&self, index: usize) -> Option<Guard<'_, Shard<K, V>>> {
@@ -97,24 +134,16 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         ((capacity as f64 * self.inner.settings.max_share) as u64).max(1)
     }
 
-    /// Stores a value in a locked shard: makes room, then inserts or replaces. Returns the replaced value with the key
-    /// that was offered, or the value if it was refused; the former entry is gone then.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "one step of three operations, which know these things already"
-    )]
+    /// Stores a record in a locked shard: makes room, then inserts or replaces. Returns the replaced record, or the
+    /// offered one if it was refused; the former entry is gone then.
     pub(crate) fn store(
         &self,
         shard: &mut Shard<K, V>,
-        place: Place,
-        key: K,
-        value: V,
-        weight: u64,
-        ttl: Ttl,
-        now: u64,
+        write: Write<K, V>,
         departed: &mut Departed<K, V>,
-    ) -> Result<Option<(K, V)>, (V, Refusal)> {
-        let mut existing = shard.find(place.hash, &key);
+    ) -> Stored<K, V> {
+        let Write { place, record, weight, ttl, now } = write;
+        let mut existing = shard.find(place.hash, &record.key);
         if let Some(id) = existing.filter(|&id| !shard.is_live(id, now)) {
             self.discard(shard, id, Cause::Expired, departed);
             existing = None;
@@ -133,19 +162,46 @@ impl<K: Hash + Eq, V> Cache<K, V> {
             if let Some(id) = existing {
                 self.discard(shard, id, Cause::Invalidated, departed);
             }
-            return Err((value, reason));
+            return Err((record, reason));
         }
         self.inner.budget.give(held.saturating_sub(weight));
 
         let kept = existing.map(|id| shard.deadline(id));
         let deadline = self.deadline(ttl, kept, now);
         match existing {
-            Some(id) => Ok(Some((key, shard.replace(id, value, weight, deadline, now)))),
+            Some(id) => Ok(Some(shard.replace(id, record, weight, deadline, now))),
             None => {
-                shard.insert(place.hash, key, value, weight, deadline, now);
+                shard.insert(place.hash, record, weight, deadline, now);
                 Ok(None)
             }
         }
+    }
+
+    /// Does to a locked entry what was decided about it; `id` is its slot, if it is live.
+    pub(crate) fn apply(
+        &self,
+        shard: &mut Shard<K, V>,
+        id: Option<u32>,
+        decision: Decision<K, V>,
+        departed: &mut Departed<K, V>,
+    ) -> Result<(), Refusal> {
+        match (decision, id) {
+            (Decision::Keep, _) | (Decision::Remove | Decision::SetTtl { .. }, None) => {}
+            (Decision::Put(write), _) => {
+                self.mark_timed(write.ttl);
+                let replaced = self.store(shard, write, departed).map_err(|(_, reason)| reason)?;
+                if let Some(Record { key, value }) = replaced {
+                    departed.push(key, value, Cause::Replaced);
+                }
+            }
+            (Decision::Remove, Some(id)) => self.discard(shard, id, Cause::Invalidated, departed),
+            (Decision::SetTtl { ttl, now }, Some(id)) => {
+                self.mark_timed(ttl);
+                let deadline = self.deadline(ttl, Some(shard.deadline(id)), now);
+                shard.set_deadline(id, deadline, now);
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn discard(

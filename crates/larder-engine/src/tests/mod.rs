@@ -6,4 +6,5 @@ mod loads;
 mod locks;
 mod model;
 mod operations;
+mod raw;
 mod stress;

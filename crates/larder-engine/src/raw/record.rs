@@ -1,0 +1,226 @@
+//! A key and its bytes in one block of memory, behind a pointer of one word.
+//!
+//! ```text
+//! block: space, 1 byte │ length of the name, varint │ length of the value, varint │ name │ value
+//! ```
+//!
+//! Three bytes of lengths and space for what most caches hold, so that an entry costs what it says and one allocation.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::hash::{Hash, Hasher};
+use std::ptr::NonNull;
+
+/// A key as one asks for it: a name in one of 256 spaces, which share nothing but the room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key<'a> {
+    /// The number of the space.
+    pub space: u8,
+    /// The name, any bytes.
+    pub name: &'a [u8],
+}
+
+impl Hash for Key<'_> {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write(self.name);
+        // Behind the name: it also keeps hashers that only see bytes from mixing up lengths.
+        state.write_u8(self.space);
+    }
+}
+
+impl crate::Equivalent<Record> for Key<'_> {
+    #[inline]
+    fn equivalent(&self, record: &Record) -> bool {
+        *self == record.key()
+    }
+}
+
+/// A stored key with its value.
+pub struct Record(NonNull<u8>);
+
+// SAFETY: a record owns its block alone, as a `Box<[u8]>` would.
+unsafe impl Send for Record {}
+// SAFETY: likewise; through a shared reference the block is only read.
+unsafe impl Sync for Record {}
+
+/// Where things are in a block.
+#[derive(Clone, Copy)]
+struct Shape {
+    name_at: usize,
+    value_at: usize,
+    end: usize,
+}
+
+/// The longest head: the space and two varints of 64 bits.
+const MOST_HEAD_BYTES: usize = 1 + 2 * 10;
+
+impl Record {
+    /// A record whose value is the concatenation of `parts`. Cost: one allocation, one copy.
+    #[must_use]
+    pub fn new(key: Key<'_>, parts: &[&[u8]]) -> Self {
+        let value_len: usize = parts.iter().map(|part| part.len()).sum();
+        let mut head = [0; MOST_HEAD_BYTES];
+        head[0] = key.space;
+        let mut head_len = 1;
+        for number in [key.name.len(), value_len] {
+            head_len += write_varint(&mut head[head_len..], number);
+        }
+        let layout = layout(head_len + key.name.len() + value_len);
+        // SAFETY: the layout is not empty: a head has three bytes at least.
+        let block = unsafe { alloc(layout) };
+        let Some(block) = NonNull::new(block) else { handle_alloc_error(layout) };
+        let mut at = block;
+        for bytes in [&head[..head_len], key.name].iter().chain(parts) {
+            // SAFETY: the block is as long as all that is written into it, and nobody else knows it yet.
+            unsafe {
+                at.copy_from_nonoverlapping(NonNull::from(*bytes).cast(), bytes.len());
+                at = at.add(bytes.len());
+            }
+        }
+        Record(block)
+    }
+
+    /// The key.
+    #[inline]
+    pub fn key(&self) -> Key<'_> {
+        let Shape { name_at, value_at, .. } = self.shape();
+        // SAFETY: `new` wrote the whole block, and the shape is what it wrote there.
+        unsafe { Key { space: self.0.read(), name: self.bytes(name_at, value_at) } }
+    }
+
+    /// The value.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        let Shape { value_at, end, .. } = self.shape();
+        // SAFETY: as in `key`.
+        unsafe { self.bytes(value_at, end) }
+    }
+
+    /// The value, to be changed without changing its length.
+    pub fn value_mut(&mut self) -> &mut [u8] {
+        let Shape { value_at, end, .. } = self.shape();
+        // SAFETY: as in `key`, and the record is borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.0.add(value_at).as_ptr(), end - value_at) }
+    }
+
+    /// The length of the whole block.
+    pub fn bytes_allocated(&self) -> usize {
+        self.shape().end
+    }
+
+    /// # Safety
+    /// The range lies in the block.
+    #[inline]
+    unsafe fn bytes(&self, from: usize, to: usize) -> &[u8] {
+        // SAFETY: the caller says so, and the block lives as long as the record.
+        unsafe { std::slice::from_raw_parts(self.0.add(from).as_ptr(), to - from) }
+    }
+
+    #[inline]
+    fn shape(&self) -> Shape {
+        // SAFETY: `new` wrote two varints behind the space.
+        let (name_len, value_at_len) = unsafe { self.read_varint(1) };
+        // SAFETY: likewise.
+        let (value_len, name_at) = unsafe { self.read_varint(value_at_len) };
+        let value_at = name_at + name_len;
+        Shape { name_at, value_at, end: value_at + value_len }
+    }
+
+    /// The number at `at`, and where what follows it begins.
+    ///
+    /// # Safety
+    /// A varint begins there.
+    #[inline]
+    unsafe fn read_varint(&self, mut at: usize) -> (usize, usize) {
+        let (mut number, mut shift) = (0, 0);
+        loop {
+            // SAFETY: the caller says that a varint begins here, and its last byte is the first below 128.
+            let byte = unsafe { self.0.add(at).read() };
+            at += 1;
+            number |= usize::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return (number, at);
+            }
+            shift += 7;
+        }
+    }
+}
+
+/// Seven bits a byte, lowest first; all but the last have the top bit set.
+fn write_varint(to: &mut [u8], mut number: usize) -> usize {
+    let mut at = 0;
+    while number >= 0x80 {
+        to[at] = number as u8 | 0x80;
+        number >>= 7;
+        at += 1;
+    }
+    to[at] = number as u8;
+    at + 1
+}
+
+fn layout(bytes: usize) -> Layout {
+    Layout::array::<u8>(bytes).expect("what is in memory already fits into it")
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        // SAFETY: the block was allocated by `new` with this layout, and nobody looks at it again.
+        unsafe { dealloc(self.0.as_ptr(), layout(self.bytes_allocated())) }
+    }
+}
+
+impl Hash for Record {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.key().hash(state);
+    }
+}
+
+/// Records are equal if their keys are.
+impl PartialEq for Record {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Record {}
+
+impl std::fmt::Debug for Record {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Record").field("key", &self.key()).field("value_len", &self.value().len()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Equivalent;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_record_is_a_pointer_to_its_bytes_and_three_more() {
+        let record = Record::new(Key { space: 3, name: b"name" }, &[b"val", b"ue"]);
+        assert_eq!((size_of::<Option<Record>>(), record.bytes_allocated()), (8, 4 + 5 + 3));
+    }
+
+    proptest! {
+        #[test]
+        fn what_goes_in_comes_out(
+            space in any::<u8>(),
+            name in proptest::collection::vec(any::<u8>(), 0..300),
+            head in proptest::collection::vec(any::<u8>(), 0..20_000),
+            tail in proptest::collection::vec(any::<u8>(), 0..200),
+        ) {
+            let key = Key { space, name: &name };
+            let mut record = Record::new(key, &[&head, &tail]);
+            prop_assert_eq!(record.key(), key);
+            prop_assert!(key.equivalent(&record));
+            prop_assert_eq!(record.value(), [&head[..], &tail].concat());
+            record.value_mut().fill(7);
+            prop_assert_eq!(record.key(), key, "a change of the value leaves the key alone");
+            prop_assert_eq!(record.value(), vec![7; head.len() + tail.len()]);
+            let other = Key { space: space.wrapping_add(1), name: &name };
+            prop_assert!(!other.equivalent(&record));
+        }
+    }
+}

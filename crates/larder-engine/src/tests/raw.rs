@@ -1,0 +1,197 @@
+//! Records: changed where they are, several in one step, and counted by their bytes.
+
+use crate::raw::{Cache, Change, Key, Record};
+use crate::{Clock, Op, Refusal, Ttl};
+use proptest::prelude::*;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+fn cache(capacity: u64, shards: usize) -> Cache {
+    let weigh = |record: &Record, (): &()| record.bytes_allocated() as u64 + 48;
+    Cache::builder().weight(capacity, weigh).shards(shards).build().expect("valid options")
+}
+
+fn key(name: &[u8]) -> Key<'_> {
+    Key { space: 0, name }
+}
+
+fn put(cache: &Cache, name: &[u8], value: &[u8]) -> bool {
+    !cache.insert_with_ttl(Record::new(key(name), &[value]), (), Ttl::Never).is_refused()
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put(u8, Vec<u8>),
+    Append(u8, Vec<u8>),
+    Flip(u8),
+    Expire(u8, u16),
+    Remove(u8),
+    Advance(u16),
+    PutBoth(u8, u8, Vec<u8>),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let bytes = || proptest::collection::vec(any::<u8>(), 0..200);
+    prop_oneof![
+        3 => (0u8..32, bytes()).prop_map(|(name, value)| Step::Put(name, value)),
+        2 => (0u8..32, bytes()).prop_map(|(name, tail)| Step::Append(name, tail)),
+        2 => (0u8..32).prop_map(Step::Flip),
+        1 => (0u8..32, 1u16..500).prop_map(|(name, ms)| Step::Expire(name, ms)),
+        1 => (0u8..32).prop_map(Step::Remove),
+        1 => (1u16..300).prop_map(Step::Advance),
+        1 => (0u8..32, 0u8..32, bytes()).prop_map(|(one, other, value)| Step::PutBoth(one, other, value)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn records_are_a_map_of_bytes(steps in proptest::collection::vec(step(), 1..150), shards in 1usize..5) {
+        let (clock, hand) = Clock::manual();
+        let weigh = |record: &Record, (): &()| record.bytes_allocated() as u64;
+        let cache: Cache =
+            Cache::builder().weight(1 << 20, weigh).clock(clock).shards(shards).build().expect("valid options");
+        let mut model: HashMap<u8, (Vec<u8>, u64)> = HashMap::new();
+        let mut now = 0;
+        for step in steps {
+            match step {
+                Step::Put(name, value) => {
+                    put(&cache, &[name], &value);
+                    model.insert(name, (value, u64::MAX));
+                }
+                Step::Append(name, tail) => {
+                    let name_bytes = [name];
+                    let updated = cache.update(key(&name_bytes), |entry| {
+                        let head = entry.as_ref().map_or(&[][..], |entry| entry.value());
+                        (Change::Put(Record::new(key(&name_bytes), &[head, &tail]), Ttl::Keep), head.len())
+                    });
+                    let updated = updated.expect("there is room");
+                    let kept = model.entry(name).or_insert((Vec::new(), u64::MAX));
+                    prop_assert_eq!((updated.result, updated.is_new), (kept.0.len(), updated.is_new));
+                    kept.0.extend(tail);
+                }
+                Step::Flip(name) => {
+                    let flipped = cache.update(key(&[name]), |entry| {
+                        entry.into_iter().for_each(|mut entry| entry.value_mut().iter_mut().for_each(|byte| *byte = !*byte));
+                        (Change::Keep, ())
+                    });
+                    prop_assert!(!flipped.expect("nothing is stored").is_new);
+                    model.entry(name).and_modify(|(value, _)| value.iter_mut().for_each(|byte| *byte = !*byte));
+                }
+                Step::Expire(name, ms) => {
+                    let ttl = Ttl::After(Duration::from_millis(ms.into()));
+                    cache.update(key(&[name]), |_| (Change::SetTtl(ttl), ())).expect("nothing is stored");
+                    model.entry(name).and_modify(|(_, at)| *at = now + u64::from(ms));
+                }
+                Step::Remove(name) => {
+                    prop_assert_eq!(cache.remove(&key(&[name])).is_some(), model.remove(&name).is_some());
+                }
+                Step::Advance(ms) => {
+                    hand.advance(Duration::from_millis(ms.into()));
+                    now += u64::from(ms);
+                    model.retain(|_, (_, at)| *at > now);
+                }
+                Step::PutBoth(one, other, value) => {
+                    let names = [[one], [other]];
+                    let mut locked = cache.lock_all(names.iter().map(|name| key(name)));
+                    for name in &names {
+                        prop_assert_eq!(locked.contains(key(name)), model.contains_key(&name[0]));
+                        let is_new = locked.insert(Record::new(key(name), &[&value]), Ttl::Never);
+                        prop_assert_eq!(is_new, Ok(model.insert(name[0], (value.clone(), u64::MAX)).is_none()));
+                    }
+                }
+            }
+            cache.validate();
+            for name in 0..32 {
+                let found = cache.read(key(&[name]), |value| value.to_vec());
+                prop_assert_eq!(found, model.get(&name).map(|(value, _)| value.clone()), "name {}", name);
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_locked_together_change_together() {
+    let cache = cache(1 << 20, 8);
+    let names: Vec<[u8; 1]> = (0..16).map(|name| [name]).collect();
+    let write = |value: &[u8]| {
+        let mut locked = cache.lock_all(names.iter().map(|name| key(name)));
+        names.iter().for_each(|name| _ = locked.insert(Record::new(key(name), &[value]), Ttl::Never));
+    };
+    write(b"0");
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Writers of overlapping sets, and of single keys between them.
+        for thread in [b"a", b"b"] {
+            let write = &write;
+            scope.spawn(move || (0..300).for_each(|_| write(thread)));
+        }
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                put(&cache, b"beside", b"1");
+            }
+        });
+        for _ in 0..300 {
+            let locked = cache.lock_all(names.iter().map(|name| key(name)));
+            let values: Vec<Vec<u8>> =
+                names.iter().map(|name| locked.value(key(name)).expect("written")).collect();
+            assert!(values.iter().all(|value| *value == values[0]), "{values:?}");
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    cache.validate();
+}
+
+/// Whoever holds all shards cannot take room from others: there are none.
+#[test]
+fn a_step_over_all_shards_makes_room_in_its_own() {
+    let cache = cache(64 * 100, 8);
+    let names: Vec<[u8; 1]> = (0..=255).map(|name| [name]).collect();
+    for round in 0..20u8 {
+        let mut locked = cache.lock_all(names.iter().map(|name| key(name)));
+        for name in &names {
+            assert!(locked.insert(Record::new(key(name), &[&[round; 40]]), Ttl::Never).is_ok());
+        }
+        drop(locked);
+        cache.validate();
+    }
+    let heavy =
+        cache.lock_all([key(b"heavy")]).insert(Record::new(key(b"heavy"), &[&[0; 10_000]]), Ttl::Never);
+    assert!(matches!(heavy, Err(Refusal::TooHeavy { .. })), "{heavy:?}");
+}
+
+/// The cursor is a place among the hashes, so it means the same after the table has grown.
+#[test]
+fn a_scan_shows_what_stays_once_while_the_cache_grows() {
+    let cache = cache(1 << 30, 4);
+    let stays: Vec<[u8; 4]> = (0..2_000u32).map(u32::to_le_bytes).collect();
+    stays.iter().for_each(|name| assert!(put(&cache, name, b"")));
+    let mut seen: HashMap<Vec<u8>, u32> = HashMap::new();
+    let (mut cursor, mut added) = (0, 1_000_000u32);
+    loop {
+        cursor =
+            cache.scan(cursor, 50, |entry| *seen.entry(entry.key().key().name.to_vec()).or_default() += 1);
+        if cursor == 0 {
+            break;
+        }
+        // Much at first, and then nothing: a cache that grows faster than it is walked is never walked to its end.
+        for _ in 0..500 * u32::from(added < 1_010_000) {
+            added += 1;
+            put(&cache, &added.to_le_bytes(), b"");
+        }
+    }
+    assert!(cache.len() > 10_000, "it grew: {}", cache.len());
+    assert!(stays.iter().all(|name| seen.get(&name[..]) == Some(&1)), "each once");
+}
+
+/// The record of `compute`, for which the cache has a key of its own, is the one that was offered last.
+#[test]
+fn replacing_a_record_replaces_its_bytes() {
+    let cache = cache(1 << 20, 1);
+    put(&cache, b"name", b"before");
+    let computed = cache.compute(Record::new(key(b"name"), &[b"after"]), |_| (Op::Put((), Ttl::Never), ()));
+    assert_eq!(computed.refused, None);
+    assert_eq!(cache.read(key(b"name"), |value| value.to_vec()), Some(b"after".to_vec()));
+}
