@@ -1,9 +1,10 @@
 //! What the tests of every crate share: real servers that a test starts, harms and ends, lines to them that break or
-//! are directed, and loaders that count.
+//! are directed, loaders that count, and what every cache has to do.
 //!
 //! A test that needs a program asks [`program`] for it, and [`needs`] for anything else. Where it is missing the test
 //! says so and passes, except on a machine that sets `CI=true`: there it is a failure.
 
+pub mod conformance;
 mod cutter;
 mod director;
 mod frames;

@@ -1,0 +1,154 @@
+//! Old values that stand in, and loaders that take their time.
+
+use super::{Failure, How, Loaded, Loading, Subject, fails, loads, never, text};
+use crate::loader::Gate;
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Fresh for 10 s, kept for another 100 s, a failing loader left alone for 5 s.
+fn graceful() -> How {
+    How { ttl: Some(10 * SECOND), grace: Some(100 * SECOND), retry_after: Some(5 * SECOND), ..How::default() }
+}
+
+/// A stale value in the cache.
+async fn stale(cache: &impl Subject) {
+    cache.write("k", text("old"), graceful()).await;
+    cache.pass(11 * SECOND).await;
+}
+
+/// A loader that waits at a gate.
+fn gated(gate: &Gate) -> Loading {
+    let gate = gate.clone();
+    Box::pin(async move {
+        gate.pass().await;
+        Ok(Loaded { value: text("new"), ..Loaded::default() })
+    })
+}
+
+/// Better old than none.
+pub async fn a_stale_value_stands_in_for_a_failure(cache: impl Subject) {
+    stale(&cache).await;
+    assert_eq!(cache.fetch("k", graceful(), fails()).await, Ok(text("old")));
+}
+
+/// Then the failure is one.
+pub async fn grace_ends(cache: impl Subject) {
+    stale(&cache).await;
+    cache.pass(100 * SECOND).await;
+    assert!(matches!(cache.fetch("k", graceful(), fails()).await, Err(Failure::Loader(_))));
+}
+
+/// It is decided when the value is stored.
+pub async fn without_grace_there_is_no_stand_in(cache: impl Subject) {
+    cache.write("k", text("old"), super::seconds(10)).await;
+    cache.pass(11 * SECOND).await;
+    assert!(cache.fetch("k", graceful(), fails()).await.is_err());
+}
+
+/// One failure is enough for a while.
+pub async fn a_broken_origin_is_not_asked_by_everyone(cache: impl Subject) {
+    stale(&cache).await;
+    assert_eq!(cache.fetch("k", graceful(), fails()).await, Ok(text("old")));
+    assert_eq!(cache.fetch("k", graceful(), never()).await, Ok(text("old")));
+    cache.pass(4 * SECOND).await;
+    assert_eq!(cache.fetch("k", graceful(), never()).await, Ok(text("old")));
+}
+
+/// Once the pause is over.
+pub async fn a_mended_origin_is_asked_again(cache: impl Subject) {
+    stale(&cache).await;
+    assert_eq!(cache.fetch("k", graceful(), fails()).await, Ok(text("old")));
+    cache.pass(6 * SECOND).await;
+    assert_eq!(cache.fetch("k", graceful(), loads("new")).await, Ok(text("new")));
+    assert_eq!(cache.read("k").await, Some(text("new")));
+}
+
+/// Only a failure makes it a value.
+pub async fn a_stale_value_is_a_miss_for_readers(cache: impl Subject) {
+    stale(&cache).await;
+    assert_eq!(cache.read("k").await, None);
+}
+
+/// It is loaded first.
+pub async fn a_working_loader_replaces_the_stale_value(cache: impl Subject) {
+    stale(&cache).await;
+    assert_eq!(cache.fetch("k", graceful(), loads("new")).await, Ok(text("new")));
+}
+
+/// Removed is removed.
+pub async fn what_was_deleted_does_not_stand_in(cache: impl Subject) {
+    stale(&cache).await;
+    cache.delete("k").await;
+    assert!(cache.fetch("k", graceful(), fails()).await.is_err());
+}
+
+/// Expired is stale, and no more than that.
+pub async fn what_was_expired_stands_in_or_is_loaded_anew(cache: impl Subject) {
+    cache.write("k", text("old"), graceful()).await;
+    cache.expire("k").await;
+    assert_eq!(cache.fetch("k", graceful(), fails()).await, Ok(text("old")));
+    cache.pass(6 * SECOND).await;
+    assert_eq!(cache.fetch("k", graceful(), loads("new")).await, Ok(text("new")));
+}
+
+/// Nor what a clear took.
+pub async fn what_was_cleared_does_not_stand_in(cache: impl Subject) {
+    stale(&cache).await;
+    cache.clear().await;
+    assert!(cache.fetch("k", graceful(), fails()).await.is_err());
+}
+
+/// The load goes on, and stores.
+pub async fn a_slow_loader_is_not_waited_for_if_there_is_a_stale_value(cache: impl Subject) {
+    stale(&cache).await;
+    let gate = Gate::closed();
+    let how = How { soft_timeout: Some(Duration::from_millis(1)), ..graceful() };
+    assert_eq!(cache.fetch("k", how, gated(&gate)).await, Ok(text("old")));
+    gate.arrival().await;
+    gate.open(1);
+    while cache.read("k").await != Some(text("new")) {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// There is nothing else to give.
+pub async fn without_a_stale_value_a_soft_timeout_waits(cache: impl Subject) {
+    let gate = Gate::closed();
+    let how = How { soft_timeout: Some(Duration::from_millis(1)), ..graceful() };
+    let waiting = {
+        let (cache, loading) = (cache.clone(), gated(&gate));
+        tokio::spawn(async move { cache.fetch("k", how, loading).await })
+    };
+    gate.arrival().await;
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    assert!(!waiting.is_finished());
+    gate.open(1);
+    assert_eq!(waiting.await.expect("a caller"), Ok(text("new")));
+}
+
+/// And no caller waits longer.
+pub async fn a_loader_that_is_too_late_is_an_error(cache: impl Subject) {
+    let how = How { hard_timeout: Some(Duration::from_millis(5)), ..How::default() };
+    let answer = cache.fetch("k", how, gated(&Gate::closed())).await;
+    assert_eq!(answer, Err(Failure::Timeout));
+    assert_eq!(cache.fetch("k", How::default(), loads("v")).await, Ok(text("v")));
+}
+
+/// Late is as good as failed.
+pub async fn a_loader_that_is_too_late_is_no_error_in_grace(cache: impl Subject) {
+    stale(&cache).await;
+    let how = How { hard_timeout: Some(Duration::from_millis(5)), ..graceful() };
+    assert_eq!(cache.fetch("k", how, gated(&Gate::closed())).await, Ok(text("old")));
+}
+
+/// Without the value being sent again.
+pub async fn not_modified_begins_a_new_life(cache: impl Subject) {
+    stale(&cache).await;
+    let loading: Loading = Box::pin(async { Ok(Loaded { not_modified: true, ..Loaded::default() }) });
+    assert_eq!(cache.fetch("k", graceful(), loading).await, Ok(text("old")));
+    cache.pass(9 * SECOND).await;
+    assert_eq!(cache.fetch("k", graceful(), never()).await, Ok(text("old")));
+    cache.pass(2 * SECOND).await;
+    assert_eq!(cache.fetch("k", graceful(), loads("new")).await, Ok(text("new")));
+}
