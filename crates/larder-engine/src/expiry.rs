@@ -21,7 +21,7 @@ const BUCKETS: u64 = 64;
 const BUCKET_BITS: u32 = 6;
 /// The width of a bucket on the lowest level: 2^7 = 128 ms. What is due is found at most two of them later.
 const TICK_BITS: u32 = 7;
-/// Stale registrations that are tolerated beside half as many as there are valid ones.
+/// Stale registrations that are tolerated beside a third as many as there are valid ones.
 const TOLERATED_STALE: usize = 256;
 
 /// Moments in milliseconds, one for each slot, in six bytes.
@@ -131,9 +131,9 @@ impl Wheel {
         }
     }
 
-    /// Whether a third of the registrations is stale, so that the wheel should be made anew.
+    /// Whether a quarter of the registrations is stale, so that the wheel should be made anew.
     pub(crate) fn is_littered(&self) -> bool {
-        self.registered > self.valid + self.valid / 2 + TOLERATED_STALE
+        self.registered > self.valid + self.valid / 3 + TOLERATED_STALE
     }
 
     /// The next slot to look at: its deadline has passed, or it has to be registered anew. `None` if there is nothing to

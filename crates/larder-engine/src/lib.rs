@@ -43,6 +43,7 @@ mod load;
 mod lock;
 mod policy;
 mod prefetch;
+mod queue;
 pub mod raw;
 mod records;
 mod shard;

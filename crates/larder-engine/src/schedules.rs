@@ -19,6 +19,7 @@ mod load;
 mod lock;
 mod policy;
 mod prefetch;
+mod queue;
 mod raw;
 mod records;
 mod shard;

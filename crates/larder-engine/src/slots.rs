@@ -1,9 +1,10 @@
-//! The lists that run through the slots of a shard, and the weights of its entries: what the policies see.
+//! What the policies see of an entry: a slot, its place in a queue, and its weight.
 //!
-//! A slot is a place in the table. Beside the record that [`crate::records`] keeps for it, each slot has a link of eight
-//! bytes, which puts it on one queue of the policy while it is in use. Weights are kept only in caches that weigh, in
-//! four bytes.
+//! A slot is a place in the table. Beside the record that [`crate::records`] keeps for it, each slot has a number of four
+//! bytes, its place in the one [`crate::queue`] that it is on. Weights are kept only in caches that weigh, in four
+//! bytes.
 
+use crate::prefetch::prefetch;
 use std::collections::HashMap;
 
 /// No slot.
@@ -14,7 +15,7 @@ const HEAVY: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub(crate) struct Slots {
-    links: Box<[Link]>,
+    places: Box<[u32]>,
     /// Empty in caches whose entries all weigh one.
     weights: Box<[u32]>,
     /// The weights that do not fit above, where `HEAVY` stands for them.
@@ -22,27 +23,12 @@ pub(crate) struct Slots {
     weighed: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Link {
-    previous: u32,
-    next: u32,
-}
-
-/// A list of slots, first in at the front.
-#[derive(Debug)]
-pub(crate) struct List {
-    front: u32,
-    back: u32,
-    len: u32,
-    weight: u64,
-}
-
 impl Slots {
-    /// As many slots, none on a list.
+    /// As many slots, none on a queue.
     pub(crate) fn new(slots: u32, weighed: bool) -> Self {
         let weights = if weighed { slots } else { 0 };
         Slots {
-            links: vec![Link { previous: NONE, next: NONE }; slots as usize].into(),
+            places: vec![NONE; slots as usize].into(),
             weights: vec![0; weights as usize].into(),
             heavy: HashMap::new(),
             weighed,
@@ -53,11 +39,26 @@ impl Slots {
     pub(crate) fn moved(&self, slots: u32, moves: &Moves) -> Self {
         let mut larger = Slots::new(slots, self.weighed);
         for (from, to) in moves.iter() {
-            let Link { previous, next } = self.links[from as usize];
-            larger.links[to as usize] = Link { previous: moves.of(previous), next: moves.of(next) };
+            larger.places[to as usize] = self.places[from as usize];
             larger.set_weight(to, self.weight(from));
         }
         larger
+    }
+
+    /// Where in its queue a slot is.
+    #[inline]
+    pub(crate) fn place(&self, slot: u32) -> u32 {
+        self.places[slot as usize]
+    }
+
+    #[inline]
+    pub(crate) fn set_place(&mut self, slot: u32, place: u32) {
+        self.places[slot as usize] = place;
+    }
+
+    /// Asks for a slot's place, which is going to be needed.
+    pub(crate) fn foresee(&self, slot: u32) {
+        prefetch(&self.places[slot as usize]);
     }
 
     #[inline]
@@ -107,87 +108,5 @@ impl Moves {
     /// The slots that had an entry, with its new one.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
         (0..).zip(&self.0).filter(|(_, to)| **to != NONE).map(|(from, to)| (from, *to))
-    }
-}
-
-impl List {
-    pub(crate) fn new() -> Self {
-        List { front: NONE, back: NONE, len: 0, weight: 0 }
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.len as usize
-    }
-
-    /// The sum of the weights on the list.
-    pub(crate) fn weight(&self) -> u64 {
-        self.weight
-    }
-
-    /// The slot that came first.
-    #[inline]
-    pub(crate) fn front(&self) -> Option<u32> {
-        (self.front != NONE).then_some(self.front)
-    }
-
-    /// The slot behind `id`.
-    pub(crate) fn after(&self, slots: &Slots, id: u32) -> Option<u32> {
-        Some(slots.links[id as usize].next).filter(|next| *next != NONE)
-    }
-
-    pub(crate) fn push_back(&mut self, slots: &mut Slots, id: u32) {
-        slots.links[id as usize] = Link { previous: self.back, next: NONE };
-        match self.back {
-            NONE => self.front = id,
-            back => slots.links[back as usize].next = id,
-        }
-        self.back = id;
-        self.len += 1;
-        self.weight += slots.weight(id);
-    }
-
-    pub(crate) fn unlink(&mut self, slots: &mut Slots, id: u32) {
-        let Link { previous, next } = slots.links[id as usize];
-        match previous {
-            NONE => self.front = next,
-            previous => slots.links[previous as usize].next = next,
-        }
-        match next {
-            NONE => self.back = previous,
-            next => slots.links[next as usize].previous = previous,
-        }
-        self.len -= 1;
-        self.weight -= slots.weight(id);
-    }
-
-    /// Takes a slot to the back.
-    pub(crate) fn requeue(&mut self, slots: &mut Slots, id: u32) {
-        if self.back != id {
-            self.unlink(slots, id);
-            self.push_back(slots, id);
-        }
-    }
-
-    /// The table has grown.
-    pub(crate) fn relocate(&mut self, moves: &Moves) {
-        (self.front, self.back) = (moves.of(self.front), moves.of(self.back));
-    }
-
-    /// Accounts for a slot on this list that weighs something else now.
-    pub(crate) fn reweigh(&mut self, from: u64, to: u64) {
-        self.weight = self.weight - from + to;
-    }
-
-    /// Walks the list from front to back and checks its sums.
-    pub(crate) fn collect(&self, slots: &Slots) -> Vec<u32> {
-        let mut ids = Vec::new();
-        let mut id = self.front;
-        while id != NONE {
-            ids.push(id);
-            id = slots.links[id as usize].next;
-        }
-        assert_eq!(ids.len(), self.len());
-        assert_eq!(ids.iter().map(|id| slots.weight(*id)).sum::<u64>(), self.weight);
-        ids
     }
 }

@@ -102,6 +102,12 @@ impl Table {
         prefetch(&self.groups[self.home(hash)]);
     }
 
+    /// Asks for the group of a slot.
+    #[inline]
+    pub(crate) fn foresee_slot(&self, slot: u32) {
+        prefetch(&self.groups[group_of(slot)]);
+    }
+
     #[inline]
     pub(crate) fn is_used(&self, slot: u32) -> bool {
         self.groups[group_of(slot)].tags[place_of(slot)] != FREE

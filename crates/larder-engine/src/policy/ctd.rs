@@ -15,10 +15,10 @@
 //! frequency-loving traffic a small one. The rule of steering is that of Caffeine's density climber (Ben Manes, 2026);
 //! the CLOCK in place of its lists, and the sketch that a hit does not touch, are ours.
 
-use super::lru::first_but;
 use super::{Entries, Evict, Hits, IN_MAIN, MAX_HITS, OnHit};
+use crate::queue::Queue;
 use crate::sketch::Sketch;
-use crate::slots::{List, Moves, Slots};
+use crate::slots::{Moves, Slots};
 
 /// The window's share of the weight at the start, and the least it shrinks to.
 const LEAST_WINDOW: f64 = 0.02;
@@ -36,10 +36,14 @@ const MAX_STEPS: usize = 64;
 const WARM: u8 = 6;
 const LUCKY: u32 = 512;
 
+/// How many contests ahead an entry's record is asked for, and its line of the sketch.
+const FAR: u32 = 6;
+const NEAR: u32 = 2;
+
 #[derive(Debug)]
 pub(crate) struct Ctd {
-    window: List,
-    main: List,
+    window: Queue,
+    main: Queue,
     /// Made when the first entry has to leave: before that there is nothing to decide.
     sketch: Option<Sketch>,
     window_share: f64,
@@ -52,8 +56,8 @@ pub(crate) struct Ctd {
 impl Ctd {
     pub(super) fn new() -> Self {
         Ctd {
-            window: List::new(),
-            main: List::new(),
+            window: Queue::new(),
+            main: Queue::new(),
             sketch: None,
             window_share: LEAST_WINDOW,
             sample_from: Hits::default(),
@@ -62,7 +66,7 @@ impl Ctd {
         }
     }
 
-    fn list(&mut self, mark: u8) -> &mut List {
+    fn queue(&mut self, mark: u8) -> &mut Queue {
         if mark & IN_MAIN == 0 { &mut self.window } else { &mut self.main }
     }
 
@@ -85,18 +89,14 @@ impl Ctd {
 
     /// Makes the sketch that the contests need, and tells it what is known of those who are here. Its size follows the
     /// number of entries, which a bound by weight does not fix.
-    fn begin_to_evict(&mut self, slots: &Slots, entries: &impl Entries) {
+    fn begin_to_evict(&mut self, entries: &impl Entries) {
         let len = self.len();
         if self.sketch.as_ref().is_some_and(|sketch| sketch.entries() * 2 > len) {
             return;
         }
         let mut sketch = Sketch::new(len);
-        for list in [&self.main, &self.window] {
-            let mut next = list.front();
-            while let Some(id) = next {
-                sketch.add(entries.hash(id), 1);
-                next = list.after(slots, id);
-            }
+        for id in self.main.iter().chain(self.window.iter()) {
+            sketch.add(entries.hash(id), 1);
         }
         self.sketch = Some(sketch);
     }
@@ -134,9 +134,10 @@ impl Ctd {
                 entries.set_mark(id, mark - 1);
                 self.count(entries.hash(id), 1);
             }
+            self.foresee_contests(&self.main, slots, entries);
             self.main.requeue(slots, id);
         }
-        first_but(&self.main, slots, keep)
+        self.main.front_but(keep)
     }
 
     /// Whether a candidate from the window takes the place of an entry of the main space.
@@ -153,12 +154,15 @@ impl Ctd {
         self.losers.is_multiple_of(LUCKY)
     }
 
-    /// An entry will come up for a contest soon: its successor's record is asked for now, its own sketch line too.
-    fn foresee_entry(&self, slots: &Slots, list: &List, entries: &impl Entries, id: Option<u32>) {
-        let Some(id) = id else { return };
-        self.foresee(entries.hash(id));
-        if let Some(next) = list.after(slots, id) {
-            entries.foresee(next);
+    /// The next entries of a queue will come up soon: what the contests will look at is on its way when they do. That of
+    /// a record leads to that of its line in the sketch.
+    fn foresee_contests(&self, queue: &Queue, slots: &Slots, entries: &impl Entries) {
+        if let Some(far) = queue.ahead(FAR) {
+            entries.foresee(far);
+            slots.foresee(far);
+        }
+        if let Some(near) = queue.ahead(NEAR) {
+            self.foresee(entries.hash(near));
         }
     }
 
@@ -183,7 +187,7 @@ impl Evict for Ctd {
     fn insert(&mut self, slots: &mut Slots, id: u32, hash: u64, hits: &Hits) -> u8 {
         // Until something has to leave, everything belongs to the main space.
         let mark = if self.sketch.is_none() { IN_MAIN } else { 0 };
-        self.list(mark).push_back(slots, id);
+        self.queue(mark).push_back(slots, id);
         self.inserts += 1;
         self.count(hash, 1);
         if self.sketch.is_some() {
@@ -193,12 +197,12 @@ impl Evict for Ctd {
     }
 
     fn remove(&mut self, slots: &mut Slots, id: u32, hash: u64, mark: u8) {
-        self.list(mark).unlink(slots, id);
+        self.queue(mark).unlink(slots, id);
         self.count(hash, mark & MAX_HITS);
     }
 
     fn reweigh(&mut self, mark: u8, from: u64, to: u64) {
-        self.list(mark).reweigh(from, to);
+        self.queue(mark).reweigh(from, to);
     }
 
     fn victim(
@@ -208,20 +212,19 @@ impl Evict for Ctd {
         incoming: u64,
         keep: Option<u32>,
     ) -> Option<u32> {
-        self.begin_to_evict(slots, entries);
+        self.begin_to_evict(entries);
         let held = self.window.weight() + self.main.weight();
         let window_target = (held as f64 * self.window_share) as u64;
-        let candidate = first_but(&self.window, slots, keep);
+        let candidate = self.window.front_but(keep);
         if let Some(candidate) = candidate
             && (self.window.weight() + incoming > window_target.max(1) || entries.is_due(candidate))
         {
-            // The next contest is known already: what it will look at is on its way when it comes.
-            self.foresee_entry(slots, &self.window, entries, self.window.after(slots, candidate));
+            self.foresee_contests(&self.window, slots, entries);
             let Some(resident) = self.main_victim(slots, entries, keep) else { return Some(candidate) };
             if entries.is_due(candidate) || !self.admits(entries, candidate, resident) {
                 return Some(candidate);
             }
-            self.foresee_entry(slots, &self.main, entries, self.main.after(slots, resident));
+            self.foresee_contests(&self.main, slots, entries);
             self.promote(slots, entries, candidate);
             return Some(resident);
         }

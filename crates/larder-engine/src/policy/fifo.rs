@@ -1,15 +1,15 @@
 //! First in, first out.
 
-use super::lru::first_but;
 use super::{Entries, Evict, Hits, OnHit};
-use crate::slots::{List, Moves, Slots};
+use crate::queue::Queue;
+use crate::slots::{Moves, Slots};
 
 #[derive(Debug)]
-pub(crate) struct Fifo(List);
+pub(crate) struct Fifo(Queue);
 
 impl Fifo {
     pub(super) fn new() -> Self {
-        Fifo(List::new())
+        Fifo(Queue::new())
     }
 }
 
@@ -29,8 +29,8 @@ impl Evict for Fifo {
         self.0.reweigh(from, to);
     }
 
-    fn victim(&mut self, slots: &mut Slots, _: &mut impl Entries, _: u64, keep: Option<u32>) -> Option<u32> {
-        first_but(&self.0, slots, keep)
+    fn victim(&mut self, _: &mut Slots, _: &mut impl Entries, _: u64, keep: Option<u32>) -> Option<u32> {
+        self.0.front_but(keep)
     }
 
     fn relocate(&mut self, moves: &Moves) {

@@ -1,21 +1,16 @@
-//! Least recently used: one list, most recent at the back.
+//! Least recently used: one queue, most recent at the back.
 
 use super::{Entries, Evict, Hits, OnHit};
-use crate::slots::{List, Moves, Slots};
+use crate::queue::Queue;
+use crate::slots::{Moves, Slots};
 
 #[derive(Debug)]
-pub(crate) struct Lru(List);
+pub(crate) struct Lru(Queue);
 
 impl Lru {
     pub(super) fn new() -> Self {
-        Lru(List::new())
+        Lru(Queue::new())
     }
-}
-
-/// The first entry of a list that is not `keep`.
-pub(super) fn first_but(list: &List, slots: &Slots, keep: Option<u32>) -> Option<u32> {
-    let first = list.front()?;
-    if Some(first) == keep { list.after(slots, first) } else { Some(first) }
 }
 
 impl Evict for Lru {
@@ -38,8 +33,8 @@ impl Evict for Lru {
         self.0.reweigh(from, to);
     }
 
-    fn victim(&mut self, slots: &mut Slots, _: &mut impl Entries, _: u64, keep: Option<u32>) -> Option<u32> {
-        first_but(&self.0, slots, keep)
+    fn victim(&mut self, _: &mut Slots, _: &mut impl Entries, _: u64, keep: Option<u32>) -> Option<u32> {
+        self.0.front_but(keep)
     }
 
     fn relocate(&mut self, moves: &Moves) {

@@ -1,6 +1,6 @@
 //! Which entry leaves when room is needed: one trait, one file per policy.
 //!
-//! A policy knows entries by their slots. What it learns about one it keeps in the slot's links and in the entry's mark,
+//! A policy knows entries by their slots. What it learns about one it keeps in its queues and in the entry's mark,
 //! four bits that lie where a hit reads anyway. The shard guarantees that
 //! `insert` and `remove` come in pairs, that `hit` and `reweigh` name an entry that is present, and that all calls happen
 //! under its lock. The policy guarantees that `victim` names an entry that is present, finds one as long as there is any

@@ -1,12 +1,13 @@
 //! Any entry leaves: the floor that a policy has to beat.
 
 use super::{Entries, Evict, Hits, OnHit};
-use crate::slots::{List, Moves, Slots};
+use crate::queue::Queue;
+use crate::slots::{Moves, Slots};
 
-/// The list orders nothing; it knows who is present.
+/// The queue orders nothing; it knows who is present.
 #[derive(Debug)]
 pub(crate) struct Random {
-    present: List,
+    present: Queue,
     state: u64,
 }
 
@@ -15,7 +16,7 @@ const TRIES: u32 = 32;
 
 impl Random {
     pub(super) fn new() -> Self {
-        Random { present: List::new(), state: 0x2545_f491_4f6c_dd1d }
+        Random { present: Queue::new(), state: 0x2545_f491_4f6c_dd1d }
     }
 
     /// A number below `end` (xorshift64*, Sebastiano Vigna, 2016).
@@ -46,7 +47,7 @@ impl Evict for Random {
 
     fn victim(
         &mut self,
-        slots: &mut Slots,
+        _: &mut Slots,
         entries: &mut impl Entries,
         _: u64,
         keep: Option<u32>,
@@ -57,7 +58,7 @@ impl Evict for Random {
                 return Some(id);
             }
         }
-        super::lru::first_but(&self.present, slots, keep)
+        self.present.front_but(keep)
     }
 
     fn relocate(&mut self, moves: &Moves) {

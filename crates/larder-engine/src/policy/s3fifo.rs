@@ -5,9 +5,9 @@
 //! three, as many ghosts as main entries. Different: one hit is enough for promotion, and before the cache is full the
 //! main queue is filled first, so that a loop larger than the small queue is not lost at the start.
 
-use super::lru::first_but;
 use super::{Entries, Evict, Hits, IN_MAIN, OnHit};
-use crate::slots::{List, Moves, Slots};
+use crate::queue::Queue;
+use crate::slots::{Moves, Slots};
 use std::collections::{HashSet, VecDeque};
 
 /// The small queue's share of the weight: one in ten.
@@ -17,18 +17,18 @@ const MAX_STEPS: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct S3Fifo {
-    small: List,
-    main: List,
+    small: Queue,
+    main: Queue,
     ghosts: Ghosts,
     full: bool,
 }
 
 impl S3Fifo {
     pub(super) fn new() -> Self {
-        S3Fifo { small: List::new(), main: List::new(), ghosts: Ghosts::default(), full: false }
+        S3Fifo { small: Queue::new(), main: Queue::new(), ghosts: Ghosts::default(), full: false }
     }
 
-    fn list(&mut self, mark: u8) -> &mut List {
+    fn queue(&mut self, mark: u8) -> &mut Queue {
         if mark & IN_MAIN == 0 { &mut self.small } else { &mut self.main }
     }
 
@@ -47,7 +47,7 @@ impl S3Fifo {
             entries.set_mark(id, mark.saturating_sub(1).max(IN_MAIN));
             self.main.requeue(slots, id);
         }
-        first_but(&self.main, slots, keep)
+        self.main.front_but(keep)
     }
 }
 
@@ -56,16 +56,16 @@ impl Evict for S3Fifo {
 
     fn insert(&mut self, slots: &mut Slots, id: u32, hash: u64, _: &Hits) -> u8 {
         let mark = if !self.full || self.ghosts.take(hash) { IN_MAIN } else { 0 };
-        self.list(mark).push_back(slots, id);
+        self.queue(mark).push_back(slots, id);
         mark
     }
 
     fn remove(&mut self, slots: &mut Slots, id: u32, _: u64, mark: u8) {
-        self.list(mark).unlink(slots, id);
+        self.queue(mark).unlink(slots, id);
     }
 
     fn reweigh(&mut self, mark: u8, from: u64, to: u64) {
-        self.list(mark).reweigh(from, to);
+        self.queue(mark).reweigh(from, to);
     }
 
     fn victim(
@@ -79,7 +79,7 @@ impl Evict for S3Fifo {
         for _ in 0..MAX_STEPS {
             let held = self.small.weight() + self.main.weight();
             let small_is_over = (self.small.weight() + incoming) * SMALL_SHARE > held;
-            let Some(id) = first_but(&self.small, slots, keep).filter(|_| small_is_over) else { break };
+            let Some(id) = self.small.front_but(keep).filter(|_| small_is_over) else { break };
             if entries.mark(id) == 0 {
                 self.ghosts.remember(entries.hash(id), self.main.len());
                 return Some(id);
@@ -88,7 +88,7 @@ impl Evict for S3Fifo {
             entries.set_mark(id, IN_MAIN);
             self.main.push_back(slots, id);
         }
-        self.main_victim(slots, entries, keep).or_else(|| first_but(&self.small, slots, keep))
+        self.main_victim(slots, entries, keep).or_else(|| self.small.front_but(keep))
     }
 
     fn relocate(&mut self, moves: &Moves) {
