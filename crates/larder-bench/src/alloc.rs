@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 static COUNTING: AtomicBool = AtomicBool::new(false);
 static LIVE_BYTES: AtomicI64 = AtomicI64::new(0);
+static ALLOCATIONS: AtomicI64 = AtomicI64::new(0);
 
 /// Wraps an allocator. To be installed by the binary, as `larder-bench` does:
 ///
@@ -50,18 +51,30 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
 fn count(bytes: i64) {
     if COUNTING.load(Ordering::Relaxed) {
         LIVE_BYTES.fetch_add(bytes, Ordering::Relaxed);
+        ALLOCATIONS.fetch_add(i64::from(bytes > 0), Ordering::Relaxed);
     }
 }
 
 /// Runs `work` and returns what it returned, with the bytes by which what is allocated has grown; none if the program's
 /// allocator does not count. Bytes as they were asked for: what an allocator rounds up comes on top.
 pub(crate) fn growth<T>(work: impl FnOnce() -> T) -> Option<(T, i64)> {
+    counted(work).map(|result| (result, LIVE_BYTES.load(Ordering::Relaxed)))
+}
+
+/// Runs `work` and returns what it returned, with how often something was allocated, by this thread or others; none if
+/// the program's allocator does not count.
+pub(crate) fn allocations<T>(work: impl FnOnce() -> T) -> Option<(T, i64)> {
+    counted(work).map(|result| (result, ALLOCATIONS.load(Ordering::Relaxed)))
+}
+
+fn counted<T>(work: impl FnOnce() -> T) -> Option<T> {
     LIVE_BYTES.store(0, Ordering::Relaxed);
     COUNTING.store(true, Ordering::Relaxed);
     let probe = std::hint::black_box(Box::new([0u8; 64]));
     let counts = LIVE_BYTES.load(Ordering::Relaxed) > 0;
     drop(probe);
+    ALLOCATIONS.store(0, Ordering::Relaxed);
     let result = counts.then(work);
     COUNTING.store(false, Ordering::Relaxed);
-    result.map(|result| (result, LIVE_BYTES.load(Ordering::Relaxed)))
+    result
 }

@@ -200,5 +200,38 @@ pub(crate) fn open<V: 'static>(
     Ok((meta, value))
 }
 
+/// What lies in Redis, for those who measure it.
+#[doc(hidden)]
+pub mod stored {
+    use super::*;
+    use crate::Compression;
+    use crate::envelope::Id;
+    use std::time::Duration;
+
+    pub fn seal<V: 'static>(
+        value: &V,
+        codec: &dyn Codec<V>,
+        compression: Compression,
+    ) -> Result<Vec<u8>, EncodeError> {
+        let none = Duration::ZERO;
+        let meta = Meta {
+            id: Id::random(),
+            codec: codec.id(),
+            negative: false,
+            schema: 0,
+            clock: 0,
+            ttl: none,
+            grace: none,
+            cost: none,
+            tags: Vec::new(),
+        };
+        super::seal(value, codec, meta, &Packing { compression, ..Packing::default() })
+    }
+
+    pub fn open<V: 'static>(bytes: &[u8], codec: &dyn Codec<V>) -> Result<V, Unreadable> {
+        super::open(bytes, codec, 0, &Packing::default()).map(|(_, value)| value)
+    }
+}
+
 #[cfg(test)]
 mod tests;

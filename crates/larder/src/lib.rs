@@ -42,6 +42,8 @@ mod view;
 
 pub use builder::{BuildError, Builder};
 pub use cache::Cache;
+#[doc(hidden)]
+pub use codec::stored;
 pub use codec::{Codec, CodecError, Format, Raw};
 pub use compression::Compression;
 pub use envelope::{EncodeError, Unreadable};

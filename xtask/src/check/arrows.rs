@@ -17,7 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "larder-cli",
         &["larder", "larder-http", "larder-server", "larder-links", "larder-admin", "larder-bench"],
     ),
-    ("larder-bench", &["larder-engine"]),
+    ("larder-bench", &["larder", "larder-engine"]),
     ("larder-testkit", &[]),
     ("xtask", &[]),
 ];

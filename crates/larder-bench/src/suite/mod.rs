@@ -7,6 +7,7 @@ mod args;
 mod engine;
 mod hit_ratio;
 mod target;
+mod tiers;
 
 pub use args::RunArgs;
 pub(crate) use target::Target;
@@ -51,7 +52,7 @@ pub(crate) trait Suite: Sync {
 }
 
 /// All suites, in the order in which they are run.
-pub(crate) const SUITES: &[&dyn Suite] = &[&engine::Engine, &hit_ratio::HitRatio];
+pub(crate) const SUITES: &[&dyn Suite] = &[&engine::Engine, &hit_ratio::HitRatio, &tiers::Tiers];
 
 /// Prints the suites.
 pub(crate) fn list() -> Result<()> {

@@ -1,0 +1,121 @@
+//! The suite `tiers`: the cache of two tiers beside single-tier caches, a bare Redis client and plain serializers.
+//!
+//! | workload | what |
+//! |---|---|
+//! | `memory-hit` | a fetch that memory answers: its time, and how often it allocates |
+//! | `read-multi` | 26 values of 1 KiB out of Redis, beside the bare command of the client library |
+//! | `cold-key` | 10,000 callers fetch one key that nobody has: loads, reads of Redis, and the slowest of them |
+//! | `map-26`, `json-600k` | codecs and compressions on two documents: time each way, and size |
+//! | `stale` | invalidations and writes during a load: 1 where the old value is served afterwards |
+//!
+//! The workloads with Redis need a redis-server, which they start for themselves, on a Unix socket.
+
+mod cold_key;
+mod documents;
+mod memory_hit;
+mod read_multi;
+mod redis_server;
+mod serializers;
+mod stale;
+
+use super::{Findings, Plan, Suite, Target};
+use anyhow::Result;
+use indicatif::ProgressBar;
+
+/// How often each subject's turn comes in each workload.
+const ROUNDS: usize = 7;
+
+pub(crate) struct Tiers;
+
+impl Suite for Tiers {
+    fn name(&self) -> &'static str {
+        "tiers"
+    }
+
+    fn about(&self) -> &'static str {
+        "memory over Redis: hits, many keys at once, cold keys, serializers, and who serves what was invalidated"
+    }
+
+    fn crates(&self) -> &'static [&'static str] {
+        &[
+            "larder-engine",
+            "quick_cache",
+            "moka",
+            "redis",
+            "postcard",
+            "serde_json",
+            "rmp-serde",
+            "lz4_flex",
+            "zstd",
+        ]
+    }
+
+    fn targets(&self) -> Vec<Target> {
+        vec![
+            Target::value("memory-hit", "time", 150.0),
+            Target::always("memory-hit", "allocations", 0.0),
+            Target::ratio("read-multi", "time", "redis-rs", 1.1),
+            Target::always("cold-key", "loads", 1.0),
+            Target::always("cold-key", "redis reads", 1.0),
+            Target::value("cold-key", "p99 after the load", 20.0),
+            Target::always("stale", "invalidated", 0.0),
+            Target::always("stale", "overwritten", 0.0),
+        ]
+    }
+
+    fn measure(&self, plan: &Plan, bar: &ProgressBar) -> Result<Findings> {
+        let scale = Scale::of(plan);
+        let mut findings = Findings::default();
+        memory_hit::measure(&scale, bar, &mut findings)?;
+        match redis_server::RedisServer::start()? {
+            Some(server) => {
+                read_multi::measure(&scale, &server, bar, &mut findings)?;
+                cold_key::measure(&scale, &server, bar, &mut findings)?;
+            }
+            None => {
+                findings.notes.push("redis-server is not installed: nothing was read from Redis.".to_owned())
+            }
+        }
+        serializers::measure(&scale, bar, &mut findings)?;
+        stale::measure(bar, &mut findings)?;
+        Ok(findings)
+    }
+}
+
+/// How much is done in each round.
+struct Scale {
+    hits: usize,
+    reads: usize,
+    callers: usize,
+    documents: usize,
+}
+
+impl Scale {
+    fn of(plan: &Plan) -> Self {
+        let of = if plan.quick { 10 } else { 1 };
+        Scale { hits: 1_000_000 / of, reads: 5_000 / of, callers: 10_000, documents: 20 / of.min(4) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::tests::file;
+
+    /// All workloads, small: what can be measured here has its figures, and every count matches.
+    #[test]
+    fn every_workload_is_measured() {
+        let plan = Plan { quick: true, seed: 1, pairs: None, traces: None };
+        let findings = Tiers.measure(&plan, &ProgressBar::hidden()).unwrap();
+        let file = file(findings.figures);
+        let verdict = |workload: &str, measure: &str| {
+            let target =
+                Tiers.targets().into_iter().find(|target| target.subject_matter() == (workload, measure));
+            target.unwrap().judge(&file)
+        };
+        assert!(verdict("stale", "invalidated").unwrap().met, "ours serves nothing that was invalidated");
+        assert!(verdict("stale", "overwritten").unwrap().met);
+        assert!(verdict("memory-hit", "time").is_some());
+        assert!(file.subjects("map-26").len() >= 9 && file.subjects("stale").len() == 3);
+    }
+}

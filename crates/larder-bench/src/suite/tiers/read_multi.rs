@@ -1,0 +1,92 @@
+//! 26 values of 1 KiB out of Redis in one call, beside the bare command of the client library.
+
+use super::memory_hit::runtime;
+use super::redis_server::RedisServer;
+use super::{Findings, ROUNDS, Scale};
+use crate::clock::Took;
+use crate::rounds::{self, Entrant, Sample};
+use anyhow::Result;
+use indicatif::ProgressBar;
+use larder::{Cache, Raw, View};
+use std::time::Duration;
+
+const VALUES: u64 = 26;
+const VALUE_BYTES: usize = 1 << 10;
+
+pub(super) fn measure(
+    scale: &Scale,
+    server: &RedisServer,
+    bar: &ProgressBar,
+    findings: &mut Findings,
+) -> Result<()> {
+    let mut entrants = vec![larder(scale.reads, server)?, redis_rs(scale.reads, server)?];
+    findings.figures.extend(rounds::run("read-multi", &mut entrants, ROUNDS, bar)?);
+    Ok(())
+}
+
+fn value() -> Vec<u8> {
+    vec![b'x'; VALUE_BYTES]
+}
+
+fn larder(reads: usize, server: &RedisServer) -> Result<Entrant> {
+    let runtime = runtime()?;
+    let (view, keys): (View<u64, Vec<u8>>, Vec<u64>) = runtime.block_on(async {
+        // Memory that has room for no value: each read asks Redis.
+        let cache = Cache::builder("bench")
+            .memory_bytes(1 << 10)
+            .ttl(Duration::from_secs(3_600))
+            .redis(server.url())
+            .build()?;
+        let view: View<u64, Vec<u8>> = cache.view_with_codec("kib", Raw);
+        for key in 0..VALUES {
+            view.write(&key, value()).await?;
+        }
+        anyhow::Ok((view, (0..VALUES).collect()))
+    })?;
+    let round = move || {
+        let (found, took) = Took::by(|| {
+            runtime.block_on(async {
+                let mut found = 0;
+                for _ in 0..reads {
+                    let values = view.read_multi(&keys).await;
+                    found += u64::from(
+                        values.iter().flatten().filter(|value| value.len() == VALUE_BYTES).count()
+                            == keys.len(),
+                    );
+                }
+                found
+            })
+        });
+        Sample::time_per_operation(took, reads, found)
+    };
+    Ok(Entrant { subject: "larder", round: Box::new(round) })
+}
+
+fn redis_rs(reads: usize, server: &RedisServer) -> Result<Entrant> {
+    let runtime = runtime()?;
+    let keys: Vec<String> = (0..VALUES).map(|key| format!("bare:kib:{key}")).collect();
+    let mut connection = runtime.block_on(async {
+        let mut connection = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
+        for key in &keys {
+            redis::cmd("SET").arg(key).arg(value()).exec_async(&mut connection).await?;
+        }
+        anyhow::Ok(connection)
+    })?;
+    let round = move || {
+        let (found, took) = Took::by(|| {
+            runtime.block_on(async {
+                let mut found = 0;
+                for _ in 0..reads {
+                    let values: redis::RedisResult<Vec<Vec<u8>>> =
+                        redis::cmd("MGET").arg(&keys).query_async(&mut connection).await;
+                    found += u64::from(
+                        values.is_ok_and(|values| values.iter().all(|value| value.len() == VALUE_BYTES)),
+                    );
+                }
+                found
+            })
+        });
+        Sample::time_per_operation(took, reads, found)
+    };
+    Ok(Entrant { subject: "redis-rs", round: Box::new(round) })
+}
