@@ -30,27 +30,26 @@ pub(crate) fn test(soak: bool) -> Result<()> {
 /// The engine's tests where wrong use of memory ends them: minutes, so not a part of [`test`]. The explorer of schedules
 /// is left out: it switches stacks, which neither tool follows.
 pub(crate) fn sanitize() -> Result<()> {
-    const TESTS: &[&str] =
-        &["test", "-p", "larder-engine", "--locked", "--lib", "--test", "promises", "--test", "soak"];
-    let folder = target().join("sanitize");
+    const TESTS: &[&str] = &["test", "-p", "larder-engine", "--locked", "--lib"];
     let mut stages = Stages::default();
     stages.run("address", || {
-        let mut asan = command(&[TESTS, &["--target", &host()?]].concat());
+        let more = ["--test", "promises", "--test", "soak", "--target", &host()?];
+        let mut asan = command(&[TESTS, &more].concat());
         // The compiler is the stable one; this lets it know the option.
-        asan.env("RUSTC_BOOTSTRAP", "1")
-            .env("RUSTFLAGS", "-Zsanitizer=address")
-            .env("CARGO_TARGET_DIR", &folder);
-        succeed(&mut asan)
+        asan.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", "-Zsanitizer=address");
+        succeed(asan.env("CARGO_TARGET_DIR", target().join("sanitize")))
     })?;
     if Command::new("valgrind").arg("--version").stdout(Stdio::null()).status().is_err() {
         println!("skipped valgrind: it is not installed");
         return Ok(());
     }
     stages.run("valgrind", || {
-        let runner =
-            "target.'cfg(unix)'.runner = ['valgrind', '--quiet', '--error-exitcode=1', '--leak-check=full']";
-        // One core runs all threads here: fewer cases prove as much about memory.
-        succeed(command(&[&["--config", runner], TESTS].concat()).env("PROPTEST_CASES", "8"))
+        // What the main thread still holds when it ends is no error: only what nothing leads to any more.
+        let options = "'--quiet', '--error-exitcode=1', '--leak-check=full', '--show-leak-kinds=definite', \
+                       '--errors-for-leak-kinds=definite'";
+        let runner = format!("target.'cfg(unix)'.runner = ['valgrind', {options}]");
+        // All threads take turns on one core here, so the unit tests alone, and fewer cases of each.
+        succeed(command(&[&["--config", &runner], TESTS].concat()).env("PROPTEST_CASES", "8"))
     })?;
     stages.report();
     Ok(())

@@ -97,6 +97,8 @@ fn soak(policy: Policy, time: Duration) -> (u64, i64) {
         .shards(8)
         .build()
         .expect("valid options");
+    // More than there is room for, so that evicting begins at once.
+    (0..KEYS).for_each(|key| _ = cache.insert(key, blob(key, 30)));
     let began = Instant::now();
     let done = AtomicBool::new(false);
     let operations = AtomicU64::new(0);
