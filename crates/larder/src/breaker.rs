@@ -1,7 +1,8 @@
 //! A circuit breaker: after a failure Redis is left alone for a while, then asked by one caller first.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Closed, or open until a moment; at that moment one caller gets through, and the others when it has succeeded.
 #[derive(Debug)]

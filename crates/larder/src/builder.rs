@@ -1,28 +1,56 @@
 //! The options of a cache, checked when it is built.
 
-use crate::cache::Cache;
+use crate::cache::{Cache, Inner, Names, OnError};
 use crate::codec::Format;
+use crate::coherence::Changes;
+use crate::coherence::journal::Journal;
+use crate::coherence::lease::FILL_STRIPES;
+use crate::coherence::ledger::Ledger;
+use crate::coherence::trust::Trust;
 use crate::compression::{Compression, Packing};
-use crate::tier::memory;
-use crate::tier::plain::RedisTier;
+use crate::error::CacheError;
+use crate::events::Events;
+use crate::fetch::Policy;
+use crate::stats::Counts;
+use crate::tier::guard::Guarded;
+use crate::tier::redis::RedisTier;
+use crate::tier::{Tier, memory};
 use larder_engine::{Clock, MAX_TTL};
+use parking_lot::{Mutex, RwLock};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use tokio::sync::watch;
 
 const DEFAULT_MEMORY_BYTES: u64 = 64 << 20;
 const DEFAULT_REDIS_TIMEOUT: Duration = Duration::from_millis(250);
 
+const DEFAULT_MAX_LAG: Duration = Duration::from_secs(1);
+const DEFAULT_DISCONNECTED: Duration = Duration::from_secs(30);
+const DEFAULT_LEASE: Duration = Duration::from_secs(30);
+const DEFAULT_LEASE_WAIT: Duration = Duration::from_secs(2);
+/// What a lease outlives the longest load by.
+const LEASE_MARGIN: Duration = Duration::from_secs(5);
+
 /// Options of a [`Cache`]. Made by [`Cache::builder`].
-#[derive(Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder {
     namespace: String,
     memory_bytes: u64,
     redis_url: Option<String>,
     redis_timeout: Duration,
-    ttl: Option<Duration>,
+    redis_scripts: bool,
+    tier: Option<Arc<dyn Tier>>,
+    max_lag: Duration,
+    disconnected: Duration,
+    foreign_writers: bool,
+    lease_wait: Duration,
+    policy: Policy,
     clock: Clock,
     format: Format,
     packing: Packing,
+    enabled: bool,
+    on_error: Option<OnError>,
 }
 
 impl Builder {
@@ -32,10 +60,18 @@ impl Builder {
             memory_bytes: DEFAULT_MEMORY_BYTES,
             redis_url: None,
             redis_timeout: DEFAULT_REDIS_TIMEOUT,
-            ttl: None,
+            redis_scripts: true,
+            tier: None,
+            max_lag: DEFAULT_MAX_LAG,
+            disconnected: DEFAULT_DISCONNECTED,
+            foreign_writers: false,
+            lease_wait: DEFAULT_LEASE_WAIT,
+            policy: Policy::new(),
             clock: Clock::monotonic(),
             format: Format::default(),
             packing: Packing::default(),
+            enabled: true,
+            on_error: None,
         }
     }
 
@@ -62,7 +98,65 @@ impl Builder {
     /// How long a value is fresh after it was stored, unless a view, a call or the loader says otherwise: 1 ms to
     /// 8,900 years. Required: no default suits a cache that one has not thought about.
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = Some(ttl);
+        self.policy.ttl = Some(ttl);
+        self
+    }
+
+    /// Times and timeouts for all views, where they do not say otherwise; with [`Builder::ttl`] in it or besides.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy.or(self.policy);
+        self
+    }
+
+    /// How much later than on the node that did it an invalidation may take effect on this one: 10 ms to 1 min. This
+    /// node asks Redis for a sign of life four times as often, at least every 250 ms. Default: 1 s.
+    pub fn max_lag(mut self, max_lag: Duration) -> Self {
+        self.max_lag = max_lag;
+        self
+    }
+
+    /// How long memory goes on answering when Redis is lost; zero for not at all. Default: 30 s.
+    pub fn disconnected(mut self, at_most: Duration) -> Self {
+        self.disconnected = at_most;
+        self
+    }
+
+    /// Whether other programs write to the keys of this namespace, and this node is to hear of it, by `CLIENT TRACKING`
+    /// with the namespace as its prefix. Each entry that changes, also by this node, is then compared with Redis once.
+    /// Default: no.
+    pub fn foreign_writers(mut self, there_are: bool) -> Self {
+        self.foreign_writers = there_are;
+        self
+    }
+
+    /// How long a fetch waits for another node that loads the same key, before it loads too. Default: 2 s.
+    pub fn lease_wait(mut self, at_most: Duration) -> Self {
+        self.lease_wait = at_most;
+        self
+    }
+
+    /// Whether scripts may be used where Redis has them. Without, a store costs two round trips. Default: yes.
+    pub fn redis_scripts(mut self, allowed: bool) -> Self {
+        self.redis_scripts = allowed;
+        self
+    }
+
+    /// Another tier than Redis behind the memory.
+    #[doc(hidden)]
+    pub fn tier(mut self, tier: Arc<dyn Tier>) -> Self {
+        self.tier = Some(tier);
+        self
+    }
+
+    /// Whether anything is cached at all; see [`Cache::set_enabled`]. Default: yes.
+    pub fn enabled(mut self, enabled: bool) -> Self {
+        self.enabled = enabled;
+        self
+    }
+
+    /// Called with each error that no caller gets to see, because the cache answers without Redis. It must be short.
+    pub fn on_error(mut self, on_error: impl Fn(&CacheError) + Send + Sync + 'static) -> Self {
+        self.on_error = Some(Box::new(on_error));
         self
     }
 
@@ -105,31 +199,74 @@ impl Builder {
         if self.namespace.is_empty() || self.namespace.contains(':') {
             return Err(BuildError::Namespace(self.namespace));
         }
-        let ttl = self.ttl.ok_or(BuildError::NoTtl)?;
-        check_ttl(ttl)?;
+        check_ttl(self.policy.ttl.ok_or(BuildError::NoTtl)?)?;
         if !(1 << 10..=1 << 62).contains(&self.memory_bytes) {
             return Err(BuildError::MemoryBytes(self.memory_bytes));
         }
-        if !(Duration::from_millis(1)..=Duration::from_secs(60)).contains(&self.redis_timeout) {
+        let minute = Duration::from_secs(60);
+        if !(Duration::from_millis(1)..=minute).contains(&self.redis_timeout) {
             return Err(BuildError::RedisTimeout(self.redis_timeout));
+        }
+        if !(Duration::from_millis(10)..=minute).contains(&self.max_lag) {
+            return Err(BuildError::MaxLag(self.max_lag));
         }
         if !(1..=u32::MAX as usize).contains(&self.packing.max_bytes) {
             return Err(BuildError::MaxValueBytes(self.packing.max_bytes));
         }
         let memory = larder_engine::Cache::builder()
             .weight(self.memory_bytes, memory::weigh)
-            .clock(self.clock)
+            .clock(self.clock.clone())
             .build()
             .expect("the capacity was checked");
-        let redis = open_redis(self.redis_url, self.redis_timeout)?;
-        Ok(Cache::new(self.namespace, memory, ttl, redis, self.format, self.packing))
+        let tier = match (self.tier, self.redis_url) {
+            (Some(tier), _) => Some(tier),
+            (None, Some(url)) => Some(open_redis(url, self.redis_timeout, self.redis_scripts)?),
+            (None, None) => None,
+        };
+        let scope = tier.as_ref().map(|tier| tier.scope()).unwrap_or_default();
+        let lease_ttl = self.policy.hard_timeout.map_or(DEFAULT_LEASE, |hard| hard + LEASE_MARGIN);
+        let inner = Inner {
+            names: Names::new(&self.namespace, &scope),
+            trust: Trust::new(self.clock.clone(), tier.is_some(), self.max_lag, self.disconnected),
+            ledger: Ledger::new(tier.is_some()),
+            journal: Journal::new(self.clock),
+            namespace: self.namespace,
+            memory,
+            shared: tier.map(Guarded::new),
+            changes: Changes::new(),
+            events: Events::new(),
+            on_error: self.on_error,
+            origin: rand::random(),
+            foreign_writers: self.foreign_writers,
+            lease_ttl,
+            lease_wait: self.lease_wait,
+            server: Mutex::new(None),
+            caretaker: Mutex::new(None),
+            tried: watch::Sender::new(false),
+            paying: tokio::sync::RwLock::new(()),
+            fills: (0..FILL_STRIPES).map(|_| tokio::sync::Mutex::new(())).collect(),
+            policy: self.policy,
+            format: self.format,
+            packing: self.packing,
+            counts: Counts::default(),
+            views: RwLock::default(),
+            off: AtomicBool::new(!self.enabled),
+        };
+        Ok(Cache { inner: Arc::new(inner), space: None })
     }
 }
 
-fn open_redis(url: Option<String>, timeout: Duration) -> Result<Option<RedisTier>, BuildError> {
-    let open =
-        |url: String| RedisTier::new(&url, timeout).map_err(|reason| BuildError::RedisUrl { url, reason });
-    url.map(open).transpose()
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder").field("namespace", &self.namespace).finish_non_exhaustive()
+    }
+}
+
+fn open_redis(url: String, timeout: Duration, scripts: bool) -> Result<Arc<dyn Tier>, BuildError> {
+    match RedisTier::new(&url, timeout, scripts) {
+        Ok(tier) => Ok(Arc::new(tier)),
+        Err(reason) => Err(BuildError::RedisUrl { url, reason }),
+    }
 }
 
 pub(crate) fn check_ttl(ttl: Duration) -> Result<(), BuildError> {
@@ -159,6 +296,9 @@ pub enum BuildError {
     /// The timeout lies outside its range.
     #[error("redis_timeout is {0:?}; it must be from 1 ms to 1 min")]
     RedisTimeout(Duration),
+    /// The bound of the lag lies outside its range.
+    #[error("max_lag is {0:?}; it must be from 10 ms to 1 min")]
+    MaxLag(Duration),
     /// The address of Redis cannot be read.
     #[error("redis address {url:?}: {reason}")]
     RedisUrl {

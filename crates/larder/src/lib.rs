@@ -28,12 +28,16 @@ mod breaker;
 mod builder;
 mod cache;
 mod codec;
+mod coherence;
 mod compression;
 mod envelope;
 mod error;
+mod events;
 mod fetch;
+mod glob;
 mod key;
 mod load;
+mod raw;
 mod schema;
 mod stats;
 #[doc(hidden)]
@@ -45,17 +49,21 @@ pub use cache::Cache;
 #[doc(hidden)]
 pub use codec::stored;
 pub use codec::{Codec, CodecError, Format, Raw};
+pub use coherence::ledger::Invalidation;
+pub use coherence::status::{Coherence, CoherenceMode};
 pub use compression::Compression;
 pub use envelope::{EncodeError, Unreadable};
 pub use error::{CacheError, FetchError};
-pub use fetch::{Fetch, FetchFuture, Fetched, Source};
+pub use events::Event;
+pub use fetch::{Fetch, FetchFuture, FetchMulti, Fetched, Policy, Source};
 pub use key::{CacheKey, KeyBuf};
-pub use load::LoadCx;
+pub use load::{Always, LoadCx, Loaded, Loader, OrKeep};
+pub use raw::{Counters, RawView};
 pub use schema::Schema;
 #[doc(hidden)]
 pub use schema::mix_schema;
 pub use stats::{CacheStats, TierStats};
-pub use view::View;
+pub use view::{ReadView, View, WriteOptions};
 
 #[cfg(feature = "derive")]
 pub use larder_derive::{CacheKey, Schema};

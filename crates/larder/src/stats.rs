@@ -1,5 +1,6 @@
 //! What a cache has done, tier by tier.
 
+use crate::cache::Inner;
 use larder_engine::stats::{Counter, Histogram, HistogramSnapshot};
 use std::cell::Cell;
 use std::time::Instant;
@@ -17,6 +18,10 @@ pub struct CacheStats {
     pub load_failures: u64,
     /// Fetches that were answered by somebody else's load.
     pub coalesced: u64,
+    /// Loaded values that were stored nowhere, because their key was invalidated during the load.
+    pub refused: u64,
+    /// Times that an old value stood in for one that could not be loaded, or not in time.
+    pub stale: u64,
     /// How long loads took.
     pub load_latency: HistogramSnapshot,
 }
@@ -53,8 +58,50 @@ pub struct TierStats {
 pub(crate) struct Counts {
     pub(crate) load_failures: Counter,
     pub(crate) coalesced: Counter,
+    pub(crate) refused: Counter,
+    pub(crate) stale: Counter,
     pub(crate) load_latency: Histogram,
     pub(crate) memory_latency: Histogram,
+}
+
+impl Inner {
+    pub(crate) fn stats(&self) -> CacheStats {
+        let memory = self.memory.stats();
+        let counts = &self.counts;
+        let load_latency = counts.load_latency.snapshot();
+        CacheStats {
+            memory: TierStats {
+                hits: memory.hits,
+                misses: memory.misses,
+                evicted: memory.evicted,
+                expired: memory.expired,
+                entries: Some(memory.entries),
+                bytes: Some(memory.weight),
+                capacity: Some(memory.capacity),
+                latency: counts.memory_latency.snapshot(),
+                ..TierStats::default()
+            },
+            redis: self.redis_stats(),
+            loads: load_latency.count(),
+            load_failures: counts.load_failures.get(),
+            coalesced: counts.coalesced.get(),
+            refused: counts.refused.get(),
+            stale: counts.stale.get(),
+            load_latency,
+        }
+    }
+
+    fn redis_stats(&self) -> Option<TierStats> {
+        self.shared.as_ref().map(|shared| TierStats {
+            hits: shared.counts.hits.get(),
+            misses: shared.counts.misses.get(),
+            errors: shared.counts.errors.get(),
+            skipped: shared.counts.skipped.get(),
+            unreadable: shared.counts.unreadable.get(),
+            latency: shared.latency.snapshot(),
+            ..TierStats::default()
+        })
+    }
 }
 
 /// One in this many memory hits is timed.

@@ -7,9 +7,8 @@
 //! The tests run the same cache over a simulated tier; what a real one must guarantee is therefore written here and
 //! nowhere else.
 
+pub(crate) mod guard;
 pub(crate) mod memory;
-pub(crate) mod plain;
-#[allow(dead_code)]
 pub(crate) mod redis;
 
 use std::fmt::Debug;
@@ -39,6 +38,11 @@ pub const HEAD_BYTES: usize = 20;
 pub trait Tier: Debug + Send + Sync {
     /// What the server can do, as found when it was first reached; `None` as long as it was not.
     fn capabilities(&self) -> Option<Capabilities>;
+
+    /// What tells apart databases that share their channels.
+    fn scope(&self) -> String {
+        String::new()
+    }
 
     /// Reads the keys, and with `lease` puts a lease under each that has nothing, and reads the ledger: one round trip.
     ///
@@ -205,8 +209,8 @@ pub struct Heads {
 pub struct Commit {
     /// Under which key.
     pub key: Vec<u8>,
-    /// What must still be there: something that begins so, or nothing.
-    pub seen: Option<Head>,
+    /// What must still be there: its first bytes, at most as many as a [`Head`] has; empty if nothing was.
+    pub seen: Vec<u8>,
     /// What to store and for how long; `None` to remove.
     pub put: Option<(Vec<u8>, Duration)>,
 }

@@ -30,7 +30,7 @@ async fn a_deleted_key_is_gone_from_redis() {
     let one: View<str, u32> = over(server.url()).view("n");
     one.write("a", 1).await.expect("written");
     assert_eq!(one.delete("a").await.ok(), Some(true));
-    assert_eq!(server.command("DBSIZE"), ":0\r\n");
+    assert_eq!(server.command("EXISTS test:n:a"), ":0\r\n");
 }
 
 #[tokio::test]

@@ -75,7 +75,7 @@ async fn a_redis_that_is_full_or_read_only_is_an_error_of_the_write_alone() {
     server.command("CONFIG SET maxmemory 1");
     let cache = over(&server.url());
     let view: View<str, u32> = cache.view("n");
-    let Err(CacheError::Redis(reason)) = view.write("a", 1).await else { panic!("refused") };
+    let Err(CacheError::Refused(reason)) = view.write("a", 1).await else { panic!("refused") };
     assert!(reason.contains("maxmemory"), "{reason}");
     assert_eq!(*view.fetch("b").load(|_| async { Ok(2) }).await.expect("loads"), 2);
     assert_eq!(cache.stats().redis.expect("a redis tier").skipped, 0, "an answer does not open the breaker");

@@ -49,7 +49,7 @@ impl RedisTier {
                 None => pipeline.arg("").arg(""),
             };
             for Commit { seen, put, .. } in commits {
-                pipeline.arg(seen.as_ref().map_or(&[][..], |head| &head[..]));
+                pipeline.arg(seen);
                 match put {
                     Some((bytes, ttl)) => pipeline.arg(bytes).arg(px(*ttl)),
                     None => pipeline.arg("").arg(0),
@@ -87,7 +87,7 @@ impl RedisTier {
         let mut answers = slot.send(&self.address, &pipeline).await?;
         let head = bytes(answers.pop().unwrap_or_default())?.unwrap_or_default();
         checked(answers.pop().unwrap_or_default())?;
-        if head != seen.as_ref().map_or(&[][..], |seen| &seen[..]) {
+        if head != *seen {
             let mut unwatch = Pipeline::with_capacity(1);
             unwatch.cmd("UNWATCH");
             slot.send(&self.address, &unwatch).await?;

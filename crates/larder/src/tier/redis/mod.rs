@@ -332,6 +332,10 @@ impl Tier for RedisTier {
         self.capabilities.get().copied()
     }
 
+    fn scope(&self) -> String {
+        self.address.database().to_string()
+    }
+
     fn look<'a>(&'a self, look: &'a Look<'a>) -> TierFuture<'a, Looked> {
         Box::pin(self.do_look(look))
     }

@@ -1,0 +1,322 @@
+//! Looking into Redis with a lease, and storing under it: the only way by which a loaded value gets there.
+//!
+//! A key in Redis holds nothing, a lease, or a value. A load begins by putting its lease where nothing is; it stores by
+//! comparing the first bytes under the key with what it saw, and any invalidation in between has changed those:
+//!
+//! ```text
+//!             look                     commit: still lease A?           delete, write
+//! (nothing) ───────► lease A (mine) ─────────────────────► value A ─────────────────► (nothing), value B
+//!    ▲                   │ delete, write, expiry, eviction                                │
+//!    └───────────────────┴──────────────────────────────── a commit of A is refused ◄─────┘
+//! ```
+
+use crate::cache::Inner;
+use crate::coherence::ledger::{Judgement, members_of};
+use crate::envelope::{Head, Id};
+use crate::error::CacheError;
+use crate::tier::memory::{Facts, MemoryTicket};
+use crate::tier::{Commit, Found, HEAD_BYTES, LedgerAsk, Look};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::MutexGuard;
+use tokio::time::{Instant, sleep};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The pauses between looks at somebody else's lease.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
+
+/// What a look at one key brought.
+#[derive(Debug)]
+pub(crate) enum Seen {
+    /// Nothing there.
+    Absent,
+    /// Nothing was there; the key is this load's to fill.
+    Mine(Id),
+    /// Somebody else is loading.
+    Theirs(Id),
+    /// Bytes, which may be a value.
+    Bytes { bytes: Vec<u8>, left: Option<Duration> },
+}
+
+/// What a load may do with its value.
+#[derive(Clone, Debug)]
+pub(crate) enum Claim {
+    /// Redis was not asked or did not answer: memory only, and to be compared later.
+    None,
+    /// Store under this id, if the key still begins with what was seen.
+    Swap { seen: Vec<u8>, id: Id },
+    /// Somebody else stores: memory only, if their lease or value is still there.
+    Theirs(Id),
+    /// The server compares nothing: store as long as this node has not changed the key.
+    Plain(Id),
+}
+
+impl Claim {
+    pub(crate) fn mine(id: Id) -> Self {
+        Claim::Swap { seen: Head::Lease(id).to_bytes().to_vec(), id }
+    }
+
+    /// To replace what is there.
+    pub(crate) fn replacing(bytes: &[u8]) -> Self {
+        Claim::Swap { seen: bytes[..bytes.len().min(HEAD_BYTES)].to_vec(), id: Id::random() }
+    }
+
+    /// Whether this load's lease is what is there.
+    pub(crate) fn is_lease(&self) -> bool {
+        matches!(self, Claim::Swap { seen, .. } if matches!(Head::parse(seen), Ok(Head::Lease(_))))
+    }
+
+    /// The id under which the value will be known.
+    pub(crate) fn id(&self) -> Option<Id> {
+        match self {
+            Claim::None => None,
+            Claim::Swap { id, .. } | Claim::Theirs(id) | Claim::Plain(id) => Some(*id),
+        }
+    }
+}
+
+/// What became of a value in Redis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stored {
+    /// It, or one as good, is there.
+    Yes,
+    /// Something changed the key meanwhile: the value must not be kept anywhere.
+    Refused,
+    /// Nobody knows, or Redis cannot store: memory may have it until it can be compared.
+    Unknown,
+}
+
+impl Inner {
+    /// Looks at keys, with leases if values are to be loaded. Returns what was seen and the ledger's clock.
+    pub(crate) async fn see(&self, keys: &[Vec<u8>], leases: bool) -> Result<(Vec<Seen>, u64), CacheError> {
+        let Some(shared) = &self.shared else { return Err(CacheError::Resting) };
+        let members = Self::plain_members();
+        let ledger =
+            || (!self.trust.is_alone()).then_some(LedgerAsk { key: &self.names.ledger, members: &members });
+        let ids: Vec<Id> = keys.iter().map(|_| Id::random()).collect();
+        let heads: Vec<_> = ids.iter().map(|id| Head::Lease(*id).to_bytes()).collect();
+        let with_leases = leases && !self.trust.is_alone();
+        let lease = with_leases.then_some((&heads[..], self.lease_ttl));
+        let mut looked = shared.ask(shared.tier.look(&Look { keys, lease, ledger: ledger() })).await;
+        if with_leases && matches!(looked, Err(CacheError::Refused(_))) {
+            // A server that is full, or may not be written to, can still be read.
+            looked = shared.ask(shared.tier.look(&Look { keys, lease: None, ledger: ledger() })).await;
+        }
+        let looked = looked?;
+        let clock = looked.stamps.as_ref().map_or(0, |stamps| stamps.clock);
+        if let Some(stamps) = &looked.stamps {
+            self.ledger.learn(&members, stamps);
+        }
+        let seen = looked.found.into_iter().zip(ids).map(|(found, id)| match found {
+            Found::Absent => Seen::Absent,
+            Found::Leased => Seen::Mine(id),
+            Found::Bytes { bytes, left } => match Head::parse(&bytes) {
+                Ok(Head::Lease(id)) => Seen::Theirs(id),
+                _ => Seen::Bytes { bytes, left },
+            },
+        });
+        let seen: Vec<Seen> = seen.collect();
+        for seen in &seen {
+            let found = matches!(seen, Seen::Bytes { .. });
+            (if found { &shared.counts.hits } else { &shared.counts.misses }).add(1);
+        }
+        Ok((seen, clock))
+    }
+
+    /// Looks at one key until there is a value, a lease of its own, or the patience with somebody else's is over.
+    pub(crate) async fn see_or_wait(&self, key: &[Vec<u8>]) -> Result<(Seen, u64), CacheError> {
+        let patience = Instant::now() + self.lease_wait;
+        let mut pause = PAUSE.0;
+        loop {
+            let (mut seen, clock) = self.see(key, true).await?;
+            match seen.pop().unwrap_or(Seen::Absent) {
+                // Somebody's lease came and went while this one was put there.
+                Seen::Absent if !self.trust.is_alone() && Instant::now() < patience && self.can_lease() => {}
+                Seen::Theirs(_) if Instant::now() < patience => {}
+                seen => return Ok((seen, clock)),
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(PAUSE.1);
+        }
+    }
+
+    /// Whether a look that found nothing should have left a lease.
+    fn can_lease(&self) -> bool {
+        let tier = self.shared.as_ref().and_then(|shared| shared.tier.capabilities());
+        tier.is_some_and(|can| can.coherent() && !can.scripts)
+    }
+
+    /// The claim of a load that replaces what is there, or nothing.
+    pub(crate) fn claim_over(&self, bytes: &[u8]) -> Claim {
+        if self.trust.is_alone() { Claim::Plain(Id::random()) } else { Claim::replacing(bytes) }
+    }
+
+    /// Puts a lease where something is that nobody may have any more. Refused if it has changed.
+    pub(crate) async fn lease_over(&self, key: &[u8], bytes: &[u8]) -> Option<Claim> {
+        let shared = self.shared.as_ref()?;
+        if self.trust.is_alone() {
+            return Some(Claim::Plain(Id::random()));
+        }
+        let id = Id::random();
+        let commit = Commit {
+            key: key.to_vec(),
+            seen: bytes[..bytes.len().min(HEAD_BYTES)].to_vec(),
+            put: Some((Head::Lease(id).to_bytes().to_vec(), self.lease_ttl)),
+        };
+        match shared.ask(shared.tier.commit(&[commit], None)).await {
+            Ok(accepted) if accepted.first() == Some(&true) => Some(Claim::mine(id)),
+            _ => None,
+        }
+    }
+
+    /// Stores loaded values as their claims allow; `None` as a value gives a lease back.
+    pub(crate) async fn store(&self, wanted: Vec<ToStore<'_>>) -> Vec<Stored> {
+        let mut stored = vec![Stored::Unknown; wanted.len()];
+        let Some(shared) = &self.shared else { return vec![Stored::Yes; wanted.len()] };
+        let (mut commits, mut places) = (Vec::new(), Vec::new());
+        let (mut theirs, mut their_places) = (Vec::new(), Vec::new());
+        for (place, wanted) in wanted.into_iter().enumerate() {
+            match wanted.claim {
+                Claim::None => {}
+                Claim::Swap { seen, .. } => {
+                    places.push(place);
+                    commits.push(Commit { key: wanted.key.to_vec(), seen, put: wanted.put });
+                }
+                Claim::Theirs(id) => {
+                    their_places.push((place, id));
+                    theirs.push(wanted.key.to_vec());
+                }
+                Claim::Plain(_) => stored[place] = self.store_plainly(wanted).await,
+            }
+        }
+        if !commits.is_empty() {
+            let outcome = shared.ask(shared.tier.commit(&commits, None)).await;
+            for (at, place) in places.into_iter().enumerate() {
+                stored[place] = match &outcome {
+                    Ok(accepted) if accepted.get(at) == Some(&true) => Stored::Yes,
+                    Ok(_) => Stored::Refused,
+                    Err(_) => Stored::Unknown,
+                };
+            }
+        }
+        if !theirs.is_empty() {
+            let outcome = shared.ask(shared.tier.heads(&theirs, None)).await;
+            for (at, (place, id)) in their_places.into_iter().enumerate() {
+                stored[place] = match &outcome {
+                    Ok(heads) if has_id(heads.heads.get(at), id) => Stored::Yes,
+                    Ok(_) => Stored::Refused,
+                    Err(_) => Stored::Unknown,
+                };
+            }
+        }
+        stored
+    }
+
+    /// Without compare-and-set in the server: no change of this node may come between the look at the ticket and the
+    /// store, and none does, because changes take the same lock.
+    async fn store_plainly(&self, wanted: ToStore<'_>) -> Stored {
+        let Some(shared) = &self.shared else { return Stored::Yes };
+        let _guard = self.fills[stripe(wanted.key)].lock().await;
+        if wanted.ticket.is_some_and(|ticket| !ticket.is_valid()) {
+            return Stored::Refused;
+        }
+        let commit = Commit { key: wanted.key.to_vec(), seen: Vec::new(), put: wanted.put };
+        match shared.ask(shared.tier.commit(&[commit], None)).await {
+            Ok(_) => Stored::Yes,
+            Err(_) => Stored::Unknown,
+        }
+    }
+
+    /// Keeps this node's own fills away from keys that are being changed, where the server does not.
+    pub(crate) async fn guard_fills<'k>(
+        &self,
+        keys: impl Iterator<Item = &'k [u8]>,
+    ) -> Vec<MutexGuard<'_, ()>> {
+        if !self.trust.is_alone() {
+            return Vec::new();
+        }
+        // In one order for all, so that two of them do not wait for each other.
+        let mut stripes: Vec<usize> = keys.map(stripe).collect();
+        stripes.sort_unstable();
+        stripes.dedup();
+        let mut guards = Vec::with_capacity(stripes.len());
+        for stripe in stripes {
+            guards.push(self.fills[stripe].lock().await);
+        }
+        guards
+    }
+
+    /// Asks Redis whether it still has an entry of memory. `None` if it does not answer.
+    pub(crate) async fn revalidate(&self, redis_key: &[u8], facts: &Facts) -> Option<Judgement> {
+        let shared = self.shared.as_ref()?;
+        let generation = self.trust.generation();
+        let members = members_of(facts.tags.iter().map(|tag| &**tag));
+        let ledger =
+            (!self.trust.is_alone()).then_some(LedgerAsk { key: &self.names.ledger, members: &members });
+        let keys = [redis_key.to_vec()];
+        let heads = shared.ask(shared.tier.heads(&keys, ledger.as_ref())).await.ok()?;
+        let is_there = facts.id.is_some_and(|id| has_id(heads.heads.first(), id));
+        if let Some(stamps) = &heads.stamps {
+            self.ledger.learn(&members, stamps);
+        }
+        let judgement = if is_there { self.ledger.judge(facts) } else { Judgement::Dead };
+        if matches!(judgement, Judgement::Valid | Judgement::Stale) {
+            facts.prove(generation, self.memory.clock().now());
+        }
+        Some(judgement)
+    }
+
+    /// Judges what was found in Redis, asking for the stamps of its tags if they are not known well enough.
+    pub(crate) async fn judge_found(self: &Arc<Self>, facts: &Facts) -> Judgement {
+        if self.trust.is_alone() || self.shared.is_none() {
+            return self.ledger.judge(facts);
+        }
+        if facts.clock == 0 {
+            return Judgement::Dead;
+        }
+        let is_known = facts.tags.is_empty() || self.trust.now_believed().at(self.memory.clock().now());
+        let judgement = if is_known { self.ledger.judge(facts) } else { Judgement::Unknown };
+        if judgement != Judgement::Unknown {
+            return judgement;
+        }
+        let members = members_of(facts.tags.iter().map(|tag| &**tag));
+        if self.learn_stamps(&members).await.is_err() {
+            return Judgement::Unknown;
+        }
+        self.ledger.judge(facts)
+    }
+
+    /// Asks Redis for stamps; returns its clock.
+    pub(crate) async fn learn_stamps(&self, members: &[Vec<u8>]) -> Result<u64, CacheError> {
+        let Some(shared) = &self.shared else { return Ok(0) };
+        let ask = LedgerAsk { key: &self.names.ledger, members };
+        let stamps = shared.ask(shared.tier.stamps(&ask)).await?;
+        self.ledger.learn(members, &stamps);
+        Ok(stamps.clock)
+    }
+}
+
+/// A value on its way to Redis.
+pub(crate) struct ToStore<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) claim: Claim,
+    pub(crate) ticket: Option<&'a MemoryTicket>,
+    pub(crate) put: Option<(Vec<u8>, Duration)>,
+}
+
+/// Whether what is there is something, and not just somebody's lease.
+pub(crate) fn is_value(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && !matches!(Head::parse(bytes), Ok(Head::Lease(_)))
+}
+
+fn has_id(head: Option<&Vec<u8>>, id: Id) -> bool {
+    let head = head.and_then(|head| Head::parse(head).ok());
+    head == Some(Head::Value(id)) || head == Some(Head::Lease(id))
+}
+
+/// How many locks keep fills and changes of one node apart.
+pub(crate) const FILL_STRIPES: usize = 64;
+
+fn stripe(key: &[u8]) -> usize {
+    xxh3_64(key) as usize % FILL_STRIPES
+}

@@ -1,0 +1,98 @@
+//! A value with its provenance.
+
+use crate::tier::memory::{Facts, MemoryEntry};
+use larder_engine::Clock;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where a value came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// The memory of this process.
+    Memory,
+    /// Redis.
+    Redis,
+    /// The loader.
+    Loader,
+    /// A tier, past its time to live: it stands in for a value that could not be loaded, or not in time.
+    Stale,
+}
+
+/// A value with its provenance. Derefs to the value.
+pub struct Fetched<V> {
+    entry: MemoryEntry,
+    source: Source,
+    coalesced: bool,
+    clock: Clock,
+    _value: PhantomData<fn() -> V>,
+}
+
+impl<V: Send + Sync + 'static> Fetched<V> {
+    /// `None` if the entry is of another type.
+    pub(crate) fn new(entry: MemoryEntry, source: Source, coalesced: bool, clock: Clock) -> Option<Self> {
+        entry.value::<V>()?;
+        Some(Fetched { entry, source, coalesced, clock, _value: PhantomData })
+    }
+
+    fn value(&self) -> &Arc<V> {
+        self.entry.value::<V>().expect("the type was checked")
+    }
+
+    /// The value, shared with the cache.
+    pub fn into_arc(self) -> Arc<V> {
+        self.value().clone()
+    }
+}
+
+impl<V> Fetched<V> {
+    /// Where the value came from; for a coalesced fetch, memory.
+    pub fn source(&self) -> Source {
+        self.source
+    }
+
+    /// Whether this is what somebody else's load came back with.
+    pub fn coalesced(&self) -> bool {
+        self.coalesced
+    }
+
+    /// How long ago the value was stored, as far as this process and Redis know.
+    pub fn age(&self) -> Duration {
+        let facts = self.entry.facts();
+        facts.age.saturating_add(self.clock.now().saturating_sub(facts.since))
+    }
+
+    pub(crate) fn facts(&self) -> &Facts {
+        self.entry.facts()
+    }
+
+    /// The tags of the value.
+    pub fn tags(&self) -> impl Iterator<Item = &str> {
+        self.entry.facts().tags.iter().map(|tag| &**tag)
+    }
+}
+
+impl<V: Send + Sync + 'static> Deref for Fetched<V> {
+    type Target = V;
+
+    fn deref(&self) -> &V {
+        self.value()
+    }
+}
+
+impl<V> Clone for Fetched<V> {
+    fn clone(&self) -> Self {
+        Fetched { entry: self.entry.clone(), clock: self.clock.clone(), _value: PhantomData, ..*self }
+    }
+}
+
+impl<V: std::fmt::Debug + Send + Sync + 'static> std::fmt::Debug for Fetched<V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fetched")
+            .field("value", self.value())
+            .field("source", &self.source)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,274 @@
+//! Fetch-through: memory, then Redis, then the loader, then back up.
+//!
+//! ```text
+//! fetch ─► memory ─ hit ──────────────────────────────────► answer, in the first poll, without an allocation
+//!            │ miss: one caller gets the key's ticket, the others wait for what becomes of it
+//!            ▼
+//!          task: redis ─ hit ─► commit to memory ─────────► answer to all
+//!                  │ miss: a lease
+//!                  ▼
+//!                loader ─ value ─► commit to redis ─► commit to memory ──► answer to all
+//!                       └ error, panic, timeout ─► what is in grace, or the error to all
+//! ```
+
+mod fetched;
+mod flight;
+mod multi;
+mod policy;
+
+pub use fetched::{Fetched, Source};
+pub use multi::FetchMulti;
+pub(crate) use policy::Lifetime;
+pub use policy::Policy;
+
+use crate::error::FetchError;
+use crate::key::KeyBuf;
+use crate::load::{self, Always, LoadCx, Loaded, Loader, OrKeep};
+use crate::view::{Followed, Looked, Shared};
+use flight::{Flight, Want, no_value};
+use larder_engine::Follow;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+use tracing::Instrument;
+
+pub(crate) type Outcome<V, E> = Result<Fetched<V>, FetchError<E>>;
+
+/// A fetch that has been described and not begun. Made by [`crate::View::fetch`].
+#[must_use = "a fetch begins when its loader is given and it is awaited"]
+pub struct Fetch<V, E> {
+    view: Arc<Shared<V>>,
+    key: KeyBuf,
+    policy: Policy,
+    tags: Vec<Box<str>>,
+    force: bool,
+    _error: PhantomData<fn() -> E>,
+}
+
+impl<V, E> Fetch<V, E>
+where
+    V: Send + Sync + 'static,
+    E: Send + Sync + 'static,
+{
+    pub(crate) fn new(view: Arc<Shared<V>>, key: KeyBuf) -> Self {
+        let policy = Policy::new();
+        Fetch { view, key, policy, tags: Vec::new(), force: false, _error: PhantomData }
+    }
+
+    /// How long a loaded value is fresh, instead of the view's own time. Absences keep the view's negative time.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.policy.ttl = Some(ttl);
+        self
+    }
+
+    /// The times and timeouts of this fetch; what the policy leaves open is the view's.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy.or(self.policy);
+        self
+    }
+
+    /// Adds a tag to a loaded value.
+    pub fn tag(mut self, tag: impl Into<Box<str>>) -> Self {
+        self.tags.push(tag.into());
+        self
+    }
+
+    /// Loads now, whether a value is there or not. Until the new value is there the old one is read as before.
+    pub fn refresh(mut self) -> Self {
+        self.force = true;
+        self
+    }
+
+    /// Gives the loader, which runs in a task of its own and only if no tier has the value and nobody else loads it.
+    ///
+    /// Awaiting the result needs a tokio runtime, unless memory has the value. Cancel safe: whoever leaves does not take
+    /// the load with them.
+    pub fn load<L, F>(self, loader: L) -> FetchFuture<V, E, Always<L>>
+    where
+        L: FnOnce(LoadCx<V>) -> F + Send + 'static,
+        F: Future<Output = Result<V, E>> + Send + 'static,
+    {
+        FetchFuture { state: State::First(self, Always(loader)) }
+    }
+
+    /// As [`Fetch::load`], for a loader that may find that the old value is still right: it sees it in
+    /// [`LoadCx::stale`] and returns [`Loaded::NotModified`].
+    pub fn load_or_keep<L, F>(self, loader: L) -> FetchFuture<V, E, OrKeep<L>>
+    where
+        L: FnOnce(LoadCx<V>) -> F + Send + 'static,
+        F: Future<Output = Result<Loaded<V>, E>> + Send + 'static,
+    {
+        FetchFuture { state: State::First(self, OrKeep(loader)) }
+    }
+}
+
+/// A fetch under way. Looks into memory when it is first polled; everything that takes longer is boxed then.
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct FetchFuture<V, E, L> {
+    state: State<V, E, L>,
+}
+
+#[allow(clippy::large_enum_variant, reason = "boxing the first state would allocate on each hit")]
+enum State<V, E, L> {
+    First(Fetch<V, E>, L),
+    Slow(Pin<Box<dyn Future<Output = Outcome<V, E>> + Send>>),
+    Done,
+}
+
+/// The state is either boxed or moved as a whole: nothing is pinned in place.
+impl<V, E, L> Unpin for FetchFuture<V, E, L> {}
+
+impl<V, E, L> Future for FetchFuture<V, E, L>
+where
+    V: Send + Sync + 'static,
+    E: Send + Sync + 'static,
+    L: Loader<V, E>,
+{
+    type Output = Outcome<V, E>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome<V, E>> {
+        loop {
+            match std::mem::replace(&mut self.state, State::Done) {
+                State::First(fetch, loader) => {
+                    if fetch.force || fetch.view.is_off() {
+                        self.state = State::Slow(Box::pin(fetch.forced(loader)));
+                        continue;
+                    }
+                    match fetch.view.look(&fetch.key) {
+                        Looked::Hit(fetched) => return Poll::Ready(Ok(fetched)),
+                        missed => self.state = State::Slow(Box::pin(fetch.slow(missed, loader))),
+                    }
+                }
+                State::Slow(mut slow) => {
+                    let polled = slow.as_mut().poll(context);
+                    if polled.is_pending() {
+                        self.state = State::Slow(slow);
+                    }
+                    return polled;
+                }
+                State::Done => panic!("a fetch was polled after it had ended"),
+            }
+        }
+    }
+}
+
+impl<V, E> Fetch<V, E>
+where
+    V: Send + Sync + 'static,
+    E: Send + Sync + 'static,
+{
+    /// Loads although there may be a value, or without any cache.
+    async fn forced<L: Loader<V, E>>(self, loader: L) -> Outcome<V, E> {
+        if self.view.is_off() {
+            return self.uncached(loader).await;
+        }
+        let looked = self.view.look_to_replace(&self.key);
+        self.slow(looked, loader).await
+    }
+
+    /// Leads the load or waits for it, until there is an outcome.
+    async fn slow<L: Loader<V, E>>(mut self, mut looked: Looked<V>, loader: L) -> Outcome<V, E> {
+        self.policy = self.policy.or(self.view.policy);
+        loop {
+            looked = match looked {
+                Looked::Hit(fetched) => return Ok(fetched),
+                Looked::Lead { ticket, held } => {
+                    let (want, answered) = Want::new(self.view.redis_key(&self.key), ticket, held);
+                    let span = tracing::debug_span!("larder.fetch", cache = self.view.cache.namespace());
+                    tokio::spawn(self.lead(want, loader).instrument(span));
+                    return answered.await.unwrap_or(Err(FetchError::Dropped));
+                }
+                Looked::Follow(followed) => match follow(&self.view, &self.policy, followed).await {
+                    Ok(outcome) => return outcome,
+                    Err(next) => next.unwrap_or_else(|| self.view.look(&self.key)),
+                },
+            };
+        }
+    }
+
+    /// Looks into Redis, then loads, and settles the ticket.
+    async fn lead<L: Loader<V, E>>(self, want: Want<V, E>, loader: L) {
+        let flight = Flight { view: self.view, policy: self.policy, tags: self.tags, force: self.force };
+        let mut wants = [want];
+        flight.look(&mut wants).await;
+        if !wants[0].is_open() {
+            return;
+        }
+        let cx = flight.context(&wants[0]);
+        let began = Instant::now();
+        let loading = load::run(|| loader.begin(cx.clone()), flight.policy.hard_timeout);
+        let loaded = flight.wait(&mut wants, loading).await;
+        let [want] = wants;
+        match loaded {
+            Ok(loaded) => flight.land(vec![(want, loaded)], &cx.said(), began).await,
+            Err(why) => flight.fail(vec![want], no_value(why)).await,
+        }
+    }
+
+    /// A fetch with the cache turned off: every caller loads.
+    async fn uncached<L: Loader<V, E>>(self, loader: L) -> Outcome<V, E> {
+        let policy = self.policy.or(self.view.policy);
+        let loaded = load::run(|| loader.begin(LoadCx::new(None)), policy.hard_timeout).await;
+        match loaded.map_err(no_value)? {
+            Loaded::New(value) => Ok(self.view.unkept(value)),
+            Loaded::NotModified => Err(FetchError::NothingToKeep),
+        }
+    }
+}
+
+/// Waits for somebody else's load; where that brings nothing this caller can use, says what to do next, or to look
+/// again.
+async fn follow<V, E>(
+    view: &Shared<V>,
+    policy: &Policy,
+    Followed { mut follower, held, since, epoch }: Followed,
+) -> Result<Outcome<V, E>, Option<Looked<V>>>
+where
+    V: Send + Sync + 'static,
+    E: Send + Sync + 'static,
+{
+    let counts = &view.cache.inner.counts;
+    // What memory has past its time is at hand; what is suspect is not.
+    let stale = held.as_ref().filter(|held| !held.suspect).map(|held| held.entry.clone());
+    let limit = match &stale {
+        Some(_) => policy.soft_timeout.or(policy.hard_timeout),
+        None => policy.hard_timeout,
+    };
+    let followed = match limit {
+        None => follower.await,
+        Some(limit) => tokio::select! {
+            biased;
+            followed = &mut follower => followed,
+            () = sleep(limit) => {
+                let stale = stale.and_then(|stale| view.fetched(stale, Source::Stale, true));
+                counts.stale.add(u64::from(stale.is_some()));
+                return Ok(stale.ok_or(FetchError::Timeout));
+            }
+        },
+    };
+    match followed {
+        Follow::Lead(ticket) => Err(Some(Looked::Lead { ticket, held })),
+        Follow::Value(entry) if view.may_have(&entry, since, epoch) => {
+            let source = if entry.facts().stale { Source::Stale } else { Source::Memory };
+            match view.fetched(entry, source, true) {
+                Some(fetched) => {
+                    counts.coalesced.add(1);
+                    Ok(Ok(fetched))
+                }
+                None => Err(None),
+            }
+        }
+        Follow::Value(_) => Err(None),
+        Follow::Failed(failure) => match failure.downcast_ref::<FetchError<E>>() {
+            Some(error) => {
+                counts.coalesced.add(1);
+                Ok(Err(error.clone()))
+            }
+            // A view of the same name with another type of error failed: that says nothing to this caller.
+            None => Err(None),
+        },
+    }
+}
