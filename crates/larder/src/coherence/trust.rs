@@ -81,7 +81,8 @@ impl Trust {
             facts.since
         };
         self.is_alone()
-            || (self.clock.now() <= proved.saturating_add(self.disconnected) && generation == self.generation())
+            || (self.clock.now() <= proved.saturating_add(self.disconnected)
+                && generation == self.generation())
     }
 
     /// Whether memory may stand in for the tier at all.

@@ -25,6 +25,8 @@ pub(crate) struct Want<V, E> {
     pub(crate) held: Option<Kept>,
     pub(crate) answer: Option<oneshot::Sender<Outcome<V, E>>>,
     start: Start,
+    /// When it was begun to get the value, on the engine's clock.
+    looked_at: Duration,
     /// A value in grace.
     stale: Option<MemoryEntry>,
 }
@@ -38,7 +40,8 @@ impl<V, E> Want<V, E> {
         let (answer, answered) = oneshot::channel();
         let start = Start { claim: Claim::None, clock: 0, epoch: 0, generation: 0, changes: 0 };
         let (ticket, answer) = (Some(ticket), Some(answer));
-        (Want { redis_key, ticket, held, answer, start, stale: None }, answered)
+        let looked_at = Duration::ZERO;
+        (Want { redis_key, ticket, held, answer, start, looked_at, stale: None }, answered)
     }
 
     /// Whether nothing is known yet.
@@ -74,6 +77,7 @@ where
             inner.awake().await;
         }
         for want in &mut *wants {
+            want.looked_at = inner.memory.clock().now();
             want.start = Start {
                 claim: Claim::None,
                 clock: 0,
@@ -346,6 +350,11 @@ where
         let Landing { mut want, entry, keep, .. } = landing;
         let inner = &self.view.cache.inner;
         inner.events.emit(|| Event::Loaded { key: want.redis_key.clone(), ok: true });
+        if stored != Stored::Yes {
+            // Only Redis knows whether it was invalidated since its load began: it is good for those who came so early
+            // that they need not have known.
+            entry.facts().proved_only_at(want.looked_at.saturating_add(inner.trust.max_lag()));
+        }
         if let Some(ticket) = want.ticket.take() {
             match (keep, stored) {
                 (true, Stored::Yes) => {

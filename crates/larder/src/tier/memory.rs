@@ -105,6 +105,7 @@ impl Facts {
         facts.stale = true;
         facts.encoded_bytes = self.encoded_bytes;
         facts.age = self.age.saturating_add(since.saturating_sub(self.since));
+        facts.proved_at = AtomicU64::new(self.proved_at.load(Ordering::Acquire));
         facts
     }
 
@@ -147,6 +148,11 @@ impl Facts {
     /// It was handed out by one who knew that it may be.
     pub(crate) fn seen_at(&self, now: Duration) {
         self.proved_at.fetch_max(nanos(now), Ordering::AcqRel);
+    }
+
+    /// It was got, and may have been out of date after this moment.
+    pub(crate) fn proved_only_at(&self, moment: Duration) {
+        self.proved_at.store(nanos(moment), Ordering::Release);
     }
 
     /// Whether it was got, or compared with Redis, at or after this moment.

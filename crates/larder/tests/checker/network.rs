@@ -1,0 +1,637 @@
+//! The simulated network between one node and the server: everything takes time, and anything may get lost.
+//!
+//! A node has several connections, as the real tier has: commands of one connection arrive in the order in which they
+//! were sent, those of different ones in any. Reads and commits go by the key, changes by a connection of their own,
+//! and pushes and beats share one. A command that is not answered in time ends with silence; it may still arrive, until
+//! the next command on its connection has.
+
+use crate::lie::Lie;
+use crate::rng::Rng;
+use crate::server::{Said, Server};
+use crate::trace::Trace;
+use larder::tier::{
+    Announcement, Bump, Capabilities, Change, Changed, Commit, Ear, Heads, LedgerAsk, Link, Listen, Look,
+    Looked, Push, ServerId, Stamps, Tier, TierError, TierFuture,
+};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::Duration;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// How long a node waits for an answer.
+pub(crate) const TIMEOUT: Duration = Duration::from_millis(250);
+
+const READERS: usize = 4;
+const WRITER: usize = READERS;
+
+/// How bad it gets in one history, in events out of a thousand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Weather {
+    /// The usual way of a command takes up to so many milliseconds.
+    pub(crate) usual_ms: u64,
+    /// Commands that take up to twice the timeout.
+    pub(crate) slow: u64,
+    /// Commands that never arrive.
+    pub(crate) lost: u64,
+    /// Commands that do what they say and whose answers are lost.
+    pub(crate) unanswered: u64,
+    /// Pushes that take up to two seconds longer.
+    pub(crate) late_pushes: u64,
+    /// Whether scripts run on the server.
+    pub(crate) scripts: bool,
+}
+
+/// The server and the nodes' ways to it.
+#[derive(Debug)]
+pub(crate) struct World {
+    server: Mutex<Server>,
+    ways: Mutex<Vec<Way>>,
+    pub(crate) rng: Arc<Rng>,
+    pub(crate) trace: Arc<Trace>,
+    weather: Weather,
+}
+
+/// One node's way to the server.
+#[derive(Debug, Default)]
+struct Way {
+    /// Until when nothing gets through and new connections are refused.
+    cut_until: Option<Instant>,
+    /// Until when everything is held up, as if the node was stopped.
+    held_until: Option<Instant>,
+    links: Vec<Weak<SimLink>>,
+}
+
+impl World {
+    pub(crate) fn new(
+        nodes: usize,
+        weather: Weather,
+        lie: Lie,
+        rng: Arc<Rng>,
+        trace: Arc<Trace>,
+    ) -> Arc<Self> {
+        let ways = (0..nodes).map(|_| Way::default()).collect();
+        Arc::new(World { server: Mutex::new(Server::new(lie)), ways: Mutex::new(ways), rng, trace, weather })
+    }
+
+    pub(crate) fn tier(self: &Arc<Self>, node: usize) -> Arc<dyn Tier> {
+        let pipes = std::array::from_fn(|_| Mutex::new(Pipe::default()));
+        Arc::new(SimTier { world: self.clone(), node, accepted: Mutex::new(None), pipes })
+    }
+
+    fn server(&self) -> MutexGuard<'_, Server> {
+        self.server.lock().expect("nobody panics with it")
+    }
+
+    fn ways(&self) -> MutexGuard<'_, Vec<Way>> {
+        self.ways.lock().expect("nobody panics with it")
+    }
+
+    /// Does something on the server, and sends to the subscribers what it said.
+    fn on_server<T>(&self, act: impl FnOnce(&mut Server) -> T) -> T {
+        let (result, said) = {
+            let mut server = self.server();
+            let result = act(&mut server);
+            (result, server.take_said())
+        };
+        if !said.is_empty() {
+            let links: Vec<_> = self.ways().iter().flat_map(|way| way.links.clone()).collect();
+            for link in links.iter().filter_map(Weak::upgrade) {
+                said.iter().for_each(|said| link.say(said));
+            }
+        }
+        result
+    }
+
+    /// Cuts a node off, for a time.
+    pub(crate) fn cut(&self, node: usize, time: Duration) {
+        let links = {
+            let mut ways = self.ways();
+            ways[node].cut_until = Some(Instant::now() + time);
+            std::mem::take(&mut ways[node].links)
+        };
+        links.iter().filter_map(Weak::upgrade).for_each(|link| link.close());
+    }
+
+    /// Holds everything up that a node sends or is sent, for a time.
+    pub(crate) fn hold(&self, node: usize, time: Duration) {
+        self.ways()[node].held_until = Some(Instant::now() + time);
+    }
+
+    pub(crate) fn evict(&self) {
+        let number = self.rng.next();
+        let evicted = self.on_server(|server| server.evict(number));
+        self.trace.note(|| format!("server: evicts {}", evicted.map_or("nothing".into(), |key| text(&key))));
+    }
+
+    pub(crate) fn take_snapshot(&self) {
+        self.server().take_snapshot();
+        self.trace.note(|| "server: takes a snapshot".into());
+    }
+
+    pub(crate) fn restart(&self, from_snapshot: bool) {
+        self.server().restart(from_snapshot);
+        let how = if from_snapshot { "from its snapshot" } else { "empty" };
+        self.trace.note(|| format!("server: restarts {how}"));
+        let links: Vec<_> = self.ways().iter_mut().flat_map(|way| std::mem::take(&mut way.links)).collect();
+        links.iter().filter_map(Weak::upgrade).for_each(|link| link.close());
+    }
+
+    fn is_cut(&self, node: usize) -> bool {
+        self.ways()[node].cut_until.is_some_and(|until| until > Instant::now())
+    }
+
+    /// When something that is sent now arrives.
+    fn arrival(&self, node: usize, took: Duration) -> Instant {
+        let held = self.ways()[node].held_until;
+        let arrives = Instant::now() + took;
+        held.map_or(arrives, |held| arrives.max(held))
+    }
+}
+
+fn text(key: &[u8]) -> String {
+    String::from_utf8_lossy(key).into_owned()
+}
+
+/// One connection.
+#[derive(Debug, Default)]
+struct Pipe {
+    /// When the last command arrives.
+    last: Option<Instant>,
+    /// Commands that nobody waits for any more: the next one that arrives on this connection ends them.
+    ghosts: Vec<Arc<AtomicBool>>,
+}
+
+/// What one node sees of the server.
+struct SimTier {
+    world: Arc<World>,
+    node: usize,
+    accepted: Mutex<Option<u64>>,
+    pipes: [Mutex<Pipe>; READERS + 1],
+}
+
+impl std::fmt::Debug for SimTier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the tier of node {}", self.node)
+    }
+}
+
+fn silent(why: &str) -> TierError {
+    TierError::Silent(why.to_owned())
+}
+
+impl SimTier {
+    fn reader(key: Option<&Vec<u8>>) -> usize {
+        let bytes = key.map_or(&b""[..], |key| key);
+        bytes.iter().fold(0_usize, |hash, byte| hash.wrapping_mul(31).wrapping_add((*byte).into())) % READERS
+    }
+
+    /// Sends a command: it arrives behind those sent before it on its connection, does its work, and is answered; or not.
+    async fn send<T: Send + 'static>(
+        &self,
+        pipe: usize,
+        name: impl Fn() -> String,
+        act: impl FnOnce(&mut Server) -> T + Send + 'static,
+    ) -> Result<T, TierError> {
+        let (world, rng) = (&self.world, &self.world.rng);
+        let sent = Instant::now();
+        if world.is_cut(self.node) {
+            world.trace.note(|| format!("node {}: {} is refused", self.node, name()));
+            // Sometimes the refusal is a timeout.
+            if rng.chance(300) {
+                sleep(TIMEOUT).await;
+            }
+            return Err(silent("connection refused"));
+        }
+        let weather = &world.weather;
+        if rng.chance(weather.lost) {
+            world.trace.note(|| format!("node {}: {} gets lost", self.node, name()));
+            sleep(rng.ms(0..TIMEOUT.as_millis() as u64)).await;
+            return Err(silent("connection reset"));
+        }
+        let most_ms =
+            if rng.chance(weather.slow) { 2 * TIMEOUT.as_millis() as u64 } else { weather.usual_ms };
+        let (there, back) = (rng.ms(0..most_ms + 1), rng.ms(0..most_ms + 1));
+        let arrives = {
+            let mut pipe = self.pipes[pipe].lock().expect("nobody panics with it");
+            let arrives = world.arrival(self.node, there);
+            let arrives = pipe.last.map_or(arrives, |last| arrives.max(last + Duration::from_millis(1)));
+            pipe.last = Some(arrives);
+            arrives
+        };
+        let gives_up = sent + TIMEOUT;
+        let run = world.server().run();
+        if arrives > gives_up {
+            self.leave_a_ghost(pipe, arrives, run, act);
+            sleep_until(gives_up).await;
+            world.trace.note(|| format!("node {}: {} has no answer in time", self.node, name()));
+            return Err(silent("timed out"));
+        }
+        sleep_until(arrives).await;
+        self.pipes[pipe].lock().expect("nobody panics with it").end_ghosts();
+        if world.is_cut(self.node) || world.server().run() != run {
+            world.trace.note(|| format!("node {}: {} is cut off", self.node, name()));
+            return Err(silent("connection reset"));
+        }
+        self.meet(run)?;
+        world.trace.note(|| format!("node {}: {}", self.node, name()));
+        let answer = world.on_server(act);
+        let unanswered = rng.chance(weather.unanswered);
+        let answered = world.arrival(self.node, back);
+        if unanswered || answered > gives_up {
+            world.trace.note(|| format!("node {}: the answer to {} is lost", self.node, name()));
+            sleep_until(gives_up.min(answered)).await;
+            return Err(silent("no answer"));
+        }
+        sleep_until(answered).await;
+        Ok(answer)
+    }
+
+    /// The command may arrive although nobody waits for it any more.
+    fn leave_a_ghost<T>(
+        &self,
+        pipe: usize,
+        arrives: Instant,
+        run: u64,
+        act: impl FnOnce(&mut Server) -> T + Send + 'static,
+    ) {
+        let ended = Arc::new(AtomicBool::new(false));
+        {
+            let mut pipe = self.pipes[pipe].lock().expect("nobody panics with it");
+            pipe.ghosts.push(ended.clone());
+            // What is sent from now on goes over a new connection.
+            pipe.last = None;
+        }
+        let (world, node) = (self.world.clone(), self.node);
+        let accepted = *self.accepted.lock().expect("nobody panics with it");
+        tokio::spawn(async move {
+            sleep_until(arrives).await;
+            let same = world.server().run() == run && accepted.is_none_or(|accepted| accepted == run);
+            if same && !ended.load(Ordering::SeqCst) && !world.is_cut(node) {
+                world.trace.note(|| format!("node {node}: a command arrives that nobody waits for"));
+                world.on_server(|server| _ = act(server));
+            }
+        });
+    }
+
+    /// Checks the identity of the server, as a connection does when it is opened.
+    fn meet(&self, run: u64) -> Result<(), TierError> {
+        let mut accepted = self.accepted.lock().expect("nobody panics with it");
+        let server = self.world.server();
+        match *accepted {
+            Some(known) if known != run && server.lie != Lie::SameServer => {
+                Err(TierError::OtherServer(server.id()))
+            }
+            _ => {
+                *accepted = Some(run);
+                Ok(())
+            }
+        }
+    }
+
+    async fn open(&self, listen: &Listen, ear: Arc<dyn Ear>) -> Result<Box<dyn Link>, TierError> {
+        let (world, rng) = (&self.world, &self.world.rng);
+        if world.is_cut(self.node) || rng.chance(world.weather.lost) {
+            sleep(rng.ms(0..TIMEOUT.as_millis() as u64)).await;
+            return Err(silent("connection refused"));
+        }
+        sleep_until(world.arrival(self.node, rng.ms(0..world.weather.usual_ms + 1))).await;
+        if world.is_cut(self.node) {
+            return Err(silent("connection refused"));
+        }
+        let link = SimLink::open(world, self.node, listen, ear);
+        world.trace.note(|| format!("node {}: listens", self.node));
+        sleep_until(world.arrival(self.node, rng.ms(0..world.weather.usual_ms + 1))).await;
+        Ok(Box::new(OpenLink(link)))
+    }
+}
+
+impl Pipe {
+    fn end_ghosts(&mut self) {
+        self.ghosts.drain(..).for_each(|ghost| ghost.store(true, Ordering::SeqCst));
+    }
+}
+
+impl Tier for SimTier {
+    fn capabilities(&self) -> Option<Capabilities> {
+        let known = self.accepted.lock().expect("nobody panics with it").is_some();
+        let scripts = self.world.weather.scripts;
+        known.then_some(Capabilities { scripts, transactions: true, announcements: true, ledger: true })
+    }
+
+    fn look<'a>(&'a self, look: &'a Look<'a>) -> TierFuture<'a, Looked> {
+        let keys = look.keys.to_vec();
+        let lease = look.lease.map(|(leases, ttl)| (leases.to_vec(), ttl));
+        let ledger = look.ledger.as_ref().map(|ask| (ask.key.to_vec(), ask.members.to_vec()));
+        let act = move |server: &mut Server| {
+            let lease = |at: usize| lease.as_ref().map(|(leases, ttl)| (&leases[at], *ttl));
+            let found = keys.iter().enumerate().map(|(at, key)| server.look(key, lease(at))).collect();
+            let stamps =
+                ledger.map(|(key, members)| server.stamps(&LedgerAsk { key: &key, members: &members }));
+            Looked { found, stamps }
+        };
+        let name = || format!("looks at {}", names(look.keys));
+        Box::pin(self.send(Self::reader(look.keys.first()), name, act))
+    }
+
+    fn heads<'a>(&'a self, keys: &'a [Vec<u8>], ledger: Option<&'a LedgerAsk<'a>>) -> TierFuture<'a, Heads> {
+        let asked = keys.to_vec();
+        let ledger = ledger.map(|ask| (ask.key.to_vec(), ask.members.to_vec()));
+        let act = move |server: &mut Server| {
+            let heads = asked.iter().map(|key| server.head(key)).collect();
+            let stamps =
+                ledger.map(|(key, members)| server.stamps(&LedgerAsk { key: &key, members: &members }));
+            Heads { heads, stamps }
+        };
+        Box::pin(self.send(
+            Self::reader(keys.first()),
+            move || format!("reads the heads of {}", names(keys)),
+            act,
+        ))
+    }
+
+    fn commit<'a>(
+        &'a self,
+        commits: &'a [Commit],
+        announce: Option<&'a Announcement>,
+    ) -> TierFuture<'a, Vec<bool>> {
+        let (asked, message) = (commits.to_vec(), announce.map(|announce| announce.message.clone()));
+        let act = move |server: &mut Server| {
+            let mut accepted = Vec::with_capacity(asked.len());
+            for commit in &asked {
+                accepted.push(server.commit(commit));
+                if let Some(message) = message.clone().filter(|_| accepted.last() == Some(&true)) {
+                    server.publish(message);
+                }
+            }
+            accepted
+        };
+        let pipe =
+            if announce.is_some() { WRITER } else { Self::reader(commits.first().map(|first| &first.key)) };
+        let name = || {
+            let keys: Vec<_> = commits.iter().map(|commit| commit.key.clone()).collect();
+            format!("commits {}", names(&keys))
+        };
+        Box::pin(self.send(pipe, name, act))
+    }
+
+    fn mutate<'a>(
+        &'a self,
+        changes: &'a [Change],
+        announce: Option<&'a Announcement>,
+    ) -> TierFuture<'a, Vec<Changed>> {
+        let (asked, message) = (changes.to_vec(), announce.map(|announce| announce.message.clone()));
+        let act = move |server: &mut Server| {
+            let changed = asked.iter().map(|change| server.change(change)).collect();
+            message.into_iter().for_each(|message| server.publish(message));
+            changed
+        };
+        let name = || {
+            let keys: Vec<_> = changes.iter().map(|change| change.key().to_vec()).collect();
+            format!("changes {}", names(&keys))
+        };
+        Box::pin(self.send(WRITER, name, act))
+    }
+
+    fn stamps<'a>(&'a self, ask: &'a LedgerAsk<'a>) -> TierFuture<'a, Stamps> {
+        let (key, members) = (ask.key.to_vec(), ask.members.to_vec());
+        let pipe = Self::reader(Some(&key));
+        let act = move |server: &mut Server| server.stamps(&LedgerAsk { key: &key, members: &members });
+        Box::pin(self.send(pipe, || "reads the ledger".into(), act))
+    }
+
+    fn bump<'a>(&'a self, bump: &'a Bump<'a>) -> TierFuture<'a, u64> {
+        let (key, members) = (bump.key.to_vec(), bump.members.to_vec());
+        let (floor, at_least, announce) = (bump.floor, bump.at_least, bump.announce.clone());
+        let act = move |server: &mut Server| {
+            server.bump(&Bump { key: &key, members: &members, floor, at_least, announce: &announce })
+        };
+        Box::pin(self.send(WRITER, || format!("stamps {}", names(bump.members)), act))
+    }
+
+    fn increment<'a>(&'a self, key: &'a [u8], by: i64, ttl: Duration) -> TierFuture<'a, i64> {
+        let asked = key.to_vec();
+        let act = move |server: &mut Server| server.increment(&asked, by, ttl);
+        Box::pin(async move {
+            let sum = self.send(WRITER, || format!("adds to {}", text(key)), act).await?;
+            sum.ok_or_else(|| TierError::Refused("not an integer".into()))
+        })
+    }
+
+    fn touch<'a>(&'a self, keys: &'a [(Vec<u8>, Duration)]) -> TierFuture<'a, ()> {
+        let asked = keys.to_vec();
+        let act = move |server: &mut Server| asked.iter().for_each(|(key, ttl)| server.touch(key, *ttl));
+        Box::pin(self.send(WRITER, || "touches keys".into(), act))
+    }
+
+    fn scan<'a>(
+        &'a self,
+        _cursor: u64,
+        prefix: &'a [u8],
+        _pattern: &'a str,
+    ) -> TierFuture<'a, (u64, Vec<Vec<u8>>)> {
+        let prefix = prefix.to_vec();
+        // In one step, and with every pattern: more than asked for is allowed to nobody but this simulation.
+        let act = move |server: &mut Server| {
+            (0, server.keys().into_iter().filter(|key| key.starts_with(&prefix)).collect())
+        };
+        Box::pin(self.send(WRITER, || "walks over the keys".into(), act))
+    }
+
+    fn listen<'a>(&'a self, listen: &'a Listen, ear: Arc<dyn Ear>) -> TierFuture<'a, Box<dyn Link>> {
+        Box::pin(self.open(listen, ear))
+    }
+
+    fn accept(&self, server: &ServerId) {
+        let mut accepted = self.accepted.lock().expect("nobody panics with it");
+        let run = server.0.trim_start_matches("run-").parse().expect("an identity of this simulation");
+        self.world.trace.note(|| format!("node {}: accepts {}", self.node, server.0));
+        *accepted = Some(run);
+    }
+}
+
+fn names(keys: &[Vec<u8>]) -> String {
+    keys.iter().map(|key| text(key)).collect::<Vec<_>>().join(", ")
+}
+
+/// A listening connection as the server sees it.
+struct SimLink {
+    world: Arc<World>,
+    node: usize,
+    server: ServerId,
+    /// Under which prefix writes are told.
+    tracking: Option<Vec<u8>>,
+    line: Mutex<Line>,
+    more: Notify,
+}
+
+/// What is on its way to the node, in order.
+#[derive(Default)]
+struct Line {
+    queue: VecDeque<(Instant, Word)>,
+    last: Option<Instant>,
+    /// Writes that are told behind the next beat, as a server does it.
+    tracked: Vec<Said>,
+    /// By the server, or on the way.
+    closed: bool,
+    /// By the node.
+    dropped: bool,
+}
+
+enum Word {
+    Said(Said),
+    Beat(oneshot::Sender<()>),
+    Closed,
+}
+
+impl std::fmt::Debug for SimLink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a link of node {}", self.node)
+    }
+}
+
+impl SimLink {
+    fn open(world: &Arc<World>, node: usize, listen: &Listen, ear: Arc<dyn Ear>) -> Arc<Self> {
+        let link = Arc::new(SimLink {
+            world: world.clone(),
+            node,
+            server: world.server().id(),
+            tracking: listen.tracking.clone(),
+            line: Mutex::default(),
+            more: Notify::new(),
+        });
+        world.ways()[node].links.push(Arc::downgrade(&link));
+        tokio::spawn(link.clone().deliver(ear));
+        link
+    }
+
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().expect("nobody panics with it")
+    }
+
+    /// The server says something to everyone who listens.
+    fn say(&self, said: &Said) {
+        match said {
+            Said::Message(_) => self.send(Word::Said(said.clone())),
+            Said::Written(key) => {
+                if self.tracking.as_ref().is_some_and(|prefix| key.starts_with(prefix)) {
+                    self.line().tracked.push(said.clone());
+                }
+            }
+        }
+    }
+
+    fn send(&self, word: Word) {
+        let rng = &self.world.rng;
+        let weather = &self.world.weather;
+        let late = if rng.chance(weather.late_pushes) { rng.ms(0..2_000) } else { Duration::ZERO };
+        let arrives = self.world.arrival(self.node, rng.ms(0..weather.usual_ms + 1) + late);
+        let overtakes = matches!(word, Word::Beat(_)) && self.world.server().lie == Lie::BeatsOvertake;
+        let mut line = self.line();
+        if line.closed {
+            return;
+        }
+        if overtakes {
+            line.queue.push_front((Instant::now(), word));
+        } else {
+            let arrives = line.last.map_or(arrives, |last| arrives.max(last));
+            line.last = Some(arrives);
+            line.queue.push_back((arrives, word));
+        }
+        drop(line);
+        self.more.notify_one();
+    }
+
+    /// Tells what was written since the last beat: behind its answer.
+    fn tell_tracked(&self) {
+        let tracked = std::mem::take(&mut self.line().tracked);
+        tracked.into_iter().for_each(|said| self.send(Word::Said(said)));
+    }
+
+    /// The connection ends: what is on its way is lost, and the node learns of it when it learns of it.
+    fn close(&self) {
+        let noticed = self.world.arrival(self.node, self.world.rng.ms(0..100));
+        let mut line = self.line();
+        line.queue.clear();
+        line.closed = true;
+        line.queue.push_back((noticed, Word::Closed));
+        drop(line);
+        self.more.notify_one();
+    }
+
+    /// The node's end: hands on what arrives, until the connection has ended or nobody listens any more.
+    async fn deliver(self: Arc<Self>, ear: Arc<dyn Ear>) {
+        loop {
+            let next = {
+                let line = self.line();
+                if line.dropped {
+                    return;
+                }
+                line.queue.front().map(|(arrives, _)| *arrives)
+            };
+            match next {
+                None => self.more.notified().await,
+                Some(arrives) if arrives > Instant::now() => {
+                    tokio::select! {
+                        biased;
+                        () = self.more.notified() => {}
+                        () = sleep_until(arrives) => {}
+                    }
+                }
+                Some(_) => {
+                    let word = self.line().queue.pop_front().map(|(_, word)| word);
+                    match word {
+                        Some(Word::Said(Said::Message(message))) => ear.hear(Push::Announced(&message)),
+                        Some(Word::Said(Said::Written(key))) => ear.hear(Push::Changed(vec![&key])),
+                        // Whoever asked may be gone.
+                        Some(Word::Beat(answer)) => _ = answer.send(()),
+                        Some(Word::Closed) => return ear.hear(Push::Closed),
+                        None => {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The connection as the node holds it.
+#[derive(Debug)]
+struct OpenLink(Arc<SimLink>);
+
+impl Link for OpenLink {
+    fn server(&self) -> &ServerId {
+        &self.0.server
+    }
+
+    fn beat(&self) -> TierFuture<'_, ()> {
+        Box::pin(async move {
+            let link = &self.0;
+            let (world, rng) = (&link.world, &link.world.rng);
+            if world.server().lie == Lie::BeatsAlways {
+                sleep(rng.ms(0..world.weather.usual_ms + 1)).await;
+                return Ok(());
+            }
+            let gives_up = Instant::now() + TIMEOUT;
+            let asked = world.arrival(link.node, rng.ms(0..world.weather.usual_ms + 1));
+            sleep_until(asked.min(gives_up)).await;
+            if asked > gives_up || rng.chance(world.weather.lost) {
+                return Err(silent("no answer to a beat"));
+            }
+            let (answer, answered) = oneshot::channel();
+            link.send(Word::Beat(answer));
+            link.tell_tracked();
+            match tokio::time::timeout_at(gives_up, answered).await {
+                Ok(Ok(())) => Ok(()),
+                _ => Err(silent("no answer to a beat")),
+            }
+        })
+    }
+}
+
+impl Drop for OpenLink {
+    fn drop(&mut self) {
+        self.0.line().dropped = true;
+        self.0.more.notify_one();
+    }
+}

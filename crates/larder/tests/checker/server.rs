@@ -1,0 +1,227 @@
+//! The simulated server: keys, ledgers, subscribers, snapshots. What it does it does at once and in full; everything
+//! that takes time or goes wrong is in the network before it (`network.rs`).
+
+use crate::lie::Lie;
+use larder::tier::{Bump, Change, Changed, Commit, Found, HEAD_BYTES, Head, LedgerAsk, ServerId, Stamps};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// What goes to the subscribers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// A message on the channel.
+    Message(Vec<u8>),
+    /// A key was written.
+    Written(Vec<u8>),
+}
+
+#[derive(Clone, Debug, Default)]
+struct Data {
+    keys: BTreeMap<Vec<u8>, Stored>,
+    ledgers: BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, u64>>,
+}
+
+#[derive(Clone, Debug)]
+struct Stored {
+    bytes: Vec<u8>,
+    dies: Instant,
+}
+
+/// One server at one address; a restart makes it another.
+#[derive(Debug)]
+pub(crate) struct Server {
+    born: Instant,
+    run: u64,
+    data: Data,
+    snapshot: Data,
+    /// What was said since it was last fetched.
+    said: Vec<Said>,
+    pub(crate) lie: Lie,
+}
+
+/// The wall clock of the server at the beginning of each history, in microseconds.
+const EPOCH_MICROS: u64 = 1_700_000_000_000_000;
+
+impl Server {
+    pub(crate) fn new(lie: Lie) -> Self {
+        Server {
+            born: Instant::now(),
+            run: 1,
+            data: Data::default(),
+            snapshot: Data::default(),
+            said: Vec::new(),
+            lie,
+        }
+    }
+
+    pub(crate) fn run(&self) -> u64 {
+        self.run
+    }
+
+    pub(crate) fn id(&self) -> ServerId {
+        ServerId(format!("run-{}", self.run))
+    }
+
+    pub(crate) fn take_said(&mut self) -> Vec<Said> {
+        std::mem::take(&mut self.said)
+    }
+
+    fn micros(&self) -> u64 {
+        EPOCH_MICROS + self.born.elapsed().as_micros() as u64
+    }
+
+    fn live(&mut self, key: &[u8]) -> Option<&Stored> {
+        if self.data.keys.get(key).is_some_and(|stored| stored.dies <= Instant::now()) {
+            self.data.keys.remove(key);
+        }
+        self.data.keys.get(key)
+    }
+
+    fn put(&mut self, key: &[u8], bytes: Vec<u8>, ttl: Duration) {
+        // PX counts whole milliseconds, and at least one.
+        let ttl = Duration::from_millis((ttl.as_millis() as u64).max(1));
+        self.data.keys.insert(key.to_vec(), Stored { bytes, dies: Instant::now() + ttl });
+        self.said.push(Said::Written(key.to_vec()));
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Option<Vec<u8>> {
+        self.live(key)?;
+        let stored = self.data.keys.remove(key)?;
+        self.said.push(Said::Written(key.to_vec()));
+        Some(stored.bytes)
+    }
+
+    pub(crate) fn look(&mut self, key: &[u8], lease: Option<(&Head, Duration)>) -> Found {
+        if let Some(stored) = self.live(key) {
+            let left = stored.dies - Instant::now();
+            return Found::Bytes { bytes: stored.bytes.clone(), left: Some(left) };
+        }
+        match lease {
+            Some((lease, ttl)) => {
+                self.put(key, lease.to_vec(), ttl);
+                Found::Leased
+            }
+            None => Found::Absent,
+        }
+    }
+
+    pub(crate) fn head(&mut self, key: &[u8]) -> Vec<u8> {
+        self.live(key).map_or_else(Vec::new, |stored| head_of(&stored.bytes))
+    }
+
+    pub(crate) fn commit(&mut self, commit: &Commit) -> bool {
+        if self.head(&commit.key) != commit.seen && self.lie != Lie::CommitsEverything {
+            return false;
+        }
+        match &commit.put {
+            Some((bytes, ttl)) => self.put(&commit.key, bytes.clone(), *ttl),
+            None => _ = self.remove(&commit.key),
+        }
+        true
+    }
+
+    pub(crate) fn change(&mut self, change: &Change) -> Changed {
+        match change {
+            Change::Remove(key) => {
+                Changed::Removed(self.remove(key).map_or_else(Vec::new, |bytes| head_of(&bytes)))
+            }
+            Change::Take(key) => Changed::Taken(self.remove(key)),
+            Change::Put(key, bytes, ttl) => {
+                self.put(key, bytes.clone(), *ttl);
+                Changed::Stored
+            }
+        }
+    }
+
+    pub(crate) fn publish(&mut self, message: Vec<u8>) {
+        if self.lie != Lie::AnnouncesNothing {
+            self.said.push(Said::Message(message));
+        }
+    }
+
+    /// The ledger under a key, begun if there is none.
+    fn ledger(&mut self, key: &[u8]) -> &mut BTreeMap<Vec<u8>, u64> {
+        let now = if self.lie == Lie::LedgerBeginsAtOne { 1 } else { self.micros() };
+        self.data
+            .ledgers
+            .entry(key.to_vec())
+            .or_insert_with(|| [(b"clock".to_vec(), now), (b"floor".to_vec(), now)].into())
+    }
+
+    pub(crate) fn stamps(&mut self, ask: &LedgerAsk<'_>) -> Stamps {
+        let late = if self.lie == Lie::ClockOfTheEnd { 1_000 } else { 0 };
+        let ledger = self.ledger(ask.key);
+        let score = |member: &[u8]| ledger.get(member).copied();
+        Stamps {
+            clock: score(b"clock").unwrap_or_default() + late,
+            floor: score(b"floor").unwrap_or_default(),
+            members: ask.members.iter().map(|member| score(member)).collect(),
+        }
+    }
+
+    pub(crate) fn bump(&mut self, bump: &Bump<'_>) -> u64 {
+        let forgets = self.lie == Lie::StampsNothing;
+        let ledger = self.ledger(bump.key);
+        let clock = ledger[&b"clock"[..]].max(bump.at_least) + 1;
+        ledger.insert(b"clock".to_vec(), clock);
+        let floor = bump.floor.then(|| b"floor".to_vec());
+        for member in bump.members.iter().cloned().chain(floor).filter(|_| !forgets) {
+            let score = ledger.entry(member).or_insert(clock);
+            *score = clock.max(*score);
+        }
+        self.publish([&bump.announce.message[..], clock.to_string().as_bytes()].concat());
+        clock
+    }
+
+    pub(crate) fn increment(&mut self, key: &[u8], by: i64, ttl: Duration) -> Option<i64> {
+        let (before, dies) = match self.live(key) {
+            Some(stored) => (std::str::from_utf8(&stored.bytes).ok()?.parse().ok()?, stored.dies),
+            None => (0, Instant::now() + ttl),
+        };
+        let sum = by.checked_add(before)?;
+        self.data.keys.insert(key.to_vec(), Stored { bytes: sum.to_string().into_bytes(), dies });
+        Some(sum)
+    }
+
+    pub(crate) fn touch(&mut self, key: &[u8], ttl: Duration) {
+        if let Some(stored) = self.data.keys.get_mut(key) {
+            stored.dies = Instant::now() + ttl;
+        }
+    }
+
+    pub(crate) fn keys(&self) -> Vec<Vec<u8>> {
+        self.data.keys.keys().cloned().collect()
+    }
+
+    /// Removes a key to make room: nobody is told, but for those who track.
+    pub(crate) fn evict(&mut self, number: u64) -> Option<Vec<u8>> {
+        let (keys, ledgers) = (self.data.keys.len() as u64, self.data.ledgers.len() as u64);
+        let at = number % (keys + ledgers).max(1);
+        let key = if at < keys {
+            self.data.keys.keys().nth(at as usize)?.clone()
+        } else {
+            self.data.ledgers.keys().nth((at - keys) as usize)?.clone()
+        };
+        self.data.keys.remove(&key);
+        self.data.ledgers.remove(&key);
+        self.said.push(Said::Written(key.clone()));
+        Some(key)
+    }
+
+    pub(crate) fn take_snapshot(&mut self) {
+        self.snapshot = self.data.clone();
+    }
+
+    /// Another run at the same address: empty, or with what the last snapshot had.
+    pub(crate) fn restart(&mut self, from_snapshot: bool) {
+        self.run += 1;
+        self.data = if from_snapshot { self.snapshot.clone() } else { Data::default() };
+        self.snapshot = self.data.clone();
+        self.said.clear();
+    }
+}
+
+fn head_of(bytes: &[u8]) -> Vec<u8> {
+    bytes[..bytes.len().min(HEAD_BYTES)].to_vec()
+}
