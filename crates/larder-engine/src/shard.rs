@@ -298,6 +298,13 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         self.queues.foresee(hash);
     }
 
+    /// An entry was changed where it is.
+    pub(crate) fn note_edit(&mut self, id: u32) {
+        self.note_hit(id, self.table.mark(id));
+        self.stats.inserts += 1;
+        self.stats.replaced += 1;
+    }
+
     /// Tells the policy of a hit.
     #[inline]
     fn note_hit(&mut self, id: u32, mark: u8) {

@@ -140,6 +140,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
         }
         let began = Instant::now();
+        self.shared.store.go_on_to(began);
         scratch.output.clear();
         let mut tally = Tally { bytes_in: received as u64, ..Tally::default() };
         let stop = self.execute(&scratch.input[..received], &mut scratch.output, &mut tally);

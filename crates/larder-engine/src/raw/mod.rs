@@ -11,7 +11,7 @@
 //!     if let Some(mut entry) = entry {
 //!         entry.value_mut()[0] += 1;
 //!     }
-//!     (Change::Keep, ())
+//!     (Change::Edited, ())
 //! })?;
 //! assert_eq!(cache.read(visits, |value| value.to_vec()), Some(b"8".to_vec()));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -61,8 +61,10 @@ impl Entry<'_> {
 /// What the closure of [`Cache::update`] wants done with the entry.
 #[derive(Debug)]
 pub enum Change {
-    /// Leave it as it is now.
+    /// Leave it as it is.
     Keep,
+    /// It was changed where it is, which counts as a use of it.
+    Edited,
     /// Store this record, which must have the key that was asked for.
     Put(Record, Ttl),
     /// Change the deadline only.
@@ -119,6 +121,10 @@ impl Cache {
         let is_new = id.is_none() && matches!(change, Change::Put(..));
         let decision = match change {
             Change::Keep => Decision::Keep,
+            Change::Edited => {
+                id.into_iter().for_each(|id| shard.note_edit(id));
+                Decision::Keep
+            }
             Change::Remove => Decision::Remove,
             Change::SetTtl(ttl) => Decision::SetTtl { ttl, now },
             Change::Put(record, ttl) => {

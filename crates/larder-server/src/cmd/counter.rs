@@ -4,7 +4,7 @@ use larder_resp::{Args, parse_integer};
 
 use super::options::integer;
 use super::{CommandError, Context, Outcome};
-use crate::db::{Change, Expiry};
+use crate::db::{Change, Database, Entry, Expiry};
 use crate::decimal::Decimal;
 
 pub(super) fn incr(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -26,16 +26,17 @@ pub(super) fn decrby(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 pub(super) fn incrbyfloat(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let amount = Decimal::parse(&args[2]).ok_or(CommandError::NotFloat)?;
-    let sum = cx.db().update(&args[1], |entry| {
-        let before = match entry {
-            Some(entry) => Decimal::parse(entry.value).ok_or(CommandError::NotFloat),
+    let db = cx.db();
+    let sum = db.update(&args[1], |entry| {
+        let before = match &entry {
+            Some(entry) => Decimal::parse(entry.value()).ok_or(CommandError::NotFloat),
             None => Ok(Decimal::ZERO),
         };
         let not_finite = CommandError::Fixed("ERR increment would produce NaN or Infinity");
         match before.and_then(|before| before.add(amount).ok_or(not_finite)) {
             Ok(sum) => {
                 let text = sum.to_string();
-                (Change::Put(text.as_bytes().into(), Expiry::Keep), Ok(text))
+                (write(db, &args[1], entry, text.as_bytes()), Ok(text))
             }
             Err(error) => (Change::Keep, Err(error)),
         }
@@ -45,19 +46,27 @@ pub(super) fn incrbyfloat(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn add(cx: &mut Context<'_>, key: &[u8], amount: i64) -> Outcome {
-    let sum = cx.db().update(key, |entry| {
-        let before = entry.map_or(Some(0), |entry| parse_integer(entry.value));
+    let db = cx.db();
+    let sum = db.update(key, |entry| {
+        let before = entry.as_ref().map_or(Some(0), |entry| parse_integer(entry.value()));
         let sum = before
             .ok_or(CommandError::NotInteger)
             .and_then(|before| before.checked_add(amount).ok_or(CommandError::Overflow));
         match sum {
-            Ok(sum) => (Change::Put(text(sum), Expiry::Keep), Ok(sum)),
+            Ok(sum) => (write(db, key, entry, itoa::Buffer::new().format(sum).as_bytes()), Ok(sum)),
             Err(error) => (Change::Keep, Err(error)),
         }
     })??;
     cx.integer(sum)
 }
 
-fn text(number: i64) -> Box<[u8]> {
-    itoa::Buffer::new().format(number).as_bytes().into()
+/// Writes a number where the former one is, if it is as long.
+fn write(db: Database<'_>, key: &[u8], entry: Option<Entry<'_>>, text: &[u8]) -> Change {
+    match entry {
+        Some(mut entry) if entry.value().len() == text.len() => {
+            entry.value_mut().copy_from_slice(text);
+            Change::Edited
+        }
+        _ => Change::Put(db.record(key, &[text]), Expiry::Keep),
+    }
 }

@@ -4,16 +4,17 @@ use larder_resp::Args;
 
 use super::options::integer;
 use super::{CommandError, Context, Outcome};
-use crate::db::{Change, Expiry};
+use crate::db::{Change, Entry, Expiry};
 
 pub(super) fn append(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let limits = Limits::of(cx);
     let tail = &args[2];
-    let length = cx.db().update(&args[1], |entry| {
-        let head = entry.map_or(&[][..], |entry| entry.value);
+    let db = cx.db();
+    let length = db.update(&args[1], |entry| {
+        let head = entry.as_ref().map_or(&[][..], Entry::value);
         let length = head.len() + tail.len();
         match limits.check(length) {
-            Ok(()) => (Change::Put([head, tail].concat().into(), Expiry::Keep), Ok(length)),
+            Ok(()) => (Change::Put(db.record(&args[1], &[head, tail]), Expiry::Keep), Ok(length)),
             Err(error) => (Change::Keep, Err(error)),
         }
     })??;
@@ -25,8 +26,9 @@ pub(super) fn setrange(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let patch = &args[3];
     let offset =
         usize::try_from(integer(&args[2])?).map_err(|_| CommandError::Fixed("ERR offset is out of range"))?;
-    let length = cx.db().update(&args[1], |entry| {
-        let before = entry.map_or(&[][..], |entry| entry.value);
+    let db = cx.db();
+    let length = db.update(&args[1], |mut entry| {
+        let before = entry.as_ref().map_or(&[][..], Entry::value);
         if patch.is_empty() {
             return (Change::Keep, Ok(before.len()));
         }
@@ -34,11 +36,14 @@ pub(super) fn setrange(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         if let Err(error) = limits.check(end) {
             return (Change::Keep, Err(error));
         }
-        let mut value = before.to_vec();
-        value.resize(before.len().max(end), 0);
+        if end > before.len() {
+            let head = &before[..offset.min(before.len())];
+            let padding = vec![0; offset - head.len()];
+            return (Change::Put(db.record(&args[1], &[head, &padding, patch]), Expiry::Keep), Ok(end));
+        }
+        let value = entry.as_mut().map_or(&mut [][..], Entry::value_mut);
         value[offset..end].copy_from_slice(patch);
-        let length = value.len();
-        (Change::Put(value.into(), Expiry::Keep), Ok(length))
+        (Change::Edited, Ok(value.len()))
     })??;
     cx.integer(length as i64)
 }

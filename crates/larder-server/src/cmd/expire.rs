@@ -41,10 +41,11 @@ pub(super) fn pexpiretime(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub(super) fn persist(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let had_deadline = cx.db().update(&args[1], |entry| match entry.and_then(|entry| entry.expires_at) {
-        Some(_) => (Change::Expire(Expiry::Never), true),
-        None => (Change::Keep, false),
-    })?;
+    let had_deadline =
+        cx.db().update(&args[1], |entry| match entry.and_then(|entry| entry.expires_at()) {
+            Some(_) => (Change::Expire(Expiry::Never), true),
+            None => (Change::Keep, false),
+        })?;
     cx.integer(i64::from(had_deadline))
 }
 
@@ -56,7 +57,7 @@ fn round_to_seconds(ms: i64) -> i64 {
 fn reply_deadline(cx: &mut Context<'_>, args: Args<'_>, form: impl Fn(i64) -> i64) -> Outcome {
     const NO_KEY: i64 = -2;
     const NO_DEADLINE: i64 = -1;
-    let deadline = cx.db().peek(&args[1], |entry| entry.expires_at);
+    let deadline = cx.db().deadline(&args[1]);
     cx.looked_up(deadline.is_some());
     cx.integer(match deadline {
         None => NO_KEY,
@@ -71,7 +72,7 @@ fn set_deadline(cx: &mut Context<'_>, args: Args<'_>, unit: TimeUnit, command: &
     let number = integer(&args[2])?;
     let deadline = unit.to_unix_ms(number, now_ms).ok_or(CommandError::InvalidExpire(command))?;
     let done = cx.db().update(&args[1], |entry| match entry {
-        Some(entry) if condition.allows(entry.expires_at, deadline) => {
+        Some(entry) if condition.allows(entry.expires_at(), deadline) => {
             let change =
                 if deadline <= now_ms { Change::Remove } else { Change::Expire(Expiry::At(deadline)) };
             (change, true)

@@ -50,7 +50,7 @@ fn reply_and_change(
     let mut reply = cx.reply();
     let found = db.update(key, |entry| match entry.map(|entry| (entry, change())) {
         Some((entry, Ok(change))) => {
-            reply.bulk(entry.value);
+            reply.bulk(entry.value());
             (change, Ok(true))
         }
         Some((_, Err(error))) => (Change::Keep, Err(error)),

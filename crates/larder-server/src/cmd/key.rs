@@ -15,7 +15,7 @@ pub(super) fn del(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 /// Removes a key if its value is the one given: compare and delete, as Valkey has it since 9.0.
 pub(super) fn delifeq(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let removed = cx.db().update(&args[1], |entry| match entry {
-        Some(entry) if entry.value == &args[2] => (Change::Remove, 1),
+        Some(entry) if entry.value() == &args[2] => (Change::Remove, 1),
         _ => (Change::Keep, 0),
     })?;
     cx.integer(removed)

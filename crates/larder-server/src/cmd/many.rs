@@ -42,7 +42,7 @@ pub(super) fn msetnx(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 fn set_all(cx: &mut Context<'_>, pairs: Args<'_>) -> Outcome {
     let db = cx.db();
     for index in (0..pairs.len()).step_by(2) {
-        db.set(&pairs[index], pairs[index + 1].into(), Expiry::Never)?;
+        db.set(&pairs[index], &pairs[index + 1], Expiry::Never)?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use larder_resp::Args;
 
 use super::options::TimeUnit;
 use super::{CommandError, Context, Outcome};
-use crate::db::{Change, Expiry};
+use crate::db::{Change, Entry, Expiry};
 
 /// When `SET` is to store.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,12 +44,12 @@ impl Options<'_> {
 
 pub(super) fn set(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if args.len() == 3 {
-        cx.db().set(&args[1], args[2].into(), Expiry::Never)?;
+        cx.db().set(&args[1], &args[2], Expiry::Never)?;
         return cx.ok();
     }
     let options = parse(cx, args.skip(3))?;
     if options.condition == Condition::Always && !options.get {
-        cx.db().set(&args[1], args[2].into(), options.expiry)?;
+        cx.db().set(&args[1], &args[2], options.expiry)?;
         return cx.ok();
     }
     set_if(cx, &args[1], &args[2], options)
@@ -64,9 +64,10 @@ pub(super) fn psetex(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub(super) fn setnx(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let stored = cx.db().update(&args[1], |entry| match entry {
+    let db = cx.db();
+    let stored = db.update(&args[1], |entry| match entry {
         Some(_) => (Change::Keep, 0),
-        None => (Change::Put(args[2].into(), Expiry::Never), 1),
+        None => (Change::Put(db.record(&args[1], &[&args[2]]), Expiry::Never), 1),
     })?;
     cx.integer(stored)
 }
@@ -77,7 +78,7 @@ pub(super) fn getset(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn set_for(cx: &mut Context<'_>, args: Args<'_>, unit: TimeUnit, command: &'static str) -> Outcome {
     let deadline = unit.deadline(&args[2], cx.now_ms(), command)?;
-    cx.db().set(&args[1], args[3].into(), Expiry::At(deadline))?;
+    cx.db().set(&args[1], &args[3], Expiry::At(deadline))?;
     cx.ok()
 }
 
@@ -88,13 +89,13 @@ fn set_if(cx: &mut Context<'_>, key: &[u8], value: &[u8], options: Options<'_>) 
     let (present, stored) = db.update(key, |entry| {
         let present = entry.is_some();
         if options.get {
-            match entry {
-                Some(entry) => reply.bulk(entry.value),
+            match &entry {
+                Some(entry) => reply.bulk(entry.value()),
                 None => reply.null(),
             }
         }
-        let store = options.condition.allows(entry.map(|entry| entry.value));
-        let change = if store { Change::Put(value.into(), options.expiry) } else { Change::Keep };
+        let store = options.condition.allows(entry.as_ref().map(Entry::value));
+        let change = if store { Change::Put(db.record(key, &[value]), options.expiry) } else { Change::Keep };
         (change, (present, store))
     })?;
     match (options.get, stored) {

@@ -1,11 +1,42 @@
-//! Unix time, in which clients give and ask for deadlines, against the engine's clock, which starts at zero and never
-//! jumps.
+//! Time as the server keeps it: the engine's, which starts at zero, never jumps and is read from the system once for each
+//! wake-up; and Unix time, in which clients give and ask for deadlines.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use larder_engine::Ttl;
+use larder_engine::{Clock, Ttl};
 
 use super::Expiry;
+
+/// The engine's time. All commands of a wake-up happen at the moment of its begin, or at that of another thread's which
+/// began later: reading the system's clock for each of them would cost more than finding a key.
+#[derive(Debug)]
+pub(super) struct KeptTime {
+    start: Instant,
+    ms: AtomicU64,
+}
+
+impl KeptTime {
+    pub(super) fn new() -> Self {
+        KeptTime { start: Instant::now(), ms: AtomicU64::new(0) }
+    }
+
+    /// A clock for the engine that shows this time.
+    pub(super) fn clock(time: &Arc<KeptTime>) -> Clock {
+        let time = Arc::clone(time);
+        Clock::custom(move || Duration::from_millis(time.ms.load(Ordering::Relaxed)))
+    }
+
+    /// Lets it go on to `now`, if it is not beyond that already.
+    pub(super) fn go_on_to(&self, now: Instant) {
+        let ms = now.saturating_duration_since(self.start).as_millis() as u64;
+        // A millisecond has many wake-ups: one of them writes.
+        if ms > self.ms.load(Ordering::Relaxed) {
+            self.ms.fetch_max(ms, Ordering::Relaxed);
+        }
+    }
+}
 
 /// Maps between the two; fixed once, so that a deadline reads back as it was given even when the system clock is set.
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +83,17 @@ mod tests {
         let deadline = unix_ms() + 60_000;
         let Ttl::At(engine_ms) = clock.ttl(Expiry::At(deadline)) else { panic!("a deadline was given") };
         assert_eq!(clock.to_unix_ms(engine_ms), deadline);
+    }
+
+    #[test]
+    fn time_goes_on_and_never_back() {
+        let time = Arc::new(KeptTime::new());
+        let clock = KeptTime::clock(&time);
+        let (start, ms) = (time.start, Duration::from_millis);
+        for (to, shows) in [(0, 0), (7, 7), (3, 7), (7, 7), (1_000, 1_000)] {
+            time.go_on_to(start + ms(to));
+            assert_eq!(clock.now_ms(), shows);
+        }
     }
 
     #[test]

@@ -4,17 +4,18 @@
 //! time; how entries are laid out, counted and evicted is settled here.
 
 mod clock;
-mod key;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Instant;
 
-use larder_engine::{Cache, Cause, EntryRef, Op};
+use larder_engine::raw::{self, Cache, Key};
+use larder_engine::{Cause, Inserted};
 
 use crate::ServerError;
-use clock::ServerClock;
 pub(crate) use clock::unix_time;
-use key::{Key, KeyRef};
+use clock::{KeptTime, ServerClock};
+pub(crate) use larder_engine::raw::Record;
 
 /// How many databases `SELECT` knows.
 pub(crate) const DATABASES: usize = 16;
@@ -26,14 +27,13 @@ pub(crate) const ENTRY_OVERHEAD_BYTES: u64 = 120;
 /// The least `max_memory` that makes sense.
 pub(crate) const MIN_MEMORY_BYTES: u64 = 1 << 20;
 
-type Value = Box<[u8]>;
-
 /// The data of a server, apart from the server: it may outlive one and be given to the next.
 ///
 /// Cheap to clone; clones are the same keyspace.
 #[derive(Clone)]
 pub struct Store {
-    cache: Cache<Key, Value>,
+    cache: Cache,
+    time: Arc<KeptTime>,
     clock: ServerClock,
     /// Entries per database but the first, whose number is what is left of the whole: most servers use only that one,
     /// and it is spared a shared counter.
@@ -58,18 +58,18 @@ impl Store {
         }
         let others: Arc<[AtomicI64; DATABASES]> = Arc::default();
         let leaving = Arc::clone(&others);
+        let time = Arc::new(KeptTime::new());
         let cache = Cache::builder()
-            .weight(bytes, |key: &Key, value: &Value| {
-                key.name().len() as u64 + value.len() as u64 + ENTRY_OVERHEAD_BYTES
-            })
-            .listener(move |key: &Key, _: &Value, cause| {
-                if key.database() != 0 && cause != Cause::Replaced {
-                    leaving[usize::from(key.database())].fetch_sub(1, Ordering::Relaxed);
+            .weight(bytes, |record: &Record, ()| record.bytes_allocated() as u64 + ENTRY_OVERHEAD_BYTES)
+            .listener(move |record: &Record, (), cause| {
+                let database = usize::from(record.key().space);
+                if database != 0 && cause != Cause::Replaced {
+                    leaving[database].fetch_sub(1, Ordering::Relaxed);
                 }
             })
+            .clock(KeptTime::clock(&time))
             .build()?;
-        let clock = ServerClock::new(cache.now_ms());
-        Ok(Store { cache, clock, others })
+        Ok(Store { cache, time, clock: ServerClock::new(0), others })
     }
 
     /// Bytes that entries may take together.
@@ -101,6 +101,11 @@ impl Store {
         self.len() == 0
     }
 
+    /// Lets time go on to `now`: what follows happens at that moment, until this is called again.
+    pub(crate) fn go_on_to(&self, now: Instant) {
+        self.time.go_on_to(now);
+    }
+
     /// Server time in milliseconds of Unix time: that of the system at start, and monotonic since.
     pub(crate) fn now_ms(&self) -> i64 {
         self.clock.to_unix_ms(self.cache.now_ms())
@@ -112,6 +117,7 @@ impl Store {
 
     /// Reclaims expired entries that no write has come across, a bounded number; returns how many.
     pub(crate) fn reclaim_expired(&self, budget: usize) -> usize {
+        self.go_on_to(Instant::now());
         self.cache.run_due(budget)
     }
 
@@ -144,11 +150,25 @@ pub(crate) struct Database<'a> {
 }
 
 /// An entry as a command sees it while it is held; the work done with it must be short.
-#[derive(Clone, Copy)]
 pub(crate) struct Entry<'a> {
-    pub(crate) value: &'a [u8],
+    entry: raw::Entry<'a>,
+    clock: ServerClock,
+}
+
+impl Entry<'_> {
+    pub(crate) fn value(&self) -> &[u8] {
+        self.entry.value()
+    }
+
+    /// The value, to be changed without changing its length, and then [`Change::Edited`].
+    pub(crate) fn value_mut(&mut self) -> &mut [u8] {
+        self.entry.value_mut()
+    }
+
     /// When it expires, in milliseconds of Unix time.
-    pub(crate) expires_at: Option<i64>,
+    pub(crate) fn expires_at(&self) -> Option<i64> {
+        self.entry.deadline_ms().map(|ms| self.clock.to_unix_ms(ms))
+    }
 }
 
 /// When an entry is to expire.
@@ -164,7 +184,10 @@ pub(crate) enum Expiry {
 /// What a command does to an entry it has looked at.
 pub(crate) enum Change {
     Keep,
-    Put(Value, Expiry),
+    /// It was changed where it is.
+    Edited,
+    /// Another record of the same key takes its place.
+    Put(Record, Expiry),
     Expire(Expiry),
     Remove,
 }
@@ -174,30 +197,41 @@ pub(crate) enum Change {
 pub(crate) struct OutOfMemory;
 
 impl Database<'_> {
-    /// Calls `f` with the value of `key`, which counts as a use of it.
+    /// The key under which this database has `name`.
+    fn key<'n>(&self, name: &'n [u8]) -> Key<'n> {
+        Key { space: self.index, name }
+    }
+
+    /// A record of `name` whose value is the concatenation of `parts`: to be [put](Change::Put).
+    pub(crate) fn record(&self, name: &[u8], parts: &[&[u8]]) -> Record {
+        Record::new(self.key(name), parts)
+    }
+
+    /// Calls `f` with the value of `name`, which counts as a use of it.
     #[inline]
-    pub(crate) fn get<R>(&self, key: &[u8], f: impl FnOnce(&[u8]) -> R) -> Option<R> {
-        self.store.cache.get_with(&KeyRef::new(self.index, key), |value| f(value))
+    pub(crate) fn get<R>(&self, name: &[u8], f: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        self.store.cache.read(self.key(name), f)
     }
 
-    /// Calls `f` with the entry of `key` without counting as a use of it.
-    pub(crate) fn peek<R>(&self, key: &[u8], f: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
+    /// When the entry of `name` expires, in milliseconds of Unix time, if it does; not a use of it.
+    pub(crate) fn deadline(&self, name: &[u8]) -> Option<Option<i64>> {
         let clock = self.store.clock;
-        self.store.cache.peek_with(&KeyRef::new(self.index, key), |entry| f(view(clock, &entry)))
+        let deadline = self.store.cache.peek_with(&self.key(name), |entry| entry.deadline_ms())?;
+        Some(deadline.map(|ms| clock.to_unix_ms(ms)))
     }
 
-    /// Whether there is an entry of `key`.
-    pub(crate) fn contains(&self, key: &[u8]) -> bool {
-        self.store.cache.contains(&KeyRef::new(self.index, key))
+    /// Whether there is an entry of `name`.
+    pub(crate) fn contains(&self, name: &[u8]) -> bool {
+        self.store.cache.contains(&self.key(name))
     }
 
     /// Stores a value, whatever was there before.
-    pub(crate) fn set(&self, key: &[u8], value: Value, expiry: Expiry) -> Result<(), OutOfMemory> {
-        let ttl = self.store.clock.ttl(expiry);
-        match self.store.cache.insert_with_ttl(Key::new(self.index, key), value, ttl) {
-            larder_engine::Inserted::New => self.count_new(),
-            larder_engine::Inserted::Replaced(_) => {}
-            larder_engine::Inserted::Refused { .. } => return Err(OutOfMemory),
+    pub(crate) fn set(&self, name: &[u8], value: &[u8], expiry: Expiry) -> Result<(), OutOfMemory> {
+        let record = self.record(name, &[value]);
+        match self.store.cache.insert_with_ttl(record, (), self.store.clock.ttl(expiry)) {
+            Inserted::New => self.count_new(),
+            Inserted::Replaced(()) => {}
+            Inserted::Refused { .. } => return Err(OutOfMemory),
         }
         Ok(())
     }
@@ -205,45 +239,40 @@ impl Database<'_> {
     /// Looks at an entry and changes it in one step that nothing can come between.
     pub(crate) fn update<R>(
         &self,
-        key: &[u8],
+        name: &[u8],
         f: impl FnOnce(Option<Entry<'_>>) -> (Change, R),
     ) -> Result<R, OutOfMemory> {
         let clock = self.store.clock;
-        let mut is_new = false;
-        let computed = self.store.cache.compute(Key::new(self.index, key), |entry| {
-            let present = entry.is_some();
-            let (change, result) = f(entry.map(|entry| view(clock, &entry)));
-            let op = match change {
-                Change::Keep => Op::Keep,
-                Change::Remove => Op::Remove,
-                Change::Expire(expiry) => Op::SetTtl(clock.ttl(expiry)),
-                Change::Put(value, expiry) => {
-                    is_new = !present;
-                    Op::Put(value, clock.ttl(expiry))
-                }
+        let updated = self.store.cache.update(self.key(name), |entry| {
+            let (change, result) = f(entry.map(|entry| Entry { entry, clock }));
+            let change = match change {
+                Change::Keep => raw::Change::Keep,
+                Change::Edited => raw::Change::Edited,
+                Change::Put(record, expiry) => raw::Change::Put(record, clock.ttl(expiry)),
+                Change::Expire(expiry) => raw::Change::SetTtl(clock.ttl(expiry)),
+                Change::Remove => raw::Change::Remove,
             };
-            (op, result)
+            (change, result)
         });
-        if computed.refused.is_some() {
-            return Err(OutOfMemory);
-        }
-        if is_new {
+        let updated = updated.map_err(|_| OutOfMemory)?;
+        if updated.is_new {
             self.count_new();
         }
-        Ok(computed.result)
+        Ok(updated.result)
     }
 
     /// Removes an entry; returns whether there was one.
-    pub(crate) fn remove(&self, key: &[u8]) -> bool {
-        self.store.cache.remove(&KeyRef::new(self.index, key)).is_some()
+    pub(crate) fn remove(&self, name: &[u8]) -> bool {
+        self.store.cache.remove(&self.key(name)).is_some()
     }
 
-    /// Visits about `count` entries of all databases and calls `f` with the keys of this one. Returns the cursor to
+    /// Visits about `count` entries of all databases and calls `f` with the names of this one. Returns the cursor to
     /// go on with, 0 at the end. Whatever stays from the first call to the last is visited at least once.
     pub(crate) fn scan(&self, cursor: u64, count: usize, mut f: impl FnMut(&[u8])) -> u64 {
         self.store.cache.scan(cursor, count, |entry| {
-            if entry.key().database() == self.index {
-                f(entry.key().name());
+            let key = entry.key().key();
+            if key.space == self.index {
+                f(key.name);
             }
         })
     }
@@ -253,7 +282,7 @@ impl Database<'_> {
         if self.len() == self.store.len() {
             return self.store.cache.clear();
         }
-        self.store.cache.retain(|key, _| key.database() != self.index);
+        self.store.cache.retain(|record, ()| record.key().space != self.index);
     }
 
     /// Entries, among them such as have expired and are not reclaimed yet.
@@ -270,8 +299,4 @@ impl Database<'_> {
             self.store.others[usize::from(self.index)].fetch_add(1, Ordering::Relaxed);
         }
     }
-}
-
-fn view<'a>(clock: ServerClock, entry: &EntryRef<'a, Key, Value>) -> Entry<'a> {
-    Entry { value: entry.value(), expires_at: entry.deadline_ms().map(|ms| clock.to_unix_ms(ms)) }
 }
