@@ -37,6 +37,8 @@ pub(crate) struct Shard<K, V> {
     /// Made when the first entry gets a deadline.
     timing: Option<Box<Timing>>,
     on_hit: OnHit,
+    /// Whether a hit has only to be counted: no deadlines, and a policy that reads the counts.
+    counts_only: bool,
     slots: Slots,
     queues: Queues,
     tti_ms: Option<u64>,
@@ -188,6 +190,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             hits: Hits::default(),
             timing: None,
             on_hit: queues.on_hit(),
+            counts_only: queues.on_hit() == OnHit::Count,
             slots: Slots::new(slots, weighed),
             queues,
             tti_ms,
@@ -265,12 +268,14 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         Q: Equivalent<K> + ?Sized,
     {
         let Some(id) = self.find(hash, key) else { return self.missed() };
-        if self.timing.is_some() && !self.touch(id, now) {
+        if !self.counts_only && !self.note_use(id, now) {
             return self.missed();
         }
         let mark = self.table.mark(id);
         self.hits[sum_of(mark)] += 1;
-        self.note_hit(id, mark);
+        if self.counts_only {
+            self.count_hit(id, mark);
+        }
         // SAFETY: the table gave out the slot, so it is in use.
         Some(unsafe { self.records.get(id) })
     }
@@ -281,15 +286,21 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         None
     }
 
-    /// Notes a use at `now`; false if the entry's time is over.
-    fn touch(&mut self, id: u32, now: u64) -> bool {
+    /// What a hit means besides being counted; false if the entry's time is over.
+    #[inline(never)]
+    fn note_use(&mut self, id: u32, now: u64) -> bool {
         let live = self.is_live(id, now);
-        if let Some(timing) = &mut self.timing
-            && live
-        {
-            timing.touch(id, now);
+        if live {
+            self.touch(id, now);
+            self.note_hit(id);
         }
         live
+    }
+
+    fn touch(&mut self, id: u32, now: u64) {
+        if let Some(timing) = &mut self.timing {
+            timing.touch(id, now);
+        }
     }
 
     /// A value is about to be stored under this hash: asks for what that will need.
@@ -306,18 +317,19 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     }
 
     /// Tells the policy of a hit.
-    #[inline]
-    fn note_hit(&mut self, id: u32, mark: u8) {
+    fn note_hit(&mut self, id: u32) {
         match self.on_hit {
             OnHit::Nothing => {}
-            OnHit::Count => {
-                let raised = raised(mark);
-                // Most hits are on entries that have had many: nothing is written for those.
-                if raised != mark {
-                    self.table.set_mark(id, raised);
-                }
-            }
+            OnHit::Count => self.count_hit(id, self.table.mark(id)),
             OnHit::Tell => self.queues.hit(&mut self.slots, id),
+        }
+    }
+
+    #[inline]
+    fn count_hit(&mut self, id: u32, mark: u8) {
+        // Most hits are on entries that have had many: nothing is written for those.
+        if raised(mark) != mark {
+            self.table.set_mark(id, raised(mark));
         }
     }
 
@@ -370,9 +382,8 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     ) -> Record<K, V> {
         let former = self.slots.weight(id);
         self.slots.set_weight(id, weight);
-        let mark = self.table.mark(id);
-        self.queues.reweigh(mark, former, weight);
-        self.note_hit(id, mark);
+        self.queues.reweigh(self.table.mark(id), former, weight);
+        self.note_hit(id);
         self.set_deadline(id, deadline, now);
         self.stats.inserts += 1;
         self.stats.replaced += 1;
@@ -385,6 +396,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
                 return;
             }
             self.timing = Some(Box::new(Timing::new(self.table.slots(), self.tti_ms, now)));
+            self.counts_only = false;
         }
         let Some(timing) = &mut self.timing else { return };
         timing.deadlines.set(id, deadline);

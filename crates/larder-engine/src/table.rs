@@ -76,24 +76,28 @@ impl Table {
     #[inline]
     pub(crate) fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let (home, tag) = (self.home(hash), tag_of(hash));
-        let mut at = home;
-        loop {
+        // SAFETY: a number below 2^32 times the number of groups, divided by 2^32, is below the number of groups.
+        let group = unsafe { self.groups.get_unchecked(home) };
+        let found = group.find(home, tag, &mut is_it);
+        if found.is_none() && group.overflow != 0 {
+            return self.find_behind(home, tag, is_it);
+        }
+        found
+    }
+
+    /// In the groups behind a full one.
+    #[cold]
+    fn find_behind(&self, home: usize, tag: u8, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
+        let mut at = self.next(home);
+        while at != home {
             let group = &self.groups[at];
-            let mut fitting = group.places_of(tag);
-            while fitting != 0 {
-                let slot = slot_at(at, take_place(&mut fitting));
-                if is_it(slot) {
-                    return Some(slot);
-                }
-            }
-            if group.overflow == 0 {
-                return None;
+            let found = group.find(at, tag, &mut is_it);
+            if found.is_some() || group.overflow == 0 {
+                return found;
             }
             at = self.next(at);
-            if at == home {
-                return None;
-            }
         }
+        None
     }
 
     /// Asks for the group of a hash, which is going to be needed.
@@ -238,6 +242,19 @@ fn place_of(slot: u32) -> usize {
 const ALL_PLACES: u32 = (1 << PLACES) - 1;
 
 impl Group {
+    /// The slot with this tag that `is_it` accepts, if this is the group `at`.
+    #[inline]
+    fn find(&self, at: usize, tag: u8, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
+        let mut fitting = self.places_of(tag);
+        while fitting != 0 {
+            let slot = slot_at(at, take_place(&mut fitting));
+            if is_it(slot) {
+                return Some(slot);
+            }
+        }
+        None
+    }
+
     /// The places whose tag is `tag`, one bit each. Free of branches: a guess of the processor that turns out wrong when
     /// the group arrives would throw away the loads of the lookups after this one.
     #[inline]
