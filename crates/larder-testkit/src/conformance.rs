@@ -137,8 +137,6 @@ pub trait Subject: Clone + Send + Sync + 'static {
     fn clear(&self) -> impl Future<Output = ()> + Send;
     /// Adds to a counter; `None` if the sum cannot be held, or there is nothing that counts.
     fn increment(&self, key: &str, by: i64) -> impl Future<Output = Option<i64>> + Send;
-    /// Whether this subject has counters.
-    fn counts(&self) -> bool;
     /// Lets time pass, for every tier.
     fn pass(&self, time: Duration) -> impl Future<Output = ()> + Send;
 }
@@ -148,10 +146,10 @@ pub fn text(text: &str) -> Value {
     Some(text.to_owned())
 }
 
-/// Declares one test for each behaviour. Takes the path of an async function that makes a subject, or `None` to skip.
+/// Declares one test for each behaviour. Takes the name of an async function beside it that makes a subject, or `None` to skip.
 #[macro_export]
 macro_rules! conformance {
-    ($make:path) => {
+    ($make:ident) => {
         $crate::behaviours! { $make;
             values: a_miss_is_nothing, what_is_written_can_be_read, a_later_write_replaces, empty_text_is_a_value,
                 an_absence_is_a_value_and_no_miss, existence_is_told, deleting_tells_whether_there_was_something,
@@ -195,7 +193,7 @@ macro_rules! conformance {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! behaviours {
-    ($make:path; $($group:ident: $($behaviour:ident),+;)+) => {
+    ($make:ident; $($group:ident: $($behaviour:ident),+;)+) => {
         $(mod $group {
             $(#[tokio::test]
             async fn $behaviour() {

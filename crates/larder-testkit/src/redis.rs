@@ -113,6 +113,19 @@ impl RedisServer {
         self.running.as_ref().expect("the server runs").resume();
     }
 
+    /// Lets time pass for every key: each has so much less to live, or is gone.
+    ///
+    /// # Panics
+    /// If the server does not answer.
+    pub fn pass(&self, time: Duration) {
+        const SCRIPT: &str = "for _,key in ipairs(redis.call('KEYS','*')) do \
+            local left=redis.call('PTTL',key) \
+            if left>=0 then redis.call('PEXPIRE',key,left-ARGV[1]) end end";
+        let script: String = SCRIPT.split_whitespace().collect::<Vec<_>>().join(" ");
+        let reply = self.command(&format!("EVAL \"{script}\" 0 {}", time.as_millis()));
+        assert_eq!(reply, "$-1\r\n");
+    }
+
     /// Sends one inline command and returns the raw reply, which must fit into one read.
     ///
     /// # Panics
