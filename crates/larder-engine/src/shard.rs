@@ -311,7 +311,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
 
     /// An entry was changed where it is.
     pub(crate) fn note_edit(&mut self, id: u32) {
-        self.note_hit(id, self.table.mark(id));
+        self.note_hit(id);
         self.stats.inserts += 1;
         self.stats.replaced += 1;
     }
