@@ -1,12 +1,25 @@
 //! The tiers, one file per promise. A new test goes into the file of the promise that it proves, or into a new one.
 
+mod coherence;
+mod commands;
+mod experiments;
+mod failures;
+mod grace;
+mod journal;
 mod memory;
+mod multi;
+mod one_node;
+mod races;
+mod raw;
 mod redis;
 mod redis_down;
 mod single_flight;
+mod tags;
 
 use larder::{Cache, View};
+use larder_testkit::{Gate, PATIENCE, RedisServer};
 use std::time::Duration;
+use tokio::time::{Instant, sleep};
 
 /// A cache in memory only.
 fn in_memory() -> Cache {
@@ -23,7 +36,52 @@ fn over(url: String) -> Cache {
         .expect("valid options")
 }
 
+/// The same where the server runs no scripts.
+fn over_without_scripts(url: String) -> Cache {
+    Cache::builder("test")
+        .ttl(Duration::from_secs(60))
+        .redis(url)
+        .redis_timeout(Duration::from_secs(5))
+        .redis_scripts(false)
+        .build()
+        .expect("valid options")
+}
+
+/// Two nodes over one Redis, with scripts and without: what holds, holds both ways.
+fn pairs(server: &RedisServer) -> [(Cache, Cache); 2] {
+    [
+        (over(server.url()), over(server.url())),
+        (over_without_scripts(server.url()), over_without_scripts(server.url())),
+    ]
+}
+
 /// Fetches with a loader that must not run.
 async fn cached(view: &View<str, u32>, key: &str) -> u32 {
     *view.fetch(key).load(|_| async { panic!("loaded again") }).await.expect("cached")
+}
+
+/// Fetches a value whose loader returns `value`, and says which it got.
+async fn fetched(view: &View<str, u32>, key: &str, value: u32) -> u32 {
+    *view.fetch(key).load(move |_| async move { Ok(value) }).await.expect("loads")
+}
+
+/// Starts a fetch whose loader waits at the gate.
+fn gated(view: &View<str, u32>, gate: &Gate, value: u32) -> tokio::task::JoinHandle<u32> {
+    let (view, gate) = (view.clone(), gate.clone());
+    tokio::spawn(async move {
+        let loader = move |_| async move {
+            gate.pass().await;
+            Ok(value)
+        };
+        *view.fetch("k").load(loader).await.expect("loads")
+    })
+}
+
+/// Asks until it is so.
+async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so().await {
+        assert!(began.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        sleep(Duration::from_millis(2)).await;
+    }
 }

@@ -21,6 +21,9 @@ pub(super) struct Address {
     timeout: Duration,
     /// The server that may be talked to; the first one met needs no acceptance.
     accepted: Mutex<Option<ServerId>>,
+    /// Moves on when the server turns out to be no primary any more: what was connected before is connected anew, and
+    /// refused.
+    demotions: AtomicU32,
 }
 
 /// One open connection and who is at its other end.
@@ -29,6 +32,7 @@ pub(super) struct Open {
     pub(super) connection: MultiplexedConnection,
     pub(super) server: ServerId,
     client_id: i64,
+    demotions: u32,
 }
 
 impl Address {
@@ -39,7 +43,7 @@ impl Address {
         let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true);
         let client = Client::open(info.set_tcp_settings(tcp).set_redis_settings(settings));
         let client = client.map_err(|error| error.to_string())?;
-        Ok(Address { client, timeout, accepted: Mutex::new(None) })
+        Ok(Address { client, timeout, accepted: Mutex::new(None), demotions: AtomicU32::new(0) })
     }
 
     /// The number of the database, for names that do not depend on it by themselves.
@@ -51,11 +55,17 @@ impl Address {
         *self.accepted.lock() = Some(server.clone());
     }
 
+    /// The server is no primary: it must not be read either.
+    pub(super) fn demoted(&self) {
+        self.demotions.fetch_add(1, Ordering::AcqRel);
+    }
+
     /// Opens a connection to whatever answers, if it is a primary. `ghost` is the id of a connection that was given up:
     /// what is still under way on it must not be executed behind what will be sent on the new one.
     pub(super) async fn open(&self, config: AsyncConnectionConfig, ghost: i64) -> Result<Open, TierError> {
         let config =
             config.set_connection_timeout(Some(self.timeout)).set_response_timeout(Some(self.timeout));
+        let demotions = self.demotions.load(Ordering::Acquire);
         let mut connection = self
             .client
             .get_multiplexed_async_connection_with_config(&config)
@@ -78,7 +88,7 @@ impl Address {
             _ => 0,
         };
         let run = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or("").trim().to_owned();
-        Ok(Open { connection, server: ServerId(run), client_id })
+        Ok(Open { connection, server: ServerId(run), client_id, demotions })
     }
 
     /// Opens a connection to the accepted server.
@@ -123,6 +133,10 @@ impl Slot {
         let mut open = self.connected(address).await?;
         let answers = send(&mut open.connection, pipeline).await;
         match &answers {
+            Ok(answers) if answers.iter().any(is_from_replica) => {
+                address.demoted();
+                return Err(TierError::Silent("the server is not a primary".into()));
+            }
             Ok(_) => self.late.store(0, Ordering::Relaxed),
             Err(Failed::Broken(_)) => self.give_up(&open),
             Err(Failed::Late(_)) => {
@@ -151,11 +165,11 @@ impl Slot {
     }
 
     async fn connected(&self, address: &Address) -> Result<Open, TierError> {
-        if let Some(open) = self.open.lock().clone() {
+        if let Some(open) = self.current(address) {
             return Ok(open);
         }
         let _one = self.connecting.lock().await;
-        if let Some(open) = self.open.lock().clone() {
+        if let Some(open) = self.current(address) {
             return Ok(open);
         }
         let opened = address.open_accepted(self.ghost.load(Ordering::Relaxed)).await?;
@@ -165,6 +179,11 @@ impl Slot {
         Ok(opened)
     }
 
+    fn current(&self, address: &Address) -> Option<Open> {
+        let demotions = address.demotions.load(Ordering::Acquire);
+        self.open.lock().clone().filter(|open| open.demotions == demotions)
+    }
+
     fn give_up(&self, which: &Open) {
         let mut open = self.open.lock();
         if open.as_ref().is_some_and(|open| open.client_id == which.client_id) {
@@ -172,6 +191,11 @@ impl Slot {
             self.ghost.store(which.client_id, Ordering::Relaxed);
         }
     }
+}
+
+/// Whether only a replica answers so.
+fn is_from_replica(answer: &Value) -> bool {
+    matches!(answer, Value::ServerError(error) if error.code() == "READONLY")
 }
 
 /// Why a pipeline has no answers.

@@ -1,7 +1,7 @@
 //! The listening connection: pushes are handed on by the task that reads the socket, before any later answer is.
 
 use super::RedisTier;
-use super::connect::{Open, hello_field, send};
+use super::connect::{Address, Open, hello_field, send};
 use super::values::{checked, text};
 use crate::tier::{Ear, Link, Listen, Push, ServerId, TierError, TierFuture};
 use redis::{AsyncConnectionConfig, Pipeline, PushInfo, PushKind, Value};
@@ -26,7 +26,7 @@ impl RedisTier {
         pipeline.cmd("SUBSCRIBE").arg(&listen.channel);
         let answers = send(&mut open.connection, &pipeline).await?;
         answers.into_iter().try_for_each(|answer| checked(answer).map(drop))?;
-        Ok(Box::new(RedisLink { open }))
+        Ok(Box::new(RedisLink { open, address: self.address.clone() }))
     }
 }
 
@@ -48,6 +48,7 @@ fn hand_on(ear: &dyn Ear, push: &PushInfo) {
 
 struct RedisLink {
     open: Open,
+    address: Arc<Address>,
 }
 
 impl Link for RedisLink {
@@ -64,7 +65,10 @@ impl Link for RedisLink {
             let hello = checked(send(&mut connection, &pipeline).await?.pop().unwrap_or_default())?;
             match hello_field(&hello, "role").map(text).transpose()?.as_deref() {
                 Some("master" | "primary") => Ok(()),
-                role => Err(TierError::Silent(format!("the server is a {}", role.unwrap_or("riddle")))),
+                role => {
+                    self.address.demoted();
+                    Err(TierError::Silent(format!("the server is a {}", role.unwrap_or("riddle"))))
+                }
             }
         })
     }

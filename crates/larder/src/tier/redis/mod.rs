@@ -33,7 +33,7 @@ use xxhash_rust::xxh3::xxh3_64;
 const CONNECTIONS: usize = 4;
 
 pub(crate) struct RedisTier {
-    address: Address,
+    address: Arc<Address>,
     /// Reads and commits, by key.
     readers: [Slot; CONNECTIONS],
     /// Changes.
@@ -46,13 +46,14 @@ pub(crate) struct RedisTier {
     look: Script,
     commit: Script,
     bump: Script,
+    remove: Script,
 }
 
 impl RedisTier {
     /// `timeout` bounds the wait for a connection and for each answer.
     pub(crate) fn new(url: &str, timeout: Duration, scripts_allowed: bool) -> Result<Self, String> {
         Ok(RedisTier {
-            address: Address::new(url, timeout)?,
+            address: Arc::new(Address::new(url, timeout)?),
             readers: Default::default(),
             writer: Slot::default(),
             watchers: Default::default(),
@@ -61,6 +62,7 @@ impl RedisTier {
             look: Script::new(scripts::LOOK),
             commit: Script::new(scripts::COMMIT),
             bump: Script::new(scripts::BUMP),
+            remove: Script::new(scripts::REMOVE),
         })
     }
 
@@ -210,6 +212,45 @@ impl RedisTier {
         announce: Option<&Announcement>,
     ) -> Result<Vec<Changed>, TierError> {
         let can = self.can().await?;
+        let changed = self.transact(can, changes, announce).await;
+        match (&changed, announce) {
+            (Err(TierError::Refused(reason)), Some(announce)) if can.scripts && reason.contains("OOM") => {
+                // A full server queues nothing, not even what would make room.
+                let removals = changes.iter().map(|change| match change {
+                    Change::Remove(key) => Some(&key[..]),
+                    Change::Take(_) | Change::Put(..) => None,
+                });
+                match removals.collect::<Option<Vec<_>>>() {
+                    Some(keys) => self.remove_by_script(&keys, announce).await,
+                    None => changed,
+                }
+            }
+            _ => changed,
+        }
+    }
+
+    async fn remove_by_script(
+        &self,
+        keys: &[&[u8]],
+        Announcement { channel, message }: &Announcement,
+    ) -> Result<Vec<Changed>, TierError> {
+        let build = |by_text| {
+            let mut pipeline = Pipeline::with_capacity(1);
+            self.remove.call(&mut pipeline, by_text, keys.len());
+            keys.iter().for_each(|key| _ = pipeline.arg(key));
+            pipeline.arg(channel).arg(message);
+            pipeline
+        };
+        let heads = array(self.send_script(&self.writer, build).await?.pop().unwrap_or_default())?;
+        heads.into_iter().map(|head| Ok(Changed::Removed(bytes(head)?.unwrap_or_default()))).collect()
+    }
+
+    async fn transact(
+        &self,
+        can: Capabilities,
+        changes: &[Change],
+        announce: Option<&Announcement>,
+    ) -> Result<Vec<Changed>, TierError> {
         let mut pipeline = Pipeline::with_capacity(2 * changes.len() + 3);
         if can.transactions {
             pipeline.cmd("MULTI");

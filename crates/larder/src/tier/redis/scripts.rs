@@ -78,6 +78,16 @@ for i, key in ipairs(KEYS) do
 end
 return out";
 
+/// Removes keys and announces that, on a server that has no room to queue a transaction. ARGV: channel, message.
+pub(super) const REMOVE: &str = "\
+local out = {}
+for i, key in ipairs(KEYS) do
+  out[i] = redis.call('GETRANGE', key, 0, 19)
+  redis.call('UNLINK', key)
+end
+redis.call('PUBLISH', ARGV[1], ARGV[2])
+return out";
+
 /// Moves the clock on and stamps members with it.
 /// ARGV: at least, channel, message, members.
 pub(super) const BUMP: &str = "\

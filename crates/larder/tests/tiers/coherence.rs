@@ -1,0 +1,195 @@
+//! The promise itself, on two nodes over one real Redis.
+
+use crate::{cached, eventually, fetched, gated, over, pairs};
+use larder::{Cache, CoherenceMode, Event, Source, View};
+use larder_testkit::{Gate, RedisServer};
+use std::time::Duration;
+
+#[tokio::test]
+async fn a_delete_on_one_node_is_one_on_the_other() {
+    let Some(server) = RedisServer::start() else { return };
+    for (one, other) in pairs(&server) {
+        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+        assert_eq!(fetched(&a, "k", 1).await, 1);
+        assert_eq!(cached(&b, "k").await, 1);
+        assert_eq!(b.read("k").await.map(|found| found.source()), Some(Source::Memory));
+        assert_eq!(a.delete("k").await.ok(), Some(true));
+        assert!(a.read("k").await.is_none(), "on this node at once");
+        eventually("the other node forgets", async || b.read("k").await.is_none()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_write_on_one_node_replaces_what_the_other_has() {
+    let Some(server) = RedisServer::start() else { return };
+    for (one, other) in pairs(&server) {
+        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+        a.write("k", 1).await.expect("written");
+        assert_eq!(cached(&b, "k").await, 1);
+        a.write("k", 2).await.expect("written");
+        assert_eq!(cached(&a, "k").await, 2, "on this node at once");
+        eventually("the other node sees it", async || cached(&b, "k").await == 2).await;
+    }
+}
+
+#[tokio::test]
+async fn a_value_loaded_before_a_delete_on_another_node_is_stored_nowhere() {
+    let Some(server) = RedisServer::start() else { return };
+    for (one, other) in pairs(&server) {
+        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+        a.delete("k").await.expect("deleted");
+        let gate = Gate::closed();
+        let loading = gated(&a, &gate, 1);
+        gate.arrival().await;
+        b.delete("k").await.expect("deleted");
+        gate.open(1);
+        assert_eq!(loading.await.expect("no panic"), 1, "its caller asked before");
+        assert_eq!(one.stats().refused, 1);
+        assert!(b.read("k").await.is_none(), "not in redis");
+        assert!(a.read("k").await.is_none(), "not in memory");
+        assert_eq!(fetched(&a, "k", 2).await, 2);
+        assert_eq!(cached(&b, "k").await, 2);
+    }
+}
+
+#[tokio::test]
+async fn a_value_loaded_before_a_write_on_another_node_does_not_replace_it() {
+    let Some(server) = RedisServer::start() else { return };
+    for (one, other) in pairs(&server) {
+        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+        a.delete("k").await.expect("deleted");
+        let gate = Gate::closed();
+        let loading = gated(&a, &gate, 1);
+        gate.arrival().await;
+        b.write("k", 2).await.expect("written");
+        gate.open(1);
+        assert_eq!(loading.await.expect("no panic"), 1);
+        assert_eq!(cached(&a, "k").await, 2);
+        assert_eq!(cached(&b, "k").await, 2);
+    }
+}
+
+#[tokio::test]
+async fn one_node_loads_and_the_other_waits_for_it() {
+    let Some(server) = RedisServer::start() else { return };
+    for (one, other) in pairs(&server) {
+        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+        a.delete("k").await.expect("deleted");
+        let gate = Gate::closed();
+        let loading = gated(&a, &gate, 1);
+        gate.arrival().await;
+        let waiting = {
+            let b = b.clone();
+            tokio::spawn(async move { cached(&b, "k").await })
+        };
+        let looks = || other.stats().redis.expect("a redis tier").misses;
+        eventually("the other node sees the lease", async || looks() > 0).await;
+        gate.open(1);
+        assert_eq!(loading.await.expect("no panic"), 1);
+        assert_eq!(waiting.await.expect("no panic"), 1);
+        assert_eq!(gate.count(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_node_whose_load_takes_too_long_does_not_stop_the_others() {
+    let Some(server) = RedisServer::start() else { return };
+    let slow: View<str, u32> = over(server.url()).view("n");
+    let patient = Cache::builder("test")
+        .ttl(Duration::from_secs(60))
+        .redis(server.url())
+        .lease_wait(Duration::from_millis(20))
+        .build()
+        .expect("valid options");
+    let other: View<str, u32> = patient.view("n");
+    let gate = Gate::closed();
+    let loading = gated(&slow, &gate, 1);
+    gate.arrival().await;
+    assert_eq!(fetched(&other, "k", 2).await, 2, "loaded without redis");
+    assert_eq!(cached(&other, "k").await, 2, "in memory: the lease that it saw is still there");
+    gate.open(1);
+    assert_eq!(loading.await.expect("no panic"), 1);
+    slow.delete("k").await.expect("deleted");
+    eventually("what was loaded beside goes too", async || other.read("k").await.is_none()).await;
+}
+
+#[tokio::test]
+async fn a_load_beside_a_foreign_lease_is_not_kept_once_that_lease_is_gone() {
+    let Some(server) = RedisServer::start() else { return };
+    let slow: View<str, u32> = over(server.url()).view("n");
+    let patient = Cache::builder("test")
+        .ttl(Duration::from_secs(60))
+        .redis(server.url())
+        .lease_wait(Duration::ZERO)
+        .build()
+        .expect("valid options");
+    let (gate, beside) = (Gate::closed(), Gate::closed());
+    let first = gated(&slow, &gate, 1);
+    gate.arrival().await;
+    let second = gated(&patient.view("n"), &beside, 2);
+    beside.arrival().await;
+    slow.delete("k").await.expect("deleted");
+    beside.open(1);
+    assert_eq!(second.await.expect("no panic"), 2);
+    assert!(patient.view::<str, u32, ()>("n").read("k").await.is_none());
+    gate.open(1);
+    assert_eq!(first.await.expect("no panic"), 1);
+}
+
+#[tokio::test]
+async fn what_other_programs_write_is_seen_with_tracking_on() {
+    let Some(server) = RedisServer::start() else { return };
+    let tracking = Cache::builder("test")
+        .ttl(Duration::from_secs(60))
+        .redis(server.url())
+        .foreign_writers(true)
+        .build()
+        .expect("valid options");
+    let view: View<str, u32> = tracking.view("n");
+    assert_eq!(fetched(&view, "k", 1).await, 1);
+    assert_eq!(cached(&view, "k").await, 1, "its own writes do no more than make it look once");
+    server.command("DEL test:n:k");
+    eventually("the deletion is seen", async || view.read("k").await.is_none()).await;
+    assert_eq!(fetched(&view, "k", 2).await, 2);
+    server.command("FLUSHALL");
+    eventually("the flush is seen", async || view.read("k").await.is_none()).await;
+    assert!(tracking.coherence().foreign_writers);
+}
+
+#[tokio::test]
+async fn coherence_says_what_is_active() {
+    let Some(server) = RedisServer::start() else { return };
+    assert_eq!(crate::in_memory().coherence().mode, CoherenceMode::Memory);
+    for (cache, _) in pairs(&server) {
+        assert_eq!(cache.coherence().mode, CoherenceMode::Unknown);
+        let mut events = cache.events();
+        let view: View<str, u32> = cache.view("n");
+        view.write("k", 1).await.expect("written");
+        let coherence = cache.coherence();
+        assert_eq!((coherence.mode, coherence.owed), (CoherenceMode::Full, 0));
+        eventually("a beat proves", async || cache.coherence().proof_age < Duration::from_secs(1)).await;
+        assert!(cache.coherence().believed);
+        assert_eq!(events.recv().await, Ok(Event::Connected));
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_cannot_hear_serves_nothing_without_asking() {
+    let Some(server) = RedisServer::start() else { return };
+    let cache = Cache::builder("test")
+        .ttl(Duration::from_secs(60))
+        .redis(server.url())
+        .max_lag(Duration::from_millis(10))
+        .build()
+        .expect("valid options");
+    let (view, other): (View<str, u32>, View<str, u32>) = (cache.view("n"), over(server.url()).view("n"));
+    assert_eq!(fetched(&view, "k", 1).await, 1);
+    // Whatever it is that is subscribed is this node's listener: it does not come back while it may not.
+    server.command("ACL SETUSER default -subscribe");
+    server.command("CLIENT KILL TYPE pubsub");
+    eventually("trust ends", async || !cache.coherence().believed).await;
+    assert_eq!(cached(&view, "k").await, 1, "redis says that it is right");
+    other.delete("k").await.expect("deleted");
+    assert!(view.read("k").await.is_none(), "and that it is not");
+    server.command("ACL SETUSER default +subscribe");
+}

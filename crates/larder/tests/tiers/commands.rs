@@ -1,0 +1,87 @@
+//! What each operation costs Redis: round trips and commands, so that a change of either is seen.
+
+use crate::{fetched, over};
+use larder::{Cache, Counters, Invalidation, View, WriteOptions};
+use larder_testkit::RedisServer;
+use std::collections::BTreeMap;
+
+/// Commands that a connection costs, and not an operation, and those of this test.
+const UNCOUNTED: [&str; 5] = ["hello", "info", "config|resetstat", "client|kill", "ping"];
+
+fn commands(server: &RedisServer) -> String {
+    let info = server.command("INFO commandstats");
+    let mut counts = BTreeMap::new();
+    for line in info.lines().filter_map(|line| line.trim().strip_prefix("cmdstat_")) {
+        let (name, rest) = line.split_once(':').expect("name:calls=…");
+        let calls = rest.strip_prefix("calls=").and_then(|rest| rest.split(',').next()).expect("calls");
+        if !UNCOUNTED.contains(&name) && calls != "0" {
+            counts.insert(name.to_owned(), calls.to_owned());
+        }
+    }
+    counts.into_iter().map(|(name, calls)| format!("{name} {calls}")).collect::<Vec<_>>().join(", ")
+}
+
+/// What an operation costs: round trips, then commands, those inside scripts included.
+async fn cost(server: &RedisServer, cache: &Cache, operation: impl AsyncFnOnce()) -> (u64, String) {
+    let trips = || cache.stats().redis.map_or(0, |redis| redis.latency.count());
+    server.command("CONFIG RESETSTAT");
+    let before = trips();
+    operation().await;
+    (trips() - before, commands(server))
+}
+
+#[tokio::test]
+async fn the_cost_of_each_operation_is_as_documented() {
+    let Some(server) = RedisServer::start() else { return };
+    let cache = over(server.url());
+    let view: View<u32, u32> = cache.view("n");
+    let counters: Counters<str> = cache.counters("c");
+    // The connections, the scripts and the ledger are there; every slot of the readers has been used.
+    for key in 1_000..1_064 {
+        view.fetch(&key).load(|_| async { Ok(1) }).await.expect("loads");
+    }
+    cache.invalidate_tags(["warm"], Invalidation::Hard).await.expect("invalidated");
+    let name: View<str, u32> = cache.view("s");
+    let cold = cost(&server, &cache, async || _ = fetched(&name, "cold", 1).await).await;
+    assert_eq!(cold, (2, "evalsha 2, get 1, getrange 1, set 2, zmscore 1".into()), "fetch cold");
+
+    let warm = cost(&server, &cache, async || _ = fetched(&name, "cold", 1).await).await;
+    assert_eq!(warm, (0, String::new()), "fetch warm in memory");
+
+    let other = over(server.url());
+    let elsewhere: View<str, u32> = other.view("s");
+    elsewhere.read("nothing").await.is_none().then_some(()).expect("a miss");
+    let found = cost(&server, &other, async || _ = fetched(&elsewhere, "cold", 1).await).await;
+    assert_eq!(found.0, 1, "fetch warm in redis");
+
+    let keys: Vec<u32> = (0..26).collect();
+    let bulk = async || {
+        let loader = |keys: Vec<u32>, _| async move { Ok(keys.into_iter().map(|key| (key, key))) };
+        let found = view.fetch_multi(&keys).load(loader).await;
+        assert!(found.iter().all(Result::is_ok));
+    };
+    let multi = cost(&server, &cache, bulk).await;
+    assert_eq!(multi, (2, "evalsha 2, get 26, getrange 26, set 52, zmscore 1".into()), "fetch_multi of 26");
+
+    let write = cost(&server, &cache, async || view.write(&1, 2).await.expect("written")).await;
+    assert_eq!(write, (1, "exec 1, multi 1, publish 1, set 1".into()), "write");
+
+    let options = WriteOptions::new().tag("a").tag("b");
+    let tagged =
+        cost(&server, &cache, async || view.write_with(&1, 2, &options).await.expect("written")).await;
+    assert_eq!(tagged, (2, "exec 1, multi 1, publish 1, set 1, zmscore 1".into()), "write with two tags");
+
+    let add = cost(&server, &cache, async || _ = counters.increment("x", 1).await.expect("added")).await;
+    assert_eq!(add, (1, "exec 1, incrby 1, multi 1, set 1".into()), "increment");
+
+    let delete = cost(&server, &cache, async || _ = view.delete(&1).await.expect("deleted")).await;
+    assert_eq!(delete, (1, "exec 1, getrange 1, multi 1, publish 1, unlink 1".into()), "delete");
+
+    let tags = async || cache.invalidate_tags(["a", "b"], Invalidation::Hard).await.expect("invalidated");
+    let tags = cost(&server, &cache, tags).await;
+    assert_eq!(
+        tags,
+        (1, "evalsha 1, publish 1, time 1, zadd 3, zcard 1, zscore 1".into()),
+        "invalidate_tags"
+    );
+}

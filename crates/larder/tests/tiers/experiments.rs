@@ -1,0 +1,178 @@
+//! What other caches were seen to get wrong, against this one, with both tiers.
+
+use crate::{cached, fetched, gated, over};
+use larder::{FetchError, View};
+use larder_testkit::{Gate, RedisServer};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+#[tokio::test]
+async fn an_invalidation_during_a_load_is_not_undone_by_it() {
+    let Some(server) = RedisServer::start() else { return };
+    let cache = over(server.url());
+    let view: View<str, u32> = cache.view("n");
+    let gate = Gate::closed();
+    let loading = gated(&view, &gate, 1);
+    gate.arrival().await;
+    view.delete("k").await.expect("deleted");
+    gate.open(1);
+    assert_eq!(loading.await.expect("no panic"), 1);
+    assert!(view.read("k").await.is_none());
+    assert_eq!(server.command("EXISTS test:n:k"), ":0\r\n");
+}
+
+#[tokio::test]
+async fn a_write_during_a_load_is_not_overwritten_by_it() {
+    let Some(server) = RedisServer::start() else { return };
+    let cache = over(server.url());
+    let view: View<str, u32> = cache.view("n");
+    let gate = Gate::closed();
+    let loading = gated(&view, &gate, 1);
+    gate.arrival().await;
+    view.write("k", 2).await.expect("written");
+    gate.open(1);
+    assert_eq!(loading.await.expect("no panic"), 1);
+    assert_eq!(cached(&view, "k").await, 2);
+    let other: View<str, u32> = over(server.url()).view("n");
+    assert_eq!(cached(&other, "k").await, 2);
+}
+
+#[tokio::test]
+async fn callers_with_other_errors_wait_for_the_same_load() {
+    let Some(server) = RedisServer::start() else { return };
+    let cache = over(server.url());
+    let (one, other): (View<str, u32>, View<str, u32, String>) = (cache.view("n"), cache.view("n"));
+    let gate = Gate::closed();
+    let loading = gated(&one, &gate, 1);
+    gate.arrival().await;
+    let follower =
+        tokio::spawn(async move { other.fetch("k").load(|_| async { Ok(2) }).await.map(|f| *f).ok() });
+    while cache.stats().memory.misses < 2 {
+        tokio::task::yield_now().await;
+    }
+    gate.open(1);
+    assert_eq!((loading.await.expect("no panic"), follower.await.expect("no panic")), (1, Some(1)));
+}
+
+#[tokio::test]
+async fn every_way_to_ask_waits_for_the_same_load() {
+    let Some(server) = RedisServer::start() else { return };
+    let cache = over(server.url());
+    let view: View<str, u32> = cache.view("n");
+    let loads = Arc::new(AtomicUsize::new(0));
+    let gate = Gate::closed();
+    let first = gated(&view, &gate, 1);
+    gate.arrival().await;
+    let mut callers = Vec::new();
+    for n in 0..50 {
+        let (view, loads) = (view.clone(), loads.clone());
+        callers.push(tokio::spawn(async move {
+            let count = move || loads.fetch_add(1, Ordering::SeqCst);
+            match n % 3 {
+                0 => view
+                    .fetch("k")
+                    .load(move |_| async move {
+                        count();
+                        Ok(2)
+                    })
+                    .await
+                    .map(|f| *f),
+                1 => view
+                    .fetch("k")
+                    .refresh()
+                    .load(move |_| async move {
+                        count();
+                        Ok(2)
+                    })
+                    .await
+                    .map(|f| *f),
+                _ => {
+                    let loader = move |_: Vec<String>, _| {
+                        count();
+                        async { Ok(vec![("k".to_owned(), 2)]) }
+                    };
+                    view.fetch_multi(["k"]).load(loader).await.remove(0).map(|f| *f)
+                }
+            }
+        }));
+    }
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+    gate.open(1);
+    assert_eq!(first.await.expect("no panic"), 1);
+    for caller in callers {
+        assert_eq!(caller.await.expect("no panic").ok(), Some(1));
+    }
+    assert_eq!((gate.count(), loads.load(Ordering::SeqCst)), (1, 0));
+}
+
+#[tokio::test]
+async fn a_failing_loader_runs_once_for_fifty_callers() {
+    let Some(server) = RedisServer::start() else { return };
+    let cache = over(server.url());
+    let view: View<str, u32, &str> = cache.view("n");
+    let (gate, loads) = (Gate::closed(), Arc::new(AtomicUsize::new(0)));
+    let callers: Vec<_> = (0..50)
+        .map(|_| {
+            let (view, gate, loads) = (view.clone(), gate.clone(), loads.clone());
+            tokio::spawn(async move {
+                let loader = move |_| async move {
+                    loads.fetch_add(1, Ordering::SeqCst);
+                    gate.pass().await;
+                    Err("down")
+                };
+                view.fetch("k").load(loader).await
+            })
+        })
+        .collect();
+    gate.arrival().await;
+    while cache.stats().memory.misses < 50 {
+        tokio::task::yield_now().await;
+    }
+    gate.open(1);
+    for caller in callers {
+        assert!(matches!(caller.await.expect("no panic"), Err(FetchError::Load(_))));
+    }
+    assert_eq!(loads.load(Ordering::SeqCst), 1);
+    // The lease was given back: another node need not wait for it.
+    let other: View<str, u32> = over(server.url()).view("n");
+    assert_eq!(fetched(&other, "k", 1).await, 1);
+}
+
+#[tokio::test]
+async fn nobody_hangs_when_the_first_caller_is_gone() {
+    let Some(server) = RedisServer::start() else { return };
+    let cache = over(server.url());
+    let view: View<str, u32> = cache.view("n");
+    let gate = Gate::closed();
+    let first = gated(&view, &gate, 1);
+    gate.arrival().await;
+    let second = gated(&view, &gate, 2);
+    while cache.stats().memory.misses < 2 {
+        tokio::task::yield_now().await;
+    }
+    first.abort();
+    gate.open(1);
+    assert_eq!(second.await.expect("no panic"), 1);
+}
+
+#[tokio::test]
+async fn a_promoted_value_is_as_old_as_it_was() {
+    let Some(server) = RedisServer::start() else { return };
+    let writer: View<str, u32> = over(server.url()).view("n");
+    writer.write("k", 1).await.expect("written");
+    server.command("PEXPIRE test:n:k 20000");
+    let cache = over(server.url());
+    let reader: View<str, u32> = cache.view("n");
+    let found = reader.read("k").await.expect("found");
+    assert!(found.age() >= std::time::Duration::from_secs(39), "{:?}", found.age());
+    for _ in 0..20 {
+        assert!(reader.read("k").await.is_some());
+    }
+    assert_eq!(
+        cache.stats().redis.expect("a redis tier").hits,
+        1,
+        "read once, not for each read of an old value"
+    );
+}

@@ -1,0 +1,183 @@
+//! Every operation with a Redis that fails in every way: a fetch answers in bounded time, a change says what it did, and
+//! it all recovers by itself.
+
+use crate::{cached, eventually, fetched, over};
+use larder::{Cache, Counters, Invalidation, View};
+use larder_testkit::RedisServer;
+use std::time::{Duration, Instant};
+
+/// Longer than any number of timeouts that one operation may meet, and far shorter than for ever.
+const BOUND: Duration = Duration::from_secs(5);
+
+fn node(server: &RedisServer) -> Cache {
+    Cache::builder("test")
+        .ttl(Duration::from_secs(600))
+        .redis(server.url())
+        .redis_timeout(Duration::from_millis(100))
+        .build()
+        .expect("valid options")
+}
+
+/// What a failing Redis does to changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Changes {
+    Fail,
+    Work,
+}
+
+/// Does everything there is, in bounded time; then lets Redis recover, and sees that the cache does.
+async fn everything(
+    server: &mut RedisServer,
+    what: &str,
+    expected: Changes,
+    harm: impl FnOnce(&mut RedisServer),
+    heal: impl FnOnce(&mut RedisServer),
+) {
+    let cache = node(server);
+    let view: View<str, u32> = cache.view("n");
+    let counters: Counters<str> = cache.counters("count");
+    view.write("k", 1).await.expect("written");
+    view.write("other", 1).await.expect("written");
+    harm(server);
+    let began = Instant::now();
+    assert_eq!(fetched(&view, "new", 2).await, 2, "{what}: fetch");
+    let bulk =
+        view.fetch_multi(["x", "y"]).load(|keys, _| async { Ok(keys.into_iter().map(|key| (key, 3))) });
+    assert!(bulk.await.iter().all(|found| found.as_deref().ok() == Some(&3)), "{what}: fetch_multi");
+    _ = view.read("elsewhere").await;
+    _ = view.read_multi(["elsewhere", "k"]).await;
+    let failed = [
+        ("write", view.write("k", 5).await.is_err()),
+        ("delete", view.delete("other").await.is_err()),
+        ("invalidate_tags", cache.invalidate_tags(["t"], Invalidation::Hard).await.is_err()),
+        ("increment", counters.increment("c", 1).await.is_err()),
+        ("take", view.take("taken").await.is_err()),
+        ("add", view.add("added", 1).await.is_err()),
+    ];
+    for (operation, failed) in failed {
+        let may_work = matches!(operation, "add") && expected == Changes::Work;
+        assert!(may_work || failed == (expected == Changes::Fail), "{what}: {operation}, failed: {failed}");
+    }
+    assert_eq!(cached(&view, "k").await, 5, "{what}: what was written holds here");
+    assert!(view.read("other").await.is_none(), "{what}: and what was deleted");
+    assert!(began.elapsed() < BOUND, "{what}: {:?}", began.elapsed());
+    heal(server);
+    eventually(&format!("{what}: nothing is owed"), async || cache.coherence().owed == 0).await;
+    eventually(&format!("{what}: writes work again"), async || view.write("k", 6).await.is_ok()).await;
+    eventually(&format!("{what}: everybody sees them"), async || {
+        let other: View<str, u32> = over(server.url()).view("n");
+        other.read("k").await.as_deref() == Some(&6) && other.read("other").await.is_none()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn killed() {
+    let Some(mut server) = RedisServer::start() else { return };
+    everything(&mut server, "killed", Changes::Fail, RedisServer::kill, RedisServer::restart).await;
+}
+
+#[tokio::test]
+async fn paused() {
+    let Some(mut server) = RedisServer::start() else { return };
+    everything(&mut server, "paused", Changes::Fail, |server| server.pause(), |server| server.resume()).await;
+}
+
+#[tokio::test]
+async fn refusing_changes() {
+    let Some(mut server) = RedisServer::start() else { return };
+    let set = |value: &'static str| {
+        move |server: &mut RedisServer| {
+            _ = server.command(&format!("CONFIG SET min-replicas-to-write {value}"))
+        }
+    };
+    everything(&mut server, "refusing", Changes::Fail, set("1"), set("0")).await;
+}
+
+#[tokio::test]
+async fn a_replica() {
+    let Some(mut server) = RedisServer::start() else { return };
+    let replica = |server: &mut RedisServer| _ = server.command("REPLICAOF 127.0.0.1 1");
+    everything(&mut server, "replica", Changes::Fail, replica, |server| {
+        _ = server.command("REPLICAOF NO ONE")
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn restarted_empty() {
+    let Some(mut server) = RedisServer::start() else { return };
+    let cache = node(&server);
+    let view: View<str, u32> = cache.view("n");
+    assert_eq!(fetched(&view, "k", 1).await, 1);
+    server.restart();
+    eventually("writes work again", async || view.write("other", 1).await.is_ok()).await;
+    eventually("what redis has lost is loaded again", async || fetched(&view, "k", 2).await == 2).await;
+}
+
+#[tokio::test]
+async fn losing_its_scripts() {
+    let Some(mut server) = RedisServer::start() else { return };
+    let flush = |server: &mut RedisServer| _ = server.command("SCRIPT FLUSH");
+    let cache = node(&server);
+    let view: View<str, u32> = cache.view("n");
+    for round in 0..3 {
+        let key = format!("k{round}");
+        assert_eq!(fetched(&view, &key, round).await, round);
+        cache.invalidate_tags(["t"], Invalidation::Hard).await.expect("invalidated");
+        flush(&mut server);
+    }
+    assert_eq!(cache.stats().redis.expect("a redis tier").errors, 0);
+    let other: View<str, u32> = over(server.url()).view("n");
+    assert_eq!(cached(&other, "k2").await, 2, "stored although the script was lost");
+}
+
+#[tokio::test]
+async fn full() {
+    let Some(server) = RedisServer::start() else { return };
+    let cache = node(&server);
+    let view: View<str, u32> = cache.view("n");
+    view.write("k", 1).await.expect("written");
+    server.command("CONFIG SET maxmemory 1");
+    let other: View<str, u32> = node(&server).view("n");
+    assert_eq!(cached(&other, "k").await, 1, "what is there is still found");
+    assert_eq!(fetched(&other, "new", 2).await, 2);
+    assert_eq!(cached(&other, "new").await, 2, "kept in memory");
+    assert!(view.write("k", 3).await.is_err());
+    assert_eq!(view.delete("gone").await.ok(), Some(false), "deleting needs no room");
+    assert!(cache.invalidate_tags(["t"], Invalidation::Hard).await.is_err());
+    server.command("CONFIG SET maxmemory 0");
+    eventually("nothing is owed", async || cache.coherence().owed == 0).await;
+    eventually("and nothing old is left", async || fetched(&other, "k", 4).await == 4).await;
+}
+
+#[tokio::test]
+async fn lost_for_longer_than_memory_may_answer_alone() {
+    let Some(mut server) = RedisServer::start() else { return };
+    let (clock, hand) = larder_engine::Clock::manual();
+    let cache = Cache::builder("test")
+        .ttl(Duration::from_secs(3_600))
+        .redis(server.url())
+        .redis_timeout(Duration::from_millis(100))
+        .clock(clock)
+        .build()
+        .expect("valid options");
+    let view: View<str, u32> = cache.view("n");
+    assert_eq!(fetched(&view, "k", 1).await, 1);
+    server.kill();
+    hand.advance(Duration::from_secs(20));
+    assert_eq!(cached(&view, "k").await, 1, "for a while");
+    hand.advance(Duration::from_secs(20));
+    assert_eq!(fetched(&view, "k", 2).await, 2, "and no longer");
+}
+
+#[tokio::test]
+async fn one_cache_fails_and_another_does_not() {
+    let (Some(broken), Some(sound)) = (RedisServer::start(), RedisServer::start()) else { return };
+    let (one, other) = (node(&broken), node(&sound));
+    let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+    broken.pause();
+    assert!(a.write("k", 1).await.is_err());
+    assert!(b.write("k", 1).await.is_ok());
+    assert_eq!(other.stats().redis.expect("a redis tier").errors, 0);
+}

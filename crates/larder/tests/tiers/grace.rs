@@ -1,0 +1,172 @@
+//! What a fetch does when its loader fails, is slow, or has nothing new.
+
+use crate::{cached, eventually, fetched, in_memory, over};
+use larder::{Cache, FetchError, Loaded, Policy, Source, View};
+use larder_engine::Clock;
+use larder_testkit::{Gate, RedisServer};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+const POLICY: Policy =
+    Policy::new().ttl(SECOND).grace(Duration::from_secs(60)).retry_after(Duration::from_secs(5));
+
+fn by_hand(policy: Policy) -> (Cache, larder_engine::ManualClock) {
+    let (clock, hand) = Clock::manual();
+    (Cache::builder("test").policy(policy).clock(clock).build().expect("valid options"), hand)
+}
+
+#[tokio::test]
+async fn an_old_value_stands_in_for_a_failed_load_and_the_origin_is_left_alone_for_a_while() {
+    let (cache, hand) = by_hand(POLICY);
+    let view: View<str, u32, &str> = cache.view("n");
+    let loads = Arc::new(AtomicUsize::new(0));
+    let fetch = |answer: Result<u32, &'static str>| {
+        let (view, loads) = (view.clone(), loads.clone());
+        async move {
+            let loader = move |_| async move {
+                loads.fetch_add(1, Ordering::SeqCst);
+                answer
+            };
+            view.fetch("k").load(loader).await.map(|fetched| (*fetched, fetched.source()))
+        }
+    };
+    assert_eq!(fetch(Ok(1)).await.ok(), Some((1, Source::Loader)));
+    hand.advance(2 * SECOND);
+    assert_eq!(fetch(Err("down")).await.ok(), Some((1, Source::Stale)));
+    assert_eq!(fetch(Err("down")).await.ok(), Some((1, Source::Stale)));
+    assert_eq!(loads.load(Ordering::SeqCst), 2, "not asked again so soon");
+    hand.advance(6 * SECOND);
+    assert_eq!(fetch(Ok(2)).await.ok(), Some((2, Source::Loader)));
+    hand.advance(62 * SECOND);
+    assert!(fetch(Err("down")).await.is_err(), "the grace is over");
+    assert_eq!(cache.stats().stale, 1);
+}
+
+#[tokio::test]
+async fn redis_keeps_the_grace_for_a_node_that_never_saw_the_value() {
+    let Some(server) = RedisServer::start() else { return };
+    let node = || {
+        let policy = Policy::new().ttl(Duration::from_millis(50)).grace(Duration::from_secs(60));
+        Cache::builder("test").policy(policy).redis(server.url()).build().expect("valid options")
+    };
+    let view: View<str, u32, &str> = node().view("n");
+    view.write("k", 1).await.expect("written");
+    let other: View<str, u32, &str> = node().view("n");
+    eventually("it is stale", async || other.read("k").await.is_none()).await;
+    let stale = other.fetch("k").load(|_| async { Err("down") }).await.expect("stands in");
+    assert_eq!((*stale, stale.source()), (1, Source::Stale));
+    let fresh = view.fetch("k").load(|_| async { Ok(2) }).await.expect("loads");
+    assert_eq!((*fresh, fresh.source()), (2, Source::Loader));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_soft_timeout_gives_the_old_value_and_the_load_goes_on() {
+    let (cache, hand) = by_hand(POLICY.soft_timeout(SECOND));
+    let view: View<str, u32> = cache.view("n");
+    assert_eq!(fetched(&view, "k", 1).await, 1);
+    hand.advance(2 * SECOND);
+    let gate = Gate::closed();
+    let passing = gate.clone();
+    let loader = move |_| async move {
+        passing.pass().await;
+        Ok(2)
+    };
+    let leader = {
+        let view = view.clone();
+        tokio::spawn(async move { view.fetch("k").load(loader).await.map(|f| (*f, f.source())) })
+    };
+    gate.arrival().await;
+    let follower = view.fetch("k").load(|_| async { Ok(9) }).await.map(|f| (*f, f.source(), f.coalesced()));
+    assert_eq!(follower.ok(), Some((1, Source::Stale, true)));
+    assert_eq!(leader.await.expect("no panic").ok(), Some((1, Source::Stale)));
+    gate.open(1);
+    eventually("the load is stored", async || view.read("k").await.as_deref() == Some(&2)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_hard_timeout_ends_the_load() {
+    let (cache, hand) = by_hand(POLICY.hard_timeout(SECOND));
+    let view: View<str, u32> = cache.view("n");
+    let never = || view.fetch("k").load(|_| std::future::pending::<Result<u32, Infallible>>());
+    let (leader, follower) = tokio::join!(never(), never());
+    assert!(matches!(leader, Err(FetchError::Timeout)) && matches!(follower, Err(FetchError::Timeout)));
+    assert_eq!(fetched(&view, "k", 1).await, 1, "the key is free again");
+    hand.advance(2 * SECOND);
+    let stale = never().await.expect("stands in");
+    assert_eq!((*stale, stale.source()), (1, Source::Stale));
+}
+
+#[tokio::test]
+async fn a_loader_can_keep_the_old_value() {
+    let Some(server) = RedisServer::start() else { return };
+    let (local, hand) = by_hand(POLICY);
+    let policy = Policy::new().ttl(Duration::from_millis(50)).grace(Duration::from_secs(60));
+    let both = Cache::builder("test").policy(policy).redis(server.url()).build().expect("valid options");
+    for cache in [local, both] {
+        let view: View<str, u32> = cache.view("n");
+        let keep = || {
+            view.fetch("k").load_or_keep(|cx| async move {
+                Ok(if cx.stale().is_some() { Loaded::NotModified } else { Loaded::New(1) })
+            })
+        };
+        assert_eq!(keep().await.map(|f| *f).ok(), Some(1));
+        hand.advance(2 * SECOND);
+        eventually("it is stale", async || view.read("k").await.is_none()).await;
+        let kept = keep().await.expect("kept");
+        assert_eq!((*kept, kept.source()), (1, Source::Loader));
+    }
+    let view: View<str, u32> = in_memory().view("n");
+    let nothing = view.fetch("k").load_or_keep(|_| async { Ok(Loaded::NotModified) }).await;
+    assert!(matches!(nothing, Err(FetchError::NothingToKeep)));
+}
+
+#[tokio::test]
+async fn expire_leaves_a_value_to_its_grace_and_voids_loads() {
+    let Some(server) = RedisServer::start() else { return };
+    let builder = || Cache::builder("test").policy(POLICY.ttl(60 * SECOND));
+    for cache in [builder().build(), builder().redis(server.url()).build()] {
+        let view: View<str, u32, &str> = cache.expect("valid options").view("n");
+        view.write("k", 1).await.expect("written");
+        assert_eq!(view.expire("k").await.ok(), Some(true));
+        assert!(view.read("k").await.is_none());
+        let stale = view.fetch("k").load(|_| async { Err("down") }).await.expect("stands in");
+        assert_eq!((*stale, stale.source()), (1, Source::Stale));
+        assert_eq!(view.expire("nothing").await.ok(), Some(false));
+    }
+    let cache = over(server.url());
+    let without: View<str, u32> = cache.view("without");
+    without.write("k", 1).await.expect("written");
+    assert_eq!(without.expire("k").await.ok(), Some(true));
+    assert!(without.read("k").await.is_none(), "no grace: gone");
+}
+
+#[tokio::test]
+async fn refresh_loads_although_a_value_is_there() {
+    let Some(server) = RedisServer::start() else { return };
+    for cache in [in_memory(), over(server.url())] {
+        let view: View<str, u32> = cache.view("n");
+        assert_eq!(fetched(&view, "k", 1).await, 1);
+        let fresh = view.fetch("k").refresh().load(|_| async { Ok(2) }).await.expect("loads");
+        assert_eq!((*fresh, fresh.source()), (2, Source::Loader));
+        assert_eq!(cached(&view, "k").await, 2);
+    }
+}
+
+#[tokio::test]
+async fn a_null_cache_loads_each_time_and_one_that_is_off_forgets_what_is_written() {
+    let null = Cache::null();
+    let view: View<str, u32> = null.view("n");
+    assert_eq!((fetched(&view, "k", 1).await, fetched(&view, "k", 2).await), (1, 2));
+    assert!(view.read("k").await.is_none());
+    let cache = in_memory();
+    let view: View<str, u32> = cache.view("n");
+    view.write("k", 1).await.expect("written");
+    cache.set_enabled(false);
+    assert_eq!(fetched(&view, "k", 2).await, 2);
+    view.write("k", 3).await.expect("accepted");
+    cache.set_enabled(true);
+    assert!(view.read("k").await.is_none(), "neither the old value nor the new one");
+}

@@ -1,0 +1,119 @@
+//! What Redis did not confirm holds here, and is repeated until it does.
+
+use crate::{cached, eventually, fetched, over};
+use larder::{Cache, Event, Invalidation, View};
+use larder_testkit::RedisServer;
+use std::time::Duration;
+
+fn impatient(server: &RedisServer) -> Cache {
+    Cache::builder("test")
+        .ttl(Duration::from_secs(600))
+        .redis(server.url())
+        .redis_timeout(Duration::from_millis(200))
+        .build()
+        .expect("valid options")
+}
+
+#[tokio::test]
+async fn a_delete_that_failed_is_done_when_redis_is_back() {
+    let Some(server) = RedisServer::start() else { return };
+    let (one, other) = (impatient(&server), impatient(&server));
+    let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+    a.write("k", 1).await.expect("written");
+    a.write("tagged", 1).await.expect("written");
+    assert_eq!(cached(&b, "k").await, 1);
+    server.pause();
+    assert!(a.delete("k").await.is_err());
+    assert_eq!(one.coherence().owed, 1);
+    assert!(a.read("k").await.is_none(), "it holds here");
+    assert_eq!(fetched(&a, "k", 2).await, 2, "and what is loaded now is new");
+    server.resume();
+    eventually("the debt is paid", async || one.coherence().owed == 0).await;
+    eventually("the other node forgets", async || b.read("k").await.is_none()).await;
+    assert_eq!(fetched(&b, "k", 3).await, 3);
+    eventually("both agree", async || cached(&a, "k").await == 3).await;
+}
+
+#[tokio::test]
+async fn redis_is_not_read_for_what_it_is_owed() {
+    let Some(server) = RedisServer::start() else { return };
+    let cache = impatient(&server);
+    let view: View<str, u32> = cache.view("n");
+    view.write("k", 1).await.expect("written");
+    cache.invalidate_tags(["none"], Invalidation::Hard).await.expect("invalidated");
+    // Redis answers reads and refuses what changes it.
+    server.command("CONFIG SET min-replicas-to-write 1");
+    assert!(view.delete("k").await.is_err());
+    assert!(cache.invalidate_tags(["t"], Invalidation::Hard).await.is_err());
+    assert_eq!(server.command("EXISTS test:n:k"), ":1\r\n");
+    assert!(view.read("k").await.is_none());
+    assert_eq!(fetched(&view, "k", 2).await, 2);
+    assert_eq!(cached(&view, "k").await, 2);
+    server.command("CONFIG SET min-replicas-to-write 0");
+    eventually("the debts are paid", async || cache.coherence().owed == 0).await;
+    assert_eq!(server.command("EXISTS test:n:k"), ":0\r\n");
+}
+
+#[tokio::test]
+async fn tags_and_clear_are_owed_too() {
+    let Some(server) = RedisServer::start() else { return };
+    let (one, other) = (impatient(&server), impatient(&server));
+    let (a, b): (View<str, u32>, View<str, u32>) =
+        (one.view("n").with_tag("t"), other.view("n").with_tag("t"));
+    a.write("k", 1).await.expect("written");
+    a.write("l", 1).await.expect("written");
+    assert_eq!((cached(&b, "k").await, cached(&b, "l").await), (1, 1));
+    server.pause();
+    assert!(one.invalidate_tags(["t"], Invalidation::Hard).await.is_err());
+    assert!(a.read("k").await.is_none() && a.read("l").await.is_none());
+    assert!(one.clear().await.is_err());
+    server.resume();
+    eventually("the debts are paid", async || one.coherence().owed == 0).await;
+    eventually("the other node forgets", async || b.read("k").await.is_none()).await;
+    assert_eq!(fetched(&a, "k", 2).await, 2);
+    assert_eq!(cached(&b, "k").await, 2);
+}
+
+#[tokio::test]
+async fn a_redis_that_comes_back_older_is_told_the_last_minute_again() {
+    let Some(mut server) = RedisServer::start() else { return };
+    let (one, other) = (impatient(&server), impatient(&server));
+    let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n").with_tag("t"));
+    a.write("deleted", 1).await.expect("written");
+    b.write("tagged", 1).await.expect("written");
+    a.write("kept", 1).await.expect("written");
+    server.take_snapshot();
+    a.delete("deleted").await.expect("deleted");
+    one.invalidate_tags(["t"], Invalidation::Hard).await.expect("invalidated");
+    let mut events = one.events();
+    server.restart_from_snapshot();
+    assert_eq!(server.command("EXISTS test:n:deleted"), ":1\r\n", "the snapshot is older");
+    eventually("it is noticed", async || {
+        events.try_recv().is_ok_and(|event| matches!(event, Event::OtherServer { replayed } if replayed >= 2))
+    })
+    .await;
+    eventually("it is repeated", async || {
+        one.coherence().owed == 0 && server.command("EXISTS test:n:deleted") == ":0\r\n"
+    })
+    .await;
+    let new: View<str, u32> = over(server.url()).view("n");
+    assert!(new.read("deleted").await.is_none() && new.read("tagged").await.is_none());
+    assert!(a.read("deleted").await.is_none() && b.read("tagged").await.is_none());
+}
+
+#[tokio::test]
+async fn more_debts_than_the_journal_holds_are_one_for_everything() {
+    let Some(server) = RedisServer::start() else { return };
+    let (one, other) = (impatient(&server), impatient(&server));
+    let (a, b): (View<u32, u32>, View<u32, u32>) = (one.view("n"), other.view("n"));
+    a.write(&0, 1).await.expect("written");
+    assert_eq!(b.read(&0).await.as_deref(), Some(&1));
+    server.pause();
+    let keys: Vec<u32> = (0..10_500).collect();
+    assert!(a.delete_multi(&keys).await.is_err());
+    assert!(one.coherence().owed < 1_000);
+    server.resume();
+    eventually("the debts are paid", async || one.coherence().owed == 0).await;
+    eventually("the other node forgets", async || b.read(&0).await.is_none()).await;
+    assert!(a.read(&0).await.is_none());
+}

@@ -1,0 +1,121 @@
+//! Many keys at once.
+
+use crate::{fetched, gated, in_memory, over};
+use larder::{Cache, FetchError, LoadCx, Source, View};
+use larder_testkit::{Gate, RedisServer};
+use std::sync::{Arc, Mutex};
+
+fn caches(server: &RedisServer) -> [Cache; 2] {
+    [in_memory(), over(server.url())]
+}
+
+#[tokio::test]
+async fn one_call_of_the_loader_for_all_that_is_missing() {
+    let Some(server) = RedisServer::start() else { return };
+    for cache in caches(&server) {
+        let view: View<u32, u32> = cache.view("n");
+        view.write(&2, 20).await.expect("written");
+        let calls = Arc::new(Mutex::new(Vec::new()));
+        let seen = calls.clone();
+        let loader = move |mut keys: Vec<u32>, _| {
+            keys.sort_unstable();
+            seen.lock().expect("no panic").push(keys.clone());
+            // One less than asked for, and one that nobody asked for.
+            async move { Ok(keys.into_iter().filter(|key| *key != 5).chain([77]).map(|key| (key, key * 10))) }
+        };
+        let found = view.fetch_multi(&[3, 2, 1, 3, 5]).load(loader).await;
+        let values: Vec<Option<u32>> = found.iter().map(|found| found.as_deref().ok().copied()).collect();
+        assert_eq!(values, [Some(30), Some(20), Some(10), Some(30), None]);
+        assert!(matches!(found[4], Err(FetchError::NotLoaded)));
+        assert_eq!(*calls.lock().expect("no panic"), [vec![1, 3, 5]]);
+        assert!(view.read(&77).await.is_none(), "nobody held its lease");
+        let again = view
+            .fetch_multi(&[1, 2, 3])
+            .load(|_, _| async { panic!("all are cached") as Result<Vec<(u32, u32)>, _> });
+        assert!(again.await.iter().all(|found| found.as_ref().is_ok_and(|f| f.source() == Source::Memory)));
+    }
+}
+
+#[tokio::test]
+async fn it_waits_for_single_fetches_and_they_for_it() {
+    let Some(server) = RedisServer::start() else { return };
+    for cache in caches(&server) {
+        let view: View<str, u32> = cache.view("n");
+        let gate = Gate::closed();
+        let single = gated(&view, &gate, 1);
+        gate.arrival().await;
+        let bulk_gate = Gate::closed();
+        let bulk = {
+            let (view, gate) = (view.clone(), bulk_gate.clone());
+            tokio::spawn(async move {
+                let loader = move |keys: Vec<String>, _| {
+                    let gate = gate.clone();
+                    async move {
+                        gate.pass().await;
+                        assert_eq!(keys, ["b"]);
+                        Ok(vec![("b".to_owned(), 2)])
+                    }
+                };
+                let found = view.fetch_multi(["k", "b"]).load(loader).await;
+                found.into_iter().map(|found| found.map(|f| *f).ok()).collect::<Vec<_>>()
+            })
+        };
+        bulk_gate.arrival().await;
+        let follower = {
+            let view = view.clone();
+            tokio::spawn(async move { fetched(&view, "b", 9).await })
+        };
+        while cache.stats().memory.misses < 4 {
+            tokio::task::yield_now().await;
+        }
+        gate.open(1);
+        bulk_gate.open(1);
+        assert_eq!(single.await.expect("no panic"), 1);
+        assert_eq!(bulk.await.expect("no panic"), [Some(1), Some(2)]);
+        assert_eq!(follower.await.expect("no panic"), 2);
+    }
+}
+
+#[tokio::test]
+async fn an_error_is_that_of_every_missing_key_and_of_no_other() {
+    let view: View<u32, u32, &str> = in_memory().view("n");
+    view.write(&1, 10).await.expect("written");
+    let loader = |_: Vec<u32>, _: LoadCx<u32>| async { Err::<Vec<(u32, u32)>, _>("down") };
+    let found = view.fetch_multi(&[1, 2, 3]).load(loader).await;
+    assert_eq!(found[0].as_deref().ok(), Some(&10));
+    for failed in &found[1..] {
+        assert!(matches!(failed, Err(FetchError::Load(error)) if **error == "down"));
+    }
+}
+
+#[tokio::test]
+async fn many_are_written_deleted_and_deleted_by_pattern() {
+    let Some(server) = RedisServer::start() else { return };
+    for cache in caches(&server) {
+        let view: View<str, u32> = cache.view("n");
+        let other: View<str, u32> = cache.view("other");
+        view.write_multi([("a1", 1), ("a2", 2), ("b1", 3)]).await.expect("written");
+        other.write("a1", 9).await.expect("written");
+        assert_eq!(view.delete_multi(["a1", "none"]).await.ok(), Some(vec![true, false]));
+        assert!(!view.exist("a1").await && view.exist("a2").await);
+        assert_eq!(cache.delete_matched("n:a*").await.ok(), Some(1));
+        assert!(!view.exist("a2").await && view.exist("b1").await && other.exist("a1").await);
+        assert_eq!(view.read_only().read("b1").await.as_deref(), Some(&3));
+        assert_eq!(view.take("b1").await.ok().flatten().as_deref(), Some(&3));
+        assert!(view.take("b1").await.expect("answered").is_none());
+    }
+}
+
+#[tokio::test]
+async fn add_stores_only_where_nothing_is() {
+    let Some(server) = RedisServer::start() else { return };
+    for cache in caches(&server) {
+        let view: View<str, u32> = cache.view("n");
+        assert_eq!(view.add("k", 1).await.ok(), Some(true));
+        assert_eq!(view.add("k", 2).await.ok(), Some(false));
+        assert_eq!(view.read("k").await.as_deref(), Some(&1));
+        view.delete("k").await.expect("deleted");
+        assert_eq!(view.add("k", 3).await.ok(), Some(true));
+        assert_eq!(view.read("k").await.as_deref(), Some(&3));
+    }
+}

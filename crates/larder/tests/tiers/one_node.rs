@@ -1,0 +1,73 @@
+//! A server without transactions, announcements and sorted sets, such as a Larder server: nothing is promised between
+//! nodes, and nothing stale is served on one.
+
+use crate::{cached, fetched, gated};
+use larder::{Cache, CoherenceMode, Invalidation, View};
+use larder_testkit::{Gate, RedisServer};
+use std::time::Duration;
+
+/// A user who may not do what such a server cannot.
+const PLAIN: &str = "ACL SETUSER plain on nopass ~* &* +@all -multi -exec -watch -eval -evalsha -publish -subscribe \
+                     -zscore -zmscore -zadd -zincrby";
+
+fn node(server: &RedisServer) -> Cache {
+    Cache::builder("test")
+        .ttl(Duration::from_secs(60))
+        .redis(format!("{}?user=plain&pass=any", server.url()))
+        .build()
+        .expect("valid options")
+}
+
+#[tokio::test]
+async fn values_are_shared_and_the_missing_promise_is_said() {
+    let Some(server) = RedisServer::start() else { return };
+    server.command(PLAIN);
+    let (cache, restarted) = (node(&server), node(&server));
+    let (view, later): (View<str, u32>, View<str, u32>) = (cache.view("n"), restarted.view("n"));
+    assert_eq!(fetched(&view, "k", 1).await, 1);
+    view.write("l", 2).await.expect("written");
+    assert_eq!((cached(&later, "k").await, cached(&later, "l").await), (1, 2));
+    assert_eq!(cache.coherence().mode, CoherenceMode::OneNode);
+    assert_eq!(view.delete("k").await.ok(), Some(true));
+    assert!(view.read("k").await.is_none());
+    assert_eq!(server.command("EXISTS test:n:k"), ":0\r\n");
+}
+
+#[tokio::test]
+async fn a_load_does_not_bring_back_what_this_node_deleted_or_wrote() {
+    let Some(server) = RedisServer::start() else { return };
+    server.command(PLAIN);
+    let view: View<str, u32> = node(&server).view("n");
+    let gate = Gate::closed();
+    let loading = gated(&view, &gate, 1);
+    gate.arrival().await;
+    view.delete("k").await.expect("deleted");
+    gate.open(1);
+    assert_eq!(loading.await.expect("no panic"), 1);
+    assert!(view.read("k").await.is_none());
+    let loading = gated(&view, &gate, 1);
+    gate.arrival().await;
+    view.write("k", 2).await.expect("written");
+    gate.open(1);
+    assert_eq!(loading.await.expect("no panic"), 1);
+    assert_eq!(cached(&view, "k").await, 2);
+    assert_eq!(cached(&node(&server).view("n"), "k").await, 2);
+}
+
+#[tokio::test]
+async fn what_has_tags_stays_in_memory_and_clear_deletes_in_redis() {
+    let Some(server) = RedisServer::start() else { return };
+    server.command(PLAIN);
+    let cache = node(&server);
+    let view: View<str, u32> = cache.view("n");
+    let tagged = || view.fetch("t").tag("tag").load(|_| async { Ok(1) });
+    assert_eq!(tagged().await.map(|f| *f).ok(), Some(1));
+    assert_eq!(cached(&view, "t").await, 1);
+    assert_eq!(server.command("EXISTS test:n:t"), ":0\r\n", "no ledger, no tags in redis");
+    cache.invalidate_tags(["tag"], Invalidation::Hard).await.expect("invalidated");
+    assert!(view.read("t").await.is_none());
+    view.write("k", 1).await.expect("written");
+    cache.clear().await.expect("cleared");
+    assert!(view.read("k").await.is_none());
+    assert_eq!(server.command("EXISTS test:n:k"), ":0\r\n");
+}

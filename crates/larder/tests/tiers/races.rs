@@ -1,0 +1,184 @@
+//! Races that were found on paper, in a model or in a run, each named after what would have gone wrong.
+
+use crate::{cached, eventually, fetched, gated, in_memory, over, pairs};
+use larder::{Cache, Invalidation, Source, View};
+use larder_testkit::{Gate, RedisServer};
+use std::time::Duration;
+
+/// Who begins to wait after an invalidation of a tag must not get what was loaded before it, although nobody knew the
+/// tag when the load began.
+#[tokio::test]
+async fn joining_a_load_that_began_before_a_tag_was_invalidated() {
+    let Some(server) = RedisServer::start() else { return };
+    for cache in [in_memory(), over(server.url())] {
+        let view: View<str, u32> = cache.view("n");
+        let gate = Gate::closed();
+        let start = |value| {
+            let (view, gate) = (view.clone(), gate.clone());
+            tokio::spawn(async move {
+                let loader = move |cx: larder::LoadCx<u32>| async move {
+                    gate.pass().await;
+                    cx.tag("t");
+                    Ok(value)
+                };
+                *view.fetch("k").load(loader).await.expect("loads")
+            })
+        };
+        let early = start(1);
+        gate.arrival().await;
+        cache.invalidate_tags(["t"], Invalidation::Hard).await.expect("invalidated");
+        let before = cache.stats().memory.misses;
+        let late = start(2);
+        eventually("the late one waits", async || cache.stats().memory.misses > before).await;
+        gate.open(1);
+        assert_eq!(early.await.expect("no panic"), 1);
+        gate.open(1);
+        assert_eq!(late.await.expect("no panic"), 2);
+        assert_eq!(cached(&view, "k").await, 2);
+    }
+}
+
+/// A replay of a failed write must not delete what was written after it.
+#[tokio::test]
+async fn an_old_debt_deletes_no_newer_value() {
+    let Some(server) = RedisServer::start() else { return };
+    let cache = over(server.url());
+    let view: View<str, u32> = cache.view("n");
+    for round in 0..20 {
+        server.command("CONFIG SET maxmemory 1");
+        view.write("k", round).await.expect_err("redis is full");
+        server.command("CONFIG SET maxmemory 0");
+        view.write("k", round + 100).await.expect("written");
+        eventually("nothing is owed", async || cache.coherence().owed == 0).await;
+        let other: View<str, u32> = over(server.url()).view("n");
+        assert_eq!(other.read("k").await.as_deref(), Some(&(round + 100)), "round {round}");
+    }
+}
+
+/// Of two writers the later one in Redis must be the one that both have in memory in the end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_writers_end_with_one_value() {
+    let Some(server) = RedisServer::start() else { return };
+    for (one, other) in pairs(&server) {
+        let views: [View<str, u32>; 2] = [one.view("n"), other.view("n")];
+        for round in 0..50 {
+            let writing = [0, 1].map(|n| {
+                let view = views[n].clone();
+                tokio::spawn(async move { view.write("k", round * 2 + n as u32).await })
+            });
+            for written in writing {
+                written.await.expect("no panic").expect("written");
+            }
+            let third: View<str, u32> = over(server.url()).view("n");
+            let truth = third.read("k").await.map(|found| *found).expect("written");
+            for view in &views {
+                eventually("both agree with redis", async || cached(view, "k").await == truth).await;
+            }
+        }
+    }
+}
+
+/// What was read from Redis before a delete must not be put into memory after it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn promoting_what_is_being_deleted() {
+    let Some(server) = RedisServer::start() else { return };
+    let (one, other) = (over(server.url()), over(server.url()));
+    let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+    for round in 0..100 {
+        b.write("k", round).await.expect("written");
+        eventually("the write is heard", async || a.read("k").await.as_deref() == Some(&round)).await;
+        // What memory has goes, so that the read has to ask Redis.
+        one.clear().await.expect("cleared");
+        b.write("k", round + 1_000).await.expect("written");
+        let reading = {
+            let a = a.clone();
+            tokio::spawn(async move { a.read("k").await.map(|found| *found) })
+        };
+        a.delete("k").await.expect("deleted");
+        reading.await.expect("no panic");
+        assert!(a.read("k").await.is_none(), "round {round}");
+    }
+}
+
+/// A refresh that began before a delete must not bring the value back.
+#[tokio::test]
+async fn refreshing_what_was_deleted_meanwhile() {
+    let Some(server) = RedisServer::start() else { return };
+    for (one, other) in pairs(&server) {
+        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+        a.write("k", 1).await.expect("written");
+        let gate = Gate::closed();
+        let refreshing = {
+            let (a, gate) = (a.clone(), gate.clone());
+            tokio::spawn(async move {
+                let loader = move |_| async move {
+                    gate.pass().await;
+                    Ok(2)
+                };
+                a.fetch("k").refresh().load(loader).await.map(|fetched| *fetched).ok()
+            })
+        };
+        gate.arrival().await;
+        assert_eq!(cached(&a, "k").await, 1, "the old value is read meanwhile");
+        b.delete("k").await.expect("deleted");
+        gate.open(1);
+        assert_eq!(refreshing.await.expect("no panic"), Some(2));
+        eventually("it stays deleted", async || a.read("k").await.is_none()).await;
+        assert!(b.read("k").await.is_none());
+    }
+}
+
+/// A lease that expired during a load must not be taken for the one that replaced it.
+#[tokio::test]
+async fn a_lease_that_was_evicted_is_not_mistaken_for_another() {
+    let Some(server) = RedisServer::start() else { return };
+    for (one, other) in pairs(&server) {
+        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+        a.delete("k").await.expect("deleted");
+        let (early, late) = (Gate::closed(), Gate::closed());
+        let first = gated(&a, &early, 1);
+        early.arrival().await;
+        server.command("DEL test:n:k");
+        let second = gated(&b, &late, 2);
+        late.arrival().await;
+        early.open(1);
+        assert_eq!(first.await.expect("no panic"), 1);
+        late.open(1);
+        assert_eq!(second.await.expect("no panic"), 2);
+        assert_eq!(cached(&a, "k").await, 2);
+    }
+}
+
+/// A value whose tag nobody knows yet on this node must be asked about, not believed.
+#[tokio::test]
+async fn a_tag_that_was_invalidated_before_this_node_existed() {
+    let Some(server) = RedisServer::start() else { return };
+    let old = over(server.url());
+    let view: View<str, u32> = old.view("n");
+    let tagged = view.fetch("k").tag("t").load(|_| async { Ok(1) });
+    assert_eq!(*tagged.await.expect("loads"), 1);
+    old.invalidate_tags(["t"], Invalidation::Hard).await.expect("invalidated");
+    let new: View<str, u32> = over(server.url()).view("n");
+    assert_eq!(fetched(&new, "k", 2).await, 2);
+}
+
+/// A node that was stopped must not serve when it wakes what was deleted while it slept.
+#[tokio::test]
+async fn a_clock_that_jumped_proves_nothing() {
+    let Some(server) = RedisServer::start() else { return };
+    let (clock, hand) = larder_engine::Clock::manual();
+    let sleeper = Cache::builder("test")
+        .ttl(Duration::from_secs(3_600))
+        .redis(server.url())
+        .clock(clock)
+        .build()
+        .expect("valid options");
+    let view: View<str, u32> = sleeper.view("n");
+    assert_eq!(fetched(&view, "k", 1).await, 1);
+    assert_eq!(view.read("k").await.map(|found| found.source()), Some(Source::Memory));
+    // As if by another program, and so unheard: only the comparison can tell.
+    server.command("DEL test:n:k");
+    assert_eq!(cached(&view, "k").await, 1, "not covered without tracking");
+    hand.advance(Duration::from_secs(10));
+    assert!(view.read("k").await.is_none());
+}

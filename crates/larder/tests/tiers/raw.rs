@@ -1,0 +1,55 @@
+//! Counters and raw values.
+
+use crate::{eventually, in_memory, over};
+use larder::{Counters, RawView, View};
+use larder_testkit::RedisServer;
+use std::time::Duration;
+
+#[tokio::test]
+async fn counters_add_up_across_nodes() {
+    let Some(server) = RedisServer::start() else { return };
+    let (one, other) = (over(server.url()), over(server.url()));
+    let counters = || [one.counters("hits"), other.counters("hits")];
+    let [a, b]: [Counters<str>; 2] = counters();
+    assert_eq!(a.read("k").await.ok(), Some(None));
+    assert_eq!(a.increment("k", 5).await.ok(), Some(5));
+    assert_eq!(b.decrement("k", 2).await.ok(), Some(3));
+    assert_eq!(a.read("k").await.ok(), Some(Some(3)));
+    assert_eq!(server.command("GET test:hits:k"), "$1\r\n3\r\n", "as any program would store it");
+    assert!(server.command("PTTL test:hits:k").trim_matches([':', '\r', '\n']).parse::<u64>().is_ok());
+    assert_eq!(a.delete("k").await.ok(), Some(true));
+    server.command("SET test:hits:k text");
+    assert!(a.increment("k", 1).await.is_err());
+    let local: Counters<str> = in_memory().counters("hits");
+    assert_eq!((local.increment("k", 2).await.ok(), local.decrement("k", 5).await.ok()), (Some(2), Some(-3)));
+    assert!(local.increment("k", i64::MIN).await.is_err(), "an overflow changes nothing");
+    assert_eq!(local.read("k").await.ok(), Some(Some(-3)));
+}
+
+#[tokio::test]
+async fn raw_values_are_those_of_other_programs() {
+    let Some(server) = RedisServer::start() else { return };
+    let cache = over(server.url());
+    let raw: RawView<str> = cache.raw("session");
+    server.command("SET test:session:a hello");
+    assert_eq!(raw.read("a").await.ok(), Some(Some(b"hello".to_vec())));
+    raw.write("b", "world", Duration::from_secs(60)).await.expect("written");
+    assert_eq!(server.command("GET test:session:b"), "$5\r\nworld\r\n");
+    assert_eq!(raw.delete("b").await.ok(), Some(true));
+    assert_eq!(raw.read("b").await.ok(), Some(None));
+    let none: RawView<str> = in_memory().raw("session");
+    assert!(none.read("a").await.is_err());
+}
+
+#[tokio::test]
+async fn a_session_lives_as_long_as_it_is_read() {
+    let Some(server) = RedisServer::start() else { return };
+    let cache = over(server.url());
+    let view: View<str, u32> = cache.view("session").touch_on_read();
+    view.write("k", 1).await.expect("written");
+    server.command("PEXPIRE test:session:k 5000");
+    assert!(view.read("k").await.is_some());
+    let left =
+        || server.command("PTTL test:session:k").trim_matches([':', '\r', '\n']).parse::<u64>().unwrap_or(0);
+    eventually("redis has a new time to live", async || left() > 50_000).await;
+}

@@ -1,0 +1,161 @@
+//! Tags and clear: one round trip invalidates everything that has a tag, on every node, in both tiers.
+
+use crate::{cached, eventually, fetched, in_memory, over, pairs};
+use larder::{Cache, Invalidation, LoadCx, Policy, Source, View, WriteOptions};
+use larder_testkit::{Gate, RedisServer};
+use std::time::Duration;
+
+async fn tagged(view: &View<str, u32>, key: &str, tag: &str, value: u32) -> u32 {
+    let tag = tag.to_owned();
+    let loader = move |cx: LoadCx<u32>| async move {
+        cx.tag(tag);
+        Ok(value)
+    };
+    *view.fetch(key).load(loader).await.expect("loads")
+}
+
+#[tokio::test]
+async fn what_has_the_tag_goes_and_the_rest_stays() {
+    let Some(server) = RedisServer::start() else { return };
+    for cache in [in_memory(), over(server.url())] {
+        let view: View<str, u32> = cache.view("n");
+        assert_eq!(tagged(&view, "red", "colour", 1).await, 1);
+        assert_eq!(fetched(&view, "seven", 7).await, 7);
+        view.write_with("blue", 2, &WriteOptions::new().tag("colour").tag("cold")).await.expect("written");
+        assert_eq!((cached(&view, "red").await, cached(&view, "blue").await), (1, 2));
+        cache.invalidate_tags(["colour"], Invalidation::Hard).await.expect("invalidated");
+        assert!(view.read("red").await.is_none() && view.read("blue").await.is_none());
+        assert_eq!(cached(&view, "seven").await, 7);
+        assert_eq!(tagged(&view, "red", "colour", 3).await, 3);
+        assert_eq!(cached(&view, "red").await, 3, "what is loaded afterwards is valid");
+    }
+}
+
+#[tokio::test]
+async fn the_other_node_hears_of_it() {
+    let Some(server) = RedisServer::start() else { return };
+    for (one, other) in pairs(&server) {
+        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+        a.delete("k").await.expect("deleted");
+        assert_eq!(tagged(&a, "k", "t", 1).await, 1);
+        assert_eq!(cached(&b, "k").await, 1);
+        assert_eq!(cached(&b, "k").await, 1);
+        a.delete("other").await.expect("deleted");
+        one.invalidate_tags(["t"], Invalidation::Hard).await.expect("invalidated");
+        assert!(a.read("k").await.is_none());
+        eventually("the other node forgets", async || b.read("k").await.is_none()).await;
+        one.invalidate_tags(["u"], Invalidation::Hard).await.expect("invalidated");
+        assert_eq!(tagged(&b, "k", "t", 2).await, 2);
+        assert_eq!(cached(&a, "k").await, 2);
+    }
+}
+
+#[tokio::test]
+async fn a_load_that_began_before_does_not_bring_the_tag_back() {
+    let Some(server) = RedisServer::start() else { return };
+    for (one, other) in pairs(&server) {
+        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+        a.delete("k").await.expect("deleted");
+        let gate = Gate::closed();
+        let loading = {
+            let (a, gate) = (a.clone(), gate.clone());
+            tokio::spawn(async move {
+                let loader = move |cx: LoadCx<u32>| async move {
+                    gate.pass().await;
+                    // Named late: after the invalidation.
+                    cx.tag("t");
+                    Ok(1)
+                };
+                *a.fetch("k").load(loader).await.expect("loads")
+            })
+        };
+        gate.arrival().await;
+        other.invalidate_tags(["t"], Invalidation::Hard).await.expect("invalidated");
+        gate.open(1);
+        assert_eq!(loading.await.expect("no panic"), 1);
+        assert!(b.read("k").await.is_none());
+        eventually("nor in memory", async || a.read("k").await.is_none()).await;
+    }
+}
+
+#[tokio::test]
+async fn clear_takes_everything_and_a_space_only_its_own() {
+    let Some(server) = RedisServer::start() else { return };
+    for cache in [in_memory(), over(server.url())] {
+        let (all, part): (View<str, u32>, View<str, u32>) = (cache.view("n"), cache.space("eu").view("n"));
+        all.write("k", 1).await.expect("written");
+        part.write("k", 2).await.expect("written");
+        assert_eq!((cached(&all, "k").await, cached(&part, "k").await), (1, 2));
+        cache.space("eu").clear().await.expect("cleared");
+        assert!(part.read("k").await.is_none());
+        assert_eq!(cached(&all, "k").await, 1);
+        part.write("k", 3).await.expect("written");
+        cache.clear().await.expect("cleared");
+        assert!(all.read("k").await.is_none() && part.read("k").await.is_none());
+        assert_eq!(fetched(&all, "k", 4).await, 4);
+    }
+}
+
+#[tokio::test]
+async fn clear_is_heard_on_the_other_node() {
+    let Some(server) = RedisServer::start() else { return };
+    for (one, other) in pairs(&server) {
+        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+        a.write("k", 1).await.expect("written");
+        assert_eq!(cached(&b, "k").await, 1);
+        one.clear().await.expect("cleared");
+        assert!(a.read("k").await.is_none());
+        eventually("the other node forgets", async || b.read("k").await.is_none()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_lost_ledger_means_misses_and_never_old_values() {
+    let Some(server) = RedisServer::start() else { return };
+    let old = over(server.url());
+    let view: View<str, u32> = old.view("n");
+    assert_eq!(tagged(&view, "k", "t", 1).await, 1);
+    old.invalidate_tags(["t"], Invalidation::Hard).await.expect("invalidated");
+    server.command("DEL test::ledger");
+    let new: View<str, u32> = over(server.url()).view("n");
+    assert_eq!(fetched(&new, "k", 2).await, 2);
+    assert_eq!(cached(&new, "k").await, 2);
+}
+
+#[tokio::test]
+async fn soft_leaves_the_value_to_its_grace() {
+    let Some(server) = RedisServer::start() else { return };
+    let grace = Policy::new().ttl(Duration::from_secs(60)).grace(Duration::from_secs(60));
+    let redis = Cache::builder("test").policy(grace).redis(server.url()).build().expect("valid options");
+    let memory = Cache::builder("test").policy(grace).build().expect("valid options");
+    for cache in [memory, redis] {
+        let view: View<str, u32, &str> = cache.view("n");
+        let tagged = view.fetch("k").tag("t").load(|_| async { Ok(1) });
+        assert_eq!(tagged.await.map(|f| *f).ok(), Some(1));
+        cache.invalidate_tags(["t"], Invalidation::Soft).await.expect("invalidated");
+        assert!(view.read("k").await.is_none(), "not fresh");
+        let failing = view.fetch("k").load(|_| async { Err("down") }).await.expect("stale");
+        assert_eq!((*failing, failing.source()), (1, Source::Stale));
+        cache.invalidate_tags(["t"], Invalidation::Hard).await.expect("invalidated");
+        assert!(view.fetch("k").load(|_| async { Err("down") }).await.is_err(), "hard is never served again");
+    }
+}
+
+#[tokio::test]
+async fn many_tags_are_trimmed_without_reviving_anything() {
+    let Some(server) = RedisServer::start() else { return };
+    let cache = over(server.url());
+    let view: View<str, u32> = cache.view("n");
+    assert_eq!(tagged(&view, "k", "t0", 1).await, 1);
+    cache.invalidate_tags(["t0"], Invalidation::Hard).await.expect("invalidated");
+    for batch in 0..400 {
+        let tags = (0..60).map(|n| format!("tag-{batch}-{n}"));
+        cache.invalidate_tags(tags, Invalidation::Hard).await.expect("invalidated");
+    }
+    let members: u64 =
+        server.command("ZCARD test::ledger").trim_matches([':', '\r', '\n']).parse().expect("a number");
+    assert!(members < 22_000, "{members} members");
+    let new: View<str, u32> = over(server.url()).view("n");
+    assert!(new.read("k").await.is_none());
+    assert_eq!(fetched(&new, "k", 2).await, 2);
+}
