@@ -236,46 +236,54 @@ struct Chunk {
 }
 
 const CHUNK: usize = 15;
-const NO_CHUNK: u32 = u32::MAX;
+const NO_CHUNK: u32 = (1 << 28) - 1;
 
-/// A list of numbers, last in first out.
+/// A list of numbers, last in first out, in four bytes: a shard has 256 of them. The first chunk, and in the lowest four
+/// bits how many numbers that one has; the others are full.
 #[derive(Clone, Copy, Debug)]
-struct ChunkList {
-    first: u32,
-    /// Numbers in the first chunk; the others are full.
-    len: u32,
-}
+struct ChunkList(u32);
 
 impl ChunkList {
-    const EMPTY: ChunkList = ChunkList { first: NO_CHUNK, len: 0 };
+    const EMPTY: ChunkList = ChunkList::new(NO_CHUNK, 0);
+
+    const fn new(first: u32, len: usize) -> Self {
+        ChunkList(first << 4 | len as u32)
+    }
+
+    fn first(self) -> u32 {
+        self.0 >> 4
+    }
+
+    fn len(self) -> usize {
+        self.0 as usize & 15
+    }
 }
 
 impl Chunks {
     fn push(&mut self, list: &mut ChunkList, id: u32) {
-        if list.first == NO_CHUNK || list.len == CHUNK as u32 {
-            let chunk = self.take(list.first);
-            *list = ChunkList { first: chunk, len: 0 };
+        if list.first() == NO_CHUNK || list.len() == CHUNK {
+            *list = ChunkList::new(self.take(list.first()), 0);
         }
-        self.chunks[list.first as usize].ids[list.len as usize] = id;
-        list.len += 1;
+        self.chunks[list.first() as usize].ids[list.len()] = id;
+        *list = ChunkList::new(list.first(), list.len() + 1);
     }
 
     fn pop(&mut self, list: &mut ChunkList) -> Option<u32> {
-        if list.first == NO_CHUNK {
+        let (first, len) = (list.first(), list.len());
+        if first == NO_CHUNK {
             return None;
         }
-        list.len -= 1;
-        let chunk = self.chunks[list.first as usize];
-        if list.len == 0 {
-            self.chunks[list.first as usize].next = if self.any_free { self.free } else { NO_CHUNK };
-            (self.free, self.any_free) = (list.first, true);
+        let chunk = self.chunks[first as usize];
+        *list = ChunkList::new(first, len - 1);
+        if len == 1 {
+            self.chunks[first as usize].next = if self.any_free { self.free } else { NO_CHUNK };
+            (self.free, self.any_free) = (first, true);
             *list = match chunk.next {
                 NO_CHUNK => ChunkList::EMPTY,
-                next => ChunkList { first: next, len: CHUNK as u32 },
+                next => ChunkList::new(next, CHUNK),
             };
-            return Some(chunk.ids[0]);
         }
-        Some(chunk.ids[list.len as usize])
+        Some(chunk.ids[len - 1])
     }
 
     fn take(&mut self, next: u32) -> u32 {

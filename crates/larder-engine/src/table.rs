@@ -132,14 +132,14 @@ impl Table {
     }
 
     /// Whether another entry needs a larger table: then how many groups, if `expected` entries are expected in the end.
-    /// It doubles, but does not overshoot that number; beyond it, it grows by a quarter.
+    /// It grows by half, but does not overshoot that number; beyond it, by a quarter.
     pub(crate) fn wants(&self, expected: usize) -> Option<usize> {
         let now = self.groups.len();
         if self.len < now * MOST_IN_ONE {
             return None;
         }
         let in_the_end = expected.div_ceil(MOST_IN_ONE);
-        Some(if now >= in_the_end { now + now.div_ceil(4) } else { (now * 2).min(in_the_end) })
+        Some(if now >= in_the_end { now + now.div_ceil(4) } else { (now + now.div_ceil(2)).min(in_the_end) })
     }
 
     /// Takes a free slot for this hash into use.
