@@ -40,6 +40,8 @@ pub(crate) struct Turn(u64);
 pub(crate) struct Journal {
     clock: Clock,
     turns: AtomicU64,
+    /// How often the history was owed again.
+    eras: AtomicU64,
     /// The length of the debts, so that nobody locks to learn that there are none.
     owed: AtomicUsize,
     state: Mutex<State>,
@@ -55,7 +57,8 @@ struct State {
 
 impl Journal {
     pub(crate) fn new(clock: Clock) -> Self {
-        Journal { clock, turns: AtomicU64::new(0), owed: AtomicUsize::new(0), state: Mutex::default() }
+        let (turns, eras) = (AtomicU64::new(0), AtomicU64::new(0));
+        Journal { clock, turns, eras, owed: AtomicUsize::new(0), state: Mutex::default() }
     }
 
     /// A mutation begins.
@@ -104,6 +107,7 @@ impl Journal {
     pub(crate) fn owe_history(&self) -> (Turn, Vec<Invalidated>) {
         let (now, turn) = (self.clock.now(), self.turn());
         let mut state = self.state.lock();
+        self.eras.fetch_add(1, Ordering::AcqRel);
         let mut again: Vec<_> = if now < state.forgotten_until {
             vec![Invalidated::everything()]
         } else {
@@ -116,6 +120,12 @@ impl Journal {
         state.debts.extend(again.iter().map(|what| (what.clone(), turn)));
         self.owed.store(state.debts.len(), Ordering::Release);
         (turn, again)
+    }
+
+    /// Taken before Redis is asked: the answer counts only if it is still the same era, because by then another server may
+    /// have been accepted, and have been told what it had forgotten after it answered.
+    pub(crate) fn era(&self) -> u64 {
+        self.eras.load(Ordering::Acquire)
     }
 
     /// Whether Redis must not be read for this key. Cost: one atomic read if nothing is owed.
@@ -180,7 +190,9 @@ mod tests {
         journal.done([key("old")], journal.turn());
         hand.advance(Duration::from_secs(61));
         journal.done([key("new")], journal.turn());
+        let era = journal.era();
         assert_eq!(journal.owe_history().1, [key("new")]);
+        assert_ne!(journal.era(), era);
         assert!(journal.blocks(b"new") && !journal.blocks(b"old"));
     }
 }

@@ -90,6 +90,10 @@ impl Inner {
     /// Looks at keys, with leases if values are to be loaded. Returns what was seen and the ledger's clock.
     pub(crate) async fn see(&self, keys: &[Vec<u8>], leases: bool) -> Result<(Vec<Seen>, u64), CacheError> {
         let Some(shared) = &self.shared else { return Err(CacheError::Resting) };
+        let era = self.journal.era();
+        if keys.iter().any(|key| self.journal.blocks(key)) {
+            return Err(CacheError::Resting);
+        }
         let members = Self::plain_members();
         let ledger =
             || (!self.trust.is_alone()).then_some(LedgerAsk { key: &self.names.ledger, members: &members });
@@ -103,6 +107,9 @@ impl Inner {
             looked = shared.ask(shared.tier.look(&Look { keys, lease: None, ledger: ledger() })).await;
         }
         let looked = looked?;
+        if self.journal.era() != era {
+            return Err(CacheError::Resting);
+        }
         let clock = looked.stamps.as_ref().map_or(0, |stamps| stamps.clock);
         if let Some(stamps) = &looked.stamps {
             self.ledger.learn(&members, stamps);
@@ -249,12 +256,18 @@ impl Inner {
     /// Asks Redis whether it still has an entry of memory. `None` if it does not answer.
     pub(crate) async fn revalidate(&self, redis_key: &[u8], facts: &Facts) -> Option<Judgement> {
         let shared = self.shared.as_ref()?;
-        let generation = self.trust.generation();
+        let (era, generation) = (self.journal.era(), self.trust.generation());
+        if self.journal.blocks(redis_key) {
+            return None;
+        }
         let members = members_of(facts.tags.iter().map(|tag| &**tag));
         let ledger =
             (!self.trust.is_alone()).then_some(LedgerAsk { key: &self.names.ledger, members: &members });
         let keys = [redis_key.to_vec()];
         let heads = shared.ask(shared.tier.heads(&keys, ledger.as_ref())).await.ok()?;
+        if self.journal.era() != era {
+            return None;
+        }
         let is_there = facts.id.is_some_and(|id| has_id(heads.heads.first(), id));
         if let Some(stamps) = &heads.stamps {
             self.ledger.learn(&members, stamps);

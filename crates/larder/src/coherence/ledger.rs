@@ -89,11 +89,11 @@ struct Stamp {
 
 impl Stamp {
     fn admits(self, facts: &Facts) -> bool {
-        if facts.clock == 0 || self.pending.is_some() {
-            !(facts.promoted && self.pending.is_some()) && facts.epoch >= self.epoch
-        } else {
-            facts.clock >= self.clock
-        }
+        // Where the ledger was not asked, or does not have it yet, this node's own count decides; what the ledger has
+        // counts too.
+        let by_clock = facts.clock == 0 || facts.clock >= self.clock;
+        let by_epoch = facts.epoch >= self.epoch && !(facts.promoted && self.pending.is_some());
+        by_clock && (by_epoch || (facts.clock != 0 && self.pending.is_none()))
     }
 }
 

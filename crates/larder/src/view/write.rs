@@ -398,6 +398,10 @@ impl<V: Send + Sync + 'static> Shared<V> {
             return Ok(found.filter(|_| held.is_some()));
         }
         inner.awake().await;
+        let era = inner.journal.era();
+        if inner.journal.blocks(&redis_key) {
+            return Err(CacheError::Resting);
+        }
         let (epoch, generation) = (inner.ledger.epoch(), inner.trust.generation());
         let clock = inner.ledger.clock();
         let members = members_of([]);
@@ -406,6 +410,9 @@ impl<V: Send + Sync + 'static> Shared<V> {
         }
         let changed = inner.change(vec![Change::Take(redis_key.clone())]).await?;
         let Some(Changed::Taken(Some(bytes))) = changed.into_iter().next() else { return Ok(None) };
+        if inner.journal.era() != era {
+            return Err(CacheError::Resting);
+        }
         if !is_value(&bytes) {
             return Ok(None);
         }

@@ -42,7 +42,8 @@ impl Tiers {
 
 fn policy(how: &How) -> Policy {
     let mut policy = Policy::new();
-    let times: [(Option<Duration>, fn(Policy, Duration) -> Policy); 5] = [
+    type Set = fn(Policy, Duration) -> Policy;
+    let times: [(Option<Duration>, Set); 5] = [
         (how.ttl, Policy::ttl),
         (how.grace, Policy::grace),
         (how.retry_after, Policy::retry_after),
