@@ -1,0 +1,84 @@
+//! Every order of replies, pushes and disconnects around the exchanges of the protocol, forced on real connections to a
+//! real server: what a random search may miss, and what a simulated server would have to be believed.
+//!
+//! Node `far` speaks through a director, who holds and loses what the test says; node `near` is beside the server.
+
+mod loads;
+mod promotions;
+
+use larder::{Cache, View};
+use larder_testkit::{Director, RedisServer};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+const MAX_LAG: Duration = Duration::from_millis(400);
+
+/// Versions as values: loaders of this type do not fail.
+type Versions = View<str, u64, std::convert::Infallible>;
+
+fn node(url: String, foreign_writers: bool) -> (Cache, Versions) {
+    let cache = Cache::builder("s")
+        .ttl(Duration::from_secs(600))
+        .redis(url)
+        .redis_timeout(Duration::from_secs(5))
+        .max_lag(MAX_LAG)
+        .disconnected(Duration::ZERO)
+        .foreign_writers(foreign_writers)
+        .build()
+        .expect("the options are in range");
+    let view = cache.view("v");
+    (cache, view)
+}
+
+/// Where truth lives: it only grows.
+#[derive(Clone, Debug)]
+struct Origin(Arc<AtomicU64>);
+
+impl Origin {
+    fn new() -> Self {
+        Origin(Arc::new(AtomicU64::new(1)))
+    }
+
+    fn read(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn change(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Two nodes that have met the server, know its scripts and hear each other.
+struct Stage {
+    director: Director,
+    far: Versions,
+    near: Versions,
+    _caches: [Cache; 2],
+}
+
+impl Stage {
+    async fn set(server: &RedisServer, foreign_writers: bool) -> Self {
+        let director = Director::before(server);
+        let (far_cache, far) = node(director.url(), foreign_writers);
+        let (near_cache, near) = node(server.url(), foreign_writers);
+        for view in [&far, &near] {
+            view.fetch("warm").load(|_| async { Ok(0) }).await.expect("loads");
+            view.delete("warm").await.expect("deleted");
+        }
+        Stage { director, far, near, _caches: [far_cache, near_cache] }
+    }
+}
+
+/// After `max_lag` a node knows: nothing that began before is served, from either tier.
+async fn settled(server: &RedisServer, stage: &Stage, key: &str, floor: u64, what: &str) {
+    tokio::time::sleep(MAX_LAG).await;
+    let seen = [
+        stage.far.read(key).await.map(|value| *value),
+        stage.near.read(key).await.map(|value| *value),
+        node(server.url(), false).1.read(key).await.map(|value| *value),
+    ];
+    for (who, seen) in ["the far node", "the near node", "a new node"].iter().zip(seen) {
+        assert!(seen.is_none_or(|version| version >= floor), "{what}: {who} still has version {seen:?}");
+    }
+}
