@@ -62,6 +62,12 @@ mod pages {
     struct Engine;
     #[doc = include_str!("../../../docs/stampede.md")]
     struct Stampede;
+    #[doc = include_str!("../../../docs/coherence.md")]
+    struct Coherence;
+    #[doc = include_str!("../../../docs/tags.md")]
+    struct Tags;
+    #[doc = include_str!("../../../docs/grace.md")]
+    struct Grace;
     #[doc = include_str!("../../../docs/responses.md")]
     struct Responses;
 }

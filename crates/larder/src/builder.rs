@@ -3,6 +3,7 @@
 use crate::cache::{Cache, Inner, Names, OnError};
 use crate::codec::Format;
 use crate::coherence::Changes;
+use crate::coherence::announce;
 use crate::coherence::journal::Journal;
 use crate::coherence::lease::FILL_STRIPES;
 use crate::coherence::ledger::Ledger;
@@ -13,7 +14,7 @@ use crate::events::Events;
 use crate::fetch::Policy;
 use crate::stats::Counts;
 use crate::tier::guard::Guarded;
-use crate::tier::redis::RedisTier;
+use crate::tier::redis::{Probe, RedisTier};
 use crate::tier::{Tier, memory};
 use larder_engine::{Clock, MAX_TTL};
 use parking_lot::{Mutex, RwLock};
@@ -220,7 +221,14 @@ impl Builder {
             .expect("the capacity was checked");
         let tier = match (self.tier, self.redis_url) {
             (Some(tier), _) => Some(tier),
-            (None, Some(url)) => Some(open_redis(url, self.redis_timeout, self.redis_scripts)?),
+            (None, Some(url)) => {
+                let probe = Names::new(&self.namespace, "");
+                let probe = Probe {
+                    announcement: announce::keys(&probe.channel, Default::default(), []),
+                    ledger: probe.ledger,
+                };
+                Some(open_redis(url, self.redis_timeout, self.redis_scripts, probe)?)
+            }
             (None, None) => None,
         };
         let scope = tier.as_ref().map(|tier| tier.scope()).unwrap_or_default();
@@ -262,8 +270,13 @@ impl std::fmt::Debug for Builder {
     }
 }
 
-fn open_redis(url: String, timeout: Duration, scripts: bool) -> Result<Arc<dyn Tier>, BuildError> {
-    match RedisTier::new(&url, timeout, scripts) {
+fn open_redis(
+    url: String,
+    timeout: Duration,
+    scripts: bool,
+    probe: Probe,
+) -> Result<Arc<dyn Tier>, BuildError> {
+    match RedisTier::new(&url, timeout, scripts, probe) {
         Ok(tier) => Ok(Arc::new(tier)),
         Err(reason) => Err(BuildError::RedisUrl { url, reason }),
     }

@@ -198,6 +198,9 @@ impl Inner {
         }
         if !commits.is_empty() {
             let outcome = shared.ask(shared.tier.commit(&commits, None)).await;
+            if let Err(error) = &outcome {
+                self.report(error);
+            }
             for (at, place) in places.into_iter().enumerate() {
                 stored[place] = match &outcome {
                     Ok(accepted) if accepted.get(at) == Some(&true) => Stored::Yes,
@@ -257,6 +260,7 @@ impl Inner {
     pub(crate) async fn revalidate(&self, redis_key: &[u8], facts: &Facts) -> Option<Judgement> {
         let shared = self.shared.as_ref()?;
         let (era, generation) = (self.journal.era(), self.trust.generation());
+        let changes = self.changes.count(redis_key);
         if self.journal.blocks(redis_key) {
             return None;
         }
@@ -275,6 +279,10 @@ impl Inner {
         let judgement = if is_there { self.ledger.judge(facts) } else { Judgement::Dead };
         if matches!(judgement, Judgement::Valid | Judgement::Stale) {
             facts.prove(generation, self.memory.clock().now());
+            if self.changes.count(redis_key) != changes {
+                // Heard of while the answer was on its way, which may be older.
+                facts.suspect();
+            }
         }
         Some(judgement)
     }

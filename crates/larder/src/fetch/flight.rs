@@ -120,7 +120,10 @@ where
                         return;
                     }
                 }
-                Err(_) => return self.stand_in(want),
+                Err(error) => {
+                    inner.report(&error);
+                    return self.stand_in(want);
+                }
             }
         }
     }
@@ -149,7 +152,10 @@ where
                     }
                 }
             }
-            Err(_) => places.into_iter().for_each(|place| self.stand_in(&mut wants[place])),
+            Err(error) => {
+                inner.report(&error);
+                places.into_iter().for_each(|place| self.stand_in(&mut wants[place]));
+            }
         }
     }
 

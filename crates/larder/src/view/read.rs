@@ -151,12 +151,16 @@ impl<V: Send + Sync + 'static> Shared<V> {
         if redis_keys.is_empty() {
             return answers;
         }
-        let Ok((seen, clock)) = inner.see(&redis_keys, false).await else {
-            // Redis is lost: memory may stand in for a while.
-            for Wanted { place, held, .. } in wanted {
-                answers[place] = held.and_then(|held| self.stand_in(&held));
+        let (seen, clock) = match inner.see(&redis_keys, false).await {
+            Ok(seen) => seen,
+            Err(error) => {
+                // Redis is lost: memory may stand in for a while.
+                inner.report(&error);
+                for Wanted { place, held, .. } in wanted {
+                    answers[place] = held.and_then(|held| self.stand_in(&held));
+                }
+                return answers;
             }
-            return answers;
         };
         for ((wanted, seen), redis_key) in wanted.into_iter().zip(seen).zip(&redis_keys) {
             let Wanted { place, ticket, held, changes } = wanted;

@@ -3,16 +3,22 @@
 
 use crate::{cached, eventually, fetched, over};
 use larder::{Cache, Counters, Invalidation, View};
-use larder_testkit::RedisServer;
+use larder_testkit::{Cutter, RedisServer};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Longer than any number of timeouts that one operation may meet, and far shorter than for ever.
 const BOUND: Duration = Duration::from_secs(5);
 
 fn node(server: &RedisServer) -> Cache {
+    node_at(server.url())
+}
+
+fn node_at(url: String) -> Cache {
     Cache::builder("test")
         .ttl(Duration::from_secs(600))
-        .redis(server.url())
+        .redis(url)
         .redis_timeout(Duration::from_millis(100))
         .build()
         .expect("valid options")
@@ -33,7 +39,20 @@ async fn everything(
     harm: impl FnOnce(&mut RedisServer),
     heal: impl FnOnce(&mut RedisServer),
 ) {
-    let cache = node(server);
+    let url = server.url();
+    everything_at(url, server, what, expected, harm, heal).await;
+}
+
+/// The same through another address.
+async fn everything_at(
+    url: String,
+    server: &mut RedisServer,
+    what: &str,
+    expected: Changes,
+    harm: impl FnOnce(&mut RedisServer),
+    heal: impl FnOnce(&mut RedisServer),
+) {
+    let cache = node_at(url);
     let view: View<str, u32> = cache.view("n");
     let counters: Counters<str> = cache.counters("count");
     view.write("k", 1).await.expect("written");
@@ -102,6 +121,76 @@ async fn a_replica() {
         _ = server.command("REPLICAOF NO ONE")
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow() {
+    let Some(mut server) = RedisServer::start() else { return };
+    let cutter = Cutter::before(&server, 1);
+    let slow = |_: &mut RedisServer| cutter.delay(Duration::from_millis(300));
+    let heal = |_: &mut RedisServer| cutter.delay(Duration::ZERO);
+    everything_at(cutter.url(), &mut server, "slow", Changes::Fail, slow, heal).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refusing_connections() {
+    let Some(mut server) = RedisServer::start() else { return };
+    let cutter = Cutter::before(&server, 1);
+    let refuse = |_: &mut RedisServer| {
+        cutter.refuse(true);
+        cutter.cut();
+    };
+    let heal = |_: &mut RedisServer| cutter.refuse(false);
+    everything_at(cutter.url(), &mut server, "refusing connections", Changes::Fail, refuse, heal).await;
+}
+
+/// Connections that break inside requests and replies: what this node deleted it does not serve again, whether Redis
+/// confirmed or not, and in the end all nodes agree.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cut_at_random_bytes() {
+    let Some(server) = RedisServer::start() else { return };
+    for seed in 1..=6 {
+        server.command("FLUSHALL");
+        let cutter = Cutter::before(&server, seed);
+        let with_scripts = seed % 2 == 0;
+        let build = |url: String| {
+            let builder = Cache::builder("test").ttl(Duration::from_secs(600)).redis(url);
+            let builder = builder.redis_scripts(with_scripts).redis_timeout(Duration::from_millis(100));
+            builder.build().expect("valid options")
+        };
+        let (cut, whole) = (build(cutter.url()), build(server.url()));
+        let (a, b): (View<str, u32>, View<str, u32>) = (cut.view("n"), whole.view("n"));
+        let origin = Arc::new(AtomicU32::new(0));
+        let load = |view: &View<str, u32>| {
+            let (view, origin) = (view.clone(), origin.clone());
+            async move {
+                *view
+                    .fetch("k")
+                    .load(move |_| async move { Ok(origin.load(Ordering::SeqCst)) })
+                    .await
+                    .expect("loads")
+            }
+        };
+        load(&a).await;
+        cutter.cut_after(Some(1..600));
+        let mut unconfirmed = 0;
+        for _ in 0..150 {
+            let version = origin.fetch_add(1, Ordering::SeqCst) + 1;
+            let (deleted, meanwhile) = tokio::join!(a.delete("k"), load(&b));
+            unconfirmed += u32::from(deleted.is_err());
+            assert!(meanwhile <= version);
+            let here = load(&a).await;
+            assert!(
+                here >= version,
+                "seed {seed}: {here} after version {version} was invalidated: {deleted:?}"
+            );
+        }
+        cutter.cut_after(None);
+        eventually("nothing is owed", async || cut.coherence().owed == 0).await;
+        let last = origin.load(Ordering::SeqCst);
+        eventually("all agree", async || load(&b).await == last && load(&a).await == last).await;
+        assert!(cutter.cuts() > 0 && unconfirmed > 0, "seed {seed}: {} cuts", cutter.cuts());
+    }
 }
 
 #[tokio::test]

@@ -84,13 +84,15 @@ impl RedisTier {
     ) -> Result<bool, TierError> {
         let mut pipeline = Pipeline::with_capacity(2);
         pipeline.cmd("WATCH").arg(key).cmd("GETRANGE").arg(key).arg(0).arg(HEAD_BYTES - 1);
-        let mut answers = slot.send(&self.address, &pipeline).await?;
+        // What is watched is watched on this connection: on another one, EXEC would compare nothing.
+        let open = slot.connected(&self.address).await?;
+        let mut answers = slot.send_on(&open, &self.address, &pipeline).await?;
         let head = bytes(answers.pop().unwrap_or_default())?.unwrap_or_default();
         checked(answers.pop().unwrap_or_default())?;
         if head != *seen {
             let mut unwatch = Pipeline::with_capacity(1);
             unwatch.cmd("UNWATCH");
-            slot.send(&self.address, &unwatch).await?;
+            slot.send_on(&open, &self.address, &unwatch).await?;
             return Ok(false);
         }
         let mut pipeline = Pipeline::with_capacity(4);
@@ -103,7 +105,7 @@ impl RedisTier {
             pipeline.cmd("PUBLISH").arg(channel).arg(message);
         }
         pipeline.cmd("EXEC");
-        let mut answers = slot.send(&self.address, &pipeline).await?;
+        let mut answers = slot.send_on(&open, &self.address, &pipeline).await?;
         match answers.last() {
             Some(Value::Nil) => Ok(false),
             _ => {

@@ -130,7 +130,18 @@ pub(super) struct Slot {
 impl Slot {
     /// Sends a pipeline and returns one value for each command; errors of the server are among the values.
     pub(super) async fn send(&self, address: &Address, pipeline: &Pipeline) -> Result<Vec<Value>, TierError> {
-        let mut open = self.connected(address).await?;
+        let open = self.connected(address).await?;
+        self.send_on(&open, address, pipeline).await
+    }
+
+    /// The same on this connection and no other, for what a connection remembers from one pipeline to the next.
+    pub(super) async fn send_on(
+        &self,
+        open: &Open,
+        address: &Address,
+        pipeline: &Pipeline,
+    ) -> Result<Vec<Value>, TierError> {
+        let mut open = open.clone();
         let answers = send(&mut open.connection, pipeline).await;
         match &answers {
             Ok(answers) if answers.iter().any(is_from_replica) => {
@@ -164,7 +175,7 @@ impl Slot {
         }
     }
 
-    async fn connected(&self, address: &Address) -> Result<Open, TierError> {
+    pub(super) async fn connected(&self, address: &Address) -> Result<Open, TierError> {
         if let Some(open) = self.current(address) {
             return Ok(open);
         }

@@ -43,6 +43,7 @@ pub(crate) struct RedisTier {
     capabilities: OnceLock<Capabilities>,
     /// Whether scripts may be used where there are some.
     scripts_allowed: bool,
+    probe: Probe,
     look: Script,
     commit: Script,
     bump: Script,
@@ -51,7 +52,12 @@ pub(crate) struct RedisTier {
 
 impl RedisTier {
     /// `timeout` bounds the wait for a connection and for each answer.
-    pub(crate) fn new(url: &str, timeout: Duration, scripts_allowed: bool) -> Result<Self, String> {
+    pub(crate) fn new(
+        url: &str,
+        timeout: Duration,
+        scripts_allowed: bool,
+        probe: Probe,
+    ) -> Result<Self, String> {
         Ok(RedisTier {
             address: Arc::new(Address::new(url, timeout)?),
             readers: Default::default(),
@@ -59,6 +65,7 @@ impl RedisTier {
             watchers: Default::default(),
             capabilities: OnceLock::new(),
             scripts_allowed,
+            probe,
             look: Script::new(scripts::LOOK),
             commit: Script::new(scripts::COMMIT),
             bump: Script::new(scripts::BUMP),
@@ -77,9 +84,13 @@ impl RedisTier {
         }
         let mut pipeline = Pipeline::with_capacity(5);
         pipeline.cmd("EVAL").arg("return 1").arg(0).cmd("MULTI").cmd("EXEC");
-        pipeline.cmd("PUBLISH").arg("larder:probe").arg("").cmd("ZSCORE").arg("larder:probe").arg("clock");
+        let Probe { announcement, ledger } = &self.probe;
+        let channel = [&announcement.channel[..], self.address.database().to_string().as_bytes()].concat();
+        pipeline.cmd("PUBLISH").arg(channel).arg(&announcement.message);
+        pipeline.cmd("ZSCORE").arg(ledger).arg("clock");
         let answers = self.writer.send(&self.address, &pipeline).await?;
-        let mut works = answers.into_iter().map(|answer| checked(answer).is_ok());
+        let works = answers.into_iter().map(can_do).collect::<Result<Vec<bool>, TierError>>()?;
+        let mut works = works.into_iter();
         let mut next = || works.next().unwrap_or(false);
         let (scripts, multi, exec, announcements, ledger) = (next(), next(), next(), next(), next());
         let scripts = scripts && self.scripts_allowed;
@@ -349,6 +360,24 @@ impl RedisTier {
         let keys = keys.map(|key| Ok(bytes(key)?.unwrap_or_default())).collect::<Result<_, TierError>>()?;
         let cursor = cursor.parse().map_err(|_| TierError::Refused(format!("{cursor:?} is no cursor")))?;
         Ok((cursor, keys))
+    }
+}
+
+/// What a server is asked to find out what it can do. The names are those that the cache uses, for users may be confined
+/// to them.
+pub(crate) struct Probe {
+    /// One that tells nobody anything; the database is put behind the channel.
+    pub(crate) announcement: Announcement,
+    pub(crate) ledger: Vec<u8>,
+}
+
+/// Whether a server knows a command and this user may use it. Any other trouble says nothing: it may be starting.
+fn can_do(answer: Value) -> Result<bool, TierError> {
+    match answer {
+        Value::ServerError(error) if matches!(error.code(), "ERR" | "NOPERM" | "EXECABORT") => Ok(false),
+        Value::ServerError(error) if error.code() == "WRONGTYPE" => Ok(true),
+        Value::ServerError(error) => Err(TierError::Silent(redis::RedisError::from(error).to_string())),
+        _ => Ok(true),
     }
 }
 
