@@ -2,7 +2,7 @@
 
 use crate::supervisor::{State, Watched};
 use crate::up::ServedStats;
-use larder::TierStats;
+use larder::{Cache, CoherenceMode, TierStats};
 use larder_admin::{Figure, PurgeFuture, Purger, Registry, Sample, Target, Tier, Unit};
 use larder_http::HttpCache;
 use larder_links::Links;
@@ -27,6 +27,7 @@ pub(crate) fn register_links(registry: &Registry, links: &Links, watched: &Watch
             .operations([("load", cache.loads), ("failure", cache.load_failures)])
             .latency(cache.load_latency);
         let visits = stats.visits;
+        let sample = coherence_of(asked.cache()).into_iter().fold(sample, Sample::figure);
         sample
             .tier(origin)
             .figure(Figure::total(
@@ -34,6 +35,18 @@ pub(crate) fn register_links(registry: &Registry, links: &Links, watched: &Watch
                 Unit::Count,
                 cache.coalesced,
                 "Answered by another caller's load.",
+            ))
+            .figure(Figure::total(
+                "refused_loads",
+                Unit::Count,
+                cache.refused,
+                "Loads overtaken by an invalidation, stored nowhere.",
+            ))
+            .figure(Figure::total(
+                "stale_answers",
+                Unit::Count,
+                cache.stale,
+                "Old values in place of such as could not be loaded.",
             ))
             .figure(Figure::total("visits_written", Unit::Count, visits.written, "Visits in the database."))
             .figure(Figure::now(
@@ -103,6 +116,30 @@ pub(crate) fn register_server(registry: &Registry, served: ServedStats, watched:
             .figure(Figure::total("bytes_in", Unit::Bytes, stats.bytes_in, "Bytes read from clients."))
             .figure(Figure::total("bytes_out", Unit::Bytes, stats.bytes_out, "Bytes written to clients."))
     });
+}
+
+/// How far a cache can be trusted to know what other nodes did; nothing to show where there is no other node.
+fn coherence_of(cache: &Cache) -> Vec<Figure> {
+    let coherence = cache.coherence();
+    if coherence.mode == CoherenceMode::Memory {
+        return Vec::new();
+    }
+    let coherent = f64::from(u8::from(coherence.mode == CoherenceMode::Full));
+    vec![
+        Figure::now("coherent", Unit::Count, coherent, "1 if invalidations of other nodes are heard."),
+        Figure::now(
+            "proof_age",
+            Unit::Seconds,
+            coherence.proof_age.as_secs_f64(),
+            "Since the last proof that none was missed.",
+        ),
+        Figure::now(
+            "invalidations_owed",
+            Unit::Count,
+            coherence.owed as f64,
+            "Done here, not yet confirmed by Redis.",
+        ),
+    ]
 }
 
 fn healthy(watched: &Watched) -> Sample {

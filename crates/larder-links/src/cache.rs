@@ -10,7 +10,6 @@ use crate::store::{Link, Store, StoreError};
 use larder::{Cache, FetchError, Fetched, View};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-use tokio::task::JoinSet;
 
 /// What a redirect needs of a link: where to, and whose visit it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,19 +67,9 @@ impl Targets {
     /// Dropped and not overwritten: of two changes at the same time the later one in the database might be the earlier
     /// one here, and what is loaded afterwards is right in either order.
     pub(crate) async fn forget(&self, slugs: impl IntoIterator<Item = String>) {
-        let mut running = JoinSet::new();
-        for slug in slugs {
-            let view = self.view.clone();
-            running.spawn(async move { (view.delete(&slug).await, slug) });
-        }
-        while let Some(done) = running.join_next().await {
-            match done {
-                Ok((Ok(_), _)) => {}
-                Ok((Err(error), slug)) => {
-                    tracing::warn!(%error, slug, "other processes may see the old state of a link until its TTL ends");
-                }
-                Err(error) => tracing::error!(%error, "an entry could not be dropped"),
-            }
+        let slugs: Vec<String> = slugs.into_iter().collect();
+        if let Err(error) = self.view.delete_multi(slugs.iter().map(String::as_str)).await {
+            tracing::warn!(%error, links = slugs.len(), "other processes see the old state until Redis is back");
         }
     }
 }
