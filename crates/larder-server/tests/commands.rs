@@ -171,6 +171,30 @@ fn counters() {
             ("INCRBYFLOAT n x", Same("-ERR value is not a valid float|")),
         ],
         &[("SET n 5 EX 100", OK), ("INCR n", Same(":6|")), ("TTL n", Same(":100|"))],
+        // As long as before, shorter, longer: what is written where the former value is must not differ from the rest.
+        &[
+            ("SET k abc EX 100", OK),
+            ("SET k def", OK),
+            ("GET k", Same("$3|def|")),
+            ("TTL k", Same(":-1|")),
+            ("SET k ghi EX 100", OK),
+            ("TTL k", Same(":100|")),
+            ("SET k jkl KEEPTTL", OK),
+            ("TTL k", Same(":100|")),
+            ("SETRANGE k 1 xy", Same(":3|")),
+            ("GET k", Same("$3|jxy|")),
+            ("TTL k", Same(":100|")),
+            ("SET k 99 EX 50", OK),
+            ("INCR k", Same(":100|")),
+            ("INCR k", Same(":101|")),
+            ("TTL k", Same(":50|")),
+            ("SET k 19", OK),
+            ("DECR k", Same(":18|")),
+            ("DECRBY k 9", Same(":9|")),
+            ("GET k", Same("$1|9|")),
+            ("SET k v EXAT 1", OK),
+            ("GET k", NIL),
+        ],
     ]);
 }
 

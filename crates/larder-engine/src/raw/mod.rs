@@ -11,7 +11,7 @@
 //!     if let Some(mut entry) = entry {
 //!         entry.value_mut()[0] += 1;
 //!     }
-//!     (Change::Edited, ())
+//!     (Change::Edited(Ttl::Keep), ())
 //! })?;
 //! assert_eq!(cache.read(visits, |value| value.to_vec()), Some(b"8".to_vec()));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -63,8 +63,8 @@ impl Entry<'_> {
 pub enum Change {
     /// Leave it as it is.
     Keep,
-    /// It was changed where it is, which counts as a use of it.
-    Edited,
+    /// It was changed where it is, which counts as a use of it, and lives for as long as this says.
+    Edited(Ttl),
     /// Store this record, which must have the key that was asked for.
     Put(Record, Ttl),
     /// Change the deadline only.
@@ -121,9 +121,9 @@ impl Cache {
         let is_new = id.is_none() && matches!(change, Change::Put(..));
         let decision = match change {
             Change::Keep => Decision::Keep,
-            Change::Edited => {
+            Change::Edited(ttl) => {
                 id.into_iter().for_each(|id| shard.note_edit(id));
-                Decision::Keep
+                if ttl == Ttl::Keep { Decision::Keep } else { Decision::SetTtl { ttl, now } }
             }
             Change::Remove => Decision::Remove,
             Change::SetTtl(ttl) => Decision::SetTtl { ttl, now },
