@@ -14,6 +14,7 @@ use crate::events::{Event, Events};
 use crate::fetch::Policy;
 use crate::key::{MemoryKey, MemoryKeyRef};
 use crate::raw::{Counters, RawView};
+use crate::schema;
 use crate::stats::{CacheStats, Counts};
 use crate::tier::ServerId;
 use crate::tier::guard::Guarded;
@@ -125,8 +126,8 @@ impl Cache {
         Cache { inner: self.inner.clone(), space: Some(Arc::new(space)) }
     }
 
-    /// A typed window onto this cache. Views of the same name share their entries and must agree on the types: a value
-    /// of another type is a miss.
+    /// A typed window onto this cache. Views of the same name share their entries and must agree on the types: a value of
+    /// another type is a miss, and so is what an earlier program wrote of a type whose fields have changed since.
     ///
     /// # Panics
     /// If the name is empty or has a `:` in it.
@@ -134,7 +135,7 @@ impl Cache {
     where
         V: Serialize + DeserializeOwned + 'static,
     {
-        self.view_with_codec(name, self.inner.format)
+        self.view_of(name, self.inner.format, schema::of_shape::<V>())
     }
 
     /// The same for values that have no serde, or are to be encoded otherwise than the cache's other values.
@@ -145,8 +146,17 @@ impl Cache {
     where
         V: 'static,
     {
+        self.view_of(name, codec, schema::of_name::<V>())
+    }
+
+    fn view_of<K: ?Sized, V: 'static, E>(
+        &self,
+        name: &str,
+        codec: impl Codec<V>,
+        schema: u64,
+    ) -> View<K, V, E> {
         let (name, number) = self.named(name);
-        View::new(self.clone(), &name, number, Arc::new(codec))
+        View::new(self.clone(), &name, number, Arc::new(codec), schema)
     }
 
     /// Counters under keys of type `K`. They live in Redis alone, or in memory if there is none.

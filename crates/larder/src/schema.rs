@@ -1,8 +1,13 @@
 //! The schema of a value type: a number that is stored with each value, so that the bytes of another type are a miss and
 //! not garbage.
 
+mod shape;
+
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use std::any::TypeId;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -12,9 +17,26 @@ pub trait Schema {
     const SCHEMA: u64;
 }
 
-/// The schema of a type that is known by its name and by the number that its owner gave it.
-pub(crate) fn of_type_name<V>(number: u32) -> u64 {
-    xxh3_64(std::any::type_name::<V>().as_bytes()) ^ u64::from(number).rotate_left(32)
+/// The schema of a type that nothing is known of but its name.
+pub(crate) fn of_name<V>() -> u64 {
+    xxh3_64(std::any::type_name::<V>().as_bytes())
+}
+
+/// The schema of a type with serde: its name, and its shape.
+pub(crate) fn of_shape<V: DeserializeOwned + 'static>() -> u64 {
+    static KNOWN: LazyLock<Mutex<HashMap<TypeId, u64>>> = LazyLock::new(Mutex::default);
+    let known = KNOWN.lock().get(&TypeId::of::<V>()).copied();
+    known.unwrap_or_else(|| {
+        // Not under the lock: it runs the type's own code.
+        let schema = mix_schema(of_name::<V>(), "", shape::of::<V>());
+        KNOWN.lock().insert(TypeId::of::<V>(), schema);
+        schema
+    })
+}
+
+/// A schema with the number that the owner of the type gave it.
+pub(crate) fn numbered(schema: u64, number: u32) -> u64 {
+    schema ^ u64::from(number).rotate_left(32)
 }
 
 /// One step of a schema: FNV-1a over what it was before, a name, and another schema.

@@ -35,6 +35,8 @@ pub(crate) struct Shared<V> {
     number: u32,
     /// What the owner of the type says about its form, and the number that it gave it.
     schema: u64,
+    /// The same without the number.
+    form: u64,
     pub(crate) codec: Arc<dyn Codec<V>>,
     pub(crate) policy: Policy,
     /// How values that say "there is none" are known.
@@ -54,6 +56,7 @@ impl<V> Clone for Shared<V> {
             name: self.name.clone(),
             number: self.number,
             schema: self.schema,
+            form: self.form,
             codec: self.codec.clone(),
             policy: self.policy,
             is_negative: self.is_negative,
@@ -65,12 +68,13 @@ impl<V> Clone for Shared<V> {
 }
 
 impl<K: ?Sized, V: 'static, E> View<K, V, E> {
-    pub(crate) fn new(cache: Cache, name: &str, number: u32, codec: Arc<dyn Codec<V>>) -> Self {
+    pub(crate) fn new(cache: Cache, name: &str, number: u32, codec: Arc<dyn Codec<V>>, form: u64) -> Self {
         let shared = Shared {
             policy: cache.inner.policy,
             name: name.to_owned(),
             number,
-            schema: crate::schema::of_type_name::<V>(0),
+            schema: form,
+            form,
             codec,
             is_negative: None,
             tags: cache.space.iter().map(|space| space.tag.clone()).collect(),
@@ -100,10 +104,10 @@ impl<K: ?Sized, V: 'static, E> View<K, V, E> {
         self.with(|shared| shared.tags.push(tag.into()))
     }
 
-    /// The same view with another schema number. Raise it when the meaning of `V` changes while its name stays: values
-    /// of another number are misses. Default: 0.
+    /// The same view with another schema number. Raise it when the meaning of `V` changes while its form stays: values of
+    /// another number are misses. Default: 0.
     pub fn with_schema(self, schema: u32) -> Self {
-        self.with(|shared| shared.schema = crate::schema::of_type_name::<V>(schema))
+        self.with(|shared| shared.schema = crate::schema::numbered(shared.form, schema))
     }
 
     /// The same view with another codec: how values are encoded for Redis. Default: the cache's, which is postcard.
@@ -140,10 +144,10 @@ impl<K: ?Sized, V: 'static, E> View<K, V, E> {
 }
 
 impl<K: ?Sized, V: crate::Schema + 'static, E> View<K, V, E> {
-    /// The same view with the schema that is derived for `V` instead of its name: values that a `V` of another form
-    /// wrote are misses, and those of a `V` that was moved or renamed by `#[schema(name = "…")]` are not.
+    /// The same view with the schema that is derived for `V` instead of its name and shape: values that a `V` of another
+    /// form wrote are misses, and those of a `V` that was moved, or renamed by `#[schema(name = "…")]`, are not.
     pub fn with_derived_schema(self) -> Self {
-        self.with(|shared| shared.schema = V::SCHEMA)
+        self.with(|shared| (shared.schema, shared.form) = (V::SCHEMA, V::SCHEMA))
     }
 }
 
