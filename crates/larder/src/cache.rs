@@ -179,6 +179,9 @@ impl Cache {
 
     fn named(&self, name: &str) -> (String, u32) {
         let name = format!("{}{}", self.space.as_ref().map_or("", |space| &space.name), checked(name));
+        if let Some(number) = self.inner.views.read().iter().position(|known| *known == name) {
+            return (name, number as u32);
+        }
         let mut views = self.inner.views.write();
         let number = views.iter().position(|known| *known == name).unwrap_or_else(|| {
             views.push(name.clone());

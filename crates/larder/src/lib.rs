@@ -42,6 +42,7 @@ mod schema;
 mod stats;
 #[doc(hidden)]
 pub mod tier;
+mod untyped;
 mod view;
 
 pub use builder::{BuildError, Builder};

@@ -1,18 +1,16 @@
-//! A load from its ticket to its end: look, load, store, hand out. One task for one key or for many.
+//! A load from its ticket to its loader: what the tiers can answer is not loaded. One task for one key or for many.
 
-use crate::coherence::lease::{Claim, Seen, Stored, ToStore};
+use crate::coherence::lease::{Claim, Seen};
 use crate::coherence::ledger::Judgement;
 use crate::coherence::trust::nanos;
-use crate::error::{CacheError, FetchError};
-use crate::events::Event;
+use crate::error::FetchError;
 use crate::fetch::{Outcome, Policy, Source};
-use crate::load::{LoadCx, Loaded, NoValue, Said, Start};
+use crate::load::{LoadCx, NoValue, Start};
 use crate::tier::memory::{MemoryEntry, MemoryTicket};
-use crate::view::{Kept, Opened, Sealing, Shared};
+use crate::view::{Kept, Opened, Shared};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 
 /// How often a key is looked at again because what was there changed under the look.
 const TRIES: usize = 4;
@@ -24,11 +22,11 @@ pub(crate) struct Want<V, E> {
     pub(crate) ticket: Option<MemoryTicket>,
     pub(crate) held: Option<Kept>,
     pub(crate) answer: Option<oneshot::Sender<Outcome<V, E>>>,
-    start: Start,
+    pub(super) start: Start,
     /// When it was begun to get the value, on the engine's clock.
-    looked_at: Duration,
+    pub(super) looked_at: Duration,
     /// A value in grace.
-    stale: Option<MemoryEntry>,
+    pub(super) stale: Option<MemoryEntry>,
 }
 
 impl<V, E> Want<V, E> {
@@ -49,7 +47,7 @@ impl<V, E> Want<V, E> {
         self.ticket.is_some()
     }
 
-    fn tell(&mut self, outcome: Outcome<V, E>) {
+    pub(super) fn tell(&mut self, outcome: Outcome<V, E>) {
         if let Some(answer) = self.answer.take() {
             // The caller may be gone; the tiers are filled all the same.
             _ = answer.send(outcome);
@@ -277,170 +275,6 @@ where
         }
         loading.await
     }
-
-    /// Ends the keys that were loaded: stores what may be stored, then hands out.
-    pub(crate) async fn land<E: Send + Sync + 'static>(
-        &self,
-        wants: Vec<(Want<V, E>, Loaded<V>)>,
-        said: &Said,
-        began: Instant,
-    ) {
-        let cost = began.elapsed();
-        self.view.cache.inner.counts.load_latency.record(cost);
-        let mut landing = Vec::with_capacity(wants.len());
-        for (mut want, loaded) in wants {
-            let (value, kept_tags) = match loaded {
-                Loaded::New(value) => (Arc::new(value), Vec::new()),
-                Loaded::NotModified => {
-                    match want.stale.as_ref().and_then(|s| Some((s.value::<V>()?.clone(), s))) {
-                        Some((value, stale)) => (value, stale.facts().tags.to_vec()),
-                        None => {
-                            self.fail(vec![want], FetchError::NothingToKeep).await;
-                            continue;
-                        }
-                    }
-                }
-            };
-            want.stale = None;
-            landing.push(self.seal(want, value, kept_tags, said, cost));
-        }
-        let inner = &self.view.cache.inner;
-        let to_store: Vec<_> = landing
-            .iter_mut()
-            .map(|landing| ToStore {
-                key: &landing.want.redis_key,
-                claim: landing.claim.clone(),
-                ticket: landing.want.ticket.as_ref(),
-                put: landing.put.take(),
-            })
-            .collect();
-        let stored = inner.store(to_store).await;
-        for (landing, stored) in landing.into_iter().zip(stored) {
-            self.hand_out(landing, stored);
-        }
-    }
-
-    fn seal<E>(
-        &self,
-        want: Want<V, E>,
-        value: Arc<V>,
-        kept_tags: Vec<Box<str>>,
-        said: &Said,
-        cost: Duration,
-    ) -> Landing<V, E> {
-        let inner = &self.view.cache.inner;
-        let life = self.view.lifetime(&value, self.policy, said);
-        let tags = self.view.tags(&[&self.tags[..], &kept_tags].concat(), said);
-        let id = want.start.claim.id().unwrap_or_else(crate::envelope::Id::random);
-        let sealing = Sealing { id, clock: want.start.clock, life, cost, tags: tags.clone() };
-        let sealed = self.view.seal(&value, sealing).map_err(|error| {
-            tracing::warn!(%error, "a value cannot be encoded");
-            inner.events.emit(|| Event::NotEncoded { key: want.redis_key.clone() });
-            inner.report(&CacheError::Encode(error));
-        });
-        let keep = sealed.is_ok() && !said.no_store;
-        let bytes = sealed.as_ref().map_or(0, Vec::len);
-        // Tags that no ledger keeps could not be invalidated in Redis.
-        let memory_only = inner.trust.is_alone() && !tags.is_empty();
-        let put = sealed.ok().filter(|_| keep && !memory_only).map(|bytes| (bytes, life.kept()));
-        // What is not kept gives its lease back, and leaves alone what was there before.
-        let claim = match &want.start.claim {
-            claim if keep || claim.is_lease() => claim.clone(),
-            _ => Claim::None,
-        };
-        let entry = self.view.entry(value, bytes, life, tags, &want.start);
-        Landing { want, entry, keep, claim, put }
-    }
-
-    fn hand_out<E: Send + Sync + 'static>(&self, landing: Landing<V, E>, stored: Stored) {
-        let Landing { mut want, entry, keep, .. } = landing;
-        let inner = &self.view.cache.inner;
-        inner.events.emit(|| Event::Loaded { key: want.redis_key.clone(), ok: true });
-        if stored != Stored::Yes {
-            // Only Redis knows whether it was invalidated since its load began: it is good for those who came so early
-            // that they need not have known.
-            entry.facts().proved_only_at(want.looked_at.saturating_add(inner.trust.max_lag()));
-        }
-        if let Some(ticket) = want.ticket.take() {
-            match (keep, stored) {
-                (true, Stored::Yes) => {
-                    self.view.commit(&want.redis_key, ticket, &entry, want.start.changes);
-                }
-                (true, Stored::Unknown) => {
-                    if !matches!(want.start.claim, Claim::None) {
-                        entry.facts().suspect();
-                    }
-                    self.view.commit(&want.redis_key, ticket, &entry, want.start.changes);
-                }
-                (true, Stored::Refused) => {
-                    inner.counts.refused.add(1);
-                    inner.events.emit(|| Event::Refused { key: want.redis_key.clone() });
-                    ticket.give(entry.clone());
-                }
-                (false, _) => ticket.give(entry.clone()),
-            }
-        }
-        want.tell(self.view.fetched(entry, Source::Loader, false).ok_or(FetchError::Dropped));
-    }
-
-    /// Ends keys without a value: what is in grace stands in for it, and leases are given back.
-    pub(crate) async fn fail<E: Send + Sync + 'static>(&self, wants: Vec<Want<V, E>>, error: FetchError<E>) {
-        let inner = &self.view.cache.inner;
-        inner.counts.load_failures.add(1);
-        let mut leases = Vec::new();
-        for mut want in wants {
-            inner.events.emit(|| Event::Loaded { key: want.redis_key.clone(), ok: false });
-            let Some(ticket) = want.ticket.take() else { continue };
-            match want.stale.take() {
-                Some(stale) => {
-                    self.emit_stale(&want);
-                    let again = self.again(&stale);
-                    self.view.commit(&want.redis_key, ticket, &again, want.start.changes);
-                    want.tell(self.view.fetched(again, Source::Stale, false).ok_or(FetchError::Dropped));
-                }
-                None => {
-                    ticket.fail(Arc::new(error.clone()));
-                    want.tell(Err(error.clone()));
-                }
-            }
-            if want.start.claim.is_lease() {
-                leases.push((want.redis_key, want.start.claim));
-            }
-        }
-        if !leases.is_empty() {
-            let back = leases.iter().map(|(key, claim)| ToStore {
-                key,
-                claim: claim.clone(),
-                ticket: None,
-                put: None,
-            });
-            inner.store(back.collect()).await;
-        }
-    }
-
-    /// An old value, taken for fresh until the loader may be asked again.
-    fn again(&self, stale: &MemoryEntry) -> MemoryEntry {
-        let inner = &self.view.cache.inner;
-        let facts = stale.facts();
-        let again = facts.again(inner.memory.clock().now(), self.policy.throttle());
-        let value = stale.value::<V>().expect("it was made for this view").clone();
-        MemoryEntry::new(value, again)
-    }
-
-    fn emit_stale<E>(&self, want: &Want<V, E>) {
-        let inner = &self.view.cache.inner;
-        inner.counts.stale.add(1);
-        inner.events.emit(|| Event::Stale { key: want.redis_key.clone() });
-    }
-}
-
-/// A loaded value on its way into the tiers.
-struct Landing<V, E> {
-    want: Want<V, E>,
-    entry: MemoryEntry,
-    keep: bool,
-    claim: Claim,
-    put: Option<(Vec<u8>, Duration)>,
 }
 
 /// Why there is no value, as callers see it.

@@ -13,6 +13,7 @@
 
 mod fetched;
 mod flight;
+mod landing;
 mod multi;
 mod policy;
 

@@ -1,5 +1,6 @@
 //! The typed view: what a user reads, writes and fetches through.
 
+mod change;
 mod entry;
 mod look;
 mod read;

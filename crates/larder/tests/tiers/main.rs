@@ -6,6 +6,7 @@ mod experiments;
 mod failures;
 mod grace;
 mod journal;
+mod loads;
 mod memory;
 mod multi;
 mod one_node;

@@ -155,3 +155,25 @@ fn options_out_of_range_are_refused_with_value_and_range() {
     assert_eq!(message(builder().memory_bytes(1).build()), "memory_bytes is 1; it must be from 1024 to 2^62");
     assert!(message(builder().redis("gopher://x").build()).starts_with(r#"redis address "gopher://x": "#));
 }
+
+#[tokio::test]
+async fn the_handle_itself_does_what_a_view_does() {
+    let cache = in_memory();
+    let loaded = cache.fetch::<u32, Infallible>("a").load(|_| async { Ok(1) }).await.expect("loads");
+    assert_eq!(*loaded, 1);
+    cache.write("b", "text".to_owned()).await.expect("written");
+    cache.write_multi([("c", 3u32), ("d", 4)]).await.expect("written");
+    assert_eq!(cache.read::<String>("b").await.as_deref().map(String::as_str), Some("text"));
+    assert!(cache.read::<u32>("b").await.is_none(), "a value of another type is a miss");
+    let found = cache.read_multi::<u32>(["d", "none", "c"]).await;
+    assert_eq!(
+        found.iter().map(|found| found.as_deref().copied()).collect::<Vec<_>>(),
+        [Some(4), None, Some(3)]
+    );
+    assert_eq!(cache.add("a", 9u32).await.ok(), Some(false));
+    assert_eq!(cache.take::<u32>("a").await.ok().flatten().as_deref(), Some(&1));
+    assert_eq!(cache.delete_multi(["c", "a"]).await.ok(), Some(vec![true, false]));
+    assert_eq!(cache.expire("d").await.ok(), Some(true));
+    assert!(!cache.exist::<u32>("d").await);
+    assert_eq!((cache.increment("n", 2).await.ok(), cache.decrement("n", 3).await.ok()), (Some(2), Some(-1)));
+}

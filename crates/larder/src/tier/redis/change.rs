@@ -1,0 +1,157 @@
+//! Changing: what is put, removed, taken and counted, and the walk that finds what to remove.
+
+use super::values::{self, array, bytes, checked, int, px};
+use super::{RedisTier, executed};
+use crate::tier::{Announcement, Capabilities, Change, Changed, HEAD_BYTES, TierError};
+use redis::Pipeline;
+use std::time::Duration;
+
+/// How many keys a step of a walk looks at.
+const SCAN_STEP: usize = 1_000;
+
+impl RedisTier {
+    pub(super) async fn do_mutate(
+        &self,
+        changes: &[Change],
+        announce: Option<&Announcement>,
+    ) -> Result<Vec<Changed>, TierError> {
+        let can = self.can().await?;
+        let changed = self.transact(can, changes, announce).await;
+        match (&changed, announce) {
+            (Err(TierError::Refused(reason)), Some(announce)) if can.scripts && reason.contains("OOM") => {
+                // A full server queues nothing, not even what would make room.
+                let removals = changes.iter().map(|change| match change {
+                    Change::Remove(key) => Some(&key[..]),
+                    Change::Take(_) | Change::Put(..) => None,
+                });
+                match removals.collect::<Option<Vec<_>>>() {
+                    Some(keys) => self.remove_by_script(&keys, announce).await,
+                    None => changed,
+                }
+            }
+            _ => changed,
+        }
+    }
+
+    async fn remove_by_script(
+        &self,
+        keys: &[&[u8]],
+        Announcement { channel, message }: &Announcement,
+    ) -> Result<Vec<Changed>, TierError> {
+        let build = |by_text| {
+            let mut pipeline = Pipeline::with_capacity(1);
+            self.remove.call(&mut pipeline, by_text, keys.len());
+            keys.iter().for_each(|key| _ = pipeline.arg(key));
+            pipeline.arg(channel).arg(message);
+            pipeline
+        };
+        let heads = array(self.send_script(&self.writer, build).await?.pop().unwrap_or_default())?;
+        heads.into_iter().map(|head| Ok(Changed::Removed(bytes(head)?.unwrap_or_default()))).collect()
+    }
+
+    async fn transact(
+        &self,
+        can: Capabilities,
+        changes: &[Change],
+        announce: Option<&Announcement>,
+    ) -> Result<Vec<Changed>, TierError> {
+        let mut pipeline = Pipeline::with_capacity(2 * changes.len() + 3);
+        if can.transactions {
+            pipeline.cmd("MULTI");
+        }
+        for change in changes {
+            match change {
+                Change::Remove(key) => {
+                    pipeline.cmd("GETRANGE").arg(key).arg(0).arg(HEAD_BYTES - 1);
+                    pipeline.cmd("UNLINK").arg(key);
+                }
+                Change::Take(key) => _ = pipeline.cmd("GETDEL").arg(key),
+                Change::Put(key, bytes, ttl) => {
+                    pipeline.cmd("SET").arg(key).arg(bytes).arg("PX").arg(px(*ttl));
+                }
+            }
+        }
+        if let Some(Announcement { channel, message }) = announce.filter(|_| can.announcements) {
+            pipeline.cmd("PUBLISH").arg(channel).arg(message);
+        }
+        if can.transactions {
+            pipeline.cmd("EXEC");
+        }
+        let mut answers = self.writer.send(&self.address, &pipeline).await?;
+        if can.transactions {
+            answers = executed(answers)?;
+        }
+        let mut answers = answers.into_iter();
+        let mut next = || answers.next().unwrap_or_default();
+        let mut changed = Vec::with_capacity(changes.len());
+        for change in changes {
+            changed.push(match change {
+                Change::Remove(_) => {
+                    let head = bytes(next())?.unwrap_or_default();
+                    int(next())?;
+                    Changed::Removed(head)
+                }
+                Change::Take(_) => Changed::Taken(bytes(next())?),
+                Change::Put(..) => {
+                    checked(next())?;
+                    Changed::Stored
+                }
+            });
+        }
+        if announce.is_some() && can.announcements {
+            int(next())?;
+        }
+        Ok(changed)
+    }
+
+    pub(super) async fn do_increment(&self, key: &[u8], by: i64, ttl: Duration) -> Result<i64, TierError> {
+        let can = self.can().await?;
+        let mut pipeline = Pipeline::with_capacity(4);
+        if can.transactions {
+            pipeline.cmd("MULTI");
+        }
+        pipeline.cmd("SET").arg(key).arg(0).arg("NX").arg("PX").arg(px(ttl)).cmd("INCRBY").arg(key).arg(by);
+        if can.transactions {
+            pipeline.cmd("EXEC");
+        }
+        let mut answers = self.writer.send(&self.address, &pipeline).await?;
+        if can.transactions {
+            answers = executed(answers)?;
+        }
+        int(answers.pop().unwrap_or_default())
+    }
+
+    pub(super) async fn do_touch(&self, keys: &[(Vec<u8>, Duration)]) -> Result<(), TierError> {
+        let mut pipeline = Pipeline::with_capacity(keys.len());
+        for (key, ttl) in keys {
+            pipeline.cmd("PEXPIRE").arg(key).arg(px(*ttl));
+        }
+        let answers = self.writer.send(&self.address, &pipeline).await?;
+        answers.into_iter().try_for_each(|answer| int(answer).map(drop))
+    }
+
+    pub(super) async fn do_scan(
+        &self,
+        cursor: u64,
+        prefix: &[u8],
+        pattern: &str,
+    ) -> Result<(u64, Vec<Vec<u8>>), TierError> {
+        let mut glob = Vec::with_capacity(prefix.len() + pattern.len());
+        for byte in prefix {
+            if b"*?[]\\^".contains(byte) {
+                glob.push(b'\\');
+            }
+            glob.push(*byte);
+        }
+        glob.extend_from_slice(pattern.as_bytes());
+        let mut pipeline = Pipeline::with_capacity(1);
+        pipeline.cmd("SCAN").arg(cursor).arg("MATCH").arg(glob).arg("COUNT").arg(SCAN_STEP);
+        let mut answers = self.writer.send(&self.address, &pipeline).await?;
+        let mut fields = array(answers.pop().unwrap_or_default())?.into_iter();
+        let cursor = values::text(fields.next().unwrap_or_default())?;
+        let keys = array(fields.next().unwrap_or_default())?.into_iter();
+        let keys = keys.map(|key| Ok(bytes(key)?.unwrap_or_default())).collect::<Result<_, TierError>>()?;
+        let cursor = cursor.parse().map_err(|_| TierError::Refused(format!("{cursor:?} is no cursor")))?;
+        Ok((cursor, keys))
+    }
+}

@@ -1,0 +1,169 @@
+//! The operations of the handle itself: keys are text, and each call says what type its value has.
+//!
+//! They are those of a [`View`] with the name `any`, which is made for each call: that costs an allocation. Where it
+//! matters, make the view once.
+
+use crate::cache::Cache;
+use crate::error::CacheError;
+use crate::fetch::{Fetch, FetchMulti, Fetched};
+use crate::view::{View, WriteOptions};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The view of what has no view of its own.
+const ANY: &str = "any";
+
+impl Cache {
+    fn any<V, E>(&self) -> View<str, V, E>
+    where
+        V: Serialize + DeserializeOwned + Send + Sync + 'static,
+    {
+        self.view(ANY)
+    }
+
+    /// See [`View::fetch`].
+    pub fn fetch<V, E>(&self, key: &str) -> Fetch<V, E>
+    where
+        V: Serialize + DeserializeOwned + Send + Sync + 'static,
+        E: Send + Sync + 'static,
+    {
+        self.any().fetch(key)
+    }
+
+    /// See [`View::fetch_multi`].
+    pub fn fetch_multi<'k, V, E>(&self, keys: impl IntoIterator<Item = &'k str>) -> FetchMulti<str, V, E>
+    where
+        V: Serialize + DeserializeOwned + Send + Sync + 'static,
+        E: Send + Sync + 'static,
+    {
+        self.any().fetch_multi(keys)
+    }
+
+    /// See [`View::read`].
+    pub async fn read<V>(&self, key: &str) -> Option<Fetched<V>>
+    where
+        V: Serialize + DeserializeOwned + Send + Sync + 'static,
+    {
+        self.any::<V, ()>().read(key).await
+    }
+
+    /// See [`View::read_multi`].
+    pub async fn read_multi<'k, V>(&self, keys: impl IntoIterator<Item = &'k str>) -> Vec<Option<Fetched<V>>>
+    where
+        V: Serialize + DeserializeOwned + Send + Sync + 'static,
+    {
+        self.any::<V, ()>().read_multi(keys).await
+    }
+
+    /// Whether there is a fresh value of this type; see [`View::exist`].
+    pub async fn exist<V>(&self, key: &str) -> bool
+    where
+        V: Serialize + DeserializeOwned + Send + Sync + 'static,
+    {
+        self.any::<V, ()>().exist(key).await
+    }
+
+    /// See [`View::write`].
+    ///
+    /// # Errors
+    /// As [`View::write`].
+    pub async fn write<V>(&self, key: &str, value: V) -> Result<(), CacheError>
+    where
+        V: Serialize + DeserializeOwned + Send + Sync + 'static,
+    {
+        self.any::<V, ()>().write(key, value).await
+    }
+
+    /// See [`View::write_with`].
+    ///
+    /// # Errors
+    /// As [`View::write`].
+    pub async fn write_with<V>(&self, key: &str, value: V, options: &WriteOptions) -> Result<(), CacheError>
+    where
+        V: Serialize + DeserializeOwned + Send + Sync + 'static,
+    {
+        self.any::<V, ()>().write_with(key, value, options).await
+    }
+
+    /// See [`View::write_multi`].
+    ///
+    /// # Errors
+    /// As [`View::write`].
+    pub async fn write_multi<'k, V>(
+        &self,
+        values: impl IntoIterator<Item = (&'k str, V)>,
+    ) -> Result<(), CacheError>
+    where
+        V: Serialize + DeserializeOwned + Send + Sync + 'static,
+    {
+        self.any::<V, ()>().write_multi(values).await
+    }
+
+    /// See [`View::add`].
+    ///
+    /// # Errors
+    /// As [`View::add`].
+    pub async fn add<V>(&self, key: &str, value: V) -> Result<bool, CacheError>
+    where
+        V: Serialize + DeserializeOwned + Send + Sync + 'static,
+    {
+        self.any::<V, ()>().add(key, value).await
+    }
+
+    /// See [`View::take`].
+    ///
+    /// # Errors
+    /// As [`View::delete`].
+    pub async fn take<V>(&self, key: &str) -> Result<Option<Fetched<V>>, CacheError>
+    where
+        V: Serialize + DeserializeOwned + Send + Sync + 'static,
+    {
+        self.any::<V, ()>().take(key).await
+    }
+
+    /// See [`View::delete`].
+    ///
+    /// # Errors
+    /// As [`View::delete`].
+    pub async fn delete(&self, key: &str) -> Result<bool, CacheError> {
+        self.any::<(), ()>().delete(key).await
+    }
+
+    /// See [`View::delete_multi`].
+    ///
+    /// # Errors
+    /// As [`View::delete`].
+    pub async fn delete_multi<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k str>,
+    ) -> Result<Vec<bool>, CacheError> {
+        self.any::<(), ()>().delete_multi(keys).await
+    }
+
+    /// See [`View::expire`].
+    ///
+    /// # Errors
+    /// As [`View::delete`].
+    pub async fn expire(&self, key: &str) -> Result<bool, CacheError> {
+        self.any::<(), ()>().expire(key).await
+    }
+
+    /// Adds to a counter; see [`crate::Counters::increment`]. Counters have names of their own: a value is no counter.
+    ///
+    /// # Errors
+    /// As [`crate::Counters::increment`].
+    pub async fn increment(&self, key: &str, by: i64) -> Result<i64, CacheError> {
+        self.counters(COUNTERS).increment(key, by).await
+    }
+
+    /// Takes from a counter; see [`crate::Counters::decrement`].
+    ///
+    /// # Errors
+    /// As [`crate::Counters::increment`].
+    pub async fn decrement(&self, key: &str, by: i64) -> Result<i64, CacheError> {
+        self.counters(COUNTERS).decrement(key, by).await
+    }
+}
+
+/// The counters of what has none of its own.
+const COUNTERS: &str = "count";

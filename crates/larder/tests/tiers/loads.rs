@@ -1,0 +1,104 @@
+//! How often a loader runs: once, for 1, 50 and 10,000 callers, however the load ends.
+
+use crate::{in_memory, over};
+use larder::{Cache, FetchError, Policy, View};
+use larder_testkit::{Gate, RedisServer};
+use std::time::Duration;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    Success,
+    Error,
+    Panic,
+    LeaderCancelled,
+    AllCancelled,
+    Timeout,
+}
+
+const ENDINGS: [Ending; 6] = [
+    Ending::Success,
+    Ending::Error,
+    Ending::Panic,
+    Ending::LeaderCancelled,
+    Ending::AllCancelled,
+    Ending::Timeout,
+];
+
+/// Lets so many callers ask for one key at the same time, and ends their load.
+async fn crowd(cache: &Cache, key: &str, callers: u64, ending: Ending) {
+    let view: View<str, u32, &str> = cache.view("n");
+    let limit = if ending == Ending::Timeout { Duration::from_millis(500) } else { Duration::from_secs(600) };
+    let view = view.with_policy(Policy::new().hard_timeout(limit));
+    let gate = Gate::closed();
+    let (missed, loads) = (cache.stats().memory.misses, cache.stats().loads);
+    let mut running: Vec<_> = (0..callers)
+        .map(|_| {
+            let (view, gate, key) = (view.clone(), gate.clone(), key.to_owned());
+            tokio::spawn(async move {
+                let loader = move |_| async move {
+                    gate.pass().await;
+                    match ending {
+                        Ending::Error => Err("down"),
+                        Ending::Panic => panic!("on purpose"),
+                        _ => Ok(1),
+                    }
+                };
+                view.fetch(&key).load(loader).await.map(|fetched| *fetched)
+            })
+        })
+        .collect();
+    gate.arrival().await;
+    if ending != Ending::Timeout {
+        while cache.stats().memory.misses < missed + callers {
+            tokio::task::yield_now().await;
+        }
+    }
+    match ending {
+        Ending::LeaderCancelled => running.remove(0).abort(),
+        Ending::AllCancelled => running.drain(..).for_each(|caller| caller.abort()),
+        _ => {}
+    }
+    if ending != Ending::Timeout {
+        gate.open(1);
+    }
+    for caller in running {
+        let outcome = caller.await.expect("no panic reaches a caller");
+        let as_expected = match ending {
+            Ending::Success | Ending::LeaderCancelled | Ending::AllCancelled => matches!(outcome, Ok(1)),
+            Ending::Error => matches!(outcome, Err(FetchError::Load(_))),
+            Ending::Panic => matches!(outcome, Err(FetchError::LoaderPanicked)),
+            Ending::Timeout => matches!(outcome, Err(FetchError::Timeout)),
+        };
+        assert!(as_expected, "{callers} callers, {ending:?}: {outcome:?}");
+    }
+    if ending == Ending::AllCancelled {
+        // Nobody is left to wait for it, and it ends all the same.
+        while cache.stats().loads == loads {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert_eq!(gate.count(), 1, "{callers} callers, {ending:?}");
+}
+
+#[tokio::test]
+async fn a_loader_runs_once_in_memory() {
+    let cache = in_memory();
+    for callers in [1, 50, 10_000] {
+        for ending in ENDINGS {
+            crowd(&cache, &format!("{callers}-{ending:?}"), callers, ending).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_loader_runs_once_over_redis() {
+    let Some(server) = RedisServer::start() else { return };
+    let cache = over(server.url());
+    for callers in [1, 50, 10_000] {
+        for ending in ENDINGS {
+            crowd(&cache, &format!("{callers}-{ending:?}"), callers, ending).await;
+        }
+    }
+    let redis = cache.stats().redis.expect("a redis tier");
+    assert_eq!((redis.hits, redis.misses), (0, 18), "one look for each crowd");
+}
