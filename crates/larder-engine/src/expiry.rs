@@ -11,6 +11,7 @@
 //!
 //! Bytes per slot: 6 for the deadline, 1 for the bucket; per registration 4.3.
 
+use crate::prefetch::prefetch;
 use crate::slots::Moves;
 
 /// No deadline. The latest that can be kept is 2^48 − 2 ms after the clock's start, 8,900 years; later ones are this.
@@ -44,6 +45,13 @@ impl Moments {
             larger.set(to, self.get(from));
         }
         larger
+    }
+
+    /// Asks for the moment of a slot.
+    #[inline]
+    pub(crate) fn foresee(&self, id: u32) {
+        prefetch(&self.low[id as usize]);
+        prefetch(&self.high[id as usize]);
     }
 
     /// The moment of a slot, `NEVER` if none was set.

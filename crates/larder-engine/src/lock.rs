@@ -10,6 +10,7 @@
 //! that would have to wait looks first whether it holds another of them. That costs nothing where nobody waits, but finds
 //! a re-entry only when the timing is bad; with debug assertions every lock looks first, so that tests find each.
 
+use crate::prefetch::prefetch_at;
 use crate::sync::{AtomicUsize, Ordering, spin_loop, thread, thread_local};
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -86,6 +87,14 @@ impl<T> Locks<T> {
             Guard { lock }
         };
         indices.into_iter().map(take).collect()
+    }
+
+    /// Asks for what a lock guards, which is going to be locked.
+    pub(crate) fn foresee(&self, index: usize) {
+        let lock = std::ptr::from_ref(&self.0[index]).cast::<u8>();
+        prefetch_at(lock);
+        // What a lookup needs is in the first two lines.
+        prefetch_at(lock.wrapping_add(64));
     }
 
     /// Locks one after the other, for as long as each is looked at.

@@ -309,6 +309,26 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         self.queues.foresee(hash);
     }
 
+    /// The record that a lookup under this hash will most likely end with: the tags fit, the key was not compared.
+    #[inline]
+    pub(crate) fn candidate(&self, hash: u64) -> Option<&Record<K, V>> {
+        let id = self.table.find(hash, |_| true)?;
+        // SAFETY: the table gave out the slot, so it is in use.
+        Some(unsafe { self.records.get(id) })
+    }
+
+    /// Asks for the candidate's place among the records, and for its deadline.
+    #[inline]
+    pub(crate) fn foresee_record(&self, hash: u64) {
+        let Some(id) = self.table.find(hash, |_| true) else { return };
+        if let Some(memory) = self.records.memory(id) {
+            prefetch(memory);
+        }
+        if let Some(timing) = &self.timing {
+            timing.deadlines.foresee(id);
+        }
+    }
+
     /// An entry was changed where it is.
     pub(crate) fn note_edit(&mut self, id: u32) {
         self.note_hit(id);

@@ -68,6 +68,12 @@ impl RequestParser {
         RequestParser::default()
     }
 
+    /// Forgets a request that is incomplete: the next bytes are the start of another. Keeps its memory.
+    pub fn restart(&mut self) {
+        self.expected = 0;
+        self.position = 0;
+    }
+
     /// Reads the request at the start of `buffer`. An empty one (`*0`, an empty line) is complete and has no
     /// arguments: skip it.
     ///

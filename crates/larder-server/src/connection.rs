@@ -18,6 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::clients::Client;
 use crate::cmd::{self, Context};
+use crate::lookout::Lookout;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::Tally;
@@ -36,11 +37,21 @@ const ARGUMENTS_PER_TURN: usize = 4_096;
 struct Scratch {
     input: Box<[u8]>,
     output: Vec<u8>,
+    lookout: Lookout,
+}
+
+impl Scratch {
+    fn new() -> Self {
+        Scratch {
+            input: vec![0; READ_BYTES].into_boxed_slice(),
+            output: Vec::new(),
+            lookout: Lookout::default(),
+        }
+    }
 }
 
 thread_local! {
-    static SCRATCH: RefCell<Scratch> =
-        RefCell::new(Scratch { input: vec![0; READ_BYTES].into_boxed_slice(), output: Vec::new() });
+    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch::new());
 }
 
 /// How a turn ended.
@@ -143,7 +154,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.shared.store.go_on_to(began);
         scratch.output.clear();
         let mut tally = Tally { bytes_in: received as u64, ..Tally::default() };
-        let stop = self.execute(&scratch.input[..received], &mut scratch.output, &mut tally);
+        let Scratch { input, output, lookout } = &mut *scratch;
+        let stop = self.execute(&input[..received], lookout, output, &mut tally);
         tally.bytes_out = scratch.output.len() as u64;
         self.session.client.active(began, self.session.last_command);
         // Before the replies leave: who has read a reply finds it counted.
@@ -162,16 +174,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Executes the requests in what is pending and `received`, and keeps what is left.
-    fn execute(&mut self, received: &[u8], out: &mut Vec<u8>, tally: &mut Tally) -> Stop {
+    fn execute(
+        &mut self,
+        received: &[u8],
+        lookout: &mut Lookout,
+        out: &mut Vec<u8>,
+        tally: &mut Tally,
+    ) -> Stop {
         if self.pending.is_empty() {
-            let (consumed, stop) = self.execute_all(received, out, tally);
+            let (consumed, stop) = self.execute_all(received, lookout, out, tally);
             self.pending.extend_from_slice(&received[consumed..]);
             self.resume = stop == Stop::Budget;
             return stop;
         }
         let mut pending = std::mem::take(&mut self.pending);
         pending.extend_from_slice(received);
-        let (consumed, stop) = self.execute_all(&pending, out, tally);
+        let (consumed, stop) = self.execute_all(&pending, lookout, out, tally);
         self.resume = stop == Stop::Budget;
         // Whoever has nothing left gives the buffer back: an idle connection holds none.
         if consumed < pending.len() {
@@ -182,9 +200,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Executes requests from `input` until none is complete; returns the bytes they took.
-    fn execute_all(&mut self, input: &[u8], out: &mut Vec<u8>, tally: &mut Tally) -> (usize, Stop) {
+    fn execute_all(
+        &mut self,
+        input: &[u8],
+        lookout: &mut Lookout,
+        out: &mut Vec<u8>,
+        tally: &mut Tally,
+    ) -> (usize, Stop) {
         let Connection { shared, session, parser, .. } = self;
-        let (mut consumed, mut arguments) = (0, 0);
+        let (mut consumed, mut looked_at, mut arguments) = (0, 0, 0);
         let mut lane = shared.gate.enter(session.client.thread);
         let stop = loop {
             let rest = &input[consumed..];
@@ -205,6 +229,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if parser.is_inline() && cmd::is_http(args) {
                 tracing::warn!(client = session.client.id, "closed a connection that speaks HTTP");
                 break Stop::Close;
+            }
+            if consumed < input.len() && consumed >= looked_at {
+                let db = shared.store.database(session.database());
+                looked_at = consumed + lookout.look(&input[consumed..], limits(shared, session), db);
             }
             let mut context = Context::new(shared, session, tally, out);
             let command = cmd::execute(&mut context, args, &mut lane);

@@ -44,6 +44,7 @@ mod gate;
 mod glob;
 mod info;
 mod listener;
+mod lookout;
 mod server;
 mod session;
 mod shared;

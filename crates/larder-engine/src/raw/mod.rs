@@ -17,12 +17,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! It is the cache of the rest of this crate with a [`Record`] for a key and nothing for a value, and with three more
-//! operations: to read the bytes of a record, to change them where they are, and to change several keys in one step.
+//! It is the cache of the rest of this crate with a [`Record`] for a key and nothing for a value, and with four more
+//! operations: to read the bytes of a record, to change them where they are, to change several keys in one step, and to
+//! fetch ahead what finding several keys will need.
 
+mod ahead;
 mod locked;
 mod record;
 
+pub use ahead::Ahead;
 pub use locked::Locked;
 pub use record::{Key, Record};
 

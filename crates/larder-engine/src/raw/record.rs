@@ -6,6 +6,7 @@
 //!
 //! Three bytes of lengths and space for what most caches hold, so that an entry costs what it says and one allocation.
 
+use crate::prefetch::{prefetch, prefetch_at};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::hash::{Hash, Hasher};
 use std::ptr::NonNull;
@@ -51,6 +52,8 @@ struct Shape {
     end: usize,
 }
 
+/// The bytes that come from memory at a time.
+const LINE_BYTES: usize = 64;
 /// The longest head: the space and two varints of 64 bits.
 const MOST_HEAD_BYTES: usize = 1 + 2 * 10;
 
@@ -101,6 +104,15 @@ impl Record {
         let Shape { value_at, end, .. } = self.shape();
         // SAFETY: as in `key`, and the record is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.0.add(value_at).as_ptr(), end - value_at) }
+    }
+
+    /// Asks for the begin of the block: its head, the name, and a short value.
+    #[inline]
+    pub(super) fn foresee(&self) {
+        // SAFETY: a block has three bytes at least.
+        prefetch(unsafe { self.0.as_ref() });
+        // A line further on may be beyond the end of the block: asking for it does no harm.
+        prefetch_at(self.0.as_ptr().wrapping_add(LINE_BYTES));
     }
 
     /// The length of the whole block.

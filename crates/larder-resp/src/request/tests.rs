@@ -99,3 +99,16 @@ fn spans_of_a_huge_request_are_given_back() {
     parser.parse(b"*1\r\n$4\r\nPING\r\n", &Limits::default()).unwrap();
     assert!(parser.spans.capacity() <= KEPT_SPANS);
 }
+
+#[test]
+fn a_restarted_parser_has_forgotten_what_was_incomplete() {
+    let limits = Limits::default();
+    let mut parser = RequestParser::new();
+    for incomplete in [&b"*3\r\n$3\r\nSET\r\n$1\r\nk"[..], b"PING without an end", b"*1\r\n!"] {
+        assert!(!matches!(parser.parse(incomplete, &limits), Ok(Progress::Complete { .. })));
+        parser.restart();
+        let whole = b"*1\r\n$4\r\nPING\r\n";
+        assert_eq!(parser.parse(whole, &limits), Ok(Progress::Complete { consumed: whole.len(), frame: () }));
+        assert_eq!(&parser.args(whole)[0], b"PING");
+    }
+}

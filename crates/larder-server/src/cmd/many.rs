@@ -3,12 +3,19 @@
 use larder_resp::Args;
 
 use super::{CommandError, Context, Outcome};
-use crate::db::Expiry;
+use crate::db::{Ahead, Database, Expiry};
+
+/// How many keys are fetched ahead at a time.
+const FETCHED_KEYS: usize = 16;
 
 pub(super) fn mget(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let db = cx.db();
     cx.reply().array(args.len() - 1);
-    for key in args.skip(1).iter() {
+    let keys = args.skip(1);
+    for (index, key) in keys.iter().enumerate() {
+        if index % FETCHED_KEYS == 0 {
+            fetch(db, keys.skip(index));
+        }
         // The same large value may be asked for a million times.
         if cx.is_reply_too_large() {
             break;
@@ -21,6 +28,13 @@ pub(super) fn mget(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         cx.looked_up(found);
     }
     Ok(())
+}
+
+/// Asks for the memory of the next keys.
+fn fetch(db: Database<'_>, keys: Args<'_>) {
+    let mut ahead = Ahead::new();
+    keys.iter().take(FETCHED_KEYS).for_each(|key| db.add_ahead(&mut ahead, key));
+    db.fetch(&ahead);
 }
 
 pub(super) fn mset(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {

@@ -15,7 +15,7 @@ use larder_engine::{Cause, Inserted, Ttl};
 use crate::ServerError;
 pub(crate) use clock::unix_time;
 use clock::{KeptTime, ServerClock};
-pub(crate) use larder_engine::raw::Record;
+pub(crate) use larder_engine::raw::{Ahead, Record};
 
 /// How many databases `SELECT` knows.
 pub(crate) const DATABASES: usize = 16;
@@ -214,6 +214,16 @@ impl Database<'_> {
     #[inline]
     pub(crate) fn get<R>(&self, name: &[u8], f: impl FnOnce(&[u8]) -> R) -> Option<R> {
         self.store.cache.read(self.key(name), f)
+    }
+
+    /// Adds a key to those that are [fetched](Self::fetch) ahead.
+    pub(crate) fn add_ahead(&self, ahead: &mut Ahead, name: &[u8]) {
+        ahead.add(&self.store.cache, self.key(name));
+    }
+
+    /// Asks for the memory that finding these keys will touch, so that it is there when they are looked for.
+    pub(crate) fn fetch(&self, ahead: &Ahead) {
+        self.store.cache.fetch(ahead);
     }
 
     /// When the entry of `name` expires, in milliseconds of Unix time, if it does; not a use of it.
