@@ -78,7 +78,7 @@ impl Trust {
         } else if facts.is_proved_in(generation - 1) {
             beat(&self.proved_before_gap)
         } else {
-            facts.since
+            facts.proved_at()
         };
         self.is_alone()
             || (self.clock.now() <= proved.saturating_add(self.disconnected)

@@ -155,6 +155,11 @@ impl Facts {
         self.proved_at.store(nanos(moment), Ordering::Release);
     }
 
+    /// The last moment at which it is known to have been right.
+    pub(crate) fn proved_at(&self) -> Duration {
+        Duration::from_nanos(self.proved_at.load(Ordering::Acquire))
+    }
+
     /// Whether it was got, or compared with Redis, at or after this moment.
     pub(crate) fn is_proved_since(&self, moment: Duration) -> bool {
         self.proved_at.load(Ordering::Acquire) >= nanos(moment)

@@ -9,6 +9,9 @@ pub(crate) const MAX_LAG: Duration = Duration::from_secs(1);
 /// How long the nodes may take to replay what a restarted server has forgotten, once they can reach it.
 const RECOVERY: Duration = Duration::from_secs(5);
 
+/// What an invalidation by tag is called.
+pub(crate) const TAG: &str = "invalidation of a tag";
+
 /// A point in a history: the order in which things happened, and when that was.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
@@ -99,6 +102,11 @@ impl Book {
         self.invalidations.len() - 1
     }
 
+    /// Whether this value came by an add, which names no tags.
+    fn has_no_tags(&self, value: Value) -> bool {
+        value.write.checked_sub(1).is_some_and(|number| self.invalidations[number].what == "add")
+    }
+
     pub(crate) fn invalidation_ends(&mut self, number: usize, ok: bool) {
         self.invalidations[number].ended = Some((self.now(), ok));
     }
@@ -134,6 +142,9 @@ impl Book {
 
     fn forbids(&self, invalidation: &Invalidation, read: Read, value: Value) -> bool {
         let Some((ended, ok)) = invalidation.ended else { return false };
+        if invalidation.what == TAG && self.has_no_tags(value) {
+            return false;
+        }
         let too_old = invalidation.floors[read.key].is_some_and(|floor| value.version < floor);
         if !too_old || ended.place > read.began.place || self.was_written_meanwhile(invalidation, value) {
             return false;

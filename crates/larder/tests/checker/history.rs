@@ -1,6 +1,6 @@
 //! One history: two nodes, a few clients on each, an origin whose versions only grow, and trouble.
 
-use crate::book::{Book, KEYS, MAX_LAG, Read, Value};
+use crate::book::{Book, KEYS, MAX_LAG, Read, TAG, Value};
 use crate::lie::Lie;
 use crate::network::{Weather, World};
 use crate::node::Node;
@@ -88,6 +88,9 @@ impl History {
                 55..62 => self.read_many(node).await,
                 62..70 => self.fetch_many(node).await,
                 70..74 => self.refresh(node, key).await,
+                74..77 => self.add(node, key).await,
+                77..80 => self.take(node, key).await,
+                80..82 => self.nodes[node].expire(key).await,
                 _ => self.invalidate(node, key).await,
             }
             if self.book().violation.is_some() {
@@ -166,6 +169,29 @@ impl History {
         self.returned(read, "a refresh", self.nodes[node].refresh(key, loader).await);
     }
 
+    /// Writes the origin's version if nothing is there. It has no tags, and may be the last of two at the same time.
+    async fn add(&self, node: usize, key: usize) {
+        let number = self.book().invalidation_begins(node, "add", [false; KEYS]);
+        let version = self.book().origin[key];
+        self.trace.note(|| format!("node {node}: add of key {key} begins with version {version}"));
+        let added = self.nodes[node].add(key, Value { version, write: number + 1 }).await;
+        self.trace.note(|| format!("node {node}: add of key {key} is {added:?}"));
+        self.book().invalidation_ends(number, added.is_ok());
+    }
+
+    /// Removes and returns: a read, and an invalidation if it returned Ok.
+    async fn take(&self, node: usize, key: usize) {
+        let number = self.book().invalidation_begins(node, "take", std::array::from_fn(|other| other == key));
+        let read = self.begins(node, key);
+        let taken = self.nodes[node].take(key).await;
+        let ok = taken.is_ok();
+        self.returned(read, "a take", taken.ok().flatten());
+        // One that failed has promised nothing.
+        if ok {
+            self.book().invalidation_ends(number, ok);
+        }
+    }
+
     /// Changes the origin, usually, and invalidates.
     async fn invalidate(&self, node: usize, key: usize) {
         if self.rng.chance(850) {
@@ -178,9 +204,7 @@ impl History {
         let (what, keys) = match self.rng.below(0..10) {
             0..4 => ("delete", only),
             4..6 => ("write", only),
-            6..9 => {
-                ("invalidation of a tag", std::array::from_fn(|other| Node::tag(other) == Node::tag(key)))
-            }
+            6..9 => (TAG, std::array::from_fn(|other| Node::tag(other) == Node::tag(key))),
             _ => ("clear", [true; KEYS]),
         };
         let number = self.book().invalidation_begins(node, what, keys);

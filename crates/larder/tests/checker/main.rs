@@ -27,6 +27,8 @@ use std::time::Instant;
 const HISTORIES: u64 = 5_000;
 /// With `LARDER_SOAK`, which `cargo xtask test --soak` sets.
 const HISTORIES_OF_A_SOAK: u64 = 1_000_000;
+/// A soak says how far it is.
+const PROGRESS: u64 = 100_000;
 /// A lie has to be found within so many.
 const HISTORIES_OF_LIES: u64 = 20_000;
 /// How often a history is run again to be told.
@@ -50,6 +52,9 @@ fn search(histories: u64, lie: Lie) -> Result<(u64, u64), u64> {
                     let at = next.fetch_add(1, Ordering::SeqCst);
                     if at >= histories || broken.load(Ordering::SeqCst) != u64::MAX {
                         return;
+                    }
+                    if at > 0 && at.is_multiple_of(PROGRESS) {
+                        println!("{at} histories");
                     }
                     let outcome = run(SEED + at, lie, false);
                     reads.fetch_add(outcome.reads, Ordering::SeqCst);

@@ -3,7 +3,7 @@
 use crate::book::{KEYS, MAX_LAG, Value};
 use crate::rng::Rng;
 use larder::tier::Tier;
-use larder::{Cache, Invalidation, Policy, View, WriteOptions};
+use larder::{Cache, CacheError, Invalidation, Policy, View, WriteOptions};
 use larder_engine::Clock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,6 +112,20 @@ impl Node {
 
     pub(crate) async fn delete(&self, key: usize) -> bool {
         self.view.delete(&(key as u64)).await.is_ok()
+    }
+
+    /// Whether it was stored, or why that is not known.
+    pub(crate) async fn add(&self, key: usize, value: Value) -> Result<bool, CacheError> {
+        self.view.add(&(key as u64), value).await
+    }
+
+    pub(crate) async fn take(&self, key: usize) -> Result<Option<Value>, CacheError> {
+        Ok(self.view.take(&(key as u64)).await?.map(|value| *value))
+    }
+
+    pub(crate) async fn expire(&self, key: usize) {
+        // Soft: nothing is promised, and nothing may break.
+        _ = self.view.expire(&(key as u64)).await;
     }
 
     pub(crate) async fn invalidate_tag(&self, key: usize) -> bool {
