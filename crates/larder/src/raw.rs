@@ -1,7 +1,7 @@
 //! What is in Redis without an envelope: counters, and the bytes of other programs.
 
 use crate::cache::Cache;
-use crate::coherence::lease::Seen;
+use crate::coherence::lease::{Purpose, Seen};
 use crate::error::CacheError;
 use crate::key::{CacheKey, KeyBuf, MemoryKey, MemoryKeyRef};
 use crate::tier::memory::{Facts, MemoryEntry};
@@ -81,7 +81,7 @@ impl<K: CacheKey + ?Sized> Counters<K> {
             let held = inner.memory.get(&self.memory_key(&key));
             return Ok(held.and_then(|held| held.value::<AtomicI64>().map(|n| n.load(Ordering::Acquire))));
         }
-        let (mut seen, _) = inner.see(&[self.redis_key(&key)], false).await?;
+        let (mut seen, _) = inner.see(&[self.redis_key(&key)], Purpose::Raw).await?;
         match seen.pop() {
             Some(Seen::Bytes { bytes, .. }) => {
                 match std::str::from_utf8(&bytes).ok().and_then(|n| n.parse().ok()) {
@@ -160,7 +160,7 @@ impl<K: CacheKey + ?Sized> RawView<K> {
         if self.cache.inner.shared.is_none() {
             return Err(CacheError::NoRedis);
         }
-        let (mut seen, _) = self.cache.inner.see(&[self.redis_key(key)], false).await?;
+        let (mut seen, _) = self.cache.inner.see(&[self.redis_key(key)], Purpose::Raw).await?;
         Ok(match seen.pop() {
             Some(Seen::Bytes { bytes, .. }) => Some(bytes),
             _ => None,

@@ -25,6 +25,19 @@ use xxhash_rust::xxh3::xxh3_64;
 /// The pauses between looks at somebody else's lease.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
 
+/// Why Redis is looked into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To load what is not there: with leases.
+    Load,
+    /// To change what is there: with the ledger's clock.
+    Change,
+    /// To read what is there.
+    Read,
+    /// To read what no ledger is about.
+    Raw,
+}
+
 /// What a look at one key brought.
 #[derive(Debug)]
 pub(crate) enum Seen {
@@ -88,18 +101,22 @@ pub(crate) enum Stored {
 
 impl Inner {
     /// Looks at keys, with leases if values are to be loaded. Returns what was seen and the ledger's clock.
-    pub(crate) async fn see(&self, keys: &[Vec<u8>], leases: bool) -> Result<(Vec<Seen>, u64), CacheError> {
+    pub(crate) async fn see(
+        &self,
+        keys: &[Vec<u8>],
+        purpose: Purpose,
+    ) -> Result<(Vec<Seen>, u64), CacheError> {
         let Some(shared) = &self.shared else { return Err(CacheError::Resting) };
         let era = self.journal.era();
         if keys.iter().any(|key| self.journal.blocks(key)) {
             return Err(CacheError::Resting);
         }
         let members = Self::plain_members();
-        let ledger =
-            || (!self.trust.is_alone()).then_some(LedgerAsk { key: &self.names.ledger, members: &members });
+        let asks = !self.trust.is_alone() && self.needs_ledger(purpose);
+        let ledger = || asks.then_some(LedgerAsk { key: &self.names.ledger, members: &members });
         let ids: Vec<Id> = keys.iter().map(|_| Id::random()).collect();
         let heads: Vec<_> = ids.iter().map(|id| Head::Lease(*id).to_bytes()).collect();
-        let with_leases = leases && !self.trust.is_alone();
+        let with_leases = purpose == Purpose::Load && !self.trust.is_alone();
         let lease = with_leases.then_some((&heads[..], self.lease_ttl));
         let mut looked = shared.ask(shared.tier.look(&Look { keys, lease, ledger: ledger() })).await;
         if with_leases && matches!(looked, Err(CacheError::Refused(_))) {
@@ -130,12 +147,25 @@ impl Inner {
         Ok((seen, clock))
     }
 
+    /// Whether the ledger has to be read with the keys. What announcements keep up to date is not asked for again only
+    /// to read.
+    fn needs_ledger(&self, purpose: Purpose) -> bool {
+        match purpose {
+            Purpose::Load | Purpose::Change => true,
+            Purpose::Read => {
+                let believed = self.trust.now_believed().at(self.memory.clock().now());
+                !believed || self.ledger.known_clock().is_none()
+            }
+            Purpose::Raw => false,
+        }
+    }
+
     /// Looks at one key until there is a value, a lease of its own, or the patience with somebody else's is over.
     pub(crate) async fn see_or_wait(&self, key: &[Vec<u8>]) -> Result<(Seen, u64), CacheError> {
         let patience = Instant::now() + self.lease_wait;
         let mut pause = PAUSE.0;
         loop {
-            let (mut seen, clock) = self.see(key, true).await?;
+            let (mut seen, clock) = self.see(key, Purpose::Load).await?;
             match seen.pop().unwrap_or(Seen::Absent) {
                 // Somebody's lease came and went while this one was put there.
                 Seen::Absent if !self.trust.is_alone() && Instant::now() < patience && self.can_lease() => {}

@@ -1,6 +1,6 @@
 //! A load from its ticket to its loader: what the tiers can answer is not loaded. One task for one key or for many.
 
-use crate::coherence::lease::{Claim, Seen};
+use crate::coherence::lease::{Claim, Purpose, Seen};
 use crate::coherence::ledger::Judgement;
 use crate::coherence::trust::nanos;
 use crate::error::FetchError;
@@ -140,7 +140,7 @@ where
         if keys.is_empty() {
             return;
         }
-        match inner.see(&keys, true).await {
+        match inner.see(&keys, Purpose::Load).await {
             Ok((seen, clock)) => {
                 for (place, seen) in places.into_iter().zip(seen) {
                     let want = &mut wants[place];

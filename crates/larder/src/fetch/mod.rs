@@ -43,7 +43,9 @@ pub(crate) type Outcome<V, E> = Result<Fetched<V>, FetchError<E>>;
 pub struct Fetch<V, E> {
     view: Arc<Shared<V>>,
     key: KeyBuf,
-    policy: Policy,
+    ttl: Option<Duration>,
+    /// Boxed, for a fetch that finds its value in memory moves all that it is.
+    policy: Option<Box<Policy>>,
     tags: Vec<Box<str>>,
     force: bool,
     _error: PhantomData<fn() -> E>,
@@ -55,20 +57,26 @@ where
     E: Send + Sync + 'static,
 {
     pub(crate) fn new(view: Arc<Shared<V>>, key: KeyBuf) -> Self {
-        let policy = Policy::new();
-        Fetch { view, key, policy, tags: Vec::new(), force: false, _error: PhantomData }
+        Fetch { view, key, ttl: None, policy: None, tags: Vec::new(), force: false, _error: PhantomData }
     }
 
     /// How long a loaded value is fresh, instead of the view's own time. Absences keep the view's negative time.
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.policy.ttl = Some(ttl);
+        self.ttl = Some(ttl);
         self
     }
 
     /// The times and timeouts of this fetch; what the policy leaves open is the view's.
     pub fn policy(mut self, policy: Policy) -> Self {
-        self.policy = policy.or(self.policy);
+        self.ttl = policy.ttl.or(self.ttl);
+        self.policy = Some(Box::new(policy.or(self.policy.map_or(Policy::new(), |before| *before))));
         self
+    }
+
+    /// The policy by which it is done: its own, then the view's.
+    fn resolved(&self) -> Policy {
+        let own = self.policy.as_deref().copied().unwrap_or_default();
+        Policy { ttl: self.ttl, ..own }.or(own).or(self.view.policy)
     }
 
     /// Adds a tag to a loaded value.
@@ -131,28 +139,32 @@ where
     type Output = Outcome<V, E>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome<V, E>> {
-        loop {
-            match std::mem::replace(&mut self.state, State::Done) {
-                State::First(fetch, loader) => {
-                    if fetch.force || fetch.view.is_off() {
-                        self.state = State::Slow(Box::pin(fetch.forced(loader)));
-                        continue;
+        if let State::First(fetch, _) = &self.state {
+            let looked = if fetch.force || fetch.view.is_off() {
+                None
+            } else {
+                match fetch.view.look(&fetch.key) {
+                    Looked::Hit(fetched) => {
+                        self.state = State::Done;
+                        return Poll::Ready(Ok(fetched));
                     }
-                    match fetch.view.look(&fetch.key) {
-                        Looked::Hit(fetched) => return Poll::Ready(Ok(fetched)),
-                        missed => self.state = State::Slow(Box::pin(fetch.slow(missed, loader))),
-                    }
+                    missed => Some(missed),
                 }
-                State::Slow(mut slow) => {
-                    let polled = slow.as_mut().poll(context);
-                    if polled.is_pending() {
-                        self.state = State::Slow(slow);
-                    }
-                    return polled;
-                }
-                State::Done => panic!("a fetch was polled after it had ended"),
-            }
+            };
+            let State::First(fetch, loader) = std::mem::replace(&mut self.state, State::Done) else {
+                unreachable!("it was the first state a moment ago")
+            };
+            self.state = State::Slow(match looked {
+                Some(missed) => Box::pin(fetch.slow(missed, loader)),
+                None => Box::pin(fetch.forced(loader)),
+            });
         }
+        let State::Slow(slow) = &mut self.state else { panic!("a fetch was polled after it had ended") };
+        let polled = slow.as_mut().poll(context);
+        if polled.is_ready() {
+            self.state = State::Done;
+        }
+        polled
     }
 }
 
@@ -171,8 +183,8 @@ where
     }
 
     /// Leads the load or waits for it, until there is an outcome.
-    async fn slow<L: Loader<V, E>>(mut self, mut looked: Looked<V>, loader: L) -> Outcome<V, E> {
-        self.policy = self.policy.or(self.view.policy);
+    async fn slow<L: Loader<V, E>>(self, mut looked: Looked<V>, loader: L) -> Outcome<V, E> {
+        let policy = self.resolved();
         loop {
             looked = match looked {
                 Looked::Hit(fetched) => return Ok(fetched),
@@ -182,7 +194,7 @@ where
                     tokio::spawn(self.lead(want, loader).instrument(span));
                     return answered.await.unwrap_or(Err(FetchError::Dropped));
                 }
-                Looked::Follow(followed) => match follow(&self.view, &self.policy, followed).await {
+                Looked::Follow(followed) => match follow(&self.view, &policy, followed).await {
                     Ok(outcome) => return outcome,
                     Err(next) => next.unwrap_or_else(|| self.view.look(&self.key)),
                 },
@@ -192,7 +204,8 @@ where
 
     /// Looks into Redis, then loads, and settles the ticket.
     async fn lead<L: Loader<V, E>>(self, want: Want<V, E>, loader: L) {
-        let flight = Flight { view: self.view, policy: self.policy, tags: self.tags, force: self.force };
+        let policy = self.resolved();
+        let flight = Flight { view: self.view, policy, tags: self.tags, force: self.force };
         let mut wants = [want];
         flight.look(&mut wants).await;
         if !wants[0].is_open() {
@@ -211,7 +224,7 @@ where
 
     /// A fetch with the cache turned off: every caller loads.
     async fn uncached<L: Loader<V, E>>(self, loader: L) -> Outcome<V, E> {
-        let policy = self.policy.or(self.view.policy);
+        let policy = self.resolved();
         let loaded = load::run(|| loader.begin(LoadCx::new(None)), policy.hard_timeout).await;
         match loaded.map_err(no_value)? {
             Loaded::New(value) => Ok(self.view.unkept(value)),

@@ -3,7 +3,7 @@
 use super::entry::Sealing;
 use super::write::detached;
 use super::{Looked, Opened, Shared, View};
-use crate::coherence::lease::{Claim, Seen, is_value};
+use crate::coherence::lease::{Claim, Purpose, Seen, is_value};
 use crate::coherence::ledger::members_of;
 use crate::coherence::{announce, journal::Turn};
 use crate::envelope::Id;
@@ -84,7 +84,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
             if inner.journal.blocks(&redis_key) {
                 return Err(CacheError::Resting);
             }
-            let (mut seen, clock) = inner.see(std::slice::from_ref(&redis_key), false).await?;
+            let (mut seen, clock) = inner.see(std::slice::from_ref(&redis_key), Purpose::Change).await?;
             let start = Start { claim: Claim::None, clock, epoch, generation, changes };
             let there = match seen.pop() {
                 Some(Seen::Bytes { bytes, left }) => {
@@ -186,7 +186,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
         inner.awake().await;
         for _ in 0..TRIES {
             let turn = inner.journal.turn();
-            let (mut seen, _) = inner.see(std::slice::from_ref(&redis_key), false).await?;
+            let (mut seen, _) = inner.see(std::slice::from_ref(&redis_key), Purpose::Change).await?;
             let (commit, there) = match seen.pop() {
                 Some(Seen::Bytes { bytes, left }) => (soft(&redis_key, bytes, left), true),
                 Some(Seen::Theirs(id)) => {

@@ -1,7 +1,7 @@
 //! Reading without loading.
 
 use super::{Followed, Kept, Looked, Opened, Shared, View};
-use crate::coherence::lease::{Claim, Seen};
+use crate::coherence::lease::{Claim, Purpose, Seen};
 use crate::coherence::ledger::Judgement;
 use crate::coherence::trust::nanos;
 use crate::fetch::{Fetched, Source};
@@ -151,7 +151,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
         if redis_keys.is_empty() {
             return answers;
         }
-        let (seen, clock) = match inner.see(&redis_keys, false).await {
+        let (seen, clock) = match inner.see(&redis_keys, Purpose::Read).await {
             Ok(seen) => seen,
             Err(error) => {
                 // Redis is lost: memory may stand in for a while.
