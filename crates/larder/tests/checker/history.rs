@@ -242,7 +242,7 @@ impl History {
             }
             let node = self.rng.below(0..NODES as u64) as usize;
             let time = if self.rng.chance(300) { self.rng.ms(500..6_000) } else { self.rng.ms(1..500) };
-            match self.rng.below(0..10) {
+            match self.rng.below(0..12) {
                 0..3 => {
                     self.trace.note(|| format!("node {node}: is cut off for {} ms", time.as_millis()));
                     self.book().node_is_harmed(node, Instant::now() + time);
@@ -253,8 +253,8 @@ impl History {
                     self.book().node_is_harmed(node, Instant::now() + time);
                     self.world.hold(node, time);
                 }
-                5..8 => self.world.evict(),
-                8 => self.world.take_snapshot(),
+                5..7 => self.world.evict(),
+                7..9 => self.world.take_snapshot(),
                 _ => {
                     let from_snapshot = self.rng.chance(500);
                     (0..NODES).for_each(|node| self.book().node_is_harmed(node, Instant::now()));
