@@ -20,9 +20,11 @@ pub(crate) use larder_engine::raw::{Ahead, Record};
 /// How many databases `SELECT` knows.
 pub(crate) const DATABASES: usize = 16;
 
-/// Bytes that an entry is charged beyond its key and value: the record, its place in the index, and what the allocator
-/// adds to the two boxes. Measured as resident memory over a million entries of 16 + 16 bytes.
-pub(crate) const ENTRY_OVERHEAD_BYTES: u64 = 120;
+/// Bytes that an entry is charged beyond its block: its place in the table, in the policy's queue and sketch, and in the
+/// wheel of deadlines, which about half of the entries of a cache have. Measured as resident memory of a full cache.
+const ENTRY_OVERHEAD_BYTES: u64 = 56;
+/// What the allocator adds to blocks as a rule: one part in so many.
+const BYTES_PER_BYTE_ROUNDED: u64 = 16;
 
 /// Values up to this length are copied while their shard is locked; longer ones before.
 const MAX_COPIED_BYTES: usize = 4096;
@@ -63,7 +65,7 @@ impl Store {
         let leaving = Arc::clone(&others);
         let time = Arc::new(KeptTime::new());
         let cache = Cache::builder()
-            .weight(bytes, |record: &Record, ()| record.bytes_allocated() as u64 + ENTRY_OVERHEAD_BYTES)
+            .weight(bytes, |record: &Record, ()| charge(record.bytes_allocated() as u64))
             .listener(move |record: &Record, (), cause| {
                 let database = usize::from(record.key().space);
                 if database != 0 && cause != Cause::Replaced {
@@ -143,6 +145,11 @@ impl std::fmt::Debug for Store {
 /// Half of what the machine or the cgroup has.
 pub(crate) fn default_memory_bytes() -> u64 {
     (crate::system::available_bytes() / 2).max(MIN_MEMORY_BYTES)
+}
+
+/// What an entry is charged for a block of so many bytes.
+fn charge(bytes: u64) -> u64 {
+    bytes + bytes / BYTES_PER_BYTE_ROUNDED + ENTRY_OVERHEAD_BYTES
 }
 
 /// One database of a [`Store`].
