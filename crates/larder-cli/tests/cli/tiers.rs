@@ -78,7 +78,7 @@ fn a_link_that_changes_at_one_shortener_has_changed_at_the_other() {
         assert_eq!(get(shortener, "/later").status, 404);
     }
 
-    let changed = |n: usize| n % 2 == 0;
+    let changed = |n: usize| n.is_multiple_of(2);
     for (n, slug) in slugs.iter().enumerate() {
         // Each change at another of the two than the one before.
         let shortener = if n % 4 < 2 { one } else { two };
