@@ -6,7 +6,7 @@ pub(crate) mod steps;
 use crate::budget::Budget;
 use crate::builder::{Builder, Listener, Weigher};
 use crate::clock::Clock;
-use crate::entry::{Cause, Computed, EntryRef, Inserted, Op, Ttl};
+use crate::entry::{Cause, Computed, EntryRef, Inserted, Op, Refusal, Ttl};
 use crate::iter::Iter;
 use crate::lock::Locks;
 use crate::policy::Policy;
@@ -23,6 +23,8 @@ use steps::{Decision, Write};
 
 /// About how many entries are visited under one hold of a shard's lock.
 pub(crate) const ENTRIES_PER_HOLD: usize = 128;
+/// How often an insertion that finds no room lets others have its shard before it gives up.
+const PATIENCE: u32 = 64;
 
 /// A bounded, concurrent cache. Cheap to clone: clones are handles to the same entries.
 ///
@@ -152,11 +154,24 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let mut departed = Departed::new();
         let place = self.place(&key);
         let write = Write::of(self, place, key, value, ttl, self.now_for(ttl));
+        let now = write.now;
         let mut shard = self.lock(place);
         shard.foresee(place.hash);
-        shard.void_flight(place.hash, &write.record.key);
-        let stored = self.store(&mut shard, write, &mut departed);
+        let mut voided = shard.void_flight(place.hash, &write.record.key);
+        let mut stored = self.store(&mut shard, write, &mut departed);
+        let mut patience = PATIENCE;
+        while patience > 0
+            && let Err((Record { key, value }, Refusal::NoRoom)) = stored
+        {
+            // Two who each hold a shard and want the other's room: one has to let go.
+            shard.let_others();
+            let write = Write::of(self, place, key, value, ttl, now);
+            voided = voided.or(shard.void_flight(place.hash, &write.record.key));
+            stored = self.store(&mut shard, write, &mut departed);
+            patience -= 1;
+        }
         drop(shard);
+        drop(voided);
         self.depart(departed);
         match stored {
             Ok(None) => Inserted::New,
@@ -172,8 +187,10 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     pub fn remove<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Option<V> {
         let place = self.place(key);
         let now = self.now();
+        // Declared before the lock, so that what it holds is dropped after it.
+        let _voided;
         let mut shard = self.lock(place);
-        shard.void_flight(place.hash, key);
+        _voided = shard.void_flight(place.hash, key);
         let id = shard.find(place.hash, key)?;
         let live = shard.is_live(id, now);
         let cause = if live { Cause::Invalidated } else { Cause::Expired };
@@ -199,11 +216,13 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let mut departed = Departed::new();
         let place = self.place(&key);
         let now = self.now_ms();
+        // Declared before the lock, so that what it holds is dropped after it.
+        let mut _voided = None;
         let mut shard = self.lock(place);
         let id = shard.find_live(place.hash, &key, now);
         let (op, result) = f(id.map(|id| self.entry_ref(&shard, id)));
         if !matches!(op, Op::Keep) {
-            shard.void_flight(place.hash, &key);
+            _voided = shard.void_flight(place.hash, &key);
         }
         let decision = match op {
             Op::Keep => Decision::Keep,
@@ -211,53 +230,57 @@ impl<K: Hash + Eq, V> Cache<K, V> {
             Op::SetTtl(ttl) => Decision::SetTtl { ttl, now },
             Op::Put(value, ttl) => Decision::Put(Write::of(self, place, key, value, ttl, now)),
         };
-        let refused = self.apply(&mut shard, id, decision, &mut departed).err();
+        let applied = self.apply(&mut shard, id, decision, &mut departed);
         drop(shard);
         self.depart(departed);
-        Computed { result, refused }
+        Computed { result, refused: applied.err().map(|(_, reason)| reason) }
     }
 
     /// Removes every entry for which `keep` answers false. `keep` runs under the lock of a shard, about 128 entries at a
     /// time; entries that are stored meanwhile may or may not be shown to it.
     pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
-        self.for_each_hold(|shard, ids, departed| {
-            let mut freed = 0;
+        self.for_each_hold(|shard, ids, freed| {
             for &id in ids {
                 let record = shard.record(id);
                 if !keep(&record.key, &record.value) {
                     let entry = shard.remove(id, Cause::Purged);
-                    freed += entry.weight;
-                    departed.push(entry.key, entry.value, Cause::Purged);
+                    freed.weight += entry.weight;
+                    freed.departed.push(entry.key, entry.value, Cause::Purged);
                 }
             }
-            freed
         });
     }
 
     /// Removes all entries; loads that are under way can no longer commit.
     pub fn clear(&self) {
-        self.inner.shards.each().for_each(|mut shard| shard.void_flights());
+        self.void_flights();
         self.retain(|_, _| false);
+    }
+
+    fn void_flights(&self) {
+        for index in 0..self.inner.shards.len() {
+            let voided = self.inner.shards.lock(index).void_flights();
+            // Now that the shard is unlocked.
+            drop(voided);
+        }
     }
 
     /// Removes all entries and returns those that could still be read.
     pub fn drain(&self) -> Vec<(K, V)> {
         let now = self.now();
         let mut drained = Vec::new();
-        self.inner.shards.each().for_each(|mut shard| shard.void_flights());
-        self.for_each_hold(|shard, ids, departed| {
-            let mut freed = 0;
+        self.void_flights();
+        self.for_each_hold(|shard, ids, freed| {
             for &id in ids {
                 let live = shard.is_live(id, now);
                 let entry = shard.remove(id, if live { Cause::Purged } else { Cause::Expired });
-                freed += entry.weight;
+                freed.weight += entry.weight;
                 if live {
                     drained.push((entry.key, entry.value));
                 } else {
-                    departed.push(entry.key, entry.value, Cause::Expired);
+                    freed.departed.push(entry.key, entry.value, Cause::Expired);
                 }
             }
-            freed
         });
         for (key, value) in &drained {
             self.notify(key, value, Cause::Purged);
@@ -322,7 +345,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         self.inner.budget.capacity()
     }
 
-    /// Changes the total weight allowed. A lower capacity takes effect, and is shown, once enough has been evicted.
+    /// Changes the total weight allowed. A lower capacity takes effect, and is shown, as room for it is made.
     ///
     /// # Panics
     /// If `capacity` is zero or above 2^62.
@@ -334,18 +357,21 @@ impl<K: Hash + Eq, V> Cache<K, V> {
             self.inner.budget.grow(capacity - before);
             return;
         }
-        let surplus = before - capacity;
-        let mut in_hand = 0;
+        let mut surplus = before - capacity;
         let mut next_shard = 0;
-        while in_hand < surplus && !self.inner.budget.take(surplus - in_hand) {
+        while !self.inner.budget.take(surplus) {
             let mut departed = Departed::new();
             let mut shard = self.inner.shards.lock(next_shard);
-            in_hand += shard.evict(0, None, self.now(), &mut departed).unwrap_or(0);
+            let freed = shard.evict(0, None, self.now(), &mut departed).unwrap_or(0);
             drop(shard);
+            // Settled at each step: a listener that panics leaves a capacity in between, and nothing unaccounted for.
+            let settled = freed.min(surplus);
+            self.inner.budget.shrink(settled);
+            self.inner.budget.give(freed - settled);
+            surplus -= settled;
             self.depart(departed);
             next_shard = (next_shard + 1) % self.inner.shards.len();
         }
-        self.inner.budget.give(in_hand.saturating_sub(surplus));
         self.inner.budget.shrink(surplus);
     }
 

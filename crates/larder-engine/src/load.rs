@@ -298,7 +298,8 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
         let mut shard = cache.lock(self.place);
         shard.stats.loads += 1;
         shard.stats.load_time += took;
-        let stored = if shard.end_flight(&self.flight) {
+        let ended = shard.end_flight(&self.flight);
+        let stored = if ended.is_some() {
             cache.store(&mut shard, write, &mut departed).map_err(|(record, _)| record)
         } else {
             Err(write.record)
@@ -309,6 +310,7 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
         drop(shard);
         // Before user code runs: a listener that panics must not leave the followers waiting.
         waiting.wake();
+        drop(ended);
         self.cache.depart(departed);
         match stored {
             Ok(replaced) => {
@@ -345,7 +347,7 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
             return;
         }
         let mut shard = self.cache.lock(self.place);
-        shard.end_flight(&self.flight);
+        let ended = shard.end_flight(&self.flight);
         match outcome {
             State::Landed(_) => shard.stats.loads += 1,
             _ => shard.stats.load_failures += 1,
@@ -353,6 +355,7 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
         let waiting = self.flight.end(outcome);
         drop(shard);
         waiting.wake();
+        drop(ended);
     }
 }
 

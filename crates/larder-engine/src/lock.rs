@@ -157,6 +157,18 @@ pub(crate) struct Guard<'a, T> {
     lock: &'a Lock<T>,
 }
 
+impl<T> Guard<'_, T> {
+    /// Lets others have what is guarded for a moment. What was known of it before holds no longer.
+    pub(crate) fn let_others(&mut self) {
+        self.lock.holder.store(NOBODY, Ordering::Release);
+        thread::yield_now();
+        let me = me();
+        if !self.lock.try_take(me) {
+            self.lock.await_turn(me);
+        }
+    }
+}
+
 impl<T> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {

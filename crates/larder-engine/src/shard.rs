@@ -24,6 +24,9 @@ use hashbrown::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
+/// A load under way: its hash, its key, and what its leader and its followers share.
+pub(crate) type UnderWay<K, V> = (u64, K, Arc<Flight<V>>);
+
 /// What hashes the keys of a cache.
 pub(crate) type Hasher = rapidhash::fast::RandomState;
 
@@ -46,7 +49,7 @@ pub(crate) struct Shard<K, V> {
     /// How many entries this shard is expected to hold in the end.
     expected: usize,
     /// The loads under way, by hash. A shard has few at a time, so a list that is walked is the smallest table.
-    flights: Vec<(u64, K, Arc<Flight<V>>)>,
+    flights: Vec<UnderWay<K, V>>,
     pub(crate) stats: Stats,
 }
 
@@ -519,7 +522,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
 
     /// The load of `key` that is under way, if there is one.
     pub(crate) fn flight<Q: Equivalent<K> + ?Sized>(&self, hash: u64, key: &Q) -> Option<&Arc<Flight<V>>> {
-        let same = |(of, candidate, _): &&(u64, K, _)| *of == hash && key.equivalent(candidate);
+        let same = |(of, candidate, _): &&UnderWay<K, V>| *of == hash && key.equivalent(candidate);
         self.flights.iter().find(same).map(|(_, _, flight)| flight)
     }
 
@@ -527,22 +530,28 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         self.flights.push((hash, key, flight));
     }
 
-    /// Takes this very load out of the table; false if it had been voided.
-    pub(crate) fn end_flight(&mut self, flight: &Arc<Flight<V>>) -> bool {
-        let position = self.flights.iter().position(|(_, _, other)| Arc::ptr_eq(other, flight));
-        position.map(|at| self.flights.swap_remove(at)).is_some()
+    /// Takes this very load out of the table; `None` if it had been voided. What comes out is to be dropped once the shard
+    /// is unlocked.
+    pub(crate) fn end_flight(&mut self, flight: &Arc<Flight<V>>) -> Option<UnderWay<K, V>> {
+        let position = self.flights.iter().position(|(_, _, other)| Arc::ptr_eq(other, flight))?;
+        Some(self.flights.swap_remove(position))
     }
 
-    /// Makes the load of `key` unable to commit, because the key has changed since the load began.
+    /// Makes the load of `key` unable to commit, because the key has changed since the load began. What comes out is to be
+    /// dropped once the shard is unlocked.
     #[inline]
-    pub(crate) fn void_flight<Q: Equivalent<K> + ?Sized>(&mut self, hash: u64, key: &Q) {
-        if !self.flights.is_empty() {
-            self.flights.retain(|(of, other, _)| *of != hash || !key.equivalent(other));
-        }
+    pub(crate) fn void_flight<Q>(&mut self, hash: u64, key: &Q) -> Option<UnderWay<K, V>>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        let same = |(of, other, _): &UnderWay<K, V>| *of == hash && key.equivalent(other);
+        let position = self.flights.iter().position(same)?;
+        Some(self.flights.swap_remove(position))
     }
 
-    pub(crate) fn void_flights(&mut self) {
-        self.flights.clear();
+    /// As [`Shard::void_flight`], all of them.
+    pub(crate) fn void_flights(&mut self) -> Vec<UnderWay<K, V>> {
+        std::mem::take(&mut self.flights)
     }
 
     /// The counters so far and how many entries are held.

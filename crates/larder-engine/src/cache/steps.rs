@@ -1,6 +1,7 @@
 //! The steps that operations and loads are made of: place, time, weight and deadline of an entry, and room for it.
 
 use super::{Cache, ENTRIES_PER_HOLD, Place};
+use crate::budget::Budget;
 use crate::entry::{Cause, EntryRef, Refusal, Ttl};
 use crate::expiry::NEVER;
 use crate::lock::{Guard, Locks};
@@ -177,19 +178,20 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         }
     }
 
-    /// Does to a locked entry what was decided about it; `id` is its slot, if it is live.
+    /// Does to a locked entry what was decided about it; `id` is its slot, if it is live. Returns the record that was
+    /// refused, if it was: to be dropped once the shard is unlocked.
     pub(crate) fn apply(
         &self,
         shard: &mut Shard<K, V>,
         id: Option<u32>,
         decision: Decision<K, V>,
         departed: &mut Departed<K, V>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), (Record<K, V>, Refusal)> {
         match (decision, id) {
             (Decision::Keep, _) | (Decision::Remove | Decision::SetTtl { .. }, None) => {}
             (Decision::Put(write), _) => {
                 self.mark_timed(write.ttl);
-                let replaced = self.store(shard, write, departed).map_err(|(_, reason)| reason)?;
+                let replaced = self.store(shard, write, departed)?;
                 if let Some(Record { key, value }) = replaced {
                     departed.push(key, value, Cause::Replaced);
                 }
@@ -269,21 +271,22 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         freed
     }
 
-    /// Walks all entries, a bounded number under each hold of a lock. `visit` returns the weight that it freed.
+    /// Walks all entries, a bounded number under each hold of a lock. `visit` says what it freed as it goes.
     pub(super) fn for_each_hold(
         &self,
-        mut visit: impl FnMut(&mut Shard<K, V>, &[u32], &mut Departed<K, V>) -> u64,
+        mut visit: impl FnMut(&mut Shard<K, V>, &[u32], &mut Freed<'_, K, V>),
     ) {
         let mut slots = Vec::new();
         for index in 0..self.inner.shards.len() {
             let mut from = 0;
             while from < LAST_PLACING {
-                let mut departed = Departed::new();
+                let mut freed = Freed { budget: &self.inner.budget, weight: 0, departed: Departed::new() };
                 let mut shard = self.inner.shards.lock(index);
                 from = shard.walk(from, ENTRIES_PER_HOLD, &mut slots);
-                let freed = visit(&mut shard, &slots, &mut departed);
+                visit(&mut shard, &slots, &mut freed);
                 drop(shard);
-                self.inner.budget.give(freed);
+                let departed = std::mem::replace(&mut freed.departed, Departed::new());
+                drop(freed);
                 self.depart(departed);
             }
         }
@@ -300,6 +303,19 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         if let Some(listener) = &self.inner.settings.listener {
             listener(key, value, cause);
         }
+    }
+}
+
+/// What a walk has freed: given back to the budget even if the walk ends with a panic.
+pub(super) struct Freed<'a, K, V> {
+    budget: &'a Budget,
+    pub(super) weight: u64,
+    pub(super) departed: Departed<K, V>,
+}
+
+impl<K, V> Drop for Freed<'_, K, V> {
+    fn drop(&mut self) {
+        self.budget.give(self.weight);
     }
 }
 

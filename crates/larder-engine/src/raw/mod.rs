@@ -138,6 +138,6 @@ impl Cache {
         let applied = self.apply(&mut shard, id, decision, &mut departed);
         drop(shard);
         self.depart(departed);
-        applied.map(|()| Updated { result, is_new })
+        applied.map(|()| Updated { result, is_new }).map_err(|(_, reason)| reason)
     }
 }

@@ -1,4 +1,5 @@
-//! Every key and every value that goes into a cache is dropped exactly once, whichever way it leaves.
+//! Every key and every value that goes into a cache is dropped exactly once, whichever way it leaves, and never while a
+//! lock is held.
 
 use larder_engine::{Cache, Clock, Follow, Load, ManualClock, Op, Policy, Ttl};
 use std::borrow::Borrow;
@@ -6,8 +7,8 @@ use std::future::Future;
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -16,8 +17,23 @@ use std::time::Duration;
 struct Census {
     keys: AtomicI64,
     values: AtomicI64,
+    /// What each drop does: calls the cache, which panics if a lock of it is held.
+    on_drop: Mutex<Option<Cache<Key, Value>>>,
+    dropped_under_lock: AtomicBool,
     clones_panic: AtomicBool,
     hashes_panic: AtomicBool,
+}
+
+impl Census {
+    fn note_drop(&self) {
+        let cache = self.on_drop.lock().expect("no panic").clone();
+        if let Some(cache) = cache
+            && !std::thread::panicking()
+            && catch_unwind(AssertUnwindSafe(|| cache.contains(&u32::MAX))).is_err()
+        {
+            self.dropped_under_lock.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 struct Key {
@@ -46,12 +62,14 @@ impl Clone for Value {
 impl Drop for Key {
     fn drop(&mut self) {
         self.census.keys.fetch_sub(1, Ordering::Relaxed);
+        self.census.note_drop();
     }
 }
 
 impl Drop for Value {
     fn drop(&mut self) {
         self.census.values.fetch_sub(1, Ordering::Relaxed);
+        self.census.note_drop();
     }
 }
 
@@ -111,6 +129,7 @@ impl Stage {
             .listener(move |_, _, _| assert!(!panics.load(Ordering::Relaxed), "asked to panic"))
             .build()
             .expect("valid options");
+        *census.on_drop.lock().expect("no panic") = Some(cache.clone());
         let stage = Stage { cache, census, hand, listener_panics };
         for number in 0..8 {
             stage.insert(number, 1);
@@ -158,6 +177,8 @@ impl Stage {
 
     /// As many keys and values as the cache holds, a whole structure, and none left after the cache.
     fn check(self, name: &str) {
+        assert!(!self.census.dropped_under_lock.load(Ordering::Relaxed), "{name}: dropped under a lock");
+        self.census.on_drop.lock().expect("no panic").take();
         self.cache.validate();
         let held = self.cache.len() as i64;
         let readable: Vec<u64> = self.cache.iter().map(|(_, value)| value.weight).collect();
@@ -315,6 +336,20 @@ fn whatever_panics() {
             stage.listener_panics.store(true, Ordering::Relaxed);
             stage.panic_in(|| stage.cache.clear());
         }),
+        ("the listener of a lower capacity", |stage| {
+            stage.listener_panics.store(true, Ordering::Relaxed);
+            stage.panic_in(|| stage.cache.set_capacity(3));
+        }),
+        ("the closure of retain, after some were removed", |stage| {
+            let mut seen = 0;
+            stage.panic_in(|| {
+                stage.cache.retain(|_, _| {
+                    seen += 1;
+                    assert!(seen < 4, "asked to panic");
+                    false
+                });
+            });
+        }),
         ("the clone of an iteration", |stage| {
             stage.census.clones_panic.store(true, Ordering::Relaxed);
             stage.panic_in(|| drop(stage.cache.iter().collect::<Vec<_>>()));
@@ -334,6 +369,7 @@ fn keys_that_cannot_be_hashed_are_dropped_with_the_cache() {
             _ = catch_unwind(AssertUnwindSafe(|| stage.cache.remove(&(number % 8))));
         }
         let Stage { cache, census, .. } = stage;
+        census.on_drop.lock().expect("no panic").take();
         drop(cache);
         assert_eq!(census.keys.load(Ordering::Relaxed), 0, "{policy:?}");
         assert_eq!(census.values.load(Ordering::Relaxed), 0, "{policy:?}");

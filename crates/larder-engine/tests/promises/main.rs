@@ -3,7 +3,7 @@
 //! | file | promise |
 //! |---|---|
 //! | `bounds` | what may cross threads |
-//! | `departures` | all that goes in is dropped once |
+//! | `departures` | all that goes in is dropped once, outside of locks |
 //! | `incidents` | what went wrong in other caches does not here |
 //! | `linearizable` | operations on one key happen one after another; the judge of that is in `history` |
 
