@@ -18,11 +18,18 @@
 //!
 //! A [`Cache`] is one namespace with its tiers; a [`View`] is a typed window onto it. A *fetch* looks into memory, then
 //! into Redis, then runs the loader, and fills the tiers on the way back. However many callers fetch one key at the
-//! same time, one of them looks into Redis and loads; the others get what it got.
+//! same time, on however many nodes, one of them loads; the others get what it got.
 //!
-//! Trouble with Redis never reaches the caller of [`View::fetch`] or [`View::read`]: the cache degrades to the memory
-//! tier and the loader, counts it ([`Cache::stats`]) and asks again a moment later. [`View::write`] and
-//! [`View::delete`], whose callers count on the other processes seeing them, report it.
+//! # The promise
+//! An *invalidation* is a `delete`, `write`, `invalidate_tags` or `clear` that returned Ok. (1) On that node no read
+//! started afterwards returns a value loaded or written before the invalidation began. (2) On other nodes the same holds
+//! for reads started more than [`Builder::max_lag`] later; a node that has lost Redis may go on serving memory for
+//! [`Builder::disconnected`], and no longer. (3) No loader that began before it stores its result in either tier. `Err`
+//! means: holds on this node, queued and retried, not yet elsewhere.
+//!
+//! [`Cache::coherence`] says what of it is active. Trouble with Redis never reaches the caller of [`View::fetch`] or
+//! [`View::read`]: the cache degrades to the memory tier and the loader, counts it ([`Cache::stats`]) and asks again a
+//! moment later. Changes, whose callers count on the other nodes seeing them, report it.
 
 mod breaker;
 mod builder;

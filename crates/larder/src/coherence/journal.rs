@@ -142,15 +142,20 @@ impl Journal {
         self.owed.load(Ordering::Acquire)
     }
 
-    /// Some of what is owed, at most `most`, with members of the ledger first, for they say most.
-    pub(crate) fn some_debts(&self, most: usize) -> Vec<Invalidated> {
+    /// Some of what is owed, at most `most` members of the ledger and as many keys.
+    pub(crate) fn some_debts(&self, most: usize) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
         let state = self.state.lock();
-        let is_member = |what: &&Invalidated| matches!(what, Invalidated::Member(_));
-        let members: Vec<_> = state.debts.keys().filter(is_member).take(most).cloned().collect();
-        if !members.is_empty() {
-            return members;
+        let (mut members, mut keys) = (Vec::new(), Vec::new());
+        for debt in state.debts.keys() {
+            let (kind, what) = match debt {
+                Invalidated::Member(member) => (&mut members, member),
+                Invalidated::Key(key) => (&mut keys, key),
+            };
+            if kind.len() < most {
+                kind.push(what.clone());
+            }
         }
-        state.debts.keys().take(most).cloned().collect()
+        (members, keys)
     }
 }
 
@@ -179,7 +184,7 @@ mod tests {
         let journal = Journal::new(Clock::monotonic());
         let many = (0..=MOST_DEBTS).map(|n| key(&n.to_string()));
         assert!(journal.owe(many).1);
-        assert_eq!(journal.some_debts(9), [Invalidated::everything()]);
+        assert_eq!(journal.some_debts(9), (vec![b"floor".to_vec()], vec![]));
         assert!(journal.blocks(b"anything"));
     }
 

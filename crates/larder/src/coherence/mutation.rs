@@ -169,53 +169,50 @@ impl Inner {
         }
     }
 
-    /// Pays some of what is owed, as long as Redis takes it.
+    /// Pays what is owed, as long as Redis takes some of it. What it refuses does not hold up the rest: a full server
+    /// takes no stamps, and gets room by what is removed.
     pub(crate) async fn pay(self: &Arc<Self>) {
-        let Some(shared) = &self.shared else { return };
         while self.journal.debts() > 0 {
             // A value that is written now must not be what an older debt deletes.
             let _alone = self.paying.write().await;
             let turn = self.journal.turn();
-            let debts = self.journal.some_debts(BATCH);
-            let members: Vec<Vec<u8>> = debts
-                .iter()
-                .filter_map(|debt| match debt {
-                    Invalidated::Member(member) => Some(member.clone()),
-                    Invalidated::Key(_) => None,
-                })
-                .collect();
-            let paid = if members.is_empty() {
-                let removals: Vec<_> = debts
-                    .iter()
-                    .filter_map(|debt| match debt {
-                        Invalidated::Key(key) => Some(Change::Remove(key.clone())),
-                        Invalidated::Member(_) => None,
-                    })
-                    .collect();
-                let keys = removals.iter().map(Change::key);
-                let announcement = announce::keys(&self.names.channel, self.origin, keys);
-                shared.ask_anyway(shared.tier.mutate(&removals, Some(&announcement))).await.map(drop)
-            } else {
-                let announcement = announce::stamps(&self.names.channel, self.origin, &members);
-                let bump = self.bump_of(&members);
-                let bumped = shared.ask_anyway(shared.tier.bump(&bump.as_bump(&announcement))).await;
-                bumped.map(|clock| self.ledger.settle(&members, clock, turn))
-            };
-            match paid {
-                Ok(()) => {
-                    // What this node loaded without Redis meanwhile is compared before its next use.
-                    debts.iter().for_each(|debt| self.unconfirm(debt));
-                    self.journal.done(debts, turn);
-                }
-                Err(_) => return,
+            let (members, keys) = self.journal.some_debts(BATCH);
+            let stamped = self.pay_members(members, turn).await;
+            if matches!(stamped, Err(CacheError::Redis(_))) {
+                return;
+            }
+            let removed = self.pay_keys(keys, turn).await;
+            if !matches!((stamped, removed), (Ok(true), _) | (_, Ok(true))) {
+                return;
             }
         }
     }
 
-    fn unconfirm(&self, paid: &Invalidated) {
-        if let Invalidated::Key(key) = paid
-            && let Some(key) = self.memory_key_of(key)
-        {
+    /// Stamps members that are owed; whether there were any.
+    async fn pay_members(&self, members: Vec<Vec<u8>>, turn: Turn) -> Result<bool, CacheError> {
+        let Some(shared) = self.shared.as_ref().filter(|_| !members.is_empty()) else { return Ok(false) };
+        let announcement = announce::stamps(&self.names.channel, self.origin, &members);
+        let bump = self.bump_of(&members);
+        let clock = shared.ask_anyway(shared.tier.bump(&bump.as_bump(&announcement))).await?;
+        self.ledger.settle(&members, clock, turn);
+        self.journal.done(members.into_iter().map(Invalidated::Member), turn);
+        Ok(true)
+    }
+
+    /// Removes keys that are owed; whether there were any.
+    async fn pay_keys(&self, keys: Vec<Vec<u8>>, turn: Turn) -> Result<bool, CacheError> {
+        let Some(shared) = self.shared.as_ref().filter(|_| !keys.is_empty()) else { return Ok(false) };
+        let announcement = announce::keys(&self.names.channel, self.origin, keys.iter().map(|key| &key[..]));
+        let removals: Vec<_> = keys.iter().cloned().map(Change::Remove).collect();
+        shared.ask_anyway(shared.tier.mutate(&removals, Some(&announcement))).await?;
+        // What this node loaded without Redis meanwhile is compared before its next use.
+        keys.iter().for_each(|key| self.unconfirm(key));
+        self.journal.done(keys.into_iter().map(Invalidated::Key), turn);
+        Ok(true)
+    }
+
+    fn unconfirm(&self, redis_key: &[u8]) {
+        if let Some(key) = self.memory_key_of(redis_key) {
             self.memory.peek_with(&key, |entry| entry.value().facts().suspect());
         }
     }

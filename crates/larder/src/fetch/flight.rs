@@ -200,7 +200,9 @@ where
                 self.give(want, held.entry);
                 false
             }
-            Some(Judgement::Valid | Judgement::Stale) => {
+            Some(judgement @ (Judgement::Valid | Judgement::Stale))
+                if judgement == Judgement::Valid || facts.has_grace() =>
+            {
                 want.held = None;
                 want.stale = Some(held.entry);
                 true

@@ -117,9 +117,14 @@ impl Facts {
         self.fresh_until.store(nanos(moment), Ordering::Relaxed);
     }
 
+    /// Whether it is kept for longer than it is fresh.
+    pub(crate) fn has_grace(&self) -> bool {
+        self.fresh_until_nanos() != u64::MAX
+    }
+
     /// It is fresh for longer than it was.
     pub(crate) fn renew(&self, until: Duration) {
-        if self.fresh_until_nanos() != u64::MAX {
+        if self.has_grace() {
             self.stale_from(until);
         }
     }

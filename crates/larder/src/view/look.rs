@@ -134,9 +134,9 @@ impl<V: Send + Sync + 'static> Shared<V> {
         let mut suspect = !(is_proved && believed.at(now));
         match inner.ledger.judge(facts) {
             Judgement::Valid => {}
-            Judgement::Stale => facts.stale_from(Duration::ZERO),
+            Judgement::Stale if facts.has_grace() => facts.stale_from(Duration::ZERO),
             Judgement::Unknown => suspect = true,
-            Judgement::Dead => {
+            Judgement::Stale | Judgement::Dead => {
                 facts.disprove();
                 return Verdict::Dead;
             }

@@ -15,6 +15,7 @@ use crate::tier::memory::{MemoryEntry, MemoryTicket};
 use larder_engine::Load;
 use std::sync::Arc;
 use std::time::Duration;
+use tracing::Instrument;
 
 /// How a value is written. Made by [`View::writing`]; without it the view decides.
 #[derive(Clone, Debug, Default)]
@@ -153,7 +154,7 @@ where
 
 /// Runs a mutation in a task of its own: half of one must not be what a caller leaves behind when it is dropped.
 pub(crate) async fn detached<R: Send + 'static>(mutation: impl Future<Output = R> + Send + 'static) -> R {
-    match tokio::spawn(mutation).await {
+    match tokio::spawn(mutation.instrument(tracing::debug_span!("larder.change"))).await {
         Ok(result) => result,
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     }

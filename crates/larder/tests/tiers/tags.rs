@@ -159,3 +159,16 @@ async fn many_tags_are_trimmed_without_reviving_anything() {
     assert!(new.read("k").await.is_none());
     assert_eq!(fetched(&new, "k", 2).await, 2);
 }
+
+#[tokio::test]
+async fn soft_without_grace_leaves_nothing() {
+    let Some(server) = RedisServer::start() else { return };
+    for cache in [in_memory(), over(server.url())] {
+        let view: View<str, u32, &str> = cache.view("n");
+        let tagged = view.fetch("k").tag("t").load(|_| async { Ok(1) });
+        assert_eq!(tagged.await.map(|f| *f).ok(), Some(1));
+        cache.invalidate_tags(["t"], Invalidation::Soft).await.expect("invalidated");
+        assert!(view.fetch("k").load(|_| async { Err("down") }).await.is_err());
+        assert!(view.read("k").await.is_none());
+    }
+}
