@@ -45,10 +45,16 @@ pub struct Fetch<V, E> {
     key: KeyBuf,
     ttl: Option<Duration>,
     /// Boxed, for a fetch that finds its value in memory moves all that it is.
-    policy: Option<Box<Policy>>,
-    tags: Vec<Box<str>>,
+    wishes: Option<Box<Wishes>>,
     force: bool,
     _error: PhantomData<fn() -> E>,
+}
+
+/// What most fetches leave to their view.
+#[derive(Default)]
+struct Wishes {
+    policy: Policy,
+    tags: Vec<Box<str>>,
 }
 
 impl<V, E> Fetch<V, E>
@@ -57,7 +63,7 @@ where
     E: Send + Sync + 'static,
 {
     pub(crate) fn new(view: Arc<Shared<V>>, key: KeyBuf) -> Self {
-        Fetch { view, key, ttl: None, policy: None, tags: Vec::new(), force: false, _error: PhantomData }
+        Fetch { view, key, ttl: None, wishes: None, force: false, _error: PhantomData }
     }
 
     /// How long a loaded value is fresh, instead of the view's own time. Absences keep the view's negative time.
@@ -69,19 +75,20 @@ where
     /// The times and timeouts of this fetch; what the policy leaves open is the view's.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.ttl = policy.ttl.or(self.ttl);
-        self.policy = Some(Box::new(policy.or(self.policy.map_or(Policy::new(), |before| *before))));
+        let wishes = self.wishes.get_or_insert_default();
+        wishes.policy = policy.or(wishes.policy);
         self
     }
 
     /// The policy by which it is done: its own, then the view's.
     fn resolved(&self) -> Policy {
-        let own = self.policy.as_deref().copied().unwrap_or_default();
+        let own = self.wishes.as_ref().map_or(Policy::new(), |wishes| wishes.policy);
         Policy { ttl: self.ttl, ..own }.or(own).or(self.view.policy)
     }
 
     /// Adds a tag to a loaded value.
     pub fn tag(mut self, tag: impl Into<Box<str>>) -> Self {
-        self.tags.push(tag.into());
+        self.wishes.get_or_insert_default().tags.push(tag.into());
         self
     }
 
@@ -205,7 +212,8 @@ where
     /// Looks into Redis, then loads, and settles the ticket.
     async fn lead<L: Loader<V, E>>(self, want: Want<V, E>, loader: L) {
         let policy = self.resolved();
-        let flight = Flight { view: self.view, policy, tags: self.tags, force: self.force };
+        let tags = self.wishes.map_or_else(Vec::new, |wishes| wishes.tags);
+        let flight = Flight { view: self.view, policy, tags, force: self.force };
         let mut wants = [want];
         flight.look(&mut wants).await;
         if !wants[0].is_open() {

@@ -188,8 +188,10 @@ impl<V: Send + Sync + 'static> Shared<V> {
         }
         let facts = held.entry.facts();
         let judgement = inner.revalidate(&redis_key, facts).await?;
-        if judgement != Judgement::Valid {
+        if judgement == Judgement::Dead {
             facts.disprove();
+        }
+        if judgement != Judgement::Valid {
             return None;
         }
         let is_fresh = nanos(inner.memory.clock().now()) < facts.fresh_until_nanos();
