@@ -68,6 +68,12 @@ mod pages {
     struct Tags;
     #[doc = include_str!("../../../docs/grace.md")]
     struct Grace;
+    #[doc = include_str!("../../../docs/keys.md")]
+    struct Keys;
+    #[doc = include_str!("../../../docs/serialization.md")]
+    struct Serialization;
+    #[doc = include_str!("../../../docs/testing.md")]
+    struct Testing;
     #[doc = include_str!("../../../docs/responses.md")]
     struct Responses;
 }
