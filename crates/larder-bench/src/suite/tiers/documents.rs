@@ -59,7 +59,7 @@ pub(super) fn catalogue() -> Catalogue {
     let mut words = |many: u64| -> String {
         (0..many).map(|_| WORDS[next(WORDS.len() as u64) as usize]).collect::<Vec<_>>().join(" ")
     };
-    let products = (0..395)
+    let products = (0..643)
         .map(|id| Product {
             id: 1_000_000 + id,
             title: words(4),
@@ -83,4 +83,16 @@ pub(super) fn catalogue() -> Catalogue {
         })
         .collect();
     Catalogue { name: "the larder".to_owned(), products }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_are_as_large_as_they_are_called() {
+        let kib = |json: Vec<u8>| json.len() as f64 / 1024.0;
+        assert!((590.0..=610.0).contains(&kib(serde_json::to_vec(&catalogue()).unwrap())));
+        assert!((26.0..=27.0).contains(&kib(serde_json::to_vec(&map_of_26()).unwrap())));
+    }
 }
