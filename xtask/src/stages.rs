@@ -27,7 +27,7 @@ pub(crate) fn test(soak: bool) -> Result<()> {
     counts.report()
 }
 
-/// The engine's tests where wrong use of memory ends them: minutes, so not a part of [`test`]. The explorer of schedules
+/// The engine's tests where wrong use of memory ends them: minutes, so not a part of [`test()`]. The explorer of schedules
 /// is left out: it switches stacks, which neither tool follows.
 pub(crate) fn sanitize() -> Result<()> {
     const TESTS: &[&str] = &["test", "-p", "larder-engine", "--locked", "--lib"];
