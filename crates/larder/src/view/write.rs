@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument;
 
-/// How a value is written. Made by [`View::writing`]; without it the view decides.
+/// How a value is written, for [`View::write_with`]; what is not said here the view decides.
 #[derive(Clone, Debug, Default)]
 #[must_use = "options do nothing until they are written with"]
 pub struct WriteOptions {
