@@ -22,11 +22,11 @@
 //!   A ticket whose key was removed, cleared or overwritten since it was issued cannot commit.
 //! - **Every operation on one key is linearizable**; operations that span keys ([`Cache::iter`], [`Cache::retain`],
 //!   [`Cache::clear`]) take the shards one after another and see each entry that stays throughout.
-//! - **User code under a lock is short and named.** Only `Eq` and `Hash` of keys and the closures of
-//!   [`Cache::get_with`], [`Cache::peek_with`], [`Cache::compute`], [`Cache::retain`] and [`Cache::scan`] run while a
-//!   shard is locked; calling the same cache from inside one of them is an error: it panics where it would have to wait
-//!   for a lock, and always in builds with debug assertions. Loaders, weighers,
-//!   listeners and `Drop` always run unlocked.
+//! - **User code under a lock is short and named.** Only `Eq` and `Hash` of keys, `Clone` of what is read, and the
+//!   closures of [`Cache::get_with`], [`Cache::peek_with`], [`Cache::compute`], [`Cache::retain`], [`Cache::scan`] and of
+//!   [`raw`]'s `read` and `update` run while a shard is locked; calling the same cache from inside one of them is an
+//!   error: it panics where it would have to wait for a lock, and always in builds with debug assertions. Loaders,
+//!   listeners and `Drop` always run unlocked, weighers too but for [`Cache::compute`] and `update`.
 //!
 //! The engine knows no I/O, no async runtime (its futures are plain `std` futures) and no wall clock: time comes from
 //! a [`Clock`], which tests move by hand.

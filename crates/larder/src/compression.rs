@@ -33,7 +33,10 @@ pub enum Compression {
 
 impl Compression {
     /// The number and the bytes of a compressed payload.
-    #[cfg_attr(not(any(feature = "lz4", feature = "zstd")), allow(unused_variables))]
+    #[cfg_attr(
+        not(any(feature = "lz4", feature = "zstd")),
+        allow(unused_variables, reason = "without a compressor there is nothing to look at")
+    )]
     fn of(self, payload: &[u8]) -> Option<(u8, Vec<u8>)> {
         match self {
             Compression::None => None,

@@ -57,9 +57,9 @@ where
     /// Gives the bulk loader and waits: one outcome for each key, in their order, keys that come twice included.
     ///
     /// The loader is called once, in a task of its own, with the keys that no tier has and nobody else loads; again only
-    /// for keys that somebody else was loading and gave up. It may return values for fewer of them, whose outcome is [`FetchError::NotLoaded`], and for others, which are
-    /// dropped: nobody holds a lease for them. What it says through its context holds for all. Cost: one round trip to
-    /// Redis before the load and one after, however many keys.
+    /// for keys that somebody else was loading and gave up. It may return values for fewer of them, whose outcome is
+    /// [`FetchError::NotLoaded`], and for others, which are dropped: nobody holds a lease for them. What it says through
+    /// its context holds for all. Cost: one round trip to Redis before the load and one after, however many keys.
     ///
     /// Cancel safe: whoever leaves does not take the load with them.
     ///

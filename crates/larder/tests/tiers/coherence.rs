@@ -1,6 +1,6 @@
 //! The promise itself, on two nodes over one real Redis.
 
-use crate::{cached, eventually, fetched, gated, over, pairs};
+use crate::{begun, cached, eventually, fetched, gated, over, pairs};
 use larder::{Cache, CoherenceMode, Event, Source, View};
 use larder_testkit::{Gate, RedisServer};
 use std::time::Duration;
@@ -38,9 +38,7 @@ async fn a_value_loaded_before_a_delete_on_another_node_is_stored_nowhere() {
     for (one, other) in pairs(&server) {
         let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
         a.delete("k").await.expect("deleted");
-        let gate = Gate::closed();
-        let loading = gated(&a, &gate, 1);
-        gate.arrival().await;
+        let (gate, loading) = begun(&a, 1).await;
         b.delete("k").await.expect("deleted");
         gate.open(1);
         assert_eq!(loading.await.expect("no panic"), 1, "its caller asked before");
@@ -58,9 +56,7 @@ async fn a_value_loaded_before_a_write_on_another_node_does_not_replace_it() {
     for (one, other) in pairs(&server) {
         let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
         a.delete("k").await.expect("deleted");
-        let gate = Gate::closed();
-        let loading = gated(&a, &gate, 1);
-        gate.arrival().await;
+        let (gate, loading) = begun(&a, 1).await;
         b.write("k", 2).await.expect("written");
         gate.open(1);
         assert_eq!(loading.await.expect("no panic"), 1);
@@ -75,9 +71,7 @@ async fn one_node_loads_and_the_other_waits_for_it() {
     for (one, other) in pairs(&server) {
         let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
         a.delete("k").await.expect("deleted");
-        let gate = Gate::closed();
-        let loading = gated(&a, &gate, 1);
-        gate.arrival().await;
+        let (gate, loading) = begun(&a, 1).await;
         let waiting = {
             let b = b.clone();
             tokio::spawn(async move { cached(&b, "k").await })
@@ -102,9 +96,7 @@ async fn a_node_whose_load_takes_too_long_does_not_stop_the_others() {
         .build()
         .expect("valid options");
     let other: View<str, u32> = patient.view("n");
-    let gate = Gate::closed();
-    let loading = gated(&slow, &gate, 1);
-    gate.arrival().await;
+    let (gate, loading) = begun(&slow, 1).await;
     assert_eq!(fetched(&other, "k", 2).await, 2, "loaded without redis");
     assert_eq!(cached(&other, "k").await, 2, "in memory: the lease that it saw is still there");
     gate.open(1);

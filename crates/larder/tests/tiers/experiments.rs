@@ -1,6 +1,6 @@
 //! What other caches were seen to get wrong, against this one, with both tiers.
 
-use crate::{cached, fetched, gated, over};
+use crate::{begun, cached, fail_together, fetched, gated, over};
 use larder::{FetchError, View};
 use larder_testkit::{Gate, RedisServer};
 use std::sync::Arc;
@@ -11,9 +11,7 @@ async fn an_invalidation_during_a_load_is_not_undone_by_it() {
     let Some(server) = RedisServer::start() else { return };
     let cache = over(server.url());
     let view: View<str, u32> = cache.view("n");
-    let gate = Gate::closed();
-    let loading = gated(&view, &gate, 1);
-    gate.arrival().await;
+    let (gate, loading) = begun(&view, 1).await;
     view.delete("k").await.expect("deleted");
     gate.open(1);
     assert_eq!(loading.await.expect("no panic"), 1);
@@ -26,9 +24,7 @@ async fn a_write_during_a_load_is_not_overwritten_by_it() {
     let Some(server) = RedisServer::start() else { return };
     let cache = over(server.url());
     let view: View<str, u32> = cache.view("n");
-    let gate = Gate::closed();
-    let loading = gated(&view, &gate, 1);
-    gate.arrival().await;
+    let (gate, loading) = begun(&view, 1).await;
     view.write("k", 2).await.expect("written");
     gate.open(1);
     assert_eq!(loading.await.expect("no panic"), 1);
@@ -42,9 +38,7 @@ async fn callers_with_other_errors_wait_for_the_same_load() {
     let Some(server) = RedisServer::start() else { return };
     let cache = over(server.url());
     let (one, other): (View<str, u32>, View<str, u32, String>) = (cache.view("n"), cache.view("n"));
-    let gate = Gate::closed();
-    let loading = gated(&one, &gate, 1);
-    gate.arrival().await;
+    let (gate, loading) = begun(&one, 1).await;
     let follower =
         tokio::spawn(async move { other.fetch("k").load(|_| async { Ok(2) }).await.map(|f| *f).ok() });
     while cache.stats().memory.misses < 2 {
@@ -112,25 +106,7 @@ async fn a_failing_loader_runs_once_for_fifty_callers() {
     let Some(server) = RedisServer::start() else { return };
     let cache = over(server.url());
     let view: View<str, u32, &str> = cache.view("n");
-    let (gate, loads) = (Gate::closed(), Arc::new(AtomicUsize::new(0)));
-    let callers: Vec<_> = (0..50)
-        .map(|_| {
-            let (view, gate, loads) = (view.clone(), gate.clone(), loads.clone());
-            tokio::spawn(async move {
-                let loader = move |_| async move {
-                    loads.fetch_add(1, Ordering::SeqCst);
-                    gate.pass().await;
-                    Err("down")
-                };
-                view.fetch("k").load(loader).await
-            })
-        })
-        .collect();
-    gate.arrival().await;
-    while cache.stats().memory.misses < 50 {
-        tokio::task::yield_now().await;
-    }
-    gate.open(1);
+    let (callers, loads) = fail_together(&cache, &view, 50).await;
     for caller in callers {
         assert!(matches!(caller.await.expect("no panic"), Err(FetchError::Load(_))));
     }

@@ -17,9 +17,12 @@ mod redis_down;
 mod single_flight;
 mod tags;
 
-use larder::{Cache, View};
+use larder::{Cache, FetchError, Fetched, View};
 use larder_testkit::{Gate, PATIENCE, RedisServer};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 /// A cache in memory only.
@@ -67,7 +70,7 @@ async fn fetched(view: &View<str, u32>, key: &str, value: u32) -> u32 {
 }
 
 /// Starts a fetch whose loader waits at the gate.
-fn gated(view: &View<str, u32>, gate: &Gate, value: u32) -> tokio::task::JoinHandle<u32> {
+fn gated(view: &View<str, u32>, gate: &Gate, value: u32) -> JoinHandle<u32> {
     let (view, gate) = (view.clone(), gate.clone());
     tokio::spawn(async move {
         let loader = move |_| async move {
@@ -77,6 +80,44 @@ fn gated(view: &View<str, u32>, gate: &Gate, value: u32) -> tokio::task::JoinHan
         *view.fetch("k").load(loader).await.expect("loads")
     })
 }
+
+/// Starts a fetch and returns once its loader waits at the gate.
+async fn begun(view: &View<str, u32>, value: u32) -> (Gate, JoinHandle<u32>) {
+    let gate = Gate::closed();
+    let loading = gated(view, &gate, value);
+    gate.arrival().await;
+    (gate, loading)
+}
+
+/// Callers of one key, all there before the loader fails; and how often it ran.
+async fn fail_together(
+    cache: &Cache,
+    view: &View<str, u32, &'static str>,
+    callers: u64,
+) -> (Vec<JoinHandle<Fetching>>, Arc<AtomicUsize>) {
+    let (gate, loads) = (Gate::closed(), Arc::new(AtomicUsize::new(0)));
+    let call = |_| {
+        let (view, gate, loads) = (view.clone(), gate.clone(), loads.clone());
+        tokio::spawn(async move {
+            let loader = move |_| async move {
+                loads.fetch_add(1, Ordering::SeqCst);
+                gate.pass().await;
+                Err("down")
+            };
+            view.fetch("k").load(loader).await
+        })
+    };
+    let running = (0..callers).map(call).collect();
+    gate.arrival().await;
+    while cache.stats().memory.misses < callers {
+        tokio::task::yield_now().await;
+    }
+    gate.open(1);
+    (running, loads)
+}
+
+/// What a fetch comes to whose loader may fail.
+type Fetching = Result<Fetched<u32>, FetchError<&'static str>>;
 
 /// Asks until it is so.
 async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {

@@ -1,9 +1,9 @@
 //! A server without transactions, announcements and sorted sets, such as a Larder server: nothing is promised between
 //! nodes, and nothing stale is served on one.
 
-use crate::{cached, fetched, gated};
+use crate::{begun, cached, fetched, gated};
 use larder::{Cache, CoherenceMode, Invalidation, View};
-use larder_testkit::{Gate, RedisServer};
+use larder_testkit::RedisServer;
 use std::time::Duration;
 
 /// A user who may not do what such a server cannot.
@@ -38,9 +38,7 @@ async fn a_load_does_not_bring_back_what_this_node_deleted_or_wrote() {
     let Some(server) = RedisServer::start() else { return };
     server.command(PLAIN);
     let view: View<str, u32> = node(&server).view("n");
-    let gate = Gate::closed();
-    let loading = gated(&view, &gate, 1);
-    gate.arrival().await;
+    let (gate, loading) = begun(&view, 1).await;
     view.delete("k").await.expect("deleted");
     gate.open(1);
     assert_eq!(loading.await.expect("no panic"), 1);

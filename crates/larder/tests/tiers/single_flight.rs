@@ -1,22 +1,9 @@
 //! However many ask for one key, it is loaded once; and whoever leaves, nobody hangs.
 
-use crate::{cached, in_memory, over};
+use crate::{begun, cached, fail_together, gated, in_memory, over};
 use larder::{FetchError, Source, View};
 use larder_testkit::{Gate, RedisServer};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// Starts a fetch whose loader waits at the gate.
-fn gated(view: &View<str, u32>, gate: &Gate, value: u32) -> tokio::task::JoinHandle<u32> {
-    let (view, gate) = (view.clone(), gate.clone());
-    tokio::spawn(async move {
-        let loader = move |_| async move {
-            gate.pass().await;
-            Ok(value)
-        };
-        *view.fetch("k").load(loader).await.expect("loads")
-    })
-}
+use std::sync::atomic::Ordering;
 
 #[tokio::test]
 async fn ten_thousand_callers_make_one_load() {
@@ -39,25 +26,7 @@ async fn ten_thousand_callers_make_one_load() {
 async fn an_error_is_shared_and_not_repeated_by_those_who_waited() {
     let cache = in_memory();
     let view: View<str, u32, &'static str> = cache.view("n");
-    let (gate, loads) = (Gate::closed(), Arc::new(AtomicUsize::new(0)));
-    let callers: Vec<_> = (0..50)
-        .map(|_| {
-            let (view, gate, loads) = (view.clone(), gate.clone(), loads.clone());
-            tokio::spawn(async move {
-                let loader = move |_| async move {
-                    loads.fetch_add(1, Ordering::SeqCst);
-                    gate.pass().await;
-                    Err("down")
-                };
-                view.fetch("k").load(loader).await
-            })
-        })
-        .collect();
-    gate.arrival().await;
-    while cache.stats().memory.misses < 50 {
-        tokio::task::yield_now().await;
-    }
-    gate.open(1);
+    let (callers, loads) = fail_together(&cache, &view, 50).await;
     for caller in callers {
         let Err(FetchError::Load(error)) = caller.await.expect("no panic") else { panic!("an error") };
         assert_eq!(*error, "down");
@@ -101,9 +70,7 @@ async fn a_delete_during_a_load_keeps_the_loaded_value_out_of_memory() {
 #[tokio::test]
 async fn a_write_during_a_load_wins() {
     let view: View<str, u32> = in_memory().view("n");
-    let gate = Gate::closed();
-    let loading = gated(&view, &gate, 1);
-    gate.arrival().await;
+    let (gate, loading) = begun(&view, 1).await;
     view.write("k", 9).await.expect("written");
     gate.open(1);
     assert_eq!(loading.await.expect("no panic"), 1);
