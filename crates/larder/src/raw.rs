@@ -5,7 +5,7 @@ use crate::coherence::lease::{Purpose, Seen};
 use crate::error::CacheError;
 use crate::key::{CacheKey, KeyBuf, MemoryKey, MemoryKeyRef};
 use crate::tier::memory::{Facts, MemoryEntry};
-use crate::tier::{Change, Changed};
+use crate::tier::{Change, Changed, Mutation};
 use crate::view::detached;
 use larder_engine::{Op, Ttl};
 use std::marker::PhantomData;
@@ -186,7 +186,8 @@ impl<K: CacheKey + ?Sized> RawView<K> {
 
     async fn change(&self, change: Change) -> Result<Option<Changed>, CacheError> {
         let shared = self.cache.inner.shared.as_ref().ok_or(CacheError::NoRedis)?;
-        Ok(shared.ask(shared.tier.mutate(&[change], None)).await?.pop())
+        let mutation = Mutation { changes: &[change], ledger: None, announce: None };
+        Ok(shared.ask(shared.tier.mutate(&mutation)).await?.changed.pop())
     }
 
     fn redis_key(&self, key: &K) -> Vec<u8> {

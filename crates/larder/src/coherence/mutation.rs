@@ -15,7 +15,7 @@ use crate::coherence::lease::is_value;
 use crate::coherence::ledger::{Invalidation, member, members_of};
 use crate::error::CacheError;
 use crate::key::MemoryKey;
-use crate::tier::{Bump, Change, Changed};
+use crate::tier::{Bump, Change, Changed, Mutation};
 use std::sync::Arc;
 
 /// How many keys are paid for, or deleted, in one transaction.
@@ -32,7 +32,8 @@ impl Inner {
             changes.iter().filter_map(|change| self.memory_key_of(change.key())).collect();
         let announcement = announce::keys(&self.names.channel, self.origin, changes.iter().map(Change::key));
         let guards = self.guard_fills(changes.iter().map(Change::key)).await;
-        let changed = shared.ask(shared.tier.mutate(&changes, Some(&announcement))).await;
+        let mutation = Mutation { changes: &changes, ledger: None, announce: Some(&announcement) };
+        let changed = shared.ask(shared.tier.mutate(&mutation)).await.map(|mutated| mutated.changed);
         drop(guards);
         self.settle_keys(changes.iter().map(Change::key), turn, changed.is_ok());
         // Whoever read the old value from Redis meanwhile may have put it here.
@@ -204,7 +205,8 @@ impl Inner {
         let Some(shared) = self.shared.as_ref().filter(|_| !keys.is_empty()) else { return Ok(false) };
         let announcement = announce::keys(&self.names.channel, self.origin, keys.iter().map(|key| &key[..]));
         let removals: Vec<_> = keys.iter().cloned().map(Change::Remove).collect();
-        shared.ask_anyway(shared.tier.mutate(&removals, Some(&announcement))).await?;
+        let mutation = Mutation { changes: &removals, ledger: None, announce: Some(&announcement) };
+        shared.ask_anyway(shared.tier.mutate(&mutation)).await?;
         // What this node loaded without Redis meanwhile is compared before its next use.
         keys.iter().for_each(|key| self.unconfirm(key));
         self.journal.done(keys.into_iter().map(Invalidated::Key), turn);

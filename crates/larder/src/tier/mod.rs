@@ -63,12 +63,9 @@ pub trait Tier: Debug + Send + Sync {
         announce: Option<&'a Announcement>,
     ) -> TierFuture<'a, Vec<bool>>;
 
-    /// Changes the keys and announces that: one atomic step for all, where the server has transactions.
-    fn mutate<'a>(
-        &'a self,
-        changes: &'a [Change],
-        announce: Option<&'a Announcement>,
-    ) -> TierFuture<'a, Vec<Changed>>;
+    /// Changes the keys, reads the ledger and announces the changes: one atomic step for all, where the server has
+    /// transactions.
+    fn mutate<'a>(&'a self, mutation: &'a Mutation<'a>) -> TierFuture<'a, Mutated>;
 
     /// Reads the stamps of tags from a ledger, which is begun if there is none.
     fn stamps<'a>(&'a self, ask: &'a LedgerAsk<'a>) -> TierFuture<'a, Stamps>;
@@ -235,6 +232,26 @@ impl Change {
     }
 }
 
+/// What [`Tier::mutate`] is asked.
+#[derive(Clone, Debug)]
+pub struct Mutation<'a> {
+    /// What changes, in this order.
+    pub changes: &'a [Change],
+    /// The ledger to read, if there is one.
+    pub ledger: Option<LedgerAsk<'a>>,
+    /// What everybody is told.
+    pub announce: Option<&'a Announcement>,
+}
+
+/// What [`Tier::mutate`] did.
+#[derive(Clone, Debug)]
+pub struct Mutated {
+    /// For each change, in order.
+    pub changed: Vec<Changed>,
+    /// The ledger as it was when the keys had changed, if it was asked for.
+    pub stamps: Option<Stamps>,
+}
+
 /// What a [`Change`] did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changed {
@@ -273,6 +290,13 @@ pub struct Stamps {
     pub floor: u64,
     /// For each member asked for, in order, its stamp; `None` if it has none, which is as old as the floor.
     pub members: Vec<Option<u64>>,
+}
+
+impl Stamps {
+    /// When the last of the members asked for was stamped, or everything was: what is older than that is not valid.
+    pub(crate) fn newest(&self) -> u64 {
+        self.members.iter().flatten().copied().fold(self.floor, u64::max)
+    }
 }
 
 /// What [`Tier::bump`] is asked.

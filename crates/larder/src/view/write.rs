@@ -7,11 +7,11 @@ use crate::coherence::lease::Claim;
 use crate::coherence::ledger::members_of;
 use crate::envelope::Id;
 use crate::error::CacheError;
-use crate::fetch::Policy;
-use crate::key::{CacheKey, KeyBuf};
+use crate::fetch::{Lifetime, Policy};
+use crate::key::{CacheKey, KeyBuf, MemoryKey};
 use crate::load::{Said, Start};
-use crate::tier::Change;
 use crate::tier::memory::{MemoryEntry, MemoryTicket};
+use crate::tier::{Change, LedgerAsk, Mutation};
 use larder_engine::Load;
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,8 +58,8 @@ where
 {
     /// Stores a value in both tiers. Loads of the key that are under way can no longer store theirs, on any node.
     ///
-    /// The write goes on if the caller is dropped. Cost: one round trip to Redis; another one before it if the value has
-    /// tags, or if this node has never asked Redis anything.
+    /// The write goes on if the caller is dropped. Cost: one round trip to Redis; another one before it if this node may
+    /// have missed an invalidation, and one after it if it did.
     ///
     /// # Errors
     /// If Redis did not confirm; this process has the value all the same, and the key is deleted everywhere as soon as
@@ -161,33 +161,23 @@ pub(crate) async fn detached<R: Send + 'static>(mutation: impl Future<Output = R
 }
 
 /// A value on its way into both tiers.
-struct Writing {
+struct Writing<V> {
+    memory_key: MemoryKey,
     redis_key: Vec<u8>,
-    bytes: Vec<u8>,
-    kept: Duration,
-    entry: MemoryEntry,
+    value: Arc<V>,
+    life: Lifetime,
     ticket: Option<MemoryTicket>,
+    /// How often the key was known to have changed when this began.
+    changes: u64,
+}
+
+/// Values as Redis and memory get them, under one clock.
+struct Sealed {
+    changes: Vec<Change>,
+    entries: Vec<MemoryEntry>,
 }
 
 impl<V: Send + Sync + 'static> Shared<V> {
-    /// The clock for a value that is written now. That of the last answer will do, if nothing can have been missed
-    /// since: a value with tags asks, because an invalidation that its writer knows of must not hit it.
-    async fn clock_for(&self, tags: &[Box<str>]) -> Result<u64, CacheError> {
-        let inner = &self.cache.inner;
-        if inner.shared.is_none() {
-            return Ok(0);
-        }
-        inner.awake().await;
-        if inner.trust.is_alone() {
-            return Ok(0);
-        }
-        let is_current = inner.trust.now_believed().at(inner.memory.clock().now());
-        match inner.ledger.known_clock() {
-            Some(clock) if is_current && tags.is_empty() => Ok(clock),
-            _ => inner.learn_stamps(&members_of(tags.iter().map(|tag| &**tag))).await,
-        }
-    }
-
     async fn write(
         self: Arc<Self>,
         values: Vec<(KeyBuf, V)>,
@@ -198,40 +188,20 @@ impl<V: Send + Sync + 'static> Shared<V> {
         crate::envelope::check_tags(&tags).map_err(CacheError::Encode)?;
         let clock = self.clock_for(&tags).await;
         let policy = options.policy.or(self.policy);
-        let mut writings = Vec::with_capacity(values.len());
-        for (key, value) in values {
-            let id = Id::random();
-            let life = self.lifetime(&value, policy, &Said::default());
-            let stamp = clock.as_ref().copied().unwrap_or(0);
-            let sealing = Sealing { id, clock: stamp, life, cost: Duration::ZERO, tags: tags.clone() };
-            let bytes = self.seal(&value, sealing).map_err(CacheError::Encode)?;
-            let (memory_key, redis_key) = self.both_keys(&key);
-            // Loads that are under way must not store; whoever comes now waits for the write.
-            inner.memory.remove(&memory_key);
-            let ticket = match inner.memory.load(&memory_key) {
-                Load::Lead(ticket) => Some(ticket),
-                Load::Hit(_) | Load::Follow(_) => None,
-            };
-            let changes = inner.changes.count(&redis_key);
-            let (epoch, generation) = (inner.ledger.epoch(), inner.trust.generation());
-            let start = Start { claim: Claim::Plain(id), clock: stamp, epoch, generation, changes };
-            let entry = self.entry(Arc::new(value), bytes.len(), life, tags.clone(), &start);
-            writings.push((
-                Writing { redis_key, bytes, kept: life.kept(), entry, ticket },
-                memory_key,
-                changes,
-            ));
-        }
-        let written = match clock {
-            Ok(_) => self.put(&mut writings).await,
+        let writings: Vec<_> =
+            values.into_iter().map(|(key, value)| self.begin_write(&key, value, policy)).collect();
+        let (entries, written) = match clock {
+            Ok(clock) => self.put(&writings, &tags, clock).await?,
             // A value without a clock would be nobody's.
             Err(error) => {
-                let keys = writings.iter().map(|(writing, ..)| &writing.redis_key[..]);
+                let keys = writings.iter().map(|writing| &writing.redis_key[..]);
                 inner.settle_keys(keys, inner.journal.turn(), false);
-                Err(error)
+                (self.seal_all(&writings, &tags, 0)?.entries, Err(error))
             }
         };
-        for (Writing { redis_key, entry, ticket, .. }, memory_key, changes) in writings {
+        for (Writing { memory_key, redis_key, ticket, changes, .. }, entry) in
+            writings.into_iter().zip(entries)
+        {
             if written.is_err() {
                 // It holds here, until it can be compared.
                 entry.facts().suspect();
@@ -245,29 +215,93 @@ impl<V: Send + Sync + 'static> Shared<V> {
         written
     }
 
-    async fn put(&self, writings: &mut [(Writing, crate::key::MemoryKey, u64)]) -> Result<(), CacheError> {
+    /// The clock for values that are written now, as far as this node knows; asked for if it may have missed something.
+    async fn clock_for(&self, tags: &[Box<str>]) -> Result<u64, CacheError> {
         let inner = &self.cache.inner;
-        let Some(shared) = &inner.shared else { return Ok(()) };
+        if inner.shared.is_none() {
+            return Ok(0);
+        }
+        inner.awake().await;
+        if inner.trust.is_alone() {
+            return Ok(0);
+        }
+        let is_current = inner.trust.now_believed().at(inner.memory.clock().now());
+        match inner.ledger.known_clock() {
+            Some(clock) if is_current => Ok(clock),
+            _ => inner.learn_stamps(&members_of(tags.iter().map(|tag| &**tag))).await,
+        }
+    }
+
+    /// Voids the loads of the key that are under way, which must not store; whoever comes now waits for the write.
+    fn begin_write(&self, key: &KeyBuf, value: V, policy: Policy) -> Writing<V> {
+        let inner = &self.cache.inner;
+        let life = self.lifetime(&value, policy, &Said::default());
+        let (memory_key, redis_key) = self.both_keys(key);
+        inner.memory.remove(&memory_key);
+        let ticket = match inner.memory.load(&memory_key) {
+            Load::Lead(ticket) => Some(ticket),
+            Load::Hit(_) | Load::Follow(_) => None,
+        };
+        let changes = inner.changes.count(&redis_key);
+        Writing { memory_key, redis_key, value: Arc::new(value), life, ticket, changes }
+    }
+
+    fn seal_all(&self, writings: &[Writing<V>], tags: &[Box<str>], clock: u64) -> Result<Sealed, CacheError> {
+        let inner = &self.cache.inner;
+        // Tags that no ledger keeps could not be invalidated in Redis.
+        let memory_only = inner.trust.is_alone() && !tags.is_empty();
+        let mut sealed = Sealed { changes: Vec::new(), entries: Vec::new() };
+        for Writing { redis_key, value, life, changes, .. } in writings {
+            let id = Id::random();
+            let sealing = Sealing { id, clock, life: *life, cost: Duration::ZERO, tags: tags.to_vec() };
+            let bytes = self.seal(value, sealing).map_err(CacheError::Encode)?;
+            let (epoch, generation) = (inner.ledger.epoch(), inner.trust.generation());
+            let start = Start { claim: Claim::Plain(id), clock, epoch, generation, changes: *changes };
+            sealed.entries.push(self.entry(value.clone(), bytes.len(), *life, tags.to_vec(), &start));
+            sealed.changes.push(match memory_only {
+                true => Change::Remove(redis_key.clone()),
+                false => Change::Put(redis_key.clone(), bytes, life.kept()),
+            });
+        }
+        Ok(sealed)
+    }
+
+    /// Puts values into Redis, and returns what memory may have, and whether Redis confirmed.
+    ///
+    /// What another node invalidated just before may not have been heard of here: the values would be taken for older
+    /// than that. The ledger is read in the same step, and if it says so, they are put once more with its clock.
+    async fn put(
+        &self,
+        writings: &[Writing<V>],
+        tags: &[Box<str>],
+        clock: u64,
+    ) -> Result<(Vec<MemoryEntry>, Result<(), CacheError>), CacheError> {
+        let inner = &self.cache.inner;
+        let mut sealed = self.seal_all(writings, tags, clock)?;
+        let Some(shared) = &inner.shared else { return Ok((sealed.entries, Ok(()))) };
         let _not_paid_meanwhile = inner.paying.read().await;
         let turn = inner.journal.turn();
-        // Tags that no ledger keeps could not be invalidated in Redis.
-        let memory_only =
-            inner.trust.is_alone() && writings.iter().any(|(w, ..)| !w.entry.facts().tags.is_empty());
-        let changes: Vec<Change> = writings
-            .iter_mut()
-            .map(|(writing, ..)| match memory_only {
-                true => Change::Remove(writing.redis_key.clone()),
-                false => {
-                    Change::Put(writing.redis_key.clone(), std::mem::take(&mut writing.bytes), writing.kept)
-                }
-            })
-            .collect();
-        let keys = || changes.iter().map(Change::key);
+        let keys = || writings.iter().map(|writing| &writing.redis_key[..]);
+        let members = members_of(tags.iter().map(|tag| &**tag));
         let announcement = announce::keys(&inner.names.channel, inner.origin, keys());
+        let mutate = async |changes: &[Change]| {
+            let ledger = (!inner.trust.is_alone())
+                .then_some(LedgerAsk { key: &inner.names.ledger, members: &members });
+            let mutation = Mutation { changes, ledger, announce: Some(&announcement) };
+            let stamps = shared.ask(shared.tier.mutate(&mutation)).await?.stamps;
+            stamps.iter().for_each(|stamps| inner.ledger.learn(&members, stamps));
+            Ok(stamps)
+        };
         let guards = inner.guard_fills(keys()).await;
-        let done = shared.ask(shared.tier.mutate(&changes, Some(&announcement))).await;
+        let mut stamps = mutate(&sealed.changes).await;
+        if let Ok(Some(now)) = &stamps
+            && now.newest() > clock
+        {
+            sealed = self.seal_all(writings, tags, now.clock)?;
+            stamps = mutate(&sealed.changes).await;
+        }
         drop(guards);
-        inner.settle_keys(keys(), turn, done.is_ok());
-        done.map(drop)
+        inner.settle_keys(keys(), turn, stamps.is_ok());
+        Ok((sealed.entries, stamps.map(drop)))
     }
 }

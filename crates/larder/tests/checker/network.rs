@@ -10,8 +10,8 @@ use crate::rng::Rng;
 use crate::server::{Said, Server};
 use crate::trace::Trace;
 use larder::tier::{
-    Announcement, Bump, Capabilities, Change, Changed, Commit, Ear, Heads, LedgerAsk, Link, Listen, Look,
-    Looked, Push, ServerId, Stamps, Tier, TierError, TierFuture,
+    Announcement, Bump, Capabilities, Commit, Ear, Heads, LedgerAsk, Link, Listen, Look, Looked, Mutated,
+    Mutation, Push, ServerId, Stamps, Tier, TierError, TierFuture,
 };
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -376,19 +376,19 @@ impl Tier for SimTier {
         Box::pin(self.send(pipe, name, act))
     }
 
-    fn mutate<'a>(
-        &'a self,
-        changes: &'a [Change],
-        announce: Option<&'a Announcement>,
-    ) -> TierFuture<'a, Vec<Changed>> {
-        let (asked, message) = (changes.to_vec(), announce.map(|announce| announce.message.clone()));
+    fn mutate<'a>(&'a self, mutation: &'a Mutation<'a>) -> TierFuture<'a, Mutated> {
+        let asked = mutation.changes.to_vec();
+        let message = mutation.announce.map(|announce| announce.message.clone());
+        let ledger = mutation.ledger.as_ref().map(|ask| (ask.key.to_vec(), ask.members.to_vec()));
         let act = move |server: &mut Server| {
             let changed = asked.iter().map(|change| server.change(change)).collect();
+            let stamps =
+                ledger.map(|(key, members)| server.stamps(&LedgerAsk { key: &key, members: &members }));
             message.into_iter().for_each(|message| server.publish(message));
-            changed
+            Mutated { changed, stamps }
         };
         let name = || {
-            let keys: Vec<_> = changes.iter().map(|change| change.key().to_vec()).collect();
+            let keys: Vec<_> = mutation.changes.iter().map(|change| change.key().to_vec()).collect();
             format!("changes {}", names(&keys))
         };
         Box::pin(self.send(WRITER, name, act))

@@ -100,6 +100,20 @@ async fn promoting_what_is_being_deleted() {
     }
 }
 
+/// What is written after another node's clear is not among what was cleared, even if the writer has not heard of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_right_after_the_clear_of_another_node_stays() {
+    let Some(server) = RedisServer::start() else { return };
+    for (one, other) in pairs(&server) {
+        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+        for round in 0..300 {
+            one.clear().await.expect("cleared");
+            b.write("k", round).await.expect("written");
+            assert_eq!(a.read("k").await.as_deref(), Some(&round));
+        }
+    }
+}
+
 /// A refresh that began before a delete must not bring the value back.
 #[tokio::test]
 async fn refreshing_what_was_deleted_meanwhile() {

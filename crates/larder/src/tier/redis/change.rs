@@ -1,8 +1,8 @@
 //! Changing: what is put, removed, taken and counted, and the walk that finds what to remove.
 
 use super::values::{self, array, bytes, checked, int, px};
-use super::{RedisTier, executed};
-use crate::tier::{Announcement, Capabilities, Change, Changed, HEAD_BYTES, TierError};
+use super::{RedisTier, executed, ledger};
+use crate::tier::{Announcement, Capabilities, Change, Changed, HEAD_BYTES, Mutated, Mutation, TierError};
 use redis::Pipeline;
 use std::time::Duration;
 
@@ -10,26 +10,25 @@ use std::time::Duration;
 const SCAN_STEP: usize = 1_000;
 
 impl RedisTier {
-    pub(super) async fn do_mutate(
-        &self,
-        changes: &[Change],
-        announce: Option<&Announcement>,
-    ) -> Result<Vec<Changed>, TierError> {
+    pub(super) async fn do_mutate(&self, mutation: &Mutation<'_>) -> Result<Mutated, TierError> {
         let can = self.can().await?;
-        let changed = self.transact(can, changes, announce).await;
-        match (&changed, announce) {
+        let mutated = self.transact(can, mutation).await;
+        match (&mutated, mutation.announce) {
             (Err(TierError::Refused(reason)), Some(announce)) if can.scripts && reason.contains("OOM") => {
                 // A full server queues nothing, not even what would make room.
-                let removals = changes.iter().map(|change| match change {
+                let removals = mutation.changes.iter().map(|change| match change {
                     Change::Remove(key) => Some(&key[..]),
                     Change::Take(_) | Change::Put(..) => None,
                 });
                 match removals.collect::<Option<Vec<_>>>() {
-                    Some(keys) => self.remove_by_script(&keys, announce).await,
-                    None => changed,
+                    Some(keys) => {
+                        let changed = self.remove_by_script(&keys, announce).await?;
+                        Ok(Mutated { changed, stamps: None })
+                    }
+                    None => mutated,
                 }
             }
-            _ => changed,
+            _ => mutated,
         }
     }
 
@@ -49,13 +48,10 @@ impl RedisTier {
         heads.into_iter().map(|head| Ok(Changed::Removed(bytes(head)?.unwrap_or_default()))).collect()
     }
 
-    async fn transact(
-        &self,
-        can: Capabilities,
-        changes: &[Change],
-        announce: Option<&Announcement>,
-    ) -> Result<Vec<Changed>, TierError> {
-        let mut pipeline = Pipeline::with_capacity(2 * changes.len() + 3);
+    async fn transact(&self, can: Capabilities, mutation: &Mutation<'_>) -> Result<Mutated, TierError> {
+        let Mutation { changes, announce, .. } = *mutation;
+        let ledger = mutation.ledger.as_ref().filter(|_| can.ledger);
+        let mut pipeline = Pipeline::with_capacity(2 * changes.len() + 4);
         if can.transactions {
             pipeline.cmd("MULTI");
         }
@@ -71,6 +67,7 @@ impl RedisTier {
                 }
             }
         }
+        ledger.inspect(|ask| ledger::ask(&mut pipeline, ask));
         if let Some(Announcement { channel, message }) = announce.filter(|_| can.announcements) {
             pipeline.cmd("PUBLISH").arg(channel).arg(message);
         }
@@ -98,10 +95,14 @@ impl RedisTier {
                 }
             });
         }
+        let stamps = match ledger {
+            Some(ask) => Some(self.read_stamps(&self.writer, ask, next()).await?),
+            None => None,
+        };
         if announce.is_some() && can.announcements {
             int(next())?;
         }
-        Ok(changed)
+        Ok(Mutated { changed, stamps })
     }
 
     pub(super) async fn do_increment(&self, key: &[u8], by: i64, ttl: Duration) -> Result<i64, TierError> {

@@ -20,8 +20,8 @@ mod scripts;
 mod values;
 
 use crate::tier::{
-    Announcement, Bump, Capabilities, Change, Changed, Commit, Ear, Heads, LedgerAsk, Link, Listen, Look,
-    Looked, ServerId, Stamps, Tier, TierError, TierFuture,
+    Announcement, Bump, Capabilities, Commit, Ear, Heads, LedgerAsk, Link, Listen, Look, Looked, Mutated,
+    Mutation, ServerId, Stamps, Tier, TierError, TierFuture,
 };
 use connect::{Address, Slot};
 use redis::{Pipeline, Value};
@@ -172,12 +172,8 @@ impl Tier for RedisTier {
         Box::pin(self.do_commit(commits, announce))
     }
 
-    fn mutate<'a>(
-        &'a self,
-        changes: &'a [Change],
-        announce: Option<&'a Announcement>,
-    ) -> TierFuture<'a, Vec<Changed>> {
-        Box::pin(self.do_mutate(changes, announce))
+    fn mutate<'a>(&'a self, mutation: &'a Mutation<'a>) -> TierFuture<'a, Mutated> {
+        Box::pin(self.do_mutate(mutation))
     }
 
     fn stamps<'a>(&'a self, ask: &'a LedgerAsk<'a>) -> TierFuture<'a, Stamps> {
