@@ -12,14 +12,15 @@ pub trait CacheKey {
     fn write_key(&self, out: &mut KeyBuf);
 }
 
-/// How many bytes of a key are held without an allocation.
-const INLINE_BYTES: usize = 56;
+/// How many bytes of a key are held without an allocation: so many that a key is one cache line.
+const INLINE_BYTES: usize = 39;
 
 /// Where a [`CacheKey`] writes itself: on the stack while it is short.
 #[derive(Clone, Debug)]
 pub struct KeyBuf {
     inline: [u8; INLINE_BYTES],
-    len: usize,
+    /// How many of them are in use, as long as nothing is spilled.
+    len: u8,
     spilled: Vec<u8>,
 }
 
@@ -31,16 +32,21 @@ impl KeyBuf {
     }
 
     /// Appends bytes.
+    #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
-        if self.spilled.is_empty() && self.len + bytes.len() <= INLINE_BYTES {
-            self.inline[self.len..self.len + bytes.len()].copy_from_slice(bytes);
-        } else {
-            if self.spilled.is_empty() {
-                self.spilled.extend_from_slice(&self.inline[..self.len]);
+        let (used, free) = self.inline.split_at_mut(usize::from(self.len));
+        match free.get_mut(..bytes.len()) {
+            Some(free) if self.spilled.is_empty() => {
+                free.copy_from_slice(bytes);
+                self.len += bytes.len() as u8;
             }
-            self.spilled.extend_from_slice(bytes);
+            _ => {
+                if self.spilled.is_empty() {
+                    self.spilled.extend_from_slice(used);
+                }
+                self.spilled.extend_from_slice(bytes);
+            }
         }
-        self.len += bytes.len();
     }
 
     /// Appends one field of a key with its length before it, so that no two lists of fields have the same bytes:
@@ -48,13 +54,13 @@ impl KeyBuf {
     pub fn push_field(&mut self, field: &(impl CacheKey + ?Sized)) {
         let field = KeyBuf::of(field);
         self.push(b":");
-        field.len.write_key(self);
+        field.as_bytes().len().write_key(self);
         self.push(b"=");
         self.push(field.as_bytes());
     }
 
     pub(crate) fn as_bytes(&self) -> &[u8] {
-        if self.spilled.is_empty() { &self.inline[..self.len] } else { &self.spilled }
+        if self.spilled.is_empty() { &self.inline[..usize::from(self.len)] } else { &self.spilled }
     }
 }
 
@@ -82,10 +88,21 @@ macro_rules! decimal_keys {
             fn write_key(&self, out: &mut KeyBuf) {
                 let mut digits = [0; 40];
                 let mut at = digits.len();
-                let mut rest = self.unsigned_abs_u128();
-                loop {
+                let mut push = |digit: u8| {
                     at -= 1;
-                    digits[at] = b'0' + (rest % 10) as u8;
+                    digits[at] = b'0' + digit;
+                };
+                let mut wide = self.unsigned_abs_u128();
+                // A division of 128 bits is a call.
+                let mut rest = loop {
+                    match u64::try_from(wide) {
+                        Ok(rest) => break rest,
+                        Err(_) => push((wide % 10) as u8),
+                    }
+                    wide /= 10;
+                };
+                loop {
+                    push((rest % 10) as u8);
                     rest /= 10;
                     if rest == 0 {
                         break;
@@ -290,5 +307,11 @@ mod tests {
         let long = "x".repeat(40);
         let key = (long.as_str(), long.as_str());
         assert_eq!(text(&key), format!("{long}:{long}"));
+        for len in 0..2 * INLINE_BYTES {
+            let (head, tail) = ("x".repeat(len), "y".repeat(3));
+            let mut key = KeyBuf::of(&head[..]);
+            key.push(tail.as_bytes());
+            assert_eq!(key.as_bytes(), [head.as_bytes(), tail.as_bytes()].concat());
+        }
     }
 }

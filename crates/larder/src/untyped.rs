@@ -22,12 +22,12 @@ impl Cache {
     }
 
     /// See [`View::fetch`].
-    pub fn fetch<V, E>(&self, key: &str) -> Fetch<V, E>
+    pub fn fetch<V, E>(&self, key: &str) -> Fetch<'static, V, E>
     where
         V: Serialize + DeserializeOwned + Send + Sync + 'static,
         E: Send + Sync + 'static,
     {
-        self.any().fetch(key)
+        self.any().fetch(key).into_owned()
     }
 
     /// See [`View::fetch_multi`].

@@ -114,9 +114,9 @@ impl Inner {
         let members = Self::plain_members();
         let asks = !self.trust.is_alone() && self.needs_ledger(purpose);
         let ledger = || asks.then_some(LedgerAsk { key: &self.names.ledger, members: &members });
-        let ids: Vec<Id> = keys.iter().map(|_| Id::random()).collect();
-        let heads: Vec<_> = ids.iter().map(|id| Head::Lease(*id).to_bytes()).collect();
         let with_leases = purpose == Purpose::Load && !self.trust.is_alone();
+        let ids: Vec<Id> = keys.iter().filter(|_| with_leases).map(|_| Id::random()).collect();
+        let heads: Vec<_> = ids.iter().map(|id| Head::Lease(*id).to_bytes()).collect();
         let lease = with_leases.then_some((&heads[..], self.lease_ttl));
         let mut looked = shared.ask(shared.tier.look(&Look { keys, lease, ledger: ledger() })).await;
         if with_leases && matches!(looked, Err(CacheError::Refused(_))) {
@@ -131,9 +131,9 @@ impl Inner {
         if let Some(stamps) = &looked.stamps {
             self.ledger.learn(&members, stamps);
         }
-        let seen = looked.found.into_iter().zip(ids).map(|(found, id)| match found {
+        let seen = looked.found.into_iter().enumerate().map(|(at, found)| match found {
             Found::Absent => Seen::Absent,
-            Found::Leased => Seen::Mine(id),
+            Found::Leased => ids.get(at).map_or(Seen::Absent, |id| Seen::Mine(*id)),
             Found::Bytes { bytes, left } => match Head::parse(&bytes) {
                 Ok(Head::Lease(id)) => Seen::Theirs(id),
                 _ => Seen::Bytes { bytes, left },

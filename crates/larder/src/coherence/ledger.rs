@@ -73,7 +73,33 @@ pub(crate) struct Ledger {
 #[derive(Debug, Default)]
 struct Known {
     floor: Stamp,
-    members: HashMap<Box<[u8]>, Stamp>,
+    everything: Pair,
+    tags: HashMap<Box<[u8]>, Pair>,
+}
+
+/// When the same entries were last invalidated hard and softly.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pair {
+    hard: Stamp,
+    soft: Stamp,
+}
+
+impl Known {
+    /// The stamp of a member; `None` if this node has no use for it.
+    fn stamp(&mut self, member: &[u8]) -> Option<&mut Stamp> {
+        match member {
+            b"floor" => Some(&mut self.floor),
+            b"clear" => Some(&mut self.everything.hard),
+            b"expire" => Some(&mut self.everything.soft),
+            [b'!', tag @ ..] => Some(&mut self.tags.entry(tag.into()).or_default().hard),
+            [b'~', tag @ ..] => Some(&mut self.tags.entry(tag.into()).or_default().soft),
+            _ => None,
+        }
+    }
+
+    fn stamps(&mut self) -> impl Iterator<Item = &mut Stamp> {
+        self.tags.values_mut().chain([&mut self.everything]).flat_map(|pair| [&mut pair.hard, &mut pair.soft])
+    }
 }
 
 /// When something was last invalidated.
@@ -141,16 +167,13 @@ impl Ledger {
             return Judgement::Valid;
         }
         let mut judgement = if known.floor.admits(facts) { Judgement::Valid } else { Judgement::Dead };
-        for how in [Invalidation::Hard, Invalidation::Soft] {
-            let tags = facts.tags.iter().map(|tag| member(Some(tag), how));
-            for member in std::iter::once(member(None, how)).chain(tags) {
-                let seen = match known.members.get(&member[..]) {
-                    Some(stamp) if stamp.admits(facts) && (stamp.sure || !must_know) => Judgement::Valid,
-                    Some(stamp) if stamp.admits(facts) => Judgement::Unknown,
-                    Some(_) if how == Invalidation::Soft => Judgement::Stale,
-                    Some(_) => Judgement::Dead,
-                    None if must_know => Judgement::Unknown,
-                    None => Judgement::Valid,
+        let tags = facts.tags.iter().map(|tag| known.tags.get(tag.as_bytes()).copied().unwrap_or_default());
+        for Pair { hard, soft } in std::iter::once(known.everything).chain(tags) {
+            for (stamp, invalidated) in [(hard, Judgement::Dead), (soft, Judgement::Stale)] {
+                let seen = match stamp.admits(facts) {
+                    true if stamp.sure || !must_know => Judgement::Valid,
+                    true => Judgement::Unknown,
+                    false => invalidated,
                 };
                 judgement = worse(judgement, seen);
             }
@@ -172,10 +195,11 @@ impl Ledger {
         let floor = known.floor.clock;
         for (member, stamp) in members.iter().zip(&stamps.members) {
             let clock = stamp.unwrap_or(floor);
-            let known = known.members.entry(member[..].into()).or_default();
-            is_news |= clock > known.clock;
-            known.clock = known.clock.max(clock);
-            known.sure = true;
+            if let Some(known) = known.stamp(member) {
+                is_news |= clock > known.clock;
+                known.clock = known.clock.max(clock);
+                known.sure = true;
+            }
         }
         if is_news {
             // What was found valid by what was known before has to be looked at again.
@@ -213,12 +237,10 @@ impl Ledger {
         self.make_room(&mut known, members.len());
         let epoch = self.epoch.fetch_add(1, Ordering::AcqRel) + 1;
         for member in members {
-            let stamp = match &member[..] {
-                b"floor" => &mut known.floor,
-                member => known.members.entry(member.into()).or_default(),
-            };
-            stamp.epoch = epoch;
-            change(stamp);
+            if let Some(stamp) = known.stamp(member) {
+                stamp.epoch = epoch;
+                change(stamp);
+            }
         }
     }
 
@@ -228,16 +250,16 @@ impl Ledger {
         let mut known = self.known.write();
         self.is_current.store(false, Ordering::Release);
         if self.shared {
-            known.members.values_mut().for_each(|stamp| stamp.sure = false);
+            known.stamps().for_each(|stamp| stamp.sure = false);
         }
         self.epoch.fetch_add(1, Ordering::AcqRel);
     }
 
     fn make_room(&self, known: &mut Known, more: usize) {
-        if known.members.len() + more <= MOST_TAGS {
+        if known.tags.len() + more <= MOST_TAGS {
             return;
         }
-        known.members.retain(|_, stamp| stamp.pending.is_some());
+        known.tags.retain(|_, pair| pair.hard.pending.is_some() || pair.soft.pending.is_some());
         let epoch = self.epoch.fetch_add(1, Ordering::AcqRel) + 1;
         if !self.shared {
             known.floor.epoch = epoch;

@@ -237,7 +237,7 @@ where
 
     /// Hands out what is in memory already.
     fn give<E: Send + Sync + 'static>(&self, want: &mut Want<V, E>, entry: MemoryEntry) {
-        entry.facts().seen_at(self.view.cache.inner.memory.clock().now());
+        entry.facts().hand_out(self.view.cache.inner.memory.clock().now());
         if let Some(ticket) = want.ticket.take() {
             ticket.give(entry.clone());
         }

@@ -29,6 +29,7 @@ use crate::view::{Followed, Looked, Shared};
 use flight::{Flight, Want, no_value};
 use larder_engine::Follow;
 use std::marker::PhantomData;
+use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -40,14 +41,40 @@ pub(crate) type Outcome<V, E> = Result<Fetched<V>, FetchError<E>>;
 
 /// A fetch that has been described and not begun. Made by [`crate::View::fetch`].
 #[must_use = "a fetch begins when its loader is given and it is awaited"]
-pub struct Fetch<V, E> {
-    view: Arc<Shared<V>>,
+pub struct Fetch<'v, V, E> {
+    view: Lent<'v, V>,
     key: KeyBuf,
     ttl: Option<Duration>,
     /// Boxed, for a fetch that finds its value in memory moves all that it is.
     wishes: Option<Box<Wishes>>,
     force: bool,
     _error: PhantomData<fn() -> E>,
+}
+
+/// The view of a fetch, which is seldom its own: a hit in memory touches no count that all cores share.
+enum Lent<'v, V> {
+    Borrowed(&'v Arc<Shared<V>>),
+    Owned(Arc<Shared<V>>),
+}
+
+impl<V> Lent<'_, V> {
+    fn into_owned(self) -> Arc<Shared<V>> {
+        match self {
+            Lent::Borrowed(view) => view.clone(),
+            Lent::Owned(view) => view,
+        }
+    }
+}
+
+impl<V> Deref for Lent<'_, V> {
+    type Target = Arc<Shared<V>>;
+
+    fn deref(&self) -> &Arc<Shared<V>> {
+        match self {
+            Lent::Borrowed(view) => view,
+            Lent::Owned(view) => view,
+        }
+    }
 }
 
 /// What most fetches leave to their view.
@@ -57,13 +84,19 @@ struct Wishes {
     tags: Vec<Box<str>>,
 }
 
-impl<V, E> Fetch<V, E>
+impl<'v, V, E> Fetch<'v, V, E>
 where
     V: Send + Sync + 'static,
     E: Send + Sync + 'static,
 {
-    pub(crate) fn new(view: Arc<Shared<V>>, key: KeyBuf) -> Self {
-        Fetch { view, key, ttl: None, wishes: None, force: false, _error: PhantomData }
+    pub(crate) fn new(view: &'v Arc<Shared<V>>, key: KeyBuf) -> Self {
+        Fetch { view: Lent::Borrowed(view), key, ttl: None, wishes: None, force: false, _error: PhantomData }
+    }
+
+    /// The same fetch, which keeps its view itself.
+    pub(crate) fn into_owned(self) -> Fetch<'static, V, E> {
+        let Fetch { view, key, ttl, wishes, force, _error } = self;
+        Fetch { view: Lent::Owned(view.into_owned()), key, ttl, wishes, force, _error }
     }
 
     /// How long a loaded value is fresh, instead of the view's own time. Absences keep the view's negative time.
@@ -102,7 +135,7 @@ where
     ///
     /// Awaiting the result needs a tokio runtime, unless memory has the value. Cancel safe: whoever leaves does not take
     /// the load with them.
-    pub fn load<L, F>(self, loader: L) -> FetchFuture<V, E, Always<L>>
+    pub fn load<L, F>(self, loader: L) -> FetchFuture<'v, V, E, Always<L>>
     where
         L: FnOnce(LoadCx<V>) -> F + Send + 'static,
         F: Future<Output = Result<V, E>> + Send + 'static,
@@ -112,7 +145,7 @@ where
 
     /// As [`Fetch::load`], for a loader that may find that the old value is still right: it sees it in
     /// [`LoadCx::stale`] and returns [`Loaded::NotModified`].
-    pub fn load_or_keep<L, F>(self, loader: L) -> FetchFuture<V, E, OrKeep<L>>
+    pub fn load_or_keep<L, F>(self, loader: L) -> FetchFuture<'v, V, E, OrKeep<L>>
     where
         L: FnOnce(LoadCx<V>) -> F + Send + 'static,
         F: Future<Output = Result<Loaded<V>, E>> + Send + 'static,
@@ -123,21 +156,21 @@ where
 
 /// A fetch under way. Looks into memory when it is first polled; everything that takes longer is boxed then.
 #[must_use = "futures do nothing unless they are awaited"]
-pub struct FetchFuture<V, E, L> {
-    state: State<V, E, L>,
+pub struct FetchFuture<'v, V, E, L> {
+    state: State<'v, V, E, L>,
 }
 
 #[allow(clippy::large_enum_variant, reason = "boxing the first state would allocate on each hit")]
-enum State<V, E, L> {
-    First(Fetch<V, E>, L),
+enum State<'v, V, E, L> {
+    First(Fetch<'v, V, E>, L),
     Slow(Pin<Box<dyn Future<Output = Outcome<V, E>> + Send>>),
     Done,
 }
 
 /// The state is either boxed or moved as a whole: nothing is pinned in place.
-impl<V, E, L> Unpin for FetchFuture<V, E, L> {}
+impl<V, E, L> Unpin for FetchFuture<'_, V, E, L> {}
 
-impl<V, E, L> Future for FetchFuture<V, E, L>
+impl<V, E, L> Future for FetchFuture<'_, V, E, L>
 where
     V: Send + Sync + 'static,
     E: Send + Sync + 'static,
@@ -161,6 +194,7 @@ where
             let State::First(fetch, loader) = std::mem::replace(&mut self.state, State::Done) else {
                 unreachable!("it was the first state a moment ago")
             };
+            let fetch = fetch.into_owned();
             self.state = State::Slow(match looked {
                 Some(missed) => Box::pin(fetch.slow(missed, loader)),
                 None => Box::pin(fetch.forced(loader)),
@@ -175,7 +209,7 @@ where
     }
 }
 
-impl<V, E> Fetch<V, E>
+impl<V, E> Fetch<'static, V, E>
 where
     V: Send + Sync + 'static,
     E: Send + Sync + 'static,
@@ -213,7 +247,7 @@ where
     async fn lead<L: Loader<V, E>>(self, want: Want<V, E>, loader: L) {
         let policy = self.resolved();
         let tags = self.wishes.map_or_else(Vec::new, |wishes| wishes.tags);
-        let flight = Flight { view: self.view, policy, tags, force: self.force };
+        let flight = Flight { view: self.view.into_owned(), policy, tags, force: self.force };
         let mut wants = [want];
         flight.look(&mut wants).await;
         if !wants[0].is_open() {

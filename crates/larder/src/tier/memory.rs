@@ -58,6 +58,8 @@ pub(crate) struct Facts {
     proved_in: AtomicU64,
     /// When that was known, in nanoseconds on the engine's clock.
     proved_at: AtomicU64,
+    /// When it was last handed out to all who waited for it, likewise; 0 if it never was.
+    handed_at: AtomicU64,
     /// The number of tag invalidations after which its tags were last found valid.
     pub(crate) checked: AtomicU64,
 }
@@ -85,6 +87,7 @@ impl Facts {
             fresh_until: AtomicU64::new(u64::MAX),
             proved_in: AtomicU64::new(generation),
             proved_at: AtomicU64::new(nanos(since)),
+            handed_at: AtomicU64::new(0),
             checked: AtomicU64::new(epoch),
         };
         if fresh_for < kept_for {
@@ -135,7 +138,7 @@ impl Facts {
 
     /// Redis was asked in `generation`, and has it.
     pub(crate) fn prove(&self, generation: u64, now: Duration) {
-        self.seen_at(now);
+        self.proved_at.fetch_max(nanos(now), Ordering::AcqRel);
         self.set_proved_in(generation);
     }
 
@@ -150,9 +153,10 @@ impl Facts {
         });
     }
 
-    /// It was handed out by one who knew that it may be.
-    pub(crate) fn seen_at(&self, now: Duration) {
-        self.proved_at.fetch_max(nanos(now), Ordering::AcqRel);
+    /// It is handed out by one who knows that it may be. That proves nothing: whoever serves it without Redis must not do
+    /// so for longer because of it.
+    pub(crate) fn hand_out(&self, now: Duration) {
+        self.handed_at.fetch_max(nanos(now), Ordering::AcqRel);
     }
 
     /// It was got, and may have been out of date after this moment.
@@ -165,9 +169,10 @@ impl Facts {
         Duration::from_nanos(self.proved_at.load(Ordering::Acquire))
     }
 
-    /// Whether it was got, or compared with Redis, at or after this moment.
-    pub(crate) fn is_proved_since(&self, moment: Duration) -> bool {
-        self.proved_at.load(Ordering::Acquire) >= nanos(moment)
+    /// Whether it was got, compared with Redis, or handed out by one who knew, at or after this moment.
+    pub(crate) fn is_good_since(&self, moment: Duration) -> bool {
+        let known = |at: &AtomicU64| at.load(Ordering::Acquire) >= nanos(moment);
+        known(&self.proved_at) || known(&self.handed_at)
     }
 
     /// It was invalidated, and may not have left memory yet.

@@ -162,7 +162,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
     pub(crate) fn may_have(&self, entry: &MemoryEntry, since: Duration, epoch: u64) -> bool {
         let facts = entry.facts();
         !facts.is_disproved()
-            && facts.is_proved_since(since)
+            && facts.is_good_since(since)
             && (facts.epoch >= epoch || self.cache.inner.ledger.judge(facts) == Judgement::Valid)
     }
 

@@ -171,8 +171,8 @@ where
     E: Send + Sync + 'static,
 {
     /// Starts a fetch: the value from memory, from Redis, or from a loader, which then fills both.
-    pub fn fetch(&self, key: &K) -> Fetch<V, E> {
-        Fetch::new(self.shared.clone(), KeyBuf::of(key))
+    pub fn fetch(&self, key: &K) -> Fetch<'_, V, E> {
+        Fetch::new(&self.shared, KeyBuf::of(key))
     }
 
     /// Starts a fetch of many keys: what no tier has is loaded by one call of one loader.
