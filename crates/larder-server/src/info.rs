@@ -51,13 +51,15 @@ fn server(shared: &Shared, out: &mut String) -> std::fmt::Result {
     write!(
         out,
         "redis_version:{REDIS_VERSION}\r\nserver_name:larder\r\nlarder_version:{}\r\nredis_mode:standalone\r\n\
-         os:{} {}\r\narch_bits:{}\r\nmultiplexing_api:epoll\r\nprocess_id:{}\r\ntcp_port:{}\r\n\
+         os:{} {}\r\narch_bits:{}\r\nmultiplexing_api:epoll\r\nprocess_id:{}\r\nrun_id:{}\r\n\
+         tcp_port:{}\r\n\
          server_time_usec:{}\r\nuptime_in_seconds:{uptime}\r\nuptime_in_days:{}\r\nio_threads_active:0\r\n",
         env!("CARGO_PKG_VERSION"),
         std::env::consts::OS,
         std::env::consts::ARCH,
         usize::BITS,
         std::process::id(),
+        shared.run_id,
         shared.port,
         crate::db::unix_time().as_micros(),
         uptime / 86_400,
@@ -78,7 +80,8 @@ fn memory_section(shared: &Shared, out: &mut String) -> std::fmt::Result {
     write!(
         out,
         "used_memory:{used}\r\nused_memory_human:{}\r\nused_memory_rss:{}\r\nused_memory_dataset:{used}\r\n\
-         mem_clients_normal:{}\r\n         total_system_memory:{}\r\nmaxmemory:{}\r\nmaxmemory_human:{}\r\nmaxmemory_policy:{POLICY}\r\n",
+         mem_clients_normal:{}\r\ntotal_system_memory:{}\r\nmaxmemory:{}\r\nmaxmemory_human:{}\r\n\
+         maxmemory_policy:{POLICY}\r\n",
         human(used),
         system::resident_bytes().unwrap_or(0),
         shared.clients.held_bytes(),

@@ -1,7 +1,9 @@
 //! What all connections of a server share.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
 
 use larder_resp::Limits;
 
@@ -20,6 +22,8 @@ pub(crate) struct Shared {
     pub(crate) gate: Gate,
     pub(crate) limits: Limits,
     pub(crate) unauthenticated_limits: Limits,
+    /// What tells this run of the server from any other, in 40 hexadecimal digits.
+    pub(crate) run_id: String,
     /// The port that was bound, 0 without TCP.
     pub(crate) port: u16,
     /// Set once shutdown has begun: a connection that owes no reply ends.
@@ -40,6 +44,7 @@ impl Shared {
             clients: Clients::new(max_client_memory),
             limits: Limits::default(),
             unauthenticated_limits: Limits::unauthenticated(),
+            run_id: run_id(),
             port,
             draining: AtomicBool::new(false),
         }
@@ -61,4 +66,10 @@ impl Shared {
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Acquire)
     }
+}
+
+fn run_id() -> String {
+    // A hasher's keys come from the system's randomness.
+    let random = || RandomState::new().hash_one(Instant::now());
+    format!("{:016x}{:016x}{:08x}", random(), random(), random() as u32)
 }

@@ -505,6 +505,12 @@ fn info_has_the_fields_that_frameworks_read() {
     ] {
         assert!(all.lines().any(|line| line.starts_with(field)), "{field} is missing in {all}");
     }
+    assert!(all.lines().all(|line| line == line.trim()), "{all}");
+    let run_id = |info: &str| info.lines().find_map(|line| line.strip_prefix("run_id:")).map(str::to_owned);
+    let run = run_id(&all).expect("a run id");
+    assert!(run.len() == 40 && run.bytes().all(|byte| byte.is_ascii_hexdigit()), "{run}");
+    let another = text(TestServer::start().connect().call(&["INFO", "server"]));
+    assert_ne!(run_id(&another), Some(run), "another run has another");
     let some = text(client.call(&["INFO", "server", "Keyspace"]));
     assert!(some.contains("# Server") && some.contains("# Keyspace") && !some.contains("# Memory"), "{some}");
     client.call(&["CONFIG", "RESETSTAT"]);
