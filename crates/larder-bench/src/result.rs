@@ -11,6 +11,9 @@ const FORM: u32 = 1;
 /// Above this load average at the start, somebody else was at work.
 const BUSY_LOAD: f64 = 0.5;
 
+/// The unit of what occurs in a round, which then has 1, or does not, which is 0.
+pub(crate) const OCCURRED: &str = "occurred";
+
 /// The results of one suite.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ResultFile {

@@ -22,6 +22,11 @@ impl Table {
         Table { rows: vec![headings.iter().map(|heading| (*heading).to_owned()).collect()] }
     }
 
+    /// The first row is that of the headings.
+    pub(crate) fn of(rows: Vec<Vec<String>>) -> Self {
+        Table { rows }
+    }
+
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }

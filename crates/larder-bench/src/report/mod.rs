@@ -5,7 +5,7 @@
 mod chart;
 
 use crate::result::{Figure, ResultFile};
-use crate::suite::spread;
+use crate::suite::{grid, spread};
 use crate::table;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -100,30 +100,38 @@ fn verdicts(file: &ResultFile) -> String {
     )
 }
 
-/// A chart of each measure and a table of all.
+/// A chart of each measure and a table of all; the table alone where there is nothing to draw.
 fn workload(file: &ResultFile, workload: &str) -> String {
-    let measures = file.measures(workload);
-    let subjects = file.subjects(workload);
-    let figures_of = |measure: &str| -> Vec<&Figure> {
-        subjects.iter().filter_map(|subject| file.find(workload, measure, subject)).collect()
+    let table = table(&grid::of(file, workload));
+    let figures = if grid::counts_events(file, workload) {
+        table
+    } else {
+        let charts = charts(file, workload);
+        format!(
+            "<div class=\"charts\">{charts}</div><details><summary>All figures</summary>{table}</details>"
+        )
     };
-    let charts: String = measures.iter().map(|(measure, _)| chart::bars(&figures_of(measure))).collect();
-    let head: String = measures.iter().map(|(measure, unit)| format!("<td>{measure}, {unit}</td>")).collect();
-    let mut rows = String::new();
-    for subject in &subjects {
-        write!(rows, "<tr><th>{}</th>", escaped(subject)).expect("a string takes all");
-        for (measure, _) in &measures {
-            let cell = file.find(workload, measure, subject).map_or(String::new(), |f| spread(f.spread()));
-            write!(rows, "<td>{cell}</td>").expect("a string takes all");
-        }
-        rows += "</tr>";
-    }
-    format!(
-        "<article><h3>{}</h3><div class=\"charts\">{charts}</div><details><summary>All figures</summary>\
-         <div class=\"wide\"><table><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table></div>\
-         </details></article>\n",
-        escaped(workload)
-    )
+    format!("<article><h3>{}</h3>{figures}</article>\n", escaped(workload))
+}
+
+fn charts(file: &ResultFile, workload: &str) -> String {
+    let subjects = file.subjects(workload);
+    let chart = |(measure, _): &(&str, &str)| {
+        let figures: Vec<&Figure> =
+            subjects.iter().filter_map(|subject| file.find(workload, measure, subject)).collect();
+        chart::bars(&figures)
+    };
+    file.measures(workload).iter().map(chart).collect()
+}
+
+/// The first row has the headings, and each row begins with its own.
+fn table(rows: &[Vec<String>]) -> String {
+    let line = |row: &Vec<String>| {
+        let cells: String = row[1..].iter().map(|cell| format!("<td>{}</td>", escaped(cell))).collect();
+        format!("<tr><th>{}</th>{cells}</tr>", escaped(&row[0]))
+    };
+    let body: String = rows[1..].iter().map(line).collect();
+    format!("<div class=\"wide\"><table><thead>{}</thead><tbody>{body}</tbody></table></div>", line(&rows[0]))
 }
 
 /// Text that is safe between tags and in attributes.

@@ -5,6 +5,7 @@
 
 mod args;
 mod engine;
+pub(crate) mod grid;
 mod hit_ratio;
 mod target;
 mod tiers;
@@ -108,7 +109,7 @@ fn text(file: &ResultFile) -> String {
     let mut text =
         format!("suite {suite}, seed {seed}, {date}\n{}, {} threads\n", machine.processor, machine.threads);
     for workload in file.workloads() {
-        text += &format!("\n{}\n", workload_table(file, workload));
+        text += &format!("\n{}\n", Table::of(grid::of(file, workload)));
     }
     if !file.verdicts.is_empty() {
         let mut table = Table::new(&["target", "value", "spread", "limit", ""]);
@@ -127,22 +128,6 @@ fn text(file: &ResultFile) -> String {
         text += &format!("{note}\n");
     }
     text
-}
-
-/// Subjects down, measures across.
-fn workload_table(file: &ResultFile, workload: &str) -> Table {
-    let measures = file.measures(workload);
-    let headings = measures.iter().map(|(measure, unit)| format!("{measure}, {unit}"));
-    let headings: Vec<String> = std::iter::once(workload.to_owned()).chain(headings).collect();
-    let mut table = Table::new(&headings.iter().map(String::as_str).collect::<Vec<_>>());
-    for subject in file.subjects(workload) {
-        let cell = |(measure, _): &(&str, &str)| {
-            let figure = file.find(workload, measure, subject);
-            figure.map_or(String::new(), |figure| spread(figure.spread()))
-        };
-        table.row(std::iter::once(subject.to_owned()).chain(measures.iter().map(cell)));
-    }
-    table
 }
 
 pub(crate) fn spread(spread: Spread) -> String {

@@ -1,13 +1,12 @@
 //! A hit in memory, in a runtime, as a caller has it.
 
+use super::subject::{InMemory, Larder};
 use super::{Findings, ROUNDS, Scale};
 use crate::alloc::allocations;
 use crate::clock::Took;
 use crate::rounds::{self, Entrant, Sample, Value};
 use anyhow::Result;
 use indicatif::ProgressBar;
-use larder::{Cache, View};
-use std::convert::Infallible;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +17,16 @@ const KEYS: u64 = 1_000;
 
 pub(super) fn measure(scale: &Scale, bar: &ProgressBar, findings: &mut Findings) -> Result<()> {
     let hits = scale.hits;
-    let mut entrants = vec![larder(hits)?, moka(hits), quick_cache(hits)];
+    let mut entrants = vec![fetching::<Larder>(hits)?, moka(hits), quick_cache(hits)];
+    #[cfg(feature = "bench-peers")]
+    {
+        use super::subject::{Cachet, Foyer, Hitbox, InMoka};
+        entrants.extend([
+            fetching::<Foyer>(hits)?,
+            fetching::<Cachet>(hits)?,
+            fetching::<Hitbox<InMoka>>(hits)?,
+        ]);
+    }
     findings.figures.extend(rounds::run("memory-hit", &mut entrants, ROUNDS, bar)?);
     Ok(())
 }
@@ -27,33 +35,33 @@ pub(super) fn runtime() -> Result<Arc<Runtime>> {
     Ok(Arc::new(Builder::new_current_thread().enable_all().build()?))
 }
 
-fn larder(hits: usize) -> Result<Entrant> {
+/// Fetches, each with a loader that is not needed.
+fn fetching<C: InMemory>(hits: usize) -> Result<Entrant> {
     let runtime = runtime()?;
-    let cache = Cache::builder("bench").ttl(Duration::from_secs(3_600)).build()?;
-    let view: View<u64, u64> = cache.view("n");
-    let fetch_all = move |view: &View<u64, u64>, fetches: usize| {
+    let cache = runtime.block_on(async { C::in_memory() });
+    let fetch_all = move |cache: &C, fetches: usize| {
         runtime.block_on(async {
             let mut found = 0;
             for n in 0..fetches as u64 {
-                let fetched = view.fetch(&(n % KEYS)).load(|_| async { Ok::<_, Infallible>(7) }).await;
-                found += u64::from(black_box(fetched).is_ok_and(|value| *value == 7));
+                let fetched = cache.fetch(n % KEYS, || async { Ok(7) }).await;
+                found += u64::from(black_box(fetched).is_ok_and(|value| value == 7));
             }
             found
         })
     };
     // Filled by the fetches themselves.
-    fetch_all(&view, KEYS as usize);
+    fetch_all(&cache, KEYS as usize);
     let round = move || {
-        let (found, took) = Took::by(|| fetch_all(&view, hits));
+        let (found, took) = Took::by(|| fetch_all(&cache, hits));
         let mut sample = Sample::time_per_operation(took, hits, found);
         // The runtime allocates when it is entered, and then no more.
-        let entering = allocations(|| fetch_all(&view, 1));
-        if let (Some((_, entering)), Some((_, all))) = (entering, allocations(|| fetch_all(&view, 1_001))) {
+        let entering = allocations(|| fetch_all(&cache, 1));
+        if let (Some((_, entering)), Some((_, all))) = (entering, allocations(|| fetch_all(&cache, 1_001))) {
             sample.values.push(Value::low("allocations", "of 1,000", all.saturating_sub(entering) as f64));
         }
         sample
     };
-    Ok(Entrant { subject: "larder", round: Box::new(round) })
+    Ok(Entrant { subject: C::NAME, round: Box::new(round) })
 }
 
 fn moka(hits: usize) -> Entrant {

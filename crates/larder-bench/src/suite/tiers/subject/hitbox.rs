@@ -1,0 +1,138 @@
+//! hitbox, over moka and over Redis: each function that it caches is a state machine around a backend.
+
+use super::{CAPACITY, FetchThrough, Gate, InMemory, LoadFailed, OverRedis, TTL};
+use hitbox::concurrency::BroadcastConcurrencyManager;
+use hitbox::fsm::CacheFuture;
+use hitbox::policy::{ConcurrencyLimit, PolicyConfig};
+use hitbox::{CacheContext, CacheKey, CacheValue, DisabledOffload, Extractor, Neutral};
+use hitbox_backend::composition::policy::RefillPolicy;
+use hitbox_backend::compressor::CompressionError;
+use hitbox_backend::format::BincodeFormat;
+use hitbox_backend::{CacheBackend, Compose, CompositionBackend, Compressor};
+use hitbox_fn::{Args, FnExtractor, FnUpstream};
+use hitbox_moka::MokaBackend;
+use hitbox_redis::{ConnectionMode, RedisBackend};
+use std::future::Future;
+use std::sync::Arc;
+
+type Arguments = Args<(u64,)>;
+
+pub(in super::super) type InMoka = MokaBackend;
+pub(in super::super) type InMokaAndRedis =
+    CompositionBackend<MokaBackend, RedisBackend<BincodeFormat, Gated>, DisabledOffload>;
+
+pub(in super::super) struct Hitbox<B> {
+    backend: Arc<B>,
+    policy: Arc<PolicyConfig>,
+    loading: BroadcastConcurrencyManager<Result<u64, LoadFailed>>,
+}
+
+impl<B> Hitbox<B> {
+    fn over(backend: B) -> Self {
+        let one_load = ConcurrencyLimit::new(1).expect("it is in range");
+        let policy = PolicyConfig::builder().ttl(TTL).concurrency(one_load).build();
+        Hitbox {
+            backend: Arc::new(backend),
+            policy: Arc::new(policy),
+            loading: BroadcastConcurrencyManager::new(),
+        }
+    }
+}
+
+impl<B> Clone for Hitbox<B> {
+    fn clone(&self) -> Self {
+        Hitbox { backend: self.backend.clone(), policy: self.policy.clone(), loading: self.loading.clone() }
+    }
+}
+
+fn extractor() -> FnExtractor<Arguments> {
+    FnExtractor::new("n")
+}
+
+async fn name(key: u64) -> CacheKey {
+    extractor().get(Args((key,))).await.into_cache_key().1
+}
+
+impl<B: CacheBackend + Send + Sync + 'static> FetchThrough for Hitbox<B> {
+    const NAME: &'static str = "hitbox";
+
+    #[inline]
+    async fn fetch<L, F>(&self, key: u64, load: L) -> Result<u64, LoadFailed>
+    where
+        L: FnOnce() -> F + Send + 'static,
+        F: Future<Output = Result<u64, LoadFailed>> + Send + 'static,
+    {
+        let mut load = Some(load);
+        let upstream = FnUpstream::new(move |_: Arguments| load.take().expect("it is called once at most")());
+        let (fetched, _) = CacheFuture::new(
+            self.backend.clone(),
+            Args((key,)),
+            upstream,
+            Neutral::<Arguments>::new(),
+            Neutral::<u64>::new(),
+            extractor(),
+            self.policy.clone(),
+            DisabledOffload,
+            self.loading.clone(),
+        )
+        .await;
+        fetched
+    }
+
+    /// A fetch that has nothing to load: only a fetch puts into memory what Redis has.
+    async fn read(&self, key: u64) -> Option<u64> {
+        self.fetch(key, || async { Err(LoadFailed) }).await.ok()
+    }
+
+    async fn write(&self, key: u64, value: u64) {
+        let mut context = CacheContext::default().boxed();
+        let value = CacheValue::new(value, None, None);
+        self.backend.set::<u64>(&name(key).await, &value, &mut context).await.expect("every tier takes it");
+    }
+
+    async fn invalidate(&self, key: u64) {
+        let mut context = CacheContext::default().boxed();
+        self.backend.delete(&name(key).await, &mut context).await.expect("every tier takes it");
+    }
+}
+
+fn moka() -> MokaBackend {
+    MokaBackend::builder().max_entries(CAPACITY).build()
+}
+
+impl InMemory for Hitbox<InMoka> {
+    fn in_memory() -> Self {
+        Hitbox::over(moka())
+    }
+}
+
+impl OverRedis for Hitbox<InMokaAndRedis> {
+    /// With a memory that takes what Redis has, which is a choice.
+    fn node(url: &str, gate: &Gate) -> Self {
+        let redis = RedisBackend::builder()
+            .connection(ConnectionMode::single(url))
+            .compressor(Gated(gate.clone()))
+            .build()
+            .expect("the options are in range");
+        Hitbox::over(moka().compose(redis, DisabledOffload).refill(RefillPolicy::Always))
+    }
+}
+
+/// Decompression is what happens between Redis and memory.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Gated(Gate);
+
+impl Compressor for Gated {
+    fn compress(&self, data: &[u8]) -> Result<Vec<u8>, CompressionError> {
+        Ok(data.to_owned())
+    }
+
+    fn decompress(&self, data: &[u8]) -> Result<Vec<u8>, CompressionError> {
+        self.0.pass_blocking();
+        Ok(data.to_owned())
+    }
+
+    fn clone_box(&self) -> Box<dyn Compressor> {
+        Box::new(self.clone())
+    }
+}

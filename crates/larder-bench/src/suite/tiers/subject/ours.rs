@@ -1,0 +1,75 @@
+//! Our own cache.
+
+use super::{FetchThrough, Gate, InMemory, LoadFailed, OverRedis, TTL};
+use larder::{Builder, Cache, Codec, CodecError, Policy, View};
+use std::future::Future;
+use std::time::Duration;
+
+#[derive(Clone)]
+pub(in super::super) struct Larder(View<u64, u64, LoadFailed>);
+
+impl FetchThrough for Larder {
+    const NAME: &'static str = "larder";
+
+    #[inline]
+    async fn fetch<L, F>(&self, key: u64, load: L) -> Result<u64, LoadFailed>
+    where
+        L: FnOnce() -> F + Send + 'static,
+        F: Future<Output = Result<u64, LoadFailed>> + Send + 'static,
+    {
+        match self.0.fetch(&key).load(|_| load()).await {
+            Ok(fetched) => Ok(*fetched),
+            Err(_) => Err(LoadFailed),
+        }
+    }
+
+    async fn read(&self, key: u64) -> Option<u64> {
+        self.0.read(&key).await.map(|found| *found)
+    }
+
+    async fn write(&self, key: u64, value: u64) {
+        self.0.write(&key, value).await.expect("every tier takes it");
+    }
+
+    async fn invalidate(&self, key: u64) {
+        self.0.delete(&key).await.expect("every tier takes it");
+    }
+}
+
+/// With grace, so that there is something to hide: what is invalidated must not stand in for a load that fails.
+fn builder() -> Builder {
+    Cache::builder("bench").policy(Policy::new().ttl(TTL).grace(TTL))
+}
+
+impl InMemory for Larder {
+    fn in_memory() -> Self {
+        Larder(builder().build().expect("the options are in range").view("n"))
+    }
+}
+
+impl OverRedis for Larder {
+    fn node(url: &str, gate: &Gate) -> Self {
+        let builder = builder().redis(url).redis_timeout(Duration::from_secs(10));
+        let cache = builder.build().expect("the options are in range");
+        Larder(cache.view_with_codec("n", Gated(gate.clone())))
+    }
+}
+
+/// Decoding is what happens between Redis and memory.
+struct Gated(Gate);
+
+impl Codec<u64> for Gated {
+    fn id(&self) -> u8 {
+        128
+    }
+
+    fn encode(&self, value: &u64, out: &mut Vec<u8>) -> Result<(), CodecError> {
+        out.extend_from_slice(&value.to_le_bytes());
+        Ok(())
+    }
+
+    fn decode(&self, _codec: u8, bytes: &[u8]) -> Result<u64, CodecError> {
+        self.0.pass_blocking();
+        Ok(u64::from_le_bytes(bytes.try_into()?))
+    }
+}

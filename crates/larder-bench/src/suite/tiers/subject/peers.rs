@@ -1,0 +1,76 @@
+//! The peers that are always built. Both have one tier.
+
+use super::{CAPACITY, FetchThrough, InMemory, LoadFailed, TTL};
+use std::future::Future;
+use std::sync::Arc;
+use tokio::runtime::Handle;
+
+#[derive(Clone)]
+pub(in super::super) struct Moka(moka::sync::Cache<u64, u64>);
+
+impl FetchThrough for Moka {
+    const NAME: &'static str = "moka";
+
+    /// The form of moka that is built here blocks.
+    async fn fetch<L, F>(&self, key: u64, load: L) -> Result<u64, LoadFailed>
+    where
+        L: FnOnce() -> F + Send + 'static,
+        F: Future<Output = Result<u64, LoadFailed>> + Send + 'static,
+    {
+        let (cache, runtime) = (self.0.clone(), Handle::current());
+        let fetch = move || cache.try_get_with(key, || runtime.block_on(load()));
+        let fetched = tokio::task::spawn_blocking(fetch).await.expect("no loader panics");
+        fetched.map_err(|failed: Arc<LoadFailed>| *failed)
+    }
+
+    async fn read(&self, key: u64) -> Option<u64> {
+        self.0.get(&key)
+    }
+
+    async fn write(&self, key: u64, value: u64) {
+        self.0.insert(key, value);
+    }
+
+    async fn invalidate(&self, key: u64) {
+        self.0.invalidate(&key);
+    }
+}
+
+impl InMemory for Moka {
+    fn in_memory() -> Self {
+        Moka(moka::sync::Cache::builder().max_capacity(CAPACITY).time_to_live(TTL).build())
+    }
+}
+
+#[derive(Clone)]
+pub(in super::super) struct QuickCache(Arc<quick_cache::sync::Cache<u64, u64>>);
+
+impl FetchThrough for QuickCache {
+    const NAME: &'static str = "quick_cache";
+
+    async fn fetch<L, F>(&self, key: u64, load: L) -> Result<u64, LoadFailed>
+    where
+        L: FnOnce() -> F + Send + 'static,
+        F: Future<Output = Result<u64, LoadFailed>> + Send + 'static,
+    {
+        self.0.get_or_insert_async(&key, async { load().await }).await
+    }
+
+    async fn read(&self, key: u64) -> Option<u64> {
+        self.0.get(&key)
+    }
+
+    async fn write(&self, key: u64, value: u64) {
+        self.0.insert(key, value);
+    }
+
+    async fn invalidate(&self, key: u64) {
+        self.0.remove(&key);
+    }
+}
+
+impl InMemory for QuickCache {
+    fn in_memory() -> Self {
+        QuickCache(Arc::new(quick_cache::sync::Cache::new(CAPACITY as usize)))
+    }
+}
