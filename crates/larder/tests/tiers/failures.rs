@@ -261,6 +261,32 @@ async fn lost_for_longer_than_memory_may_answer_alone() {
 }
 
 #[tokio::test]
+async fn memory_alone_serves_no_longer_because_it_was_asked() {
+    let Some(mut server) = RedisServer::start() else { return };
+    let (clock, hand) = larder_engine::Clock::manual();
+    let cache = Cache::builder("test")
+        .ttl(Duration::from_secs(3_600))
+        .redis(server.url())
+        .redis_timeout(Duration::from_millis(100))
+        .clock(clock)
+        .build()
+        .expect("valid options");
+    let view: View<str, u32> = cache.view("n");
+    view.write("other", 0).await.expect("written");
+    server.kill();
+    assert!(view.delete("k").await.is_err());
+    assert_eq!(fetched(&view, "k", 1).await, 1);
+    server.restart();
+    // Once the delete is repeated, what was loaded without Redis has to be compared; and cannot be.
+    eventually("nothing is owed", async || cache.coherence().owed == 0).await;
+    server.kill();
+    hand.advance(Duration::from_secs(20));
+    assert_eq!(cached(&view, "k").await, 1, "for a while");
+    hand.advance(Duration::from_secs(20));
+    assert_eq!(fetched(&view, "k", 2).await, 2, "which its use has not begun anew");
+}
+
+#[tokio::test]
 async fn one_cache_fails_and_another_does_not() {
     let (Some(broken), Some(sound)) = (RedisServer::start(), RedisServer::start()) else { return };
     let (one, other) = (node(&broken), node(&sound));
