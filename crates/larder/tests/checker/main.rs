@@ -3,21 +3,21 @@
 //!
 //! ```text
 //! clients ─► node 0: the real cache ─► network.rs ─┐
-//!                                                  ├─► server.rs      book.rs knows what was invalidated when,
+//!                                                  ├─► server.rs      the book knows what was invalidated when,
 //! clients ─► node 1: the real cache ─► network.rs ─┘                  and checks what every read returns
 //! ```
+//!
+//! Clients, nodes and book are in `../promise`; `../storm` has the same ones over a real server.
 //!
 //! A failure names its seed: `LARDER_CHECKER_SEED=… cargo test -p larder --test checker` runs that history alone, and
 //! prints it. `LARDER_CHECKER_HISTORIES` says how many are run: 5,000, or a million in a soak.
 
-mod book;
 mod history;
 mod lie;
 mod network;
-mod node;
-mod rng;
+#[path = "../promise/mod.rs"]
+mod promise;
 mod server;
-mod trace;
 
 use crate::history::run;
 use crate::lie::Lie;
@@ -77,7 +77,8 @@ fn tell(seed: u64, lie: Lie) -> String {
     for _ in 0..RETELLINGS {
         let outcome = run(seed, lie, true);
         if let Some(violation) = outcome.violation {
-            return format!("seed {seed}\n{}\n{violation}", outcome.trace.join("\n"));
+            let trace = outcome.trace.about(violation.key, usize::MAX);
+            return format!("seed {seed}\n{trace}\n{}", violation.words);
         }
     }
     format!("seed {seed}, and never again in {RETELLINGS} runs")

@@ -6,9 +6,9 @@
 //! the next command on its connection has.
 
 use crate::lie::Lie;
-use crate::rng::Rng;
+use crate::promise::rng::Rng;
+use crate::promise::trace::Trace;
 use crate::server::{Said, Server};
-use crate::trace::Trace;
 use larder::tier::{
     Announcement, Bump, Capabilities, Commit, Ear, Heads, LedgerAsk, Link, Listen, Look, Looked, Mutated,
     Mutation, Push, ServerId, Stamps, Tier, TierError, TierFuture,

@@ -126,7 +126,11 @@ impl Server {
             Change::Remove(key) => {
                 Changed::Removed(self.remove(key).map_or_else(Vec::new, |bytes| head_of(&bytes)))
             }
-            Change::Take(key) => Changed::Taken(self.remove(key)),
+            Change::Take(key) => {
+                let found = self.look(key, None);
+                self.remove(key);
+                Changed::Taken(found)
+            }
             Change::Put(key, bytes, ttl) => {
                 self.put(key, bytes.clone(), *ttl);
                 Changed::Stored

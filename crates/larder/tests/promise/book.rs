@@ -3,11 +3,19 @@
 use std::time::Duration;
 use tokio::time::Instant;
 
-pub(crate) const KEYS: usize = 3;
-/// Reads on another node may be so late after an invalidation.
-pub(crate) const MAX_LAG: Duration = Duration::from_secs(1);
+/// What the nodes of a history have promised.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// Reads on another node may be so late after an invalidation.
+    pub(crate) max_lag: Duration,
+    /// How long nodes that have lost the server may go on.
+    pub(crate) disconnected: Duration,
+    /// Whether nodes may lose it at any time, and not only when the book is told that they are harmed.
+    pub(crate) stormy: bool,
+}
+
 /// How long the nodes may take to replay what a restarted server has forgotten, once they can reach it.
-const RECOVERY: Duration = Duration::from_secs(5);
+pub(crate) const RECOVERY: Duration = Duration::from_secs(5);
 
 /// What an invalidation by tag is called.
 pub(crate) const TAG: &str = "invalidation of a tag";
@@ -25,7 +33,7 @@ pub(crate) struct Invalidation {
     pub(crate) node: usize,
     pub(crate) what: &'static str,
     /// The origin's versions when it began, of the keys that it is about.
-    pub(crate) floors: [Option<u64>; KEYS],
+    pub(crate) floors: Vec<Option<u64>>,
     pub(crate) began: Moment,
     /// When it returned, if it did, and whether that was Ok.
     pub(crate) ended: Option<(Moment, bool)>,
@@ -51,30 +59,36 @@ pub(crate) struct Read {
 pub(crate) struct Book {
     next: u64,
     /// The versions at the origin. They only grow.
-    pub(crate) origin: [u64; KEYS],
+    pub(crate) origin: Vec<u64>,
     invalidations: Vec<Invalidation>,
-    /// How long nodes that have lost the server may go on.
-    disconnected: Duration,
-    /// Whether the network by itself makes nodes lose it.
-    stormy: bool,
+    terms: Terms,
     /// When the server was last started from an older snapshot.
     went_back: Option<Instant>,
-    /// Until when each node was last cut off or stopped.
-    harmed_until: Vec<Option<Instant>>,
+    /// Until when nodes may read there what was invalidated before that.
+    forgetful_until: Option<Instant>,
+    /// Which nodes were ever cut off or stopped.
+    harmed: Vec<bool>,
     pub(crate) reads: u64,
-    pub(crate) violation: Option<String>,
+    pub(crate) violation: Option<Violation>,
+}
+
+/// A read that broke the promise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Violation {
+    pub(crate) key: usize,
+    pub(crate) words: String,
 }
 
 impl Book {
-    pub(crate) fn new(nodes: usize, disconnected: Duration, stormy: bool) -> Self {
+    pub(crate) fn new(nodes: usize, keys: usize, terms: Terms) -> Self {
         Book {
             next: 0,
-            origin: [1; KEYS],
+            origin: vec![1; keys],
             invalidations: Vec::new(),
-            disconnected,
-            stormy,
+            terms,
             went_back: None,
-            harmed_until: vec![None; nodes],
+            forgetful_until: None,
+            harmed: vec![false; nodes],
             reads: 0,
             violation: None,
         }
@@ -94,9 +108,10 @@ impl Book {
         &mut self,
         node: usize,
         what: &'static str,
-        keys: [bool; KEYS],
+        is_about: impl Fn(usize) -> bool,
     ) -> usize {
-        let floors = std::array::from_fn(|key| keys[key].then_some(self.origin[key]));
+        let versions = self.origin.iter().enumerate();
+        let floors = versions.map(|(key, version)| is_about(key).then_some(*version)).collect();
         let began = self.now();
         self.invalidations.push(Invalidation { node, what, floors, began, ended: None });
         self.invalidations.len() - 1
@@ -112,48 +127,61 @@ impl Book {
     }
 
     pub(crate) fn node_is_harmed(&mut self, node: usize, until: Instant) {
-        self.harmed_until[node] = self.harmed_until[node].max(Some(until));
+        self.harmed[node] = true;
+        // Only those who reach the server can replay what it has forgotten.
+        if self.forgetful_until.is_some_and(|forgetful| forgetful > Instant::now()) {
+            self.forgetful_until = self.forgetful_until.max(Some(until + RECOVERY));
+        }
     }
 
-    pub(crate) fn server_went_back(&mut self) {
-        self.went_back = Some(Instant::now());
+    /// The server is another one from this moment on, at the latest: an older copy of itself.
+    pub(crate) fn server_goes_back(&mut self, at: Instant) {
+        self.went_back = Some(at);
+        self.forgetful_until = Some(at + RECOVERY);
     }
 
     /// Looks whether a read may return a value, and remembers it if it may not.
     pub(crate) fn check(&mut self, read: Read, value: Value) {
         self.reads += 1;
-        let broken = self.invalidations.iter().find(|invalidation| self.forbids(invalidation, read, value));
-        if let Some(invalidation) = broken
+        // The origin only grows, and with it the floors: before the last one that is not above the value none is.
+        let about_key = self
+            .invalidations
+            .iter()
+            .rev()
+            .filter_map(|invalidation| invalidation.floors[read.key].map(|floor| (invalidation, floor)));
+        let mut too_new = about_key.take_while(|(_, floor)| value.version < *floor);
+        let broken = too_new.find(|(invalidation, _)| self.forbids(invalidation, read, value));
+        if let Some((invalidation, floor)) = broken
             && self.violation.is_none()
         {
             let when = invalidation.ended.map_or(Duration::ZERO, |(ended, _)| read.began.time - ended.time);
-            self.violation = Some(format!(
-                "node {} read version {} of key {}; the {} of node {} that had returned {} ms before had begun at version {}",
+            let words = format!(
+                "node {} read version {} of key {}; the {} of node {} that had returned {} ms before had begun at version {floor}",
                 read.node,
                 value.version,
                 read.key,
                 invalidation.what,
                 invalidation.node,
                 when.as_millis(),
-                invalidation.floors[read.key].unwrap_or_default(),
-            ));
+            );
+            self.violation = Some(Violation { key: read.key, words });
         }
     }
 
+    /// Whether an invalidation of newer versions forbids a read to return a value.
     fn forbids(&self, invalidation: &Invalidation, read: Read, value: Value) -> bool {
         let Some((ended, ok)) = invalidation.ended else { return false };
         if invalidation.what == TAG && self.has_no_tags(value) {
             return false;
         }
-        let too_old = invalidation.floors[read.key].is_some_and(|floor| value.version < floor);
-        if !too_old || ended.place > read.began.place || self.was_written_meanwhile(invalidation, value) {
+        if ended.place > read.began.place || self.was_written_meanwhile(invalidation, value) {
             return false;
         }
         if invalidation.node == read.node {
             // Also if it returned Err: it holds here.
             return true;
         }
-        ok && read.began.time > self.holds_elsewhere_from(invalidation.node, read.node, ended.time)
+        ok && read.began.time > self.holds_elsewhere_from(invalidation, read.node, ended.time)
     }
 
     /// Of two writes at the same time either may be the last. One that failed goes on being tried.
@@ -166,14 +194,11 @@ impl Book {
     }
 
     /// From when on what one node invalidated is gone from another.
-    fn holds_elsewhere_from(&self, invalidator: usize, reader: usize, ended: Instant) -> Instant {
-        let mut from = ended;
-        if let Some(went_back) = self.went_back {
-            // The server has forgotten it, unless it came later: until its node has said it again.
-            let reachable = self.harmed_until[invalidator].max(self.harmed_until[reader]);
-            from = from.max(went_back.max(reachable.unwrap_or(went_back)) + RECOVERY);
-        }
-        let may_be_lost = self.stormy || self.harmed_until[reader].is_some();
-        from + MAX_LAG + if may_be_lost { self.disconnected } else { Duration::ZERO }
+    fn holds_elsewhere_from(&self, invalidation: &Invalidation, reader: usize, ended: Instant) -> Instant {
+        let forgotten = self.went_back.is_some_and(|went_back| invalidation.began.time <= went_back);
+        let replayed = self.forgetful_until.filter(|_| forgotten);
+        let from = replayed.map_or(ended, |replayed| replayed.max(ended));
+        let may_be_lost = self.terms.stormy || self.harmed[reader];
+        from + self.terms.max_lag + if may_be_lost { self.terms.disconnected } else { Duration::ZERO }
     }
 }

@@ -1,50 +1,46 @@
-//! One node: the real cache over its simulated way to the server.
+//! One node: a real cache, whatever its way to the server is.
 
-use crate::book::{KEYS, MAX_LAG, Value};
-use crate::rng::Rng;
-use larder::tier::Tier;
-use larder::{Cache, CacheError, Invalidation, Policy, View, WriteOptions};
-use larder_engine::Clock;
+use super::book::Value;
+use super::rng::Rng;
+use larder::{Builder, Cache, CacheError, Invalidation, Policy, View, WriteOptions};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
 
 #[derive(Debug)]
 pub(crate) struct Node {
-    cache: Cache,
+    pub(crate) cache: Cache,
     view: View<u64, Value, &'static str>,
+    keys: usize,
 }
 
-const ALL: [u64; KEYS] = [0, 1, 2];
-
 impl Node {
-    pub(crate) fn start(tier: Arc<dyn Tier>, disconnected: Duration, rng: &Rng) -> Self {
-        let began = Instant::now();
-        // Clocks of different machines have nothing in common but their pace.
-        let offset = rng.ms(0..1_000_000);
+    /// A node that finds its server as the builder says, and draws its other options.
+    pub(crate) fn start(builder: Builder, keys: usize, rng: &Rng) -> Self {
         let grace = if rng.chance(500) { Duration::from_secs(30) } else { Duration::ZERO };
         let ttl = if rng.chance(300) { Duration::from_millis(700) } else { Duration::from_secs(60) };
         let policy = Policy::new().ttl(ttl).grace(grace).retry_after(Duration::from_millis(300));
         let policy = if rng.chance(300) { policy.hard_timeout(Duration::from_secs(1)) } else { policy };
         let policy = if rng.chance(300) { policy.soft_timeout(Duration::from_millis(20)) } else { policy };
-        let cache = Cache::builder("c")
+        let cache = builder
             .memory_bytes(1 << 20)
             .ttl(ttl)
             .policy(policy)
-            .tier(tier)
-            .max_lag(MAX_LAG)
-            .disconnected(disconnected)
             .foreign_writers(rng.chance(300))
             .lease_wait(rng.ms(1..300))
-            .clock(Clock::custom(move || offset + began.elapsed()))
             .build()
             .expect("the options are in range");
-        Node { view: cache.view("v"), cache }
+        Node { view: cache.view("v"), cache, keys }
     }
 
-    /// The tag of a key: the first two share one.
-    pub(crate) fn tag(key: usize) -> &'static str {
-        if key < 2 { "t" } else { "u" }
+    /// The tag of a key: two share one.
+    pub(crate) fn tag(key: usize) -> String {
+        format!("t{}", key / 2)
+    }
+
+    /// The keys that have the same tag.
+    pub(crate) fn tagged(&self, key: usize) -> impl Iterator<Item = usize> + use<> {
+        let first = key - key % 2;
+        first..(first + 2).min(self.keys)
     }
 
     pub(crate) async fn fetch(
@@ -54,7 +50,7 @@ impl Node {
     ) -> Option<Value> {
         let fetch = self.view.fetch(&(key as u64));
         // Half of the tags are named when the load is over.
-        let fetch = if key == 0 { fetch.tag(Self::tag(key)) } else { fetch };
+        let fetch = if key.is_multiple_of(2) { fetch.tag(Self::tag(key)) } else { fetch };
         let loaded = fetch.load(move |cx| async move {
             let value = loading.await;
             cx.tag(Self::tag(key));
@@ -76,21 +72,24 @@ impl Node {
         self.view.read(&(key as u64)).await.map(|value| *value)
     }
 
-    pub(crate) async fn read_many(&self) -> [Option<Value>; KEYS] {
-        let found = self.view.read_multi(&ALL).await;
-        std::array::from_fn(|key| found[key].as_deref().copied())
+    pub(crate) async fn read_many(&self) -> Vec<Option<Value>> {
+        let keys: Vec<u64> = (0..self.keys as u64).collect();
+        let found = self.view.read_multi(&keys).await;
+        found.iter().map(|found| found.as_deref().copied()).collect()
     }
 
-    /// All keys of one tag, by one bulk loader.
+    /// All keys that have the tag of this one, by one bulk loader.
     pub(crate) async fn fetch_many<F>(
         &self,
+        key: usize,
         loader: impl Fn(usize) -> F + Send + Sync + 'static,
-    ) -> [Option<Value>; KEYS]
+    ) -> Vec<Option<Value>>
     where
         F: Future<Output = Result<Value, &'static str>> + Send + 'static,
     {
+        let keys: Vec<u64> = self.tagged(key).map(|key| key as u64).collect();
         let loader = Arc::new(loader);
-        let fetch = self.view.fetch_multi(&ALL[..2]).tag(Self::tag(0));
+        let fetch = self.view.fetch_multi(&keys).tag(Self::tag(key));
         let found = fetch.load(move |keys: Vec<u64>, _| {
             let loader = loader.clone();
             async move {
@@ -101,8 +100,7 @@ impl Node {
                 Ok(values)
             }
         });
-        let found = found.await;
-        std::array::from_fn(|key| found.get(key)?.as_deref().ok().copied())
+        found.await.iter().map(|found| found.as_deref().ok().copied()).collect()
     }
 
     pub(crate) async fn write(&self, key: usize, value: Value) -> bool {
