@@ -257,8 +257,8 @@ pub struct Mutated {
 pub enum Changed {
     /// What was removed began so; empty if nothing was there.
     Removed(Vec<u8>),
-    /// What was taken.
-    Taken(Option<Vec<u8>>),
+    /// What was taken, or [`Found::Absent`].
+    Taken(Found),
     /// The bytes are stored.
     Stored,
 }

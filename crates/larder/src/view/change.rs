@@ -12,7 +12,7 @@ use crate::fetch::{Fetched, Source};
 use crate::key::{CacheKey, KeyBuf};
 use crate::load::{Said, Start};
 use crate::tier::memory::MemoryTicket;
-use crate::tier::{Change, Changed, Commit};
+use crate::tier::{Change, Changed, Commit, Found};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -163,7 +163,9 @@ impl<V: Send + Sync + 'static> Shared<V> {
             inner.learn_stamps(&members).await?;
         }
         let changed = inner.change(vec![Change::Take(redis_key.clone())]).await?;
-        let Some(Changed::Taken(Some(bytes))) = changed.into_iter().next() else { return Ok(None) };
+        let Some(Changed::Taken(Found::Bytes { bytes, left })) = changed.into_iter().next() else {
+            return Ok(None);
+        };
         if inner.journal.era() != era {
             return Err(CacheError::Resting);
         }
@@ -171,7 +173,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
             return Ok(None);
         }
         let start = Start { claim: Claim::None, clock, epoch, generation, changes: 0 };
-        Ok(match self.open(&redis_key, &bytes, None, &start).await {
+        Ok(match self.open(&redis_key, &bytes, left, &start).await {
             Opened::Fresh(entry) => self.fetched(entry, Source::Redis, false),
             Opened::Stale(_) | Opened::Dead => None,
         })

@@ -1,7 +1,7 @@
 //! What a fetch does when its loader fails, is slow, or has nothing new.
 
 use crate::{cached, eventually, fetched, in_memory, over};
-use larder::{Cache, FetchError, Loaded, Policy, Source, View};
+use larder::{Cache, FetchError, Loaded, Policy, Source, View, WriteOptions};
 use larder_engine::Clock;
 use larder_testkit::{Gate, RedisServer};
 use std::convert::Infallible;
@@ -43,6 +43,22 @@ async fn an_old_value_stands_in_for_a_failed_load_and_the_origin_is_left_alone_f
     hand.advance(62 * SECOND);
     assert!(fetch(Err("down")).await.is_err(), "the grace is over");
     assert_eq!(cache.stats().stale, 1);
+}
+
+#[tokio::test]
+async fn what_is_in_grace_cannot_be_taken() {
+    let Some(server) = RedisServer::start() else { return };
+    let node = || {
+        let policy = Policy::new().ttl(Duration::from_millis(50)).grace(Duration::from_secs(60));
+        Cache::builder("test").policy(policy).redis(server.url()).build().expect("valid options")
+    };
+    let (view, other): (View<str, u32>, View<str, u32>) = (node().view("n"), node().view("n"));
+    view.write_with("k", 1, &WriteOptions::new().ttl(60 * SECOND)).await.expect("written");
+    assert_eq!(other.take("k").await.expect("taken").as_deref(), Some(&1));
+    view.write("k", 2).await.expect("written");
+    eventually("it is stale", async || view.read("k").await.is_none()).await;
+    assert!(other.take("k").await.expect("taken").is_none());
+    assert_eq!(server.command("EXISTS test:n:k"), ":0\r\n", "it is gone all the same");
 }
 
 #[tokio::test]

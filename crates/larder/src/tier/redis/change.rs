@@ -1,8 +1,10 @@
 //! Changing: what is put, removed, taken and counted, and the walk that finds what to remove.
 
-use super::values::{self, array, bytes, checked, int, px};
+use super::values::{self, array, bytes, checked, int, left, px};
 use super::{RedisTier, executed, ledger};
-use crate::tier::{Announcement, Capabilities, Change, Changed, HEAD_BYTES, Mutated, Mutation, TierError};
+use crate::tier::{
+    Announcement, Capabilities, Change, Changed, Found, HEAD_BYTES, Mutated, Mutation, TierError,
+};
 use redis::Pipeline;
 use std::time::Duration;
 
@@ -61,7 +63,7 @@ impl RedisTier {
                     pipeline.cmd("GETRANGE").arg(key).arg(0).arg(HEAD_BYTES - 1);
                     pipeline.cmd("UNLINK").arg(key);
                 }
-                Change::Take(key) => _ = pipeline.cmd("GETDEL").arg(key),
+                Change::Take(key) => _ = pipeline.cmd("PTTL").arg(key).cmd("GETDEL").arg(key),
                 Change::Put(key, bytes, ttl) => {
                     pipeline.cmd("SET").arg(key).arg(bytes).arg("PX").arg(px(*ttl));
                 }
@@ -88,7 +90,11 @@ impl RedisTier {
                     int(next())?;
                     Changed::Removed(head)
                 }
-                Change::Take(_) => Changed::Taken(bytes(next())?),
+                Change::Take(_) => {
+                    let left = left(int(next())?);
+                    let taken = bytes(next())?.map_or(Found::Absent, |bytes| Found::Bytes { bytes, left });
+                    Changed::Taken(taken)
+                }
                 Change::Put(..) => {
                     checked(next())?;
                     Changed::Stored
