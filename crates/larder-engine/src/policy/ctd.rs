@@ -8,7 +8,8 @@
 //! A new entry waits in the *window*. When it comes out, the entry that the hand of the *main* space's CLOCK points at
 //! is its opponent: whichever was asked for more often lately stays (the admission of TinyLFU, see [`crate::sketch`]).
 //! Each entry has a two-bit count of its hits, which a hit raises, and nothing else: the hand takes from it and gives an
-//! entry that has any another round. The sketch is told of uses only when entries come, move and leave.
+//! entry that has any another round. The sketch is told of uses only when entries come, move, leave, or have lost the
+//! last of their hits.
 //!
 //! How much of the space the window gets follows the traffic: over a sample of requests, the hits per entry of window
 //! and main are compared, and the window moves towards the denser side. Recency-loving traffic gets a large window,
@@ -31,6 +32,9 @@ const MOST_STEP: f64 = 0.30;
 
 /// How many entries the hand gives another round before it takes the next as it is.
 const MAX_STEPS: usize = 64;
+/// What the sketch is told when the hand takes the last hit of an entry. It had one to three at a time and nobody knows how
+/// many in all. To tell each hit would cost a miss of the processor's cache for each, and keeps what was hot long ago.
+const USES_OF_A_LIFE: u8 = 2;
 /// A candidate that has been seen this often and loses is let in once in a while, so that nobody can keep the main space
 /// shut by making a few keys look frequent.
 const WARM: u8 = 6;
@@ -132,7 +136,9 @@ impl Ctd {
             }
             if mark > IN_MAIN {
                 entries.set_mark(id, mark - 1);
-                self.count(entries.hash(id), 1);
+                if mark - 1 == IN_MAIN {
+                    self.count(entries.hash(id), USES_OF_A_LIFE);
+                }
             }
             self.foresee_contests(&self.main, slots, entries);
             self.main.requeue(slots, id);
