@@ -18,7 +18,7 @@ const KEYS: usize = 3;
 const CLIENTS: u64 = 3;
 const OPERATIONS: std::ops::Range<u64> = 8..16;
 const MAX_LAG: Duration = Duration::from_secs(1);
-const PACE: Pace = Pace { only_reads: 0, loads_ms: (60, 1_500) };
+const PACE: Pace = Pace { only_reads: 0, clears: 100, slow_loads: 100, loads_ms: (60, 1_500) };
 
 /// What a history came to.
 #[derive(Debug)]
@@ -77,6 +77,7 @@ impl History {
             // Clocks of different machines have nothing in common but their pace.
             let offset = rng.ms(0..1_000_000);
             let builder = Cache::builder("c")
+                .memory_bytes(1 << 20)
                 .tier(world.tier(node))
                 .max_lag(MAX_LAG)
                 .disconnected(disconnected)

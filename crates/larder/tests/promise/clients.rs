@@ -14,7 +14,11 @@ use tokio::time::sleep;
 pub(crate) struct Pace {
     /// Out of a thousand operations so many certainly change nothing.
     pub(crate) only_reads: u64,
-    /// Up to so long a loader takes on each side of its look at the origin, usually and seldom.
+    /// And out of a thousand invalidations so many are of everything.
+    pub(crate) clears: u64,
+    /// Out of a thousand loads so many are slow.
+    pub(crate) slow_loads: u64,
+    /// Up to so long a loader takes on each side of its look at the origin, usually and if it is slow.
     pub(crate) loads_ms: (u64, u64),
 }
 
@@ -63,8 +67,8 @@ impl Clients {
         key: usize,
     ) -> impl Future<Output = Result<Value, &'static str>> + Send + use<> {
         let this = self.clone();
-        let (usual, seldom) = this.pace.loads_ms;
-        let most = if this.rng.chance(100) { seldom } else { usual };
+        let (usual, slow) = this.pace.loads_ms;
+        let most = if this.rng.chance(this.pace.slow_loads) { slow } else { usual };
         let (before, after) = (this.rng.ms(0..most), this.rng.ms(0..most));
         let fails = this.rng.chance(50);
         async move {
@@ -158,11 +162,13 @@ impl Clients {
             // Others may have seen the new version already.
             sleep(self.rng.ms(0..5)).await;
         }
-        match self.rng.below(0..10) {
+        if self.rng.chance(self.pace.clears) {
+            return self.clear(node).await;
+        }
+        match self.rng.below(0..9) {
             0..4 => self.delete(node, key).await,
             4..6 => self.write(node, key).await,
-            6..9 => self.invalidate_tag(node, key).await,
-            _ => self.clear(node).await,
+            _ => self.invalidate_tag(node, key).await,
         }
     }
 

@@ -14,7 +14,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// A node that finds its server as the builder says, and draws its other options.
+    /// A node that has the memory and finds the server that the builder says, and draws its other options.
     pub(crate) fn start(builder: Builder, keys: usize, rng: &Rng) -> Self {
         let grace = if rng.chance(500) { Duration::from_secs(30) } else { Duration::ZERO };
         let ttl = if rng.chance(300) { Duration::from_millis(700) } else { Duration::from_secs(60) };
@@ -22,7 +22,6 @@ impl Node {
         let policy = if rng.chance(300) { policy.hard_timeout(Duration::from_secs(1)) } else { policy };
         let policy = if rng.chance(300) { policy.soft_timeout(Duration::from_millis(20)) } else { policy };
         let cache = builder
-            .memory_bytes(1 << 20)
             .ttl(ttl)
             .policy(policy)
             .foreign_writers(rng.chance(300))
