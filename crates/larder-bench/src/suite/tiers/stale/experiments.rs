@@ -1,5 +1,5 @@
-//! The experiments, written once for all caches. No times decide: whoever loads or reads is stopped, and told to go on
-//! when the other has happened.
+//! The experiments, written once for all caches. Times decide only how long a node may lag: whoever loads or reads is
+//! stopped, and told to go on when the other has happened.
 
 use super::super::subject::{FetchThrough, Gate, InMemory, LoadFailed, OverRedis};
 use std::future::Future;
@@ -145,14 +145,17 @@ async fn in_both_memories<C: OverRedis>(node: &C, other: &C, key: u64) {
     assert_eq!(node.read(key).await, Some(OLD), "{} has two tiers", C::NAME);
 }
 
-/// Whether the old value outlives [`LAG`]: who lets it go before need not be waited for.
+/// Whether a read serves the old value that begins after [`LAG`]: who lets it go before need not be waited for.
 async fn still_serves_old(cache: &impl FetchThrough, key: u64) -> bool {
-    let began = Instant::now();
-    while serves_old(cache, key).await {
-        if began.elapsed() >= LAG {
+    let invalidated = Instant::now();
+    loop {
+        let age = invalidated.elapsed();
+        if !serves_old(cache, key).await {
+            return false;
+        }
+        if age > LAG {
             return true;
         }
         tokio::time::sleep(POLL).await;
     }
-    false
 }

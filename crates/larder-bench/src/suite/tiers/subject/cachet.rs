@@ -9,7 +9,7 @@ use tick::Clock;
 use tokio::sync::OnceCell;
 
 #[derive(Clone)]
-pub(in super::super) struct Cachet(Arc<Cache<u64, u64>>);
+pub(crate) struct Cachet(Arc<Cache<u64, u64>>);
 
 impl FetchThrough for Cachet {
     const NAME: &'static str = "cachet";

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::hash::RandomState;
 
 #[derive(Clone)]
-pub(in super::super) struct Foyer(Cache<u64, u64, RandomState, CacheProperties>);
+pub(crate) struct Foyer(Cache<u64, u64, RandomState, CacheProperties>);
 
 impl FetchThrough for Foyer {
     const NAME: &'static str = "foyer-memory";

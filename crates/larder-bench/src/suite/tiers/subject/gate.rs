@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 
 /// Stops one who comes, until it is told to go on. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Gate(Arc<State>);
+pub(crate) struct Gate(Arc<State>);
 
 #[derive(Debug)]
 struct State {
@@ -18,7 +18,7 @@ struct State {
 
 impl Gate {
     /// Nobody is stopped before [`Gate::close`].
-    pub(in super::super) fn open() -> Self {
+    pub(crate) fn open() -> Self {
         Gate(Arc::new(State {
             closed: AtomicBool::new(false),
             arrived: Semaphore::new(0),
@@ -26,18 +26,18 @@ impl Gate {
         }))
     }
 
-    pub(in super::super) fn closed() -> Self {
+    pub(crate) fn closed() -> Self {
         let gate = Gate::open();
         gate.close();
         gate
     }
 
     /// The next who comes is stopped, and nobody after it.
-    pub(in super::super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.0.closed.store(true, Ordering::SeqCst);
     }
 
-    pub(in super::super) async fn pass(&self) {
+    pub(crate) async fn pass(&self) {
         if self.0.closed.swap(false, Ordering::SeqCst) {
             self.0.arrived.add_permits(1);
             self.0.opened.acquire().await.expect("it is never closed for good").forget();
@@ -45,19 +45,19 @@ impl Gate {
     }
 
     /// For those who are called from a task and cannot await: the other tasks of the thread go on elsewhere.
-    pub(in super::super) fn pass_blocking(&self) {
+    pub(crate) fn pass_blocking(&self) {
         if self.0.closed.load(Ordering::SeqCst) {
             tokio::task::block_in_place(|| Handle::current().block_on(self.pass()));
         }
     }
 
     /// Waits until somebody has been stopped.
-    pub(in super::super) async fn arrival(&self) {
+    pub(crate) async fn arrival(&self) {
         self.0.arrived.acquire().await.expect("it is never closed for good").forget();
     }
 
     /// Lets who was stopped go on.
-    pub(in super::super) fn go_on(&self) {
+    pub(crate) fn go_on(&self) {
         self.0.opened.add_permits(1);
     }
 }

@@ -17,11 +17,11 @@ use std::sync::Arc;
 
 type Arguments = Args<(u64,)>;
 
-pub(in super::super) type InMoka = MokaBackend;
-pub(in super::super) type InMokaAndRedis =
+pub(crate) type InMoka = MokaBackend;
+pub(crate) type InMokaAndRedis =
     CompositionBackend<MokaBackend, RedisBackend<BincodeFormat, Gated>, DisabledOffload>;
 
-pub(in super::super) struct Hitbox<B> {
+pub(crate) struct Hitbox<B> {
     backend: Arc<B>,
     policy: Arc<PolicyConfig>,
     loading: BroadcastConcurrencyManager<Result<u64, LoadFailed>>,
@@ -120,7 +120,7 @@ impl OverRedis for Hitbox<InMokaAndRedis> {
 
 /// Decompression is what happens between Redis and memory.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Gated(Gate);
+pub(crate) struct Gated(Gate);
 
 impl Compressor for Gated {
     fn compress(&self, data: &[u8]) -> Result<Vec<u8>, CompressionError> {

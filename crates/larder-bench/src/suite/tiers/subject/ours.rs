@@ -6,7 +6,7 @@ use std::future::Future;
 use std::time::Duration;
 
 #[derive(Clone)]
-pub(in super::super) struct Larder(View<u64, u64, LoadFailed>);
+pub(crate) struct Larder(View<u64, u64, LoadFailed>);
 
 impl FetchThrough for Larder {
     const NAME: &'static str = "larder";

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 
 #[derive(Clone)]
-pub(in super::super) struct Moka(moka::sync::Cache<u64, u64>);
+pub(crate) struct Moka(moka::sync::Cache<u64, u64>);
 
 impl FetchThrough for Moka {
     const NAME: &'static str = "moka";
@@ -43,7 +43,7 @@ impl InMemory for Moka {
 }
 
 #[derive(Clone)]
-pub(in super::super) struct QuickCache(Arc<quick_cache::sync::Cache<u64, u64>>);
+pub(crate) struct QuickCache(Arc<quick_cache::sync::Cache<u64, u64>>);
 
 impl FetchThrough for QuickCache {
     const NAME: &'static str = "quick_cache";
