@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! clients ─► node 0: cache ─────────────────────┐
-//! clients ─► node 1: cache ─► line that is cut ─┼─► redis-server ◄── trouble.rs
-//! clients ─► node 2: cache ─► line that is cut ─┘
+//! clients ─► node 1: cache ─► line that breaks ─┼─► redis-server ◄── trouble.rs
+//! clients ─► node 2: cache ─► line that breaks ─┘
 //!    └────► ../promise: the book knows what was invalidated when, and checks what every read returns
 //! ```
 //!

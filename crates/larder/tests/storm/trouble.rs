@@ -20,6 +20,8 @@ pub(crate) enum Trouble {
     Deafened,
     /// The connections of one node were cut at random bytes for a while.
     Cut,
+    /// One node was held up: its line kept all bytes back for a while, while the others went on.
+    HeldUp,
     /// It took no writes for a while.
     Full,
     /// It forgot its scripts.
@@ -27,13 +29,14 @@ pub(crate) enum Trouble {
 }
 
 impl Trouble {
-    pub(crate) const ALL: [Trouble; 8] = [
+    pub(crate) const ALL: [Trouble; 9] = [
         Trouble::Killed,
         Trouble::WentBack,
         Trouble::Stopped,
         Trouble::HungUp,
         Trouble::Deafened,
         Trouble::Cut,
+        Trouble::HeldUp,
         Trouble::Full,
         Trouble::Unscripted,
     ];
@@ -50,6 +53,7 @@ impl Trouble {
         rng: &Rng,
         lasting: Duration,
     ) -> bool {
+        let line = &lines[rng.below(0..lines.len() as u64) as usize];
         match self {
             Trouble::Killed => {
                 server.kill();
@@ -68,8 +72,12 @@ impl Trouble {
             }
             Trouble::HungUp => return hang_up(server, "normal") + hang_up(server, "pubsub") > 0,
             Trouble::Deafened => return hang_up(server, "pubsub") > 0,
+            Trouble::HeldUp => {
+                line.pause();
+                sleep(lasting);
+                line.resume();
+            }
             Trouble::Cut => {
-                let line = &lines[rng.below(0..lines.len() as u64) as usize];
                 let before = line.cuts();
                 line.cut_after(Some(Self::CUT_AFTER));
                 sleep(lasting);
