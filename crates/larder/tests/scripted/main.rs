@@ -3,6 +3,7 @@
 //!
 //! Node `far` speaks through a director, who holds and loses what the test says; node `near` is beside the server.
 
+mod ghosts;
 mod loads;
 mod promotions;
 

@@ -7,7 +7,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, IntoConnectionInfo, Pipeline, ProtocolVersion, RedisError, Value,
 };
-use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// A connection that left so many answers in a row out is given up. One late answer is no reason: whoever gives up a
@@ -60,9 +60,8 @@ impl Address {
         self.demotions.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Opens a connection to whatever answers, if it is a primary. `ghost` is the id of a connection that was given up:
-    /// what is still under way on it must not be executed behind what will be sent on the new one.
-    pub(super) async fn open(&self, config: AsyncConnectionConfig, ghost: i64) -> Result<Open, TierError> {
+    /// Opens a connection to whatever answers, if it is a primary.
+    pub(super) async fn open(&self, config: AsyncConnectionConfig) -> Result<Open, TierError> {
         let config =
             config.set_connection_timeout(Some(self.timeout)).set_response_timeout(Some(self.timeout));
         let demotions = self.demotions.load(Ordering::Acquire);
@@ -71,11 +70,8 @@ impl Address {
             .get_multiplexed_async_connection_with_config(&config)
             .await
             .map_err(|error| silent_or_refused(&error))?;
-        let mut pipeline = Pipeline::with_capacity(3);
+        let mut pipeline = Pipeline::with_capacity(2);
         pipeline.cmd("HELLO").cmd("INFO").arg("server");
-        if ghost != 0 {
-            pipeline.cmd("CLIENT").arg("KILL").arg("ID").arg(ghost);
-        }
         let mut answers = send(&mut connection, &pipeline).await?.into_iter();
         let hello = answers.next().unwrap_or_default();
         let info = text(answers.next().unwrap_or_default()).unwrap_or_default();
@@ -92,8 +88,8 @@ impl Address {
     }
 
     /// Opens a connection to the accepted server.
-    async fn open_accepted(&self, ghost: i64) -> Result<Open, TierError> {
-        let open = self.open(AsyncConnectionConfig::new(), ghost).await?;
+    async fn open_accepted(&self) -> Result<Open, TierError> {
+        let open = self.open(AsyncConnectionConfig::new()).await?;
         let mut accepted = self.accepted.lock();
         match &*accepted {
             Some(server) if *server != open.server => Err(TierError::OtherServer(open.server)),
@@ -123,8 +119,15 @@ pub(super) struct Slot {
     connecting: tokio::sync::Mutex<()>,
     /// Answers in a row that did not come in time.
     late: AtomicU32,
-    /// The id of the connection that was given up.
-    ghost: AtomicI64,
+    ghost: Mutex<Option<Ghost>>,
+}
+
+/// A connection that was given up. What is still under way on it must not be executed behind what is sent on the next.
+#[derive(Clone)]
+struct Ghost {
+    /// Another server has given the same id to somebody else.
+    server: ServerId,
+    client_id: i64,
 }
 
 impl Slot {
@@ -183,8 +186,15 @@ impl Slot {
         if let Some(open) = self.current(address) {
             return Ok(open);
         }
-        let opened = address.open_accepted(self.ghost.load(Ordering::Relaxed)).await?;
-        self.ghost.store(0, Ordering::Relaxed);
+        let mut opened = address.open_accepted().await?;
+        let ghost = self.ghost.lock().clone();
+        if let Some(ghost) = ghost.filter(|ghost| ghost.server == opened.server) {
+            let mut pipeline = Pipeline::with_capacity(1);
+            pipeline.cmd("CLIENT").arg("KILL").arg("ID").arg(ghost.client_id);
+            // That it is gone already is an answer too.
+            send(&mut opened.connection, &pipeline).await?;
+        }
+        *self.ghost.lock() = None;
         self.late.store(0, Ordering::Relaxed);
         *self.open.lock() = Some(opened.clone());
         Ok(opened)
@@ -199,7 +209,8 @@ impl Slot {
         let mut open = self.open.lock();
         if open.as_ref().is_some_and(|open| open.client_id == which.client_id) {
             *open = None;
-            self.ghost.store(which.client_id, Ordering::Relaxed);
+            let Open { server, client_id, .. } = which.clone();
+            *self.ghost.lock() = (client_id != 0).then_some(Ghost { server, client_id });
         }
     }
 }

@@ -17,7 +17,7 @@ impl RedisTier {
             hand_on(&*ear, &push);
             Ok::<(), redis::aio::SendError>(())
         });
-        let mut open = self.address.open(config, 0).await?;
+        let mut open = self.address.open(config).await?;
         let mut pipeline = Pipeline::with_capacity(2);
         if let Some(prefix) = &listen.tracking {
             pipeline.cmd("CLIENT").arg("TRACKING").arg("ON").arg("BCAST").arg("PREFIX").arg(prefix);
