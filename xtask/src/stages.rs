@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// How long each soak runs with `--soak`, in seconds.
-const SOAK_SECONDS: &str = "300";
+const SOAK_SECONDS: &str = "600";
 
 /// Everything that must hold before a change goes in.
 pub(crate) fn test(soak: bool) -> Result<()> {
