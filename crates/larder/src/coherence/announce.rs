@@ -97,6 +97,7 @@ impl Ear for CacheEar {
                 Some(heard) => cache.heard(heard),
                 None => {
                     tracing::warn!(bytes = message.len(), "an announcement cannot be read");
+                    cache.ledger.forget();
                     cache.trust.end_gap();
                 }
             },

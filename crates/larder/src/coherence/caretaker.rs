@@ -12,11 +12,12 @@ use crate::cache::Inner;
 use crate::coherence::announce::CacheEar;
 use crate::coherence::ledger::members_of;
 use crate::events::Event;
+use crate::tier::guard::Guarded;
 use crate::tier::{LedgerAsk, Link, Listen, ServerId, Tier};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 /// Beats that may be late in a row before the connection is given up.
 const LATE_BEATS: u32 = 3;
@@ -29,26 +30,31 @@ impl Inner {
     /// Sees to it that the caretaker runs, and waits for its first attempt to connect. Nothing is in memory before.
     pub(crate) async fn awake(self: &Arc<Self>) {
         let Some(shared) = &self.shared else { return };
-        {
-            let mut caretaker = self.caretaker.lock();
-            // It ends with the runtime that it was started on, which need not be the last one.
-            if caretaker.as_ref().is_none_or(|task| task.is_finished()) {
-                let listen = Listen {
-                    channel: self.names.channel.clone(),
-                    tracking: self.foreign_writers.then(|| [self.namespace.as_bytes(), b":"].concat()),
-                };
-                *caretaker = Some(tokio::spawn(take_care(
-                    Arc::downgrade(self),
-                    shared.tier.clone(),
-                    listen,
-                    self.names.ledger.clone(),
-                )));
-            }
-        }
         let mut tried = self.tried.subscribe();
-        if !*tried.borrow() {
-            // Never longer than an attempt takes, and the cache itself holds the sender.
-            _ = tried.wait_for(|tried| *tried).await;
+        loop {
+            self.wake(shared);
+            if *tried.borrow() {
+                return;
+            }
+            // Not for longer at once: the runtime of the caretaker may end while it tries.
+            _ = timeout(LONGEST_INTERVAL, tried.wait_for(|tried| *tried)).await;
+        }
+    }
+
+    /// Starts the caretaker anew if it has ended with the runtime that it was started on, which need not be the last one.
+    fn wake(self: &Arc<Self>, shared: &Guarded) {
+        let mut caretaker = self.caretaker.lock();
+        if caretaker.as_ref().is_none_or(|task| task.is_finished()) {
+            let listen = Listen {
+                channel: self.names.channel.clone(),
+                tracking: self.foreign_writers.then(|| [self.namespace.as_bytes(), b":"].concat()),
+            };
+            *caretaker = Some(tokio::spawn(take_care(
+                Arc::downgrade(self),
+                shared.tier.clone(),
+                listen,
+                self.names.ledger.clone(),
+            )));
         }
     }
 

@@ -53,6 +53,8 @@ struct State {
     history: VecDeque<(Duration, Invalidated)>,
     /// Until when the history would be longer than it is.
     forgotten_until: Duration,
+    /// When the history was owed again: what began before may have been confirmed by the server that was there then.
+    replayed: Option<Turn>,
 }
 
 impl Journal {
@@ -66,7 +68,7 @@ impl Journal {
         Turn(self.turns.fetch_add(1, Ordering::AcqRel))
     }
 
-    /// Redis confirmed: what was owed before this turn is paid by it.
+    /// Redis confirmed: what was owed before this turn is paid by it. If the history was owed again since then, so is this.
     pub(crate) fn done(&self, what: impl IntoIterator<Item = Invalidated>, turn: Turn) {
         let now = self.clock.now();
         let mut state = self.state.lock();
@@ -74,7 +76,12 @@ impl Journal {
         while state.history.front().is_some_and(|(when, _)| when.saturating_add(HISTORY) < now) {
             state.history.pop_front();
         }
+        let is_outdated = state.replayed.is_some_and(|replayed| turn < replayed);
         for what in what {
+            if is_outdated {
+                state.debts.insert(what, self.turn());
+                continue;
+            }
             if state.debts.get(&what).is_some_and(|owed| *owed <= turn) {
                 state.debts.remove(&what);
             }
@@ -108,6 +115,7 @@ impl Journal {
         let (now, turn) = (self.clock.now(), self.turn());
         let mut state = self.state.lock();
         self.eras.fetch_add(1, Ordering::AcqRel);
+        state.replayed = Some(turn);
         let mut again: Vec<_> = if now < state.forgotten_until {
             vec![Invalidated::everything()]
         } else {
@@ -136,6 +144,11 @@ impl Journal {
         let state = self.state.lock();
         state.debts.contains_key(&Invalidated::everything())
             || state.debts.contains_key(&Invalidated::Key(redis_key.to_vec()))
+    }
+
+    /// Whether members of the ledger are owed.
+    pub(crate) fn owes_members(&self) -> bool {
+        self.debts() > 0 && self.state.lock().debts.keys().any(|debt| matches!(debt, Invalidated::Member(_)))
     }
 
     pub(crate) fn debts(&self) -> usize {
@@ -199,5 +212,16 @@ mod tests {
         assert_eq!(journal.owe_history().1, [key("new")]);
         assert_ne!(journal.era(), era);
         assert!(journal.blocks(b"new") && !journal.blocks(b"old"));
+    }
+
+    #[test]
+    fn what_was_confirmed_before_the_history_was_owed_again_is_owed_too() {
+        let journal = Journal::new(Clock::monotonic());
+        let early = journal.turn();
+        journal.owe_history();
+        journal.done([key("k")], early);
+        assert!(journal.blocks(b"k"), "it may be another server that confirmed it");
+        journal.done([key("k")], journal.turn());
+        assert!(!journal.blocks(b"k"));
     }
 }

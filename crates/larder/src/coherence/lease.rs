@@ -15,7 +15,7 @@ use crate::coherence::ledger::{Judgement, members_of};
 use crate::envelope::{Head, Id};
 use crate::error::CacheError;
 use crate::tier::memory::{Facts, MemoryTicket};
-use crate::tier::{Commit, Found, HEAD_BYTES, LedgerAsk, Look};
+use crate::tier::{Commit, Found, HEAD_BYTES, LedgerAsk, Look, Then};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::MutexGuard;
@@ -107,7 +107,7 @@ impl Inner {
         purpose: Purpose,
     ) -> Result<(Vec<Seen>, u64), CacheError> {
         let Some(shared) = &self.shared else { return Err(CacheError::Resting) };
-        let era = self.journal.era();
+        let (era, gaps) = (self.journal.era(), self.ledger.gaps());
         if keys.iter().any(|key| self.journal.blocks(key)) {
             return Err(CacheError::Resting);
         }
@@ -129,7 +129,7 @@ impl Inner {
         }
         let clock = looked.stamps.as_ref().map_or(0, |stamps| stamps.clock);
         if let Some(stamps) = &looked.stamps {
-            self.ledger.learn(&members, stamps);
+            self.ledger.learn(&members, stamps, gaps);
         }
         let seen = looked.found.into_iter().enumerate().map(|(at, found)| match found {
             Found::Absent => Seen::Absent,
@@ -198,7 +198,7 @@ impl Inner {
         let commit = Commit {
             key: key.to_vec(),
             seen: bytes[..bytes.len().min(HEAD_BYTES)].to_vec(),
-            put: Some((Head::Lease(id).to_bytes().to_vec(), self.lease_ttl)),
+            then: Then::Put(Head::Lease(id).to_bytes().to_vec(), self.lease_ttl),
         };
         match shared.ask(shared.tier.commit(&[commit], None)).await {
             Ok(accepted) if accepted.first() == Some(&true) => Some(Claim::mine(id)),
@@ -217,7 +217,11 @@ impl Inner {
                 Claim::None => {}
                 Claim::Swap { seen, .. } => {
                     places.push(place);
-                    commits.push(Commit { key: wanted.key.to_vec(), seen, put: wanted.put });
+                    commits.push(Commit {
+                        key: wanted.key.to_vec(),
+                        seen,
+                        then: Then::put_or_remove(wanted.put),
+                    });
                 }
                 Claim::Theirs(id) => {
                     their_places.push((place, id));
@@ -260,7 +264,8 @@ impl Inner {
         if wanted.ticket.is_some_and(|ticket| !ticket.is_valid()) {
             return Stored::Refused;
         }
-        let commit = Commit { key: wanted.key.to_vec(), seen: Vec::new(), put: wanted.put };
+        let then = Then::put_or_remove(wanted.put);
+        let commit = Commit { key: wanted.key.to_vec(), seen: Vec::new(), then };
         match shared.ask(shared.tier.commit(&[commit], None)).await {
             Ok(_) => Stored::Yes,
             Err(_) => Stored::Unknown,
@@ -290,6 +295,7 @@ impl Inner {
     pub(crate) async fn revalidate(&self, redis_key: &[u8], facts: &Facts) -> Option<Judgement> {
         let shared = self.shared.as_ref()?;
         let (era, generation) = (self.journal.era(), self.trust.generation());
+        let gaps = self.ledger.gaps();
         let changes = self.changes.count(redis_key);
         if self.journal.blocks(redis_key) {
             return None;
@@ -304,7 +310,7 @@ impl Inner {
         }
         let is_there = facts.id.is_some_and(|id| has_id(heads.heads.first(), id));
         if let Some(stamps) = &heads.stamps {
-            self.ledger.learn(&members, stamps);
+            self.ledger.learn(&members, stamps, gaps);
         }
         let judgement = if is_there { self.ledger.judge(facts) } else { Judgement::Dead };
         if matches!(judgement, Judgement::Valid | Judgement::Stale) {
@@ -341,8 +347,9 @@ impl Inner {
     pub(crate) async fn learn_stamps(&self, members: &[Vec<u8>]) -> Result<u64, CacheError> {
         let Some(shared) = &self.shared else { return Ok(0) };
         let ask = LedgerAsk { key: &self.names.ledger, members };
+        let gaps = self.ledger.gaps();
         let stamps = shared.ask(shared.tier.stamps(&ask)).await?;
-        self.ledger.learn(members, &stamps);
+        self.ledger.learn(members, &stamps, gaps);
         Ok(stamps.clock)
     }
 }

@@ -65,6 +65,8 @@ pub(crate) struct Ledger {
     clock: AtomicU64,
     /// Whether it is that of the ledger that there is now.
     is_current: AtomicBool,
+    /// How often announcements may have been missed.
+    gaps: AtomicU64,
     known: RwLock<Known>,
     /// Whether there is a ledger in Redis, so that a tag that is not known has to be asked for.
     shared: bool,
@@ -129,6 +131,7 @@ impl Ledger {
             epoch: AtomicU64::new(1),
             clock: AtomicU64::new(0),
             is_current: AtomicBool::new(false),
+            gaps: AtomicU64::new(0),
             known: RwLock::default(),
             shared,
         }
@@ -136,6 +139,12 @@ impl Ledger {
 
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
+    }
+
+    /// Taken before Redis is asked: what an answer says is the latest only if no announcement was missed while it was on
+    /// its way.
+    pub(crate) fn gaps(&self) -> u64 {
+        self.gaps.load(Ordering::Acquire)
     }
 
     /// The highest clock seen; 0 if none was.
@@ -166,6 +175,8 @@ impl Ledger {
         if facts.checked.load(Ordering::Acquire) == epoch {
             return Judgement::Valid;
         }
+        // What was heard since the load began may have been forgotten since.
+        let must_know = must_know || (self.shared && facts.clock != 0 && facts.epoch < known.floor.epoch);
         let mut judgement = if known.floor.admits(facts) { Judgement::Valid } else { Judgement::Dead };
         let tags = facts.tags.iter().map(|tag| known.tags.get(tag.as_bytes()).copied().unwrap_or_default());
         for Pair { hard, soft } in std::iter::once(known.everything).chain(tags) {
@@ -184,11 +195,12 @@ impl Ledger {
         judgement
     }
 
-    /// What Redis says. Scores only grow, so what was heard meanwhile stands.
-    pub(crate) fn learn(&self, members: &[Vec<u8>], stamps: &Stamps) {
+    /// What Redis says, that was asked after so many gaps. Scores only grow, so what was heard meanwhile stands.
+    pub(crate) fn learn(&self, members: &[Vec<u8>], stamps: &Stamps, gaps: u64) {
         self.clock.fetch_max(stamps.clock, Ordering::AcqRel);
-        self.is_current.store(true, Ordering::Release);
         let mut known = self.known.write();
+        let is_latest = self.gaps() == gaps;
+        self.is_current.fetch_or(is_latest, Ordering::AcqRel);
         self.make_room(&mut known, members.len());
         let mut is_news = stamps.floor > known.floor.clock;
         known.floor.clock = known.floor.clock.max(stamps.floor);
@@ -198,7 +210,7 @@ impl Ledger {
             if let Some(known) = known.stamp(member) {
                 is_news |= clock > known.clock;
                 known.clock = known.clock.max(clock);
-                known.sure = true;
+                known.sure |= is_latest;
             }
         }
         if is_news {
@@ -213,13 +225,14 @@ impl Ledger {
         self.apply(members, |stamp| stamp.pending = stamp.pending.max(Some(turn)));
     }
 
-    /// What was begun in this turn has reached Redis under this clock, and with it what was begun before.
-    pub(crate) fn settle(&self, members: &[Vec<u8>], clock: u64, turn: Turn) {
+    /// What was begun in this turn, after so many gaps, has reached Redis under this clock, and with it what was begun
+    /// before.
+    pub(crate) fn settle(&self, members: &[Vec<u8>], clock: u64, turn: Turn, gaps: u64) {
         self.clock.fetch_max(clock, Ordering::AcqRel);
         self.apply(members, |stamp| {
             stamp.pending = stamp.pending.filter(|pending| *pending > turn);
             stamp.clock = stamp.clock.max(clock);
-            stamp.sure = true;
+            stamp.sure |= self.gaps() == gaps;
         });
     }
 
@@ -248,6 +261,7 @@ impl Ledger {
     /// this node may have to serve alone before it can ask.
     pub(crate) fn forget(&self) {
         let mut known = self.known.write();
+        self.gaps.fetch_add(1, Ordering::AcqRel);
         self.is_current.store(false, Ordering::Release);
         if self.shared {
             known.stamps().for_each(|stamp| stamp.sure = false);
@@ -260,10 +274,8 @@ impl Ledger {
             return;
         }
         known.tags.retain(|_, pair| pair.hard.pending.is_some() || pair.soft.pending.is_some());
-        let epoch = self.epoch.fetch_add(1, Ordering::AcqRel) + 1;
-        if !self.shared {
-            known.floor.epoch = epoch;
-        }
+        // What the ledger was not asked about can be judged by nothing else.
+        known.floor.epoch = self.epoch.fetch_add(1, Ordering::AcqRel) + 1;
     }
 }
 
@@ -275,4 +287,86 @@ fn worse(one: Judgement, other: Judgement) -> Judgement {
         Judgement::Dead => 3,
     };
     if rank(other) > rank(one) { other } else { one }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coherence::journal::Journal;
+    use std::time::Duration;
+
+    /// Facts of a value that was loaded under this clock and has a tag.
+    fn tagged(ledger: &Ledger, clock: u64) -> Facts {
+        let mut facts = Facts::new(Duration::ZERO, Duration::MAX, Duration::MAX, 1, ledger.epoch());
+        facts.clock = clock;
+        facts.tags = Box::new(["t".into()]);
+        facts.checked.store(0, Ordering::Release);
+        facts
+    }
+
+    fn hard(tag: &str) -> Vec<Vec<u8>> {
+        vec![member(Some(tag), Invalidation::Hard)]
+    }
+
+    /// Hears of so many tags that what was known before is forgotten.
+    fn overflow(ledger: &Ledger) {
+        (0..=MOST_TAGS).for_each(|n| ledger.hear(&hard(&n.to_string()), 0));
+    }
+
+    #[test]
+    fn what_was_asked_before_a_gap_is_not_known_after_it() {
+        let ledger = Ledger::new(true);
+        let members = members_of(["t"]);
+        let stamps = |clock| Stamps { clock, floor: 1, members: vec![None; members.len()] };
+        let before = ledger.gaps();
+        ledger.forget();
+        ledger.learn(&members, &stamps(5), before);
+        assert_eq!(ledger.known_clock(), None);
+        assert_eq!(ledger.judge(&tagged(&ledger, 5)), Judgement::Unknown);
+        ledger.learn(&members, &stamps(6), ledger.gaps());
+        assert_eq!(ledger.known_clock(), Some(6));
+        assert_eq!(ledger.judge(&tagged(&ledger, 5)), Judgement::Valid);
+    }
+
+    #[test]
+    fn what_was_confirmed_over_a_gap_bars_what_is_older_and_proves_nothing() {
+        let ledger = Ledger::new(true);
+        let (turn, before) = (Journal::new(larder_engine::Clock::monotonic()).turn(), ledger.gaps());
+        let members = members_of(["t"]);
+        ledger.begin(&members, turn);
+        ledger.forget();
+        ledger.settle(&members, 7, turn, before);
+        assert_eq!(ledger.judge(&tagged(&ledger, 6)), Judgement::Dead);
+        assert_eq!(ledger.judge(&tagged(&ledger, 8)), Judgement::Unknown);
+    }
+
+    #[test]
+    fn what_is_confirmed_does_not_settle_what_was_begun_later() {
+        let (ledger, journal) = (Ledger::new(true), Journal::new(larder_engine::Clock::monotonic()));
+        let (early, late) = (journal.turn(), journal.turn());
+        ledger.begin(&hard("t"), early);
+        ledger.begin(&hard("t"), late);
+        ledger.settle(&hard("t"), 5, early, ledger.gaps());
+        let mut found = tagged(&ledger, 6);
+        found.promoted = true;
+        assert_eq!(ledger.judge(&found), Judgement::Dead, "the later one has not reached redis");
+    }
+
+    #[test]
+    fn forgetting_tags_revives_nothing() {
+        for shared in [false, true] {
+            let ledger = Ledger::new(shared);
+            let old = tagged(&ledger, 0);
+            ledger.hear(&hard("t"), 0);
+            overflow(&ledger);
+            assert_eq!(ledger.judge(&old), Judgement::Dead, "never asked about, shared: {shared}");
+            assert_eq!(ledger.judge(&tagged(&ledger, 0)), Judgement::Valid, "what is newer");
+        }
+        let ledger = Ledger::new(true);
+        ledger.learn(&members_of([]), &Stamps { clock: 5, floor: 1, members: vec![None; 2] }, ledger.gaps());
+        let loading = tagged(&ledger, 5);
+        ledger.hear(&hard("t"), 6);
+        overflow(&ledger);
+        assert_eq!(ledger.judge_loaded(&loading, true), Judgement::Unknown, "during the load");
+    }
 }

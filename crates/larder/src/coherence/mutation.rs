@@ -91,17 +91,17 @@ impl Inner {
         if members.is_empty() {
             return Ok(());
         }
-        let turn = self.journal.turn();
+        let (turn, gaps) = (self.journal.turn(), self.ledger.gaps());
         self.ledger.begin(&members, turn);
         self.forget_cleared(&members);
         let Some(shared) = &self.shared else {
-            self.ledger.settle(&members, 0, turn);
+            self.ledger.settle(&members, 0, turn, gaps);
             return Ok(());
         };
         self.awake().await;
         if self.trust.is_alone() {
             let cleared = if tags.is_none() { self.delete_matched("*").await.map(drop) } else { Ok(()) };
-            self.ledger.settle(&members, 0, turn);
+            self.ledger.settle(&members, 0, turn, gaps);
             self.forget_cleared(&members);
             return cleared;
         }
@@ -110,7 +110,7 @@ impl Inner {
         let bumped = shared.ask(shared.tier.bump(&bump.as_bump(&announcement))).await;
         match &bumped {
             Ok(clock) => {
-                self.ledger.settle(&members, *clock, turn);
+                self.ledger.settle(&members, *clock, turn, gaps);
                 self.journal.done(members.iter().cloned().map(Invalidated::Member), turn);
             }
             Err(_) => {
@@ -189,13 +189,20 @@ impl Inner {
         }
     }
 
+    /// Pays before a value is written what would take it for older than itself if it was paid later.
+    pub(crate) async fn pay_members_first(self: &Arc<Self>) {
+        if self.journal.owes_members() && !self.redis_is_lost() {
+            self.pay().await;
+        }
+    }
+
     /// Stamps members that are owed; whether there were any.
     async fn pay_members(&self, members: Vec<Vec<u8>>, turn: Turn) -> Result<bool, CacheError> {
         let Some(shared) = self.shared.as_ref().filter(|_| !members.is_empty()) else { return Ok(false) };
         let announcement = announce::stamps(&self.names.channel, self.origin, &members);
-        let bump = self.bump_of(&members);
+        let (bump, gaps) = (self.bump_of(&members), self.ledger.gaps());
         let clock = shared.ask_anyway(shared.tier.bump(&bump.as_bump(&announcement))).await?;
-        self.ledger.settle(&members, clock, turn);
+        self.ledger.settle(&members, clock, turn, gaps);
         self.journal.done(members.into_iter().map(Invalidated::Member), turn);
         Ok(true)
     }

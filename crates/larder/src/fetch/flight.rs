@@ -3,6 +3,7 @@
 use crate::coherence::lease::{Claim, Purpose, Seen};
 use crate::coherence::ledger::Judgement;
 use crate::coherence::trust::nanos;
+use crate::envelope::Head;
 use crate::error::FetchError;
 use crate::fetch::{Outcome, Policy, Source};
 use crate::load::{LoadCx, NoValue, Start};
@@ -146,7 +147,11 @@ where
                     let want = &mut wants[place];
                     want.start.clock = clock;
                     if let Some(dead) = self.saw(want, seen).await {
-                        want.start.claim = inner.claim_over(&dead);
+                        // Only what a node wrote has an id: what a program wrote may be written again just so.
+                        want.start.claim = match Head::parse(&dead) {
+                            Ok(Head::Value(_)) => inner.claim_over(&dead),
+                            _ => inner.lease_over(&want.redis_key, &dead).await.unwrap_or(Claim::None),
+                        };
                     }
                 }
             }

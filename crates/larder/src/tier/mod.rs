@@ -53,7 +53,7 @@ pub trait Tier: Debug + Send + Sync {
     /// Reads the heads of the keys and the stamps of tags: one round trip, no atomicity among them.
     fn heads<'a>(&'a self, keys: &'a [Vec<u8>], ledger: Option<&'a LedgerAsk<'a>>) -> TierFuture<'a, Heads>;
 
-    /// Compares the head of each key with what was seen and, if it is still that, stores or removes: one atomic step for
+    /// Compares the head of each key with what was seen and, if it is still that, does what follows: one atomic step for
     /// each key, one round trip where the server runs scripts. Says for each whether it was accepted.
     ///
     /// With an announcement, which must be alone, accepting and announcing are one atomic step.
@@ -78,9 +78,6 @@ pub trait Tier: Debug + Send + Sync {
 
     /// Adds to a counter, made with this time to live if there was none, and returns the sum.
     fn increment<'a>(&'a self, key: &'a [u8], by: i64, ttl: Duration) -> TierFuture<'a, i64>;
-
-    /// Gives keys a new time to live, those that are there.
-    fn touch<'a>(&'a self, keys: &'a [(Vec<u8>, Duration)]) -> TierFuture<'a, ()>;
 
     /// One step of a walk over the keys that begin with `prefix` and match `pattern` behind it, a glob. The cursor 0
     /// begins and ends the walk. A key that is there all the time is returned at least once.
@@ -208,8 +205,26 @@ pub struct Commit {
     pub key: Vec<u8>,
     /// What must still be there: its first bytes, at most as many as a [`Head`] has; empty if nothing was.
     pub seen: Vec<u8>,
-    /// What to store and for how long; `None` to remove.
-    pub put: Option<(Vec<u8>, Duration)>,
+    /// What is done then.
+    pub then: Then,
+}
+
+/// What a [`Commit`] does if it is accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// Stores bytes for a time.
+    Put(Vec<u8>, Duration),
+    /// Leaves what is there for another time.
+    Touch(Duration),
+    /// Removes it.
+    Remove,
+}
+
+impl Then {
+    /// Stores, or removes if there is nothing to store.
+    pub(crate) fn put_or_remove(put: Option<(Vec<u8>, Duration)>) -> Self {
+        put.map_or(Then::Remove, |(bytes, ttl)| Then::Put(bytes, ttl))
+    }
 }
 
 /// One unconditional change.

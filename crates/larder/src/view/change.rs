@@ -12,7 +12,7 @@ use crate::fetch::{Fetched, Source};
 use crate::key::{CacheKey, KeyBuf};
 use crate::load::{Said, Start};
 use crate::tier::memory::MemoryTicket;
-use crate::tier::{Change, Changed, Commit, Found};
+use crate::tier::{Change, Changed, Commit, Found, Then};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,6 +77,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
             });
         }
         inner.awake().await;
+        inner.pay_members_first().await;
         for _ in 0..TRIES {
             let turn = inner.journal.turn();
             let (epoch, generation) = (inner.ledger.epoch(), inner.trust.generation());
@@ -103,7 +104,9 @@ impl<V: Send + Sync + 'static> Shared<V> {
             let tags = self.tags(&[], &Said::default());
             let sealing = Sealing { id, clock, life, cost: Duration::ZERO, tags };
             let bytes = self.seal(&value, sealing).map_err(CacheError::Encode)?;
-            let commit = Commit { key: redis_key.clone(), seen, put: Some((bytes, life.kept())) };
+            let commit = Commit { key: redis_key.clone(), seen, then: Then::Put(bytes, life.kept()) };
+            // Where the server compares nothing, a load that waits for this must know that it may not store.
+            inner.forget_key(&memory_key);
             if self.commit_announced(commit, turn).await? {
                 inner.forget_key(&memory_key);
                 return Ok(true);
@@ -193,7 +196,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
                 Some(Seen::Bytes { bytes, left }) => (soft(&redis_key, bytes, left), true),
                 Some(Seen::Theirs(id)) => {
                     let Claim::Swap { seen, .. } = Claim::mine(id) else { return Ok(false) };
-                    (Commit { key: redis_key.clone(), seen, put: None }, false)
+                    (Commit { key: redis_key.clone(), seen, then: Then::Remove }, false)
                 }
                 _ => {
                     inner.forget_key(&memory_key);
@@ -247,5 +250,5 @@ fn soft(redis_key: &[u8], mut bytes: Vec<u8>, left: Option<Duration>) -> Commit 
         bytes[..crate::tier::HEAD_BYTES].copy_from_slice(&crate::envelope::Head::Value(id).to_bytes());
         (bytes, grace)
     });
-    Commit { key: redis_key.to_vec(), seen, put }
+    Commit { key: redis_key.to_vec(), seen, then: Then::put_or_remove(put) }
 }

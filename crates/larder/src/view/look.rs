@@ -98,20 +98,26 @@ impl<V: Send + Sync + 'static> Shared<V> {
     pub(crate) fn look_to_replace(&self, key: &KeyBuf) -> Looked<V> {
         let inner = &self.cache.inner;
         let borrowed = MemoryKeyRef { view: self.number, bytes: key.as_bytes() };
-        let (believed, epoch) = (inner.trust.now_believed(), inner.ledger.epoch());
-        let held = inner.memory.peek(&borrowed).filter(|entry| entry.value::<V>().is_some());
-        let held = held.and_then(|entry| match self.judge(&entry, believed, epoch) {
-            Verdict::Serve(_) => Some(Kept { entry, suspect: false }),
-            Verdict::Keep { suspect } => Some(Kept { entry, suspect }),
-            Verdict::Dead => None,
-        });
-        match inner.memory.reload_with(&borrowed, |key| key.into_owned()) {
-            Load::Follow(follower) => {
-                let since = inner.memory.clock().now();
-                Looked::Follow(Followed { follower, held, since, epoch })
+        loop {
+            let (believed, epoch) = (inner.trust.now_believed(), inner.ledger.epoch());
+            let held = inner.memory.peek(&borrowed).filter(|entry| entry.value::<V>().is_some());
+            let held = held.and_then(|entry| match self.judge(&entry, believed, epoch) {
+                Verdict::Serve(_) => Some(Kept { entry, suspect: false }),
+                Verdict::Keep { suspect } => Some(Kept { entry, suspect }),
+                Verdict::Dead => None,
+            });
+            match inner.memory.reload_with(&borrowed, |key| key.into_owned()) {
+                Load::Follow(follower) => {
+                    let since = inner.memory.clock().now();
+                    if self.may_join(&follower, believed, since) {
+                        return Looked::Follow(Followed { follower, held, since, epoch });
+                    }
+                    // As in `look`. What is there would have to be compared in any case.
+                    inner.memory.remove(&borrowed);
+                }
+                Load::Lead(ticket) => return Looked::Lead { ticket, held },
+                Load::Hit(_) => unreachable!("a reload never hits"),
             }
-            Load::Lead(ticket) => Looked::Lead { ticket, held },
-            Load::Hit(_) => unreachable!("a reload never hits"),
         }
     }
 

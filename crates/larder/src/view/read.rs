@@ -4,10 +4,12 @@ use super::{Followed, Kept, Looked, Opened, Shared, View};
 use crate::coherence::lease::{Claim, Purpose, Seen};
 use crate::coherence::ledger::Judgement;
 use crate::coherence::trust::nanos;
+use crate::envelope::Head;
 use crate::fetch::{Fetched, Source};
 use crate::key::{CacheKey, KeyBuf};
 use crate::load::Start;
 use crate::tier::memory::MemoryTicket;
+use crate::tier::{Commit, Then};
 use larder_engine::{Op, Ttl};
 
 /// A [`View`] that can only be read.
@@ -220,11 +222,14 @@ impl<V: Send + Sync + 'static> Shared<V> {
             Some(_) => (Op::SetTtl(Ttl::After(life.kept())), ()),
             None => (Op::Keep, ()),
         });
-        if inner.shared.is_some() {
+        if let (Some(_), Some(id)) = (&inner.shared, found.facts().id) {
             tokio::spawn(async move {
                 if let Some(shared) = &inner.shared {
+                    // What has come there meanwhile has its own time.
+                    let seen = Head::Value(id).to_bytes().to_vec();
+                    let touch = Commit { key: redis_key, seen, then: Then::Touch(life.kept()) };
                     // A touch that fails leaves the value to expire: nothing that anybody must be told.
-                    _ = shared.ask(shared.tier.touch(&[(redis_key, life.kept())])).await;
+                    _ = shared.ask(shared.tier.commit(&[touch], None)).await;
                 }
             });
         }

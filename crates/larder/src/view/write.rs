@@ -186,6 +186,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
         let inner = &self.cache.inner;
         let tags = self.tags(&options.tags, &Said::default());
         crate::envelope::check_tags(&tags).map_err(CacheError::Encode)?;
+        inner.pay_members_first().await;
         let clock = self.clock_for(&tags).await;
         let policy = options.policy.or(self.policy);
         let writings: Vec<_> =
@@ -288,8 +289,9 @@ impl<V: Send + Sync + 'static> Shared<V> {
             let ledger = (!inner.trust.is_alone())
                 .then_some(LedgerAsk { key: &inner.names.ledger, members: &members });
             let mutation = Mutation { changes, ledger, announce: Some(&announcement) };
+            let gaps = inner.ledger.gaps();
             let stamps = shared.ask(shared.tier.mutate(&mutation)).await?.stamps;
-            stamps.iter().for_each(|stamps| inner.ledger.learn(&members, stamps));
+            stamps.iter().for_each(|stamps| inner.ledger.learn(&members, stamps, gaps));
             Ok(stamps)
         };
         let guards = inner.guard_fills(keys()).await;

@@ -2,7 +2,7 @@
 
 use crate::lie::Lie;
 use crate::network::{Weather, World};
-use crate::promise::book::{Book, Terms, Violation};
+use crate::promise::book::{Book, PROGRAM, Terms, Violation};
 use crate::promise::clients::{Clients, Pace};
 use crate::promise::node::Node;
 use crate::promise::rng::Rng;
@@ -40,10 +40,12 @@ pub(crate) fn run(seed: u64, lie: Lie, traced: bool) -> Outcome {
         let clients = (0..NODES).flat_map(|node| (0..CLIENTS).map(move |_| node));
         let mut tasks: Vec<_> = clients.map(|node| tokio::spawn(history.clone().client(node))).collect();
         let trouble = tokio::spawn(history.clone().trouble());
+        let program = tokio::spawn(history.clone().program());
         for task in tasks.drain(..) {
             task.await.expect("no operation panics");
         }
         trouble.abort();
+        program.abort();
         let book = history.clients.book();
         let (reads, violation) = (book.reads, book.violation.clone());
         Outcome { reads, violation, trace: history.clients.trace.clone() }
@@ -54,6 +56,8 @@ pub(crate) fn run(seed: u64, lie: Lie, traced: bool) -> Outcome {
 struct History {
     world: Arc<World>,
     clients: Clients,
+    /// Whether a program writes to the server that is no node, and the nodes listen to that.
+    foreign_writers: bool,
 }
 
 impl History {
@@ -72,6 +76,7 @@ impl History {
         let disconnected = if rng.chance(500) { Duration::ZERO } else { Duration::from_secs(3) };
         trace.note(|| format!("seed {seed}: {weather:?}, disconnected {disconnected:?}, {lie:?}"));
         let world = World::new(NODES, weather, lie, rng.clone(), trace.clone());
+        let foreign_writers = rng.chance(300);
         let nodes = (0..NODES).map(|node| {
             let began = Instant::now();
             // Clocks of different machines have nothing in common but their pace.
@@ -81,6 +86,7 @@ impl History {
                 .tier(world.tier(node))
                 .max_lag(MAX_LAG)
                 .disconnected(disconnected)
+                .foreign_writers(foreign_writers)
                 .clock(Clock::custom(move || offset + began.elapsed()));
             Node::start(builder, KEYS, &rng)
         });
@@ -88,7 +94,11 @@ impl History {
         let terms = Terms { max_lag: MAX_LAG, disconnected, stormy: storm > 0 };
         let book = Arc::new(Mutex::new(Book::new(NODES, KEYS, terms)));
         let quiet = Arc::default();
-        History { world, clients: Clients { rng, trace, nodes, book, pace: PACE, quiet, keys: KEYS } }
+        History {
+            world,
+            foreign_writers,
+            clients: Clients { rng, trace, nodes, book, pace: PACE, quiet, keys: KEYS },
+        }
     }
 
     /// One caller of one node.
@@ -101,6 +111,23 @@ impl History {
             if self.clients.is_over() {
                 return;
             }
+        }
+    }
+
+    /// A program that writes keys behind the backs of all nodes. It deletes none: where nothing is, nobody would hear of it.
+    async fn program(self) {
+        let clients = &self.clients;
+        if !self.foreign_writers {
+            return;
+        }
+        loop {
+            sleep(clients.rng.ms(0..1_500)).await;
+            let key = clients.rng.below(0..KEYS as u64) as usize;
+            clients.book().change_origin(key);
+            let number =
+                clients.book().invalidation_begins(PROGRAM, "write of a program", |other| other == key);
+            self.world.write_something(format!("c:v:{key}").as_bytes());
+            clients.book().invalidation_ends(number, true);
         }
     }
 

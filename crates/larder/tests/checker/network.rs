@@ -119,6 +119,12 @@ impl World {
         self.ways()[node].held_until = Some(Instant::now() + time);
     }
 
+    /// Writes what no node can read, and announces nothing: only those who track hear of it.
+    pub(crate) fn write_something(&self, key: &[u8]) {
+        self.on_server(|server| server.put(key, b"something".to_vec(), Duration::from_secs(60)));
+        self.trace.note(|| format!("a program writes {}", text(key)));
+    }
+
     pub(crate) fn evict(&self) {
         let number = self.rng.next();
         let evicted = self.on_server(|server| server.evict(number));
@@ -417,12 +423,6 @@ impl Tier for SimTier {
             let sum = self.send(WRITER, || format!("adds to {}", text(key)), act).await?;
             sum.ok_or_else(|| TierError::Refused("not an integer".into()))
         })
-    }
-
-    fn touch<'a>(&'a self, keys: &'a [(Vec<u8>, Duration)]) -> TierFuture<'a, ()> {
-        let asked = keys.to_vec();
-        let act = move |server: &mut Server| asked.iter().for_each(|(key, ttl)| server.touch(key, *ttl));
-        Box::pin(self.send(WRITER, || "touches keys".into(), act))
     }
 
     fn scan<'a>(

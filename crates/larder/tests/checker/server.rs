@@ -2,7 +2,9 @@
 //! that takes time or goes wrong is in the network before it (`network.rs`).
 
 use crate::lie::Lie;
-use larder::tier::{Bump, Change, Changed, Commit, Found, HEAD_BYTES, Head, LedgerAsk, ServerId, Stamps};
+use larder::tier::{
+    Bump, Change, Changed, Commit, Found, HEAD_BYTES, Head, LedgerAsk, ServerId, Stamps, Then,
+};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -78,7 +80,7 @@ impl Server {
         self.data.keys.get(key)
     }
 
-    fn put(&mut self, key: &[u8], bytes: Vec<u8>, ttl: Duration) {
+    pub(crate) fn put(&mut self, key: &[u8], bytes: Vec<u8>, ttl: Duration) {
         // PX counts whole milliseconds, and at least one.
         let ttl = Duration::from_millis((ttl.as_millis() as u64).max(1));
         self.data.keys.insert(key.to_vec(), Stored { bytes, dies: Instant::now() + ttl });
@@ -114,9 +116,15 @@ impl Server {
         if self.head(&commit.key) != commit.seen && self.lie != Lie::CommitsEverything {
             return false;
         }
-        match &commit.put {
-            Some((bytes, ttl)) => self.put(&commit.key, bytes.clone(), *ttl),
-            None => _ = self.remove(&commit.key),
+        match &commit.then {
+            Then::Put(bytes, ttl) => self.put(&commit.key, bytes.clone(), *ttl),
+            Then::Touch(ttl) => {
+                if let Some(Stored { bytes, .. }) = self.live(&commit.key) {
+                    let bytes = bytes.clone();
+                    self.put(&commit.key, bytes, *ttl);
+                }
+            }
+            Then::Remove => _ = self.remove(&commit.key),
         }
         true
     }
@@ -186,12 +194,6 @@ impl Server {
         let sum = by.checked_add(before)?;
         self.data.keys.insert(key.to_vec(), Stored { bytes: sum.to_string().into_bytes(), dies });
         Some(sum)
-    }
-
-    pub(crate) fn touch(&mut self, key: &[u8], ttl: Duration) {
-        if let Some(stored) = self.data.keys.get_mut(key) {
-            stored.dies = Instant::now() + ttl;
-        }
     }
 
     pub(crate) fn keys(&self) -> Vec<Vec<u8>> {

@@ -17,6 +17,9 @@ pub(crate) struct Terms {
 /// How long the nodes may take to replay what a restarted server has forgotten, once they can reach it.
 pub(crate) const RECOVERY: Duration = Duration::from_secs(5);
 
+/// The node of a program that knows nothing of caches.
+pub(crate) const PROGRAM: usize = usize::MAX;
+
 /// What an invalidation by tag is called.
 pub(crate) const TAG: &str = "invalidation of a tag";
 
@@ -175,6 +178,12 @@ impl Book {
             return false;
         }
         if ended.place > read.began.place || self.was_written_meanwhile(invalidation, value) {
+            return false;
+        }
+        if invalidation.node == PROGRAM
+            && self.went_back.is_some_and(|went_back| invalidation.began.time <= went_back)
+        {
+            // Nobody repeats it.
             return false;
         }
         if invalidation.node == read.node {

@@ -24,7 +24,6 @@ impl Node {
         let cache = builder
             .ttl(ttl)
             .policy(policy)
-            .foreign_writers(rng.chance(300))
             .lease_wait(rng.ms(1..300))
             .build()
             .expect("the options are in range");

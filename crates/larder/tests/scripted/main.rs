@@ -3,12 +3,15 @@
 //!
 //! Node `far` speaks through a director, who holds and loses what the test says; node `near` is beside the server.
 
+mod gaps;
 mod ghosts;
 mod loads;
 mod promotions;
+mod touches;
+mod writes;
 
-use larder::{Cache, View};
-use larder_testkit::{Director, RedisServer};
+use larder::{Builder, Cache, View};
+use larder_testkit::{Director, PATIENCE, RedisServer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -19,15 +22,18 @@ const MAX_LAG: Duration = Duration::from_millis(400);
 type Versions = View<str, u64, std::convert::Infallible>;
 
 fn node(url: String, foreign_writers: bool) -> (Cache, Versions) {
-    let cache = Cache::builder("s")
+    node_with(url, |options| options.foreign_writers(foreign_writers))
+}
+
+/// A node with some options of its own.
+fn node_with(url: String, change: impl FnOnce(Builder) -> Builder) -> (Cache, Versions) {
+    let options = Cache::builder("s")
         .ttl(Duration::from_secs(600))
         .redis(url)
         .redis_timeout(Duration::from_secs(5))
         .max_lag(MAX_LAG)
-        .disconnected(Duration::ZERO)
-        .foreign_writers(foreign_writers)
-        .build()
-        .expect("the options are in range");
+        .disconnected(Duration::ZERO);
+    let cache = change(options).build().expect("the options are in range");
     let view = cache.view("v");
     (cache, view)
 }
@@ -55,19 +61,34 @@ struct Stage {
     director: Director,
     far: Versions,
     near: Versions,
-    _caches: [Cache; 2],
+    far_cache: Cache,
+    near_cache: Cache,
 }
 
 impl Stage {
     async fn set(server: &RedisServer, foreign_writers: bool) -> Self {
+        Stage::set_with(server, |options| options.foreign_writers(foreign_writers)).await
+    }
+
+    /// With some options of their own for both nodes.
+    async fn set_with(server: &RedisServer, change: impl Fn(Builder) -> Builder) -> Self {
         let director = Director::before(server);
-        let (far_cache, far) = node(director.url(), foreign_writers);
-        let (near_cache, near) = node(server.url(), foreign_writers);
+        let (far_cache, far) = node_with(director.url(), &change);
+        let (near_cache, near) = node_with(server.url(), &change);
         for view in [&far, &near] {
             view.fetch("warm").load(|_| async { Ok(0) }).await.expect("loads");
             view.delete("warm").await.expect("deleted");
         }
-        Stage { director, far, near, _caches: [far_cache, near_cache] }
+        Stage { director, far, near, far_cache, near_cache }
+    }
+}
+
+/// Asks until it is so.
+async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let began = std::time::Instant::now();
+    while !is_so().await {
+        assert!(began.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 

@@ -95,7 +95,8 @@ impl Storm {
                 // Those that run no scripts commit by WATCH.
                 .redis_scripts(rng.chance(600))
                 .max_lag(MAX_LAG)
-                .disconnected(disconnected);
+                .disconnected(disconnected)
+                .foreign_writers(rng.chance(300));
             Node::start(builder, KEYS, &rng)
         });
         let terms = Terms { max_lag: MAX_LAG + SLACK, disconnected, stormy: true };

@@ -1,10 +1,11 @@
 //! What other caches were seen to get wrong, against this one, with both tiers.
 
-use crate::{begun, cached, fail_together, fetched, gated, over};
+use crate::{begun, cached, eventually, fail_together, fetched, gated, over};
 use larder::{FetchError, View};
 use larder_testkit::{Gate, RedisServer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 #[tokio::test]
 async fn an_invalidation_during_a_load_is_not_undone_by_it() {
@@ -112,8 +113,24 @@ async fn a_failing_loader_runs_once_for_fifty_callers() {
     }
     assert_eq!(loads.load(Ordering::SeqCst), 1);
     // The lease was given back: another node need not wait for it.
+    let began = Instant::now();
+    eventually("nothing is there", async || server.command("EXISTS test:n:k") == ":0\r\n").await;
+    assert!(began.elapsed() < Duration::from_secs(10), "it did not expire");
     let other: View<str, u32> = over(server.url()).view("n");
     assert_eq!(fetched(&other, "k", 1).await, 1);
+}
+
+#[tokio::test]
+async fn what_is_not_to_be_stored_leaves_no_lease() {
+    let Some(server) = RedisServer::start() else { return };
+    let view: View<str, u32> = over(server.url()).view("n");
+    let loader = |cx: larder::LoadCx<u32>| async move {
+        cx.no_store();
+        Ok(1)
+    };
+    assert_eq!(view.fetch("k").load(loader).await.as_deref().ok(), Some(&1));
+    assert_eq!(server.command("EXISTS test:n:k"), ":0\r\n");
+    assert_eq!(fetched(&view, "k", 2).await, 2, "nor is it in memory");
 }
 
 #[tokio::test]
@@ -142,7 +159,7 @@ async fn a_promoted_value_is_as_old_as_it_was() {
     let cache = over(server.url());
     let reader: View<str, u32> = cache.view("n");
     let found = reader.read("k").await.expect("found");
-    assert!(found.age() >= std::time::Duration::from_secs(39), "{:?}", found.age());
+    assert!(found.age() >= Duration::from_secs(39), "{:?}", found.age());
     for _ in 0..20 {
         assert!(reader.read("k").await.is_some());
     }

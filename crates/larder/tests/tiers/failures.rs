@@ -123,6 +123,24 @@ async fn a_replica() {
     .await;
 }
 
+/// Nobody who only reads is told so by the refusal of a change.
+#[tokio::test]
+async fn a_replica_is_not_read_by_those_who_change_nothing() {
+    let Some(server) = RedisServer::start() else { return };
+    let writer: View<str, u32> = node(&server).view("n");
+    writer.write("k", 1).await.expect("written");
+    let cache = Cache::builder("test")
+        .ttl(Duration::from_secs(600))
+        .redis(server.url())
+        .disconnected(Duration::ZERO)
+        .build()
+        .expect("valid options");
+    let view: View<str, u32> = cache.view("n");
+    assert_eq!(view.read("k").await.as_deref(), Some(&1));
+    server.command("REPLICAOF 127.0.0.1 1");
+    eventually("it is not asked any more", async || view.read("k").await.is_none()).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow() {
     let Some(mut server) = RedisServer::start() else { return };

@@ -3,8 +3,10 @@
 
 use crate::{begun, cached, fetched, gated};
 use larder::{Cache, CoherenceMode, Invalidation, View};
-use larder_testkit::RedisServer;
-use std::time::Duration;
+use larder_testkit::{Gate, RedisServer};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// A user who may not do what such a server cannot.
 const PLAIN: &str = "ACL SETUSER plain on nopass ~* &* +@all -multi -exec -watch -eval -evalsha -publish -subscribe \
@@ -68,4 +70,78 @@ async fn what_has_tags_stays_in_memory_and_clear_deletes_in_redis() {
     cache.clear().await.expect("cleared");
     assert!(view.read("k").await.is_none());
     assert_eq!(server.command("EXISTS test:n:k"), ":0\r\n");
+}
+
+/// How a key is changed while a load of it waits to store.
+#[derive(Clone, Copy, Debug)]
+enum How {
+    Delete,
+    Write,
+    Take,
+}
+
+/// Such a server compares nothing: a load that waits until a change is through must know that it may not store, before
+/// it is let go. The time between is made long by a clock that is slow to say what time it is.
+#[test]
+fn a_load_that_waits_for_a_change_does_not_store_behind_it() {
+    for how in [How::Delete, How::Write, How::Take] {
+        let Some(server) = RedisServer::start() else { return };
+        server.command(PLAIN);
+        let (slow, began) = (Arc::new(AtomicBool::new(false)), Instant::now());
+        let hand = slow.clone();
+        let clock = larder_engine::Clock::custom(move || {
+            if hand.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            began.elapsed()
+        });
+        let cache = Cache::builder("test")
+            .ttl(Duration::from_secs(60))
+            .redis(format!("{}?user=plain&pass=any", server.url()))
+            .redis_timeout(Duration::from_secs(5))
+            .clock(clock)
+            .build()
+            .expect("valid options");
+        let view: View<str, u32> = cache.view("n");
+        let threads =
+            || tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        // A runtime of its own for the load, so that it goes on while the other thread does.
+        let (gate, loads) = (Gate::closed(), view.clone());
+        let passes = gate.clone();
+        let loading = std::thread::spawn(move || {
+            threads().block_on(async {
+                let loader = move |_| async move {
+                    passes.pass().await;
+                    Ok(1)
+                };
+                *loads.fetch("k").load(loader).await.expect("loads")
+            })
+        });
+        threads().block_on(async {
+            gate.arrival().await;
+            let changes = view.clone();
+            server.pause();
+            let changing = tokio::spawn(async move {
+                match how {
+                    How::Delete => changes.delete("k").await.map(drop),
+                    How::Write => changes.write("k", 2).await,
+                    How::Take => changes.take("k").await.map(drop),
+                }
+            });
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            gate.open(1);
+            // It waits for the lock that the change holds: nothing tells when it has come so far.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            slow.store(true, Ordering::SeqCst);
+            server.resume();
+            changing.await.expect("no panic").expect("changed");
+            slow.store(false, Ordering::SeqCst);
+        });
+        assert_eq!(loading.join().expect("no panic"), 1);
+        let there = server.command("EXISTS test:n:k");
+        let expected = if matches!(how, How::Write) { ":1\r\n" } else { ":0\r\n" };
+        assert_eq!(there, expected, "{how:?}");
+        let found = threads().block_on(async { view.read("k").await.map(|found| *found) });
+        assert_eq!(found, matches!(how, How::Write).then_some(2), "{how:?}");
+    }
 }

@@ -55,6 +55,63 @@ async fn an_old_debt_deletes_no_newer_value() {
     }
 }
 
+/// A replay of a failed clear, or of a failed tag, must not take what was written after it.
+#[tokio::test]
+async fn an_old_clear_takes_no_newer_value() {
+    let Some(server) = RedisServer::start() else { return };
+    let cache = over(server.url());
+    let view: View<str, u32> = cache.view("n").with_tag("t");
+    view.write("k", 0).await.expect("written");
+    for round in 1..20 {
+        server.command("CONFIG SET min-replicas-to-write 1");
+        if round % 2 == 0 {
+            cache.clear().await.expect_err("refused");
+        } else {
+            cache.invalidate_tags(["t"], Invalidation::Hard).await.expect_err("refused");
+        }
+        server.command("CONFIG SET min-replicas-to-write 0");
+        view.write("k", round).await.expect("written");
+        eventually("nothing is owed", async || cache.coherence().owed == 0).await;
+        assert_eq!(view.read("k").await.as_deref(), Some(&round), "round {round}, here");
+        let other: View<str, u32> = over(server.url()).view("n");
+        assert_eq!(other.read("k").await.as_deref(), Some(&round), "round {round}, elsewhere");
+    }
+}
+
+/// Of two writers of one node, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_writers_of_one_node_end_with_one_value() {
+    let Some(server) = RedisServer::start() else { return };
+    let cache = over(server.url());
+    let view: View<str, u32> = cache.view("n");
+    for round in 0..300 {
+        let writing = [0, 1].map(|n| {
+            let view = view.clone();
+            tokio::spawn(async move { view.write("k", round * 2 + n).await })
+        });
+        for written in writing {
+            written.await.expect("no panic").expect("written");
+        }
+        let here = cached(&view, "k").await;
+        let other: View<str, u32> = over(server.url()).view("n");
+        assert_eq!(other.read("k").await.as_deref(), Some(&here), "round {round}");
+    }
+}
+
+/// What is added where Redis has nothing replaces what memory has.
+#[tokio::test]
+async fn adding_over_what_redis_has_lost() {
+    let Some(server) = RedisServer::start() else { return };
+    for (cache, _) in pairs(&server) {
+        let view: View<str, u32> = cache.view("n");
+        view.write("k", 1).await.expect("written");
+        assert_eq!(cached(&view, "k").await, 1);
+        server.command("DEL test:n:k");
+        assert_eq!(view.add("k", 2).await.ok(), Some(true));
+        assert_eq!(view.read("k").await.as_deref(), Some(&2));
+    }
+}
+
 /// Of two writers the later one in Redis must be the one that both have in memory in the end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_writers_end_with_one_value() {

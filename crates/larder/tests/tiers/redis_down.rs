@@ -80,3 +80,32 @@ async fn a_redis_that_is_full_or_read_only_is_an_error_of_the_write_alone() {
     assert_eq!(*view.fetch("b").load(|_| async { Ok(2) }).await.expect("loads"), 2);
     assert_eq!(cache.stats().redis.expect("a redis tier").skipped, 0, "an answer does not open the breaker");
 }
+
+/// The task that connects runs on the runtime of the first caller. Whoever waits for it on another one does not wait for
+/// ever when that is gone.
+#[test]
+fn a_runtime_that_ends_while_it_connects_keeps_nobody_waiting() {
+    let Some(server) = RedisServer::start() else { return };
+    server.pause();
+    let cache = Cache::builder("test")
+        .ttl(Duration::from_secs(60))
+        .redis(server.url())
+        .redis_timeout(Duration::from_secs(60))
+        .build()
+        .expect("valid options");
+    let view: View<str, u32> = cache.view("n");
+    let first = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let second = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let second = second.expect("a runtime");
+    let asks = view.clone();
+    first
+        .block_on(async { tokio::time::timeout(Duration::from_millis(20), asks.read("k")).await })
+        .expect_err("redis hangs");
+    let waiting = second.spawn(async move { view.read("k").await.map(|found| *found) });
+    // Nothing tells when it waits; if it does not yet, it has nobody to wait for.
+    std::thread::sleep(Duration::from_millis(50));
+    drop(first);
+    server.resume();
+    let waited = second.block_on(async { tokio::time::timeout(Duration::from_secs(10), waiting).await });
+    assert_eq!(waited.expect("it does not hang").expect("no panic"), None);
+}

@@ -128,15 +128,6 @@ impl RedisTier {
         int(answers.pop().unwrap_or_default())
     }
 
-    pub(super) async fn do_touch(&self, keys: &[(Vec<u8>, Duration)]) -> Result<(), TierError> {
-        let mut pipeline = Pipeline::with_capacity(keys.len());
-        for (key, ttl) in keys {
-            pipeline.cmd("PEXPIRE").arg(key).arg(px(*ttl));
-        }
-        let answers = self.writer.send(&self.address, &pipeline).await?;
-        answers.into_iter().try_for_each(|answer| int(answer).map(drop))
-    }
-
     pub(super) async fn do_scan(
         &self,
         cursor: u64,

@@ -5,7 +5,7 @@
 use super::connect::Slot;
 use super::values::{array, bytes, checked, int, px};
 use super::{CONNECTIONS, RedisTier};
-use crate::tier::{Announcement, Commit, HEAD_BYTES, TierError};
+use crate::tier::{Announcement, Commit, HEAD_BYTES, Then, TierError};
 use redis::{Pipeline, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -48,11 +48,12 @@ impl RedisTier {
                 Some(Announcement { channel, message }) => pipeline.arg(channel).arg(message),
                 None => pipeline.arg("").arg(""),
             };
-            for Commit { seen, put, .. } in commits {
+            for Commit { seen, then, .. } in commits {
                 pipeline.arg(seen);
-                match put {
-                    Some((bytes, ttl)) => pipeline.arg(bytes).arg(px(*ttl)),
-                    None => pipeline.arg("").arg(0),
+                match then {
+                    Then::Put(bytes, ttl) => pipeline.arg("put").arg(bytes).arg(px(*ttl)),
+                    Then::Touch(ttl) => pipeline.arg("touch").arg("").arg(px(*ttl)),
+                    Then::Remove => pipeline.arg("remove").arg("").arg(0),
                 };
             }
             pipeline
@@ -79,7 +80,7 @@ impl RedisTier {
     async fn watch_compare_exec(
         &self,
         slot: &Slot,
-        Commit { key, seen, put }: &Commit,
+        Commit { key, seen, then }: &Commit,
         announce: Option<&Announcement>,
     ) -> Result<bool, TierError> {
         let mut pipeline = Pipeline::with_capacity(2);
@@ -97,10 +98,7 @@ impl RedisTier {
         }
         let mut pipeline = Pipeline::with_capacity(4);
         pipeline.cmd("MULTI");
-        match put {
-            Some((bytes, ttl)) => pipeline.cmd("SET").arg(key).arg(bytes).arg("PX").arg(px(*ttl)),
-            None => pipeline.cmd("UNLINK").arg(key),
-        };
+        follow(&mut pipeline, key, then);
         if let Some(Announcement { channel, message }) = announce {
             pipeline.cmd("PUBLISH").arg(channel).arg(message);
         }
@@ -120,14 +118,18 @@ impl RedisTier {
     /// to it that no change of its own comes between.
     async fn commit_unguarded(&self, commits: &[Commit]) -> Result<Vec<bool>, TierError> {
         let mut pipeline = Pipeline::with_capacity(commits.len());
-        for Commit { key, put, .. } in commits {
-            match put {
-                Some((bytes, ttl)) => pipeline.cmd("SET").arg(key).arg(bytes).arg("PX").arg(px(*ttl)),
-                None => pipeline.cmd("UNLINK").arg(key),
-            };
-        }
+        commits.iter().for_each(|Commit { key, then, .. }| follow(&mut pipeline, key, then));
         let answers = self.writer.send(&self.address, &pipeline).await?;
         answers.into_iter().try_for_each(|answer| checked(answer).map(drop))?;
         Ok(vec![true; commits.len()])
     }
+}
+
+/// Adds what an accepted commit does.
+fn follow(pipeline: &mut Pipeline, key: &[u8], then: &Then) {
+    match then {
+        Then::Put(bytes, ttl) => pipeline.cmd("SET").arg(key).arg(bytes).arg("PX").arg(px(*ttl)),
+        Then::Touch(ttl) => pipeline.cmd("PEXPIRE").arg(key).arg(px(*ttl)),
+        Then::Remove => pipeline.cmd("UNLINK").arg(key),
+    };
 }

@@ -188,10 +188,6 @@ impl Tier for RedisTier {
         Box::pin(self.do_increment(key, by, ttl))
     }
 
-    fn touch<'a>(&'a self, keys: &'a [(Vec<u8>, Duration)]) -> TierFuture<'a, ()> {
-        Box::pin(self.do_touch(keys))
-    }
-
     fn scan<'a>(
         &'a self,
         cursor: u64,

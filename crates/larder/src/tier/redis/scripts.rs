@@ -56,17 +56,20 @@ for i, key in ipairs(KEYS) do
 end
 return out";
 
-/// For each key: if it begins with what was seen, store or remove; 1 for each that did.
-/// ARGV: channel, message, then for each key what was seen, what to store, its time to live (0 to remove).
+/// For each key: if it begins with what was seen, store, touch or remove; 1 for each that did.
+/// ARGV: channel, message, then for each key what was seen, what to do, what to store, its time to live.
 pub(super) const COMMIT: &str = "\
 local out = {}
 for i, key in ipairs(KEYS) do
-  local at = 3 * i
+  local at = 4 * i - 1
   if redis.call('GETRANGE', key, 0, 19) == ARGV[at] then
-    if ARGV[at + 2] == '0' then
-      redis.call('UNLINK', key)
+    local what = ARGV[at + 1]
+    if what == 'put' then
+      redis.call('SET', key, ARGV[at + 2], 'PX', ARGV[at + 3])
+    elseif what == 'touch' then
+      redis.call('PEXPIRE', key, ARGV[at + 3])
     else
-      redis.call('SET', key, ARGV[at + 1], 'PX', ARGV[at + 2])
+      redis.call('UNLINK', key)
     end
     if ARGV[1] ~= '' then
       redis.call('PUBLISH', ARGV[1], ARGV[2])
