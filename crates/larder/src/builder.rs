@@ -28,10 +28,7 @@ const DEFAULT_REDIS_TIMEOUT: Duration = Duration::from_millis(250);
 
 const DEFAULT_MAX_LAG: Duration = Duration::from_secs(1);
 const DEFAULT_DISCONNECTED: Duration = Duration::from_secs(30);
-const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 const DEFAULT_LEASE_WAIT: Duration = Duration::from_secs(2);
-/// What a lease outlives the longest load by.
-const LEASE_MARGIN: Duration = Duration::from_secs(5);
 
 /// Options of a [`Cache`]. Made by [`Cache::builder`].
 #[must_use = "a builder does nothing until it is built"]
@@ -232,7 +229,6 @@ impl Builder {
             (None, None) => None,
         };
         let scope = tier.as_ref().map(|tier| tier.scope()).unwrap_or_default();
-        let lease_ttl = self.policy.hard_timeout.map_or(DEFAULT_LEASE, |hard| hard + LEASE_MARGIN);
         let inner = Inner {
             names: Names::new(&self.namespace, &scope),
             trust: Trust::new(self.clock.clone(), tier.is_some(), self.max_lag, self.disconnected),
@@ -246,7 +242,6 @@ impl Builder {
             on_error: self.on_error,
             origin: rand::random(),
             foreign_writers: self.foreign_writers,
-            lease_ttl,
             lease_wait: self.lease_wait,
             server: Mutex::new(None),
             caretaker: Mutex::new(None),

@@ -58,8 +58,7 @@ pub(crate) struct Inner {
     pub(crate) names: Names,
     pub(crate) origin: Origin,
     pub(crate) foreign_writers: bool,
-    /// How long a lease lives, and how long somebody else's is waited for.
-    pub(crate) lease_ttl: Duration,
+    /// How long somebody else's lease is waited for.
     pub(crate) lease_wait: Duration,
     /// The server that this node listened to last.
     pub(crate) server: Mutex<Option<ServerId>>,

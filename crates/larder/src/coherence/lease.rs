@@ -16,12 +16,18 @@ use crate::envelope::{Head, Id};
 use crate::error::CacheError;
 use crate::tier::memory::{Facts, MemoryTicket};
 use crate::tier::{Commit, Found, HEAD_BYTES, LedgerAsk, Look, Then};
+use std::convert::Infallible;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::MutexGuard;
 use tokio::time::{Instant, sleep};
 use xxhash_rust::xxh3::xxh3_64;
 
+/// How long a lease lives if its load does not renew it. So long it is in the way after its node has died.
+const LEASE_TTL: Duration = Duration::from_secs(10);
+/// How often a load renews it: one that is lost does no harm, nor is a second.
+const RENEWAL: Duration = Duration::from_secs(3);
 /// The pauses between looks at somebody else's lease.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
 
@@ -117,7 +123,7 @@ impl Inner {
         let with_leases = purpose == Purpose::Load && !self.trust.is_alone();
         let ids: Vec<Id> = keys.iter().filter(|_| with_leases).map(|_| Id::random()).collect();
         let heads: Vec<_> = ids.iter().map(|id| Head::Lease(*id).to_bytes()).collect();
-        let lease = with_leases.then_some((&heads[..], self.lease_ttl));
+        let lease = with_leases.then_some((&heads[..], LEASE_TTL));
         let mut looked = shared.ask(shared.tier.look(&Look { keys, lease, ledger: ledger() })).await;
         if with_leases && matches!(looked, Err(CacheError::Refused(_))) {
             // A server that is full, or may not be written to, can still be read.
@@ -198,11 +204,30 @@ impl Inner {
         let commit = Commit {
             key: key.to_vec(),
             seen: bytes[..bytes.len().min(HEAD_BYTES)].to_vec(),
-            then: Then::Put(Head::Lease(id).to_bytes().to_vec(), self.lease_ttl),
+            then: Then::Put(Head::Lease(id).to_bytes().to_vec(), LEASE_TTL),
         };
         match shared.ask(shared.tier.commit(&[commit], None)).await {
             Ok(accepted) if accepted.first() == Some(&true) => Some(Claim::mine(id)),
             _ => None,
+        }
+    }
+
+    /// Keeps the leases of a load alive for as long as it is polled.
+    pub(crate) async fn renew(&self, claims: impl Iterator<Item = (&[u8], &Claim)>) -> Infallible {
+        let renewals = claims.filter(|(_, claim)| claim.is_lease()).filter_map(|(key, claim)| match claim {
+            Claim::Swap { seen, .. } => {
+                Some(Commit { key: key.to_vec(), seen: seen.clone(), then: Then::Touch(LEASE_TTL) })
+            }
+            _ => None,
+        });
+        let renewals: Vec<Commit> = renewals.collect();
+        let Some(shared) = self.shared.as_ref().filter(|_| !renewals.is_empty()) else {
+            return pending().await;
+        };
+        loop {
+            sleep(RENEWAL).await;
+            // One that is refused shows what the store will be told.
+            _ = shared.ask(shared.tier.commit(&renewals, None)).await;
         }
     }
 

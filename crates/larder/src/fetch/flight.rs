@@ -259,8 +259,24 @@ where
         LoadCx::new(want.stale.as_ref().and_then(|stale| stale.value::<V>().cloned()))
     }
 
-    /// Waits for a loader; those who have an old value to go on with are not kept longer than the soft timeout.
+    /// Waits for a loader, while its leases are kept alive.
     pub(crate) async fn wait<E: Send + Sync + 'static, R>(
+        &self,
+        wants: &mut [Want<V, E>],
+        loading: impl Future<Output = R>,
+    ) -> R {
+        let claims: Vec<_> =
+            wants.iter().map(|want| (want.redis_key.clone(), want.start.claim.clone())).collect();
+        let claims = claims.iter().map(|(key, claim)| (&key[..], claim));
+        tokio::select! {
+            biased;
+            loaded = self.wait_softly(wants, loading) => loaded,
+            never = self.view.cache.inner.renew(claims) => match never {},
+        }
+    }
+
+    /// Those who have an old value to go on with are not kept longer than the soft timeout.
+    async fn wait_softly<E: Send + Sync + 'static, R>(
         &self,
         wants: &mut [Want<V, E>],
         loading: impl Future<Output = R>,

@@ -235,7 +235,7 @@ where
                     tokio::spawn(self.lead(want, loader).instrument(span));
                     return answered.await.unwrap_or(Err(FetchError::Dropped));
                 }
-                Looked::Follow(followed) => match follow(&self.view, &policy, followed).await {
+                Looked::Follow(followed) => match follow(&self.view, &policy, &self.key, followed).await {
                     Ok(outcome) => return outcome,
                     Err(next) => next.unwrap_or_else(|| self.view.look(&self.key)),
                 },
@@ -280,6 +280,7 @@ where
 async fn follow<V, E>(
     view: &Shared<V>,
     policy: &Policy,
+    key: &KeyBuf,
     Followed { mut follower, held, since, epoch }: Followed,
 ) -> Result<Outcome<V, E>, Option<Looked<V>>>
 where
@@ -306,7 +307,7 @@ where
         },
     };
     match followed {
-        Follow::Lead(ticket) => Err(Some(Looked::Lead { ticket, held })),
+        Follow::Lead(ticket) => Err(Some(view.leads(key, ticket, held))),
         Follow::Value(entry) if view.may_have(&entry, since, epoch) => {
             let source = if entry.facts().stale { Source::Stale } else { Source::Memory };
             match view.fetched(entry, source, true) {

@@ -108,7 +108,7 @@ where
                 outcomes.insert(bytes, answered.await.unwrap_or(Err(FetchError::Dropped)));
             }
             for (bytes, key, owned, followed) in follows {
-                match follow(&view, &policy, followed).await {
+                match follow(&view, &policy, &key, followed).await {
                     Ok(outcome) => _ = outcomes.insert(bytes, outcome),
                     // Somebody else's load came to nothing: these keys are this fetch's to load.
                     Err(_) => _ = wanted.insert(bytes, (key, owned)),

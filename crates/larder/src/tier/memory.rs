@@ -194,6 +194,11 @@ impl MemoryEntry {
         &self.0.facts
     }
 
+    /// Whether both are the same entry, and not just equal.
+    pub(crate) fn is(&self, other: &MemoryEntry) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The value, if it is of this type.
     pub(crate) fn value<V: Send + Sync + 'static>(&self) -> Option<&Arc<V>> {
         self.0.value.downcast_ref::<Arc<V>>()

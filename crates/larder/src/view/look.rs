@@ -81,7 +81,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
             };
             match load {
                 Load::Hit(_) => unreachable!("a reload never hits"),
-                Load::Lead(ticket) => return Looked::Lead { ticket, held },
+                Load::Lead(ticket) => return self.leads(key, ticket, held),
                 Load::Follow(follower) => {
                     let since = inner.memory.clock().now();
                     if self.may_join(&follower, believed, since) {
@@ -115,10 +115,19 @@ impl<V: Send + Sync + 'static> Shared<V> {
                     // As in `look`. What is there would have to be compared in any case.
                     inner.memory.remove(&borrowed);
                 }
-                Load::Lead(ticket) => return Looked::Lead { ticket, held },
+                Load::Lead(ticket) => return self.leads(key, ticket, held),
                 Load::Hit(_) => unreachable!("a reload never hits"),
             }
         }
+    }
+
+    /// The caller's to get, with what memory has. That was looked at before the ticket was there: what was removed in
+    /// between must not come back by it.
+    pub(crate) fn leads(&self, key: &KeyBuf, ticket: MemoryTicket, held: Option<Kept>) -> Looked<V> {
+        let borrowed = MemoryKeyRef { view: self.number, bytes: key.as_bytes() };
+        let memory = &self.cache.inner.memory;
+        let is_there = |held: &Kept| memory.peek_with(&borrowed, |entry| entry.value().is(&held.entry));
+        Looked::Lead { ticket, held: held.filter(|held| is_there(held) == Some(true)) }
     }
 
     fn judge(&self, entry: &MemoryEntry, believed: Believed, epoch: u64) -> Verdict {

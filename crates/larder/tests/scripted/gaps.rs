@@ -95,7 +95,7 @@ async fn joining(refresh: bool, then: Then) {
     let late = tokio::spawn(async move {
         let fetch = far.fetch("k").tag("t");
         let fetch = if refresh { fetch.refresh() } else { fetch };
-        fetch.load(async move |_| Ok(loads.read())).await.map(|value| *value)
+        fetch.load(move |_| async move { Ok(loads.read()) }).await.map(|value| *value)
     });
     // Its first turn is enough for it to find the load, on this one thread.
     tokio::task::yield_now().await;
@@ -107,7 +107,7 @@ async fn joining(refresh: bool, then: Then) {
 
 /// Fetches `k` by a loader that has read the origin when it waits at the gate.
 async fn loading(far: Versions, origin: Origin, gate: Gate) -> Result<u64, FetchError<Infallible>> {
-    let loader = async move |_| {
+    let loader = move |_| async move {
         let version = origin.read();
         gate.pass().await;
         Ok(version)

@@ -70,7 +70,7 @@ async fn play(server: &RedisServer, step: Step, push: Push, line: Line) {
 
     let (far, loads, passes, name) = (stage.far.clone(), origin.clone(), gate.clone(), key.clone());
     let fetching = tokio::spawn(async move {
-        let loader = async move |_| {
+        let loader = move |_| async move {
             let version = loads.read();
             passes.pass().await;
             Ok(version)
@@ -123,7 +123,7 @@ async fn play(server: &RedisServer, step: Step, push: Push, line: Line) {
     settled(server, &stage, &key, floor, &what).await;
 
     let (loads, name) = (origin.clone(), key.clone());
-    let again = stage.far.fetch(&name).load(async move |_| Ok(loads.read())).await.expect("a value");
+    let again = stage.far.fetch(&name).load(move |_| async move { Ok(loads.read()) }).await.expect("a value");
     assert_eq!(*again, floor, "{what}: loads anew");
 }
 

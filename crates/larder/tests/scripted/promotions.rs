@@ -52,7 +52,7 @@ async fn play(server: &RedisServer, order: Order, how: How, who: Who) {
                 values[0].as_deref().copied()
             }
             How::Fetch => {
-                far.fetch(&asked).load(async |_| Ok::<_, Infallible>(2)).await.ok().map(|value| *value)
+                far.fetch(&asked).load(|_| async { Ok::<_, Infallible>(2) }).await.ok().map(|value| *value)
             }
         }
     });

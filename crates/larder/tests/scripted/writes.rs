@@ -64,7 +64,7 @@ async fn what_redis_refused_is_not_in_memory() {
         let load = |view: Versions, gate: Gate| {
             let origin = origin.clone();
             tokio::spawn(async move {
-                let loader = async move |_| {
+                let loader = move |_| async move {
                     let version = origin.read();
                     gate.pass().await;
                     Ok(version)

@@ -189,3 +189,23 @@ async fn a_node_that_cannot_hear_serves_nothing_without_asking() {
     assert!(view.read("k").await.is_none(), "and that it is not");
     server.command("ACL SETUSER default +subscribe");
 }
+
+#[tokio::test]
+async fn a_load_keeps_its_lease_for_as_long_as_it_takes() {
+    let Some(server) = RedisServer::start() else { return };
+    for (one, other) in pairs(&server) {
+        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+        let (gate, loading) = begun(&a, 1).await;
+        let left_ms = || -> u64 {
+            let reply = server.command("PTTL test:n:k");
+            reply.trim_start_matches(':').trim_end().parse().expect("a lease with a time to live")
+        };
+        server.pass(Duration::from_secs(5));
+        let soon = left_ms();
+        eventually("it is renewed", async || left_ms() > soon).await;
+        gate.open(1);
+        assert_eq!(loading.await.expect("no panic"), 1);
+        assert_eq!(cached(&b, "k").await, 1);
+        server.command("FLUSHALL");
+    }
+}

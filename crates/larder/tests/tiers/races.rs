@@ -1,7 +1,7 @@
 //! Races that were found on paper, in a model or in a run, each named after what would have gone wrong.
 
 use crate::{cached, eventually, fetched, gated, in_memory, over, pairs};
-use larder::{Cache, Invalidation, Source, View};
+use larder::{Cache, Invalidation, Policy, Source, View};
 use larder_testkit::{Gate, RedisServer};
 use std::time::Duration;
 
@@ -252,4 +252,38 @@ async fn a_clock_that_jumped_proves_nothing() {
     assert_eq!(cached(&view, "k").await, 1, "not covered without tracking");
     hand.advance(Duration::from_secs(10));
     assert!(view.read("k").await.is_none());
+}
+
+/// A fetch that waits behind a read has an old value at hand. If that is deleted before the fetch gets its turn, it must
+/// not stand in for the load that fails.
+#[tokio::test]
+async fn what_was_deleted_while_a_fetch_waited_does_not_stand_in() {
+    let Some(server) = RedisServer::start() else { return };
+    let view: View<str, u32, &str> = over(server.url()).view("n");
+    let view = view.with_policy(Policy::new().ttl(Duration::from_millis(20)).grace(Duration::from_secs(60)));
+    view.write("k", 1).await.expect("written");
+    eventually("it is stale", async || view.read("k").await.is_none()).await;
+    let (reads, fetches, deletes, gate) = (view.clone(), view.clone(), view.clone(), Gate::closed());
+    let passes = gate.clone();
+    server.pause();
+    // Each begins at its first turn, on this one thread.
+    let reading = tokio::spawn(async move { reads.read("k").await.is_some() });
+    tokio::task::yield_now().await;
+    let fetching = tokio::spawn(async move {
+        let loader = move |_| async move {
+            passes.pass().await;
+            Err("down")
+        };
+        fetches.fetch("k").load(loader).await.map(|fetched| *fetched)
+    });
+    tokio::task::yield_now().await;
+    let deleting = tokio::spawn(async move { deletes.delete("k").await });
+    tokio::task::yield_now().await;
+    server.resume();
+    deleting.await.expect("no panic").expect("deleted");
+    gate.arrival().await;
+    gate.open(1);
+    fetching.await.expect("no panic").ok();
+    reading.await.expect("no panic");
+    assert_eq!(view.fetch("k").load(|_| async { Ok(2) }).await.as_deref().ok(), Some(&2));
 }
