@@ -11,7 +11,7 @@ mod touches;
 mod writes;
 
 use larder::{Builder, Cache, View};
-use larder_testkit::{Director, PATIENCE, RedisServer};
+use larder_testkit::{Director, Hold, PATIENCE, RedisServer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -80,6 +80,16 @@ impl Stage {
             view.delete("warm").await.expect("deleted");
         }
         Stage { director, far, near, far_cache, near_cache }
+    }
+
+    /// Lets pushes go, and returns once the far node has heard them.
+    async fn hear(&self, pushes: Hold) {
+        let beats = self.director.hold(|frame| frame.is_reply("HELLO"));
+        drop(pushes);
+        // Whoever beats again has had the answer to the beat before, and before that the pushes.
+        beats.arrival().await;
+        beats.release_one();
+        beats.arrival().await;
     }
 }
 

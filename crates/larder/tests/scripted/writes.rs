@@ -171,13 +171,7 @@ async fn what_a_program_deletes_during_a_comparison_is_compared_again() {
     replies.arrival().await;
     server.command("DEL s:v:compared");
     pushes.arrival().await;
-    let beats = stage.director.hold(|frame| frame.is_reply("HELLO"));
-    drop(pushes);
-    // Whoever beats again has had the answer to the beat before, and before that the push.
-    beats.arrival().await;
-    beats.release_one();
-    beats.arrival().await;
-    drop(beats);
+    stage.hear(pushes).await;
     drop(replies);
     tokio::time::timeout(Duration::from_secs(5), reading).await.expect("it is gone").expect("no panic");
 }
@@ -191,12 +185,6 @@ async fn a_node_forgets_nothing_by_its_own_announcements() {
     stage.far_cache.clear().await.expect("cleared");
     stage.far.write("mine", 1).await.expect("written");
     pushes.arrival().await;
-    let beats = stage.director.hold(|frame| frame.is_reply("HELLO"));
-    drop(pushes);
-    // Whoever beats again has had the answer to the beat before, and before that the pushes.
-    beats.arrival().await;
-    beats.release_one();
-    beats.arrival().await;
-    drop(beats);
+    stage.hear(pushes).await;
     assert_eq!(stage.far.read("mine").await.map(|found| found.source()), Some(Source::Memory));
 }

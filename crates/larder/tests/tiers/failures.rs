@@ -258,9 +258,8 @@ async fn full() {
     eventually("and nothing old is left", async || fetched(&other, "k", 4).await == 4).await;
 }
 
-#[tokio::test]
-async fn lost_for_longer_than_memory_may_answer_alone() {
-    let Some(mut server) = RedisServer::start() else { return };
+/// A node whose time a test moves.
+fn by_hand(server: &RedisServer) -> (Cache, larder_engine::ManualClock) {
     let (clock, hand) = larder_engine::Clock::manual();
     let cache = Cache::builder("test")
         .ttl(Duration::from_secs(3_600))
@@ -269,6 +268,13 @@ async fn lost_for_longer_than_memory_may_answer_alone() {
         .clock(clock)
         .build()
         .expect("valid options");
+    (cache, hand)
+}
+
+#[tokio::test]
+async fn lost_for_longer_than_memory_may_answer_alone() {
+    let Some(mut server) = RedisServer::start() else { return };
+    let (cache, hand) = by_hand(&server);
     let view: View<str, u32> = cache.view("n");
     assert_eq!(fetched(&view, "k", 1).await, 1);
     server.kill();
@@ -281,14 +287,7 @@ async fn lost_for_longer_than_memory_may_answer_alone() {
 #[tokio::test]
 async fn memory_alone_serves_no_longer_because_it_was_asked() {
     let Some(mut server) = RedisServer::start() else { return };
-    let (clock, hand) = larder_engine::Clock::manual();
-    let cache = Cache::builder("test")
-        .ttl(Duration::from_secs(3_600))
-        .redis(server.url())
-        .redis_timeout(Duration::from_millis(100))
-        .clock(clock)
-        .build()
-        .expect("valid options");
+    let (cache, hand) = by_hand(&server);
     let view: View<str, u32> = cache.view("n");
     view.write("other", 0).await.expect("written");
     server.kill();
