@@ -110,24 +110,24 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
     ///
     /// This counts as one read. Cost: one shard lock; on a miss one allocation and a clone of the key.
     pub fn load(&self, key: &K) -> Load<K, V> {
-        self.load_from(key, K::clone, false)
+        self.load_from(key, self.now(), K::clone, false)
     }
 
-    /// As [`Cache::load`], by a borrowed form of the key; `to_key` makes the key itself, on a miss only. It runs while the
-    /// shard is locked: it must be short.
-    pub fn load_with<Q>(&self, key: &Q, to_key: impl FnOnce(&Q) -> K) -> Load<K, V>
+    /// As [`Cache::load`], by a borrowed form of the key and at the time `now`, which the caller has just read off
+    /// [`Cache::clock`]: to read a clock costs about as much as to find an entry. `to_key` makes the key itself, on a miss
+    /// only. It runs while the shard is locked: it must be short.
+    pub fn load_at<Q>(&self, key: &Q, now: Duration, to_key: impl FnOnce(&Q) -> K) -> Load<K, V>
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        self.load_from(key, to_key, false)
+        self.load_from(key, now.as_millis() as u64, to_key, false)
     }
 
-    fn load_from<Q>(&self, key: &Q, to_key: impl FnOnce(&Q) -> K, sync_leader: bool) -> Load<K, V>
+    fn load_from<Q>(&self, key: &Q, now: u64, to_key: impl FnOnce(&Q) -> K, sync_leader: bool) -> Load<K, V>
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
         let place = self.place(key);
-        let now = self.now();
         let mut shard = self.lock(place);
         if let Some(Record { value, .. }) = shard.read(place.hash, key, now) {
             return Load::Hit(value.clone());
@@ -196,7 +196,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
         E: Clone + Send + Sync + 'static,
     {
         loop {
-            let ticket = match self.load_from(key, K::clone, true) {
+            let ticket = match self.load_from(key, self.now(), K::clone, true) {
                 Load::Hit(value) => return Ok(value),
                 Load::Lead(ticket) => ticket,
                 Load::Follow(mut follower) if follower.flight.sync_leader && !Loading::is_under_way() => {

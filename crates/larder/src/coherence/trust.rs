@@ -129,11 +129,6 @@ impl Trust {
 }
 
 impl Believed {
-    /// Whether no clock is needed to believe.
-    pub(crate) fn for_ever(self) -> bool {
-        self.until == FOR_EVER
-    }
-
     pub(crate) fn at(self, now: Duration) -> bool {
         nanos(now) <= self.until
     }

@@ -56,13 +56,14 @@ impl<V: Send + Sync + 'static> Shared<V> {
         let borrowed = MemoryKeyRef { view: self.number, bytes: key.as_bytes() };
         loop {
             // Before memory: what is found there may be believed by what was known before.
+            let now = inner.memory.clock().now();
             let believed = inner.trust.now_believed();
             let epoch = inner.ledger.epoch();
             let load = sampled(&inner.counts.memory_latency, || {
-                inner.memory.load_with(&borrowed, |key| key.into_owned())
+                inner.memory.load_at(&borrowed, now, |key| key.into_owned())
             });
             let (load, held) = match load {
-                Load::Hit(entry) => match self.judge(&entry, believed, epoch) {
+                Load::Hit(entry) => match self.judge(&entry, believed, epoch, now) {
                     Verdict::Serve(source) => match self.fetched(entry, source, false) {
                         Some(fetched) => return Looked::Hit(fetched),
                         None => {
@@ -99,9 +100,10 @@ impl<V: Send + Sync + 'static> Shared<V> {
         let inner = &self.cache.inner;
         let borrowed = MemoryKeyRef { view: self.number, bytes: key.as_bytes() };
         loop {
+            let now = inner.memory.clock().now();
             let (believed, epoch) = (inner.trust.now_believed(), inner.ledger.epoch());
             let held = inner.memory.peek(&borrowed).filter(|entry| entry.value::<V>().is_some());
-            let held = held.and_then(|entry| match self.judge(&entry, believed, epoch) {
+            let held = held.and_then(|entry| match self.judge(&entry, believed, epoch, now) {
                 Verdict::Serve(_) => Some(Kept { entry, suspect: false }),
                 Verdict::Keep { suspect } => Some(Kept { entry, suspect }),
                 Verdict::Dead => None,
@@ -130,17 +132,13 @@ impl<V: Send + Sync + 'static> Shared<V> {
         Looked::Lead { ticket, held: held.filter(|held| is_there(held) == Some(true)) }
     }
 
-    fn judge(&self, entry: &MemoryEntry, believed: Believed, epoch: u64) -> Verdict {
+    /// What may be done with an entry for a read that began `now`.
+    fn judge(&self, entry: &MemoryEntry, believed: Believed, epoch: u64, now: Duration) -> Verdict {
         let (inner, facts) = (&self.cache.inner, entry.facts());
         let is_checked = facts.checked.load(std::sync::atomic::Ordering::Acquire) == epoch;
         let is_proved = facts.is_proved_in(believed.generation);
-        let fresh_until = facts.fresh_until_nanos();
-        if is_checked && is_proved && believed.for_ever() && fresh_until == u64::MAX {
-            return Verdict::Serve(Source::Memory);
-        }
-        let now = inner.memory.clock().now();
         let fresh = || if facts.stale { Source::Stale } else { Source::Memory };
-        if is_checked && is_proved && believed.at(now) && nanos(now) < fresh_until {
+        if is_checked && is_proved && believed.at(now) && nanos(now) < facts.fresh_until_nanos() {
             return Verdict::Serve(fresh());
         }
         if facts.is_disproved() {
