@@ -31,7 +31,7 @@ const STEP: f64 = 0.03;
 const MOST_STEP: f64 = 0.30;
 
 /// How many entries the hand gives another round before it takes the next as it is.
-const MAX_STEPS: usize = 64;
+const MAX_STEPS: usize = 16;
 /// What the sketch is told when the hand takes the last hit of an entry. It had one to three at a time and nobody knows how
 /// many in all. To tell each hit would cost a miss of the processor's cache for each, and keeps what was hot long ago.
 const USES_OF_A_LIFE: u8 = 2;
