@@ -75,14 +75,3 @@ pub use view::{ReadView, View, WriteOptions};
 
 #[cfg(feature = "derive")]
 pub use larder_derive::{CacheKey, Schema};
-
-/// The examples on the pages for users are compiled and run.
-#[cfg(doctest)]
-mod pages {
-    #[doc = include_str!("../../../docs/keys.md")]
-    struct Keys;
-    #[doc = include_str!("../../../docs/serialization.md")]
-    struct Serialization;
-    #[doc = include_str!("../../../docs/testing.md")]
-    struct Testing;
-}

@@ -85,6 +85,16 @@ impl Claim {
         matches!(self, Claim::Swap { seen, .. } if matches!(Head::parse(seen), Ok(Head::Lease(_))))
     }
 
+    /// What keeps the lease of this claim alive, if it is one.
+    pub(crate) fn renewal(&self, key: &[u8]) -> Option<Commit> {
+        match self {
+            Claim::Swap { seen, .. } if self.is_lease() => {
+                Some(Commit { key: key.to_vec(), seen: seen.clone(), then: Then::Touch(LEASE_TTL) })
+            }
+            _ => None,
+        }
+    }
+
     /// The id under which the value will be known.
     pub(crate) fn id(&self) -> Option<Id> {
         match self {
@@ -213,14 +223,7 @@ impl Inner {
     }
 
     /// Keeps the leases of a load alive for as long as it is polled.
-    pub(crate) async fn renew(&self, claims: impl Iterator<Item = (&[u8], &Claim)>) -> Infallible {
-        let renewals = claims.filter(|(_, claim)| claim.is_lease()).filter_map(|(key, claim)| match claim {
-            Claim::Swap { seen, .. } => {
-                Some(Commit { key: key.to_vec(), seen: seen.clone(), then: Then::Touch(LEASE_TTL) })
-            }
-            _ => None,
-        });
-        let renewals: Vec<Commit> = renewals.collect();
+    pub(crate) async fn renew(&self, renewals: Vec<Commit>) -> Infallible {
         let Some(shared) = self.shared.as_ref().filter(|_| !renewals.is_empty()) else {
             return pending().await;
         };

@@ -265,13 +265,11 @@ where
         wants: &mut [Want<V, E>],
         loading: impl Future<Output = R>,
     ) -> R {
-        let claims: Vec<_> =
-            wants.iter().map(|want| (want.redis_key.clone(), want.start.claim.clone())).collect();
-        let claims = claims.iter().map(|(key, claim)| (&key[..], claim));
+        let renewals = wants.iter().filter_map(|want| want.start.claim.renewal(&want.redis_key)).collect();
         tokio::select! {
             biased;
             loaded = self.wait_softly(wants, loading) => loaded,
-            never = self.view.cache.inner.renew(claims) => match never {},
+            never = self.view.cache.inner.renew(renewals) => match never {},
         }
     }
 

@@ -63,7 +63,7 @@ where
     ///
     /// # Errors
     /// If Redis did not confirm; this process has the value all the same, and the key is deleted everywhere as soon as
-    /// Redis answers. If the value cannot be encoded; then no tier has it.
+    /// Redis answers. If the value cannot be encoded; then nothing has changed.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -166,8 +166,12 @@ struct Writing<V> {
     redis_key: Vec<u8>,
     value: Arc<V>,
     life: Lifetime,
+}
+
+/// What a write has taken of its key.
+struct Begun {
     ticket: Option<MemoryTicket>,
-    /// How often the key was known to have changed when this began.
+    /// How often the key was known to have changed then.
     changes: u64,
 }
 
@@ -189,19 +193,28 @@ impl<V: Send + Sync + 'static> Shared<V> {
         inner.pay_members_first().await;
         let clock = self.clock_for(&tags).await;
         let policy = options.policy.or(self.policy);
-        let writings: Vec<_> =
-            values.into_iter().map(|(key, value)| self.begin_write(&key, value, policy)).collect();
-        let (entries, written) = match clock {
-            Ok(clock) => self.put(&writings, &tags, clock).await?,
+        let writings: Vec<_> = values
+            .into_iter()
+            .map(|(key, value)| {
+                let life = self.lifetime(&value, policy, &Said::default());
+                let (memory_key, redis_key) = self.both_keys(&key);
+                Writing { memory_key, redis_key, value: Arc::new(value), life }
+            })
+            .collect();
+        // What cannot be encoded changes nothing.
+        let mut sealed = self.seal_all(&writings, &tags, clock.as_ref().copied().unwrap_or(0))?;
+        let begun: Vec<_> = writings.iter().map(|writing| self.begin_write(writing)).collect();
+        let written = match clock {
+            Ok(clock) => self.put(&writings, &tags, clock, &mut sealed).await,
             // A value without a clock would be nobody's.
             Err(error) => {
                 let keys = writings.iter().map(|writing| &writing.redis_key[..]);
                 inner.settle_keys(keys, inner.journal.turn(), false);
-                (self.seal_all(&writings, &tags, 0)?.entries, Err(error))
+                Err(error)
             }
         };
-        for (Writing { memory_key, redis_key, ticket, changes, .. }, entry) in
-            writings.into_iter().zip(entries)
+        for ((Writing { memory_key, redis_key, .. }, Begun { ticket, changes }), entry) in
+            writings.into_iter().zip(begun).zip(sealed.entries)
         {
             if written.is_err() {
                 // It holds here, until it can be compared.
@@ -234,17 +247,14 @@ impl<V: Send + Sync + 'static> Shared<V> {
     }
 
     /// Voids the loads of the key that are under way, which must not store; whoever comes now waits for the write.
-    fn begin_write(&self, key: &KeyBuf, value: V, policy: Policy) -> Writing<V> {
+    fn begin_write(&self, Writing { memory_key, redis_key, .. }: &Writing<V>) -> Begun {
         let inner = &self.cache.inner;
-        let life = self.lifetime(&value, policy, &Said::default());
-        let (memory_key, redis_key) = self.both_keys(key);
-        inner.memory.remove(&memory_key);
-        let ticket = match inner.memory.load(&memory_key) {
+        inner.memory.remove(memory_key);
+        let ticket = match inner.memory.load(memory_key) {
             Load::Lead(ticket) => Some(ticket),
             Load::Hit(_) | Load::Follow(_) => None,
         };
-        let changes = inner.changes.count(&redis_key);
-        Writing { memory_key, redis_key, value: Arc::new(value), life, ticket, changes }
+        Begun { ticket, changes: inner.changes.count(redis_key) }
     }
 
     fn seal_all(&self, writings: &[Writing<V>], tags: &[Box<str>], clock: u64) -> Result<Sealed, CacheError> {
@@ -252,12 +262,12 @@ impl<V: Send + Sync + 'static> Shared<V> {
         // Tags that no ledger keeps could not be invalidated in Redis.
         let memory_only = inner.trust.is_alone() && !tags.is_empty();
         let mut sealed = Sealed { changes: Vec::new(), entries: Vec::new() };
-        for Writing { redis_key, value, life, changes, .. } in writings {
+        for Writing { redis_key, value, life, .. } in writings {
             let id = Id::random();
             let sealing = Sealing { id, clock, life: *life, cost: Duration::ZERO, tags: tags.to_vec() };
             let bytes = self.seal(value, sealing).map_err(CacheError::Encode)?;
             let (epoch, generation) = (inner.ledger.epoch(), inner.trust.generation());
-            let start = Start { claim: Claim::Plain(id), clock, epoch, generation, changes: *changes };
+            let start = Start { claim: Claim::Plain(id), clock, epoch, generation, changes: 0 };
             sealed.entries.push(self.entry(value.clone(), bytes.len(), *life, tags.to_vec(), &start));
             sealed.changes.push(match memory_only {
                 true => Change::Remove(redis_key.clone()),
@@ -267,19 +277,20 @@ impl<V: Send + Sync + 'static> Shared<V> {
         Ok(sealed)
     }
 
-    /// Puts values into Redis, and returns what memory may have, and whether Redis confirmed.
+    /// Puts values into Redis.
     ///
     /// What another node invalidated just before may not have been heard of here: the values would be taken for older
-    /// than that. The ledger is read in the same step, and if it says so, they are put once more with its clock.
+    /// than that. The ledger is read in the same step, and if it says so, they are sealed and put once more with its
+    /// clock.
     async fn put(
         &self,
         writings: &[Writing<V>],
         tags: &[Box<str>],
         clock: u64,
-    ) -> Result<(Vec<MemoryEntry>, Result<(), CacheError>), CacheError> {
+        sealed: &mut Sealed,
+    ) -> Result<(), CacheError> {
         let inner = &self.cache.inner;
-        let mut sealed = self.seal_all(writings, tags, clock)?;
-        let Some(shared) = &inner.shared else { return Ok((sealed.entries, Ok(()))) };
+        let Some(shared) = &inner.shared else { return Ok(()) };
         let _not_paid_meanwhile = inner.paying.read().await;
         let turn = inner.journal.turn();
         let keys = || writings.iter().map(|writing| &writing.redis_key[..]);
@@ -299,11 +310,16 @@ impl<V: Send + Sync + 'static> Shared<V> {
         if let Ok(Some(now)) = &stamps
             && now.newest() > clock
         {
-            sealed = self.seal_all(writings, tags, now.clock)?;
-            stamps = mutate(&sealed.changes).await;
+            stamps = match self.seal_all(writings, tags, now.clock) {
+                Ok(again) => {
+                    *sealed = again;
+                    mutate(&sealed.changes).await
+                }
+                Err(error) => Err(error),
+            };
         }
         drop(guards);
         inner.settle_keys(keys(), turn, stamps.is_ok());
-        Ok((sealed.entries, stamps.map(drop)))
+        stamps.map(drop)
     }
 }

@@ -123,6 +123,26 @@ async fn a_value_that_cannot_be_encoded_is_refused_by_write_and_served_by_fetch(
 }
 
 #[tokio::test]
+async fn a_write_that_cannot_be_encoded_leaves_what_was_there() {
+    /// Encodes only what is even.
+    #[derive(Debug, serde::Deserialize)]
+    struct Even(u32);
+    impl serde::Serialize for Even {
+        fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            match self.0 % 2 {
+                0 => serializer.serialize_newtype_struct("Even", &self.0),
+                _ => Err(serde::ser::Error::custom("odd")),
+            }
+        }
+    }
+    let view: View<str, Even> = in_memory().view("e");
+    view.write("a", Even(2)).await.expect("written");
+    assert!(matches!(view.write("a", Even(3)).await, Err(CacheError::Encode(_))));
+    assert!(view.write_multi([("a", Even(4)), ("b", Even(5))]).await.is_err());
+    assert_eq!(view.read("a").await.map(|found| found.0), Some(2));
+}
+
+#[tokio::test]
 async fn memory_is_bounded_by_bytes() {
     let cache = Cache::builder("test")
         .memory_bytes(100_000)
