@@ -43,7 +43,7 @@ pub enum Load<K: Hash + Eq, V> {
 
 /// What a [`Follower`] resolves to.
 #[derive(Debug)]
-pub enum Follow<K: Hash + Eq, V> {
+pub enum FollowOutcome<K: Hash + Eq, V> {
     /// The leader's value, or one that was stored meanwhile.
     Value(V),
     /// The leader's failure.
@@ -54,7 +54,7 @@ pub enum Follow<K: Hash + Eq, V> {
 
 /// What became of a value that was committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Commit {
+pub enum CommitOutcome {
     /// It is in the cache.
     Stored,
     /// It is not: its key was removed, cleared or overwritten since the ticket was issued, or it is too heavy. The
@@ -273,7 +273,7 @@ pub struct Ticket<K: Hash + Eq, V> {
 
 impl<K: Hash + Eq, V> Ticket<K, V> {
     /// Stores the value with the cache's own time to live and hands it to the followers.
-    pub fn commit(self, value: V) -> Commit
+    pub fn commit(self, value: V) -> CommitOutcome
     where
         V: Clone,
     {
@@ -285,11 +285,11 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
     /// # Panics
     /// If weigher, `Clone`, `Hash` or `Eq` panic: the load is abandoned then. If the listener panics, after everybody got
     /// the value.
-    pub fn commit_with_ttl(mut self, value: V, ttl: Ttl) -> Commit
+    pub fn commit_with_ttl(mut self, value: V, ttl: Ttl) -> CommitOutcome
     where
         V: Clone,
     {
-        let Some(key) = self.key.take() else { return Commit::Refused };
+        let Some(key) = self.key.take() else { return CommitOutcome::Refused };
         let cache = &self.cache;
         let for_followers = value.clone();
         let took = cache.clock().now().saturating_sub(self.flight.began);
@@ -317,14 +317,14 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
                 if let Some(Record { key, value }) = replaced {
                     self.cache.notify(&key, &value, Cause::Replaced);
                 }
-                Commit::Stored
+                CommitOutcome::Stored
             }
-            Err(_refused) => Commit::Refused,
+            Err(_refused) => CommitOutcome::Refused,
         }
     }
 
     /// Hands the value to the followers and stores it nowhere.
-    pub fn give(mut self, value: V) {
+    pub fn deliver(mut self, value: V) {
         self.settle(State::Landed(value));
     }
 
@@ -393,7 +393,7 @@ impl<K: Hash + Eq, V> Follower<K, V> {
 
 impl<K: Hash + Eq + Clone, V: Clone> Follower<K, V> {
     /// Blocks the thread until the load has ended. Only for loads that do not need this thread to go on.
-    pub fn wait(mut self) -> Follow<K, V> {
+    pub fn wait(mut self) -> FollowOutcome<K, V> {
         block_on(|context| Pin::new(&mut self).poll(context))
     }
 
@@ -438,21 +438,21 @@ impl Wake for Unpark {
 }
 
 impl<K: Hash + Eq + Clone, V: Clone> Future for Follower<K, V> {
-    type Output = Follow<K, V>;
+    type Output = FollowOutcome<K, V>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Follow<K, V>> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<FollowOutcome<K, V>> {
         let this = self.get_mut();
         loop {
             match this.poll_flight(context) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ended::Value(value)) => return Poll::Ready(Follow::Value(value)),
-                Poll::Ready(Ended::Failed(why)) => return Poll::Ready(Follow::Failed(why)),
+                Poll::Ready(Ended::Value(value)) => return Poll::Ready(FollowOutcome::Value(value)),
+                Poll::Ready(Ended::Failed(why)) => return Poll::Ready(FollowOutcome::Failed(why)),
                 Poll::Ready(Ended::Abandoned) => {}
             }
             // The leader gave up: whoever looks first leads, the others follow that one.
             match this.cache.load(&this.key) {
-                Load::Hit(value) => return Poll::Ready(Follow::Value(value)),
-                Load::Lead(ticket) => return Poll::Ready(Follow::Lead(ticket)),
+                Load::Hit(value) => return Poll::Ready(FollowOutcome::Value(value)),
+                Load::Lead(ticket) => return Poll::Ready(FollowOutcome::Lead(ticket)),
                 Load::Follow(mut next) => {
                     this.flight = std::mem::replace(&mut next.flight, this.flight.clone());
                     this.waiting_as = None;

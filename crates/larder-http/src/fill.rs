@@ -20,7 +20,7 @@ use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, Request, Response, StatusCode, response};
 use http_body::{Frame, SizeHint};
-use larder_engine::{Commit, Op, Ticket, Ttl};
+use larder_engine::{CommitOutcome, Op, Ticket, Ttl};
 use tokio::sync::oneshot;
 use tower_service::Service;
 
@@ -100,7 +100,7 @@ impl Flight {
     fn store(&mut self, cache: &Parts, key: &Key, slot: Slot, ttl: Ttl) -> Result<(), Reason> {
         let stored = match self {
             Flight::Leads(ticket) => {
-                ticket.take().is_some_and(|ticket| ticket.commit_with_ttl(slot, ttl) == Commit::Stored)
+                ticket.take().is_some_and(|ticket| ticket.commit_with_ttl(slot, ttl) == CommitOutcome::Stored)
             }
             Flight::Alone { .. } => !cache.store.insert_with_ttl(key.clone(), slot, ttl).is_refused(),
             Flight::Refreshes(old) => {

@@ -24,7 +24,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode};
 use larder_engine::stats::Histogram;
-use larder_engine::{Follow, Load, Ticket};
+use larder_engine::{FollowOutcome, Load, Ticket};
 use pin_project_lite::pin_project;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -365,9 +365,9 @@ where
             Load::Hit(slot) => slot,
             Load::Lead(ticket) => return lead(cache, inner, request, place, ticket).await,
             Load::Follow(follower) => match timeout(cache.parts().wait_timeout, follower).await {
-                Ok(Follow::Value(slot)) => slot,
-                Ok(Follow::Lead(ticket)) => return lead(cache, inner, request, place, ticket).await,
-                Ok(Follow::Failed(_)) => break,
+                Ok(FollowOutcome::Value(slot)) => slot,
+                Ok(FollowOutcome::Lead(ticket)) => return lead(cache, inner, request, place, ticket).await,
+                Ok(FollowOutcome::Failed(_)) => break,
                 Err(_) => {
                     reason = Reason::WaitTimeout;
                     break;

@@ -48,7 +48,7 @@ pub enum Event {
     /// They are not any more.
     Disconnected,
     /// Redis is another server, or an older copy of itself.
-    OtherServer {
+    ServerChanged {
         /// How many invalidations of the last minute are repeated.
         replayed: usize,
     },

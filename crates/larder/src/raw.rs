@@ -5,7 +5,7 @@ use crate::coherence::lease::{Purpose, Seen};
 use crate::error::CacheError;
 use crate::key::{CacheKey, KeyBuf, MemoryKey, MemoryKeyRef};
 use crate::tier::memory::{Facts, MemoryEntry};
-use crate::tier::{Change, Changed, Mutation};
+use crate::tier::{Operation, OperationResult, Transaction};
 use crate::view::detached;
 use larder_engine::{Op, Ttl};
 use std::marker::PhantomData;
@@ -172,7 +172,7 @@ impl<K: CacheKey + ?Sized> RawView<K> {
     /// # Errors
     /// If Redis did not confirm, or there is none.
     pub async fn write(&self, key: &K, bytes: impl Into<Vec<u8>>, ttl: Duration) -> Result<(), CacheError> {
-        self.change(Change::Put(self.redis_key(key), bytes.into(), ttl)).await.map(drop)
+        self.change(Operation::Put(self.redis_key(key), bytes.into(), ttl)).await.map(drop)
     }
 
     /// Removes a key; whether it was there.
@@ -180,14 +180,14 @@ impl<K: CacheKey + ?Sized> RawView<K> {
     /// # Errors
     /// If Redis did not confirm, or there is none.
     pub async fn delete(&self, key: &K) -> Result<bool, CacheError> {
-        let changed = self.change(Change::Remove(self.redis_key(key))).await?;
-        Ok(matches!(changed, Some(Changed::Removed(head)) if !head.is_empty()))
+        let changed = self.change(Operation::Remove(self.redis_key(key))).await?;
+        Ok(matches!(changed, Some(OperationResult::Removed(head)) if !head.is_empty()))
     }
 
-    async fn change(&self, change: Change) -> Result<Option<Changed>, CacheError> {
+    async fn change(&self, change: Operation) -> Result<Option<OperationResult>, CacheError> {
         let shared = self.cache.inner.shared.as_ref().ok_or(CacheError::NoRedis)?;
-        let mutation = Mutation { changes: &[change], ledger: None, announce: None };
-        Ok(shared.ask(shared.tier.mutate(&mutation)).await?.changed.pop())
+        let mutation = Transaction { operations: &[change], ledger: None, announce: None };
+        Ok(shared.ask(shared.tier.transact(&mutation)).await?.results.pop())
     }
 
     fn redis_key(&self, key: &K) -> Vec<u8> {

@@ -1,6 +1,6 @@
 //! Loads: leaders that commit, fail and vanish, followers that wait and leave, and keys that change meanwhile.
 
-use crate::{Cache, Commit, Follow, Follower, Load, Op, Scenario, Ticket};
+use crate::{Cache, CommitOutcome, FollowOutcome, Follower, Load, Op, Scenario, Ticket};
 use shuttle::future::{block_on, spawn, yield_now};
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicU32, Ordering};
@@ -61,9 +61,9 @@ async fn fetch(cache: &Cache<u32, u32>, value: u32) -> u32 {
         Load::Hit(found) => found,
         Load::Lead(ticket) => fill(ticket, value).await,
         Load::Follow(follower) => match follower.await {
-            Follow::Value(found) => found,
-            Follow::Lead(ticket) => fill(ticket, value).await,
-            Follow::Failed(why) => panic!("nobody fails: {why:?}"),
+            FollowOutcome::Value(found) => found,
+            FollowOutcome::Lead(ticket) => fill(ticket, value).await,
+            FollowOutcome::Failed(why) => panic!("nobody fails: {why:?}"),
         },
     }
 }
@@ -163,7 +163,7 @@ fn all_dropped_leaves_a_key_that_can_be_loaded() {
         })
         .collect();
     tasks.into_iter().for_each(|task| block_on(task).expect("no panic"));
-    assert_eq!(lead(&cache).commit(7), Commit::Stored);
+    assert_eq!(lead(&cache).commit(7), CommitOutcome::Stored);
 }
 
 /// A future may be polled by one task and then by another: the last one to poll it is the one to wake.
@@ -174,7 +174,7 @@ fn a_follower_that_changes_tasks_is_woken_where_it_is() {
     let leader = thread::spawn(move || _ = ticket.commit(5));
     let follower = block_on(first).expect("no panic").expect("handed back");
     let second = spawn(follower);
-    assert!(matches!(block_on(second).expect("no panic"), Follow::Value(5)));
+    assert!(matches!(block_on(second).expect("no panic"), FollowOutcome::Value(5)));
     leader.join().expect("no panic");
 }
 
@@ -185,7 +185,7 @@ fn a_failure_reaches_all_who_waited() {
     let leader = thread::spawn(move || ticket.fail(std::sync::Arc::new("down")));
     for follower in followers {
         match block_on(follower).expect("no panic") {
-            Follow::Failed(why) => assert_eq!(why.downcast_ref(), Some(&"down")),
+            FollowOutcome::Failed(why) => assert_eq!(why.downcast_ref(), Some(&"down")),
             other => panic!("expected the failure: {other:?}"),
         }
     }
@@ -197,7 +197,7 @@ fn a_failure_reaches_all_who_waited() {
 fn beside<R: Send + 'static>(
     cache: &Cache<u32, u32>,
     change: impl FnOnce(&Cache<u32, u32>) -> R + Send + 'static,
-) -> (Commit, R) {
+) -> (CommitOutcome, R) {
     let ticket = lead(cache);
     let changing = {
         let cache = cache.clone();
@@ -211,10 +211,10 @@ fn what_was_removed_during_a_load_stays_removed() {
     let cache = cache();
     let (commit, removed) = beside(&cache, |cache| cache.remove(&1));
     match commit {
-        Commit::Stored => {
+        CommitOutcome::Stored => {
             assert_eq!(removed, Some(1), "the removal came after the commit, and found its value")
         }
-        Commit::Refused => assert_eq!(removed, None),
+        CommitOutcome::Refused => assert_eq!(removed, None),
     }
     assert_eq!(cache.get(&1), None);
 }
@@ -222,7 +222,7 @@ fn what_was_removed_during_a_load_stays_removed() {
 fn what_was_inserted_during_a_load_stays() {
     let cache = cache();
     let (commit, replaced) = beside(&cache, |cache| cache.insert(1, 2).replaced());
-    assert_eq!(replaced.is_some(), commit == Commit::Stored);
+    assert_eq!(replaced.is_some(), commit == CommitOutcome::Stored);
     assert_eq!(cache.get(&1), Some(2), "the load began before the insertion");
 }
 
@@ -235,7 +235,7 @@ fn what_was_computed_during_a_load_counts() {
         })
     };
     let (commit, computed) = beside(&cache, move |cache| add(cache).result);
-    assert_eq!(computed, if commit == Commit::Stored { 11 } else { 10 });
+    assert_eq!(computed, if commit == CommitOutcome::Stored { 11 } else { 10 });
     assert_eq!(cache.get(&1), Some(computed));
 }
 
@@ -274,11 +274,11 @@ fn a_sync_caller_beside_a_task_ends_the_load_once() {
         thread::spawn(move || cache.get_or_load(&1, || Ok::<_, ()>(2)).expect("the loader answers"))
     };
     let commit = ticket.commit(1);
-    let winner = if commit == Commit::Stored { 1 } else { 2 };
+    let winner = if commit == CommitOutcome::Stored { 1 } else { 2 };
     let beside = beside.join().expect("no panic");
     assert!(beside == 2 || beside == winner);
     assert_eq!(cache.get(&1), Some(winner), "the first valid commit wins");
-    assert!(matches!(block_on(waiting).expect("no panic"), Follow::Value(value) if value == winner));
+    assert!(matches!(block_on(waiting).expect("no panic"), FollowOutcome::Value(value) if value == winner));
 }
 
 fn sync_callers_load_once() {

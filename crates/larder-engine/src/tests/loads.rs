@@ -1,6 +1,6 @@
 //! Each way in which a load can end, and each way in which its key can change meanwhile.
 
-use crate::{Cache, Commit, Follow, Follower, Load, Ticket, Ttl};
+use crate::{Cache, CommitOutcome, FollowOutcome, Follower, Load, Ticket, Ttl};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -34,13 +34,13 @@ impl Wake for CountWakes {
     }
 }
 
-fn poll(follower: &mut Follower<u32, u32>) -> Poll<Follow<u32, u32>> {
+fn poll(follower: &mut Follower<u32, u32>) -> Poll<FollowOutcome<u32, u32>> {
     Pin::new(follower).poll(&mut Context::from_waker(Waker::noop()))
 }
 
 fn value(follower: &mut Follower<u32, u32>) -> u32 {
     match poll(follower) {
-        Poll::Ready(Follow::Value(value)) => value,
+        Poll::Ready(FollowOutcome::Value(value)) => value,
         other => panic!("expected a value: {other:?}"),
     }
 }
@@ -51,7 +51,7 @@ fn followers_get_the_leaders_value() {
     let ticket = lead(&cache, 1);
     let mut follower = follow(&cache, 1);
     assert!(poll(&mut follower).is_pending());
-    assert_eq!(ticket.commit(7), Commit::Stored);
+    assert_eq!(ticket.commit(7), CommitOutcome::Stored);
     assert_eq!(value(&mut follower), 7);
     assert!(matches!(cache.load(&1), Load::Hit(7)));
     assert_eq!(cache.stats().loads, 1);
@@ -60,7 +60,7 @@ fn followers_get_the_leaders_value() {
 #[test]
 fn a_waiting_follower_is_woken_once_by_each_ending() {
     let endings: [fn(Ticket<u32, u32>); 4] =
-        [|t| _ = t.commit(1), |t| t.give(1), |t| t.fail(Arc::new("no")), drop];
+        [|t| _ = t.commit(1), |t| t.deliver(1), |t| t.fail(Arc::new("no")), drop];
     for ending in endings {
         let cache = cache();
         let ticket = lead(&cache, 1);
@@ -93,7 +93,7 @@ fn what_changes_the_key_during_a_load_voids_it() {
         change(&cache);
         assert!(!ticket.is_valid());
         let after = cache.get(&1);
-        assert_eq!(ticket.commit(99), Commit::Refused, "change {number}");
+        assert_eq!(ticket.commit(99), CommitOutcome::Refused, "change {number}");
         assert_eq!(cache.get(&1), after, "change {number}: the late value is stored nowhere");
         assert_eq!(value(&mut follower), 99, "those who waited from before the change get it");
     }
@@ -106,9 +106,9 @@ fn callers_after_an_invalidation_do_not_join_the_old_load() {
     cache.remove(&1);
     let new = lead(&cache, 1);
     let mut follower = follow(&cache, 1);
-    assert_eq!(old.commit(1), Commit::Refused);
+    assert_eq!(old.commit(1), CommitOutcome::Refused);
     assert!(poll(&mut follower).is_pending());
-    assert_eq!(new.commit(2), Commit::Stored);
+    assert_eq!(new.commit(2), CommitOutcome::Stored);
     assert_eq!(value(&mut follower), 2);
 }
 
@@ -119,7 +119,7 @@ fn a_dropped_leader_promotes_one_follower() {
     let mut followers = [follow(&cache, 1), follow(&cache, 1), follow(&cache, 1)];
     assert!(followers.iter_mut().all(|follower| poll(follower).is_pending()));
     drop(ticket);
-    let Poll::Ready(Follow::Lead(ticket)) = poll(&mut followers[0]) else { panic!("promoted") };
+    let Poll::Ready(FollowOutcome::Lead(ticket)) = poll(&mut followers[0]) else { panic!("promoted") };
     assert!(poll(&mut followers[1]).is_pending());
     assert!(poll(&mut followers[2]).is_pending());
     ticket.commit(5);
@@ -132,7 +132,7 @@ fn a_failure_is_shared_and_not_stored() {
     let ticket = lead(&cache, 1);
     let mut follower = follow(&cache, 1);
     ticket.fail(Arc::new("database is down"));
-    let Poll::Ready(Follow::Failed(why)) = poll(&mut follower) else { panic!("failed") };
+    let Poll::Ready(FollowOutcome::Failed(why)) = poll(&mut follower) else { panic!("failed") };
     assert_eq!(why.downcast_ref(), Some(&"database is down"));
     assert!(matches!(cache.load(&1), Load::Lead(_)));
     assert_eq!(cache.stats().load_failures, 2, "the failed one, and the one dropped just now");
@@ -143,7 +143,7 @@ fn a_given_value_reaches_the_followers_only() {
     let cache = cache();
     let ticket = lead(&cache, 1);
     let mut follower = follow(&cache, 1);
-    ticket.give(3);
+    ticket.deliver(3);
     assert_eq!(value(&mut follower), 3);
     assert!(!cache.contains(&1));
 }
@@ -155,7 +155,7 @@ fn a_follower_that_leaves_is_forgotten() {
     let mut follower = follow(&cache, 1);
     assert!(poll(&mut follower).is_pending());
     drop(follower);
-    assert_eq!(ticket.commit_with_ttl(1, Ttl::Never), Commit::Stored);
+    assert_eq!(ticket.commit_with_ttl(1, Ttl::Never), CommitOutcome::Stored);
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn a_synchronous_caller_does_not_wait_for_a_task() {
     let mut follower = follow(&cache, 1);
     assert_eq!(cache.get_or_load(&1, || Ok::<_, ()>(1)), Ok(1));
     assert_eq!(value(&mut follower), 1, "the first valid value ends the load for all");
-    assert_eq!(ticket.commit(2), Commit::Refused, "the second comes too late");
+    assert_eq!(ticket.commit(2), CommitOutcome::Refused, "the second comes too late");
     assert_eq!(cache.get(&1), Some(1));
 }
 
@@ -205,7 +205,7 @@ fn a_failing_bystander_leaves_the_leader_alone() {
     let cache = cache();
     let ticket = lead(&cache, 1);
     assert_eq!(cache.get_or_load(&1, || Err("no")), Err("no"));
-    assert_eq!(ticket.commit(2), Commit::Stored);
+    assert_eq!(ticket.commit(2), CommitOutcome::Stored);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Every key and every value that goes into a cache is dropped exactly once, whichever way it leaves, and never while a
 //! lock is held.
 
-use larder_engine::{Cache, Clock, Follow, Load, ManualClock, Op, Policy, Ttl};
+use larder_engine::{Cache, Clock, FollowOutcome, Load, ManualClock, Op, Policy, Ttl};
 use std::borrow::Borrow;
 use std::future::Future;
 use std::hash::{Hash, Hasher};
@@ -272,7 +272,7 @@ fn however_a_load_ends() {
             ticket.commit(stage.value(1));
         }),
         ("committed and too heavy", |stage| _ = stage.lead(20).commit(stage.value(11))),
-        ("given", |stage| stage.lead(20).give(stage.value(1))),
+        ("given", |stage| stage.lead(20).deliver(stage.value(1))),
         ("failed", |stage| stage.lead(20).fail(Arc::new("no"))),
         ("dropped", |stage| drop(stage.lead(20))),
         ("followed", |stage| {
@@ -281,7 +281,7 @@ fn however_a_load_ends() {
             let mut context = Context::from_waker(Waker::noop());
             assert!(Pin::new(&mut follower).poll(&mut context).is_pending());
             ticket.commit(stage.value(1));
-            assert!(matches!(follower.wait(), Follow::Value(_)));
+            assert!(matches!(follower.wait(), FollowOutcome::Value(_)));
         }),
         ("voided and never settled", |stage| {
             let ticket = stage.lead(20);
@@ -309,13 +309,13 @@ fn whatever_panics() {
         ("the weigher of a commit", |stage| {
             let ticket = stage.lead(20);
             stage.panic_in(|| _ = ticket.commit(stage.value(WEIGHER_PANICS)));
-            stage.lead(20).give(stage.value(1));
+            stage.lead(20).deliver(stage.value(1));
         }),
         ("the clone of a commit", |stage| {
             let ticket = stage.lead(20);
             stage.census.clones_panic.store(true, Ordering::Relaxed);
             stage.panic_in(|| _ = ticket.commit(stage.value(1)));
-            stage.lead(20).give(stage.value(1));
+            stage.lead(20).deliver(stage.value(1));
         }),
         ("the listener of an eviction", |stage| {
             stage.listener_panics.store(true, Ordering::Relaxed);
@@ -326,7 +326,7 @@ fn whatever_panics() {
             let Load::Follow(follower) = stage.cache.load(&stage.key(20)) else { panic!("a follower") };
             stage.listener_panics.store(true, Ordering::Relaxed);
             stage.panic_in(|| _ = ticket.commit(stage.value(10)));
-            assert!(matches!(follower.wait(), Follow::Value(_)), "nobody waits for ever");
+            assert!(matches!(follower.wait(), FollowOutcome::Value(_)), "nobody waits for ever");
         }),
         ("the listener of a removal", |stage| {
             stage.listener_panics.store(true, Ordering::Relaxed);

@@ -5,7 +5,7 @@
 //! ("Testing and Verifying Concurrent Objects", 1993), which tries the calls that may come next one by one, with the
 //! memory of Lowe ("Testing for linearizability", 2017): the same calls done and the same state are not tried twice.
 
-use larder_engine::{Cache, Commit, Load, Op, Ticket, Ttl};
+use larder_engine::{Cache, CommitOutcome, Load, Op, Ticket, Ttl};
 use std::collections::HashSet;
 
 /// A call and its answer.
@@ -165,7 +165,7 @@ fn settle(ticket: Ticket<u32, u32>, number: u32, choice: u32, value: u32) -> Eve
         drop(ticket);
         return Event::Abandon(number);
     }
-    let stored = ticket.commit(value) == Commit::Stored;
+    let stored = ticket.commit(value) == CommitOutcome::Stored;
     Event::Commit { ticket: number, value, stored }
 }
 

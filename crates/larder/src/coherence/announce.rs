@@ -11,7 +11,7 @@
 
 use crate::cache::Inner;
 use crate::events::Event;
-use crate::tier::{Announcement, Ear, Push};
+use crate::tier::{Announcement, Push, PushHandler};
 use std::sync::Weak;
 
 const VERSION: u8 = 1;
@@ -83,17 +83,17 @@ fn read(message: &[u8]) -> Option<Heard<'_>> {
 }
 
 /// Hears for one cache, as long as there is one.
-pub(crate) struct CacheEar {
+pub(crate) struct CachePushHandler {
     pub(crate) cache: Weak<Inner>,
     /// Told when the connection is gone.
     pub(crate) closed: tokio::sync::watch::Sender<bool>,
 }
 
-impl Ear for CacheEar {
-    fn hear(&self, push: Push<'_>) {
+impl PushHandler for CachePushHandler {
+    fn handle(&self, push: Push<'_>) {
         let Some(cache) = self.cache.upgrade() else { return };
         match push {
-            Push::Announced(message) => match read(message) {
+            Push::Announcement(message) => match read(message) {
                 Some(heard) => cache.heard(heard),
                 None => {
                     tracing::warn!(bytes = message.len(), "an announcement cannot be read");
@@ -101,8 +101,8 @@ impl Ear for CacheEar {
                     cache.trust.end_gap();
                 }
             },
-            Push::Changed(keys) => keys.into_iter().for_each(|key| cache.suspect(key)),
-            Push::Emptied => cache.trust.end_gap(),
+            Push::KeysWritten(keys) => keys.into_iter().for_each(|key| cache.suspect(key)),
+            Push::Flushed => cache.trust.end_gap(),
             Push::Closed => _ = self.closed.send(true),
         }
     }

@@ -9,11 +9,11 @@
 //! ```
 
 use crate::cache::Inner;
-use crate::coherence::announce::CacheEar;
+use crate::coherence::announce::CachePushHandler;
 use crate::coherence::ledger::members_of;
 use crate::events::Event;
 use crate::tier::guard::Guarded;
-use crate::tier::{LedgerAsk, Link, Listen, ServerId, Tier};
+use crate::tier::{LedgerQuery, ServerId, SubscribeOptions, Subscription, Tier};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -45,7 +45,7 @@ impl Inner {
     fn wake(self: &Arc<Self>, shared: &Guarded) {
         let mut caretaker = self.caretaker.lock();
         if caretaker.as_ref().is_none_or(|task| task.is_finished()) {
-            let listen = Listen {
+            let listen = SubscribeOptions {
                 channel: self.names.channel.clone(),
                 tracking: self.foreign_writers.then(|| [self.namespace.as_bytes(), b":"].concat()),
             };
@@ -69,7 +69,7 @@ impl Inner {
                 "another redis server, or an older copy: invalidations are repeated"
             );
             self.hold_here(&again, turn);
-            self.events.emit(|| Event::OtherServer { replayed: again.len() });
+            self.events.emit(|| Event::ServerChanged { replayed: again.len() });
         }
         // Before this, nothing is asked of it; what is owed is barred by now.
         shared.tier.accept(server);
@@ -80,7 +80,7 @@ impl Inner {
     }
 }
 
-async fn take_care(cache: Weak<Inner>, tier: Arc<dyn Tier>, listen: Listen, ledger: Vec<u8>) {
+async fn take_care(cache: Weak<Inner>, tier: Arc<dyn Tier>, listen: SubscribeOptions, ledger: Vec<u8>) {
     let mut pause = PAUSE.0;
     loop {
         if let Err(reason) = meet(&*tier, &ledger).await {
@@ -89,9 +89,9 @@ async fn take_care(cache: Weak<Inner>, tier: Arc<dyn Tier>, listen: Listen, ledg
             return alone(cache).await;
         }
         let (closed, mut is_closed) = watch::channel(false);
-        let ear = Arc::new(CacheEar { cache: cache.clone(), closed });
+        let ear = Arc::new(CachePushHandler { cache: cache.clone(), closed });
         if tier.capabilities().is_some()
-            && let Ok(link) = tier.listen(&listen, ear).await
+            && let Ok(link) = tier.subscribe(&listen, ear).await
         {
             let Some(inner) = cache.upgrade() else { return };
             inner.connected(link.server());
@@ -117,7 +117,7 @@ async fn meet(tier: &dyn Tier, ledger: &[u8]) -> Result<(), String> {
     if tier.capabilities().is_some() {
         return Ok(());
     }
-    let asked = tier.stamps(&LedgerAsk { key: ledger, members: &members_of([]) }).await;
+    let asked = tier.read_stamps(&LedgerQuery { key: ledger, members: &members_of([]) }).await;
     match (asked, tier.capabilities()) {
         (Err(error), None) => Err(error.to_string()),
         _ => Ok(()),
@@ -125,14 +125,19 @@ async fn meet(tier: &dyn Tier, ledger: &[u8]) -> Result<(), String> {
 }
 
 /// Beats until the connection is gone.
-async fn beat(cache: &Weak<Inner>, link: &dyn Link, closed: &mut watch::Receiver<bool>, tracking: bool) {
+async fn beat(
+    cache: &Weak<Inner>,
+    link: &dyn Subscription,
+    closed: &mut watch::Receiver<bool>,
+    tracking: bool,
+) {
     let (mut before, mut late) = (None, 0);
     loop {
         let Some(inner) = cache.upgrade() else { return };
         let sent = inner.memory.clock().now();
         let interval = (inner.trust.max_lag() / 4).min(LONGEST_INTERVAL);
         drop(inner);
-        let answered = link.beat().await;
+        let answered = link.heartbeat().await;
         let Some(inner) = cache.upgrade() else { return };
         let mut wait = interval;
         match answered {

@@ -15,7 +15,7 @@ use crate::coherence::ledger::{Judgement, members_of};
 use crate::envelope::{Head, Id};
 use crate::error::CacheError;
 use crate::tier::memory::{Facts, MemoryTicket};
-use crate::tier::{Commit, Found, HEAD_BYTES, LedgerAsk, Look, Then};
+use crate::tier::{CasAction, CompareAndSet, HEAD_BYTES, KeyContent, LedgerQuery, Lookup};
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(crate) enum Purpose {
     /// To load what is not there: with leases.
     Load,
     /// To change what is there: with the ledger's clock.
-    Change,
+    Mutate,
     /// To read what is there.
     Read,
     /// To read what no ledger is about.
@@ -54,7 +54,7 @@ pub(crate) enum Seen {
     /// Somebody else is loading.
     Theirs(Id),
     /// Bytes, which may be a value.
-    Bytes { bytes: Vec<u8>, left: Option<Duration> },
+    Bytes { bytes: Vec<u8>, remaining_ttl: Option<Duration> },
 }
 
 /// What a load may do with its value.
@@ -63,7 +63,7 @@ pub(crate) enum Claim {
     /// Redis was not asked or did not answer: memory only, and to be compared later.
     None,
     /// Store under this id, if the key still begins with what was seen.
-    Swap { seen: Vec<u8>, id: Id },
+    Swap { expected: Vec<u8>, id: Id },
     /// Somebody else stores: memory only, if their lease or value is still there.
     Theirs(Id),
     /// The server compares nothing: store as long as this node has not changed the key.
@@ -72,25 +72,27 @@ pub(crate) enum Claim {
 
 impl Claim {
     pub(crate) fn mine(id: Id) -> Self {
-        Claim::Swap { seen: Head::Lease(id).to_bytes().to_vec(), id }
+        Claim::Swap { expected: Head::Lease(id).to_bytes().to_vec(), id }
     }
 
     /// To replace what is there.
     pub(crate) fn replacing(bytes: &[u8]) -> Self {
-        Claim::Swap { seen: bytes[..bytes.len().min(HEAD_BYTES)].to_vec(), id: Id::random() }
+        Claim::Swap { expected: bytes[..bytes.len().min(HEAD_BYTES)].to_vec(), id: Id::random() }
     }
 
     /// Whether this load's lease is what is there.
     pub(crate) fn is_lease(&self) -> bool {
-        matches!(self, Claim::Swap { seen, .. } if matches!(Head::parse(seen), Ok(Head::Lease(_))))
+        matches!(self, Claim::Swap { expected, .. } if matches!(Head::parse(expected), Ok(Head::Lease(_))))
     }
 
     /// What keeps the lease of this claim alive, if it is one.
-    pub(crate) fn renewal(&self, key: &[u8]) -> Option<Commit> {
+    pub(crate) fn renewal(&self, key: &[u8]) -> Option<CompareAndSet> {
         match self {
-            Claim::Swap { seen, .. } if self.is_lease() => {
-                Some(Commit { key: key.to_vec(), seen: seen.clone(), then: Then::Touch(LEASE_TTL) })
-            }
+            Claim::Swap { expected, .. } if self.is_lease() => Some(CompareAndSet {
+                key: key.to_vec(),
+                expected: expected.clone(),
+                action: CasAction::Touch(LEASE_TTL),
+            }),
             _ => None,
         }
     }
@@ -129,15 +131,15 @@ impl Inner {
         }
         let members = Self::plain_members();
         let asks = !self.trust.is_alone() && self.needs_ledger(purpose);
-        let ledger = || asks.then_some(LedgerAsk { key: &self.names.ledger, members: &members });
+        let ledger = || asks.then_some(LedgerQuery { key: &self.names.ledger, members: &members });
         let with_leases = purpose == Purpose::Load && !self.trust.is_alone();
         let ids: Vec<Id> = keys.iter().filter(|_| with_leases).map(|_| Id::random()).collect();
         let heads: Vec<_> = ids.iter().map(|id| Head::Lease(*id).to_bytes()).collect();
         let lease = with_leases.then_some((&heads[..], LEASE_TTL));
-        let mut looked = shared.ask(shared.tier.look(&Look { keys, lease, ledger: ledger() })).await;
+        let mut looked = shared.ask(shared.tier.lookup(&Lookup { keys, lease, ledger: ledger() })).await;
         if with_leases && matches!(looked, Err(CacheError::Refused(_))) {
             // A server that is full, or may not be written to, can still be read.
-            looked = shared.ask(shared.tier.look(&Look { keys, lease: None, ledger: ledger() })).await;
+            looked = shared.ask(shared.tier.lookup(&Lookup { keys, lease: None, ledger: ledger() })).await;
         }
         let looked = looked?;
         if self.journal.era() != era {
@@ -147,12 +149,12 @@ impl Inner {
         if let Some(stamps) = &looked.stamps {
             self.ledger.learn(&members, stamps, gaps);
         }
-        let seen = looked.found.into_iter().enumerate().map(|(at, found)| match found {
-            Found::Absent => Seen::Absent,
-            Found::Leased => ids.get(at).map_or(Seen::Absent, |id| Seen::Mine(*id)),
-            Found::Bytes { bytes, left } => match Head::parse(&bytes) {
+        let seen = looked.keys.into_iter().enumerate().map(|(at, found)| match found {
+            KeyContent::Absent => Seen::Absent,
+            KeyContent::LeaseGranted => ids.get(at).map_or(Seen::Absent, |id| Seen::Mine(*id)),
+            KeyContent::Bytes { bytes, remaining_ttl } => match Head::parse(&bytes) {
                 Ok(Head::Lease(id)) => Seen::Theirs(id),
-                _ => Seen::Bytes { bytes, left },
+                _ => Seen::Bytes { bytes, remaining_ttl },
             },
         });
         let seen: Vec<Seen> = seen.collect();
@@ -167,7 +169,7 @@ impl Inner {
     /// to read.
     fn needs_ledger(&self, purpose: Purpose) -> bool {
         match purpose {
-            Purpose::Load | Purpose::Change => true,
+            Purpose::Load | Purpose::Mutate => true,
             Purpose::Read => {
                 let believed = self.trust.now_believed().at(self.memory.clock().now());
                 !believed || self.ledger.known_clock().is_none()
@@ -211,26 +213,26 @@ impl Inner {
             return Some(Claim::Plain(Id::random()));
         }
         let id = Id::random();
-        let commit = Commit {
+        let commit = CompareAndSet {
             key: key.to_vec(),
-            seen: bytes[..bytes.len().min(HEAD_BYTES)].to_vec(),
-            then: Then::Put(Head::Lease(id).to_bytes().to_vec(), LEASE_TTL),
+            expected: bytes[..bytes.len().min(HEAD_BYTES)].to_vec(),
+            action: CasAction::Put(Head::Lease(id).to_bytes().to_vec(), LEASE_TTL),
         };
-        match shared.ask(shared.tier.commit(&[commit], None)).await {
+        match shared.ask(shared.tier.compare_and_set(&[commit], None)).await {
             Ok(accepted) if accepted.first() == Some(&true) => Some(Claim::mine(id)),
             _ => None,
         }
     }
 
     /// Keeps the leases of a load alive for as long as it is polled.
-    pub(crate) async fn renew(&self, renewals: Vec<Commit>) -> Infallible {
+    pub(crate) async fn renew(&self, renewals: Vec<CompareAndSet>) -> Infallible {
         let Some(shared) = self.shared.as_ref().filter(|_| !renewals.is_empty()) else {
             return pending().await;
         };
         loop {
             sleep(RENEWAL).await;
             // One that is refused shows what the store will be told.
-            _ = shared.ask(shared.tier.commit(&renewals, None)).await;
+            _ = shared.ask(shared.tier.compare_and_set(&renewals, None)).await;
         }
     }
 
@@ -243,12 +245,12 @@ impl Inner {
         for (place, wanted) in wanted.into_iter().enumerate() {
             match wanted.claim {
                 Claim::None => {}
-                Claim::Swap { seen, .. } => {
+                Claim::Swap { expected, .. } => {
                     places.push(place);
-                    commits.push(Commit {
+                    commits.push(CompareAndSet {
                         key: wanted.key.to_vec(),
-                        seen,
-                        then: Then::put_or_remove(wanted.put),
+                        expected,
+                        action: CasAction::put_or_remove(wanted.put),
                     });
                 }
                 Claim::Theirs(id) => {
@@ -259,7 +261,7 @@ impl Inner {
             }
         }
         if !commits.is_empty() {
-            let outcome = shared.ask(shared.tier.commit(&commits, None)).await;
+            let outcome = shared.ask(shared.tier.compare_and_set(&commits, None)).await;
             if let Err(error) = &outcome {
                 self.report(error);
             }
@@ -272,7 +274,7 @@ impl Inner {
             }
         }
         if !theirs.is_empty() {
-            let outcome = shared.ask(shared.tier.heads(&theirs, None)).await;
+            let outcome = shared.ask(shared.tier.read_heads(&theirs, None)).await;
             for (at, (place, id)) in their_places.into_iter().enumerate() {
                 stored[place] = match &outcome {
                     Ok(heads) if has_id(heads.heads.get(at), id) => Stored::Yes,
@@ -292,9 +294,9 @@ impl Inner {
         if wanted.ticket.is_some_and(|ticket| !ticket.is_valid()) {
             return Stored::Refused;
         }
-        let then = Then::put_or_remove(wanted.put);
-        let commit = Commit { key: wanted.key.to_vec(), seen: Vec::new(), then };
-        match shared.ask(shared.tier.commit(&[commit], None)).await {
+        let action = CasAction::put_or_remove(wanted.put);
+        let commit = CompareAndSet { key: wanted.key.to_vec(), expected: Vec::new(), action };
+        match shared.ask(shared.tier.compare_and_set(&[commit], None)).await {
             Ok(_) => Stored::Yes,
             Err(_) => Stored::Unknown,
         }
@@ -330,9 +332,9 @@ impl Inner {
         }
         let members = members_of(facts.tags.iter().map(|tag| &**tag));
         let ledger =
-            (!self.trust.is_alone()).then_some(LedgerAsk { key: &self.names.ledger, members: &members });
+            (!self.trust.is_alone()).then_some(LedgerQuery { key: &self.names.ledger, members: &members });
         let keys = [redis_key.to_vec()];
-        let heads = shared.ask(shared.tier.heads(&keys, ledger.as_ref())).await.ok()?;
+        let heads = shared.ask(shared.tier.read_heads(&keys, ledger.as_ref())).await.ok()?;
         if self.journal.era() != era {
             return None;
         }
@@ -374,9 +376,9 @@ impl Inner {
     /// Asks Redis for stamps; returns its clock.
     pub(crate) async fn learn_stamps(&self, members: &[Vec<u8>]) -> Result<u64, CacheError> {
         let Some(shared) = &self.shared else { return Ok(0) };
-        let ask = LedgerAsk { key: &self.names.ledger, members };
+        let ask = LedgerQuery { key: &self.names.ledger, members };
         let gaps = self.ledger.gaps();
-        let stamps = shared.ask(shared.tier.stamps(&ask)).await?;
+        let stamps = shared.ask(shared.tier.read_stamps(&ask)).await?;
         self.ledger.learn(members, &stamps, gaps);
         Ok(stamps.clock)
     }

@@ -15,7 +15,7 @@ use crate::coherence::lease::is_value;
 use crate::coherence::ledger::{Invalidation, member, members_of};
 use crate::error::CacheError;
 use crate::key::MemoryKey;
-use crate::tier::{Bump, Change, Changed, Mutation};
+use crate::tier::{LedgerAdvance, Operation, OperationResult, Transaction};
 use std::sync::Arc;
 
 /// How many keys are paid for, or deleted, in one transaction.
@@ -23,19 +23,23 @@ const BATCH: usize = 500;
 
 impl Inner {
     /// Changes keys in Redis and tells everybody. Returns nothing done if there is no Redis.
-    pub(crate) async fn change(self: &Arc<Self>, changes: Vec<Change>) -> Result<Vec<Changed>, CacheError> {
+    pub(crate) async fn change(
+        self: &Arc<Self>,
+        changes: Vec<Operation>,
+    ) -> Result<Vec<OperationResult>, CacheError> {
         let Some(shared) = &self.shared else { return Ok(Vec::new()) };
         self.awake().await;
         let _not_paid_meanwhile = self.paying.read().await;
         let turn = self.journal.turn();
         let keys: Vec<MemoryKey> =
             changes.iter().filter_map(|change| self.memory_key_of(change.key())).collect();
-        let announcement = announce::keys(&self.names.channel, self.origin, changes.iter().map(Change::key));
-        let guards = self.guard_fills(changes.iter().map(Change::key)).await;
-        let mutation = Mutation { changes: &changes, ledger: None, announce: Some(&announcement) };
-        let changed = shared.ask(shared.tier.mutate(&mutation)).await.map(|mutated| mutated.changed);
+        let announcement =
+            announce::keys(&self.names.channel, self.origin, changes.iter().map(Operation::key));
+        let guards = self.guard_fills(changes.iter().map(Operation::key)).await;
+        let mutation = Transaction { operations: &changes, ledger: None, announce: Some(&announcement) };
+        let changed = shared.ask(shared.tier.transact(&mutation)).await.map(|reply| reply.results);
         drop(guards);
-        self.settle_keys(changes.iter().map(Change::key), turn, changed.is_ok());
+        self.settle_keys(changes.iter().map(Operation::key), turn, changed.is_ok());
         // Whoever read the old value from Redis meanwhile may have put it here.
         keys.iter().for_each(|key| self.forget_key(key));
         changed
@@ -65,11 +69,11 @@ impl Inner {
         let mut failed = None;
         let redis_keys: Vec<Vec<u8>> = keys.into_iter().map(|(_, redis_key)| redis_key).collect();
         for (batch, had) in redis_keys.chunks(BATCH).zip(had.chunks_mut(BATCH)) {
-            let removals = batch.iter().map(|key| Change::Remove(key.clone())).collect();
+            let removals = batch.iter().map(|key| Operation::Remove(key.clone())).collect();
             match self.change(removals).await {
                 Ok(changed) => {
                     for (had, changed) in had.iter_mut().zip(changed) {
-                        *had |= matches!(changed, Changed::Removed(head) if is_value(&head));
+                        *had |= matches!(changed, OperationResult::Removed(head) if is_value(&head));
                     }
                 }
                 Err(error) => failed = Some(error),
@@ -106,8 +110,8 @@ impl Inner {
             return cleared;
         }
         let announcement = announce::stamps(&self.names.channel, self.origin, &members);
-        let bump = self.bump_of(&members);
-        let bumped = shared.ask(shared.tier.bump(&bump.as_bump(&announcement))).await;
+        let bump = self.advance_of(&members);
+        let bumped = shared.ask(shared.tier.advance_ledger(&bump.as_advance(&announcement))).await;
         match &bumped {
             Ok(clock) => {
                 self.ledger.settle(&members, *clock, turn, gaps);
@@ -141,11 +145,11 @@ impl Inner {
             // The ledger is no entry.
             let keys: Vec<_> = keys.into_iter().filter(|key| *key != self.names.ledger).collect();
             for batch in keys.chunks(BATCH) {
-                let removals = batch.iter().map(|key| Change::Remove(key.clone())).collect();
+                let removals = batch.iter().map(|key| Operation::Remove(key.clone())).collect();
                 let changed = self.change(removals).await?;
                 let gone = changed
                     .iter()
-                    .filter(|changed| matches!(changed, Changed::Removed(head) if is_value(head)));
+                    .filter(|changed| matches!(changed, OperationResult::Removed(head) if is_value(head)));
                 deleted += gone.count() as u64;
             }
             if next == 0 {
@@ -200,8 +204,8 @@ impl Inner {
     async fn pay_members(&self, members: Vec<Vec<u8>>, turn: Turn) -> Result<bool, CacheError> {
         let Some(shared) = self.shared.as_ref().filter(|_| !members.is_empty()) else { return Ok(false) };
         let announcement = announce::stamps(&self.names.channel, self.origin, &members);
-        let (bump, gaps) = (self.bump_of(&members), self.ledger.gaps());
-        let clock = shared.ask_anyway(shared.tier.bump(&bump.as_bump(&announcement))).await?;
+        let (bump, gaps) = (self.advance_of(&members), self.ledger.gaps());
+        let clock = shared.ask_anyway(shared.tier.advance_ledger(&bump.as_advance(&announcement))).await?;
         self.ledger.settle(&members, clock, turn, gaps);
         self.journal.done(members.into_iter().map(Invalidated::Member), turn);
         Ok(true)
@@ -211,9 +215,9 @@ impl Inner {
     async fn pay_keys(&self, keys: Vec<Vec<u8>>, turn: Turn) -> Result<bool, CacheError> {
         let Some(shared) = self.shared.as_ref().filter(|_| !keys.is_empty()) else { return Ok(false) };
         let announcement = announce::keys(&self.names.channel, self.origin, keys.iter().map(|key| &key[..]));
-        let removals: Vec<_> = keys.iter().cloned().map(Change::Remove).collect();
-        let mutation = Mutation { changes: &removals, ledger: None, announce: Some(&announcement) };
-        shared.ask_anyway(shared.tier.mutate(&mutation)).await?;
+        let removals: Vec<_> = keys.iter().cloned().map(Operation::Remove).collect();
+        let mutation = Transaction { operations: &removals, ledger: None, announce: Some(&announcement) };
+        shared.ask_anyway(shared.tier.transact(&mutation)).await?;
         // What this node loaded without Redis meanwhile is compared before its next use.
         keys.iter().for_each(|key| self.unconfirm(key));
         self.journal.done(keys.into_iter().map(Invalidated::Key), turn);
@@ -226,10 +230,10 @@ impl Inner {
         }
     }
 
-    fn bump_of(&self, members: &[Vec<u8>]) -> OwnedBump {
+    fn advance_of(&self, members: &[Vec<u8>]) -> OwnedAdvance {
         let floor = members.iter().any(|member| member == b"floor");
         let members = members.iter().filter(|member| *member != b"floor").cloned().collect();
-        OwnedBump { key: self.names.ledger.clone(), members, floor, at_least: self.ledger.clock() }
+        OwnedAdvance { key: self.names.ledger.clone(), members, floor, at_least: self.ledger.clock() }
     }
 
     /// Drops an entry and voids the tickets of its key.
@@ -256,16 +260,22 @@ impl Inner {
     }
 }
 
-/// A [`Bump`] that is put together before it is announced.
-struct OwnedBump {
+/// A [`LedgerAdvance`] that is put together before it is announced.
+struct OwnedAdvance {
     key: Vec<u8>,
     members: Vec<Vec<u8>>,
     floor: bool,
     at_least: u64,
 }
 
-impl OwnedBump {
-    fn as_bump<'a>(&'a self, announce: &'a crate::tier::Announcement) -> Bump<'a> {
-        Bump { key: &self.key, members: &self.members, floor: self.floor, at_least: self.at_least, announce }
+impl OwnedAdvance {
+    fn as_advance<'a>(&'a self, announce: &'a crate::tier::Announcement) -> LedgerAdvance<'a> {
+        LedgerAdvance {
+            key: &self.key,
+            members: &self.members,
+            floor: self.floor,
+            at_least: self.at_least,
+            announce,
+        }
     }
 }

@@ -174,8 +174,8 @@ where
             Seen::Theirs(id) => Claim::Theirs(id),
             Seen::Absent if inner.trust.is_alone() => inner.claim_over(&[]),
             Seen::Absent => Claim::None,
-            Seen::Bytes { bytes, left } => {
-                match self.view.open(&want.redis_key, &bytes, left, &want.start).await {
+            Seen::Bytes { bytes, remaining_ttl } => {
+                match self.view.open(&want.redis_key, &bytes, remaining_ttl, &want.start).await {
                     Opened::Fresh(entry) if !self.force => {
                         if let Some(ticket) = want.ticket.take() {
                             self.view.commit(&want.redis_key, ticket, &entry, want.start.changes);
@@ -244,7 +244,7 @@ where
     fn give<E: Send + Sync + 'static>(&self, want: &mut Want<V, E>, entry: MemoryEntry) {
         entry.facts().hand_out(self.view.cache.inner.memory.clock().now());
         if let Some(ticket) = want.ticket.take() {
-            ticket.give(entry.clone());
+            ticket.deliver(entry.clone());
         }
         let source = if entry.facts().stale { Source::Stale } else { Source::Memory };
         want.tell(self.view.fetched(entry, source, false).ok_or(FetchError::Dropped));

@@ -122,9 +122,9 @@ where
                 (true, Stored::Refused) => {
                     inner.counts.refused.add(1);
                     inner.events.emit(|| Event::Refused { key: want.redis_key.clone() });
-                    ticket.give(entry.clone());
+                    ticket.deliver(entry.clone());
                 }
-                (false, _) => ticket.give(entry.clone()),
+                (false, _) => ticket.deliver(entry.clone()),
             }
         }
         want.tell(self.view.fetched(entry, Source::Loader, false).ok_or(FetchError::Dropped));

@@ -25,9 +25,9 @@ pub use policy::Policy;
 use crate::error::FetchError;
 use crate::key::KeyBuf;
 use crate::load::{self, Always, LoadCx, Loaded, Loader, OrKeep};
-use crate::view::{Followed, Looked, Shared};
+use crate::view::{Followed, MemoryLookup, Shared};
 use flight::{Flight, Want, no_value};
-use larder_engine::Follow;
+use larder_engine::FollowOutcome;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::pin::Pin;
@@ -184,7 +184,7 @@ where
                 None
             } else {
                 match fetch.view.look(&fetch.key) {
-                    Looked::Hit(fetched) => {
+                    MemoryLookup::Hit(fetched) => {
                         self.state = State::Done;
                         return Poll::Ready(Ok(fetched));
                     }
@@ -224,21 +224,23 @@ where
     }
 
     /// Leads the load or waits for it, until there is an outcome.
-    async fn slow<L: Loader<V, E>>(self, mut looked: Looked<V>, loader: L) -> Outcome<V, E> {
+    async fn slow<L: Loader<V, E>>(self, mut looked: MemoryLookup<V>, loader: L) -> Outcome<V, E> {
         let policy = self.resolved();
         loop {
             looked = match looked {
-                Looked::Hit(fetched) => return Ok(fetched),
-                Looked::Lead { ticket, held } => {
+                MemoryLookup::Hit(fetched) => return Ok(fetched),
+                MemoryLookup::Lead { ticket, held } => {
                     let (want, answered) = Want::new(self.view.redis_key(&self.key), ticket, held);
                     let span = tracing::debug_span!("larder.fetch", cache = self.view.cache.namespace());
                     tokio::spawn(self.lead(want, loader).instrument(span));
                     return answered.await.unwrap_or(Err(FetchError::Dropped));
                 }
-                Looked::Follow(followed) => match follow(&self.view, &policy, &self.key, followed).await {
-                    Ok(outcome) => return outcome,
-                    Err(next) => next.unwrap_or_else(|| self.view.look(&self.key)),
-                },
+                MemoryLookup::Follow(followed) => {
+                    match follow(&self.view, &policy, &self.key, followed).await {
+                        Ok(outcome) => return outcome,
+                        Err(next) => next.unwrap_or_else(|| self.view.look(&self.key)),
+                    }
+                }
             };
         }
     }
@@ -282,7 +284,7 @@ async fn follow<V, E>(
     policy: &Policy,
     key: &KeyBuf,
     Followed { mut follower, held, since, epoch }: Followed,
-) -> Result<Outcome<V, E>, Option<Looked<V>>>
+) -> Result<Outcome<V, E>, Option<MemoryLookup<V>>>
 where
     V: Send + Sync + 'static,
     E: Send + Sync + 'static,
@@ -307,8 +309,8 @@ where
         },
     };
     match followed {
-        Follow::Lead(ticket) => Err(Some(view.leads(key, ticket, held))),
-        Follow::Value(entry) if view.may_have(&entry, since, epoch) => {
+        FollowOutcome::Lead(ticket) => Err(Some(view.leads(key, ticket, held))),
+        FollowOutcome::Value(entry) if view.may_have(&entry, since, epoch) => {
             let source = if entry.facts().stale { Source::Stale } else { Source::Memory };
             match view.fetched(entry, source, true) {
                 Some(fetched) => {
@@ -318,8 +320,8 @@ where
                 None => Err(None),
             }
         }
-        Follow::Value(_) => Err(None),
-        Follow::Failed(failure) => match failure.downcast_ref::<FetchError<E>>() {
+        FollowOutcome::Value(_) => Err(None),
+        FollowOutcome::Failed(failure) => match failure.downcast_ref::<FetchError<E>>() {
             Some(error) => {
                 counts.coalesced.add(1);
                 Ok(Err(error.clone()))

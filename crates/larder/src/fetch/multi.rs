@@ -5,7 +5,7 @@ use super::{Outcome, Policy, follow};
 use crate::error::FetchError;
 use crate::key::{CacheKey, KeyBuf};
 use crate::load::{self, LoadCx, Loaded};
-use crate::view::{Looked, Shared};
+use crate::view::{MemoryLookup, Shared};
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -88,9 +88,9 @@ where
             let (mut wants, mut missing, mut flights, mut follows) = (vec![], vec![], vec![], vec![]);
             for (bytes, (key, owned)) in wanted.drain() {
                 match view.look(&key) {
-                    Looked::Hit(fetched) => _ = outcomes.insert(bytes, Ok(fetched)),
-                    Looked::Follow(followed) => follows.push((bytes, key, owned, followed)),
-                    Looked::Lead { ticket, held } => {
+                    MemoryLookup::Hit(fetched) => _ = outcomes.insert(bytes, Ok(fetched)),
+                    MemoryLookup::Follow(followed) => follows.push((bytes, key, owned, followed)),
+                    MemoryLookup::Lead { ticket, held } => {
                         let (want, answered) = Want::new(view.redis_key(&key), ticket, held);
                         wants.push(want);
                         missing.push((bytes.clone(), owned));

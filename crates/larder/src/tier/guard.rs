@@ -70,9 +70,9 @@ impl Guarded {
                 tracing::warn!(%error, "redis tier");
                 // An answer, even an unwelcome one, shows that the tier is there.
                 match &error {
-                    TierError::Silent(_) => self.breaker.failed(),
+                    TierError::NoReply(_) => self.breaker.failed(),
                     TierError::Refused(_) => self.breaker.succeeded(),
-                    TierError::OtherServer(server) => {
+                    TierError::ServerChanged(server) => {
                         *self.met.lock() = Some(server.clone());
                         self.other_server.notify_one();
                     }

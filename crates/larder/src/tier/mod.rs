@@ -30,7 +30,7 @@ pub const HEAD_BYTES: usize = 20;
 ///
 /// # Order
 /// Commands of one tier object on one key take effect in the order in which their futures were first polled, also
-/// across reconnects: one that ended with [`TierError::Silent`] has taken effect before that, or takes effect before any
+/// across reconnects: one that ended with [`TierError::NoReply`] has taken effect before that, or takes effect before any
 /// later command on the same key, or never does. No command is sent twice.
 ///
 /// # Cancel safety
@@ -47,34 +47,38 @@ pub trait Tier: Debug + Send + Sync {
     /// Reads the keys, and with `lease` puts a lease under each that has nothing, and reads the ledger: one round trip.
     ///
     /// Each key is one atomic step: of several tiers that look at one absent key at the same time, one gets
-    /// [`Found::Leased`]. Keys and ledger are not read in one step with each other.
-    fn look<'a>(&'a self, look: &'a Look<'a>) -> TierFuture<'a, Looked>;
+    /// [`KeyContent::LeaseGranted`]. Keys and ledger are not read in one step with each other.
+    fn lookup<'a>(&'a self, lookup: &'a Lookup<'a>) -> TierFuture<'a, LookupReply>;
 
     /// Reads the heads of the keys and the stamps of tags: one round trip, no atomicity among them.
-    fn heads<'a>(&'a self, keys: &'a [Vec<u8>], ledger: Option<&'a LedgerAsk<'a>>) -> TierFuture<'a, Heads>;
+    fn read_heads<'a>(
+        &'a self,
+        keys: &'a [Vec<u8>],
+        ledger: Option<&'a LedgerQuery<'a>>,
+    ) -> TierFuture<'a, HeadsReply>;
 
     /// Compares the head of each key with what was seen and, if it is still that, does what follows: one atomic step for
     /// each key, one round trip where the server runs scripts. Says for each whether it was accepted.
     ///
     /// With an announcement, which must be alone, accepting and announcing are one atomic step.
-    fn commit<'a>(
+    fn compare_and_set<'a>(
         &'a self,
-        commits: &'a [Commit],
+        commits: &'a [CompareAndSet],
         announce: Option<&'a Announcement>,
     ) -> TierFuture<'a, Vec<bool>>;
 
     /// Changes the keys, reads the ledger and announces the changes: one atomic step for all, where the server has
     /// transactions.
-    fn mutate<'a>(&'a self, mutation: &'a Mutation<'a>) -> TierFuture<'a, Mutated>;
+    fn transact<'a>(&'a self, transaction: &'a Transaction<'a>) -> TierFuture<'a, TransactionReply>;
 
     /// Reads the stamps of tags from a ledger, which is begun if there is none.
-    fn stamps<'a>(&'a self, ask: &'a LedgerAsk<'a>) -> TierFuture<'a, Stamps>;
+    fn read_stamps<'a>(&'a self, ask: &'a LedgerQuery<'a>) -> TierFuture<'a, Stamps>;
 
-    /// Moves the ledger's clock on by at least one and to at least `bump.at_least`, gives its members that stamp, and
+    /// Moves the ledger's clock on by at least one and to at least `advance.at_least`, gives its members that stamp, and
     /// announces it with the clock in decimal digits behind the message. Stamps never go back. Touches the ledger only.
     ///
     /// The stamp and its announcement are one atomic step; the clock may move before.
-    fn bump<'a>(&'a self, bump: &'a Bump<'a>) -> TierFuture<'a, u64>;
+    fn advance_ledger<'a>(&'a self, advance: &'a LedgerAdvance<'a>) -> TierFuture<'a, u64>;
 
     /// Adds to a counter, made with this time to live if there was none, and returns the sum.
     fn increment<'a>(&'a self, key: &'a [u8], by: i64, ttl: Duration) -> TierFuture<'a, i64>;
@@ -88,43 +92,47 @@ pub trait Tier: Debug + Send + Sync {
         pattern: &'a str,
     ) -> TierFuture<'a, (u64, Vec<Vec<u8>>)>;
 
-    /// Opens a connection that hears announcements, and with `listen.tracking` of every write under a prefix, and hands
-    /// them to `ear` in their order. [`Ear::hear`] runs to its end before a beat that was answered behind the push
+    /// Opens a connection that hears announcements, and with `options.tracking` of every write under a prefix, and hands
+    /// them to `handler` in their order. [`PushHandler::handle`] runs to its end before a beat that was answered behind the push
     /// returns.
-    fn listen<'a>(&'a self, listen: &'a Listen, ear: Arc<dyn Ear>) -> TierFuture<'a, Box<dyn Link>>;
+    fn subscribe<'a>(
+        &'a self,
+        options: &'a SubscribeOptions,
+        handler: Arc<dyn PushHandler>,
+    ) -> TierFuture<'a, Box<dyn Subscription>>;
 
-    /// From now on the server with this identity may be talked to. Until then every method but [`Tier::listen`] fails
-    /// with [`TierError::OtherServer`] if it reaches a server whose identity is not the one accepted last; the first one
+    /// From now on the server with this identity may be talked to. Until then every method but [`Tier::subscribe`] fails
+    /// with [`TierError::ServerChanged`] if it reaches a server whose identity is not the one accepted last; the first one
     /// needs no acceptance.
     fn accept(&self, server: &ServerId);
 }
 
 /// An open listening connection. Dropping it closes it.
-pub trait Link: Debug + Send + Sync {
+pub trait Subscription: Debug + Send + Sync {
     /// Which server this is.
     fn server(&self) -> &ServerId;
 
     /// Asks for a sign of life. Fails if the server is no longer a primary. With announcements an answer proves that
     /// everything the server did before it was asked has been heard. Tracking is later by one beat: an answer proves
     /// what was done before the beat before.
-    fn beat(&self) -> TierFuture<'_, ()>;
+    fn heartbeat(&self) -> TierFuture<'_, ()>;
 }
 
 /// Hears what a [`Link`] brings. Called in order, never at the same time, from a place where blocking is forbidden.
-pub trait Ear: Send + Sync {
+pub trait PushHandler: Send + Sync {
     /// Something happened.
-    fn hear(&self, push: Push<'_>);
+    fn handle(&self, push: Push<'_>);
 }
 
 /// What a [`Link`] brings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Push<'a> {
     /// An announcement on the channel.
-    Announced(&'a [u8]),
+    Announcement(&'a [u8]),
     /// Somebody, maybe this node, changed these keys: by tracking.
-    Changed(Vec<&'a [u8]>),
+    KeysWritten(Vec<&'a [u8]>),
     /// Somebody emptied the server: by tracking.
-    Emptied,
+    Flushed,
     /// The connection is gone. Nothing follows.
     Closed,
 }
@@ -153,45 +161,45 @@ impl Capabilities {
     }
 }
 
-/// What [`Tier::look`] is asked.
+/// What [`Tier::lookup`] is asked.
 #[derive(Clone, Debug)]
-pub struct Look<'a> {
+pub struct Lookup<'a> {
     /// The keys.
     pub keys: &'a [Vec<u8>],
     /// The leases to put where nothing is, one for each key, and how long they live.
     pub lease: Option<(&'a [Head], Duration)>,
     /// The ledger to read, if there is one.
-    pub ledger: Option<LedgerAsk<'a>>,
+    pub ledger: Option<LedgerQuery<'a>>,
 }
 
-/// What [`Tier::look`] found.
+/// What [`Tier::lookup`] found.
 #[derive(Clone, Debug)]
-pub struct Looked {
+pub struct LookupReply {
     /// For each key, in order.
-    pub found: Vec<Found>,
+    pub keys: Vec<KeyContent>,
     /// The ledger as it was before this look ended, if it was asked for.
     pub stamps: Option<Stamps>,
 }
 
 /// What is under a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum KeyContent {
     /// Nothing.
     Absent,
     /// Nothing was, now the asker's lease is.
-    Leased,
+    LeaseGranted,
     /// Something: a value, a lease of somebody else, or bytes of another program.
     Bytes {
         /// What is stored.
         bytes: Vec<u8>,
         /// How long it is kept there, by the server's clock; `None` for ever.
-        left: Option<Duration>,
+        remaining_ttl: Option<Duration>,
     },
 }
 
-/// What [`Tier::heads`] found.
+/// What [`Tier::read_heads`] found.
 #[derive(Clone, Debug)]
-pub struct Heads {
+pub struct HeadsReply {
     /// For each key, in order, what it begins with; shorter than a [`Head`] if there is less, empty if there is nothing.
     pub heads: Vec<Vec<u8>>,
     /// The ledger, if it was asked for.
@@ -200,18 +208,18 @@ pub struct Heads {
 
 /// A compare-and-set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Commit {
+pub struct CompareAndSet {
     /// Under which key.
     pub key: Vec<u8>,
     /// What must still be there: its first bytes, at most as many as a [`Head`] has; empty if nothing was.
-    pub seen: Vec<u8>,
+    pub expected: Vec<u8>,
     /// What is done then.
-    pub then: Then,
+    pub action: CasAction,
 }
 
 /// What a [`Commit`] does if it is accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Then {
+pub enum CasAction {
     /// Stores bytes for a time.
     Put(Vec<u8>, Duration),
     /// Leaves what is there for another time.
@@ -220,16 +228,16 @@ pub enum Then {
     Remove,
 }
 
-impl Then {
+impl CasAction {
     /// Stores, or removes if there is nothing to store.
     pub(crate) fn put_or_remove(put: Option<(Vec<u8>, Duration)>) -> Self {
-        put.map_or(Then::Remove, |(bytes, ttl)| Then::Put(bytes, ttl))
+        put.map_or(CasAction::Remove, |(bytes, ttl)| CasAction::Put(bytes, ttl))
     }
 }
 
 /// One unconditional change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum Operation {
     /// Removes a key.
     Remove(Vec<u8>),
     /// Removes a key and returns what was there.
@@ -238,42 +246,42 @@ pub enum Change {
     Put(Vec<u8>, Vec<u8>, Duration),
 }
 
-impl Change {
+impl Operation {
     /// The key that changes.
     pub fn key(&self) -> &[u8] {
         match self {
-            Change::Remove(key) | Change::Take(key) | Change::Put(key, ..) => key,
+            Operation::Remove(key) | Operation::Take(key) | Operation::Put(key, ..) => key,
         }
     }
 }
 
-/// What [`Tier::mutate`] is asked.
+/// What [`Tier::transact`] is asked.
 #[derive(Clone, Debug)]
-pub struct Mutation<'a> {
+pub struct Transaction<'a> {
     /// What changes, in this order.
-    pub changes: &'a [Change],
+    pub operations: &'a [Operation],
     /// The ledger to read, if there is one.
-    pub ledger: Option<LedgerAsk<'a>>,
+    pub ledger: Option<LedgerQuery<'a>>,
     /// What everybody is told.
     pub announce: Option<&'a Announcement>,
 }
 
-/// What [`Tier::mutate`] did.
+/// What [`Tier::transact`] did.
 #[derive(Clone, Debug)]
-pub struct Mutated {
+pub struct TransactionReply {
     /// For each change, in order.
-    pub changed: Vec<Changed>,
+    pub results: Vec<OperationResult>,
     /// The ledger as it was when the keys had changed, if it was asked for.
     pub stamps: Option<Stamps>,
 }
 
 /// What a [`Change`] did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Changed {
+pub enum OperationResult {
     /// What was removed began so; empty if nothing was there.
     Removed(Vec<u8>),
-    /// What was taken, or [`Found::Absent`].
-    Taken(Found),
+    /// What was taken, or [`KeyContent::Absent`].
+    Taken(KeyContent),
     /// The bytes are stored.
     Stored,
 }
@@ -289,7 +297,7 @@ pub struct Announcement {
 
 /// Which part of which ledger to read.
 #[derive(Clone, Debug)]
-pub struct LedgerAsk<'a> {
+pub struct LedgerQuery<'a> {
     /// The key of the ledger.
     pub key: &'a [u8],
     /// The members whose stamps are wanted.
@@ -314,9 +322,9 @@ impl Stamps {
     }
 }
 
-/// What [`Tier::bump`] is asked.
+/// What [`Tier::advance_ledger`] is asked.
 #[derive(Clone, Debug)]
-pub struct Bump<'a> {
+pub struct LedgerAdvance<'a> {
     /// The key of the ledger.
     pub key: &'a [u8],
     /// The members that get the new stamp.
@@ -331,7 +339,7 @@ pub struct Bump<'a> {
 
 /// What to listen to.
 #[derive(Clone, Debug)]
-pub struct Listen {
+pub struct SubscribeOptions {
     /// The channel of the announcements.
     pub channel: Vec<u8>,
     /// With `Some`, also every write to a key with this prefix.
@@ -344,11 +352,11 @@ pub struct Listen {
 pub enum TierError {
     /// No answer came: not connected, disconnected, or too late. What was asked may have been done.
     #[error("{0}")]
-    Silent(String),
+    NoReply(String),
     /// The server answered that it does not do this. It did not.
     #[error("{0}")]
     Refused(String),
     /// This is not the server that was accepted: it restarted, or another has taken its place. Nothing was sent to it.
     #[error("another server answers at this address")]
-    OtherServer(ServerId),
+    ServerChanged(ServerId),
 }

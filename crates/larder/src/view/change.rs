@@ -2,7 +2,7 @@
 
 use super::entry::Sealing;
 use super::write::detached;
-use super::{Looked, Opened, Shared, View};
+use super::{MemoryLookup, Opened, Shared, View};
 use crate::coherence::lease::{Claim, Purpose, Seen, is_value};
 use crate::coherence::ledger::members_of;
 use crate::coherence::{announce, journal::Turn};
@@ -12,7 +12,7 @@ use crate::fetch::{Fetched, Source};
 use crate::key::{CacheKey, KeyBuf};
 use crate::load::{Said, Start};
 use crate::tier::memory::MemoryTicket;
-use crate::tier::{Change, Changed, Commit, Found, Then};
+use crate::tier::{CasAction, CompareAndSet, KeyContent, Operation, OperationResult};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -72,8 +72,8 @@ impl<V: Send + Sync + 'static> Shared<V> {
         let (memory_key, redis_key) = self.both_keys(key);
         if inner.shared.is_none() {
             return Ok(match self.look(key) {
-                Looked::Lead { ticket, .. } => self.add_here(&redis_key, ticket, value)?,
-                Looked::Hit(_) | Looked::Follow(_) => false,
+                MemoryLookup::Lead { ticket, .. } => self.add_here(&redis_key, ticket, value)?,
+                MemoryLookup::Hit(_) | MemoryLookup::Follow(_) => false,
             });
         }
         inner.awake().await;
@@ -85,26 +85,30 @@ impl<V: Send + Sync + 'static> Shared<V> {
             if inner.journal.blocks(&redis_key) {
                 return Err(CacheError::Resting);
             }
-            let (mut seen, clock) = inner.see(std::slice::from_ref(&redis_key), Purpose::Change).await?;
+            let (mut seen, clock) = inner.see(std::slice::from_ref(&redis_key), Purpose::Mutate).await?;
             let start = Start { claim: Claim::None, clock, epoch, generation, changes };
             let there = match seen.pop() {
-                Some(Seen::Bytes { bytes, left }) => {
-                    if let Opened::Fresh(_) = self.open(&redis_key, &bytes, left, &start).await {
+                Some(Seen::Bytes { bytes, remaining_ttl }) => {
+                    if let Opened::Fresh(_) = self.open(&redis_key, &bytes, remaining_ttl, &start).await {
                         return Ok(false);
                     }
                     Claim::replacing(&bytes)
                 }
                 // A load that is under way has added nothing yet, and now never will.
                 Some(Seen::Theirs(id)) => Claim::mine(id),
-                _ => Claim::Swap { seen: Vec::new(), id: Id::random() },
+                _ => Claim::Swap { expected: Vec::new(), id: Id::random() },
             };
-            let Claim::Swap { seen, .. } = there else { return Ok(false) };
+            let Claim::Swap { expected, .. } = there else { return Ok(false) };
             let id = Id::random();
             let life = self.lifetime(&value, self.policy, &Said::default());
             let tags = self.tags(&[], &Said::default());
             let sealing = Sealing { id, clock, life, cost: Duration::ZERO, tags };
             let bytes = self.seal(&value, sealing).map_err(CacheError::Encode)?;
-            let commit = Commit { key: redis_key.clone(), seen, then: Then::Put(bytes, life.kept()) };
+            let commit = CompareAndSet {
+                key: redis_key.clone(),
+                expected,
+                action: CasAction::Put(bytes, life.kept()),
+            };
             // Where the server compares nothing, a load that waits for this must know that it may not store.
             inner.forget_key(&memory_key);
             if self.commit_announced(commit, turn).await? {
@@ -125,18 +129,18 @@ impl<V: Send + Sync + 'static> Shared<V> {
         let (epoch, generation) = (inner.ledger.epoch(), inner.trust.generation());
         let start = Start { claim: Claim::Plain(id), clock: 0, epoch, generation, changes: 0 };
         let entry = self.entry(Arc::new(value), bytes, life, tags, &start);
-        Ok(self.commit(redis_key, ticket, &entry, 0) == larder_engine::Commit::Stored)
+        Ok(self.commit(redis_key, ticket, &entry, 0) == larder_engine::CommitOutcome::Stored)
     }
 
     /// A compare-and-set that every node is told of.
-    async fn commit_announced(&self, commit: Commit, turn: Turn) -> Result<bool, CacheError> {
+    async fn commit_announced(&self, commit: CompareAndSet, turn: Turn) -> Result<bool, CacheError> {
         let inner = &self.cache.inner;
         let Some(shared) = &inner.shared else { return Err(CacheError::NoRedis) };
         let _not_paid_meanwhile = inner.paying.read().await;
         let key = commit.key.clone();
         let announcement = announce::keys(&inner.names.channel, inner.origin, [&key[..]]);
         let guards = inner.guard_fills([&key[..]].into_iter()).await;
-        let accepted = shared.ask(shared.tier.commit(&[commit], Some(&announcement))).await;
+        let accepted = shared.ask(shared.tier.compare_and_set(&[commit], Some(&announcement))).await;
         drop(guards);
         inner.settle_keys([&key[..]].into_iter(), turn, accepted.is_ok());
         Ok(accepted?.first() == Some(&true))
@@ -146,8 +150,8 @@ impl<V: Send + Sync + 'static> Shared<V> {
         let inner = &self.cache.inner;
         let (memory_key, redis_key) = self.both_keys(key);
         let found = match self.look(key) {
-            Looked::Hit(fetched) => Some(fetched),
-            Looked::Lead { .. } | Looked::Follow(_) => None,
+            MemoryLookup::Hit(fetched) => Some(fetched),
+            MemoryLookup::Lead { .. } | MemoryLookup::Follow(_) => None,
         };
         let held = inner.memory.remove(&memory_key);
         if inner.shared.is_none() {
@@ -165,8 +169,10 @@ impl<V: Send + Sync + 'static> Shared<V> {
         if !inner.trust.is_alone() {
             inner.learn_stamps(&members).await?;
         }
-        let changed = inner.change(vec![Change::Take(redis_key.clone())]).await?;
-        let Some(Changed::Taken(Found::Bytes { bytes, left })) = changed.into_iter().next() else {
+        let changed = inner.change(vec![Operation::Take(redis_key.clone())]).await?;
+        let Some(OperationResult::Taken(KeyContent::Bytes { bytes, remaining_ttl })) =
+            changed.into_iter().next()
+        else {
             return Ok(None);
         };
         if inner.journal.era() != era {
@@ -176,7 +182,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
             return Ok(None);
         }
         let start = Start { claim: Claim::None, clock, epoch, generation, changes: 0 };
-        Ok(match self.open(&redis_key, &bytes, left, &start).await {
+        Ok(match self.open(&redis_key, &bytes, remaining_ttl, &start).await {
             Opened::Fresh(entry) => self.fetched(entry, Source::Redis, false),
             Opened::Stale(_) | Opened::Dead => None,
         })
@@ -191,12 +197,12 @@ impl<V: Send + Sync + 'static> Shared<V> {
         inner.awake().await;
         for _ in 0..TRIES {
             let turn = inner.journal.turn();
-            let (mut seen, _) = inner.see(std::slice::from_ref(&redis_key), Purpose::Change).await?;
+            let (mut seen, _) = inner.see(std::slice::from_ref(&redis_key), Purpose::Mutate).await?;
             let (commit, there) = match seen.pop() {
-                Some(Seen::Bytes { bytes, left }) => (soft(&redis_key, bytes, left), true),
+                Some(Seen::Bytes { bytes, remaining_ttl }) => (soft(&redis_key, bytes, remaining_ttl), true),
                 Some(Seen::Theirs(id)) => {
-                    let Claim::Swap { seen, .. } = Claim::mine(id) else { return Ok(false) };
-                    (Commit { key: redis_key.clone(), seen, then: Then::Remove }, false)
+                    let Claim::Swap { expected, .. } = Claim::mine(id) else { return Ok(false) };
+                    (CompareAndSet { key: redis_key.clone(), expected, action: CasAction::Remove }, false)
                 }
                 _ => {
                     inner.forget_key(&memory_key);
@@ -242,13 +248,15 @@ impl<V: Send + Sync + 'static> Shared<V> {
 }
 
 /// The change that leaves a value to its grace, under another id, so that nothing loaded before is stored over it.
-fn soft(redis_key: &[u8], mut bytes: Vec<u8>, left: Option<Duration>) -> Commit {
-    let Claim::Swap { seen, id } = Claim::replacing(&bytes) else { unreachable!("to replace is to swap") };
+fn soft(redis_key: &[u8], mut bytes: Vec<u8>, left: Option<Duration>) -> CompareAndSet {
+    let Claim::Swap { expected, id } = Claim::replacing(&bytes) else {
+        unreachable!("to replace is to swap")
+    };
     let grace = crate::envelope::parse(&bytes).map_or(Duration::ZERO, |(meta, _)| meta.grace);
     let grace = left.map_or(grace, |left| left.min(grace));
     let put = (!grace.is_zero()).then(|| {
         bytes[..crate::tier::HEAD_BYTES].copy_from_slice(&crate::envelope::Head::Value(id).to_bytes());
         (bytes, grace)
     });
-    Commit { key: redis_key.to_vec(), seen, then: Then::put_or_remove(put) }
+    CompareAndSet { key: redis_key.to_vec(), expected, action: CasAction::put_or_remove(put) }
 }

@@ -8,7 +8,7 @@ use crate::events::Event;
 use crate::fetch::{Lifetime, Policy};
 use crate::load::{Said, Start};
 use crate::tier::memory::{Facts, MemoryEntry, MemoryTicket};
-use larder_engine::{Commit, Ttl};
+use larder_engine::{CommitOutcome, Ttl};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -123,12 +123,12 @@ impl<V: Send + Sync + 'static> Shared<V> {
         ticket: MemoryTicket,
         entry: &MemoryEntry,
         changes: u64,
-    ) -> Commit {
+    ) -> CommitOutcome {
         let inner = &self.cache.inner;
         let facts = entry.facts();
         let left = facts.keep_until.saturating_sub(facts.since).max(Duration::from_millis(1));
         let commit = ticket.commit_with_ttl(entry.clone(), Ttl::After(left));
-        // Looked at afterwards: a change that is heard of later meets the entry in memory.
+        // MemoryLookup at afterwards: a change that is heard of later meets the entry in memory.
         if inner.changes.count(redis_key) != changes {
             entry.facts().suspect();
         }

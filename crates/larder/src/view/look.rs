@@ -11,7 +11,7 @@ use larder_engine::Load;
 use std::time::Duration;
 
 /// What memory says about a key.
-pub(crate) enum Looked<V> {
+pub(crate) enum MemoryLookup<V> {
     /// A value that may be served.
     Hit(Fetched<V>),
     /// The caller's to get.
@@ -51,7 +51,7 @@ enum Verdict {
 
 impl<V: Send + Sync + 'static> Shared<V> {
     /// Looks into memory; on a miss the caller gets the key's ticket or a place among those who wait.
-    pub(crate) fn look(&self, key: &KeyBuf) -> Looked<V> {
+    pub(crate) fn look(&self, key: &KeyBuf) -> MemoryLookup<V> {
         let inner = &self.cache.inner;
         let borrowed = MemoryKeyRef { view: self.number, bytes: key.as_bytes() };
         loop {
@@ -65,7 +65,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
             let (load, held) = match load {
                 Load::Hit(entry) => match self.judge(&entry, believed, epoch, now) {
                     Verdict::Serve(source) => match self.fetched(entry, source, false) {
-                        Some(fetched) => return Looked::Hit(fetched),
+                        Some(fetched) => return MemoryLookup::Hit(fetched),
                         None => {
                             // A view of the same name with another type of value was here.
                             inner.memory.remove(&borrowed);
@@ -86,7 +86,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
                 Load::Follow(follower) => {
                     let since = inner.memory.clock().now();
                     if self.may_join(&follower, believed, since) {
-                        return Looked::Follow(Followed { follower, held, since, epoch });
+                        return MemoryLookup::Follow(Followed { follower, held, since, epoch });
                     }
                     // That load began before something that this node may not have heard of.
                     inner.memory.remove(&borrowed);
@@ -96,7 +96,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
     }
 
     /// The key's ticket, or a place among those who load it, whatever memory has.
-    pub(crate) fn look_to_replace(&self, key: &KeyBuf) -> Looked<V> {
+    pub(crate) fn look_to_replace(&self, key: &KeyBuf) -> MemoryLookup<V> {
         let inner = &self.cache.inner;
         let borrowed = MemoryKeyRef { view: self.number, bytes: key.as_bytes() };
         loop {
@@ -112,7 +112,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
                 Load::Follow(follower) => {
                     let since = inner.memory.clock().now();
                     if self.may_join(&follower, believed, since) {
-                        return Looked::Follow(Followed { follower, held, since, epoch });
+                        return MemoryLookup::Follow(Followed { follower, held, since, epoch });
                     }
                     // As in `look`. What is there would have to be compared in any case.
                     inner.memory.remove(&borrowed);
@@ -125,11 +125,11 @@ impl<V: Send + Sync + 'static> Shared<V> {
 
     /// The caller's to get, with what memory has. That was looked at before the ticket was there: what was removed in
     /// between must not come back by it.
-    pub(crate) fn leads(&self, key: &KeyBuf, ticket: MemoryTicket, held: Option<Kept>) -> Looked<V> {
+    pub(crate) fn leads(&self, key: &KeyBuf, ticket: MemoryTicket, held: Option<Kept>) -> MemoryLookup<V> {
         let borrowed = MemoryKeyRef { view: self.number, bytes: key.as_bytes() };
         let memory = &self.cache.inner.memory;
         let is_there = |held: &Kept| memory.peek_with(&borrowed, |entry| entry.value().is(&held.entry));
-        Looked::Lead { ticket, held: held.filter(|held| is_there(held) == Some(true)) }
+        MemoryLookup::Lead { ticket, held: held.filter(|held| is_there(held) == Some(true)) }
     }
 
     /// What may be done with an entry for a read that began `now`.

@@ -7,7 +7,7 @@ mod read;
 mod write;
 
 pub(crate) use entry::{Opened, Sealing};
-pub(crate) use look::{Followed, Kept, Looked};
+pub(crate) use look::{Followed, Kept, MemoryLookup};
 pub use read::ReadView;
 pub use write::WriteOptions;
 pub(crate) use write::detached;

@@ -1,6 +1,6 @@
 //! Reading without loading.
 
-use super::{Followed, Kept, Looked, Opened, Shared, View};
+use super::{Followed, Kept, MemoryLookup, Opened, Shared, View};
 use crate::coherence::lease::{Claim, Purpose, Seen};
 use crate::coherence::ledger::Judgement;
 use crate::coherence::trust::nanos;
@@ -9,7 +9,7 @@ use crate::fetch::{Fetched, Source};
 use crate::key::{CacheKey, KeyBuf};
 use crate::load::Start;
 use crate::tier::memory::MemoryTicket;
-use crate::tier::{Commit, Then};
+use crate::tier::{CasAction, CompareAndSet};
 use larder_engine::{Op, Ttl};
 
 /// A [`View`] that can only be read.
@@ -67,7 +67,7 @@ where
         }
         let key = KeyBuf::of(key);
         let found = match self.shared.look(&key) {
-            Looked::Hit(fetched) => Some(fetched),
+            MemoryLookup::Hit(fetched) => Some(fetched),
             missed => self.shared.read_slowly(vec![(key.clone(), missed)]).await.pop().flatten(),
         };
         self.shared.touch(&key, found.as_ref());
@@ -89,7 +89,7 @@ where
         let (mut answers, mut asked, mut places) = (Vec::new(), Vec::new(), Vec::new());
         for key in keys {
             let found = match self.shared.look(&key) {
-                Looked::Hit(fetched) => {
+                MemoryLookup::Hit(fetched) => {
                     self.shared.touch(&key, Some(&fetched));
                     Some(fetched)
                 }
@@ -118,7 +118,7 @@ where
 
 impl<V: Send + Sync + 'static> Shared<V> {
     /// Asks Redis about what memory could not answer.
-    async fn read_slowly(&self, asked: Vec<(KeyBuf, Looked<V>)>) -> Vec<Option<Fetched<V>>> {
+    async fn read_slowly(&self, asked: Vec<(KeyBuf, MemoryLookup<V>)>) -> Vec<Option<Fetched<V>>> {
         let inner = &self.cache.inner;
         let mut answers: Vec<Option<Fetched<V>>> = asked.iter().map(|_| None).collect();
         if inner.shared.is_none() {
@@ -126,7 +126,11 @@ impl<V: Send + Sync + 'static> Shared<V> {
         }
         inner.awake().await;
         if let [
-            (key, Looked::Lead { held: Some(held), .. } | Looked::Follow(Followed { held: Some(held), .. })),
+            (
+                key,
+                MemoryLookup::Lead { held: Some(held), .. }
+                | MemoryLookup::Follow(Followed { held: Some(held), .. }),
+            ),
         ] = &asked[..]
             && held.suspect
             && let Some(fetched) = self.compare(key, held).await
@@ -137,9 +141,9 @@ impl<V: Send + Sync + 'static> Shared<V> {
         let (mut redis_keys, mut wanted) = (Vec::new(), Vec::new());
         for (place, (key, looked)) in asked.into_iter().enumerate() {
             let (ticket, held) = match looked {
-                Looked::Lead { ticket, held } => (Some(ticket), held),
-                Looked::Follow(followed) => (None, followed.held),
-                Looked::Hit(_) => continue,
+                MemoryLookup::Lead { ticket, held } => (Some(ticket), held),
+                MemoryLookup::Follow(followed) => (None, followed.held),
+                MemoryLookup::Hit(_) => continue,
             };
             let redis_key = self.redis_key(&key);
             if inner.journal.blocks(&redis_key) {
@@ -167,11 +171,11 @@ impl<V: Send + Sync + 'static> Shared<V> {
         for ((wanted, seen), redis_key) in wanted.into_iter().zip(seen).zip(&redis_keys) {
             let Wanted { place, ticket, held, changes } = wanted;
             let start = Start { claim: Claim::None, clock, epoch, generation, changes };
-            let Seen::Bytes { bytes, left } = seen else {
+            let Seen::Bytes { bytes, remaining_ttl } = seen else {
                 held.inspect(disprove_if_compared);
                 continue;
             };
-            if let Opened::Fresh(entry) = self.open(redis_key, &bytes, left, &start).await {
+            if let Opened::Fresh(entry) = self.open(redis_key, &bytes, remaining_ttl, &start).await {
                 if let Some(ticket) = ticket {
                     self.commit(redis_key, ticket, &entry, changes);
                 }
@@ -226,10 +230,11 @@ impl<V: Send + Sync + 'static> Shared<V> {
             tokio::spawn(async move {
                 if let Some(shared) = &inner.shared {
                     // What has come there meanwhile has its own time.
-                    let seen = Head::Value(id).to_bytes().to_vec();
-                    let touch = Commit { key: redis_key, seen, then: Then::Touch(life.kept()) };
+                    let expected = Head::Value(id).to_bytes().to_vec();
+                    let touch =
+                        CompareAndSet { key: redis_key, expected, action: CasAction::Touch(life.kept()) };
                     // A touch that fails leaves the value to expire: nothing that anybody must be told.
-                    _ = shared.ask(shared.tier.commit(&[touch], None)).await;
+                    _ = shared.ask(shared.tier.compare_and_set(&[touch], None)).await;
                 }
             });
         }

@@ -11,7 +11,7 @@ use crate::fetch::{Lifetime, Policy};
 use crate::key::{CacheKey, KeyBuf, MemoryKey};
 use crate::load::{Said, Start};
 use crate::tier::memory::{MemoryEntry, MemoryTicket};
-use crate::tier::{Change, LedgerAsk, Mutation};
+use crate::tier::{LedgerQuery, Operation, Transaction};
 use larder_engine::Load;
 use std::sync::Arc;
 use std::time::Duration;
@@ -177,7 +177,7 @@ struct Begun {
 
 /// Values as Redis and memory get them, under one clock.
 struct Sealed {
-    changes: Vec<Change>,
+    changes: Vec<Operation>,
     entries: Vec<MemoryEntry>,
 }
 
@@ -221,7 +221,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
                 entry.facts().suspect();
             }
             let committed = ticket.map(|ticket| self.commit(&redis_key, ticket, &entry, changes));
-            if committed != Some(larder_engine::Commit::Stored) {
+            if committed != Some(larder_engine::CommitOutcome::Stored) {
                 // An announcement came between, or another change: what is right is in Redis.
                 inner.forget_key(&memory_key);
             }
@@ -270,8 +270,8 @@ impl<V: Send + Sync + 'static> Shared<V> {
             let start = Start { claim: Claim::Plain(id), clock, epoch, generation, changes: 0 };
             sealed.entries.push(self.entry(value.clone(), bytes.len(), *life, tags.to_vec(), &start));
             sealed.changes.push(match memory_only {
-                true => Change::Remove(redis_key.clone()),
-                false => Change::Put(redis_key.clone(), bytes, life.kept()),
+                true => Operation::Remove(redis_key.clone()),
+                false => Operation::Put(redis_key.clone(), bytes, life.kept()),
             });
         }
         Ok(sealed)
@@ -296,12 +296,12 @@ impl<V: Send + Sync + 'static> Shared<V> {
         let keys = || writings.iter().map(|writing| &writing.redis_key[..]);
         let members = members_of(tags.iter().map(|tag| &**tag));
         let announcement = announce::keys(&inner.names.channel, inner.origin, keys());
-        let mutate = async |changes: &[Change]| {
+        let mutate = async |changes: &[Operation]| {
             let ledger = (!inner.trust.is_alone())
-                .then_some(LedgerAsk { key: &inner.names.ledger, members: &members });
-            let mutation = Mutation { changes, ledger, announce: Some(&announcement) };
+                .then_some(LedgerQuery { key: &inner.names.ledger, members: &members });
+            let mutation = Transaction { operations: changes, ledger, announce: Some(&announcement) };
             let gaps = inner.ledger.gaps();
-            let stamps = shared.ask(shared.tier.mutate(&mutation)).await?.stamps;
+            let stamps = shared.ask(shared.tier.transact(&mutation)).await?.stamps;
             stamps.iter().for_each(|stamps| inner.ledger.learn(&members, stamps, gaps));
             Ok(stamps)
         };

@@ -12,10 +12,11 @@ use crate::promise::rng::Rng;
 use crate::promise::trace::Trace;
 use crate::server::Server;
 use larder::tier::{
-    Announcement, Bump, Capabilities, Commit, Ear, Heads, LedgerAsk, Link, Listen, Look, Looked, Mutated,
-    Mutation, ServerId, Stamps, Tier, TierError, TierFuture,
+    Announcement, Capabilities, CompareAndSet, HeadsReply, LedgerAdvance, LedgerQuery, Lookup, LookupReply,
+    PushHandler, ServerId, Stamps, SubscribeOptions, Subscription, Tier, TierError, TierFuture, Transaction,
+    TransactionReply,
 };
-use link::{OpenLink, SimLink};
+use link::{OpenSubscription, SimSubscription};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
@@ -61,7 +62,7 @@ struct Way {
     cut_until: Option<Instant>,
     /// Until when everything is held up, as if the node was stopped.
     held_until: Option<Instant>,
-    links: Vec<Weak<SimLink>>,
+    links: Vec<Weak<SimSubscription>>,
 }
 
 impl World {
@@ -185,7 +186,7 @@ impl std::fmt::Debug for SimTier {
 }
 
 fn silent(why: &str) -> TierError {
-    TierError::Silent(why.to_owned())
+    TierError::NoReply(why.to_owned())
 }
 
 impl SimTier {
@@ -288,7 +289,7 @@ impl SimTier {
         let server = self.world.server();
         match *accepted {
             Some(known) if known != run && server.lie != Lie::SameServer => {
-                Err(TierError::OtherServer(server.id()))
+                Err(TierError::ServerChanged(server.id()))
             }
             _ => {
                 *accepted = Some(run);
@@ -297,7 +298,11 @@ impl SimTier {
         }
     }
 
-    async fn open(&self, listen: &Listen, ear: Arc<dyn Ear>) -> Result<Box<dyn Link>, TierError> {
+    async fn open(
+        &self,
+        options: &SubscribeOptions,
+        handler: Arc<dyn PushHandler>,
+    ) -> Result<Box<dyn Subscription>, TierError> {
         let (world, rng) = (&self.world, &self.world.rng);
         if world.is_cut(self.node) || rng.chance(world.weather.lost) {
             sleep(rng.ms(0..TIMEOUT.as_millis() as u64)).await;
@@ -307,10 +312,10 @@ impl SimTier {
         if world.is_cut(self.node) {
             return Err(silent("connection refused"));
         }
-        let link = SimLink::open(world, self.node, listen, ear);
+        let link = SimSubscription::open(world, self.node, options, handler);
         world.trace.note(|| format!("node {}: listens", self.node));
         sleep_until(world.arrival(self.node, rng.ms(0..world.weather.usual_ms + 1))).await;
-        Ok(Box::new(OpenLink(link)))
+        Ok(Box::new(OpenSubscription(link)))
     }
 }
 
@@ -327,29 +332,33 @@ impl Tier for SimTier {
         known.then_some(Capabilities { scripts, transactions: true, announcements: true, ledger: true })
     }
 
-    fn look<'a>(&'a self, look: &'a Look<'a>) -> TierFuture<'a, Looked> {
-        let keys = look.keys.to_vec();
-        let lease = look.lease.map(|(leases, ttl)| (leases.to_vec(), ttl));
-        let ledger = look.ledger.as_ref().map(|ask| (ask.key.to_vec(), ask.members.to_vec()));
+    fn lookup<'a>(&'a self, lookup: &'a Lookup<'a>) -> TierFuture<'a, LookupReply> {
+        let keys = lookup.keys.to_vec();
+        let lease = lookup.lease.map(|(leases, ttl)| (leases.to_vec(), ttl));
+        let ledger = lookup.ledger.as_ref().map(|ask| (ask.key.to_vec(), ask.members.to_vec()));
         let act = move |server: &mut Server| {
             let lease = |at: usize| lease.as_ref().map(|(leases, ttl)| (&leases[at], *ttl));
-            let found = keys.iter().enumerate().map(|(at, key)| server.look(key, lease(at))).collect();
+            let contents = keys.iter().enumerate().map(|(at, key)| server.lookup(key, lease(at))).collect();
             let stamps =
-                ledger.map(|(key, members)| server.stamps(&LedgerAsk { key: &key, members: &members }));
-            Looked { found, stamps }
+                ledger.map(|(key, members)| server.stamps(&LedgerQuery { key: &key, members: &members }));
+            LookupReply { keys: contents, stamps }
         };
-        let name = || format!("looks at {}", names(look.keys));
-        Box::pin(self.send(Self::reader(look.keys.first()), name, act))
+        let name = || format!("looks at {}", names(lookup.keys));
+        Box::pin(self.send(Self::reader(lookup.keys.first()), name, act))
     }
 
-    fn heads<'a>(&'a self, keys: &'a [Vec<u8>], ledger: Option<&'a LedgerAsk<'a>>) -> TierFuture<'a, Heads> {
+    fn read_heads<'a>(
+        &'a self,
+        keys: &'a [Vec<u8>],
+        ledger: Option<&'a LedgerQuery<'a>>,
+    ) -> TierFuture<'a, HeadsReply> {
         let asked = keys.to_vec();
         let ledger = ledger.map(|ask| (ask.key.to_vec(), ask.members.to_vec()));
         let act = move |server: &mut Server| {
             let heads = asked.iter().map(|key| server.head(key)).collect();
             let stamps =
-                ledger.map(|(key, members)| server.stamps(&LedgerAsk { key: &key, members: &members }));
-            Heads { heads, stamps }
+                ledger.map(|(key, members)| server.stamps(&LedgerQuery { key: &key, members: &members }));
+            HeadsReply { heads, stamps }
         };
         Box::pin(self.send(
             Self::reader(keys.first()),
@@ -358,16 +367,16 @@ impl Tier for SimTier {
         ))
     }
 
-    fn commit<'a>(
+    fn compare_and_set<'a>(
         &'a self,
-        commits: &'a [Commit],
+        commits: &'a [CompareAndSet],
         announce: Option<&'a Announcement>,
     ) -> TierFuture<'a, Vec<bool>> {
         let (asked, message) = (commits.to_vec(), announce.map(|announce| announce.message.clone()));
         let act = move |server: &mut Server| {
             let mut accepted = Vec::with_capacity(asked.len());
             for commit in &asked {
-                accepted.push(server.commit(commit));
+                accepted.push(server.compare_and_set(commit));
                 if let Some(message) = message.clone().filter(|_| accepted.last() == Some(&true)) {
                     server.publish(message);
                 }
@@ -383,38 +392,44 @@ impl Tier for SimTier {
         Box::pin(self.send(pipe, name, act))
     }
 
-    fn mutate<'a>(&'a self, mutation: &'a Mutation<'a>) -> TierFuture<'a, Mutated> {
-        let asked = mutation.changes.to_vec();
-        let message = mutation.announce.map(|announce| announce.message.clone());
-        let ledger = mutation.ledger.as_ref().map(|ask| (ask.key.to_vec(), ask.members.to_vec()));
+    fn transact<'a>(&'a self, transaction: &'a Transaction<'a>) -> TierFuture<'a, TransactionReply> {
+        let asked = transaction.operations.to_vec();
+        let message = transaction.announce.map(|announce| announce.message.clone());
+        let ledger = transaction.ledger.as_ref().map(|ask| (ask.key.to_vec(), ask.members.to_vec()));
         let act = move |server: &mut Server| {
-            let changed = asked.iter().map(|change| server.change(change)).collect();
+            let results = asked.iter().map(|change| server.change(change)).collect();
             let stamps =
-                ledger.map(|(key, members)| server.stamps(&LedgerAsk { key: &key, members: &members }));
+                ledger.map(|(key, members)| server.stamps(&LedgerQuery { key: &key, members: &members }));
             message.into_iter().for_each(|message| server.publish(message));
-            Mutated { changed, stamps }
+            TransactionReply { results, stamps }
         };
         let name = || {
-            let keys: Vec<_> = mutation.changes.iter().map(|change| change.key().to_vec()).collect();
+            let keys: Vec<_> = transaction.operations.iter().map(|change| change.key().to_vec()).collect();
             format!("changes {}", names(&keys))
         };
         Box::pin(self.send(WRITER, name, act))
     }
 
-    fn stamps<'a>(&'a self, ask: &'a LedgerAsk<'a>) -> TierFuture<'a, Stamps> {
+    fn read_stamps<'a>(&'a self, ask: &'a LedgerQuery<'a>) -> TierFuture<'a, Stamps> {
         let (key, members) = (ask.key.to_vec(), ask.members.to_vec());
         let pipe = Self::reader(Some(&key));
-        let act = move |server: &mut Server| server.stamps(&LedgerAsk { key: &key, members: &members });
+        let act = move |server: &mut Server| server.stamps(&LedgerQuery { key: &key, members: &members });
         Box::pin(self.send(pipe, || "reads the ledger".into(), act))
     }
 
-    fn bump<'a>(&'a self, bump: &'a Bump<'a>) -> TierFuture<'a, u64> {
-        let (key, members) = (bump.key.to_vec(), bump.members.to_vec());
-        let (floor, at_least, announce) = (bump.floor, bump.at_least, bump.announce.clone());
+    fn advance_ledger<'a>(&'a self, advance: &'a LedgerAdvance<'a>) -> TierFuture<'a, u64> {
+        let (key, members) = (advance.key.to_vec(), advance.members.to_vec());
+        let (floor, at_least, announce) = (advance.floor, advance.at_least, advance.announce.clone());
         let act = move |server: &mut Server| {
-            server.bump(&Bump { key: &key, members: &members, floor, at_least, announce: &announce })
+            server.advance_ledger(&LedgerAdvance {
+                key: &key,
+                members: &members,
+                floor,
+                at_least,
+                announce: &announce,
+            })
         };
-        Box::pin(self.send(WRITER, || format!("stamps {}", names(bump.members)), act))
+        Box::pin(self.send(WRITER, || format!("stamps {}", names(advance.members)), act))
     }
 
     fn increment<'a>(&'a self, key: &'a [u8], by: i64, ttl: Duration) -> TierFuture<'a, i64> {
@@ -440,8 +455,12 @@ impl Tier for SimTier {
         Box::pin(self.send(WRITER, || "walks over the keys".into(), act))
     }
 
-    fn listen<'a>(&'a self, listen: &'a Listen, ear: Arc<dyn Ear>) -> TierFuture<'a, Box<dyn Link>> {
-        Box::pin(self.open(listen, ear))
+    fn subscribe<'a>(
+        &'a self,
+        options: &'a SubscribeOptions,
+        handler: Arc<dyn PushHandler>,
+    ) -> TierFuture<'a, Box<dyn Subscription>> {
+        Box::pin(self.open(options, handler))
     }
 
     fn accept(&self, server: &ServerId) {

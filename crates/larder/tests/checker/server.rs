@@ -3,7 +3,8 @@
 
 use crate::lie::Lie;
 use larder::tier::{
-    Bump, Change, Changed, Commit, Found, HEAD_BYTES, Head, LedgerAsk, ServerId, Stamps, Then,
+    CasAction, CompareAndSet, HEAD_BYTES, Head, KeyContent, LedgerAdvance, LedgerQuery, Operation,
+    OperationResult, ServerId, Stamps,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -94,17 +95,17 @@ impl Server {
         Some(stored.bytes)
     }
 
-    pub(crate) fn look(&mut self, key: &[u8], lease: Option<(&Head, Duration)>) -> Found {
+    pub(crate) fn lookup(&mut self, key: &[u8], lease: Option<(&Head, Duration)>) -> KeyContent {
         if let Some(stored) = self.live(key) {
             let left = stored.dies - Instant::now();
-            return Found::Bytes { bytes: stored.bytes.clone(), left: Some(left) };
+            return KeyContent::Bytes { bytes: stored.bytes.clone(), remaining_ttl: Some(left) };
         }
         match lease {
             Some((lease, ttl)) => {
                 self.put(key, lease.to_vec(), ttl);
-                Found::Leased
+                KeyContent::LeaseGranted
             }
-            None => Found::Absent,
+            None => KeyContent::Absent,
         }
     }
 
@@ -112,36 +113,36 @@ impl Server {
         self.live(key).map_or_else(Vec::new, |stored| head_of(&stored.bytes))
     }
 
-    pub(crate) fn commit(&mut self, commit: &Commit) -> bool {
-        if self.head(&commit.key) != commit.seen && self.lie != Lie::CommitsEverything {
+    pub(crate) fn compare_and_set(&mut self, cas: &CompareAndSet) -> bool {
+        if self.head(&cas.key) != cas.expected && self.lie != Lie::CommitsEverything {
             return false;
         }
-        match &commit.then {
-            Then::Put(bytes, ttl) => self.put(&commit.key, bytes.clone(), *ttl),
-            Then::Touch(ttl) => {
-                if let Some(Stored { bytes, .. }) = self.live(&commit.key) {
+        match &cas.action {
+            CasAction::Put(bytes, ttl) => self.put(&cas.key, bytes.clone(), *ttl),
+            CasAction::Touch(ttl) => {
+                if let Some(Stored { bytes, .. }) = self.live(&cas.key) {
                     let bytes = bytes.clone();
-                    self.put(&commit.key, bytes, *ttl);
+                    self.put(&cas.key, bytes, *ttl);
                 }
             }
-            Then::Remove => _ = self.remove(&commit.key),
+            CasAction::Remove => _ = self.remove(&cas.key),
         }
         true
     }
 
-    pub(crate) fn change(&mut self, change: &Change) -> Changed {
+    pub(crate) fn change(&mut self, change: &Operation) -> OperationResult {
         match change {
-            Change::Remove(key) => {
-                Changed::Removed(self.remove(key).map_or_else(Vec::new, |bytes| head_of(&bytes)))
+            Operation::Remove(key) => {
+                OperationResult::Removed(self.remove(key).map_or_else(Vec::new, |bytes| head_of(&bytes)))
             }
-            Change::Take(key) => {
-                let found = self.look(key, None);
+            Operation::Take(key) => {
+                let found = self.lookup(key, None);
                 self.remove(key);
-                Changed::Taken(found)
+                OperationResult::Taken(found)
             }
-            Change::Put(key, bytes, ttl) => {
+            Operation::Put(key, bytes, ttl) => {
                 self.put(key, bytes.clone(), *ttl);
-                Changed::Stored
+                OperationResult::Stored
             }
         }
     }
@@ -161,7 +162,7 @@ impl Server {
             .or_insert_with(|| [(b"clock".to_vec(), now), (b"floor".to_vec(), now)].into())
     }
 
-    pub(crate) fn stamps(&mut self, ask: &LedgerAsk<'_>) -> Stamps {
+    pub(crate) fn stamps(&mut self, ask: &LedgerQuery<'_>) -> Stamps {
         let late = if self.lie == Lie::ClockOfTheEnd { 1_000 } else { 0 };
         let ledger = self.ledger(ask.key);
         let score = |member: &[u8]| ledger.get(member).copied();
@@ -172,17 +173,17 @@ impl Server {
         }
     }
 
-    pub(crate) fn bump(&mut self, bump: &Bump<'_>) -> u64 {
+    pub(crate) fn advance_ledger(&mut self, advance: &LedgerAdvance<'_>) -> u64 {
         let forgets = self.lie == Lie::StampsNothing;
-        let ledger = self.ledger(bump.key);
-        let clock = ledger[&b"clock"[..]].max(bump.at_least) + 1;
+        let ledger = self.ledger(advance.key);
+        let clock = ledger[&b"clock"[..]].max(advance.at_least) + 1;
         ledger.insert(b"clock".to_vec(), clock);
-        let floor = bump.floor.then(|| b"floor".to_vec());
-        for member in bump.members.iter().cloned().chain(floor).filter(|_| !forgets) {
+        let floor = advance.floor.then(|| b"floor".to_vec());
+        for member in advance.members.iter().cloned().chain(floor).filter(|_| !forgets) {
             let score = ledger.entry(member).or_insert(clock);
             *score = clock.max(*score);
         }
-        self.publish([&bump.announce.message[..], clock.to_string().as_bytes()].concat());
+        self.publish([&advance.announce.message[..], clock.to_string().as_bytes()].concat());
         clock
     }
 

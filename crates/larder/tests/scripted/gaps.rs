@@ -65,14 +65,14 @@ async fn stamps_from_before_a_gap_do_not_pass_for_what_is_known_after_it() {
 
 /// When somebody asks for what is being loaded since before a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Then {
+enum CasAction {
     InTheGap,
     AfterTheGap,
 }
 
 /// A load began, a gap came, and in it an invalidation by tag, which no lease knows of. Who asks later does not get what
 /// that load brings.
-async fn joining(refresh: bool, then: Then) {
+async fn joining(refresh: bool, then: CasAction) {
     let Some(server) = RedisServer::start() else { return };
     let stage = Stage::set(&server, false).await;
     let (origin, gate) = (Origin::new(), Gate::closed());
@@ -84,8 +84,8 @@ async fn joining(refresh: bool, then: Then) {
     let floor = origin.read();
     tokio::time::sleep(2 * MAX_LAG).await;
     let deaf = match then {
-        Then::InTheGap => Some(deaf),
-        Then::AfterTheGap => {
+        CasAction::InTheGap => Some(deaf),
+        CasAction::AfterTheGap => {
             stage.hears_again(deaf).await;
             None
         }
@@ -117,14 +117,14 @@ async fn loading(far: Versions, origin: Origin, gate: Gate) -> Result<u64, Fetch
 
 #[tokio::test]
 async fn a_fetch_does_not_join_a_load_from_before_what_was_not_heard() {
-    joining(false, Then::InTheGap).await;
-    joining(false, Then::AfterTheGap).await;
+    joining(false, CasAction::InTheGap).await;
+    joining(false, CasAction::AfterTheGap).await;
 }
 
 #[tokio::test]
 async fn a_refresh_does_not_join_a_load_from_before_what_was_not_heard() {
-    joining(true, Then::InTheGap).await;
-    joining(true, Then::AfterTheGap).await;
+    joining(true, CasAction::InTheGap).await;
+    joining(true, CasAction::AfterTheGap).await;
 }
 
 /// Redis was lost when the load began, so that only announcements could say that its value is too old, and there was a gap

@@ -89,7 +89,9 @@ async fn a_redis_that_comes_back_older_is_told_the_last_minute_again() {
     server.restart_from_snapshot();
     assert_eq!(server.command("EXISTS test:n:deleted"), ":1\r\n", "the snapshot is older");
     eventually("it is noticed", async || {
-        events.try_recv().is_ok_and(|event| matches!(event, Event::OtherServer { replayed } if replayed >= 2))
+        events
+            .try_recv()
+            .is_ok_and(|event| matches!(event, Event::ServerChanged { replayed } if replayed >= 2))
     })
     .await;
     eventually("it is repeated", async || {

@@ -77,7 +77,7 @@ impl Address {
         let info = text(answers.next().unwrap_or_default()).unwrap_or_default();
         let role = hello_field(&hello, "role").map(|role| text(role).unwrap_or_default()).unwrap_or_default();
         if !matches!(&*role, "master" | "primary" | "") {
-            return Err(TierError::Silent(format!("the server is a {role}, not a primary")));
+            return Err(TierError::NoReply(format!("the server is a {role}, not a primary")));
         }
         let client_id = match hello_field(&hello, "id") {
             Some(Value::Int(id)) => id,
@@ -92,7 +92,7 @@ impl Address {
         let open = self.open(AsyncConnectionConfig::new()).await?;
         let mut accepted = self.accepted.lock();
         match &*accepted {
-            Some(server) if *server != open.server => Err(TierError::OtherServer(open.server)),
+            Some(server) if *server != open.server => Err(TierError::ServerChanged(open.server)),
             Some(_) => Ok(open),
             None => {
                 *accepted = Some(open.server.clone());
@@ -149,7 +149,7 @@ impl Slot {
         match &answers {
             Ok(answers) if answers.iter().any(is_from_replica) => {
                 address.demoted();
-                return Err(TierError::Silent("the server is not a primary".into()));
+                return Err(TierError::NoReply("the server is not a primary".into()));
             }
             Ok(_) => self.late.store(0, Ordering::Relaxed),
             Err(Failed::Broken(_)) => self.give_up(&open),
@@ -232,7 +232,7 @@ pub(super) enum Failed {
 impl From<Failed> for TierError {
     fn from(failed: Failed) -> Self {
         let (Failed::Broken(reason) | Failed::Late(reason)) = failed;
-        TierError::Silent(reason)
+        TierError::NoReply(reason)
     }
 }
 
@@ -251,6 +251,6 @@ fn silent_or_refused(error: &RedisError) -> TierError {
     let reason = error.to_string();
     match error.kind() {
         redis::ErrorKind::AuthenticationFailed => TierError::Refused(reason),
-        _ => TierError::Silent(reason),
+        _ => TierError::NoReply(reason),
     }
 }

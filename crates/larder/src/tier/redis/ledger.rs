@@ -6,20 +6,20 @@
 use super::connect::Slot;
 use super::values::{array, checked, int, stamp, text};
 use super::{RedisTier, executed};
-use crate::tier::{Announcement, Bump, LedgerAsk, Stamps, TierError};
+use crate::tier::{Announcement, LedgerAdvance, LedgerQuery, Stamps, TierError};
 use redis::{Pipeline, Value};
 
 /// Beyond so many members the older half is forgotten by raising the floor.
 const MOST_MEMBERS: i64 = 20_000;
 
 /// Adds the reading of a ledger to a pipeline.
-pub(super) fn ask(pipeline: &mut Pipeline, ask: &LedgerAsk<'_>) {
+pub(super) fn ask(pipeline: &mut Pipeline, ask: &LedgerQuery<'_>) {
     pipeline.cmd("ZMSCORE").arg(ask.key).arg("clock").arg("floor");
     ask.members.iter().for_each(|member| _ = pipeline.arg(member));
 }
 
 impl RedisTier {
-    pub(super) async fn do_stamps(&self, ask: &LedgerAsk<'_>) -> Result<Stamps, TierError> {
+    pub(super) async fn do_read_stamps(&self, ask: &LedgerQuery<'_>) -> Result<Stamps, TierError> {
         if !self.can().await?.ledger {
             return Err(TierError::Refused("the server has no sorted sets".into()));
         }
@@ -34,7 +34,7 @@ impl RedisTier {
     pub(super) async fn read_stamps(
         &self,
         slot: &Slot,
-        ask: &LedgerAsk<'_>,
+        ask: &LedgerQuery<'_>,
         scores: Value,
     ) -> Result<Stamps, TierError> {
         if let Some(stamps) = stamps(scores)? {
@@ -50,25 +50,28 @@ impl RedisTier {
         stamps(scores)?.ok_or_else(|| TierError::Refused("the ledger does not stay".into()))
     }
 
-    pub(super) async fn do_bump(&self, bump: &Bump<'_>) -> Result<u64, TierError> {
+    pub(super) async fn do_advance(&self, advance: &LedgerAdvance<'_>) -> Result<u64, TierError> {
         let can = self.can().await?;
         if !can.coherent() {
             return Err(TierError::Refused("the server has no ledger".into()));
         }
-        let (clock, members) =
-            if can.scripts { self.bump_by_script(bump).await? } else { self.bump_by_steps(bump).await? };
+        let (clock, members) = if can.scripts {
+            self.advance_by_script(advance).await?
+        } else {
+            self.advance_by_steps(advance).await?
+        };
         if members > MOST_MEMBERS {
-            self.trim(bump.key, members).await?;
+            self.trim(advance.key, members).await?;
         }
         Ok(clock)
     }
 
-    async fn bump_by_script(&self, bump: &Bump<'_>) -> Result<(u64, i64), TierError> {
+    async fn advance_by_script(&self, advance: &LedgerAdvance<'_>) -> Result<(u64, i64), TierError> {
         let build = |by_text| {
             let mut pipeline = Pipeline::with_capacity(1);
-            self.bump.call(&mut pipeline, by_text, 1).arg(bump.key).arg(bump.at_least);
-            pipeline.arg(&bump.announce.channel).arg(&bump.announce.message);
-            stamped(bump, |member| _ = pipeline.arg(member));
+            self.advance.call(&mut pipeline, by_text, 1).arg(advance.key).arg(advance.at_least);
+            pipeline.arg(&advance.announce.channel).arg(&advance.announce.message);
+            stamped(advance, |member| _ = pipeline.arg(member));
             pipeline
         };
         let mut answers = self.send_script(&self.writer, build).await?;
@@ -79,21 +82,21 @@ impl RedisTier {
 
     /// The clock first, then the members with it. A load that begins in between is given a stamp that is high enough:
     /// it began after the invalidation did.
-    async fn bump_by_steps(&self, bump: &Bump<'_>) -> Result<(u64, i64), TierError> {
+    async fn advance_by_steps(&self, advance: &LedgerAdvance<'_>) -> Result<(u64, i64), TierError> {
         let now = self.server_micros(&self.writer).await?;
         let mut pipeline = Pipeline::with_capacity(5);
         pipeline.cmd("MULTI");
-        begin(&mut pipeline, bump.key, now);
-        pipeline.cmd("ZADD").arg(bump.key).arg("GT").arg(bump.at_least).arg("clock");
-        pipeline.cmd("ZINCRBY").arg(bump.key).arg(1).arg("clock").cmd("EXEC");
+        begin(&mut pipeline, advance.key, now);
+        pipeline.cmd("ZADD").arg(advance.key).arg("GT").arg(advance.at_least).arg("clock");
+        pipeline.cmd("ZINCRBY").arg(advance.key).arg(1).arg("clock").cmd("EXEC");
         let mut answers = executed(self.writer.send(&self.address, &pipeline).await?)?;
         let clock = stamp(answers.pop().unwrap_or_default())?.unwrap_or_default();
         let mut pipeline = Pipeline::with_capacity(6);
         pipeline.cmd("MULTI");
-        stamped(bump, |member| _ = pipeline.cmd("ZADD").arg(bump.key).arg("GT").arg(clock).arg(member));
-        let Announcement { channel, message } = bump.announce;
+        stamped(advance, |member| _ = pipeline.cmd("ZADD").arg(advance.key).arg("GT").arg(clock).arg(member));
+        let Announcement { channel, message } = advance.announce;
         let message = [message, clock.to_string().as_bytes()].concat();
-        pipeline.cmd("ZCARD").arg(bump.key).cmd("PUBLISH").arg(channel).arg(message).cmd("EXEC");
+        pipeline.cmd("ZCARD").arg(advance.key).cmd("PUBLISH").arg(channel).arg(message).cmd("EXEC");
         let mut answers = executed(self.writer.send(&self.address, &pipeline).await?)?;
         checked(answers.pop().unwrap_or_default())?;
         let members = int(answers.pop().unwrap_or_default())?;
@@ -134,9 +137,9 @@ fn begin(pipeline: &mut Pipeline, key: &[u8], now: u64) {
     pipeline.cmd("ZADD").arg(key).arg("NX").arg(now).arg("clock").arg(now).arg("floor");
 }
 
-fn stamped(bump: &Bump<'_>, mut stamp: impl FnMut(&[u8])) {
-    bump.members.iter().for_each(|member| stamp(member));
-    if bump.floor {
+fn stamped(advance: &LedgerAdvance<'_>, mut stamp: impl FnMut(&[u8])) {
+    advance.members.iter().for_each(|member| stamp(member));
+    if advance.floor {
         stamp(b"floor");
     }
 }

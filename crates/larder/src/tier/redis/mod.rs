@@ -1,27 +1,28 @@
 //! The Redis tier: the protocol's exchanges over a few connections. The client library appears nowhere else.
 //!
 //! ```text
-//! look, heads, commit    four connections, by the hash of the key
-//! mutate, bump, …        one connection: of two changes of a key the later one comes later
-//! commit without scripts four more, checked out: WATCH … EXEC is one caller's affair
+//! lookup, read_heads, compare_and_set    four connections, by the hash of the key
+//! transact, advance_ledger, …            one connection: of two changes of a key the later one comes later
+//! compare_and_set without scripts         four more, checked out: WATCH … EXEC is one caller's affair
 //! listen                 one of its own, for pushes
 //! ```
 //!
 //! No command is sent twice: what became of one whose connection broke is not known. A commit needs no order, because
 //! it compares.
 
-mod change;
-mod commit;
+mod compare_and_set;
 mod connect;
 mod ledger;
-mod listen;
-mod look;
+mod lookup;
 mod scripts;
+mod subscribe;
+mod transact;
 mod values;
 
 use crate::tier::{
-    Announcement, Bump, Capabilities, Commit, Ear, Heads, LedgerAsk, Link, Listen, Look, Looked, Mutated,
-    Mutation, ServerId, Stamps, Tier, TierError, TierFuture,
+    Announcement, Capabilities, CompareAndSet, HeadsReply, LedgerAdvance, LedgerQuery, Lookup, LookupReply,
+    PushHandler, ServerId, Stamps, SubscribeOptions, Subscription, Tier, TierError, TierFuture, Transaction,
+    TransactionReply,
 };
 use connect::{Address, Slot};
 use redis::{Pipeline, Value};
@@ -46,9 +47,9 @@ pub(crate) struct RedisTier {
     /// Whether scripts may be used where there are some.
     scripts_allowed: bool,
     probe: Probe,
-    look: Script,
-    commit: Script,
-    bump: Script,
+    lookup: Script,
+    compare_and_set: Script,
+    advance: Script,
     remove: Script,
 }
 
@@ -68,9 +69,9 @@ impl RedisTier {
             capabilities: OnceLock::new(),
             scripts_allowed,
             probe,
-            look: Script::new(scripts::LOOK),
-            commit: Script::new(scripts::COMMIT),
-            bump: Script::new(scripts::BUMP),
+            lookup: Script::new(scripts::LOOKUP),
+            compare_and_set: Script::new(scripts::COMPARE_AND_SET),
+            advance: Script::new(scripts::ADVANCE),
             remove: Script::new(scripts::REMOVE),
         })
     }
@@ -129,7 +130,7 @@ fn can_do(answer: Value) -> Result<bool, TierError> {
     match answer {
         Value::ServerError(error) if matches!(error.code(), "ERR" | "NOPERM" | "EXECABORT") => Ok(false),
         Value::ServerError(error) if error.code() == "WRONGTYPE" => Ok(true),
-        Value::ServerError(error) => Err(TierError::Silent(redis::RedisError::from(error).to_string())),
+        Value::ServerError(error) => Err(TierError::NoReply(redis::RedisError::from(error).to_string())),
         _ => Ok(true),
     }
 }
@@ -156,32 +157,36 @@ impl Tier for RedisTier {
         self.address.database().to_string()
     }
 
-    fn look<'a>(&'a self, look: &'a Look<'a>) -> TierFuture<'a, Looked> {
-        Box::pin(self.do_look(look))
+    fn lookup<'a>(&'a self, lookup: &'a Lookup<'a>) -> TierFuture<'a, LookupReply> {
+        Box::pin(self.do_lookup(lookup))
     }
 
-    fn heads<'a>(&'a self, keys: &'a [Vec<u8>], ledger: Option<&'a LedgerAsk<'a>>) -> TierFuture<'a, Heads> {
-        Box::pin(self.do_heads(keys, ledger))
-    }
-
-    fn commit<'a>(
+    fn read_heads<'a>(
         &'a self,
-        commits: &'a [Commit],
+        keys: &'a [Vec<u8>],
+        ledger: Option<&'a LedgerQuery<'a>>,
+    ) -> TierFuture<'a, HeadsReply> {
+        Box::pin(self.do_read_heads(keys, ledger))
+    }
+
+    fn compare_and_set<'a>(
+        &'a self,
+        commits: &'a [CompareAndSet],
         announce: Option<&'a Announcement>,
     ) -> TierFuture<'a, Vec<bool>> {
-        Box::pin(self.do_commit(commits, announce))
+        Box::pin(self.do_compare_and_set(commits, announce))
     }
 
-    fn mutate<'a>(&'a self, mutation: &'a Mutation<'a>) -> TierFuture<'a, Mutated> {
-        Box::pin(self.do_mutate(mutation))
+    fn transact<'a>(&'a self, transaction: &'a Transaction<'a>) -> TierFuture<'a, TransactionReply> {
+        Box::pin(self.do_transact(transaction))
     }
 
-    fn stamps<'a>(&'a self, ask: &'a LedgerAsk<'a>) -> TierFuture<'a, Stamps> {
-        Box::pin(self.do_stamps(ask))
+    fn read_stamps<'a>(&'a self, ask: &'a LedgerQuery<'a>) -> TierFuture<'a, Stamps> {
+        Box::pin(self.do_read_stamps(ask))
     }
 
-    fn bump<'a>(&'a self, bump: &'a Bump<'a>) -> TierFuture<'a, u64> {
-        Box::pin(self.do_bump(bump))
+    fn advance_ledger<'a>(&'a self, advance: &'a LedgerAdvance<'a>) -> TierFuture<'a, u64> {
+        Box::pin(self.do_advance(advance))
     }
 
     fn increment<'a>(&'a self, key: &'a [u8], by: i64, ttl: Duration) -> TierFuture<'a, i64> {
@@ -197,8 +202,12 @@ impl Tier for RedisTier {
         Box::pin(self.do_scan(cursor, prefix, pattern))
     }
 
-    fn listen<'a>(&'a self, listen: &'a Listen, ear: Arc<dyn Ear>) -> TierFuture<'a, Box<dyn Link>> {
-        Box::pin(self.do_listen(listen, ear))
+    fn subscribe<'a>(
+        &'a self,
+        options: &'a SubscribeOptions,
+        handler: Arc<dyn PushHandler>,
+    ) -> TierFuture<'a, Box<dyn Subscription>> {
+        Box::pin(self.do_subscribe(options, handler))
     }
 
     fn accept(&self, server: &ServerId) {

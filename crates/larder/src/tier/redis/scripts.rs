@@ -38,7 +38,7 @@ impl Script {
 
 /// For each key what is there and how long, or a lease if nothing is.
 /// ARGV: the lease's time to live, then a lease for each key; without ARGV it only reads.
-pub(super) const LOOK: &str = "\
+pub(super) const LOOKUP: &str = "\
 local out = {}
 for i, key in ipairs(KEYS) do
   local bytes = redis.call('GET', key)
@@ -58,7 +58,7 @@ return out";
 
 /// For each key: if it begins with what was seen, store, touch or remove; 1 for each that did.
 /// ARGV: channel, message, then for each key what was seen, what to do, what to store, its time to live.
-pub(super) const COMMIT: &str = "\
+pub(super) const COMPARE_AND_SET: &str = "\
 local out = {}
 for i, key in ipairs(KEYS) do
   local at = 4 * i - 1
@@ -93,7 +93,7 @@ return out";
 
 /// Moves the clock on and stamps members with it.
 /// ARGV: at least, channel, message, members.
-pub(super) const BUMP: &str = "\
+pub(super) const ADVANCE: &str = "\
 local ledger = KEYS[1]
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

@@ -62,7 +62,7 @@ pub(super) fn stamp(value: Value) -> Result<Option<u64>, TierError> {
 }
 
 /// What PTTL says of a key that is there.
-pub(super) fn left(pttl_ms: i64) -> Option<Duration> {
+pub(super) fn remaining_ttl(pttl_ms: i64) -> Option<Duration> {
     u64::try_from(pttl_ms).ok().map(Duration::from_millis)
 }
 

@@ -3,7 +3,7 @@
 use super::{TIMEOUT, World, silent};
 use crate::lie::Lie;
 use crate::server::Said;
-use larder::tier::{Ear, Link, Listen, Push, ServerId, TierFuture};
+use larder::tier::{Push, PushHandler, ServerId, SubscribeOptions, Subscription, TierFuture};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
 /// A listening connection as the server sees it.
-pub(super) struct SimLink {
+pub(super) struct SimSubscription {
     world: Arc<World>,
     node: usize,
     server: ServerId,
@@ -40,24 +40,29 @@ enum Word {
     Closed,
 }
 
-impl std::fmt::Debug for SimLink {
+impl std::fmt::Debug for SimSubscription {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "a link of node {}", self.node)
     }
 }
 
-impl SimLink {
-    pub(super) fn open(world: &Arc<World>, node: usize, listen: &Listen, ear: Arc<dyn Ear>) -> Arc<Self> {
-        let link = Arc::new(SimLink {
+impl SimSubscription {
+    pub(super) fn open(
+        world: &Arc<World>,
+        node: usize,
+        options: &SubscribeOptions,
+        handler: Arc<dyn PushHandler>,
+    ) -> Arc<Self> {
+        let link = Arc::new(SimSubscription {
             world: world.clone(),
             node,
             server: world.server().id(),
-            tracking: listen.tracking.clone(),
+            tracking: options.tracking.clone(),
             line: Mutex::default(),
             more: Notify::new(),
         });
         world.ways()[node].links.push(Arc::downgrade(&link));
-        tokio::spawn(link.clone().deliver(ear));
+        tokio::spawn(link.clone().deliver(handler));
         link
     }
 
@@ -116,7 +121,7 @@ impl SimLink {
     }
 
     /// The node's end: hands on what arrives, until the connection has ended or nobody listens any more.
-    async fn deliver(self: Arc<Self>, ear: Arc<dyn Ear>) {
+    async fn deliver(self: Arc<Self>, handler: Arc<dyn PushHandler>) {
         loop {
             let next = {
                 let line = self.line();
@@ -137,11 +142,13 @@ impl SimLink {
                 Some(_) => {
                     let word = self.line().queue.pop_front().map(|(_, word)| word);
                     match word {
-                        Some(Word::Said(Said::Message(message))) => ear.hear(Push::Announced(&message)),
-                        Some(Word::Said(Said::Written(key))) => ear.hear(Push::Changed(vec![&key])),
+                        Some(Word::Said(Said::Message(message))) => {
+                            handler.handle(Push::Announcement(&message))
+                        }
+                        Some(Word::Said(Said::Written(key))) => handler.handle(Push::KeysWritten(vec![&key])),
                         // Whoever asked may be gone.
                         Some(Word::Beat(answer)) => _ = answer.send(()),
-                        Some(Word::Closed) => return ear.hear(Push::Closed),
+                        Some(Word::Closed) => return handler.handle(Push::Closed),
                         None => {}
                     }
                 }
@@ -152,14 +159,14 @@ impl SimLink {
 
 /// The connection as the node holds it.
 #[derive(Debug)]
-pub(super) struct OpenLink(pub(super) Arc<SimLink>);
+pub(super) struct OpenSubscription(pub(super) Arc<SimSubscription>);
 
-impl Link for OpenLink {
+impl Subscription for OpenSubscription {
     fn server(&self) -> &ServerId {
         &self.0.server
     }
 
-    fn beat(&self) -> TierFuture<'_, ()> {
+    fn heartbeat(&self) -> TierFuture<'_, ()> {
         Box::pin(async move {
             let link = &self.0;
             let (world, rng) = (&link.world, &link.world.rng);
@@ -184,7 +191,7 @@ impl Link for OpenLink {
     }
 }
 
-impl Drop for OpenLink {
+impl Drop for OpenSubscription {
     fn drop(&mut self) {
         self.0.line().dropped = true;
         self.0.more.notify_one();

@@ -3,60 +3,60 @@
 use super::RedisTier;
 use super::connect::{Address, Open, hello_field, send};
 use super::values::{checked, text};
-use crate::tier::{Ear, Link, Listen, Push, ServerId, TierError, TierFuture};
+use crate::tier::{Push, PushHandler, ServerId, SubscribeOptions, Subscription, TierError, TierFuture};
 use redis::{AsyncConnectionConfig, Pipeline, PushInfo, PushKind, Value};
 use std::sync::Arc;
 
 impl RedisTier {
-    pub(super) async fn do_listen(
+    pub(super) async fn do_subscribe(
         &self,
-        listen: &Listen,
-        ear: Arc<dyn Ear>,
-    ) -> Result<Box<dyn Link>, TierError> {
+        options: &SubscribeOptions,
+        handler: Arc<dyn PushHandler>,
+    ) -> Result<Box<dyn Subscription>, TierError> {
         let config = AsyncConnectionConfig::new().set_push_sender(move |push: PushInfo| {
-            hand_on(&*ear, &push);
+            dispatch(&*handler, &push);
             Ok::<(), redis::aio::SendError>(())
         });
         let mut open = self.address.open(config).await?;
         let mut pipeline = Pipeline::with_capacity(2);
-        if let Some(prefix) = &listen.tracking {
+        if let Some(prefix) = &options.tracking {
             pipeline.cmd("CLIENT").arg("TRACKING").arg("ON").arg("BCAST").arg("PREFIX").arg(prefix);
         }
         // The channel last: its confirmation is a push, and the answer to the whole.
-        pipeline.cmd("SUBSCRIBE").arg(&listen.channel);
+        pipeline.cmd("SUBSCRIBE").arg(&options.channel);
         let answers = send(&mut open.connection, &pipeline).await?;
         answers.into_iter().try_for_each(|answer| checked(answer).map(drop))?;
-        Ok(Box::new(RedisLink { open, address: self.address.clone() }))
+        Ok(Box::new(RedisSubscription { open, address: self.address.clone() }))
     }
 }
 
-fn hand_on(ear: &dyn Ear, push: &PushInfo) {
+fn dispatch(handler: &dyn PushHandler, push: &PushInfo) {
     match (&push.kind, &push.data[..]) {
-        (PushKind::Message, [_, Value::BulkString(message)]) => ear.hear(Push::Announced(message)),
+        (PushKind::Message, [_, Value::BulkString(message)]) => handler.handle(Push::Announcement(message)),
         (PushKind::Invalidate, [Value::Array(keys)]) => {
             let keys = keys.iter().filter_map(|key| match key {
                 Value::BulkString(key) => Some(&key[..]),
                 _ => None,
             });
-            ear.hear(Push::Changed(keys.collect()));
+            handler.handle(Push::KeysWritten(keys.collect()));
         }
-        (PushKind::Invalidate, _) => ear.hear(Push::Emptied),
-        (PushKind::Disconnection, _) => ear.hear(Push::Closed),
+        (PushKind::Invalidate, _) => handler.handle(Push::Flushed),
+        (PushKind::Disconnection, _) => handler.handle(Push::Closed),
         _ => {}
     }
 }
 
-struct RedisLink {
+struct RedisSubscription {
     open: Open,
     address: Arc<Address>,
 }
 
-impl Link for RedisLink {
+impl Subscription for RedisSubscription {
     fn server(&self) -> &ServerId {
         &self.open.server
     }
 
-    fn beat(&self) -> TierFuture<'_, ()> {
+    fn heartbeat(&self) -> TierFuture<'_, ()> {
         Box::pin(async move {
             // Any user may say HELLO, and it tells whether this is still a primary.
             let mut pipeline = Pipeline::with_capacity(1);
@@ -67,15 +67,15 @@ impl Link for RedisLink {
                 Some("master" | "primary") => Ok(()),
                 role => {
                     self.address.demoted();
-                    Err(TierError::Silent(format!("the server is a {}", role.unwrap_or("riddle"))))
+                    Err(TierError::NoReply(format!("the server is a {}", role.unwrap_or("riddle"))))
                 }
             }
         })
     }
 }
 
-impl std::fmt::Debug for RedisLink {
+impl std::fmt::Debug for RedisSubscription {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RedisLink").field("server", &self.open.server).finish_non_exhaustive()
+        f.debug_struct("RedisSubscription").field("server", &self.open.server).finish_non_exhaustive()
     }
 }

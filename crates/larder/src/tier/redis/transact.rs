@@ -1,9 +1,10 @@
 //! Changing: what is put, removed, taken and counted, and the walk that finds what to remove.
 
-use super::values::{self, array, bytes, checked, int, left, px};
+use super::values::{self, array, bytes, checked, int, px, remaining_ttl};
 use super::{RedisTier, executed, ledger};
 use crate::tier::{
-    Announcement, Capabilities, Change, Changed, Found, HEAD_BYTES, Mutated, Mutation, TierError,
+    Announcement, Capabilities, HEAD_BYTES, KeyContent, Operation, OperationResult, TierError, Transaction,
+    TransactionReply,
 };
 use redis::Pipeline;
 use std::time::Duration;
@@ -12,25 +13,28 @@ use std::time::Duration;
 const SCAN_STEP: usize = 1_000;
 
 impl RedisTier {
-    pub(super) async fn do_mutate(&self, mutation: &Mutation<'_>) -> Result<Mutated, TierError> {
+    pub(super) async fn do_transact(
+        &self,
+        transaction: &Transaction<'_>,
+    ) -> Result<TransactionReply, TierError> {
         let can = self.can().await?;
-        let mutated = self.transact(can, mutation).await;
-        match (&mutated, mutation.announce) {
+        let reply = self.transact(can, transaction).await;
+        match (&reply, transaction.announce) {
             (Err(TierError::Refused(reason)), Some(announce)) if can.scripts && reason.contains("OOM") => {
                 // A full server queues nothing, not even what would make room.
-                let removals = mutation.changes.iter().map(|change| match change {
-                    Change::Remove(key) => Some(&key[..]),
-                    Change::Take(_) | Change::Put(..) => None,
+                let removals = transaction.operations.iter().map(|operation| match operation {
+                    Operation::Remove(key) => Some(&key[..]),
+                    Operation::Take(_) | Operation::Put(..) => None,
                 });
                 match removals.collect::<Option<Vec<_>>>() {
                     Some(keys) => {
-                        let changed = self.remove_by_script(&keys, announce).await?;
-                        Ok(Mutated { changed, stamps: None })
+                        let results = self.remove_by_script(&keys, announce).await?;
+                        Ok(TransactionReply { results, stamps: None })
                     }
-                    None => mutated,
+                    None => reply,
                 }
             }
-            _ => mutated,
+            _ => reply,
         }
     }
 
@@ -38,7 +42,7 @@ impl RedisTier {
         &self,
         keys: &[&[u8]],
         Announcement { channel, message }: &Announcement,
-    ) -> Result<Vec<Changed>, TierError> {
+    ) -> Result<Vec<OperationResult>, TierError> {
         let build = |by_text| {
             let mut pipeline = Pipeline::with_capacity(1);
             self.remove.call(&mut pipeline, by_text, keys.len());
@@ -47,24 +51,28 @@ impl RedisTier {
             pipeline
         };
         let heads = array(self.send_script(&self.writer, build).await?.pop().unwrap_or_default())?;
-        heads.into_iter().map(|head| Ok(Changed::Removed(bytes(head)?.unwrap_or_default()))).collect()
+        heads.into_iter().map(|head| Ok(OperationResult::Removed(bytes(head)?.unwrap_or_default()))).collect()
     }
 
-    async fn transact(&self, can: Capabilities, mutation: &Mutation<'_>) -> Result<Mutated, TierError> {
-        let Mutation { changes, announce, .. } = *mutation;
-        let ledger = mutation.ledger.as_ref().filter(|_| can.ledger);
-        let mut pipeline = Pipeline::with_capacity(2 * changes.len() + 4);
+    async fn transact(
+        &self,
+        can: Capabilities,
+        transaction: &Transaction<'_>,
+    ) -> Result<TransactionReply, TierError> {
+        let Transaction { operations, announce, .. } = *transaction;
+        let ledger = transaction.ledger.as_ref().filter(|_| can.ledger);
+        let mut pipeline = Pipeline::with_capacity(2 * operations.len() + 4);
         if can.transactions {
             pipeline.cmd("MULTI");
         }
-        for change in changes {
-            match change {
-                Change::Remove(key) => {
+        for operation in operations {
+            match operation {
+                Operation::Remove(key) => {
                     pipeline.cmd("GETRANGE").arg(key).arg(0).arg(HEAD_BYTES - 1);
                     pipeline.cmd("UNLINK").arg(key);
                 }
-                Change::Take(key) => _ = pipeline.cmd("PTTL").arg(key).cmd("GETDEL").arg(key),
-                Change::Put(key, bytes, ttl) => {
+                Operation::Take(key) => _ = pipeline.cmd("PTTL").arg(key).cmd("GETDEL").arg(key),
+                Operation::Put(key, bytes, ttl) => {
                     pipeline.cmd("SET").arg(key).arg(bytes).arg("PX").arg(px(*ttl));
                 }
             }
@@ -82,22 +90,23 @@ impl RedisTier {
         }
         let mut answers = answers.into_iter();
         let mut next = || answers.next().unwrap_or_default();
-        let mut changed = Vec::with_capacity(changes.len());
-        for change in changes {
-            changed.push(match change {
-                Change::Remove(_) => {
+        let mut results = Vec::with_capacity(operations.len());
+        for operation in operations {
+            results.push(match operation {
+                Operation::Remove(_) => {
                     let head = bytes(next())?.unwrap_or_default();
                     int(next())?;
-                    Changed::Removed(head)
+                    OperationResult::Removed(head)
                 }
-                Change::Take(_) => {
-                    let left = left(int(next())?);
-                    let taken = bytes(next())?.map_or(Found::Absent, |bytes| Found::Bytes { bytes, left });
-                    Changed::Taken(taken)
+                Operation::Take(_) => {
+                    let remaining_ttl = remaining_ttl(int(next())?);
+                    let taken = bytes(next())?
+                        .map_or(KeyContent::Absent, |bytes| KeyContent::Bytes { bytes, remaining_ttl });
+                    OperationResult::Taken(taken)
                 }
-                Change::Put(..) => {
+                Operation::Put(..) => {
                     checked(next())?;
-                    Changed::Stored
+                    OperationResult::Stored
                 }
             });
         }
@@ -108,7 +117,7 @@ impl RedisTier {
         if announce.is_some() && can.announcements {
             int(next())?;
         }
-        Ok(Mutated { changed, stamps })
+        Ok(TransactionReply { results, stamps })
     }
 
     pub(super) async fn do_increment(&self, key: &[u8], by: i64, ttl: Duration) -> Result<i64, TierError> {

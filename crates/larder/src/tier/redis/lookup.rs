@@ -3,23 +3,25 @@
 use super::RedisTier;
 use super::connect::Slot;
 use super::ledger;
-use super::values::{array, bytes, int, left, px};
-use crate::tier::{Found, HEAD_BYTES, Heads, LedgerAsk, Look, Looked, TierError};
+use super::values::{array, bytes, int, px, remaining_ttl};
+use crate::tier::{HEAD_BYTES, HeadsReply, KeyContent, LedgerQuery, Lookup, LookupReply, TierError};
 use redis::{Pipeline, Value};
 
 impl RedisTier {
-    pub(super) async fn do_look(&self, look: &Look<'_>) -> Result<Looked, TierError> {
+    pub(super) async fn do_lookup(&self, lookup: &Lookup<'_>) -> Result<LookupReply, TierError> {
         let can = self.can().await?;
-        let Some(first) = look.keys.first() else { return Ok(Looked { found: Vec::new(), stamps: None }) };
+        let Some(first) = lookup.keys.first() else {
+            return Ok(LookupReply { keys: Vec::new(), stamps: None });
+        };
         let slot = self.reader(first);
-        let ledger = look.ledger.as_ref().filter(|_| can.ledger);
-        let keys = look.keys.len();
-        let (found, scores) = match look.lease.filter(|_| can.scripts) {
+        let ledger = lookup.ledger.as_ref().filter(|_| can.ledger);
+        let key_count = lookup.keys.len();
+        let (contents, scores) = match lookup.lease.filter(|_| can.scripts) {
             Some((leases, ttl)) => {
                 let build = |by_text| {
                     let mut pipeline = Pipeline::with_capacity(2);
-                    self.look.call(&mut pipeline, by_text, keys);
-                    look.keys.iter().for_each(|key| _ = pipeline.arg(key));
+                    self.lookup.call(&mut pipeline, by_text, key_count);
+                    lookup.keys.iter().for_each(|key| _ = pipeline.arg(key));
                     pipeline.arg(px(ttl));
                     leases.iter().for_each(|lease| _ = pipeline.arg(&lease[..]));
                     ledger.inspect(|ask| ledger::ask(&mut pipeline, ask));
@@ -27,40 +29,42 @@ impl RedisTier {
                 };
                 let mut answers = self.send_script(slot, build).await?.into_iter();
                 let mut fields = array(answers.next().unwrap_or_default())?.into_iter();
-                let mut found = Vec::with_capacity(keys);
+                let mut contents = Vec::with_capacity(key_count);
                 while let (Some(stored), Some(more)) = (fields.next(), fields.next()) {
-                    found.push(match (bytes(stored)?, int(more)?) {
-                        (Some(bytes), pttl) => Found::Bytes { bytes, left: left(pttl) },
-                        (None, 1) => Found::Leased,
-                        (None, _) => Found::Absent,
+                    contents.push(match (bytes(stored)?, int(more)?) {
+                        (Some(bytes), pttl) => {
+                            KeyContent::Bytes { bytes, remaining_ttl: remaining_ttl(pttl) }
+                        }
+                        (None, 1) => KeyContent::LeaseGranted,
+                        (None, _) => KeyContent::Absent,
                     });
                 }
-                (found, answers.next())
+                (contents, answers.next())
             }
-            None => self.plain_look(slot, look, ledger).await?,
+            None => self.plain_lookup(slot, lookup, ledger).await?,
         };
-        if found.len() != keys {
-            return Err(TierError::Refused(format!("{} answers for {keys} keys", found.len())));
+        if contents.len() != key_count {
+            return Err(TierError::Refused(format!("{} answers for {key_count} keys", contents.len())));
         }
         let stamps = match (ledger, scores) {
             (Some(ask), Some(scores)) => Some(self.read_stamps(slot, ask, scores).await?),
             _ => None,
         };
-        Ok(Looked { found, stamps })
+        Ok(LookupReply { keys: contents, stamps })
     }
 
     /// A look without scripts. A key that gets a lease, or a value, between its GET and its SET is read again.
-    async fn plain_look(
+    async fn plain_lookup(
         &self,
         slot: &Slot,
-        look: &Look<'_>,
-        ledger: Option<&LedgerAsk<'_>>,
-    ) -> Result<(Vec<Found>, Option<Value>), TierError> {
-        let keys = look.keys;
+        lookup: &Lookup<'_>,
+        ledger: Option<&LedgerQuery<'_>>,
+    ) -> Result<(Vec<KeyContent>, Option<Value>), TierError> {
+        let keys = lookup.keys;
         let mut pipeline = Pipeline::with_capacity(2 * keys.len() + 2);
         pipeline.cmd("MGET");
         keys.iter().for_each(|key| _ = pipeline.arg(key));
-        if let Some((leases, ttl)) = look.lease {
+        if let Some((leases, ttl)) = lookup.lease {
             for (key, lease) in keys.iter().zip(leases) {
                 pipeline.cmd("SET").arg(key).arg(&lease[..]).arg("NX").arg("PX").arg(px(ttl));
             }
@@ -69,7 +73,7 @@ impl RedisTier {
         ledger.inspect(|ask| ledger::ask(&mut pipeline, ask));
         let mut answers = slot.send(&self.address, &pipeline).await?.into_iter();
         let stored = array(answers.next().unwrap_or_default())?;
-        let leased: Vec<bool> = match look.lease {
+        let leased: Vec<bool> = match lookup.lease {
             Some(_) => answers
                 .by_ref()
                 .take(keys.len())
@@ -77,28 +81,28 @@ impl RedisTier {
                 .collect::<Result<_, TierError>>()?,
             None => vec![false; keys.len()],
         };
-        let mut found = Vec::with_capacity(keys.len());
+        let mut contents = Vec::with_capacity(keys.len());
         for (stored, leased) in stored.into_iter().zip(leased) {
             let pttl = int(answers.next().unwrap_or_default())?;
-            found.push(match (bytes(stored)?, leased) {
-                (_, true) => Found::Leased,
-                (Some(bytes), false) => Found::Bytes { bytes, left: left(pttl) },
-                (None, false) => Found::Absent,
+            contents.push(match (bytes(stored)?, leased) {
+                (_, true) => KeyContent::LeaseGranted,
+                (Some(bytes), false) => KeyContent::Bytes { bytes, remaining_ttl: remaining_ttl(pttl) },
+                (None, false) => KeyContent::Absent,
             });
         }
-        Ok((found, answers.next()))
+        Ok((contents, answers.next()))
     }
 
-    pub(super) async fn do_heads(
+    pub(super) async fn do_read_heads(
         &self,
         keys: &[Vec<u8>],
-        ledger: Option<&LedgerAsk<'_>>,
-    ) -> Result<Heads, TierError> {
+        ledger: Option<&LedgerQuery<'_>>,
+    ) -> Result<HeadsReply, TierError> {
         let can = self.can().await?;
         let slot = match (keys.first(), ledger) {
             (Some(key), _) => self.reader(key),
             (None, Some(ask)) => self.reader(ask.key),
-            (None, None) => return Ok(Heads { heads: Vec::new(), stamps: None }),
+            (None, None) => return Ok(HeadsReply { heads: Vec::new(), stamps: None }),
         };
         let ledger = ledger.filter(|_| can.ledger);
         let mut pipeline = Pipeline::with_capacity(keys.len() + 1);
@@ -113,6 +117,6 @@ impl RedisTier {
             (Some(ask), Some(scores)) => Some(self.read_stamps(slot, ask, scores).await?),
             _ => None,
         };
-        Ok(Heads { heads, stamps })
+        Ok(HeadsReply { heads, stamps })
     }
 }

@@ -5,55 +5,55 @@
 use super::connect::Slot;
 use super::values::{array, bytes, checked, int, px};
 use super::{CONNECTIONS, RedisTier};
-use crate::tier::{Announcement, Commit, HEAD_BYTES, Then, TierError};
+use crate::tier::{Announcement, CasAction, CompareAndSet, HEAD_BYTES, TierError};
 use redis::{Pipeline, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
 impl RedisTier {
-    pub(super) async fn do_commit(
+    pub(super) async fn do_compare_and_set(
         &self,
-        commits: &[Commit],
+        swaps: &[CompareAndSet],
         announce: Option<&Announcement>,
     ) -> Result<Vec<bool>, TierError> {
         let can = self.can().await?;
-        let Some(first) = commits.first() else { return Ok(Vec::new()) };
+        let Some(first) = swaps.first() else { return Ok(Vec::new()) };
         if can.scripts {
             // What is announced is a change like another, and keeps its order among them.
             let slot = if announce.is_some() { &self.writer } else { self.reader(&first.key) };
-            self.commit_by_script(slot, commits, announce).await
+            self.swap_by_script(slot, swaps, announce).await
         } else if can.transactions {
             let place = xxh3_64(&first.key) as usize % CONNECTIONS;
             let slot = self.watchers[place].lock().await;
-            let mut accepted = Vec::with_capacity(commits.len());
-            for commit in commits {
-                accepted.push(self.commit_by_watch(&slot, commit, announce).await?);
+            let mut accepted = Vec::with_capacity(swaps.len());
+            for swap in swaps {
+                accepted.push(self.swap_by_watch(&slot, swap, announce).await?);
             }
             Ok(accepted)
         } else {
-            self.commit_unguarded(commits).await
+            self.swap_unguarded(swaps).await
         }
     }
 
-    async fn commit_by_script(
+    async fn swap_by_script(
         &self,
         slot: &Slot,
-        commits: &[Commit],
+        swaps: &[CompareAndSet],
         announce: Option<&Announcement>,
     ) -> Result<Vec<bool>, TierError> {
         let build = |by_text| {
             let mut pipeline = Pipeline::with_capacity(1);
-            self.commit.call(&mut pipeline, by_text, commits.len());
-            commits.iter().for_each(|commit| _ = pipeline.arg(&commit.key));
+            self.compare_and_set.call(&mut pipeline, by_text, swaps.len());
+            swaps.iter().for_each(|swap| _ = pipeline.arg(&swap.key));
             match announce {
                 Some(Announcement { channel, message }) => pipeline.arg(channel).arg(message),
                 None => pipeline.arg("").arg(""),
             };
-            for Commit { seen, then, .. } in commits {
-                pipeline.arg(seen);
-                match then {
-                    Then::Put(bytes, ttl) => pipeline.arg("put").arg(bytes).arg(px(*ttl)),
-                    Then::Touch(ttl) => pipeline.arg("touch").arg("").arg(px(*ttl)),
-                    Then::Remove => pipeline.arg("remove").arg("").arg(0),
+            for CompareAndSet { expected, action, .. } in swaps {
+                pipeline.arg(expected);
+                match action {
+                    CasAction::Put(bytes, ttl) => pipeline.arg("put").arg(bytes).arg(px(*ttl)),
+                    CasAction::Touch(ttl) => pipeline.arg("touch").arg("").arg(px(*ttl)),
+                    CasAction::Remove => pipeline.arg("remove").arg("").arg(0),
                 };
             }
             pipeline
@@ -63,13 +63,13 @@ impl RedisTier {
         accepted.into_iter().map(|accepted| Ok(int(accepted)? == 1)).collect()
     }
 
-    async fn commit_by_watch(
+    async fn swap_by_watch(
         &self,
         slot: &Slot,
-        commit: &Commit,
+        swap: &CompareAndSet,
         announce: Option<&Announcement>,
     ) -> Result<bool, TierError> {
-        let outcome = self.watch_compare_exec(slot, commit, announce).await;
+        let outcome = self.watch_compare_exec(slot, swap, announce).await;
         if outcome.is_err() {
             // It may still watch.
             slot.reset();
@@ -80,7 +80,7 @@ impl RedisTier {
     async fn watch_compare_exec(
         &self,
         slot: &Slot,
-        Commit { key, seen, then }: &Commit,
+        CompareAndSet { key, expected, action }: &CompareAndSet,
         announce: Option<&Announcement>,
     ) -> Result<bool, TierError> {
         let mut pipeline = Pipeline::with_capacity(2);
@@ -90,7 +90,7 @@ impl RedisTier {
         let mut answers = slot.send_on(&open, &self.address, &pipeline).await?;
         let head = bytes(answers.pop().unwrap_or_default())?.unwrap_or_default();
         checked(answers.pop().unwrap_or_default())?;
-        if head != *seen {
+        if head != *expected {
             let mut unwatch = Pipeline::with_capacity(1);
             unwatch.cmd("UNWATCH");
             slot.send_on(&open, &self.address, &unwatch).await?;
@@ -98,7 +98,7 @@ impl RedisTier {
         }
         let mut pipeline = Pipeline::with_capacity(4);
         pipeline.cmd("MULTI");
-        follow(&mut pipeline, key, then);
+        apply(&mut pipeline, key, action);
         if let Some(Announcement { channel, message }) = announce {
             pipeline.cmd("PUBLISH").arg(channel).arg(message);
         }
@@ -116,20 +116,20 @@ impl RedisTier {
 
     /// On a server that can neither run scripts nor transactions: by the order of one connection alone. The cache sees
     /// to it that no change of its own comes between.
-    async fn commit_unguarded(&self, commits: &[Commit]) -> Result<Vec<bool>, TierError> {
-        let mut pipeline = Pipeline::with_capacity(commits.len());
-        commits.iter().for_each(|Commit { key, then, .. }| follow(&mut pipeline, key, then));
+    async fn swap_unguarded(&self, swaps: &[CompareAndSet]) -> Result<Vec<bool>, TierError> {
+        let mut pipeline = Pipeline::with_capacity(swaps.len());
+        swaps.iter().for_each(|CompareAndSet { key, action, .. }| apply(&mut pipeline, key, action));
         let answers = self.writer.send(&self.address, &pipeline).await?;
         answers.into_iter().try_for_each(|answer| checked(answer).map(drop))?;
-        Ok(vec![true; commits.len()])
+        Ok(vec![true; swaps.len()])
     }
 }
 
-/// Adds what an accepted commit does.
-fn follow(pipeline: &mut Pipeline, key: &[u8], then: &Then) {
-    match then {
-        Then::Put(bytes, ttl) => pipeline.cmd("SET").arg(key).arg(bytes).arg("PX").arg(px(*ttl)),
-        Then::Touch(ttl) => pipeline.cmd("PEXPIRE").arg(key).arg(px(*ttl)),
-        Then::Remove => pipeline.cmd("UNLINK").arg(key),
+/// Adds what an accepted swap does.
+fn apply(pipeline: &mut Pipeline, key: &[u8], action: &CasAction) {
+    match action {
+        CasAction::Put(bytes, ttl) => pipeline.cmd("SET").arg(key).arg(bytes).arg("PX").arg(px(*ttl)),
+        CasAction::Touch(ttl) => pipeline.cmd("PEXPIRE").arg(key).arg(px(*ttl)),
+        CasAction::Remove => pipeline.cmd("UNLINK").arg(key),
     };
 }
