@@ -163,10 +163,12 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         while patience > 0
             && let Err((Record { key, value }, Refusal::NoRoom)) = stored
         {
-            // Two who each hold a shard and want the other's room: one has to let go.
+            // Nothing is inserted yet, so the load is not voided yet either.
+            shard.restore_flight(voided.take());
+            // Of two writers that each hold a shard and want the other's room, one has to yield.
             shard.let_others();
             let write = Write::of(self, place, key, value, ttl, now);
-            voided = voided.or(shard.void_flight(place.hash, &write.record.key));
+            voided = shard.void_flight(place.hash, &write.record.key);
             stored = self.store(&mut shard, write, &mut departed);
             patience -= 1;
         }

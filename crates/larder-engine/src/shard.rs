@@ -549,6 +549,11 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         Some(self.flights.swap_remove(position))
     }
 
+    /// Puts a load back that was voided under this hold of the lock, for an operation that has to begin again.
+    pub(crate) fn restore_flight(&mut self, voided: Option<UnderWay<K, V>>) {
+        self.flights.extend(voided);
+    }
+
     /// As [`Shard::void_flight`], all of them.
     pub(crate) fn void_flights(&mut self) -> Vec<UnderWay<K, V>> {
         std::mem::take(&mut self.flights)

@@ -5,3 +5,6 @@ pub(crate) use parking_lot::Mutex;
 pub(crate) use std::hint::spin_loop;
 pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 pub(crate) use std::{thread, thread_local};
+
+/// How often a write looks for room in the other shards before it yields or gives up.
+pub(crate) const STEAL_ROUNDS: usize = 64;

@@ -7,6 +7,7 @@ use crate::expiry::NEVER;
 use crate::lock::{Guard, Locks};
 use crate::records::Record;
 use crate::shard::{Departed, Shard};
+use crate::sync::STEAL_ROUNDS;
 use crate::table::LAST_PLACING;
 use std::hash::{BuildHasher, Hash};
 use std::sync::atomic::Ordering;
@@ -14,8 +15,6 @@ use std::time::Duration;
 
 /// How many registrations of expired entries a write looks at in its shard.
 const RECLAIM_PER_WRITE: usize = 4;
-/// How often a write looks for room in the other shards before it gives up.
-const STEAL_ROUNDS: usize = 64;
 
 /// A record on its way into a shard.
 pub(crate) struct Write<K, V> {

@@ -1,6 +1,6 @@
 //! Room: shards that take it from each other, and a capacity that changes meanwhile.
 
-use crate::{Cache, Scenario};
+use crate::{Cache, CommitOutcome, Load, Scenario};
 use shuttle::thread;
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
@@ -8,6 +8,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         "room::shards_that_need_each_others_room_do_not_wait_for_each_other",
         shards_that_need_each_others_room_do_not_wait_for_each_other,
     ),
+    ("room::an_insert_voids_no_load_before_it_stores", an_insert_voids_no_load_before_it_stores),
     ("room::nobody_sees_more_than_the_capacity", nobody_sees_more_than_the_capacity),
     ("room::a_lower_capacity_holds_once_it_is_set", a_lower_capacity_holds_once_it_is_set),
     ("room::one_key_inserted_twice_is_one_entry", one_key_inserted_twice_is_one_entry),
@@ -32,6 +33,31 @@ fn shards_that_need_each_others_room_do_not_wait_for_each_other() {
     let stored: usize = writers.into_iter().map(|writer| writer.join().expect("no panic")).sum();
     assert_eq!(stored, 4, "there is room for each, once the other is done");
     assert_eq!((cache.len(), cache.weight()), (1, 10));
+    cache.validate();
+}
+
+/// An insert that finds no room yields its shard and tries again. A load that begins meanwhile must not find the ticket
+/// before it voided already: its own value would then be overwritten by an insert that seemed to come first.
+fn an_insert_voids_no_load_before_it_stores() {
+    let cache = weighed(10, 2);
+    let [ours, theirs] =
+        [0, 1].map(|shard| (0..).find(|key| cache.place(key).shard == shard).expect("every shard has keys"));
+    let Load::Lead(early) = cache.load(&ours) else { panic!("the cache is empty") };
+    let writers = [ours, theirs].map(|key| {
+        let cache = cache.clone();
+        thread::spawn(move || cache.insert(key, 10))
+    });
+    // Whoever leads now does so because the insert has voided the early ticket: it came before this load.
+    let stored = match cache.load(&ours) {
+        Load::Lead(late) => late.commit(5) == CommitOutcome::Stored,
+        Load::Hit(_) | Load::Follow(_) => false,
+    };
+    drop(early);
+    writers.into_iter().for_each(|writer| _ = writer.join().expect("no panic"));
+    assert!(
+        !stored || cache.get(&ours) != Some(10),
+        "the insert replaced the value of a load that came after it"
+    );
     cache.validate();
 }
 

@@ -17,3 +17,6 @@ impl<T> Mutex<T> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
+
+/// Few, so that the explorer often reaches what follows when no room was found.
+pub(crate) const STEAL_ROUNDS: usize = 2;
