@@ -1,7 +1,7 @@
-//! The one budget of a cache: how much weight is free, shared by all shards.
+//! The weight budget of a cache, shared by all shards.
 //!
-//! Weight is taken from here before an entry is stored and given back after one has left, so the sum over all shards
-//! never exceeds the capacity, whatever the shards do at the same time.
+//! Weight is reserved before an entry is stored and released after an entry was removed, so the sum over all shards
+//! never exceeds the capacity, whatever the shards do concurrently.
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -20,32 +20,30 @@ impl Budget {
         self.capacity.load(Ordering::Acquire)
     }
 
-    /// What is taken.
+    /// The weight that is reserved.
     pub(crate) fn used(&self) -> u64 {
         self.capacity().saturating_sub(self.free.load(Ordering::Acquire))
     }
 
-    /// Takes `weight` if that much is free.
-    pub(crate) fn take(&self, weight: u64) -> bool {
-        let taken =
-            self.free.fetch_update(Ordering::AcqRel, Ordering::Acquire, |free| free.checked_sub(weight));
-        taken.is_ok()
+    /// Reserves `weight` if that much is free.
+    pub(crate) fn reserve(&self, weight: u64) -> bool {
+        self.free.fetch_update(Ordering::AcqRel, Ordering::Acquire, |free| free.checked_sub(weight)).is_ok()
     }
 
-    /// Gives `weight` back.
-    pub(crate) fn give(&self, weight: u64) {
+    /// Releases `weight`.
+    pub(crate) fn release(&self, weight: u64) {
         if weight > 0 {
             self.free.fetch_add(weight, Ordering::AcqRel);
         }
     }
 
-    /// Raises the capacity by `weight`, which is free at once.
+    /// Raises the capacity by `weight`, which is free immediately.
     pub(crate) fn grow(&self, weight: u64) {
         self.capacity.fetch_add(weight, Ordering::AcqRel);
-        self.give(weight);
+        self.release(weight);
     }
 
-    /// Lowers the capacity by `weight`, which the caller has taken before.
+    /// Lowers the capacity by `weight`, which the caller has reserved.
     pub(crate) fn shrink(&self, weight: u64) {
         self.capacity.fetch_sub(weight, Ordering::AcqRel);
     }

@@ -9,23 +9,23 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The weight of an entry.
+/// Computes the weight of an entry.
 pub(crate) type Weigher<K, V> = Arc<dyn Fn(&K, &V) -> u64 + Send + Sync>;
-/// Told of each entry that has left.
+/// Called for each removed entry.
 pub(crate) type Listener<K, V> = Arc<dyn Fn(&K, &V, Cause) + Send + Sync>;
 
 const MAX_SHARDS: usize = 1 << 16;
 /// The largest capacity: 2^62, so that sums of weights cannot overflow.
 const MAX_CAPACITY: u64 = 1 << 62;
-/// Below this many expected entries a shard's policy sees too little of the traffic to judge it.
+/// With fewer expected entries a shard's policy sees too little of the traffic to judge it.
 const MIN_SHARD_ENTRIES: u64 = 256;
-/// What an entry of a cache bounded by weight is taken to weigh when its policies are to see enough of the traffic.
+/// The mean weight that is assumed in a cache bounded by weight, to give each policy enough of the traffic.
 const ASSUMED_WEIGHT: u64 = 1024;
-/// And what it may weigh, so that its shards do not become too large.
-const ASSUMED_LEAST_WEIGHT: u64 = 256;
-/// Above this many entries making a shard's index anew would take longer than one operation should.
+/// The least weight that is assumed, so that shards do not become too large.
+const ASSUMED_MIN_WEIGHT: u64 = 256;
+/// With more entries, growing a shard's table would take longer than one operation should.
 const MAX_SHARD_ENTRIES: u64 = 16_384;
-/// Shards per thread that may run at once: enough that two rarely want the same one.
+/// Shards per hardware thread: enough that two threads rarely want the same shard.
 const SHARDS_PER_THREAD: usize = 8;
 
 /// Options of a [`Cache`]. Made by [`Cache::builder`].
@@ -68,8 +68,8 @@ impl<K: Hash + Eq, V> Builder<K, V> {
         self
     }
 
-    /// Bounds the cache by the sum of the weights that `weigher` gives: 1 to 2^62, in a unit of your choice, bytes
-    /// as a rule. An entry is weighed once, when it is stored, outside any lock. Zero is a valid weight.
+    /// Bounds the cache by the sum of the weights that `weigher` returns: 1 to 2^62, in any unit, usually bytes. An entry
+    /// is weighed once, when it is stored; outside any lock but in [`Cache::compute`]. Zero is a valid weight.
     pub fn weight(mut self, capacity: u64, weigher: impl Fn(&K, &V) -> u64 + Send + Sync + 'static) -> Self {
         self.capacity = Some(capacity);
         self.by_weight = true;
@@ -83,14 +83,14 @@ impl<K: Hash + Eq, V> Builder<K, V> {
         self
     }
 
-    /// How long an entry lives after it was written, unless it is stored with a [`crate::Ttl`] of its own:
-    /// 1 ms to [`MAX_TTL`]. Default: for ever.
+    /// The time to live of an entry after it was written, unless it is stored with its own [`crate::Ttl`]:
+    /// 1 ms to [`MAX_TTL`]. Default: no limit.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// How long an entry lives after it was last read or written: 1 ms to [`MAX_TTL`]. Default: for ever.
+    /// The time to idle: an entry expires this long after its last read or write, 1 ms to [`MAX_TTL`]. Default: no limit.
     pub fn tti(mut self, tti: Duration) -> Self {
         self.tti = Some(tti);
         self
@@ -103,27 +103,27 @@ impl<K: Hash + Eq, V> Builder<K, V> {
         self
     }
 
-    /// Which entry leaves when room is needed.
+    /// The eviction policy. Default: [`Policy::Ctd`].
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// How many shards, rounded up to a power of two: 1 to 65,536. Default: eight for each thread that may run at
-    /// once, but no more than leave 256 expected entries to each.
+    /// The number of shards, rounded up to a power of two: 1 to 65,536. Default: eight per hardware thread, but at most
+    /// as many as leave 256 expected entries to each.
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
         self
     }
 
-    /// Where time comes from. Default: [`Clock::monotonic`].
+    /// The time source. Default: [`Clock::monotonic`].
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Called for each entry that has left, on the thread that made it leave, after the locks are released. It may
-    /// call the cache. A panic in it reaches the caller of the operation, after the entry has left.
+    /// Called for each removed entry, on the thread that removed it, after the locks are released. It may call the cache.
+    /// A panic in it reaches the caller of the operation, after the entry was removed.
     pub fn listener(mut self, listener: impl Fn(&K, &V, Cause) + Send + Sync + 'static) -> Self {
         self.listener = Some(Arc::new(listener));
         self
@@ -150,7 +150,7 @@ impl<K: Hash + Eq, V> Builder<K, V> {
         if let Some(shards) = self.shards {
             in_range("shards", shards as u64, 1, MAX_SHARDS as u64)?;
         }
-        let [expected, most] = [ASSUMED_WEIGHT, ASSUMED_LEAST_WEIGHT]
+        let [expected, most] = [ASSUMED_WEIGHT, ASSUMED_MIN_WEIGHT]
             .map(|weight| if self.by_weight { capacity / weight } else { capacity });
         let shards = self.shards.unwrap_or_else(|| default_shards(expected, most));
         Ok(Cache::new(Settings {
@@ -169,7 +169,7 @@ impl<K: Hash + Eq, V> Builder<K, V> {
     }
 }
 
-/// For a cache that is expected to hold so many entries, and `most_entries` at most.
+/// The number of shards for a cache that is expected to hold `expected` entries, and at most `most_entries`.
 fn default_shards(expected: u64, most_entries: u64) -> usize {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let wanted = (threads * SHARDS_PER_THREAD).max((most_entries / MAX_SHARD_ENTRIES) as usize);

@@ -1,5 +1,5 @@
-//! The cache as its users see it: each operation picks the shard, reads the clock, and lets user code run only where it
-//! may. What they have in common is in [`steps`].
+//! The public operations: each picks the shard, reads the clock, and runs user code only where that is allowed. The steps
+//! that they share are in [`steps`].
 
 pub(crate) mod steps;
 
@@ -11,9 +11,9 @@ use crate::iter::Iter;
 use crate::lock::Locks;
 use crate::policy::Policy;
 use crate::records::Record;
-use crate::shard::{Departed, Hasher, Shard};
+use crate::shard::{Hasher, RemovedEntries, Shard};
 use crate::stats::Stats;
-use crate::table::{LAST_PLACING, placing};
+use crate::table::{RANK_END, rank};
 use hashbrown::Equivalent;
 use parking_lot::Mutex;
 use std::hash::Hash;
@@ -21,10 +21,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use steps::{Decision, Write};
 
-/// About how many entries are visited under one hold of a shard's lock.
-pub(crate) const ENTRIES_PER_HOLD: usize = 128;
-/// How often an insertion that finds no room lets others have its shard before it gives up.
-const PATIENCE: u32 = 64;
+/// About how many entries are visited each time a shard's lock is held.
+pub(crate) const ENTRIES_PER_LOCK: usize = 128;
+/// How often an insertion that finds no room yields its shard and tries again before it gives up.
+const INSERT_RETRIES: u32 = 64;
 
 /// A bounded, concurrent cache. Cheap to clone: clones are handles to the same entries.
 ///
@@ -41,7 +41,7 @@ pub(crate) struct Settings<K, V> {
     pub(crate) jitter: f32,
     pub(crate) policy: Policy,
     pub(crate) shards: usize,
-    /// How many entries are expected when the cache is full.
+    /// The number of entries expected when the cache is full.
     pub(crate) expected: u64,
     pub(crate) clock: Clock,
     pub(crate) weigher: Option<Weigher<K, V>>,
@@ -53,16 +53,16 @@ struct Inner<K, V> {
     budget: Budget,
     hasher: Hasher,
     settings: Settings<K, V>,
-    /// Whether any entry may have a deadline: without, no operation reads the clock.
+    /// Whether any entry may have a deadline: if not, no operation reads the clock.
     timed: AtomicBool,
-    /// One change of the capacity at a time.
+    /// Serializes changes of the capacity.
     resizing: Mutex<()>,
     jitter_state: AtomicU64,
 }
 
-/// The hash of a key and the shard that it leads to.
+/// The hash of a key and the index of its shard.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct KeyLocation {
     pub(crate) hash: u64,
     pub(crate) shard: usize,
 }
@@ -100,7 +100,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         self.get_with(key, V::clone)
     }
 
-    /// What `f` makes of the value of `key`. `f` runs while the shard is locked: it must be short.
+    /// Calls `f` with the value of `key` and returns its result. `f` runs while the shard is locked: it must be short.
     ///
     /// # Panics
     /// If `f` calls the same cache.
@@ -109,12 +109,12 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        let place = self.place(key);
+        let location = self.locate(key);
         let now = self.now();
-        self.lock(place).read(place.hash, key, now).map(|record| f(&record.value))
+        self.lock(location).read(location.hash, key, now).map(|record| f(&record.value))
     }
 
-    /// What `f` makes of the entry of `key`, without an effect on policy, time to idle or statistics.
+    /// Calls `f` with the entry of `key` and returns its result, without an effect on policy, time to idle or statistics.
     ///
     /// # Panics
     /// If `f` calls the same cache.
@@ -122,10 +122,10 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        let place = self.place(key);
+        let location = self.locate(key);
         let now = self.now();
-        let shard = self.lock(place);
-        let id = shard.find_live(place.hash, key, now)?;
+        let shard = self.lock(location);
+        let id = shard.find_live(location.hash, key, now)?;
         Some(f(self.entry_ref(&shard, id)))
     }
 
@@ -142,39 +142,39 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         self.peek_with(key, |_| ()).is_some()
     }
 
-    /// Stores a value with the time to live that the cache was built with.
+    /// Stores a value with the time to live of the cache.
     pub fn insert(&self, key: K, value: V) -> Inserted<V> {
         self.insert_with_ttl(key, value, Ttl::Default)
     }
 
-    /// Stores a value. A load of the key that is under way can no longer commit.
+    /// Stores a value. A load of the key under way can no longer commit.
     ///
-    /// Cost: one shard lock; evicts as many entries as the value's weight asks for.
+    /// Cost: one shard lock; evicts as many entries as the weight of the value needs.
     pub fn insert_with_ttl(&self, key: K, value: V, ttl: Ttl) -> Inserted<V> {
-        let mut departed = Departed::new();
-        let place = self.place(&key);
-        let write = Write::of(self, place, key, value, ttl, self.now_for(ttl));
+        let mut removed = RemovedEntries::new();
+        let location = self.locate(&key);
+        let write = Write::of(self, location, key, value, ttl, self.now_for(ttl));
         let now = write.now;
-        let mut shard = self.lock(place);
-        shard.foresee(place.hash);
-        let mut voided = shard.void_flight(place.hash, &write.record.key);
-        let mut stored = self.store(&mut shard, write, &mut departed);
-        let mut patience = PATIENCE;
-        while patience > 0
+        let mut shard = self.lock(location);
+        shard.prefetch(location.hash);
+        let mut voided = shard.void_flight(location.hash, &write.record.key);
+        let mut stored = self.store(&mut shard, write, &mut removed);
+        let mut retries = INSERT_RETRIES;
+        while retries > 0
             && let Err((Record { key, value }, Refusal::NoRoom)) = stored
         {
             // Nothing is inserted yet, so the load is not voided yet either.
             shard.restore_flight(voided.take());
             // Of two writers that each hold a shard and want the other's room, one has to yield.
-            shard.let_others();
-            let write = Write::of(self, place, key, value, ttl, now);
-            voided = shard.void_flight(place.hash, &write.record.key);
-            stored = self.store(&mut shard, write, &mut departed);
-            patience -= 1;
+            shard.yield_lock();
+            let write = Write::of(self, location, key, value, ttl, now);
+            voided = shard.void_flight(location.hash, &write.record.key);
+            stored = self.store(&mut shard, write, &mut removed);
+            retries -= 1;
         }
         drop(shard);
         drop(voided);
-        self.depart(departed);
+        self.notify_removed(removed);
         match stored {
             Ok(None) => Inserted::New,
             Ok(Some(Record { key, value })) => {
@@ -185,28 +185,28 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         }
     }
 
-    /// Removes the entry of `key` and returns its value. A load of the key that is under way can no longer commit.
+    /// Removes the entry of `key` and returns its value. A load of the key under way can no longer commit.
     pub fn remove<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Option<V> {
-        let place = self.place(key);
+        let location = self.locate(key);
         let now = self.now();
-        // Declared before the lock, so that what it holds is dropped after it.
+        // Declared before the guard, so that it is dropped after the unlock.
         let _voided;
-        let mut shard = self.lock(place);
-        _voided = shard.void_flight(place.hash, key);
-        let id = shard.find(place.hash, key)?;
+        let mut shard = self.lock(location);
+        _voided = shard.void_flight(location.hash, key);
+        let id = shard.find(location.hash, key)?;
         let live = shard.is_live(id, now);
         let cause = if live { Cause::Invalidated } else { Cause::Expired };
         let entry = shard.remove(id, cause);
         drop(shard);
-        self.inner.budget.give(entry.weight);
+        self.inner.budget.release(entry.weight);
         self.notify(&entry.key, &entry.value, cause);
         live.then_some(entry.value)
     }
 
-    /// Reads, decides and writes as one step: nobody else sees or changes the entry in between.
+    /// Reads, decides and writes in one atomic step.
     ///
     /// `f` runs while the shard is locked, and so does the weigher on the value of an [`Op::Put`]: both must be short.
-    /// A load of the key that is under way can no longer commit, unless `f` answers [`Op::Keep`].
+    /// A load of the key under way can no longer commit, unless `f` returns [`Op::Keep`].
     ///
     /// # Panics
     /// If `f` calls the same cache. If `f` panics, the entry is unchanged.
@@ -215,45 +215,45 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         key: K,
         f: impl FnOnce(Option<EntryRef<'_, K, V>>) -> (Op<V>, R),
     ) -> Computed<R> {
-        let mut departed = Departed::new();
-        let place = self.place(&key);
+        let mut removed = RemovedEntries::new();
+        let location = self.locate(&key);
         let now = self.now_ms();
-        // Declared before the lock, so that what it holds is dropped after it.
+        // Declared before the guard, so that it is dropped after the unlock.
         let mut _voided = None;
-        let mut shard = self.lock(place);
-        let id = shard.find_live(place.hash, &key, now);
+        let mut shard = self.lock(location);
+        let id = shard.find_live(location.hash, &key, now);
         let (op, result) = f(id.map(|id| self.entry_ref(&shard, id)));
         if !matches!(op, Op::Keep) {
-            _voided = shard.void_flight(place.hash, &key);
+            _voided = shard.void_flight(location.hash, &key);
         }
         let decision = match op {
             Op::Keep => Decision::Keep,
             Op::Remove => Decision::Remove,
             Op::SetTtl(ttl) => Decision::SetTtl { ttl, now },
-            Op::Put(value, ttl) => Decision::Put(Write::of(self, place, key, value, ttl, now)),
+            Op::Put(value, ttl) => Decision::Put(Write::of(self, location, key, value, ttl, now)),
         };
-        let applied = self.apply(&mut shard, id, decision, &mut departed);
+        let applied = self.apply(&mut shard, id, decision, &mut removed);
         drop(shard);
-        self.depart(departed);
+        self.notify_removed(removed);
         Computed { result, refused: applied.err().map(|(_, reason)| reason) }
     }
 
-    /// Removes every entry for which `keep` answers false. `keep` runs under the lock of a shard, about 128 entries at a
-    /// time; entries that are stored meanwhile may or may not be shown to it.
+    /// Removes every entry for which `keep` returns false. `keep` runs under the lock of a shard, about 128 entries at a
+    /// time; entries that are stored meanwhile may or may not be passed to it.
     pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
-        self.for_each_hold(|shard, ids, freed| {
+        self.for_each_locked_batch(|shard, ids, freed| {
             for &id in ids {
                 let record = shard.record(id);
                 if !keep(&record.key, &record.value) {
                     let entry = shard.remove(id, Cause::Purged);
                     freed.weight += entry.weight;
-                    freed.departed.push(entry.key, entry.value, Cause::Purged);
+                    freed.removed.push(entry.key, entry.value, Cause::Purged);
                 }
             }
         });
     }
 
-    /// Removes all entries; loads that are under way can no longer commit.
+    /// Removes all entries; loads under way can no longer commit.
     pub fn clear(&self) {
         self.void_flights();
         self.retain(|_, _| false);
@@ -262,17 +262,17 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     fn void_flights(&self) {
         for index in 0..self.inner.shards.len() {
             let voided = self.inner.shards.lock(index).void_flights();
-            // Now that the shard is unlocked.
+            // The shard is unlocked here.
             drop(voided);
         }
     }
 
-    /// Removes all entries and returns those that could still be read.
+    /// Removes all entries and returns those that had not expired.
     pub fn drain(&self) -> Vec<(K, V)> {
         let now = self.now();
         let mut drained = Vec::new();
         self.void_flights();
-        self.for_each_hold(|shard, ids, freed| {
+        self.for_each_locked_batch(|shard, ids, freed| {
             for &id in ids {
                 let live = shard.is_live(id, now);
                 let entry = shard.remove(id, if live { Cause::Purged } else { Cause::Expired });
@@ -280,7 +280,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
                 if live {
                     drained.push((entry.key, entry.value));
                 } else {
-                    freed.departed.push(entry.key, entry.value, Cause::Expired);
+                    freed.removed.push(entry.key, entry.value, Cause::Expired);
                 }
             }
         });
@@ -290,8 +290,8 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         drained
     }
 
-    /// Clones of all live entries, in no order. Entries that stay throughout are returned exactly once; such as come
-    /// or go meanwhile may or may not be.
+    /// Clones of all live entries, in no order. Entries that stay throughout are returned exactly once; entries that are
+    /// stored or removed meanwhile may or may not be returned.
     pub fn iter(&self) -> Iter<'_, K, V>
     where
         K: Clone,
@@ -300,24 +300,24 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         Iter::new(self)
     }
 
-    /// Visits about `count` entries from `cursor` on and returns the cursor to go on with. Zero starts and, when
-    /// returned, ends a scan. Entries that stay throughout are visited exactly once, whatever the cache does meanwhile.
+    /// Visits about `count` entries starting at `cursor` and returns the cursor to continue with. Zero starts a scan and,
+    /// when returned, ends it. Entries that stay throughout are visited exactly once, whatever the cache does meanwhile.
     ///
     /// # Panics
     /// If `visit` calls the same cache.
     pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(EntryRef<'_, K, V>)) -> u64 {
         let now = self.now();
-        let (mut shard_index, mut from) = ((cursor >> 32) as usize, placing(cursor));
+        let (mut shard_index, mut from) = ((cursor >> 32) as usize, rank(cursor));
         let mut left = count.max(1);
         let mut slots = Vec::new();
         while shard_index < self.inner.shards.len() {
             let shard = self.inner.shards.lock(shard_index);
-            from = shard.walk(from, left.min(ENTRIES_PER_HOLD), &mut slots);
+            from = shard.walk(from, left.min(ENTRIES_PER_LOCK), &mut slots);
             for &id in slots.iter().filter(|&&id| shard.is_live(id, now)) {
                 visit(self.entry_ref(&shard, id));
             }
             left = left.saturating_sub(slots.len());
-            if from == LAST_PLACING {
+            if from == RANK_END {
                 (shard_index, from) = (shard_index + 1, 0);
             }
             if left == 0 && shard_index < self.inner.shards.len() {
@@ -327,17 +327,17 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         0
     }
 
-    /// How many entries are held, among them such as have expired and are not reclaimed yet.
+    /// The number of entries, including expired ones that are not reclaimed yet.
     pub fn len(&self) -> usize {
         self.inner.shards.each().map(|shard| shard.len()).sum()
     }
 
-    /// Whether no entry is held.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The sum of the weights held; weight that a write has just set aside counts.
+    /// The sum of the weights, including weight that a write has reserved and not used yet.
     pub fn weight(&self) -> u64 {
         self.inner.budget.used()
     }
@@ -347,7 +347,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         self.inner.budget.capacity()
     }
 
-    /// Changes the total weight allowed. A lower capacity takes effect, and is shown, as room for it is made.
+    /// Changes the total weight allowed. A lower capacity takes effect, and is reported, as entries are evicted for it.
     ///
     /// # Panics
     /// If `capacity` is zero or above 2^62.
@@ -361,17 +361,17 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         }
         let mut surplus = before - capacity;
         let mut next_shard = 0;
-        while !self.inner.budget.take(surplus) {
-            let mut departed = Departed::new();
+        while !self.inner.budget.reserve(surplus) {
+            let mut removed = RemovedEntries::new();
             let mut shard = self.inner.shards.lock(next_shard);
-            let freed = shard.evict(0, None, self.now(), &mut departed).unwrap_or(0);
+            let freed = shard.evict(0, None, self.now(), &mut removed).unwrap_or(0);
             drop(shard);
-            // Settled at each step: a listener that panics leaves a capacity in between, and nothing unaccounted for.
+            // Accounted for at each step: if a listener panics, the capacity stays in between and no weight is lost.
             let settled = freed.min(surplus);
             self.inner.budget.shrink(settled);
-            self.inner.budget.give(freed - settled);
+            self.inner.budget.release(freed - settled);
             surplus -= settled;
-            self.depart(departed);
+            self.notify_removed(removed);
             next_shard = (next_shard + 1) % self.inner.shards.len();
         }
         self.inner.budget.shrink(surplus);
@@ -384,17 +384,17 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         total
     }
 
-    /// Reclaims expired entries, looking at up to `budget` of them; returns how many it looked at. Never needed: writes
-    /// reclaim too. For those who have idle time to spend.
+    /// Reclaims expired entries, examining up to `budget` of them; returns how many it examined. Optional: writes reclaim
+    /// expired entries too. Useful in idle time.
     pub fn run_due(&self, budget: usize) -> usize {
         let now = self.now();
         let mut looked_at = 0;
         for mut shard in self.inner.shards.each() {
-            let mut departed = Departed::new();
-            let (n, freed) = shard.reclaim(now, budget - looked_at, &mut departed);
+            let mut removed = RemovedEntries::new();
+            let (n, freed) = shard.reclaim(now, budget - looked_at, &mut removed);
             drop(shard);
-            self.inner.budget.give(freed);
-            self.depart(departed);
+            self.inner.budget.release(freed);
+            self.notify_removed(removed);
             looked_at += n;
             if looked_at == budget {
                 break;
@@ -414,14 +414,14 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         &self.inner.settings.clock
     }
 
-    /// Walks the whole structure and panics if its parts do not agree. For tests and fuzzers.
+    /// Walks the whole structure and panics if its parts do not agree. For tests and fuzzing.
     pub fn validate(&self) {
         let weight: u64 = self.inner.shards.each().map(|shard| shard.validate()).sum();
         assert!(weight <= self.capacity(), "{weight} is held, {} is allowed", self.capacity());
     }
 }
 
-/// How many entries a shard of a full cache will hold: its share, and as much more as chance makes likely.
+/// The number of entries that a shard of a full cache will hold: its share and three standard deviations.
 fn expected_share(expected: u64, shards: usize) -> usize {
     let share = expected as f64 / shards as f64;
     if shards == 1 { share as usize } else { (share + 3.0 * share.sqrt()) as usize }

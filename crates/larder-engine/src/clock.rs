@@ -1,4 +1,4 @@
-//! Where the engine takes its time from: a monotonic clock, or one that a test moves by hand.
+//! The time source of the engine: a monotonic clock, or one that a test advances by hand.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,13 +31,13 @@ impl Clock {
         Clock(Source::Monotonic(Instant::now()))
     }
 
-    /// A clock that stands still at zero until its [`ManualClock`] moves it.
+    /// A clock that stays at zero until its [`ManualClock`] advances it.
     pub fn manual() -> (Self, ManualClock) {
         let nanos = Arc::new(AtomicU64::new(0));
         (Clock(Source::Manual(nanos.clone())), ManualClock(nanos))
     }
 
-    /// A clock that asks `now`, which must never go back: for time that somebody else keeps, such as a test runtime.
+    /// A clock that calls `now`, which must never go back: for an external time source such as a test runtime.
     pub fn custom(now: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         Clock(Source::Custom(Custom(Arc::new(now))))
     }
@@ -63,12 +63,12 @@ impl Default for Clock {
     }
 }
 
-/// The hand of a [`Clock::manual`].
+/// Advances the clock of [`Clock::manual`].
 #[derive(Clone, Debug)]
 pub struct ManualClock(Arc<AtomicU64>);
 
 impl ManualClock {
-    /// Moves the clock forward.
+    /// Advances the clock.
     pub fn advance(&self, by: Duration) {
         self.0.fetch_add(by.as_nanos() as u64, Ordering::AcqRel);
     }

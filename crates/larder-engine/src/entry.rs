@@ -1,17 +1,17 @@
-//! The words of the API: what an entry shows of itself, how it is told to live, and what became of it.
+//! The types of the API: views of entries, times to live, and outcomes of operations.
 
 use crate::clock::Clock;
 use std::time::Duration;
 
-/// How long an entry lives, given when it is stored.
+/// The time to live of an entry, given when it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Ttl {
-    /// What the cache was built with.
+    /// The time to live of the cache.
     #[default]
     Default,
     /// Until it is evicted or invalidated.
     Never,
-    /// This long from now. Zero is already over: such an entry is stored and cannot be read.
+    /// This long from now. An entry with zero is stored and cannot be read.
     After(Duration),
     /// Until this moment, in milliseconds on the cache's own clock ([`crate::Cache::now_ms`]).
     At(u64),
@@ -19,15 +19,15 @@ pub enum Ttl {
     Keep,
 }
 
-/// What [`crate::Cache::insert`] did.
+/// The outcome of [`crate::Cache::insert`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Inserted<V> {
     /// The key had no live entry.
     New,
     /// The key had this value.
     Replaced(V),
-    /// Nothing was stored, and a former entry of the key is gone: a cache must not go on serving what its owner
-    /// tried to replace.
+    /// Nothing was stored, and the former entry of the key was removed: a cache must not serve what its owner tried to
+    /// replace.
     Refused {
         /// The value that was offered.
         value: V,
@@ -54,7 +54,7 @@ impl<V> Inserted<V> {
 /// Why an entry was not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The entry is heavier than the share of the capacity that one entry may take.
+    /// The entry is heavier than [`crate::Builder::max_share`] allows.
     #[error("weight {weight} is above the limit of {limit} for one entry")]
     TooHeavy {
         /// The weight of the entry, in the cache's unit.
@@ -62,23 +62,23 @@ pub enum Refusal {
         /// The heaviest entry that the cache accepts.
         limit: u64,
     },
-    /// The rest of the cache was locked by others, again and again, while room was looked for.
-    #[error("no room could be made while the rest of the cache was busy")]
+    /// Every attempt to make room found the other shards locked.
+    #[error("no room could be made: the other shards were locked")]
     NoRoom,
 }
 
-/// The five ways in which an entry leaves a cache.
+/// The five causes of removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// Its time was over.
+    /// Its time to live or time to idle was over.
     Expired,
-    /// Room was needed.
+    /// It made room for another entry.
     Evicted,
-    /// Somebody asked for this key to go.
+    /// Its key was removed.
     Invalidated,
-    /// Somebody asked for many keys to go: `clear`, `retain`, `drain`.
+    /// It was removed among many: by `clear`, `retain` or `drain`.
     Purged,
-    /// Another value took its place.
+    /// Its key got another value.
     Replaced,
 }
 
@@ -119,10 +119,10 @@ impl<'a, K, V> EntryRef<'a, K, V> {
     }
 }
 
-/// What the closure of [`crate::Cache::compute`] wants done with the entry.
+/// What [`crate::Cache::compute`] does with the entry after its closure returned.
 #[derive(Debug)]
 pub enum Op<V> {
-    /// Leave it as it is.
+    /// Keep it as it is.
     Keep,
     /// Store this value.
     Put(V, Ttl),
@@ -135,8 +135,8 @@ pub enum Op<V> {
 /// What [`crate::Cache::compute`] returns.
 #[derive(Debug)]
 pub struct Computed<R> {
-    /// What the closure returned beside its [`Op`].
+    /// The second value that the closure returned.
     pub result: R,
-    /// Why the value of [`Op::Put`] was not stored, if it was not; the former entry is gone then.
+    /// Why the value of [`Op::Put`] was not stored, if it was not; the former entry is removed then.
     pub refused: Option<Refusal>,
 }

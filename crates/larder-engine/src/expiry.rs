@@ -1,60 +1,60 @@
-//! When entries are due, and which of them are: deadlines of six bytes, and a wheel that knows when to look.
+//! Expiry: deadlines of six bytes per slot, and a timing wheel that finds the entries that are due.
 //!
 //! The wheel (George Varghese and Tony Lauck, "Hashed and Hierarchical Timing Wheels", SOSP 1987) has four levels of 64
-//! buckets; a bucket of one level is as wide as all 64 of the level below. An entry is registered in the bucket of its
-//! deadline by appending its slot's number, nothing is ever taken out of the middle: each slot remembers the one bucket
-//! that is right for it, and a number found in another bucket is stale and dropped. When most are stale, the wheel is
-//! made anew. So a write costs one append, whatever it overwrites.
+//! buckets; a bucket of one level is as wide as all 64 of the level below. An entry is registered by appending its slot to
+//! the bucket of its deadline. Nothing is removed from the middle: each slot stores its one valid bucket, and a slot found
+//! in another bucket is a stale registration and is dropped. When a quarter is stale, the wheel is rebuilt. So a write
+//! costs one append, whatever it overwrites.
 //!
-//! Time advances only when somebody asks what is due, by any amount and at the cost of a few words that tell which
-//! buckets are empty; entries then come out one by one, so each caller decides how much work to do.
+//! Time advances only when a caller asks what is due, by any amount, at the cost of a few words that mark the filled
+//! buckets; entries then come out one by one, so each caller decides how much work to do.
 //!
 //! Bytes per slot: 6 for the deadline, 1 for the bucket; per registration 4.3.
 
 use crate::prefetch::prefetch;
 use crate::slots::Moves;
 
-/// No deadline. The latest that can be kept is 2^48 − 2 ms after the clock's start, 8,900 years; later ones are this.
+/// No deadline. The latest deadline is 2^48 − 2 ms after the clock's start, 8,900 years; later ones become `NEVER`.
 pub(crate) const NEVER: u64 = (1 << 48) - 1;
 
 const LEVELS: usize = 4;
 const BUCKETS: u64 = 64;
 const BUCKET_BITS: u32 = 6;
-/// The width of a bucket on the lowest level: 2^7 = 128 ms. What is due is found at most two of them later.
+/// The width of a bucket on the lowest level: 2^7 = 128 ms. An entry that is due is found at most two buckets later.
 const TICK_BITS: u32 = 7;
-/// Stale registrations that are tolerated beside a third as many as there are valid ones.
+/// How many stale registrations are tolerated in addition to a third of the valid ones.
 const TOLERATED_STALE: usize = 256;
 
-/// Moments in milliseconds, one for each slot, in six bytes.
+/// Times in milliseconds, one per slot, in six bytes each.
 #[derive(Debug)]
-pub(crate) struct Moments {
+pub(crate) struct Timestamps {
     low: Box<[u32]>,
     high: Box<[u16]>,
 }
 
-impl Moments {
-    /// `NEVER` for as many slots.
+impl Timestamps {
+    /// `NEVER` for each of this many slots.
     pub(crate) fn new(slots: u32) -> Self {
-        Moments { low: vec![u32::MAX; slots as usize].into(), high: vec![u16::MAX; slots as usize].into() }
+        Timestamps { low: vec![u32::MAX; slots as usize].into(), high: vec![u16::MAX; slots as usize].into() }
     }
 
-    /// The same moments among more slots.
+    /// The same times in a larger table.
     pub(crate) fn moved(&self, slots: u32, moves: &Moves) -> Self {
-        let mut larger = Moments::new(slots);
+        let mut larger = Timestamps::new(slots);
         for (from, to) in moves.iter() {
             larger.set(to, self.get(from));
         }
         larger
     }
 
-    /// Asks for the moment of a slot.
+    /// Prefetches the time of a slot.
     #[inline]
-    pub(crate) fn foresee(&self, id: u32) {
+    pub(crate) fn prefetch(&self, id: u32) {
         prefetch(&self.low[id as usize]);
         prefetch(&self.high[id as usize]);
     }
 
-    /// The moment of a slot, `NEVER` if none was set.
+    /// The time of a slot, `NEVER` if none was set.
     #[inline]
     pub(crate) fn get(&self, id: u32) -> u64 {
         u64::from(self.low[id as usize]) | u64::from(self.high[id as usize]) << 32
@@ -67,26 +67,26 @@ impl Moments {
     }
 }
 
-/// Which slots to look at when.
+/// The timing wheel: yields the slots whose deadline may have passed.
 #[derive(Debug)]
 pub(crate) struct Wheel {
     levels: [Level; LEVELS],
-    /// The bucket in which the registration of a slot is valid, `UNREGISTERED` if in none.
+    /// The bucket that holds the valid registration of a slot, or `UNREGISTERED`.
     bucket_of: Box<[u8]>,
     chunks: Chunks,
     valid: usize,
     registered: usize,
-    /// Numbers taken out of a bucket whose time has come, and which bucket that was.
-    ripe: ChunkList,
-    ripe_code: u8,
+    /// The rest of the bucket that is being emptied because its time has come, and its code.
+    due: ChunkList,
+    due_code: u8,
 }
 
-/// The code of no bucket. The last bucket of the highest level would have it, so that one is not used.
+/// Not a bucket's code. The last bucket of the highest level would have it, so that bucket is not used.
 const UNREGISTERED: u8 = u8::MAX;
 
 #[derive(Debug)]
 struct Level {
-    /// The bucket that the present lies in, counted from the clock's start.
+    /// The bucket of the current time, counted from the clock's start.
     now: u64,
     /// A bit for each bucket that is not empty.
     filled: u64,
@@ -94,7 +94,7 @@ struct Level {
 }
 
 impl Wheel {
-    /// An empty wheel for as many slots, that stands at `now_ms`.
+    /// An empty wheel for this many slots, at the time `now_ms`.
     pub(crate) fn new(slots: u32, now_ms: u64) -> Self {
         let level = |number| Level {
             now: if number == 0 { (now_ms >> shift(0)).saturating_sub(1) } else { now_ms >> shift(number) },
@@ -107,15 +107,15 @@ impl Wheel {
             chunks: Chunks::default(),
             valid: 0,
             registered: 0,
-            ripe: ChunkList::EMPTY,
-            ripe_code: UNREGISTERED,
+            due: ChunkList::EMPTY,
+            due_code: UNREGISTERED,
         }
     }
 
-    /// Registers a slot under a deadline, in place of its former one.
+    /// Registers a slot under a deadline and makes its former registration stale.
     pub(crate) fn register(&mut self, id: u32, at_ms: u64) {
         if at_ms >= NEVER {
-            self.forget(id);
+            self.unregister(id);
             return;
         }
         let code = self.code_for(at_ms);
@@ -132,39 +132,39 @@ impl Wheel {
     }
 
     /// Makes the registration of a slot stale.
-    pub(crate) fn forget(&mut self, id: u32) {
-        if self.knows(id) {
+    pub(crate) fn unregister(&mut self, id: u32) {
+        if self.is_registered(id) {
             self.bucket_of[id as usize] = UNREGISTERED;
             self.valid -= 1;
         }
     }
 
-    /// Whether a quarter of the registrations is stale, so that the wheel should be made anew.
-    pub(crate) fn is_littered(&self) -> bool {
+    /// Whether a quarter of the registrations is stale, so that the wheel should be rebuilt.
+    pub(crate) fn needs_rebuild(&self) -> bool {
         self.registered > self.valid + self.valid / 3 + TOLERATED_STALE
     }
 
-    /// The next slot to look at: its deadline has passed, or it has to be registered anew. `None` if there is nothing to
-    /// do at this time. The slot is no longer registered.
+    /// The next slot whose bucket is due: its deadline has passed, or it must be registered again. `None` if no bucket is
+    /// due. The slot is no longer registered.
     pub(crate) fn next(&mut self, now_ms: u64) -> Option<u32> {
         loop {
-            while let Some(id) = self.chunks.pop(&mut self.ripe) {
+            while let Some(id) = self.chunks.pop(&mut self.due) {
                 self.registered -= 1;
-                if self.bucket_of[id as usize] == self.ripe_code {
+                if self.bucket_of[id as usize] == self.due_code {
                     self.bucket_of[id as usize] = UNREGISTERED;
                     self.valid -= 1;
                     return Some(id);
                 }
             }
-            if !self.ripen(now_ms) {
+            if !self.take_due_bucket(now_ms) {
                 return None;
             }
         }
     }
 
-    /// Takes out the next bucket whose time has come. On the lowest level that is one that lies in the past as a whole;
-    /// on a higher one the present may have entered it, and its entries move to lower levels.
-    fn ripen(&mut self, now_ms: u64) -> bool {
+    /// Detaches the next bucket that is due. On the lowest level it lies in the past as a whole; on a higher level the
+    /// current time may lie in it, and its entries move to lower levels.
+    fn take_due_bucket(&mut self, now_ms: u64) -> bool {
         for (number, level) in self.levels.iter_mut().enumerate() {
             let present = now_ms >> shift(number);
             let last = if number == 0 { present.saturating_sub(1) } else { present };
@@ -183,16 +183,16 @@ impl Wheel {
             level.now = first + u64::from(due.trailing_zeros());
             let bucket = (level.now % BUCKETS) as usize;
             level.filled &= !(1 << bucket);
-            self.ripe = std::mem::replace(&mut level.buckets[bucket], ChunkList::EMPTY);
-            self.ripe_code = code(number, level.now);
+            self.due = std::mem::replace(&mut level.buckets[bucket], ChunkList::EMPTY);
+            self.due_code = code(number, level.now);
             return true;
         }
         false
     }
 
-    /// The bucket for a deadline: on the lowest level that reaches so far. One that has passed goes where it is found
-    /// next. One beyond all levels goes to the far end of the highest and is looked at again from there; one whose
-    /// bucket cannot be named goes, likewise, to the far end of the level below.
+    /// The bucket for a deadline, on the lowest level that reaches it. A deadline in the past goes to the bucket that is
+    /// emptied next. One beyond all levels goes to the far end of the highest and is registered again from there; one
+    /// whose bucket has no code goes to the far end of the level below.
     fn code_for(&self, at_ms: u64) -> u8 {
         for (number, level) in self.levels.iter().enumerate() {
             let bucket = (at_ms >> shift(number)).max(level.now + 1);
@@ -212,26 +212,26 @@ impl Wheel {
     }
 
     /// Whether a slot is registered.
-    pub(crate) fn knows(&self, id: u32) -> bool {
+    pub(crate) fn is_registered(&self, id: u32) -> bool {
         self.bucket_of[id as usize] != UNREGISTERED
     }
 }
 
-/// How a slot names a bucket.
+/// The code of a bucket.
 fn code(level: usize, bucket: u64) -> u8 {
     (level << BUCKET_BITS) as u8 | (bucket % BUCKETS) as u8
 }
 
-/// Milliseconds to buckets of a level.
+/// The shift from milliseconds to buckets of a level.
 fn shift(level: usize) -> u32 {
     TICK_BITS + BUCKET_BITS * level as u32
 }
 
-/// Numbers in chunks of fifteen, one cache line each: a list wastes at most fourteen places, however long it is.
+/// Lists of slots in chunks of fifteen, one cache line each: a list wastes at most fourteen entries, however long it is.
 #[derive(Debug, Default)]
 struct Chunks {
     chunks: Vec<Chunk>,
-    /// Chunks that are on no list, as a list of its own.
+    /// The first free chunk, if `any_free`.
     free: u32,
     any_free: bool,
 }
@@ -246,8 +246,8 @@ struct Chunk {
 const CHUNK: usize = 15;
 const NO_CHUNK: u32 = (1 << 28) - 1;
 
-/// A list of numbers, last in first out, in four bytes: a shard has 256 of them. The first chunk, and in the lowest four
-/// bits how many numbers that one has; the others are full.
+/// A last-in-first-out list of slots, in four bytes because a shard has 256 lists: the index of the first chunk and, in
+/// the lowest four bits, its length; all other chunks are full.
 #[derive(Clone, Copy, Debug)]
 struct ChunkList(u32);
 
@@ -318,17 +318,17 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn moments_are_exact_up_to_the_last() {
-        let mut moments = Moments::new(8);
-        assert_eq!(moments.get(3), NEVER);
+    fn timestamps_round_trip_up_to_never() {
+        let mut timestamps = Timestamps::new(8);
+        assert_eq!(timestamps.get(3), NEVER);
         for at in [0, 1, u64::from(u32::MAX), NEVER - 1, NEVER, u64::MAX] {
-            moments.set(7, at);
-            assert_eq!(moments.get(7), at.min(NEVER));
+            timestamps.set(7, at);
+            assert_eq!(timestamps.get(7), at.min(NEVER));
         }
-        assert_eq!(moments.get(6), NEVER);
+        assert_eq!(timestamps.get(6), NEVER);
     }
 
-    /// Drives the wheel as a shard does and compares with a map.
+    /// Drives the wheel as a shard does and compares it with a map.
     fn run(steps: Vec<(u32, u64, u64)>) {
         let mut wheel = Wheel::new(40, 0);
         let mut model: BTreeMap<u32, u64> = BTreeMap::new();
@@ -336,7 +336,7 @@ mod tests {
         for (id, ttl, advance) in steps {
             let at = now + ttl;
             if ttl == 0 {
-                wheel.forget(id);
+                wheel.unregister(id);
                 model.remove(&id);
             } else {
                 wheel.register(id, at);
@@ -353,7 +353,7 @@ mod tests {
                 }
             }
             for (id, at) in &model {
-                assert!(wheel.knows(*id));
+                assert!(wheel.is_registered(*id));
                 assert!(*at + (2 << TICK_BITS) > now, "slot {id} was due at {at}, it is {now}");
             }
         }
@@ -363,7 +363,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn what_is_due_comes_out_within_two_ticks_and_nothing_else_is_lost(
+        fn due_slots_are_found_within_two_ticks_and_none_is_lost(
             steps in proptest::collection::vec(
                 (
                     0u32..40,
@@ -373,7 +373,7 @@ mod tests {
                 1..200,
             ),
         ) {
-            // Deadlines beyond the range are kept as none; the shard sees to that.
+                // The shard turns deadlines beyond the range into `NEVER`.
             let mut now = 0;
             let steps = steps
                 .into_iter()
@@ -388,12 +388,12 @@ mod tests {
     }
 
     #[test]
-    fn overwriting_litters_and_says_so() {
+    fn overwrites_make_a_rebuild_necessary() {
         let mut wheel = Wheel::new(40, 0);
         for turn in 0..2_000u64 {
             wheel.register(1, 1_000 + turn % 2 * 1_000_000);
         }
-        assert!(wheel.is_littered());
+        assert!(wheel.needs_rebuild());
         assert_eq!(wheel.valid(), 1);
     }
 }

@@ -1,8 +1,9 @@
 //! A fixed-size histogram of durations that many threads record into without a lock.
 //!
-//! Buckets grow with the value: sixteen to each power of two of nanoseconds, so a quantile is off by at most 1/16 of
-//! its value, from one nanosecond to five hours, in 5 KiB. The layout is that of HdrHistogram (Gil Tene,
-//! <http://hdrhistogram.org>) with four bits of precision.
+//! Each power of two of nanoseconds has sixteen buckets, so a quantile is off by at most 1/16 of its value, from one
+//! nanosecond to five hours, in 5 KiB. The layout is that of HdrHistogram (Gil Tene, <http://hdrhistogram.org>) with four
+//! bits of precision. It is our own because recording must be lock-free and shared by threads at the cost of two relaxed
+//! additions; the `hdrhistogram` crate needs `&mut` or a recorder per thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -36,7 +37,7 @@ impl Histogram {
         self.record_n(took, 1);
     }
 
-    /// Records the same duration `n` times, as for the `n` commands that one wake-up answered.
+    /// Records the same duration `n` times, for instance for `n` commands of one pipeline.
     pub fn record_n(&self, took: Duration, n: u64) {
         if n == 0 {
             return;
@@ -49,7 +50,7 @@ impl Histogram {
         }
     }
 
-    /// The counts as they are now.
+    /// A copy of the current counts.
     pub fn snapshot(&self) -> HistogramSnapshot {
         HistogramSnapshot {
             buckets: self.buckets.iter().map(|count| count.load(Ordering::Relaxed)).collect(),
@@ -74,22 +75,22 @@ pub struct HistogramSnapshot {
 }
 
 impl HistogramSnapshot {
-    /// How many durations were recorded.
+    /// The number of recorded durations.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// Their sum.
+    /// The sum of the recorded durations.
     pub fn sum(&self) -> Duration {
         self.sum
     }
 
-    /// The longest.
+    /// The longest recorded duration.
     pub fn max(&self) -> Duration {
         self.max
     }
 
-    /// Their mean; zero if there is none.
+    /// The mean of the recorded durations; zero if there is none.
     pub fn mean(&self) -> Duration {
         match self.count() {
             0 => Duration::ZERO,
@@ -97,8 +98,8 @@ impl HistogramSnapshot {
         }
     }
 
-    /// The duration that a share `q` (0 to 1) of all recorded ones does not exceed, at most 1/16 too high;
-    /// zero if there is none.
+    /// The smallest duration that at least a share `q` (0 to 1) of the recorded ones does not exceed, at most 1/16 too
+    /// high; zero if there is none.
     pub fn quantile(&self, q: f64) -> Duration {
         let count = self.count();
         if count == 0 {
@@ -115,7 +116,7 @@ impl HistogramSnapshot {
         self.max
     }
 
-    /// How many recorded durations do not exceed `limit`, to the precision of the buckets.
+    /// The number of recorded durations that do not exceed `limit`, within the precision of the buckets.
     pub fn count_up_to(&self, limit: Duration) -> u64 {
         let last = bucket_of(limit.as_nanos().min(u64::MAX as u128) as u64);
         self.buckets.iter().take(last + 1).sum()

@@ -1,7 +1,7 @@
-//! Iteration that holds no lock between items: a few entries at a time are cloned out of a shard.
+//! Iteration that holds no lock between items: it clones a few entries at a time out of a shard.
 
-use crate::cache::{Cache, ENTRIES_PER_HOLD};
-use crate::table::LAST_PLACING;
+use crate::cache::{Cache, ENTRIES_PER_LOCK};
+use crate::table::RANK_END;
 use std::hash::Hash;
 
 /// Clones of the live entries of a cache. Made by [`Cache::iter`].
@@ -9,7 +9,7 @@ use std::hash::Hash;
 pub struct Iter<'a, K, V> {
     cache: &'a Cache<K, V>,
     shard: usize,
-    /// Where in the shard's hashes to go on.
+    /// The rank at which the walk of the shard continues.
     from: u64,
     slots: Vec<u32>,
     batch: Vec<(K, V)>,
@@ -28,12 +28,12 @@ impl<K: Hash + Eq + Clone, V: Clone> Iterator for Iter<'_, K, V> {
         while self.batch.is_empty() {
             let now = self.cache.now();
             let shard = self.cache.shard_at(self.shard)?;
-            self.from = shard.walk(self.from, ENTRIES_PER_HOLD, &mut self.slots);
+            self.from = shard.walk(self.from, ENTRIES_PER_LOCK, &mut self.slots);
             for &id in self.slots.iter().filter(|&&id| shard.is_live(id, now)) {
                 let record = shard.record(id);
                 self.batch.push((record.key.clone(), record.value.clone()));
             }
-            if self.from == LAST_PLACING {
+            if self.from == RANK_END {
                 (self.shard, self.from) = (self.shard + 1, 0);
             }
         }

@@ -13,23 +13,23 @@
 //! # What a caller may rely on
 //!
 //! - **Bounded.** The sum of the weights never exceeds the capacity, at any moment: room is made before an
-//!   entry is stored. An entry heavier than [`Builder::max_share`] of the capacity is refused and handed back.
-//! - **What was stored can be read.** An entry is never the victim of its own insertion.
+//!   entry is stored. An entry heavier than [`Builder::max_share`] of the capacity is refused and returned.
+//! - **Stored entries can be read.** An entry is never the victim of its own insertion.
 //! - **Exact expiry.** An entry whose deadline has passed is never returned, whether or not its memory has been
 //!   reclaimed yet. Memory is reclaimed by writes, a bounded amount each, and by [`Cache::run_due`]; there is no
 //!   background thread.
-//! - **One load per key.** [`Cache::load`] hands one caller a [`Ticket`] and lets the others wait for its outcome.
-//!   A ticket whose key was removed, cleared or overwritten since it was issued cannot commit.
-//! - **Every operation on one key is linearizable**; operations that span keys ([`Cache::iter`], [`Cache::retain`],
-//!   [`Cache::clear`]) take the shards one after another and see each entry that stays throughout.
-//! - **User code under a lock is short and named.** Only `Eq` and `Hash` of keys, `Clone` of what is read, and the
-//!   closures of [`Cache::get_with`], [`Cache::peek_with`], [`Cache::compute`], [`Cache::retain`], [`Cache::scan`] and of
-//!   [`raw`]'s `read` and `update` run while a shard is locked; calling the same cache from inside one of them is an
-//!   error: it panics where it would have to wait for a lock, and always in builds with debug assertions. Loaders,
-//!   listeners and `Drop` always run unlocked, weighers too but for [`Cache::compute`] and `update`.
+//! - **One load per key.** [`Cache::load`] gives one caller a [`Ticket`]; the others wait for its outcome. A ticket whose
+//!   key was removed, cleared or overwritten since it was issued cannot commit.
+//! - **Every operation on one key is linearizable.** Operations on many keys ([`Cache::iter`], [`Cache::retain`],
+//!   [`Cache::clear`]) visit the shards one after another and see each entry that stays throughout.
+//! - **Little user code runs under a lock.** Only `Eq` and `Hash` of keys, `Clone` of what is read, the closures of
+//!   [`Cache::get_with`], [`Cache::peek_with`], [`Cache::compute`], [`Cache::retain`], [`Cache::scan`], and in [`raw`]
+//!   those of `read` and `update`. Calling the same cache from one of them is an error: it panics where it would have to
+//!   wait for a lock, and always with debug assertions. Loaders, listeners and `Drop` run unlocked; so do weighers, but
+//!   for [`Cache::compute`] and `update`.
 //!
-//! The engine knows no I/O, no async runtime (its futures are plain `std` futures) and no wall clock: time comes from
-//! a [`Clock`], which tests move by hand.
+//! The engine uses no I/O, no async runtime (its futures are plain `std` futures) and no wall clock: time comes from
+//! a [`Clock`], which tests advance by hand.
 
 mod budget;
 mod builder;

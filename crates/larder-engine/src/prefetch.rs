@@ -1,13 +1,13 @@
-//! Asking the processor for memory before it is needed.
+//! Prefetching memory into the processor's caches.
 
-/// Starts to bring the memory behind a reference into the processor's cache, and waits for nothing. Does nothing where the
-/// processor has no such instruction.
+/// Starts to load the memory behind a reference into the processor's caches and returns immediately. Does nothing on
+/// processors without such an instruction.
 #[inline]
 pub(crate) fn prefetch<T>(memory: &T) {
     prefetch_at(std::ptr::from_ref(memory).cast());
 }
 
-/// As [`prefetch`], at an address that need not be anybody's.
+/// As [`prefetch`], at an address that need not be valid.
 #[inline]
 pub(crate) fn prefetch_at(memory: *const u8) {
     #[cfg(target_arch = "x86_64")]

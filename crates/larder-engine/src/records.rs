@@ -1,8 +1,8 @@
 //! The keys and values of a shard, by slot, without a word of overhead.
 //!
-//! Whether a slot holds a record is not written here: it costs a word for many types, and [`crate::table`] knows. This
-//! file has a single rule: a record is initialized from `write` to `take`, and only the
-//! shard calls either, in step with its table.
+//! This array does not store whether a slot holds a record: that would cost a word for many types, and [`crate::table`]
+//! stores it already. The invariant: a record is initialized from `write` to `take`, and only the shard calls these, in
+//! step with its table.
 
 use std::mem::MaybeUninit;
 
@@ -15,7 +15,7 @@ pub(crate) struct Record<K, V> {
 pub(crate) struct Records<K, V>(Box<[MaybeUninit<Record<K, V>>]>);
 
 impl<K, V> Records<K, V> {
-    /// Room for the records of as many slots; none holds one.
+    /// Memory for this many records, all uninitialized.
     pub(crate) fn new(slots: u32) -> Self {
         Records(Box::new_uninit_slice(slots as usize))
     }
@@ -33,7 +33,7 @@ impl<K, V> Records<K, V> {
     /// The slot holds a record.
     #[inline]
     pub(crate) unsafe fn get(&self, slot: u32) -> &Record<K, V> {
-        // SAFETY: the caller says that a record is here; so the slot exists, and `write` initialized it.
+        // SAFETY: the caller guarantees a record here, so the slot exists and `write` initialized it.
         unsafe { self.0.get_unchecked(slot as usize).assume_init_ref() }
     }
 
@@ -50,11 +50,11 @@ impl<K, V> Records<K, V> {
     /// # Safety
     /// The slot holds a record.
     pub(crate) unsafe fn take(&mut self, slot: u32) -> Record<K, V> {
-        // SAFETY: the caller says that a record is here; leaving its bytes behind is fine, for they are never read again.
+        // SAFETY: the caller guarantees a record here; the bytes that stay behind are never read again.
         unsafe { self.0[slot as usize].assume_init_read() }
     }
 
-    /// What stands where a slot's record is or would be: to be prefetched.
+    /// The memory of a slot, initialized or not, to be prefetched.
     #[inline]
     pub(crate) fn memory(&self, slot: u32) -> Option<&MaybeUninit<Record<K, V>>> {
         self.0.get(slot as usize)

@@ -1,8 +1,8 @@
-//! The engine under an explorer of schedules: a second root for the files of this crate, which compiles them with
-//! primitives at each of which another thread may go on, and runs scenarios under thousands of interleavings.
+//! The engine under a schedule explorer: a second crate root for the same files, compiled with primitives at each of
+//! which the explorer may switch threads. It runs scenarios under thousands of interleavings.
 //!
-//! A scenario that fails prints the schedule that it failed under; `shuttle::replay` runs that one again. Threads take
-//! turns and each sees at once what another wrote, so what depends on weak ordering is not found here.
+//! A scenario that fails prints its schedule, which `shuttle::replay` runs again. The explorer is sequentially consistent:
+//! it does not find errors that depend on weak memory ordering.
 //!
 //! `cargo test -p larder-engine --test schedules [PART_OF_A_NAME]`. A new scenario goes into the list of its file.
 #![allow(dead_code, unused_imports, unreachable_pub, missing_docs, reason = "the library, without its users")]
@@ -26,7 +26,7 @@ mod shard;
 mod sketch;
 mod slots;
 mod stats;
-/// In place of `sync.rs`.
+/// Replaces `sync.rs`.
 #[path = "schedules/sync.rs"]
 mod sync;
 mod table;
@@ -40,7 +40,7 @@ mod schedules {
     pub(crate) mod room;
 }
 
-/// The name by which tests outside of the crate know it.
+/// The name that the shared test files use for the crate.
 extern crate self as larder_engine;
 
 pub use builder::{BuildError, Builder};
@@ -60,7 +60,7 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler};
 
 type Scenario = (&'static str, fn());
 
-/// Interleavings of each scenario under each of two ways to choose them.
+/// The number of interleavings of each scenario under each of the two schedulers.
 const SCHEDULES: usize = 2_000;
 
 fn main() {
@@ -76,8 +76,8 @@ fn main() {
     println!("\ntest result: ok. {} passed; 0 failed", chosen.len());
 }
 
-/// Runs a scenario under random interleavings, and under such as make few but well placed switches (Burckhardt et al.,
-/// "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", ASPLOS 2010); both at the same time.
+/// Runs a scenario under random interleavings and, in parallel, under interleavings with few but well placed switches
+/// (Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", ASPLOS 2010).
 fn explore(scenario: fn()) {
     let mut config = shuttle::Config::new();
     config.silence_warnings = true;

@@ -1,87 +1,87 @@
-//! One shard: what one lock guards. A table that leads from hashes to slots, a record and perhaps deadlines for each slot,
-//! the policy's queues, and the loads that are under way. No user code runs here but `Eq` and `Hash` of keys.
+//! One shard, guarded by one lock: a table that maps hashes to slots, a record and optional deadlines for each slot, the
+//! queues of the policy, and the loads under way. The only user code that runs here is `Eq` and `Hash` of keys.
 //!
 //! ```text
 //! hash ──► table ──► slot ─┬─► records[slot]   key, value
-//!          mark            ├─► slots[slot]     link, in which the policy keeps its queues; weight
+//!          mark            ├─► slots[slot]     index in a queue of the policy; weight
 //!                          └─► timing[slot]    deadline, last use; only in caches whose entries expire
 //! ```
 //!
-//! Bytes per slot beside key and value: 2 in the table, 4 for the place, with expiry 7, with time to idle 6 more, with
-//! weights 4; seven of eight slots are in use when a cache is full. Per entry 4 to 4.5 in the queue, 4 in the policy's
-//! sketch, and with expiry 4.3 to 5.7 in the wheel.
+//! Bytes per slot in addition to key and value: 2 in the table, 4 for the queue index, with expiry 7, with time to idle 6
+//! more, with weights 4; seven of eight slots are in use when a cache is full. Per entry 4 to 4.5 in the queue, 4 in the
+//! policy's sketch, and with expiry 4.3 to 5.7 in the wheel.
 
 use crate::entry::Cause;
-use crate::expiry::{Moments, NEVER, Wheel};
+use crate::expiry::{NEVER, Timestamps, Wheel};
 use crate::load::Flight;
-use crate::policy::{Entries, Hits, OnHit, Policy, Queues, raised, sum_of};
+use crate::policy::{Entries, Hits, OnHit, Policy, Queues, hit_class, with_one_more_hit};
 use crate::prefetch::prefetch;
 use crate::records::{Record, Records};
 use crate::slots::{Moves, Slots};
 use crate::stats::Stats;
-use crate::table::{LAST_PLACING, Table, placing};
+use crate::table::{RANK_END, Table, rank};
 use hashbrown::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
-/// A load under way: its hash, its key, and what its leader and its followers share.
-pub(crate) type UnderWay<K, V> = (u64, K, Arc<Flight<V>>);
+/// A load under way: its hash, its key, and the state that its leader and followers share.
+pub(crate) type LoadUnderWay<K, V> = (u64, K, Arc<Flight<V>>);
 
-/// What hashes the keys of a cache.
+/// The hasher of the keys of a cache.
 pub(crate) type Hasher = rapidhash::fast::RandomState;
 
-/// What a hit looks at comes first, so that it finds it in two cache lines.
+/// The fields that a hit reads come first, so that they lie in two cache lines.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Shard<K, V> {
     table: Table,
     records: Records<K, V>,
     hits: Hits,
-    /// Made when the first entry gets a deadline.
+    /// Allocated when the first entry gets a deadline.
     timing: Option<Box<Timing>>,
     on_hit: OnHit,
-    /// Whether a hit has only to be counted: no deadlines, and a policy that reads the counts.
+    /// Whether a hit only raises a count: no deadlines, and a policy that reads the counts.
     counts_only: bool,
     slots: Slots,
     queues: Queues,
     tti_ms: Option<u64>,
     hasher: Hasher,
-    /// How many entries this shard is expected to hold in the end.
+    /// The number of entries that this shard is expected to hold when the cache is full.
     expected: usize,
-    /// The loads under way, by hash. A shard has few at a time, so a list that is walked is the smallest table.
-    flights: Vec<UnderWay<K, V>>,
+    /// The loads under way. A shard has few at a time, so a list is the smallest table.
+    flights: Vec<LoadUnderWay<K, V>>,
     pub(crate) stats: Stats,
 }
 
-/// When the entries of a shard are due.
+/// The expiry of the entries of a shard.
 #[derive(Debug)]
 struct Timing {
-    /// When the time to live is over.
-    deadlines: Moments,
-    /// When an entry was last read or written, and how long it may be idle.
-    idle: Option<(Moments, u64)>,
+    /// The end of the time to live.
+    deadlines: Timestamps,
+    /// The time of the last read or write, and the time to idle.
+    idle: Option<(Timestamps, u64)>,
     wheel: Wheel,
 }
 
-/// An entry that has left its slot.
+/// An entry that was removed from its slot.
 #[derive(Debug)]
-pub(crate) struct Left<K, V> {
+pub(crate) struct RemovedEntry<K, V> {
     pub(crate) key: K,
     pub(crate) value: V,
     pub(crate) weight: u64,
 }
 
-/// Entries that have left their shard and wait for its lock to be released, to be shown to the listener and dropped. The
-/// first is kept without an allocation: most operations make one leave at most.
+/// Entries that were removed under a shard's lock. The listener is called, and the entries are dropped, after the lock is
+/// released. The first entry needs no allocation: most operations remove at most one.
 #[derive(Debug)]
-pub(crate) struct Departed<K, V> {
+pub(crate) struct RemovedEntries<K, V> {
     first: Option<(K, V, Cause)>,
     more: Vec<(K, V, Cause)>,
 }
 
-impl<K, V> Departed<K, V> {
+impl<K, V> RemovedEntries<K, V> {
     pub(crate) fn new() -> Self {
-        Departed { first: None, more: Vec::new() }
+        RemovedEntries { first: None, more: Vec::new() }
     }
 
     pub(crate) fn push(&mut self, key: K, value: V, cause: Cause) {
@@ -97,7 +97,7 @@ impl<K, V> Departed<K, V> {
     }
 }
 
-/// What the policy may ask about entries.
+/// The entries as the policy sees them.
 struct View<'a, K, V> {
     table: &'a mut Table,
     records: &'a Records<K, V>,
@@ -116,7 +116,7 @@ impl<K: Hash, V> Entries for View<'_, K, V> {
     }
 
     fn hash(&self, id: u32) -> u64 {
-        // SAFETY: the policy asks about entries that are on its queues, and those are in use.
+        // SAFETY: the policy asks about entries that are on its queues, and their slots are in use.
         self.hasher.hash_one(unsafe { &self.records.get(id).key })
     }
 
@@ -132,24 +132,24 @@ impl<K: Hash, V> Entries for View<'_, K, V> {
         self.table.set_mark(id, mark);
     }
 
-    fn foresee(&self, id: u32) {
+    fn prefetch(&self, id: u32) {
         if let Some(memory) = self.records.memory(id) {
             prefetch(memory);
         }
-        self.table.foresee_slot(id);
+        self.table.prefetch_slot(id);
     }
 }
 
 impl Timing {
     fn new(slots: u32, tti_ms: Option<u64>, now: u64) -> Self {
         Timing {
-            deadlines: Moments::new(slots),
-            idle: tti_ms.map(|tti| (Moments::new(slots), tti)),
+            deadlines: Timestamps::new(slots),
+            idle: tti_ms.map(|tti| (Timestamps::new(slots), tti)),
             wheel: Wheel::new(slots, now),
         }
     }
 
-    /// The same times among more slots, with an empty wheel.
+    /// The same times in a larger table, with an empty wheel.
     fn moved(&self, slots: u32, moves: &Moves, now: u64) -> Self {
         Timing {
             deadlines: self.deadlines.moved(slots, moves),
@@ -223,7 +223,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         unsafe { self.records.get(id) }
     }
 
-    /// The record of a slot in use, to be changed. Its key must stay equal.
+    /// Mutable access to the record of a slot in use. Its key must stay equal.
     ///
     /// # Panics
     /// If the slot is not in use.
@@ -246,10 +246,10 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         self.timing.as_ref().map_or(NEVER, |timing| timing.deadlines.get(id))
     }
 
-    /// The slot of `key`, whether or not its time is over.
+    /// The slot of `key`, expired or not.
     #[inline]
     pub(crate) fn find<Q: Equivalent<K> + ?Sized>(&self, hash: u64, key: &Q) -> Option<u32> {
-        // SAFETY: the table shows slots in use only, and those hold a record.
+        // SAFETY: the table yields slots in use only, and those hold a record.
         self.table.find(hash, |id| key.equivalent(unsafe { &self.records.get(id).key }))
     }
 
@@ -264,18 +264,18 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         self.timing.as_ref().is_none_or(|timing| timing.due(id) > now)
     }
 
-    /// A counted read, which the policy hears of.
+    /// A read that counts as a hit or miss and as a use.
     #[inline]
     pub(crate) fn read<Q>(&mut self, hash: u64, key: &Q, now: u64) -> Option<&Record<K, V>>
     where
         Q: Equivalent<K> + ?Sized,
     {
-        let Some(id) = self.find(hash, key) else { return self.missed() };
-        if !self.counts_only && !self.note_use(id, now) {
-            return self.missed();
+        let Some(id) = self.find(hash, key) else { return self.record_miss() };
+        if !self.counts_only && !self.record_use(id, now) {
+            return self.record_miss();
         }
         let mark = self.table.mark(id);
-        self.hits[sum_of(mark)] += 1;
+        self.hits[hit_class(mark)] += 1;
         if self.counts_only {
             self.count_hit(id, mark);
         }
@@ -284,18 +284,18 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     }
 
     #[cold]
-    fn missed(&mut self) -> Option<&Record<K, V>> {
+    fn record_miss(&mut self) -> Option<&Record<K, V>> {
         self.stats.misses += 1;
         None
     }
 
-    /// What a hit means besides being counted; false if the entry's time is over.
+    /// Updates time to idle and policy for a hit. Returns false if the entry has expired.
     #[inline(never)]
-    fn note_use(&mut self, id: u32, now: u64) -> bool {
+    fn record_use(&mut self, id: u32, now: u64) -> bool {
         let live = self.is_live(id, now);
         if live {
             self.touch(id, now);
-            self.note_hit(id);
+            self.record_hit(id);
         }
         live
     }
@@ -306,13 +306,13 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         }
     }
 
-    /// A value is about to be stored under this hash: asks for what that will need.
-    pub(crate) fn foresee(&self, hash: u64) {
-        self.table.foresee(hash);
-        self.queues.foresee(hash);
+    /// Prefetches what storing a value under this hash will read.
+    pub(crate) fn prefetch(&self, hash: u64) {
+        self.table.prefetch(hash);
+        self.queues.prefetch(hash);
     }
 
-    /// The record that a lookup under this hash will most likely end with: the tags fit, the key was not compared.
+    /// The record that a lookup of this hash will most likely find: the tag matches, the key is not compared.
     #[inline]
     pub(crate) fn candidate(&self, hash: u64) -> Option<&Record<K, V>> {
         let id = self.table.find(hash, |_| true)?;
@@ -320,27 +320,27 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         Some(unsafe { self.records.get(id) })
     }
 
-    /// Asks for the candidate's place among the records, and for its deadline.
+    /// Prefetches the candidate's record and deadline.
     #[inline]
-    pub(crate) fn foresee_record(&self, hash: u64) {
+    pub(crate) fn prefetch_record(&self, hash: u64) {
         let Some(id) = self.table.find(hash, |_| true) else { return };
         if let Some(memory) = self.records.memory(id) {
             prefetch(memory);
         }
         if let Some(timing) = &self.timing {
-            timing.deadlines.foresee(id);
+            timing.deadlines.prefetch(id);
         }
     }
 
-    /// An entry was changed where it is.
-    pub(crate) fn note_edit(&mut self, id: u32) {
-        self.note_hit(id);
+    /// Records that an entry was changed in place.
+    pub(crate) fn record_edit(&mut self, id: u32) {
+        self.record_hit(id);
         self.stats.inserts += 1;
         self.stats.replaced += 1;
     }
 
-    /// Tells the policy of a hit.
-    fn note_hit(&mut self, id: u32) {
+    /// Updates the policy for a hit.
+    fn record_hit(&mut self, id: u32) {
         match self.on_hit {
             OnHit::Nothing => {}
             OnHit::Count => self.count_hit(id, self.table.mark(id)),
@@ -350,19 +350,18 @@ impl<K: Hash + Eq, V> Shard<K, V> {
 
     #[inline]
     fn count_hit(&mut self, id: u32, mark: u8) {
-        // Most hits are on entries that have had many: nothing is written for those.
-        if raised(mark) != mark {
-            self.table.set_mark(id, raised(mark));
+        // Most hits are on entries whose count is saturated: then nothing is written.
+        if with_one_more_hit(mark) != mark {
+            self.table.set_mark(id, with_one_more_hit(mark));
         }
     }
 
-    /// Stores an entry of a key that has none. Its weight has been taken from the budget. Other entries may move to
-    /// other slots.
+    /// Stores an entry for a key that has none. Its weight is already reserved. Other entries may move to other slots.
     pub(crate) fn insert(&mut self, hash: u64, record: Record<K, V>, weight: u64, deadline: u64, now: u64) {
-        if let Some(groups) = self.table.wants(self.expected) {
+        if let Some(groups) = self.table.growth_target(self.expected) {
             self.grow(groups, now);
         }
-        let id = self.table.take(hash);
+        let id = self.table.allocate(hash);
         self.records.write(id, record);
         self.slots.set_weight(id, weight);
         let mark = self.queues.insert(&mut self.slots, id, hash, &self.hits);
@@ -371,19 +370,19 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         self.stats.inserts += 1;
     }
 
-    /// Moves all entries into a larger table, and what is known of them with them.
+    /// Moves all entries and their state to a larger table.
     fn grow(&mut self, groups: usize, now: u64) {
         let mut table = Table::new(groups);
         let mut records = Records::new(table.slots());
         let mut moves = Moves::new(self.table.slots());
         for from in self.table.used() {
             let hash = self.hash_of(from);
-            let to = table.take(hash);
+            let to = table.allocate(hash);
             table.set_mark(to, self.table.mark(from));
-            // SAFETY: a slot in use holds a record. Should the hash of a later key panic, then the old table is still
-            // the one that counts, and the copies are never looked at.
+            // SAFETY: a slot in use holds a record. If the hash of a later key panics, the old table stays in use and
+            // the copies are never read.
             records.write(to, unsafe { self.records.take(from) });
-            moves.note(from, to);
+            moves.record(from, to);
         }
         self.slots = self.slots.moved(table.slots(), &moves);
         self.queues.relocate(&moves);
@@ -394,7 +393,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         self.register_all();
     }
 
-    /// Stores another record of the same key in a slot. The difference of the weights has been settled with the budget.
+    /// Replaces the record of a slot by one of the same key. The difference of the weights is already reserved or released.
     pub(crate) fn replace(
         &mut self,
         id: u32,
@@ -406,7 +405,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         let former = self.slots.weight(id);
         self.slots.set_weight(id, weight);
         self.queues.reweigh(self.table.mark(id), former, weight);
-        self.note_hit(id);
+        self.record_hit(id);
         self.set_deadline(id, deadline, now);
         self.stats.inserts += 1;
         self.stats.replaced += 1;
@@ -425,28 +424,28 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         timing.deadlines.set(id, deadline);
         timing.touch(id, now);
         timing.register(id);
-        if timing.wheel.is_littered() {
+        if timing.wheel.needs_rebuild() {
             timing.wheel = Wheel::new(self.table.slots(), now);
             self.register_all();
         }
     }
 
-    /// Registers all entries in a new wheel. Amortized over the writes that littered the old one.
+    /// Registers all entries in a new wheel. The cost is amortized over the writes that left stale registrations.
     fn register_all(&mut self) {
         let Some(timing) = &mut self.timing else { return };
         self.table.used().for_each(|id| timing.register(id));
     }
 
-    /// Takes an entry out, counted under its cause. Its weight is the caller's to give back.
-    pub(crate) fn remove(&mut self, id: u32, cause: Cause) -> Left<K, V> {
+    /// Removes an entry and counts it under its cause. The caller releases its weight.
+    pub(crate) fn remove(&mut self, id: u32, cause: Cause) -> RemovedEntry<K, V> {
         let hash = self.hash_of(id);
         let weight = self.slots.weight(id);
         self.queues.remove(&mut self.slots, id, hash, self.table.mark(id));
         if let Some(timing) = &mut self.timing {
-            timing.wheel.forget(id);
+            timing.wheel.unregister(id);
         }
         self.table.release(hash, id);
-        // SAFETY: the slot was in use until the line above, so it holds a record; now it does not any more.
+        // SAFETY: the slot was in use until the line above, so it holds a record, and it is not in use any more.
         let Record { key, value } = unsafe { self.records.take(id) };
         match cause {
             Cause::Expired => self.stats.expired += 1,
@@ -455,16 +454,17 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             Cause::Purged => self.stats.purged += 1,
             Cause::Replaced => self.stats.replaced += 1,
         }
-        Left { key, value, weight }
+        RemovedEntry { key, value, weight }
     }
 
-    /// Evicts the policy's next victim to make room for `incoming`; its weight is the caller's to give back.
+    /// Evicts the policy's next victim to make room for a weight of `incoming`. Returns its weight, which the caller
+    /// releases or uses.
     pub(crate) fn evict(
         &mut self,
         incoming: u64,
         keep: Option<u32>,
         now: u64,
-        departed: &mut Departed<K, V>,
+        removed: &mut RemovedEntries<K, V>,
     ) -> Option<u64> {
         let mut view = View {
             table: &mut self.table,
@@ -476,21 +476,21 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         let id = self.queues.victim(&mut self.slots, &mut view, incoming, keep)?;
         let cause = if self.is_live(id, now) { Cause::Evicted } else { Cause::Expired };
         let left = self.remove(id, cause);
-        departed.push(left.key, left.value, cause);
+        removed.push(left.key, left.value, cause);
         Some(left.weight)
     }
 
-    /// The slots of at least `count` entries, as far as there are so many, whose hashes come at `from` or after it, and
-    /// where to go on. Whoever goes on until `LAST_PLACING` has seen each entry that stayed throughout exactly once, even
-    /// if the table grew in between.
+    /// Finds the slots of at least `count` entries of rank `from` or above, if there are that many, and returns the rank at
+    /// which to continue. A walk up to `RANK_END` finds each entry that stays throughout exactly once, even if the table
+    /// grows in between.
     pub(crate) fn walk(&self, mut from: u64, count: usize, found: &mut Vec<u32>) -> u64 {
         found.clear();
-        while from < LAST_PLACING && found.len() < count {
+        while from < RANK_END && found.len() < count {
             let begin = found.len();
             let next = self.table.visit_home(from, |id| found.push(id));
             let mut kept = begin;
             for at in begin..found.len() {
-                if (from..next).contains(&placing(self.hash_of(found[at]))) {
+                if (from..next).contains(&rank(self.hash_of(found[at]))) {
                     found[kept] = found[at];
                     kept += 1;
                 }
@@ -501,9 +501,14 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         from
     }
 
-    /// Looks at up to `budget` entries that may be due and removes those that are; returns at how many it looked and the
-    /// weight that is the caller's to give back.
-    pub(crate) fn reclaim(&mut self, now: u64, budget: usize, departed: &mut Departed<K, V>) -> (usize, u64) {
+    /// Examines up to `budget` entries that may be due and removes those that are. Returns how many it examined, and the
+    /// weight that the caller releases.
+    pub(crate) fn reclaim(
+        &mut self,
+        now: u64,
+        budget: usize,
+        removed: &mut RemovedEntries<K, V>,
+    ) -> (usize, u64) {
         let mut freed = 0;
         for looked_at in 0..budget {
             let Some(timing) = &mut self.timing else { return (looked_at, freed) };
@@ -515,14 +520,14 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             }
             let left = self.remove(id, Cause::Expired);
             freed += left.weight;
-            departed.push(left.key, left.value, Cause::Expired);
+            removed.push(left.key, left.value, Cause::Expired);
         }
         (budget, freed)
     }
 
-    /// The load of `key` that is under way, if there is one.
+    /// The load of `key` under way, if there is one.
     pub(crate) fn flight<Q: Equivalent<K> + ?Sized>(&self, hash: u64, key: &Q) -> Option<&Arc<Flight<V>>> {
-        let same = |(of, candidate, _): &&UnderWay<K, V>| *of == hash && key.equivalent(candidate);
+        let same = |(of, candidate, _): &&LoadUnderWay<K, V>| *of == hash && key.equivalent(candidate);
         self.flights.iter().find(same).map(|(_, _, flight)| flight)
     }
 
@@ -530,54 +535,53 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         self.flights.push((hash, key, flight));
     }
 
-    /// Takes this very load out of the table; `None` if it had been voided. What comes out is to be dropped once the shard
-    /// is unlocked.
-    pub(crate) fn end_flight(&mut self, flight: &Arc<Flight<V>>) -> Option<UnderWay<K, V>> {
+    /// Removes this load from the list; `None` if it was voided. The caller drops the result after the shard is unlocked.
+    pub(crate) fn end_flight(&mut self, flight: &Arc<Flight<V>>) -> Option<LoadUnderWay<K, V>> {
         let position = self.flights.iter().position(|(_, _, other)| Arc::ptr_eq(other, flight))?;
         Some(self.flights.swap_remove(position))
     }
 
-    /// Makes the load of `key` unable to commit, because the key has changed since the load began. What comes out is to be
-    /// dropped once the shard is unlocked.
+    /// Voids the load of `key`: it can no longer commit, because the key has changed since it began. The caller drops the
+    /// result after the shard is unlocked.
     #[inline]
-    pub(crate) fn void_flight<Q>(&mut self, hash: u64, key: &Q) -> Option<UnderWay<K, V>>
+    pub(crate) fn void_flight<Q>(&mut self, hash: u64, key: &Q) -> Option<LoadUnderWay<K, V>>
     where
         Q: Equivalent<K> + ?Sized,
     {
-        let same = |(of, other, _): &UnderWay<K, V>| *of == hash && key.equivalent(other);
+        let same = |(of, other, _): &LoadUnderWay<K, V>| *of == hash && key.equivalent(other);
         let position = self.flights.iter().position(same)?;
         Some(self.flights.swap_remove(position))
     }
 
-    /// Puts a load back that was voided under this hold of the lock, for an operation that has to begin again.
-    pub(crate) fn restore_flight(&mut self, voided: Option<UnderWay<K, V>>) {
+    /// Restores a load that was voided under the same lock, for an operation that has to start again.
+    pub(crate) fn restore_flight(&mut self, voided: Option<LoadUnderWay<K, V>>) {
         self.flights.extend(voided);
     }
 
-    /// As [`Shard::void_flight`], all of them.
-    pub(crate) fn void_flights(&mut self) -> Vec<UnderWay<K, V>> {
+    /// Voids all loads under way.
+    pub(crate) fn void_flights(&mut self) -> Vec<LoadUnderWay<K, V>> {
         std::mem::take(&mut self.flights)
     }
 
-    /// The counters so far and how many entries are held.
+    /// The counters so far and the number of entries.
     pub(crate) fn stats(&self) -> Stats {
         Stats { hits: self.hits.iter().sum(), entries: self.len() as u64, ..self.stats }
     }
 
-    /// Walks the whole structure and checks that its parts agree; returns the sum of the weights.
+    /// Walks the whole structure, panics if its parts do not agree, and returns the sum of the weights.
     pub(crate) fn validate(&self) -> u64 {
         let used: Vec<u32> = self.table.used().collect();
-        assert_eq!(used.len(), self.len(), "as many slots are in use as are counted");
+        assert_eq!(used.len(), self.len(), "the length is the number of slots in use");
         for &id in &used {
             let key = &self.record(id).key;
-            assert_eq!(self.find(self.hash_of(id), key), Some(id), "the table leads to the slot");
+            assert_eq!(self.find(self.hash_of(id), key), Some(id), "the table finds the slot of each key");
         }
         let mut queued = self.queues.walk(&self.slots);
         queued.sort_unstable();
-        assert_eq!(queued, used, "the policy knows each entry once");
+        assert_eq!(queued, used, "each entry is on one queue, once");
         if let Some(timing) = &self.timing {
             let timed: Vec<u32> = used.iter().copied().filter(|&id| timing.due(id) < NEVER).collect();
-            assert!(timed.iter().all(|&id| timing.wheel.knows(id)), "each deadline is registered");
+            assert!(timed.iter().all(|&id| timing.wheel.is_registered(id)), "each deadline is registered");
             assert_eq!(timing.wheel.valid(), timed.len(), "nothing else is registered");
         }
         used.iter().map(|&id| self.weight(id)).sum()
@@ -587,7 +591,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
 impl<K, V> Drop for Shard<K, V> {
     fn drop(&mut self) {
         for id in self.table.used() {
-            // SAFETY: a slot in use holds a record, and nobody looks at it again.
+            // SAFETY: a slot in use holds a record, and it is not read again.
             drop(unsafe { self.records.take(id) });
         }
     }

@@ -1,9 +1,9 @@
-//! How often keys have been asked for lately: counters of four bits that forget by halving.
+//! A frequency sketch: an estimate of how often each key was used lately, in four-bit counters that age by halving.
 //!
 //! A count-min sketch (Graham Cormode and S. Muthukrishnan, "An Improved Data Stream Summary: The Count-Min Sketch and
 //! its Applications", 2005) with the ageing of TinyLFU (Gil Einziger, Roy Friedman, Ben Manes, "TinyLFU: A Highly
 //! Efficient Cache Admission Policy", 2017, <https://arxiv.org/abs/1512.00727>). The four counters of a key lie in one
-//! cache line, so that asking for a key costs one miss of the processor's cache at most.
+//! cache line, so an estimate costs at most one miss of the processor's cache.
 
 use crate::prefetch::prefetch;
 
@@ -14,9 +14,9 @@ type Block = [u64; 8];
 #[repr(align(64))]
 struct Line(Block);
 
-/// Counters that one line serves well: eight for each entry, four of which it uses.
+/// How many entries share a line: eight counters for each entry, of which it uses four.
 const ENTRIES_PER_LINE: usize = 16;
-/// After this many counted uses for each entry all counts are halved.
+/// All counters are halved after this many counted uses per entry.
 const SAMPLE_PER_ENTRY: usize = 10;
 const ROWS: u32 = 4;
 /// The lowest bit of each counter.
@@ -37,22 +37,22 @@ impl Sketch {
         Sketch { lines: vec![Line([0; 8]); lines], counted: 0, sample: entries * SAMPLE_PER_ENTRY }
     }
 
-    /// How many entries it was made for, rounded up.
+    /// The number of entries that the sketch is sized for, rounded up.
     pub(crate) fn entries(&self) -> usize {
         self.lines.len() * ENTRIES_PER_LINE
     }
 
-    /// Asks for the line of a key, which is going to be needed.
-    pub(crate) fn foresee(&self, hash: u64) {
+    /// Prefetches the line of a key.
+    pub(crate) fn prefetch(&self, hash: u64) {
         prefetch(&self.lines[self.line_of(hash)]);
     }
 
-    /// How often the key was counted, at most 15; never less than the truth since the last halving.
+    /// How often the key was counted, at most 15. Never too low, but for what halving took.
     pub(crate) fn estimate(&self, hash: u64) -> u8 {
         let line = &self.lines[self.line_of(hash)].0;
         let mut least = 15;
         for row in 0..ROWS {
-            let (word, shift) = place(hash, row);
+            let (word, shift) = counter(hash, row);
             least = least.min((line[word & 7] >> shift) as u8 & 15);
         }
         least
@@ -63,8 +63,8 @@ impl Sketch {
         let at = self.line_of(hash);
         let line = &mut self.lines[at].0;
         for row in 0..ROWS {
-            let (word, shift) = place(hash, row);
-            // The mask spares a check of the bounds: a line has eight words.
+            let (word, shift) = counter(hash, row);
+            // A line has eight words: the mask removes the bounds check.
             let word = &mut line[word & 7];
             let room = 15 - (*word >> shift & 15);
             *word += u64::from(uses).min(room) << shift;
@@ -83,7 +83,7 @@ impl Sketch {
     }
 
     fn line_of(&self, hash: u64) -> usize {
-        // Other bits than the index uses, so that keys of one of its lines do not meet again here.
+        // Mixed, so that keys that share a group of the table do not share a line here too.
         let mixed = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         ((mixed * self.lines.len() as u64) >> 32) as usize
     }
@@ -91,7 +91,7 @@ impl Sketch {
 
 /// The word and the shift of a key's counter in a row: five bits of the hash.
 #[inline]
-fn place(hash: u64, row: u32) -> (usize, u32) {
+fn counter(hash: u64, row: u32) -> (usize, u32) {
     let bits = hash >> (row * 5 + 3) & 31;
     ((row * 2) as usize + (bits >> 4) as usize, (bits & 15) as u32 * 4)
 }
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_never_too_low_and_rarely_too_high() {
+    fn estimate_is_never_too_low_and_rarely_too_high() {
         let mut sketch = Sketch::new(4_096);
         for n in 0..4_096 {
             sketch.add(hash(n), (n % 3) as u8);

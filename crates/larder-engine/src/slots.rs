@@ -1,8 +1,7 @@
-//! What the policies see of an entry: a slot, its place in a queue, and its weight.
+//! What the policies know of an entry: its slot, its index in a queue, and its weight.
 //!
-//! A slot is a place in the table. Beside the record that [`crate::records`] keeps for it, each slot has a number of four
-//! bytes, its place in the one [`crate::queue`] that it is on. Weights are kept only in caches that weigh, in four
-//! bytes.
+//! Each slot has its index in the one [`crate::queue`] that it is on, in four bytes. Weights are stored only in caches
+//! with a weigher, in four bytes.
 
 use crate::prefetch::prefetch;
 use std::collections::HashMap;
@@ -10,55 +9,55 @@ use std::collections::HashMap;
 /// No slot.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Stands for a weight of four gigabytes or more.
+/// Marks a weight that needs more than 32 bits.
 const HEAVY: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub(crate) struct Slots {
-    places: Box<[u32]>,
+    queue_indices: Box<[u32]>,
     /// Empty in caches whose entries all weigh one.
     weights: Box<[u32]>,
-    /// The weights that do not fit above, where `HEAVY` stands for them.
+    /// The weights that do not fit into 32 bits, marked by `HEAVY` above.
     heavy: HashMap<u32, u64>,
     weighed: bool,
 }
 
 impl Slots {
-    /// As many slots, none on a queue.
+    /// This many slots, none of them on a queue.
     pub(crate) fn new(slots: u32, weighed: bool) -> Self {
         let weights = if weighed { slots } else { 0 };
         Slots {
-            places: vec![NONE; slots as usize].into(),
+            queue_indices: vec![NONE; slots as usize].into(),
             weights: vec![0; weights as usize].into(),
             heavy: HashMap::new(),
             weighed,
         }
     }
 
-    /// The same slots among more of them: each at its place in `moves`, which lists the former and the new one.
+    /// The same entries in a larger table, moved as `moves` says.
     pub(crate) fn moved(&self, slots: u32, moves: &Moves) -> Self {
         let mut larger = Slots::new(slots, self.weighed);
         for (from, to) in moves.iter() {
-            larger.places[to as usize] = self.places[from as usize];
+            larger.queue_indices[to as usize] = self.queue_indices[from as usize];
             larger.set_weight(to, self.weight(from));
         }
         larger
     }
 
-    /// Where in its queue a slot is.
+    /// The index of a slot in its queue.
     #[inline]
-    pub(crate) fn place(&self, slot: u32) -> u32 {
-        self.places[slot as usize]
+    pub(crate) fn queue_index(&self, slot: u32) -> u32 {
+        self.queue_indices[slot as usize]
     }
 
     #[inline]
-    pub(crate) fn set_place(&mut self, slot: u32, place: u32) {
-        self.places[slot as usize] = place;
+    pub(crate) fn set_queue_index(&mut self, slot: u32, place: u32) {
+        self.queue_indices[slot as usize] = place;
     }
 
-    /// Asks for a slot's place, which is going to be needed.
-    pub(crate) fn foresee(&self, slot: u32) {
-        prefetch(&self.places[slot as usize]);
+    /// Prefetches the queue index of a slot.
+    pub(crate) fn prefetch(&self, slot: u32) {
+        prefetch(&self.queue_indices[slot as usize]);
     }
 
     #[inline]
@@ -86,26 +85,26 @@ impl Slots {
     }
 }
 
-/// Where each entry went when the table grew.
+/// The new slot of each entry after the table has grown.
 #[derive(Debug)]
 pub(crate) struct Moves(Vec<u32>);
 
 impl Moves {
-    /// Nothing has moved yet, of as many slots.
+    /// No moves yet, for a table with this many slots.
     pub(crate) fn new(slots: u32) -> Self {
         Moves(vec![NONE; slots as usize])
     }
 
-    pub(crate) fn note(&mut self, from: u32, to: u32) {
+    pub(crate) fn record(&mut self, from: u32, to: u32) {
         self.0[from as usize] = to;
     }
 
-    /// Where a slot's entry is now; `NONE` of `NONE`.
+    /// The new slot of an entry; `NONE` for `NONE`.
     pub(crate) fn of(&self, from: u32) -> u32 {
         self.0.get(from as usize).copied().unwrap_or(NONE)
     }
 
-    /// The slots that had an entry, with its new one.
+    /// Pairs of the former and the new slot.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
         (0..).zip(&self.0).filter(|(_, to)| **to != NONE).map(|(from, to)| (from, *to))
     }

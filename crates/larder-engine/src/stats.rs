@@ -1,4 +1,4 @@
-//! Counters of a cache, and the two small instruments that every part of Larder measures itself with.
+//! The statistics of a cache, and the counter and histogram that every part of Larder uses.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,35 +7,35 @@ pub use crate::histogram::{Histogram, HistogramSnapshot};
 
 /// What a cache has done since it was built, and what it holds now.
 ///
-/// The counters are plain fields in each shard, changed under its lock and summed on demand, so they cost nothing to
-/// leave on and are exact once the cache is at rest.
+/// The counters are plain fields of each shard, updated under its lock and summed on demand, so they are always on. They
+/// are exact when no operation is running.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Reads that found a live entry.
     pub hits: u64,
-    /// Reads that did not.
+    /// Reads that found none.
     pub misses: u64,
     /// Values stored, new and replacing.
     pub inserts: u64,
-    /// Values that were too heavy to be stored.
+    /// Values that were not stored because they were too heavy or no room could be made.
     pub refused: u64,
     /// Loads that ended with a value.
     pub loads: u64,
-    /// Loads that ended with a failure or were abandoned.
+    /// Loads that failed or were abandoned.
     pub load_failures: u64,
     /// Time spent in the loads that ended with a value.
     pub load_time: Duration,
-    /// Entries that left because their time was over.
+    /// Entries removed because their time was over.
     pub expired: u64,
-    /// Entries that left because room was needed.
+    /// Entries removed to make room.
     pub evicted: u64,
-    /// Entries that left because their key was removed.
+    /// Entries removed by their key.
     pub invalidated: u64,
-    /// Entries that left with `clear`, `retain` or `drain`.
+    /// Entries removed by `clear`, `retain` or `drain`.
     pub purged: u64,
     /// Entries whose value was replaced.
     pub replaced: u64,
-    /// Entries held now, among them such as have expired and are not reclaimed yet.
+    /// Entries held now, including expired ones that are not reclaimed yet.
     pub entries: u64,
     /// The sum of their weights.
     pub weight: u64,
@@ -44,7 +44,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Hits among all reads, from 0 to 1; 0 when there was none.
+    /// The share of reads that were hits, from 0 to 1; 0 if there were no reads.
     pub fn hit_ratio(&self) -> f64 {
         let reads = self.hits + self.misses;
         if reads == 0 { 0.0 } else { self.hits as f64 / reads as f64 }
@@ -67,7 +67,7 @@ impl Stats {
     }
 }
 
-/// A count that many threads may raise and anybody may read.
+/// A counter shared by many threads.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -77,7 +77,7 @@ impl Counter {
         Counter(AtomicU64::new(0))
     }
 
-    /// Raises the count by `n`. Cost: one relaxed atomic addition.
+    /// Adds `n`. Cost: one relaxed atomic addition.
     pub fn add(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);
     }

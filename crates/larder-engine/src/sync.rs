@@ -1,5 +1,5 @@
-//! What threads meet at: atomics, locks, waiting. Named in one place, so that `tests/schedules` can compile the same code
-//! with primitives at each of which an explorer of schedules may let another thread go on.
+//! The synchronization primitives of the engine, named in one file so that the schedule explorer (`src/schedules.rs`)
+//! can compile the same code with primitives of its own.
 
 pub(crate) use parking_lot::Mutex;
 pub(crate) use std::hint::spin_loop;

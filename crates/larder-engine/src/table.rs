@@ -7,43 +7,43 @@
 //! └───────────────────┴───────────────────┴──────────┘   └───────────────────────────┘
 //! ```
 //!
-//! A slot is a place in a group, so where a tag is says where the record is: a lookup reads one group, compares all tags
-//! at once, and goes to the one record that fits. The groups of a million entries are 2.3 megabytes, which the
-//! processor's own caches hold, so a hit costs one access to memory. A tag is eight bits of the hash, or zero for a free
-//! place. A group that was full when an entry wanted in counts it in `overflow`, and the entry goes into the next; a
-//! lookup goes on while that count is not zero. The scheme is that of F14 (Nathan Bronson and Xiao Shi, "Open-sourcing F14
+//! The position of a tag is the position of its record: a lookup reads one group, compares all tags at once, and reads
+//! the one record whose tag matches. The groups of a million entries take 2.3 megabytes, which fit into the processor's
+//! caches, so a hit costs one access to memory. A tag is eight bits of the hash; zero means a free slot. If the home
+//! group of an entry is full, the group counts the entry in `overflow` and the entry goes into the next group; a lookup
+//! continues while that count is not zero. The scheme is that of F14 (Nathan Bronson and Xiao Shi, "Open-sourcing F14
 //! for faster, more memory-efficient hash tables", 2019,
-//! <https://engineering.fb.com/2019/04/25/developer-tools/f14/>) with neighbours in place of a second hash, and with any
-//! number of groups in place of a power of two, so that a bounded cache pays for what it holds.
+//! <https://engineering.fb.com/2019/04/25/developer-tools/f14/>), with neighbouring groups instead of a second hash, and
+//! with any number of groups instead of a power of two, so that a bounded cache pays for what it holds.
 //!
-//! The marks are the policy's. They are here because a hit reads this line anyway: what it changes for the policy
-//! costs no further access to memory.
+//! The marks belong to the policy. They are stored here because a hit reads this line anyway: updating the policy on a
+//! hit costs no further access to memory.
 //!
-//! The groups are in the order of the hashes, whatever their number: a walk that goes by hashes survives growth.
+//! The groups are ordered by the *rank* of the hashes, whatever their number: a scan by rank survives growth.
 
 use crate::prefetch::prefetch;
 
-const PLACES: usize = 16;
+const GROUP_SLOTS: usize = 16;
 /// The mean number of entries in a group above which the table grows.
-const MOST_IN_ONE: usize = 14;
+const MAX_MEAN_ENTRIES: usize = 14;
 const FREE: u8 = 0;
-/// An overflow count that stays: too many entries passed this group to know how many still do.
-const STUCK: u8 = u8::MAX;
-/// Hashes are placed by this many of their bits.
-const PLACING_BITS: u32 = 32;
+/// An overflow count that is no longer decremented: too many entries passed this group to count them.
+const SATURATED: u8 = u8::MAX;
+/// The home group of a hash is derived from this many of its bits.
+const RANK_BITS: u32 = 32;
 
-/// The end of the hashes by which entries are placed.
-pub(crate) const LAST_PLACING: u64 = 1 << PLACING_BITS;
+/// One more than the highest rank.
+pub(crate) const RANK_END: u64 = 1 << RANK_BITS;
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]
 struct Group {
-    tags: [u8; PLACES],
+    tags: [u8; GROUP_SLOTS],
     marks: u64,
     overflow: u8,
 }
 
-const EMPTY_GROUP: Group = Group { tags: [FREE; PLACES], marks: 0, overflow: 0 };
+const EMPTY_GROUP: Group = Group { tags: [FREE; GROUP_SLOTS], marks: 0, overflow: 0 };
 
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -53,10 +53,10 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// A table of as many groups, all free.
+    /// A table with this many groups, all free.
     ///
     /// # Panics
-    /// If there is to be none.
+    /// If `groups` is zero.
     pub(crate) fn new(groups: usize) -> Self {
         assert!(groups > 0, "a table needs a group");
         Table { groups: vec![EMPTY_GROUP; groups].into(), len: 0 }
@@ -69,7 +69,7 @@ impl Table {
 
     /// How many slots there are.
     pub(crate) fn slots(&self) -> u32 {
-        (self.groups.len() * PLACES) as u32
+        (self.groups.len() * GROUP_SLOTS) as u32
     }
 
     /// The slot under this hash that `is_it` accepts.
@@ -80,14 +80,14 @@ impl Table {
         let group = unsafe { self.groups.get_unchecked(home) };
         let found = group.find(home, tag, &mut is_it);
         if found.is_none() && group.overflow != 0 {
-            return self.find_behind(home, tag, is_it);
+            return self.find_in_overflow(home, tag, is_it);
         }
         found
     }
 
-    /// In the groups behind a full one.
+    /// Searches the groups that follow a full home group.
     #[cold]
-    fn find_behind(&self, home: usize, tag: u8, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
+    fn find_in_overflow(&self, home: usize, tag: u8, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut at = self.next(home);
         while at != home {
             let group = &self.groups[at];
@@ -100,60 +100,60 @@ impl Table {
         None
     }
 
-    /// Asks for the group of a hash, which is going to be needed.
+    /// Prefetches the home group of a hash.
     #[inline]
-    pub(crate) fn foresee(&self, hash: u64) {
+    pub(crate) fn prefetch(&self, hash: u64) {
         prefetch(&self.groups[self.home(hash)]);
     }
 
-    /// Asks for the group of a slot.
+    /// Prefetches the group of a slot.
     #[inline]
-    pub(crate) fn foresee_slot(&self, slot: u32) {
+    pub(crate) fn prefetch_slot(&self, slot: u32) {
         prefetch(&self.groups[group_of(slot)]);
     }
 
     #[inline]
     pub(crate) fn is_used(&self, slot: u32) -> bool {
-        self.groups[group_of(slot)].tags[place_of(slot)] != FREE
+        self.groups[group_of(slot)].tags[index_in_group(slot)] != FREE
     }
 
     /// The mark of a slot, 0 to 15.
     #[inline]
     pub(crate) fn mark(&self, slot: u32) -> u8 {
-        (self.groups[group_of(slot)].marks >> (place_of(slot) * 4)) as u8 & 15
+        (self.groups[group_of(slot)].marks >> (index_in_group(slot) * 4)) as u8 & 15
     }
 
     #[inline]
     pub(crate) fn set_mark(&mut self, slot: u32, mark: u8) {
         debug_assert!(mark < 16);
-        let shift = place_of(slot) * 4;
+        let shift = index_in_group(slot) * 4;
         let marks = &mut self.groups[group_of(slot)].marks;
         *marks = *marks & !(15 << shift) | u64::from(mark) << shift;
     }
 
-    /// Whether another entry needs a larger table: then how many groups, if `expected` entries are expected in the end.
-    /// It grows by half, but does not overshoot that number; beyond it, by a quarter.
-    pub(crate) fn wants(&self, expected: usize) -> Option<usize> {
+    /// The number of groups to grow to before the next entry is added; `None` if there is room. The table grows by half,
+    /// but not beyond what `expected` entries need; past that number it grows by a quarter.
+    pub(crate) fn growth_target(&self, expected: usize) -> Option<usize> {
         let now = self.groups.len();
-        if self.len < now * MOST_IN_ONE {
+        if self.len < now * MAX_MEAN_ENTRIES {
             return None;
         }
-        let in_the_end = expected.div_ceil(MOST_IN_ONE);
+        let in_the_end = expected.div_ceil(MAX_MEAN_ENTRIES);
         Some(if now >= in_the_end { now + now.div_ceil(4) } else { (now + now.div_ceil(2)).min(in_the_end) })
     }
 
-    /// Takes a free slot for this hash into use.
+    /// Allocates a free slot for this hash.
     ///
     /// # Panics
-    /// If the table is full: [`Table::wants`] must have been asked before.
-    pub(crate) fn take(&mut self, hash: u64) -> u32 {
-        assert!(self.len < self.groups.len() * PLACES, "a full table has no slot to give");
+    /// If the table is full: call [`Table::growth_target`] first.
+    pub(crate) fn allocate(&mut self, hash: u64) -> u32 {
+        assert!(self.len < self.groups.len() * GROUP_SLOTS, "a full table has no free slot");
         let mut at = self.home(hash);
         loop {
             let group = &mut self.groups[at];
-            let mut free = group.places_of(FREE);
+            let mut free = group.match_tag(FREE);
             if free != 0 {
-                let place = take_place(&mut free);
+                let place = pop_lowest(&mut free);
                 group.tags[place] = tag_of(hash);
                 self.len += 1;
                 return slot_at(at, place);
@@ -163,15 +163,15 @@ impl Table {
         }
     }
 
-    /// Gives back a slot that was taken for this hash.
+    /// Releases a slot that was allocated for this hash.
     pub(crate) fn release(&mut self, hash: u64, slot: u32) {
         let group = group_of(slot);
-        self.groups[group].tags[place_of(slot)] = FREE;
+        self.groups[group].tags[index_in_group(slot)] = FREE;
         self.len -= 1;
         let mut passed = self.home(hash);
         while passed != group {
             let overflow = &mut self.groups[passed].overflow;
-            if *overflow != STUCK {
+            if *overflow != SATURATED {
                 *overflow -= 1;
             }
             passed = self.next(passed);
@@ -183,28 +183,28 @@ impl Table {
         (0..self.slots()).filter(|&slot| self.is_used(slot))
     }
 
-    /// Calls `visit` with each slot that may hold an entry of the first group whose hashes are not all below `from`, and
-    /// returns where the next group's begin. The entries of that group are those with a hash in between.
+    /// Calls `visit` with each slot that may hold an entry whose home is the group of rank `from`, and returns the first
+    /// rank of the next group. The entries with that home are those whose rank lies in between.
     pub(crate) fn visit_home(&self, from: u64, mut visit: impl FnMut(u32)) -> u64 {
         let home = self.home(from);
         let mut at = home;
         for _ in 0..self.groups.len() {
-            let mut used = !self.groups[at].places_of(FREE) & ALL_PLACES;
+            let mut used = !self.groups[at].match_tag(FREE) & ALL_SLOTS;
             while used != 0 {
-                visit(slot_at(at, take_place(&mut used)));
+                visit(slot_at(at, pop_lowest(&mut used)));
             }
             if self.groups[at].overflow == 0 {
                 break;
             }
             at = self.next(at);
         }
-        (((home as u64 + 1) << PLACING_BITS).div_ceil(self.groups.len() as u64)).min(LAST_PLACING)
+        (((home as u64 + 1) << RANK_BITS).div_ceil(self.groups.len() as u64)).min(RANK_END)
     }
 
     #[inline]
     fn home(&self, hash: u64) -> usize {
         // Multiply and shift: spreads the hash over any number of groups without a division.
-        ((placing(hash) * self.groups.len() as u64) >> PLACING_BITS) as usize
+        ((rank(hash) * self.groups.len() as u64) >> RANK_BITS) as usize
     }
 
     #[inline]
@@ -213,41 +213,41 @@ impl Table {
     }
 }
 
-/// The part of a hash by which its entry is placed.
+/// The bits of a hash that order the entries of a table.
 #[inline]
-pub(crate) fn placing(hash: u64) -> u64 {
-    hash & (LAST_PLACING - 1)
+pub(crate) fn rank(hash: u64) -> u64 {
+    hash & (RANK_END - 1)
 }
 
 #[inline]
 fn tag_of(hash: u64) -> u8 {
-    ((hash >> PLACING_BITS) as u8).max(1)
+    ((hash >> RANK_BITS) as u8).max(1)
 }
 
 #[inline]
 fn slot_at(group: usize, place: usize) -> u32 {
-    (group * PLACES + place) as u32
+    (group * GROUP_SLOTS + place) as u32
 }
 
 #[inline]
 fn group_of(slot: u32) -> usize {
-    slot as usize / PLACES
+    slot as usize / GROUP_SLOTS
 }
 
 #[inline]
-fn place_of(slot: u32) -> usize {
-    slot as usize % PLACES
+fn index_in_group(slot: u32) -> usize {
+    slot as usize % GROUP_SLOTS
 }
 
-const ALL_PLACES: u32 = (1 << PLACES) - 1;
+const ALL_SLOTS: u32 = (1 << GROUP_SLOTS) - 1;
 
 impl Group {
-    /// The slot with this tag that `is_it` accepts, if this is the group `at`.
+    /// The slot with this tag that `is_it` accepts; `at` is the index of this group.
     #[inline]
     fn find(&self, at: usize, tag: u8, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
-        let mut fitting = self.places_of(tag);
+        let mut fitting = self.match_tag(tag);
         while fitting != 0 {
-            let slot = slot_at(at, take_place(&mut fitting));
+            let slot = slot_at(at, pop_lowest(&mut fitting));
             if is_it(slot) {
                 return Some(slot);
             }
@@ -255,11 +255,11 @@ impl Group {
         None
     }
 
-    /// The places whose tag is `tag`, one bit each. Free of branches: a guess of the processor that turns out wrong when
-    /// the group arrives would throw away the loads of the lookups after this one.
+    /// The positions whose tag is `tag`, one bit each. Free of branches: a branch that is mispredicted when the group
+    /// arrives from memory would discard the loads of the lookups after this one.
     #[inline]
     #[cfg(target_arch = "x86_64")]
-    fn places_of(&self, tag: u8) -> u32 {
+    fn match_tag(&self, tag: u8) -> u32 {
         use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_load_si128, _mm_movemask_epi8, _mm_set1_epi8};
         // SAFETY: the tags are 16 bytes at the start of a group, which is aligned to 32; every processor that this is
         // compiled for has SSE2.
@@ -271,7 +271,7 @@ impl Group {
 
     #[inline]
     #[cfg(not(target_arch = "x86_64"))]
-    fn places_of(&self, tag: u8) -> u32 {
+    fn match_tag(&self, tag: u8) -> u32 {
         let tag = u64::from_ne_bytes([tag; 8]);
         let [low, high] = [&self.tags[..8], &self.tags[8..]]
             .map(|tags| zero_bytes(u64::from_le_bytes(tags.try_into().expect("eight of them")) ^ tag));
@@ -286,12 +286,12 @@ fn zero_bytes(word: u64) -> u32 {
     const LOWER: u64 = u64::from_ne_bytes([0x7f; 8]);
     // The top bit of a byte stays clear only if all of its bits are.
     let clear = !(((word & LOWER) + LOWER) | word | LOWER);
-    // Gathers the eight top bits: each is moved to a place of its own in the top byte.
+    // Gathers the eight top bits: each moves to its own bit of the top byte.
     ((clear >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
 }
 
 #[inline]
-fn take_place(places: &mut u32) -> usize {
+fn pop_lowest(places: &mut u32) -> usize {
     let place = places.trailing_zeros() as usize;
     *places &= *places - 1;
     place
@@ -308,28 +308,28 @@ mod tests {
         assert_eq!((size_of::<Group>(), align_of::<Group>()), (32, 32));
     }
 
-    /// A table that grows as a shard lets it grow: slots move, so the model is renamed.
+    /// A table that grows as a shard grows it: slots move, so the keys of the model change.
     #[derive(Debug)]
     struct Grown {
         table: Table,
         expected: usize,
-        /// Slots and the hashes that they were taken for.
+        /// Slots and the hashes that they were allocated for.
         model: HashMap<u32, u64>,
     }
 
     impl Grown {
         fn take(&mut self, hash: u64) {
-            if let Some(groups) = self.table.wants(self.expected) {
+            if let Some(groups) = self.table.growth_target(self.expected) {
                 let mut larger = Table::new(groups);
                 let moved = self.model.iter().map(|(slot, hash)| {
-                    let to = larger.take(*hash);
+                    let to = larger.allocate(*hash);
                     larger.set_mark(to, self.table.mark(*slot));
                     (to, *hash)
                 });
                 self.model = moved.collect();
                 self.table = larger;
             }
-            let slot = self.table.take(hash);
+            let slot = self.table.allocate(hash);
             assert_eq!(self.model.insert(slot, hash), None, "slot {slot} was free");
             self.table.set_mark(slot, (hash % 16) as u8);
         }
@@ -352,13 +352,13 @@ mod tests {
             assert_eq!(self.table.used().collect::<Vec<_>>(), used);
         }
 
-        /// All slots, by walking the hashes.
+        /// All slots, in the order of a scan.
         fn walk(&self) -> Vec<u32> {
             let (mut from, mut slots) = (0, Vec::new());
-            while from < LAST_PLACING {
+            while from < RANK_END {
                 let mut here = Vec::new();
                 let next = self.table.visit_home(from, |slot| here.push(slot));
-                here.retain(|slot| (from..next).contains(&placing(self.model[slot])));
+                here.retain(|slot| (from..next).contains(&rank(self.model[slot])));
                 slots.extend(here);
                 from = next;
             }

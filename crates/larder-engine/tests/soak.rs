@@ -1,19 +1,19 @@
-//! A long run in little room: several threads do everything at once while the capacity changes, the shards grow and
-//! entries expire. The capacity holds at every moment that is looked at, and memory comes back to where it was.
+//! A soak test with little room: several threads run all operations while the capacity changes, the shards grow and
+//! entries expire. Every sample stays within the capacity, and memory returns to its first level.
 //!
-//! Takes a second; `LARDER_SOAK=SECONDS` makes it as long as wanted, `cargo xtask test --soak` five minutes.
+//! Takes a second by default; `LARDER_SOAK=SECONDS` sets the time, and `cargo xtask test --soak` runs ten minutes.
 
 use larder_engine::{Cache, Op, Policy, Ttl};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The system's allocator, counting the bytes that are in use.
+/// The system's allocator with a count of the bytes in use.
 struct Counting;
 
 static IN_USE: AtomicI64 = AtomicI64::new(0);
 
-// SAFETY: every call goes to the system's allocator as it came; counting touches no memory of it.
+// SAFETY: every call is forwarded unchanged to the system's allocator; counting does not touch its memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         IN_USE.fetch_add(layout.size() as i64, Ordering::Relaxed);
@@ -88,7 +88,7 @@ fn act(cache: &Blobs, dice: &mut Dice) {
     }
 }
 
-/// Runs one policy for a while; returns how many operations that were, and the most bytes in use.
+/// Runs one policy for a while; returns the number of operations and the highest number of bytes in use.
 fn soak(policy: Policy, time: Duration) -> (u64, i64) {
     let before = IN_USE.load(Ordering::Relaxed);
     let cache: Blobs = Cache::builder()
@@ -97,7 +97,7 @@ fn soak(policy: Policy, time: Duration) -> (u64, i64) {
         .shards(8)
         .build()
         .expect("valid options");
-    // More than there is room for, so that evicting begins at once.
+    // More than there is room for, so that eviction begins immediately.
     (0..KEYS).for_each(|key| _ = cache.insert(key, blob(key, 30)));
     let began = Instant::now();
     let done = AtomicBool::new(false);
@@ -146,7 +146,7 @@ fn soak(policy: Policy, time: Duration) -> (u64, i64) {
 }
 
 #[test]
-fn capacity_and_memory_hold_however_long_it_runs() {
+fn capacity_and_memory_hold_over_time() {
     let seconds = std::env::var("LARDER_SOAK").map_or(1.0, |text| {
         text.parse::<f64>()
             .unwrap_or_else(|_| panic!("LARDER_SOAK is {text:?}; it must be a number of seconds"))

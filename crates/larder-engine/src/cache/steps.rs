@@ -1,24 +1,24 @@
-//! The steps that operations and loads are made of: place, time, weight and deadline of an entry, and room for it.
+//! The steps that operations and loads share: locating a key, time, weight, deadlines, and making room.
 
-use super::{Cache, ENTRIES_PER_HOLD, Place};
+use super::{Cache, ENTRIES_PER_LOCK, KeyLocation};
 use crate::budget::Budget;
 use crate::entry::{Cause, EntryRef, Refusal, Ttl};
 use crate::expiry::NEVER;
 use crate::lock::{Guard, Locks};
 use crate::records::Record;
-use crate::shard::{Departed, Shard};
+use crate::shard::{RemovedEntries, Shard};
 use crate::sync::STEAL_ROUNDS;
-use crate::table::LAST_PLACING;
+use crate::table::RANK_END;
 use std::hash::{BuildHasher, Hash};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How many registrations of expired entries a write looks at in its shard.
+/// How many entries that may have expired a write examines in its shard.
 const RECLAIM_PER_WRITE: usize = 4;
 
 /// A record on its way into a shard.
 pub(crate) struct Write<K, V> {
-    pub(crate) place: Place,
+    pub(crate) location: KeyLocation,
     pub(crate) record: Record<K, V>,
     pub(crate) weight: u64,
     pub(crate) ttl: Ttl,
@@ -26,16 +26,23 @@ pub(crate) struct Write<K, V> {
 }
 
 impl<K: Hash + Eq, V> Write<K, V> {
-    pub(crate) fn of(cache: &Cache<K, V>, place: Place, key: K, value: V, ttl: Ttl, now: u64) -> Self {
+    pub(crate) fn of(
+        cache: &Cache<K, V>,
+        location: KeyLocation,
+        key: K,
+        value: V,
+        ttl: Ttl,
+        now: u64,
+    ) -> Self {
         let weight = cache.weigh(&key, &value);
-        Write { place, record: Record { key, value }, weight, ttl, now }
+        Write { location, record: Record { key, value }, weight, ttl, now }
     }
 }
 
-/// The record that was replaced, if any; or the one that was offered, and why it was refused.
-pub(crate) type Stored<K, V> = Result<Option<Record<K, V>>, (Record<K, V>, Refusal)>;
+/// The record that was replaced, if any; or the record that was refused, and why.
+pub(crate) type StoreResult<K, V> = Result<Option<Record<K, V>>, (Record<K, V>, Refusal)>;
 
-/// What a closure wants done with the entry that it was shown.
+/// What a closure decided about the entry that it was shown.
 pub(crate) enum Decision<K, V> {
     Keep,
     Put(Write<K, V>),
@@ -45,25 +52,25 @@ pub(crate) enum Decision<K, V> {
 
 impl<K: Hash + Eq, V> Cache<K, V> {
     #[inline]
-    pub(crate) fn place<Q: Hash + ?Sized>(&self, key: &Q) -> Place {
+    pub(crate) fn locate<Q: Hash + ?Sized>(&self, key: &Q) -> KeyLocation {
         let hash = self.inner.hasher.hash_one(key);
-        // The index uses the low bits for the bucket and the top seven for the tag: the shard takes others.
+        // The table uses the low 40 bits for rank and tag.
         let shard = (hash >> 40) as usize & (self.inner.shards.len() - 1);
-        Place { hash, shard }
+        KeyLocation { hash, shard }
     }
 
     #[inline]
-    pub(crate) fn lock(&self, place: Place) -> Guard<'_, Shard<K, V>> {
-        self.inner.shards.lock(place.shard)
+    pub(crate) fn lock(&self, location: KeyLocation) -> Guard<'_, Shard<K, V>> {
+        self.inner.shards.lock(location.shard)
     }
 
     pub(crate) fn shards(&self) -> &Locks<Shard<K, V>> {
         &self.inner.shards
     }
 
-    /// Gives the weight of entries that have left back to the budget.
-    pub(crate) fn give_back(&self, weight: u64) {
-        self.inner.budget.give(weight);
+    /// Releases the weight of removed entries.
+    pub(crate) fn release_weight(&self, weight: u64) {
+        self.inner.budget.release(weight);
     }
 
     pub(crate) fn shard_at(&self, index: usize) -> Option<Guard<'_, Shard<K, V>>> {
@@ -75,7 +82,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         if self.inner.timed.load(Ordering::Relaxed) { self.now_ms() } else { 0 }
     }
 
-    /// The present, for a write: it needs the clock if its own entry has a deadline.
+    /// The current time for a write, which needs the clock if its own entry gets a deadline.
     pub(crate) fn now_for(&self, ttl: Ttl) -> u64 {
         self.mark_timed(ttl);
         self.now()
@@ -112,8 +119,8 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         }
     }
 
-    /// Shortens a time to live by a random share. A plain additive sequence, scrambled, is random enough to spread
-    /// deadlines and costs one relaxed addition.
+    /// Shortens a time to live by a random share. A scrambled additive sequence is random enough to spread deadlines, and
+    /// costs one relaxed addition.
     pub(super) fn jittered(&self, ttl_ms: u64) -> u64 {
         let jitter = self.inner.settings.jitter;
         if jitter == 0.0 {
@@ -134,68 +141,68 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         ((capacity as f64 * self.inner.settings.max_share) as u64).max(1)
     }
 
-    /// Stores a record in a locked shard: makes room, then inserts or replaces. Returns the replaced record, or the
-    /// offered one if it was refused; the former entry is gone then.
+    /// Stores a record in a locked shard: makes room, then inserts or replaces. Returns the replaced record, or the given
+    /// one if it was refused; the former entry is removed then.
     pub(crate) fn store(
         &self,
         shard: &mut Shard<K, V>,
         write: Write<K, V>,
-        departed: &mut Departed<K, V>,
-    ) -> Stored<K, V> {
-        let Write { place, record, weight, ttl, now } = write;
-        let mut existing = shard.find(place.hash, &record.key);
+        removed: &mut RemovedEntries<K, V>,
+    ) -> StoreResult<K, V> {
+        let Write { location, record, weight, ttl, now } = write;
+        let mut existing = shard.find(location.hash, &record.key);
         if let Some(id) = existing.filter(|&id| !shard.is_live(id, now)) {
-            self.discard(shard, id, Cause::Expired, departed);
+            self.discard(shard, id, Cause::Expired, removed);
             existing = None;
         }
-        let (_, freed) = shard.reclaim(now, RECLAIM_PER_WRITE, departed);
-        self.inner.budget.give(freed);
+        let (_, freed) = shard.reclaim(now, RECLAIM_PER_WRITE, removed);
+        self.inner.budget.release(freed);
 
         let held = existing.map_or(0, |id| shard.weight(id));
         let room = if weight > self.limit() {
             Err(Refusal::TooHeavy { weight, limit: self.limit() })
         } else {
-            self.make_room(shard, place.shard, weight.saturating_sub(held), existing, now, departed)
+            self.make_room(shard, location.shard, weight.saturating_sub(held), existing, now, removed)
         };
         if let Err(reason) = room {
             shard.stats.refused += 1;
             if let Some(id) = existing {
-                self.discard(shard, id, Cause::Invalidated, departed);
+                self.discard(shard, id, Cause::Invalidated, removed);
             }
             return Err((record, reason));
         }
-        self.inner.budget.give(held.saturating_sub(weight));
+        self.inner.budget.release(held.saturating_sub(weight));
 
         let kept = existing.map(|id| shard.deadline(id));
         let deadline = self.deadline(ttl, kept, now);
         match existing {
             Some(id) => Ok(Some(shard.replace(id, record, weight, deadline, now))),
             None => {
-                shard.insert(place.hash, record, weight, deadline, now);
+                shard.insert(location.hash, record, weight, deadline, now);
                 Ok(None)
             }
         }
     }
 
-    /// Does to a locked entry what was decided about it; `id` is its slot, if it is live. Returns the record that was
-    /// refused, if it was: to be dropped once the shard is unlocked.
+    /// Applies a decision to a locked entry; `id` is its slot, if it is live. If the record is refused, the caller drops it
+    /// after the shard is unlocked.
     pub(crate) fn apply(
         &self,
         shard: &mut Shard<K, V>,
         id: Option<u32>,
         decision: Decision<K, V>,
-        departed: &mut Departed<K, V>,
+        removed: &mut RemovedEntries<K, V>,
     ) -> Result<(), (Record<K, V>, Refusal)> {
         match (decision, id) {
             (Decision::Keep, _) | (Decision::Remove | Decision::SetTtl { .. }, None) => {}
             (Decision::Put(write), _) => {
                 self.mark_timed(write.ttl);
-                let replaced = self.store(shard, write, departed)?;
+                let replaced = self.store(shard, write, removed)?;
                 if let Some(Record { key, value }) = replaced {
-                    departed.push(key, value, Cause::Replaced);
+                    removed.push(key, value, Cause::Replaced);
                 }
             }
-            (Decision::Remove, Some(id)) => self.discard(shard, id, Cause::Invalidated, departed),
+            (Decision::Remove, Some(id)) => self.discard(shard, id, Cause::Invalidated, removed),
             (Decision::SetTtl { ttl, now }, Some(id)) => {
                 self.mark_timed(ttl);
                 let deadline = self.deadline(ttl, Some(shard.deadline(id)), now);
@@ -210,14 +217,14 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         shard: &mut Shard<K, V>,
         id: u32,
         cause: Cause,
-        departed: &mut Departed<K, V>,
+        removed: &mut RemovedEntries<K, V>,
     ) {
         let entry = shard.remove(id, cause);
-        self.inner.budget.give(entry.weight);
-        departed.push(entry.key, entry.value, cause);
+        self.inner.budget.release(entry.weight);
+        removed.push(entry.key, entry.value, cause);
     }
 
-    /// Takes `needed` from the budget: what is free, then what this shard's victims held, then what others' did.
+    /// Reserves `needed`: from what is free, then by evicting from this shard, then from the others.
     pub(super) fn make_room(
         &self,
         shard: &mut Shard<K, V>,
@@ -225,34 +232,34 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         needed: u64,
         keep: Option<u32>,
         now: u64,
-        departed: &mut Departed<K, V>,
+        removed: &mut RemovedEntries<K, V>,
     ) -> Result<(), Refusal> {
         let budget = &self.inner.budget;
         let mut in_hand = 0;
         let mut rounds = 0;
-        while in_hand < needed && !budget.take(needed - in_hand) {
-            if let Some(freed) = shard.evict(needed, keep, now, departed) {
+        while in_hand < needed && !budget.reserve(needed - in_hand) {
+            if let Some(freed) = shard.evict(needed, keep, now, removed) {
                 in_hand += freed;
                 continue;
             }
-            in_hand += self.steal(shard_index, needed - in_hand, now, departed);
+            in_hand += self.steal(shard_index, needed - in_hand, now, removed);
             rounds += 1;
             if rounds == STEAL_ROUNDS {
-                budget.give(in_hand);
+                budget.release(in_hand);
                 return Err(Refusal::NoRoom);
             }
         }
-        budget.give(in_hand.saturating_sub(needed));
+        budget.release(in_hand.saturating_sub(needed));
         Ok(())
     }
 
-    /// Evicts from the other shards until `wanted` is freed, passing over those that are locked.
+    /// Evicts from the other shards until `wanted` is freed, skipping those that are locked.
     pub(super) fn steal(
         &self,
         shard_index: usize,
         wanted: u64,
         now: u64,
-        departed: &mut Departed<K, V>,
+        removed: &mut RemovedEntries<K, V>,
     ) -> u64 {
         let shards = &self.inner.shards;
         let mut freed = 0;
@@ -260,7 +267,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
             let other = shards.try_lock_beside((shard_index + step) % shards.len());
             let Some(mut other) = other else { continue };
             while freed < wanted {
-                let Some(weight) = other.evict(wanted, None, now, departed) else { break };
+                let Some(weight) = other.evict(wanted, None, now, removed) else { break };
                 freed += weight;
             }
             if freed >= wanted {
@@ -270,30 +277,31 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         freed
     }
 
-    /// Walks all entries, a bounded number under each hold of a lock. `visit` says what it freed as it goes.
-    pub(super) fn for_each_hold(
+    /// Walks all entries, a bounded number each time a lock is held. `visit` records what it freed.
+    pub(super) fn for_each_locked_batch(
         &self,
-        mut visit: impl FnMut(&mut Shard<K, V>, &[u32], &mut Freed<'_, K, V>),
+        mut visit: impl FnMut(&mut Shard<K, V>, &[u32], &mut FreedWeight<'_, K, V>),
     ) {
         let mut slots = Vec::new();
         for index in 0..self.inner.shards.len() {
             let mut from = 0;
-            while from < LAST_PLACING {
-                let mut freed = Freed { budget: &self.inner.budget, weight: 0, departed: Departed::new() };
+            while from < RANK_END {
+                let mut freed =
+                    FreedWeight { budget: &self.inner.budget, weight: 0, removed: RemovedEntries::new() };
                 let mut shard = self.inner.shards.lock(index);
-                from = shard.walk(from, ENTRIES_PER_HOLD, &mut slots);
+                from = shard.walk(from, ENTRIES_PER_LOCK, &mut slots);
                 visit(&mut shard, &slots, &mut freed);
                 drop(shard);
-                let departed = std::mem::replace(&mut freed.departed, Departed::new());
+                let removed = std::mem::replace(&mut freed.removed, RemovedEntries::new());
                 drop(freed);
-                self.depart(departed);
+                self.notify_removed(removed);
             }
         }
     }
 
-    /// Shows entries to the listener and drops them, with no lock held.
-    pub(crate) fn depart(&self, departed: Departed<K, V>) {
-        for (key, value, cause) in departed.into_iter() {
+    /// Calls the listener for removed entries and drops them, with no lock held.
+    pub(crate) fn notify_removed(&self, removed: RemovedEntries<K, V>) {
+        for (key, value, cause) in removed.into_iter() {
             self.notify(&key, &value, cause);
         }
     }
@@ -305,16 +313,16 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     }
 }
 
-/// What a walk has freed: given back to the budget even if the walk ends with a panic.
-pub(super) struct Freed<'a, K, V> {
+/// The weight that a walk has freed: released even if the walk panics.
+pub(super) struct FreedWeight<'a, K, V> {
     budget: &'a Budget,
     pub(super) weight: u64,
-    pub(super) departed: Departed<K, V>,
+    pub(super) removed: RemovedEntries<K, V>,
 }
 
-impl<K, V> Drop for Freed<'_, K, V> {
+impl<K, V> Drop for FreedWeight<'_, K, V> {
     fn drop(&mut self) {
-        self.budget.give(self.weight);
+        self.budget.release(self.weight);
     }
 }
 

@@ -44,16 +44,16 @@ impl Evict for Fifo {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::Bench;
+    use super::super::testing::PolicyHarness;
     use super::*;
 
     #[test]
-    fn a_hit_changes_nothing() {
-        let mut bench = Bench::new(Fifo::new());
-        (0..3).for_each(|_| _ = bench.insert());
-        bench.hit(0);
-        assert_eq!(bench.order(), [0, 1, 2]);
-        bench.remove(0);
-        assert_eq!(bench.victim(None), Some(1));
+    fn hit_does_not_change_the_order() {
+        let mut harness = PolicyHarness::new(Fifo::new());
+        (0..3).for_each(|_| _ = harness.insert());
+        harness.hit(0);
+        assert_eq!(harness.order(), [0, 1, 2]);
+        harness.remove(0);
+        assert_eq!(harness.victim(None), Some(1));
     }
 }

@@ -48,36 +48,36 @@ impl Evict for Lru {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::Bench;
+    use super::super::testing::PolicyHarness;
     use super::*;
 
     #[test]
-    fn a_hit_moves_an_entry_to_the_safe_end() {
-        let mut bench = Bench::new(Lru::new());
-        (0..4).for_each(|_| _ = bench.insert());
-        bench.hit(0);
-        bench.hit(3);
-        bench.hit(3);
-        assert_eq!(bench.order(), [1, 2, 0, 3]);
-        assert_eq!((bench.victim(None), bench.victim(Some(1))), (Some(1), Some(2)));
+    fn hit_moves_the_entry_to_the_back() {
+        let mut harness = PolicyHarness::new(Lru::new());
+        (0..4).for_each(|_| _ = harness.insert());
+        harness.hit(0);
+        harness.hit(3);
+        harness.hit(3);
+        assert_eq!(harness.order(), [1, 2, 0, 3]);
+        assert_eq!((harness.victim(None), harness.victim(Some(1))), (Some(1), Some(2)));
     }
 
     #[test]
-    fn a_slot_is_used_again() {
-        let mut bench = Bench::new(Lru::new());
-        (0..3).for_each(|_| _ = bench.insert());
-        bench.remove(1);
-        assert_eq!(bench.order(), [0, 2]);
-        bench.insert();
-        assert_eq!(bench.order(), [0, 2, 1]);
-        (0..3).for_each(|_| _ = bench.evict());
-        assert_eq!((bench.victim(None), bench.order()), (None, vec![]));
+    fn insert_reuses_a_freed_slot() {
+        let mut harness = PolicyHarness::new(Lru::new());
+        (0..3).for_each(|_| _ = harness.insert());
+        harness.remove(1);
+        assert_eq!(harness.order(), [0, 2]);
+        harness.insert();
+        assert_eq!(harness.order(), [0, 2, 1]);
+        (0..3).for_each(|_| _ = harness.evict());
+        assert_eq!((harness.victim(None), harness.order()), (None, vec![]));
     }
 
     #[test]
-    fn the_only_entry_is_no_victim_of_itself() {
-        let mut bench = Bench::new(Lru::new());
-        bench.insert();
-        assert_eq!((bench.victim(Some(0)), bench.victim(None)), (None, Some(0)));
+    fn victim_only_entry_kept_is_none() {
+        let mut harness = PolicyHarness::new(Lru::new());
+        harness.insert();
+        assert_eq!((harness.victim(Some(0)), harness.victim(None)), (None, Some(0)));
     }
 }

@@ -1,10 +1,9 @@
-//! Which entry leaves when room is needed: one trait, one file per policy.
+//! Eviction policies: one trait, one file per policy.
 //!
-//! A policy knows entries by their slots. What it learns about one it keeps in its queues and in the entry's mark,
-//! four bits that lie where a hit reads anyway. The shard guarantees that
-//! `insert` and `remove` come in pairs, that `hit` and `reweigh` name an entry that is present, and that all calls happen
-//! under its lock. The policy guarantees that `victim` names an entry that is present, finds one as long as there is any
-//! besides `keep`, and looks at a bounded number of entries to find it.
+//! A policy knows entries by their slots. Its state is in its queues and in the entry's mark, four bits that are stored
+//! where a hit reads anyway. The shard guarantees that `insert` and `remove` come in pairs, that `hit` and `reweigh` name
+//! an entry that is present, and that all calls happen under its lock. The policy guarantees that `victim` names an entry
+//! that is present, finds one as long as there is any besides `keep`, and examines a bounded number of entries.
 
 mod ctd;
 mod fifo;
@@ -18,17 +17,17 @@ use crate::slots::{Moves, Slots};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Policy {
-    /// A first-in-first-out window before a CLOCK, with a contest of frequencies between them; the size of the window
-    /// follows the traffic. The best all-rounder, and a hit costs next to nothing.
+    /// CLOCK-TinyLFU with density steering: a first-in-first-out window in front of a CLOCK, and a contest of frequencies
+    /// between them; the size of the window adapts to the traffic. The best all-rounder, and a hit costs next to nothing.
     #[default]
     Ctd,
-    /// Two first-in-first-out queues and a memory of what has left the first (S3-FIFO).
+    /// S3-FIFO: two first-in-first-out queues and a list of ghosts, entries that recently left the first.
     S3Fifo,
-    /// The entry that was not used for the longest time leaves.
+    /// Evicts the least recently used entry.
     Lru,
-    /// The oldest entry leaves. For comparison: hits cost nothing, and count for nothing.
+    /// Evicts the oldest entry. For comparison: hits have no effect.
     Fifo,
-    /// Any entry leaves. For comparison.
+    /// Evicts a random entry. For comparison.
     Random,
 }
 
@@ -36,7 +35,7 @@ impl Policy {
     /// All policies.
     pub const ALL: [Policy; 5] = [Policy::Ctd, Policy::S3Fifo, Policy::Lru, Policy::Fifo, Policy::Random];
 
-    /// The name by which tools and reports know it.
+    /// The name used by tools and reports.
     pub fn name(self) -> &'static str {
         match self {
             Policy::Ctd => "ctd",
@@ -48,66 +47,66 @@ impl Policy {
     }
 }
 
-/// What a policy may ask about entries when it looks for a victim. Each answer costs a look at the entry itself.
+/// What a policy may ask about entries when it chooses a victim. Each answer reads the entry itself.
 pub(crate) trait Entries {
     /// How many slots there are, in use or not.
     fn slots(&self) -> u32;
     fn is_used(&self, id: u32) -> bool;
     /// The hash of the entry's key.
     fn hash(&self, id: u32) -> u64;
-    /// Whether the entry's time is over: then it may leave before all others.
+    /// Whether the entry has expired: then it may be evicted before all others.
     fn is_due(&self, id: u32) -> bool;
     /// The entry's mark.
     fn mark(&self, id: u32) -> u8;
     fn set_mark(&mut self, id: u32, mark: u8);
-    /// Asks for what the answers about this entry will need.
-    fn foresee(&self, _id: u32) {}
+    /// Prefetches what the answers about this entry read.
+    fn prefetch(&self, _id: u32) {}
 }
 
-/// Hits that a mark counts, in its low two bits, for policies that are to know them.
+/// The highest hit count of a mark, in its low two bits, for policies that count hits.
 const MAX_HITS: u8 = 3;
-/// The bit of a mark that says in which of two queues its entry is, for policies that have two; hits are summed up by it.
+/// The bit of a mark that tells in which of two queues its entry is, for policies that have two.
 const IN_MAIN: u8 = 4;
 
-/// What a hit means to a policy.
+/// What the shard does for the policy on a hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnHit {
     Nothing,
-    /// The entry's mark counts it, up to three.
+    /// Raise the hit count in the entry's mark, up to three.
     Count,
-    /// The policy is told.
+    /// Call [`Evict::hit`].
     Tell,
 }
 
-/// The hits so far on entries whose mark has `IN_MAIN` not set, and set.
+/// The hits so far, in total, on entries without and with `IN_MAIN` in their mark.
 pub(crate) type Hits = [u64; 2];
 
-/// Where in `Hits` a hit on an entry with this mark counts.
+/// The index in [`Hits`] of an entry with this mark.
 #[inline]
-pub(crate) fn sum_of(mark: u8) -> usize {
+pub(crate) fn hit_class(mark: u8) -> usize {
     usize::from(mark & IN_MAIN != 0)
 }
 
-/// A mark after one more hit.
+/// The mark after one more hit.
 #[inline]
-pub(crate) fn raised(mark: u8) -> u8 {
+pub(crate) fn with_one_more_hit(mark: u8) -> u8 {
     if mark & MAX_HITS < MAX_HITS { mark + 1 } else { mark }
 }
 
 pub(crate) trait Evict {
-    /// What a hit means to this policy.
+    /// What the shard does on a hit.
     const ON_HIT: OnHit;
-    /// An entry with this hash is about to be inserted: asks for what that will need.
-    fn foresee(&self, _hash: u64) {}
-    /// The entry was read or overwritten. Called if `ON_HIT` says so.
+    /// Prefetches what the insertion of an entry with this hash will read.
+    fn prefetch(&self, _hash: u64) {}
+    /// The entry was read or overwritten. Called only with [`OnHit::Tell`].
     fn hit(&mut self, _slots: &mut Slots, _id: u32) {}
-    /// A new entry took a slot; returns its first mark.
+    /// A new entry was stored in a slot; returns its initial mark.
     fn insert(&mut self, slots: &mut Slots, id: u32, hash: u64, hits: &Hits) -> u8;
-    /// The entry leaves its slot, evicted or not.
+    /// The entry is removed from its slot, evicted or not.
     fn remove(&mut self, slots: &mut Slots, id: u32, hash: u64, mark: u8);
-    /// The entry weighs something else than it did; the slots know it already.
+    /// The weight of the entry has changed; `slots` has the new one already.
     fn reweigh(&mut self, mark: u8, from: u64, to: u64);
-    /// The entry that should leave next to make room for one of weight `incoming`; never `keep`.
+    /// The entry to evict next, to make room for one of weight `incoming`; never `keep`.
     fn victim(
         &mut self,
         slots: &mut Slots,
@@ -115,13 +114,13 @@ pub(crate) trait Evict {
         incoming: u64,
         keep: Option<u32>,
     ) -> Option<u32>;
-    /// The table has grown, and each entry has another slot.
+    /// Renames the slots after the table has grown.
     fn relocate(&mut self, moves: &Moves);
-    /// All entries, in the order in which they are queued; checks the queues on the way.
+    /// All entries in queue order; validates the queues on the way.
     fn walk(&self, slots: &Slots) -> Vec<u32>;
 }
 
-/// A policy at work. An enum and not a trait object: a hit is too short for an indirect call.
+/// The state of a policy. An enum and not a trait object: a hit is too short for an indirect call.
 #[derive(Debug)]
 pub(crate) enum Queues {
     Ctd(ctd::Ctd),
@@ -163,8 +162,8 @@ impl Queues {
         each!(self, queues => of(queues))
     }
 
-    pub(crate) fn foresee(&self, hash: u64) {
-        each!(self, queues => queues.foresee(hash));
+    pub(crate) fn prefetch(&self, hash: u64) {
+        each!(self, queues => queues.prefetch(hash));
     }
 
     pub(crate) fn hit(&mut self, slots: &mut Slots, id: u32) {
@@ -204,12 +203,12 @@ impl Queues {
 
 #[cfg(test)]
 mod testing {
-    //! A policy alone with a few slots, for the tests that dump its queues.
+    //! A policy with eight slots and no shard, for tests that dump its queues.
 
-    use super::{Entries, Evict, Hits, OnHit, raised};
+    use super::{Entries, Evict, Hits, OnHit, with_one_more_hit};
     use crate::slots::Slots;
 
-    /// Entries whose hash is their number and whose time is never over.
+    /// Entries that never expire and whose hash derives from their slot.
     pub(super) struct Numbered {
         marks: [u8; 8],
         used: [bool; 8],
@@ -242,15 +241,15 @@ mod testing {
     }
 
     /// A policy with up to eight slots.
-    pub(super) struct Bench<P> {
+    pub(super) struct PolicyHarness<P> {
         policy: P,
         slots: Slots,
         entries: Numbered,
     }
 
-    impl<P: Evict> Bench<P> {
+    impl<P: Evict> PolicyHarness<P> {
         pub(super) fn new(policy: P) -> Self {
-            Bench {
+            PolicyHarness {
                 policy,
                 slots: Slots::new(8, false),
                 entries: Numbered { marks: [0; 8], used: [false; 8] },
@@ -268,7 +267,7 @@ mod testing {
         pub(super) fn hit(&mut self, id: u32) {
             match P::ON_HIT {
                 OnHit::Nothing => {}
-                OnHit::Count => self.entries.set_mark(id, raised(self.entries.mark(id))),
+                OnHit::Count => self.entries.set_mark(id, with_one_more_hit(self.entries.mark(id))),
                 OnHit::Tell => self.policy.hit(&mut self.slots, id),
             }
         }

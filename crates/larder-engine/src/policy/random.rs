@@ -1,17 +1,17 @@
-//! Any entry leaves: the floor that a policy has to beat.
+//! Random eviction: the floor that a policy has to beat.
 
 use super::{Entries, Evict, Hits, OnHit};
 use crate::queue::Queue;
 use crate::slots::{Moves, Slots};
 
-/// The queue orders nothing; it knows who is present.
+/// The queue gives no order; it lists the entries that are present.
 #[derive(Debug)]
 pub(crate) struct Random {
     present: Queue,
     state: u64,
 }
 
-/// How many slots are tried before the oldest entry has to do: enough that it hardly ever has to.
+/// How many random slots are tried before the oldest entry is taken: enough that this is rare.
 const TRIES: u32 = 32;
 
 impl Random {
@@ -72,16 +72,16 @@ impl Evict for Random {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::Bench;
+    use super::super::testing::PolicyHarness;
     use super::*;
 
     #[test]
-    fn every_entry_has_its_turn_and_the_kept_one_never() {
-        let mut bench = Bench::new(Random::new());
-        (0..8).for_each(|_| _ = bench.insert());
+    fn victim_is_uniform_and_never_the_kept_entry() {
+        let mut harness = PolicyHarness::new(Random::new());
+        (0..8).for_each(|_| _ = harness.insert());
         let mut seen = [0; 8];
         for _ in 0..800 {
-            seen[bench.victim(Some(5)).expect("others are there") as usize] += 1;
+            seen[harness.victim(Some(5)).expect("others are there") as usize] += 1;
         }
         assert_eq!(seen[5], 0);
         assert!(seen.iter().enumerate().all(|(id, n)| id == 5 || (60..180).contains(n)), "{seen:?}");

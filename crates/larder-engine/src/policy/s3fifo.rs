@@ -1,4 +1,4 @@
-//! S3-FIFO: a small queue that most entries leave unread, a main queue for the others, and a memory of who left.
+//! S3-FIFO: a small queue that most entries leave unread, a main queue for the others, and ghosts of evicted entries.
 //!
 //! Juncheng Yang, Yazhuo Zhang, Ziyue Qiu, Yao Yue, K. V. Rashmi, "FIFO queues are all you need for cache eviction",
 //! SOSP 2023, <https://dl.acm.org/doi/10.1145/3600006.3613147>. As there: a tenth for the small queue, counters up to
@@ -12,8 +12,8 @@ use std::collections::{HashSet, VecDeque};
 
 /// The small queue's share of the weight: one in ten.
 const SMALL_SHARE: u64 = 10;
-/// How many entries a search for a victim gives another chance.
-const MAX_STEPS: usize = 64;
+/// The most second chances that one eviction grants.
+const MAX_SECOND_CHANCES: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct S3Fifo {
@@ -38,7 +38,7 @@ impl S3Fifo {
         entries: &mut impl Entries,
         keep: Option<u32>,
     ) -> Option<u32> {
-        for _ in 0..MAX_STEPS {
+        for _ in 0..MAX_SECOND_CHANCES {
             let id = self.main.front()?;
             let mark = entries.mark(id);
             if mark == IN_MAIN && Some(id) != keep {
@@ -76,7 +76,7 @@ impl Evict for S3Fifo {
         keep: Option<u32>,
     ) -> Option<u32> {
         self.full = true;
-        for _ in 0..MAX_STEPS {
+        for _ in 0..MAX_SECOND_CHANCES {
             let held = self.small.weight() + self.main.weight();
             let small_is_over = (self.small.weight() + incoming) * SMALL_SHARE > held;
             let Some(id) = self.small.front_but(keep).filter(|_| small_is_over) else { break };
@@ -123,7 +123,7 @@ impl Ghosts {
         }
     }
 
-    /// Whether this hash left lately. Its place in the order stays until its turn comes.
+    /// Removes and reports a ghost. Its position in the order stays until it reaches the front.
     fn take(&mut self, hash: u64) -> bool {
         self.known.remove(&((hash >> 16) as u32))
     }
@@ -131,39 +131,39 @@ impl Ghosts {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::Bench;
+    use super::super::testing::PolicyHarness;
     use super::*;
 
-    /// Eight entries, the last of which came when the cache was full.
-    fn full() -> Bench<S3Fifo> {
-        let mut bench = Bench::new(S3Fifo::new());
-        (0..8).for_each(|_| _ = bench.insert());
-        assert_eq!(bench.evict(), Some(0), "the oldest of main, for small is empty");
-        assert_eq!(bench.insert(), 0);
-        bench
+    /// Eight entries, the last of which was inserted when the cache was full.
+    fn full() -> PolicyHarness<S3Fifo> {
+        let mut harness = PolicyHarness::new(S3Fifo::new());
+        (0..8).for_each(|_| _ = harness.insert());
+        assert_eq!(harness.evict(), Some(0), "the oldest of main, for small is empty");
+        assert_eq!(harness.insert(), 0);
+        harness
     }
 
     #[test]
-    fn an_unread_newcomer_leaves_before_the_main_queue() {
-        let mut bench = full();
-        assert_eq!(bench.order(), [0, 1, 2, 3, 4, 5, 6, 7], "small, then main");
-        assert_eq!(bench.evict(), Some(0));
+    fn victim_unread_new_entry_goes_before_the_main_queue() {
+        let mut harness = full();
+        assert_eq!(harness.order(), [0, 1, 2, 3, 4, 5, 6, 7], "small, then main");
+        assert_eq!(harness.evict(), Some(0));
     }
 
     #[test]
-    fn a_read_newcomer_is_promoted_and_a_read_resident_stays() {
-        let mut bench = full();
-        bench.hit(0);
-        bench.hit(1);
-        assert_eq!(bench.evict(), Some(2));
-        assert_eq!(bench.order(), [3, 4, 5, 6, 7, 0, 1]);
+    fn victim_read_new_entry_is_promoted_and_read_resident_stays() {
+        let mut harness = full();
+        harness.hit(0);
+        harness.hit(1);
+        assert_eq!(harness.evict(), Some(2));
+        assert_eq!(harness.order(), [3, 4, 5, 6, 7, 0, 1]);
     }
 
     #[test]
-    fn a_ghost_comes_back_into_the_main_queue() {
-        let mut bench = full();
-        assert_eq!(bench.evict(), Some(0));
-        assert_eq!(bench.insert(), 0, "the same number, so the same hash");
-        assert_eq!(bench.order(), [1, 2, 3, 4, 5, 6, 7, 0], "at the end of main");
+    fn insert_of_a_ghost_goes_to_the_main_queue() {
+        let mut harness = full();
+        assert_eq!(harness.evict(), Some(0));
+        assert_eq!(harness.insert(), 0, "the same number, so the same hash");
+        assert_eq!(harness.order(), [1, 2, 3, 4, 5, 6, 7, 0], "at the end of main");
     }
 }

@@ -1,76 +1,76 @@
-//! Several keys in one step: their shards are locked together, so that nobody sees some of them changed and others not.
+//! Atomic operations on several keys: their shards are locked together, so that no reader sees a partial change.
 
 use super::{Cache, Key, Record};
-use crate::cache::Place;
+use crate::cache::KeyLocation;
 use crate::cache::steps::Write;
 use crate::entry::{Cause, Refusal, Ttl};
 use crate::lock::Guard;
-use crate::shard::{Departed, Shard};
+use crate::shard::{RemovedEntries, Shard};
 
 /// The shards of some keys, locked until this is dropped. Made by [`Cache::lock_all`].
 ///
-/// Listener and memory of the entries that leave wait for that moment too.
+/// The listener is called, and removed entries are dropped, after the locks are released.
 #[derive(Debug)]
 pub struct Locked<'a> {
     cache: &'a Cache,
-    /// Shards by their number, ascending.
+    /// The indices of the locked shards, ascending.
     numbers: Vec<usize>,
     shards: Vec<Guard<'a, Shard<Record, ()>>>,
-    departed: Option<Departed<Record, ()>>,
+    removed: Option<RemovedEntries<Record, ()>>,
 }
 
 impl Cache {
     /// Locks the shards of these keys, for a few short operations on them.
     ///
-    /// Cost: a lock for each shard, at most for all of them. Calls that lock several wait for each other in no circle.
+    /// Cost: one lock per shard that has a key. Locks are acquired in ascending order, so such calls cannot deadlock.
     pub fn lock_all<'k>(&self, keys: impl IntoIterator<Item = Key<'k>>) -> Locked<'_> {
-        let mut numbers: Vec<usize> = keys.into_iter().map(|key| self.place(&key).shard).collect();
+        let mut numbers: Vec<usize> = keys.into_iter().map(|key| self.locate(&key).shard).collect();
         numbers.sort_unstable();
         numbers.dedup();
         let shards = self.shards().lock_ascending(numbers.iter().copied());
-        Locked { cache: self, numbers, shards, departed: Some(Departed::new()) }
+        Locked { cache: self, numbers, shards, removed: Some(RemovedEntries::new()) }
     }
 }
 
 impl Locked<'_> {
-    /// Whether `key`, one of those that were locked, has a live entry.
+    /// Whether `key` has a live entry.
     ///
     /// # Panics
-    /// If it is not among them.
+    /// If the shard of `key` is not locked.
     pub fn contains(&self, key: Key<'_>) -> bool {
-        let place = self.cache.place(&key);
-        self.shards[self.position(place)].find_live(place.hash, &key, self.cache.now()).is_some()
+        let location = self.cache.locate(&key);
+        self.shards[self.position(location)].find_live(location.hash, &key, self.cache.now()).is_some()
     }
 
-    /// The value of `key`, one of those that were locked, without an effect on policy or statistics.
+    /// The value of `key`, without an effect on policy or statistics.
     ///
     /// # Panics
-    /// If it is not among them.
+    /// If the shard of `key` is not locked.
     pub fn value(&self, key: Key<'_>) -> Option<Vec<u8>> {
-        let place = self.cache.place(&key);
-        let shard = &self.shards[self.position(place)];
-        let id = shard.find_live(place.hash, &key, self.cache.now())?;
+        let location = self.cache.locate(&key);
+        let shard = &self.shards[self.position(location)];
+        let id = shard.find_live(location.hash, &key, self.cache.now())?;
         Some(shard.record(id).key.value().to_vec())
     }
 
-    /// Stores a record of a key that was locked; whether the key had no live entry.
+    /// Stores a record. Returns whether its key had no live entry.
     ///
     /// # Errors
-    /// Why it was not stored; the former entry is gone then.
+    /// Why the record was not stored; the former entry of the key is removed then.
     ///
     /// # Panics
-    /// If the key is not among those that were locked.
+    /// If the shard of the key is not locked.
     pub fn insert(&mut self, record: Record, ttl: Ttl) -> Result<bool, Refusal> {
-        let place = self.cache.place(&record);
-        let (own, now) = (self.position(place), self.cache.now_for(ttl));
-        let mut departed = self.departed.take().unwrap_or_else(Departed::new);
-        let mut write = Write::of(self.cache, place, record, (), ttl, now);
+        let location = self.cache.locate(&record);
+        let (own, now) = (self.position(location), self.cache.now_for(ttl));
+        let mut removed = self.removed.take().unwrap_or_else(RemovedEntries::new);
+        let mut write = Write::of(self.cache, location, record, (), ttl, now);
         let stored = loop {
-            match self.cache.store(&mut self.shards[own], write, &mut departed) {
+            match self.cache.store(&mut self.shards[own], write, &mut removed) {
                 Ok(replaced) => break Ok(replaced),
-                // What could make room may be in the shards that this very call holds.
-                Err((record, Refusal::NoRoom)) if self.evict_one(now, &mut departed) => {
-                    write = Write::of(self.cache, place, record.key, (), ttl, now);
+                // The entries that could make room may be in the shards that this call has locked.
+                Err((record, Refusal::NoRoom)) if self.evict_one(now, &mut removed) => {
+                    write = Write::of(self.cache, location, record.key, (), ttl, now);
                 }
                 Err((_, reason)) => break Err(reason),
             }
@@ -78,30 +78,30 @@ impl Locked<'_> {
         let inserted = stored.map(|replaced| {
             let is_new = replaced.is_none();
             if let Some(replaced) = replaced {
-                departed.push(replaced.key, (), Cause::Replaced);
+                removed.push(replaced.key, (), Cause::Replaced);
             }
             is_new
         });
-        self.departed = Some(departed);
+        self.removed = Some(removed);
         inserted
     }
 
-    fn evict_one(&mut self, now: u64, departed: &mut Departed<Record, ()>) -> bool {
-        let freed = self.shards.iter_mut().find_map(|shard| shard.evict(0, None, now, departed));
-        self.cache.give_back(freed.unwrap_or(0));
+    fn evict_one(&mut self, now: u64, removed: &mut RemovedEntries<Record, ()>) -> bool {
+        let freed = self.shards.iter_mut().find_map(|shard| shard.evict(0, None, now, removed));
+        self.cache.release_weight(freed.unwrap_or(0));
         freed.is_some()
     }
 
-    fn position(&self, place: Place) -> usize {
-        self.numbers.binary_search(&place.shard).expect("the key was locked")
+    fn position(&self, location: KeyLocation) -> usize {
+        self.numbers.binary_search(&location.shard).expect("the key was locked")
     }
 }
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
         self.shards.clear();
-        if let Some(departed) = self.departed.take() {
-            self.cache.depart(departed);
+        if let Some(removed) = self.removed.take() {
+            self.cache.notify_removed(removed);
         }
     }
 }

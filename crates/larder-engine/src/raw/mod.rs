@@ -1,7 +1,7 @@
-//! The cache of a server: byte strings under byte strings, each entry one block of memory, changed where it is.
+//! The cache of a server: byte strings as keys and values, one block of memory per entry, updated in place.
 //!
 //! ```
-//! use larder_engine::raw::{Cache, Change, Key, Record};
+//! use larder_engine::raw::{Cache, UpdateOp, Key, Record};
 //! use larder_engine::Ttl;
 //!
 //! let cache = Cache::builder().weight(1 << 20, |record, ()| record.bytes_allocated() as u64 + 48).build()?;
@@ -11,28 +11,27 @@
 //!     if let Some(mut entry) = entry {
 //!         entry.value_mut()[0] += 1;
 //!     }
-//!     (Change::Edited(Ttl::Keep), ())
+//!     (UpdateOp::Edited(Ttl::Keep), ())
 //! })?;
 //! assert_eq!(cache.read(visits, |value| value.to_vec()), Some(b"8".to_vec()));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! It is the cache of the rest of this crate with a [`Record`] for a key and nothing for a value, and with four more
-//! operations: to read the bytes of a record, to change them where they are, to change several keys in one step, and to
-//! fetch ahead what finding several keys will need.
+//! It is the [`crate::Cache`] with a [`Record`] as key and `()` as value, and with four more operations: read the bytes of
+//! a record, update them in place, change several keys atomically, and prefetch for several lookups.
 
-mod ahead;
 mod locked;
+mod prefetch_batch;
 mod record;
 
-pub use ahead::Ahead;
 pub use locked::Locked;
+pub use prefetch_batch::PrefetchBatch;
 pub use record::{Key, Record};
 
 use crate::cache::steps::{Decision, Write};
 use crate::entry::{Refusal, Ttl};
 use crate::expiry::NEVER;
-use crate::shard::Departed;
+use crate::shard::RemovedEntries;
 
 /// A cache of records.
 pub type Cache = crate::Cache<Record, ()>;
@@ -50,7 +49,7 @@ impl Entry<'_> {
         self.record.value()
     }
 
-    /// The value, to be changed without changing its length.
+    /// Mutable access to the value, whose length stays.
     pub fn value_mut(&mut self) -> &mut [u8] {
         self.record.value_mut()
     }
@@ -61,14 +60,14 @@ impl Entry<'_> {
     }
 }
 
-/// What the closure of [`Cache::update`] wants done with the entry.
+/// What [`Cache::update`] does with the entry after its closure returned.
 #[derive(Debug)]
-pub enum Change {
-    /// Leave it as it is.
+pub enum UpdateOp {
+    /// Keep it as it is.
     Keep,
-    /// It was changed where it is, which counts as a use of it, and lives for as long as this says.
+    /// The closure changed it in place, which counts as a use; set this time to live.
     Edited(Ttl),
-    /// Store this record, which must have the key that was asked for.
+    /// Store this record, which must have the same key.
     Put(Record, Ttl),
     /// Change the deadline only.
     SetTtl(Ttl),
@@ -76,68 +75,68 @@ pub enum Change {
     Remove,
 }
 
-/// What [`Cache::update`] did.
+/// The outcome of [`Cache::update`].
 #[derive(Debug)]
 pub struct Updated<R> {
-    /// What the closure returned beside its [`Change`].
+    /// The second value that the closure returned.
     pub result: R,
-    /// Whether there is an entry where there was none.
+    /// Whether the key had no live entry and has one now.
     pub is_new: bool,
 }
 
 impl Cache {
-    /// What `f` makes of the value of `key`, which counts as a use of it. `f` runs while the shard is locked: it must be
-    /// short.
+    /// Calls `f` with the value of `key` and returns its result. Counts as a use. `f` runs while the shard is locked: it
+    /// must be short.
     ///
     /// # Panics
     /// If `f` calls the same cache.
     #[inline]
     pub fn read<R>(&self, key: Key<'_>, f: impl FnOnce(&[u8]) -> R) -> Option<R> {
-        let place = self.place(&key);
+        let location = self.locate(&key);
         let now = self.now();
-        self.lock(place).read(place.hash, &key, now).map(|record| f(record.key.value()))
+        self.lock(location).read(location.hash, &key, now).map(|record| f(record.key.value()))
     }
 
-    /// Looks at an entry, changes it where it is, and decides what else is to be done with it, in one step that nothing
-    /// can come between. `f` runs while the shard is locked: it must be short.
+    /// Reads an entry, changes it in place, and decides what else to do with it, in one atomic step. `f` runs while the
+    /// shard is locked: it must be short.
     ///
     /// # Errors
-    /// Why the record of a [`Change::Put`] was not stored; the former entry is gone then.
+    /// Why the record of an [`UpdateOp::Put`] was not stored; the former entry is removed then.
     ///
     /// # Panics
     /// If `f` calls the same cache, or returns a record of another key. If `f` panics, the entry stays.
     pub fn update<R>(
         &self,
         key: Key<'_>,
-        f: impl FnOnce(Option<Entry<'_>>) -> (Change, R),
+        f: impl FnOnce(Option<Entry<'_>>) -> (UpdateOp, R),
     ) -> Result<Updated<R>, Refusal> {
-        let mut departed = Departed::new();
-        let place = self.place(&key);
+        let mut removed = RemovedEntries::new();
+        let location = self.locate(&key);
         let now = self.now_ms();
-        let mut shard = self.lock(place);
-        let id = shard.find_live(place.hash, &key, now);
+        let mut shard = self.lock(location);
+        let id = shard.find_live(location.hash, &key, now);
         let entry = id.map(|id| {
             let deadline = shard.deadline(id);
             Entry { record: &mut shard.record_mut(id).key, deadline }
         });
         let (change, result) = f(entry);
-        let is_new = id.is_none() && matches!(change, Change::Put(..));
+        let is_new = id.is_none() && matches!(change, UpdateOp::Put(..));
         let decision = match change {
-            Change::Keep => Decision::Keep,
-            Change::Edited(ttl) => {
-                id.into_iter().for_each(|id| shard.note_edit(id));
+            UpdateOp::Keep => Decision::Keep,
+            UpdateOp::Edited(ttl) => {
+                id.into_iter().for_each(|id| shard.record_edit(id));
                 if ttl == Ttl::Keep { Decision::Keep } else { Decision::SetTtl { ttl, now } }
             }
-            Change::Remove => Decision::Remove,
-            Change::SetTtl(ttl) => Decision::SetTtl { ttl, now },
-            Change::Put(record, ttl) => {
-                assert_eq!(record.key(), key, "a record of another key was offered");
-                Decision::Put(Write::of(self, place, record, (), ttl, now))
+            UpdateOp::Remove => Decision::Remove,
+            UpdateOp::SetTtl(ttl) => Decision::SetTtl { ttl, now },
+            UpdateOp::Put(record, ttl) => {
+                assert_eq!(record.key(), key, "the record has another key");
+                Decision::Put(Write::of(self, location, record, (), ttl, now))
             }
         };
-        let applied = self.apply(&mut shard, id, decision, &mut departed);
+        let applied = self.apply(&mut shard, id, decision, &mut removed);
         drop(shard);
-        self.depart(departed);
+        self.notify_removed(removed);
         applied.map(|()| Updated { result, is_new }).map_err(|(_, reason)| reason)
     }
 }

@@ -1,17 +1,17 @@
-//! A key and its bytes in one block of memory, behind a pointer of one word.
+//! A key and its value in one block of memory, behind a pointer of one word.
 //!
 //! ```text
 //! block: space, 1 byte │ length of the name, varint │ length of the value, varint │ name │ value
 //! ```
 //!
-//! Three bytes of lengths and space for what most caches hold, so that an entry costs what it says and one allocation.
+//! For names and values below 128 bytes the header takes three bytes. An entry costs one allocation.
 
 use crate::prefetch::{prefetch, prefetch_at};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::hash::{Hash, Hasher};
 use std::ptr::NonNull;
 
-/// A key as one asks for it: a name in one of 256 spaces, which share nothing but the room.
+/// A borrowed key: a name in one of 256 spaces. Spaces share the capacity and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key<'a> {
     /// The number of the space.
@@ -24,7 +24,7 @@ impl Hash for Key<'_> {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write(self.name);
-        // Behind the name: it also keeps hashers that only see bytes from mixing up lengths.
+        // After the name: it also separates keys for hashers that see only a stream of bytes.
         state.write_u8(self.space);
     }
 }
@@ -39,12 +39,12 @@ impl crate::Equivalent<Record> for Key<'_> {
 /// A stored key with its value.
 pub struct Record(NonNull<u8>);
 
-// SAFETY: a record owns its block alone, as a `Box<[u8]>` would.
+// SAFETY: a record is the only owner of its block, as a `Box<[u8]>` would be.
 unsafe impl Send for Record {}
 // SAFETY: likewise; through a shared reference the block is only read.
 unsafe impl Sync for Record {}
 
-/// Where things are in a block.
+/// The offsets in a block.
 #[derive(Clone, Copy)]
 struct Shape {
     name_at: usize,
@@ -52,29 +52,29 @@ struct Shape {
     end: usize,
 }
 
-/// The bytes that come from memory at a time.
+/// The size of a cache line.
 const LINE_BYTES: usize = 64;
-/// The longest head: the space and two varints of 64 bits.
-const MOST_HEAD_BYTES: usize = 1 + 2 * 10;
+/// The longest header: the space and two varints of 64 bits.
+const MAX_HEAD_BYTES: usize = 1 + 2 * 10;
 
 impl Record {
     /// A record whose value is the concatenation of `parts`. Cost: one allocation, one copy.
     #[must_use]
     pub fn new(key: Key<'_>, parts: &[&[u8]]) -> Self {
         let value_len: usize = parts.iter().map(|part| part.len()).sum();
-        let mut head = [0; MOST_HEAD_BYTES];
+        let mut head = [0; MAX_HEAD_BYTES];
         head[0] = key.space;
         let mut head_len = 1;
         for number in [key.name.len(), value_len] {
             head_len += write_varint(&mut head[head_len..], number);
         }
         let layout = layout(head_len + key.name.len() + value_len);
-        // SAFETY: the layout is not empty: a head has three bytes at least.
+        // SAFETY: the layout is not empty: a header has at least three bytes.
         let block = unsafe { alloc(layout) };
         let Some(block) = NonNull::new(block) else { handle_alloc_error(layout) };
         let mut at = block;
         for bytes in [&head[..head_len], key.name].iter().chain(parts) {
-            // SAFETY: the block is as long as all that is written into it, and nobody else knows it yet.
+            // SAFETY: the block is as long as all parts together, and no other reference to it exists yet.
             unsafe {
                 at.copy_from_nonoverlapping(NonNull::from(*bytes).cast(), bytes.len());
                 at = at.add(bytes.len());
@@ -99,23 +99,23 @@ impl Record {
         unsafe { self.bytes(value_at, end) }
     }
 
-    /// The value, to be changed without changing its length.
+    /// Mutable access to the value, whose length stays.
     pub fn value_mut(&mut self) -> &mut [u8] {
         let Shape { value_at, end, .. } = self.shape();
         // SAFETY: as in `key`, and the record is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.0.add(value_at).as_ptr(), end - value_at) }
     }
 
-    /// Asks for the begin of the block: its head, the name, and a short value.
+    /// Prefetches the start of the block: header, name, and a short value.
     #[inline]
-    pub(super) fn foresee(&self) {
-        // SAFETY: a block has three bytes at least.
+    pub(super) fn prefetch(&self) {
+        // SAFETY: a block has at least three bytes.
         prefetch(unsafe { self.0.as_ref() });
-        // A line further on may be beyond the end of the block: asking for it does no harm.
+        // The next line may lie beyond the end of the block, which is harmless for a prefetch.
         prefetch_at(self.0.as_ptr().wrapping_add(LINE_BYTES));
     }
 
-    /// The length of the whole block.
+    /// The size of the whole block in bytes.
     pub fn bytes_allocated(&self) -> usize {
         self.shape().end
     }
@@ -124,7 +124,7 @@ impl Record {
     /// The range lies in the block.
     #[inline]
     unsafe fn bytes(&self, from: usize, to: usize) -> &[u8] {
-        // SAFETY: the caller says so, and the block lives as long as the record.
+        // SAFETY: the caller guarantees the range, and the block lives as long as the record.
         unsafe { std::slice::from_raw_parts(self.0.add(from).as_ptr(), to - from) }
     }
 
@@ -138,7 +138,7 @@ impl Record {
         Shape { name_at, value_at, end: value_at + value_len }
     }
 
-    /// The number at `at`, and where what follows it begins.
+    /// The number at offset `at`, and the offset behind it.
     ///
     /// # Safety
     /// A varint begins there.
@@ -146,7 +146,7 @@ impl Record {
     unsafe fn read_varint(&self, mut at: usize) -> (usize, usize) {
         let (mut number, mut shift) = (0, 0);
         loop {
-            // SAFETY: the caller says that a varint begins here, and its last byte is the first below 128.
+            // SAFETY: the caller guarantees that a varint begins here, and its last byte is the first below 128.
             let byte = unsafe { self.0.add(at).read() };
             at += 1;
             number |= usize::from(byte & 0x7f) << shift;
@@ -158,7 +158,7 @@ impl Record {
     }
 }
 
-/// Seven bits a byte, lowest first; all but the last have the top bit set.
+/// Writes seven bits per byte, lowest first; all bytes but the last have the top bit set. Returns the length.
 fn write_varint(to: &mut [u8], mut number: usize) -> usize {
     let mut at = 0;
     while number >= 0x80 {
@@ -171,12 +171,12 @@ fn write_varint(to: &mut [u8], mut number: usize) -> usize {
 }
 
 fn layout(bytes: usize) -> Layout {
-    Layout::array::<u8>(bytes).expect("what is in memory already fits into it")
+    Layout::array::<u8>(bytes).expect("the parts are in memory, so their sum fits into it")
 }
 
 impl Drop for Record {
     fn drop(&mut self) {
-        // SAFETY: the block was allocated by `new` with this layout, and nobody looks at it again.
+        // SAFETY: the block was allocated by `new` with this layout, and it is not used again.
         unsafe { dealloc(self.0.as_ptr(), layout(self.bytes_allocated())) }
     }
 }
@@ -210,14 +210,14 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_record_is_a_pointer_to_its_bytes_and_three_more() {
+    fn record_short_value_has_three_bytes_of_header() {
         let record = Record::new(Key { space: 3, name: b"name" }, &[b"val", b"ue"]);
         assert_eq!((size_of::<Option<Record>>(), record.bytes_allocated()), (8, 4 + 5 + 3));
     }
 
     proptest! {
         #[test]
-        fn what_goes_in_comes_out(
+        fn record_round_trips_any_bytes(
             space in any::<u8>(),
             name in proptest::collection::vec(any::<u8>(), 0..300),
             head in proptest::collection::vec(any::<u8>(), 0..20_000),
@@ -229,7 +229,7 @@ mod tests {
             prop_assert!(key.equivalent(&record));
             prop_assert_eq!(record.value(), [&head[..], &tail].concat());
             record.value_mut().fill(7);
-            prop_assert_eq!(record.key(), key, "a change of the value leaves the key alone");
+            prop_assert_eq!(record.key(), key, "changing the value keeps the key");
             prop_assert_eq!(record.value(), vec![7; head.len() + tail.len()]);
             let other = Key { space: space.wrapping_add(1), name: &name };
             prop_assert!(!other.equivalent(&record));

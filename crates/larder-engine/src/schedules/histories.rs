@@ -1,4 +1,4 @@
-//! Random calls on one key, and whether a register could have answered so.
+//! Random calls on two keys, checked for linearizability.
 
 use crate::history::{Call, Caller, is_linearizable, show};
 use crate::{Cache, Scenario};
@@ -7,8 +7,8 @@ use shuttle::thread;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
-    ("histories::a_key_that_nothing_evicts_is_a_register", || run(100)),
-    ("histories::a_key_that_may_be_evicted_is_never_what_it_was", || run(1)),
+    ("histories::history_without_eviction_is_a_register", || run(100)),
+    ("histories::history_with_eviction_never_returns_old_values", || run(1)),
 ];
 
 const CALLS: u32 = 5;

@@ -1,4 +1,4 @@
-//! Loads: leaders that commit, fail and vanish, followers that wait and leave, and keys that change meanwhile.
+//! Loads: leaders that commit, fail or are dropped, followers that wait or are dropped, and keys that change meanwhile.
 
 use crate::{Cache, CommitOutcome, FollowOutcome, Follower, Load, Op, Scenario, Ticket};
 use shuttle::future::{block_on, spawn, yield_now};
@@ -10,31 +10,31 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
-    ("loads::everybody_gets_what_the_leader_loaded", everybody_gets_what_the_leader_loaded),
-    ("loads::a_dropped_leader_promotes_a_follower", a_dropped_leader_promotes_a_follower),
-    ("loads::a_dropped_follower_takes_nobodys_wake", a_dropped_follower_takes_nobodys_wake),
-    ("loads::all_dropped_leaves_a_key_that_can_be_loaded", all_dropped_leaves_a_key_that_can_be_loaded),
+    ("loads::followers_get_the_committed_value", followers_get_the_committed_value),
+    ("loads::leader_dropped_promotes_a_follower", leader_dropped_promotes_a_follower),
+    ("loads::follower_dropped_does_not_lose_a_wakeup", follower_dropped_does_not_lose_a_wakeup),
+    ("loads::all_callers_dropped_leaves_a_loadable_key", all_callers_dropped_leaves_a_loadable_key),
+    ("loads::follower_moved_to_another_task_is_woken_there", follower_moved_to_another_task_is_woken_there),
+    ("loads::failure_reaches_all_followers", failure_reaches_all_followers),
+    ("loads::key_removed_during_load_stays_removed", key_removed_during_load_stays_removed),
     (
-        "loads::a_follower_that_changes_tasks_is_woken_where_it_is",
-        a_follower_that_changes_tasks_is_woken_where_it_is,
+        "loads::key_inserted_during_load_keeps_the_inserted_value",
+        key_inserted_during_load_keeps_the_inserted_value,
     ),
-    ("loads::a_failure_reaches_all_who_waited", a_failure_reaches_all_who_waited),
-    ("loads::what_was_removed_during_a_load_stays_removed", what_was_removed_during_a_load_stays_removed),
-    ("loads::what_was_inserted_during_a_load_stays", what_was_inserted_during_a_load_stays),
-    ("loads::what_was_computed_during_a_load_counts", what_was_computed_during_a_load_counts),
-    ("loads::what_was_cleared_during_a_load_stays_cleared", what_was_cleared_during_a_load_stays_cleared),
-    ("loads::a_load_after_an_invalidation_is_a_new_one", a_load_after_an_invalidation_is_a_new_one),
-    ("loads::a_sync_caller_beside_a_task_ends_the_load_once", a_sync_caller_beside_a_task_ends_the_load_once),
+    (
+        "loads::key_computed_during_load_keeps_the_computed_value",
+        key_computed_during_load_keeps_the_computed_value,
+    ),
+    ("loads::key_cleared_during_load_stays_cleared", key_cleared_during_load_stays_cleared),
+    ("loads::load_after_invalidation_is_a_new_one", load_after_invalidation_is_a_new_one),
+    ("loads::sync_caller_beside_a_task_ends_the_load_once", sync_caller_beside_a_task_ends_the_load_once),
     ("loads::sync_callers_load_once", sync_callers_load_once),
+    ("loads::sync_callers_survive_a_dropped_leader", sync_callers_survive_a_dropped_leader),
     (
-        "loads::sync_callers_outlive_a_leader_without_an_outcome",
-        sync_callers_outlive_a_leader_without_an_outcome,
+        "loads::sync_caller_does_not_wait_for_the_next_async_leader",
+        sync_caller_does_not_wait_for_the_next_async_leader,
     ),
-    (
-        "loads::a_sync_caller_waits_for_no_task_that_leads_next",
-        a_sync_caller_waits_for_no_task_that_leads_next,
-    ),
-    ("loads::loaders_that_need_each_other_do_not_wait", loaders_that_need_each_other_do_not_wait),
+    ("loads::loaders_that_load_each_other_do_not_deadlock", loaders_that_load_each_other_do_not_deadlock),
 ];
 
 fn cache() -> Cache<u32, u32> {
@@ -55,7 +55,7 @@ fn follow(cache: &Cache<u32, u32>) -> Follower<u32, u32> {
     }
 }
 
-/// Looks for key 1 as a task does, and loads `value` if it is to lead.
+/// Looks up key 1 as an async caller does, and loads `value` if it leads.
 async fn fetch(cache: &Cache<u32, u32>, value: u32) -> u32 {
     match cache.load(&1) {
         Load::Hit(found) => found,
@@ -74,14 +74,14 @@ async fn fill(ticket: Ticket<u32, u32>, value: u32) -> u32 {
     value
 }
 
-/// Waits as a task does whose caller goes away.
+/// Waits and is dropped after one poll, as when a caller is cancelled.
 async fn glance(cache: &Cache<u32, u32>) {
     if let Load::Follow(follower) = cache.load(&1) {
         drop(Once(Some(follower)).await);
     }
 }
 
-/// Polls a follower once and hands it back.
+/// Polls a follower once and returns it.
 struct Once(Option<Follower<u32, u32>>);
 
 impl Future for Once {
@@ -95,7 +95,7 @@ impl Future for Once {
     }
 }
 
-fn everybody_gets_what_the_leader_loaded() {
+fn followers_get_the_committed_value() {
     let cache = cache();
     let tasks: Vec<_> = (1..=3)
         .map(|n| {
@@ -109,7 +109,7 @@ fn everybody_gets_what_the_leader_loaded() {
     assert_eq!(cache.stats().loads, 1);
 }
 
-fn a_dropped_leader_promotes_a_follower() {
+fn leader_dropped_promotes_a_follower() {
     let cache = cache();
     let ticket = lead(&cache);
     let tasks: Vec<_> = (1..=3)
@@ -124,7 +124,7 @@ fn a_dropped_leader_promotes_a_follower() {
     assert_eq!((cache.stats().loads, cache.stats().load_failures), (1, 1));
 }
 
-fn a_dropped_follower_takes_nobodys_wake() {
+fn follower_dropped_does_not_lose_a_wakeup() {
     let cache = cache();
     let ticket = lead(&cache);
     let leaving = {
@@ -140,12 +140,12 @@ fn a_dropped_follower_takes_nobodys_wake() {
     drop(ticket);
     block_on(leaving).expect("no panic");
     let found: Vec<u32> = staying.into_iter().map(|task| block_on(task).expect("no panic")).collect();
-    // The one that left may have been promoted by its look: then there were two loads, one after the other.
+    // The dropped follower may have been promoted by its poll: then there were two loads, one after the other.
     assert_eq!(cache.get(&1), Some(found[0]));
     assert_eq!(found[0], found[1]);
 }
 
-fn all_dropped_leaves_a_key_that_can_be_loaded() {
+fn all_callers_dropped_leaves_a_loadable_key() {
     let cache = cache();
     let tasks: Vec<_> = (0..3)
         .map(|_| {
@@ -166,8 +166,8 @@ fn all_dropped_leaves_a_key_that_can_be_loaded() {
     assert_eq!(lead(&cache).commit(7), CommitOutcome::Stored);
 }
 
-/// A future may be polled by one task and then by another: the last one to poll it is the one to wake.
-fn a_follower_that_changes_tasks_is_woken_where_it_is() {
+/// A future may be polled by one task and then by another: the last task that polled it must be woken.
+fn follower_moved_to_another_task_is_woken_there() {
     let cache = cache();
     let ticket = lead(&cache);
     let first = spawn(Once(Some(follow(&cache))));
@@ -178,7 +178,7 @@ fn a_follower_that_changes_tasks_is_woken_where_it_is() {
     leader.join().expect("no panic");
 }
 
-fn a_failure_reaches_all_who_waited() {
+fn failure_reaches_all_followers() {
     let cache = cache();
     let ticket = lead(&cache);
     let followers: Vec<_> = (0..2).map(|_| spawn(follow(&cache))).collect();
@@ -193,7 +193,7 @@ fn a_failure_reaches_all_who_waited() {
     assert!(!cache.contains(&1));
 }
 
-/// Runs a load of 1 beside a change of the key; returns how the load ended and whether the change came in between.
+/// Runs a load of 1 concurrently with a change of the key; returns the outcome of both.
 fn beside<R: Send + 'static>(
     cache: &Cache<u32, u32>,
     change: impl FnOnce(&Cache<u32, u32>) -> R + Send + 'static,
@@ -207,7 +207,7 @@ fn beside<R: Send + 'static>(
     (commit, changing.join().expect("no panic"))
 }
 
-fn what_was_removed_during_a_load_stays_removed() {
+fn key_removed_during_load_stays_removed() {
     let cache = cache();
     let (commit, removed) = beside(&cache, |cache| cache.remove(&1));
     match commit {
@@ -219,14 +219,14 @@ fn what_was_removed_during_a_load_stays_removed() {
     assert_eq!(cache.get(&1), None);
 }
 
-fn what_was_inserted_during_a_load_stays() {
+fn key_inserted_during_load_keeps_the_inserted_value() {
     let cache = cache();
     let (commit, replaced) = beside(&cache, |cache| cache.insert(1, 2).replaced());
     assert_eq!(replaced.is_some(), commit == CommitOutcome::Stored);
     assert_eq!(cache.get(&1), Some(2), "the load began before the insertion");
 }
 
-fn what_was_computed_during_a_load_counts() {
+fn key_computed_during_load_keeps_the_computed_value() {
     let cache = cache();
     let add = |cache: &Cache<u32, u32>| {
         cache.compute(1, |entry| {
@@ -239,14 +239,14 @@ fn what_was_computed_during_a_load_counts() {
     assert_eq!(cache.get(&1), Some(computed));
 }
 
-fn what_was_cleared_during_a_load_stays_cleared() {
+fn key_cleared_during_load_stays_cleared() {
     let cache = cache();
     beside(&cache, |cache| cache.clear());
     assert_eq!(cache.get(&1), None, "stored before it was cleared, or not at all");
     cache.validate();
 }
 
-fn a_load_after_an_invalidation_is_a_new_one() {
+fn load_after_invalidation_is_a_new_one() {
     let cache = cache();
     let old = lead(&cache);
     let fetching = {
@@ -265,7 +265,7 @@ fn a_load_after_an_invalidation_is_a_new_one() {
     assert_eq!(cache.get(&1), Some(2));
 }
 
-fn a_sync_caller_beside_a_task_ends_the_load_once() {
+fn sync_caller_beside_a_task_ends_the_load_once() {
     let cache = cache();
     let ticket = lead(&cache);
     let waiting = spawn(follow(&cache));
@@ -297,11 +297,11 @@ fn sync_callers_load_once() {
 /// A synchronous load whose loader unwinds.
 fn vanish(cache: &Cache<u32, u32>) {
     let loader = || -> Result<u32, ()> { std::panic::resume_unwind(Box::new(())) };
-    // If somebody else has loaded, there is nothing to unwind from.
+    // If another caller has loaded the value, this loader does not run.
     _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| cache.get_or_load(&1, loader)));
 }
 
-fn sync_callers_outlive_a_leader_without_an_outcome() {
+fn sync_callers_survive_a_dropped_leader() {
     let cache = cache();
     let loads = Arc::new(AtomicU32::new(0));
     let vanishes = {
@@ -323,8 +323,8 @@ fn sync_callers_outlive_a_leader_without_an_outcome() {
     assert_eq!(loads.load(Ordering::SeqCst), 1);
 }
 
-/// The task goes on only once the caller has its value, as when both need the same thread.
-fn a_sync_caller_waits_for_no_task_that_leads_next() {
+/// The task continues only after the caller has its value, as when both need the same thread.
+fn sync_caller_does_not_wait_for_the_next_async_leader() {
     let cache = cache();
     let vanishes = {
         let cache = cache.clone();
@@ -340,7 +340,7 @@ fn a_sync_caller_waits_for_no_task_that_leads_next() {
     vanishes.join().expect("no panic");
 }
 
-fn loaders_that_need_each_other_do_not_wait() {
+fn loaders_that_load_each_other_do_not_deadlock() {
     let cache = cache();
     let load = |cache: Cache<u32, u32>, own: u32, other: u32| {
         thread::spawn(move || {

@@ -1,32 +1,35 @@
-//! Room: shards that take it from each other, and a capacity that changes meanwhile.
+//! Making room: shards that evict from each other, and a capacity that changes meanwhile.
 
 use crate::{Cache, CommitOutcome, Load, Scenario};
 use shuttle::thread;
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
     (
-        "room::shards_that_need_each_others_room_do_not_wait_for_each_other",
-        shards_that_need_each_others_room_do_not_wait_for_each_other,
+        "room::inserts_that_need_each_others_room_do_not_deadlock",
+        inserts_that_need_each_others_room_do_not_deadlock,
     ),
-    ("room::an_insert_voids_no_load_before_it_stores", an_insert_voids_no_load_before_it_stores),
-    ("room::nobody_sees_more_than_the_capacity", nobody_sees_more_than_the_capacity),
-    ("room::a_lower_capacity_holds_once_it_is_set", a_lower_capacity_holds_once_it_is_set),
-    ("room::one_key_inserted_twice_is_one_entry", one_key_inserted_twice_is_one_entry),
-    ("room::counting_loses_nothing", counting_loses_nothing),
+    (
+        "room::insert_that_yields_voids_no_load_before_it_stores",
+        insert_that_yields_voids_no_load_before_it_stores,
+    ),
+    ("room::weight_observed_never_exceeds_capacity", weight_observed_never_exceeds_capacity),
+    ("room::set_capacity_lower_holds_when_it_returns", set_capacity_lower_holds_when_it_returns),
+    ("room::key_inserted_twice_is_one_entry", key_inserted_twice_is_one_entry),
+    ("room::compute_concurrent_loses_no_update", compute_concurrent_loses_no_update),
 ];
 
 fn weighed(capacity: u64, shards: usize) -> Cache<u32, u64> {
     Cache::builder().weight(capacity, |_, value| *value).shards(shards).build().expect("valid options")
 }
 
-/// Each entry fills the whole cache, so each insertion evicts what the other shard may hold, which may be locked by one
-/// who wants ours.
-fn shards_that_need_each_others_room_do_not_wait_for_each_other() {
+/// Each entry fills the whole cache, so each insertion evicts from the other shard, which may be locked by an insertion
+/// that wants to evict from ours.
+fn inserts_that_need_each_others_room_do_not_deadlock() {
     let cache = weighed(10, 2);
     let writers = [0, 1].map(|shard| {
         let cache = cache.clone();
         thread::spawn(move || {
-            let keys = (0..).filter(|key| cache.place(key).shard == shard).take(2);
+            let keys = (0..).filter(|key| cache.locate(key).shard == shard).take(2);
             keys.filter(|key| !cache.insert(*key, 10).is_refused()).count()
         })
     });
@@ -36,18 +39,18 @@ fn shards_that_need_each_others_room_do_not_wait_for_each_other() {
     cache.validate();
 }
 
-/// An insert that finds no room yields its shard and tries again. A load that begins meanwhile must not find the ticket
-/// before it voided already: its own value would then be overwritten by an insert that seemed to come first.
-fn an_insert_voids_no_load_before_it_stores() {
+/// An insert that finds no room yields its shard and tries again. If it had voided the load of its key already, another
+/// load could begin and commit meanwhile, and the insert would then replace a value that came after it.
+fn insert_that_yields_voids_no_load_before_it_stores() {
     let cache = weighed(10, 2);
     let [ours, theirs] =
-        [0, 1].map(|shard| (0..).find(|key| cache.place(key).shard == shard).expect("every shard has keys"));
+        [0, 1].map(|shard| (0..).find(|key| cache.locate(key).shard == shard).expect("every shard has keys"));
     let Load::Lead(early) = cache.load(&ours) else { panic!("the cache is empty") };
     let writers = [ours, theirs].map(|key| {
         let cache = cache.clone();
         thread::spawn(move || cache.insert(key, 10))
     });
-    // Whoever leads now does so because the insert has voided the early ticket: it came before this load.
+    // A caller that leads now does so because the insert voided the early ticket: the insert came before this load.
     let stored = match cache.load(&ours) {
         Load::Lead(late) => late.commit(5) == CommitOutcome::Stored,
         Load::Hit(_) | Load::Follow(_) => false,
@@ -61,8 +64,8 @@ fn an_insert_voids_no_load_before_it_stores() {
     cache.validate();
 }
 
-/// One shard, so that what is held is summed up at one moment.
-fn nobody_sees_more_than_the_capacity() {
+/// One shard, so that the sum is taken at one moment.
+fn weight_observed_never_exceeds_capacity() {
     let cache = weighed(10, 1);
     let writer = {
         let cache = cache.clone();
@@ -81,7 +84,7 @@ fn nobody_sees_more_than_the_capacity() {
     cache.validate();
 }
 
-fn a_lower_capacity_holds_once_it_is_set() {
+fn set_capacity_lower_holds_when_it_returns() {
     let cache = weighed(20, 2);
     cache.insert(1, 9);
     let writer = {
@@ -95,7 +98,7 @@ fn a_lower_capacity_holds_once_it_is_set() {
     cache.validate();
 }
 
-fn one_key_inserted_twice_is_one_entry() {
+fn key_inserted_twice_is_one_entry() {
     let cache = weighed(100, 2);
     let writers: Vec<_> = (1..=2)
         .map(|weight| {
@@ -109,7 +112,7 @@ fn one_key_inserted_twice_is_one_entry() {
     assert_eq!(cache.get(&1), Some(cache.weight()));
 }
 
-fn counting_loses_nothing() {
+fn compute_concurrent_loses_no_update() {
     let cache = weighed(100, 2);
     let counters: Vec<_> = (0..3)
         .map(|_| {

@@ -1,10 +1,10 @@
-//! The primitives of `src/sync.rs` in the explorer's form.
+//! The primitives of `src/sync.rs`, as the schedule explorer provides them.
 
 pub(crate) use shuttle::hint::spin_loop;
 pub(crate) use shuttle::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 pub(crate) use shuttle::{thread, thread_local};
 
-/// A lock that is never poisoned, as the engine's own.
+/// A lock without poisoning, as `parking_lot` has it.
 #[derive(Debug)]
 pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
 
@@ -18,5 +18,5 @@ impl<T> Mutex<T> {
     }
 }
 
-/// Few, so that the explorer often reaches what follows when no room was found.
+/// Few, so that the explorer often reaches the code that runs when no room was found.
 pub(crate) const STEAL_ROUNDS: usize = 2;

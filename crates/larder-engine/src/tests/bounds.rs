@@ -1,11 +1,11 @@
-//! The cache is never above its capacity, and what was stored can be read.
+//! The capacity is never exceeded, and stored entries can be read.
 
 use crate::{BuildError, Builder, Cache, Inserted, Policy, Refusal};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 #[test]
-fn options_out_of_range_are_refused_with_value_and_range() {
+fn builder_option_out_of_range_names_value_and_range() {
     let builder = || Cache::<u32, u32>::builder();
     let message = |builder: Builder<u32, u32>| builder.build().expect_err("out of range").to_string();
     assert_eq!(builder().build().expect_err("no capacity"), BuildError::NoCapacity);
@@ -23,7 +23,7 @@ fn options_out_of_range_are_refused_with_value_and_range() {
 }
 
 #[test]
-fn a_capacity_of_one_holds_the_last_entry() {
+fn capacity_of_one_holds_the_last_entry() {
     for policy in Policy::ALL {
         let cache: Cache<u32, u32> =
             Cache::builder().entries(1).policy(policy).build().expect("valid options");
@@ -36,7 +36,7 @@ fn a_capacity_of_one_holds_the_last_entry() {
 }
 
 #[test]
-fn what_can_never_fit_is_handed_back_and_its_key_is_gone() {
+fn insert_too_heavy_is_refused_and_removes_the_former_entry() {
     let cache: Cache<u32, u64> =
         Cache::builder().weight(100, |_, value| *value).max_share(0.5).build().expect("valid options");
     cache.insert(1, 50);
@@ -48,7 +48,7 @@ fn what_can_never_fit_is_handed_back_and_its_key_is_gone() {
 }
 
 #[test]
-fn zero_weight_is_valid_and_a_replacement_is_charged_anew() {
+fn zero_weight_is_valid_and_replacement_is_weighed_again() {
     let cache: Cache<u32, u64> =
         Cache::builder().weight(10, |_, value| *value).build().expect("valid options");
     for n in 0..100 {
@@ -64,7 +64,7 @@ fn zero_weight_is_valid_and_a_replacement_is_charged_anew() {
 }
 
 #[test]
-fn one_entry_may_take_what_all_shards_hold() {
+fn insert_heavy_entry_evicts_from_all_shards() {
     let cache: Cache<u32, u64> =
         Cache::builder().weight(1_000, |_, value| *value).shards(8).build().expect("valid options");
     for n in 0..500 {
@@ -78,7 +78,7 @@ fn one_entry_may_take_what_all_shards_hold() {
 }
 
 #[test]
-fn the_capacity_can_be_changed_at_run_time() {
+fn set_capacity_takes_effect_immediately() {
     let cache: Cache<u32, u32> = Cache::builder().entries(4_096).build().expect("valid options");
     for n in 0..4_096 {
         cache.insert(n, n);
@@ -94,7 +94,7 @@ fn the_capacity_can_be_changed_at_run_time() {
 }
 
 #[test]
-fn no_observer_ever_sees_more_than_the_capacity() {
+fn weight_observed_concurrently_never_exceeds_capacity() {
     let cache: Cache<u32, u64> =
         Cache::builder().weight(1_000, |_, value| *value).shards(4).build().expect("valid options");
     let done = AtomicBool::new(false);

@@ -7,7 +7,7 @@ const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Memory is reclaimed at most two ticks of the wheel after the deadline.
+/// Writes reclaim an entry at most two ticks of the wheel after its deadline.
 const TICK: Duration = ms(256);
 
 fn timed(ttl: Option<Duration>, tti: Option<Duration>) -> (Cache<u32, u32>, ManualClock) {
@@ -23,7 +23,7 @@ fn timed(ttl: Option<Duration>, tti: Option<Duration>) -> (Cache<u32, u32>, Manu
 }
 
 #[test]
-fn expiry_is_exact_on_read() {
+fn read_at_deadline_misses() {
     let (cache, hand) = timed(Some(ms(100)), None);
     cache.insert(1, 1);
     hand.advance(ms(99));
@@ -38,7 +38,7 @@ fn expiry_is_exact_on_read() {
 }
 
 #[test]
-fn an_entry_of_its_own_ttl_needs_no_default() {
+fn entry_with_ttl_expires_without_a_default() {
     let (cache, hand) = timed(None, None);
     cache.insert(1, 1);
     cache.insert_with_ttl(2, 2, Ttl::After(ms(10)));
@@ -54,7 +54,7 @@ fn an_entry_of_its_own_ttl_needs_no_default() {
 }
 
 #[test]
-fn a_ttl_beyond_the_range_is_for_ever() {
+fn ttl_beyond_range_never_expires() {
     let (cache, hand) = timed(None, None);
     cache.insert_with_ttl(1, 1, Ttl::After(Duration::MAX));
     hand.advance(Duration::from_secs(10_000_000));
@@ -62,7 +62,7 @@ fn a_ttl_beyond_the_range_is_for_ever() {
 }
 
 #[test]
-fn keep_and_set_change_the_right_thing() {
+fn ttl_keep_and_set_ttl_change_only_the_deadline() {
     let (cache, hand) = timed(None, None);
     cache.insert_with_ttl(1, 1, Ttl::After(ms(50)));
     hand.advance(ms(20));
@@ -77,7 +77,7 @@ fn keep_and_set_change_the_right_thing() {
 }
 
 #[test]
-fn an_expired_entry_is_nobodys_old_value() {
+fn insert_over_expired_entry_reports_new() {
     let (cache, hand) = timed(Some(ms(10)), None);
     cache.insert(1, 1);
     hand.advance(ms(10));
@@ -92,7 +92,7 @@ fn an_expired_entry_is_nobodys_old_value() {
 }
 
 #[test]
-fn reading_keeps_an_entry_from_idling_but_not_from_ageing() {
+fn read_extends_tti_but_not_ttl() {
     let (cache, hand) = timed(Some(ms(100)), Some(ms(30)));
     cache.insert(1, 1);
     cache.insert(2, 2);
@@ -110,7 +110,7 @@ fn reading_keeps_an_entry_from_idling_but_not_from_ageing() {
 }
 
 #[test]
-fn writes_reclaim_what_is_due() {
+fn write_reclaims_expired_entries() {
     let (cache, hand) = timed(Some(ms(10)), None);
     for n in 0..100 {
         cache.insert(n, n);
@@ -123,7 +123,7 @@ fn writes_reclaim_what_is_due() {
 }
 
 #[test]
-fn jitter_shortens_and_never_lengthens() {
+fn jitter_only_shortens_the_ttl() {
     let (clock, _hand) = Clock::manual();
     let cache: Cache<u32, u32> = Cache::builder()
         .entries(1_000)

@@ -1,4 +1,4 @@
-//! Each way in which a load can end, and each way in which its key can change meanwhile.
+//! Every outcome of a load, and every change of its key during the load.
 
 use crate::{Cache, CommitOutcome, FollowOutcome, Follower, Load, Ticket, Ttl};
 use std::future::Future;
@@ -46,7 +46,7 @@ fn value(follower: &mut Follower<u32, u32>) -> u32 {
 }
 
 #[test]
-fn followers_get_the_leaders_value() {
+fn follower_gets_the_committed_value() {
     let cache = cache();
     let ticket = lead(&cache, 1);
     let mut follower = follow(&cache, 1);
@@ -58,7 +58,7 @@ fn followers_get_the_leaders_value() {
 }
 
 #[test]
-fn a_waiting_follower_is_woken_once_by_each_ending() {
+fn follower_is_woken_once_by_each_outcome() {
     let endings: [fn(Ticket<u32, u32>); 4] =
         [|t| _ = t.commit(1), |t| t.deliver(1), |t| t.fail(Arc::new("no")), drop];
     for ending in endings {
@@ -77,7 +77,7 @@ fn a_waiting_follower_is_woken_once_by_each_ending() {
 }
 
 #[test]
-fn what_changes_the_key_during_a_load_voids_it() {
+fn key_changed_during_load_voids_the_ticket() {
     let changes: [fn(&Cache<u32, u32>); 5] = [
         |cache| _ = cache.remove(&1),
         |cache| _ = cache.insert(1, 2),
@@ -100,7 +100,7 @@ fn what_changes_the_key_during_a_load_voids_it() {
 }
 
 #[test]
-fn callers_after_an_invalidation_do_not_join_the_old_load() {
+fn load_after_invalidation_does_not_join_the_old_one() {
     let cache = cache();
     let old = lead(&cache, 1);
     cache.remove(&1);
@@ -113,7 +113,7 @@ fn callers_after_an_invalidation_do_not_join_the_old_load() {
 }
 
 #[test]
-fn a_dropped_leader_promotes_one_follower() {
+fn leader_dropped_promotes_one_follower() {
     let cache = cache();
     let ticket = lead(&cache, 1);
     let mut followers = [follow(&cache, 1), follow(&cache, 1), follow(&cache, 1)];
@@ -127,7 +127,7 @@ fn a_dropped_leader_promotes_one_follower() {
 }
 
 #[test]
-fn a_failure_is_shared_and_not_stored() {
+fn failed_load_is_shared_and_not_stored() {
     let cache = cache();
     let ticket = lead(&cache, 1);
     let mut follower = follow(&cache, 1);
@@ -139,7 +139,7 @@ fn a_failure_is_shared_and_not_stored() {
 }
 
 #[test]
-fn a_given_value_reaches_the_followers_only() {
+fn delivered_value_reaches_followers_only() {
     let cache = cache();
     let ticket = lead(&cache, 1);
     let mut follower = follow(&cache, 1);
@@ -149,7 +149,7 @@ fn a_given_value_reaches_the_followers_only() {
 }
 
 #[test]
-fn a_follower_that_leaves_is_forgotten() {
+fn follower_dropped_leaves_the_waiters() {
     let cache = cache();
     let ticket = lead(&cache, 1);
     let mut follower = follow(&cache, 1);
@@ -159,7 +159,7 @@ fn a_follower_that_leaves_is_forgotten() {
 }
 
 #[test]
-fn synchronous_callers_load_once_and_share() {
+fn get_or_load_concurrent_loads_once() {
     let cache = cache();
     let loads = AtomicUsize::new(0);
     let (started, has_started) = mpsc::channel();
@@ -190,7 +190,7 @@ fn synchronous_callers_load_once_and_share() {
 }
 
 #[test]
-fn a_synchronous_caller_does_not_wait_for_a_task() {
+fn get_or_load_does_not_wait_for_an_async_leader() {
     let cache = cache();
     let ticket = lead(&cache, 1);
     let mut follower = follow(&cache, 1);
@@ -201,7 +201,7 @@ fn a_synchronous_caller_does_not_wait_for_a_task() {
 }
 
 #[test]
-fn a_failing_bystander_leaves_the_leader_alone() {
+fn get_or_load_failed_beside_leader_keeps_the_leader() {
     let cache = cache();
     let ticket = lead(&cache, 1);
     assert_eq!(cache.get_or_load(&1, || Err("no")), Err("no"));
@@ -209,7 +209,7 @@ fn a_failing_bystander_leaves_the_leader_alone() {
 }
 
 #[test]
-fn a_loader_may_ask_for_its_own_key() {
+fn loader_may_load_its_own_key() {
     let cache = cache();
     let result = cache.get_or_load(&1, || Ok::<_, ()>(cache.get_or_load(&1, || Ok::<_, ()>(1))? + 1));
     assert_eq!(result, Ok(2));
@@ -217,7 +217,7 @@ fn a_loader_may_ask_for_its_own_key() {
 }
 
 #[test]
-fn a_panicking_loader_harms_nobody_else() {
+fn loader_panicked_affects_only_its_caller() {
     let cache = cache();
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         cache.get_or_load(&1, || -> Result<u32, ()> { panic!("loader") })

@@ -1,4 +1,4 @@
-//! Re-entry is a panic with a message, and a panic in a closure harms nobody else.
+//! Re-entry panics with a message, and a panic in a closure affects no other caller.
 
 use crate::{Cache, Op, Ttl};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +12,7 @@ fn cache() -> Cache<u32, u32> {
 }
 
 #[test]
-fn calling_the_cache_from_a_closure_under_its_lock_panics_whatever_the_shard() {
+fn reentry_under_lock_panics_for_every_shard() {
     let cache = cache();
     for other in 0..100 {
         let reentry = catch_unwind(AssertUnwindSafe(|| cache.get_with(&1, |_| cache.get(&other))));
@@ -24,14 +24,14 @@ fn calling_the_cache_from_a_closure_under_its_lock_panics_whatever_the_shard() {
 }
 
 #[test]
-fn another_cache_may_be_called() {
+fn closure_may_call_another_cache() {
     let (outer, inner) = (cache(), cache());
     assert_eq!(outer.get_with(&1, |_| inner.get(&2)), Some(Some(2)));
     assert_eq!(outer.get(&1), Some(1));
 }
 
 #[test]
-fn a_panic_in_compute_changes_nothing() {
+fn compute_panicked_changes_nothing() {
     let cache = cache();
     let panicked = catch_unwind(AssertUnwindSafe(|| cache.compute(1, |_| -> (Op<u32>, ()) { panic!("no") })));
     assert!(panicked.is_err());

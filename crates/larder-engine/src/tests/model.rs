@@ -1,7 +1,7 @@
-//! Random operations, each compared with a model that is a plain map, and the structure walked after each.
+//! Random operations, each compared with a plain map as the model, and a validation of the structure after each.
 //!
-//! A cache may forget, a model does not; so what must be there is checked where nothing can have been evicted, and
-//! what must *not* be there, everywhere: a value that was removed, replaced or has expired.
+//! A cache may evict, the model does not. So entries that must be present are checked where nothing can have been
+//! evicted; values that must be absent (removed, replaced, expired) are checked everywhere.
 
 use crate::{Cache, Clock, Op, Policy, Ttl};
 use proptest::prelude::*;
@@ -42,7 +42,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The model: what was stored last and until when it lives.
+/// The model: the last stored value of each key and its deadline.
 #[derive(Default)]
 struct Model {
     live: HashMap<u8, (u32, Option<u64>)>,
@@ -157,12 +157,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_roomy_cache_is_the_model(steps in proptest::collection::vec(step(), 1..120), shards in 1usize..5) {
+    fn cache_with_room_matches_the_model(steps in proptest::collection::vec(step(), 1..120), shards in 1usize..5) {
         run(Policy::default(), shards, true, steps);
     }
 
     #[test]
-    fn a_tight_cache_forgets_but_never_lies(
+    fn cache_that_evicts_never_returns_wrong_values(
         steps in proptest::collection::vec(step(), 1..120),
         shards in 1usize..5,
         policy in proptest::sample::select(Policy::ALL.to_vec()),

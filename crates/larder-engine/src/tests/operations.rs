@@ -1,4 +1,4 @@
-//! What each operation answers and does.
+//! The result and the effect of each operation.
 
 use crate::{Cache, Cause, Inserted, Op, Policy, Ttl};
 use parking_lot::Mutex;
@@ -10,7 +10,7 @@ fn cache(entries: u64) -> Cache<String, u32> {
 }
 
 #[test]
-fn a_value_is_read_replaced_and_removed() {
+fn insert_get_replace_remove_round_trip() {
     let cache = cache(10);
     assert_eq!(cache.insert("a".into(), 1), Inserted::New);
     assert_eq!(cache.get("a"), Some(1));
@@ -23,7 +23,7 @@ fn a_value_is_read_replaced_and_removed() {
 }
 
 #[test]
-fn peeking_counts_for_nothing() {
+fn peek_has_no_effect_on_policy_or_stats() {
     let cache = cache(2);
     cache.insert("a".into(), 1);
     cache.insert("b".into(), 2);
@@ -35,7 +35,7 @@ fn peeking_counts_for_nothing() {
 }
 
 #[test]
-fn compute_decides_on_what_it_sees() {
+fn compute_applies_the_returned_op() {
     let cache = cache(10);
     let add = |n: u32| {
         cache.compute("n".to_owned(), |entry| {
@@ -54,7 +54,7 @@ fn compute_decides_on_what_it_sees() {
 }
 
 #[test]
-fn counting_by_compute_loses_nothing_under_contention() {
+fn compute_under_contention_loses_no_update() {
     let cache = cache(10);
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -71,7 +71,7 @@ fn counting_by_compute_loses_nothing_under_contention() {
 }
 
 #[test]
-fn the_listener_hears_each_departure_once_with_its_cause() {
+fn listener_is_called_once_per_removal_with_its_cause() {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let log = heard.clone();
     let (clock, hand) = crate::Clock::manual();
@@ -107,7 +107,7 @@ fn the_listener_hears_each_departure_once_with_its_cause() {
 }
 
 #[test]
-fn a_listener_may_call_the_cache() {
+fn listener_may_call_the_cache() {
     let slot: Arc<Mutex<Option<Cache<u32, u32>>>> = Arc::default();
     let inside = slot.clone();
     let cache: Cache<u32, u32> = Cache::builder()
@@ -127,7 +127,7 @@ fn a_listener_may_call_the_cache() {
 }
 
 #[test]
-fn iteration_and_scan_show_what_stays_exactly_once() {
+fn iter_and_scan_return_each_entry_once() {
     let cache: Cache<u32, u32> = Cache::builder().entries(100_000).shards(4).build().expect("valid options");
     for n in 0..5_000 {
         cache.insert(n, n);
@@ -155,7 +155,7 @@ fn iteration_and_scan_show_what_stays_exactly_once() {
 }
 
 #[test]
-fn retain_and_drain_take_many() {
+fn retain_and_drain_remove_many() {
     let cache: Cache<u32, u32> = Cache::builder().entries(10_000).build().expect("valid options");
     for n in 0..1_000 {
         cache.insert(n, n);
@@ -170,7 +170,7 @@ fn retain_and_drain_take_many() {
 }
 
 #[test]
-fn all_values_are_dropped_with_the_cache() {
+fn cache_dropped_drops_all_values() {
     let value = Arc::new(());
     let cache: Cache<u32, Arc<()>> = Cache::builder().entries(8).build().expect("valid options");
     for n in 0..100 {

@@ -1,6 +1,6 @@
-//! Records: changed where they are, several in one step, and counted by their bytes.
+//! Records: updated in place, several in one atomic step, and weighed by their bytes.
 
-use crate::raw::{Cache, Change, Key, Record};
+use crate::raw::{Cache, Key, Record, UpdateOp};
 use crate::{Clock, Op, Refusal, Ttl};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -48,7 +48,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn records_are_a_map_of_bytes(steps in proptest::collection::vec(step(), 1..150), shards in 1usize..5) {
+    fn records_match_a_map_of_bytes(steps in proptest::collection::vec(step(), 1..150), shards in 1usize..5) {
         let (clock, hand) = Clock::manual();
         let weigh = |record: &Record, (): &()| record.bytes_allocated() as u64;
         let cache: Cache =
@@ -65,7 +65,7 @@ proptest! {
                     let name_bytes = [name];
                     let updated = cache.update(key(&name_bytes), |entry| {
                         let head = entry.as_ref().map_or(&[][..], |entry| entry.value());
-                        (Change::Put(Record::new(key(&name_bytes), &[head, &tail]), Ttl::Keep), head.len())
+                        (UpdateOp::Put(Record::new(key(&name_bytes), &[head, &tail]), Ttl::Keep), head.len())
                     });
                     let updated = updated.expect("there is room");
                     let kept = model.entry(name).or_insert((Vec::new(), u64::MAX));
@@ -75,14 +75,14 @@ proptest! {
                 Step::Flip(name) => {
                     let flipped = cache.update(key(&[name]), |entry| {
                         entry.into_iter().for_each(|mut entry| entry.value_mut().iter_mut().for_each(|byte| *byte = !*byte));
-                        (Change::Keep, ())
+                        (UpdateOp::Keep, ())
                     });
                     prop_assert!(!flipped.expect("nothing is stored").is_new);
                     model.entry(name).and_modify(|(value, _)| value.iter_mut().for_each(|byte| *byte = !*byte));
                 }
                 Step::Expire(name, ms) => {
                     let ttl = Ttl::After(Duration::from_millis(ms.into()));
-                    cache.update(key(&[name]), |_| (Change::SetTtl(ttl), ())).expect("nothing is stored");
+                    cache.update(key(&[name]), |_| (UpdateOp::SetTtl(ttl), ())).expect("nothing is stored");
                     model.entry(name).and_modify(|(_, at)| *at = now + u64::from(ms));
                 }
                 Step::Remove(name) => {
@@ -113,7 +113,7 @@ proptest! {
 }
 
 #[test]
-fn keys_locked_together_change_together() {
+fn locked_keys_change_atomically() {
     let cache = cache(1 << 20, 8);
     let names: Vec<[u8; 1]> = (0..16).map(|name| [name]).collect();
     let write = |value: &[u8]| {
@@ -144,9 +144,9 @@ fn keys_locked_together_change_together() {
     cache.validate();
 }
 
-/// Whoever holds all shards cannot take room from others: there are none.
+/// A caller that has locked all shards can only evict from those.
 #[test]
-fn a_step_over_all_shards_makes_room_in_its_own() {
+fn lock_all_shards_insert_evicts_from_locked_shards() {
     let cache = cache(64 * 100, 8);
     let names: Vec<[u8; 1]> = (0..=255).map(|name| [name]).collect();
     for round in 0..20u8 {
@@ -162,9 +162,9 @@ fn a_step_over_all_shards_makes_room_in_its_own() {
     assert!(matches!(heavy, Err(Refusal::TooHeavy { .. })), "{heavy:?}");
 }
 
-/// The cursor is a place among the hashes, so it means the same after the table has grown.
+/// The cursor is a rank of hashes, so it stays valid after the table has grown.
 #[test]
-fn a_scan_shows_what_stays_once_while_the_cache_grows() {
+fn scan_during_growth_returns_each_entry_once() {
     let cache = cache(1 << 30, 4);
     let stays: Vec<[u8; 4]> = (0..2_000u32).map(u32::to_le_bytes).collect();
     stays.iter().for_each(|name| assert!(put(&cache, name, b"")));
@@ -186,9 +186,9 @@ fn a_scan_shows_what_stays_once_while_the_cache_grows() {
     assert!(stays.iter().all(|name| seen.get(&name[..]) == Some(&1)), "each once");
 }
 
-/// The record of `compute`, for which the cache has a key of its own, is the one that was offered last.
+/// A replacing record also replaces the key, because both lie in one block.
 #[test]
-fn replacing_a_record_replaces_its_bytes() {
+fn put_over_a_record_replaces_its_bytes() {
     let cache = cache(1 << 20, 1);
     put(&cache, b"name", b"before");
     let computed = cache.compute(Record::new(key(b"name"), &[b"after"]), |_| (Op::Put((), Ttl::Never), ()));

@@ -1,4 +1,5 @@
-//! Many threads do everything at once, in so little room that shards take it from each other; afterwards the structure is whole, and every value is dropped exactly once.
+//! Many threads run all operations with so little room that shards evict from each other; afterwards the structure is
+//! valid, and every value was dropped exactly once.
 
 use crate::{Cache, Op, Policy, Ttl};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ const THREADS: u64 = 4;
 const STEPS: u64 = 100_000;
 const KEYS: u64 = 2_000;
 
-/// A value that counts itself while it lives.
+/// A value that counts its live instances.
 struct Counted {
     weight: u64,
     living: Arc<AtomicI64>,
@@ -34,7 +35,7 @@ impl Drop for Counted {
     }
 }
 
-/// One thread's share: a fixed sequence of operations for each seed.
+/// The operations of one thread: a fixed sequence for each seed.
 fn work(cache: &Cache<u64, Counted>, seed: u64, living: &Arc<AtomicI64>) {
     let mut state = seed;
     for _ in 0..STEPS {
@@ -68,7 +69,7 @@ fn work(cache: &Cache<u64, Counted>, seed: u64, living: &Arc<AtomicI64>) {
 }
 
 #[test]
-fn everything_at_once_leaves_a_whole_structure_and_no_value_behind() {
+fn concurrent_operations_leave_a_valid_structure_and_leak_nothing() {
     for policy in Policy::ALL {
         let living = Arc::new(AtomicI64::new(0));
         let cache: Cache<u64, Counted> = Cache::builder()

@@ -1,4 +1,4 @@
-//! What may cross threads: a cache and all that belongs to it if keys and values are `Send`, and nothing otherwise.
+//! `Send` and `Sync`: a cache and its types have them if keys and values are `Send`, and not otherwise.
 
 use larder_engine::{Builder, Cache, Clock, Follower, Iter, Load, Ticket};
 use std::cell::Cell;
@@ -10,7 +10,7 @@ fn sync<T: Sync>() {}
 type Movable = Cell<u32>;
 
 #[test]
-fn values_that_can_be_moved_make_a_cache_that_can_be_shared() {
+fn cache_of_send_values_is_send_and_sync() {
     send::<Cache<u32, Movable>>();
     sync::<Cache<u32, Movable>>();
     send::<Ticket<u32, Movable>>();
@@ -22,9 +22,9 @@ fn values_that_can_be_moved_make_a_cache_that_can_be_shared() {
     sync::<Clock>();
 }
 
-/// What is not, is not: each answers by which of two functions of the same name the compiler finds first.
+/// Detects a missing trait: the compiler picks one of two functions of the same name, by whether the bound holds.
 #[test]
-fn values_that_cannot_be_moved_keep_their_cache_where_it_is() {
+fn cache_of_non_send_values_is_neither() {
     trait Otherwise {
         const SENDS: bool = false;
     }
@@ -42,10 +42,9 @@ fn values_that_cannot_be_moved_keep_their_cache_where_it_is() {
     const { assert!(!Asked::<Follower<u32, Immovable>>::SENDS) };
 }
 
-/// `Send` by itself is not enough for the machine to agree: values are moved in by one thread, changed by another, and
-/// dropped by a third.
+/// The traits alone prove nothing about the machine: one thread inserts values, another changes them, a third drops them.
 #[test]
-fn what_can_be_moved_is_moved() {
+fn send_values_move_between_threads() {
     let cache: Cache<u32, Movable> = Cache::builder().entries(64).build().expect("valid options");
     std::thread::scope(|scope| {
         for _ in 0..3 {

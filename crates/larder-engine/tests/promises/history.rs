@@ -1,14 +1,14 @@
-//! Histories of calls on one key, and whether a register could have answered so.
+//! A linearizability checker for histories of calls on one key.
 //!
-//! A history is *linearizable* if there is a moment between the begin and the end of each call such that the answers are
-//! those of a register on which the calls happen one after another at these moments. The search is that of Wing and Gong
-//! ("Testing and Verifying Concurrent Objects", 1993), which tries the calls that may come next one by one, with the
-//! memory of Lowe ("Testing for linearizability", 2017): the same calls done and the same state are not tried twice.
+//! A history is *linearizable* if each call has a moment between its start and its end such that the results are those of
+//! a register on which the calls happen one after another at these moments. The search is that of Wing and Gong
+//! ("Testing and Verifying Concurrent Objects", 1993), which tries the possible next calls one by one, with the memory of
+//! Lowe ("Testing for linearizability", 2017): a set of calls with the same state is not tried twice.
 
 use larder_engine::{Cache, CommitOutcome, Load, Op, Ticket, Ttl};
 use std::collections::HashSet;
 
-/// A call and its answer.
+/// A call and its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     Get(Option<u32>),
@@ -18,14 +18,14 @@ pub(crate) enum Event {
         replaced: Option<u32>,
     },
     Remove(Option<u32>),
-    /// An atomic look at the value, and what was made of it; `None` for its removal.
+    /// An atomic update: the value before and after; `None` after a removal.
     Compute {
         before: Option<u32>,
         after: Option<u32>,
     },
-    /// A load was begun: its ticket is known by the number.
+    /// The caller began a load; the number identifies its ticket.
     Lead(u32),
-    /// A load was under way.
+    /// The caller found a load under way.
     Follow,
     Commit {
         ticket: u32,
@@ -35,7 +35,7 @@ pub(crate) enum Event {
     Abandon(u32),
 }
 
-/// A call with the moments of its begin and end, which are all different.
+/// A call with the moments of its start and end. All moments differ.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     pub(crate) begin: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Call {
     pub(crate) event: Event,
 }
 
-/// The register: what is stored, and which load may commit.
+/// The state of the register: the stored value, and the load that may commit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Register {
     value: Option<u32>,
@@ -51,8 +51,8 @@ struct Register {
 }
 
 impl Register {
-    /// The register after an event; `None` if it would have answered something else. One that `forgets` may lose its
-    /// value at any time: that it had is known when nothing is found.
+    /// The register after an event; `None` if the event's result is impossible. A register that `forgets` may lose its
+    /// value at any time, which shows when a read finds nothing.
     fn after(self, event: Event, forgets: bool) -> Option<Register> {
         let Register { value, load } = self;
         let shows = |found: Option<u32>| found == value || (forgets && found.is_none());
@@ -81,7 +81,7 @@ impl Register {
     }
 }
 
-/// Whether a register could have answered so; up to 64 calls.
+/// Whether the history of up to 64 calls is linearizable.
 pub(crate) fn is_linearizable(calls: &[Call], forgets: bool) -> bool {
     assert!(calls.len() <= 64, "{} calls on one key", calls.len());
     let mut search = Search { calls, forgets, tried: HashSet::new() };
@@ -102,7 +102,7 @@ impl Search<'_> {
         if !self.tried.insert((done, register)) {
             return false;
         }
-        // Whatever began after another had ended comes after it.
+        // A call that began after another had ended comes after it.
         open().filter(|(_, call)| call.begin < first_end).any(|(at, call)| {
             let after = register.after(call.event, self.forgets);
             after.is_some_and(|after| self.can_finish(done | 1 << at, after))
@@ -110,7 +110,7 @@ impl Search<'_> {
     }
 }
 
-/// One who calls a cache: keeps the ticket of a load until it is settled.
+/// A caller of a cache; keeps the ticket of its load until it settles it.
 pub(crate) struct Caller<'a> {
     cache: &'a Cache<u32, u32>,
     /// The key, the number and the ticket of a load under way.
@@ -122,7 +122,7 @@ impl<'a> Caller<'a> {
         Caller { cache, load: None }
     }
 
-    /// Does what `choice` says with `key`, or settles the load that is under way. `unique` is a number never used before.
+    /// Makes the call that `choice` selects, or settles the load under way. `unique` is a value that was never used before.
     pub(crate) fn act(&mut self, choice: u32, key: u32, unique: u32) -> (u32, Event) {
         let cache = self.cache;
         let loads = choice % 16 / 2 > 5;
@@ -154,7 +154,7 @@ impl<'a> Caller<'a> {
         (key, event)
     }
 
-    /// Settles the load that is under way, if there is one.
+    /// Settles the load under way, if there is one.
     pub(crate) fn finish(&mut self, unique: u32) -> Option<(u32, Event)> {
         self.load.take().map(|(key, number, ticket)| (key, settle(ticket, number, 0, unique)))
     }
@@ -169,7 +169,7 @@ fn settle(ticket: Ticket<u32, u32>, number: u32, choice: u32, value: u32) -> Eve
     Event::Commit { ticket: number, value, stored }
 }
 
-/// A history, a line for each call.
+/// Prints a history, one line per call.
 pub(crate) fn show(calls: &[Call]) -> String {
     calls.iter().map(|Call { begin, end, event }| format!("\n  {begin}–{end} {event:?}")).collect()
 }

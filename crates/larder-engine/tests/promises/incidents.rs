@@ -1,4 +1,4 @@
-//! What has gone wrong in other caches, once for each symptom.
+//! Regressions that other caches had, one test per symptom.
 
 use larder_engine::{Cache, Cause, Clock, Inserted, Op, Policy, Refusal, Ttl};
 use std::borrow::Borrow;
@@ -27,7 +27,7 @@ impl Hash for Colliding {
 }
 
 #[test]
-fn keys_of_one_hash_do_not_answer_for_each_other() {
+fn keys_with_equal_hash_stay_separate() {
     for policy in Policy::ALL {
         let cache: Cache<Colliding, u32> =
             Cache::builder().entries(1_000).policy(policy).build().expect("valid options");
@@ -42,7 +42,7 @@ fn keys_of_one_hash_do_not_answer_for_each_other() {
 }
 
 #[test]
-fn more_hits_than_a_counter_counts_do_not_overflow_it() {
+fn hit_count_saturates() {
     for policy in Policy::ALL {
         let cache = entries(4, 1, policy);
         (0..4).for_each(|n| _ = cache.insert(n, n));
@@ -55,7 +55,7 @@ fn more_hits_than_a_counter_counts_do_not_overflow_it() {
 }
 
 #[test]
-fn an_entry_that_grows_evicts_all_others_and_not_itself() {
+fn entry_that_grows_evicts_others_not_itself() {
     for policy in Policy::ALL {
         let cache: Cache<u32, u64> = Cache::builder()
             .weight(10, |_, weight| *weight)
@@ -74,7 +74,7 @@ fn an_entry_that_grows_evicts_all_others_and_not_itself() {
 }
 
 #[test]
-fn no_capacity_is_lost_in_rounding_to_shards() {
+fn capacity_is_not_lost_by_rounding_to_shards() {
     for capacity in [1, 7, 100, 1_000, 1_023] {
         for shards in [1, 4, 64] {
             let cache = entries(capacity, shards, Policy::default());
@@ -89,7 +89,7 @@ fn no_capacity_is_lost_in_rounding_to_shards() {
 }
 
 #[test]
-fn a_weigher_that_changes_its_mind_upsets_no_sum() {
+fn inconsistent_weigher_keeps_the_sums_valid() {
     let calls = AtomicU64::new(0);
     let cache: Cache<u32, u32> = Cache::builder()
         .weight(100, move |_, _| calls.fetch_add(7, Ordering::Relaxed) % 13)
@@ -110,7 +110,7 @@ fn a_weigher_that_changes_its_mind_upsets_no_sum() {
 }
 
 #[test]
-fn weights_near_the_largest_number_do_not_wrap() {
+fn weight_near_u64_max_does_not_wrap() {
     let cache: Cache<u32, u64> =
         Cache::builder().weight(1 << 62, |_, weight| *weight).shards(2).build().expect("valid options");
     for weight in [u64::MAX, u64::MAX - 1, (1 << 62) + 1] {
@@ -127,7 +127,7 @@ fn weights_near_the_largest_number_do_not_wrap() {
 }
 
 #[test]
-fn options_at_the_ends_of_their_ranges_are_accepted() {
+fn builder_option_at_range_ends_is_accepted() {
     let builder = || Cache::<u32, u32>::builder().entries(1);
     let accepted = [
         builder().entries(1 << 62).shards(1),
@@ -147,7 +147,7 @@ fn options_at_the_ends_of_their_ranges_are_accepted() {
 }
 
 #[test]
-fn a_deadline_does_not_pass_to_the_next_tenant_of_a_slot() {
+fn slot_reused_does_not_inherit_the_deadline() {
     for policy in Policy::ALL {
         let (clock, hand) = Clock::manual();
         let cache: Cache<u32, u32> = Cache::builder()
@@ -178,7 +178,7 @@ fn a_deadline_does_not_pass_to_the_next_tenant_of_a_slot() {
 }
 
 #[test]
-fn a_deadline_that_was_moved_counts_where_it_is_now() {
+fn deadline_changed_expires_at_the_new_time() {
     let (clock, hand) = Clock::manual();
     let cache: Cache<u32, u32> = Cache::builder().entries(100).clock(clock).build().expect("valid options");
     for n in 0..50 {
@@ -200,11 +200,11 @@ fn a_deadline_that_was_moved_counts_where_it_is_now() {
 }
 
 #[test]
-fn deadlines_beyond_the_reach_of_the_wheel_come_when_they_are_due() {
+fn deadline_beyond_the_wheel_expires_on_time() {
     let day = 24 * 3_600_000;
     let (clock, hand) = Clock::manual();
     let cache: Cache<u64, u64> = Cache::builder().entries(1_000).clock(clock).build().expect("valid options");
-    // Around each turn of each level of the wheel, and beyond the last.
+    // Around each rotation of each level of the wheel, and beyond the last level.
     let deadlines: Vec<u64> = [8_192, 524_288, 33_554_432, 2_147_483_648, 30 * day, 45 * day]
         .into_iter()
         .flat_map(|turn| [turn - 129, turn - 1, turn, turn + 1, turn + 129])
@@ -228,7 +228,7 @@ fn deadlines_beyond_the_reach_of_the_wheel_come_when_they_are_due() {
 }
 
 #[test]
-fn an_entry_that_lives_long_does_not_hold_up_those_behind_it() {
+fn long_lived_entry_does_not_delay_others() {
     let (clock, hand) = Clock::manual();
     let cache: Cache<u32, u32> = Cache::builder().entries(1_000).clock(clock).build().expect("valid options");
     for n in 0..500 {
@@ -240,7 +240,7 @@ fn an_entry_that_lives_long_does_not_hold_up_those_behind_it() {
 }
 
 #[test]
-fn one_write_does_not_reclaim_thousands_that_are_due() {
+fn write_reclaims_a_bounded_number() {
     let (clock, hand) = Clock::manual();
     let heard = std::sync::Arc::new(AtomicU64::new(0));
     let count = heard.clone();
@@ -265,7 +265,7 @@ fn one_write_does_not_reclaim_thousands_that_are_due() {
 }
 
 #[test]
-fn what_leaves_is_heard_of_before_the_operation_returns() {
+fn listener_runs_before_the_operation_returns() {
     let heard = std::sync::Arc::new(Mutex::new(Vec::new()));
     let log = heard.clone();
     let cache: Cache<u32, u32> = Cache::builder()
@@ -298,7 +298,7 @@ fn beside(first: impl Fn() + Sync, others: &[&(dyn Fn() + Sync)]) {
 }
 
 #[test]
-fn rewriting_what_is_being_evicted_does_not_make_it_grow() {
+fn rewrites_of_evicted_entries_do_not_grow_memory() {
     for policy in Policy::ALL {
         let cache = entries(16, 4, policy);
         let write = || (0..40).for_each(|n| _ = cache.insert(n, n));
@@ -315,7 +315,7 @@ fn rewriting_what_is_being_evicted_does_not_make_it_grow() {
 }
 
 #[test]
-fn removals_beside_loads_leave_the_queues_whole() {
+fn removals_during_loads_keep_the_queues_valid() {
     for policy in Policy::ALL {
         let cache = entries(16, 2, policy);
         let load = || (0..30).for_each(|n| assert_eq!(cache.get_or_load(&n, || Ok::<_, ()>(n)), Ok(n)));
@@ -326,7 +326,7 @@ fn removals_beside_loads_leave_the_queues_whole() {
 }
 
 #[test]
-fn clearing_beside_readers_harms_neither() {
+fn clear_during_reads_is_safe() {
     let cache = entries(1_000, 4, Policy::default());
     let fill = || (0..200).for_each(|n| _ = cache.insert(n, n));
     let read = || {
@@ -350,7 +350,7 @@ fn clearing_beside_readers_harms_neither() {
 }
 
 #[test]
-fn a_slot_used_again_never_answers_for_its_former_key() {
+fn slot_reused_does_not_answer_for_its_former_key() {
     for policy in Policy::ALL {
         let cache: Cache<String, String> =
             Cache::builder().entries(8).shards(2).policy(policy).build().expect("valid options");
@@ -381,7 +381,7 @@ fn a_slot_used_again_never_answers_for_its_former_key() {
 }
 
 #[test]
-fn the_listener_hears_of_the_right_entry_when_slots_are_used_again() {
+fn listener_gets_the_right_entry_when_slots_are_reused() {
     for policy in Policy::ALL {
         let heard = std::sync::Arc::new(Mutex::new(Vec::new()));
         let log = heard.clone();
@@ -410,7 +410,7 @@ fn the_listener_hears_of_the_right_entry_when_slots_are_used_again() {
 }
 
 #[test]
-fn a_new_key_inserted_by_many_at_once_is_one_entry() {
+fn key_inserted_concurrently_is_one_entry() {
     for round in 0..300 {
         let cache = entries(1_000, 4, Policy::default());
         let new = AtomicU64::new(0);
@@ -428,9 +428,9 @@ fn a_new_key_inserted_by_many_at_once_is_one_entry() {
     }
 }
 
-/// A key that borrows as another type finds what was stored under the owned one, also when it is about to be evicted.
+/// A borrowed key of another type finds the entry of the owned key, also when that is about to be evicted.
 #[test]
-fn borrowed_keys_hash_as_owned_ones() {
+fn borrowed_key_finds_the_owned_one() {
     #[derive(PartialEq, Eq, Hash)]
     struct Wrapped(String);
     impl Borrow<str> for Wrapped {
@@ -447,9 +447,9 @@ fn borrowed_keys_hash_as_owned_ones() {
     }
 }
 
-/// A scan with a cursor sees what stays, whatever leaves and comes, and however the shards grow.
+/// A scan visits every entry that stays, whatever is inserted and removed, and however the shards grow.
 #[test]
-fn a_cursor_survives_growth_and_removal() {
+fn scan_cursor_survives_growth_and_removal() {
     let cache = entries(1 << 20, 4, Policy::default());
     (0..1_000).for_each(|n| _ = cache.insert(n, n));
     let (mut cursor, mut seen, mut next) = (0, Vec::new(), 1_000);

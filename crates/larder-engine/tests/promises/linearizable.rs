@@ -1,4 +1,4 @@
-//! Each operation on one key happens at one moment between its call and its return, whatever others do.
+//! Operations on one key are linearizable under concurrent use.
 
 use crate::history::{Call, Caller, Event, is_linearizable, show};
 use larder_engine::{Cache, Policy};
@@ -11,7 +11,7 @@ const THREADS: usize = 3;
 const CALLS: u32 = 12;
 const ROUNDS: u32 = 1_000;
 
-/// Runs rounds in which all threads call at once; each round's histories, one for each key, are judged.
+/// Runs rounds in which all threads call concurrently, and checks the history of each key in each round.
 fn run(rounds: u32, keys: u32, forgets: bool, cache: impl Fn() -> Cache<u32, u32>) {
     let stamp = AtomicU64::new(0);
     for round in 0..rounds {
@@ -55,12 +55,12 @@ fn run(rounds: u32, keys: u32, forgets: bool, cache: impl Fn() -> Cache<u32, u32
 }
 
 #[test]
-fn a_key_that_nothing_evicts_is_a_register() {
+fn history_without_eviction_is_a_register() {
     run(ROUNDS, 2, false, || Cache::builder().entries(100).build().expect("valid options"));
 }
 
 #[test]
-fn a_key_that_may_be_evicted_may_be_missed_and_is_never_what_it_was() {
+fn history_with_eviction_never_returns_old_values() {
     for policy in Policy::ALL {
         let cache = || Cache::builder().entries(2).shards(2).policy(policy).build().expect("valid options");
         run(ROUNDS / 4, 4, true, cache);
@@ -68,7 +68,7 @@ fn a_key_that_may_be_evicted_may_be_missed_and_is_never_what_it_was() {
 }
 
 #[test]
-fn a_key_that_expires_may_be_missed_and_is_never_what_it_was() {
+fn history_with_expiry_never_returns_old_values() {
     let ttl = Duration::from_millis(1);
     run(ROUNDS / 4, 2, true, || Cache::builder().entries(100).ttl(ttl).build().expect("valid options"));
 }
@@ -78,7 +78,7 @@ fn history(events: &[(u64, u64, Event)]) -> Vec<Call> {
 }
 
 #[test]
-fn the_judge_knows_wrong_from_right() {
+fn checker_rejects_wrong_histories() {
     let insert = |value, replaced| Event::Insert { value, replaced };
     let overlapping = [(0, 3, insert(1, None)), (1, 4, insert(2, Some(1))), (2, 5, Event::Get(Some(1)))];
     assert!(is_linearizable(&history(&overlapping), false), "the read came between the two");

@@ -1,14 +1,14 @@
-//! What a cache promises, tested from outside; one file per promise.
+//! Tests of the public API, one file per promise.
 //!
 //! | file | promise |
 //! |---|---|
-//! | `bounds` | what may cross threads |
-//! | `departures` | all that goes in is dropped once, outside of locks |
-//! | `incidents` | what went wrong in other caches does not here |
-//! | `linearizable` | operations on one key happen one after another; the judge of that is in `history` |
+//! | `bounds` | `Send` and `Sync` of the public types |
+//! | `removals` | every key and value is dropped exactly once, outside of locks |
+//! | `incidents` | bugs that other caches had do not occur here |
+//! | `linearizable` | operations on one key are linearizable; the checker is in `history` |
 
 mod bounds;
-mod departures;
 mod history;
 mod incidents;
 mod linearizable;
+mod removals;

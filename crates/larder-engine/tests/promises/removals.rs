@@ -1,5 +1,4 @@
-//! Every key and every value that goes into a cache is dropped exactly once, whichever way it leaves, and never while a
-//! lock is held.
+//! Every key and value is dropped exactly once, however its entry is removed, and never while a lock is held.
 
 use larder_engine::{Cache, Clock, FollowOutcome, Load, ManualClock, Op, Policy, Ttl};
 use std::borrow::Borrow;
@@ -12,12 +11,12 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-/// How many keys and values there are, and what is asked of those that come.
+/// Counts the live keys and values, and configures what they do.
 #[derive(Default)]
 struct Census {
     keys: AtomicI64,
     values: AtomicI64,
-    /// What each drop does: calls the cache, which panics if a lock of it is held.
+    /// Called on each drop: it calls the cache, which panics if a lock of it is held.
     on_drop: Mutex<Option<Cache<Key, Value>>>,
     dropped_under_lock: AtomicBool,
     clones_panic: AtomicBool,
@@ -104,7 +103,7 @@ fn value(census: &Arc<Census>, weight: u64) -> Value {
     Value { weight, census: census.clone() }
 }
 
-/// What a way to leave is tried on: eight entries of weight one, numbered from 0, in a cache that is full with ten.
+/// The fixture of each case: eight entries of weight one, numbered from 0, in a cache with a capacity of ten.
 struct Stage {
     cache: Cache<Key, Value>,
     census: Arc<Census>,
@@ -167,7 +166,7 @@ impl Stage {
         }
     }
 
-    /// Does something that panics.
+    /// Runs an operation that panics.
     fn panic_in(&self, action: impl FnOnce()) {
         assert!(catch_unwind(AssertUnwindSafe(action)).is_err(), "it was asked to panic");
         self.listener_panics.store(false, Ordering::Relaxed);
@@ -175,7 +174,8 @@ impl Stage {
         self.census.hashes_panic.store(false, Ordering::Relaxed);
     }
 
-    /// As many keys and values as the cache holds, a whole structure, and none left after the cache.
+    /// Checks that there are as many keys and values as entries, that the structure is valid, and that dropping the cache
+    /// drops all.
     fn check(self, name: &str) {
         assert!(!self.census.dropped_under_lock.load(Ordering::Relaxed), "{name}: dropped under a lock");
         self.census.on_drop.lock().expect("no panic").take();
@@ -211,7 +211,7 @@ fn for_each_policy(ways: &[Way]) {
 }
 
 #[test]
-fn whichever_way_an_entry_leaves() {
+fn entry_removed_in_any_way_is_dropped_once() {
     for_each_policy(&[
         ("replaced", |stage| stage.insert(1, 2)),
         ("removed", |stage| assert!(stage.cache.remove(&1).is_some())),
@@ -232,7 +232,7 @@ fn whichever_way_an_entry_leaves() {
 }
 
 #[test]
-fn whoever_finds_it_expired() {
+fn entry_expired_is_dropped_once_by_each_operation() {
     for_each_policy(&[
         ("nobody", |stage| stage.let_all_expire()),
         ("run_due", |stage| {
@@ -263,7 +263,7 @@ fn whoever_finds_it_expired() {
 }
 
 #[test]
-fn however_a_load_ends() {
+fn load_ended_in_any_way_drops_its_value_once() {
     for_each_policy(&[
         ("committed", |stage| _ = stage.lead(20).commit(stage.value(1))),
         ("committed and refused", |stage| {
@@ -292,7 +292,7 @@ fn however_a_load_ends() {
 }
 
 #[test]
-fn whatever_panics() {
+fn user_code_panicked_drops_everything_once() {
     for_each_policy(&[
         ("the closure of get_with", |stage| {
             stage.panic_in(|| _ = stage.cache.get_with(&1, |_| panic!("no")));
@@ -357,9 +357,9 @@ fn whatever_panics() {
     ]);
 }
 
-/// A key that cannot be hashed any more cannot be found either; but nothing is dropped twice, and nothing is lost.
+/// A key whose hash panics cannot be found any more; but nothing is dropped twice, and nothing leaks.
 #[test]
-fn keys_that_cannot_be_hashed_are_dropped_with_the_cache() {
+fn keys_that_panic_on_hash_are_dropped_with_the_cache() {
     for policy in Policy::ALL {
         let stage = Stage::new(policy, 2);
         stage.census.hashes_panic.store(true, Ordering::Relaxed);
