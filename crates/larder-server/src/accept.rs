@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, UnixListener};
 
 use crate::listener::Socket;
 use crate::shared::Shared;
-use crate::worker::{Worker, turn_away};
+use crate::worker::{Worker, reject};
 
 /// First pause after a failed accept, as when file descriptors have run out; it doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
@@ -62,7 +62,7 @@ async fn next_unix(listener: Option<&UnixListener>) -> io::Result<Socket> {
 fn place(socket: Socket, shared: &Shared, workers: &[Worker]) {
     if shared.stats.connections() >= shared.max_clients() as u64 {
         shared.stats.rejected.add(1);
-        return turn_away(socket);
+        return reject(socket);
     }
     if let Some(worker) = workers.iter().min_by_key(|worker| worker.connections()) {
         shared.stats.accepted.add(1);

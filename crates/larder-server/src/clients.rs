@@ -27,7 +27,7 @@ pub(crate) struct Client {
     last_command: AtomicU16,
     names: Mutex<Names>,
     /// Bytes of requests and replies that the connection holds.
-    held_bytes: AtomicU64,
+    buffered_bytes: AtomicU64,
     /// Whether replies wait for the client to read.
     pub(crate) blocked: AtomicBool,
     pub(crate) task: OnceLock<AbortHandle>,
@@ -56,7 +56,7 @@ impl Client {
         self.database.store(database, Ordering::Relaxed);
     }
 
-    pub(crate) fn speaks(&self, version: i64) {
+    pub(crate) fn set_protocol(&self, version: i64) {
         self.protocol.store(version as u8, Ordering::Relaxed);
     }
 
@@ -101,17 +101,17 @@ impl Client {
 pub(crate) struct Clients {
     next_id: AtomicU64,
     /// Bytes that all of them hold.
-    held_bytes: AtomicU64,
-    max_held_bytes: u64,
+    buffered_bytes: AtomicU64,
+    max_buffered_bytes: u64,
     open: Mutex<BTreeMap<u64, Arc<Client>>>,
 }
 
 impl Clients {
-    pub(crate) fn new(max_held_bytes: u64) -> Self {
+    pub(crate) fn new(max_buffered_bytes: u64) -> Self {
         Clients {
             next_id: AtomicU64::new(0),
-            held_bytes: AtomicU64::new(0),
-            max_held_bytes,
+            buffered_bytes: AtomicU64::new(0),
+            max_buffered_bytes,
             open: Mutex::default(),
         }
     }
@@ -128,7 +128,7 @@ impl Clients {
             protocol: AtomicU8::new(2),
             last_command: AtomicU16::new(NO_COMMAND),
             names: Mutex::default(),
-            held_bytes: AtomicU64::new(0),
+            buffered_bytes: AtomicU64::new(0),
             blocked: AtomicBool::new(false),
             task: OnceLock::new(),
         });
@@ -142,24 +142,24 @@ impl Clients {
     }
 
     /// Bytes that all of them hold.
-    pub(crate) fn held_bytes(&self) -> u64 {
-        self.held_bytes.load(Ordering::Relaxed)
+    pub(crate) fn buffered_bytes(&self) -> u64 {
+        self.buffered_bytes.load(Ordering::Relaxed)
     }
 
     /// Notes what a connection holds now. If all of them come to hold too much by it, the one that holds most is
     /// closed.
     pub(crate) fn hold(&self, client: &Client, bytes: u64) {
-        let before = client.held_bytes.swap(bytes, Ordering::Relaxed);
-        let total = self.held_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.held_bytes.fetch_sub(before, Ordering::Relaxed);
-        if bytes > before && total - before > self.max_held_bytes {
+        let before = client.buffered_bytes.swap(bytes, Ordering::Relaxed);
+        let total = self.buffered_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.buffered_bytes.fetch_sub(before, Ordering::Relaxed);
+        if bytes > before && total - before > self.max_buffered_bytes {
             self.close_largest();
         }
     }
 
     fn close_largest(&self) {
         let open = self.open.lock();
-        let Some(largest) = open.values().max_by_key(|client| client.held_bytes.load(Ordering::Relaxed))
+        let Some(largest) = open.values().max_by_key(|client| client.buffered_bytes.load(Ordering::Relaxed))
         else {
             return;
         };
@@ -175,8 +175,8 @@ impl Clients {
     }
 
     fn release(&self, client: &Client) {
-        let held = client.held_bytes.swap(0, Ordering::Relaxed);
-        self.held_bytes.fetch_sub(held, Ordering::Relaxed);
+        let held = client.buffered_bytes.swap(0, Ordering::Relaxed);
+        self.buffered_bytes.fetch_sub(held, Ordering::Relaxed);
     }
 
     /// All of them, oldest first.

@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::clients::Client;
 use crate::cmd::{self, Context};
-use crate::lookout::Lookout;
+use crate::prefetch::PipelinePrefetcher;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::Tally;
@@ -37,7 +37,7 @@ const ARGUMENTS_PER_TURN: usize = 4_096;
 struct Scratch {
     input: Box<[u8]>,
     output: Vec<u8>,
-    lookout: Lookout,
+    prefetcher: PipelinePrefetcher,
 }
 
 impl Scratch {
@@ -45,7 +45,7 @@ impl Scratch {
         Scratch {
             input: vec![0; READ_BYTES].into_boxed_slice(),
             output: Vec::new(),
-            lookout: Lookout::default(),
+            prefetcher: PipelinePrefetcher::default(),
         }
     }
 }
@@ -101,7 +101,7 @@ struct Connection<S> {
     /// Replies that the client has not taken yet.
     unsent: Vec<u8>,
     /// What `pending` and `unsent` are known to take.
-    held_bytes: usize,
+    buffered_bytes: usize,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
@@ -115,7 +115,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             pending: Vec::new(),
             resume: false,
             unsent: Vec::new(),
-            held_bytes: 0,
+            buffered_bytes: 0,
         }
     }
 
@@ -151,11 +151,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
         }
         let began = Instant::now();
-        self.shared.store.go_on_to(began);
+        self.shared.store.advance_to(began);
         scratch.output.clear();
         let mut tally = Tally { bytes_in: received as u64, ..Tally::default() };
-        let Scratch { input, output, lookout } = &mut *scratch;
-        let stop = self.execute(&input[..received], lookout, output, &mut tally);
+        let Scratch { input, output, prefetcher } = &mut *scratch;
+        let stop = self.execute(&input[..received], prefetcher, output, &mut tally);
         tally.bytes_out = scratch.output.len() as u64;
         self.session.client.active(began, self.session.last_command);
         // Before the replies leave: who has read a reply finds it counted.
@@ -177,19 +177,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn execute(
         &mut self,
         received: &[u8],
-        lookout: &mut Lookout,
+        prefetcher: &mut PipelinePrefetcher,
         out: &mut Vec<u8>,
         tally: &mut Tally,
     ) -> Stop {
         if self.pending.is_empty() {
-            let (consumed, stop) = self.execute_all(received, lookout, out, tally);
+            let (consumed, stop) = self.execute_all(received, prefetcher, out, tally);
             self.pending.extend_from_slice(&received[consumed..]);
             self.resume = stop == Stop::Budget;
             return stop;
         }
         let mut pending = std::mem::take(&mut self.pending);
         pending.extend_from_slice(received);
-        let (consumed, stop) = self.execute_all(&pending, lookout, out, tally);
+        let (consumed, stop) = self.execute_all(&pending, prefetcher, out, tally);
         self.resume = stop == Stop::Budget;
         // Whoever has nothing left gives the buffer back: an idle connection holds none.
         if consumed < pending.len() {
@@ -203,7 +203,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn execute_all(
         &mut self,
         input: &[u8],
-        lookout: &mut Lookout,
+        prefetcher: &mut PipelinePrefetcher,
         out: &mut Vec<u8>,
         tally: &mut Tally,
     ) -> (usize, Stop) {
@@ -232,7 +232,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             if consumed < input.len() && consumed >= looked_at {
                 let db = shared.store.database(session.database());
-                looked_at = consumed + lookout.look(&input[consumed..], limits(shared, session), db);
+                looked_at = consumed + prefetcher.prefetch(&input[consumed..], limits(shared, session), db);
             }
             let mut context = Context::new(shared, session, tally, out);
             let command = cmd::execute(&mut context, args, &mut lane);
@@ -278,10 +278,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Tells what this connection holds, if that has changed.
     fn account(&mut self) {
-        let held_bytes = self.pending.capacity() + self.unsent.capacity();
-        if held_bytes != self.held_bytes {
-            self.held_bytes = held_bytes;
-            self.shared.clients.hold(&self.session.client, held_bytes as u64);
+        let buffered_bytes = self.pending.capacity() + self.unsent.capacity();
+        if buffered_bytes != self.buffered_bytes {
+            self.buffered_bytes = buffered_bytes;
+            self.shared.clients.hold(&self.session.client, buffered_bytes as u64);
         }
     }
 

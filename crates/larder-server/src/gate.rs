@@ -1,9 +1,8 @@
-//! Commands that touch several keys in one step, such as `MSET`, against all others.
+//! Isolates commands that change several keys atomically, such as `MSET`, from all other commands.
 //!
-//! One lock per thread, held by its owner for a whole wake-up: taken and left once per batch of commands, in a cache
-//! line that no other thread wants, it costs some nanoseconds. Who needs to be alone leaves its own and takes them all,
-//! in order, so that two who want to be alone cannot wait for each other. It waits no longer than the longest batch
-//! that is running, which is bounded.
+//! There is one lock per thread, held by its owner for a whole wake-up. Acquired once per batch of commands, in a cache
+//! line of its own, it costs some nanoseconds. A command that must run exclusively releases the lock of its own thread and
+//! acquires all locks in order, which excludes deadlocks. It waits at most for the longest running batch, which is bounded.
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -22,7 +21,7 @@ impl Gate {
         Gate { lanes: (0..threads).map(|_| OwnLine::default()).collect() }
     }
 
-    /// Lets `thread` run ordinary commands until the lane is dropped.
+    /// Acquires the lock of `thread`, which may run commands until the lane is dropped.
     pub(crate) fn enter(&self, thread: usize) -> Lane<'_> {
         Lane { gate: self, thread, held: Some(self.lanes[thread].0.lock()) }
     }
@@ -36,8 +35,8 @@ pub(crate) struct Lane<'a> {
 }
 
 impl Lane<'_> {
-    /// Runs `f` while no other thread runs a command. Others may come between the last command and this one.
-    pub(crate) fn alone<R>(&mut self, f: impl FnOnce() -> R) -> R {
+    /// Runs `f` while no other thread runs a command. Commands of other threads may run before it begins.
+    pub(crate) fn exclusively<R>(&mut self, f: impl FnOnce() -> R) -> R {
         self.held = None;
         let all: Vec<_> = self.gate.lanes.iter().map(|lane| lane.0.lock()).collect();
         let result = f();

@@ -84,7 +84,7 @@ fn memory_section(shared: &Shared, out: &mut String) -> std::fmt::Result {
          maxmemory_policy:{POLICY}\r\n",
         human(used),
         system::resident_bytes().unwrap_or(0),
-        shared.clients.held_bytes(),
+        shared.clients.buffered_bytes(),
         system::total_bytes().unwrap_or(0),
         shared.store.max_memory(),
         human(shared.store.max_memory()),

@@ -27,7 +27,7 @@
 //! # What a client may rely on
 //!
 //! - A command is atomic; commands of one connection run in order; a reply means the effect is visible to everyone.
-//! - Bad input is an error reply and the connection lives, except where the position in the stream is lost.
+//! - Bad input is an error reply and the connection lives, unless framing is lost.
 //! - A client that does not read its replies is no longer read from: it holds at most
 //!   [`Config::max_reply_bytes`] of memory.
 //! - A browser cannot reach the server: a connection that speaks HTTP is closed before anything is executed.
@@ -44,7 +44,7 @@ mod gate;
 mod glob;
 mod info;
 mod listener;
-mod lookout;
+mod prefetch;
 mod server;
 mod session;
 mod shared;

@@ -45,6 +45,6 @@ impl Session {
 
     pub(crate) fn speak(&mut self, protocol: Protocol) {
         self.protocol = protocol;
-        self.client.speaks(protocol.version());
+        self.client.set_protocol(protocol.version());
     }
 }

@@ -62,8 +62,8 @@ impl Worker {
         let (address, local_address) = socket.addresses();
         let client = self.shared.clients.register(self.index, address, local_address);
         self.shared.stats.threads[self.index].connected();
-        let departure = Departure { shared: Arc::clone(&self.shared), client: Arc::clone(&client) };
-        let task = self.runtime.spawn(serve(socket, departure));
+        let guard = ConnectionGuard { shared: Arc::clone(&self.shared), client: Arc::clone(&client) };
+        let task = self.runtime.spawn(serve(socket, guard));
         let _ = client.task.set(task.abort_handle());
     }
 
@@ -80,8 +80,8 @@ impl Worker {
     }
 }
 
-async fn serve(socket: Socket, departure: Departure) {
-    let (shared, client) = (Arc::clone(&departure.shared), Arc::clone(&departure.client));
+async fn serve(socket: Socket, guard: ConnectionGuard) {
+    let (shared, client) = (Arc::clone(&guard.shared), Arc::clone(&guard.client));
     match socket {
         Socket::Tcp(stream) => match tokio::net::TcpStream::from_std(stream) {
             Ok(stream) => connection::serve(stream, shared, client).await,
@@ -96,12 +96,12 @@ async fn serve(socket: Socket, departure: Departure) {
 
 /// Takes a connection off the books however its task ends: returned, aborted, or by a panic, which ends this
 /// connection alone.
-struct Departure {
+struct ConnectionGuard {
     shared: Arc<Shared>,
     client: Arc<Client>,
 }
 
-impl Drop for Departure {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.shared.stats.panics.add(1);
@@ -147,7 +147,7 @@ async fn drain(index: usize, shared: &Shared) {
 }
 
 /// Tells a client why it is not served, and hangs up.
-pub(crate) fn turn_away(socket: Socket) {
+pub(crate) fn reject(socket: Socket) {
     use std::io::Write;
     const TEXT: &[u8] = b"-ERR max number of clients reached\r\n";
     // A fresh socket takes so few bytes at once; a client that is gone already needs no answer.
@@ -176,9 +176,9 @@ mod tests {
 
         let client = shared.clients.register(0, String::new(), String::new());
         shared.stats.threads[0].connected();
-        let departure = Departure { shared: Arc::clone(&shared), client };
+        let guard = ConnectionGuard { shared: Arc::clone(&shared), client };
         let broken = worker.runtime.spawn(async move {
-            let _departure = departure;
+            let _departure = guard;
             panic!("a bug in a command");
         });
         let wait = tokio::runtime::Builder::new_current_thread().build().unwrap();

@@ -17,10 +17,10 @@ struct Setting {
 }
 
 /// Checks a new value; the error says what is wrong with it.
-type Check = fn(&[u8]) -> Result<Change, &'static str>;
+type Check = fn(&[u8]) -> Result<Update, &'static str>;
 
 /// A new value, checked and not yet in force.
-enum Change {
+enum Update {
     MaxMemory(u64),
     MaxClients(usize),
     /// The value that is in force already.
@@ -95,15 +95,15 @@ fn set(cx: &mut Context<'_>, pairs: Args<'_>) -> Outcome {
     }
     for change in changes {
         match change {
-            Change::MaxMemory(bytes) => cx.shared.store.set_max_memory(bytes),
-            Change::MaxClients(n) => cx.shared.set_max_clients(n),
-            Change::Nothing => {}
+            Update::MaxMemory(bytes) => cx.shared.store.set_max_memory(bytes),
+            Update::MaxClients(n) => cx.shared.set_max_clients(n),
+            Update::Nothing => {}
         }
     }
     cx.ok()
 }
 
-fn check(name: &[u8], value: &[u8]) -> Result<Change, CommandError> {
+fn check(name: &[u8], value: &[u8]) -> Result<Update, CommandError> {
     let failed = |shown: &str, reason: &str| {
         CommandError::Other(format!("CONFIG SET failed (possibly related to argument '{shown}') - {reason}"))
     };
@@ -119,33 +119,33 @@ fn check(name: &[u8], value: &[u8]) -> Result<Change, CommandError> {
 }
 
 /// 0, which in Redis means no limit, is the default limit here: a cache without one ends with the machine.
-fn maxmemory(value: &[u8]) -> Result<Change, &'static str> {
+fn maxmemory(value: &[u8]) -> Result<Update, &'static str> {
     let size: Option<ByteSize> = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
     match size.ok_or("argument must be a memory value")? {
-        ByteSize(0) => Ok(Change::MaxMemory(default_memory_bytes())),
+        ByteSize(0) => Ok(Update::MaxMemory(default_memory_bytes())),
         ByteSize(bytes) if bytes < MIN_MEMORY_BYTES => Err("argument must be at least 1mb"),
-        ByteSize(bytes) => Ok(Change::MaxMemory(bytes)),
+        ByteSize(bytes) => Ok(Update::MaxMemory(bytes)),
     }
 }
 
-fn maxclients(value: &[u8]) -> Result<Change, &'static str> {
+fn maxclients(value: &[u8]) -> Result<Update, &'static str> {
     let number = parse_integer(value).ok_or("argument couldn't be parsed into an integer")?;
     match usize::try_from(number) {
-        Ok(n) if (1..=u32::MAX as usize).contains(&n) => Ok(Change::MaxClients(n)),
+        Ok(n) if (1..=u32::MAX as usize).contains(&n) => Ok(Update::MaxClients(n)),
         _ => Err("argument must be between 1 and 4294967295 inclusive"),
     }
 }
 
-fn policy(value: &[u8]) -> Result<Change, &'static str> {
+fn policy(value: &[u8]) -> Result<Update, &'static str> {
     match value.eq_ignore_ascii_case(POLICY.as_bytes()) {
-        true => Ok(Change::Nothing),
+        true => Ok(Update::Nothing),
         false => Err("argument must be 'allkeys-lfu', the only policy of this server"),
     }
 }
 
-fn only(value: &[u8], allowed: &[u8]) -> Result<Change, &'static str> {
+fn only(value: &[u8], allowed: &[u8]) -> Result<Update, &'static str> {
     match value.eq_ignore_ascii_case(allowed) {
-        true => Ok(Change::Nothing),
+        true => Ok(Update::Nothing),
         false => Err("this server has no other value for it"),
     }
 }

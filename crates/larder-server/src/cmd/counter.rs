@@ -4,7 +4,7 @@ use larder_resp::{Args, parse_integer};
 
 use super::options::integer;
 use super::{CommandError, Context, Outcome};
-use crate::db::{Change, Database, Entry, Expiry};
+use crate::db::{Database, Entry, EntryOp, Expiry};
 use crate::decimal::Decimal;
 
 pub(super) fn incr(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -38,7 +38,7 @@ pub(super) fn incrbyfloat(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
                 let text = sum.to_string();
                 (write(db, &args[1], entry, text.as_bytes()), Ok(text))
             }
-            Err(error) => (Change::Keep, Err(error)),
+            Err(error) => (EntryOp::Keep, Err(error)),
         }
     })??;
     cx.reply().bulk(sum.as_bytes());
@@ -54,19 +54,19 @@ fn add(cx: &mut Context<'_>, key: &[u8], amount: i64) -> Outcome {
             .and_then(|before| before.checked_add(amount).ok_or(CommandError::Overflow));
         match sum {
             Ok(sum) => (write(db, key, entry, itoa::Buffer::new().format(sum).as_bytes()), Ok(sum)),
-            Err(error) => (Change::Keep, Err(error)),
+            Err(error) => (EntryOp::Keep, Err(error)),
         }
     })??;
     cx.integer(sum)
 }
 
 /// Writes a number where the former one is, if it is as long.
-fn write(db: Database<'_>, key: &[u8], entry: Option<Entry<'_>>, text: &[u8]) -> Change {
+fn write(db: Database<'_>, key: &[u8], entry: Option<Entry<'_>>, text: &[u8]) -> EntryOp {
     match entry {
         Some(mut entry) if entry.value().len() == text.len() => {
             entry.value_mut().copy_from_slice(text);
-            Change::Edited
+            EntryOp::Edited
         }
-        _ => Change::Put(db.record(key, &[text]), Expiry::Keep),
+        _ => EntryOp::Put(db.record(key, &[text]), Expiry::Keep),
     }
 }

@@ -4,7 +4,7 @@ use larder_resp::Args;
 
 use super::options::integer;
 use super::{CommandError, Context, Outcome};
-use crate::db::{Change, Entry, Expiry};
+use crate::db::{Entry, EntryOp, Expiry};
 
 pub(super) fn append(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let limits = Limits::of(cx);
@@ -14,8 +14,8 @@ pub(super) fn append(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         let head = entry.as_ref().map_or(&[][..], Entry::value);
         let length = head.len() + tail.len();
         match limits.check(length) {
-            Ok(()) => (Change::Put(db.record(&args[1], &[head, tail]), Expiry::Keep), Ok(length)),
-            Err(error) => (Change::Keep, Err(error)),
+            Ok(()) => (EntryOp::Put(db.record(&args[1], &[head, tail]), Expiry::Keep), Ok(length)),
+            Err(error) => (EntryOp::Keep, Err(error)),
         }
     })??;
     cx.integer(length as i64)
@@ -30,20 +30,20 @@ pub(super) fn setrange(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let length = db.update(&args[1], |mut entry| {
         let before = entry.as_ref().map_or(&[][..], Entry::value);
         if patch.is_empty() {
-            return (Change::Keep, Ok(before.len()));
+            return (EntryOp::Keep, Ok(before.len()));
         }
         let end = offset.saturating_add(patch.len());
         if let Err(error) = limits.check(end) {
-            return (Change::Keep, Err(error));
+            return (EntryOp::Keep, Err(error));
         }
         if end > before.len() {
             let head = &before[..offset.min(before.len())];
             let padding = vec![0; offset - head.len()];
-            return (Change::Put(db.record(&args[1], &[head, &padding, patch]), Expiry::Keep), Ok(end));
+            return (EntryOp::Put(db.record(&args[1], &[head, &padding, patch]), Expiry::Keep), Ok(end));
         }
         let value = entry.as_mut().map_or(&mut [][..], Entry::value_mut);
         value[offset..end].copy_from_slice(patch);
-        (Change::Edited, Ok(value.len()))
+        (EntryOp::Edited, Ok(value.len()))
     })??;
     cx.integer(length as i64)
 }

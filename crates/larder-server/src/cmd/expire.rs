@@ -4,7 +4,7 @@ use larder_resp::Args;
 
 use super::options::{TimeUnit, integer};
 use super::{CommandError, Context, Outcome};
-use crate::db::{Change, Expiry};
+use crate::db::{EntryOp, Expiry};
 
 pub(super) fn expire(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     set_deadline(cx, args, TimeUnit::Seconds, "expire")
@@ -43,8 +43,8 @@ pub(super) fn pexpiretime(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 pub(super) fn persist(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let had_deadline =
         cx.db().update(&args[1], |entry| match entry.and_then(|entry| entry.expires_at()) {
-            Some(_) => (Change::Expire(Expiry::Never), true),
-            None => (Change::Keep, false),
+            Some(_) => (EntryOp::Expire(Expiry::Never), true),
+            None => (EntryOp::Keep, false),
         })?;
     cx.integer(i64::from(had_deadline))
 }
@@ -74,10 +74,10 @@ fn set_deadline(cx: &mut Context<'_>, args: Args<'_>, unit: TimeUnit, command: &
     let done = cx.db().update(&args[1], |entry| match entry {
         Some(entry) if condition.allows(entry.expires_at(), deadline) => {
             let change =
-                if deadline <= now_ms { Change::Remove } else { Change::Expire(Expiry::At(deadline)) };
+                if deadline <= now_ms { EntryOp::Remove } else { EntryOp::Expire(Expiry::At(deadline)) };
             (change, true)
         }
-        _ => (Change::Keep, false),
+        _ => (EntryOp::Keep, false),
     })?;
     cx.integer(i64::from(done))
 }

@@ -4,7 +4,7 @@ use larder_resp::Args;
 
 use super::options::{TimeUnit, integer};
 use super::{CommandError, Context, Outcome};
-use crate::db::{Change, Expiry};
+use crate::db::{EntryOp, Expiry};
 
 pub(super) fn get(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let db = cx.db();
@@ -18,7 +18,7 @@ pub(super) fn get(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub(super) fn getdel(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    reply_and_change(cx, &args[1], || Ok(Change::Remove))
+    reply_and_change(cx, &args[1], || Ok(EntryOp::Remove))
 }
 
 pub(super) fn getex(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -26,13 +26,13 @@ pub(super) fn getex(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     match (args.get(2), args.get(3)) {
         (None, _) => get(cx, args),
         (Some(option), None) if option.eq_ignore_ascii_case(b"PERSIST") => {
-            reply_and_change(cx, &args[1], || Ok(Change::Expire(Expiry::Never)))
+            reply_and_change(cx, &args[1], || Ok(EntryOp::Expire(Expiry::Never)))
         }
         (Some(option), Some(time)) if args.len() == 4 => {
             let unit = TimeUnit::of_option(option).ok_or(CommandError::Syntax)?;
             reply_and_change(cx, &args[1], || {
                 let deadline = unit.deadline(time, now_ms, "getex")?;
-                Ok(if deadline <= now_ms { Change::Remove } else { Change::Expire(Expiry::At(deadline)) })
+                Ok(if deadline <= now_ms { EntryOp::Remove } else { EntryOp::Expire(Expiry::At(deadline)) })
             })
         }
         _ => Err(CommandError::Syntax),
@@ -44,7 +44,7 @@ pub(super) fn getex(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 fn reply_and_change(
     cx: &mut Context<'_>,
     key: &[u8],
-    change: impl FnOnce() -> Result<Change, CommandError>,
+    change: impl FnOnce() -> Result<EntryOp, CommandError>,
 ) -> Outcome {
     let db = cx.db();
     let mut reply = cx.reply();
@@ -53,8 +53,8 @@ fn reply_and_change(
             reply.bulk(entry.value());
             (change, Ok(true))
         }
-        Some((_, Err(error))) => (Change::Keep, Err(error)),
-        None => (Change::Keep, Ok(false)),
+        Some((_, Err(error))) => (EntryOp::Keep, Err(error)),
+        None => (EntryOp::Keep, Ok(false)),
     })??;
     if !found {
         reply.null();

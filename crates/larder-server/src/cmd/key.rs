@@ -3,7 +3,7 @@
 use larder_resp::Args;
 
 use super::{Context, Outcome};
-use crate::db::Change;
+use crate::db::EntryOp;
 
 /// Also `UNLINK`: values are freed where they are removed, outside every lock.
 pub(super) fn del(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -15,8 +15,8 @@ pub(super) fn del(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 /// Removes a key if its value is the one given: compare and delete, as Valkey has it since 9.0.
 pub(super) fn delifeq(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let removed = cx.db().update(&args[1], |entry| match entry {
-        Some(entry) if entry.value() == &args[2] => (Change::Remove, 1),
-        _ => (Change::Keep, 0),
+        Some(entry) if entry.value() == &args[2] => (EntryOp::Remove, 1),
+        _ => (EntryOp::Keep, 0),
     })?;
     cx.integer(removed)
 }

@@ -3,7 +3,7 @@
 use larder_resp::Args;
 
 use super::{CommandError, Context, Outcome};
-use crate::db::{Ahead, Database, Expiry};
+use crate::db::{Database, Expiry, PrefetchBatch};
 
 /// How many keys are fetched ahead at a time.
 const FETCHED_KEYS: usize = 16;
@@ -32,9 +32,9 @@ pub(super) fn mget(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 /// Asks for the memory of the next keys.
 fn fetch(db: Database<'_>, keys: Args<'_>) {
-    let mut ahead = Ahead::new();
-    keys.iter().take(FETCHED_KEYS).for_each(|key| db.add_ahead(&mut ahead, key));
-    db.fetch(&ahead);
+    let mut batch = PrefetchBatch::new();
+    keys.iter().take(FETCHED_KEYS).for_each(|key| db.add_to_batch(&mut batch, key));
+    db.prefetch(&batch);
 }
 
 pub(super) fn mset(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {

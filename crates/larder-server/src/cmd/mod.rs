@@ -138,8 +138,8 @@ fn run(spec: &CommandSpec, cx: &mut Context<'_>, args: Args<'_>, lane: &mut Lane
     if !cx.session.authenticated && !spec.flags.contains(Flags::NO_AUTH) {
         return Err(CommandError::NoAuth);
     }
-    match spec.flags.contains(Flags::ALONE) {
-        true => lane.alone(|| (spec.run)(cx, args)),
+    match spec.flags.contains(Flags::EXCLUSIVE) {
+        true => lane.exclusively(|| (spec.run)(cx, args)),
         false => (spec.run)(cx, args),
     }
 }

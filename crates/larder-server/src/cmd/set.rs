@@ -4,7 +4,7 @@ use larder_resp::Args;
 
 use super::options::TimeUnit;
 use super::{CommandError, Context, Outcome};
-use crate::db::{Change, Entry, Expiry};
+use crate::db::{Entry, EntryOp, Expiry};
 
 /// When `SET` is to store.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,8 +66,8 @@ pub(super) fn psetex(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 pub(super) fn setnx(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let db = cx.db();
     let stored = db.update(&args[1], |entry| match entry {
-        Some(_) => (Change::Keep, 0),
-        None => (Change::Put(db.record(&args[1], &[&args[2]]), Expiry::Never), 1),
+        Some(_) => (EntryOp::Keep, 0),
+        None => (EntryOp::Put(db.record(&args[1], &[&args[2]]), Expiry::Never), 1),
     })?;
     cx.integer(stored)
 }
@@ -95,7 +95,8 @@ fn set_if(cx: &mut Context<'_>, key: &[u8], value: &[u8], options: Options<'_>) 
             }
         }
         let store = options.condition.allows(entry.as_ref().map(Entry::value));
-        let change = if store { Change::Put(db.record(key, &[value]), options.expiry) } else { Change::Keep };
+        let change =
+            if store { EntryOp::Put(db.record(key, &[value]), options.expiry) } else { EntryOp::Keep };
         (change, (present, store))
     })?;
     match (options.get, stored) {

@@ -42,7 +42,7 @@ impl Flags {
     pub(crate) const LOADING: Flags = Flags(1 << 6);
 
     /// Touches several keys in one step, so that nothing may run beside it; not shown to clients.
-    pub(crate) const ALONE: Flags = Flags(1 << 7);
+    pub(crate) const EXCLUSIVE: Flags = Flags(1 << 7);
 
     const NAMES: [(Flags, &'static str); 6] = [
         (Flags::WRITE, "write"),

@@ -12,24 +12,24 @@ use super::Expiry;
 /// The engine's time. All commands of a wake-up happen at the moment of its begin, or at that of another thread's which
 /// began later: reading the system's clock for each of them would cost more than finding a key.
 #[derive(Debug)]
-pub(super) struct KeptTime {
+pub(super) struct CachedTime {
     start: Instant,
     ms: AtomicU64,
 }
 
-impl KeptTime {
+impl CachedTime {
     pub(super) fn new() -> Self {
-        KeptTime { start: Instant::now(), ms: AtomicU64::new(0) }
+        CachedTime { start: Instant::now(), ms: AtomicU64::new(0) }
     }
 
     /// A clock for the engine that shows this time.
-    pub(super) fn clock(time: &Arc<KeptTime>) -> Clock {
+    pub(super) fn clock(time: &Arc<CachedTime>) -> Clock {
         let time = Arc::clone(time);
         Clock::custom(move || Duration::from_millis(time.ms.load(Ordering::Relaxed)))
     }
 
     /// Lets it go on to `now`, if it is not beyond that already.
-    pub(super) fn go_on_to(&self, now: Instant) {
+    pub(super) fn advance_to(&self, now: Instant) {
         let ms = now.saturating_duration_since(self.start).as_millis() as u64;
         // A millisecond has many wake-ups: one of them writes.
         if ms > self.ms.load(Ordering::Relaxed) {
@@ -87,11 +87,11 @@ mod tests {
 
     #[test]
     fn time_goes_on_and_never_back() {
-        let time = Arc::new(KeptTime::new());
-        let clock = KeptTime::clock(&time);
+        let time = Arc::new(CachedTime::new());
+        let clock = CachedTime::clock(&time);
         let (start, ms) = (time.start, Duration::from_millis);
         for (to, shows) in [(0, 0), (7, 7), (3, 7), (7, 7), (1_000, 1_000)] {
-            time.go_on_to(start + ms(to));
+            time.advance_to(start + ms(to));
             assert_eq!(clock.now_ms(), shows);
         }
     }

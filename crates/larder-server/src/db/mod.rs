@@ -14,8 +14,8 @@ use larder_engine::{Cause, Inserted, Ttl};
 
 use crate::ServerError;
 pub(crate) use clock::unix_time;
-use clock::{KeptTime, ServerClock};
-pub(crate) use larder_engine::raw::{Ahead, Record};
+use clock::{CachedTime, ServerClock};
+pub(crate) use larder_engine::raw::{PrefetchBatch, Record};
 
 /// How many databases `SELECT` knows.
 pub(crate) const DATABASES: usize = 16;
@@ -38,7 +38,7 @@ pub(crate) const MIN_MEMORY_BYTES: u64 = 1 << 20;
 #[derive(Clone)]
 pub struct Store {
     cache: Cache,
-    time: Arc<KeptTime>,
+    time: Arc<CachedTime>,
     clock: ServerClock,
     /// Entries per database but the first, whose number is what is left of the whole: most servers use only that one,
     /// and it is spared a shared counter.
@@ -63,7 +63,7 @@ impl Store {
         }
         let others: Arc<[AtomicI64; DATABASES]> = Arc::default();
         let leaving = Arc::clone(&others);
-        let time = Arc::new(KeptTime::new());
+        let time = Arc::new(CachedTime::new());
         let cache = Cache::builder()
             .weight(bytes, |record: &Record, ()| charge(record.bytes_allocated() as u64))
             .listener(move |record: &Record, (), cause| {
@@ -72,7 +72,7 @@ impl Store {
                     leaving[database].fetch_sub(1, Ordering::Relaxed);
                 }
             })
-            .clock(KeptTime::clock(&time))
+            .clock(CachedTime::clock(&time))
             .build()?;
         Ok(Store { cache, time, clock: ServerClock::new(0), others })
     }
@@ -107,8 +107,8 @@ impl Store {
     }
 
     /// Lets time go on to `now`: what follows happens at that moment, until this is called again.
-    pub(crate) fn go_on_to(&self, now: Instant) {
-        self.time.go_on_to(now);
+    pub(crate) fn advance_to(&self, now: Instant) {
+        self.time.advance_to(now);
     }
 
     /// Server time in milliseconds of Unix time: that of the system at start, and monotonic since.
@@ -122,7 +122,7 @@ impl Store {
 
     /// Reclaims expired entries that no write has come across, a bounded number; returns how many.
     pub(crate) fn reclaim_expired(&self, budget: usize) -> usize {
-        self.go_on_to(Instant::now());
+        self.advance_to(Instant::now());
         self.cache.run_due(budget)
     }
 
@@ -170,7 +170,7 @@ impl Entry<'_> {
         self.entry.value()
     }
 
-    /// The value, to be changed without changing its length, and then [`Change::Edited`].
+    /// The value, to be changed without changing its length, and then [`EntryOp::Edited`].
     pub(crate) fn value_mut(&mut self) -> &mut [u8] {
         self.entry.value_mut()
     }
@@ -192,7 +192,7 @@ pub(crate) enum Expiry {
 }
 
 /// What a command does to an entry it has looked at.
-pub(crate) enum Change {
+pub(crate) enum EntryOp {
     Keep,
     /// It was changed where it is; its deadline stays.
     Edited,
@@ -212,7 +212,7 @@ impl Database<'_> {
         Key { space: self.index, name }
     }
 
-    /// A record of `name` whose value is the concatenation of `parts`: to be [put](Change::Put).
+    /// A record of `name` whose value is the concatenation of `parts`: to be [put](EntryOp::Put).
     pub(crate) fn record(&self, name: &[u8], parts: &[&[u8]]) -> Record {
         Record::new(self.key(name), parts)
     }
@@ -223,14 +223,14 @@ impl Database<'_> {
         self.store.cache.read(self.key(name), f)
     }
 
-    /// Adds a key to those that are [fetched](Self::fetch) ahead.
-    pub(crate) fn add_ahead(&self, ahead: &mut Ahead, name: &[u8]) {
-        ahead.add(&self.store.cache, self.key(name));
+    /// Adds a key to those that are [fetched](Self::fetch) batch.
+    pub(crate) fn add_to_batch(&self, batch: &mut PrefetchBatch, name: &[u8]) {
+        batch.add(&self.store.cache, self.key(name));
     }
 
     /// Asks for the memory that finding these keys will touch, so that it is there when they are looked for.
-    pub(crate) fn fetch(&self, ahead: &Ahead) {
-        self.store.cache.fetch(ahead);
+    pub(crate) fn prefetch(&self, batch: &PrefetchBatch) {
+        self.store.cache.prefetch(batch);
     }
 
     /// When the entry of `name` expires, in milliseconds of Unix time, if it does; not a use of it.
@@ -265,9 +265,9 @@ impl Database<'_> {
         let updated = self.store.cache.update(self.key(name), |entry| match entry {
             Some(mut entry) if entry.value().len() == value.len() => {
                 entry.value_mut().copy_from_slice(value);
-                (raw::Change::Edited(ttl), ())
+                (raw::UpdateOp::Edited(ttl), ())
             }
-            _ => (raw::Change::Put(self.record(name, &[value]), ttl), ()),
+            _ => (raw::UpdateOp::Put(self.record(name, &[value]), ttl), ()),
         });
         if updated.map_err(|_| OutOfMemory)?.is_new {
             self.count_new();
@@ -279,17 +279,17 @@ impl Database<'_> {
     pub(crate) fn update<R>(
         &self,
         name: &[u8],
-        f: impl FnOnce(Option<Entry<'_>>) -> (Change, R),
+        f: impl FnOnce(Option<Entry<'_>>) -> (EntryOp, R),
     ) -> Result<R, OutOfMemory> {
         let clock = self.store.clock;
         let updated = self.store.cache.update(self.key(name), |entry| {
             let (change, result) = f(entry.map(|entry| Entry { entry, clock }));
             let change = match change {
-                Change::Keep => raw::Change::Keep,
-                Change::Edited => raw::Change::Edited(Ttl::Keep),
-                Change::Put(record, expiry) => raw::Change::Put(record, clock.ttl(expiry)),
-                Change::Expire(expiry) => raw::Change::SetTtl(clock.ttl(expiry)),
-                Change::Remove => raw::Change::Remove,
+                EntryOp::Keep => raw::UpdateOp::Keep,
+                EntryOp::Edited => raw::UpdateOp::Edited(Ttl::Keep),
+                EntryOp::Put(record, expiry) => raw::UpdateOp::Put(record, clock.ttl(expiry)),
+                EntryOp::Expire(expiry) => raw::UpdateOp::SetTtl(clock.ttl(expiry)),
+                EntryOp::Remove => raw::UpdateOp::Remove,
             };
             (change, result)
         });
