@@ -1,8 +1,9 @@
 //! The stages of `cargo xtask test`: each is announced, timed, and the last to run if it fails.
 
 use crate::check;
-use crate::workspace::{root, target};
+use crate::workspace::{self, root, target};
 use anyhow::{Context, Result, bail};
+use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -23,8 +24,21 @@ pub(crate) fn test(soak: bool) -> Result<()> {
     let mut counts = Counts::default();
     stages.run("tests", || counts.add_run(&["test", "--workspace", "--locked"], soak))?;
     stages.run("docs", || cargo(&["doc", "--workspace", "--no-deps", "--locked"]))?;
+    stages.run("package", package)?;
     stages.report();
     counts.report()
+}
+
+/// Packages the crates that can be published, and builds each from its package alone: features that only came from other
+/// crates of the workspace, and files that were left out, show here.
+fn package() -> Result<()> {
+    let metadata = workspace::metadata()?;
+    let mut words = vec!["package", "--workspace", "--locked", "--allow-dirty", "--quiet"];
+    let private = |package: &&Value| package["publish"].as_array().is_some_and(Vec::is_empty);
+    for package in workspace::members(&metadata).filter(private) {
+        words.extend(["--exclude", workspace::text(&package["name"])]);
+    }
+    cargo(&words)
 }
 
 /// The engine's tests where wrong use of memory ends them: minutes, so not a part of [`test()`]. The explorer of schedules
