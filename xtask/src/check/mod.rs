@@ -1,9 +1,10 @@
-//! Checks of the tree that no compiler makes. Each answers with what it found wrong, in lines.
+//! Checks of the tree that no compiler makes. Each returns the faults that it found, one line each.
 
 mod arrows;
 mod dependencies;
 mod licences;
 mod maps;
+mod words;
 
 use crate::workspace;
 use anyhow::{Result, bail};
@@ -18,6 +19,7 @@ pub(crate) fn all() -> Result<()> {
     wrong.extend(dependencies::duplicates(&metadata));
     wrong.extend(maps::paths_exist()?);
     wrong.extend(maps::files_say_what_they_hold()?);
+    wrong.extend(words::check()?);
     if wrong.is_empty() {
         return Ok(());
     }

@@ -1,0 +1,38 @@
+//! Two nodes over one Redis: what one of them invalidates, the other does not serve.
+//! `cargo run -p larder --example two_nodes -- redis://127.0.0.1:6379`
+
+use larder::{Cache, CoherenceMode, View};
+use std::convert::Infallible;
+use std::time::Duration;
+
+const MAX_LAG: Duration = Duration::from_millis(200);
+
+fn node(redis: &str) -> Result<Cache, larder::BuildError> {
+    Cache::builder("two-nodes").ttl(Duration::from_secs(60)).max_lag(MAX_LAG).redis(redis).build()
+}
+
+async fn price(node: &Cache, in_the_database: u32) -> Result<u32, larder::FetchError<Infallible>> {
+    let prices: View<str, u32, Infallible> = node.view("price");
+    Ok(*prices.fetch("apple").load(move |_| async move { Ok(in_the_database) }).await?)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let Some(redis) = std::env::args().nth(1) else {
+        println!("usage: two_nodes redis://HOST:PORT");
+        return Ok(());
+    };
+    let (one, other) = (node(&redis)?, node(&redis)?);
+    println!("both nodes: {} and {}", price(&one, 42).await?, price(&other, 42).await?);
+    assert_eq!(one.coherence().mode, CoherenceMode::Full, "Redis 6.2 or later");
+
+    println!("the first node changes the price and deletes the key");
+    let prices: View<str, u32, Infallible> = one.view("price");
+    prices.delete("apple").await?;
+    assert_eq!(price(&one, 43).await?, 43);
+    // The promise allows the other node this long; it usually hears within a millisecond.
+    tokio::time::sleep(MAX_LAG).await;
+    assert_eq!(price(&other, 43).await?, 43);
+    println!("both nodes: 43 and 43");
+    Ok(())
+}
