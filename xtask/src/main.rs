@@ -10,6 +10,7 @@
 //! ```
 
 mod check;
+mod examples;
 mod install;
 mod stages;
 mod workspace;

@@ -1,6 +1,7 @@
 //! The stages of `cargo xtask test`: each is announced, timed, and the last to run if it fails.
 
 use crate::check;
+use crate::examples;
 use crate::workspace::{self, root, target};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -23,6 +24,7 @@ pub(crate) fn test(soak: bool) -> Result<()> {
     stages.run("build", || cargo(&["test", "--workspace", "--locked", "--no-run"]))?;
     let mut counts = Counts::default();
     stages.run("tests", || counts.add_run(&["test", "--workspace", "--locked"], soak))?;
+    stages.run("examples", || counts.add_examples())?;
     stages.run("docs", || cargo(&["doc", "--workspace", "--no-deps", "--locked"]))?;
     stages.run("package", package)?;
     stages.report();
@@ -133,6 +135,14 @@ impl Counts {
         let skipped = std::fs::read_to_string(skip_log).unwrap_or_default();
         self.skipped.extend(skipped.lines().map(str::to_owned));
         if status.success() { Ok(()) } else { bail!("{} of the tests failed", self.failed.max(1)) }
+    }
+
+    /// Runs the examples, each of which counts as a test.
+    fn add_examples(&mut self) -> Result<()> {
+        let (ran, skipped) = examples::run()?;
+        self.passed += ran;
+        self.skipped.extend(skipped);
+        Ok(())
     }
 
     fn report(&self) -> Result<()> {

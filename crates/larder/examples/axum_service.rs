@@ -1,4 +1,4 @@
-//! A cache in an axum service. `cargo run -p larder --example axum`, then open the address that it prints.
+//! A cache in an axum service. `cargo run -p larder --example axum_service`, then open the address that it prints.
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;

@@ -1,4 +1,4 @@
-//! The smallest program: `cargo run -p larder-engine --example hello`
+//! The smallest program: `cargo run -p larder-engine --example basics`
 
 use larder_engine::Cache;
 use std::time::Duration;
