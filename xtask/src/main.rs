@@ -4,14 +4,17 @@
 //! cargo xtask test [--install] [--soak]   lints, checks, builds, and every test; --install brings what the tests need
 //!                                         first, --soak makes the soaks run for minutes
 //! cargo xtask sanitize                    the engine's tests under AddressSanitizer and, where present, valgrind
-//! cargo xtask check                       the checks of the tree alone: arrows, licences, duplicates, unused
-//!                                         dependencies, maps
+//! cargo xtask check                       the checks of the tree alone: dependencies, licences, documents, words, figures
+//! cargo xtask docs [--pictures]           writes the figures of the documents from docs/results; --pictures also copies
+//!                                         the screenshots that the browser tests have made
 //! cargo xtask install                     what the tests need and nothing else
 //! ```
 
 mod check;
 mod examples;
+mod figures;
 mod install;
+mod pictures;
 mod stages;
 mod workspace;
 
@@ -40,7 +43,11 @@ fn run(words: &[&str]) -> Result<()> {
         }
         ["sanitize"] => stages::sanitize(),
         ["check"] => check::all(),
+        ["docs"] => figures::write(),
+        ["docs", "--pictures"] => figures::write().and_then(|()| pictures::copy()),
         ["install"] => install::install(),
-        _ => bail!("usage: cargo xtask test [--install] [--soak] | sanitize | check | install"),
+        _ => bail!(
+            "usage: cargo xtask test [--install] [--soak] | sanitize | check | docs [--pictures] | install"
+        ),
     }
 }

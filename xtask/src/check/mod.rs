@@ -6,7 +6,7 @@ mod licences;
 mod maps;
 mod words;
 
-use crate::workspace;
+use crate::{figures, workspace};
 use anyhow::{Result, bail};
 
 /// Runs all checks and fails with everything that they found.
@@ -20,6 +20,7 @@ pub(crate) fn all() -> Result<()> {
     wrong.extend(maps::paths_exist()?);
     wrong.extend(maps::files_say_what_they_hold()?);
     wrong.extend(words::check()?);
+    wrong.extend(figures::check()?);
     if wrong.is_empty() {
         return Ok(());
     }
