@@ -29,8 +29,15 @@ pub struct Builder {
     clock: Clock,
 }
 
+impl HttpCache {
+    /// Options of a new cache.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+}
+
 impl Builder {
-    pub(crate) fn new() -> Builder {
+    fn new() -> Builder {
         Builder {
             max_bytes: 64 << 20,
             max_body_bytes: 4 << 20,

@@ -7,10 +7,8 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderName, StatusCode, Uri};
 use larder_engine::{Cache, Op, Ttl};
 
-use crate::builder::Builder;
 use crate::entry::{Slot, Stored};
 use crate::key::{self, Key};
-use crate::layer::HttpCacheLayer;
 use crate::purge::{Mark, Purges};
 use crate::stats::{Counters, Stats};
 use crate::status::Reason;
@@ -69,16 +67,6 @@ impl Place {
 }
 
 impl HttpCache {
-    /// Options of a new cache.
-    pub fn builder() -> Builder {
-        Builder::new()
-    }
-
-    /// The tower layer that answers from this cache.
-    pub fn layer(&self) -> HttpCacheLayer {
-        HttpCacheLayer::new(self.clone())
-    }
-
     /// Purges one resource with all its variants, for GET and HEAD; `uri` is absolute, and the query counts.
     /// Returns whether something was stored.
     ///

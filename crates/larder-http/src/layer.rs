@@ -16,9 +16,10 @@ pub struct HttpCacheLayer {
     cache: HttpCache,
 }
 
-impl HttpCacheLayer {
-    pub(crate) fn new(cache: HttpCache) -> HttpCacheLayer {
-        HttpCacheLayer { cache }
+impl HttpCache {
+    /// The tower layer that answers from this cache.
+    pub fn layer(&self) -> HttpCacheLayer {
+        HttpCacheLayer { cache: self.clone() }
     }
 }
 
