@@ -12,6 +12,7 @@ use crate::compression::{Compression, Packing};
 use crate::error::CacheError;
 use crate::events::Events;
 use crate::fetch::Policy;
+use crate::random::Random;
 use crate::stats::Counts;
 use crate::tier::guard::Guarded;
 use crate::tier::redis::{Probe, RedisTier};
@@ -21,7 +22,7 @@ use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::Semaphore;
 
 const DEFAULT_MEMORY_BYTES: u64 = 64 << 20;
 const DEFAULT_REDIS_TIMEOUT: Duration = Duration::from_millis(250);
@@ -45,6 +46,7 @@ pub struct Builder {
     lease_wait: Duration,
     policy: Policy,
     clock: Clock,
+    seed: Option<u64>,
     format: Format,
     packing: Packing,
     enabled: bool,
@@ -66,6 +68,7 @@ impl Builder {
             lease_wait: DEFAULT_LEASE_WAIT,
             policy: Policy::new(),
             clock: Clock::monotonic(),
+            seed: None,
             format: Format::default(),
             packing: Packing::default(),
             enabled: true,
@@ -164,6 +167,13 @@ impl Builder {
         self
     }
 
+    /// Draws ids and jitter from a seed, so that a test repeats them. Two nodes must not have the same seed.
+    #[doc(hidden)]
+    pub fn random_seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
     /// How values are encoded for Redis, where a view does not say otherwise. Default: postcard.
     pub fn format(mut self, format: Format) -> Self {
         self.format = format;
@@ -228,6 +238,7 @@ impl Builder {
             }
             (None, None) => None,
         };
+        let random = Random::new(self.seed);
         let scope = tier.as_ref().map(|tier| tier.scope()).unwrap_or_default();
         let inner = Inner {
             names: Names::new(&self.namespace, &scope),
@@ -240,12 +251,13 @@ impl Builder {
             changes: Changes::new(),
             events: Events::new(),
             on_error: self.on_error,
-            origin: rand::random(),
+            origin: random.bytes(),
+            random,
             foreign_writers: self.foreign_writers,
             lease_wait: self.lease_wait,
             server: Mutex::new(None),
             caretaker: Mutex::new(None),
-            tried: watch::Sender::new(false),
+            tried: Semaphore::new(0),
             paying: tokio::sync::RwLock::new(()),
             fills: (0..FILL_STRIPES).map(|_| tokio::sync::Mutex::new(())).collect(),
             policy: self.policy,

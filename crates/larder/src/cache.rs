@@ -13,6 +13,7 @@ use crate::error::CacheError;
 use crate::events::{Event, Events};
 use crate::fetch::Policy;
 use crate::key::{MemoryKey, MemoryKeyRef};
+use crate::random::Random;
 use crate::raw::{Counters, RawView};
 use crate::schema;
 use crate::stats::{CacheStats, Counts};
@@ -26,7 +27,7 @@ use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{Semaphore, broadcast};
 use tokio::task::JoinHandle;
 
 /// A namespace with its tiers. Cheap to clone: clones are handles to the same cache.
@@ -57,14 +58,16 @@ pub(crate) struct Inner {
     pub(crate) on_error: Option<OnError>,
     pub(crate) names: Names,
     pub(crate) origin: Origin,
+    /// Where ids and jitter come from.
+    pub(crate) random: Random,
     pub(crate) foreign_writers: bool,
     /// How long somebody else's lease is waited for.
     pub(crate) lease_wait: Duration,
     /// The server that this node listened to last.
     pub(crate) server: Mutex<Option<ServerId>>,
     pub(crate) caretaker: Mutex<Option<JoinHandle<()>>>,
-    /// Whether the caretaker has tried to connect.
-    pub(crate) tried: watch::Sender<bool>,
+    /// Closed once the caretaker has tried to connect. It wakes its waiters in order; a watch channel would not.
+    pub(crate) tried: Semaphore,
     /// Held alone by who pays debts, and shared by who changes keys.
     pub(crate) paying: tokio::sync::RwLock<()>,
     /// Locks that keep fills and changes apart where the server does not.

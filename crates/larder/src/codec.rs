@@ -205,7 +205,7 @@ pub(crate) fn open<V: 'static>(
 pub mod stored {
     use super::*;
     use crate::Compression;
-    use crate::envelope::Id;
+    use crate::random::Random;
     use std::time::Duration;
 
     pub fn seal<V: 'static>(
@@ -215,7 +215,7 @@ pub mod stored {
     ) -> Result<Vec<u8>, EncodeError> {
         let none = Duration::ZERO;
         let meta = Meta {
-            id: Id::random(),
+            id: Random::Os.id(),
             codec: codec.id(),
             negative: false,
             schema: 0,

@@ -44,6 +44,7 @@ mod fetch;
 mod glob;
 mod key;
 mod load;
+mod random;
 mod raw;
 mod schema;
 mod stats;

@@ -27,7 +27,7 @@ pub struct Counters<K: ?Sized> {
 
 impl<K: ?Sized> Counters<K> {
     pub(crate) fn new(cache: Cache, name: String, number: u32) -> Self {
-        let ttl = cache.inner.policy.lifetime(false).fresh;
+        let ttl = cache.inner.policy.lifetime(false, &cache.inner.random).fresh;
         Counters { cache, name, number, ttl, _key: PhantomData }
     }
 

@@ -30,14 +30,13 @@ impl Inner {
     /// Sees to it that the caretaker runs, and waits for its first attempt to connect. Nothing is in memory before.
     pub(crate) async fn awake(self: &Arc<Self>) {
         let Some(shared) = &self.shared else { return };
-        let mut tried = self.tried.subscribe();
         loop {
             self.wake(shared);
-            if *tried.borrow() {
+            if self.tried.is_closed() {
                 return;
             }
             // Not for longer at once: the runtime of the caretaker may end while it tries.
-            _ = timeout(LONGEST_INTERVAL, tried.wait_for(|tried| *tried)).await;
+            _ = timeout(LONGEST_INTERVAL, self.tried.acquire()).await;
         }
     }
 
@@ -95,7 +94,7 @@ async fn take_care(cache: Weak<Inner>, tier: Arc<dyn Tier>, listen: SubscribeOpt
         {
             let Some(inner) = cache.upgrade() else { return };
             inner.connected(link.server());
-            inner.tried.send_replace(true);
+            inner.tried.close();
             drop(inner);
             pause = PAUSE.0;
             beat(&cache, &*link, &mut is_closed, listen.tracking.is_some()).await;
@@ -105,7 +104,7 @@ async fn take_care(cache: Weak<Inner>, tier: Arc<dyn Tier>, listen: SubscribeOpt
         }
         let Some(inner) = cache.upgrade() else { return };
         inner.meet_other_server();
-        inner.tried.send_replace(true);
+        inner.tried.close();
         drop(inner);
         sleep(pause).await;
         pause = (pause * 2).min(PAUSE.1);
@@ -163,9 +162,10 @@ async fn beat(
             return;
         }
         tokio::select! {
-            () = sleep(wait) => {}
+            biased;
             _ = closed.changed() => return,
             () = other_server.notified() => return,
+            () = sleep(wait) => {}
         }
     }
 }
@@ -175,7 +175,7 @@ async fn alone(cache: Weak<Inner>) {
     loop {
         let Some(inner) = cache.upgrade() else { return };
         inner.trust.go_alone();
-        inner.tried.send_replace(true);
+        inner.tried.close();
         inner.meet_other_server();
         inner.pay().await;
         drop(inner);

@@ -6,7 +6,7 @@
 
 use larder_engine::Clock;
 use parking_lot::Mutex;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const MOST_DEBTS: usize = 10_000;
 const MOST_HISTORY: usize = 50_000;
 
 /// Something invalidated.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Invalidated {
     /// A Redis key.
     Key(Vec<u8>),
@@ -49,7 +49,8 @@ pub(crate) struct Journal {
 
 #[derive(Debug, Default)]
 struct State {
-    debts: HashMap<Invalidated, Turn>,
+    /// Sorted, so that they are paid in the same order in each run.
+    debts: BTreeMap<Invalidated, Turn>,
     history: VecDeque<(Duration, Invalidated)>,
     /// Until when the history would be longer than it is.
     forgotten_until: Duration,

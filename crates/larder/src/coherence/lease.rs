@@ -75,9 +75,9 @@ impl Claim {
         Claim::Swap { expected: Head::Lease(id).to_bytes().to_vec(), id }
     }
 
-    /// To replace what is there.
-    pub(crate) fn replacing(bytes: &[u8]) -> Self {
-        Claim::Swap { expected: bytes[..bytes.len().min(HEAD_BYTES)].to_vec(), id: Id::random() }
+    /// To replace what is there by a value with this id.
+    pub(crate) fn replacing(bytes: &[u8], id: Id) -> Self {
+        Claim::Swap { expected: bytes[..bytes.len().min(HEAD_BYTES)].to_vec(), id }
     }
 
     /// Whether this load's lease is what is there.
@@ -133,7 +133,7 @@ impl Inner {
         let asks = !self.trust.is_alone() && self.needs_ledger(purpose);
         let ledger = || asks.then_some(LedgerQuery { key: &self.names.ledger, members: &members });
         let with_leases = purpose == Purpose::Load && !self.trust.is_alone();
-        let ids: Vec<Id> = keys.iter().filter(|_| with_leases).map(|_| Id::random()).collect();
+        let ids: Vec<Id> = keys.iter().filter(|_| with_leases).map(|_| self.random.id()).collect();
         let heads: Vec<_> = ids.iter().map(|id| Head::Lease(*id).to_bytes()).collect();
         let lease = with_leases.then_some((&heads[..], LEASE_TTL));
         let mut looked = shared.ask(shared.tier.lookup(&Lookup { keys, lease, ledger: ledger() })).await;
@@ -203,16 +203,17 @@ impl Inner {
 
     /// The claim of a load that replaces what is there, or nothing.
     pub(crate) fn claim_over(&self, bytes: &[u8]) -> Claim {
-        if self.trust.is_alone() { Claim::Plain(Id::random()) } else { Claim::replacing(bytes) }
+        let id = self.random.id();
+        if self.trust.is_alone() { Claim::Plain(id) } else { Claim::replacing(bytes, id) }
     }
 
     /// Puts a lease where something is that nobody may have any more. Refused if it has changed.
     pub(crate) async fn lease_over(&self, key: &[u8], bytes: &[u8]) -> Option<Claim> {
         let shared = self.shared.as_ref()?;
         if self.trust.is_alone() {
-            return Some(Claim::Plain(Id::random()));
+            return Some(Claim::Plain(self.random.id()));
         }
-        let id = Id::random();
+        let id = self.random.id();
         let commit = CompareAndSet {
             key: key.to_vec(),
             expected: bytes[..bytes.len().min(HEAD_BYTES)].to_vec(),

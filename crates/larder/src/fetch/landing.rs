@@ -78,7 +78,7 @@ where
         let inner = &self.view.cache.inner;
         let life = self.view.lifetime(&value, self.policy, said);
         let tags = self.view.tags(&[&self.tags[..], &kept_tags].concat(), said);
-        let id = want.start.claim.id().unwrap_or_else(crate::envelope::Id::random);
+        let id = want.start.claim.id().unwrap_or_else(|| inner.random.id());
         let sealing = Sealing { id, clock: want.start.clock, life, cost, tags: tags.clone() };
         let sealed = self.view.seal(&value, sealing).map_err(|error| {
             tracing::warn!(%error, "a value cannot be encoded");

@@ -7,7 +7,7 @@ use crate::key::{CacheKey, KeyBuf};
 use crate::load::{self, LoadCx, Loaded};
 use crate::view::{MemoryLookup, Shared};
 use std::borrow::Borrow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +74,8 @@ where
     {
         let FetchMulti { view, keys, policy, tags, .. } = self;
         let order: Vec<KeyBuf> = keys.iter().map(|(key, _)| key.clone()).collect();
-        let mut wanted = HashMap::with_capacity(keys.len());
+        // Sorted, so that the loader gets the keys in the same order in each run.
+        let mut wanted = BTreeMap::new();
         for (key, owned) in keys {
             wanted.entry(key.as_bytes().to_vec()).or_insert((key, owned));
         }
@@ -86,7 +87,7 @@ where
         let mut outcomes: HashMap<Vec<u8>, Outcome<V, E>> = HashMap::with_capacity(wanted.len());
         while !wanted.is_empty() {
             let (mut wants, mut missing, mut flights, mut follows) = (vec![], vec![], vec![], vec![]);
-            for (bytes, (key, owned)) in wanted.drain() {
+            for (bytes, (key, owned)) in std::mem::take(&mut wanted) {
                 match view.look(&key) {
                     MemoryLookup::Hit(fetched) => _ = outcomes.insert(bytes, Ok(fetched)),
                     MemoryLookup::Follow(followed) => follows.push((bytes, key, owned, followed)),

@@ -1,5 +1,6 @@
 //! How long, how stale, how patient: the values by which a fetch or a write is done.
 
+use crate::random::Random;
 use larder_engine::MAX_TTL;
 use std::time::Duration;
 
@@ -102,11 +103,11 @@ impl Policy {
     }
 
     /// How long a value is fresh and how long it is kept, with its jitter drawn.
-    pub(crate) fn lifetime(&self, negative: bool) -> Lifetime {
+    pub(crate) fn lifetime(&self, negative: bool, random: &Random) -> Lifetime {
         let ttl = if negative { self.negative_ttl.or(self.ttl) } else { self.ttl };
         let ttl = ttl.unwrap_or(MAX_TTL).clamp(Duration::from_millis(1), MAX_TTL);
         let jitter = self.jitter.unwrap_or(0.0).clamp(0.0, 1.0);
-        let shorter = if jitter > 0.0 { ttl.mul_f32(jitter * rand::random::<f32>()) } else { Duration::ZERO };
+        let shorter = if jitter > 0.0 { ttl.mul_f32(jitter * random.fraction()) } else { Duration::ZERO };
         let fresh = ttl.saturating_sub(shorter).max(Duration::from_millis(1));
         Lifetime { fresh, grace: self.grace.unwrap_or_default().min(MAX_TTL) }
     }
@@ -147,9 +148,9 @@ mod tests {
     #[test]
     fn jitter_only_shortens() {
         let policy = Policy::new().ttl(10 * SECOND).jitter(0.5).grace(SECOND);
-        let lives: Vec<Duration> = (0..200).map(|_| policy.lifetime(false).fresh).collect();
+        let lives: Vec<Duration> = (0..200).map(|_| policy.lifetime(false, &Random::Os).fresh).collect();
         assert!(lives.iter().all(|life| (5 * SECOND..=10 * SECOND).contains(life)));
         assert!(lives.iter().min() < lives.iter().max());
-        assert_eq!(policy.lifetime(false).grace, SECOND, "the grace is as it was asked for");
+        assert_eq!(policy.lifetime(false, &Random::Os).grace, SECOND, "the grace is as it was asked for");
     }
 }

@@ -92,14 +92,14 @@ impl<V: Send + Sync + 'static> Shared<V> {
                     if let Opened::Fresh(_) = self.open(&redis_key, &bytes, remaining_ttl, &start).await {
                         return Ok(false);
                     }
-                    Claim::replacing(&bytes)
+                    Claim::replacing(&bytes, inner.random.id())
                 }
                 // A load that is under way has added nothing yet, and now never will.
                 Some(Seen::Theirs(id)) => Claim::mine(id),
-                _ => Claim::Swap { expected: Vec::new(), id: Id::random() },
+                _ => Claim::Swap { expected: Vec::new(), id: inner.random.id() },
             };
             let Claim::Swap { expected, .. } = there else { return Ok(false) };
-            let id = Id::random();
+            let id = inner.random.id();
             let life = self.lifetime(&value, self.policy, &Said::default());
             let tags = self.tags(&[], &Said::default());
             let sealing = Sealing { id, clock, life, cost: Duration::ZERO, tags };
@@ -123,7 +123,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
         let inner = &self.cache.inner;
         let life = self.lifetime(&value, self.policy, &Said::default());
         let tags = self.tags(&[], &Said::default());
-        let id = Id::random();
+        let id = inner.random.id();
         let sealing = Sealing { id, clock: 0, life, cost: Duration::ZERO, tags: tags.clone() };
         let bytes = self.seal(&value, sealing).map_err(CacheError::Encode)?.len();
         let (epoch, generation) = (inner.ledger.epoch(), inner.trust.generation());
@@ -199,7 +199,9 @@ impl<V: Send + Sync + 'static> Shared<V> {
             let turn = inner.journal.turn();
             let (mut seen, _) = inner.see(std::slice::from_ref(&redis_key), Purpose::Mutate).await?;
             let (commit, there) = match seen.pop() {
-                Some(Seen::Bytes { bytes, remaining_ttl }) => (soft(&redis_key, bytes, remaining_ttl), true),
+                Some(Seen::Bytes { bytes, remaining_ttl }) => {
+                    (soft(&redis_key, bytes, remaining_ttl, inner.random.id()), true)
+                }
                 Some(Seen::Theirs(id)) => {
                     let Claim::Swap { expected, .. } = Claim::mine(id) else { return Ok(false) };
                     (CompareAndSet { key: redis_key.clone(), expected, action: CasAction::Remove }, false)
@@ -248,8 +250,8 @@ impl<V: Send + Sync + 'static> Shared<V> {
 }
 
 /// The change that leaves a value to its grace, under another id, so that nothing loaded before is stored over it.
-fn soft(redis_key: &[u8], mut bytes: Vec<u8>, left: Option<Duration>) -> CompareAndSet {
-    let Claim::Swap { expected, id } = Claim::replacing(&bytes) else {
+fn soft(redis_key: &[u8], mut bytes: Vec<u8>, left: Option<Duration>, id: Id) -> CompareAndSet {
+    let Claim::Swap { expected, id } = Claim::replacing(&bytes, id) else {
         unreachable!("to replace is to swap")
     };
     let grace = crate::envelope::parse(&bytes).map_or(Duration::ZERO, |(meta, _)| meta.grace);

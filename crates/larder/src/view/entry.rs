@@ -43,7 +43,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
                 return Opened::Dead;
             }
         };
-        let own = self.policy.lifetime(meta.negative);
+        let own = self.policy.lifetime(meta.negative, &inner.random);
         let left = left.unwrap_or_else(|| own.kept());
         // What Redis will still keep is the grace and before it the freshness.
         let fresh = left.saturating_sub(meta.grace).min(own.fresh);
@@ -81,7 +81,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
     /// How long a value is fresh and kept: by what its loader said, by the call, by the view.
     pub(crate) fn lifetime(&self, value: &V, policy: Policy, said: &Said) -> Lifetime {
         let said = Policy { ttl: said.ttl, negative_ttl: said.ttl, grace: said.grace, ..Policy::new() };
-        said.or(policy).lifetime(self.is_negative(value))
+        said.or(policy).lifetime(self.is_negative(value), &self.cache.inner.random)
     }
 
     /// The tags of a value: the view's, the call's and the loader's, each once.

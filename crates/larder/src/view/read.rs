@@ -220,7 +220,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
         let Some(found) = found.filter(|_| self.touch_on_read) else { return };
         let (inner, policy) = (self.cache.inner.clone(), self.policy);
         let (memory_key, redis_key) = self.both_keys(key);
-        let life = policy.lifetime(self.is_negative(found));
+        let life = policy.lifetime(self.is_negative(found), &inner.random);
         found.facts().renew(inner.memory.clock().now().saturating_add(life.fresh));
         inner.memory.compute(memory_key, |held| match held {
             Some(_) => (Op::SetTtl(Ttl::After(life.kept())), ()),

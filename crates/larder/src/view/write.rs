@@ -5,7 +5,6 @@ use super::{Shared, View};
 use crate::coherence::announce;
 use crate::coherence::lease::Claim;
 use crate::coherence::ledger::members_of;
-use crate::envelope::Id;
 use crate::error::CacheError;
 use crate::fetch::{Lifetime, Policy};
 use crate::key::{CacheKey, KeyBuf, MemoryKey};
@@ -263,7 +262,7 @@ impl<V: Send + Sync + 'static> Shared<V> {
         let memory_only = inner.trust.is_alone() && !tags.is_empty();
         let mut sealed = Sealed { changes: Vec::new(), entries: Vec::new() };
         for Writing { redis_key, value, life, .. } in writings {
-            let id = Id::random();
+            let id = inner.random.id();
             let sealing = Sealing { id, clock, life: *life, cost: Duration::ZERO, tags: tags.to_vec() };
             let bytes = self.seal(value, sealing).map_err(CacheError::Encode)?;
             let (epoch, generation) = (inner.ledger.epoch(), inner.trust.generation());
