@@ -136,7 +136,7 @@ fn coherence_of(cache: &Cache) -> Vec<Figure> {
         Figure::now(
             "invalidations_owed",
             Unit::Count,
-            coherence.owed as f64,
+            coherence.pending_invalidations as f64,
             "Done here, not yet confirmed by Redis.",
         ),
     ]

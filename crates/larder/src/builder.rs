@@ -1,27 +1,26 @@
 //! The options of a cache, checked when it is built.
 
-use crate::cache::{Cache, Inner, Names, OnError};
+use crate::cache::Cache;
 use crate::codec::Format;
-use crate::coherence::Changes;
-use crate::coherence::announce;
-use crate::coherence::journal::Journal;
-use crate::coherence::lease::FILL_STRIPES;
-use crate::coherence::ledger::Ledger;
-use crate::coherence::trust::Trust;
+use crate::coherence::{CoherenceOptions, Coordinator, announcement};
 use crate::compression::{Compression, Packing};
-use crate::error::CacheError;
-use crate::events::Events;
-use crate::fetch::Policy;
-use crate::stats::Counts;
-use crate::tier::guard::Guarded;
+use crate::error::{BuildError, CacheError, check_ttl};
+use crate::node::entry::weigh;
+use crate::node::guarded_tier::GuardedTier;
+use crate::node::keyspace::Keyspace;
+use crate::node::ledger::Ledger;
+use crate::node::observers::{Observers, OnError};
+use crate::node::tracked_writes::TrackedWrites;
+use crate::node::trust::Trust;
+use crate::node::{Node, Settings};
+use crate::policy::Policy;
+use crate::random::Random;
+use crate::tier::Tier;
 use crate::tier::redis::{Probe, RedisTier};
-use crate::tier::{Tier, memory};
-use larder_engine::{Clock, MAX_TTL};
-use parking_lot::{Mutex, RwLock};
+use larder_engine::Clock;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use tokio::sync::watch;
 
 const DEFAULT_MEMORY_BYTES: u64 = 64 << 20;
 const DEFAULT_REDIS_TIMEOUT: Duration = Duration::from_millis(250);
@@ -45,6 +44,7 @@ pub struct Builder {
     lease_wait: Duration,
     policy: Policy,
     clock: Clock,
+    seed: Option<u64>,
     format: Format,
     packing: Packing,
     enabled: bool,
@@ -66,6 +66,7 @@ impl Builder {
             lease_wait: DEFAULT_LEASE_WAIT,
             policy: Policy::new(),
             clock: Clock::monotonic(),
+            seed: None,
             format: Format::default(),
             packing: Packing::default(),
             enabled: true,
@@ -73,7 +74,7 @@ impl Builder {
         }
     }
 
-    /// The bytes that the memory tier may hold: encoded values, keys and 160 bytes for each entry. 1 KiB to 2^62.
+    /// The capacity of the memory tier in bytes: encoded values, keys and 240 bytes for each entry. 1 KiB to 2^62.
     /// Default: 64 MiB.
     pub fn memory_bytes(mut self, bytes: u64) -> Self {
         self.memory_bytes = bytes;
@@ -81,59 +82,58 @@ impl Builder {
     }
 
     /// A Redis, Valkey or Larder server behind the memory: `redis://[user:password@]host[:port][/db]` or
-    /// `redis+unix:///path`. It is connected to when first needed. Default: none.
+    /// `redis+unix:///path`. The first use connects. Default: none.
     pub fn redis(mut self, url: impl Into<String>) -> Self {
         self.redis_url = Some(url.into());
         self
     }
 
-    /// How long Redis may take to accept a connection, and to answer: 1 ms to 1 min. Default: 250 ms.
+    /// The timeout for connecting to Redis and for each reply: 1 ms to 1 min. Default: 250 ms.
     pub fn redis_timeout(mut self, timeout: Duration) -> Self {
         self.redis_timeout = timeout;
         self
     }
 
-    /// How long a value is fresh after it was stored, unless a view, a call or the loader says otherwise: 1 ms to
-    /// 8,900 years. Required: no default suits a cache that one has not thought about.
+    /// How long a value is fresh after it was stored, if no view, call or loader sets another time: 1 ms to 8,900 years.
+    /// Required, since no default suits every cache.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.policy.ttl = Some(ttl);
         self
     }
 
-    /// Times and timeouts for all views, where they do not say otherwise; with [`Builder::ttl`] in it or besides.
+    /// The times and timeouts of all views that set no others. It may contain the required [`Builder::ttl`].
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy.or(self.policy);
         self
     }
 
-    /// How much later than on the node that did it an invalidation may take effect on this one: 10 ms to 1 min. This
-    /// node asks Redis for a sign of life four times as often, at least every 250 ms. Default: 1 s.
+    /// The longest time after which an invalidation by another node takes effect on this one: 10 ms to 1 min. This node sends
+    /// a heartbeat four times in that time, at least every 250 ms. Default: 1 s.
     pub fn max_lag(mut self, max_lag: Duration) -> Self {
         self.max_lag = max_lag;
         self
     }
 
-    /// How long memory goes on answering when Redis is lost; zero for not at all. Default: 30 s.
+    /// How long memory is served without Redis after the last liveness proof; zero for not at all. Default: 30 s.
     pub fn disconnected(mut self, at_most: Duration) -> Self {
         self.disconnected = at_most;
         self
     }
 
-    /// Whether other programs write to the keys of this namespace, and this node is to hear of it, by `CLIENT TRACKING`
-    /// with the namespace as its prefix. Each entry that changes, also by this node, is then compared with Redis once.
-    /// Default: no.
-    pub fn foreign_writers(mut self, there_are: bool) -> Self {
-        self.foreign_writers = there_are;
+    /// Whether other programs write to the keys of this namespace. This node then receives all writes by `CLIENT TRACKING`
+    /// with the namespace as prefix, and compares each entry that was written, also by itself, with Redis once. Default: no.
+    pub fn foreign_writers(mut self, enabled: bool) -> Self {
+        self.foreign_writers = enabled;
         self
     }
 
-    /// How long a fetch waits for another node that loads the same key, before it loads too. Default: 2 s.
+    /// How long a fetch waits for another node that loads the same key. Then it loads too. Default: 2 s.
     pub fn lease_wait(mut self, at_most: Duration) -> Self {
         self.lease_wait = at_most;
         self
     }
 
-    /// Whether scripts may be used where Redis has them. Without, a store costs two round trips. Default: yes.
+    /// Whether scripts may be used if Redis has them. Without scripts a store takes two round trips. Default: yes.
     pub fn redis_scripts(mut self, allowed: bool) -> Self {
         self.redis_scripts = allowed;
         self
@@ -152,44 +152,51 @@ impl Builder {
         self
     }
 
-    /// Called with each error that no caller gets to see, because the cache answers without Redis. It must be short.
+    /// Called with each error that no caller sees, because the cache answers without Redis. It must not block.
     pub fn on_error(mut self, on_error: impl Fn(&CacheError) + Send + Sync + 'static) -> Self {
         self.on_error = Some(Box::new(on_error));
         self
     }
 
-    /// Where the memory tier takes its time from. Default: the machine's monotonic clock.
+    /// The clock of the memory tier. Default: the machine's monotonic clock.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// How values are encoded for Redis, where a view does not say otherwise. Default: postcard.
+    /// Draws ids and jitter from a seed, so that a test repeats them. Two nodes must not have the same seed.
+    #[doc(hidden)]
+    pub fn random_seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// How values are encoded for Redis, if a view has no codec of its own. Default: postcard.
     pub fn format(mut self, format: Format) -> Self {
         self.format = format;
         self
     }
 
-    /// How encoded values are made smaller for Redis. Default: not at all.
+    /// How encoded values are compressed for Redis. Default: not at all.
     pub fn compression(mut self, compression: Compression) -> Self {
         self.packing.compression = compression;
         self
     }
 
-    /// The least encoded length in bytes that is compressed, if that makes it smaller. Default: 1 KiB.
+    /// The shortest encoded length in bytes that is compressed, if that makes it smaller. Default: 1 KiB.
     pub fn compress_from_bytes(mut self, bytes: usize) -> Self {
         self.packing.compress_from_bytes = bytes;
         self
     }
 
-    /// The most bytes that one encoded value may have, before compression: longer ones are not written, and what
-    /// claims to be longer is a miss. 1 to 2^32 - 1. Default: 64 MiB.
+    /// The longest encoded value in bytes, before compression: a longer value is not stored, and longer bytes in Redis are a
+    /// miss. 1 to 2^32 - 1. Default: 64 MiB.
     pub fn max_value_bytes(mut self, bytes: usize) -> Self {
         self.packing.max_bytes = bytes;
         self
     }
 
-    /// Builds the cache. Neither waits for Redis nor fails if it is not there.
+    /// Builds the cache. Does not wait for Redis, and does not fail without it.
     ///
     /// # Errors
     /// A [`BuildError`] that names the option, its value and its range.
@@ -212,50 +219,38 @@ impl Builder {
             return Err(BuildError::MaxValueBytes(self.packing.max_bytes));
         }
         let memory = larder_engine::Cache::builder()
-            .weight(self.memory_bytes, memory::weigh)
+            .weight(self.memory_bytes, weigh)
             .clock(self.clock.clone())
             .build()
             .expect("the capacity was checked");
         let tier = match (self.tier, self.redis_url) {
             (Some(tier), _) => Some(tier),
             (None, Some(url)) => {
-                let probe = Names::new(&self.namespace, "");
-                let probe = Probe {
-                    announcement: announce::keys(&probe.channel, Default::default(), []),
-                    ledger: probe.ledger,
-                };
-                Some(open_redis(url, self.redis_timeout, self.redis_scripts, probe)?)
+                let names = Keyspace::new(&self.namespace, "");
+                let announcement = announcement::keys(&names.channel, Default::default(), []);
+                let probe = Probe { announcement, ledger: names.ledger };
+                match RedisTier::new(&url, self.redis_timeout, self.redis_scripts, probe) {
+                    Ok(tier) => Some(Arc::new(tier) as Arc<dyn Tier>),
+                    Err(reason) => return Err(BuildError::RedisUrl { url, reason }),
+                }
             }
             (None, None) => None,
         };
         let scope = tier.as_ref().map(|tier| tier.scope()).unwrap_or_default();
-        let inner = Inner {
-            names: Names::new(&self.namespace, &scope),
-            trust: Trust::new(self.clock.clone(), tier.is_some(), self.max_lag, self.disconnected),
+        let node = Node {
+            keyspace: Keyspace::new(&self.namespace, &scope),
+            trust: Trust::new(self.clock, tier.is_some(), self.max_lag, self.disconnected),
             ledger: Ledger::new(tier.is_some()),
-            journal: Journal::new(self.clock),
-            namespace: self.namespace,
             memory,
-            shared: tier.map(Guarded::new),
-            changes: Changes::new(),
-            events: Events::new(),
-            on_error: self.on_error,
-            origin: rand::random(),
-            foreign_writers: self.foreign_writers,
-            lease_wait: self.lease_wait,
-            server: Mutex::new(None),
-            caretaker: Mutex::new(None),
-            tried: watch::Sender::new(false),
-            paying: tokio::sync::RwLock::new(()),
-            fills: (0..FILL_STRIPES).map(|_| tokio::sync::Mutex::new(())).collect(),
-            policy: self.policy,
-            format: self.format,
-            packing: self.packing,
-            counts: Counts::default(),
-            views: RwLock::default(),
-            off: AtomicBool::new(!self.enabled),
+            redis: tier.map(GuardedTier::new),
+            tracked_writes: TrackedWrites::new(),
+            settings: Settings { policy: self.policy, format: self.format, packing: self.packing },
+            observers: Observers::new(self.on_error),
+            random: Random::new(self.seed),
+            enabled: AtomicBool::new(self.enabled),
         };
-        Ok(Cache { inner: Arc::new(inner), space: None })
+        let options = CoherenceOptions { foreign_writers: self.foreign_writers, lease_wait: self.lease_wait };
+        Ok(Cache::new(Coordinator::new(node, options)))
     }
 }
 
@@ -263,56 +258,4 @@ impl std::fmt::Debug for Builder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Builder").field("namespace", &self.namespace).finish_non_exhaustive()
     }
-}
-
-fn open_redis(
-    url: String,
-    timeout: Duration,
-    scripts: bool,
-    probe: Probe,
-) -> Result<Arc<dyn Tier>, BuildError> {
-    match RedisTier::new(&url, timeout, scripts, probe) {
-        Ok(tier) => Ok(Arc::new(tier)),
-        Err(reason) => Err(BuildError::RedisUrl { url, reason }),
-    }
-}
-
-pub(crate) fn check_ttl(ttl: Duration) -> Result<(), BuildError> {
-    let valid = (Duration::from_millis(1)..=MAX_TTL).contains(&ttl);
-    if valid { Ok(()) } else { Err(BuildError::Ttl(ttl)) }
-}
-
-/// Why a cache could not be built.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// The namespace is empty or has a `:` in it.
-    #[error("namespace is {0:?}; it must be a name without ':'")]
-    Namespace(String),
-    /// `ttl` was not called.
-    #[error("a cache needs a time to live: call ttl()")]
-    NoTtl,
-    /// The time to live lies outside its range.
-    #[error("ttl is {0:?}; it must be from 1 ms to 8,900 years")]
-    Ttl(Duration),
-    /// The capacity of the memory tier lies outside its range.
-    #[error("memory_bytes is {0}; it must be from 1024 to 2^62")]
-    MemoryBytes(u64),
-    /// The bound of one value lies outside its range.
-    #[error("max_value_bytes is {0}; it must be from 1 to 2^32 - 1")]
-    MaxValueBytes(usize),
-    /// The timeout lies outside its range.
-    #[error("redis_timeout is {0:?}; it must be from 1 ms to 1 min")]
-    RedisTimeout(Duration),
-    /// The bound of the lag lies outside its range.
-    #[error("max_lag is {0:?}; it must be from 10 ms to 1 min")]
-    MaxLag(Duration),
-    /// The address of Redis cannot be read.
-    #[error("redis address {url:?}: {reason}")]
-    RedisUrl {
-        /// What was given.
-        url: String,
-        /// What is wrong with it.
-        reason: String,
-    },
 }

@@ -1,146 +1,85 @@
-//! The untyped handle: one namespace, its tiers and its counters.
+//! The handle of a cache: it makes views and counters, invalidates tags, and shows what the cache does.
 
 use crate::builder::Builder;
-use crate::codec::{Codec, Format};
-use crate::coherence::Changes;
-use crate::coherence::announce::Origin;
-use crate::coherence::journal::Journal;
-use crate::coherence::ledger::{Invalidation, Ledger};
+use crate::codec::Codec;
+use crate::coherence::Coordinator;
+use crate::coherence::mutation::spawn_mutation;
 use crate::coherence::status::Coherence;
-use crate::coherence::trust::Trust;
-use crate::compression::Packing;
+use crate::envelope;
 use crate::error::CacheError;
-use crate::events::{Event, Events};
-use crate::fetch::Policy;
-use crate::key::{MemoryKey, MemoryKeyRef};
+use crate::events::Event;
+use crate::node::ledger::Invalidation;
+use crate::node::view_config::ViewConfig;
 use crate::raw::{Counters, RawView};
 use crate::schema;
-use crate::stats::{CacheStats, Counts};
-use crate::tier::ServerId;
-use crate::tier::guard::Guarded;
-use crate::tier::memory::Memory;
-use crate::view::{View, detached};
-use parking_lot::{Mutex, RwLock};
+use crate::stats::CacheStats;
+use crate::view::View;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::sync::{broadcast, watch};
-use tokio::task::JoinHandle;
+use tokio::sync::broadcast;
 
-/// A namespace with its tiers. Cheap to clone: clones are handles to the same cache.
+/// A namespace with its tiers. Cheap to clone: clones are handles of the same cache.
 #[derive(Clone, Debug)]
 pub struct Cache {
-    pub(crate) inner: Arc<Inner>,
+    coordinator: Arc<Coordinator>,
     /// The part of the namespace that this handle is for.
-    pub(crate) space: Option<Arc<Space>>,
+    space: Option<Arc<Space>>,
 }
 
-/// A part of a namespace: its views have names of their own, and its entries a tag.
+/// A part of a namespace: its views have their own names, and its entries a tag.
 #[derive(Debug)]
-pub(crate) struct Space {
-    name: String,
-    pub(crate) tag: Box<str>,
-}
-
-pub(crate) struct Inner {
-    pub(crate) namespace: String,
-    pub(crate) memory: Memory,
-    /// The tier behind memory.
-    pub(crate) shared: Option<Guarded>,
-    pub(crate) trust: Trust,
-    pub(crate) ledger: Ledger,
-    pub(crate) journal: Journal,
-    pub(crate) changes: Changes,
-    pub(crate) events: Events,
-    pub(crate) on_error: Option<OnError>,
-    pub(crate) names: Names,
-    pub(crate) origin: Origin,
-    pub(crate) foreign_writers: bool,
-    /// How long somebody else's lease is waited for.
-    pub(crate) lease_wait: Duration,
-    /// The server that this node listened to last.
-    pub(crate) server: Mutex<Option<ServerId>>,
-    pub(crate) caretaker: Mutex<Option<JoinHandle<()>>>,
-    /// Whether the caretaker has tried to connect.
-    pub(crate) tried: watch::Sender<bool>,
-    /// Held alone by who pays debts, and shared by who changes keys.
-    pub(crate) paying: tokio::sync::RwLock<()>,
-    /// Locks that keep fills and changes apart where the server does not.
-    pub(crate) fills: Box<[tokio::sync::Mutex<()>]>,
-    pub(crate) policy: Policy,
-    /// How views encode what they have no codec of their own for.
-    pub(crate) format: Format,
-    pub(crate) packing: Packing,
-    pub(crate) counts: Counts,
-    /// The names of the views; a view's number is its place here.
-    pub(crate) views: RwLock<Vec<String>>,
-    pub(crate) off: AtomicBool,
-}
-
-pub(crate) type OnError = Box<dyn Fn(&CacheError) + Send + Sync>;
-
-/// Names in Redis that are no entries.
-#[derive(Debug)]
-pub(crate) struct Names {
-    pub(crate) channel: Vec<u8>,
-    pub(crate) ledger: Vec<u8>,
-}
-
-impl Names {
-    /// No view has an empty name, so these are no entries of any.
-    pub(crate) fn new(namespace: &str, scope: &str) -> Self {
-        Names {
-            channel: format!("{namespace}::news:{scope}").into_bytes(),
-            ledger: format!("{namespace}::ledger").into_bytes(),
-        }
-    }
+struct Space {
+    /// The prefix of the names of its views.
+    prefix: String,
+    tag: Box<str>,
 }
 
 impl Cache {
-    /// Starts the options of a cache. The namespace separates it from others on the same Redis: a name without `:`.
+    pub(crate) fn new(coordinator: Coordinator) -> Self {
+        Cache { coordinator: Arc::new(coordinator), space: None }
+    }
+
+    /// Starts the options of a cache. The namespace separates it from others in the same Redis: a name without `:`.
     pub fn builder(namespace: &str) -> Builder {
         Builder::new(namespace)
     }
 
-    /// A cache that keeps nothing: every fetch loads, every read misses.
+    /// A cache that stores nothing: every fetch loads, every read misses.
     pub fn null() -> Cache {
         Builder::new("null").ttl(Duration::from_secs(1)).enabled(false).build().expect("valid options")
     }
 
-    pub(crate) fn namespace(&self) -> &str {
-        &self.inner.namespace
-    }
-
-    /// A part of this namespace: the same tiers and budget, views of its own, and a [`Cache::clear`] that leaves the
-    /// rest alone.
+    /// A part of this namespace: the same tiers and capacity, and its own views. [`Cache::clear`] on it leaves the other
+    /// parts alone.
     ///
     /// # Panics
-    /// If the name is empty or has a `:` in it.
+    /// If the name is empty or contains a `:`.
     pub fn space(&self, name: &str) -> Cache {
-        let name = format!("{}{}", self.space.as_ref().map_or("", |space| &space.name), checked(name));
+        let name = self.full_name(name);
         let tag = format!("space:{name}").into();
-        let space = Space { name: name + ".", tag };
-        Cache { inner: self.inner.clone(), space: Some(Arc::new(space)) }
+        let space = Space { prefix: name + ".", tag };
+        Cache { coordinator: self.coordinator.clone(), space: Some(Arc::new(space)) }
     }
 
-    /// A typed window onto this cache. Views of the same name share their entries and must agree on the types: a value of
-    /// another type is a miss, and so is what an earlier program wrote of a type whose fields have changed since.
+    /// A typed window onto this cache. Views of the same name share their entries and must have the same types: a value of
+    /// another type is a miss, and so is a value that an older program wrote before the fields of its type changed.
     ///
     /// # Panics
-    /// If the name is empty or has a `:` in it.
+    /// If the name is empty or contains a `:`.
     pub fn view<K: ?Sized, V, E>(&self, name: &str) -> View<K, V, E>
     where
         V: Serialize + DeserializeOwned + 'static,
     {
-        self.view_of(name, self.inner.format, schema::of_shape::<V>())
+        self.view_of(name, self.coordinator.node.settings.format, schema::of_shape::<V>())
     }
 
-    /// The same for values that have no serde, or are to be encoded otherwise than the cache's other values.
+    /// The same with a codec, for values without serde or with another encoding than the cache's.
     ///
     /// # Panics
-    /// If the name is empty or has a `:` in it.
+    /// If the name is empty or contains a `:`.
     pub fn view_with_codec<K: ?Sized, V, E>(&self, name: &str, codec: impl Codec<V>) -> View<K, V, E>
     where
         V: 'static,
@@ -154,47 +93,56 @@ impl Cache {
         codec: impl Codec<V>,
         schema: u64,
     ) -> View<K, V, E> {
-        let (name, number) = self.named(name);
-        View::new(self.clone(), &name, number, Arc::new(codec), schema)
+        let (name, number) = self.registered(name);
+        let policy = self.coordinator.node.settings.policy;
+        let mut config = ViewConfig::new(name, number, Arc::new(codec), schema, policy);
+        config.tags = self.space.iter().map(|space| space.tag.clone()).collect();
+        View::new(self.coordinator.clone(), config)
     }
 
-    /// Counters under keys of type `K`. They live in Redis alone, or in memory if there is none.
+    /// Counters under keys of type `K`. They are stored in Redis only, or in memory if there is no Redis.
     ///
     /// # Panics
-    /// If the name is empty or has a `:` in it.
+    /// If the name is empty or contains a `:`.
     pub fn counters<K: ?Sized>(&self, name: &str) -> Counters<K> {
-        let (name, number) = self.named(name);
-        Counters::new(self.clone(), name, number)
+        let (name, number) = self.registered(name);
+        Counters::new(self.coordinator.clone(), name, number)
     }
 
-    /// Bytes as other programs write and read them. They live in Redis alone, and no promise covers them.
+    /// Bytes as other programs read and write them. They are stored in Redis only, and no promise covers them.
     ///
     /// # Panics
-    /// If the name is empty or has a `:` in it.
+    /// If the name is empty or contains a `:`.
     pub fn raw<K: ?Sized>(&self, name: &str) -> RawView<K> {
-        let (name, _) = self.named(name);
-        RawView::new(self.clone(), name)
+        let (name, _) = self.registered(name);
+        RawView::new(self.coordinator.clone(), name)
     }
 
-    fn named(&self, name: &str) -> (String, u32) {
-        let name = format!("{}{}", self.space.as_ref().map_or("", |space| &space.name), checked(name));
-        if let Some(number) = self.inner.views.read().iter().position(|known| *known == name) {
-            return (name, number as u32);
-        }
-        let mut views = self.inner.views.write();
-        let number = views.iter().position(|known| *known == name).unwrap_or_else(|| {
-            views.push(name.clone());
-            views.len() - 1
-        });
-        (name, number as u32)
+    /// A name with the prefix of the space.
+    fn full_name(&self, name: &str) -> String {
+        let is_valid = !name.is_empty() && !name.contains(':');
+        assert!(is_valid, "view name is {name:?}; it must be a name without ':'");
+        format!("{}{name}", self.prefix())
     }
 
-    /// Invalidates everything that has one of these tags, in both tiers and on every node, hard or soft.
+    fn prefix(&self) -> &str {
+        self.space.as_ref().map_or("", |space| &space.prefix)
+    }
+
+    /// The full name and the number of a view.
+    fn registered(&self, name: &str) -> (String, u32) {
+        let name = self.full_name(name);
+        let number = self.coordinator.node.keyspace.view_number(&name);
+        (name, number)
+    }
+
+    /// Invalidates all entries with one of these tags, in both tiers and on every node, hard or soft.
     ///
     /// Cost: one round trip to Redis, however many entries there are.
     ///
     /// # Errors
-    /// If Redis did not confirm; it holds on this node all the same, and Redis is told again until it does.
+    /// If Redis did not confirm: the invalidation is in effect on this node, and is queued and replayed until Redis
+    /// confirms it.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -204,15 +152,15 @@ impl Cache {
         how: Invalidation,
     ) -> Result<(), CacheError> {
         let tags: Vec<Box<str>> = tags.into_iter().map(Into::into).collect();
-        crate::envelope::check_tags(&tags).map_err(CacheError::Encode)?;
-        let inner = self.inner.clone();
-        detached(async move { inner.invalidate(Some(tags), how).await }).await
+        envelope::check_tags(&tags).map_err(CacheError::Encode)?;
+        let coordinator = self.coordinator.clone();
+        spawn_mutation(async move { coordinator.invalidate(Some(tags), how).await }).await
     }
 
-    /// Invalidates everything in this namespace, or in this part of it, in both tiers and on every node. Counters and raw
+    /// Invalidates all entries of this namespace, or of this part of it, in both tiers and on every node. Counters and raw
     /// values stay.
     ///
-    /// Cost: one round trip to Redis. The bytes in Redis go as their times to live end.
+    /// Cost: one round trip to Redis. The bytes in Redis expire by their times to live.
     ///
     /// # Errors
     /// As [`Cache::invalidate_tags`].
@@ -221,96 +169,44 @@ impl Cache {
     /// Outside a tokio runtime.
     pub async fn clear(&self) -> Result<(), CacheError> {
         let tags = self.space.as_ref().map(|space| vec![space.tag.clone()]);
-        let inner = self.inner.clone();
-        detached(async move { inner.invalidate(tags, Invalidation::Hard).await }).await
+        let coordinator = self.coordinator.clone();
+        spawn_mutation(async move { coordinator.invalidate(tags, Invalidation::Hard).await }).await
     }
 
-    /// Deletes every key whose name behind the namespace, `view:key`, matches a glob. Returns how many were in Redis, or in
+    /// Deletes every key whose name without the namespace, `view:key`, matches a glob. Returns how many were in Redis, or in
     /// memory if there is no Redis.
     ///
-    /// Cost: a walk over *all* keys of the Redis, of other programs too, 1,000 a round trip, with a transaction for each
-    /// 500 that match. Tags do this in one round trip.
+    /// Cost: a scan of *all* keys of the Redis, also those of other programs, 1,000 in a round trip, and a transaction for
+    /// each 500 that match. An invalidation of a tag takes one round trip.
     ///
     /// # Errors
-    /// If Redis did not confirm; what was deleted before is deleted.
+    /// If Redis did not confirm. The keys that were deleted before stay deleted.
     ///
     /// # Panics
     /// Outside a tokio runtime.
     pub async fn delete_matched(&self, pattern: &str) -> Result<u64, CacheError> {
-        let pattern = format!("{}{pattern}", self.space.as_ref().map_or("", |space| &space.name));
-        let inner = self.inner.clone();
-        detached(async move { inner.delete_matched(&pattern).await }).await
+        let pattern = format!("{}{pattern}", self.prefix());
+        let coordinator = self.coordinator.clone();
+        spawn_mutation(async move { coordinator.delete_matched(&pattern).await }).await
     }
 
-    /// What of the coherence with other nodes is active, and how old its last proof is.
+    /// How coherent this cache is with other nodes at this moment.
     pub fn coherence(&self) -> Coherence {
-        self.inner.coherence()
+        self.coordinator.coherence()
     }
 
-    /// What happens in this cache from now on. A watcher that is slow misses some, and learns how many.
+    /// The events of this cache from now on. A slow watcher misses some and learns how many.
     pub fn events(&self) -> broadcast::Receiver<Event> {
-        self.inner.events.watch()
+        self.coordinator.node.observers.watch()
     }
 
-    /// Turns the cache off or on. While it is off every fetch loads, every read misses, and writes only invalidate.
+    /// Turns the cache off or on. While it is off, every fetch loads, every read misses, and writes only invalidate.
     pub fn set_enabled(&self, enabled: bool) {
-        self.inner.off.store(!enabled, Ordering::Release);
+        self.coordinator.node.enabled.store(enabled, Ordering::Release);
     }
 
     /// The counters so far.
     pub fn stats(&self) -> CacheStats {
-        self.inner.stats()
-    }
-}
-
-fn checked(name: &str) -> &str {
-    assert!(!name.is_empty() && !name.contains(':'), "view name is {name:?}; it must be a name without ':'");
-    name
-}
-
-impl Inner {
-    pub(crate) fn is_off(&self) -> bool {
-        self.off.load(Ordering::Acquire)
-    }
-
-    /// Whether Redis was silent a moment ago.
-    pub(crate) fn redis_is_lost(&self) -> bool {
-        self.shared.as_ref().is_some_and(|shared| shared.breaker.is_open())
-    }
-
-    /// The key in memory of a key in Redis, if this node has a view for it.
-    pub(crate) fn memory_key_of(&self, redis_key: &[u8]) -> Option<MemoryKey> {
-        let rest = redis_key.strip_prefix(self.namespace.as_bytes())?.strip_prefix(b":")?;
-        let colon = rest.iter().position(|byte| *byte == b':')?;
-        let (view, bytes) = (&rest[..colon], &rest[colon + 1..]);
-        let number = self.views.read().iter().position(|name| name.as_bytes() == view)?;
-        Some(MemoryKeyRef { view: number as u32, bytes }.into_owned())
-    }
-
-    /// The name of a key of memory behind the namespace.
-    pub(crate) fn name_of(&self, key: &MemoryKey) -> Vec<u8> {
-        let views = self.views.read();
-        let view = views.get(key.view as usize).map_or("", |name| name.as_str());
-        [view.as_bytes(), b":", &key.bytes].concat()
-    }
-
-    pub(crate) fn report(&self, error: &CacheError) {
-        if let Some(on_error) = &self.on_error {
-            on_error(error);
-        }
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        if let Some(caretaker) = self.caretaker.get_mut().take() {
-            caretaker.abort();
-        }
-    }
-}
-
-impl std::fmt::Debug for Inner {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cache").field("namespace", &self.namespace).finish_non_exhaustive()
+        self.coordinator.node.stats()
     }
 }

@@ -1,17 +1,17 @@
-//! How a value becomes bytes and back: postcard by default, JSON, MessagePack, bytes as they are, or a codec of one's own.
+//! Encoding values as bytes and decoding them: postcard by default, JSON, MessagePack, raw bytes, or a codec of the user.
 
 use crate::compression::Packing;
 use crate::envelope::{self, EncodeError, Meta, Unreadable};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// What a codec says when it cannot.
+/// Why a codec cannot encode or decode.
 pub type CodecError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Turns values of one type into bytes and back.
 ///
 /// # Examples
-/// A codec of one's own, for a type that has no serde:
+/// A codec for a type without serde:
 /// ```
 /// use larder::{Codec, CodecError};
 ///
@@ -33,10 +33,10 @@ pub type CodecError = Box<dyn std::error::Error + Send + Sync>;
 /// }
 /// ```
 pub trait Codec<V>: Send + Sync + 'static {
-    /// The number that is stored with each value: from 128 for codecs of one's own, below for those of this crate.
+    /// The number that is stored with each value: 128 to 255 for codecs of the user, below that for those of this crate.
     fn id(&self) -> u8;
 
-    /// Whether this codec can read what the codec of another number wrote. Default: only its own.
+    /// Whether this codec reads the bytes of the codec with this number. Default: only its own.
     fn reads(&self, codec: u8) -> bool {
         codec == self.id()
     }
@@ -44,13 +44,13 @@ pub trait Codec<V>: Send + Sync + 'static {
     /// Appends the bytes of a value.
     ///
     /// # Errors
-    /// If the value has no form in this codec; then it is not stored.
+    /// If the codec cannot encode the value. The value is not stored.
     fn encode(&self, value: &V, out: &mut Vec<u8>) -> Result<(), CodecError>;
 
     /// Reads the bytes of a value that the codec number `codec` wrote.
     ///
     /// # Errors
-    /// If they are not those of a value; then the lookup is a miss.
+    /// If the bytes are no value. The lookup is a miss.
     fn decode(&self, codec: u8, bytes: &[u8]) -> Result<V, CodecError>;
 }
 
@@ -61,7 +61,7 @@ const JSON: u8 = 2;
 const MESSAGE_PACK: u8 = 3;
 const RAW: u8 = 4;
 
-/// The codecs for types with serde. Each reads what the others wrote, so a change of codec loses nothing.
+/// The codecs for types with serde. Each reads the bytes of the others, so changing the codec loses no value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
@@ -136,7 +136,7 @@ impl<V: Serialize + DeserializeOwned> Codec<V> for Format {
     }
 }
 
-/// Bytes and text as they are, for values that are encoded already.
+/// Bytes and text without encoding, for values that are encoded already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Raw;
 
@@ -181,7 +181,7 @@ pub(crate) fn seal<V: 'static>(
     envelope::seal(&meta, packing, |out| codec.encode(value, out))
 }
 
-/// Reads a value out of an envelope.
+/// Reads a value from an envelope.
 pub(crate) fn open<V: 'static>(
     bytes: &[u8],
     codec: &dyn Codec<V>,
@@ -200,12 +200,12 @@ pub(crate) fn open<V: 'static>(
     Ok((meta, value))
 }
 
-/// What lies in Redis, for those who measure it.
+/// The bytes in Redis, for benchmarks.
 #[doc(hidden)]
 pub mod stored {
     use super::*;
-    use crate::Compression;
-    use crate::envelope::Id;
+    use crate::compression::Compression;
+    use crate::random::Random;
     use std::time::Duration;
 
     pub fn seal<V: 'static>(
@@ -215,7 +215,7 @@ pub mod stored {
     ) -> Result<Vec<u8>, EncodeError> {
         let none = Duration::ZERO;
         let meta = Meta {
-            id: Id::random(),
+            id: Random::Os.id(),
             codec: codec.id(),
             negative: false,
             schema: 0,

@@ -56,12 +56,6 @@ pub(crate) const MAX_TAG_BYTES: usize = 255;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Id(pub(crate) [u8; 16]);
 
-impl Id {
-    pub(crate) fn random() -> Self {
-        Id(rand::random())
-    }
-}
-
 /// What the first bytes under a key say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Head {

@@ -1,29 +1,35 @@
-//! What can go wrong, and reaches the caller.
+//! The errors that callers get.
 
+use crate::envelope::EncodeError;
 use crate::tier::TierError;
+use larder_engine::MAX_TTL;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// Why a fetch has no value. Trouble with Redis is never among the reasons.
+/// Why a fetch has no value. A failure of Redis is never the reason: the cache then loads.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FetchError<E> {
-    /// The loader failed; shared by all who waited for it.
+    /// The loader returned this error. All callers that waited for the load get it. A [`grace`](crate::Policy::grace)
+    /// period serves the stale value instead.
     #[error("the loader failed: {0}")]
     Load(Arc<E>),
-    /// The loader panicked.
+    /// The loader panicked. The panic hook has reported it.
     #[error("the loader panicked")]
     LoaderPanicked,
-    /// The loader took longer than its hard timeout, and there was no old value to give instead.
-    #[error("the loader took too long")]
+    /// The load exceeded its [`hard_timeout`](crate::Policy::hard_timeout), and there was no stale value. Retry, raise the
+    /// timeout, or set a grace period.
+    #[error("the loader exceeded its hard timeout")]
     Timeout,
-    /// The loader said that the old value is still right, and there is none.
-    #[error("the loader kept an old value that is not there")]
-    NothingToKeep,
-    /// The bulk loader has no value for this key.
-    #[error("the loader returned no value for this key")]
+    /// The loader returned [`Loaded::NotModified`](crate::Loaded::NotModified) although
+    /// [`LoadCx::stale`](crate::LoadCx::stale) was `None`. Return a new value in that case.
+    #[error("the loader returned NotModified without a stale value")]
+    NoStaleValue,
+    /// The bulk loader returned no value for this key.
+    #[error("the bulk loader returned no value for this key")]
     NotLoaded,
-    /// The runtime is shutting down: the load was dropped before it ended.
-    #[error("the load was dropped before it ended")]
+    /// The runtime shut down before the load ended.
+    #[error("the load was dropped because its runtime shut down")]
     Dropped,
 }
 
@@ -33,32 +39,35 @@ impl<E> Clone for FetchError<E> {
             FetchError::Load(error) => FetchError::Load(error.clone()),
             FetchError::LoaderPanicked => FetchError::LoaderPanicked,
             FetchError::Timeout => FetchError::Timeout,
-            FetchError::NothingToKeep => FetchError::NothingToKeep,
+            FetchError::NoStaleValue => FetchError::NoStaleValue,
             FetchError::NotLoaded => FetchError::NotLoaded,
             FetchError::Dropped => FetchError::Dropped,
         }
     }
 }
 
-/// Why a change is not in effect beyond this process, or an answer of Redis is missing.
+/// Why a mutation is not in effect on other nodes, or why Redis gave no answer.
 ///
-/// A change that failed holds on this node, and is repeated until Redis confirms it: a `write` as a deletion.
+/// A mutation that failed is in effect on this node. It is queued and replayed until Redis confirms it; a `write` is
+/// replayed as a deletion. Callers need not repeat it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CacheError {
-    /// Redis did not answer. Whether it did what it was asked is not known.
+    /// Redis did not reply. It may or may not have executed the request.
     #[error("redis did not confirm: {0}")]
     Redis(String),
-    /// Redis answered that it does not do this: it is full, may not be written to, or does not know the command.
+    /// Redis refused the request and did not execute it: it is full or read-only, or does not know the command. Check the
+    /// server's memory limit, its role and the user's permissions.
     #[error("redis refused: {0}")]
     Refused(String),
-    /// Redis was not asked, because it failed a moment ago.
-    #[error("redis is being left alone after an error")]
-    Resting,
-    /// The value could not be encoded, so it is in no tier.
+    /// The request was not sent, because the last one got no reply. The circuit breaker lets the next one through after
+    /// 500 ms.
+    #[error("redis is not asked while the circuit breaker is open")]
+    CircuitOpen,
+    /// The value cannot be encoded. It is stored in no tier.
     #[error(transparent)]
-    Encode(crate::EncodeError),
-    /// There is no Redis behind this cache, and the operation is about nothing else.
+    Encode(EncodeError),
+    /// The operation needs Redis, and the cache has none. Build it with [`Builder::redis`](crate::Builder::redis).
     #[error("the cache has no redis")]
     NoRedis,
 }
@@ -70,4 +79,44 @@ impl From<TierError> for CacheError {
             other => CacheError::Redis(other.to_string()),
         }
     }
+}
+
+/// Why a cache could not be built. Each names an option, its value and its range.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The namespace is empty or contains a `:`.
+    #[error("namespace is {0:?}; it must be a name without ':'")]
+    Namespace(String),
+    /// [`Builder::ttl`](crate::Builder::ttl) was not called.
+    #[error("a cache needs a time to live: call ttl()")]
+    NoTtl,
+    /// The time to live is out of range.
+    #[error("ttl is {0:?}; it must be from 1 ms to 8,900 years")]
+    Ttl(Duration),
+    /// The capacity of the memory tier is out of range.
+    #[error("memory_bytes is {0}; it must be from 1024 to 2^62")]
+    MemoryBytes(u64),
+    /// The limit for one value is out of range.
+    #[error("max_value_bytes is {0}; it must be from 1 to 2^32 - 1")]
+    MaxValueBytes(usize),
+    /// The timeout is out of range.
+    #[error("redis_timeout is {0:?}; it must be from 1 ms to 1 min")]
+    RedisTimeout(Duration),
+    /// The limit of the lag is out of range.
+    #[error("max_lag is {0:?}; it must be from 10 ms to 1 min")]
+    MaxLag(Duration),
+    /// The address of Redis is not valid.
+    #[error("redis address {url:?}: {reason}")]
+    RedisUrl {
+        /// The address.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+pub(crate) fn check_ttl(ttl: Duration) -> Result<(), BuildError> {
+    let valid = (Duration::from_millis(1)..=MAX_TTL).contains(&ttl);
+    if valid { Ok(()) } else { Err(BuildError::Ttl(ttl)) }
 }

@@ -1,77 +1,78 @@
-//! What happens in a cache, for whoever wants to watch.
+//! The events of a cache, for its watchers.
 
+use crate::envelope::Unreadable;
 use tokio::sync::broadcast;
 
-/// How many events a slow watcher may be behind before it misses some.
-const BEHIND: usize = 1_024;
+/// How many events a slow watcher can lag behind before it misses some.
+const BUFFERED_EVENTS: usize = 1_024;
 
-/// Something that happened in a cache. Hits in memory are not among it, they are only counted.
+/// An event in a cache. Memory hits are counted and send no event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// A value was loaded, or a loader failed.
+    /// A load ended.
     Loaded {
         /// The Redis key.
         key: Vec<u8>,
-        /// Whether there is a value.
+        /// Whether it returned a value.
         ok: bool,
     },
-    /// A loaded value was stored nowhere, because its key was invalidated during the load.
+    /// A loaded value was stored in no tier, because its key was invalidated during the load.
     Refused {
         /// The Redis key.
         key: Vec<u8>,
     },
-    /// An old value stood in for one that could not be loaded.
-    Stale {
+    /// A stale value was served, because the load failed or was slow.
+    ServedStale {
         /// The Redis key.
         key: Vec<u8>,
     },
-    /// Redis had bytes that are no value of this view.
+    /// Bytes in Redis are no value of this view.
     Unreadable {
         /// The Redis key.
         key: Vec<u8>,
         /// Why.
-        why: crate::Unreadable,
+        why: Unreadable,
     },
-    /// Another node changed keys.
+    /// Another node announced mutations of keys.
     Announced {
-        /// How many.
+        /// Their number.
         keys: usize,
     },
-    /// Another node invalidated tags.
+    /// Another node announced an invalidation of tags.
     AnnouncedTags {
-        /// How many.
+        /// Their number.
         tags: usize,
     },
-    /// The announcements of other nodes are heard from now on.
+    /// Announcements of other nodes are received from now on.
     Connected,
-    /// They are not any more.
+    /// Announcements of other nodes are no longer received.
     Disconnected,
     /// Redis is another server, or an older copy of itself.
     ServerChanged {
-        /// How many invalidations of the last minute are repeated.
+        /// How many invalidations of the last minute are replayed.
         replayed: usize,
     },
-    /// A value could not be encoded, so it is kept nowhere.
-    NotEncoded {
+    /// A loaded value could not be encoded, so it was stored in no tier.
+    EncodeFailed {
         /// The Redis key.
         key: Vec<u8>,
     },
 }
 
-/// Where events go.
+/// Sends events to all watchers.
 #[derive(Debug)]
 pub(crate) struct Events(broadcast::Sender<Event>);
 
 impl Events {
     pub(crate) fn new() -> Self {
-        Events(broadcast::Sender::new(BEHIND))
+        Events(broadcast::Sender::new(BUFFERED_EVENTS))
     }
 
-    /// Makes and sends an event if anybody watches.
+    /// Makes and sends an event if there is a watcher.
     pub(crate) fn emit(&self, event: impl FnOnce() -> Event) {
         if self.0.receiver_count() > 0 {
-            // The last watcher may have just left.
+            // The last watcher may have been dropped since.
             _ = self.0.send(event());
         }
     }

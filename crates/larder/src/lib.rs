@@ -16,27 +16,27 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A [`Cache`] is one namespace with its tiers; a [`View`] is a typed window onto it. A *fetch* looks into memory, then
-//! into Redis, then runs the loader, and fills the tiers on the way back. However many callers fetch one key at the
-//! same time, on however many nodes, one of them loads; the others get what it got.
+//! A [`Cache`] is one namespace with its tiers. A [`View`] is a typed window onto it. A *fetch* looks up memory, then
+//! Redis, then runs the loader, and stores the value in both tiers. However many callers fetch one key at the same time, on
+//! however many nodes, one of them loads. The others get its value.
 //!
 //! # The promise
 //! An *invalidation* is a `delete`, `write`, `invalidate_tags` or `clear` that returned Ok. (1) On that node no read
 //! started afterwards returns a value loaded or written before the invalidation began. (2) On other nodes the same holds
-//! for reads started more than [`Builder::max_lag`] later; a node that has lost Redis may go on serving memory for
+//! for reads started more than [`Builder::max_lag`] later; a node that has lost Redis may serve memory for
 //! [`Builder::disconnected`], and no longer. (3) No loader that began before it stores its result in either tier. `Err`
-//! means: holds on this node, queued and retried, not yet elsewhere.
+//! means: in effect on this node, queued and replayed, not yet elsewhere.
 //!
-//! [`Cache::coherence`] says what of it is active. Trouble with Redis never reaches the caller of [`View::fetch`] or
-//! [`View::read`]: the cache degrades to the memory tier and the loader, counts it ([`Cache::stats`]) and asks again a
-//! moment later. Changes, whose callers count on the other nodes seeing them, report it.
+//! [`Cache::coherence`] shows whether the promise is in effect. A failure of Redis never reaches the caller of
+//! [`View::fetch`] or [`View::read`]: the cache serves memory, loads, counts the failure ([`Cache::stats`]) and retries.
+//! Mutations report it, because their callers rely on other nodes.
 
-mod breaker;
 mod builder;
 mod cache;
 mod codec;
 mod coherence;
 mod compression;
+mod dynamic;
 mod envelope;
 mod error;
 mod events;
@@ -44,28 +44,32 @@ mod fetch;
 mod glob;
 mod key;
 mod load;
+mod node;
+mod policy;
+mod random;
 mod raw;
 mod schema;
 mod stats;
 #[doc(hidden)]
 pub mod tier;
-mod untyped;
 mod view;
 
-pub use builder::{BuildError, Builder};
+pub use builder::Builder;
 pub use cache::Cache;
 #[doc(hidden)]
 pub use codec::stored;
 pub use codec::{Codec, CodecError, Format, Raw};
-pub use coherence::ledger::Invalidation;
 pub use coherence::status::{Coherence, CoherenceMode};
 pub use compression::Compression;
 pub use envelope::{EncodeError, Unreadable};
-pub use error::{CacheError, FetchError};
+pub use error::{BuildError, CacheError, FetchError};
 pub use events::Event;
-pub use fetch::{Fetch, FetchFuture, FetchMulti, Fetched, Policy, Source};
+pub use fetch::{Fetch, FetchFuture, FetchMulti};
 pub use key::{CacheKey, KeyBuf};
 pub use load::{Always, LoadCx, Loaded, Loader, OrKeep};
+pub use node::fetched::{Fetched, Source};
+pub use node::ledger::Invalidation;
+pub use policy::Policy;
 pub use raw::{Counters, RawView};
 pub use schema::Schema;
 #[doc(hidden)]

@@ -1,24 +1,24 @@
-//! What is in Redis without an envelope: counters, and the bytes of other programs.
+//! Content of Redis without an envelope: counters, and the bytes of other programs.
 
-use crate::cache::Cache;
-use crate::coherence::lease::{Purpose, Seen};
+use crate::coherence::Coordinator;
+use crate::coherence::lookup::{Purpose, RedisLookup};
+use crate::coherence::mutation::spawn_mutation;
 use crate::error::CacheError;
 use crate::key::{CacheKey, KeyBuf, MemoryKey, MemoryKeyRef};
-use crate::tier::memory::{Facts, MemoryEntry};
+use crate::node::entry::{EntryState, MemoryEntry};
 use crate::tier::{Operation, OperationResult, Transaction};
-use crate::view::detached;
 use larder_engine::{Op, Ttl};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-/// Counters: whole numbers that many nodes add to. Made by [`Cache::counters`].
+/// Counters: integers that many nodes add to. Made by [`Cache::counters`](crate::Cache::counters).
 ///
-/// Redis has the only truth, and memory none of it. They have a type of their own, so that a serialized value cannot be
-/// incremented.
+/// They are stored in Redis only, or in memory if there is no Redis. They have a type of their own, so that a serialized
+/// value cannot be incremented.
 pub struct Counters<K: ?Sized> {
-    cache: Cache,
+    coordinator: Arc<Coordinator>,
     name: String,
     number: u32,
     ttl: Duration,
@@ -26,12 +26,13 @@ pub struct Counters<K: ?Sized> {
 }
 
 impl<K: ?Sized> Counters<K> {
-    pub(crate) fn new(cache: Cache, name: String, number: u32) -> Self {
-        let ttl = cache.inner.policy.lifetime(false).fresh;
-        Counters { cache, name, number, ttl, _key: PhantomData }
+    pub(crate) fn new(coordinator: Arc<Coordinator>, name: String, number: u32) -> Self {
+        let node = &coordinator.node;
+        let ttl = node.settings.policy.lifetime(false, &node.random).fresh;
+        Counters { coordinator, name, number, ttl, _key: PhantomData }
     }
 
-    /// The same counters with another time to live, which begins when a counter is made and not anew with each addition.
+    /// The same counters with another time to live. It starts when a counter is made. Additions do not restart it.
     pub fn with_ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
         self
@@ -39,26 +40,28 @@ impl<K: ?Sized> Counters<K> {
 }
 
 impl<K: CacheKey + ?Sized> Counters<K> {
-    /// Adds to a counter, which begins at 0, and returns the sum.
+    /// Adds to a counter, which starts at 0, and returns the sum.
     ///
     /// # Errors
-    /// If Redis did not confirm, and it may or may not have added. If what is there is no number, or the sum overflows.
+    /// If Redis did not confirm: it may or may not have added. If the content is no number, or the sum overflows.
     ///
     /// # Panics
     /// Outside a tokio runtime.
     pub async fn increment(&self, key: &K, by: i64) -> Result<i64, CacheError> {
         let key = KeyBuf::of(key);
-        let (inner, ttl) = (self.cache.inner.clone(), self.ttl);
-        let Some(_) = &inner.shared else { return self.increment_here(&key, by) };
+        let (coordinator, ttl) = (self.coordinator.clone(), self.ttl);
+        if coordinator.node.redis.is_none() {
+            return self.increment_in_memory(&key, by);
+        }
         let redis_key = self.redis_key(&key);
-        detached(async move {
-            let shared = inner.shared.as_ref().ok_or(CacheError::NoRedis)?;
-            shared.ask(shared.tier.increment(&redis_key, by, ttl)).await
+        spawn_mutation(async move {
+            let redis = coordinator.node.redis.as_ref().ok_or(CacheError::NoRedis)?;
+            redis.call(redis.tier.increment(&redis_key, by, ttl)).await
         })
         .await
     }
 
-    /// Takes from a counter; see [`Counters::increment`].
+    /// Subtracts from a counter; see [`Counters::increment`].
     ///
     /// # Errors
     /// As [`Counters::increment`].
@@ -73,17 +76,18 @@ impl<K: CacheKey + ?Sized> Counters<K> {
     /// The value of a counter, if there is one.
     ///
     /// # Errors
-    /// If Redis does not answer, or what is there is no number.
+    /// If Redis does not reply, or the content is no number.
     pub async fn read(&self, key: &K) -> Result<Option<i64>, CacheError> {
         let key = KeyBuf::of(key);
-        let inner = &self.cache.inner;
-        if inner.shared.is_none() {
-            let held = inner.memory.get(&self.memory_key(&key));
-            return Ok(held.and_then(|held| held.value::<AtomicI64>().map(|n| n.load(Ordering::Acquire))));
+        let node = &self.coordinator.node;
+        if node.redis.is_none() {
+            let entry = node.memory.get(&self.memory_key(&key));
+            let counter = entry.as_ref().and_then(|entry| entry.value::<AtomicI64>());
+            return Ok(counter.map(|counter| counter.load(Ordering::Acquire)));
         }
-        let (mut seen, _) = inner.see(&[self.redis_key(&key)], Purpose::Raw).await?;
-        match seen.pop() {
-            Some(Seen::Bytes { bytes, .. }) => {
+        let (mut lookups, _) = self.coordinator.lookup_redis(&[self.redis_key(&key)], Purpose::Raw).await?;
+        match lookups.pop() {
+            Some(RedisLookup::Bytes { bytes, .. }) => {
                 match std::str::from_utf8(&bytes).ok().and_then(|n| n.parse().ok()) {
                     Some(number) => Ok(Some(number)),
                     None => Err(CacheError::Refused("the value is not an integer".into())),
@@ -93,7 +97,7 @@ impl<K: CacheKey + ?Sized> Counters<K> {
         }
     }
 
-    /// Removes a counter; whether there was one.
+    /// Removes a counter. Returns whether there was one.
     ///
     /// # Errors
     /// If Redis did not confirm.
@@ -103,16 +107,16 @@ impl<K: CacheKey + ?Sized> Counters<K> {
     pub async fn delete(&self, key: &K) -> Result<bool, CacheError> {
         let key = KeyBuf::of(key);
         let keys = vec![(self.memory_key(&key), self.redis_key(&key))];
-        let inner = self.cache.inner.clone();
-        let deleted = detached(async move { inner.delete_keys(keys).await }).await?;
+        let coordinator = self.coordinator.clone();
+        let deleted = spawn_mutation(async move { coordinator.delete_keys(keys).await }).await?;
         Ok(deleted.first() == Some(&true))
     }
 
-    fn increment_here(&self, key: &KeyBuf, by: i64) -> Result<i64, CacheError> {
-        let memory = &self.cache.inner.memory;
+    fn increment_in_memory(&self, key: &KeyBuf, by: i64) -> Result<i64, CacheError> {
+        let memory = &self.coordinator.node.memory;
         let now = memory.clock().now();
-        let sum = memory.compute(self.memory_key(key), |held| {
-            let counter = held.and_then(|held| held.value().value::<AtomicI64>().cloned());
+        let sum = memory.compute(self.memory_key(key), |entry| {
+            let counter = entry.and_then(|entry| entry.value().value::<AtomicI64>().cloned());
             match counter {
                 Some(counter) => {
                     let added =
@@ -120,8 +124,8 @@ impl<K: CacheKey + ?Sized> Counters<K> {
                     (Op::Keep, added.ok().map(|before| before + by))
                 }
                 None => {
-                    let facts = Facts::new(now, self.ttl, self.ttl, 1, 1);
-                    let entry = MemoryEntry::new(Arc::new(AtomicI64::new(by)), facts);
+                    let state = EntryState::new(now, self.ttl, self.ttl, 1, 1);
+                    let entry = MemoryEntry::new(Arc::new(AtomicI64::new(by)), state);
                     (Op::Put(entry, Ttl::After(self.ttl)), Some(by))
                 }
             }
@@ -134,65 +138,64 @@ impl<K: CacheKey + ?Sized> Counters<K> {
     }
 
     fn redis_key(&self, key: &KeyBuf) -> Vec<u8> {
-        [self.cache.namespace().as_bytes(), b":", self.name.as_bytes(), b":", key.as_bytes()].concat()
+        self.coordinator.node.keyspace.redis_key(&self.name, key)
     }
 }
 
-/// Bytes as other programs store them. Made by [`Cache::raw`].
+/// Bytes as other programs store them. Made by [`Cache::raw`](crate::Cache::raw).
 pub struct RawView<K: ?Sized> {
-    cache: Cache,
+    coordinator: Arc<Coordinator>,
     name: String,
     _key: PhantomData<fn(&K)>,
 }
 
 impl<K: ?Sized> RawView<K> {
-    pub(crate) fn new(cache: Cache, name: String) -> Self {
-        RawView { cache, name, _key: PhantomData }
+    pub(crate) fn new(coordinator: Arc<Coordinator>, name: String) -> Self {
+        RawView { coordinator, name, _key: PhantomData }
     }
 }
 
 impl<K: CacheKey + ?Sized> RawView<K> {
-    /// What is stored under a key.
+    /// The bytes of a key.
     ///
     /// # Errors
-    /// If Redis does not answer, or there is none.
+    /// If Redis does not reply, or the cache has none.
     pub async fn read(&self, key: &K) -> Result<Option<Vec<u8>>, CacheError> {
-        if self.cache.inner.shared.is_none() {
+        if self.coordinator.node.redis.is_none() {
             return Err(CacheError::NoRedis);
         }
-        let (mut seen, _) = self.cache.inner.see(&[self.redis_key(key)], Purpose::Raw).await?;
-        Ok(match seen.pop() {
-            Some(Seen::Bytes { bytes, .. }) => Some(bytes),
+        let (mut lookups, _) = self.coordinator.lookup_redis(&[self.redis_key(key)], Purpose::Raw).await?;
+        Ok(match lookups.pop() {
+            Some(RedisLookup::Bytes { bytes, .. }) => Some(bytes),
             _ => None,
         })
     }
 
-    /// Stores bytes as they are.
+    /// Stores bytes without an envelope.
     ///
     /// # Errors
-    /// If Redis did not confirm, or there is none.
+    /// If Redis did not confirm, or the cache has none.
     pub async fn write(&self, key: &K, bytes: impl Into<Vec<u8>>, ttl: Duration) -> Result<(), CacheError> {
-        self.change(Operation::Put(self.redis_key(key), bytes.into(), ttl)).await.map(drop)
+        self.transact(Operation::Put(self.redis_key(key), bytes.into(), ttl)).await.map(drop)
     }
 
-    /// Removes a key; whether it was there.
+    /// Removes a key. Returns whether there was one.
     ///
     /// # Errors
-    /// If Redis did not confirm, or there is none.
+    /// If Redis did not confirm, or the cache has none.
     pub async fn delete(&self, key: &K) -> Result<bool, CacheError> {
-        let changed = self.change(Operation::Remove(self.redis_key(key))).await?;
-        Ok(matches!(changed, Some(OperationResult::Removed(head)) if !head.is_empty()))
+        let result = self.transact(Operation::Remove(self.redis_key(key))).await?;
+        Ok(matches!(result, Some(OperationResult::Removed(head)) if !head.is_empty()))
     }
 
-    async fn change(&self, change: Operation) -> Result<Option<OperationResult>, CacheError> {
-        let shared = self.cache.inner.shared.as_ref().ok_or(CacheError::NoRedis)?;
-        let mutation = Transaction { operations: &[change], ledger: None, announce: None };
-        Ok(shared.ask(shared.tier.transact(&mutation)).await?.results.pop())
+    async fn transact(&self, operation: Operation) -> Result<Option<OperationResult>, CacheError> {
+        let redis = self.coordinator.node.redis.as_ref().ok_or(CacheError::NoRedis)?;
+        let transaction = Transaction { operations: &[operation], ledger: None, announce: None };
+        Ok(redis.call(redis.tier.transact(&transaction)).await?.results.pop())
     }
 
     fn redis_key(&self, key: &K) -> Vec<u8> {
-        let key = KeyBuf::of(key);
-        [self.cache.namespace().as_bytes(), b":", self.name.as_bytes(), b":", key.as_bytes()].concat()
+        self.coordinator.node.keyspace.redis_key(&self.name, &KeyBuf::of(key))
     }
 }
 

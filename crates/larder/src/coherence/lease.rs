@@ -1,94 +1,64 @@
-//! Looking into Redis with a lease, and storing under it: the only way by which a loaded value gets there.
+//! Storing a loaded value in Redis under a condition: the only way by which it gets there.
 //!
-//! A key in Redis holds nothing, a lease, or a value. A load begins by putting its lease where nothing is; it stores by
-//! comparing the first bytes under the key with what it saw, and any invalidation in between has changed those:
+//! A key in Redis is absent, a lease, or a value. A load puts its lease where nothing is. It stores its value if the first
+//! bytes under the key are still the same. Every invalidation in between has changed them:
 //!
 //! ```text
-//!             look                     commit: still lease A?           delete, write
-//! (nothing) ───────► lease A (mine) ─────────────────────► value A ─────────────────► (nothing), value B
-//!    ▲                   │ delete, write, expiry, eviction                                │
-//!    └───────────────────┴──────────────────────────────── a commit of A is refused ◄─────┘
+//!             lookup                   store: still lease A?            delete, write
+//! (absent) ────────► lease A ────────────────────────────► value A ─────────────────► (absent), value B
+//!    ▲                  │ delete, write, expiry, eviction                                 │
+//!    └──────────────────┴───────────────────────────────── a store of A is refused ◄──────┘
 //! ```
 
-use crate::cache::Inner;
-use crate::coherence::ledger::{Judgement, members_of};
+use super::Coordinator;
 use crate::envelope::{Head, Id};
-use crate::error::CacheError;
-use crate::tier::memory::{Facts, MemoryTicket};
-use crate::tier::{CasAction, CompareAndSet, HEAD_BYTES, KeyContent, LedgerQuery, Lookup};
+use crate::node::entry::MemoryTicket;
+use crate::tier::{CasAction, CompareAndSet, HEAD_BYTES};
 use std::convert::Infallible;
 use std::future::pending;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::MutexGuard;
-use tokio::time::{Instant, sleep};
-use xxhash_rust::xxh3::xxh3_64;
+use tokio::time::sleep;
 
-/// How long a lease lives if its load does not renew it. So long it is in the way after its node has died.
-const LEASE_TTL: Duration = Duration::from_secs(10);
-/// How often a load renews it: one that is lost does no harm, nor is a second.
-const RENEWAL: Duration = Duration::from_secs(3);
-/// The pauses between looks at somebody else's lease.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
+/// The lifetime of a lease that its load does not renew. The lease of a node that died blocks the key for so long.
+pub(super) const LEASE_TTL: Duration = Duration::from_secs(10);
+/// The time between renewals. One lost renewal does no harm.
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(3);
 
-/// Why Redis is looked into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// To load what is not there: with leases.
-    Load,
-    /// To change what is there: with the ledger's clock.
-    Mutate,
-    /// To read what is there.
-    Read,
-    /// To read what no ledger is about.
-    Raw,
-}
-
-/// What a look at one key brought.
-#[derive(Debug)]
-pub(crate) enum Seen {
-    /// Nothing there.
-    Absent,
-    /// Nothing was there; the key is this load's to fill.
-    Mine(Id),
-    /// Somebody else is loading.
-    Theirs(Id),
-    /// Bytes, which may be a value.
-    Bytes { bytes: Vec<u8>, remaining_ttl: Option<Duration> },
-}
-
-/// What a load may do with its value.
+/// The condition under which a load may store its value.
 #[derive(Clone, Debug)]
-pub(crate) enum Claim {
-    /// Redis was not asked or did not answer: memory only, and to be compared later.
+pub(crate) enum StoreCondition {
+    /// Redis was not asked or did not reply: store in memory only, suspect.
     None,
-    /// Store under this id, if the key still begins with what was seen.
-    Swap { expected: Vec<u8>, id: Id },
-    /// Somebody else stores: memory only, if their lease or value is still there.
-    Theirs(Id),
-    /// The server compares nothing: store as long as this node has not changed the key.
-    Plain(Id),
+    /// Store under this id if the key still starts with these bytes.
+    CompareAndSet { expected: Vec<u8>, id: Id },
+    /// Another load stores: store in memory only, if its lease or value is still there.
+    ForeignLease(Id),
+    /// The server has no compare-and-set: store under this id if the ticket is still valid.
+    Unconditional(Id),
 }
 
-impl Claim {
-    pub(crate) fn mine(id: Id) -> Self {
-        Claim::Swap { expected: Head::Lease(id).to_bytes().to_vec(), id }
+impl StoreCondition {
+    /// Store if the lease with this id is still there.
+    pub(crate) fn lease(id: Id) -> Self {
+        StoreCondition::CompareAndSet { expected: Head::Lease(id).to_bytes().to_vec(), id }
     }
 
-    /// To replace what is there.
-    pub(crate) fn replacing(bytes: &[u8]) -> Self {
-        Claim::Swap { expected: bytes[..bytes.len().min(HEAD_BYTES)].to_vec(), id: Id::random() }
+    /// Replace these bytes by a value with this id.
+    pub(crate) fn replacing(bytes: &[u8], id: Id) -> Self {
+        StoreCondition::CompareAndSet { expected: bytes[..bytes.len().min(HEAD_BYTES)].to_vec(), id }
     }
 
-    /// Whether this load's lease is what is there.
+    /// Whether this load has a lease.
     pub(crate) fn is_lease(&self) -> bool {
-        matches!(self, Claim::Swap { expected, .. } if matches!(Head::parse(expected), Ok(Head::Lease(_))))
+        matches!(self, StoreCondition::CompareAndSet { expected, .. }
+            if matches!(Head::parse(expected), Ok(Head::Lease(_))))
     }
 
-    /// What keeps the lease of this claim alive, if it is one.
+    /// The request that renews the lease, if this load has one.
     pub(crate) fn renewal(&self, key: &[u8]) -> Option<CompareAndSet> {
         match self {
-            Claim::Swap { expected, .. } if self.is_lease() => Some(CompareAndSet {
+            StoreCondition::CompareAndSet { expected, .. } if self.is_lease() => Some(CompareAndSet {
                 key: key.to_vec(),
                 expected: expected.clone(),
                 action: CasAction::Touch(LEASE_TTL),
@@ -97,314 +67,164 @@ impl Claim {
         }
     }
 
-    /// The id under which the value will be known.
+    /// The id of the value in Redis.
     pub(crate) fn id(&self) -> Option<Id> {
         match self {
-            Claim::None => None,
-            Claim::Swap { id, .. } | Claim::Theirs(id) | Claim::Plain(id) => Some(*id),
+            StoreCondition::None => None,
+            StoreCondition::CompareAndSet { id, .. }
+            | StoreCondition::ForeignLease(id)
+            | StoreCondition::Unconditional(id) => Some(*id),
         }
     }
 }
 
-/// What became of a value in Redis.
+/// The result of a store in Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stored {
-    /// It, or one as good, is there.
-    Yes,
-    /// Something changed the key meanwhile: the value must not be kept anywhere.
+pub(crate) enum StoreOutcome {
+    /// The value is there, or that of the load that has the lease.
+    Stored,
+    /// The key was mutated during the load: the value must not be stored in any tier.
     Refused,
-    /// Nobody knows, or Redis cannot store: memory may have it until it can be compared.
+    /// Redis did not reply or cannot store: memory may have the value, suspect.
     Unknown,
 }
 
-impl Inner {
-    /// Looks at keys, with leases if values are to be loaded. Returns what was seen and the ledger's clock.
-    pub(crate) async fn see(
-        &self,
-        keys: &[Vec<u8>],
-        purpose: Purpose,
-    ) -> Result<(Vec<Seen>, u64), CacheError> {
-        let Some(shared) = &self.shared else { return Err(CacheError::Resting) };
-        let (era, gaps) = (self.journal.era(), self.ledger.gaps());
-        if keys.iter().any(|key| self.journal.blocks(key)) {
-            return Err(CacheError::Resting);
-        }
-        let members = Self::plain_members();
-        let asks = !self.trust.is_alone() && self.needs_ledger(purpose);
-        let ledger = || asks.then_some(LedgerQuery { key: &self.names.ledger, members: &members });
-        let with_leases = purpose == Purpose::Load && !self.trust.is_alone();
-        let ids: Vec<Id> = keys.iter().filter(|_| with_leases).map(|_| Id::random()).collect();
-        let heads: Vec<_> = ids.iter().map(|id| Head::Lease(*id).to_bytes()).collect();
-        let lease = with_leases.then_some((&heads[..], LEASE_TTL));
-        let mut looked = shared.ask(shared.tier.lookup(&Lookup { keys, lease, ledger: ledger() })).await;
-        if with_leases && matches!(looked, Err(CacheError::Refused(_))) {
-            // A server that is full, or may not be written to, can still be read.
-            looked = shared.ask(shared.tier.lookup(&Lookup { keys, lease: None, ledger: ledger() })).await;
-        }
-        let looked = looked?;
-        if self.journal.era() != era {
-            return Err(CacheError::Resting);
-        }
-        let clock = looked.stamps.as_ref().map_or(0, |stamps| stamps.clock);
-        if let Some(stamps) = &looked.stamps {
-            self.ledger.learn(&members, stamps, gaps);
-        }
-        let seen = looked.keys.into_iter().enumerate().map(|(at, found)| match found {
-            KeyContent::Absent => Seen::Absent,
-            KeyContent::LeaseGranted => ids.get(at).map_or(Seen::Absent, |id| Seen::Mine(*id)),
-            KeyContent::Bytes { bytes, remaining_ttl } => match Head::parse(&bytes) {
-                Ok(Head::Lease(id)) => Seen::Theirs(id),
-                _ => Seen::Bytes { bytes, remaining_ttl },
-            },
-        });
-        let seen: Vec<Seen> = seen.collect();
-        for seen in &seen {
-            let found = matches!(seen, Seen::Bytes { .. });
-            (if found { &shared.counts.hits } else { &shared.counts.misses }).add(1);
-        }
-        Ok((seen, clock))
-    }
+/// A value to store.
+pub(crate) struct StoreRequest<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) condition: StoreCondition,
+    pub(crate) ticket: Option<&'a MemoryTicket>,
+    /// The envelope and its lifetime; `None` releases the lease.
+    pub(crate) put: Option<(Vec<u8>, Duration)>,
+}
 
-    /// Whether the ledger has to be read with the keys. What announcements keep up to date is not asked for again only
-    /// to read.
-    fn needs_ledger(&self, purpose: Purpose) -> bool {
-        match purpose {
-            Purpose::Load | Purpose::Mutate => true,
-            Purpose::Read => {
-                let believed = self.trust.now_believed().at(self.memory.clock().now());
-                !believed || self.ledger.known_clock().is_none()
-            }
-            Purpose::Raw => false,
+impl Coordinator {
+    /// The condition of a load that replaces these bytes, or nothing.
+    pub(crate) fn condition_to_replace(&self, bytes: &[u8]) -> StoreCondition {
+        let id = self.node.random.id();
+        match self.node.trust.is_standalone() {
+            true => StoreCondition::Unconditional(id),
+            false => StoreCondition::replacing(bytes, id),
         }
     }
 
-    /// Looks at one key until there is a value, a lease of its own, or the patience with somebody else's is over.
-    pub(crate) async fn see_or_wait(&self, key: &[Vec<u8>]) -> Result<(Seen, u64), CacheError> {
-        let patience = Instant::now() + self.lease_wait;
-        let mut pause = PAUSE.0;
-        loop {
-            let (mut seen, clock) = self.see(key, Purpose::Load).await?;
-            match seen.pop().unwrap_or(Seen::Absent) {
-                // Somebody's lease came and went while this one was put there.
-                Seen::Absent if !self.trust.is_alone() && Instant::now() < patience && self.can_lease() => {}
-                Seen::Theirs(_) if Instant::now() < patience => {}
-                seen => return Ok((seen, clock)),
-            }
-            sleep(pause).await;
-            pause = (pause * 2).min(PAUSE.1);
+    /// Puts a lease in the place of bytes that may not be served. `None` if they have changed or Redis does not reply.
+    pub(crate) async fn lease_over(&self, key: &[u8], bytes: &[u8]) -> Option<StoreCondition> {
+        let redis = self.node.redis.as_ref()?;
+        let id = self.node.random.id();
+        if self.node.trust.is_standalone() {
+            return Some(StoreCondition::Unconditional(id));
         }
-    }
-
-    /// Whether a look that found nothing should have left a lease.
-    fn can_lease(&self) -> bool {
-        let tier = self.shared.as_ref().and_then(|shared| shared.tier.capabilities());
-        tier.is_some_and(|can| can.coherent() && !can.scripts)
-    }
-
-    /// The claim of a load that replaces what is there, or nothing.
-    pub(crate) fn claim_over(&self, bytes: &[u8]) -> Claim {
-        if self.trust.is_alone() { Claim::Plain(Id::random()) } else { Claim::replacing(bytes) }
-    }
-
-    /// Puts a lease where something is that nobody may have any more. Refused if it has changed.
-    pub(crate) async fn lease_over(&self, key: &[u8], bytes: &[u8]) -> Option<Claim> {
-        let shared = self.shared.as_ref()?;
-        if self.trust.is_alone() {
-            return Some(Claim::Plain(Id::random()));
-        }
-        let id = Id::random();
-        let commit = CompareAndSet {
+        let request = CompareAndSet {
             key: key.to_vec(),
             expected: bytes[..bytes.len().min(HEAD_BYTES)].to_vec(),
             action: CasAction::Put(Head::Lease(id).to_bytes().to_vec(), LEASE_TTL),
         };
-        match shared.ask(shared.tier.compare_and_set(&[commit], None)).await {
-            Ok(accepted) if accepted.first() == Some(&true) => Some(Claim::mine(id)),
+        match redis.call(redis.tier.compare_and_set(&[request], None)).await {
+            Ok(accepted) if accepted.first() == Some(&true) => Some(StoreCondition::lease(id)),
             _ => None,
         }
     }
 
-    /// Keeps the leases of a load alive for as long as it is polled.
-    pub(crate) async fn renew(&self, renewals: Vec<CompareAndSet>) -> Infallible {
-        let Some(shared) = self.shared.as_ref().filter(|_| !renewals.is_empty()) else {
+    /// Renews the leases of a load for as long as it is polled.
+    pub(crate) async fn renew_leases(&self, renewals: Vec<CompareAndSet>) -> Infallible {
+        let Some(redis) = self.node.redis.as_ref().filter(|_| !renewals.is_empty()) else {
             return pending().await;
         };
         loop {
-            sleep(RENEWAL).await;
-            // One that is refused shows what the store will be told.
-            _ = shared.ask(shared.tier.compare_and_set(&renewals, None)).await;
+            sleep(RENEWAL_INTERVAL).await;
+            // A refused renewal needs no action: the store will be refused too.
+            _ = redis.call(redis.tier.compare_and_set(&renewals, None)).await;
         }
     }
 
-    /// Stores loaded values as their claims allow; `None` as a value gives a lease back.
-    pub(crate) async fn store(&self, wanted: Vec<ToStore<'_>>) -> Vec<Stored> {
-        let mut stored = vec![Stored::Unknown; wanted.len()];
-        let Some(shared) = &self.shared else { return vec![Stored::Yes; wanted.len()] };
-        let (mut commits, mut places) = (Vec::new(), Vec::new());
-        let (mut theirs, mut their_places) = (Vec::new(), Vec::new());
-        for (place, wanted) in wanted.into_iter().enumerate() {
-            match wanted.claim {
-                Claim::None => {}
-                Claim::Swap { expected, .. } => {
-                    places.push(place);
-                    commits.push(CompareAndSet {
-                        key: wanted.key.to_vec(),
+    /// Stores loaded values, or releases leases, each under its condition.
+    pub(crate) async fn store(&self, requests: Vec<StoreRequest<'_>>) -> Vec<StoreOutcome> {
+        let mut outcomes = vec![StoreOutcome::Unknown; requests.len()];
+        let Some(redis) = &self.node.redis else { return vec![StoreOutcome::Stored; requests.len()] };
+        let (mut swaps, mut swap_indices) = (Vec::new(), Vec::new());
+        let (mut foreign_keys, mut foreign_leases) = (Vec::new(), Vec::new());
+        for (index, request) in requests.into_iter().enumerate() {
+            match request.condition {
+                StoreCondition::None => {}
+                StoreCondition::CompareAndSet { expected, .. } => {
+                    swap_indices.push(index);
+                    swaps.push(CompareAndSet {
+                        key: request.key.to_vec(),
                         expected,
-                        action: CasAction::put_or_remove(wanted.put),
+                        action: CasAction::put_or_remove(request.put),
                     });
                 }
-                Claim::Theirs(id) => {
-                    their_places.push((place, id));
-                    theirs.push(wanted.key.to_vec());
+                StoreCondition::ForeignLease(id) => {
+                    foreign_leases.push((index, id));
+                    foreign_keys.push(request.key.to_vec());
                 }
-                Claim::Plain(_) => stored[place] = self.store_plainly(wanted).await,
+                StoreCondition::Unconditional(_) => {
+                    outcomes[index] = self.store_unconditionally(request).await
+                }
             }
         }
-        if !commits.is_empty() {
-            let outcome = shared.ask(shared.tier.compare_and_set(&commits, None)).await;
-            if let Err(error) = &outcome {
-                self.report(error);
+        if !swaps.is_empty() {
+            let reply = redis.call(redis.tier.compare_and_set(&swaps, None)).await;
+            if let Err(error) = &reply {
+                self.node.observers.report(error);
             }
-            for (at, place) in places.into_iter().enumerate() {
-                stored[place] = match &outcome {
-                    Ok(accepted) if accepted.get(at) == Some(&true) => Stored::Yes,
-                    Ok(_) => Stored::Refused,
-                    Err(_) => Stored::Unknown,
+            for (position, index) in swap_indices.into_iter().enumerate() {
+                outcomes[index] = match &reply {
+                    Ok(accepted) if accepted.get(position) == Some(&true) => StoreOutcome::Stored,
+                    Ok(_) => StoreOutcome::Refused,
+                    Err(_) => StoreOutcome::Unknown,
                 };
             }
         }
-        if !theirs.is_empty() {
-            let outcome = shared.ask(shared.tier.read_heads(&theirs, None)).await;
-            for (at, (place, id)) in their_places.into_iter().enumerate() {
-                stored[place] = match &outcome {
-                    Ok(heads) if has_id(heads.heads.get(at), id) => Stored::Yes,
-                    Ok(_) => Stored::Refused,
-                    Err(_) => Stored::Unknown,
+        if !foreign_keys.is_empty() {
+            let reply = redis.call(redis.tier.read_heads(&foreign_keys, None)).await;
+            for (position, (index, id)) in foreign_leases.into_iter().enumerate() {
+                outcomes[index] = match &reply {
+                    Ok(reply) if has_id(reply.heads.get(position), id) => StoreOutcome::Stored,
+                    Ok(_) => StoreOutcome::Refused,
+                    Err(_) => StoreOutcome::Unknown,
                 };
             }
         }
-        stored
+        outcomes
     }
 
-    /// Without compare-and-set in the server: no change of this node may come between the look at the ticket and the
-    /// store, and none does, because changes take the same lock.
-    async fn store_plainly(&self, wanted: ToStore<'_>) -> Stored {
-        let Some(shared) = &self.shared else { return Stored::Yes };
-        let _guard = self.fills[stripe(wanted.key)].lock().await;
-        if wanted.ticket.is_some_and(|ticket| !ticket.is_valid()) {
-            return Stored::Refused;
+    /// Stores without compare-and-set. Mutations of this node take the same lock, so none comes between the check of the
+    /// ticket and the store.
+    async fn store_unconditionally(&self, request: StoreRequest<'_>) -> StoreOutcome {
+        let Some(redis) = &self.node.redis else { return StoreOutcome::Stored };
+        let _guard = self.store_locks.lock(request.key).await;
+        if request.ticket.is_some_and(|ticket| !ticket.is_valid()) {
+            return StoreOutcome::Refused;
         }
-        let action = CasAction::put_or_remove(wanted.put);
-        let commit = CompareAndSet { key: wanted.key.to_vec(), expected: Vec::new(), action };
-        match shared.ask(shared.tier.compare_and_set(&[commit], None)).await {
-            Ok(_) => Stored::Yes,
-            Err(_) => Stored::Unknown,
+        let action = CasAction::put_or_remove(request.put);
+        let swap = CompareAndSet { key: request.key.to_vec(), expected: Vec::new(), action };
+        match redis.call(redis.tier.compare_and_set(&[swap], None)).await {
+            Ok(_) => StoreOutcome::Stored,
+            Err(_) => StoreOutcome::Unknown,
         }
     }
 
-    /// Keeps this node's own fills away from keys that are being changed, where the server does not.
-    pub(crate) async fn guard_fills<'k>(
+    /// Locks out this node's own stores while keys are mutated, if the server has no compare-and-set.
+    pub(super) async fn lock_out_stores<'k>(
         &self,
         keys: impl Iterator<Item = &'k [u8]>,
     ) -> Vec<MutexGuard<'_, ()>> {
-        if !self.trust.is_alone() {
+        if !self.node.trust.is_standalone() {
             return Vec::new();
         }
-        // In one order for all, so that two of them do not wait for each other.
-        let mut stripes: Vec<usize> = keys.map(stripe).collect();
-        stripes.sort_unstable();
-        stripes.dedup();
-        let mut guards = Vec::with_capacity(stripes.len());
-        for stripe in stripes {
-            guards.push(self.fills[stripe].lock().await);
-        }
-        guards
-    }
-
-    /// Asks Redis whether it still has an entry of memory. `None` if it does not answer.
-    pub(crate) async fn revalidate(&self, redis_key: &[u8], facts: &Facts) -> Option<Judgement> {
-        let shared = self.shared.as_ref()?;
-        let (era, generation) = (self.journal.era(), self.trust.generation());
-        let gaps = self.ledger.gaps();
-        let changes = self.changes.count(redis_key);
-        if self.journal.blocks(redis_key) {
-            return None;
-        }
-        let members = members_of(facts.tags.iter().map(|tag| &**tag));
-        let ledger =
-            (!self.trust.is_alone()).then_some(LedgerQuery { key: &self.names.ledger, members: &members });
-        let keys = [redis_key.to_vec()];
-        let heads = shared.ask(shared.tier.read_heads(&keys, ledger.as_ref())).await.ok()?;
-        if self.journal.era() != era {
-            return None;
-        }
-        let is_there = facts.id.is_some_and(|id| has_id(heads.heads.first(), id));
-        if let Some(stamps) = &heads.stamps {
-            self.ledger.learn(&members, stamps, gaps);
-        }
-        let judgement = if is_there { self.ledger.judge(facts) } else { Judgement::Dead };
-        if matches!(judgement, Judgement::Valid | Judgement::Stale) {
-            facts.prove(generation, self.memory.clock().now());
-            if self.changes.count(redis_key) != changes {
-                // Heard of while the answer was on its way, which may be older.
-                facts.suspect();
-            }
-        }
-        Some(judgement)
-    }
-
-    /// Judges what was found in Redis, asking for the stamps of its tags if they are not known well enough.
-    pub(crate) async fn judge_found(self: &Arc<Self>, facts: &Facts) -> Judgement {
-        if self.trust.is_alone() || self.shared.is_none() {
-            return self.ledger.judge(facts);
-        }
-        if facts.clock == 0 {
-            return Judgement::Dead;
-        }
-        let is_known = facts.tags.is_empty() || self.trust.now_believed().at(self.memory.clock().now());
-        let judgement = if is_known { self.ledger.judge(facts) } else { Judgement::Unknown };
-        if judgement != Judgement::Unknown {
-            return judgement;
-        }
-        let members = members_of(facts.tags.iter().map(|tag| &**tag));
-        if self.learn_stamps(&members).await.is_err() {
-            return Judgement::Unknown;
-        }
-        self.ledger.judge(facts)
-    }
-
-    /// Asks Redis for stamps; returns its clock.
-    pub(crate) async fn learn_stamps(&self, members: &[Vec<u8>]) -> Result<u64, CacheError> {
-        let Some(shared) = &self.shared else { return Ok(0) };
-        let ask = LedgerQuery { key: &self.names.ledger, members };
-        let gaps = self.ledger.gaps();
-        let stamps = shared.ask(shared.tier.read_stamps(&ask)).await?;
-        self.ledger.learn(members, &stamps, gaps);
-        Ok(stamps.clock)
+        self.store_locks.lock_all(keys).await
     }
 }
 
-/// A value on its way to Redis.
-pub(crate) struct ToStore<'a> {
-    pub(crate) key: &'a [u8],
-    pub(crate) claim: Claim,
-    pub(crate) ticket: Option<&'a MemoryTicket>,
-    pub(crate) put: Option<(Vec<u8>, Duration)>,
-}
-
-/// Whether what is there is something, and not just somebody's lease.
+/// Whether the bytes are something other than a lease.
 pub(crate) fn is_value(bytes: &[u8]) -> bool {
     !bytes.is_empty() && !matches!(Head::parse(bytes), Ok(Head::Lease(_)))
 }
 
-fn has_id(head: Option<&Vec<u8>>, id: Id) -> bool {
+/// Whether the head is the lease or the value with this id.
+pub(super) fn has_id(head: Option<&Vec<u8>>, id: Id) -> bool {
     let head = head.and_then(|head| Head::parse(head).ok());
     head == Some(Head::Value(id)) || head == Some(Head::Lease(id))
-}
-
-/// How many locks keep fills and changes of one node apart.
-pub(crate) const FILL_STRIPES: usize = 64;
-
-fn stripe(key: &[u8]) -> usize {
-    xxh3_64(key) as usize % FILL_STRIPES
 }

@@ -1,59 +1,100 @@
-//! How several nodes over one Redis stay true to each other.
+//! How several nodes over one Redis stay coherent.
 //!
 //! ```text
 //!  node A                              Redis                               node B
 //!  fetch: miss in memory
-//!    look ───────── script ──────────► nothing: lease 1
-//!    loader runs                                     ◄── MULTI UNLINK PUBLISH ─── delete
-//!    commit ─────── script ──────────► lease 1? gone: refused
-//!    value to those who wait, kept nowhere
+//!    lookup ─────── script ──────────► absent: lease 1 granted
+//!    the loader runs                                 ◄── MULTI UNLINK PUBLISH ─── delete
+//!    store ──────── script ──────────► lease 1 is gone: refused
+//!    deliver to followers, store nowhere
 //!    ◄────────────────────────── announcement ─────────
 //!  memory drops the key
-//!    beat ──────────────────────────►
-//!    ◄──────────────────────── answer: all before it was heard; memory may answer for max_lag more
+//!    heartbeat ─────────────────────►
+//!    ◄──────── reply: every announcement before it was received; memory is trusted for max_lag more
 //! ```
 //!
-//! - [`lease`]: what a load sees in Redis and how it stores, by comparing.
-//! - [`mutation`]: invalidations and writes, here, there and announced.
-//! - [`announce`]: what nodes tell each other.
-//! - [`trust`]: how long memory may be believed; [`caretaker`]: the task that renews it.
-//! - [`ledger`]: tags and clear, as stamps of a clock that Redis keeps.
-//! - [`journal`]: what is owed to Redis, and what it may have to be told again.
-//! - [`status`]: what of all that is active.
+//! - [`lookup`]: lookups in Redis, with leases; [`lease`]: storing a loaded value under a condition.
+//! - [`mutation`]: writes and invalidations; [`announcement`]: what nodes tell each other.
+//! - [`replay_log`]: invalidations that Redis has not confirmed, or may have lost; [`replay`]: doing them again.
+//! - [`task`]: the coherence task, which keeps the subscription; [`status`]: what users see of all this.
+//! - [`store_locks`]: order between this node's own stores, for a server that has no compare-and-set.
+//!
+//! # Counters
+//!
+//! Every decision of the protocol compares one of these. They are independent: no two are compared with each other.
+//!
+//! | counter | kept in | advances | compared |
+//! |---|---|---|---|
+//! | mutation sequence number, `MutationSeq` | [`replay_log`] | when a mutation of this node starts, and when an invalidation is queued | a confirmation by Redis ends only what was queued, or is pending in the ledger, up to its own number. A mutation that started before the last requeue is queued again although it was confirmed: another server may have confirmed it |
+//! | replay epoch | [`replay_log`] | when another server was found, and recent invalidations were queued again | taken before a lookup, a comparison and a take. A reply counts only if it is still the same |
+//! | ledger epoch | [`Ledger`], `EntryState::epoch`, `EntryState::checked_in` | with each invalidation that this node does or receives, each newer stamp that it reads, and each gap | a hit: the entry was checked in this epoch. A stamp without a ledger clock: the entry's load started in this epoch or later. A follower: the load that it joined knew every invalidation that the follower knew |
+//! | ledger clock | Redis, `Ledger::clock`, `EntryState::clock`, the envelope | with each invalidation of a tag or of everything, in Redis | an entry is valid if its clock is at least that of each stamp of its tags. A write whose clock is older than a stamp in the reply is written once more |
+//! | generation | [`Trust`], `EntryState::validated_in` | when a gap in the announcements ends | a hit: the entry was stored or compared with Redis in this generation. A loaded value: no gap ended during the load |
+//! | gaps | [`Ledger`] | when announcements may have been missed | taken before stamps are read. They are certain only if it is still the same |
+//! | tracked writes of a key | [`TrackedWrites`] | with each write that `CLIENT TRACKING` reports | taken before a load, a lookup or a comparison. If it has advanced when the entry is stored, the entry is suspect |
+//! | server run id, `ServerId` | [`task`], the Redis tier | when another server, or a restarted one, answers at the address | each connection: requests go only to the accepted server. A new subscription: another id starts a replay |
+//!
+//! # Locks held across an await
+//!
+//! `Coordinator::mutation_gate` is shared while a mutation of keys awaits Redis, and exclusive while a batch is replayed:
+//! a value that is written meanwhile must not be what an older invalidation removes. [`store_locks`] are taken after it.
 
-pub(crate) mod announce;
-pub(crate) mod caretaker;
-pub(crate) mod journal;
+pub(crate) mod announcement;
 pub(crate) mod lease;
-pub(crate) mod ledger;
+pub(crate) mod lookup;
 pub(crate) mod mutation;
+mod replay;
+pub(crate) mod replay_log;
 pub(crate) mod status;
-pub(crate) mod trust;
+mod store_locks;
+pub(crate) mod task;
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use xxhash_rust::xxh3::xxh3_64;
+use crate::node::Node;
+#[cfg(doc)]
+use crate::node::{ledger::Ledger, tracked_writes::TrackedWrites, trust::Trust};
+use announcement::Origin;
+use replay_log::ReplayLog;
+use std::time::Duration;
+use store_locks::StoreLocks;
+use task::Connection;
+use tokio::sync::RwLock;
 
-const STRIPES: usize = 1_024;
+/// A node, and the state by which it takes part in the protocol.
+pub(crate) struct Coordinator {
+    pub(crate) node: Node,
+    pub(crate) replay_log: ReplayLog,
+    pub(crate) origin: Origin,
+    pub(crate) options: CoherenceOptions,
+    connection: Connection,
+    /// Shared by mutations of keys, exclusive for a replay.
+    mutation_gate: RwLock<()>,
+    store_locks: StoreLocks,
+}
 
-/// Counts changes that were heard of by tracking, by the hash of the key: whoever fills memory learns that something
-/// came between.
-#[derive(Debug)]
-pub(crate) struct Changes(Box<[AtomicU64]>);
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CoherenceOptions {
+    /// Whether other programs write to the keys of this namespace.
+    pub(crate) foreign_writers: bool,
+    /// How long a fetch waits for a lease of another node.
+    pub(crate) lease_wait: Duration,
+}
 
-impl Changes {
-    pub(crate) fn new() -> Self {
-        Changes((0..STRIPES).map(|_| AtomicU64::new(0)).collect())
+impl Coordinator {
+    pub(crate) fn new(node: Node, options: CoherenceOptions) -> Self {
+        Coordinator {
+            replay_log: ReplayLog::new(node.memory.clock().clone()),
+            origin: node.random.bytes(),
+            options,
+            connection: Connection::new(),
+            mutation_gate: RwLock::new(()),
+            store_locks: StoreLocks::new(),
+            node,
+        }
     }
+}
 
-    pub(crate) fn note(&self, redis_key: &[u8]) {
-        self.of(redis_key).fetch_add(1, Ordering::AcqRel);
-    }
-
-    pub(crate) fn count(&self, redis_key: &[u8]) -> u64 {
-        self.of(redis_key).load(Ordering::Acquire)
-    }
-
-    fn of(&self, redis_key: &[u8]) -> &AtomicU64 {
-        &self.0[xxh3_64(redis_key) as usize % STRIPES]
+impl std::fmt::Debug for Coordinator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cache").field("namespace", &self.node.keyspace.namespace()).finish_non_exhaustive()
     }
 }

@@ -1,45 +1,46 @@
-//! What of the protocol is active, for people and dashboards.
+//! The state of the protocol, for people and dashboards.
 
-use crate::cache::Inner;
+use super::Coordinator;
 use std::time::Duration;
 
 /// How coherent a cache is with other nodes at this moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Coherence {
-    /// What is promised.
+    /// What the cache promises.
     pub mode: CoherenceMode,
-    /// Whether memory may answer by itself now.
-    pub believed: bool,
-    /// How long ago the last beat was sent that proved that nothing was missed; since the cache was built if none was.
+    /// Whether memory may answer without asking Redis.
+    pub memory_trusted: bool,
+    /// How long ago the last liveness proof was sent: a heartbeat whose reply showed that no announcement is missing. The
+    /// time since the cache was built if there was none.
     pub proof_age: Duration,
-    /// Invalidations of this node that Redis has not confirmed yet.
-    pub owed: usize,
-    /// Whether writes by other programs are heard.
+    /// Invalidations of this node that Redis has not confirmed. They are replayed when Redis replies again.
+    pub pending_invalidations: usize,
+    /// Whether writes by other programs are received.
     pub foreign_writers: bool,
-    /// Whether compare-and-set is one round trip.
+    /// Whether compare-and-set takes one round trip.
     pub scripts: bool,
 }
 
-/// What a cache can promise with what is behind it.
+/// What a cache can promise with the tier behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CoherenceMode {
-    /// There is no Redis: this node is all there is.
+    /// There is no Redis: this node is the only one.
     Memory,
-    /// Redis was not reached yet.
+    /// Redis has not been reached yet.
     Unknown,
-    /// The server has no transactions, announcements or sorted sets: nothing stale on this node, nothing promised for
-    /// others.
+    /// The server lacks transactions, announcements or sorted sets. This node serves nothing that it invalidated itself.
+    /// Nothing is promised for invalidations by other nodes.
     OneNode,
     /// The whole promise.
     Full,
 }
 
-impl Inner {
+impl Coordinator {
     pub(crate) fn coherence(&self) -> Coherence {
-        let can = self.shared.as_ref().and_then(|shared| shared.tier.capabilities());
-        let mode = match (&self.shared, can) {
+        let capabilities = self.node.redis.as_ref().and_then(|redis| redis.tier.capabilities());
+        let mode = match (&self.node.redis, capabilities) {
             (None, _) => CoherenceMode::Memory,
             (Some(_), None) => CoherenceMode::Unknown,
             (Some(_), Some(can)) if can.coherent() => CoherenceMode::Full,
@@ -47,11 +48,11 @@ impl Inner {
         };
         Coherence {
             mode,
-            believed: self.trust.now_believed().at(self.memory.clock().now()),
-            proof_age: self.trust.proof_age(),
-            owed: self.journal.debts(),
-            foreign_writers: self.foreign_writers && mode == CoherenceMode::Full,
-            scripts: can.is_some_and(|can| can.scripts),
+            memory_trusted: self.node.trust.is_trusted(),
+            proof_age: self.node.trust.proof_age(),
+            pending_invalidations: self.replay_log.pending_count(),
+            foreign_writers: self.options.foreign_writers && mode == CoherenceMode::Full,
+            scripts: capabilities.is_some_and(|can| can.scripts),
         }
     }
 }

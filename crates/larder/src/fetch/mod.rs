@@ -1,33 +1,35 @@
-//! Fetch-through: memory, then Redis, then the loader, then back up.
+//! Fetch-through: look up memory, then Redis, then load, then store upwards.
 //!
 //! ```text
 //! fetch ─► memory ─ hit ──────────────────────────────────► answer, in the first poll, without an allocation
-//!            │ miss: one caller gets the key's ticket, the others wait for what becomes of it
+//!            │ miss: one caller gets the key's ticket, the others follow it
 //!            ▼
 //!          task: redis ─ hit ─► commit to memory ─────────► answer to all
 //!                  │ miss: a lease
 //!                  ▼
-//!                loader ─ value ─► commit to redis ─► commit to memory ──► answer to all
-//!                       └ error, panic, timeout ─► what is in grace, or the error to all
+//!                loader ─ value ─► store in redis ─► commit to memory ──► answer to all
+//!                       └ error, panic, timeout ─► the stale value within its grace period, or the error, to all
 //! ```
+//!
+//! - [`view_state`]: what a view shares with its fetches.
+//! - [`load_batch`]: what the tiers can answer, for one key or for many; [`completion`]: the end of a load.
+//! - [`multi`]: fetches of many keys.
 
-mod fetched;
-mod flight;
-mod landing;
+mod completion;
+mod load_batch;
 mod multi;
-mod policy;
+pub(crate) mod view_state;
 
-pub use fetched::{Fetched, Source};
 pub use multi::FetchMulti;
-pub(crate) use policy::Lifetime;
-pub use policy::Policy;
 
 use crate::error::FetchError;
 use crate::key::KeyBuf;
 use crate::load::{self, Always, LoadCx, Loaded, Loader, OrKeep};
-use crate::view::{Followed, MemoryLookup, Shared};
-use flight::{Flight, Want, no_value};
+use crate::node::fetched::{Fetched, Source};
+use crate::node::lookup::{MemoryLookup, Waiter, source_in_memory};
+use crate::policy::Policy;
 use larder_engine::FollowOutcome;
+use load_batch::{LoadBatch, PendingKey, fetch_error};
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::pin::Pin;
@@ -36,50 +38,51 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tracing::Instrument;
+use view_state::ViewState;
 
 pub(crate) type Outcome<V, E> = Result<Fetched<V>, FetchError<E>>;
 
-/// A fetch that has been described and not begun. Made by [`crate::View::fetch`].
-#[must_use = "a fetch begins when its loader is given and it is awaited"]
+/// The options of a fetch. Made by [`crate::View::fetch`].
+#[must_use = "a fetch starts when it has a loader and is awaited"]
 pub struct Fetch<'v, V, E> {
-    view: Lent<'v, V>,
+    view: ViewRef<'v, V>,
     key: KeyBuf,
     ttl: Option<Duration>,
-    /// Boxed, for a fetch that finds its value in memory moves all that it is.
-    wishes: Option<Box<Wishes>>,
-    force: bool,
+    /// Boxed, since a hit in memory moves the whole fetch.
+    options: Option<Box<FetchOptions>>,
+    refresh: bool,
     _error: PhantomData<fn() -> E>,
 }
 
-/// The view of a fetch, which is seldom its own: a hit in memory touches no count that all cores share.
-enum Lent<'v, V> {
-    Borrowed(&'v Arc<Shared<V>>),
-    Owned(Arc<Shared<V>>),
+/// The view of a fetch. It is borrowed for a hit in memory, which then changes no reference count.
+enum ViewRef<'v, V> {
+    Borrowed(&'v Arc<ViewState<V>>),
+    Owned(Arc<ViewState<V>>),
 }
 
-impl<V> Lent<'_, V> {
-    fn into_owned(self) -> Arc<Shared<V>> {
+impl<V> ViewRef<'_, V> {
+    fn into_owned(self) -> Arc<ViewState<V>> {
         match self {
-            Lent::Borrowed(view) => view.clone(),
-            Lent::Owned(view) => view,
+            ViewRef::Borrowed(view) => view.clone(),
+            ViewRef::Owned(view) => view,
         }
     }
 }
 
-impl<V> Deref for Lent<'_, V> {
-    type Target = Arc<Shared<V>>;
+impl<V> Deref for ViewRef<'_, V> {
+    type Target = Arc<ViewState<V>>;
 
-    fn deref(&self) -> &Arc<Shared<V>> {
+    fn deref(&self) -> &Arc<ViewState<V>> {
         match self {
-            Lent::Borrowed(view) => view,
-            Lent::Owned(view) => view,
+            ViewRef::Borrowed(view) => view,
+            ViewRef::Owned(view) => view,
         }
     }
 }
 
-/// What most fetches leave to their view.
+/// Options that few fetches set.
 #[derive(Default)]
-struct Wishes {
+struct FetchOptions {
     policy: Policy,
     tags: Vec<Box<str>>,
 }
@@ -89,85 +92,92 @@ where
     V: Send + Sync + 'static,
     E: Send + Sync + 'static,
 {
-    pub(crate) fn new(view: &'v Arc<Shared<V>>, key: KeyBuf) -> Self {
-        Fetch { view: Lent::Borrowed(view), key, ttl: None, wishes: None, force: false, _error: PhantomData }
+    pub(crate) fn new(view: &'v Arc<ViewState<V>>, key: KeyBuf) -> Self {
+        Fetch {
+            view: ViewRef::Borrowed(view),
+            key,
+            ttl: None,
+            options: None,
+            refresh: false,
+            _error: PhantomData,
+        }
     }
 
-    /// The same fetch, which keeps its view itself.
+    /// The same fetch, which owns its view.
     pub(crate) fn into_owned(self) -> Fetch<'static, V, E> {
-        let Fetch { view, key, ttl, wishes, force, _error } = self;
-        Fetch { view: Lent::Owned(view.into_owned()), key, ttl, wishes, force, _error }
+        let Fetch { view, key, ttl, options, refresh, _error } = self;
+        Fetch { view: ViewRef::Owned(view.into_owned()), key, ttl, options, refresh, _error }
     }
 
-    /// How long a loaded value is fresh, instead of the view's own time. Absences keep the view's negative time.
+    /// How long a loaded value is fresh. Negative values keep the negative TTL of the view. Default: the view's.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// The times and timeouts of this fetch; what the policy leaves open is the view's.
+    /// The times and timeouts of this fetch. The view decides what the policy leaves open.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.ttl = policy.ttl.or(self.ttl);
-        let wishes = self.wishes.get_or_insert_default();
-        wishes.policy = policy.or(wishes.policy);
+        let options = self.options.get_or_insert_default();
+        options.policy = policy.or(options.policy);
         self
     }
 
-    /// The policy by which it is done: its own, then the view's.
-    fn resolved(&self) -> Policy {
-        let own = self.wishes.as_ref().map_or(Policy::new(), |wishes| wishes.policy);
-        Policy { ttl: self.ttl, ..own }.or(own).or(self.view.policy)
+    /// The policy of this fetch, which leaves nothing open that the view decides.
+    fn resolved_policy(&self) -> Policy {
+        let own = self.options.as_ref().map_or(Policy::new(), |options| options.policy);
+        Policy { ttl: self.ttl, ..own }.or(own).or(self.view.config.policy)
     }
 
     /// Adds a tag to a loaded value.
     pub fn tag(mut self, tag: impl Into<Box<str>>) -> Self {
-        self.wishes.get_or_insert_default().tags.push(tag.into());
+        self.options.get_or_insert_default().tags.push(tag.into());
         self
     }
 
-    /// Loads now, whether a value is there or not. Until the new value is there the old one is read as before.
+    /// Loads even if there is a fresh value. Other calls get that value until the new one is stored.
     pub fn refresh(mut self) -> Self {
-        self.force = true;
+        self.refresh = true;
         self
     }
 
-    /// Gives the loader, which runs in a task of its own and only if no tier has the value and nobody else loads it.
+    /// Sets the loader. It runs in a task of its own, if no tier has the value and no other caller loads it.
     ///
-    /// Awaiting the result needs a tokio runtime, unless memory has the value. Cancel safe: whoever leaves does not take
-    /// the load with them.
+    /// Awaiting the result needs a tokio runtime, unless memory has the value. Cancel safe: the load continues if the caller
+    /// is dropped.
     pub fn load<L, F>(self, loader: L) -> FetchFuture<'v, V, E, Always<L>>
     where
         L: FnOnce(LoadCx<V>) -> F + Send + 'static,
         F: Future<Output = Result<V, E>> + Send + 'static,
     {
-        FetchFuture { state: State::First(self, Always(loader)) }
+        FetchFuture { state: State::Start(self, Always(loader)) }
     }
 
-    /// As [`Fetch::load`], for a loader that may find that the old value is still right: it sees it in
-    /// [`LoadCx::stale`] and returns [`Loaded::NotModified`].
+    /// As [`Fetch::load`], for a loader that may find that the stale value in [`LoadCx::stale`] has not changed. Then it
+    /// returns [`Loaded::NotModified`].
     pub fn load_or_keep<L, F>(self, loader: L) -> FetchFuture<'v, V, E, OrKeep<L>>
     where
         L: FnOnce(LoadCx<V>) -> F + Send + 'static,
         F: Future<Output = Result<Loaded<V>, E>> + Send + 'static,
     {
-        FetchFuture { state: State::First(self, OrKeep(loader)) }
+        FetchFuture { state: State::Start(self, OrKeep(loader)) }
     }
 }
 
-/// A fetch under way. Looks into memory when it is first polled; everything that takes longer is boxed then.
+/// A fetch with its loader. The first poll looks up memory. On a miss it boxes the rest.
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct FetchFuture<'v, V, E, L> {
     state: State<'v, V, E, L>,
 }
 
-#[allow(clippy::large_enum_variant, reason = "boxing the first state would allocate on each hit")]
+#[allow(clippy::large_enum_variant, reason = "a box would cost each hit an allocation")]
 enum State<'v, V, E, L> {
-    First(Fetch<'v, V, E>, L),
+    Start(Fetch<'v, V, E>, L),
     Slow(Pin<Box<dyn Future<Output = Outcome<V, E>> + Send>>),
     Done,
 }
 
-/// The state is either boxed or moved as a whole: nothing is pinned in place.
+/// The state is boxed or moved as a whole, so nothing is pinned in place.
 impl<V, E, L> Unpin for FetchFuture<'_, V, E, L> {}
 
 impl<V, E, L> Future for FetchFuture<'_, V, E, L>
@@ -179,11 +189,11 @@ where
     type Output = Outcome<V, E>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome<V, E>> {
-        if let State::First(fetch, _) = &self.state {
-            let looked = if fetch.force || fetch.view.is_off() {
+        if let State::Start(fetch, _) = &self.state {
+            let lookup = if fetch.refresh || fetch.view.is_off() {
                 None
             } else {
-                match fetch.view.look(&fetch.key) {
+                match fetch.view.node().lookup(&fetch.view.config, &fetch.key) {
                     MemoryLookup::Hit(fetched) => {
                         self.state = State::Done;
                         return Poll::Ready(Ok(fetched));
@@ -191,16 +201,16 @@ where
                     missed => Some(missed),
                 }
             };
-            let State::First(fetch, loader) = std::mem::replace(&mut self.state, State::Done) else {
-                unreachable!("it was the first state a moment ago")
+            let State::Start(fetch, loader) = std::mem::replace(&mut self.state, State::Done) else {
+                unreachable!("the state was checked above")
             };
             let fetch = fetch.into_owned();
-            self.state = State::Slow(match looked {
+            self.state = State::Slow(match lookup {
                 Some(missed) => Box::pin(fetch.slow(missed, loader)),
-                None => Box::pin(fetch.forced(loader)),
+                None => Box::pin(fetch.refreshed(loader)),
             });
         }
-        let State::Slow(slow) = &mut self.state else { panic!("a fetch was polled after it had ended") };
+        let State::Slow(slow) = &mut self.state else { panic!("fetch polled after completion") };
         let polled = slow.as_mut().poll(context);
         if polled.is_ready() {
             self.state = State::Done;
@@ -214,105 +224,110 @@ where
     V: Send + Sync + 'static,
     E: Send + Sync + 'static,
 {
-    /// Loads although there may be a value, or without any cache.
-    async fn forced<L: Loader<V, E>>(self, loader: L) -> Outcome<V, E> {
+    /// Loads although there may be a fresh value, or because the cache is off.
+    async fn refreshed<L: Loader<V, E>>(self, loader: L) -> Outcome<V, E> {
         if self.view.is_off() {
             return self.uncached(loader).await;
         }
-        let looked = self.view.look_to_replace(&self.key);
-        self.slow(looked, loader).await
+        let lookup = self.view.node().lookup_for_refresh(&self.view.config, &self.key);
+        self.slow(lookup, loader).await
     }
 
-    /// Leads the load or waits for it, until there is an outcome.
-    async fn slow<L: Loader<V, E>>(self, mut looked: MemoryLookup<V>, loader: L) -> Outcome<V, E> {
-        let policy = self.resolved();
+    /// Leads or follows loads of the key until there is an outcome.
+    async fn slow<L: Loader<V, E>>(self, mut lookup: MemoryLookup<V>, loader: L) -> Outcome<V, E> {
+        let policy = self.resolved_policy();
         loop {
-            looked = match looked {
+            lookup = match lookup {
                 MemoryLookup::Hit(fetched) => return Ok(fetched),
-                MemoryLookup::Lead { ticket, held } => {
-                    let (want, answered) = Want::new(self.view.redis_key(&self.key), ticket, held);
-                    let span = tracing::debug_span!("larder.fetch", cache = self.view.cache.namespace());
-                    tokio::spawn(self.lead(want, loader).instrument(span));
-                    return answered.await.unwrap_or(Err(FetchError::Dropped));
+                MemoryLookup::Lead { ticket, candidate } => {
+                    let (pending, answer) =
+                        PendingKey::new(self.view.redis_key(&self.key), ticket, candidate);
+                    let namespace = self.view.node().keyspace.namespace();
+                    let span = tracing::debug_span!("larder.fetch", cache = namespace);
+                    tokio::spawn(self.lead(pending, loader).instrument(span));
+                    return answer.await.unwrap_or(Err(FetchError::Dropped));
                 }
-                MemoryLookup::Follow(followed) => {
-                    match follow(&self.view, &policy, &self.key, followed).await {
-                        Ok(outcome) => return outcome,
-                        Err(next) => next.unwrap_or_else(|| self.view.look(&self.key)),
+                MemoryLookup::Follow(waiter) => match follow(&self.view, &policy, &self.key, waiter).await {
+                    Ok(outcome) => return outcome,
+                    Err(next) => {
+                        next.unwrap_or_else(|| self.view.node().lookup(&self.view.config, &self.key))
                     }
-                }
+                },
             };
         }
     }
 
-    /// Looks into Redis, then loads, and settles the ticket.
-    async fn lead<L: Loader<V, E>>(self, want: Want<V, E>, loader: L) {
-        let policy = self.resolved();
-        let tags = self.wishes.map_or_else(Vec::new, |wishes| wishes.tags);
-        let flight = Flight { view: self.view.into_owned(), policy, tags, force: self.force };
-        let mut wants = [want];
-        flight.look(&mut wants).await;
-        if !wants[0].is_open() {
+    /// Looks up Redis, then loads, and ends the ticket.
+    async fn lead<L: Loader<V, E>>(self, pending: PendingKey<V, E>, loader: L) {
+        let policy = self.resolved_policy();
+        let tags = self.options.map_or_else(Vec::new, |options| options.tags);
+        let batch = LoadBatch { view: self.view.into_owned(), policy, tags, refresh: self.refresh };
+        let mut keys = [pending];
+        batch.lookup(&mut keys).await;
+        if !keys[0].is_open() {
             return;
         }
-        let cx = flight.context(&wants[0]);
-        let began = Instant::now();
-        let loading = load::run(|| loader.begin(cx.clone()), flight.policy.hard_timeout);
-        let loaded = flight.wait(&mut wants, loading).await;
-        let [want] = wants;
+        let cx = batch.context(&keys[0]);
+        let started = Instant::now();
+        let loading = load::run(|| loader.start(cx.clone()), batch.policy.hard_timeout);
+        let loaded = batch.await_load(&mut keys, loading).await;
+        let [pending] = keys;
         match loaded {
-            Ok(loaded) => flight.land(vec![(want, loaded)], &cx.said(), began).await,
-            Err(why) => flight.fail(vec![want], no_value(why)).await,
+            Ok(loaded) => batch.complete(vec![(pending, loaded)], &cx.options(), started).await,
+            Err(failure) => batch.fail(vec![pending], fetch_error(failure)).await,
         }
     }
 
-    /// A fetch with the cache turned off: every caller loads.
+    /// Loads while the cache is off: every caller loads.
     async fn uncached<L: Loader<V, E>>(self, loader: L) -> Outcome<V, E> {
-        let policy = self.resolved();
-        let loaded = load::run(|| loader.begin(LoadCx::new(None)), policy.hard_timeout).await;
-        match loaded.map_err(no_value)? {
-            Loaded::New(value) => Ok(self.view.unkept(value)),
-            Loaded::NotModified => Err(FetchError::NothingToKeep),
+        let policy = self.resolved_policy();
+        let loaded = load::run(|| loader.start(LoadCx::new(None)), policy.hard_timeout).await;
+        match loaded.map_err(fetch_error)? {
+            Loaded::New(value) => Ok(self.view.node().unstored(value)),
+            Loaded::NotModified => Err(FetchError::NoStaleValue),
         }
     }
 }
 
-/// Waits for somebody else's load; where that brings nothing this caller can use, says what to do next, or to look
-/// again.
+/// Waits for another caller's load. If its result cannot be served to this caller: `Err` with the next lookup, or `None`
+/// to look up memory again.
 async fn follow<V, E>(
-    view: &Shared<V>,
+    view: &ViewState<V>,
     policy: &Policy,
     key: &KeyBuf,
-    Followed { mut follower, held, since, epoch }: Followed,
+    Waiter { mut follower, candidate, since, epoch }: Waiter,
 ) -> Result<Outcome<V, E>, Option<MemoryLookup<V>>>
 where
     V: Send + Sync + 'static,
     E: Send + Sync + 'static,
 {
-    let counts = &view.cache.inner.counts;
-    // What memory has past its time is at hand; what is suspect is not.
-    let stale = held.as_ref().filter(|held| !held.suspect).map(|held| held.entry.clone());
-    let limit = match &stale {
+    let node = view.node();
+    let counts = &node.observers.counts;
+    // A stale value can be served after the soft timeout. One that must be compared with Redis cannot.
+    let stale = candidate.as_ref().filter(|candidate| !candidate.needs_revalidation);
+    let stale = stale.map(|candidate| candidate.entry.clone());
+    let timeout = match &stale {
         Some(_) => policy.soft_timeout.or(policy.hard_timeout),
         None => policy.hard_timeout,
     };
-    let followed = match limit {
+    let outcome = match timeout {
         None => follower.await,
-        Some(limit) => tokio::select! {
+        Some(timeout) => tokio::select! {
             biased;
-            followed = &mut follower => followed,
-            () = sleep(limit) => {
-                let stale = stale.and_then(|stale| view.fetched(stale, Source::Stale, true));
+            outcome = &mut follower => outcome,
+            () = sleep(timeout) => {
+                let stale = stale.filter(|entry| entry.state().is_kept(node.now()));
+                let stale = stale.and_then(|entry| node.fetched(entry, Source::Stale, true));
                 counts.stale.add(u64::from(stale.is_some()));
                 return Ok(stale.ok_or(FetchError::Timeout));
             }
         },
     };
-    match followed {
-        FollowOutcome::Lead(ticket) => Err(Some(view.leads(key, ticket, held))),
-        FollowOutcome::Value(entry) if view.may_have(&entry, since, epoch) => {
-            let source = if entry.facts().stale { Source::Stale } else { Source::Memory };
-            match view.fetched(entry, source, true) {
+    match outcome {
+        FollowOutcome::Lead(ticket) => Err(Some(node.lead(view.memory_key(key), ticket, candidate))),
+        FollowOutcome::Value(entry) if node.may_serve_follower(&entry, since, epoch) => {
+            let source = source_in_memory(&entry);
+            match node.fetched(entry, source, true) {
                 Some(fetched) => {
                     counts.coalesced.add(1);
                     Ok(Ok(fetched))
@@ -326,7 +341,7 @@ where
                 counts.coalesced.add(1);
                 Ok(Err(error.clone()))
             }
-            // A view of the same name with another type of error failed: that says nothing to this caller.
+            // The load was of a view of the same name with another type of error.
             None => Err(None),
         },
     }

@@ -1,23 +1,25 @@
 //! Fetching many keys with one call of one loader.
 
-use super::flight::{Flight, Want, no_value};
-use super::{Outcome, Policy, follow};
+use super::load_batch::{LoadBatch, PendingKey, fetch_error};
+use super::view_state::ViewState;
+use super::{Outcome, follow};
 use crate::error::FetchError;
 use crate::key::{CacheKey, KeyBuf};
 use crate::load::{self, LoadCx, Loaded};
-use crate::view::{MemoryLookup, Shared};
+use crate::node::lookup::MemoryLookup;
+use crate::policy::Policy;
 use std::borrow::Borrow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-/// A fetch of many keys that has been described and not begun. Made by [`crate::View::fetch_multi`].
-#[must_use = "a fetch begins when its loader is given and it is awaited"]
+/// The options of a fetch of many keys. Made by [`crate::View::fetch_multi`].
+#[must_use = "a fetch starts when it has a loader and is awaited"]
 pub struct FetchMulti<K: ToOwned + ?Sized, V, E> {
-    view: Arc<Shared<V>>,
+    view: Arc<ViewState<V>>,
     keys: Vec<(KeyBuf, K::Owned)>,
     policy: Policy,
     tags: Vec<Box<str>>,
@@ -31,18 +33,18 @@ where
     V: Send + Sync + 'static,
     E: Send + Sync + 'static,
 {
-    pub(crate) fn new(view: Arc<Shared<V>>, keys: Vec<(KeyBuf, K::Owned)>) -> Self {
-        let policy = view.policy;
+    pub(crate) fn new(view: Arc<ViewState<V>>, keys: Vec<(KeyBuf, K::Owned)>) -> Self {
+        let policy = view.config.policy;
         FetchMulti { view, keys, policy, tags: Vec::new(), _error: PhantomData }
     }
 
-    /// How long loaded values are fresh, instead of the view's own time.
+    /// How long loaded values are fresh. Default: the view's.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.policy.ttl = Some(ttl);
         self
     }
 
-    /// The times and timeouts of this fetch; what the policy leaves open is the view's.
+    /// The times and timeouts of this fetch. The view decides what the policy leaves open.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy.or(self.policy);
         self
@@ -54,17 +56,17 @@ where
         self
     }
 
-    /// Gives the bulk loader and waits: one outcome for each key, in their order, keys that come twice included.
+    /// Sets the bulk loader and fetches: one outcome for each key, in the order of the keys, duplicates included.
     ///
-    /// The loader is called once, in a task of its own, with the keys that no tier has and nobody else loads; again only
-    /// for keys that somebody else was loading and gave up. It may return values for fewer of them, whose outcome is
-    /// [`FetchError::NotLoaded`], and for others, which are dropped: nobody holds a lease for them. What it says through
-    /// its context holds for all. Cost: one round trip to Redis before the load and one after, however many keys.
+    /// The loader is called once, in a task of its own, with the keys that no tier has and no other caller loads. It is
+    /// called again only for keys whose load by another caller failed. The outcome of a key without a value is
+    /// [`FetchError::NotLoaded`]. Values of other keys are dropped, since no lease covers them. The options that the loader
+    /// sets in its context apply to all values. Cost: one round trip to Redis before the load and one after it.
     ///
-    /// Cancel safe: whoever leaves does not take the load with them.
+    /// Cancel safe: the load continues if the caller is dropped.
     ///
     /// # Panics
-    /// Outside a tokio runtime, unless memory has all.
+    /// Outside a tokio runtime, unless memory has all values.
     pub async fn load<L, F, I>(self, loader: L) -> Vec<Outcome<V, E>>
     where
         L: Fn(Vec<K::Owned>, LoadCx<V>) -> F + Send + Sync + 'static,
@@ -74,43 +76,45 @@ where
     {
         let FetchMulti { view, keys, policy, tags, .. } = self;
         let order: Vec<KeyBuf> = keys.iter().map(|(key, _)| key.clone()).collect();
-        let mut wanted = HashMap::with_capacity(keys.len());
+        // Sorted, so that the loader gets the keys in the same order in each run.
+        let mut wanted = BTreeMap::new();
         for (key, owned) in keys {
             wanted.entry(key.as_bytes().to_vec()).or_insert((key, owned));
         }
         if view.is_off() {
-            let asked = wanted.into_values().map(|(_, owned)| owned).collect();
-            return uncached::<K, V, E, _, _>(&view, policy, order, loader(asked, LoadCx::new(None))).await;
+            let missing = wanted.into_values().map(|(_, owned)| owned).collect();
+            return uncached::<K, V, E, _, _>(&view, policy, order, loader(missing, LoadCx::new(None))).await;
         }
         let loader = Arc::new(loader);
         let mut outcomes: HashMap<Vec<u8>, Outcome<V, E>> = HashMap::with_capacity(wanted.len());
         while !wanted.is_empty() {
-            let (mut wants, mut missing, mut flights, mut follows) = (vec![], vec![], vec![], vec![]);
-            for (bytes, (key, owned)) in wanted.drain() {
-                match view.look(&key) {
+            let (mut pending, mut missing, mut answers, mut waiters) = (vec![], vec![], vec![], vec![]);
+            for (bytes, (key, owned)) in std::mem::take(&mut wanted) {
+                match view.node().lookup(&view.config, &key) {
                     MemoryLookup::Hit(fetched) => _ = outcomes.insert(bytes, Ok(fetched)),
-                    MemoryLookup::Follow(followed) => follows.push((bytes, key, owned, followed)),
-                    MemoryLookup::Lead { ticket, held } => {
-                        let (want, answered) = Want::new(view.redis_key(&key), ticket, held);
-                        wants.push(want);
+                    MemoryLookup::Follow(waiter) => waiters.push((bytes, key, owned, waiter)),
+                    MemoryLookup::Lead { ticket, candidate } => {
+                        let (key, answer) = PendingKey::new(view.redis_key(&key), ticket, candidate);
+                        pending.push(key);
                         missing.push((bytes.clone(), owned));
-                        flights.push((bytes, answered));
+                        answers.push((bytes, answer));
                     }
                 }
             }
-            if !wants.is_empty() {
-                let flight = Flight { view: view.clone(), policy, tags: tags.clone(), force: false };
-                let span = tracing::debug_span!("larder.fetch_multi", cache = view.cache.namespace());
-                let leading = lead::<K, V, E, _, _, _>(flight, wants, missing, loader.clone());
+            if !pending.is_empty() {
+                let batch = LoadBatch { view: view.clone(), policy, tags: tags.clone(), refresh: false };
+                let namespace = view.node().keyspace.namespace();
+                let span = tracing::debug_span!("larder.fetch_multi", cache = namespace);
+                let leading = lead::<K, V, E, _, _, _>(batch, pending, missing, loader.clone());
                 tokio::spawn(leading.instrument(span));
             }
-            for (bytes, answered) in flights {
-                outcomes.insert(bytes, answered.await.unwrap_or(Err(FetchError::Dropped)));
+            for (bytes, answer) in answers {
+                outcomes.insert(bytes, answer.await.unwrap_or(Err(FetchError::Dropped)));
             }
-            for (bytes, key, owned, followed) in follows {
-                match follow(&view, &policy, &key, followed).await {
+            for (bytes, key, owned, waiter) in waiters {
+                match follow(&view, &policy, &key, waiter).await {
                     Ok(outcome) => _ = outcomes.insert(bytes, outcome),
-                    // Somebody else's load came to nothing: these keys are this fetch's to load.
+                    // The load of another caller failed: this fetch loads the key.
                     Err(_) => _ = wanted.insert(bytes, (key, owned)),
                 }
             }
@@ -124,8 +128,8 @@ where
 }
 
 async fn lead<K, V, E, L, F, I>(
-    flight: Flight<V>,
-    mut wants: Vec<Want<V, E>>,
+    batch: LoadBatch<V>,
+    mut pending: Vec<PendingKey<V, E>>,
     missing: Vec<(Vec<u8>, K::Owned)>,
     loader: Arc<L>,
 ) where
@@ -136,45 +140,45 @@ async fn lead<K, V, E, L, F, I>(
     F: Future<Output = Result<I, E>>,
     I: IntoIterator<Item = (K::Owned, V)>,
 {
-    flight.look(&mut wants).await;
-    let (mut open, mut keys, mut asked) = (Vec::new(), Vec::new(), Vec::new());
-    for (want, (bytes, owned)) in wants.into_iter().zip(missing) {
-        if want.is_open() {
-            open.push(want);
+    batch.lookup(&mut pending).await;
+    let (mut open, mut keys, mut owned_keys) = (Vec::new(), Vec::new(), Vec::new());
+    for (pending, (bytes, owned)) in pending.into_iter().zip(missing) {
+        if pending.is_open() {
+            open.push(pending);
             keys.push(bytes);
-            asked.push(owned);
+            owned_keys.push(owned);
         }
     }
     if open.is_empty() {
         return;
     }
     let cx = LoadCx::new(None);
-    let began = Instant::now();
-    let loading = load::run(|| loader(asked, cx.clone()), flight.policy.hard_timeout);
-    let loaded = match flight.wait(&mut open, loading).await {
+    let started = Instant::now();
+    let loading = load::run(|| loader(owned_keys, cx.clone()), batch.policy.hard_timeout);
+    let loaded = match batch.await_load(&mut open, loading).await {
         Ok(loaded) => loaded,
-        Err(why) => return flight.fail(open, no_value(why)).await,
+        Err(failure) => return batch.fail(open, fetch_error(failure)).await,
     };
     let mut values: HashMap<Vec<u8>, V> = loaded
         .into_iter()
         .map(|(key, value)| (KeyBuf::of(Borrow::<K>::borrow(&key)).as_bytes().to_vec(), value))
         .collect();
-    let (mut landing, mut without) = (Vec::new(), Vec::new());
-    for (want, key) in open.into_iter().zip(keys) {
+    let (mut loads, mut not_loaded) = (Vec::new(), Vec::new());
+    for (pending, key) in open.into_iter().zip(keys) {
         match values.remove(&key) {
-            Some(value) => landing.push((want, Loaded::New(value))),
-            None => without.push(want),
+            Some(value) => loads.push((pending, Loaded::New(value))),
+            None => not_loaded.push(pending),
         }
     }
-    flight.land(landing, &cx.said(), began).await;
-    if !without.is_empty() {
-        flight.fail(without, FetchError::NotLoaded).await;
+    batch.complete(loads, &cx.options(), started).await;
+    if !not_loaded.is_empty() {
+        batch.fail(not_loaded, FetchError::NotLoaded).await;
     }
 }
 
-/// All keys are loaded, and none is kept.
+/// Loads all keys and stores none.
 async fn uncached<K, V, E, F, I>(
-    view: &Shared<V>,
+    view: &ViewState<V>,
     policy: Policy,
     order: Vec<KeyBuf>,
     loading: F,
@@ -187,13 +191,15 @@ where
     I: IntoIterator<Item = (K::Owned, V)>,
 {
     let loaded = load::run(|| loading, policy.hard_timeout).await;
-    let loaded = match loaded.map_err(no_value) {
+    let loaded = match loaded.map_err(fetch_error) {
         Ok(loaded) => loaded,
         Err(error) => return order.iter().map(|_| Err(error.clone())).collect(),
     };
     let values: HashMap<Vec<u8>, _> = loaded
         .into_iter()
-        .map(|(key, value)| (KeyBuf::of(Borrow::<K>::borrow(&key)).as_bytes().to_vec(), view.unkept(value)))
+        .map(|(key, value)| {
+            (KeyBuf::of(Borrow::<K>::borrow(&key)).as_bytes().to_vec(), view.node().unstored(value))
+        })
         .collect();
     let of = |key: &KeyBuf| values.get(key.as_bytes()).cloned().ok_or(FetchError::NotLoaded);
     order.iter().map(of).collect()

@@ -7,8 +7,6 @@
 //! The tests run the same cache over a simulated tier; what a real one must guarantee is therefore written here and
 //! nowhere else.
 
-pub(crate) mod guard;
-pub(crate) mod memory;
 pub(crate) mod redis;
 
 use std::fmt::Debug;

@@ -1,16 +1,16 @@
 //! Reading without loading.
 
-use super::{Followed, Kept, MemoryLookup, Opened, Shared, View};
-use crate::coherence::lease::{Claim, Purpose, Seen};
-use crate::coherence::ledger::Judgement;
-use crate::coherence::trust::nanos;
+use super::View;
+use crate::coherence::lookup::{Purpose, RedisLookup};
 use crate::envelope::Head;
-use crate::fetch::{Fetched, Source};
+use crate::fetch::view_state::ViewState;
 use crate::key::{CacheKey, KeyBuf};
-use crate::load::Start;
-use crate::tier::memory::MemoryTicket;
+use crate::node::StartState;
+use crate::node::entry::{MemoryTicket, Validity};
+use crate::node::fetched::{Fetched, Source};
+use crate::node::lookup::{Candidate, MemoryLookup, source_in_memory};
+use crate::node::sealing::OpenedEntry;
 use crate::tier::{CasAction, CompareAndSet};
-use larder_engine::{Op, Ttl};
 
 /// A [`View`] that can only be read.
 pub struct ReadView<K: ?Sized, V, E = std::convert::Infallible>(pub(crate) View<K, V, E>);
@@ -58,24 +58,25 @@ where
     V: Send + Sync + 'static,
     E: Send + Sync + 'static,
 {
-    /// The value in memory or in Redis, if either has a fresh one. Does not wait for loads that are under way.
+    /// The value in memory or in Redis, if either has a valid one. Does not wait for running loads.
     ///
     /// Cancel safe. Cost: a shard lock; on a miss in memory one round trip to Redis, if there is one.
     pub async fn read(&self, key: &K) -> Option<Fetched<V>> {
-        if self.shared.is_off() {
+        let state = &self.state;
+        if state.is_off() {
             return None;
         }
         let key = KeyBuf::of(key);
-        let found = match self.shared.look(&key) {
+        let found = match state.lookup(&key) {
             MemoryLookup::Hit(fetched) => Some(fetched),
-            missed => self.shared.read_slowly(vec![(key.clone(), missed)]).await.pop().flatten(),
+            missed => state.read_from_redis(vec![(key.clone(), missed)]).await.pop().flatten(),
         };
-        self.shared.touch(&key, found.as_ref());
+        state.touch(&key, found.as_ref());
         found
     }
 
-    /// The values of many keys, in their order, with one round trip to Redis for all that memory does not have, and
-    /// another if they have tags that this node does not know.
+    /// The values of many keys, in the order of the keys. Cost: one round trip to Redis for all keys that memory does not
+    /// have, and another one if their values have tags that this node does not know.
     ///
     /// Cancel safe.
     pub async fn read_multi<'k>(&self, keys: impl IntoIterator<Item = &'k K>) -> Vec<Option<Fetched<V>>>
@@ -83,175 +84,167 @@ where
         K: 'k,
     {
         let keys = keys.into_iter().map(KeyBuf::of);
-        if self.shared.is_off() {
+        if self.state.is_off() {
             return keys.map(|_| None).collect();
         }
-        let (mut answers, mut asked, mut places) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut answers, mut all_missed, mut indices) = (Vec::new(), Vec::new(), Vec::new());
         for key in keys {
-            let found = match self.shared.look(&key) {
+            let found = match self.state.lookup(&key) {
                 MemoryLookup::Hit(fetched) => {
-                    self.shared.touch(&key, Some(&fetched));
+                    self.state.touch(&key, Some(&fetched));
                     Some(fetched)
                 }
                 missed => {
-                    places.push(answers.len());
-                    asked.push((key, missed));
+                    indices.push(answers.len());
+                    all_missed.push((key, missed));
                     None
                 }
             };
             answers.push(found);
         }
-        if !asked.is_empty() {
-            let found = self.shared.read_slowly(asked).await;
-            for (place, found) in places.into_iter().zip(found) {
-                answers[place] = found;
+        if !all_missed.is_empty() {
+            let found = self.state.read_from_redis(all_missed).await;
+            for (index, found) in indices.into_iter().zip(found) {
+                answers[index] = found;
             }
         }
         answers
     }
 
-    /// Whether memory or Redis has a fresh value. Cost: as [`View::read`].
+    /// Whether memory or Redis has a valid value. Cost: as [`View::read`].
     pub async fn exist(&self, key: &K) -> bool {
         self.read(key).await.is_some()
     }
 }
 
-impl<V: Send + Sync + 'static> Shared<V> {
-    /// Asks Redis about what memory could not answer.
-    async fn read_slowly(&self, asked: Vec<(KeyBuf, MemoryLookup<V>)>) -> Vec<Option<Fetched<V>>> {
-        let inner = &self.cache.inner;
-        let mut answers: Vec<Option<Fetched<V>>> = asked.iter().map(|_| None).collect();
-        if inner.shared.is_none() {
+impl<V: Send + Sync + 'static> ViewState<V> {
+    fn lookup(&self, key: &KeyBuf) -> MemoryLookup<V> {
+        self.node().lookup(&self.config, key)
+    }
+
+    /// Looks up Redis for the keys that memory could not answer.
+    async fn read_from_redis(&self, missed: Vec<(KeyBuf, MemoryLookup<V>)>) -> Vec<Option<Fetched<V>>> {
+        let (coordinator, node) = (&self.coordinator, self.node());
+        let mut answers: Vec<Option<Fetched<V>>> = missed.iter().map(|_| None).collect();
+        if node.redis.is_none() {
             return answers;
         }
-        inner.awake().await;
-        if let [
-            (
-                key,
-                MemoryLookup::Lead { held: Some(held), .. }
-                | MemoryLookup::Follow(Followed { held: Some(held), .. }),
-            ),
-        ] = &asked[..]
-            && held.suspect
-            && let Some(fetched) = self.compare(key, held).await
+        coordinator.ensure_connected().await;
+        if let [(key, lookup)] = &missed[..]
+            && let Some(candidate) = candidate_of(lookup).filter(|candidate| candidate.needs_revalidation)
+            && let Some(fetched) = self.revalidated(key, candidate).await
         {
             return vec![Some(fetched)];
         }
-        let (epoch, generation) = (inner.ledger.epoch(), inner.trust.generation());
-        let (mut redis_keys, mut wanted) = (Vec::new(), Vec::new());
-        for (place, (key, looked)) in asked.into_iter().enumerate() {
-            let (ticket, held) = match looked {
-                MemoryLookup::Lead { ticket, held } => (Some(ticket), held),
-                MemoryLookup::Follow(followed) => (None, followed.held),
+        let (epoch, generation) = (node.ledger.epoch(), node.trust.generation());
+        let (mut redis_keys, mut pending) = (Vec::new(), Vec::new());
+        for (index, (key, lookup)) in missed.into_iter().enumerate() {
+            let (ticket, candidate) = match lookup {
+                MemoryLookup::Lead { ticket, candidate } => (Some(ticket), candidate),
+                MemoryLookup::Follow(waiter) => (None, waiter.candidate),
                 MemoryLookup::Hit(_) => continue,
             };
             let redis_key = self.redis_key(&key);
-            if inner.journal.blocks(&redis_key) {
-                // What this node wrote or loaded since stands, until Redis can be compared.
-                answers[place] = held.and_then(|held| self.stand_in(&held));
+            if coordinator.replay_log.blocks(&redis_key) {
+                // What this node stored since is valid until it can be compared with Redis.
+                answers[index] = candidate.and_then(|candidate| self.valid_without_redis(&candidate));
                 continue;
             }
-            wanted.push(Wanted { place, ticket, held, changes: inner.changes.count(&redis_key) });
+            let tracked_writes = node.tracked_writes.count(&redis_key);
+            pending.push(PendingRead { index, ticket, candidate, tracked_writes });
             redis_keys.push(redis_key);
         }
         if redis_keys.is_empty() {
             return answers;
         }
-        let (seen, clock) = match inner.see(&redis_keys, Purpose::Read).await {
-            Ok(seen) => seen,
+        let (lookups, clock) = match coordinator.lookup_redis(&redis_keys, Purpose::Read).await {
+            Ok(reply) => reply,
             Err(error) => {
-                // Redis is lost: memory may stand in for a while.
-                inner.report(&error);
-                for Wanted { place, held, .. } in wanted {
-                    answers[place] = held.and_then(|held| self.stand_in(&held));
+                node.observers.report(&error);
+                for PendingRead { index, candidate, .. } in pending {
+                    answers[index] = candidate.and_then(|candidate| self.valid_without_redis(&candidate));
                 }
                 return answers;
             }
         };
-        for ((wanted, seen), redis_key) in wanted.into_iter().zip(seen).zip(&redis_keys) {
-            let Wanted { place, ticket, held, changes } = wanted;
-            let start = Start { claim: Claim::None, clock, epoch, generation, changes };
-            let Seen::Bytes { bytes, remaining_ttl } = seen else {
-                held.inspect(disprove_if_compared);
+        for ((read, lookup), redis_key) in pending.into_iter().zip(lookups).zip(&redis_keys) {
+            let PendingRead { index, ticket, candidate, tracked_writes } = read;
+            let start = StartState { clock, epoch, generation, tracked_writes };
+            let RedisLookup::Bytes { bytes, remaining_ttl } = lookup else {
+                // Redis does not have it, so memory must not serve it.
+                if let Some(candidate) = candidate.filter(|candidate| candidate.needs_revalidation) {
+                    candidate.entry.state().mark_dead();
+                }
                 continue;
             };
-            if let Opened::Fresh(entry) = self.open(redis_key, &bytes, remaining_ttl, &start).await {
+            let opened = node.open(&self.config, redis_key, &bytes, remaining_ttl, &start).await;
+            if let Some(OpenedEntry { entry, validity: Validity::Valid }) = opened {
                 if let Some(ticket) = ticket {
-                    self.commit(redis_key, ticket, &entry, changes);
+                    node.commit(redis_key, ticket, &entry, tracked_writes);
                 }
-                answers[place] = self.fetched(entry, Source::Redis, false);
+                answers[index] = node.fetched(entry, Source::Redis, false);
             }
         }
         answers
     }
 
-    /// What memory has, if Redis has it too.
-    async fn compare(&self, key: &KeyBuf, held: &Kept) -> Option<Fetched<V>> {
-        let inner = &self.cache.inner;
-        let redis_key = self.redis_key(key);
-        if inner.journal.blocks(&redis_key) {
-            return None;
-        }
-        let facts = held.entry.facts();
-        let judgement = inner.revalidate(&redis_key, facts).await?;
-        if judgement == Judgement::Dead {
-            facts.disprove();
-        }
-        if judgement != Judgement::Valid {
-            return None;
-        }
-        let is_fresh = nanos(inner.memory.clock().now()) < facts.fresh_until_nanos();
-        is_fresh.then(|| self.fetched(held.entry.clone(), Source::Memory, false)).flatten()
+    /// A candidate that Redis has too, if it is valid.
+    async fn revalidated(&self, key: &KeyBuf, candidate: &Candidate) -> Option<Fetched<V>> {
+        let validity = self.coordinator.revalidate(&self.redis_key(key), candidate.entry.state()).await;
+        self.fetched_if_valid(candidate, validity?)
     }
 
-    /// What memory has, if Redis is lost and that may stand in for it.
-    fn stand_in(&self, held: &Kept) -> Option<Fetched<V>> {
-        let inner = &self.cache.inner;
-        let facts = held.entry.facts();
-        let is_fresh = nanos(inner.memory.clock().now()) < facts.fresh_until_nanos();
-        let may_serve = held.suspect && is_fresh && inner.trust.may_serve_alone(facts);
-        let is_valid = matches!(inner.ledger.judge(facts), Judgement::Valid | Judgement::Unknown);
-        let fits = may_serve && is_valid && !facts.is_disproved();
-        fits.then(|| self.fetched(held.entry.clone(), Source::Memory, false)).flatten()
+    /// A candidate that is valid although Redis does not reply.
+    fn valid_without_redis(&self, candidate: &Candidate) -> Option<Fetched<V>> {
+        if !candidate.needs_revalidation {
+            return None;
+        }
+        self.fetched_if_valid(candidate, self.node().judge_without_redis(candidate.entry.state()))
     }
 
-    /// Begins the times to live of a key anew, if the view wants that. Nobody waits for it.
+    fn fetched_if_valid(&self, candidate: &Candidate, validity: Validity) -> Option<Fetched<V>> {
+        let is_valid = validity == Validity::Valid;
+        is_valid
+            .then(|| self.node().fetched(candidate.entry.clone(), source_in_memory(&candidate.entry), false))
+            .flatten()
+    }
+
+    /// Restarts the time to live of an entry, if the view does that. Does not wait for Redis.
     fn touch(&self, key: &KeyBuf, found: Option<&Fetched<V>>) {
-        let Some(found) = found.filter(|_| self.touch_on_read) else { return };
-        let (inner, policy) = (self.cache.inner.clone(), self.policy);
-        let (memory_key, redis_key) = self.both_keys(key);
-        let life = policy.lifetime(self.is_negative(found));
-        found.facts().renew(inner.memory.clock().now().saturating_add(life.fresh));
-        inner.memory.compute(memory_key, |held| match held {
-            Some(_) => (Op::SetTtl(Ttl::After(life.kept())), ()),
-            None => (Op::Keep, ()),
-        });
-        if let (Some(_), Some(id)) = (&inner.shared, found.facts().id) {
+        let Some(found) = found.filter(|_| self.config.touch_on_read) else { return };
+        let node = self.node();
+        let lifetime = self.lifetime(found, self.config.policy);
+        found.state().renew(node.now(), lifetime.fresh, lifetime.kept());
+        node.renew_memory(self.memory_key(key), lifetime.kept());
+        if let (Some(_), Some(id)) = (&node.redis, found.state().id) {
+            // A newer value in Redis keeps its own time to live.
+            let expected = Head::Value(id).to_bytes().to_vec();
+            let action = CasAction::Touch(lifetime.kept());
+            let touch = CompareAndSet { key: self.redis_key(key), expected, action };
+            let coordinator = self.coordinator.clone();
             tokio::spawn(async move {
-                if let Some(shared) = &inner.shared {
-                    // What has come there meanwhile has its own time.
-                    let expected = Head::Value(id).to_bytes().to_vec();
-                    let touch =
-                        CompareAndSet { key: redis_key, expected, action: CasAction::Touch(life.kept()) };
-                    // A touch that fails leaves the value to expire: nothing that anybody must be told.
-                    _ = shared.ask(shared.tier.compare_and_set(&[touch], None)).await;
+                if let Some(redis) = &coordinator.node.redis {
+                    // If the touch fails, the value expires earlier. No caller needs to know.
+                    _ = redis.call(redis.tier.compare_and_set(&[touch], None)).await;
                 }
             });
         }
     }
 }
 
-/// A key that Redis is asked about.
-struct Wanted {
-    place: usize,
-    ticket: Option<MemoryTicket>,
-    held: Option<Kept>,
-    changes: u64,
+fn candidate_of<V>(lookup: &MemoryLookup<V>) -> Option<&Candidate> {
+    match lookup {
+        MemoryLookup::Lead { candidate, .. } => candidate.as_ref(),
+        MemoryLookup::Follow(waiter) => waiter.candidate.as_ref(),
+        MemoryLookup::Hit(_) => None,
+    }
 }
 
-/// What Redis does not have, memory must not serve.
-fn disprove_if_compared(held: &Kept) {
-    if held.suspect {
-        held.entry.facts().disprove();
-    }
+/// A key that is looked up in Redis.
+struct PendingRead {
+    /// The position among the answers.
+    index: usize,
+    ticket: Option<MemoryTicket>,
+    candidate: Option<Candidate>,
+    tracked_writes: u64,
 }

@@ -1,25 +1,24 @@
-//! Writing and invalidating: here at once, in Redis in one step with the announcement.
+//! Writing and deleting: at once in memory, and in Redis together with the announcement.
 
-use super::entry::Sealing;
-use super::{Shared, View};
-use crate::coherence::announce;
-use crate::coherence::lease::Claim;
-use crate::coherence::ledger::members_of;
-use crate::envelope::Id;
+use super::View;
+use crate::coherence::mutation::spawn_mutation;
+use crate::envelope;
 use crate::error::CacheError;
-use crate::fetch::{Lifetime, Policy};
+use crate::fetch::view_state::ViewState;
 use crate::key::{CacheKey, KeyBuf, MemoryKey};
-use crate::load::{Said, Start};
-use crate::tier::memory::{MemoryEntry, MemoryTicket};
-use crate::tier::{LedgerQuery, Operation, Transaction};
-use larder_engine::Load;
+use crate::node::StartState;
+use crate::node::entry::{MemoryEntry, MemoryTicket};
+use crate::node::ledger::members_of;
+use crate::node::sealing::{NewEntry, Sealing};
+use crate::policy::{Lifetime, Policy};
+use crate::tier::Operation;
+use larder_engine::{CommitOutcome, Load};
 use std::sync::Arc;
 use std::time::Duration;
-use tracing::Instrument;
 
-/// How a value is written, for [`View::write_with`]; what is not said here the view decides.
+/// The options of [`View::write_with`]. The view decides what they leave open.
 #[derive(Clone, Debug, Default)]
-#[must_use = "options do nothing until they are written with"]
+#[must_use = "options do nothing until they are passed to a write"]
 pub struct WriteOptions {
     policy: Policy,
     tags: Vec<Box<str>>,
@@ -37,7 +36,7 @@ impl WriteOptions {
         self
     }
 
-    /// The times of the value; what the policy leaves open is the view's.
+    /// The times of the value. The view decides what the policy leaves open.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy.or(self.policy);
         self
@@ -56,14 +55,14 @@ where
     V: Send + Sync + 'static,
     E: Send + Sync + 'static,
 {
-    /// Stores a value in both tiers. Loads of the key that are under way can no longer store theirs, on any node.
+    /// Stores a value in both tiers. Running loads of the key can no longer store their values, on any node.
     ///
-    /// The write goes on if the caller is dropped. Cost: one round trip to Redis; another one before it if this node may
+    /// The write continues if the caller is dropped. Cost: one round trip to Redis; another one before it if this node may
     /// have missed an invalidation, and one after it if it did.
     ///
     /// # Errors
-    /// If Redis did not confirm; this process has the value all the same, and the key is deleted everywhere as soon as
-    /// Redis answers. If the value cannot be encoded; then nothing has changed.
+    /// If Redis did not confirm: this process has the value, and the key is deleted everywhere as soon as Redis replies. If
+    /// the value cannot be encoded: nothing has changed.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -71,7 +70,7 @@ where
         self.write_with(key, value, &WriteOptions::new()).await
     }
 
-    /// As [`View::write`], with times and tags of its own.
+    /// As [`View::write`], with options.
     ///
     /// # Errors
     /// As [`View::write`].
@@ -104,24 +103,24 @@ where
         if values.is_empty() {
             return Ok(());
         }
-        if self.shared.is_off() {
-            // What was there before the cache was turned off must not come back.
-            let keys = values.iter().map(|(key, _)| self.shared.both_keys(key)).collect();
-            let inner = self.shared.cache.inner.clone();
-            return detached(async move { inner.delete_keys(keys).await }).await.map(drop);
+        if self.state.is_off() {
+            // An older value must not be served once the cache is turned on again.
+            let keys = values.iter().map(|(key, _)| self.state.both_keys(key)).collect();
+            let coordinator = self.state.coordinator.clone();
+            return spawn_mutation(async move { coordinator.delete_keys(keys).await }).await.map(drop);
         }
-        let (shared, options) = (self.shared.clone(), options.clone());
-        detached(async move { shared.write(values, &options).await }).await
+        let (state, options) = (self.state.clone(), options.clone());
+        spawn_mutation(async move { state.write(values, &options).await }).await
     }
 
-    /// Removes a key from both tiers; whether either had it. Loads of the key that are under way can no longer store
-    /// their value, on any node.
+    /// Removes a key from both tiers. Returns whether either had it. Running loads of the key can no longer store their
+    /// values, on any node.
     ///
-    /// The removal goes on if the caller is dropped.
+    /// The removal continues if the caller is dropped.
     ///
     /// # Errors
-    /// If Redis did not confirm; this process has forgotten the key all the same, and Redis is told again until it
-    /// does.
+    /// If Redis did not confirm: this process has removed the key, and the removal is queued and replayed until Redis
+    /// confirms it.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -129,7 +128,7 @@ where
         Ok(self.delete_multi([key]).await?.first().copied().unwrap_or(false))
     }
 
-    /// Removes many keys; whether either tier had them, in their order.
+    /// Removes many keys. Returns whether either tier had them, in the order of the keys.
     ///
     /// # Errors
     /// As [`View::delete`].
@@ -143,183 +142,141 @@ where
     where
         K: 'k,
     {
-        let keys: Vec<_> = keys.into_iter().map(|key| self.shared.both_keys(&KeyBuf::of(key))).collect();
+        let keys: Vec<_> = keys.into_iter().map(|key| self.state.both_keys(&KeyBuf::of(key))).collect();
         if keys.is_empty() {
             return Ok(Vec::new());
         }
-        let inner = self.shared.cache.inner.clone();
-        detached(async move { inner.delete_keys(keys).await }).await
+        let coordinator = self.state.coordinator.clone();
+        spawn_mutation(async move { coordinator.delete_keys(keys).await }).await
     }
 }
 
-/// Runs a mutation in a task of its own: half of one must not be what a caller leaves behind when it is dropped.
-pub(crate) async fn detached<R: Send + 'static>(mutation: impl Future<Output = R> + Send + 'static) -> R {
-    match tokio::spawn(mutation.instrument(tracing::debug_span!("larder.change"))).await {
-        Ok(result) => result,
-        Err(error) => std::panic::resume_unwind(error.into_panic()),
-    }
-}
-
-/// A value on its way into both tiers.
-struct Writing<V> {
+/// A value that is written.
+struct WrittenValue<V> {
     memory_key: MemoryKey,
     redis_key: Vec<u8>,
     value: Arc<V>,
-    life: Lifetime,
+    lifetime: Lifetime,
 }
 
-/// What a write has taken of its key.
-struct Begun {
+/// The ticket of a key that is written.
+struct WriteTicket {
     ticket: Option<MemoryTicket>,
-    /// How often the key was known to have changed then.
-    changes: u64,
+    /// The count of tracked writes when the write started.
+    tracked_writes: u64,
 }
 
-/// Values as Redis and memory get them, under one clock.
-struct Sealed {
-    changes: Vec<Operation>,
+/// Values for both tiers, under one ledger clock.
+struct SealedValues {
+    operations: Vec<Operation>,
     entries: Vec<MemoryEntry>,
 }
 
-impl<V: Send + Sync + 'static> Shared<V> {
+impl<V: Send + Sync + 'static> ViewState<V> {
     async fn write(
         self: Arc<Self>,
         values: Vec<(KeyBuf, V)>,
         options: &WriteOptions,
     ) -> Result<(), CacheError> {
-        let inner = &self.cache.inner;
-        let tags = self.tags(&options.tags, &Said::default());
-        crate::envelope::check_tags(&tags).map_err(CacheError::Encode)?;
-        inner.pay_members_first().await;
-        let clock = self.clock_for(&tags).await;
-        let policy = options.policy.or(self.policy);
-        let writings: Vec<_> = values
+        let (coordinator, node) = (&self.coordinator, self.node());
+        let tags = self.config.tags(&options.tags);
+        envelope::check_tags(&tags).map_err(CacheError::Encode)?;
+        coordinator.replay_members_first().await;
+        let clock = self.current_clock(&tags).await;
+        let values: Vec<_> = values
             .into_iter()
             .map(|(key, value)| {
-                let life = self.lifetime(&value, policy, &Said::default());
+                let lifetime = self.lifetime(&value, options.policy);
                 let (memory_key, redis_key) = self.both_keys(&key);
-                Writing { memory_key, redis_key, value: Arc::new(value), life }
+                WrittenValue { memory_key, redis_key, value: Arc::new(value), lifetime }
             })
             .collect();
-        // What cannot be encoded changes nothing.
-        let mut sealed = self.seal_all(&writings, &tags, clock.as_ref().copied().unwrap_or(0))?;
-        let begun: Vec<_> = writings.iter().map(|writing| self.begin_write(writing)).collect();
+        // A value that cannot be encoded changes nothing.
+        let mut sealed = self.seal_all(&values, &tags, clock.as_ref().copied().unwrap_or(0))?;
+        let tickets: Vec<_> = values.iter().map(|value| self.start_write(value)).collect();
         let written = match clock {
-            Ok(clock) => self.put(&writings, &tags, clock, &mut sealed).await,
-            // A value without a clock would be nobody's.
+            Ok(clock) => {
+                let operations = std::mem::take(&mut sealed.operations);
+                let members = members_of(tags.iter().map(|tag| &**tag));
+                let seal_again = |clock| {
+                    sealed = self.seal_all(&values, &tags, clock)?;
+                    Ok(std::mem::take(&mut sealed.operations))
+                };
+                coordinator.put(operations, &members, clock, seal_again).await
+            }
+            // A value without a ledger clock would be served by no node.
             Err(error) => {
-                let keys = writings.iter().map(|writing| &writing.redis_key[..]);
-                inner.settle_keys(keys, inner.journal.turn(), false);
+                let redis_keys = values.iter().map(|value| &value.redis_key[..]);
+                coordinator.record_outcome(redis_keys, coordinator.replay_log.next_seq(), false);
                 Err(error)
             }
         };
-        for ((Writing { memory_key, redis_key, .. }, Begun { ticket, changes }), entry) in
-            writings.into_iter().zip(begun).zip(sealed.entries)
+        for ((value, WriteTicket { ticket, tracked_writes }), entry) in
+            values.into_iter().zip(tickets).zip(sealed.entries)
         {
             if written.is_err() {
-                // It holds here, until it can be compared.
-                entry.facts().suspect();
+                // Valid on this node until it can be compared with Redis.
+                entry.state().mark_suspect();
             }
-            let committed = ticket.map(|ticket| self.commit(&redis_key, ticket, &entry, changes));
-            if committed != Some(larder_engine::CommitOutcome::Stored) {
-                // An announcement came between, or another change: what is right is in Redis.
-                inner.forget_key(&memory_key);
+            let outcome = ticket.map(|ticket| node.commit(&value.redis_key, ticket, &entry, tracked_writes));
+            if outcome != Some(CommitOutcome::Stored) {
+                // Another mutation voided the ticket: Redis has the right value.
+                node.invalidate_memory(&value.memory_key);
             }
         }
         written
     }
 
-    /// The clock for values that are written now, as far as this node knows; asked for if it may have missed something.
-    async fn clock_for(&self, tags: &[Box<str>]) -> Result<u64, CacheError> {
-        let inner = &self.cache.inner;
-        if inner.shared.is_none() {
+    /// The ledger clock for values that are written now. Reads it if this node may have missed an invalidation.
+    async fn current_clock(&self, tags: &[Box<str>]) -> Result<u64, CacheError> {
+        let node = self.node();
+        if node.redis.is_none() {
             return Ok(0);
         }
-        inner.awake().await;
-        if inner.trust.is_alone() {
+        self.coordinator.ensure_connected().await;
+        if node.trust.is_standalone() {
             return Ok(0);
         }
-        let is_current = inner.trust.now_believed().at(inner.memory.clock().now());
-        match inner.ledger.known_clock() {
-            Some(clock) if is_current => Ok(clock),
-            _ => inner.learn_stamps(&members_of(tags.iter().map(|tag| &**tag))).await,
+        let is_trusted = node.trust.is_trusted();
+        match node.ledger.known_clock() {
+            Some(clock) if is_trusted => Ok(clock),
+            _ => node.read_stamps(&members_of(tags.iter().map(|tag| &**tag))).await,
         }
     }
 
-    /// Voids the loads of the key that are under way, which must not store; whoever comes now waits for the write.
-    fn begin_write(&self, Writing { memory_key, redis_key, .. }: &Writing<V>) -> Begun {
-        let inner = &self.cache.inner;
-        inner.memory.remove(memory_key);
-        let ticket = match inner.memory.load(memory_key) {
+    /// Voids the tickets of running loads, which must not store. Callers that come now follow the write.
+    fn start_write(&self, WrittenValue { memory_key, redis_key, .. }: &WrittenValue<V>) -> WriteTicket {
+        let node = self.node();
+        node.invalidate_memory(memory_key);
+        let ticket = match node.memory.load(memory_key) {
             Load::Lead(ticket) => Some(ticket),
             Load::Hit(_) | Load::Follow(_) => None,
         };
-        Begun { ticket, changes: inner.changes.count(redis_key) }
+        WriteTicket { ticket, tracked_writes: node.tracked_writes.count(redis_key) }
     }
 
-    fn seal_all(&self, writings: &[Writing<V>], tags: &[Box<str>], clock: u64) -> Result<Sealed, CacheError> {
-        let inner = &self.cache.inner;
-        // Tags that no ledger keeps could not be invalidated in Redis.
-        let memory_only = inner.trust.is_alone() && !tags.is_empty();
-        let mut sealed = Sealed { changes: Vec::new(), entries: Vec::new() };
-        for Writing { redis_key, value, life, .. } in writings {
-            let id = Id::random();
-            let sealing = Sealing { id, clock, life: *life, cost: Duration::ZERO, tags: tags.to_vec() };
-            let bytes = self.seal(value, sealing).map_err(CacheError::Encode)?;
-            let (epoch, generation) = (inner.ledger.epoch(), inner.trust.generation());
-            let start = Start { claim: Claim::Plain(id), clock, epoch, generation, changes: 0 };
-            sealed.entries.push(self.entry(value.clone(), bytes.len(), *life, tags.to_vec(), &start));
-            sealed.changes.push(match memory_only {
+    fn seal_all(
+        &self,
+        values: &[WrittenValue<V>],
+        tags: &[Box<str>],
+        clock: u64,
+    ) -> Result<SealedValues, CacheError> {
+        let node = self.node();
+        // Without a ledger, nothing could invalidate a tagged value in Redis.
+        let is_memory_only = node.trust.is_standalone() && !tags.is_empty();
+        let mut sealed = SealedValues { operations: Vec::new(), entries: Vec::new() };
+        for WrittenValue { redis_key, value, lifetime, .. } in values {
+            let (id, lifetime) = (node.random.id(), *lifetime);
+            let sealing = Sealing { id, clock, lifetime, cost: Duration::ZERO, tags: tags.to_vec() };
+            let bytes = node.seal(&self.config, value, sealing).map_err(CacheError::Encode)?;
+            let start = StartState { clock, ..node.start_state(redis_key) };
+            let new = NewEntry { encoded_bytes: bytes.len(), lifetime, tags: tags.to_vec(), id: Some(id) };
+            sealed.entries.push(node.new_entry(&self.config, value.clone(), new, &start));
+            sealed.operations.push(match is_memory_only {
                 true => Operation::Remove(redis_key.clone()),
-                false => Operation::Put(redis_key.clone(), bytes, life.kept()),
+                false => Operation::Put(redis_key.clone(), bytes, lifetime.kept()),
             });
         }
         Ok(sealed)
-    }
-
-    /// Puts values into Redis.
-    ///
-    /// What another node invalidated just before may not have been heard of here: the values would be taken for older
-    /// than that. The ledger is read in the same step, and if it says so, they are sealed and put once more with its
-    /// clock.
-    async fn put(
-        &self,
-        writings: &[Writing<V>],
-        tags: &[Box<str>],
-        clock: u64,
-        sealed: &mut Sealed,
-    ) -> Result<(), CacheError> {
-        let inner = &self.cache.inner;
-        let Some(shared) = &inner.shared else { return Ok(()) };
-        let _not_paid_meanwhile = inner.paying.read().await;
-        let turn = inner.journal.turn();
-        let keys = || writings.iter().map(|writing| &writing.redis_key[..]);
-        let members = members_of(tags.iter().map(|tag| &**tag));
-        let announcement = announce::keys(&inner.names.channel, inner.origin, keys());
-        let mutate = async |changes: &[Operation]| {
-            let ledger = (!inner.trust.is_alone())
-                .then_some(LedgerQuery { key: &inner.names.ledger, members: &members });
-            let mutation = Transaction { operations: changes, ledger, announce: Some(&announcement) };
-            let gaps = inner.ledger.gaps();
-            let stamps = shared.ask(shared.tier.transact(&mutation)).await?.stamps;
-            stamps.iter().for_each(|stamps| inner.ledger.learn(&members, stamps, gaps));
-            Ok(stamps)
-        };
-        let guards = inner.guard_fills(keys()).await;
-        let mut stamps = mutate(&sealed.changes).await;
-        if let Ok(Some(now)) = &stamps
-            && now.newest() > clock
-        {
-            stamps = match self.seal_all(writings, tags, now.clock) {
-                Ok(again) => {
-                    *sealed = again;
-                    mutate(&sealed.changes).await
-                }
-                Err(error) => Err(error),
-            };
-        }
-        drop(guards);
-        inner.settle_keys(keys(), turn, stamps.is_ok());
-        stamps.map(drop)
     }
 }

@@ -32,7 +32,7 @@ impl Stage {
         deaf.subscriptions.release();
         while events.recv().await != Ok(Event::Connected) {}
         // A beat, so that it believes again what it knows.
-        eventually("a beat proves it", async || self.far_cache.coherence().believed).await;
+        eventually("a beat proves it", async || self.far_cache.coherence().memory_trusted).await;
     }
 
     async fn write_tagged(&self, key: &str, version: u64) {

@@ -27,7 +27,9 @@ async fn what_was_given_up_is_not_done_behind_what_came_later() {
         director.hold(move |frame| frame.is_request("MULTI") && is_first.swap(false, Ordering::SeqCst));
     view.write("k", 2).await.expect_err("no answer comes");
     // On the runtime's other thread the cache goes on.
-    until("what is owed is done on another connection", || (cache.coherence().owed == 0).then_some(()));
+    until("what is owed is done on another connection", || {
+        (cache.coherence().pending_invalidations == 0).then_some(())
+    });
     view.write("k", 3).await.expect("written");
     held.release();
     sleep(ARRIVAL).await;

@@ -8,6 +8,7 @@ mod ghosts;
 mod loads;
 mod promotions;
 mod touches;
+mod validity;
 mod writes;
 
 use larder::{Builder, Cache, View};

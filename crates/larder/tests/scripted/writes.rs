@@ -116,7 +116,7 @@ async fn a_debt_that_is_being_paid_deletes_no_newer_value() {
     tokio::task::yield_now().await;
     stamps.release();
     writing.await.expect("no panic").expect("written");
-    eventually("nothing is owed", async || stage.far_cache.coherence().owed == 0).await;
+    eventually("nothing is owed", async || stage.far_cache.coherence().pending_invalidations == 0).await;
     assert_eq!(node(server.url(), false).1.read("owed").await.as_deref(), Some(&2));
 }
 
@@ -139,7 +139,7 @@ async fn what_another_server_confirmed_is_repeated_too() {
     eventually("it is noticed", async || events.try_recv() == Ok(Event::Connected)).await;
     replies.release();
     let confirmed = deleting.await.expect("no panic");
-    eventually("nothing is owed", async || stage.far_cache.coherence().owed == 0).await;
+    eventually("nothing is owed", async || stage.far_cache.coherence().pending_invalidations == 0).await;
     tokio::time::sleep(MAX_LAG).await;
     let new = node(server.url(), false).1;
     assert!(new.read("deleted").await.is_none(), "{confirmed:?}, and it is there");

@@ -197,7 +197,7 @@ impl Storm {
         for node in self.clients.nodes.iter() {
             until("a node owes nothing and hears", || {
                 let coherence = node.cache.coherence();
-                let is_calm = coherence.owed == 0 && coherence.believed;
+                let is_calm = coherence.pending_invalidations == 0 && coherence.memory_trusted;
                 (is_calm && coherence.mode == CoherenceMode::Full).then_some(())
             });
         }

@@ -162,9 +162,9 @@ async fn coherence_says_what_is_active() {
         let view: View<str, u32> = cache.view("n");
         view.write("k", 1).await.expect("written");
         let coherence = cache.coherence();
-        assert_eq!((coherence.mode, coherence.owed), (CoherenceMode::Full, 0));
+        assert_eq!((coherence.mode, coherence.pending_invalidations), (CoherenceMode::Full, 0));
         eventually("a beat proves", async || cache.coherence().proof_age < Duration::from_secs(1)).await;
-        assert!(cache.coherence().believed);
+        assert!(cache.coherence().memory_trusted);
         assert_eq!(events.recv().await, Ok(Event::Connected));
     }
 }
@@ -183,7 +183,7 @@ async fn a_node_that_cannot_hear_serves_nothing_without_asking() {
     // Whatever it is that is subscribed is this node's listener: it does not come back while it may not.
     server.command("ACL SETUSER default -subscribe");
     server.command("CLIENT KILL TYPE pubsub");
-    eventually("trust ends", async || !cache.coherence().believed).await;
+    eventually("trust ends", async || !cache.coherence().memory_trusted).await;
     assert_eq!(cached(&view, "k").await, 1, "redis says that it is right");
     other.delete("k").await.expect("deleted");
     assert!(view.read("k").await.is_none(), "and that it is not");

@@ -81,7 +81,8 @@ async fn everything_at(
     assert!(view.read("other").await.is_none(), "{what}: and what was deleted");
     assert!(began.elapsed() < BOUND, "{what}: {:?}", began.elapsed());
     heal(server);
-    eventually(&format!("{what}: nothing is owed"), async || cache.coherence().owed == 0).await;
+    eventually(&format!("{what}: nothing is owed"), async || cache.coherence().pending_invalidations == 0)
+        .await;
     eventually(&format!("{what}: writes work again"), async || view.write("k", 6).await.is_ok()).await;
     eventually(&format!("{what}: everybody sees them"), async || {
         let other: View<str, u32> = over(server.url()).view("n");
@@ -204,7 +205,7 @@ async fn cut_at_random_bytes() {
             );
         }
         cutter.cut_after(None);
-        eventually("nothing is owed", async || cut.coherence().owed == 0).await;
+        eventually("nothing is owed", async || cut.coherence().pending_invalidations == 0).await;
         let last = origin.load(Ordering::SeqCst);
         eventually("all agree", async || load(&b).await == last && load(&a).await == last).await;
         assert!(cutter.cuts() > 0 && unconfirmed > 0, "seed {seed}: {} cuts", cutter.cuts());
@@ -254,7 +255,7 @@ async fn full() {
     assert_eq!(view.delete("gone").await.ok(), Some(false), "deleting needs no room");
     assert!(cache.invalidate_tags(["t"], Invalidation::Hard).await.is_err());
     server.command("CONFIG SET maxmemory 0");
-    eventually("nothing is owed", async || cache.coherence().owed == 0).await;
+    eventually("nothing is owed", async || cache.coherence().pending_invalidations == 0).await;
     eventually("and nothing old is left", async || fetched(&other, "k", 4).await == 4).await;
 }
 
@@ -295,7 +296,7 @@ async fn memory_alone_serves_no_longer_because_it_was_asked() {
     assert_eq!(fetched(&view, "k", 1).await, 1);
     server.restart();
     // Once the delete is repeated, what was loaded without Redis has to be compared; and cannot be.
-    eventually("nothing is owed", async || cache.coherence().owed == 0).await;
+    eventually("nothing is owed", async || cache.coherence().pending_invalidations == 0).await;
     server.kill();
     hand.advance(Duration::from_secs(20));
     assert_eq!(cached(&view, "k").await, 1, "for a while");

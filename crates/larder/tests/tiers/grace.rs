@@ -136,7 +136,7 @@ async fn a_loader_can_keep_the_old_value() {
     }
     let view: View<str, u32> = in_memory().view("n");
     let nothing = view.fetch("k").load_or_keep(|_| async { Ok(Loaded::NotModified) }).await;
-    assert!(matches!(nothing, Err(FetchError::NothingToKeep)));
+    assert!(matches!(nothing, Err(FetchError::NoStaleValue)));
 }
 
 #[tokio::test]

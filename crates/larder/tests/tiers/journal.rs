@@ -24,11 +24,11 @@ async fn a_delete_that_failed_is_done_when_redis_is_back() {
     assert_eq!(cached(&b, "k").await, 1);
     server.pause();
     assert!(a.delete("k").await.is_err());
-    assert_eq!(one.coherence().owed, 1);
+    assert_eq!(one.coherence().pending_invalidations, 1);
     assert!(a.read("k").await.is_none(), "it holds here");
     assert_eq!(fetched(&a, "k", 2).await, 2, "and what is loaded now is new");
     server.resume();
-    eventually("the debt is paid", async || one.coherence().owed == 0).await;
+    eventually("the debt is paid", async || one.coherence().pending_invalidations == 0).await;
     eventually("the other node forgets", async || b.read("k").await.is_none()).await;
     assert_eq!(fetched(&b, "k", 3).await, 3);
     eventually("both agree", async || cached(&a, "k").await == 3).await;
@@ -50,7 +50,7 @@ async fn redis_is_not_read_for_what_it_is_owed() {
     assert_eq!(fetched(&view, "k", 2).await, 2);
     assert_eq!(cached(&view, "k").await, 2);
     server.command("CONFIG SET min-replicas-to-write 0");
-    eventually("the debts are paid", async || cache.coherence().owed == 0).await;
+    eventually("the debts are paid", async || cache.coherence().pending_invalidations == 0).await;
     assert_eq!(server.command("EXISTS test:n:k"), ":0\r\n");
 }
 
@@ -68,7 +68,7 @@ async fn tags_and_clear_are_owed_too() {
     assert!(a.read("k").await.is_none() && a.read("l").await.is_none());
     assert!(one.clear().await.is_err());
     server.resume();
-    eventually("the debts are paid", async || one.coherence().owed == 0).await;
+    eventually("the debts are paid", async || one.coherence().pending_invalidations == 0).await;
     eventually("the other node forgets", async || b.read("k").await.is_none()).await;
     assert_eq!(fetched(&a, "k", 2).await, 2);
     assert_eq!(cached(&b, "k").await, 2);
@@ -95,7 +95,7 @@ async fn a_redis_that_comes_back_older_is_told_the_last_minute_again() {
     })
     .await;
     eventually("it is repeated", async || {
-        one.coherence().owed == 0 && server.command("EXISTS test:n:deleted") == ":0\r\n"
+        one.coherence().pending_invalidations == 0 && server.command("EXISTS test:n:deleted") == ":0\r\n"
     })
     .await;
     let new: View<str, u32> = over(server.url()).view("n");
@@ -115,9 +115,9 @@ async fn more_debts_than_the_journal_holds_are_one_for_everything() {
     server.pause();
     let keys: Vec<u32> = (0..=LAST).collect();
     assert!(a.delete_multi(&keys).await.is_err());
-    assert!(one.coherence().owed < 1_000);
+    assert!(one.coherence().pending_invalidations < 1_000);
     server.resume();
-    eventually("the debts are paid", async || one.coherence().owed == 0).await;
+    eventually("the debts are paid", async || one.coherence().pending_invalidations == 0).await;
     eventually("the other node forgets", async || b.read(&LAST).await.is_none()).await;
     assert!(a.read(&LAST).await.is_none());
 }

@@ -24,7 +24,7 @@ async fn a_redis_that_was_never_there_is_no_obstacle() {
     assert_eq!(cached(&view, "a").await, 1);
     assert!(view.read_multi(["x", "y"]).await.iter().all(Option::is_none));
 
-    assert!(matches!(view.write("a", 2).await, Err(CacheError::Redis(_) | CacheError::Resting)));
+    assert!(matches!(view.write("a", 2).await, Err(CacheError::Redis(_) | CacheError::CircuitOpen)));
     assert_eq!(cached(&view, "a").await, 2, "the write holds in this process");
     assert!(view.delete("a").await.is_err());
     assert!(view.read("a").await.is_none(), "and so does the delete");

@@ -1,6 +1,6 @@
-//! A value with its provenance.
+//! A value and where it came from.
 
-use crate::tier::memory::{Facts, MemoryEntry};
+use super::entry::{EntryState, MemoryEntry};
 use larder_engine::Clock;
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -17,11 +17,11 @@ pub enum Source {
     Redis,
     /// The loader.
     Loader,
-    /// A tier, past its time to live: it stands in for a value that could not be loaded, or not in time.
+    /// A tier, past its time to live and within its grace period: the load failed or was slow.
     Stale,
 }
 
-/// A value with its provenance. Derefs to the value.
+/// A value and where it came from. Derefs to the value.
 pub struct Fetched<V> {
     entry: MemoryEntry,
     source: Source,
@@ -41,36 +41,36 @@ impl<V: Send + Sync + 'static> Fetched<V> {
         self.entry.value::<V>().expect("the type was checked")
     }
 
-    /// The value, shared with the cache.
+    /// The value, which the cache shares.
     pub fn into_arc(self) -> Arc<V> {
         self.value().clone()
     }
 }
 
 impl<V> Fetched<V> {
-    /// Where the value came from; for a coalesced fetch, memory.
+    /// Where the value came from; memory for a coalesced fetch.
     pub fn source(&self) -> Source {
         self.source
     }
 
-    /// Whether this is what somebody else's load came back with.
+    /// Whether another caller's load returned the value.
     pub fn coalesced(&self) -> bool {
         self.coalesced
     }
 
     /// How long ago the value was stored, as far as this process and Redis know.
     pub fn age(&self) -> Duration {
-        let facts = self.entry.facts();
-        facts.age.saturating_add(self.clock.now().saturating_sub(facts.since))
+        let state = self.entry.state();
+        state.initial_age.saturating_add(self.clock.now().saturating_sub(state.stored_at))
     }
 
-    pub(crate) fn facts(&self) -> &Facts {
-        self.entry.facts()
+    pub(crate) fn state(&self) -> &EntryState {
+        self.entry.state()
     }
 
     /// The tags of the value.
     pub fn tags(&self) -> impl Iterator<Item = &str> {
-        self.entry.facts().tags.iter().map(|tag| &**tag)
+        self.entry.state().tags.iter().map(|tag| &**tag)
     }
 }
 

@@ -1,25 +1,25 @@
-//! A circuit breaker: after a failure Redis is left alone for a while, then asked by one caller first.
+//! A circuit breaker: after a failure no request is sent to Redis for a while, then one request as a probe.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Closed, or open until a moment; at that moment one caller gets through, and the others when it has succeeded.
+/// Closed, or open until a moment. Then one caller passes, and the others once it has succeeded.
 #[derive(Debug)]
 pub(crate) struct Breaker {
     started: Instant,
-    rest: Duration,
+    open_for: Duration,
     /// Milliseconds after `started` until which nobody may pass; 0 while closed.
     open_until_ms: AtomicU64,
 }
 
 impl Breaker {
-    pub(crate) fn new(rest: Duration) -> Self {
-        Breaker { started: Instant::now(), rest, open_until_ms: AtomicU64::new(0) }
+    pub(crate) fn new(open_for: Duration) -> Self {
+        Breaker { started: Instant::now(), open_for, open_until_ms: AtomicU64::new(0) }
     }
 
-    /// Whether the caller may ask Redis. The first caller after the rest is the probe: it pushes the moment on, so the
-    /// others stay away until its outcome is known.
+    /// Whether the caller may send a request. The first caller after the pause is the probe. It opens the breaker again, so
+    /// the others are refused until its outcome is known.
     pub(crate) fn allows(&self) -> bool {
         let until = self.open_until_ms.load(Ordering::Acquire);
         if until == 0 {
@@ -52,7 +52,7 @@ impl Breaker {
     }
 
     fn next_ms(&self, now_ms: u64) -> u64 {
-        (now_ms + self.rest.as_millis() as u64).max(1)
+        (now_ms + self.open_for.as_millis() as u64).max(1)
     }
 }
 
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_opens_and_a_success_closes() {
+    fn failure_opens_and_success_closes() {
         let breaker = Breaker::new(Duration::from_secs(3_600));
         assert!(breaker.allows());
         breaker.failed();
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn after_the_rest_one_caller_probes() {
+    fn one_caller_probes_after_pause() {
         let breaker = Breaker::new(Duration::from_secs(3_600));
         breaker.failed();
         breaker.open_until_ms.store(1, Ordering::Release);
@@ -79,6 +79,6 @@ mod tests {
             std::hint::spin_loop();
         }
         assert!(breaker.allows(), "the probe");
-        assert!(!breaker.allows(), "everybody else");
+        assert!(!breaker.allows(), "the other callers");
     }
 }

@@ -1,16 +1,17 @@
-//! The operations of the handle itself: keys are text, and each call says what type its value has.
+//! The dynamic operations of [`Cache`]: keys are text, and each call names the type of its value.
 //!
-//! They are those of a [`View`] with the name `any`, which is made for each call: that costs an allocation. Where it
-//! matters, make the view once.
+//! They are the operations of a [`View`] with the name `any`, which each call makes: one allocation. To save it, make a
+//! view once.
 
 use crate::cache::Cache;
 use crate::error::CacheError;
-use crate::fetch::{Fetch, FetchMulti, Fetched};
+use crate::fetch::{Fetch, FetchMulti};
+use crate::node::fetched::Fetched;
 use crate::view::{View, WriteOptions};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The view of what has no view of its own.
+/// The name of the view.
 const ANY: &str = "any";
 
 impl Cache {
@@ -55,7 +56,7 @@ impl Cache {
         self.any::<V, ()>().read_multi(keys).await
     }
 
-    /// Whether there is a fresh value of this type; see [`View::exist`].
+    /// Whether there is a valid value of this type; see [`View::exist`].
     pub async fn exist<V>(&self, key: &str) -> bool
     where
         V: Serialize + DeserializeOwned + Send + Sync + 'static,
@@ -148,7 +149,7 @@ impl Cache {
         self.any::<(), ()>().expire(key).await
     }
 
-    /// Adds to a counter; see [`crate::Counters::increment`]. Counters have names of their own: a value is no counter.
+    /// Adds to a counter; see [`crate::Counters::increment`]. A counter and a value may have the same key.
     ///
     /// # Errors
     /// As [`crate::Counters::increment`].
@@ -156,7 +157,7 @@ impl Cache {
         self.counters(COUNTERS).increment(key, by).await
     }
 
-    /// Takes from a counter; see [`crate::Counters::decrement`].
+    /// Subtracts from a counter; see [`crate::Counters::decrement`].
     ///
     /// # Errors
     /// As [`crate::Counters::increment`].
@@ -165,5 +166,5 @@ impl Cache {
     }
 }
 
-/// The counters of what has none of its own.
+/// The name of the counters.
 const COUNTERS: &str = "count";

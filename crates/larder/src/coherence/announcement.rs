@@ -1,0 +1,166 @@
+//! The messages by which nodes announce their mutations, and what a node does when it receives one.
+//!
+//! ```text
+//! byte  0      version, 1
+//!       1      kind: 1 keys, 2 stamps
+//!       2..18  the origin: the node that announces
+//!       then   for each key or member: its length in four bytes, little-endian, and its bytes
+//!       then   stamps only: four bytes 0xff, and the ledger's clock in decimal digits
+//! ```
+//! A message that is not readable counts as a missed one: every entry becomes suspect.
+
+use super::Coordinator;
+use crate::events::Event;
+use crate::node::Node;
+use crate::tier::{Announcement, Push, PushHandler};
+use std::sync::Weak;
+
+const VERSION: u8 = 1;
+const KEYS: u8 = 1;
+const STAMPS: u8 = 2;
+const END: [u8; 4] = [0xff; 4];
+const HEADER_BYTES: usize = 18;
+
+/// The identity of a node: random, one for each cache that is built.
+pub(crate) type Origin = [u8; 16];
+
+/// Announces mutations of keys.
+pub(crate) fn keys<'k>(
+    channel: &[u8],
+    origin: Origin,
+    keys: impl IntoIterator<Item = &'k [u8]>,
+) -> Announcement {
+    Announcement { channel: channel.to_vec(), message: encode(KEYS, origin, keys) }
+}
+
+/// Announces new stamps of members of the ledger. The tier appends the clock.
+pub(crate) fn stamps(channel: &[u8], origin: Origin, members: &[Vec<u8>]) -> Announcement {
+    let mut message = encode(STAMPS, origin, members.iter().map(|member| &member[..]));
+    message.extend_from_slice(&END);
+    Announcement { channel: channel.to_vec(), message }
+}
+
+fn encode<'a>(kind: u8, origin: Origin, parts: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut message = vec![VERSION, kind];
+    message.extend_from_slice(&origin);
+    for part in parts {
+        message.extend_from_slice(&(part.len() as u32).to_le_bytes());
+        message.extend_from_slice(part);
+    }
+    message
+}
+
+/// A parsed message.
+#[derive(Debug, PartialEq, Eq)]
+enum Message<'a> {
+    Keys(Origin, Vec<&'a [u8]>),
+    Stamps(Origin, Vec<Vec<u8>>, u64),
+}
+
+fn parse(message: &[u8]) -> Option<Message<'_>> {
+    let (header, mut rest) = message.split_at_checked(HEADER_BYTES)?;
+    if header[0] != VERSION {
+        return None;
+    }
+    let origin: Origin = header[2..].try_into().ok()?;
+    let mut parts = Vec::new();
+    while let Some((length, behind)) = rest.split_first_chunk() {
+        rest = behind;
+        if *length == END {
+            break;
+        }
+        let (part, behind) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        parts.push(part);
+        rest = behind;
+    }
+    match header[1] {
+        KEYS if rest.is_empty() => Some(Message::Keys(origin, parts)),
+        STAMPS => {
+            let clock = std::str::from_utf8(rest).ok()?.parse().ok()?;
+            Some(Message::Stamps(origin, parts.into_iter().map(<[u8]>::to_vec).collect(), clock))
+        }
+        _ => None,
+    }
+}
+
+/// Handles the pushes for one cache, as long as it exists.
+pub(crate) struct CachePushHandler {
+    pub(crate) coordinator: Weak<Coordinator>,
+    /// Set when the connection is closed.
+    pub(crate) closed: tokio::sync::watch::Sender<bool>,
+}
+
+impl PushHandler for CachePushHandler {
+    fn handle(&self, push: Push<'_>) {
+        let Some(coordinator) = self.coordinator.upgrade() else { return };
+        let node = &coordinator.node;
+        match push {
+            Push::Announcement(message) => match parse(message) {
+                Some(message) => receive(node, coordinator.origin, message),
+                None => {
+                    tracing::warn!(bytes = message.len(), "announcement is not readable");
+                    node.ledger.record_gap();
+                    node.trust.end_gap();
+                }
+            },
+            Push::KeysWritten(keys) => keys.into_iter().for_each(|key| receive_tracked_write(node, key)),
+            Push::Flushed => node.trust.end_gap(),
+            Push::Closed => _ = self.closed.send(true),
+        }
+    }
+}
+
+fn receive(node: &Node, own_origin: Origin, message: Message<'_>) {
+    match message {
+        // This node applied its own mutations before it announced them.
+        Message::Keys(origin, _) | Message::Stamps(origin, ..) if origin == own_origin => {}
+        Message::Keys(_, keys) => {
+            node.observers.emit(|| Event::Announced { keys: keys.len() });
+            keys.into_iter().for_each(|key| node.invalidate_memory_of(key));
+        }
+        Message::Stamps(_, members, clock) => {
+            node.observers.emit(|| Event::AnnouncedTags { tags: members.len() });
+            node.ledger.receive(&members, clock);
+            node.purge_memory(&members);
+        }
+    }
+}
+
+/// A program or a node, maybe this one, wrote a key: the entry is compared with Redis before its next use.
+fn receive_tracked_write(node: &Node, redis_key: &[u8]) {
+    if node.keyspace.memory_key_of(redis_key).is_some() {
+        // Counted first: a commit at this moment checks the count afterwards.
+        node.tracked_writes.record(redis_key);
+        node.mark_suspect(redis_key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ORIGIN: Origin = [7; 16];
+
+    #[test]
+    fn announcement_parses_to_its_parts() {
+        let announced = keys(b"c", ORIGIN, [&b"a"[..], b"", b"\xff\xff\xff\xff"]);
+        let expected = Message::Keys(ORIGIN, vec![b"a", b"", b"\xff\xff\xff\xff"]);
+        assert_eq!(parse(&announced.message), Some(expected));
+        let mut announced = stamps(b"c", ORIGIN, &[b"!t".to_vec()]).message;
+        announced.extend_from_slice(b"1700000000000001");
+        assert_eq!(
+            parse(&announced),
+            Some(Message::Stamps(ORIGIN, vec![b"!t".to_vec()], 1_700_000_000_000_001))
+        );
+    }
+
+    #[test]
+    fn other_bytes_are_no_message() {
+        let whole = keys(b"c", ORIGIN, [&b"abc"[..]]).message;
+        for length in (0..whole.len()).filter(|length| *length != HEADER_BYTES) {
+            assert_eq!(parse(&whole[..length]), None, "{length} bytes");
+        }
+        assert_eq!(parse(b"a message of another program"), None);
+        assert_eq!(parse(&stamps(b"c", ORIGIN, &[]).message), None, "no clock");
+    }
+}

@@ -1,0 +1,166 @@
+//! Lookups in Redis: with a lease for each absent key if the caller loads, and comparisons with an entry in memory.
+
+use super::Coordinator;
+use super::lease::{LEASE_TTL, has_id};
+use crate::envelope::{Head, Id};
+use crate::error::CacheError;
+use crate::node::entry::{EntryState, Validity};
+use crate::node::ledger::{members_of, untagged_members};
+use crate::node::validity::Proof;
+use crate::tier::{KeyContent, LedgerQuery, Lookup};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// The shortest and the longest pause between lookups of a key whose lease another node has.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
+
+/// Why Redis is looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To load absent keys: leases are put there.
+    Load,
+    /// To mutate keys: the ledger's clock is read.
+    Mutate,
+    /// To read keys.
+    Read,
+    /// To read counters and raw values, which the ledger does not cover.
+    Raw,
+}
+
+/// The result of a lookup of one key in Redis.
+#[derive(Debug)]
+pub(crate) enum RedisLookup {
+    /// There is nothing, and no lease was put there.
+    Absent,
+    /// There was nothing. This load has the lease.
+    LeaseGranted(Id),
+    /// Another load has the lease.
+    LeaseHeldByOther(Id),
+    /// Bytes that may be a value.
+    Bytes { bytes: Vec<u8>, remaining_ttl: Option<Duration> },
+}
+
+impl Coordinator {
+    /// Looks up keys in Redis. Returns their contents, and the ledger's clock, or 0 if it was not read.
+    pub(crate) async fn lookup_redis(
+        &self,
+        keys: &[Vec<u8>],
+        purpose: Purpose,
+    ) -> Result<(Vec<RedisLookup>, u64), CacheError> {
+        let node = &self.node;
+        let Some(redis) = &node.redis else { return Err(CacheError::CircuitOpen) };
+        let (replay_epoch, gaps) = (self.replay_log.replay_epoch(), node.ledger.gaps());
+        if keys.iter().any(|key| self.replay_log.blocks(key)) {
+            return Err(CacheError::CircuitOpen);
+        }
+        let members = untagged_members();
+        let reads_ledger = !node.trust.is_standalone() && self.needs_ledger(purpose);
+        let ledger = || reads_ledger.then_some(LedgerQuery { key: &node.keyspace.ledger, members: &members });
+        let with_leases = purpose == Purpose::Load && !node.trust.is_standalone();
+        let ids: Vec<Id> = keys.iter().filter(|_| with_leases).map(|_| node.random.id()).collect();
+        let heads: Vec<_> = ids.iter().map(|id| Head::Lease(*id).to_bytes()).collect();
+        let lease = with_leases.then_some((&heads[..], LEASE_TTL));
+        let mut reply = redis.call(redis.tier.lookup(&Lookup { keys, lease, ledger: ledger() })).await;
+        if with_leases && matches!(reply, Err(CacheError::Refused(_))) {
+            // A server that is full or read-only can still be read.
+            reply = redis.call(redis.tier.lookup(&Lookup { keys, lease: None, ledger: ledger() })).await;
+        }
+        let reply = reply?;
+        if self.replay_log.replay_epoch() != replay_epoch {
+            return Err(CacheError::CircuitOpen);
+        }
+        let clock = reply.stamps.as_ref().map_or(0, |stamps| stamps.clock);
+        if let Some(stamps) = &reply.stamps {
+            node.ledger.learn(&members, stamps, gaps);
+        }
+        let lookups = reply.keys.into_iter().enumerate().map(|(index, content)| match content {
+            KeyContent::Absent => RedisLookup::Absent,
+            KeyContent::LeaseGranted => {
+                ids.get(index).map_or(RedisLookup::Absent, |id| RedisLookup::LeaseGranted(*id))
+            }
+            KeyContent::Bytes { bytes, remaining_ttl } => match Head::parse(&bytes) {
+                Ok(Head::Lease(id)) => RedisLookup::LeaseHeldByOther(id),
+                _ => RedisLookup::Bytes { bytes, remaining_ttl },
+            },
+        });
+        let lookups: Vec<RedisLookup> = lookups.collect();
+        for lookup in &lookups {
+            let is_hit = matches!(lookup, RedisLookup::Bytes { .. });
+            (if is_hit { &redis.counts.hits } else { &redis.counts.misses }).add(1);
+        }
+        Ok((lookups, clock))
+    }
+
+    /// Whether the ledger must be read with the keys. Announcements keep it up to date for a read.
+    fn needs_ledger(&self, purpose: Purpose) -> bool {
+        match purpose {
+            Purpose::Load | Purpose::Mutate => true,
+            Purpose::Read => !self.node.trust.is_trusted() || self.node.ledger.known_clock().is_none(),
+            Purpose::Raw => false,
+        }
+    }
+
+    /// Looks up one key until there is a value or a lease of this load, or `lease_wait` is over.
+    pub(crate) async fn lookup_or_wait_for_lease(
+        &self,
+        key: &[Vec<u8>],
+    ) -> Result<(RedisLookup, u64), CacheError> {
+        let deadline = Instant::now() + self.options.lease_wait;
+        let mut pause = PAUSE.0;
+        loop {
+            let (mut lookups, clock) = self.lookup_redis(key, Purpose::Load).await?;
+            match lookups.pop().unwrap_or(RedisLookup::Absent) {
+                // Without scripts a lease of another node can end between the read and the attempt to lease.
+                RedisLookup::Absent
+                    if !self.node.trust.is_standalone()
+                        && Instant::now() < deadline
+                        && self.leases_without_scripts() => {}
+                RedisLookup::LeaseHeldByOther(_) if Instant::now() < deadline => {}
+                lookup => return Ok((lookup, clock)),
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(PAUSE.1);
+        }
+    }
+
+    fn leases_without_scripts(&self) -> bool {
+        let capabilities = self.node.redis.as_ref().and_then(|redis| redis.tier.capabilities());
+        capabilities.is_some_and(|can| can.coherent() && !can.scripts)
+    }
+
+    /// Compares an entry of memory with Redis and judges it. `None` if Redis does not reply.
+    pub(crate) async fn revalidate(&self, redis_key: &[u8], state: &EntryState) -> Option<Validity> {
+        let node = &self.node;
+        let redis = node.redis.as_ref()?;
+        let (replay_epoch, generation) = (self.replay_log.replay_epoch(), node.trust.generation());
+        let gaps = node.ledger.gaps();
+        let tracked_writes = node.tracked_writes.count(redis_key);
+        if self.replay_log.blocks(redis_key) {
+            return None;
+        }
+        let members = members_of(state.tags.iter().map(|tag| &**tag));
+        let ledger = (!node.trust.is_standalone())
+            .then_some(LedgerQuery { key: &node.keyspace.ledger, members: &members });
+        let keys = [redis_key.to_vec()];
+        let reply = redis.call(redis.tier.read_heads(&keys, ledger.as_ref())).await.ok()?;
+        if self.replay_log.replay_epoch() != replay_epoch {
+            return None;
+        }
+        if let Some(stamps) = &reply.stamps {
+            node.ledger.learn(&members, stamps, gaps);
+        }
+        if !state.id.is_some_and(|id| has_id(reply.heads.first(), id)) {
+            state.mark_dead();
+        }
+        let now = node.now();
+        let validity = node.judge(state, Proof::Redis, node.ledger.epoch(), now);
+        if matches!(validity, Validity::Valid | Validity::Stale) {
+            state.mark_validated(generation, now);
+            if node.tracked_writes.count(redis_key) != tracked_writes {
+                // The reply may be older than the reported write.
+                state.mark_suspect();
+            }
+        }
+        Some(validity)
+    }
+}

@@ -1,0 +1,108 @@
+//! Replaying pending invalidations to Redis, and applying on this node what Redis does not know.
+
+use super::replay_log::Invalidated;
+use super::{Coordinator, announcement};
+use crate::error::CacheError;
+use crate::node::ledger::{FLOOR, MutationSeq};
+use crate::tier::{Announcement, LedgerAdvance, Operation, Transaction};
+
+/// The most keys of one transaction, and the most members of one advance of the ledger.
+pub(super) const BATCH: usize = 500;
+
+impl Coordinator {
+    /// Applies invalidations that Redis has not confirmed to this node.
+    pub(super) fn apply_locally(&self, targets: &[Invalidated], seq: MutationSeq) {
+        let mut members = Vec::new();
+        for target in targets {
+            match target {
+                Invalidated::Key(key) => self.node.invalidate_memory_of(key),
+                Invalidated::Member(member) => members.push(member.clone()),
+            }
+        }
+        if !members.is_empty() {
+            self.node.ledger.start(&members, seq);
+            self.node.purge_memory(&members);
+        }
+    }
+
+    /// Replays pending invalidations for as long as Redis accepts some. A refusal of the members does not stop the keys: a
+    /// full server accepts no stamps, and removals make room.
+    pub(super) async fn replay(&self) {
+        while self.replay_log.pending_count() > 0 {
+            // A value that is written now must not be what an older invalidation removes.
+            let _exclusive = self.mutation_gate.write().await;
+            let seq = self.replay_log.next_seq();
+            let (members, keys) = self.replay_log.pending_batch(BATCH);
+            let members_replayed = self.replay_members(members, seq).await;
+            if matches!(members_replayed, Err(CacheError::Redis(_))) {
+                return;
+            }
+            let keys_replayed = self.replay_keys(keys, seq).await;
+            if !matches!((members_replayed, keys_replayed), (Ok(true), _) | (_, Ok(true))) {
+                return;
+            }
+        }
+    }
+
+    /// Replays members before a value is written. A later replay would invalidate the value.
+    pub(crate) async fn replay_members_first(&self) {
+        if self.replay_log.has_pending_members() && !self.node.redis_is_lost() {
+            self.replay().await;
+        }
+    }
+
+    /// Whether there were any.
+    async fn replay_members(&self, members: Vec<Vec<u8>>, seq: MutationSeq) -> Result<bool, CacheError> {
+        let Some(redis) = self.node.redis.as_ref().filter(|_| !members.is_empty()) else { return Ok(false) };
+        let announcement = announcement::stamps(&self.node.keyspace.channel, self.origin, &members);
+        let (advance, gaps) = (self.ledger_advance(&members), self.node.ledger.gaps());
+        let request = advance.announced_by(&announcement);
+        let clock = redis.call_ignoring_breaker(redis.tier.advance_ledger(&request)).await?;
+        self.node.ledger.confirm(&members, clock, seq, gaps);
+        self.replay_log.confirm(members.into_iter().map(Invalidated::Member), seq);
+        Ok(true)
+    }
+
+    /// Whether there were any.
+    async fn replay_keys(&self, keys: Vec<Vec<u8>>, seq: MutationSeq) -> Result<bool, CacheError> {
+        let Some(redis) = self.node.redis.as_ref().filter(|_| !keys.is_empty()) else { return Ok(false) };
+        let announced = keys.iter().map(|key| &key[..]);
+        let announcement = announcement::keys(&self.node.keyspace.channel, self.origin, announced);
+        let removals: Vec<_> = keys.iter().cloned().map(Operation::Remove).collect();
+        let transaction = Transaction { operations: &removals, ledger: None, announce: Some(&announcement) };
+        redis.call_ignoring_breaker(redis.tier.transact(&transaction)).await?;
+        // Values that this node stored while Redis did not reply are compared before their next use.
+        keys.iter().for_each(|key| self.node.mark_suspect(key));
+        self.replay_log.confirm(keys.into_iter().map(Invalidated::Key), seq);
+        Ok(true)
+    }
+
+    pub(super) fn ledger_advance(&self, members: &[Vec<u8>]) -> OwnedLedgerAdvance {
+        OwnedLedgerAdvance {
+            key: self.node.keyspace.ledger.clone(),
+            members: members.iter().filter(|member| *member != FLOOR).cloned().collect(),
+            floor: members.iter().any(|member| member == FLOOR),
+            at_least: self.node.ledger.clock(),
+        }
+    }
+}
+
+/// A [`LedgerAdvance`] without its announcement.
+pub(super) struct OwnedLedgerAdvance {
+    key: Vec<u8>,
+    members: Vec<Vec<u8>>,
+    floor: bool,
+    at_least: u64,
+}
+
+impl OwnedLedgerAdvance {
+    pub(super) fn announced_by<'a>(&'a self, announce: &'a Announcement) -> LedgerAdvance<'a> {
+        LedgerAdvance {
+            key: &self.key,
+            members: &self.members,
+            floor: self.floor,
+            at_least: self.at_least,
+            announce,
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The end of a load: seal, store and answer, or serve stale.
+
+use super::load_batch::{LoadBatch, PendingKey};
+use crate::coherence::lease::{StoreCondition, StoreOutcome, StoreRequest};
+use crate::error::{CacheError, FetchError};
+use crate::events::Event;
+use crate::load::{LoadOptions, Loaded};
+use crate::node::entry::MemoryEntry;
+use crate::node::fetched::Source;
+use crate::node::sealing::{NewEntry, Sealing};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A loaded value before it is stored.
+struct SealedLoad<V, E> {
+    pending: PendingKey<V, E>,
+    entry: MemoryEntry,
+    /// Whether memory may store the value.
+    may_store: bool,
+    condition: StoreCondition,
+    /// The envelope and its lifetime; `None` if Redis may not store it.
+    put: Option<(Vec<u8>, Duration)>,
+}
+
+impl<V> LoadBatch<V>
+where
+    V: Send + Sync + 'static,
+{
+    /// Stores loaded values and answers their callers.
+    pub(crate) async fn complete<E: Send + Sync + 'static>(
+        &self,
+        loads: Vec<(PendingKey<V, E>, Loaded<V>)>,
+        options: &LoadOptions,
+        started: Instant,
+    ) {
+        let cost = started.elapsed();
+        self.view.node().observers.counts.load_latency.record(cost);
+        let mut sealed = Vec::with_capacity(loads.len());
+        for (mut pending, loaded) in loads {
+            let stale = pending.stale.take();
+            let (value, stale_tags) = match loaded {
+                Loaded::New(value) => (Arc::new(value), Vec::new()),
+                Loaded::NotModified => {
+                    match stale.and_then(|stale| Some((stale.value::<V>()?.clone(), stale))) {
+                        Some((value, stale)) => (value, stale.state().tags.to_vec()),
+                        None => {
+                            self.fail(vec![pending], FetchError::NoStaleValue).await;
+                            continue;
+                        }
+                    }
+                }
+            };
+            sealed.push(self.seal(pending, value, &stale_tags, options, cost));
+        }
+        let requests: Vec<_> = sealed
+            .iter_mut()
+            .map(|load| StoreRequest {
+                key: &load.pending.redis_key,
+                condition: load.condition.clone(),
+                ticket: load.pending.ticket.as_ref(),
+                put: load.put.take(),
+            })
+            .collect();
+        let outcomes = self.view.coordinator.store(requests).await;
+        for (load, outcome) in sealed.into_iter().zip(outcomes) {
+            self.commit(load, outcome);
+        }
+    }
+
+    fn seal<E>(
+        &self,
+        pending: PendingKey<V, E>,
+        value: Arc<V>,
+        stale_tags: &[Box<str>],
+        options: &LoadOptions,
+        cost: Duration,
+    ) -> SealedLoad<V, E> {
+        let node = self.view.node();
+        let config = &self.view.config;
+        let lifetime = self.view.lifetime(&value, options.policy_or(self.policy));
+        let tags = config.tags(self.tags.iter().chain(stale_tags).chain(&options.tags));
+        let id = pending.condition.id();
+        let sealing = Sealing {
+            id: id.unwrap_or_else(|| node.random.id()),
+            clock: pending.start.clock,
+            lifetime,
+            cost,
+            tags: tags.clone(),
+        };
+        let envelope = node.seal(config, &value, sealing).map_err(|error| {
+            tracing::warn!(%error, "value cannot be encoded");
+            node.observers.emit(|| Event::EncodeFailed { key: pending.redis_key.clone() });
+            node.observers.report(&CacheError::Encode(error));
+        });
+        let may_store = envelope.is_ok() && !options.no_store;
+        let encoded_bytes = envelope.as_ref().map_or(0, Vec::len);
+        // Without a ledger, nothing could invalidate a tagged value in Redis.
+        let is_memory_only = node.trust.is_standalone() && !tags.is_empty();
+        let put = envelope.ok().filter(|_| may_store && !is_memory_only);
+        let put = put.map(|bytes| (bytes, lifetime.kept()));
+        // A value that may not be stored releases its lease. It does not replace an older value.
+        let condition = match &pending.condition {
+            condition if may_store || condition.is_lease() => condition.clone(),
+            _ => StoreCondition::None,
+        };
+        let new = NewEntry { encoded_bytes, lifetime, tags, id };
+        let entry = node.new_entry(config, value, new, &pending.start);
+        SealedLoad { pending, entry, may_store, condition, put }
+    }
+
+    /// Commits a loaded value to memory, or delivers it to followers only, and answers the caller.
+    fn commit<E: Send + Sync + 'static>(&self, load: SealedLoad<V, E>, outcome: StoreOutcome) {
+        let SealedLoad { mut pending, entry, may_store, .. } = load;
+        let node = self.view.node();
+        node.observers.emit(|| Event::Loaded { key: pending.redis_key.clone(), ok: true });
+        if outcome != StoreOutcome::Stored {
+            // The key may have been invalidated since the load started. Followers that joined within `max_lag` of the
+            // start need not know of that.
+            entry.state().set_validated_at(pending.started_at.saturating_add(node.trust.max_lag()));
+        }
+        if let Some(ticket) = pending.ticket.take() {
+            match (may_store, outcome) {
+                (true, StoreOutcome::Stored) => {
+                    node.commit(&pending.redis_key, ticket, &entry, pending.start.tracked_writes);
+                }
+                (true, StoreOutcome::Unknown) => {
+                    if !matches!(pending.condition, StoreCondition::None) {
+                        entry.state().mark_suspect();
+                    }
+                    node.commit(&pending.redis_key, ticket, &entry, pending.start.tracked_writes);
+                }
+                (true, StoreOutcome::Refused) => {
+                    node.observers.counts.refused.add(1);
+                    node.observers.emit(|| Event::Refused { key: pending.redis_key.clone() });
+                    ticket.deliver(entry.clone());
+                }
+                (false, _) => ticket.deliver(entry.clone()),
+            }
+        }
+        self.answer(&mut pending, entry, Source::Loader);
+    }
+
+    /// Ends keys whose load failed: serves stale within the grace period, and releases leases.
+    pub(crate) async fn fail<E: Send + Sync + 'static>(
+        &self,
+        keys: Vec<PendingKey<V, E>>,
+        error: FetchError<E>,
+    ) {
+        let node = self.view.node();
+        node.observers.counts.load_failures.add(1);
+        let mut leases = Vec::new();
+        for mut pending in keys {
+            node.observers.emit(|| Event::Loaded { key: pending.redis_key.clone(), ok: false });
+            let Some(ticket) = pending.ticket.take() else { continue };
+            match self.servable_stale(&pending) {
+                Some(stale) => {
+                    node.observers.served_stale(&pending.redis_key);
+                    let retry = self.retry_entry(&stale);
+                    node.commit(&pending.redis_key, ticket, &retry, pending.start.tracked_writes);
+                    self.answer(&mut pending, retry, Source::Stale);
+                }
+                None => {
+                    ticket.fail(Arc::new(error.clone()));
+                    pending.answer(Err(error.clone()));
+                }
+            }
+            if pending.condition.is_lease() {
+                leases.push((pending.redis_key, pending.condition));
+            }
+        }
+        if !leases.is_empty() {
+            let releases = leases.iter().map(|(key, condition)| StoreRequest {
+                key,
+                condition: condition.clone(),
+                ticket: None,
+                put: None,
+            });
+            self.view.coordinator.store(releases.collect()).await;
+        }
+    }
+
+    /// A stale value that is served until the next attempt to load.
+    fn retry_entry(&self, stale: &MemoryEntry) -> MemoryEntry {
+        let retry_after = self.policy.retry_after_or_default();
+        let state = stale.state().for_retry(self.view.node().now(), retry_after);
+        let value = stale.value::<V>().expect("the entry was made for this view").clone();
+        MemoryEntry::new(value, state)
+    }
+}

@@ -1,0 +1,322 @@
+//! A load from its tickets to its loader: what the tiers can answer is not loaded. One task for one key or for many.
+
+use super::Outcome;
+use super::view_state::ViewState;
+use crate::coherence::lease::StoreCondition;
+use crate::coherence::lookup::{Purpose, RedisLookup};
+use crate::envelope::Head;
+use crate::error::FetchError;
+use crate::load::{LoadCx, LoadFailure};
+use crate::node::StartState;
+use crate::node::entry::{MemoryEntry, MemoryTicket, Validity};
+use crate::node::fetched::Source;
+use crate::node::lookup::{Candidate, source_in_memory};
+use crate::policy::Policy;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// How many times a key is looked up again because it changed between the lookup and the lease.
+const MAX_LOOKUPS: usize = 4;
+
+/// A key of a batch.
+pub(crate) struct PendingKey<V, E> {
+    pub(crate) redis_key: Vec<u8>,
+    /// `None` once the load of the key has ended.
+    pub(crate) ticket: Option<MemoryTicket>,
+    pub(crate) candidate: Option<Candidate>,
+    answer: Option<oneshot::Sender<Outcome<V, E>>>,
+    pub(super) start: StartState,
+    pub(super) condition: StoreCondition,
+    /// When the lookup started, on the engine's clock.
+    pub(super) started_at: Duration,
+    /// The stale value to serve if the load fails.
+    pub(super) stale: Option<MemoryEntry>,
+}
+
+impl<V, E> PendingKey<V, E> {
+    pub(crate) fn new(
+        redis_key: Vec<u8>,
+        ticket: MemoryTicket,
+        candidate: Option<Candidate>,
+    ) -> (Self, oneshot::Receiver<Outcome<V, E>>) {
+        let (answer, answered) = oneshot::channel();
+        let pending = PendingKey {
+            redis_key,
+            ticket: Some(ticket),
+            candidate,
+            answer: Some(answer),
+            start: StartState::default(),
+            condition: StoreCondition::None,
+            started_at: Duration::ZERO,
+            stale: None,
+        };
+        (pending, answered)
+    }
+
+    /// Whether the key must still be loaded.
+    pub(crate) fn is_open(&self) -> bool {
+        self.ticket.is_some()
+    }
+
+    pub(super) fn answer(&mut self, outcome: Outcome<V, E>) {
+        if let Some(answer) = self.answer.take() {
+            // The caller may have been dropped. The load continues for the tiers.
+            _ = answer.send(outcome);
+        }
+    }
+
+    fn needs_revalidation(&self) -> bool {
+        self.candidate.as_ref().is_some_and(|candidate| candidate.needs_revalidation)
+    }
+}
+
+/// What the keys of one load share.
+pub(crate) struct LoadBatch<V> {
+    pub(crate) view: Arc<ViewState<V>>,
+    pub(crate) policy: Policy,
+    pub(crate) tags: Vec<Box<str>>,
+    /// Whether valid entries are loaded too.
+    pub(crate) refresh: bool,
+}
+
+impl<V> LoadBatch<V>
+where
+    V: Send + Sync + 'static,
+{
+    /// Answers the keys that the tiers can answer. The keys that are open afterwards must be loaded.
+    pub(crate) async fn lookup<E: Send + Sync + 'static>(&self, keys: &mut [PendingKey<V, E>]) {
+        let node = self.view.node();
+        if node.redis.is_some() {
+            self.view.coordinator.ensure_connected().await;
+        }
+        for pending in &mut *keys {
+            pending.started_at = node.now();
+            pending.start = node.start_state(&pending.redis_key);
+            if let Some(candidate) =
+                pending.candidate.as_ref().filter(|candidate| !candidate.needs_revalidation)
+            {
+                pending.stale = Some(candidate.entry.clone());
+            }
+        }
+        if node.redis.is_none() {
+            return;
+        }
+        if let [pending] = &mut *keys {
+            self.lookup_one(pending).await;
+        } else {
+            self.lookup_many(keys).await;
+        }
+    }
+
+    async fn lookup_one<E: Send + Sync + 'static>(&self, pending: &mut PendingKey<V, E>) {
+        let coordinator = &self.view.coordinator;
+        if coordinator.replay_log.blocks(&pending.redis_key) {
+            return self.use_candidate_without_redis(pending);
+        }
+        if pending.needs_revalidation() && !self.revalidate_candidate(pending).await {
+            return;
+        }
+        for _ in 0..MAX_LOOKUPS {
+            match coordinator.lookup_or_wait_for_lease(std::slice::from_ref(&pending.redis_key)).await {
+                Ok((lookup, clock)) => {
+                    pending.start.clock = clock;
+                    let Some(dead_bytes) = self.apply_lookup(pending, lookup).await else { return };
+                    // The lease keeps other nodes from loading too.
+                    if let Some(condition) = coordinator.lease_over(&pending.redis_key, &dead_bytes).await {
+                        pending.condition = condition;
+                        return;
+                    }
+                }
+                Err(error) => {
+                    coordinator.node.observers.report(&error);
+                    return self.use_candidate_without_redis(pending);
+                }
+            }
+        }
+    }
+
+    async fn lookup_many<E: Send + Sync + 'static>(&self, keys: &mut [PendingKey<V, E>]) {
+        let coordinator = &self.view.coordinator;
+        let (mut indices, mut redis_keys) = (Vec::new(), Vec::new());
+        for (index, pending) in keys.iter_mut().enumerate() {
+            if coordinator.replay_log.blocks(&pending.redis_key) {
+                self.use_candidate_without_redis(pending);
+            } else {
+                indices.push(index);
+                redis_keys.push(pending.redis_key.clone());
+            }
+        }
+        if redis_keys.is_empty() {
+            return;
+        }
+        match coordinator.lookup_redis(&redis_keys, Purpose::Load).await {
+            Ok((lookups, clock)) => {
+                for (index, lookup) in indices.into_iter().zip(lookups) {
+                    let pending = &mut keys[index];
+                    pending.start.clock = clock;
+                    if let Some(dead_bytes) = self.apply_lookup(pending, lookup).await {
+                        // Only an envelope has an id. Another program may write the same bytes again.
+                        pending.condition = match Head::parse(&dead_bytes) {
+                            Ok(Head::Value(_)) => coordinator.condition_to_replace(&dead_bytes),
+                            _ => {
+                                let leased = coordinator.lease_over(&pending.redis_key, &dead_bytes).await;
+                                leased.unwrap_or(StoreCondition::None)
+                            }
+                        };
+                    }
+                }
+            }
+            Err(error) => {
+                coordinator.node.observers.report(&error);
+                indices.into_iter().for_each(|index| self.use_candidate_without_redis(&mut keys[index]));
+            }
+        }
+    }
+
+    /// Takes over what Redis has under a key. Returns bytes that may not be served.
+    async fn apply_lookup<E: Send + Sync + 'static>(
+        &self,
+        pending: &mut PendingKey<V, E>,
+        lookup: RedisLookup,
+    ) -> Option<Vec<u8>> {
+        let coordinator = &self.view.coordinator;
+        let node = &coordinator.node;
+        if let Some(candidate) = pending.candidate.as_ref().filter(|candidate| candidate.needs_revalidation) {
+            // The content of Redis is newer.
+            candidate.entry.state().mark_dead();
+        }
+        pending.condition = match lookup {
+            RedisLookup::LeaseGranted(id) => StoreCondition::lease(id),
+            RedisLookup::LeaseHeldByOther(id) => StoreCondition::ForeignLease(id),
+            RedisLookup::Absent if node.trust.is_standalone() => coordinator.condition_to_replace(&[]),
+            RedisLookup::Absent => StoreCondition::None,
+            RedisLookup::Bytes { bytes, remaining_ttl } => {
+                let (config, redis_key) = (&self.view.config, &pending.redis_key);
+                let opened = node.open(config, redis_key, &bytes, remaining_ttl, &pending.start).await;
+                let Some(opened) = opened else { return Some(bytes) };
+                if opened.validity == Validity::Valid && !self.refresh {
+                    if let Some(ticket) = pending.ticket.take() {
+                        node.commit(redis_key, ticket, &opened.entry, pending.start.tracked_writes);
+                    }
+                    self.answer(pending, opened.entry, Source::Redis);
+                    return None;
+                }
+                pending.stale = Some(opened.entry);
+                coordinator.condition_to_replace(&bytes)
+            }
+        };
+        None
+    }
+
+    /// Compares the candidate with Redis. False if the lookup has ended: the key is answered, or Redis does not reply.
+    async fn revalidate_candidate<E: Send + Sync + 'static>(&self, pending: &mut PendingKey<V, E>) -> bool {
+        let Some(candidate) = pending.candidate.clone() else { return true };
+        let validity = self.view.coordinator.revalidate(&pending.redis_key, candidate.entry.state()).await;
+        match validity {
+            Some(Validity::Unknown) => true,
+            Some(validity) => {
+                pending.candidate = None;
+                self.use_candidate(pending, candidate.entry, validity);
+                pending.is_open()
+            }
+            None => {
+                self.use_candidate_without_redis(pending);
+                false
+            }
+        }
+    }
+
+    /// Uses the candidate while Redis does not reply.
+    fn use_candidate_without_redis<E: Send + Sync + 'static>(&self, pending: &mut PendingKey<V, E>) {
+        if let Some(candidate) = pending.candidate.clone().filter(|candidate| candidate.needs_revalidation) {
+            let validity = self.view.node().judge_without_redis(candidate.entry.state());
+            self.use_candidate(pending, candidate.entry, validity);
+        }
+    }
+
+    /// Answers with a valid entry. A stale one is served if the load fails or is slow.
+    fn use_candidate<E: Send + Sync + 'static>(
+        &self,
+        pending: &mut PendingKey<V, E>,
+        entry: MemoryEntry,
+        validity: Validity,
+    ) {
+        match validity {
+            Validity::Valid if !self.refresh => {
+                entry.state().mark_delivered(self.view.node().now());
+                if let Some(ticket) = pending.ticket.take() {
+                    ticket.deliver(entry.clone());
+                }
+                let source = source_in_memory(&entry);
+                self.answer(pending, entry, source);
+            }
+            Validity::Valid | Validity::Stale => pending.stale = Some(entry),
+            Validity::Dead | Validity::Unknown => {}
+        }
+    }
+
+    pub(super) fn answer<E>(&self, pending: &mut PendingKey<V, E>, entry: MemoryEntry, source: Source) {
+        let fetched = self.view.node().fetched(entry, source, false);
+        pending.answer(fetched.ok_or(FetchError::Dropped));
+    }
+
+    /// The context of the loader of a key.
+    pub(crate) fn context<E>(&self, pending: &PendingKey<V, E>) -> LoadCx<V> {
+        LoadCx::new(pending.stale.as_ref().and_then(|stale| stale.value::<V>().cloned()))
+    }
+
+    /// Awaits a loader and renews its leases meanwhile.
+    pub(crate) async fn await_load<E: Send + Sync + 'static, R>(
+        &self,
+        keys: &mut [PendingKey<V, E>],
+        loading: impl Future<Output = R>,
+    ) -> R {
+        let renewals =
+            keys.iter().filter_map(|pending| pending.condition.renewal(&pending.redis_key)).collect();
+        tokio::select! {
+            biased;
+            loaded = self.await_with_soft_timeout(keys, loading) => loaded,
+            never = self.view.coordinator.renew_leases(renewals) => match never {},
+        }
+    }
+
+    /// After the soft timeout, callers with a stale value get it.
+    async fn await_with_soft_timeout<E: Send + Sync + 'static, R>(
+        &self,
+        keys: &mut [PendingKey<V, E>],
+        loading: impl Future<Output = R>,
+    ) -> R {
+        let mut loading = std::pin::pin!(loading);
+        let has_stale = keys.iter().any(|pending| pending.stale.is_some());
+        if let Some(soft_timeout) = self.policy.soft_timeout.filter(|_| has_stale) {
+            tokio::select! {
+                biased;
+                loaded = &mut loading => return loaded,
+                () = tokio::time::sleep(soft_timeout) => {}
+            }
+            for pending in keys.iter_mut().filter(|pending| pending.is_open()) {
+                if let Some(stale) = self.servable_stale(pending) {
+                    self.view.node().observers.served_stale(&pending.redis_key);
+                    self.answer(pending, stale, Source::Stale);
+                }
+            }
+        }
+        loading.await
+    }
+
+    /// The stale value of a key, if it is still within its grace period.
+    pub(super) fn servable_stale<E>(&self, pending: &PendingKey<V, E>) -> Option<MemoryEntry> {
+        let now = self.view.node().now();
+        pending.stale.clone().filter(|stale| stale.state().is_kept(now))
+    }
+}
+
+/// The error that callers get.
+pub(crate) fn fetch_error<E>(failure: LoadFailure<E>) -> FetchError<E> {
+    match failure {
+        LoadFailure::Failed(error) => FetchError::Load(Arc::new(error)),
+        LoadFailure::Panicked => FetchError::LoaderPanicked,
+        LoadFailure::TimedOut => FetchError::Timeout,
+    }
+}

@@ -1,0 +1,261 @@
+//! Entries of the memory tier: a value behind an `Arc`, as the engine stores it, and the state by which it is judged.
+
+use crate::envelope::Id;
+use crate::key::MemoryKey;
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+pub(crate) type Memory = larder_engine::Cache<MemoryKey, MemoryEntry>;
+pub(crate) type MemoryTicket = larder_engine::Ticket<MemoryKey, MemoryEntry>;
+pub(crate) type MemoryFollower = larder_engine::Follower<MemoryKey, MemoryEntry>;
+
+/// The cost of an entry beside its key and its encoded value: the entry, its slot, index and deadline, and the `Arc`s.
+const ENTRY_OVERHEAD_BYTES: u64 = 240;
+
+/// An entry of the memory tier. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct MemoryEntry(Arc<StoredEntry<dyn Any + Send + Sync>>);
+
+/// A value, always an `Arc<V>`, and its state.
+struct StoredEntry<T: ?Sized> {
+    state: EntryState,
+    value: T,
+}
+
+/// Whether an entry may be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Validity {
+    /// Fresh and not invalidated.
+    Valid,
+    /// Past its time to live or softly invalidated, and within its grace period.
+    Stale,
+    /// Invalidated, or past its grace period. Never served.
+    Dead,
+    /// This node does not know: the entry must be compared with Redis first.
+    Unknown,
+}
+
+/// The generation of a dead entry. No generation of a node has this number.
+const DEAD: u64 = u64::MAX;
+/// The generation of a suspect entry. A node starts in a later one.
+const SUSPECT: u64 = 0;
+/// A time that never comes.
+const NEVER: u64 = u64::MAX;
+
+/// The metadata of an entry in memory. All times are on the engine's clock.
+#[derive(Debug)]
+pub(crate) struct EntryState {
+    /// The id in Redis; `None` for a value that Redis never confirmed.
+    pub(crate) id: Option<Id>,
+    /// The ledger's clock when the load started; 0 if the ledger was not read.
+    pub(crate) clock: u64,
+    /// This node's ledger epoch when the load or the lookup started.
+    pub(crate) epoch: u64,
+    /// Whether the entry was found in Redis: only the ledger's clock tells when it was loaded.
+    pub(crate) promoted: bool,
+    pub(crate) tags: Box<[Box<str>]>,
+    /// The length of the encoded value, by which the entry is weighed.
+    pub(crate) encoded_bytes: u32,
+    /// When the value was stored in memory.
+    pub(crate) stored_at: Duration,
+    /// The age of the value at that time, if Redis knew it.
+    pub(crate) initial_age: Duration,
+    /// Whether this is a stale value that is served until the next attempt to load.
+    pub(crate) is_stale_value: bool,
+    /// The end of the grace period, in nanoseconds.
+    keep_until: AtomicU64,
+    /// The end of the time to live, in nanoseconds; [`NEVER`] without a grace period: the engine expires the entry.
+    fresh_until: AtomicU64,
+    /// The generation in which the entry was last known to equal Redis, [`SUSPECT`] or [`DEAD`].
+    validated_in: AtomicU64,
+    /// The time of that validation, in nanoseconds.
+    validated_at: AtomicU64,
+    /// When the entry was last delivered to followers without being stored again, in nanoseconds; 0 for never.
+    delivered_at: AtomicU64,
+    /// The ledger epoch in which the entry was last compared with all stamps; 0 for never.
+    checked_in: AtomicU64,
+}
+
+impl EntryState {
+    /// The state of a value that is stored in memory at `now`.
+    pub(crate) fn new(
+        now: Duration,
+        fresh_for: Duration,
+        kept_for: Duration,
+        generation: u64,
+        epoch: u64,
+    ) -> Self {
+        let fresh_until = if fresh_for < kept_for { nanos(now.saturating_add(fresh_for)) } else { NEVER };
+        EntryState {
+            id: None,
+            clock: 0,
+            epoch,
+            promoted: false,
+            tags: Box::default(),
+            encoded_bytes: 0,
+            stored_at: now,
+            initial_age: Duration::ZERO,
+            is_stale_value: false,
+            keep_until: AtomicU64::new(nanos(now.saturating_add(kept_for))),
+            fresh_until: AtomicU64::new(fresh_until),
+            validated_in: AtomicU64::new(generation),
+            validated_at: AtomicU64::new(nanos(now)),
+            delivered_at: AtomicU64::new(0),
+            checked_in: AtomicU64::new(epoch),
+        }
+    }
+
+    /// The state of the same value, which is stale and served for `retry_after`.
+    pub(crate) fn for_retry(&self, now: Duration, retry_after: Duration) -> Self {
+        let generation = self.validated_in.load(Ordering::Acquire);
+        let mut state = EntryState::new(now, retry_after, self.remaining(now), generation, self.epoch);
+        state.id = self.id;
+        state.clock = self.clock;
+        state.promoted = self.promoted;
+        state.tags = self.tags.clone();
+        state.is_stale_value = true;
+        state.encoded_bytes = self.encoded_bytes;
+        state.initial_age = self.initial_age.saturating_add(now.saturating_sub(self.stored_at));
+        state.validated_at = AtomicU64::new(self.validated_at.load(Ordering::Acquire));
+        state
+    }
+
+    #[inline]
+    pub(crate) fn is_fresh(&self, now: Duration) -> bool {
+        nanos(now) < self.fresh_until.load(Ordering::Relaxed)
+    }
+
+    /// Whether the entry is fresh, or stale and within its grace period.
+    pub(crate) fn is_kept(&self, now: Duration) -> bool {
+        nanos(now) < self.keep_until.load(Ordering::Relaxed)
+    }
+
+    /// The time to the end of the grace period, at least 1 ms.
+    pub(crate) fn remaining(&self, now: Duration) -> Duration {
+        match self.keep_until.load(Ordering::Relaxed) {
+            NEVER => larder_engine::MAX_TTL,
+            at => Duration::from_nanos(at).saturating_sub(now).max(Duration::from_millis(1)),
+        }
+    }
+
+    pub(crate) fn set_stale_from(&self, moment: Duration) {
+        self.fresh_until.store(nanos(moment), Ordering::Relaxed);
+    }
+
+    /// Whether the entry is kept for longer than it is fresh.
+    pub(crate) fn has_grace(&self) -> bool {
+        self.fresh_until.load(Ordering::Relaxed) != NEVER
+    }
+
+    /// Restarts the time to live and the grace period.
+    pub(crate) fn renew(&self, now: Duration, fresh_for: Duration, kept_for: Duration) {
+        self.keep_until.store(nanos(now.saturating_add(kept_for)), Ordering::Relaxed);
+        if self.has_grace() {
+            self.set_stale_from(now.saturating_add(fresh_for));
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_checked_in(&self, epoch: u64) -> bool {
+        self.checked_in.load(Ordering::Acquire) == epoch
+    }
+
+    /// The entry was compared with all stamps of this epoch.
+    pub(crate) fn set_checked_in(&self, epoch: u64) {
+        self.checked_in.store(epoch, Ordering::Release);
+    }
+
+    /// The entry was compared with no stamp yet.
+    pub(crate) fn set_unchecked(&self) {
+        self.set_checked_in(0);
+    }
+
+    #[inline]
+    pub(crate) fn is_validated_in(&self, generation: u64) -> bool {
+        self.validated_in.load(Ordering::Acquire) == generation
+    }
+
+    /// Redis was asked in `generation` and has the entry.
+    pub(crate) fn mark_validated(&self, generation: u64, now: Duration) {
+        self.validated_at.fetch_max(nanos(now), Ordering::AcqRel);
+        self.set_validated_in(generation);
+    }
+
+    /// The entry must be compared with Redis before its next use.
+    pub(crate) fn mark_suspect(&self) {
+        self.set_validated_in(SUSPECT);
+    }
+
+    fn set_validated_in(&self, generation: u64) {
+        _ = self.validated_in.fetch_update(Ordering::AcqRel, Ordering::Acquire, |validated| {
+            (validated != DEAD).then_some(generation)
+        });
+    }
+
+    /// The entry is delivered to followers. That validates nothing: the time for which it may be served without Redis
+    /// does not restart.
+    pub(crate) fn mark_delivered(&self, now: Duration) {
+        self.delivered_at.fetch_max(nanos(now), Ordering::AcqRel);
+    }
+
+    /// The entry may have been invalidated after this moment.
+    pub(crate) fn set_validated_at(&self, moment: Duration) {
+        self.validated_at.store(nanos(moment), Ordering::Release);
+    }
+
+    /// The last moment at which the entry is known to have been valid.
+    pub(crate) fn validated_at(&self) -> Duration {
+        Duration::from_nanos(self.validated_at.load(Ordering::Acquire))
+    }
+
+    /// Whether the entry was stored, validated or delivered at or after this moment.
+    pub(crate) fn is_valid_since(&self, moment: Duration) -> bool {
+        let is_since = |at: &AtomicU64| at.load(Ordering::Acquire) >= nanos(moment);
+        is_since(&self.validated_at) || is_since(&self.delivered_at)
+    }
+
+    /// The entry was invalidated. It may still be in memory for a moment.
+    pub(crate) fn mark_dead(&self) {
+        self.validated_in.store(DEAD, Ordering::Release);
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        self.is_validated_in(DEAD)
+    }
+}
+
+impl MemoryEntry {
+    pub(crate) fn new<V: Send + Sync + 'static>(value: Arc<V>, state: EntryState) -> Self {
+        MemoryEntry(Arc::new(StoredEntry { state, value }))
+    }
+
+    pub(crate) fn state(&self) -> &EntryState {
+        &self.0.state
+    }
+
+    /// Whether both are the same allocation.
+    pub(crate) fn is(&self, other: &MemoryEntry) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// The value, if it is of this type.
+    pub(crate) fn value<V: Send + Sync + 'static>(&self) -> Option<&Arc<V>> {
+        self.0.value.downcast_ref::<Arc<V>>()
+    }
+}
+
+pub(crate) fn weigh(key: &MemoryKey, entry: &MemoryEntry) -> u64 {
+    key.bytes.len() as u64 + u64::from(entry.state().encoded_bytes) + ENTRY_OVERHEAD_BYTES
+}
+
+impl std::fmt::Debug for MemoryEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemoryEntry").field("state", &self.0.state).finish_non_exhaustive()
+    }
+}
+
+pub(crate) fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,70 @@
+//! The names of a cache: its namespace and views, the keys of entries in both tiers, the channel and the ledger.
+
+use crate::key::{KeyBuf, MemoryKey, MemoryKeyRef};
+use parking_lot::RwLock;
+
+#[derive(Debug)]
+pub(crate) struct Keyspace {
+    namespace: String,
+    /// The channel of the announcements.
+    pub(crate) channel: Vec<u8>,
+    /// The key of the ledger.
+    pub(crate) ledger: Vec<u8>,
+    /// The names of the views. The number of a view is its index.
+    views: RwLock<Vec<String>>,
+}
+
+impl Keyspace {
+    /// `scope` separates databases that share their channels. No view has an empty name, so neither the channel nor the
+    /// ledger is the key of an entry.
+    pub(crate) fn new(namespace: &str, scope: &str) -> Self {
+        Keyspace {
+            namespace: namespace.to_owned(),
+            channel: format!("{namespace}::news:{scope}").into_bytes(),
+            ledger: format!("{namespace}::ledger").into_bytes(),
+            views: RwLock::default(),
+        }
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The prefix of all Redis keys.
+    pub(crate) fn prefix(&self) -> Vec<u8> {
+        [self.namespace.as_bytes(), b":"].concat()
+    }
+
+    /// The number of a view; a name that is new gets the next one.
+    pub(crate) fn view_number(&self, name: &str) -> u32 {
+        if let Some(number) = self.views.read().iter().position(|known| *known == name) {
+            return number as u32;
+        }
+        let mut views = self.views.write();
+        let number = views.iter().position(|known| *known == name).unwrap_or_else(|| {
+            views.push(name.to_owned());
+            views.len() - 1
+        });
+        number as u32
+    }
+
+    pub(crate) fn redis_key(&self, view: &str, key: &KeyBuf) -> Vec<u8> {
+        [self.namespace.as_bytes(), b":", view.as_bytes(), b":", key.as_bytes()].concat()
+    }
+
+    /// The key in memory of a key in Redis, if this node has the view.
+    pub(crate) fn memory_key_of(&self, redis_key: &[u8]) -> Option<MemoryKey> {
+        let rest = redis_key.strip_prefix(self.namespace.as_bytes())?.strip_prefix(b":")?;
+        let colon = rest.iter().position(|byte| *byte == b':')?;
+        let (view, bytes) = (&rest[..colon], &rest[colon + 1..]);
+        let number = self.views.read().iter().position(|name| name.as_bytes() == view)?;
+        Some(MemoryKeyRef { view: number as u32, bytes }.into_owned())
+    }
+
+    /// The name of a key in memory without the namespace, `view:key`.
+    pub(crate) fn name_of(&self, key: &MemoryKey) -> Vec<u8> {
+        let views = self.views.read();
+        let view = views.get(key.view as usize).map_or("", |name| name.as_str());
+        [view.as_bytes(), b":", &key.bytes].concat()
+    }
+}

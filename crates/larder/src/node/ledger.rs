@@ -1,0 +1,401 @@
+//! What this node knows of the ledger: when each tag, and the whole namespace, was last invalidated.
+//!
+//! Two counters order an entry and an invalidation. The *ledger clock* orders the events of different nodes: an entry
+//! has the clock of the moment at which its load started, and an invalidation advances the clock. The *epoch* counts the
+//! invalidations that this node did or received. It decides where the ledger was not read: for values that were loaded
+//! while Redis did not reply, for caches without Redis, and while an invalidation of this node has not reached Redis.
+//!
+//! An entry remembers the epoch in which it was last found valid, so a hit compares two numbers and reads no tag.
+
+use super::entry::EntryState;
+use crate::tier::Stamps;
+use parking_lot::RwLock;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The most tags whose stamps a node stores. One more, and it drops all of them: with Redis it reads them again, without
+/// Redis older entries are dead.
+const MAX_KNOWN_TAGS: usize = 100_000;
+
+/// The member of the ledger that invalidates everything older, whatever its tags are.
+pub(crate) const FLOOR: &[u8] = b"floor";
+
+/// How an invalidation treats the entries that it finds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Invalidation {
+    /// The entries are never served again.
+    #[default]
+    Hard,
+    /// The entries become stale: a fetch serves them within their grace period if the load fails.
+    Soft,
+}
+
+/// Orders the mutations of this node by their start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct MutationSeq(pub(crate) u64);
+
+/// A member of the ledger: all entries, or those with a tag; hard or soft.
+pub(crate) fn member(tag: Option<&str>, how: Invalidation) -> Vec<u8> {
+    match (tag, how) {
+        (None, Invalidation::Hard) => b"clear".to_vec(),
+        (None, Invalidation::Soft) => b"expire".to_vec(),
+        (Some(tag), Invalidation::Hard) => [b"!", tag.as_bytes()].concat(),
+        (Some(tag), Invalidation::Soft) => [b"~", tag.as_bytes()].concat(),
+    }
+}
+
+/// The members by which an entry with these tags is judged. Their order has no meaning.
+pub(crate) fn members_of<'t>(tags: impl IntoIterator<Item = &'t str>) -> Vec<Vec<u8>> {
+    let both = [Invalidation::Hard, Invalidation::Soft];
+    let everything = both.map(|how| member(None, how));
+    let tagged = tags.into_iter().flat_map(|tag| both.map(|how| member(Some(tag), how)));
+    everything.into_iter().chain(tagged).collect()
+}
+
+/// The members by which an entry without tags is judged.
+pub(crate) fn untagged_members() -> Vec<Vec<u8>> {
+    members_of([])
+}
+
+/// What the ledger knows of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LedgerJudgement {
+    /// The invalidation of the entry, the hard one if there are both.
+    pub(crate) invalidated: Option<Invalidation>,
+    /// Whether no other invalidation of the entry can be missing.
+    pub(crate) is_certain: bool,
+}
+
+impl LedgerJudgement {
+    pub(crate) const VALID: LedgerJudgement = LedgerJudgement { invalidated: None, is_certain: true };
+}
+
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    /// Advances with each invalidation that this node does or receives.
+    epoch: AtomicU64,
+    /// The highest ledger clock that this node has read.
+    clock: AtomicU64,
+    /// Whether that clock belongs to the ledger that exists now.
+    is_current: AtomicBool,
+    /// How many times announcements may have been missed.
+    gaps: AtomicU64,
+    stamps: RwLock<KnownStamps>,
+    /// Whether Redis has a ledger, so that the stamps of an unknown tag must be read.
+    has_redis: bool,
+}
+
+#[derive(Debug, Default)]
+struct KnownStamps {
+    floor: Stamp,
+    everything: StampPair,
+    tags: HashMap<Box<[u8]>, StampPair>,
+}
+
+/// The last hard and the last soft invalidation of the same entries.
+#[derive(Clone, Copy, Debug, Default)]
+struct StampPair {
+    hard: Stamp,
+    soft: Stamp,
+}
+
+impl KnownStamps {
+    /// The stamp of a member; `None` for a member that this version does not know.
+    fn stamp(&mut self, member: &[u8]) -> Option<&mut Stamp> {
+        match member {
+            b"floor" => Some(&mut self.floor),
+            b"clear" => Some(&mut self.everything.hard),
+            b"expire" => Some(&mut self.everything.soft),
+            [b'!', tag @ ..] => Some(&mut self.tags.entry(tag.into()).or_default().hard),
+            [b'~', tag @ ..] => Some(&mut self.tags.entry(tag.into()).or_default().soft),
+            _ => None,
+        }
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = &mut Stamp> {
+        self.tags.values_mut().chain([&mut self.everything]).flat_map(|pair| [&mut pair.hard, &mut pair.soft])
+    }
+}
+
+/// The last invalidation of a member.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stamp {
+    clock: u64,
+    epoch: u64,
+    /// The latest invalidation of this node that has not reached Redis.
+    pending: Option<MutationSeq>,
+    /// Whether no later invalidation can be missing. An uncertain stamp still refuses older entries.
+    is_certain: bool,
+}
+
+impl Stamp {
+    /// Whether an entry is newer than the invalidation.
+    fn admits(self, state: &EntryState) -> bool {
+        // Without a clock, or while the stamp is not in the ledger, the epoch decides. A clock in the ledger counts too.
+        let by_clock = state.clock == 0 || state.clock >= self.clock;
+        let by_epoch = state.epoch >= self.epoch && !(state.promoted && self.pending.is_some());
+        by_clock && (by_epoch || (state.clock != 0 && self.pending.is_none()))
+    }
+}
+
+impl Ledger {
+    pub(crate) fn new(has_redis: bool) -> Self {
+        Ledger {
+            epoch: AtomicU64::new(1),
+            clock: AtomicU64::new(0),
+            is_current: AtomicBool::new(false),
+            gaps: AtomicU64::new(0),
+            stamps: RwLock::default(),
+            has_redis,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// Taken before Redis is asked: a reply is the latest state only if no announcement was missed in between.
+    pub(crate) fn gaps(&self) -> u64 {
+        self.gaps.load(Ordering::Acquire)
+    }
+
+    /// The highest ledger clock that this node has read; 0 if it read none.
+    pub(crate) fn clock(&self) -> u64 {
+        self.clock.load(Ordering::Acquire)
+    }
+
+    /// The highest clock of the ledger that exists now, if it was read.
+    pub(crate) fn known_clock(&self) -> Option<u64> {
+        self.is_current.load(Ordering::Acquire).then(|| self.clock())
+    }
+
+    /// Compares an entry with all invalidations that this node knows. Stores in the entry that it is valid.
+    pub(crate) fn judge(&self, state: &EntryState) -> LedgerJudgement {
+        self.judge_with(state, self.has_redis && state.clock != 0)
+    }
+
+    /// The same for a value that this node has just loaded. If the node `missed_nothing` during the load, an
+    /// invalidation that it did not receive did not happen.
+    pub(crate) fn judge_loaded(&self, state: &EntryState, missed_nothing: bool) -> LedgerJudgement {
+        self.judge_with(state, self.has_redis && state.clock != 0 && !missed_nothing)
+    }
+
+    fn judge_with(&self, state: &EntryState, needs_certain_stamps: bool) -> LedgerJudgement {
+        let stamps = self.stamps.read();
+        // Under the lock: a later invalidation has a later epoch.
+        let epoch = self.epoch();
+        if state.is_checked_in(epoch) {
+            return LedgerJudgement::VALID;
+        }
+        // A stamp that was received during the load may have been dropped since.
+        let needs_certain_stamps =
+            needs_certain_stamps || (self.has_redis && state.clock != 0 && state.epoch < stamps.floor.epoch);
+        let mut is_hard = !stamps.floor.admits(state);
+        let (mut is_soft, mut is_certain) = (false, true);
+        let tags = state.tags.iter().map(|tag| stamps.tags.get(tag.as_bytes()).copied().unwrap_or_default());
+        for StampPair { hard, soft } in std::iter::once(stamps.everything).chain(tags) {
+            is_hard |= !hard.admits(state);
+            is_soft |= !soft.admits(state);
+            is_certain &= (hard.is_certain && soft.is_certain) || !needs_certain_stamps;
+        }
+        let invalidated = match (is_hard, is_soft) {
+            (true, _) => Some(Invalidation::Hard),
+            (false, true) => Some(Invalidation::Soft),
+            (false, false) => None,
+        };
+        let judgement = LedgerJudgement { invalidated, is_certain };
+        if judgement == LedgerJudgement::VALID {
+            state.set_checked_in(epoch);
+        }
+        judgement
+    }
+
+    /// Stores stamps that were read from Redis; `gaps` was taken before. Clocks only grow, so a stamp that was received
+    /// in between stays.
+    pub(crate) fn learn(&self, members: &[Vec<u8>], read: &Stamps, gaps: u64) {
+        self.clock.fetch_max(read.clock, Ordering::AcqRel);
+        let mut stamps = self.stamps.write();
+        let is_latest = self.gaps() == gaps;
+        self.is_current.fetch_or(is_latest, Ordering::AcqRel);
+        self.make_room(&mut stamps, members.len());
+        let mut is_news = read.floor > stamps.floor.clock;
+        stamps.floor.clock = stamps.floor.clock.max(read.floor);
+        let floor = stamps.floor.clock;
+        for (member, clock) in members.iter().zip(&read.members) {
+            let clock = clock.unwrap_or(floor);
+            if let Some(stamp) = stamps.stamp(member) {
+                is_news |= clock > stamp.clock;
+                stamp.clock = stamp.clock.max(clock);
+                stamp.is_certain |= is_latest;
+            }
+        }
+        if is_news {
+            // Entries that were valid by the older stamps must be judged again.
+            self.epoch.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// An invalidation of this node starts, or is queued. Until it is confirmed, older entries and entries from Redis are
+    /// not valid.
+    pub(crate) fn start(&self, members: &[Vec<u8>], seq: MutationSeq) {
+        self.apply(members, |stamp| stamp.pending = stamp.pending.max(Some(seq)));
+    }
+
+    /// Redis confirmed, under this clock, the invalidation with this number and all that started before it. `gaps` was
+    /// taken before Redis was asked.
+    pub(crate) fn confirm(&self, members: &[Vec<u8>], clock: u64, seq: MutationSeq, gaps: u64) {
+        self.clock.fetch_max(clock, Ordering::AcqRel);
+        self.apply(members, |stamp| {
+            stamp.pending = stamp.pending.filter(|pending| *pending > seq);
+            stamp.clock = stamp.clock.max(clock);
+            stamp.is_certain |= self.gaps() == gaps;
+        });
+    }
+
+    /// Another node announced an invalidation.
+    pub(crate) fn receive(&self, members: &[Vec<u8>], clock: u64) {
+        self.clock.fetch_max(clock, Ordering::AcqRel);
+        self.apply(members, |stamp| {
+            stamp.clock = stamp.clock.max(clock);
+            stamp.is_certain = true;
+        });
+    }
+
+    fn apply(&self, members: &[Vec<u8>], update: impl Fn(&mut Stamp)) {
+        let mut stamps = self.stamps.write();
+        self.make_room(&mut stamps, members.len());
+        let epoch = self.epoch.fetch_add(1, Ordering::AcqRel) + 1;
+        for member in members {
+            if let Some(stamp) = stamps.stamp(member) {
+                stamp.epoch = epoch;
+                update(stamp);
+            }
+        }
+    }
+
+    /// Announcements may have been missed: stamps must be read again. The known stamps still refuse older entries, since
+    /// this node may have to serve without Redis before it can read them.
+    pub(crate) fn record_gap(&self) {
+        let mut stamps = self.stamps.write();
+        self.gaps.fetch_add(1, Ordering::AcqRel);
+        self.is_current.store(false, Ordering::Release);
+        if self.has_redis {
+            stamps.all().for_each(|stamp| stamp.is_certain = false);
+        }
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn make_room(&self, stamps: &mut KnownStamps, more: usize) {
+        if stamps.tags.len() + more <= MAX_KNOWN_TAGS {
+            return;
+        }
+        stamps.tags.retain(|_, pair| pair.hard.pending.is_some() || pair.soft.pending.is_some());
+        // Nothing else judges entries that have no ledger clock.
+        stamps.floor.epoch = self.epoch.fetch_add(1, Ordering::AcqRel) + 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// The state of a value with a tag that was loaded under this clock.
+    fn tagged(ledger: &Ledger, clock: u64) -> EntryState {
+        let mut state = EntryState::new(Duration::ZERO, Duration::MAX, Duration::MAX, 1, ledger.epoch());
+        state.clock = clock;
+        state.tags = Box::new(["t".into()]);
+        state.set_unchecked();
+        state
+    }
+
+    fn judged(invalidated: Option<Invalidation>, is_certain: bool) -> LedgerJudgement {
+        LedgerJudgement { invalidated, is_certain }
+    }
+
+    fn hard(tag: &str) -> Vec<Vec<u8>> {
+        vec![member(Some(tag), Invalidation::Hard)]
+    }
+
+    /// Receives so many tags that the ledger drops the tags it knew before.
+    fn overflow(ledger: &Ledger) {
+        (0..=MAX_KNOWN_TAGS).for_each(|n| ledger.receive(&hard(&n.to_string()), 0));
+    }
+
+    #[test]
+    fn stamps_read_before_gap_are_unknown_after_it() {
+        let ledger = Ledger::new(true);
+        let members = members_of(["t"]);
+        let stamps = |clock| Stamps { clock, floor: 1, members: vec![None; members.len()] };
+        let before = ledger.gaps();
+        ledger.record_gap();
+        ledger.learn(&members, &stamps(5), before);
+        assert_eq!(ledger.known_clock(), None);
+        assert_eq!(ledger.judge(&tagged(&ledger, 5)), judged(None, false));
+        ledger.learn(&members, &stamps(6), ledger.gaps());
+        assert_eq!(ledger.known_clock(), Some(6));
+        assert_eq!(ledger.judge(&tagged(&ledger, 5)), LedgerJudgement::VALID);
+    }
+
+    #[test]
+    fn confirmation_across_gap_refuses_older_entries_and_validates_none() {
+        let ledger = Ledger::new(true);
+        let (seq, before) = (MutationSeq(1), ledger.gaps());
+        let members = members_of(["t"]);
+        ledger.start(&members, seq);
+        ledger.record_gap();
+        ledger.confirm(&members, 7, seq, before);
+        assert_eq!(ledger.judge(&tagged(&ledger, 6)).invalidated, Some(Invalidation::Hard));
+        assert_eq!(ledger.judge(&tagged(&ledger, 8)), judged(None, false));
+    }
+
+    #[test]
+    fn confirmation_leaves_later_mutation_pending() {
+        let ledger = Ledger::new(true);
+        let (early, late) = (MutationSeq(1), MutationSeq(2));
+        ledger.start(&hard("t"), early);
+        ledger.start(&hard("t"), late);
+        ledger.confirm(&hard("t"), 5, early, ledger.gaps());
+        let mut found = tagged(&ledger, 6);
+        found.promoted = true;
+        let hard = Some(Invalidation::Hard);
+        assert_eq!(ledger.judge(&found).invalidated, hard, "the later one has not reached redis");
+    }
+
+    #[test]
+    fn uncertain_stamp_hides_no_soft_invalidation() {
+        let ledger = Ledger::new(true);
+        let state = tagged(&ledger, 5);
+        ledger.receive(&[member(Some("t"), Invalidation::Soft)], 6);
+        assert_eq!(
+            ledger.judge(&state),
+            judged(Some(Invalidation::Soft), false),
+            "the hard stamp is not known"
+        );
+    }
+
+    #[test]
+    fn dropped_tags_revive_no_entry() {
+        for has_redis in [false, true] {
+            let ledger = Ledger::new(has_redis);
+            let old = tagged(&ledger, 0);
+            ledger.receive(&hard("t"), 0);
+            overflow(&ledger);
+            let judgement = ledger.judge(&old);
+            assert_eq!(
+                judgement.invalidated,
+                Some(Invalidation::Hard),
+                "no ledger clock, redis: {has_redis}"
+            );
+            assert_eq!(ledger.judge(&tagged(&ledger, 0)), LedgerJudgement::VALID, "a newer entry");
+        }
+        let ledger = Ledger::new(true);
+        let read = Stamps { clock: 5, floor: 1, members: vec![None; 2] };
+        ledger.learn(&untagged_members(), &read, ledger.gaps());
+        let loading = tagged(&ledger, 5);
+        ledger.receive(&hard("t"), 6);
+        overflow(&ledger);
+        assert_eq!(ledger.judge_loaded(&loading, true), judged(None, false), "during the load");
+    }
+}

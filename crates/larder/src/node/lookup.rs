@@ -1,0 +1,186 @@
+//! Looking up memory: a hit, a ticket to load, or a follower of another caller's load.
+
+use super::Node;
+use super::entry::{EntryState, MemoryEntry, MemoryFollower, MemoryTicket, Validity};
+use super::fetched::{Fetched, Source};
+use super::ledger::LedgerJudgement;
+use super::trust::TrustSnapshot;
+use super::validity::Proof;
+use super::view_config::ViewConfig;
+use crate::key::{KeyBuf, MemoryKeyRef};
+use crate::stats::sampled;
+use larder_engine::Load;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The result of a memory lookup.
+pub(crate) enum MemoryLookup<V> {
+    /// A valid entry.
+    Hit(Fetched<V>),
+    /// The caller has the right to load.
+    Lead { ticket: MemoryTicket, candidate: Option<Candidate> },
+    /// Another caller loads.
+    Follow(Waiter),
+}
+
+/// An entry in memory that is stale, or must be compared with Redis first.
+#[derive(Clone, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) entry: MemoryEntry,
+    pub(crate) needs_revalidation: bool,
+}
+
+/// A caller that waits for another caller's load.
+pub(crate) struct Waiter {
+    pub(crate) follower: MemoryFollower,
+    pub(crate) candidate: Option<Candidate>,
+    /// When the wait started.
+    pub(crate) since: Duration,
+    /// The ledger epoch at that time.
+    pub(crate) epoch: u64,
+}
+
+impl Node {
+    /// Looks up memory. On a miss the caller gets the key's ticket, or follows the caller that has it.
+    pub(crate) fn lookup<V: Send + Sync + 'static>(
+        &self,
+        view: &ViewConfig<V>,
+        key: &KeyBuf,
+    ) -> MemoryLookup<V> {
+        let memory_key = MemoryKeyRef { view: view.number, bytes: key.as_bytes() };
+        loop {
+            // Before memory: what was known before is known of each entry found.
+            let now = self.now();
+            let trust = self.trust.snapshot();
+            let epoch = self.ledger.epoch();
+            let load = sampled(&self.observers.counts.memory_latency, || {
+                self.memory.load_at(&memory_key, now, |key| key.into_owned())
+            });
+            let (load, candidate) = match load {
+                Load::Hit(entry) => match self.judge(entry.state(), Proof::Trust(trust), epoch, now) {
+                    Validity::Valid => {
+                        let source = source_in_memory(&entry);
+                        match self.fetched(entry, source, false) {
+                            Some(fetched) => return MemoryLookup::Hit(fetched),
+                            None => {
+                                // A view of the same name stored a value of another type.
+                                self.memory.remove(&memory_key);
+                                continue;
+                            }
+                        }
+                    }
+                    validity => {
+                        let candidate = candidate::<V>(entry, validity);
+                        (self.memory.reload_with(&memory_key, |key| key.into_owned()), candidate)
+                    }
+                },
+                missed => (missed, None),
+            };
+            if let Some(missed) = self.lead_or_follow(memory_key, load, candidate, trust, epoch) {
+                return missed;
+            }
+        }
+    }
+
+    /// Leads or follows a load of the key, whether memory has a valid entry or not.
+    pub(crate) fn lookup_for_refresh<V: Send + Sync + 'static>(
+        &self,
+        view: &ViewConfig<V>,
+        key: &KeyBuf,
+    ) -> MemoryLookup<V> {
+        let memory_key = MemoryKeyRef { view: view.number, bytes: key.as_bytes() };
+        loop {
+            let now = self.now();
+            let (trust, epoch) = (self.trust.snapshot(), self.ledger.epoch());
+            let candidate = self.memory.peek(&memory_key).and_then(|entry| {
+                let validity = self.judge(entry.state(), Proof::Trust(trust), epoch, now);
+                candidate::<V>(entry, validity)
+            });
+            let load = self.memory.reload_with(&memory_key, |key| key.into_owned());
+            if let Some(missed) = self.lead_or_follow(memory_key, load, candidate, trust, epoch) {
+                return missed;
+            }
+        }
+    }
+
+    /// `None` if memory must be looked up again.
+    fn lead_or_follow<V>(
+        &self,
+        memory_key: MemoryKeyRef<'_>,
+        load: Load<crate::key::MemoryKey, MemoryEntry>,
+        candidate: Option<Candidate>,
+        trust: TrustSnapshot,
+        epoch: u64,
+    ) -> Option<MemoryLookup<V>> {
+        match load {
+            Load::Hit(_) => unreachable!("a reload never hits"),
+            Load::Lead(ticket) => Some(self.lead(memory_key, ticket, candidate)),
+            Load::Follow(follower) => {
+                let since = self.now();
+                if self.may_follow(&follower, trust, since) {
+                    return Some(MemoryLookup::Follow(Waiter { follower, candidate, since, epoch }));
+                }
+                // That load started before an invalidation that this node may have missed.
+                self.memory.remove(&memory_key);
+                None
+            }
+        }
+    }
+
+    /// Leads a load. The candidate was looked up before the ticket existed, so it may have been removed since.
+    pub(crate) fn lead<V>(
+        &self,
+        memory_key: MemoryKeyRef<'_>,
+        ticket: MemoryTicket,
+        candidate: Option<Candidate>,
+    ) -> MemoryLookup<V> {
+        let is_in_memory = |candidate: &Candidate| {
+            self.memory.peek_with(&memory_key, |entry| entry.value().is(&candidate.entry)) == Some(true)
+        };
+        MemoryLookup::Lead { ticket, candidate: candidate.filter(is_in_memory) }
+    }
+
+    /// Whether a running load started late enough for a lookup with this trust.
+    fn may_follow(&self, follower: &MemoryFollower, trust: TrustSnapshot, now: Duration) -> bool {
+        trust.covers(now)
+            || self.trust.is_within_max_lag(follower.began(), now)
+            || (self.redis_is_lost() && self.trust.is_within_disconnected())
+    }
+
+    /// Whether the result of a load may be served to a caller that started to wait at `since` in this epoch.
+    pub(crate) fn may_serve_follower(&self, entry: &MemoryEntry, since: Duration, epoch: u64) -> bool {
+        let state = entry.state();
+        !state.is_dead()
+            && state.is_valid_since(since)
+            && (state.epoch >= epoch || self.ledger.judge(state) == LedgerJudgement::VALID)
+    }
+
+    /// A value that is stored in no tier.
+    pub(crate) fn unstored<V: Send + Sync + 'static>(&self, value: V) -> Fetched<V> {
+        let state = EntryState::new(self.now(), Duration::ZERO, Duration::ZERO, 0, 0);
+        let entry = MemoryEntry::new(Arc::new(value), state);
+        self.fetched(entry, Source::Loader, false).expect("the entry has this type")
+    }
+
+    /// `None` if the entry has another type.
+    pub(crate) fn fetched<V: Send + Sync + 'static>(
+        &self,
+        entry: MemoryEntry,
+        source: Source,
+        coalesced: bool,
+    ) -> Option<Fetched<V>> {
+        Fetched::new(entry, source, coalesced, self.memory.clock().clone())
+    }
+}
+
+/// The source of an entry that is served from memory.
+pub(crate) fn source_in_memory(entry: &MemoryEntry) -> Source {
+    if entry.state().is_stale_value { Source::Stale } else { Source::Memory }
+}
+
+/// An entry that a load may still serve or compare with Redis.
+fn candidate<V: Send + Sync + 'static>(entry: MemoryEntry, validity: Validity) -> Option<Candidate> {
+    let needs_revalidation = validity == Validity::Unknown;
+    let is_candidate = validity != Validity::Dead && entry.value::<V>().is_some();
+    is_candidate.then_some(Candidate { entry, needs_revalidation })
+}

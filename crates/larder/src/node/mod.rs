@@ -1,0 +1,200 @@
+//! The core of a cache on one node: names, both tiers, and what decides whether an entry may be served. It looks up
+//! memory, opens and seals envelopes, and commits to memory. It knows nothing of other nodes but the state that they
+//! move: the trust in memory, the ledger, the reported writes.
+//!
+//! - [`entry`]: an entry in memory and its state; [`fetched`]: an entry as the caller gets it.
+//! - [`trust`], [`ledger`], [`tracked_writes`]: the counters by which an entry is judged.
+//! - [`validity`]: the one function that judges it.
+//! - [`lookup`]: memory lookups; [`sealing`]: between a value, its envelope and its entry.
+//! - [`keyspace`]: the names; [`view_config`]: one view; [`observers`]: events, counters and errors.
+//! - [`guarded_tier`], [`breaker`]: Redis.
+
+pub(crate) mod breaker;
+pub(crate) mod entry;
+pub(crate) mod fetched;
+pub(crate) mod guarded_tier;
+pub(crate) mod keyspace;
+pub(crate) mod ledger;
+pub(crate) mod lookup;
+pub(crate) mod observers;
+pub(crate) mod sealing;
+mod stats;
+pub(crate) mod tracked_writes;
+pub(crate) mod trust;
+pub(crate) mod validity;
+pub(crate) mod view_config;
+
+use crate::codec::Format;
+use crate::compression::Packing;
+use crate::error::CacheError;
+use crate::key::{MemoryKey, MemoryKeyRef};
+use crate::policy::Policy;
+use crate::random::Random;
+use crate::tier::LedgerQuery;
+use entry::{Memory, MemoryEntry};
+use guarded_tier::GuardedTier;
+use keyspace::Keyspace;
+use larder_engine::Ttl;
+use ledger::{FLOOR, Invalidation, Ledger, member};
+use observers::Observers;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tracked_writes::TrackedWrites;
+use trust::Trust;
+
+pub(crate) struct Node {
+    pub(crate) keyspace: Keyspace,
+    pub(crate) memory: Memory,
+    /// The tier behind memory.
+    pub(crate) redis: Option<GuardedTier>,
+    pub(crate) trust: Trust,
+    pub(crate) ledger: Ledger,
+    pub(crate) tracked_writes: TrackedWrites,
+    pub(crate) settings: Settings,
+    pub(crate) observers: Observers,
+    /// The source of ids and jitter.
+    pub(crate) random: Random,
+    pub(crate) enabled: AtomicBool,
+}
+
+/// The options of a cache that its views start from.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) policy: Policy,
+    /// The encoding of views without a codec of their own.
+    pub(crate) format: Format,
+    pub(crate) packing: Packing,
+}
+
+/// The counters of a node when a load, a lookup in Redis or a write started. They decide where its value may be stored.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StartState {
+    /// The ledger's clock; 0 if the ledger was not read.
+    pub(crate) clock: u64,
+    /// This node's ledger epoch.
+    pub(crate) epoch: u64,
+    pub(crate) generation: u64,
+    /// The count of tracked writes of the key.
+    pub(crate) tracked_writes: u64,
+}
+
+impl Node {
+    /// The time on the engine's clock.
+    pub(crate) fn now(&self) -> Duration {
+        self.memory.clock().now()
+    }
+
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.enabled.load(Ordering::Acquire)
+    }
+
+    /// Whether the last request to Redis got no reply.
+    pub(crate) fn redis_is_lost(&self) -> bool {
+        self.redis.as_ref().is_some_and(|redis| redis.breaker.is_open())
+    }
+
+    /// The counters now. The clock is known once the ledger has been read.
+    pub(crate) fn start_state(&self, redis_key: &[u8]) -> StartState {
+        StartState {
+            clock: 0,
+            epoch: self.ledger.epoch(),
+            generation: self.trust.generation(),
+            tracked_writes: self.tracked_writes.count(redis_key),
+        }
+    }
+
+    /// Removes an entry from memory and voids the tickets of its key.
+    pub(crate) fn invalidate_memory(&self, key: &MemoryKey) {
+        self.memory.remove(key);
+    }
+
+    pub(crate) fn invalidate_memory_of(&self, redis_key: &[u8]) {
+        if let Some(key) = self.keyspace.memory_key_of(redis_key) {
+            self.invalidate_memory(&key);
+        }
+    }
+
+    /// Marks an entry suspect.
+    pub(crate) fn mark_suspect(&self, redis_key: &[u8]) {
+        if let Some(key) = self.keyspace.memory_key_of(redis_key) {
+            self.memory.peek_with(&key, |entry| entry.value().state().mark_suspect());
+        }
+    }
+
+    /// Empties memory if one of the members invalidates everything. The ledger alone would do; this frees the memory.
+    pub(crate) fn purge_memory(&self, members: &[Vec<u8>]) {
+        let clear = member(None, Invalidation::Hard);
+        if members.iter().any(|member| *member == clear || member == FLOOR) {
+            self.memory.clear();
+        }
+    }
+
+    /// Marks an entry stale in memory, or removes it if it has no grace period. Voids the tickets of its key, whose loads
+    /// may return the same value. Returns whether there was an entry.
+    pub(crate) fn expire_memory(&self, key: &MemoryKey) -> bool {
+        let now = self.now();
+        let has_grace = self.memory.peek_with(key, |entry| {
+            let state = entry.value().state();
+            let has_grace = state.has_grace();
+            state.set_stale_from(now);
+            has_grace
+        });
+        let removed: Option<MemoryEntry> = self.memory.remove(key);
+        match (has_grace, removed) {
+            (Some(true), Some(entry)) => {
+                let remaining = entry.state().remaining(now);
+                self.memory.insert_with_ttl(key.clone(), entry, Ttl::After(remaining));
+                true
+            }
+            (Some(true), None) => true,
+            (Some(false), removed) => removed.is_some(),
+            (None, _) => false,
+        }
+    }
+
+    /// Restarts the time to live of an entry in memory.
+    pub(crate) fn renew_memory(&self, key: MemoryKeyRef<'_>, kept_for: Duration) {
+        self.memory.compute(key.into_owned(), |entry| match entry {
+            Some(_) => (larder_engine::Op::SetTtl(Ttl::After(kept_for)), ()),
+            None => (larder_engine::Op::Keep, ()),
+        });
+    }
+
+    /// Reads stamps of the ledger from Redis. Returns the ledger's clock.
+    pub(crate) async fn read_stamps(&self, members: &[Vec<u8>]) -> Result<u64, CacheError> {
+        let Some(redis) = &self.redis else { return Ok(0) };
+        let query = LedgerQuery { key: &self.keyspace.ledger, members };
+        let gaps = self.ledger.gaps();
+        let stamps = redis.call(redis.tier.read_stamps(&query)).await?;
+        self.ledger.learn(members, &stamps, gaps);
+        Ok(stamps.clock)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use larder_engine::Clock;
+
+    /// A node without Redis.
+    pub(crate) fn node_with_clock(clock: Clock) -> Node {
+        let memory =
+            larder_engine::Cache::builder().weight(1 << 20, entry::weigh).clock(clock.clone()).build();
+        Node {
+            keyspace: Keyspace::new("test", ""),
+            memory: memory.expect("valid options"),
+            redis: None,
+            trust: Trust::new(clock, false, Duration::from_secs(1), Duration::ZERO),
+            ledger: Ledger::new(false),
+            tracked_writes: TrackedWrites::new(),
+            settings: Settings {
+                policy: Policy::new(),
+                format: Format::default(),
+                packing: Packing::default(),
+            },
+            observers: Observers::new(None),
+            random: Random::new(Some(1)),
+            enabled: AtomicBool::new(true),
+        }
+    }
+}

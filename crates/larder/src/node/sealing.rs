@@ -1,0 +1,143 @@
+//! From a value to its envelope in Redis and its entry in memory, and back.
+
+use super::entry::{EntryState, MemoryEntry, MemoryTicket, Validity};
+use super::view_config::ViewConfig;
+use super::{Node, StartState};
+use crate::codec;
+use crate::envelope::{EncodeError, Id, Meta};
+use crate::events::Event;
+use crate::policy::Lifetime;
+use larder_engine::{CommitOutcome, Ttl};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A value that was found in Redis.
+pub(crate) struct OpenedEntry {
+    pub(crate) entry: MemoryEntry,
+    /// [`Validity::Valid`] or [`Validity::Stale`].
+    pub(crate) validity: Validity,
+}
+
+/// The metadata of a value that is written.
+pub(crate) struct Sealing {
+    pub(crate) id: Id,
+    pub(crate) clock: u64,
+    pub(crate) lifetime: Lifetime,
+    pub(crate) cost: Duration,
+    pub(crate) tags: Vec<Box<str>>,
+}
+
+/// The metadata of a value that is stored in memory.
+pub(crate) struct NewEntry {
+    pub(crate) encoded_bytes: usize,
+    pub(crate) lifetime: Lifetime,
+    pub(crate) tags: Vec<Box<str>>,
+    /// The id in Redis, if it is stored there.
+    pub(crate) id: Option<Id>,
+}
+
+impl Node {
+    /// Opens bytes from Redis. `None` if they are no value of this view, or a value that may not be served. Reads stamps
+    /// from Redis if the value has tags that this node does not know.
+    pub(crate) async fn open<V: Send + Sync + 'static>(
+        &self,
+        view: &ViewConfig<V>,
+        redis_key: &[u8],
+        bytes: &[u8],
+        remaining_ttl: Option<Duration>,
+        start: &StartState,
+    ) -> Option<OpenedEntry> {
+        let (meta, value) = match codec::open(bytes, &*view.codec, view.schema, &self.settings.packing) {
+            Ok(opened) => opened,
+            Err(why) => {
+                if let Some(redis) = &self.redis {
+                    redis.counts.unreadable.add(1);
+                }
+                tracing::debug!(view = view.name, reason = %why, "value in redis is not readable");
+                self.observers.emit(|| Event::Unreadable { key: redis_key.to_vec(), why });
+                return None;
+            }
+        };
+        let lifetime = view.policy.lifetime(meta.negative, &self.random);
+        let remaining = remaining_ttl.unwrap_or_else(|| lifetime.kept());
+        // The remaining time in Redis ends with the grace period.
+        let fresh_for = remaining.saturating_sub(meta.grace).min(lifetime.fresh);
+        let kept_for = remaining.min(fresh_for + meta.grace);
+        let mut state = EntryState::new(self.now(), fresh_for, kept_for, start.generation, start.epoch);
+        state.id = Some(meta.id);
+        state.clock = meta.clock;
+        state.promoted = true;
+        state.initial_age = (meta.ttl + meta.grace).saturating_sub(remaining);
+        state.tags = meta.tags.into();
+        state.encoded_bytes = view.weight(&value, bytes.len());
+        state.set_unchecked();
+        match self.judge_promoted(&state).await {
+            validity @ (Validity::Valid | Validity::Stale) => {
+                Some(OpenedEntry { entry: MemoryEntry::new(Arc::new(value), state), validity })
+            }
+            Validity::Dead | Validity::Unknown => None,
+        }
+    }
+
+    /// Encodes a value into an envelope.
+    pub(crate) fn seal<V: 'static>(
+        &self,
+        view: &ViewConfig<V>,
+        value: &V,
+        sealing: Sealing,
+    ) -> Result<Vec<u8>, EncodeError> {
+        let Sealing { id, clock, lifetime, cost, tags } = sealing;
+        let meta = Meta {
+            id,
+            codec: view.codec.id(),
+            negative: view.is_negative(value),
+            schema: view.schema,
+            clock,
+            ttl: lifetime.fresh,
+            grace: lifetime.grace,
+            cost,
+            tags,
+        };
+        codec::seal(value, &*view.codec, meta, &self.settings.packing)
+    }
+
+    /// The entry of a value that was loaded or written.
+    pub(crate) fn new_entry<V: Send + Sync + 'static>(
+        &self,
+        view: &ViewConfig<V>,
+        value: Arc<V>,
+        NewEntry { encoded_bytes, lifetime, tags, id }: NewEntry,
+        start: &StartState,
+    ) -> MemoryEntry {
+        let mut state =
+            EntryState::new(self.now(), lifetime.fresh, lifetime.kept(), start.generation, start.epoch);
+        state.id = id;
+        state.clock = start.clock;
+        state.encoded_bytes = view.weight(&value, encoded_bytes);
+        state.tags = tags.into();
+        if !state.tags.is_empty() {
+            // One of the tags may have been invalidated since the start.
+            state.set_unchecked();
+            self.ledger.judge_loaded(&state, self.trust.generation() == start.generation);
+        }
+        MemoryEntry::new(value, state)
+    }
+
+    /// Stores an entry in memory under its ticket, if the ticket is still valid.
+    pub(crate) fn commit(
+        &self,
+        redis_key: &[u8],
+        ticket: MemoryTicket,
+        entry: &MemoryEntry,
+        tracked_writes: u64,
+    ) -> CommitOutcome {
+        let state = entry.state();
+        let ttl = Ttl::After(state.remaining(state.stored_at));
+        let outcome = ticket.commit_with_ttl(entry.clone(), ttl);
+        // Checked after the commit: a write that is reported later finds the entry in memory.
+        if self.tracked_writes.count(redis_key) != tracked_writes {
+            state.mark_suspect();
+        }
+        outcome
+    }
+}

@@ -1,0 +1,44 @@
+//! The counters of a node, collected from where they are counted.
+
+use super::Node;
+use crate::stats::{CacheStats, TierStats};
+
+impl Node {
+    pub(crate) fn stats(&self) -> CacheStats {
+        let memory = self.memory.stats();
+        let counts = &self.observers.counts;
+        let load_latency = counts.load_latency.snapshot();
+        CacheStats {
+            memory: TierStats {
+                hits: memory.hits,
+                misses: memory.misses,
+                evicted: memory.evicted,
+                expired: memory.expired,
+                entries: Some(memory.entries),
+                bytes: Some(memory.weight),
+                capacity: Some(memory.capacity),
+                latency: counts.memory_latency.snapshot(),
+                ..TierStats::default()
+            },
+            redis: self.redis_stats(),
+            loads: load_latency.count(),
+            load_failures: counts.load_failures.get(),
+            coalesced: counts.coalesced.get(),
+            refused: counts.refused.get(),
+            stale: counts.stale.get(),
+            load_latency,
+        }
+    }
+
+    fn redis_stats(&self) -> Option<TierStats> {
+        self.redis.as_ref().map(|redis| TierStats {
+            hits: redis.counts.hits.get(),
+            misses: redis.counts.misses.get(),
+            errors: redis.counts.errors.get(),
+            skipped: redis.counts.skipped.get(),
+            unreadable: redis.counts.unreadable.get(),
+            latency: redis.latency.snapshot(),
+            ..TierStats::default()
+        })
+    }
+}

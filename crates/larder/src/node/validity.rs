@@ -1,0 +1,130 @@
+//! The one function that judges an entry as valid, stale or dead. Every call that serves a value uses it: `read` serves
+//! valid entries, `fetch` also stale ones if the load fails or is slow.
+
+use super::Node;
+use super::entry::{EntryState, Validity};
+use super::ledger::{Invalidation, LedgerJudgement, members_of};
+use super::trust::TrustSnapshot;
+use std::time::Duration;
+
+/// How the caller knows that no invalidation of the entry is missing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Proof {
+    /// Memory is trusted. Taken before memory was looked up.
+    Trust(TrustSnapshot),
+    /// Redis has the entry.
+    Redis,
+    /// None: Redis did not reply.
+    NoReply,
+}
+
+impl Node {
+    /// Judges an entry for a call that started at `now`, in this ledger epoch. Stores in the entry what it finds: a softly
+    /// invalidated entry is stale from now on, a dead one stays dead.
+    #[inline]
+    pub(crate) fn judge(&self, state: &EntryState, proof: Proof, epoch: u64, now: Duration) -> Validity {
+        let is_proved = match proof {
+            Proof::Trust(trust) => state.is_validated_in(trust.generation) && trust.covers(now),
+            Proof::Redis => true,
+            Proof::NoReply => false,
+        };
+        // A hit ends here. A dead entry is validated in no generation.
+        if matches!(proof, Proof::Trust(_)) && is_proved && state.is_checked_in(epoch) && state.is_fresh(now)
+        {
+            return Validity::Valid;
+        }
+        self.judge_by_ledger(state, proof, is_proved, now)
+    }
+
+    fn judge_by_ledger(&self, state: &EntryState, proof: Proof, is_proved: bool, now: Duration) -> Validity {
+        if state.is_dead() {
+            return Validity::Dead;
+        }
+        let LedgerJudgement { invalidated, is_certain } = self.ledger.judge(state);
+        match invalidated {
+            None => {}
+            Some(Invalidation::Soft) if state.has_grace() => state.set_stale_from(Duration::ZERO),
+            Some(_) => {
+                state.mark_dead();
+                return Validity::Dead;
+            }
+        }
+        let has_no_reply = match proof {
+            Proof::Trust(_) => self.redis_is_lost(),
+            Proof::Redis => false,
+            Proof::NoReply => true,
+        };
+        let may_serve =
+            (is_proved && is_certain) || (has_no_reply && self.trust.may_serve_disconnected(state));
+        if !may_serve {
+            return Validity::Unknown;
+        }
+        match state.is_fresh(now) {
+            true if state.is_kept(now) => Validity::Valid,
+            false if state.is_kept(now) => Validity::Stale,
+            _ => Validity::Dead,
+        }
+    }
+
+    /// Judges an entry of memory while Redis does not reply.
+    pub(crate) fn judge_without_redis(&self, state: &EntryState) -> Validity {
+        self.judge(state, Proof::NoReply, self.ledger.epoch(), self.now())
+    }
+
+    /// Judges an entry that was found in Redis. Reads the stamps of its tags if this node does not know them.
+    pub(super) async fn judge_promoted(&self, state: &EntryState) -> Validity {
+        if !self.trust.is_standalone() && self.redis.is_some() {
+            if state.clock == 0 {
+                return Validity::Dead;
+            }
+            let has_certain_stamps = state.tags.is_empty() || self.trust.is_trusted();
+            let judgement = self.ledger.judge(state);
+            let is_dead = has_certain_stamps && judgement.invalidated == Some(Invalidation::Hard);
+            let is_known = is_dead || (has_certain_stamps && judgement.is_certain);
+            if !is_known {
+                let members = members_of(state.tags.iter().map(|tag| &**tag));
+                if self.read_stamps(&members).await.is_err() {
+                    return Validity::Unknown;
+                }
+            }
+        }
+        self.judge(state, Proof::Redis, self.ledger.epoch(), state.stored_at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::tests::node_with_clock;
+    use larder_engine::Clock;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn entry_is_valid_then_stale_then_dead() {
+        let (clock, hand) = Clock::manual();
+        let node = node_with_clock(clock);
+        let state = EntryState::new(node.now(), SECOND, 2 * SECOND, node.trust.generation(), 1);
+        let judge =
+            || node.judge(&state, Proof::Trust(node.trust.snapshot()), node.ledger.epoch(), node.now());
+        assert_eq!(judge(), Validity::Valid);
+        hand.advance(SECOND);
+        assert_eq!(judge(), Validity::Stale);
+        hand.advance(SECOND);
+        assert_eq!(judge(), Validity::Dead, "the grace period is over");
+    }
+
+    #[test]
+    fn dead_entry_stays_dead() {
+        let node = node_with_clock(Clock::monotonic());
+        let state = EntryState::new(node.now(), SECOND, SECOND, node.trust.generation(), 1);
+        state.mark_dead();
+        for proof in [Proof::Trust(node.trust.snapshot()), Proof::Redis, Proof::NoReply] {
+            assert_eq!(
+                node.judge(&state, proof, node.ledger.epoch(), node.now()),
+                Validity::Dead,
+                "{proof:?}"
+            );
+        }
+    }
+}

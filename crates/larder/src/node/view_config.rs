@@ -1,0 +1,92 @@
+//! The configuration of one view: its name, and how its values are encoded, weighed, tagged and timed.
+
+use crate::codec::Codec;
+use crate::policy::{Lifetime, Policy};
+use crate::random::Random;
+use std::sync::Arc;
+
+pub(crate) struct ViewConfig<V> {
+    pub(crate) name: String,
+    /// The number of the view in keys of memory.
+    pub(crate) number: u32,
+    /// The schema of `V`, with the number that its owner gave it.
+    pub(crate) schema: u64,
+    /// The same without the number.
+    pub(crate) type_schema: u64,
+    pub(crate) codec: Arc<dyn Codec<V>>,
+    pub(crate) policy: Policy,
+    /// Whether a value says that there is nothing.
+    pub(crate) is_negative: Option<fn(&V) -> bool>,
+    /// The tags of every entry.
+    pub(crate) tags: Vec<Box<str>>,
+    pub(crate) weigher: Option<Arc<Weigher<V>>>,
+    pub(crate) touch_on_read: bool,
+}
+
+pub(crate) type Weigher<V> = dyn Fn(&V) -> u64 + Send + Sync;
+
+impl<V: 'static> ViewConfig<V> {
+    pub(crate) fn new(
+        name: String,
+        number: u32,
+        codec: Arc<dyn Codec<V>>,
+        schema: u64,
+        policy: Policy,
+    ) -> Self {
+        ViewConfig {
+            name,
+            number,
+            schema,
+            type_schema: schema,
+            codec,
+            policy,
+            is_negative: None,
+            tags: Vec::new(),
+            weigher: None,
+            touch_on_read: false,
+        }
+    }
+
+    pub(crate) fn is_negative(&self, value: &V) -> bool {
+        self.is_negative.is_some_and(|is_negative| is_negative(value))
+    }
+
+    /// How long a value is fresh and kept by a policy that leaves nothing open.
+    pub(crate) fn lifetime(&self, value: &V, policy: Policy, random: &Random) -> Lifetime {
+        policy.lifetime(self.is_negative(value), random)
+    }
+
+    /// The tags of a value: the view's and those of the call and the loader, each once.
+    pub(crate) fn tags<'t>(&self, more: impl IntoIterator<Item = &'t Box<str>>) -> Vec<Box<str>> {
+        let mut tags: Vec<Box<str>> = self.tags.iter().cloned().chain(more.into_iter().cloned()).collect();
+        tags.sort_unstable();
+        tags.dedup();
+        tags
+    }
+
+    /// The weight of a value in bytes.
+    pub(super) fn weight(&self, value: &V, encoded_bytes: usize) -> u32 {
+        let bytes = match &self.weigher {
+            Some(weigher) => weigher(value),
+            None => encoded_bytes as u64,
+        };
+        u32::try_from(bytes).unwrap_or(u32::MAX)
+    }
+}
+
+impl<V> Clone for ViewConfig<V> {
+    fn clone(&self) -> Self {
+        ViewConfig {
+            name: self.name.clone(),
+            number: self.number,
+            schema: self.schema,
+            type_schema: self.type_schema,
+            codec: self.codec.clone(),
+            policy: self.policy,
+            is_negative: self.is_negative,
+            tags: self.tags.clone(),
+            weigher: self.weigher.clone(),
+            touch_on_read: self.touch_on_read,
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Where a cache takes its random numbers from: the operating system, or a seed by which a test repeats them.
+
+use crate::envelope::Id;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The source of ids, of the node's origin and of jitter.
+#[derive(Debug)]
+pub(crate) enum Random {
+    /// The generator of each thread, which the operating system seeds.
+    Os,
+    /// The state of splitmix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators").
+    Seeded(AtomicU64),
+}
+
+impl Random {
+    pub(crate) fn new(seed: Option<u64>) -> Self {
+        seed.map_or(Random::Os, |seed| Random::Seeded(AtomicU64::new(seed)))
+    }
+
+    pub(crate) fn bytes(&self) -> [u8; 16] {
+        match self {
+            Random::Os => rand::random(),
+            Random::Seeded(state) => {
+                let parts = [next(state), next(state)];
+                (u128::from(parts[0]) << 64 | u128::from(parts[1])).to_le_bytes()
+            }
+        }
+    }
+
+    /// A new id for a lease or a value.
+    pub(crate) fn id(&self) -> Id {
+        Id(self.bytes())
+    }
+
+    /// A number from 0 up to, but not including, 1.
+    pub(crate) fn fraction(&self) -> f32 {
+        match self {
+            Random::Os => rand::random(),
+            // 24 bits are what an f32 holds exactly.
+            Random::Seeded(state) => (next(state) >> 40) as f32 / (1 << 24) as f32,
+        }
+    }
+}
+
+fn next(state: &AtomicU64) -> u64 {
+    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut mixed = state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn same_seed_same_numbers() {
+        let (one, other) = (Random::new(Some(1)), Random::new(Some(1)));
+        assert_eq!([one.bytes(), one.bytes()], [other.bytes(), other.bytes()]);
+        assert_ne!(Random::new(Some(1)).bytes(), Random::new(Some(2)).bytes());
+    }
+
+    #[test]
+    fn os_numbers_differ() {
+        assert_ne!(Random::new(None).bytes(), Random::new(None).bytes());
+    }
+
+    #[test]
+    fn fraction_is_below_one() {
+        for random in [Random::new(None), Random::new(Some(7))] {
+            assert!((0..1_000).all(|_| (0.0..1.0).contains(&random.fraction())));
+        }
+    }
+}

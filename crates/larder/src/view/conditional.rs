@@ -1,0 +1,225 @@
+//! Writes that depend on the current content: add, take, expire.
+
+use super::View;
+use crate::coherence::lease::is_value;
+use crate::coherence::lookup::{Purpose, RedisLookup};
+use crate::coherence::mutation::spawn_mutation;
+use crate::envelope::{self, Head, Id};
+use crate::error::CacheError;
+use crate::fetch::view_state::ViewState;
+use crate::key::{CacheKey, KeyBuf};
+use crate::node::StartState;
+use crate::node::entry::{MemoryTicket, Validity};
+use crate::node::fetched::{Fetched, Source};
+use crate::node::ledger::untagged_members;
+use crate::node::lookup::MemoryLookup;
+use crate::node::sealing::{NewEntry, OpenedEntry, Sealing};
+use crate::tier::{CasAction, CompareAndSet, HEAD_BYTES, KeyContent, Operation, OperationResult};
+use larder_engine::CommitOutcome;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How many times a compare-and-set is tried because another one came first.
+const MAX_TRIES: usize = 8;
+
+impl<K, V, E> View<K, V, E>
+where
+    K: CacheKey + ?Sized,
+    V: Send + Sync + 'static,
+    E: Send + Sync + 'static,
+{
+    /// Stores a value if neither tier has a valid one. Returns whether it was stored.
+    ///
+    /// # Errors
+    /// As [`View::write`]; if Redis did not confirm, nothing is stored.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn add(&self, key: &K, value: V) -> Result<bool, CacheError> {
+        if self.state.is_off() {
+            return Ok(false);
+        }
+        let (state, key) = (self.state.clone(), KeyBuf::of(key));
+        spawn_mutation(async move { state.add(&key, value).await }).await
+    }
+
+    /// Removes a key and returns its value. Of concurrent callers one gets it.
+    ///
+    /// # Errors
+    /// As [`View::delete`].
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn take(&self, key: &K) -> Result<Option<Fetched<V>>, CacheError> {
+        let (state, key) = (self.state.clone(), KeyBuf::of(key));
+        spawn_mutation(async move { state.take(&key).await }).await
+    }
+
+    /// Marks a value stale: a fetch serves it only within its grace period, and only if the load fails or is slow. A value
+    /// without a grace period is removed. Returns whether there was a value.
+    ///
+    /// # Errors
+    /// As [`View::delete`].
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn expire(&self, key: &K) -> Result<bool, CacheError> {
+        let (state, key) = (self.state.clone(), KeyBuf::of(key));
+        spawn_mutation(async move { state.expire(&key).await }).await
+    }
+}
+
+impl<V: Send + Sync + 'static> ViewState<V> {
+    async fn add(self: Arc<Self>, key: &KeyBuf, value: V) -> Result<bool, CacheError> {
+        let (coordinator, node) = (&self.coordinator, self.node());
+        let (memory_key, redis_key) = self.both_keys(key);
+        if node.redis.is_none() {
+            return match node.lookup(&self.config, key) {
+                MemoryLookup::Lead { ticket, .. } => self.add_to_memory(&redis_key, ticket, value),
+                MemoryLookup::Hit(_) | MemoryLookup::Follow(_) => Ok(false),
+            };
+        }
+        coordinator.ensure_connected().await;
+        coordinator.replay_members_first().await;
+        for _ in 0..MAX_TRIES {
+            let seq = coordinator.replay_log.next_seq();
+            let start = node.start_state(&redis_key);
+            if coordinator.replay_log.blocks(&redis_key) {
+                return Err(CacheError::CircuitOpen);
+            }
+            let (mut lookups, clock) =
+                coordinator.lookup_redis(std::slice::from_ref(&redis_key), Purpose::Mutate).await?;
+            let start = StartState { clock, ..start };
+            let expected = match lookups.pop() {
+                Some(RedisLookup::Bytes { bytes, remaining_ttl }) => {
+                    let opened = node.open(&self.config, &redis_key, &bytes, remaining_ttl, &start).await;
+                    if matches!(opened, Some(OpenedEntry { validity: Validity::Valid, .. })) {
+                        return Ok(false);
+                    }
+                    bytes[..bytes.len().min(HEAD_BYTES)].to_vec()
+                }
+                // The running load has stored nothing. Its store will be refused.
+                Some(RedisLookup::LeaseHeldByOther(id)) => Head::Lease(id).to_bytes().to_vec(),
+                _ => Vec::new(),
+            };
+            let lifetime = self.lifetime(&value, self.config.policy);
+            let tags = self.config.tags([]);
+            let sealing = Sealing { id: node.random.id(), clock, lifetime, cost: Duration::ZERO, tags };
+            let bytes = node.seal(&self.config, &value, sealing).map_err(CacheError::Encode)?;
+            let action = CasAction::Put(bytes, lifetime.kept());
+            // A server without compare-and-set refuses no store: the tickets of running loads are voided first.
+            node.invalidate_memory(&memory_key);
+            let request = CompareAndSet { key: redis_key.clone(), expected, action };
+            if coordinator.compare_and_set(request, seq).await? {
+                node.invalidate_memory(&memory_key);
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn add_to_memory(&self, redis_key: &[u8], ticket: MemoryTicket, value: V) -> Result<bool, CacheError> {
+        let node = self.node();
+        let lifetime = self.lifetime(&value, self.config.policy);
+        let (id, tags) = (node.random.id(), self.config.tags([]));
+        let sealing = Sealing { id, clock: 0, lifetime, cost: Duration::ZERO, tags: tags.clone() };
+        let encoded_bytes = node.seal(&self.config, &value, sealing).map_err(CacheError::Encode)?.len();
+        let start = node.start_state(redis_key);
+        let new = NewEntry { encoded_bytes, lifetime, tags, id: Some(id) };
+        let entry = node.new_entry(&self.config, Arc::new(value), new, &start);
+        Ok(node.commit(redis_key, ticket, &entry, start.tracked_writes) == CommitOutcome::Stored)
+    }
+
+    async fn take(self: Arc<Self>, key: &KeyBuf) -> Result<Option<Fetched<V>>, CacheError> {
+        let (coordinator, node) = (&self.coordinator, self.node());
+        let (memory_key, redis_key) = self.both_keys(key);
+        let found = match node.lookup(&self.config, key) {
+            MemoryLookup::Hit(fetched) => Some(fetched),
+            MemoryLookup::Lead { .. } | MemoryLookup::Follow(_) => None,
+        };
+        let removed = node.memory.remove(&memory_key);
+        if node.redis.is_none() {
+            // Of concurrent callers one removed it.
+            return Ok(found.filter(|_| removed.is_some()));
+        }
+        coordinator.ensure_connected().await;
+        let replay_epoch = coordinator.replay_log.replay_epoch();
+        if coordinator.replay_log.blocks(&redis_key) {
+            return Err(CacheError::CircuitOpen);
+        }
+        let start = StartState { clock: node.ledger.clock(), ..node.start_state(&redis_key) };
+        if !node.trust.is_standalone() {
+            node.read_stamps(&untagged_members()).await?;
+        }
+        let results = coordinator.remove(vec![Operation::Take(redis_key.clone())]).await?;
+        let Some(OperationResult::Taken(KeyContent::Bytes { bytes, remaining_ttl })) =
+            results.into_iter().next()
+        else {
+            return Ok(None);
+        };
+        if coordinator.replay_log.replay_epoch() != replay_epoch {
+            return Err(CacheError::CircuitOpen);
+        }
+        if !is_value(&bytes) {
+            return Ok(None);
+        }
+        Ok(match node.open(&self.config, &redis_key, &bytes, remaining_ttl, &start).await {
+            Some(OpenedEntry { entry, validity: Validity::Valid }) => {
+                node.fetched(entry, Source::Redis, false)
+            }
+            _ => None,
+        })
+    }
+
+    async fn expire(self: Arc<Self>, key: &KeyBuf) -> Result<bool, CacheError> {
+        let (coordinator, node) = (&self.coordinator, self.node());
+        let (memory_key, redis_key) = self.both_keys(key);
+        if node.redis.is_none() {
+            return Ok(node.expire_memory(&memory_key));
+        }
+        coordinator.ensure_connected().await;
+        for _ in 0..MAX_TRIES {
+            let seq = coordinator.replay_log.next_seq();
+            let (mut lookups, _) =
+                coordinator.lookup_redis(std::slice::from_ref(&redis_key), Purpose::Mutate).await?;
+            let (request, existed) = match lookups.pop() {
+                Some(RedisLookup::Bytes { bytes, remaining_ttl }) => {
+                    (make_stale(&redis_key, bytes, remaining_ttl, node.random.id()), true)
+                }
+                Some(RedisLookup::LeaseHeldByOther(id)) => {
+                    let expected = Head::Lease(id).to_bytes().to_vec();
+                    (CompareAndSet { key: redis_key.clone(), expected, action: CasAction::Remove }, false)
+                }
+                _ => {
+                    node.invalidate_memory(&memory_key);
+                    return Ok(false);
+                }
+            };
+            node.invalidate_memory(&memory_key);
+            let accepted = coordinator.compare_and_set(request, seq).await;
+            node.invalidate_memory(&memory_key);
+            if accepted? {
+                return Ok(existed);
+            }
+        }
+        // Other writers replace the value all the time: the present one is newer than this call.
+        Ok(true)
+    }
+}
+
+/// Leaves a value for its grace period, under another id, so that a load that started before cannot replace it.
+fn make_stale(
+    redis_key: &[u8],
+    mut bytes: Vec<u8>,
+    remaining_ttl: Option<Duration>,
+    id: Id,
+) -> CompareAndSet {
+    let expected = bytes[..bytes.len().min(HEAD_BYTES)].to_vec();
+    let grace = envelope::parse(&bytes).map_or(Duration::ZERO, |(meta, _)| meta.grace);
+    let grace = remaining_ttl.map_or(grace, |remaining| remaining.min(grace));
+    let put = (!grace.is_zero()).then(|| {
+        bytes[..HEAD_BYTES].copy_from_slice(&Head::Value(id).to_bytes());
+        (bytes, grace)
+    });
+    CompareAndSet { key: redis_key.to_vec(), expected, action: CasAction::put_or_remove(put) }
+}
