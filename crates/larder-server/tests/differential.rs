@@ -1,77 +1,18 @@
 //! The same commands to a real `redis-server` and to this one: the replies must be equal.
 //!
-//! Where no `redis-server` is installed the tests are skipped with a line that says so; where `CI` is set, that is a
+//! Where no `redis-server` is installed the tests are skipped with a line that says so; where `CI` is `true`, that is a
 //! failure.
 
-use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
 
 use larder_resp::Frame;
+use larder_testkit::RedisServer;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config as ProptestConfig, TestRunner};
 
 use crate::support::{Client, TestServer, connect_unix};
-
-/// A real server on a Unix socket in a folder of its own; it ends when dropped.
-struct Redis {
-    process: Child,
-    folder: tempfile::TempDir,
-}
-
-impl Redis {
-    /// Starts one; none where it is not installed.
-    fn start() -> Option<Redis> {
-        let folder = tempfile::tempdir().unwrap();
-        let started = Command::new("redis-server")
-            .args([
-                "--port",
-                "0",
-                "--save",
-                "",
-                "--appendonly",
-                "no",
-                "--unixsocket",
-                "redis.sock",
-                "--dir",
-                ".",
-            ])
-            .current_dir(folder.path())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn();
-        let mut process = match started {
-            Ok(process) => process,
-            Err(error) => {
-                assert!(std::env::var_os("CI").is_none(), "redis-server is needed where CI is set: {error}");
-                println!("skipped: redis-server is not installed ({error})");
-                return None;
-            }
-        };
-        let mut log = BufReader::new(process.stdout.take().unwrap());
-        let mut line = String::new();
-        while !line.contains("ready to accept connections") {
-            line.clear();
-            assert_ne!(log.read_line(&mut line).unwrap(), 0, "redis-server ended before it was ready");
-        }
-        // Its log must go somewhere for as long as it writes.
-        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
-        Some(Redis { process, folder })
-    }
-
-    fn connect(&self) -> Client<UnixStream> {
-        connect_unix(&self.folder.path().join("redis.sock")).unwrap()
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
 
 /// One connection to each.
 struct Pair {
@@ -384,10 +325,10 @@ fn differs(command: &str) -> bool {
 
 #[test]
 fn a_fixed_sequence_in_both_versions() {
-    let Some(redis) = Redis::start() else { return };
+    let Some(redis) = RedisServer::start() else { return };
     let server = TestServer::start();
     for version in ["2", "3"] {
-        let mut pair = Pair { redis: redis.connect(), ours: server.connect() };
+        let mut pair = Pair { redis: connect_unix(&redis.socket()).unwrap(), ours: server.connect() };
         pair.redis.call(&["HELLO", version]);
         pair.ours.call(&["HELLO", version]);
         let lines = std::iter::once(&"FLUSHALL").chain(SEQUENCE.iter().filter(|line| !differs(line)));
@@ -399,9 +340,9 @@ fn a_fixed_sequence_in_both_versions() {
 /// Names of commands are described alike: arity and positions of keys.
 #[test]
 fn the_table_agrees() {
-    let Some(redis) = Redis::start() else { return };
+    let Some(redis) = RedisServer::start() else { return };
     let server = TestServer::start();
-    let mut pair = Pair { redis: redis.connect(), ours: server.connect() };
+    let mut pair = Pair { redis: connect_unix(&redis.socket()).unwrap(), ours: server.connect() };
     let mut differences = Vec::new();
     for spec in larder_server::commands() {
         let request = ["COMMAND", "INFO", spec.name];
@@ -479,11 +420,14 @@ fn requests() -> impl Strategy<Value = Vec<String>> {
 
 #[test]
 fn random_commands_over_strings_times_and_counters() {
-    let Some(redis) = Redis::start() else { return };
+    let Some(redis) = RedisServer::start() else { return };
     let server = TestServer::start();
     let mut runner =
         TestRunner::new(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() });
-    let pair = std::cell::RefCell::new(Pair { redis: redis.connect(), ours: server.connect() });
+    let pair = std::cell::RefCell::new(Pair {
+        redis: connect_unix(&redis.socket()).unwrap(),
+        ours: server.connect(),
+    });
     let outcome = runner.run(&vec(requests(), 1..60), |commands| {
         let mut pair = pair.borrow_mut();
         let fresh = [words("SELECT 0"), words("FLUSHALL")];

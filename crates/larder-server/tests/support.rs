@@ -5,14 +5,11 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use larder_resp::{Frame, Limits, Progress, Protocol, ReplyParser};
 use larder_server::{Config, Server, StatsHandle, Store};
+use larder_testkit::{Deadline, PATIENCE};
 use tokio::sync::oneshot;
-
-/// Longer than anything takes that works.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running server; it ends when dropped.
 pub(crate) struct TestServer {
@@ -21,6 +18,7 @@ pub(crate) struct TestServer {
     store: Store,
     shutdown: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    _deadline: Deadline,
 }
 
 impl TestServer {
@@ -43,7 +41,8 @@ impl TestServer {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(server.run(async { asked.await.unwrap_or(()) })).unwrap();
         });
-        TestServer { address, stats, store, shutdown: Some(shutdown), thread: Some(thread) }
+        let _deadline = Deadline::start();
+        TestServer { address, stats, store, shutdown: Some(shutdown), thread: Some(thread), _deadline }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

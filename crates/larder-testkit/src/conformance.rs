@@ -151,40 +151,40 @@ pub fn text(text: &str) -> Value {
 macro_rules! conformance {
     ($make:ident) => {
         $crate::behaviours! { $make;
-            values: a_miss_is_nothing, what_is_written_can_be_read, a_later_write_replaces, empty_text_is_a_value,
-                an_absence_is_a_value_and_no_miss, existence_is_told, deleting_tells_whether_there_was_something,
-                large_values_are_kept_whole, any_text_is_a_key, keys_do_not_run_into_each_other,
-                values_that_look_like_something_else, clearing_leaves_nothing_and_everything_works_after_it,
-                adding_does_not_replace, adding_happens_once, taking_leaves_nothing, taking_happens_once;
-            many: many_are_read_in_their_order, many_are_written, many_are_deleted_and_counted,
-                only_the_missing_are_loaded_and_together, each_missing_key_is_asked_for_once,
-                a_bulk_loader_may_know_less, a_bulk_loader_may_know_more, nothing_missing_loads_nothing,
-                nothing_asked_is_nothing_done, a_failing_bulk_loader_is_an_error_and_stores_nothing,
-                absences_are_not_missing;
-            times: a_value_lives_as_long_as_it_was_given, a_call_decides_before_the_cache,
-                a_write_begins_a_new_life, a_very_long_life_is_allowed, the_shortest_life_is_allowed,
-                absences_expire_too, a_fetch_gives_the_life_that_it_was_told, a_loader_decides_last;
-            fetching: a_miss_loads_and_stores, a_hit_does_not_load, a_failure_is_returned_and_not_stored,
-                a_loaded_absence_is_stored, what_is_not_to_be_stored_is_returned,
-                a_refresh_loads_although_there_is_a_value, a_failed_refresh_leaves_the_value,
-                a_panic_is_a_failure_and_the_key_lives_on, a_loader_may_use_the_cache, keys_load_at_the_same_time;
-            races: many_callers_load_once, many_callers_share_a_failure, a_caller_who_leaves_takes_nothing_along,
-                a_delete_during_a_load_wins, a_write_during_a_load_wins, a_tag_during_a_load_wins,
-                a_clear_during_a_load_wins, who_comes_after_a_delete_loads_anew, a_single_and_a_bulk_load_are_one;
-            grace: a_stale_value_stands_in_for_a_failure, grace_ends, without_grace_there_is_no_stand_in,
-                a_broken_origin_is_not_asked_by_everyone, a_mended_origin_is_asked_again,
-                a_stale_value_is_a_miss_for_readers, a_working_loader_replaces_the_stale_value,
-                what_was_deleted_does_not_stand_in, what_was_expired_stands_in_or_is_loaded_anew,
-                what_was_cleared_does_not_stand_in, a_slow_loader_is_not_waited_for_if_there_is_a_stale_value,
-                without_a_stale_value_a_soft_timeout_waits, a_loader_that_is_too_late_is_an_error,
-                a_loader_that_is_too_late_is_no_error_in_grace, not_modified_begins_a_new_life;
-            tags: a_tag_takes_its_entries_along, any_of_the_tags_is_enough, a_loader_names_tags,
-                only_the_present_tags_count, what_is_written_later_lives, a_tag_without_entries_is_no_error,
-                absences_have_tags_too, tags_of_one_call_are_taken_together, odd_tags_are_tags,
-                what_a_tag_took_does_not_stand_in;
-            counters: counters_begin_at_nothing, counters_go_both_ways, counters_are_apart,
-                nobody_counts_over_the_other, a_counter_that_is_full_stays,
-                a_counter_keeps_its_first_life;
+            values: miss_returns_nothing, written_value_is_read, later_write_replaces_value, empty_text_is_a_value,
+                absence_is_a_value, exist_reports_presence, delete_reports_whether_key_was_present,
+                large_value_is_unchanged, any_text_is_a_key, similar_keys_are_separate,
+                value_with_special_bytes_is_unchanged, clear_removes_everything_and_cache_works_after_it,
+                add_does_not_replace, concurrent_adds_store_once, take_removes_value, concurrent_takes_return_once;
+            many: read_multi_keeps_order, write_multi_stores_all, delete_multi_counts_removed_keys,
+                fetch_multi_loads_missing_keys_together, fetch_multi_asks_for_each_key_once,
+                bulk_loader_may_return_fewer_keys, bulk_loader_may_return_more_keys, fetch_multi_without_missing_keys_does_not_load,
+                fetch_multi_without_keys_does_nothing, failing_bulk_loader_stores_nothing,
+                absence_is_not_loaded_again;
+            times: value_lives_for_its_ttl, ttl_of_call_overrides_cache,
+                write_restarts_ttl, very_long_ttl_is_allowed, shortest_ttl_is_allowed,
+                absence_expires, fetch_sets_ttl, ttl_of_loader_overrides_call;
+            fetching: miss_loads_and_stores, hit_does_not_load, failure_is_returned_and_not_stored,
+                loaded_absence_is_stored, no_store_value_is_returned,
+                refresh_loads_over_value, failed_refresh_keeps_value,
+                panicking_loader_fails_and_key_stays_usable, loader_may_use_cache, different_keys_load_concurrently;
+            races: many_callers_load_once, many_callers_share_a_failure, leaving_caller_does_not_cancel_load,
+                delete_during_load_wins, write_during_load_wins, tag_invalidation_during_load_wins,
+                clear_during_load_wins, fetch_after_delete_loads_again, fetch_and_fetch_multi_share_a_load;
+            grace: failed_load_serves_stale, grace_period_ends, failed_load_without_grace_is_an_error,
+                failed_load_pauses_loads, loads_resume_after_pause,
+                read_ignores_stale_value, successful_load_replaces_stale_value,
+                deleted_value_is_not_served_stale, expired_value_is_served_stale_or_loaded_again,
+                cleared_value_is_not_served_stale, soft_timeout_serves_stale,
+                soft_timeout_without_stale_value_waits, hard_timeout_is_an_error,
+                hard_timeout_serves_stale, not_modified_restarts_ttl;
+            tags: tag_invalidation_removes_tagged_entries, any_tag_of_entry_invalidates_it, tag_of_loader_is_honoured,
+                only_current_tags_of_entry_count, write_after_tag_invalidation_stays, tag_without_entries_is_no_error,
+                absence_can_have_tags, invalidate_tags_takes_several_tags, unusual_text_is_a_tag,
+                tag_invalidated_value_is_not_served_stale;
+            counters: counter_starts_at_zero, counter_goes_up_and_down, counters_are_separate,
+                concurrent_increments_add_up, counter_at_its_limit_stays,
+                increment_keeps_ttl;
         }
     };
 }

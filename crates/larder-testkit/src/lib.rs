@@ -1,23 +1,24 @@
-//! What the tests of every crate share: real servers that a test starts, harms and ends, lines to them that break or
-//! are directed, loaders that count, and what every cache has to do.
+//! What the tests of every crate share: real servers that a test starts, breaks and ends, proxies before them that fail or
+//! follow a script, loaders that count, bounded waits, and what every cache has to do.
 //!
 //! A test that needs a program asks [`program`] for it, and [`needs`] for anything else. Where it is missing the test
 //! says so and passes, except on a machine that sets `CI=true`: there it is a failure.
 
 pub mod conformance;
-mod cutter;
-mod director;
+mod flaky_proxy;
 mod frames;
 mod loader;
 mod program;
+mod proxy;
 mod redis;
-mod relay;
+mod scripted_proxy;
 mod wait;
 
-pub use cutter::Cutter;
-pub use director::{Director, Frame, Hold};
+pub use flaky_proxy::FlakyProxy;
+pub use larder_process::Running;
 pub use loader::Gate;
-pub use program::{Running, may_open, needs, program};
+pub use program::{may_open, needs, program, start, wait_for_end};
+pub use proxy::Direction;
 pub use redis::RedisServer;
-pub use relay::Way;
-pub use wait::{PATIENCE, until};
+pub use scripted_proxy::{Frame, Hold, ScriptedProxy};
+pub use wait::{DEADLINE, Deadline, PATIENCE, eventually, until, within};

@@ -1,5 +1,6 @@
 //! A loader that counts its runs and waits at a gate, so that a test decides what happens during a load.
 
+use crate::wait::{PATIENCE, within};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Semaphore;
@@ -19,7 +20,8 @@ impl Gate {
         Gate { inside: Arc::default(), arrived: semaphore(), open: semaphore() }
     }
 
-    /// Called by the loader: counts it and waits until the gate is open.
+    /// Called by the loader: counts it and waits until the test opens the gate. A gate that nobody opens holds the loader
+    /// for ever: some tests want that.
     pub async fn pass(&self) {
         self.inside.fetch_add(1, Ordering::SeqCst);
         self.arrived.add_permits(1);
@@ -27,8 +29,12 @@ impl Gate {
     }
 
     /// Waits until one more loader has arrived.
+    ///
+    /// # Panics
+    /// If none arrives within [`PATIENCE`].
     pub async fn arrival(&self) {
-        self.arrived.acquire().await.expect("the gate is not closed for good").forget();
+        let arrived = within(PATIENCE, "a loader arrives at the gate", self.arrived.acquire()).await;
+        arrived.expect("the gate is not closed for good").forget();
     }
 
     /// Lets `loaders` pass.

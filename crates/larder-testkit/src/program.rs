@@ -1,19 +1,19 @@
-//! Programs that tests run: finding them, and ending them with the test.
+//! What tests need of the machine, and what they do where it is missing.
 
 use crate::wait::until;
-use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
+use larder_process::{Running, find_program};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Command, ExitStatus};
 
 /// Where a program is, or `None` and a note for the caller to return early, see [`needs`].
 ///
 /// # Panics
 /// If the program is missing and `CI` is `true`.
 pub fn program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file());
+    let found = find_program(name);
     needs(name, found.is_some())?;
     found
 }
@@ -33,14 +33,6 @@ pub fn needs(what: &str, is_there: bool) -> Option<()> {
     None
 }
 
-/// Lets this process have so many files and sockets open; whether the system allows it.
-pub fn may_open(files: u64) -> bool {
-    let limit = getrlimit(Resource::Nofile);
-    let wanted = limit.current.map(|current| current.max(files));
-    limit.current.is_none_or(|current| current >= files)
-        || setrlimit(Resource::Nofile, Rlimit { current: wanted, maximum: limit.maximum }).is_ok()
-}
-
 fn note_skip(note: &str) {
     eprintln!("skipped {note}");
     if let Some(log) = std::env::var_os("LARDER_SKIP_LOG") {
@@ -50,73 +42,26 @@ fn note_skip(note: &str) {
     }
 }
 
-/// A process that ends with the test that started it.
-#[derive(Debug)]
-pub struct Running(Child);
-
-impl Running {
-    /// Starts a program.
-    ///
-    /// # Panics
-    /// If it cannot be started.
-    pub fn start(command: &mut Command) -> Self {
-        Running(command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}")))
-    }
-
-    /// Its process id.
-    pub fn id(&self) -> u32 {
-        self.0.id()
-    }
-
-    /// The process itself.
-    pub fn child(&mut self) -> &mut Child {
-        &mut self.0
-    }
-
-    /// Ends it at once, as a crash would, and waits for it.
-    pub fn kill(&mut self) {
-        _ = self.0.kill();
-        _ = self.0.wait();
-    }
-
-    /// Asks it to end, with SIGTERM.
-    pub fn terminate(&self) {
-        self.signal(Signal::TERM);
-    }
-
-    /// Asks it to end, with SIGINT, as Ctrl-C does.
-    pub fn interrupt(&self) {
-        self.signal(Signal::INT);
-    }
-
-    /// Waits for it to end by itself.
-    ///
-    /// # Panics
-    /// If it has not ended after [`PATIENCE`](crate::PATIENCE).
-    pub fn wait(&mut self) -> ExitStatus {
-        until("a process ends", || self.0.try_wait().expect("a child can be waited for"))
-    }
-
-    /// Stops it from running, with SIGSTOP: it holds its connections and answers nothing.
-    pub fn pause(&self) {
-        self.signal(Signal::STOP);
-    }
-
-    /// Lets it run again, with SIGCONT.
-    pub fn resume(&self) {
-        self.signal(Signal::CONT);
-    }
-
-    fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(self.0.id() as i32).expect("a child has a process id");
-        // A process that has ended already is as good as signalled.
-        _ = kill_process(pid, signal);
-    }
+/// Starts a program that ends with the test.
+///
+/// # Panics
+/// If it cannot be started.
+pub fn start(command: &mut Command) -> Running {
+    Running::start(command).unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"))
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.resume();
-        self.kill();
-    }
+/// Waits for the end of a process.
+///
+/// # Panics
+/// If it does not end within [`PATIENCE`](crate::PATIENCE).
+pub fn wait_for_end(process: &mut Running) -> ExitStatus {
+    until("a process ends", || process.child().try_wait().expect("a child can be waited for"))
+}
+
+/// Lets this process have so many files and sockets open; returns whether the system allows it.
+pub fn may_open(files: u64) -> bool {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit.current.map(|current| current.max(files));
+    limit.current.is_none_or(|current| current >= files)
+        || setrlimit(Resource::Nofile, Rlimit { current: wanted, maximum: limit.maximum }).is_ok()
 }

@@ -1,119 +1,114 @@
-//! A real redis-server for one test: on a Unix socket in a folder of its own, ended with the test; and every way in
-//! which a server fails.
+//! A real redis-server for one test, and every way in which a server fails.
 
-use crate::program::{Running, program};
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
+use crate::program::program;
+use crate::wait::Deadline;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
-use tempfile::TempDir;
+use std::time::Duration;
 
-/// How long a server may take to answer its first PING.
-const START_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// A redis-server of the test's own.
+/// A redis-server of the test's own. It ends with the test, and the test ends by its [`Deadline`].
 #[derive(Debug)]
 pub struct RedisServer {
-    program: PathBuf,
-    folder: TempDir,
-    running: Option<Running>,
+    server: larder_process::RedisServer,
+    _deadline: Deadline,
 }
 
 impl RedisServer {
     /// Starts a server without persistence; `None` if redis-server is not installed, see [`program`].
+    ///
+    /// # Panics
+    /// If it is installed and does not start.
     pub fn start() -> Option<Self> {
         let program = program("redis-server")?;
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let mut server = RedisServer { program, folder, running: None };
-        server.restart();
-        Some(server)
+        let server = larder_process::RedisServer::start(program).expect("redis-server starts");
+        Some(RedisServer { server, _deadline: Deadline::start() })
     }
 
     /// The address for clients.
     pub fn url(&self) -> String {
-        format!("redis+unix://{}", self.socket().display())
+        self.server.url()
     }
 
     /// The path of its socket.
     pub fn socket(&self) -> PathBuf {
-        self.folder.path().join("redis.sock")
+        self.server.socket()
     }
 
-    /// Ends the server at once and leaves its address dead.
+    /// Ends the server at once. Its address refuses connections then.
     pub fn kill(&mut self) {
-        self.running = None;
-        _ = std::fs::remove_file(self.socket());
+        self.server.kill();
     }
 
-    /// Starts the server anew, empty, at the same address.
+    /// Starts the server again, empty, at the same address.
+    ///
+    /// # Panics
+    /// If it does not start.
     pub fn restart(&mut self) {
         self.kill();
         _ = std::fs::remove_file(self.dump());
-        self.run();
+        self.server.run().expect("redis-server starts");
     }
 
-    /// Keeps what the server holds now, for [`RedisServer::restart_from_snapshot`].
+    /// Saves what the server has now, for [`RedisServer::restart_from_snapshot`].
+    ///
+    /// # Panics
+    /// If the server does not save.
     pub fn take_snapshot(&self) {
         assert_eq!(self.command("SAVE"), "+OK\r\n");
         std::fs::rename(self.dump(), self.snapshot()).expect("the server saved");
     }
 
-    /// Ends the server at once and starts it with what it held when the snapshot was taken: it has forgotten what it
-    /// acknowledged since.
+    /// Ends the server at once and starts it with the content of the snapshot: what it acknowledged since is lost.
     ///
     /// # Panics
-    /// If there is no snapshot.
+    /// If there is no snapshot, or the server does not start.
     pub fn restart_from_snapshot(&mut self) {
         self.kill();
         std::fs::copy(self.snapshot(), self.dump()).expect("a snapshot was taken");
-        self.run();
+        self.server.run().expect("redis-server starts");
     }
 
-    /// Whether the server has no memory left: writes are refused with OOM, reads and removals go on.
+    /// Whether the server has no memory left: it refuses writes with OOM, and still reads and removes.
     pub fn set_full(&self, full: bool) {
         let limit = if full { "1" } else { "0" };
         assert_eq!(self.command(&format!("CONFIG SET maxmemory {limit}")), "+OK\r\n");
     }
 
-    /// Whether the server is a replica, whose primary is out of reach: writes are refused with READONLY, reads go on.
+    /// Whether the server is a replica whose primary cannot be reached: it refuses writes with READONLY, and still reads.
     pub fn set_read_only(&self, read_only: bool) {
         let primary = if read_only { "127.0.0.1 1" } else { "NO ONE" };
         assert_eq!(self.command(&format!("REPLICAOF {primary}")), "+OK\r\n");
     }
 
-    /// Makes the server forget the scripts that it was given.
+    /// Makes the server forget its scripts.
     pub fn forget_scripts(&self) {
         assert_eq!(self.command("SCRIPT FLUSH"), "+OK\r\n");
     }
 
     fn dump(&self) -> PathBuf {
-        self.folder.path().join("dump.rdb")
+        self.server.folder().join("dump.rdb")
     }
 
     fn snapshot(&self) -> PathBuf {
-        self.folder.path().join("snapshot.rdb")
+        self.server.folder().join("snapshot.rdb")
     }
 
-    fn run(&mut self) {
-        let mut command = Command::new(&self.program);
-        command.args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"]).arg(self.socket());
-        command.arg("--dir").arg(self.folder.path()).stdin(Stdio::null()).stdout(Stdio::null());
-        self.running = Some(Running::start(&mut command));
-        self.await_ping();
-    }
-
-    /// Stops the server from running: it holds its connections and answers nothing.
+    /// Stops the server from running: it keeps its connections and answers nothing.
+    ///
+    /// # Panics
+    /// If it was killed.
     pub fn pause(&self) {
-        self.running.as_ref().expect("the server runs").pause();
+        self.server.process().expect("the server runs").pause();
     }
 
     /// Lets a paused server run again.
+    ///
+    /// # Panics
+    /// If it was killed.
     pub fn resume(&self) {
-        self.running.as_ref().expect("the server runs").resume();
+        self.server.process().expect("the server runs").resume();
     }
 
-    /// Lets time pass for every key: each has so much less to live, or is gone.
+    /// Shortens the remaining TTL of every key by `time`: keys with less are gone.
     ///
     /// # Panics
     /// If the server does not answer.
@@ -131,23 +126,8 @@ impl RedisServer {
     /// # Panics
     /// If the server does not answer.
     pub fn command(&self, line: &str) -> String {
-        self.try_command(line).expect("redis-server answers")
-    }
-
-    fn try_command(&self, line: &str) -> std::io::Result<String> {
-        let mut stream = UnixStream::connect(self.socket())?;
-        stream.set_read_timeout(Some(START_TIMEOUT))?;
-        stream.write_all(format!("{line}\r\n").as_bytes())?;
-        let mut reply = vec![0; 1 << 16];
-        let length = stream.read(&mut reply)?;
-        Ok(String::from_utf8_lossy(&reply[..length]).into_owned())
-    }
-
-    fn await_ping(&self) {
-        let began = Instant::now();
-        while self.try_command("PING").ok().as_deref() != Some("+PONG\r\n") {
-            assert!(began.elapsed() < START_TIMEOUT, "redis-server did not start");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        self.server
+            .command(line)
+            .unwrap_or_else(|error| panic!("redis-server does not answer {line:?}: {error}"))
     }
 }

@@ -1,6 +1,6 @@
-//! The faults that other tests rely on do happen.
+//! The faults on which other tests depend do happen.
 
-use larder_testkit::{Cutter, Director, RedisServer, Way};
+use larder_testkit::{Direction, FlakyProxy, RedisServer, ScriptedProxy};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn ask(stream: &mut TcpStream, command: &str) -> String {
 }
 
 #[test]
-fn a_server_fails_in_every_way_and_comes_back() {
+fn server_faults_happen_and_end() {
     let Some(mut server) = RedisServer::start() else { return };
     server.command("SET k old");
     server.take_snapshot();
@@ -40,35 +40,35 @@ fn a_server_fails_in_every_way_and_comes_back() {
 }
 
 #[test]
-fn a_cutter_cuts_inside_requests_and_replies() {
+fn flaky_proxy_cuts_inside_requests_and_replies() {
     let Some(server) = RedisServer::start() else { return };
-    let cutter = Cutter::before(&server, 7);
-    let mut line = connect(&cutter.url());
+    let proxy = FlakyProxy::before(&server, 7);
+    let mut line = connect(&proxy.url());
     assert_eq!(ask(&mut line, "SET k 0123456789"), "+OK\r\n", "whole at first");
-    cutter.cut_after(Some(0..40));
+    proxy.cut_after(Some(0..40));
     let mut broken = 0;
     for _ in 0..40 {
-        let mut line = connect(&cutter.url());
+        let mut line = connect(&proxy.url());
         broken += usize::from((0..4).any(|_| ask(&mut line, "GET k") != "$10\r\n0123456789\r\n"));
     }
     assert!(broken >= 20, "{broken} of 40 lines broke");
-    assert!(cutter.cuts() >= 20);
-    cutter.cut_after(None);
-    assert_eq!(ask(&mut connect(&cutter.url()), "GET k"), "$10\r\n0123456789\r\n");
-    cutter.refuse(true);
-    assert_eq!(ask(&mut connect(&cutter.url()), "GET k"), "");
+    assert!(proxy.cuts() >= 20);
+    proxy.cut_after(None);
+    assert_eq!(ask(&mut connect(&proxy.url()), "GET k"), "$10\r\n0123456789\r\n");
+    proxy.refuse(true);
+    assert_eq!(ask(&mut connect(&proxy.url()), "GET k"), "");
 }
 
 #[tokio::test]
-async fn a_director_decides_on_order_and_loss() {
+async fn scripted_proxy_orders_drops_and_injects() {
     let Some(server) = RedisServer::start() else { return };
-    let director = Director::before(&server);
-    let (mut one, mut other) = (connect(&director.url()), connect(&director.url()));
+    let proxy = ScriptedProxy::before(&server);
+    let (mut one, mut other) = (connect(&proxy.url()), connect(&proxy.url()));
     assert_eq!(ask(&mut one, "PING"), "+PONG\r\n");
-    let held = director.hold(|frame| frame.is_reply("SET"));
+    let held = proxy.hold(|frame| frame.is_reply("SET"));
     one.write_all(b"SET k 1\r\n").expect("sent");
     let frame = held.arrival().await;
-    assert_eq!((frame.way, frame.bytes.as_slice()), (Way::ToClient, b"+OK\r\n".as_slice()));
+    assert_eq!((frame.direction, frame.bytes.as_slice()), (Direction::ToClient, b"+OK\r\n".as_slice()));
     assert_eq!(ask(&mut other, "GET k"), "$1\r\n1\r\n", "done already, and others pass");
     held.release_one();
     let mut reply = [0; 5];
@@ -78,7 +78,7 @@ async fn a_director_decides_on_order_and_loss() {
     held.lose_one();
     assert_eq!(one.read(&mut reply).unwrap_or(0), 0, "the line is cut");
     assert_eq!(ask(&mut other, "GET k"), "$1\r\n2\r\n", "after the effect");
-    director.inject(1, Way::ToClient, b">1\r\n+hello\r\n");
+    proxy.inject(1, Direction::ToClient, b">1\r\n+hello\r\n");
     let mut push = [0; 12];
     other.read_exact(&mut push).expect("the push");
     assert_eq!(&push, b">1\r\n+hello\r\n");

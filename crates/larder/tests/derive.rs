@@ -47,7 +47,7 @@ async fn names<const N: usize>(keys: [&dyn Fn(&mut larder::KeyBuf); N], server: 
 }
 
 #[tokio::test]
-async fn keys_are_what_the_documentation_says() {
+async fn derived_keys_match_documentation() {
     let Some(server) = RedisServer::start() else { return };
     let left_right = |left: &str, right: &str| Which::Both { left: left.into(), right: right.into() };
     let names = names(
@@ -115,7 +115,7 @@ mod versions {
 }
 
 #[test]
-fn every_change_of_a_type_changes_its_schema() {
+fn type_change_changes_schema() {
     for (at, (name, schema)) in versions::ALL.iter().enumerate() {
         for (other, other_schema) in &versions::ALL[..at] {
             assert_ne!(schema, other_schema, "{name}, {other}");
@@ -139,7 +139,7 @@ enum Tree<T> {
 }
 
 #[test]
-fn a_change_inside_reaches_the_outside() {
+fn inner_type_change_changes_outer_schema() {
     assert_ne!(Tree::<u8>::SCHEMA, Tree::<u16>::SCHEMA);
     assert_ne!(<Vec<Option<u8>>>::SCHEMA, <Option<Vec<u8>>>::SCHEMA);
     assert_ne!(<(u8, (u8, u8))>::SCHEMA, <(u8, u8, u8)>::SCHEMA);
@@ -165,7 +165,7 @@ mod deploying {
 
 /// Both would read the other's bytes without an error, and wrongly.
 #[tokio::test]
-async fn while_two_versions_of_a_program_run_neither_reads_the_others_values() {
+async fn program_versions_do_not_read_each_other() {
     let Some(server) = RedisServer::start() else { return };
     let node = || {
         Cache::builder("t").ttl(Duration::from_secs(60)).redis(server.url()).build().expect("valid options")

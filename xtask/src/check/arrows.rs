@@ -13,12 +13,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("larder-server", &["larder-engine", "larder-resp"]),
     ("larder-links", &["larder-engine", "larder", "larder-http"]),
     ("larder-admin", &["larder-engine"]),
+    // Started by the bench, which is a part of the binary, and by the tests.
+    ("larder-process", &[]),
     (
         "larder-cli",
         &["larder", "larder-http", "larder-server", "larder-links", "larder-admin", "larder-bench"],
     ),
-    ("larder-bench", &["larder", "larder-engine"]),
-    ("larder-testkit", &[]),
+    ("larder-bench", &["larder", "larder-engine", "larder-process"]),
+    ("larder-testkit", &["larder-process"]),
     ("xtask", &[]),
 ];
 

@@ -2,25 +2,38 @@
 
 use super::contender::{Contender, Setup, Value};
 use super::replay::Replay;
+use crate::subject::{Moka, QuickCache, Readable, Writable};
+use std::hash::RandomState;
 
 /// The peers that are always built.
 pub(super) fn always(setup: &Setup) -> Vec<Replay> {
-    vec![
-        Replay::new("quick_cache", "clock-pro", Box::new(QuickCache::new(setup))),
-        Replay::new("moka", "tinylfu", Box::new(Moka::new(setup, moka::policy::EvictionPolicy::tiny_lfu()))),
-    ]
+    vec![quick_cache(setup), moka(setup, "tinylfu", moka::policy::EvictionPolicy::tiny_lfu())]
 }
 
 /// All peers that are built in.
 pub(super) fn all(setup: &Setup) -> Vec<Replay> {
     let mut replays = always(setup);
-    replays.push(Replay::new("moka", "lru", Box::new(Moka::new(setup, moka::policy::EvictionPolicy::lru()))));
+    replays.push(moka(setup, "lru", moka::policy::EvictionPolicy::lru()));
     #[cfg(feature = "bench-peers")]
     replays.extend(more::all(setup));
     replays
 }
 
-#[derive(Clone)]
+fn replay<C: Writable<u64, Value>>(policy: &'static str, cache: C) -> Replay {
+    Replay::new(C::NAME, policy, Box::new(cache))
+}
+
+impl<C: Writable<u64, Value>> Contender for C {
+    fn get(&mut self, key: u64) -> bool {
+        Readable::get(self, &key).is_some()
+    }
+
+    fn insert(&mut self, key: u64, value: Value) {
+        Writable::insert(self, key, value);
+    }
+}
+
+#[derive(Clone, Default)]
 struct Weight;
 
 impl quick_cache::Weighter<u64, Value> for Weight {
@@ -29,128 +42,52 @@ impl quick_cache::Weighter<u64, Value> for Weight {
     }
 }
 
-struct QuickCache(quick_cache::sync::Cache<u64, Value, Weight>);
-
-impl QuickCache {
-    fn new(setup: &Setup) -> Self {
-        let cache = quick_cache::sync::Cache::with_weighter(setup.expected_entries(), setup.capacity, Weight);
-        QuickCache(cache)
-    }
+fn quick_cache(setup: &Setup) -> Replay {
+    type Weighed = QuickCache<u64, Value, Weight, RandomState>;
+    replay("clock-pro", Weighed::with_weight(setup.expected_entries(), setup.capacity))
 }
 
-impl Contender for QuickCache {
-    fn get(&mut self, key: u64) -> bool {
-        self.0.get(&key).is_some()
-    }
-
-    fn insert(&mut self, key: u64, value: Value) {
-        self.0.insert(key, value);
-    }
-}
-
-struct Moka(moka::sync::Cache<u64, Value>);
-
-impl Moka {
-    fn new(setup: &Setup, policy: moka::policy::EvictionPolicy) -> Self {
-        let builder = moka::sync::Cache::builder().max_capacity(setup.capacity).eviction_policy(policy);
-        let builder =
-            if setup.weighed { builder.weigher(|_, value: &Value| value.weight() as u32) } else { builder };
-        Moka(builder.build())
-    }
-}
-
-impl Contender for Moka {
-    fn get(&mut self, key: u64) -> bool {
-        self.0.get(&key).is_some()
-    }
-
-    fn insert(&mut self, key: u64, value: Value) {
-        self.0.insert(key, value);
-    }
+fn moka(setup: &Setup, name: &'static str, policy: moka::policy::EvictionPolicy) -> Replay {
+    let builder = moka::sync::Cache::builder().max_capacity(setup.capacity).eviction_policy(policy);
+    let weigh = |_: &u64, value: &Value| value.weight() as u32;
+    replay(name, Moka(if setup.weighed { builder.weigher(weigh).build() } else { builder.build() }))
 }
 
 /// The peers with larger dependency trees.
 #[cfg(feature = "bench-peers")]
 mod more {
-    use super::{Contender, Replay, Setup, Value};
-    use foyer_memory::{CacheBuilder, CacheProperties, EvictionConfig};
-    use std::hash::RandomState;
+    use super::{RandomState, Readable, Replay, Setup, Value, replay};
+    use crate::subject::{Foyer, MiniMoka, TinyUfo};
+    use foyer_memory::{CacheBuilder, EvictionConfig};
 
     pub(super) fn all(setup: &Setup) -> Vec<Replay> {
-        let mut replays = vec![Replay::new("mini-moka", "tinylfu", Box::new(MiniMoka::new(setup)))];
-        let foyer: [(&str, EvictionConfig); 4] = [
+        let mut replays = vec![mini_moka(setup)];
+        let policies: [(&str, EvictionConfig); 4] = [
             ("fifo", foyer_memory::FifoConfig::default().into()),
             ("lru", foyer_memory::LruConfig::default().into()),
             ("lfu", foyer_memory::LfuConfig::default().into()),
             ("s3fifo", foyer_memory::S3FifoConfig::default().into()),
         ];
-        for (policy, config) in foyer {
-            replays.push(Replay::new("foyer-memory", policy, Box::new(Foyer::new(setup, config))));
-        }
+        replays.extend(policies.map(|(policy, config)| foyer(setup, policy, config)));
         // Its weights have 16 bits.
         if !setup.weighed {
-            replays.push(Replay::new("TinyUFO", "s3fifo+tinylfu", Box::new(TinyUfo::new(setup))));
+            replays.push(replay("s3fifo+tinylfu", TinyUfo::new(setup.capacity as usize)));
         }
         replays
     }
 
-    struct MiniMoka(mini_moka::sync::Cache<u64, Value>);
-
-    impl MiniMoka {
-        fn new(setup: &Setup) -> Self {
-            let builder = mini_moka::sync::Cache::builder().max_capacity(setup.capacity);
-            let weigh = |_: &u64, value: &Value| value.weight() as u32;
-            MiniMoka(if setup.weighed { builder.weigher(weigh).build() } else { builder.build() })
-        }
+    fn mini_moka(setup: &Setup) -> Replay {
+        let builder = mini_moka::sync::Cache::builder().max_capacity(setup.capacity);
+        let weigh = |_: &u64, value: &Value| value.weight() as u32;
+        let cache = if setup.weighed { builder.weigher(weigh).build() } else { builder.build() };
+        replay("tinylfu", MiniMoka(cache))
     }
 
-    impl Contender for MiniMoka {
-        fn get(&mut self, key: u64) -> bool {
-            self.0.get(&key).is_some()
-        }
-
-        fn insert(&mut self, key: u64, value: Value) {
-            self.0.insert(key, value);
-        }
-    }
-
-    struct Foyer(foyer_memory::Cache<u64, Value, RandomState, CacheProperties>);
-
-    impl Foyer {
-        fn new(setup: &Setup, config: EvictionConfig) -> Self {
-            let builder = CacheBuilder::new(setup.capacity as usize)
-                .with_eviction_config(config)
-                .with_hash_builder(RandomState::new())
-                .with_weighter(|_: &u64, value: &Value| value.weight() as usize);
-            Foyer(builder.build())
-        }
-    }
-
-    impl Contender for Foyer {
-        fn get(&mut self, key: u64) -> bool {
-            self.0.get(&key).is_some()
-        }
-
-        fn insert(&mut self, key: u64, value: Value) {
-            self.0.insert(key, value);
-        }
-    }
-
-    struct TinyUfo(tinyufo::TinyUfo<u64, Value>);
-
-    impl TinyUfo {
-        fn new(setup: &Setup) -> Self {
-            TinyUfo(tinyufo::TinyUfo::new(setup.capacity as usize, setup.capacity as usize))
-        }
-    }
-
-    impl Contender for TinyUfo {
-        fn get(&mut self, key: u64) -> bool {
-            self.0.get(&key).is_some()
-        }
-
-        fn insert(&mut self, key: u64, value: Value) {
-            self.0.put(key, value, 1);
-        }
+    fn foyer(setup: &Setup, policy: &'static str, config: EvictionConfig) -> Replay {
+        let builder = CacheBuilder::new(setup.capacity as usize)
+            .with_eviction_config(config)
+            .with_hash_builder(RandomState::new())
+            .with_weighter(|_: &u64, value: &Value| value.weight() as usize);
+        replay(policy, Foyer(builder.build()))
     }
 }

@@ -20,6 +20,13 @@ use std::time::Duration;
 
 pub(crate) type Hasher = rapidhash::fast::RandomState;
 
+/// What builds the hashers of a cache.
+pub(crate) trait BuildHasher:
+    std::hash::BuildHasher + Clone + Default + Send + Sync + 'static
+{
+}
+impl<S: std::hash::BuildHasher + Clone + Default + Send + Sync + 'static> BuildHasher for S {}
+
 /// What a key can be.
 pub(crate) trait Key: Hash + Eq + Clone + Send + Sync + 'static {}
 impl<K: Hash + Eq + Clone + Send + Sync + 'static> Key for K {}

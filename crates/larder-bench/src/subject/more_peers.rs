@@ -1,16 +1,16 @@
-//! Peers with larger dependency trees, built by the feature `bench-peers`.
+//! Peers with larger dependency trees, built by the feature `bench-peers`: one wrapper for each, which every suite uses.
 
-use super::{Hasher, Key, Readable, Value, Writable};
+use super::{BuildHasher, Hasher, Key, Readable, Value, Writable};
 use foyer_memory::CacheProperties;
 
-pub(crate) struct MiniMoka<K, V>(mini_moka::sync::Cache<K, V, Hasher>);
+pub(crate) struct MiniMoka<K, V, S = Hasher>(pub(crate) mini_moka::sync::Cache<K, V, S>);
 
-impl<K: Key, V: Value> Readable<K, V> for MiniMoka<K, V> {
+impl<K: Key, V: Value, S: BuildHasher> Readable<K, V> for MiniMoka<K, V, S> {
     const NAME: &'static str = "mini-moka";
 
     fn new(capacity: usize) -> Self {
         let builder = mini_moka::sync::Cache::builder().max_capacity(capacity as u64);
-        MiniMoka(builder.build_with_hasher(Hasher::default()))
+        MiniMoka(builder.build_with_hasher(S::default()))
     }
 
     fn fill(&mut self, key: K, value: V) {
@@ -26,20 +26,22 @@ impl<K: Key, V: Value> Readable<K, V> for MiniMoka<K, V> {
     }
 }
 
-impl<K: Key, V: Value> Writable<K, V> for MiniMoka<K, V> {
+impl<K: Key, V: Value, S: BuildHasher> Writable<K, V> for MiniMoka<K, V, S> {
     fn insert(&self, key: K, value: V) {
         self.0.insert(key, value);
     }
 }
 
-pub(crate) struct Foyer<K: Key, V: Value>(foyer_memory::Cache<K, V, Hasher, CacheProperties>);
+#[derive(Clone)]
+pub(crate) struct Foyer<K: Key, V: Value, S: BuildHasher = Hasher>(
+    pub(crate) foyer_memory::Cache<K, V, S, CacheProperties>,
+);
 
-impl<K: Key, V: Value> Readable<K, V> for Foyer<K, V> {
+impl<K: Key, V: Value, S: BuildHasher> Readable<K, V> for Foyer<K, V, S> {
     const NAME: &'static str = "foyer-memory";
 
     fn new(capacity: usize) -> Self {
-        let builder = foyer_memory::CacheBuilder::new(capacity).with_hash_builder(Hasher::default());
-        Foyer(builder.build())
+        Foyer(foyer_memory::CacheBuilder::new(capacity).with_hash_builder(S::default()).build())
     }
 
     fn fill(&mut self, key: K, value: V) {
@@ -51,14 +53,14 @@ impl<K: Key, V: Value> Readable<K, V> for Foyer<K, V> {
     }
 }
 
-impl<K: Key, V: Value> Writable<K, V> for Foyer<K, V> {
+impl<K: Key, V: Value, S: BuildHasher> Writable<K, V> for Foyer<K, V, S> {
     fn insert(&self, key: K, value: V) {
         self.0.insert(key, value);
     }
 }
 
-/// It keeps hashes in place of keys.
-pub(crate) struct TinyUfo<K, V: Value>(tinyufo::TinyUfo<K, V>);
+/// It stores hashes instead of keys.
+pub(crate) struct TinyUfo<K, V: Value>(pub(crate) tinyufo::TinyUfo<K, V>);
 
 impl<K: Key, V: Value> Readable<K, V> for TinyUfo<K, V> {
     const NAME: &'static str = "TinyUFO";

@@ -1,18 +1,31 @@
-//! The peers that are always built.
+//! The peers that are always built: one wrapper for each, which every suite uses.
 
-use super::{Expiring, Hasher, Key, Readable, Value, Writable};
-use quick_cache::UnitWeighter;
+use super::{BuildHasher, Expiring, Hasher, Key, Readable, Value, Writable};
 use quick_cache::sync::DefaultLifecycle;
+use quick_cache::{UnitWeighter, Weighter};
 use std::time::Duration;
 
-pub(crate) struct QuickCache<K, V>(quick_cache::sync::Cache<K, V, UnitWeighter, Hasher>);
+pub(crate) struct QuickCache<K, V, W = UnitWeighter, S = Hasher>(
+    pub(crate) quick_cache::sync::Cache<K, V, W, S>,
+);
 
-impl<K: Key, V: Value> Readable<K, V> for QuickCache<K, V> {
+impl<K: Key, V: Value, W: Weigh<K, V>, S: BuildHasher> QuickCache<K, V, W, S> {
+    /// For a total weight, and about so many entries.
+    pub(crate) fn with_weight(expected_entries: usize, weight: u64) -> Self {
+        let (weigher, hasher, lifecycle) = (W::default(), S::default(), DefaultLifecycle::default());
+        QuickCache(quick_cache::sync::Cache::with(expected_entries, weight, weigher, hasher, lifecycle))
+    }
+}
+
+/// How quick_cache weighs entries.
+pub(crate) trait Weigh<K, V>: Weighter<K, V> + Clone + Default + Send + Sync + 'static {}
+impl<K, V, W: Weighter<K, V> + Clone + Default + Send + Sync + 'static> Weigh<K, V> for W {}
+
+impl<K: Key, V: Value, W: Weigh<K, V>, S: BuildHasher> Readable<K, V> for QuickCache<K, V, W, S> {
     const NAME: &'static str = "quick_cache";
 
     fn new(capacity: usize) -> Self {
-        let (hasher, lifecycle) = (Hasher::default(), DefaultLifecycle::default());
-        QuickCache(quick_cache::sync::Cache::with(capacity, capacity as u64, UnitWeighter, hasher, lifecycle))
+        Self::with_weight(capacity, capacity as u64)
     }
 
     fn fill(&mut self, key: K, value: V) {
@@ -24,20 +37,21 @@ impl<K: Key, V: Value> Readable<K, V> for QuickCache<K, V> {
     }
 }
 
-impl<K: Key, V: Value> Writable<K, V> for QuickCache<K, V> {
+impl<K: Key, V: Value, W: Weigh<K, V>, S: BuildHasher> Writable<K, V> for QuickCache<K, V, W, S> {
     fn insert(&self, key: K, value: V) {
         self.0.insert(key, value);
     }
 }
 
-pub(crate) struct Moka<K, V>(moka::sync::Cache<K, V, Hasher>);
+#[derive(Clone)]
+pub(crate) struct Moka<K, V, S = Hasher>(pub(crate) moka::sync::Cache<K, V, S>);
 
-impl<K: Key, V: Value> Readable<K, V> for Moka<K, V> {
+impl<K: Key, V: Value, S: BuildHasher> Readable<K, V> for Moka<K, V, S> {
     const NAME: &'static str = "moka";
 
     fn new(capacity: usize) -> Self {
         let builder = moka::sync::Cache::builder().max_capacity(capacity as u64);
-        Moka(builder.build_with_hasher(Hasher::default()))
+        Moka(builder.build_with_hasher(S::default()))
     }
 
     fn fill(&mut self, key: K, value: V) {
@@ -53,15 +67,15 @@ impl<K: Key, V: Value> Readable<K, V> for Moka<K, V> {
     }
 }
 
-impl<K: Key, V: Value> Writable<K, V> for Moka<K, V> {
+impl<K: Key, V: Value, S: BuildHasher> Writable<K, V> for Moka<K, V, S> {
     fn insert(&self, key: K, value: V) {
         self.0.insert(key, value);
     }
 }
 
-impl<K: Key, V: Value> Expiring<K, V> for Moka<K, V> {
+impl<K: Key, V: Value, S: BuildHasher> Expiring<K, V> for Moka<K, V, S> {
     fn expiring(capacity: usize, ttl: Duration) -> Self {
         let builder = moka::sync::Cache::builder().max_capacity(capacity as u64).time_to_live(ttl);
-        Moka(builder.build_with_hasher(Hasher::default()))
+        Moka(builder.build_with_hasher(S::default()))
     }
 }

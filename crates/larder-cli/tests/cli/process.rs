@@ -1,6 +1,6 @@
 //! Processes of the binary: started with nothing of the caller's settings, their output kept in files.
 
-use larder_testkit::{Running, until};
+use larder_testkit::{Running, start, until, wait_for_end};
 use std::ffi::OsStr;
 use std::fs::{File, read_to_string};
 use std::net::SocketAddr;
@@ -55,7 +55,7 @@ impl Process {
         if command.get_current_dir().is_none() {
             command.current_dir(output.path());
         }
-        Process { running: Running::start(command), output }
+        Process { running: start(command), output }
     }
 
     pub(crate) fn running(&mut self) -> &mut Running {
@@ -83,7 +83,7 @@ impl Process {
     /// Waits for the end of a process that ends by itself or was asked to.
     pub(crate) fn end(mut self) -> Ended {
         let began = Instant::now();
-        let status = self.running.wait();
+        let status = wait_for_end(&mut self.running);
         let waited = began.elapsed();
         Ended { code: status.code(), stdout: self.read("stdout"), stderr: self.read("stderr"), waited }
     }

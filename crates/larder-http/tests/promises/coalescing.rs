@@ -196,9 +196,12 @@ async fn a_fill_that_takes_too_long_is_waited_for_no_longer() {
     settle().await;
     let waiter = start(&site, get("/", &[]));
     // Time stands still until every task waits for it; then it moves by itself to the end of the waiter's patience.
+    let mut waited = Duration::ZERO;
     while site.calls() < 2 {
         tokio::time::advance(SECOND).await;
         settle().await;
+        waited += SECOND;
+        assert!(waited < Duration::from_secs(3_600), "the waiter waits for ever");
     }
     gate.add_permits(2);
     assert_eq!(waiter.await.unwrap().says(), "fwd=uri-miss; detail=wait-timeout");

@@ -2,6 +2,7 @@
 
 use super::{Failure, How, Loaded, Loading, Subject, fails, loads, never, text};
 use crate::loader::Gate;
+use crate::wait::eventually;
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -27,27 +28,27 @@ fn gated(gate: &Gate) -> Loading {
 }
 
 /// Better old than none.
-pub async fn a_stale_value_stands_in_for_a_failure(cache: impl Subject) {
+pub async fn failed_load_serves_stale(cache: impl Subject) {
     stale(&cache).await;
     assert_eq!(cache.fetch("k", graceful(), fails()).await, Ok(text("old")));
 }
 
 /// Then the failure is one.
-pub async fn grace_ends(cache: impl Subject) {
+pub async fn grace_period_ends(cache: impl Subject) {
     stale(&cache).await;
     cache.pass(100 * SECOND).await;
     assert!(matches!(cache.fetch("k", graceful(), fails()).await, Err(Failure::Loader(_))));
 }
 
 /// It is decided when the value is stored.
-pub async fn without_grace_there_is_no_stand_in(cache: impl Subject) {
+pub async fn failed_load_without_grace_is_an_error(cache: impl Subject) {
     cache.write("k", text("old"), super::seconds(10)).await;
     cache.pass(11 * SECOND).await;
     assert!(cache.fetch("k", graceful(), fails()).await.is_err());
 }
 
 /// One failure is enough for a while.
-pub async fn a_broken_origin_is_not_asked_by_everyone(cache: impl Subject) {
+pub async fn failed_load_pauses_loads(cache: impl Subject) {
     stale(&cache).await;
     assert_eq!(cache.fetch("k", graceful(), fails()).await, Ok(text("old")));
     assert_eq!(cache.fetch("k", graceful(), never()).await, Ok(text("old")));
@@ -56,7 +57,7 @@ pub async fn a_broken_origin_is_not_asked_by_everyone(cache: impl Subject) {
 }
 
 /// Once the pause is over.
-pub async fn a_mended_origin_is_asked_again(cache: impl Subject) {
+pub async fn loads_resume_after_pause(cache: impl Subject) {
     stale(&cache).await;
     assert_eq!(cache.fetch("k", graceful(), fails()).await, Ok(text("old")));
     cache.pass(6 * SECOND).await;
@@ -65,26 +66,26 @@ pub async fn a_mended_origin_is_asked_again(cache: impl Subject) {
 }
 
 /// Only a failure makes it a value.
-pub async fn a_stale_value_is_a_miss_for_readers(cache: impl Subject) {
+pub async fn read_ignores_stale_value(cache: impl Subject) {
     stale(&cache).await;
     assert_eq!(cache.read("k").await, None);
 }
 
 /// It is loaded first.
-pub async fn a_working_loader_replaces_the_stale_value(cache: impl Subject) {
+pub async fn successful_load_replaces_stale_value(cache: impl Subject) {
     stale(&cache).await;
     assert_eq!(cache.fetch("k", graceful(), loads("new")).await, Ok(text("new")));
 }
 
 /// Removed is removed.
-pub async fn what_was_deleted_does_not_stand_in(cache: impl Subject) {
+pub async fn deleted_value_is_not_served_stale(cache: impl Subject) {
     stale(&cache).await;
     cache.delete("k").await;
     assert!(cache.fetch("k", graceful(), fails()).await.is_err());
 }
 
 /// Expired is stale, and no more than that.
-pub async fn what_was_expired_stands_in_or_is_loaded_anew(cache: impl Subject) {
+pub async fn expired_value_is_served_stale_or_loaded_again(cache: impl Subject) {
     cache.write("k", text("old"), graceful()).await;
     cache.expire("k").await;
     assert_eq!(cache.fetch("k", graceful(), fails()).await, Ok(text("old")));
@@ -93,27 +94,25 @@ pub async fn what_was_expired_stands_in_or_is_loaded_anew(cache: impl Subject) {
 }
 
 /// Nor what a clear took.
-pub async fn what_was_cleared_does_not_stand_in(cache: impl Subject) {
+pub async fn cleared_value_is_not_served_stale(cache: impl Subject) {
     stale(&cache).await;
     cache.clear().await;
     assert!(cache.fetch("k", graceful(), fails()).await.is_err());
 }
 
 /// The load goes on, and stores.
-pub async fn a_slow_loader_is_not_waited_for_if_there_is_a_stale_value(cache: impl Subject) {
+pub async fn soft_timeout_serves_stale(cache: impl Subject) {
     stale(&cache).await;
     let gate = Gate::closed();
     let how = How { soft_timeout: Some(Duration::from_millis(1)), ..graceful() };
     assert_eq!(cache.fetch("k", how, gated(&gate)).await, Ok(text("old")));
     gate.arrival().await;
     gate.open(1);
-    while cache.read("k").await != Some(text("new")) {
-        tokio::task::yield_now().await;
-    }
+    eventually("the load stores", async || cache.read("k").await == Some(text("new"))).await;
 }
 
 /// There is nothing else to give.
-pub async fn without_a_stale_value_a_soft_timeout_waits(cache: impl Subject) {
+pub async fn soft_timeout_without_stale_value_waits(cache: impl Subject) {
     let gate = Gate::closed();
     let how = How { soft_timeout: Some(Duration::from_millis(1)), ..graceful() };
     let waiting = {
@@ -128,7 +127,7 @@ pub async fn without_a_stale_value_a_soft_timeout_waits(cache: impl Subject) {
 }
 
 /// And no caller waits longer.
-pub async fn a_loader_that_is_too_late_is_an_error(cache: impl Subject) {
+pub async fn hard_timeout_is_an_error(cache: impl Subject) {
     let how = How { hard_timeout: Some(Duration::from_millis(5)), ..How::default() };
     let answer = cache.fetch("k", how, gated(&Gate::closed())).await;
     assert_eq!(answer, Err(Failure::Timeout));
@@ -136,14 +135,14 @@ pub async fn a_loader_that_is_too_late_is_an_error(cache: impl Subject) {
 }
 
 /// Late is as good as failed.
-pub async fn a_loader_that_is_too_late_is_no_error_in_grace(cache: impl Subject) {
+pub async fn hard_timeout_serves_stale(cache: impl Subject) {
     stale(&cache).await;
     let how = How { hard_timeout: Some(Duration::from_millis(5)), ..graceful() };
     assert_eq!(cache.fetch("k", how, gated(&Gate::closed())).await, Ok(text("old")));
 }
 
 /// Without the value being sent again.
-pub async fn not_modified_begins_a_new_life(cache: impl Subject) {
+pub async fn not_modified_restarts_ttl(cache: impl Subject) {
     stale(&cache).await;
     let loading: Loading = Box::pin(async { Ok(Loaded { not_modified: true, ..Loaded::default() }) });
     assert_eq!(cache.fetch("k", graceful(), loading).await, Ok(text("old")));

@@ -32,7 +32,7 @@ fn some(texts: &[&str]) -> Vec<Option<Value>> {
 }
 
 /// With gaps, and with one asked for twice.
-pub async fn many_are_read_in_their_order(cache: impl Subject) {
+pub async fn read_multi_keeps_order(cache: impl Subject) {
     cache.write("a", text("1"), How::default()).await;
     cache.write("c", None, How::default()).await;
     let found = cache.read_multi(&["c", "b", "a", "a"]).await;
@@ -41,7 +41,7 @@ pub async fn many_are_read_in_their_order(cache: impl Subject) {
 }
 
 /// In one call, and no call for none.
-pub async fn many_are_written(cache: impl Subject) {
+pub async fn write_multi_stores_all(cache: impl Subject) {
     cache.write("b", text("old"), How::default()).await;
     cache.write_multi(&[("a", text("1")), ("b", text("2")), ("c", None)]).await;
     assert_eq!(cache.read_multi(&["a", "b", "c"]).await, [Some(text("1")), Some(text("2")), Some(None)]);
@@ -49,7 +49,7 @@ pub async fn many_are_written(cache: impl Subject) {
 }
 
 /// Those that were there.
-pub async fn many_are_deleted_and_counted(cache: impl Subject) {
+pub async fn delete_multi_counts_removed_keys(cache: impl Subject) {
     cache.write_multi(&[("a", text("1")), ("b", text("2")), ("c", text("3"))]).await;
     assert_eq!(cache.delete_multi(&["a", "c", "x"]).await, 2);
     assert_eq!(cache.read_multi(&["a", "b", "c"]).await, [None, Some(text("2")), None]);
@@ -57,7 +57,7 @@ pub async fn many_are_deleted_and_counted(cache: impl Subject) {
 }
 
 /// One call of the loader for all that are missing; afterwards nothing is.
-pub async fn only_the_missing_are_loaded_and_together(cache: impl Subject) {
+pub async fn fetch_multi_loads_missing_keys_together(cache: impl Subject) {
     cache.write("b", text("here"), How::default()).await;
     let seen = Asked::default();
     let found = cache.fetch_multi(&["a", "b", "c"], capitals(&seen)).await;
@@ -69,7 +69,7 @@ pub async fn only_the_missing_are_loaded_and_together(cache: impl Subject) {
 }
 
 /// However often it was asked for.
-pub async fn each_missing_key_is_asked_for_once(cache: impl Subject) {
+pub async fn fetch_multi_asks_for_each_key_once(cache: impl Subject) {
     let seen = Asked::default();
     let found = cache.fetch_multi(&["a", "b", "a", "a"], capitals(&seen)).await;
     assert_eq!(found, Ok(some(&["A", "B", "A", "A"])));
@@ -77,7 +77,7 @@ pub async fn each_missing_key_is_asked_for_once(cache: impl Subject) {
 }
 
 /// What it leaves out stays missing.
-pub async fn a_bulk_loader_may_know_less(cache: impl Subject) {
+pub async fn bulk_loader_may_return_fewer_keys(cache: impl Subject) {
     let found = cache.fetch_multi(&["a", "b"], returns(&[("b", Some("2"))])).await;
     assert_eq!(found, Ok(vec![None, Some(text("2"))]));
     assert_eq!(cache.read("a").await, None);
@@ -86,14 +86,14 @@ pub async fn a_bulk_loader_may_know_less(cache: impl Subject) {
 }
 
 /// What nobody asked for is welcome.
-pub async fn a_bulk_loader_may_know_more(cache: impl Subject) {
+pub async fn bulk_loader_may_return_more_keys(cache: impl Subject) {
     let found = cache.fetch_multi(&["a"], returns(&[("x", Some("9")), ("a", Some("1"))])).await;
     assert_eq!(found, Ok(some(&["1"])));
     assert_eq!(cache.read("a").await, Some(text("1")));
 }
 
 /// No call at all.
-pub async fn nothing_missing_loads_nothing(cache: impl Subject) {
+pub async fn fetch_multi_without_missing_keys_does_not_load(cache: impl Subject) {
     cache.write_multi(&[("a", text("1")), ("b", None)]).await;
     let seen = Asked::default();
     let found = cache.fetch_multi(&["a", "b"], capitals(&seen)).await;
@@ -101,14 +101,14 @@ pub async fn nothing_missing_loads_nothing(cache: impl Subject) {
 }
 
 /// Neither a load nor an error.
-pub async fn nothing_asked_is_nothing_done(cache: impl Subject) {
+pub async fn fetch_multi_without_keys_does_nothing(cache: impl Subject) {
     let seen = Asked::default();
     assert_eq!(cache.fetch_multi(&[], capitals(&seen)).await, Ok(Vec::new()));
     assert_eq!(asked(&seen).len(), 0);
 }
 
 /// And the next call asks again.
-pub async fn a_failing_bulk_loader_is_an_error_and_stores_nothing(cache: impl Subject) {
+pub async fn failing_bulk_loader_stores_nothing(cache: impl Subject) {
     cache.write("a", text("1"), How::default()).await;
     let failing: BulkLoader = Box::new(|_| Box::pin(async { Err("no".to_owned()) }));
     let found = cache.fetch_multi(&["a", "b"], failing).await;
@@ -118,7 +118,7 @@ pub async fn a_failing_bulk_loader_is_an_error_and_stores_nothing(cache: impl Su
 }
 
 /// One that is loaded is stored, one that is stored is not loaded.
-pub async fn absences_are_not_missing(cache: impl Subject) {
+pub async fn absence_is_not_loaded_again(cache: impl Subject) {
     let found = cache.fetch_multi(&["a", "b"], returns(&[("a", None), ("b", Some("2"))])).await;
     assert_eq!(found, Ok(vec![Some(None), Some(text("2"))]));
     let seen = Asked::default();

@@ -2,6 +2,7 @@
 
 use super::{BulkLoader, Failure, How, Loaded, Loading, Subject, Value, loads, text};
 use crate::loader::Gate;
+use crate::wait::eventually;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -36,9 +37,7 @@ async fn all_at_once(
         })
         .collect();
     gate.arrival().await;
-    while started.load(Ordering::SeqCst) < CALLERS {
-        tokio::task::yield_now().await;
-    }
+    eventually("every caller starts", async || started.load(Ordering::SeqCst) == CALLERS).await;
     gate.open(CALLERS);
     let mut answers = Vec::new();
     for caller in callers {
@@ -63,7 +62,7 @@ pub async fn many_callers_share_a_failure(cache: impl Subject) {
 }
 
 /// The load goes on, and others get what it loaded.
-pub async fn a_caller_who_leaves_takes_nothing_along(cache: impl Subject) {
+pub async fn leaving_caller_does_not_cancel_load(cache: impl Subject) {
     let gate = Gate::closed();
     let caller = {
         let (cache, loading) = (cache.clone(), gated(&gate, Ok("v")));
@@ -102,32 +101,32 @@ async fn during_a_load<S: Subject, F: Future<Output = ()>>(cache: &S, happens: i
 }
 
 /// The oldest wound of caches.
-pub async fn a_delete_during_a_load_wins(cache: impl Subject) {
+pub async fn delete_during_load_wins(cache: impl Subject) {
     during_a_load(&cache, |cache| async move { _ = cache.delete("k").await }).await;
     assert_eq!(cache.read("k").await, None);
     assert_eq!(cache.fetch("k", How::default(), loads("new")).await, Ok(text("new")));
 }
 
 /// The value that was written stays.
-pub async fn a_write_during_a_load_wins(cache: impl Subject) {
+pub async fn write_during_load_wins(cache: impl Subject) {
     during_a_load(&cache, |cache| async move { cache.write("k", text("new"), How::default()).await }).await;
     assert_eq!(cache.read("k").await, Some(text("new")));
 }
 
 /// Although the loader names the tag only afterwards.
-pub async fn a_tag_during_a_load_wins(cache: impl Subject) {
+pub async fn tag_invalidation_during_load_wins(cache: impl Subject) {
     during_a_load(&cache, |cache| async move { cache.invalidate_tags(&["t"]).await }).await;
     assert_eq!(cache.read("k").await, None);
 }
 
 /// Everything is gone, also what was not there yet.
-pub async fn a_clear_during_a_load_wins(cache: impl Subject) {
+pub async fn clear_during_load_wins(cache: impl Subject) {
     during_a_load(&cache, |cache| async move { cache.clear().await }).await;
     assert_eq!(cache.read("k").await, None);
 }
 
 /// It does not join the load that began before.
-pub async fn who_comes_after_a_delete_loads_anew(cache: impl Subject) {
+pub async fn fetch_after_delete_loads_again(cache: impl Subject) {
     let gate = Gate::closed();
     let early = {
         let (cache, loading) = (cache.clone(), gated(&gate, Ok("old")));
@@ -142,7 +141,7 @@ pub async fn who_comes_after_a_delete_loads_anew(cache: impl Subject) {
 }
 
 /// A bulk load waits for a single one of the same key, and does not load it again.
-pub async fn a_single_and_a_bulk_load_are_one(cache: impl Subject) {
+pub async fn fetch_and_fetch_multi_share_a_load(cache: impl Subject) {
     let gate = Gate::closed();
     let single = {
         let (cache, loading) = (cache.clone(), gated(&gate, Ok("single")));

@@ -8,7 +8,7 @@ fn tagged(tags: &[&'static str]) -> How {
 }
 
 /// And no others.
-pub async fn a_tag_takes_its_entries_along(cache: impl Subject) {
+pub async fn tag_invalidation_removes_tagged_entries(cache: impl Subject) {
     cache.write("a", text("1"), tagged(&["t"])).await;
     cache.write("b", text("2"), tagged(&["t"])).await;
     cache.write("c", text("3"), tagged(&["u"])).await;
@@ -19,7 +19,7 @@ pub async fn a_tag_takes_its_entries_along(cache: impl Subject) {
 }
 
 /// Of several.
-pub async fn any_of_the_tags_is_enough(cache: impl Subject) {
+pub async fn any_tag_of_entry_invalidates_it(cache: impl Subject) {
     cache.write("k", text("v"), tagged(&["t", "u", "w"])).await;
     cache.invalidate_tags(&["x"]).await;
     assert_eq!(cache.read("k").await, Some(text("v")));
@@ -28,7 +28,7 @@ pub async fn any_of_the_tags_is_enough(cache: impl Subject) {
 }
 
 /// It knows what the value is made of.
-pub async fn a_loader_names_tags(cache: impl Subject) {
+pub async fn tag_of_loader_is_honoured(cache: impl Subject) {
     let loading = Box::pin(async { Ok(Loaded { value: text("v"), tags: vec!["t"], ..Loaded::default() }) });
     assert_eq!(cache.fetch("k", How::default(), loading).await, Ok(text("v")));
     assert_eq!(cache.read("k").await, Some(text("v")));
@@ -37,7 +37,7 @@ pub async fn a_loader_names_tags(cache: impl Subject) {
 }
 
 /// A value that was written anew has left its old tags behind.
-pub async fn only_the_present_tags_count(cache: impl Subject) {
+pub async fn only_current_tags_of_entry_count(cache: impl Subject) {
     cache.write("k", text("one"), tagged(&["t"])).await;
     cache.write("k", text("other"), tagged(&["u"])).await;
     cache.invalidate_tags(&["t"]).await;
@@ -47,7 +47,7 @@ pub async fn only_the_present_tags_count(cache: impl Subject) {
 }
 
 /// At once.
-pub async fn what_is_written_later_lives(cache: impl Subject) {
+pub async fn write_after_tag_invalidation_stays(cache: impl Subject) {
     for round in 0..5 {
         cache.invalidate_tags(&["t"]).await;
         let value = round.to_string();
@@ -58,7 +58,7 @@ pub async fn what_is_written_later_lives(cache: impl Subject) {
 }
 
 /// Nor is no tag at all.
-pub async fn a_tag_without_entries_is_no_error(cache: impl Subject) {
+pub async fn tag_without_entries_is_no_error(cache: impl Subject) {
     cache.write("k", text("v"), tagged(&["t"])).await;
     cache.invalidate_tags(&["nobody"]).await;
     cache.invalidate_tags(&[]).await;
@@ -66,7 +66,7 @@ pub async fn a_tag_without_entries_is_no_error(cache: impl Subject) {
 }
 
 /// For they come to an end like values.
-pub async fn absences_have_tags_too(cache: impl Subject) {
+pub async fn absence_can_have_tags(cache: impl Subject) {
     cache.write("k", None, tagged(&["t"])).await;
     assert_eq!(cache.read("k").await, Some(None));
     cache.invalidate_tags(&["t"]).await;
@@ -74,7 +74,7 @@ pub async fn absences_have_tags_too(cache: impl Subject) {
 }
 
 /// Each of them.
-pub async fn tags_of_one_call_are_taken_together(cache: impl Subject) {
+pub async fn invalidate_tags_takes_several_tags(cache: impl Subject) {
     cache.write("a", text("1"), tagged(&["t"])).await;
     cache.write("b", text("2"), tagged(&["u"])).await;
     cache.invalidate_tags(&["t", "u"]).await;
@@ -82,7 +82,7 @@ pub async fn tags_of_one_call_are_taken_together(cache: impl Subject) {
 }
 
 /// Names that mean something elsewhere.
-pub async fn odd_tags_are_tags(cache: impl Subject) {
+pub async fn unusual_text_is_a_tag(cache: impl Subject) {
     let odd = ["clear", "floor", "clock", "*", "!", "a b", "größe", "t:u"];
     for tag in odd {
         cache.write(tag, text("v"), How { tags: vec![tag], ..How::default() }).await;
@@ -95,7 +95,7 @@ pub async fn odd_tags_are_tags(cache: impl Subject) {
 }
 
 /// Not in grace either.
-pub async fn what_a_tag_took_does_not_stand_in(cache: impl Subject) {
+pub async fn tag_invalidated_value_is_not_served_stale(cache: impl Subject) {
     let how = How { grace: Some(Duration::from_secs(100)), ..tagged(&["t"]) };
     cache.write("k", text("old"), how.clone()).await;
     cache.invalidate_tags(&["t"]).await;

@@ -3,20 +3,20 @@
 use super::{How, Subject, text};
 
 /// Before anything is written there is nothing.
-pub async fn a_miss_is_nothing(cache: impl Subject) {
+pub async fn miss_returns_nothing(cache: impl Subject) {
     assert_eq!(cache.read("k").await, None);
     assert_eq!(cache.read("").await, None);
 }
 
 /// The first thing that a cache is for.
-pub async fn what_is_written_can_be_read(cache: impl Subject) {
+pub async fn written_value_is_read(cache: impl Subject) {
     cache.write("k", text("v"), How::default()).await;
     assert_eq!(cache.read("k").await, Some(text("v")));
     assert_eq!(cache.read("k").await, Some(text("v")), "and read again");
 }
 
 /// The last writer has the word.
-pub async fn a_later_write_replaces(cache: impl Subject) {
+pub async fn later_write_replaces_value(cache: impl Subject) {
     cache.write("k", text("one"), How::default()).await;
     cache.write("k", text("other"), How::default()).await;
     assert_eq!(cache.read("k").await, Some(text("other")));
@@ -31,14 +31,14 @@ pub async fn empty_text_is_a_value(cache: impl Subject) {
 }
 
 /// "There is none" can be known.
-pub async fn an_absence_is_a_value_and_no_miss(cache: impl Subject) {
+pub async fn absence_is_a_value(cache: impl Subject) {
     cache.write("k", None, How::default()).await;
     assert_eq!(cache.read("k").await, Some(None));
     assert_eq!(cache.fetch("k", How::default(), super::never()).await, Ok(None));
 }
 
 /// Absences exist.
-pub async fn existence_is_told(cache: impl Subject) {
+pub async fn exist_reports_presence(cache: impl Subject) {
     assert!(!cache.exist("k").await);
     cache.write("k", text("v"), How::default()).await;
     cache.write("none", None, How::default()).await;
@@ -48,7 +48,7 @@ pub async fn existence_is_told(cache: impl Subject) {
 }
 
 /// Once it is true, then false.
-pub async fn deleting_tells_whether_there_was_something(cache: impl Subject) {
+pub async fn delete_reports_whether_key_was_present(cache: impl Subject) {
     assert!(!cache.delete("k").await);
     cache.write("k", text("v"), How::default()).await;
     assert!(cache.delete("k").await);
@@ -57,7 +57,7 @@ pub async fn deleting_tells_whether_there_was_something(cache: impl Subject) {
 }
 
 /// A mebibyte.
-pub async fn large_values_are_kept_whole(cache: impl Subject) {
+pub async fn large_value_is_unchanged(cache: impl Subject) {
     let large: String = (0..1 << 20).map(|at| char::from(b'a' + (at % 23) as u8)).collect();
     cache.write("k", text(&large), How::default()).await;
     assert!(cache.read("k").await == Some(text(&large)));
@@ -80,7 +80,7 @@ pub async fn any_text_is_a_key(cache: impl Subject) {
 }
 
 /// Whatever separates parts inside.
-pub async fn keys_do_not_run_into_each_other(cache: impl Subject) {
+pub async fn similar_keys_are_separate(cache: impl Subject) {
     for key in ["a:b", "a", "b", "a::b", ":a", "a:", "a\\:b", "a/b", "a.b"] {
         assert_eq!(cache.read(key).await, None, "{key}");
         cache.write(key, text(key), How::default()).await;
@@ -90,7 +90,7 @@ pub async fn keys_do_not_run_into_each_other(cache: impl Subject) {
 }
 
 /// Numbers, quotes, and the bytes that envelopes begin with.
-pub async fn values_that_look_like_something_else(cache: impl Subject) {
+pub async fn value_with_special_bytes_is_unchanged(cache: impl Subject) {
     for value in ["1", "-0", "null", "\"", "{}", "Lr\u{1}\u{1}", "nil\0", "\r\n$-1\r\n"] {
         cache.write("k", text(value), How::default()).await;
         assert_eq!(cache.read("k").await, Some(text(value)));
@@ -98,7 +98,7 @@ pub async fn values_that_look_like_something_else(cache: impl Subject) {
 }
 
 /// Also when there was nothing to clear.
-pub async fn clearing_leaves_nothing_and_everything_works_after_it(cache: impl Subject) {
+pub async fn clear_removes_everything_and_cache_works_after_it(cache: impl Subject) {
     cache.clear().await;
     cache.write("a", text("1"), How::default()).await;
     cache.write("b", None, How::default()).await;
@@ -109,7 +109,7 @@ pub async fn clearing_leaves_nothing_and_everything_works_after_it(cache: impl S
 }
 
 /// Who comes second changes nothing.
-pub async fn adding_does_not_replace(cache: impl Subject) {
+pub async fn add_does_not_replace(cache: impl Subject) {
     assert!(cache.write_if_absent("k", text("first")).await);
     assert!(!cache.write_if_absent("k", text("second")).await);
     assert_eq!(cache.read("k").await, Some(text("first")));
@@ -120,7 +120,7 @@ pub async fn adding_does_not_replace(cache: impl Subject) {
 }
 
 /// Of many at the same time one succeeds.
-pub async fn adding_happens_once(cache: impl Subject) {
+pub async fn concurrent_adds_store_once(cache: impl Subject) {
     let adding: Vec<_> = (0..20)
         .map(|n: usize| {
             let cache = cache.clone();
@@ -135,7 +135,7 @@ pub async fn adding_happens_once(cache: impl Subject) {
 }
 
 /// What is taken is gone.
-pub async fn taking_leaves_nothing(cache: impl Subject) {
+pub async fn take_removes_value(cache: impl Subject) {
     assert_eq!(cache.take("k").await, None);
     cache.write("k", text("v"), How::default()).await;
     assert_eq!(cache.take("k").await, Some(text("v")));
@@ -145,7 +145,7 @@ pub async fn taking_leaves_nothing(cache: impl Subject) {
 }
 
 /// Of many at the same time one gets it.
-pub async fn taking_happens_once(cache: impl Subject) {
+pub async fn concurrent_takes_return_once(cache: impl Subject) {
     cache.write("k", text("v"), How::default()).await;
     let taking: Vec<_> = (0..20)
         .map(|_| {

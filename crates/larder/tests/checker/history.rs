@@ -1,6 +1,6 @@
-//! One history: two nodes, a few clients on each, an origin whose versions only grow, and trouble.
+//! One history: two nodes, a few clients on each, an origin whose versions only grow, and faults.
 
-use crate::lie::Lie;
+use crate::forgery::Forgery;
 use crate::network::{Weather, World};
 use crate::promise::book::{Book, PROGRAM, Terms, Violation};
 use crate::promise::clients::{Clients, Pace};
@@ -20,7 +20,7 @@ const OPERATIONS: std::ops::Range<u64> = 8..16;
 const MAX_LAG: Duration = Duration::from_secs(1);
 const PACE: Pace = Pace { only_reads: 0, clears: 100, slow_loads: 100, loads_ms: (60, 1_500) };
 
-/// What a history came to.
+/// How a history ended.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) reads: u64,
@@ -28,23 +28,36 @@ pub(crate) struct Outcome {
     pub(crate) trace: Arc<Trace>,
 }
 
+/// Virtual time within which a history ends: many times what it takes, and no time at all if every task waits forever.
+const DEADLINE: Duration = Duration::from_secs(600);
+
 /// Runs the history of a seed to its end.
-pub(crate) fn run(seed: u64, lie: Lie, traced: bool) -> Outcome {
+///
+/// # Panics
+/// If an operation panics, or does not return within [`DEADLINE`].
+pub(crate) fn run(seed: u64, forgery: Forgery, traced: bool) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .expect("a runtime without sockets");
     runtime.block_on(async {
-        let history = History::begin(seed, lie, traced);
+        let history = History::start(seed, forgery, traced);
         let clients = (0..NODES).flat_map(|node| (0..CLIENTS).map(move |_| node));
         let mut tasks: Vec<_> = clients.map(|node| tokio::spawn(history.clone().client(node))).collect();
-        let trouble = tokio::spawn(history.clone().trouble());
+        let faults = tokio::spawn(history.clone().faults());
         let program = tokio::spawn(history.clone().program());
         for task in tasks.drain(..) {
-            task.await.expect("no operation panics");
+            match tokio::time::timeout(DEADLINE, task).await {
+                Ok(ended) => {
+                    ended.unwrap_or_else(|error| panic!("seed {seed}: an operation panicked: {error}"))
+                }
+                Err(_) => {
+                    panic!("seed {seed}: an operation did not return within {DEADLINE:?} of virtual time")
+                }
+            }
         }
-        trouble.abort();
+        faults.abort();
         program.abort();
         let book = history.clients.book();
         let (reads, violation) = (book.reads, book.violation.clone());
@@ -61,24 +74,24 @@ struct History {
 }
 
 impl History {
-    fn begin(seed: u64, lie: Lie, traced: bool) -> Self {
+    fn start(seed: u64, forgery: Forgery, traced: bool) -> Self {
         let rng = Arc::new(Rng::new(seed));
         let trace = Arc::new(Trace::new(if traced { usize::MAX } else { 0 }));
-        let storm = rng.below(0..3);
+        let severity = rng.below(0..3);
         let weather = Weather {
             usual_ms: [2, 10, 40][rng.below(0..3) as usize],
-            slow: storm * 20,
-            lost: storm * 10,
-            unanswered: storm * 15,
-            late_pushes: storm * 100,
+            slow: severity * 20,
+            lost: severity * 10,
+            unanswered: severity * 15,
+            late_pushes: severity * 100,
             scripts: rng.chance(700),
         };
         let disconnected = if rng.chance(500) { Duration::ZERO } else { Duration::from_secs(3) };
-        trace.note(|| format!("seed {seed}: {weather:?}, disconnected {disconnected:?}, {lie:?}"));
-        let world = World::new(NODES, weather, lie, rng.clone(), trace.clone());
+        trace.note(|| format!("seed {seed}: {weather:?}, disconnected {disconnected:?}, {forgery:?}"));
+        let world = World::new(NODES, weather, forgery, rng.clone(), trace.clone());
         let foreign_writers = rng.chance(300);
         let nodes = (0..NODES).map(|node| {
-            let began = Instant::now();
+            let start = Instant::now();
             // Clocks of different machines have nothing in common but their pace.
             let offset = rng.ms(0..1_000_000);
             let builder = Cache::builder("c")
@@ -87,11 +100,12 @@ impl History {
                 .max_lag(MAX_LAG)
                 .disconnected(disconnected)
                 .foreign_writers(foreign_writers)
-                .clock(Clock::custom(move || offset + began.elapsed()));
+                .random_seed(rng.next())
+                .clock(Clock::custom(move || offset + start.elapsed()));
             Node::start(builder, KEYS, &rng)
         });
         let nodes = Arc::new(nodes.collect());
-        let terms = Terms { max_lag: MAX_LAG, disconnected, stormy: storm > 0 };
+        let terms = Terms { max_lag: MAX_LAG, disconnected, faulty: severity > 0 };
         let book = Arc::new(Mutex::new(Book::new(NODES, KEYS, terms)));
         let quiet = Arc::default();
         History {
@@ -132,7 +146,7 @@ impl History {
     }
 
     /// What happens to the nodes and the server.
-    async fn trouble(self) {
+    async fn faults(self) {
         let calm = self.clients.rng.chance(300);
         loop {
             sleep(self.clients.rng.ms(100..2_000)).await;
@@ -183,7 +197,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_book_knows_what_is_forbidden() {
-        let terms = Terms { max_lag: MAX_LAG, disconnected: Duration::ZERO, stormy: false };
+        let terms = Terms { max_lag: MAX_LAG, disconnected: Duration::ZERO, faulty: false };
         let mut book = Book::new(NODES, KEYS, terms);
         let old = Value { version: book.origin[0], write: 0 };
         book.change_origin(0);

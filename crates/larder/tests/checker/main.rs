@@ -1,114 +1,160 @@
-//! The proof of the promise: random histories of two nodes over a simulated server, in virtual time, with everything
-//! going wrong that can, and each read checked.
+//! The proof of the promise: random histories of two nodes over a simulated server, in virtual time, with every fault
+//! that can happen, and a check of each read.
 //!
 //! ```text
 //! clients ─► node 0: the real cache ─► network.rs ─┐
-//!                                                  ├─► server.rs      the book knows what was invalidated when,
+//!                                                  ├─► server.rs      the book records what was invalidated when,
 //! clients ─► node 1: the real cache ─► network.rs ─┘                  and checks what every read returns
 //! ```
 //!
-//! Clients, nodes and book are in `../promise`; `../storm` has the same ones over a real server.
+//! Clients, nodes and book are in `../promise`; `../chaos` runs the same clients over a real server.
 //!
-//! A failure names its seed: `LARDER_CHECKER_SEED=… cargo test -p larder --test checker` runs that history alone, and
-//! prints it. `LARDER_CHECKER_HISTORIES` says how many are run: 5,000, or a million in a soak.
+//! A seed repeats its history: one thread, virtual time, and every random number from the seed. A failure prints its
+//! seed, the trace of the key and the command that repeats the history. `LARDER_CHECKER_HISTORIES` sets how many
+//! histories run: 5,000, or a million in a soak. `LARDER_CHECKER_REPEATS` sets how many of them run twice.
 
+mod forgery;
 mod history;
-mod lie;
 mod network;
 #[path = "../promise/mod.rs"]
 mod promise;
 mod server;
 
+use crate::forgery::Forgery;
 use crate::history::run;
-use crate::lie::Lie;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 const HISTORIES: u64 = 5_000;
 /// With `LARDER_SOAK`, which `cargo xtask test --soak` sets.
-const HISTORIES_OF_A_SOAK: u64 = 1_000_000;
-/// A soak says how far it is.
+const SOAK_HISTORIES: u64 = 1_000_000;
+/// A soak reports its progress after so many histories.
 const PROGRESS: u64 = 100_000;
-/// A lie has to be found within so many.
-const HISTORIES_OF_LIES: u64 = 20_000;
-/// How often a history is run again to be told.
-const RETELLINGS: usize = 300;
+/// The checker must find a forgery within so many histories.
+const FORGERY_HISTORIES: u64 = 20_000;
+/// How many histories run twice.
+const REPEATS: u64 = 1_000;
 /// The first seed of each run; the others follow.
 const SEED: u64 = 0x1a4d_e400_0000_0000;
 
+/// The value of an environment variable that is a number.
 fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is {text:?}; it must be a number")))
 }
 
-/// Runs histories on every core until one breaks the promise. Returns how many were run, and the reads in them, or the
-/// seed.
-fn search(histories: u64, lie: Lie) -> Result<(u64, u64), u64> {
-    let (next, reads, broken) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(u64::MAX));
+/// Calls `check` with the numbers below `histories`, on every core, until one returns true. Returns the lowest such
+/// number of those that were checked.
+fn find(histories: u64, check: impl Fn(u64) -> bool + Sync) -> Option<u64> {
+    let (next, found, is_found) = (AtomicU64::new(0), AtomicU64::new(u64::MAX), AtomicBool::new(false));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                loop {
-                    let at = next.fetch_add(1, Ordering::SeqCst);
-                    if at >= histories || broken.load(Ordering::SeqCst) != u64::MAX {
+                while !is_found.load(Ordering::SeqCst) {
+                    let index = next.fetch_add(1, Ordering::SeqCst);
+                    if index >= histories {
                         return;
                     }
-                    if at > 0 && at.is_multiple_of(PROGRESS) {
-                        println!("{at} histories");
-                    }
-                    let outcome = run(SEED + at, lie, false);
-                    reads.fetch_add(outcome.reads, Ordering::SeqCst);
-                    if outcome.violation.is_some() {
-                        broken.fetch_min(at, Ordering::SeqCst);
+                    if check(index) {
+                        found.fetch_min(index, Ordering::SeqCst);
+                        is_found.store(true, Ordering::SeqCst);
                     }
                 }
             });
         }
     });
-    match broken.into_inner() {
-        u64::MAX => Ok((histories, reads.into_inner())),
-        at => Err(SEED + at),
-    }
+    is_found.into_inner().then_some(found.into_inner())
 }
 
-/// Runs the history of a seed again, and tells it. The order within a map or a select is drawn anew each time, so it may
-/// take a few times until it ends the same way.
-fn tell(seed: u64, lie: Lie) -> String {
-    for _ in 0..RETELLINGS {
-        let outcome = run(seed, lie, true);
-        if let Some(violation) = outcome.violation {
-            let trace = outcome.trace.about(violation.key, usize::MAX);
-            return format!("seed {seed}\n{trace}\n{}", violation.words);
+/// Runs histories until one breaks the promise. Returns the number of reads, or the seed of that history.
+fn search(histories: u64, forgery: Forgery) -> Result<u64, u64> {
+    let reads = AtomicU64::new(0);
+    let broken = find(histories, |index| {
+        if index > 0 && index.is_multiple_of(PROGRESS) {
+            println!("{index} histories");
         }
+        let outcome = run(SEED + index, forgery, false);
+        reads.fetch_add(outcome.reads, Ordering::SeqCst);
+        outcome.violation.is_some()
+    });
+    broken.map_or(Ok(reads.into_inner()), |index| Err(SEED + index))
+}
+
+/// Runs the history of a seed again and describes it, with the command that repeats it.
+fn describe(seed: u64, forgery: Forgery) -> String {
+    let outcome = run(seed, forgery, true);
+    let command = format!("LARDER_CHECKER_SEED={seed} cargo test -p larder --test checker -- --nocapture");
+    match outcome.violation {
+        Some(violation) => {
+            let trace = outcome.trace.about(violation.key, usize::MAX);
+            format!("seed {seed}\n{trace}\n{}\nrepeat with: {command}", violation.words)
+        }
+        None => format!("seed {seed}: no violation\nrepeat with: {command}"),
     }
-    format!("seed {seed}, and never again in {RETELLINGS} runs")
 }
 
 #[test]
-fn nothing_that_was_invalidated_is_served() {
+fn invalidated_value_is_never_served() {
     if let Some(seed) = number("LARDER_CHECKER_SEED") {
-        println!("{}", tell(seed, Lie::None));
-        assert_eq!(run(seed, Lie::None, false).violation, None);
+        println!("{}", describe(seed, Forgery::None));
+        assert_eq!(run(seed, Forgery::None, false).violation, None);
         return;
     }
-    let began = Instant::now();
-    let usual = if std::env::var_os("LARDER_SOAK").is_some() { HISTORIES_OF_A_SOAK } else { HISTORIES };
+    let start = Instant::now();
+    let usual = if std::env::var_os("LARDER_SOAK").is_some() { SOAK_HISTORIES } else { HISTORIES };
     let histories = number("LARDER_CHECKER_HISTORIES").unwrap_or(usual);
-    match search(histories, Lie::None) {
-        Ok((histories, reads)) => {
-            println!("{histories} histories, {reads} reads, {:.1} s", began.elapsed().as_secs_f64());
-            assert!(reads >= 10 * histories, "histories in which nothing is read prove nothing");
+    match search(histories, Forgery::None) {
+        Ok(reads) => {
+            println!("{histories} histories, {reads} reads, {:.1} s", start.elapsed().as_secs_f64());
+            assert!(reads >= 10 * histories, "{reads} reads in {histories} histories prove nothing");
         }
-        Err(seed) => panic!("the promise is broken: {}", tell(seed, Lie::None)),
+        Err(seed) => panic!("the promise is broken: {}", describe(seed, Forgery::None)),
     }
 }
 
 #[test]
-fn every_broken_point_of_the_protocol_is_found() {
-    for lie in Lie::ALL {
-        match search(HISTORIES_OF_LIES, lie) {
-            Ok(_) => panic!("{lie:?} was not found in {HISTORIES_OF_LIES} histories"),
-            Err(seed) => println!("{lie:?}: found in {} histories", seed - SEED + 1),
+fn forged_protocol_is_found() {
+    for forgery in Forgery::ALL {
+        match search(FORGERY_HISTORIES, forgery) {
+            Ok(_) => panic!("{forgery:?} was not found in {FORGERY_HISTORIES} histories"),
+            Err(seed) => println!("{forgery:?}: found in {} histories", seed - SEED + 1),
         }
     }
+}
+
+/// A seed is worth nothing if its history cannot be repeated: the two traces must be equal, byte by byte.
+#[test]
+fn same_seed_repeats_its_trace() {
+    let start = Instant::now();
+    let repeats = number("LARDER_CHECKER_REPEATS").unwrap_or(REPEATS);
+    let (bytes, hash) = (AtomicU64::new(0), AtomicU64::new(0));
+    let differences = Mutex::new(Vec::new());
+    find(repeats, |index| {
+        let [first, second] = [(); 2].map(|()| run(SEED + index, Forgery::None, true).trace.text());
+        if first != second {
+            let difference = first_difference(&first, &second);
+            differences.lock().expect("no panic").push(format!("seed {}: {difference}", SEED + index));
+            return true;
+        }
+        bytes.fetch_add(first.len() as u64, Ordering::SeqCst);
+        // Independent of the order in which threads get here; another process must print the same number.
+        hash.fetch_xor(xxhash_rust::xxh3::xxh3_64(first.as_bytes()), Ordering::SeqCst);
+        false
+    });
+    let differences = differences.into_inner().expect("no panic");
+    assert!(differences.is_empty(), "two runs of a seed differ: {}", differences.join("\n"));
+    let (bytes, hash) = (bytes.into_inner(), hash.into_inner());
+    let seconds = start.elapsed().as_secs_f64();
+    println!("{repeats} histories twice, {bytes} bytes of trace, hash {hash:016x}, {seconds:.1} s");
+    assert!(bytes >= 1_000 * repeats, "{bytes} bytes of trace prove nothing");
+}
+
+/// The lines before the first one in which two traces differ, and both of that.
+fn first_difference(first: &str, second: &str) -> String {
+    let equal = first.lines().zip(second.lines()).take_while(|(one, other)| one == other).count();
+    let line = |text: &str| text.lines().nth(equal).unwrap_or("(the end)").to_owned();
+    let before: Vec<_> = first.lines().take(equal).skip(equal.saturating_sub(20)).collect();
+    format!("line {equal}\n{}\nfirst:  {}\nsecond: {}", before.join("\n"), line(first), line(second))
 }

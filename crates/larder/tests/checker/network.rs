@@ -7,7 +7,7 @@
 
 mod link;
 
-use crate::lie::Lie;
+use crate::forgery::Forgery;
 use crate::promise::rng::Rng;
 use crate::promise::trace::Trace;
 use crate::server::Server;
@@ -69,12 +69,18 @@ impl World {
     pub(crate) fn new(
         nodes: usize,
         weather: Weather,
-        lie: Lie,
+        forgery: Forgery,
         rng: Arc<Rng>,
         trace: Arc<Trace>,
     ) -> Arc<Self> {
         let ways = (0..nodes).map(|_| Way::default()).collect();
-        Arc::new(World { server: Mutex::new(Server::new(lie)), ways: Mutex::new(ways), rng, trace, weather })
+        Arc::new(World {
+            server: Mutex::new(Server::new(forgery)),
+            ways: Mutex::new(ways),
+            rng,
+            trace,
+            weather,
+        })
     }
 
     pub(crate) fn tier(self: &Arc<Self>, node: usize) -> Arc<dyn Tier> {
@@ -288,7 +294,7 @@ impl SimTier {
         let mut accepted = self.accepted.lock().expect("nobody panics with it");
         let server = self.world.server();
         match *accepted {
-            Some(known) if known != run && server.lie != Lie::SameServer => {
+            Some(known) if known != run && server.forgery != Forgery::HidesRestarts => {
                 Err(TierError::ServerChanged(server.id()))
             }
             _ => {
@@ -343,7 +349,12 @@ impl Tier for SimTier {
                 ledger.map(|(key, members)| server.stamps(&LedgerQuery { key: &key, members: &members }));
             LookupReply { keys: contents, stamps }
         };
-        let name = || format!("looks at {}", names(lookup.keys));
+        let leases: Vec<String> =
+            lookup.lease.iter().flat_map(|(heads, _)| heads.iter().map(|head| hex(head))).collect();
+        let name = move || match leases.is_empty() {
+            true => format!("looks up {}", names(lookup.keys)),
+            false => format!("looks up {} with leases {}", names(lookup.keys), leases.join(", ")),
+        };
         Box::pin(self.send(Self::reader(lookup.keys.first()), name, act))
     }
 
@@ -386,8 +397,9 @@ impl Tier for SimTier {
         let pipe =
             if announce.is_some() { WRITER } else { Self::reader(commits.first().map(|first| &first.key)) };
         let name = || {
-            let keys: Vec<_> = commits.iter().map(|commit| commit.key.clone()).collect();
-            format!("commits {}", names(&keys))
+            let commit =
+                |commit: &CompareAndSet| format!("{} over {}", text(&commit.key), hex(&commit.expected));
+            format!("commits {}", commits.iter().map(commit).collect::<Vec<_>>().join(", "))
         };
         Box::pin(self.send(pipe, name, act))
     }
@@ -469,6 +481,11 @@ impl Tier for SimTier {
         self.world.trace.note(|| format!("node {}: accepts {}", self.node, server.0));
         *accepted = Some(run);
     }
+}
+
+/// The id in the first bytes of a lease or a value, in short.
+fn hex(head: &[u8]) -> String {
+    head.iter().skip(4).take(4).map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn names(keys: &[Vec<u8>]) -> String {

@@ -1,7 +1,7 @@
 //! The simulated server: keys, ledgers, subscribers, snapshots. What it does it does at once and in full; everything
 //! that takes time or goes wrong is in the network before it (`network.rs`).
 
-use crate::lie::Lie;
+use crate::forgery::Forgery;
 use larder::tier::{
     CasAction, CompareAndSet, HEAD_BYTES, Head, KeyContent, LedgerAdvance, LedgerQuery, Operation,
     OperationResult, ServerId, Stamps,
@@ -40,21 +40,21 @@ pub(crate) struct Server {
     snapshot: Data,
     /// What was said since it was last fetched.
     said: Vec<Said>,
-    pub(crate) lie: Lie,
+    pub(crate) forgery: Forgery,
 }
 
 /// The wall clock of the server at the beginning of each history, in microseconds.
 const EPOCH_MICROS: u64 = 1_700_000_000_000_000;
 
 impl Server {
-    pub(crate) fn new(lie: Lie) -> Self {
+    pub(crate) fn new(forgery: Forgery) -> Self {
         Server {
             born: Instant::now(),
             run: 1,
             data: Data::default(),
             snapshot: Data::default(),
             said: Vec::new(),
-            lie,
+            forgery,
         }
     }
 
@@ -114,7 +114,7 @@ impl Server {
     }
 
     pub(crate) fn compare_and_set(&mut self, cas: &CompareAndSet) -> bool {
-        if self.head(&cas.key) != cas.expected && self.lie != Lie::CommitsEverything {
+        if self.head(&cas.key) != cas.expected && self.forgery != Forgery::CommitsUnconditionally {
             return false;
         }
         match &cas.action {
@@ -148,14 +148,14 @@ impl Server {
     }
 
     pub(crate) fn publish(&mut self, message: Vec<u8>) {
-        if self.lie != Lie::AnnouncesNothing {
+        if self.forgery != Forgery::AnnouncesNothing {
             self.said.push(Said::Message(message));
         }
     }
 
     /// The ledger under a key, begun if there is none.
     fn ledger(&mut self, key: &[u8]) -> &mut BTreeMap<Vec<u8>, u64> {
-        let now = if self.lie == Lie::LedgerBeginsAtOne { 1 } else { self.micros() };
+        let now = if self.forgery == Forgery::LedgerStartsAtOne { 1 } else { self.micros() };
         self.data
             .ledgers
             .entry(key.to_vec())
@@ -163,7 +163,7 @@ impl Server {
     }
 
     pub(crate) fn stamps(&mut self, ask: &LedgerQuery<'_>) -> Stamps {
-        let late = if self.lie == Lie::ClockOfTheEnd { 1_000 } else { 0 };
+        let late = if self.forgery == Forgery::ClockOfTheEnd { 1_000 } else { 0 };
         let ledger = self.ledger(ask.key);
         let score = |member: &[u8]| ledger.get(member).copied();
         Stamps {
@@ -174,7 +174,7 @@ impl Server {
     }
 
     pub(crate) fn advance_ledger(&mut self, advance: &LedgerAdvance<'_>) -> u64 {
-        let forgets = self.lie == Lie::StampsNothing;
+        let forgets = self.forgery == Forgery::StampsNothing;
         let ledger = self.ledger(advance.key);
         let clock = ledger[&b"clock"[..]].max(advance.at_least) + 1;
         ledger.insert(b"clock".to_vec(), clock);

@@ -11,7 +11,7 @@ pub(crate) struct Terms {
     /// How long nodes that have lost the server may go on.
     pub(crate) disconnected: Duration,
     /// Whether nodes may lose it at any time, and not only when the book is told that they are harmed.
-    pub(crate) stormy: bool,
+    pub(crate) faulty: bool,
 }
 
 /// How long the nodes may take to replay what a restarted server has forgotten, once they can reach it.
@@ -207,7 +207,7 @@ impl Book {
         let forgotten = self.went_back.is_some_and(|went_back| invalidation.began.time <= went_back);
         let replayed = self.forgetful_until.filter(|_| forgotten);
         let from = replayed.map_or(ended, |replayed| replayed.max(ended));
-        let may_be_lost = self.terms.stormy || self.harmed[reader];
+        let may_be_lost = self.terms.faulty || self.harmed[reader];
         from + self.terms.max_lag + if may_be_lost { self.terms.disconnected } else { Duration::ZERO }
     }
 }

@@ -1,5 +1,5 @@
-//! What the promise of coherence is, and clients that try to see it broken. Mounted by each target that plays the trouble:
-//! the `checker` in virtual time over a simulated server, the `storm` in real time over a real one.
+//! What the promise of coherence is, and clients that try to see it broken. Mounted by each target that plays the faults:
+//! the `checker` in virtual time over a simulated server, the `chaos` in real time over a real one.
 
 pub(crate) mod book;
 pub(crate) mod clients;

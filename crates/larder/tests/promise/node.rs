@@ -21,6 +21,7 @@ impl Node {
         let policy = Policy::new().ttl(ttl).grace(grace).retry_after(Duration::from_millis(300));
         let policy = if rng.chance(300) { policy.hard_timeout(Duration::from_secs(1)) } else { policy };
         let policy = if rng.chance(300) { policy.soft_timeout(Duration::from_millis(20)) } else { policy };
+        let policy = if rng.chance(300) { policy.jitter(0.5) } else { policy };
         let cache = builder
             .ttl(ttl)
             .policy(policy)

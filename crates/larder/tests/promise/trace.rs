@@ -44,6 +44,13 @@ impl Trace {
         lines.push_back(Line { text, key });
     }
 
+    /// All lines.
+    #[allow(dead_code, reason = "only the checker compares traces")]
+    pub(crate) fn text(&self) -> String {
+        let lines = self.lines.lock().expect("nobody panics with it");
+        lines.iter().map(|line| line.text.clone() + "\n").collect()
+    }
+
     /// Up to so many of the last lines that may have to do with a key.
     pub(crate) fn about(&self, key: usize, most: usize) -> String {
         let lines = self.lines.lock().expect("nobody panics with it");

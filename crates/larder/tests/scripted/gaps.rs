@@ -1,9 +1,9 @@
 //! What is on its way while a node does not hear: an answer from before the gap says nothing about what came in it, and
 //! a load from before it is nobody's to join afterwards.
 
-use crate::{MAX_LAG, Origin, Stage, Versions, eventually};
+use crate::{MAX_LAG, Origin, Stage, Versions};
 use larder::{Event, FetchError, Invalidation, Policy, Source, WriteOptions};
-use larder_testkit::{Gate, Hold, RedisServer};
+use larder_testkit::{Gate, Hold, PATIENCE, RedisServer, eventually, within};
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -15,14 +15,15 @@ struct Deaf {
 impl Stage {
     /// Cuts the connection by which the far node hears, and keeps it from coming back.
     async fn deafen(&self) -> Deaf {
-        let subscriptions = self.director.hold(|frame| frame.is_request("SUBSCRIBE"));
+        let subscriptions = self.proxy.hold(|frame| frame.is_request("SUBSCRIBE"));
         let mut events = self.far_cache.events();
         // Only a beat says HELLO on a connection that is open.
-        let beats = self.director.hold(|frame| frame.is_request("HELLO"));
+        let beats = self.proxy.hold(|frame| frame.is_request("HELLO"));
         let listening = beats.arrival().await.connection;
-        self.director.cut(listening);
+        self.proxy.cut(listening);
         drop(beats);
-        while events.recv().await != Ok(Event::Disconnected) {}
+        let lost = async { while events.recv().await != Ok(Event::Disconnected) {} };
+        within(PATIENCE, "the far node loses its subscription", lost).await;
         Deaf { subscriptions }
     }
 
@@ -30,7 +31,8 @@ impl Stage {
     async fn hears_again(&self, deaf: Deaf) {
         let mut events = self.far_cache.events();
         deaf.subscriptions.release();
-        while events.recv().await != Ok(Event::Connected) {}
+        let back = async { while events.recv().await != Ok(Event::Connected) {} };
+        within(PATIENCE, "the far node subscribes again", back).await;
         // A beat, so that it believes again what it knows.
         eventually("a beat proves it", async || self.far_cache.coherence().memory_trusted).await;
     }
@@ -43,13 +45,13 @@ impl Stage {
 
 /// The stamps of a tag were read before the gap in which the tag was invalidated, and arrive after it.
 #[tokio::test]
-async fn stamps_from_before_a_gap_do_not_pass_for_what_is_known_after_it() {
+async fn stamps_read_before_gap_are_not_used_after_it() {
     let Some(server) = RedisServer::start() else { return };
     let stage = Stage::set(&server, false).await;
     stage.write_tagged("asked", 1).await;
     stage.write_tagged("old", 1).await;
 
-    let stamps = stage.director.hold(|frame| frame.is_reply("ZMSCORE"));
+    let stamps = stage.proxy.hold(|frame| frame.is_reply("ZMSCORE"));
     let far = stage.far.clone();
     let asking = tokio::spawn(async move { far.read("asked").await.map(|value| *value) });
     stamps.arrival().await;
@@ -116,13 +118,13 @@ async fn loading(far: Versions, origin: Origin, gate: Gate) -> Result<u64, Fetch
 }
 
 #[tokio::test]
-async fn a_fetch_does_not_join_a_load_from_before_what_was_not_heard() {
+async fn fetch_after_gap_does_not_join_earlier_load() {
     joining(false, CasAction::InTheGap).await;
     joining(false, CasAction::AfterTheGap).await;
 }
 
 #[tokio::test]
-async fn a_refresh_does_not_join_a_load_from_before_what_was_not_heard() {
+async fn refresh_after_gap_does_not_join_earlier_load() {
     joining(true, CasAction::InTheGap).await;
     joining(true, CasAction::AfterTheGap).await;
 }
@@ -130,11 +132,11 @@ async fn a_refresh_does_not_join_a_load_from_before_what_was_not_heard() {
 /// Redis was lost when the load began, so that only announcements could say that its value is too old, and there was a gap
 /// in them.
 #[tokio::test]
-async fn a_load_without_redis_from_before_a_gap_is_not_believed_after_it() {
+async fn load_without_redis_before_gap_is_not_served_after_it() {
     let Some(server) = RedisServer::start() else { return };
     let stage = Stage::set(&server, false).await;
     let (origin, gate) = (Origin::new(), Gate::closed());
-    let looks = stage.director.hold(|frame| frame.is_request("EVALSHA"));
+    let looks = stage.proxy.hold(|frame| frame.is_request("EVALSHA"));
     let early = tokio::spawn(loading(stage.far.clone(), origin.clone(), gate.clone()));
     looks.arrival().await;
     looks.lose_one();
@@ -152,11 +154,11 @@ async fn a_load_without_redis_from_before_a_gap_is_not_believed_after_it() {
 
 /// A value is on its way from Redis when a gap begins in which it is deleted, and arrives after it.
 #[tokio::test]
-async fn a_value_read_before_a_gap_is_not_believed_after_it() {
+async fn value_read_before_gap_is_not_served_after_it() {
     let Some(server) = RedisServer::start() else { return };
     let stage = Stage::set(&server, false).await;
     stage.near.write("k", 1).await.expect("written");
-    let replies = stage.director.hold(|frame| frame.is_reply("MGET") || frame.is_reply("EVALSHA"));
+    let replies = stage.proxy.hold(|frame| frame.is_reply("MGET") || frame.is_reply("EVALSHA"));
     let far = stage.far.clone();
     let reading = tokio::spawn(async move { far.read("k").await.map(|value| *value) });
     replies.arrival().await;
@@ -180,7 +182,7 @@ enum How {
 
 /// What a node was told that Redis does not have any more, it does not serve when Redis is lost afterwards.
 #[tokio::test]
-async fn what_redis_had_no_more_does_not_come_back_when_it_is_lost() {
+async fn removed_value_stays_removed_when_redis_is_lost() {
     for (how, foreign_writers) in [
         (How::Read, false),
         (How::ReadMulti, false),
@@ -216,7 +218,7 @@ async fn what_redis_had_no_more_does_not_come_back_when_it_is_lost() {
         assert!(!found, "{how:?}: redis says that it is gone");
         if foreign_writers {
             // Heard of once more, by tracking.
-            let pushes = stage.director.hold(|frame| frame.is_push("s:v:k"));
+            let pushes = stage.proxy.hold(|frame| frame.is_push("s:v:k"));
             server.command("SET s:v:k x");
             pushes.arrival().await;
             drop(pushes);
@@ -233,14 +235,14 @@ async fn what_redis_had_no_more_does_not_come_back_when_it_is_lost() {
 /// A node of another program version announces in words that this one cannot read: as good as a missed announcement,
 /// also for what Redis has.
 #[tokio::test]
-async fn an_announcement_that_cannot_be_read_makes_stamps_unknown() {
+async fn unreadable_announcement_makes_stamps_unknown() {
     let Some(server) = RedisServer::start() else { return };
     let stage = Stage::set(&server, false).await;
     stage.write_tagged("known", 1).await;
     stage.write_tagged("old", 1).await;
     assert_eq!(stage.far.read("known").await.as_deref(), Some(&1), "now it knows the tag's stamp");
 
-    let pushes = stage.director.hold(|frame| frame.is_push("another version"));
+    let pushes = stage.proxy.hold(|frame| frame.is_push("another version"));
     let clock = server.command("ZINCRBY s::ledger 1 clock");
     let clock = clock.lines().last().expect("the new clock").to_owned();
     server.command(&format!("ZADD s::ledger {clock} !t"));

@@ -35,7 +35,7 @@ enum Line {
 }
 
 #[tokio::test]
-async fn a_delete_at_any_step_of_a_load_is_known_in_time() {
+async fn delete_at_any_step_of_load_is_known_in_time() {
     let Some(server) = RedisServer::start() else { return };
     let steps = [Step::Look, Step::Leased, Step::Loading, Step::Commit, Step::Committed];
     let mut orders = Vec::new();
@@ -65,7 +65,7 @@ async fn play(server: &RedisServer, step: Step, push: Push, line: Line) {
     let stage = Stage::set(server, false).await;
     let (origin, gate) = (Origin::new(), Gate::closed());
     let name = key.clone();
-    let pushes = stage.director.hold(move |frame| frame.is_push(&name));
+    let pushes = stage.proxy.hold(move |frame| frame.is_push(&name));
     let at_look = stage.hold(step, Step::Look, Step::Leased, &key);
 
     let (far, loads, passes, name) = (stage.far.clone(), origin.clone(), gate.clone(), key.clone());
@@ -86,7 +86,7 @@ async fn play(server: &RedisServer, step: Step, push: Push, line: Line) {
             if step != Step::Loading {
                 gate.open(1);
             }
-            at_commit.unwrap_or_else(|| stage.director.hold(|_| false))
+            at_commit.unwrap_or_else(|| stage.proxy.hold(|_| false))
         }
     };
     if step != Step::Loading {
@@ -132,9 +132,9 @@ impl Stage {
     fn hold(&self, step: Step, at_request: Step, at_reply: Step, key: &str) -> Option<Hold> {
         let key = key.to_owned();
         if step == at_request {
-            Some(self.director.hold(move |frame| frame.is_request("EVALSHA") && frame.contains(&key)))
+            Some(self.proxy.hold(move |frame| frame.is_request("EVALSHA") && frame.contains(&key)))
         } else if step == at_reply {
-            Some(self.director.hold(|frame| frame.is_reply("EVALSHA")))
+            Some(self.proxy.hold(|frame| frame.is_reply("EVALSHA")))
         } else {
             None
         }

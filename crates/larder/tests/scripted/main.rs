@@ -1,7 +1,7 @@
 //! Every order of replies, pushes and disconnects around the exchanges of the protocol, forced on real connections to a
 //! real server: what a random search may miss, and what a simulated server would have to be believed.
 //!
-//! Node `far` speaks through a director, who holds and loses what the test says; node `near` is beside the server.
+//! Node `far` speaks through a proxy, who holds and loses what the test says; node `near` is beside the server.
 
 mod gaps;
 mod ghosts;
@@ -12,7 +12,7 @@ mod validity;
 mod writes;
 
 use larder::{Builder, Cache, View};
-use larder_testkit::{Director, Hold, PATIENCE, RedisServer};
+use larder_testkit::{Hold, RedisServer, ScriptedProxy};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -59,7 +59,7 @@ impl Origin {
 
 /// Two nodes that have met the server, know its scripts and hear each other.
 struct Stage {
-    director: Director,
+    proxy: ScriptedProxy,
     far: Versions,
     near: Versions,
     far_cache: Cache,
@@ -73,33 +73,19 @@ impl Stage {
 
     /// With some options of their own for both nodes.
     async fn set_with(server: &RedisServer, change: impl Fn(Builder) -> Builder) -> Self {
-        let director = Director::before(server);
-        let (far_cache, far) = node_with(director.url(), &change);
+        let proxy = ScriptedProxy::before(server);
+        let (far_cache, far) = node_with(proxy.url(), &change);
         let (near_cache, near) = node_with(server.url(), &change);
         for view in [&far, &near] {
             view.fetch("warm").load(|_| async { Ok(0) }).await.expect("loads");
             view.delete("warm").await.expect("deleted");
         }
-        Stage { director, far, near, far_cache, near_cache }
+        Stage { proxy, far, near, far_cache, near_cache }
     }
 
-    /// Lets pushes go, and returns once the far node has heard them.
+    /// Forwards pushes, and returns once the far node has handled them. Its heartbeat is a HELLO.
     async fn hear(&self, pushes: Hold) {
-        let beats = self.director.hold(|frame| frame.is_reply("HELLO"));
-        drop(pushes);
-        // Whoever beats again has had the answer to the beat before, and before that the pushes.
-        beats.arrival().await;
-        beats.release_one();
-        beats.arrival().await;
-    }
-}
-
-/// Asks until it is so.
-async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let began = std::time::Instant::now();
-    while !is_so().await {
-        assert!(began.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        self.proxy.forward_before(pushes, "HELLO").await;
     }
 }
 

@@ -42,7 +42,7 @@ async fn play(server: &RedisServer, order: Order, how: How, who: Who) {
     stage.near.write(&key, 1).await.expect("written");
 
     let name = key.clone();
-    let replies = stage.director.hold(|frame| frame.is_reply("EVALSHA") || frame.is_reply("MGET"));
+    let replies = stage.proxy.hold(|frame| frame.is_reply("EVALSHA") || frame.is_reply("MGET"));
     let (far, asked) = (stage.far.clone(), key.clone());
     let asking = tokio::spawn(async move {
         match how {
@@ -59,7 +59,7 @@ async fn play(server: &RedisServer, order: Order, how: How, who: Who) {
     let reply = replies.arrival().await;
     assert!(reply.bytes.len() > 20, "{what}: the old value is on its way");
 
-    let pushes = stage.director.hold(move |frame| frame.is_push(&name));
+    let pushes = stage.proxy.hold(move |frame| frame.is_push(&name));
     match who {
         Who::Node => assert!(stage.near.delete(&key).await.expect("deleted")),
         Who::Program => assert_eq!(server.command(&format!("DEL s:v:{key}")), ":1\r\n"),
@@ -111,11 +111,11 @@ async fn play_all(who: Who) {
 }
 
 #[tokio::test]
-async fn a_value_that_another_node_deletes_on_the_way_does_not_stay() {
+async fn value_deleted_by_node_in_flight_is_not_kept() {
     play_all(Who::Node).await;
 }
 
 #[tokio::test]
-async fn a_value_that_another_program_deletes_on_the_way_does_not_stay() {
+async fn value_deleted_by_program_in_flight_is_not_kept() {
     play_all(Who::Program).await;
 }

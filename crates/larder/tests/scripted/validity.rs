@@ -3,7 +3,7 @@
 
 use crate::node_with;
 use larder::{Event, Invalidation, Policy, Source, View, WriteOptions};
-use larder_testkit::{Director, RedisServer};
+use larder_testkit::{RedisServer, ScriptedProxy};
 use std::time::Duration;
 
 /// The calls under test; each may serve another judgement.
@@ -34,18 +34,18 @@ async fn invalidated_during_comparison(
     grace: Duration,
 ) -> Answer {
     let key = format!("{call:?}-{suspect:?}-{grace:?}");
-    let director = Director::before(server);
-    let (cache, _) = node_with(director.url(), |options| {
+    let proxy = ScriptedProxy::before(server);
+    let (cache, _) = node_with(proxy.url(), |options| {
         options.foreign_writers(suspect == Suspect::TrackedWrite).disconnected(Duration::from_secs(600))
     });
     let view: View<str, u64, String> = cache.view("soft").with_policy(Policy::new().grace(grace));
     let name = key.clone();
-    let pushes = director.hold(move |frame| frame.is_push(&name));
+    let pushes = proxy.hold(move |frame| frame.is_push(&name));
     view.write_with(&key, 1, &WriteOptions::new().tag("tag")).await.expect("written");
     match suspect {
         Suspect::TrackedWrite => {
             pushes.arrival().await;
-            let heartbeats = director.hold(|frame| frame.is_reply("HELLO"));
+            let heartbeats = proxy.hold(|frame| frame.is_reply("HELLO"));
             drop(pushes);
             // The second heartbeat is sent after the reply to the first, which follows the push.
             heartbeats.arrival().await;
@@ -56,15 +56,15 @@ async fn invalidated_during_comparison(
             drop(pushes);
             let mut events = cache.events();
             // Only a heartbeat sends HELLO on an open connection.
-            let heartbeats = director.hold(|frame| frame.is_request("HELLO"));
+            let heartbeats = proxy.hold(|frame| frame.is_request("HELLO"));
             let subscription = heartbeats.arrival().await.connection;
-            director.cut(subscription);
+            proxy.cut(subscription);
             drop(heartbeats);
             while events.recv().await != Ok(Event::Connected) {}
         }
     }
 
-    let comparisons = director.hold(|frame| frame.is_reply("GETRANGE"));
+    let comparisons = proxy.hold(|frame| frame.is_reply("GETRANGE"));
     let (calling_view, calling_key) = (view.clone(), key.clone());
     let calling = tokio::spawn(async move {
         let fetch = calling_view.fetch(&calling_key);

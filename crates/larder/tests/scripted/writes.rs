@@ -1,17 +1,17 @@
 //! Changes on their way meet each other, reads, loads and another server: what was confirmed is what is read.
 
-use crate::{MAX_LAG, Origin, Stage, Versions, eventually, node, node_with};
+use crate::{MAX_LAG, Origin, Stage, Versions, node, node_with};
 use larder::{Event, Invalidation, Policy, Source};
-use larder_testkit::{Director, Gate, RedisServer};
+use larder_testkit::{Gate, PATIENCE, RedisServer, ScriptedProxy, eventually, within};
 use std::time::Duration;
 
 /// While a write is on its way, another node's write overtakes it, is heard of, and is read into memory: what Redis has in
 /// the end is what memory may have.
 #[tokio::test]
-async fn a_write_that_was_overtaken_is_read_where_it_was_written() {
+async fn overtaken_write_is_read_by_its_writer() {
     let Some(server) = RedisServer::start() else { return };
     let stage = Stage::set(&server, false).await;
-    let requests = stage.director.hold(|frame| frame.is_request("EXEC"));
+    let requests = stage.proxy.hold(|frame| frame.is_request("EXEC"));
     let far = stage.far.clone();
     let writing = tokio::spawn(async move { far.write("overtaken", 2).await });
     requests.arrival().await;
@@ -29,12 +29,12 @@ async fn a_write_that_was_overtaken_is_read_where_it_was_written() {
 
 /// While a key is being expired, a read puts the fresh value into memory: it is not fresh afterwards.
 #[tokio::test]
-async fn what_is_read_while_it_is_being_expired_is_not_fresh_afterwards() {
+async fn value_read_during_expire_is_stale_afterwards() {
     let Some(server) = RedisServer::start() else { return };
     let stage = Stage::set(&server, false).await;
     let far = stage.far.clone().with_policy(Policy::new().grace(Duration::from_secs(60)));
     far.write("soft", 1).await.expect("written");
-    let commits = stage.director.hold(|frame| frame.is_request("EVALSHA") && frame.contains("soft"));
+    let commits = stage.proxy.hold(|frame| frame.is_request("EVALSHA") && frame.contains("soft"));
     let expires = far.clone();
     let expiring = tokio::spawn(async move { expires.expire("soft").await });
     commits.arrival().await;
@@ -50,12 +50,12 @@ async fn what_is_read_while_it_is_being_expired_is_not_fresh_afterwards() {
 /// A loaded value that Redis refused is in no tier, although nobody has said why yet: neither if the lease was its own, nor
 /// if it was loaded beside somebody else's.
 #[tokio::test]
-async fn what_redis_refused_is_not_in_memory() {
+async fn refused_load_is_not_in_memory() {
     let Some(server) = RedisServer::start() else { return };
     for (beside, redis_is_lost) in [(false, false), (false, true), (true, false), (true, true)] {
         let what = format!("beside another lease: {beside}, redis is lost: {redis_is_lost}");
-        let director = Director::before(&server);
-        let (_far_cache, far) = node_with(director.url(), |options| {
+        let proxy = ScriptedProxy::before(&server);
+        let (_far_cache, far) = node_with(proxy.url(), |options| {
             let options = options.redis_timeout(Duration::from_millis(500)).lease_wait(Duration::ZERO);
             options.max_lag(Duration::from_secs(20)).disconnected(Duration::from_secs(30))
         });
@@ -78,7 +78,7 @@ async fn what_redis_refused_is_not_in_memory() {
         }
         let loading = load(far.clone(), gate.clone());
         gate.arrival().await;
-        let pushes = director.hold(|frame| frame.is_push("refused"));
+        let pushes = proxy.hold(|frame| frame.is_push("refused"));
         near.delete("refused").await.expect("deleted");
         pushes.arrival().await;
         gate.open(1);
@@ -102,13 +102,13 @@ async fn what_redis_refused_is_not_in_memory() {
 
 /// What is owed is paid in one go: a write does not come between the debts that were looked at and their payment.
 #[tokio::test]
-async fn a_debt_that_is_being_paid_deletes_no_newer_value() {
+async fn replay_in_progress_keeps_newer_value() {
     let Some(server) = RedisServer::start() else { return };
     let stage = Stage::set(&server, false).await;
     server.command("CONFIG SET min-replicas-to-write 1");
     stage.far.delete("owed").await.expect_err("refused");
     stage.far_cache.invalidate_tags(["owed too"], Invalidation::Hard).await.expect_err("refused");
-    let stamps = stage.director.hold(|frame| frame.is_request("EVALSHA") && frame.contains("owed too"));
+    let stamps = stage.proxy.hold(|frame| frame.is_request("EVALSHA") && frame.contains("owed too"));
     stamps.arrival().await;
     server.command("CONFIG SET min-replicas-to-write 0");
     let far = stage.far.clone();
@@ -123,14 +123,14 @@ async fn a_debt_that_is_being_paid_deletes_no_newer_value() {
 /// The server confirmed a deletion and is then an older copy of itself; the confirmation comes when the last minute has
 /// been repeated. It is repeated too.
 #[tokio::test]
-async fn what_another_server_confirmed_is_repeated_too() {
+async fn delete_confirmed_by_replaced_server_is_replayed() {
     let Some(mut server) = RedisServer::start() else { return };
     let stage = Stage::set(&server, false).await;
     // Loaded, for what is written is repeated as a deletion.
     stage.near.fetch("deleted").load(async |_| Ok(1)).await.expect("loads");
     server.take_snapshot();
     let mut events = stage.far_cache.events();
-    let replies = stage.director.hold(|frame| frame.is_reply("EXEC"));
+    let replies = stage.proxy.hold(|frame| frame.is_reply("EXEC"));
     let far = stage.far.clone();
     let deleting = tokio::spawn(async move { far.delete("deleted").await });
     replies.arrival().await;
@@ -149,7 +149,7 @@ async fn what_another_server_confirmed_is_repeated_too() {
 /// An entry is compared with Redis while another program deletes it: what the comparison brings is older than what was
 /// heard meanwhile.
 #[tokio::test]
-async fn what_a_program_deletes_during_a_comparison_is_compared_again() {
+async fn foreign_delete_during_revalidation_is_noticed() {
     let Some(server) = RedisServer::start() else { return };
     let stage = Stage::set(&server, true).await;
     stage.near.write("compared", 1).await.expect("written");
@@ -157,11 +157,11 @@ async fn what_a_program_deletes_during_a_comparison_is_compared_again() {
         stage.far.read("compared").await.is_some_and(|found| found.source() == Source::Memory)
     })
     .await;
-    let pushes = stage.director.hold(|frame| frame.is_push("compared"));
+    let pushes = stage.proxy.hold(|frame| frame.is_push("compared"));
     server.command("PEXPIRE s:v:compared 500000");
     pushes.arrival().await;
     pushes.release_one();
-    let replies = stage.director.hold(|frame| frame.is_reply("GETRANGE"));
+    let replies = stage.proxy.hold(|frame| frame.is_reply("GETRANGE"));
     let far = stage.far.clone();
     let reading = tokio::spawn(async move {
         while far.read("compared").await.is_some() {
@@ -173,15 +173,15 @@ async fn what_a_program_deletes_during_a_comparison_is_compared_again() {
     pushes.arrival().await;
     stage.hear(pushes).await;
     drop(replies);
-    tokio::time::timeout(Duration::from_secs(5), reading).await.expect("it is gone").expect("no panic");
+    within(PATIENCE, "the deleted value is gone", reading).await.expect("no panic");
 }
 
 /// What a node hears of its own doing comes when it has gone on: it keeps what it wrote, and what it loaded since.
 #[tokio::test]
-async fn a_node_forgets_nothing_by_its_own_announcements() {
+async fn own_announcement_keeps_own_entries() {
     let Some(server) = RedisServer::start() else { return };
     let stage = Stage::set(&server, false).await;
-    let pushes = stage.director.hold(|frame| frame.command == "PUSH");
+    let pushes = stage.proxy.hold(|frame| frame.command == "PUSH");
     stage.far_cache.clear().await.expect("cleared");
     stage.far.write("mine", 1).await.expect("written");
     pushes.arrival().await;

@@ -1,12 +1,12 @@
 //! The promise itself, on two nodes over one real Redis.
 
-use crate::{begun, cached, eventually, fetched, gated, over, pairs};
+use crate::{begun, cached, fetched, gated, over, pairs};
 use larder::{Cache, CoherenceMode, Event, Source, View};
-use larder_testkit::{Gate, RedisServer};
+use larder_testkit::{Gate, RedisServer, ScriptedProxy, eventually};
 use std::time::Duration;
 
 #[tokio::test]
-async fn a_delete_on_one_node_is_one_on_the_other() {
+async fn delete_reaches_other_node() {
     let Some(server) = RedisServer::start() else { return };
     for (one, other) in pairs(&server) {
         let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
@@ -20,7 +20,7 @@ async fn a_delete_on_one_node_is_one_on_the_other() {
 }
 
 #[tokio::test]
-async fn a_write_on_one_node_replaces_what_the_other_has() {
+async fn write_replaces_value_of_other_node() {
     let Some(server) = RedisServer::start() else { return };
     for (one, other) in pairs(&server) {
         let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
@@ -33,7 +33,7 @@ async fn a_write_on_one_node_replaces_what_the_other_has() {
 }
 
 #[tokio::test]
-async fn a_value_loaded_before_a_delete_on_another_node_is_stored_nowhere() {
+async fn load_before_remote_delete_is_not_stored() {
     let Some(server) = RedisServer::start() else { return };
     for (one, other) in pairs(&server) {
         let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
@@ -51,7 +51,7 @@ async fn a_value_loaded_before_a_delete_on_another_node_is_stored_nowhere() {
 }
 
 #[tokio::test]
-async fn a_value_loaded_before_a_write_on_another_node_does_not_replace_it() {
+async fn load_before_remote_write_does_not_replace_it() {
     let Some(server) = RedisServer::start() else { return };
     for (one, other) in pairs(&server) {
         let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
@@ -66,7 +66,7 @@ async fn a_value_loaded_before_a_write_on_another_node_does_not_replace_it() {
 }
 
 #[tokio::test]
-async fn one_node_loads_and_the_other_waits_for_it() {
+async fn second_node_waits_for_load_of_first() {
     let Some(server) = RedisServer::start() else { return };
     for (one, other) in pairs(&server) {
         let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
@@ -86,7 +86,7 @@ async fn one_node_loads_and_the_other_waits_for_it() {
 }
 
 #[tokio::test]
-async fn a_node_whose_load_takes_too_long_does_not_stop_the_others() {
+async fn slow_load_does_not_block_other_nodes() {
     let Some(server) = RedisServer::start() else { return };
     let slow: View<str, u32> = over(server.url()).view("n");
     let patient = Cache::builder("test")
@@ -106,7 +106,7 @@ async fn a_node_whose_load_takes_too_long_does_not_stop_the_others() {
 }
 
 #[tokio::test]
-async fn a_load_beside_a_foreign_lease_is_not_kept_once_that_lease_is_gone() {
+async fn load_beside_foreign_lease_is_dropped_with_that_lease() {
     let Some(server) = RedisServer::start() else { return };
     let slow: View<str, u32> = over(server.url()).view("n");
     let patient = Cache::builder("test")
@@ -129,11 +129,12 @@ async fn a_load_beside_a_foreign_lease_is_not_kept_once_that_lease_is_gone() {
 }
 
 #[tokio::test]
-async fn what_other_programs_write_is_seen_with_tracking_on() {
+async fn tracking_sees_foreign_writes() {
     let Some(server) = RedisServer::start() else { return };
+    let proxy = ScriptedProxy::before(&server);
     let tracking = Cache::builder("test")
         .ttl(Duration::from_secs(60))
-        .redis(server.url())
+        .redis(proxy.url())
         .foreign_writers(true)
         .build()
         .expect("valid options");
@@ -143,17 +144,18 @@ async fn what_other_programs_write_is_seen_with_tracking_on() {
     eventually("its own writes do no more than make it look once", in_memory).await;
     server.command("DEL test:n:k");
     eventually("the deletion is seen", async || view.read("k").await.is_none()).await;
+    let pushes = proxy.hold(|frame| frame.is_push("test:n:k"));
     assert_eq!(fetched(&view, "k", 2).await, 2);
-    // The pushes about its own store are behind the next beat.
-    tokio::time::sleep(Duration::from_millis(600)).await;
-    eventually("it looked once", in_memory).await;
+    pushes.arrival().await;
+    proxy.forward_before(pushes, "HELLO").await;
+    eventually("the push about its own store makes it look once", in_memory).await;
     server.command("FLUSHALL");
     eventually("the flush is seen", async || view.read("k").await.is_none()).await;
     assert!(tracking.coherence().foreign_writers);
 }
 
 #[tokio::test]
-async fn coherence_says_what_is_active() {
+async fn coherence_reports_active_mode() {
     let Some(server) = RedisServer::start() else { return };
     assert_eq!(crate::in_memory().coherence().mode, CoherenceMode::Memory);
     for (cache, _) in pairs(&server) {
@@ -170,7 +172,7 @@ async fn coherence_says_what_is_active() {
 }
 
 #[tokio::test]
-async fn a_node_that_cannot_hear_serves_nothing_without_asking() {
+async fn node_without_subscription_asks_redis_first() {
     let Some(server) = RedisServer::start() else { return };
     let cache = Cache::builder("test")
         .ttl(Duration::from_secs(60))
@@ -191,7 +193,7 @@ async fn a_node_that_cannot_hear_serves_nothing_without_asking() {
 }
 
 #[tokio::test]
-async fn a_load_keeps_its_lease_for_as_long_as_it_takes() {
+async fn long_load_renews_its_lease() {
     let Some(server) = RedisServer::start() else { return };
     for (one, other) in pairs(&server) {
         let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));

@@ -31,7 +31,7 @@ async fn cost(server: &RedisServer, cache: &Cache, operation: impl AsyncFnOnce()
 }
 
 #[tokio::test]
-async fn the_cost_of_each_operation_is_as_documented() {
+async fn operation_costs_match_documentation() {
     let Some(server) = RedisServer::start() else { return };
     let cache = over(server.url());
     let view: View<u32, u32> = cache.view("n");

@@ -1,14 +1,14 @@
 //! What other caches were seen to get wrong, against this one, with both tiers.
 
-use crate::{begun, cached, eventually, fail_together, fetched, gated, over};
+use crate::{begun, cached, fail_together, fetched, gated, misses_reach, over};
 use larder::{FetchError, View};
-use larder_testkit::{Gate, RedisServer};
+use larder_testkit::{Gate, RedisServer, eventually};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 #[tokio::test]
-async fn an_invalidation_during_a_load_is_not_undone_by_it() {
+async fn delete_during_load_is_not_undone() {
     let Some(server) = RedisServer::start() else { return };
     let cache = over(server.url());
     let view: View<str, u32> = cache.view("n");
@@ -21,7 +21,7 @@ async fn an_invalidation_during_a_load_is_not_undone_by_it() {
 }
 
 #[tokio::test]
-async fn a_write_during_a_load_is_not_overwritten_by_it() {
+async fn write_during_load_is_not_overwritten() {
     let Some(server) = RedisServer::start() else { return };
     let cache = over(server.url());
     let view: View<str, u32> = cache.view("n");
@@ -35,33 +35,33 @@ async fn a_write_during_a_load_is_not_overwritten_by_it() {
 }
 
 #[tokio::test]
-async fn callers_with_other_errors_wait_for_the_same_load() {
+async fn views_with_other_error_types_share_a_load() {
     let Some(server) = RedisServer::start() else { return };
     let cache = over(server.url());
     let (one, other): (View<str, u32>, View<str, u32, String>) = (cache.view("n"), cache.view("n"));
     let (gate, loading) = begun(&one, 1).await;
     let follower =
         tokio::spawn(async move { other.fetch("k").load(|_| async { Ok(2) }).await.map(|f| *f).ok() });
-    while cache.stats().memory.misses < 2 {
-        tokio::task::yield_now().await;
-    }
+    misses_reach(&cache, 2).await;
     gate.open(1);
     assert_eq!((loading.await.expect("no panic"), follower.await.expect("no panic")), (1, Some(1)));
 }
 
 #[tokio::test]
-async fn every_way_to_ask_waits_for_the_same_load() {
+async fn fetch_refresh_and_fetch_multi_share_a_load() {
     let Some(server) = RedisServer::start() else { return };
     let cache = over(server.url());
     let view: View<str, u32> = cache.view("n");
-    let loads = Arc::new(AtomicUsize::new(0));
+    const CALLERS: usize = 50;
+    let (loads, started) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let gate = Gate::closed();
     let first = gated(&view, &gate, 1);
     gate.arrival().await;
     let mut callers = Vec::new();
-    for n in 0..50 {
-        let (view, loads) = (view.clone(), loads.clone());
+    for n in 0..CALLERS {
+        let (view, loads, started) = (view.clone(), loads.clone(), started.clone());
         callers.push(tokio::spawn(async move {
+            started.fetch_add(1, Ordering::SeqCst);
             let count = move || loads.fetch_add(1, Ordering::SeqCst);
             match n % 3 {
                 0 => view
@@ -91,9 +91,8 @@ async fn every_way_to_ask_waits_for_the_same_load() {
             }
         }));
     }
-    for _ in 0..200 {
-        tokio::task::yield_now().await;
-    }
+    // On this one thread a caller that has started waits for the load at the end of its first turn.
+    eventually("every caller waits", async || started.load(Ordering::SeqCst) == CALLERS).await;
     gate.open(1);
     assert_eq!(first.await.expect("no panic"), 1);
     for caller in callers {
@@ -103,7 +102,7 @@ async fn every_way_to_ask_waits_for_the_same_load() {
 }
 
 #[tokio::test]
-async fn a_failing_loader_runs_once_for_fifty_callers() {
+async fn failing_loader_runs_once_for_fifty_callers() {
     let Some(server) = RedisServer::start() else { return };
     let cache = over(server.url());
     let view: View<str, u32, &str> = cache.view("n");
@@ -121,7 +120,7 @@ async fn a_failing_loader_runs_once_for_fifty_callers() {
 }
 
 #[tokio::test]
-async fn what_is_not_to_be_stored_leaves_no_lease() {
+async fn no_store_leaves_no_lease() {
     let Some(server) = RedisServer::start() else { return };
     let view: View<str, u32> = over(server.url()).view("n");
     let loader = |cx: larder::LoadCx<u32>| async move {
@@ -134,7 +133,7 @@ async fn what_is_not_to_be_stored_leaves_no_lease() {
 }
 
 #[tokio::test]
-async fn nobody_hangs_when_the_first_caller_is_gone() {
+async fn aborted_leader_does_not_block_followers() {
     let Some(server) = RedisServer::start() else { return };
     let cache = over(server.url());
     let view: View<str, u32> = cache.view("n");
@@ -142,16 +141,14 @@ async fn nobody_hangs_when_the_first_caller_is_gone() {
     let first = gated(&view, &gate, 1);
     gate.arrival().await;
     let second = gated(&view, &gate, 2);
-    while cache.stats().memory.misses < 2 {
-        tokio::task::yield_now().await;
-    }
+    misses_reach(&cache, 2).await;
     first.abort();
     gate.open(1);
     assert_eq!(second.await.expect("no panic"), 1);
 }
 
 #[tokio::test]
-async fn a_promoted_value_is_as_old_as_it_was() {
+async fn promoted_value_keeps_its_age() {
     let Some(server) = RedisServer::start() else { return };
     let writer: View<str, u32> = over(server.url()).view("n");
     writer.write("k", 1).await.expect("written");

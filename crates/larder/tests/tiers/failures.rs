@@ -1,9 +1,9 @@
 //! Every operation with a Redis that fails in every way: a fetch answers in bounded time, a change says what it did, and
 //! it all recovers by itself.
 
-use crate::{cached, eventually, fetched, over};
+use crate::{cached, fetched, over};
 use larder::{Cache, Counters, Invalidation, View};
-use larder_testkit::{Cutter, RedisServer};
+use larder_testkit::{FlakyProxy, RedisServer, eventually};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -92,19 +92,19 @@ async fn everything_at(
 }
 
 #[tokio::test]
-async fn killed() {
+async fn killed_server_degrades_and_recovers() {
     let Some(mut server) = RedisServer::start() else { return };
     everything(&mut server, "killed", Changes::Fail, RedisServer::kill, RedisServer::restart).await;
 }
 
 #[tokio::test]
-async fn paused() {
+async fn paused_server_degrades_and_recovers() {
     let Some(mut server) = RedisServer::start() else { return };
     everything(&mut server, "paused", Changes::Fail, |server| server.pause(), |server| server.resume()).await;
 }
 
 #[tokio::test]
-async fn refusing_changes() {
+async fn server_that_refuses_writes_degrades_and_recovers() {
     let Some(mut server) = RedisServer::start() else { return };
     let set = |value: &'static str| {
         move |server: &mut RedisServer| {
@@ -115,7 +115,7 @@ async fn refusing_changes() {
 }
 
 #[tokio::test]
-async fn a_replica() {
+async fn replica_degrades_and_recovers() {
     let Some(mut server) = RedisServer::start() else { return };
     let replica = |server: &mut RedisServer| _ = server.command("REPLICAOF 127.0.0.1 1");
     everything(&mut server, "replica", Changes::Fail, replica, |server| {
@@ -126,7 +126,7 @@ async fn a_replica() {
 
 /// Nobody who only reads is told so by the refusal of a change.
 #[tokio::test]
-async fn a_replica_is_not_read_by_those_who_change_nothing() {
+async fn replica_is_not_read_by_readers() {
     let Some(server) = RedisServer::start() else { return };
     let writer: View<str, u32> = node(&server).view("n");
     writer.write("k", 1).await.expect("written");
@@ -143,41 +143,41 @@ async fn a_replica_is_not_read_by_those_who_change_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn slow() {
+async fn slow_server_degrades_and_recovers() {
     let Some(mut server) = RedisServer::start() else { return };
-    let cutter = Cutter::before(&server, 1);
-    let slow = |_: &mut RedisServer| cutter.delay(Duration::from_millis(300));
-    let heal = |_: &mut RedisServer| cutter.delay(Duration::ZERO);
-    everything_at(cutter.url(), &mut server, "slow", Changes::Fail, slow, heal).await;
+    let flaky_proxy = FlakyProxy::before(&server, 1);
+    let slow = |_: &mut RedisServer| flaky_proxy.delay(Duration::from_millis(300));
+    let heal = |_: &mut RedisServer| flaky_proxy.delay(Duration::ZERO);
+    everything_at(flaky_proxy.url(), &mut server, "slow", Changes::Fail, slow, heal).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn refusing_connections() {
+async fn refused_connections_degrade_and_recover() {
     let Some(mut server) = RedisServer::start() else { return };
-    let cutter = Cutter::before(&server, 1);
+    let flaky_proxy = FlakyProxy::before(&server, 1);
     let refuse = |_: &mut RedisServer| {
-        cutter.refuse(true);
-        cutter.cut();
+        flaky_proxy.refuse(true);
+        flaky_proxy.cut();
     };
-    let heal = |_: &mut RedisServer| cutter.refuse(false);
-    everything_at(cutter.url(), &mut server, "refusing connections", Changes::Fail, refuse, heal).await;
+    let heal = |_: &mut RedisServer| flaky_proxy.refuse(false);
+    everything_at(flaky_proxy.url(), &mut server, "refusing connections", Changes::Fail, refuse, heal).await;
 }
 
 /// Connections that break inside requests and replies: what this node deleted it does not serve again, whether Redis
 /// confirmed or not, and in the end all nodes agree.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn cut_at_random_bytes() {
+async fn connections_cut_at_random_bytes_degrade_and_recover() {
     let Some(server) = RedisServer::start() else { return };
     for seed in 1..=6 {
         server.command("FLUSHALL");
-        let cutter = Cutter::before(&server, seed);
+        let flaky_proxy = FlakyProxy::before(&server, seed);
         let with_scripts = seed % 2 == 0;
         let build = |url: String| {
             let builder = Cache::builder("test").ttl(Duration::from_secs(600)).redis(url);
             let builder = builder.redis_scripts(with_scripts).redis_timeout(Duration::from_millis(100));
             builder.build().expect("valid options")
         };
-        let (cut, whole) = (build(cutter.url()), build(server.url()));
+        let (cut, whole) = (build(flaky_proxy.url()), build(server.url()));
         let (a, b): (View<str, u32>, View<str, u32>) = (cut.view("n"), whole.view("n"));
         let origin = Arc::new(AtomicU32::new(0));
         let load = |view: &View<str, u32>| {
@@ -191,7 +191,7 @@ async fn cut_at_random_bytes() {
             }
         };
         load(&a).await;
-        cutter.cut_after(Some(1..600));
+        flaky_proxy.cut_after(Some(1..600));
         let mut unconfirmed = 0;
         for _ in 0..150 {
             let version = origin.fetch_add(1, Ordering::SeqCst) + 1;
@@ -204,16 +204,16 @@ async fn cut_at_random_bytes() {
                 "seed {seed}: {here} after version {version} was invalidated: {deleted:?}"
             );
         }
-        cutter.cut_after(None);
+        flaky_proxy.cut_after(None);
         eventually("nothing is owed", async || cut.coherence().pending_invalidations == 0).await;
         let last = origin.load(Ordering::SeqCst);
         eventually("all agree", async || load(&b).await == last && load(&a).await == last).await;
-        assert!(cutter.cuts() > 0 && unconfirmed > 0, "seed {seed}: {} cuts", cutter.cuts());
+        assert!(flaky_proxy.cuts() > 0 && unconfirmed > 0, "seed {seed}: {} cuts", flaky_proxy.cuts());
     }
 }
 
 #[tokio::test]
-async fn restarted_empty() {
+async fn server_restarted_empty_degrades_and_recovers() {
     let Some(mut server) = RedisServer::start() else { return };
     let cache = node(&server);
     let view: View<str, u32> = cache.view("n");
@@ -224,7 +224,7 @@ async fn restarted_empty() {
 }
 
 #[tokio::test]
-async fn losing_its_scripts() {
+async fn server_without_scripts_gets_them_again() {
     let Some(mut server) = RedisServer::start() else { return };
     let flush = |server: &mut RedisServer| _ = server.command("SCRIPT FLUSH");
     let cache = node(&server);
@@ -241,7 +241,7 @@ async fn losing_its_scripts() {
 }
 
 #[tokio::test]
-async fn full() {
+async fn full_server_degrades_and_recovers() {
     let Some(server) = RedisServer::start() else { return };
     let cache = node(&server);
     let view: View<str, u32> = cache.view("n");
@@ -273,7 +273,7 @@ fn by_hand(server: &RedisServer) -> (Cache, larder_engine::ManualClock) {
 }
 
 #[tokio::test]
-async fn lost_for_longer_than_memory_may_answer_alone() {
+async fn memory_stops_after_disconnected_time() {
     let Some(mut server) = RedisServer::start() else { return };
     let (cache, hand) = by_hand(&server);
     let view: View<str, u32> = cache.view("n");
@@ -286,7 +286,7 @@ async fn lost_for_longer_than_memory_may_answer_alone() {
 }
 
 #[tokio::test]
-async fn memory_alone_serves_no_longer_because_it_was_asked() {
+async fn reads_do_not_extend_disconnected_time() {
     let Some(mut server) = RedisServer::start() else { return };
     let (cache, hand) = by_hand(&server);
     let view: View<str, u32> = cache.view("n");
@@ -305,7 +305,7 @@ async fn memory_alone_serves_no_longer_because_it_was_asked() {
 }
 
 #[tokio::test]
-async fn one_cache_fails_and_another_does_not() {
+async fn failure_of_one_cache_leaves_other_caches() {
     let (Some(broken), Some(sound)) = (RedisServer::start(), RedisServer::start()) else { return };
     let (one, other) = (node(&broken), node(&sound));
     let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));

@@ -1,9 +1,9 @@
 //! What a fetch does when its loader fails, is slow, or has nothing new.
 
-use crate::{cached, eventually, fetched, in_memory, over};
+use crate::{cached, fetched, in_memory, over};
 use larder::{Cache, FetchError, Loaded, Policy, Source, View, WriteOptions};
 use larder_engine::Clock;
-use larder_testkit::{Gate, RedisServer};
+use larder_testkit::{Deadline, Gate, RedisServer, eventually};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,8 @@ fn by_hand(policy: Policy) -> (Cache, larder_engine::ManualClock) {
 }
 
 #[tokio::test]
-async fn an_old_value_stands_in_for_a_failed_load_and_the_origin_is_left_alone_for_a_while() {
+async fn failed_load_serves_stale_and_pauses_loads() {
+    let _deadline = Deadline::start();
     let (cache, hand) = by_hand(POLICY);
     let view: View<str, u32, &str> = cache.view("n");
     let loads = Arc::new(AtomicUsize::new(0));
@@ -46,7 +47,7 @@ async fn an_old_value_stands_in_for_a_failed_load_and_the_origin_is_left_alone_f
 }
 
 #[tokio::test]
-async fn what_is_in_grace_cannot_be_taken() {
+async fn take_ignores_stale_entries() {
     let Some(server) = RedisServer::start() else { return };
     let node = || {
         let policy = Policy::new().ttl(Duration::from_millis(50)).grace(Duration::from_secs(60));
@@ -62,7 +63,7 @@ async fn what_is_in_grace_cannot_be_taken() {
 }
 
 #[tokio::test]
-async fn redis_keeps_the_grace_for_a_node_that_never_saw_the_value() {
+async fn redis_keeps_stale_value_for_new_node() {
     let Some(server) = RedisServer::start() else { return };
     let node = || {
         let policy = Policy::new().ttl(Duration::from_millis(50)).grace(Duration::from_secs(60));
@@ -79,7 +80,8 @@ async fn redis_keeps_the_grace_for_a_node_that_never_saw_the_value() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_soft_timeout_gives_the_old_value_and_the_load_goes_on() {
+async fn soft_timeout_serves_stale_and_load_continues() {
+    let _deadline = Deadline::start();
     let (cache, hand) = by_hand(POLICY.soft_timeout(SECOND));
     let view: View<str, u32> = cache.view("n");
     assert_eq!(fetched(&view, "k", 1).await, 1);
@@ -103,7 +105,8 @@ async fn the_soft_timeout_gives_the_old_value_and_the_load_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_hard_timeout_ends_the_load() {
+async fn hard_timeout_ends_load() {
+    let _deadline = Deadline::start();
     let (cache, hand) = by_hand(POLICY.hard_timeout(SECOND));
     let view: View<str, u32> = cache.view("n");
     let never = || view.fetch("k").load(|_| std::future::pending::<Result<u32, Infallible>>());
@@ -116,7 +119,7 @@ async fn the_hard_timeout_ends_the_load() {
 }
 
 #[tokio::test]
-async fn a_loader_can_keep_the_old_value() {
+async fn loader_can_keep_stale_value() {
     let Some(server) = RedisServer::start() else { return };
     let (local, hand) = by_hand(POLICY);
     let policy = Policy::new().ttl(Duration::from_millis(50)).grace(Duration::from_secs(60));
@@ -140,7 +143,7 @@ async fn a_loader_can_keep_the_old_value() {
 }
 
 #[tokio::test]
-async fn expire_leaves_a_value_to_its_grace_and_voids_loads() {
+async fn expire_makes_value_stale_and_voids_loads() {
     let Some(server) = RedisServer::start() else { return };
     let builder = || Cache::builder("test").policy(POLICY.ttl(60 * SECOND));
     for cache in [builder().build(), builder().redis(server.url()).build()] {
@@ -160,7 +163,7 @@ async fn expire_leaves_a_value_to_its_grace_and_voids_loads() {
 }
 
 #[tokio::test]
-async fn refresh_loads_although_a_value_is_there() {
+async fn refresh_loads_over_fresh_value() {
     let Some(server) = RedisServer::start() else { return };
     for cache in [in_memory(), over(server.url())] {
         let view: View<str, u32> = cache.view("n");
@@ -172,7 +175,8 @@ async fn refresh_loads_although_a_value_is_there() {
 }
 
 #[tokio::test]
-async fn a_null_cache_loads_each_time_and_one_that_is_off_forgets_what_is_written() {
+async fn disabled_cache_loads_each_time_and_stores_nothing() {
+    let _deadline = Deadline::start();
     let null = Cache::null();
     let view: View<str, u32> = null.view("n");
     assert_eq!((fetched(&view, "k", 1).await, fetched(&view, "k", 2).await), (1, 2));

@@ -1,8 +1,8 @@
 //! What Redis did not confirm holds here, and is repeated until it does.
 
-use crate::{cached, eventually, fetched, over};
+use crate::{cached, fetched, over};
 use larder::{Cache, Event, Invalidation, View};
-use larder_testkit::RedisServer;
+use larder_testkit::{RedisServer, eventually};
 use std::time::Duration;
 
 fn impatient(server: &RedisServer) -> Cache {
@@ -15,7 +15,7 @@ fn impatient(server: &RedisServer) -> Cache {
 }
 
 #[tokio::test]
-async fn a_delete_that_failed_is_done_when_redis_is_back() {
+async fn failed_delete_is_replayed_when_redis_returns() {
     let Some(server) = RedisServer::start() else { return };
     let (one, other) = (impatient(&server), impatient(&server));
     let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
@@ -35,7 +35,7 @@ async fn a_delete_that_failed_is_done_when_redis_is_back() {
 }
 
 #[tokio::test]
-async fn redis_is_not_read_for_what_it_is_owed() {
+async fn key_with_pending_invalidation_is_not_read_from_redis() {
     let Some(server) = RedisServer::start() else { return };
     let cache = impatient(&server);
     let view: View<str, u32> = cache.view("n");
@@ -55,7 +55,7 @@ async fn redis_is_not_read_for_what_it_is_owed() {
 }
 
 #[tokio::test]
-async fn tags_and_clear_are_owed_too() {
+async fn failed_tag_and_clear_are_replayed() {
     let Some(server) = RedisServer::start() else { return };
     let (one, other) = (impatient(&server), impatient(&server));
     let (a, b): (View<str, u32>, View<str, u32>) =
@@ -75,7 +75,7 @@ async fn tags_and_clear_are_owed_too() {
 }
 
 #[tokio::test]
-async fn a_redis_that_comes_back_older_is_told_the_last_minute_again() {
+async fn older_snapshot_gets_last_minute_replayed() {
     let Some(mut server) = RedisServer::start() else { return };
     let (one, other) = (impatient(&server), impatient(&server));
     let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n").with_tag("t"));
@@ -104,7 +104,7 @@ async fn a_redis_that_comes_back_older_is_told_the_last_minute_again() {
 }
 
 #[tokio::test]
-async fn more_debts_than_the_journal_holds_are_one_for_everything() {
+async fn too_many_pending_invalidations_become_one_of_everything() {
     // Of the last batch: the first ones may reach the server although nobody hears of it.
     const LAST: u32 = 10_499;
     let Some(server) = RedisServer::start() else { return };

@@ -1,8 +1,8 @@
 //! How often a loader runs: once, for 1, 50 and 10,000 callers, however the load ends.
 
-use crate::{in_memory, over};
+use crate::{in_memory, misses_reach, over};
 use larder::{Cache, FetchError, Policy, View};
-use larder_testkit::{Gate, RedisServer};
+use larder_testkit::{Deadline, Gate, RedisServer, eventually};
 use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,9 +49,7 @@ async fn crowd(cache: &Cache, key: &str, callers: u64, ending: Ending) {
         .collect();
     gate.arrival().await;
     if ending != Ending::Timeout {
-        while cache.stats().memory.misses < missed + callers {
-            tokio::task::yield_now().await;
-        }
+        misses_reach(cache, missed + callers).await;
     }
     match ending {
         Ending::LeaderCancelled => running.remove(0).abort(),
@@ -73,15 +71,14 @@ async fn crowd(cache: &Cache, key: &str, callers: u64, ending: Ending) {
     }
     if ending == Ending::AllCancelled {
         // Nobody is left to wait for it, and it ends all the same.
-        while cache.stats().loads == loads {
-            tokio::task::yield_now().await;
-        }
+        eventually("the load ends", async || cache.stats().loads > loads).await;
     }
     assert_eq!(gate.count(), 1, "{callers} callers, {ending:?}");
 }
 
 #[tokio::test]
-async fn a_loader_runs_once_in_memory() {
+async fn crowd_loads_once_in_memory() {
+    let _deadline = Deadline::start();
     let cache = in_memory();
     for callers in [1, 50, 10_000] {
         for ending in ENDINGS {
@@ -91,7 +88,7 @@ async fn a_loader_runs_once_in_memory() {
 }
 
 #[tokio::test]
-async fn a_loader_runs_once_over_redis() {
+async fn crowd_loads_once_over_redis() {
     let Some(server) = RedisServer::start() else { return };
     let cache = over(server.url());
     for callers in [1, 50, 10_000] {

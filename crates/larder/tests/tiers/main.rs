@@ -18,12 +18,11 @@ mod single_flight;
 mod tags;
 
 use larder::{Cache, FetchError, Fetched, View};
-use larder_testkit::{Gate, PATIENCE, RedisServer};
+use larder_testkit::{Gate, RedisServer, eventually};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
 
 /// A cache in memory only.
 fn in_memory() -> Cache {
@@ -109,9 +108,7 @@ async fn fail_together(
     };
     let running = (0..callers).map(call).collect();
     gate.arrival().await;
-    while cache.stats().memory.misses < callers {
-        tokio::task::yield_now().await;
-    }
+    misses_reach(cache, callers).await;
     gate.open(1);
     (running, loads)
 }
@@ -119,11 +116,8 @@ async fn fail_together(
 /// What a fetch comes to whose loader may fail.
 type Fetching = Result<Fetched<u32>, FetchError<&'static str>>;
 
-/// Asks until it is so.
-async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let began = Instant::now();
-    while !is_so().await {
-        assert!(began.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
-        sleep(Duration::from_millis(2)).await;
-    }
+/// Waits until so many lookups in memory have missed: each caller that follows a load is one of them.
+async fn misses_reach(cache: &Cache, misses: u64) {
+    let what = format!("{misses} lookups in memory miss");
+    eventually(&what, async || cache.stats().memory.misses >= misses).await;
 }

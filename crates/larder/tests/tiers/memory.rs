@@ -3,11 +3,13 @@
 use crate::in_memory;
 use larder::{BuildError, Cache, CacheError, FetchError, Source, View};
 use larder_engine::Clock;
+use larder_testkit::Deadline;
 use std::convert::Infallible;
 use std::time::Duration;
 
 #[tokio::test]
-async fn a_value_is_fetched_once_then_read_written_and_deleted() {
+async fn value_is_fetched_read_written_and_deleted() {
+    let _deadline = Deadline::start();
     let view: View<str, u32> = in_memory().view("n");
     assert!(view.read("a").await.is_none());
     let loaded = view.fetch("a").load(|_| async { Ok(1) }).await.expect("loads");
@@ -22,7 +24,8 @@ async fn a_value_is_fetched_once_then_read_written_and_deleted() {
 }
 
 #[tokio::test]
-async fn values_none_false_and_misses_are_four_different_answers() {
+async fn none_false_value_and_miss_are_distinct() {
+    let _deadline = Deadline::start();
     let cache = in_memory();
     let options: View<str, Option<bool>> = cache.view("o");
     for value in [None, Some(false), Some(true)] {
@@ -33,7 +36,8 @@ async fn values_none_false_and_misses_are_four_different_answers() {
 }
 
 #[tokio::test]
-async fn absences_have_a_time_of_their_own() {
+async fn absence_has_its_own_ttl() {
+    let _deadline = Deadline::start();
     let (clock, hand) = Clock::manual();
     let cache = Cache::builder("test").ttl(Duration::from_secs(60)).clock(clock).build().expect("valid");
     let view: View<str, Option<u32>> =
@@ -50,7 +54,8 @@ async fn absences_have_a_time_of_their_own() {
 }
 
 #[tokio::test]
-async fn the_loader_decides_how_long_and_whether() {
+async fn loader_sets_ttl_and_no_store() {
+    let _deadline = Deadline::start();
     let (clock, hand) = Clock::manual();
     let cache = Cache::builder("test").ttl(Duration::from_secs(60)).clock(clock).build().expect("valid");
     let view: View<str, u32> = cache.view("n");
@@ -71,7 +76,8 @@ async fn the_loader_decides_how_long_and_whether() {
 }
 
 #[tokio::test]
-async fn views_of_one_cache_do_not_see_each_other() {
+async fn views_are_separate() {
+    let _deadline = Deadline::start();
     let cache = in_memory();
     let (a, b): (View<str, u32>, View<str, u32>) = (cache.view("a"), cache.view("b"));
     a.write("k", 1).await.expect("written");
@@ -83,7 +89,8 @@ async fn views_of_one_cache_do_not_see_each_other() {
 }
 
 #[tokio::test]
-async fn many_keys_are_read_in_their_order() {
+async fn read_multi_keeps_order_of_keys() {
+    let _deadline = Deadline::start();
     let view: View<u32, u32> = in_memory().view("n");
     view.write(&1, 10).await.expect("written");
     view.write(&3, 30).await.expect("written");
@@ -93,7 +100,8 @@ async fn many_keys_are_read_in_their_order() {
 }
 
 #[tokio::test]
-async fn a_failing_or_panicking_loader_stores_nothing() {
+async fn failing_or_panicking_loader_stores_nothing() {
+    let _deadline = Deadline::start();
     let view: View<str, u32, String> = in_memory().view("n");
     let failed = view.fetch("a").load(|_| async { Err("no row".to_owned()) }).await;
     assert_eq!(failed.expect_err("fails").to_string(), "the loader failed: no row");
@@ -103,7 +111,8 @@ async fn a_failing_or_panicking_loader_stores_nothing() {
 }
 
 #[tokio::test]
-async fn a_value_that_cannot_be_encoded_is_refused_by_write_and_served_by_fetch() {
+async fn unencodable_value_is_refused_by_write_and_served_by_fetch() {
+    let _deadline = Deadline::start();
     /// Encodes never.
     #[derive(Debug)]
     struct Stubborn;
@@ -123,7 +132,8 @@ async fn a_value_that_cannot_be_encoded_is_refused_by_write_and_served_by_fetch(
 }
 
 #[tokio::test]
-async fn a_write_that_cannot_be_encoded_leaves_what_was_there() {
+async fn unencodable_write_keeps_old_value() {
+    let _deadline = Deadline::start();
     /// Encodes only what is even.
     #[derive(Debug, serde::Deserialize)]
     struct Even(u32);
@@ -143,7 +153,8 @@ async fn a_write_that_cannot_be_encoded_leaves_what_was_there() {
 }
 
 #[tokio::test]
-async fn memory_is_bounded_by_bytes() {
+async fn memory_stays_within_its_bytes() {
+    let _deadline = Deadline::start();
     let cache = Cache::builder("test")
         .memory_bytes(100_000)
         .ttl(Duration::from_secs(60))
@@ -160,7 +171,8 @@ async fn memory_is_bounded_by_bytes() {
 }
 
 #[test]
-fn options_out_of_range_are_refused_with_value_and_range() {
+fn option_out_of_range_is_refused_with_value_and_range() {
+    let _deadline = Deadline::start();
     let builder = || Cache::builder("test").ttl(Duration::from_secs(1));
     let message = |result: Result<Cache, BuildError>| result.expect_err("refused").to_string();
     assert_eq!(
@@ -177,7 +189,8 @@ fn options_out_of_range_are_refused_with_value_and_range() {
 }
 
 #[tokio::test]
-async fn the_handle_itself_does_what_a_view_does() {
+async fn dynamic_handle_does_what_a_view_does() {
+    let _deadline = Deadline::start();
     let cache = in_memory();
     let loaded = cache.fetch::<u32, Infallible>("a").load(|_| async { Ok(1) }).await.expect("loads");
     assert_eq!(*loaded, 1);

@@ -1,8 +1,8 @@
 //! Many keys at once.
 
-use crate::{fetched, gated, in_memory, over};
+use crate::{fetched, gated, in_memory, misses_reach, over};
 use larder::{Cache, FetchError, LoadCx, Source, View};
-use larder_testkit::{Gate, RedisServer};
+use larder_testkit::{Deadline, Gate, RedisServer};
 use std::sync::{Arc, Mutex};
 
 fn caches(server: &RedisServer) -> [Cache; 2] {
@@ -10,7 +10,7 @@ fn caches(server: &RedisServer) -> [Cache; 2] {
 }
 
 #[tokio::test]
-async fn one_call_of_the_loader_for_all_that_is_missing() {
+async fn fetch_multi_loads_all_missing_keys_at_once() {
     let Some(server) = RedisServer::start() else { return };
     for cache in caches(&server) {
         let view: View<u32, u32> = cache.view("n");
@@ -37,7 +37,7 @@ async fn one_call_of_the_loader_for_all_that_is_missing() {
 }
 
 #[tokio::test]
-async fn it_waits_for_single_fetches_and_they_for_it() {
+async fn fetch_multi_and_fetch_wait_for_each_other() {
     let Some(server) = RedisServer::start() else { return };
     for cache in caches(&server) {
         let view: View<str, u32> = cache.view("n");
@@ -65,9 +65,7 @@ async fn it_waits_for_single_fetches_and_they_for_it() {
             let view = view.clone();
             tokio::spawn(async move { fetched(&view, "b", 9).await })
         };
-        while cache.stats().memory.misses < 4 {
-            tokio::task::yield_now().await;
-        }
+        misses_reach(&cache, 4).await;
         gate.open(1);
         bulk_gate.open(1);
         assert_eq!(single.await.expect("no panic"), 1);
@@ -77,7 +75,8 @@ async fn it_waits_for_single_fetches_and_they_for_it() {
 }
 
 #[tokio::test]
-async fn an_error_is_that_of_every_missing_key_and_of_no_other() {
+async fn fetch_multi_error_reaches_missing_keys_only() {
+    let _deadline = Deadline::start();
     let view: View<u32, u32, &str> = in_memory().view("n");
     view.write(&1, 10).await.expect("written");
     let loader = |_: Vec<u32>, _: LoadCx<u32>| async { Err::<Vec<(u32, u32)>, _>("down") };
@@ -89,7 +88,7 @@ async fn an_error_is_that_of_every_missing_key_and_of_no_other() {
 }
 
 #[tokio::test]
-async fn many_are_written_deleted_and_deleted_by_pattern() {
+async fn multi_operations_write_and_delete() {
     let Some(server) = RedisServer::start() else { return };
     for cache in caches(&server) {
         let view: View<str, u32> = cache.view("n");
@@ -107,7 +106,7 @@ async fn many_are_written_deleted_and_deleted_by_pattern() {
 }
 
 #[tokio::test]
-async fn add_stores_only_where_nothing_is() {
+async fn add_stores_only_absent_keys() {
     let Some(server) = RedisServer::start() else { return };
     for cache in caches(&server) {
         let view: View<str, u32> = cache.view("n");

@@ -3,7 +3,7 @@
 
 use crate::{begun, cached, fetched, gated};
 use larder::{Cache, CoherenceMode, Invalidation, View};
-use larder_testkit::{Gate, RedisServer};
+use larder_testkit::{Direction, Frame, Gate, PATIENCE, RedisServer, ScriptedProxy, eventually};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ fn node(server: &RedisServer) -> Cache {
 }
 
 #[tokio::test]
-async fn values_are_shared_and_the_missing_promise_is_said() {
+async fn server_without_announcements_is_mode_one_node() {
     let Some(server) = RedisServer::start() else { return };
     server.command(PLAIN);
     let (cache, restarted) = (node(&server), node(&server));
@@ -36,7 +36,7 @@ async fn values_are_shared_and_the_missing_promise_is_said() {
 }
 
 #[tokio::test]
-async fn a_load_does_not_bring_back_what_this_node_deleted_or_wrote() {
+async fn load_does_not_undo_local_delete_or_write() {
     let Some(server) = RedisServer::start() else { return };
     server.command(PLAIN);
     let view: View<str, u32> = node(&server).view("n");
@@ -55,7 +55,7 @@ async fn a_load_does_not_bring_back_what_this_node_deleted_or_wrote() {
 }
 
 #[tokio::test]
-async fn what_has_tags_stays_in_memory_and_clear_deletes_in_redis() {
+async fn tagged_value_stays_in_memory_and_clear_deletes_in_redis() {
     let Some(server) = RedisServer::start() else { return };
     server.command(PLAIN);
     let cache = node(&server);
@@ -81,9 +81,9 @@ enum How {
 }
 
 /// Such a server compares nothing: a load that waits until a change is through must know that it may not store, before
-/// it is let go. The time between is made long by a clock that is slow to say what time it is.
+/// it is let go. A clock that is slow to answer makes the time between the two long.
 #[test]
-fn a_load_that_waits_for_a_change_does_not_store_behind_it() {
+fn load_waiting_for_a_write_does_not_store_after_it() {
     for how in [How::Delete, How::Write, How::Take] {
         let Some(server) = RedisServer::start() else { return };
         server.command(PLAIN);
@@ -95,32 +95,44 @@ fn a_load_that_waits_for_a_change_does_not_store_behind_it() {
             }
             began.elapsed()
         });
+        let proxy = ScriptedProxy::before(&server);
         let cache = Cache::builder("test")
             .ttl(Duration::from_secs(60))
-            .redis(format!("{}?user=plain&pass=any", server.url()))
-            .redis_timeout(Duration::from_secs(5))
+            .redis(proxy.url().replace("//", "//plain:any@"))
+            .redis_timeout(PATIENCE)
             .clock(clock)
             .build()
             .expect("valid options");
         let view: View<str, u32> = cache.view("n");
-        let threads =
-            || tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        // A runtime of its own for the load, so that it goes on while the other thread does.
+        let runtime = || {
+            let mut builder = tokio::runtime::Builder::new_current_thread();
+            builder.enable_all();
+            builder
+        };
+        // The load has a runtime of its own, so that it runs while the other thread does.
         let (gate, loads) = (Gate::closed(), view.clone());
         let passes = gate.clone();
+        let (loaded, waits) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (has_loaded, parked) = (loaded.clone(), waits.clone());
         let loading = std::thread::spawn(move || {
-            threads().block_on(async {
+            let mut runtime = runtime();
+            runtime.on_thread_park(move || parked.store(has_loaded.load(Ordering::SeqCst), Ordering::SeqCst));
+            runtime.build().expect("a runtime").block_on(async {
                 let loader = move |_| async move {
                     passes.pass().await;
+                    loaded.store(true, Ordering::SeqCst);
                     Ok(1)
                 };
                 *loads.fetch("k").load(loader).await.expect("loads")
             })
         });
-        threads().block_on(async {
+        let other = runtime().build().expect("a runtime");
+        other.block_on(async {
             gate.arrival().await;
             let changes = view.clone();
-            server.pause();
+            let is_change =
+                |frame: &Frame| frame.direction == Direction::ToServer && frame.contains("test:n:k");
+            let held = proxy.hold(is_change);
             let changing = tokio::spawn(async move {
                 match how {
                     How::Delete => changes.delete("k").await.map(drop),
@@ -128,12 +140,12 @@ fn a_load_that_waits_for_a_change_does_not_store_behind_it() {
                     How::Take => changes.take("k").await.map(drop),
                 }
             });
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            held.arrival().await;
             gate.open(1);
-            // It waits for the lock that the change holds: nothing tells when it has come so far.
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            // Its thread has nothing else to wait for than the lock that the change holds.
+            eventually("the load waits", async || waits.load(Ordering::SeqCst)).await;
             slow.store(true, Ordering::SeqCst);
-            server.resume();
+            held.release();
             changing.await.expect("no panic").expect("changed");
             slow.store(false, Ordering::SeqCst);
         });
@@ -141,7 +153,7 @@ fn a_load_that_waits_for_a_change_does_not_store_behind_it() {
         let there = server.command("EXISTS test:n:k");
         let expected = if matches!(how, How::Write) { ":1\r\n" } else { ":0\r\n" };
         assert_eq!(there, expected, "{how:?}");
-        let found = threads().block_on(async { view.read("k").await.map(|found| *found) });
+        let found = other.block_on(async { view.read("k").await.map(|found| *found) });
         assert_eq!(found, matches!(how, How::Write).then_some(2), "{how:?}");
     }
 }

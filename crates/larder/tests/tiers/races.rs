@@ -1,14 +1,14 @@
 //! Races that were found on paper, in a model or in a run, each named after what would have gone wrong.
 
-use crate::{cached, eventually, fetched, gated, in_memory, over, pairs};
+use crate::{cached, fetched, gated, in_memory, over, pairs};
 use larder::{Cache, Invalidation, Policy, Source, View};
-use larder_testkit::{Gate, RedisServer};
+use larder_testkit::{Gate, RedisServer, eventually};
 use std::time::Duration;
 
 /// Who begins to wait after an invalidation of a tag must not get what was loaded before it, although nobody knew the
 /// tag when the load began.
 #[tokio::test]
-async fn joining_a_load_that_began_before_a_tag_was_invalidated() {
+async fn fetch_after_tag_invalidation_does_not_join_earlier_load() {
     let Some(server) = RedisServer::start() else { return };
     for cache in [in_memory(), over(server.url())] {
         let view: View<str, u32> = cache.view("n");
@@ -40,7 +40,7 @@ async fn joining_a_load_that_began_before_a_tag_was_invalidated() {
 
 /// A replay of a failed write must not delete what was written after it.
 #[tokio::test]
-async fn an_old_debt_deletes_no_newer_value() {
+async fn replayed_invalidation_keeps_newer_value() {
     let Some(server) = RedisServer::start() else { return };
     let cache = over(server.url());
     let view: View<str, u32> = cache.view("n");
@@ -57,7 +57,7 @@ async fn an_old_debt_deletes_no_newer_value() {
 
 /// A replay of a failed clear, or of a failed tag, must not take what was written after it.
 #[tokio::test]
-async fn an_old_clear_takes_no_newer_value() {
+async fn replayed_clear_keeps_newer_value() {
     let Some(server) = RedisServer::start() else { return };
     let cache = over(server.url());
     let view: View<str, u32> = cache.view("n").with_tag("t");
@@ -80,7 +80,7 @@ async fn an_old_clear_takes_no_newer_value() {
 
 /// Of two writers of one node, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_writers_of_one_node_end_with_one_value() {
+async fn concurrent_local_writes_end_with_one_value() {
     let Some(server) = RedisServer::start() else { return };
     let cache = over(server.url());
     let view: View<str, u32> = cache.view("n");
@@ -100,7 +100,7 @@ async fn two_writers_of_one_node_end_with_one_value() {
 
 /// What is added where Redis has nothing replaces what memory has.
 #[tokio::test]
-async fn adding_over_what_redis_has_lost() {
+async fn add_replaces_memory_entry_that_redis_lost() {
     let Some(server) = RedisServer::start() else { return };
     for (cache, _) in pairs(&server) {
         let view: View<str, u32> = cache.view("n");
@@ -114,7 +114,7 @@ async fn adding_over_what_redis_has_lost() {
 
 /// Of two writers the later one in Redis must be the one that both have in memory in the end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_writers_end_with_one_value() {
+async fn concurrent_remote_writes_end_with_one_value() {
     let Some(server) = RedisServer::start() else { return };
     for (one, other) in pairs(&server) {
         let views: [View<str, u32>; 2] = [one.view("n"), other.view("n")];
@@ -137,7 +137,7 @@ async fn two_writers_end_with_one_value() {
 
 /// What was read from Redis before a delete must not be put into memory after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn promoting_what_is_being_deleted() {
+async fn read_during_delete_is_not_promoted() {
     let Some(server) = RedisServer::start() else { return };
     let (one, other) = (over(server.url()), over(server.url()));
     let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
@@ -159,7 +159,7 @@ async fn promoting_what_is_being_deleted() {
 
 /// What is written after another node's clear is not among what was cleared, even if the writer has not heard of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_write_right_after_the_clear_of_another_node_stays() {
+async fn write_after_remote_clear_stays() {
     let Some(server) = RedisServer::start() else { return };
     for (one, other) in pairs(&server) {
         let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
@@ -173,7 +173,7 @@ async fn a_write_right_after_the_clear_of_another_node_stays() {
 
 /// A refresh that began before a delete must not bring the value back.
 #[tokio::test]
-async fn refreshing_what_was_deleted_meanwhile() {
+async fn refresh_before_delete_does_not_restore_value() {
     let Some(server) = RedisServer::start() else { return };
     for (one, other) in pairs(&server) {
         let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
@@ -201,7 +201,7 @@ async fn refreshing_what_was_deleted_meanwhile() {
 
 /// A lease that expired during a load must not be taken for the one that replaced it.
 #[tokio::test]
-async fn a_lease_that_was_evicted_is_not_mistaken_for_another() {
+async fn evicted_lease_does_not_match_its_successor() {
     let Some(server) = RedisServer::start() else { return };
     for (one, other) in pairs(&server) {
         let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
@@ -222,7 +222,7 @@ async fn a_lease_that_was_evicted_is_not_mistaken_for_another() {
 
 /// A value whose tag nobody knows yet on this node must be asked about, not believed.
 #[tokio::test]
-async fn a_tag_that_was_invalidated_before_this_node_existed() {
+async fn new_node_honours_earlier_tag_invalidation() {
     let Some(server) = RedisServer::start() else { return };
     let old = over(server.url());
     let view: View<str, u32> = old.view("n");
@@ -235,7 +235,7 @@ async fn a_tag_that_was_invalidated_before_this_node_existed() {
 
 /// A node that was stopped must not serve when it wakes what was deleted while it slept.
 #[tokio::test]
-async fn a_clock_that_jumped_proves_nothing() {
+async fn clock_jump_requires_new_proof() {
     let Some(server) = RedisServer::start() else { return };
     let (clock, hand) = larder_engine::Clock::manual();
     let sleeper = Cache::builder("test")
@@ -257,7 +257,7 @@ async fn a_clock_that_jumped_proves_nothing() {
 /// A fetch that waits behind a read has an old value at hand. If that is deleted before the fetch gets its turn, it must
 /// not stand in for the load that fails.
 #[tokio::test]
-async fn what_was_deleted_while_a_fetch_waited_does_not_stand_in() {
+async fn value_deleted_while_fetch_waits_is_not_served_stale() {
     let Some(server) = RedisServer::start() else { return };
     let view: View<str, u32, &str> = over(server.url()).view("n");
     let view = view.with_policy(Policy::new().ttl(Duration::from_millis(20)).grace(Duration::from_secs(60)));

@@ -1,8 +1,8 @@
 //! Counters and raw values.
 
-use crate::{eventually, in_memory, over};
+use crate::{in_memory, over};
 use larder::{Counters, RawView, View};
-use larder_testkit::RedisServer;
+use larder_testkit::{RedisServer, eventually};
 use std::time::Duration;
 
 #[tokio::test]
@@ -27,7 +27,7 @@ async fn counters_add_up_across_nodes() {
 }
 
 #[tokio::test]
-async fn raw_values_are_those_of_other_programs() {
+async fn raw_view_exchanges_values_with_other_programs() {
     let Some(server) = RedisServer::start() else { return };
     let cache = over(server.url());
     let raw: RawView<str> = cache.raw("session");
@@ -42,7 +42,7 @@ async fn raw_values_are_those_of_other_programs() {
 }
 
 #[tokio::test]
-async fn a_session_lives_as_long_as_it_is_read() {
+async fn touch_on_read_extends_session() {
     let Some(server) = RedisServer::start() else { return };
     let cache = over(server.url());
     let view: View<str, u32> = cache.view("session").touch_on_read();

@@ -3,11 +3,11 @@
 use crate::{cached, over};
 use larder::{Cache, Source, View};
 use larder_engine::Clock;
-use larder_testkit::RedisServer;
+use larder_testkit::{RedisServer, eventually};
 use std::time::Duration;
 
 #[tokio::test]
-async fn what_one_node_loads_the_other_finds() {
+async fn loaded_value_is_found_by_other_node() {
     let Some(server) = RedisServer::start() else { return };
     let one: View<str, u32> = over(server.url()).view("n");
     let other: View<str, u32> = over(server.url()).view("n");
@@ -18,14 +18,12 @@ async fn what_one_node_loads_the_other_finds() {
 
     assert_eq!(*one.fetch("b").load(|_| async { Ok(2) }).await.expect("loads"), 2);
     // The fill of Redis follows the answer: it is there once the loader's node has nothing more to send.
-    while other.read("b").await.is_none() {
-        tokio::task::yield_now().await;
-    }
+    eventually("the other node finds it", async || other.read("b").await.is_some()).await;
     assert_eq!(cached(&other, "b").await, 2);
 }
 
 #[tokio::test]
-async fn a_deleted_key_is_gone_from_redis() {
+async fn delete_removes_key_from_redis() {
     let Some(server) = RedisServer::start() else { return };
     let one: View<str, u32> = over(server.url()).view("n");
     one.write("a", 1).await.expect("written");
@@ -34,7 +32,7 @@ async fn a_deleted_key_is_gone_from_redis() {
 }
 
 #[tokio::test]
-async fn keys_are_readable_and_expire_in_redis() {
+async fn redis_key_is_readable_and_expires() {
     let Some(server) = RedisServer::start() else { return };
     let view: View<(&str, u32), u32> =
         over(server.url()).view("n").with_ttl(Duration::from_secs(100)).expect("in range");
@@ -48,7 +46,7 @@ async fn keys_are_readable_and_expire_in_redis() {
 }
 
 #[tokio::test]
-async fn a_promoted_value_lives_no_longer_than_in_redis() {
+async fn promoted_value_expires_with_redis_key() {
     let Some(server) = RedisServer::start() else { return };
     let writer: View<str, u32> =
         over(server.url()).view("n").with_ttl(Duration::from_secs(5)).expect("in range");
@@ -67,7 +65,7 @@ async fn a_promoted_value_lives_no_longer_than_in_redis() {
 }
 
 #[tokio::test]
-async fn many_keys_cost_one_round_trip() {
+async fn read_multi_costs_one_round_trip() {
     let Some(server) = RedisServer::start() else { return };
     let writer: View<u32, u32> = over(server.url()).view("n");
     for n in 0..20 {
@@ -85,7 +83,7 @@ async fn many_keys_cost_one_round_trip() {
 }
 
 #[tokio::test]
-async fn bytes_of_other_programs_and_other_types_are_misses_that_are_counted() {
+async fn unreadable_bytes_are_counted_misses() {
     let Some(server) = RedisServer::start() else { return };
     server.command("SET test:n:a hello");
     server.command("SET test:n:b \"\"");

@@ -1,20 +1,19 @@
 //! However many ask for one key, it is loaded once; and whoever leaves, nobody hangs.
 
-use crate::{begun, cached, fail_together, gated, in_memory, over};
+use crate::{begun, cached, fail_together, gated, in_memory, misses_reach, over};
 use larder::{FetchError, Source, View};
-use larder_testkit::{Gate, RedisServer};
+use larder_testkit::{Deadline, Gate, RedisServer};
 use std::sync::atomic::Ordering;
 
 #[tokio::test]
 async fn ten_thousand_callers_make_one_load() {
+    let _deadline = Deadline::start();
     let cache = in_memory();
     let view: View<str, u32> = cache.view("n");
     let gate = Gate::closed();
     let callers: Vec<_> = (0..10_000).map(|n| gated(&view, &gate, n)).collect();
     gate.arrival().await;
-    while cache.stats().memory.misses < 10_000 {
-        tokio::task::yield_now().await;
-    }
+    misses_reach(&cache, 10_000).await;
     gate.open(1);
     for caller in callers {
         assert_eq!(caller.await.expect("no panic"), 0);
@@ -23,7 +22,8 @@ async fn ten_thousand_callers_make_one_load() {
 }
 
 #[tokio::test]
-async fn an_error_is_shared_and_not_repeated_by_those_who_waited() {
+async fn loader_error_reaches_all_followers() {
+    let _deadline = Deadline::start();
     let cache = in_memory();
     let view: View<str, u32, &'static str> = cache.view("n");
     let (callers, loads) = fail_together(&cache, &view, 50).await;
@@ -35,16 +35,15 @@ async fn an_error_is_shared_and_not_repeated_by_those_who_waited() {
 }
 
 #[tokio::test]
-async fn the_load_goes_on_when_the_first_caller_leaves() {
+async fn load_continues_when_first_caller_leaves() {
+    let _deadline = Deadline::start();
     let cache = in_memory();
     let view: View<str, u32> = cache.view("n");
     let gate = Gate::closed();
     let first = gated(&view, &gate, 1);
     gate.arrival().await;
     let second = gated(&view, &gate, 2);
-    while cache.stats().memory.misses < 2 {
-        tokio::task::yield_now().await;
-    }
+    misses_reach(&cache, 2).await;
     first.abort();
     assert!(first.await.expect_err("aborted").is_cancelled());
     gate.open(1);
@@ -53,7 +52,8 @@ async fn the_load_goes_on_when_the_first_caller_leaves() {
 }
 
 #[tokio::test]
-async fn a_delete_during_a_load_keeps_the_loaded_value_out_of_memory() {
+async fn delete_during_load_keeps_value_out_of_memory() {
+    let _deadline = Deadline::start();
     let view: View<str, u32> = in_memory().view("n");
     let gate = Gate::closed();
     let before = gated(&view, &gate, 1);
@@ -68,7 +68,8 @@ async fn a_delete_during_a_load_keeps_the_loaded_value_out_of_memory() {
 }
 
 #[tokio::test]
-async fn a_write_during_a_load_wins() {
+async fn write_during_load_wins() {
+    let _deadline = Deadline::start();
     let view: View<str, u32> = in_memory().view("n");
     let (gate, loading) = begun(&view, 1).await;
     view.write("k", 9).await.expect("written");
@@ -78,7 +79,7 @@ async fn a_write_during_a_load_wins() {
 }
 
 #[tokio::test]
-async fn many_callers_make_one_lookup_in_redis() {
+async fn many_callers_make_one_redis_lookup() {
     let Some(server) = RedisServer::start() else { return };
     let writer: View<str, u32> = over(server.url()).view("n");
     writer.write("k", 5).await.expect("written");

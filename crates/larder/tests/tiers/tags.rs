@@ -1,8 +1,8 @@
 //! Tags and clear: one round trip invalidates everything that has a tag, on every node, in both tiers.
 
-use crate::{cached, eventually, fetched, in_memory, over, pairs};
+use crate::{cached, fetched, in_memory, over, pairs};
 use larder::{Cache, Invalidation, LoadCx, Policy, Source, View, WriteOptions};
-use larder_testkit::{Gate, RedisServer};
+use larder_testkit::{Gate, RedisServer, eventually};
 use std::time::Duration;
 
 async fn tagged(view: &View<str, u32>, key: &str, tag: &str, value: u32) -> u32 {
@@ -15,7 +15,7 @@ async fn tagged(view: &View<str, u32>, key: &str, tag: &str, value: u32) -> u32 
 }
 
 #[tokio::test]
-async fn what_has_the_tag_goes_and_the_rest_stays() {
+async fn tag_invalidation_removes_tagged_entries_only() {
     let Some(server) = RedisServer::start() else { return };
     for cache in [in_memory(), over(server.url())] {
         let view: View<str, u32> = cache.view("n");
@@ -32,7 +32,7 @@ async fn what_has_the_tag_goes_and_the_rest_stays() {
 }
 
 #[tokio::test]
-async fn the_other_node_hears_of_it() {
+async fn tag_invalidation_reaches_other_node() {
     let Some(server) = RedisServer::start() else { return };
     for (one, other) in pairs(&server) {
         let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
@@ -51,7 +51,7 @@ async fn the_other_node_hears_of_it() {
 }
 
 #[tokio::test]
-async fn a_load_that_began_before_does_not_bring_the_tag_back() {
+async fn load_before_tag_invalidation_is_not_kept() {
     let Some(server) = RedisServer::start() else { return };
     for (one, other) in pairs(&server) {
         let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
@@ -79,7 +79,7 @@ async fn a_load_that_began_before_does_not_bring_the_tag_back() {
 }
 
 #[tokio::test]
-async fn clear_takes_everything_and_a_space_only_its_own() {
+async fn clear_of_space_keeps_rest_of_cache() {
     let Some(server) = RedisServer::start() else { return };
     for cache in [in_memory(), over(server.url())] {
         let (all, part): (View<str, u32>, View<str, u32>) = (cache.view("n"), cache.space("eu").view("n"));
@@ -97,7 +97,7 @@ async fn clear_takes_everything_and_a_space_only_its_own() {
 }
 
 #[tokio::test]
-async fn clear_is_heard_on_the_other_node() {
+async fn clear_reaches_other_node() {
     let Some(server) = RedisServer::start() else { return };
     for (one, other) in pairs(&server) {
         let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
@@ -110,7 +110,7 @@ async fn clear_is_heard_on_the_other_node() {
 }
 
 #[tokio::test]
-async fn a_lost_ledger_means_misses_and_never_old_values() {
+async fn lost_ledger_causes_misses_only() {
     let Some(server) = RedisServer::start() else { return };
     let old = over(server.url());
     let view: View<str, u32> = old.view("n");
@@ -123,7 +123,7 @@ async fn a_lost_ledger_means_misses_and_never_old_values() {
 }
 
 #[tokio::test]
-async fn soft_leaves_the_value_to_its_grace() {
+async fn soft_invalidation_makes_value_stale() {
     let Some(server) = RedisServer::start() else { return };
     let grace = Policy::new().ttl(Duration::from_secs(60)).grace(Duration::from_secs(60));
     let redis = Cache::builder("test").policy(grace).redis(server.url()).build().expect("valid options");
@@ -142,7 +142,7 @@ async fn soft_leaves_the_value_to_its_grace() {
 }
 
 #[tokio::test]
-async fn many_tags_are_trimmed_without_reviving_anything() {
+async fn trimmed_ledger_revives_no_value() {
     let Some(server) = RedisServer::start() else { return };
     let cache = over(server.url());
     let view: View<str, u32> = cache.view("n");
@@ -161,7 +161,7 @@ async fn many_tags_are_trimmed_without_reviving_anything() {
 }
 
 #[tokio::test]
-async fn soft_without_grace_leaves_nothing() {
+async fn soft_invalidation_without_grace_removes_value() {
     let Some(server) = RedisServer::start() else { return };
     for cache in [in_memory(), over(server.url())] {
         let view: View<str, u32, &str> = cache.view("n");

@@ -1,11 +1,11 @@
 //! Ten thousand callers of one key that no tier has.
 
-use super::redis_server::RedisServer;
 use super::{Findings, ROUNDS, Scale};
 use crate::rounds::{self, Entrant, Sample, Value};
 use anyhow::Result;
 use indicatif::ProgressBar;
 use larder::{Cache, View};
+use larder_process::RedisServer;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -14,14 +14,14 @@ mod cold_key;
 mod documents;
 mod memory_hit;
 mod read_multi;
-mod redis_server;
 mod serializers;
 mod stale;
 mod subject;
 
 use super::{Findings, Plan, Suite, Target};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use indicatif::ProgressBar;
+use larder_process::{RedisServer, find_program};
 
 /// How often each subject's turn comes in each workload.
 const ROUNDS: usize = 7;
@@ -74,7 +74,8 @@ impl Suite for Tiers {
         let scale = Scale::of(plan);
         let mut findings = Findings::default();
         memory_hit::measure(&scale, bar, &mut findings)?;
-        let server = redis_server::RedisServer::start()?;
+        let program = find_program("redis-server");
+        let server = program.map(RedisServer::start).transpose().context("redis-server does not start")?;
         match &server {
             Some(server) => {
                 read_multi::measure(&scale, server, bar, &mut findings)?;

@@ -1,13 +1,13 @@
 //! 26 values of 1 KiB out of Redis in one call, beside the bare command of the client library.
 
 use super::memory_hit::runtime;
-use super::redis_server::RedisServer;
 use super::{Findings, ROUNDS, Scale};
 use crate::clock::Took;
 use crate::rounds::{self, Entrant, Sample};
 use anyhow::Result;
 use indicatif::ProgressBar;
 use larder::{Cache, Raw, View};
+use larder_process::RedisServer;
 use std::time::Duration;
 
 const VALUES: u64 = 26;

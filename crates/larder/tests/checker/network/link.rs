@@ -1,7 +1,7 @@
 //! The connection by which a node listens: pushes and the answers to beats, in order, late or lost.
 
 use super::{TIMEOUT, World, silent};
-use crate::lie::Lie;
+use crate::forgery::Forgery;
 use crate::server::Said;
 use larder::tier::{Push, PushHandler, ServerId, SubscribeOptions, Subscription, TierFuture};
 use std::collections::VecDeque;
@@ -87,7 +87,8 @@ impl SimSubscription {
         let weather = &self.world.weather;
         let late = if rng.chance(weather.late_pushes) { rng.ms(0..2_000) } else { Duration::ZERO };
         let arrives = self.world.arrival(self.node, rng.ms(0..weather.usual_ms + 1) + late);
-        let overtakes = matches!(word, Word::Beat(_)) && self.world.server().lie == Lie::BeatsOvertake;
+        let overtakes =
+            matches!(word, Word::Beat(_)) && self.world.server().forgery == Forgery::HeartbeatsOvertake;
         let mut line = self.line();
         if line.closed {
             return;
@@ -170,7 +171,7 @@ impl Subscription for OpenSubscription {
         Box::pin(async move {
             let link = &self.0;
             let (world, rng) = (&link.world, &link.world.rng);
-            if world.server().lie == Lie::BeatsAlways {
+            if world.server().forgery == Forgery::HeartbeatsAlways {
                 sleep(rng.ms(0..world.weather.usual_ms + 1)).await;
                 return Ok(());
             }

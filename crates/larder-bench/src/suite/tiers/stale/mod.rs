@@ -4,12 +4,12 @@
 mod experiments;
 
 use super::Findings;
-use super::redis_server::RedisServer;
 use super::subject::{FetchThrough, InMemory, Larder, Moka, OverRedis, QuickCache};
 use crate::result::OCCURRED;
 use crate::rounds::{self, Entrant, Sample, Value};
 use anyhow::{Result, ensure};
 use indicatif::ProgressBar;
+use larder_process::RedisServer;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;

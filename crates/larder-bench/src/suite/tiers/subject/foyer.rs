@@ -1,15 +1,14 @@
 //! foyer's memory. Its second tier is a disk.
 
 use super::{CAPACITY, FetchThrough, InMemory, LoadFailed};
-use foyer_memory::{Cache, CacheBuilder, CacheProperties};
+use crate::subject::{Readable, Writable};
 use std::future::Future;
 use std::hash::RandomState;
 
-#[derive(Clone)]
-pub(crate) struct Foyer(Cache<u64, u64, RandomState, CacheProperties>);
+pub(crate) type Foyer = crate::subject::Foyer<u64, u64, RandomState>;
 
 impl FetchThrough for Foyer {
-    const NAME: &'static str = "foyer-memory";
+    const NAME: &'static str = <Self as Readable<u64, u64>>::NAME;
 
     #[inline]
     async fn fetch<L, F>(&self, key: u64, load: L) -> Result<u64, LoadFailed>
@@ -24,11 +23,11 @@ impl FetchThrough for Foyer {
     }
 
     async fn read(&self, key: u64) -> Option<u64> {
-        self.0.get(&key).map(|entry| *entry.value())
+        self.get(&key)
     }
 
     async fn write(&self, key: u64, value: u64) {
-        self.0.insert(key, value);
+        self.insert(key, value);
     }
 
     async fn invalidate(&self, key: u64) {
@@ -38,6 +37,6 @@ impl FetchThrough for Foyer {
 
 impl InMemory for Foyer {
     fn in_memory() -> Self {
-        Foyer(CacheBuilder::new(CAPACITY as usize).with_hash_builder(RandomState::new()).build())
+        Readable::new(CAPACITY as usize)
     }
 }

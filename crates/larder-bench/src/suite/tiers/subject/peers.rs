@@ -1,15 +1,17 @@
 //! The peers that are always built. Both have one tier.
 
 use super::{CAPACITY, FetchThrough, InMemory, LoadFailed, TTL};
+use crate::subject::{Expiring, Readable, Writable};
+use quick_cache::UnitWeighter;
 use std::future::Future;
+use std::hash::RandomState;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
-#[derive(Clone)]
-pub(crate) struct Moka(moka::sync::Cache<u64, u64>);
+pub(crate) type Moka = crate::subject::Moka<u64, u64, RandomState>;
 
 impl FetchThrough for Moka {
-    const NAME: &'static str = "moka";
+    const NAME: &'static str = <Self as Readable<u64, u64>>::NAME;
 
     /// The form of moka that is built here blocks.
     async fn fetch<L, F>(&self, key: u64, load: L) -> Result<u64, LoadFailed>
@@ -24,11 +26,11 @@ impl FetchThrough for Moka {
     }
 
     async fn read(&self, key: u64) -> Option<u64> {
-        self.0.get(&key)
+        self.get(&key)
     }
 
     async fn write(&self, key: u64, value: u64) {
-        self.0.insert(key, value);
+        self.insert(key, value);
     }
 
     async fn invalidate(&self, key: u64) {
@@ -38,15 +40,14 @@ impl FetchThrough for Moka {
 
 impl InMemory for Moka {
     fn in_memory() -> Self {
-        Moka(moka::sync::Cache::builder().max_capacity(CAPACITY).time_to_live(TTL).build())
+        Moka::expiring(CAPACITY as usize, TTL)
     }
 }
 
-#[derive(Clone)]
-pub(crate) struct QuickCache(Arc<quick_cache::sync::Cache<u64, u64>>);
+pub(crate) type QuickCache = Arc<crate::subject::QuickCache<u64, u64, UnitWeighter, RandomState>>;
 
 impl FetchThrough for QuickCache {
-    const NAME: &'static str = "quick_cache";
+    const NAME: &'static str = <crate::subject::QuickCache<u64, u64> as Readable<u64, u64>>::NAME;
 
     async fn fetch<L, F>(&self, key: u64, load: L) -> Result<u64, LoadFailed>
     where
@@ -57,11 +58,11 @@ impl FetchThrough for QuickCache {
     }
 
     async fn read(&self, key: u64) -> Option<u64> {
-        self.0.get(&key)
+        self.get(&key)
     }
 
     async fn write(&self, key: u64, value: u64) {
-        self.0.insert(key, value);
+        self.insert(key, value);
     }
 
     async fn invalidate(&self, key: u64) {
@@ -71,6 +72,6 @@ impl FetchThrough for QuickCache {
 
 impl InMemory for QuickCache {
     fn in_memory() -> Self {
-        QuickCache(Arc::new(quick_cache::sync::Cache::new(CAPACITY as usize)))
+        Arc::new(Readable::new(CAPACITY as usize))
     }
 }

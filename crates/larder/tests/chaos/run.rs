@@ -1,13 +1,13 @@
-//! One storm: a server, three nodes with their clients, and one trouble after the other.
+//! One run: a server, three nodes with their clients, and one fault after the other.
 
+use crate::fault::Fault;
 use crate::promise::book::{Book, RECOVERY, Terms};
 use crate::promise::clients::{Clients, Pace};
 use crate::promise::node::Node;
 use crate::promise::rng::Rng;
 use crate::promise::trace::Trace;
-use crate::trouble::Trouble;
 use larder::{Cache, CoherenceMode};
-use larder_testkit::{Cutter, RedisServer, until};
+use larder_testkit::{FlakyProxy, RedisServer, until};
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::BuildHasher;
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 const NODES: usize = 3;
 const CLIENTS: usize = 8;
 const KEYS: usize = 24;
-/// Short, so that there is much to check between two invalidations of a key.
+/// Short, so that many reads are checked between two invalidations of a key.
 const MAX_LAG: Duration = Duration::from_millis(100);
 /// What is added to the lag because time is real. An invalidation is dated after it returned and a read before it began,
 /// so a thread that waits for a processor, however long, only makes a read later than the book believes: busy machines
@@ -31,32 +31,32 @@ const SLACK: Duration = Duration::from_millis(1);
 /// Reads mostly: each key is invalidated about twice a second and read some hundred times. Many loads are slow enough to
 /// be overtaken by that.
 const PACE: Pace = Pace { only_reads: 800, clears: 10, slow_loads: 250, loads_ms: (20, 300) };
-/// The memory of each node. The first has room for few of the keys, and so reads what the others left in Redis.
+/// The memory of each node. The first has room for few keys, so it reads what the others stored in Redis.
 const MEMORY_BYTES: [u64; NODES] = [1 << 10, 1 << 20, 1 << 20];
-/// Clients rest up to so long between operations, and seldom so long.
+/// Clients pause up to so long between operations: usually and seldom.
 const PAUSE_MS: (u64, u64) = (25, 600);
-/// A snapshot is no older when the server goes back to it: nodes remember a minute of what they invalidated.
+/// The highest age of a snapshot when it is restored: nodes remember what they invalidated for a minute.
 const SNAPSHOT_AGE: Duration = Duration::from_secs(20);
 /// How many lines are remembered, and how many of them a failure prints.
 const TRACE: (usize, usize) = (50_000, 250);
-/// How often a soak says how far it is.
+/// How often a soak reports its progress.
 const PROGRESS: Duration = Duration::from_secs(10);
-/// Longer than a server needs to start; the book is told when it has.
+/// Longer than a server needs to start; the book is updated when it has started.
 const LONG: Duration = Duration::from_secs(60);
 
-/// What was done in all storms so far.
+/// What was done in all runs so far.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) reads: u64,
-    counts: [u64; Trouble::ALL.len()],
+    counts: [u64; Fault::ALL.len()],
 }
 
 impl Tally {
-    pub(crate) fn count(&self, trouble: Trouble) -> u64 {
-        self.counts[trouble as usize]
+    pub(crate) fn count(&self, fault: Fault) -> u64 {
+        self.counts[fault as usize]
     }
 
-    pub(crate) fn troubles(&self) -> u64 {
+    pub(crate) fn faults(&self) -> u64 {
         self.counts.iter().sum()
     }
 }
@@ -64,32 +64,32 @@ impl Tally {
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} reads", self.reads)?;
-        Trouble::ALL.into_iter().try_for_each(|trouble| write!(f, ", {trouble:?} {}", self.count(trouble)))
+        Fault::ALL.into_iter().try_for_each(|fault| write!(f, ", {fault:?} {}", self.count(fault)))
     }
 }
 
-pub(crate) struct Storm {
+pub(crate) struct Run {
     runtime: Runtime,
     clients: Clients,
-    lines: Vec<Cutter>,
+    proxies: Vec<FlakyProxy>,
     server: RedisServer,
     snapshot: Instant,
-    /// Whether there is time for long troubles, and for calm after them.
+    /// Whether there is time for long faults, and for quiet after them.
     long: bool,
 }
 
-impl Storm {
-    pub(crate) fn begin(server: RedisServer, disconnected: Duration, long: bool) -> Self {
+impl Run {
+    pub(crate) fn start(server: RedisServer, disconnected: Duration, long: bool) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()
             .expect("a runtime with two threads");
         let rng = Arc::new(Rng::new(RandomState::new().hash_one(0)));
-        let lines: Vec<Cutter> = (1..NODES).map(|_| Cutter::before(&server, rng.next())).collect();
-        let urls = [server.url()].into_iter().chain(lines.iter().map(Cutter::url));
+        let proxies: Vec<FlakyProxy> = (1..NODES).map(|_| FlakyProxy::before(&server, rng.next())).collect();
+        let urls = [server.url()].into_iter().chain(proxies.iter().map(FlakyProxy::url));
         let nodes = urls.enumerate().map(|(node, url)| {
-            let builder = Cache::builder("storm")
+            let builder = Cache::builder("chaos")
                 .memory_bytes(MEMORY_BYTES[node])
                 .redis(url)
                 // Those that run no scripts commit by WATCH.
@@ -99,7 +99,7 @@ impl Storm {
                 .foreign_writers(rng.chance(300));
             Node::start(builder, KEYS, &rng)
         });
-        let terms = Terms { max_lag: MAX_LAG + SLACK, disconnected, stormy: true };
+        let terms = Terms { max_lag: MAX_LAG + SLACK, disconnected, faulty: true };
         let clients = Clients {
             nodes: Arc::new(nodes.collect()),
             trace: Arc::new(Trace::new(TRACE.0)),
@@ -110,51 +110,51 @@ impl Storm {
             rng,
         };
         server.take_snapshot();
-        Storm { runtime, clients, lines, server, snapshot: Instant::now(), long }
+        Run { runtime, clients, proxies, server, snapshot: Instant::now(), long }
     }
 
     /// Runs it for a time, and counts what happened.
     ///
     /// # Panics
-    /// If a read broke the promise, or if the nodes do not find back to calm.
-    pub(crate) fn run(mut self, length: Duration, tally: &mut Tally) {
+    /// If a read broke the promise, or if the nodes do not settle.
+    pub(crate) fn execute(mut self, length: Duration, tally: &mut Tally) {
         let end = Instant::now() + length;
         let callers = (0..NODES).flat_map(|node| (0..CLIENTS).map(move |_| node));
         let tasks: Vec<_> =
             callers.map(|node| self.runtime.spawn(call(self.clients.clone(), node, end))).collect();
         let before = tally.reads;
-        let mut said = Instant::now();
+        let mut reported = Instant::now();
         while Instant::now() < end && !self.clients.is_over() {
-            for trouble in self.shuffled() {
+            for fault in self.shuffled() {
                 if Instant::now() >= end || self.clients.is_over() {
                     break;
                 }
-                tally.counts[trouble as usize] += u64::from(self.make(trouble, end));
+                tally.counts[fault as usize] += u64::from(self.inject(fault, end));
                 sleep(self.clients.rng.ms(50..500));
                 tally.reads = before + self.clients.book().reads;
-                if said.elapsed() >= PROGRESS {
+                if reported.elapsed() >= PROGRESS {
                     println!("{tally}");
-                    said = Instant::now();
+                    reported = Instant::now();
                 }
             }
         }
         for task in tasks {
             self.runtime.block_on(task).expect("no operation panics");
         }
-        self.find_calm();
+        self.settle();
         tally.reads = before + self.clients.book().reads;
     }
 
-    fn shuffled(&self) -> [Trouble; Trouble::ALL.len()] {
-        let mut troubles = Trouble::ALL;
-        for at in (1..troubles.len()).rev() {
-            troubles.swap(at, self.clients.rng.below(0..at as u64 + 1) as usize);
+    fn shuffled(&self) -> [Fault; Fault::ALL.len()] {
+        let mut faults = Fault::ALL;
+        for at in (1..faults.len()).rev() {
+            faults.swap(at, self.clients.rng.below(0..at as u64 + 1) as usize);
         }
-        troubles
+        faults
     }
 
-    /// Makes one trouble, and tells the book.
-    fn make(&mut self, trouble: Trouble, end: Instant) -> bool {
+    /// Injects one fault and records it in the book.
+    fn inject(&mut self, fault: Fault, end: Instant) -> bool {
         let Clients { rng, trace, .. } = self.clients.clone();
         if rng.chance(300) || self.snapshot.elapsed() > SNAPSHOT_AGE {
             self.server.take_snapshot();
@@ -162,34 +162,34 @@ impl Storm {
             trace.note(|| "server: its snapshot is taken".into());
         }
         let lasting = if self.long && rng.chance(200) { rng.ms(500..3_000) } else { rng.ms(20..500) };
-        trace.note(|| format!("trouble: {trouble:?} begins, for {} ms if it lasts", lasting.as_millis()));
-        self.harms(trouble, Instant::now() + LONG);
-        let happened = trouble.make(&mut self.server, &self.lines, &rng, lasting);
-        self.harms(trouble, Instant::now());
-        trace.note(|| format!("trouble: {trouble:?} is over"));
-        if trouble == Trouble::WentBack && self.long && end > Instant::now() + 2 * RECOVERY {
+        trace.note(|| format!("fault: {fault:?} begins, for {} ms if it lasts", lasting.as_millis()));
+        self.harms(fault, Instant::now() + LONG);
+        let happened = fault.inject(&mut self.server, &self.proxies, &rng, lasting);
+        self.harms(fault, Instant::now());
+        trace.note(|| format!("fault: {fault:?} is over"));
+        if fault == Fault::Restored && self.long && end > Instant::now() + 2 * RECOVERY {
             self.be_quiet();
         }
         happened
     }
 
-    fn harms(&self, trouble: Trouble, until: Instant) {
+    fn harms(&self, fault: Fault, until: Instant) {
         let mut book = self.clients.book();
         (0..NODES).for_each(|node| book.node_is_harmed(node, until));
-        if trouble == Trouble::WentBack {
+        if fault == Fault::Restored {
             book.server_goes_back(until);
         }
     }
 
-    /// Lets the clients only read until everything is replayed that the server has forgotten, and for a while after it.
+    /// Lets the clients only read until the nodes have replayed what the server lost, and for a while after that.
     fn be_quiet(&self) {
         self.clients.quiet.store(true, Ordering::SeqCst);
         sleep(RECOVERY + 5 * MAX_LAG);
         self.clients.quiet.store(false, Ordering::SeqCst);
     }
 
-    /// Sees that nothing is left of the storm, and that nothing in it broke the promise.
-    fn find_calm(&self) {
+    /// Sees that no effect of the faults is left, and that no read broke the promise.
+    fn settle(&self) {
         if let Some(violation) = &self.clients.book().violation {
             let trace = self.clients.trace.about(violation.key, TRACE.1);
             panic!("the promise is broken:\n{trace}\n{}", violation.words);
@@ -197,8 +197,8 @@ impl Storm {
         for node in self.clients.nodes.iter() {
             until("a node owes nothing and hears", || {
                 let coherence = node.cache.coherence();
-                let is_calm = coherence.pending_invalidations == 0 && coherence.memory_trusted;
-                (is_calm && coherence.mode == CoherenceMode::Full).then_some(())
+                let is_settled = coherence.pending_invalidations == 0 && coherence.memory_trusted;
+                (is_settled && coherence.mode == CoherenceMode::Full).then_some(())
             });
         }
     }

@@ -1,0 +1,101 @@
+//! A redis-server without persistence, on a Unix socket in a temporary folder.
+
+use crate::Running;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long a server may take to answer its first PING, and any later command.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A redis-server that ends when this value is dropped, and its folder with it.
+#[derive(Debug)]
+pub struct RedisServer {
+    program: PathBuf,
+    folder: TempDir,
+    running: Option<Running>,
+}
+
+impl RedisServer {
+    /// Starts a server, and returns when it answers. `program` is the path of redis-server.
+    ///
+    /// # Errors
+    /// If the server cannot be started, ends, or does not answer within 20 s.
+    pub fn start(program: PathBuf) -> io::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let mut server = RedisServer { program, folder, running: None };
+        server.run()?;
+        Ok(server)
+    }
+
+    /// The address for clients.
+    pub fn url(&self) -> String {
+        format!("redis+unix://{}", self.socket().display())
+    }
+
+    /// The path of its socket.
+    pub fn socket(&self) -> PathBuf {
+        self.folder().join("redis.sock")
+    }
+
+    /// The folder of its socket and its dump.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The process; `None` after [`RedisServer::kill`].
+    pub fn process(&self) -> Option<&Running> {
+        self.running.as_ref()
+    }
+
+    /// Ends the server at once. Its address refuses connections then.
+    pub fn kill(&mut self) {
+        self.running = None;
+        _ = std::fs::remove_file(self.socket());
+    }
+
+    /// Starts the server at the same address, with the content of `dump.rdb` in its folder if that exists.
+    ///
+    /// # Errors
+    /// As [`RedisServer::start`].
+    pub fn run(&mut self) -> io::Result<()> {
+        self.kill();
+        let mut command = Command::new(&self.program);
+        command.args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"]).arg(self.socket());
+        command.arg("--dir").arg(self.folder()).stdin(Stdio::null()).stdout(Stdio::null());
+        self.running = Some(Running::start(&mut command)?);
+        self.await_ping()
+    }
+
+    /// Sends one inline command and returns the raw reply, which must fit into one read.
+    ///
+    /// # Errors
+    /// If the server does not answer within 20 s.
+    pub fn command(&self, line: &str) -> io::Result<String> {
+        let mut stream = UnixStream::connect(self.socket())?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.write_all(format!("{line}\r\n").as_bytes())?;
+        let mut reply = vec![0; 1 << 16];
+        let length = stream.read(&mut reply)?;
+        Ok(String::from_utf8_lossy(&reply[..length]).into_owned())
+    }
+
+    fn await_ping(&mut self) -> io::Result<()> {
+        let start = Instant::now();
+        while self.command("PING").ok().as_deref() != Some("+PONG\r\n") {
+            let ended = self.running.as_mut().map(|running| running.child().try_wait()).transpose()?;
+            if let Some(status) = ended.flatten() {
+                return Err(io::Error::other(format!("redis-server ended: {status}")));
+            }
+            if start.elapsed() > TIMEOUT {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "redis-server does not answer"));
+            }
+            sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+}

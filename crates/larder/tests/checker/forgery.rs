@@ -1,0 +1,38 @@
+//! A server that breaks one point of the protocol. It proves that the checker notices.
+
+/// Which point the server breaks. The promise may then be broken too, and the checker must find a history in which it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Forgery {
+    /// None.
+    #[default]
+    None,
+    /// A commit stores without comparing the expected bytes with those that are there.
+    CommitsUnconditionally,
+    /// Invalidations are made and not announced.
+    AnnouncesNothing,
+    /// A heartbeat is answered although announcements are still on their way.
+    HeartbeatsOvertake,
+    /// A heartbeat is answered although the connection is lost.
+    HeartbeatsAlways,
+    /// A load gets the clock of a later moment than its start.
+    ClockOfTheEnd,
+    /// A ledger that was lost starts at one instead of the current time.
+    LedgerStartsAtOne,
+    /// An invalidated tag gets no stamp.
+    StampsNothing,
+    /// A restarted server has the identity of the one before.
+    HidesRestarts,
+}
+
+impl Forgery {
+    pub(crate) const ALL: [Forgery; 8] = [
+        Forgery::CommitsUnconditionally,
+        Forgery::AnnouncesNothing,
+        Forgery::HeartbeatsOvertake,
+        Forgery::HeartbeatsAlways,
+        Forgery::ClockOfTheEnd,
+        Forgery::LedgerStartsAtOne,
+        Forgery::StampsNothing,
+        Forgery::HidesRestarts,
+    ];
+}
