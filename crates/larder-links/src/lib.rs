@@ -26,6 +26,7 @@
 //!
 //! [`Links`] is the service, [`Config`] its options, [`Store`] the database, [`import`] the bulk import.
 
+mod access;
 mod address;
 mod cache;
 mod config;
@@ -44,10 +45,12 @@ mod stats;
 pub mod store;
 mod visits;
 
+pub use access::{Scope, Secret, TOKEN_PREFIX, Token, TokenName};
 pub use address::{Address, AddressError, MAX_URL_BYTES};
 pub use config::Config;
 pub use error::LinksError;
 pub use links::{Deps, Links};
+pub use serve::{ServeOptions, serve};
 pub use slug::{MAX_SLUG_BYTES, SlugCodec, SlugError, check_custom as check_slug};
 pub use stats::{LinksStats, RedirectStats};
 pub use store::{Store, StoreError};
