@@ -62,20 +62,25 @@ impl OwnHosts {
 
     /// Whether an address leads to this service, given the request that names it.
     pub(crate) fn is_own(&self, target: &Authority, headers: &HeaderMap) -> bool {
-        let asked = host_value(headers)
-            .is_some_and(|host| ["http", "https"].iter().any(|s| is_host_header(s, host, target)));
+        let asked = host_value(headers).into_iter();
+        let asked: Vec<_> = asked
+            .flat_map(|host| ["http", "https"].map(|scheme| Authority::of_host_header(scheme, host)))
+            .collect();
+        let mut asked_names = asked.iter().flatten();
         let public = self.public.as_ref().and_then(Authority::of);
         let bound = self.bound.read();
         let is_own_port = matches!(target.port, 80 | 443)
             || public.as_ref().is_some_and(|public| public.port == target.port)
             || bound.iter().any(|bound| bound.port() == target.port);
-        let allowed = is_own_port && self.is_allowed(&target.host);
         // The unspecified address is, for a client on this machine, this machine.
-        let is_bound = bound.iter().any(|bound| {
-            bound.port() == target.port
-                && (target.is_loopback() || target.is_unspecified() || is_bound_ip(bound.ip(), &target.host))
-        });
-        asked || public.is_some_and(|public| public == *target) || allowed || is_bound
+        let is_this_machine = target.is_loopback() || target.is_unspecified();
+        asked_names
+            .any(|name| name == target || (is_this_machine && name.is_loopback() && name.port == target.port))
+            || public.is_some_and(|public| public == *target)
+            || (is_own_port && self.is_allowed(&target.host))
+            || bound.iter().any(|bound| {
+                bound.port() == target.port && (is_this_machine || is_bound_ip(bound.ip(), &target.host))
+            })
     }
 
     /// Refuses a request whose `Host` is not one of ours.

@@ -211,10 +211,16 @@ impl Access {
         pairs.find(|(name, _)| *name == self.cookie_name).map(|(_, value)| value)
     }
 
-    /// The grant of the request's session, without counting a wrong one.
-    pub(crate) async fn session(&self, headers: &HeaderMap) -> Result<Option<Grant>, ApiError> {
-        let Some(hash) = self.session_cookie(headers).and_then(hash_of_session) else { return Ok(None) };
-        Ok(self.loaded_after(Instant::now().checked_sub(MAX_AGE)).await?.grant(hash))
+    /// The grant of the request's session, if it has one that is valid.
+    pub(crate) async fn session(
+        &self,
+        headers: &HeaderMap,
+        client: Client,
+    ) -> Result<Option<Grant>, ApiError> {
+        match self.session_cookie(headers).and_then(hash_of_session) {
+            Some(hash) => self.grant(Some(hash), client).await,
+            None => Ok(None),
+        }
     }
 
     /// Exchanges a token's grant for a session; gives the value of `Set-Cookie`.

@@ -62,8 +62,8 @@ pub struct Token {
     pub name: String,
     /// What it allows.
     pub scope: Scope,
-    /// When it was made, in milliseconds since 1970.
-    pub created_at: i64,
+    /// The day in UTC on which it was made, as `2026-11-21`.
+    pub created_on: String,
 }
 
 /// The name of a token: at most 64 characters, no control characters, no white space around it.

@@ -107,7 +107,7 @@ enum ItemResult {
 }
 
 enum Sink {
-    Server(Server),
+    Server(Box<Server>),
     Store(Store),
 }
 
@@ -127,7 +127,9 @@ pub async fn import(
     mut progress: impl FnMut(&Progress),
 ) -> Result<Report, ImportError> {
     let sink = match destination {
-        Destination::Server { address, token } => Sink::Server(Server::new(&address, token.as_deref())?),
+        Destination::Server { address, token } => {
+            Sink::Server(Box::new(Server::new(&address, token.as_deref())?))
+        }
         Destination::Store(store) => Sink::Store(store),
     };
     // Two batches in advance keep the reader and the sink busy; more would only take memory.

@@ -24,8 +24,11 @@ struct SessionJson {
 
 /// `GET /api/session`: 200 with `{"required", "scope"}`.
 pub(crate) async fn show(State(links): State<Links>, request: Request<Body>) -> Result<Response, ApiError> {
-    let required = !is_local(&links, peer_of(request.extensions()), request.headers());
-    let grant = if required { links.access().session(request.headers()).await? } else { None };
+    let (peer, headers) = (peer_of(request.extensions()), request.headers().clone());
+    drop(request);
+    let access = links.access();
+    let required = !is_local(&links, peer, &headers);
+    let grant = if required { access.session(&headers, access.client(peer, &headers)).await? } else { None };
     Ok(answer(SessionJson { required, scope: grant.map(|grant| grant.scope) }, None))
 }
 

@@ -10,6 +10,8 @@ const MAX_TOKENS: u64 = 256;
 /// The most sessions of one token; a new one ends the one that expires first.
 const MAX_SESSIONS_PER_TOKEN: u64 = 32;
 
+const SELECT_TOKENS: &str = "SELECT id, name, scope, date(created_at / 1000, 'unixepoch') FROM tokens";
+
 /// A hash that opens the API.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Credential {
@@ -35,22 +37,12 @@ pub(super) fn add_token(
         "INSERT INTO tokens (hash, name, scope, created_at) VALUES (?1, ?2, ?3, ?4)",
         params![secret.hash(), name, scope.as_str(), now_ms],
     )?;
-    let id = connection.last_insert_rowid() as u64;
-    Ok(Token { id, name: name.to_owned(), scope, created_at: now_ms })
+    let made = format!("{SELECT_TOKENS} WHERE id = ?1");
+    Ok(connection.query_row(&made, [connection.last_insert_rowid()], read_token)?)
 }
 
 pub(super) fn tokens(connection: &Connection) -> rusqlite::Result<Vec<Token>> {
-    connection
-        .prepare_cached("SELECT id, name, scope, created_at FROM tokens ORDER BY id")?
-        .query_map([], |row| {
-            Ok(Token {
-                id: row.get::<_, i64>(0)? as u64,
-                name: row.get(1)?,
-                scope: scope(row, 2)?,
-                created_at: row.get(3)?,
-            })
-        })?
-        .collect()
+    connection.prepare_cached(&format!("{SELECT_TOKENS} ORDER BY id"))?.query_map([], read_token)?.collect()
 }
 
 /// Removes a token and, by the foreign key, its sessions; false if there was none.
@@ -99,6 +91,15 @@ pub(super) fn add_session(
 
 pub(super) fn remove_session(connection: &Connection, hash: SecretHash) -> rusqlite::Result<()> {
     connection.prepare_cached("DELETE FROM sessions WHERE hash = ?1")?.execute([hash]).map(drop)
+}
+
+fn read_token(row: &Row<'_>) -> rusqlite::Result<Token> {
+    Ok(Token {
+        id: row.get::<_, i64>(0)? as u64,
+        name: row.get(1)?,
+        scope: scope(row, 2)?,
+        created_on: row.get(3)?,
+    })
 }
 
 fn scope(row: &Row<'_>, column: usize) -> rusqlite::Result<Scope> {

@@ -68,7 +68,7 @@ async fn wrong_input_is_named_with_field_and_value() {
         (
             json!({"url": "http://LOCALHOST:8080/x"}),
             "url",
-            "http://LOCALHOST:8080/x",
+            "http://localhost:8080/x",
             "leads back to this service",
         ),
         (
