@@ -33,7 +33,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::timeout;
 
-/// Batches that are read and parsed at a time. Each takes up to 8 MiB.
+/// Batches that are read at a time. Each takes up to 8 MiB.
 const MAX_BATCHES: usize = 8;
 /// How long a batch waits for its place.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -94,6 +94,8 @@ struct Shared {
     hosts: OwnHosts,
     access: Access,
     batch_places: Semaphore,
+    /// One batch is parsed at a time: the other cores are the redirects'.
+    batch_parsing: Arc<Semaphore>,
     visits: Arc<Visits>,
     counters: Counters,
     stop_flusher: watch::Sender<bool>,
@@ -122,6 +124,7 @@ impl Links {
                 hosts,
                 access,
                 batch_places: Semaphore::new(MAX_BATCHES),
+                batch_parsing: Arc::new(Semaphore::new(1)),
                 targets,
                 config,
                 store: deps.store,
@@ -220,11 +223,25 @@ impl Links {
         &self.shared.access
     }
 
-    /// A place among the batches that are read and parsed at a time.
+    /// A place among the batches that are read at a time.
     pub(crate) async fn batch_place(&self) -> Result<SemaphorePermit<'_>, ApiError> {
         let place = timeout(BATCH_TIMEOUT, self.shared.batch_places.acquire()).await;
         let busy = || ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too many batches at a time");
         place.ok().and_then(Result::ok).ok_or_else(busy)
+    }
+
+    /// Runs work that takes milliseconds of a processor, away from the threads of the redirects.
+    pub(crate) async fn parse_batch<T: Send + 'static>(
+        &self,
+        parse: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let turn = self.shared.batch_parsing.clone().acquire_owned().await;
+        let parsed = tokio::task::spawn_blocking(move || {
+            // Held by the work itself: a client that hangs up does not end it.
+            let _turn = turn;
+            parse()
+        });
+        parsed.await.unwrap_or_else(|_| Err(ApiError::internal()))
     }
 
     pub(crate) fn hosts(&self) -> &OwnHosts {

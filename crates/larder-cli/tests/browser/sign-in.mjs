@@ -35,7 +35,7 @@ async function pictures(page, name) {
   for (const width of [390, 1440]) {
     for (const colorScheme of ["light", "dark"]) {
       await page.setViewportSize({ width, height: 800 });
-      await page.emulateMedia({ colorScheme });
+      await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
       await page.screenshot({ path: join(SCREENSHOTS, `${name}-${width}-${colorScheme}.png`), fullPage: true });
     }
   }

@@ -15,7 +15,7 @@ fn link(slug: &str) -> NewLink {
 
 impl Store {
     /// Makes the writer panic inside a transaction that has already written something.
-    async fn panic_in_writer(&self) -> StoreError {
+    pub(crate) async fn panic_in_writer(&self) -> StoreError {
         let work = |session: &mut Session<'_>| -> Result<(), StoreError> {
             statements::delete(session.connection, "kept")?;
             panic!("on purpose")
