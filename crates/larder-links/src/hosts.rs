@@ -76,7 +76,7 @@ impl OwnHosts {
         let is_this_machine = target.is_loopback() || target.is_unspecified();
         asked_names
             .any(|name| name == target || (is_this_machine && name.is_loopback() && name.port == target.port))
-            || public.is_some_and(|public| public == *target)
+            || public.is_some_and(|public| public.host == target.host && is_own_port)
             || (is_own_port && self.is_allowed(&target.host))
             || bound.iter().any(|bound| {
                 bound.port() == target.port && (is_this_machine || is_bound_ip(bound.ip(), &target.host))
@@ -286,6 +286,7 @@ mod tests {
         for target in [
             "https://s.example/a",
             "https://S.Example.:443/a",
+            "http://s.example/a",
             "http://localhost:8080/",
             "http://127.0.0.1:8080/x",
             "http://0x7f000001:8080/",
