@@ -234,10 +234,12 @@ impl Access {
         Ok(Some(self.cookie(secret.as_str(), self.session_lifetime.as_secs())))
     }
 
-    /// Ends the request's session, if it has one; gives the value of `Set-Cookie` that removes the cookie.
-    pub(crate) async fn end_session(&self, headers: &HeaderMap) -> Result<String, ApiError> {
-        if let Some(hash) = self.session_cookie(headers).and_then(hash_of_session) {
-            self.store.remove_session(hash).await?;
+    /// Ends the request's session, if it has a valid one; gives the value of `Set-Cookie` that removes the cookie.
+    ///
+    /// Other cookies count as wrong tokens and reach no write: anyone can send them.
+    pub(crate) async fn end_session(&self, headers: &HeaderMap, client: Client) -> Result<String, ApiError> {
+        if let Some(grant) = self.session(headers, client).await? {
+            self.store.remove_session(grant.hash).await?;
             self.forget_snapshot();
         }
         Ok(self.cookie("", 0))

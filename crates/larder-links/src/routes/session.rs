@@ -1,7 +1,7 @@
 //! `/api/session`: a token becomes a session cookie, which scripts of the page cannot read.
 
 use crate::access::guard::{is_local, peer_of};
-use crate::access::{Scope, hash_of_token};
+use crate::access::{Kind, Scope, hash_of_token};
 use crate::input::{self, MAX_BODY_BYTES};
 use crate::links::Links;
 use crate::reply::ApiError;
@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, SET_COOKIE};
-use http::{HeaderMap, Request, StatusCode};
+use http::{Request, StatusCode};
 use serde::Serialize;
 
 /// What the page needs to know to show the right controls.
@@ -40,7 +40,10 @@ pub(crate) async fn open(State(links): State<Links>, request: Request<Body>) -> 
     let token = input::token(&input)?;
     let grant = access.grant(hash_of_token(token), client).await?;
     let cookie = match grant {
-        Some(grant) => access.open_session(grant).await?,
+        Some(grant) => {
+            access.take(client, Kind::Change)?;
+            access.open_session(grant).await?
+        }
         None => None,
     };
     match (grant, cookie) {
@@ -53,8 +56,11 @@ pub(crate) async fn open(State(links): State<Links>, request: Request<Body>) -> 
 }
 
 /// `DELETE /api/session`: 204, and the session is no more.
-pub(crate) async fn end(State(links): State<Links>, headers: HeaderMap) -> Result<Response, ApiError> {
-    let cookie = links.access().end_session(&headers).await?;
+pub(crate) async fn end(State(links): State<Links>, request: Request<Body>) -> Result<Response, ApiError> {
+    let (parts, _) = request.into_parts();
+    let access = links.access();
+    let client = access.client(peer_of(&parts.extensions), &parts.headers);
+    let cookie = access.end_session(&parts.headers, client).await?;
     let headers = [(SET_COOKIE, cookie), (CACHE_CONTROL, "no-store".into())];
     Ok((StatusCode::NO_CONTENT, headers).into_response())
 }

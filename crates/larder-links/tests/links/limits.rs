@@ -71,6 +71,21 @@ async fn wrong_sign_ins_are_limited_like_wrong_tokens() {
 }
 
 #[tokio::test]
+async fn sign_outs_of_strangers_are_limited_and_write_nothing() {
+    let fixture = open();
+    let cookie = [("cookie", "__Host-larder_session=0000000000000000000000000000000000000000000")];
+    let mut statuses = Vec::new();
+    // A write would fail: another program locks the database.
+    let other = rusqlite::Connection::open(fixture.folder.path().join("links.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    for _ in 0..3 {
+        let answer = fixture.ask(Method::DELETE, "/api/session", &cookie, Some(json!({}))).await;
+        statuses.push(answer.status.as_u16());
+    }
+    assert_eq!(statuses, [204, 204, 429]);
+}
+
+#[tokio::test]
 async fn redirects_are_not_limited() {
     let fixture = open();
     fixture.link_with_token("a", "https://a.example/").await;
