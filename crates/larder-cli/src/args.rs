@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use larder_bench::BenchCommand;
+use larder_links::{Scope, TokenName};
 use larder_server::ByteSize;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,7 +26,7 @@ pub(crate) enum Command {
     Up(UpFlags),
     /// Start the cache server, which speaks the Redis protocol.
     Server(ServerFlags),
-    /// Start the URL shortener, or import links into one.
+    /// Start the URL shortener, import links into one, or manage its tokens.
     #[command(args_conflicts_with_subcommands = true)]
     Links {
         #[command(flatten)]
@@ -100,12 +101,56 @@ pub(crate) struct LinksFlags {
     /// The address that short links begin with, where a proxy stands in front.
     #[arg(long, env = "LARDER_LINKS_PUBLIC_URL", value_name = "URL")]
     pub(crate) public_url: Option<String>,
+    /// Further host names under which the API is served, without ports [default: none].
+    #[arg(long, env = "LARDER_LINKS_ALLOW_HOSTS", value_name = "HOST,…", value_delimiter = ',')]
+    pub(crate) allow_hosts: Vec<String>,
+    /// Proxies whose X-Forwarded-For is believed: addresses or ranges such as 10.0.0.0/8 [default: none].
+    #[arg(long, env = "LARDER_LINKS_TRUSTED_PROXIES", value_name = "ADDRESS,…", value_delimiter = ',')]
+    pub(crate) trusted_proxies: Vec<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LinksCommand {
     /// Import links from a CSV file with the columns name and url; the name becomes the title.
     Import(ImportFlags),
+    /// Make, list or remove the tokens that open the API.
+    #[command(subcommand)]
+    Token(TokenCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Make a token and print it. It is shown only here: the database holds its hash.
+    Add {
+        /// What the token is for, at most 64 characters.
+        #[arg(long, default_value = "", hide_default_value = true)]
+        name: TokenName,
+        /// read lists and reads links; write changes them as well.
+        #[arg(long, default_value = "write", value_name = "read|write")]
+        scope: Scope,
+        #[command(flatten)]
+        database: DatabaseFlag,
+    },
+    /// List the tokens: id, scope, day of creation, name.
+    List {
+        #[command(flatten)]
+        database: DatabaseFlag,
+    },
+    /// Remove a token. Its sessions end within a second, in running processes as well.
+    Remove {
+        /// The id that `list` shows.
+        id: u64,
+        #[command(flatten)]
+        database: DatabaseFlag,
+    },
+}
+
+/// Which database a command works on.
+#[derive(Debug, Args)]
+pub(crate) struct DatabaseFlag {
+    /// The database [default: sqlite:./larder-data/links.db].
+    #[arg(long, env = "LARDER_LINKS_DATABASE", value_name = "URL")]
+    pub(crate) database: Option<String>,
 }
 
 /// Flags of `larder links import`.
@@ -117,6 +162,9 @@ pub(crate) struct ImportFlags {
     /// The running URL shortener to import into.
     #[arg(long, env = "LARDER_IMPORT_SERVER", value_name = "URL", default_value = "http://127.0.0.1:8080")]
     pub(crate) server: String,
+    /// A token with the scope write, if the server needs one. In a variable it is not in the list of processes.
+    #[arg(long, env = "LARDER_LINKS_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    pub(crate) token: Option<String>,
     /// Import into this database instead, with no server running.
     #[arg(long, value_name = "URL", conflicts_with = "server")]
     pub(crate) database: Option<String>,

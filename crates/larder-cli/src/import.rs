@@ -40,7 +40,8 @@ pub(crate) fn run(flags: ImportFlags) -> Result<()> {
 /// Where the links go, and the database to close afterwards.
 fn destination(flags: &ImportFlags) -> Result<(Destination, Option<Store>)> {
     let Some(database) = &flags.database else {
-        return Ok((Destination::Server(flags.server.clone()), None));
+        let (address, token) = (flags.server.clone(), flags.token.clone());
+        return Ok((Destination::Server { address, token }, None));
     };
     let config = Config { database: database.clone(), ..Config::default() };
     config.validate()?;

@@ -1,6 +1,7 @@
 //! The larder command: reads the command line, starts what it names, and says in one line what went wrong.
 
 mod args;
+mod files;
 mod import;
 mod listen;
 mod parts;
@@ -8,6 +9,7 @@ mod settings;
 mod signals;
 mod sources;
 mod supervisor;
+mod token;
 mod up;
 
 use anyhow::Result;
@@ -44,6 +46,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Server(flags) => parts::run_server(file.server(flags)?),
         Command::Links { flags, command: None } => parts::run_links(file.links(flags)?),
         Command::Links { command: Some(LinksCommand::Import(flags)), .. } => import::run(flags),
+        Command::Links { command: Some(LinksCommand::Token(command)), .. } => token::run(command, file),
         Command::Bench(command) => larder_bench::run(command),
         Command::Config => {
             print!("{}", settings::REFERENCE);
@@ -63,6 +66,7 @@ impl Command {
             Command::Server(_) => "server",
             Command::Links { command: None, .. } => "links",
             Command::Links { command: Some(LinksCommand::Import(_)), .. } => "links import",
+            Command::Links { command: Some(LinksCommand::Token(_)), .. } => "links token",
             Command::Bench(_) => "bench",
             Command::Config => "config",
             Command::Completions { .. } => "completions",

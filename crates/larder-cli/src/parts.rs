@@ -1,15 +1,19 @@
 //! The parts as the command line runs them: bound at their addresses, served until they are asked to stop.
 
+use crate::files::Shares;
 use crate::listen::Listen;
 use crate::settings;
 use crate::signals;
 use crate::supervisor::Stop;
 use anyhow::{Context, Result};
-use larder_links::{Deps, Links};
+use larder_links::{Deps, Links, ServeOptions};
 use larder_server::{Server, ServerError, Store};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
+
+/// How long a client of the dashboard may take to send the head of a request.
+const ADMIN_HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// `larder server`.
 pub(crate) fn run_server(settings: settings::Server) -> Result<()> {
@@ -45,10 +49,25 @@ pub(crate) fn run_links(settings: settings::Links) -> Result<()> {
         let stop = signals::requested_to_stop()?;
         let listener = settings.listen.tcp()?;
         let address = listener.local_addr()?;
-        let links = open_links(settings.config)?;
+        let mut config = settings.config;
+        let wanted = Shares { server: 0, links: config.max_connections, admin: 0 };
+        config.max_connections = Shares::of_process(wanted).links;
+        let hint = token_command(&config)?;
+        let links = open_links(config)?;
         println!("larder links listens on http://{address}/");
+        if !links.is_local_on(address) {
+            println!("the API needs a token; make one with: {hint}");
+        }
         Ok(links.serve(tokio::net::TcpListener::from_std(listener)?, stop).await?)
     })
+}
+
+/// The command that makes a token for a shortener.
+pub(crate) fn token_command(config: &larder_links::Config) -> Result<String> {
+    let path = config.store_config()?.path;
+    // An absolute path works in every folder; one that cannot be found out is shown as it was given.
+    let path = std::path::absolute(&path).unwrap_or(path).display().to_string();
+    Ok(format!("larder links token add --database '{}'", path.replace('\'', "'\\''")))
 }
 
 /// Opens the shortener, and makes the folder of its database.
@@ -67,18 +86,14 @@ pub(crate) async fn serve_admin(
     pages: axum::Router,
     listener: &TcpListener,
     stop: Stop,
+    max_connections: usize,
     drain: Duration,
 ) -> Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener.try_clone()?)?;
-    let serving = axum::serve(listener, pages).with_graceful_shutdown(stop.clone().requested());
-    let drained = async {
-        stop.requested().await;
-        tokio::time::sleep(drain).await;
-    };
-    tokio::select! {
-        ended = serving.into_future() => Ok(ended?),
-        () = drained => Ok(()),
-    }
+    let options =
+        ServeOptions { max_connections, header_timeout: ADMIN_HEADER_TIMEOUT, drain_timeout: drain };
+    larder_links::serve(listener, pages, options, stop.requested()).await;
+    Ok(())
 }
 
 /// The runtime of a process: it accepts, answers and waits; the cache server has threads of its own beside it.

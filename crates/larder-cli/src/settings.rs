@@ -104,6 +104,12 @@ impl File {
         config.database = flags.database.unwrap_or(config.database);
         config.redis = flags.redis.or(config.redis);
         config.public_url = flags.public_url.or(config.public_url);
+        if !flags.allow_hosts.is_empty() {
+            config.allow_hosts = flags.allow_hosts;
+        }
+        if !flags.trusted_proxies.is_empty() {
+            config.trusted_proxies = flags.trusted_proxies;
+        }
         Ok(Links { listen, config, database_named })
     }
 

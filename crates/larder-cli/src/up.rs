@@ -9,11 +9,12 @@
 //! Listeners, stores and caches are made here and lent to the parts: a part that is started again finds them as they
 //! were.
 
+use crate::files::{ADMIN_CONNECTIONS, Shares};
 use crate::listen::Listen;
 use crate::parts::{bind_server, open_links, runtime, serve_admin};
 use crate::settings;
 use crate::supervisor::{Stop, Supervisor};
-use crate::{signals, sources};
+use crate::{signals, sources, token};
 use anyhow::{Context, Result};
 use larder_admin::{Admin, Registry, Token};
 use larder_links::Links;
@@ -35,8 +36,17 @@ pub(crate) fn run(settings: settings::Up) -> Result<()> {
 
 async fn up(mut settings: settings::Up) -> Result<()> {
     make_private_folder(&settings.data)?;
-    let token = Token::load_or_create(&settings.data)?;
+    let admin_token = Token::load_or_create(&settings.data)?;
     let signal = signals::requested_to_stop()?;
+
+    let wanted = Shares {
+        server: settings.server.config.maxclients,
+        links: settings.links.config.max_connections,
+        admin: ADMIN_CONNECTIONS,
+    };
+    let shares = Shares::of_process(wanted);
+    settings.server.config.maxclients = shares.server.max(1);
+    settings.links.config.max_connections = shares.links.max(1);
 
     settings.server.config.drain_timeout_ms = settings.server.config.drain_timeout_ms.min(DRAIN_MS);
     let store = Store::new(settings.server.config.max_memory.map(|size| size.0))?;
@@ -51,8 +61,9 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     links_config.redis =
         links_config.redis.or(resp.map(|address| own_url(address, &settings.server.password)));
     let links = open_links(links_config)?;
+    let links_token = token::make_first(&settings.data, links.store()).await?;
 
-    announce(&settings.data, resp, http.local_addr()?, admin.local_addr()?);
+    announce(&settings.data, resp, http.local_addr()?, admin.local_addr()?, &links_token);
 
     let mut supervisor = Supervisor::new();
     let served = ServedStats::new(&server);
@@ -78,10 +89,10 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     let registry = Registry::new();
     sources::register_links(&registry, &links, &links_watch);
     sources::register_server(&registry, served, &server_watch);
-    let pages = Admin::new(registry).token(token).router();
+    let pages = Admin::new(registry).token(admin_token).router();
     supervisor.start("admin", move |stop| {
         let (pages, listener) = (pages.clone(), admin.try_clone());
-        async move { serve_admin(pages, &listener?, stop, Duration::from_millis(DRAIN_MS)).await }
+        async move { serve_admin(pages, &listener?, stop, shares.admin, Duration::from_millis(DRAIN_MS)).await }
     });
 
     signal.await;
@@ -127,12 +138,13 @@ fn percent_encode(text: &str) -> String {
         .collect()
 }
 
-fn announce(data: &Path, resp: Option<SocketAddr>, http: SocketAddr, admin: SocketAddr) {
+fn announce(data: &Path, resp: Option<SocketAddr>, http: SocketAddr, admin: SocketAddr, token: &Path) {
     println!("larder {} is up; its data is in {}", env!("CARGO_PKG_VERSION"), data.display());
     if let Some(resp) = resp {
         println!("  cache server   redis://{resp}");
     }
     println!("  short links    http://{http}/");
+    println!("  links token    {}", token.display());
     println!("  dashboard      http://{admin}/");
     println!("Ctrl-C stops it.");
 }

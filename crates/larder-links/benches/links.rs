@@ -56,7 +56,12 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let served = links.clone();
     let serving = tokio::spawn(async move { served.serve(listener, async { drop(stopped.await) }).await });
     let started = Instant::now();
-    let report = import(Cursor::new(file), Destination::Server(format!("http://{address}")), |_| {}).await?;
+    let report = import(
+        Cursor::new(file),
+        Destination::Server { address: format!("http://{address}"), token: None },
+        |_| {},
+    )
+    .await?;
     assert_eq!(report.progress.created, ROWS as u64);
     report_rate("import through a server", ROWS, started);
     drop(stop);

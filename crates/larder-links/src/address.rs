@@ -1,12 +1,13 @@
 //! What may be shortened: the rules for a link's address, in one pure function.
 //!
-//! An address is kept as it was given. A browser normalises it anyway, and a service that compares signatures over
-//! the exact text must get the exact text.
+//! An address is parsed as a browser parses it (WHATWG, "URL Standard", <https://url.spec.whatwg.org>), checked, and kept
+//! in the parser's own form. What was checked is then what visitors get: `http:example.com`, which a browser resolves
+//! against the page that it is on, cannot pass as one thing and be sent as another.
 
 use std::fmt;
 use url::{Host, Url};
 
-/// The longest address, in bytes.
+/// The longest address, in bytes, both as given and as stored.
 pub const MAX_URL_BYTES: usize = 8 * 1024;
 
 /// An address that passed the rules: `http` or `https`, with a host, without credentials.
@@ -17,12 +18,12 @@ pub struct Address {
 }
 
 impl Address {
-    /// Parses an address; surrounding white space is dropped, the rest stays as it was given.
+    /// Parses an address; white space around it is dropped.
     ///
     /// # Errors
     /// Says which rule the text breaks; see [`AddressError`].
     pub fn parse(text: &str) -> Result<Address, AddressError> {
-        let text = text.trim();
+        let text = text.trim_matches(|c: char| c.is_ascii_whitespace());
         if text.is_empty() {
             return Err(AddressError::Empty);
         }
@@ -40,14 +41,22 @@ impl Address {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(AddressError::Scheme(url.scheme().to_owned()));
         }
+        // The parser also takes `http:host`, `http:/host` and `http:\\host`.
+        if !text[url.scheme().len()..].starts_with("://") {
+            return Err(AddressError::NoSlashes);
+        }
         if !url.username().is_empty() || url.password().is_some() {
             return Err(AddressError::Credentials);
         }
         let authority = Authority::of(&url).ok_or(AddressError::NotAbsolute)?;
-        Ok(Address { text: text.to_owned(), authority })
+        let text = String::from(url);
+        if text.len() > MAX_URL_BYTES {
+            return Err(AddressError::TooLong(text.len()));
+        }
+        Ok(Address { text, authority })
     }
 
-    /// The address as it was given, trimmed.
+    /// The address in the parser's form: printable ASCII, so it may stand in a header.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -60,11 +69,8 @@ impl Address {
 
 /// The form of a stored address that may stand in a `Location` header (RFC 9110, section 10.2.2).
 ///
-/// That is the address itself, unless it holds what a header must not: then its percent-encoded form.
+/// A database of an older version may hold addresses as they were given.
 pub(crate) fn to_location(address: &str) -> String {
-    if address.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return address.to_owned();
-    }
     Url::parse(address).map_or_else(|_| address.to_owned(), String::from)
 }
 
@@ -74,6 +80,17 @@ pub(crate) struct Authority {
     pub(crate) host: Host<String>,
     pub(crate) port: u16,
 }
+
+/// The names of this machine in the hosts files of common systems.
+const LOOPBACK_NAMES: [&str; 7] = [
+    "localhost",
+    "localhost.localdomain",
+    "localhost4",
+    "localhost6",
+    "localhost6.localdomain6",
+    "ip6-localhost",
+    "ip6-loopback",
+];
 
 impl Authority {
     pub(crate) fn of(url: &Url) -> Option<Authority> {
@@ -95,9 +112,18 @@ impl Authority {
 
     pub(crate) fn is_loopback(&self) -> bool {
         match &self.host {
-            Host::Domain(name) => name == "localhost" || name.ends_with(".localhost"),
+            Host::Domain(name) => LOOPBACK_NAMES.contains(&name.as_str()) || name.ends_with(".localhost"),
             Host::Ipv4(ip) => ip.is_loopback(),
-            Host::Ipv6(ip) => ip.is_loopback(),
+            Host::Ipv6(ip) => ip.to_canonical().is_loopback(),
+        }
+    }
+
+    /// Whether the host is `0.0.0.0` or `::`, which a client resolves to its own machine.
+    pub(crate) fn is_unspecified(&self) -> bool {
+        match &self.host {
+            Host::Domain(_) => false,
+            Host::Ipv4(ip) => ip.is_unspecified(),
+            Host::Ipv6(ip) => ip.to_canonical().is_unspecified(),
         }
     }
 }
@@ -124,6 +150,9 @@ pub enum AddressError {
     /// No scheme or no host.
     #[error("must be complete, with http:// or https:// and a host")]
     NotAbsolute,
+    /// No `://` behind the scheme.
+    #[error("must have :// after the scheme")]
+    NoSlashes,
     /// A scheme other than `http` and `https`.
     #[error("must begin with http:// or https://; {0}: is not allowed")]
     Scheme(String),
@@ -143,23 +172,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn good_addresses_stay_as_given() {
-        for text in [
-            "http://example.com",
-            "https://example.com/a?b=c#d",
-            "HTTPS://Example.COM:8443/Path",
-            "https://xn--bcher-kva.example/",
-            "https://bücher.example/straße",
-            "http://[2001:db8::1]:8080/",
-            "http://192.0.2.1/",
-            "https://example.com/a b",
-            "https://example.com/?next=https://other.example/%2F",
+    fn good_address_is_kept_in_parsed_form() {
+        for (text, stored) in [
+            ("http://example.com", "http://example.com/"),
+            ("https://example.com/a?b=c#d", "https://example.com/a?b=c#d"),
+            ("HTTPS://Example.COM:8443/Path", "https://example.com:8443/Path"),
+            ("https://example.com:443/", "https://example.com/"),
+            ("https://bücher.example/straße", "https://xn--bcher-kva.example/stra%C3%9Fe"),
+            ("http://[2001:DB8::1]:8080/", "http://[2001:db8::1]:8080/"),
+            ("http://192.0.2.1/", "http://192.0.2.1/"),
+            ("http://0xC0.0.2.1/", "http://192.0.2.1/"),
+            ("https://example.com/a b", "https://example.com/a%20b"),
+            ("https://example.com\\@other.example/", "https://example.com/@other.example/"),
+            ("https:///example.com/", "https://example.com/"),
+            (
+                "https://example.com/?next=https://other.example/%2F",
+                "https://example.com/?next=https://other.example/%2F",
+            ),
+            ("  https://example.com/\n", "https://example.com/"),
         ] {
-            assert_eq!(Address::parse(text).unwrap().as_str(), text);
+            let address = Address::parse(text).unwrap();
+            assert_eq!(address.as_str(), stored);
+            assert_eq!(Address::parse(stored), Ok(address));
         }
-        assert_eq!(Address::parse("  https://example.com/\n").unwrap().as_str(), "https://example.com/");
         let longest = format!("https://example.com/{}", "a".repeat(MAX_URL_BYTES - 20));
         assert_eq!(Address::parse(&longest).unwrap().as_str().len(), MAX_URL_BYTES);
+        let grows = format!("https://example.com/{}", "ü".repeat(2_000));
+        assert_eq!(Address::parse(&grows), Err(AddressError::TooLong(20 + 12_000)));
     }
 
     #[test]
@@ -184,6 +223,12 @@ mod tests {
             ("https://:secret@example.com/", Credentials),
             ("https://exa\nmple.com/", Control('\n')),
             ("https://example.com/\0", Control('\0')),
+            ("https://example.com/\u{85}", Control('\u{85}')),
+            ("http:example.com", NoSlashes),
+            ("http:/example.com", NoSlashes),
+            ("http:\\\\example.com", NoSlashes),
+            ("https:abc", NoSlashes),
+            ("http:\\/example.com", NoSlashes),
             ("https://", Syntax(url::ParseError::EmptyHost)),
             ("https://exa mple.com/", Syntax(url::ParseError::IdnaError)),
             ("http://256.256.256.256/", Syntax(url::ParseError::InvalidIpv4Address)),
@@ -195,7 +240,8 @@ mod tests {
 
     #[test]
     fn a_location_is_printable_ascii() {
-        assert_eq!(to_location("https://example.com"), "https://example.com");
+        assert_eq!(to_location("https://example.com"), "https://example.com/");
+        assert_eq!(to_location("http:example.com"), "http://example.com/");
         assert_eq!(to_location("https://bücher.example/ß"), "https://xn--bcher-kva.example/%C3%9F");
         assert_eq!(to_location("https://example.com/a b"), "https://example.com/a%20b");
     }

@@ -3,12 +3,15 @@
 //! The fields have the names that the configuration file and the command line use. Durations are whole milliseconds
 //! or seconds, as the last word of the name says.
 
+use crate::access::Network;
+use crate::address::Authority;
 use crate::error::LinksError;
+use crate::serve::ServeOptions;
 use crate::store::StoreConfig;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
-use url::Url;
+use url::{Host, Url};
 
 /// The options of the shortener. Unknown keys are errors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +22,19 @@ pub struct Config {
     /// The address that short links begin with, such as `https://s.example.com`, when a proxy stands in front.
     /// Default: the host that the browser asked for. Writes are accepted for this host as well.
     pub public_url: Option<String>,
+    /// Further host names or addresses, without a port, under which the API is served. Default none. Loopback names, the
+    /// address that the listener is bound to and the host of `public_url` are always allowed.
+    pub allow_hosts: Vec<String>,
+    /// Proxies whose `X-Forwarded-For` is believed: addresses or ranges such as `10.0.0.0/8`. Default none.
+    pub trusted_proxies: Vec<String>,
+    /// How long a sign-in on the page lasts. Default 86,400 (a day), from 60 to 2,592,000 (30 days).
+    pub session_seconds: u64,
+    /// Changes that a client with a token may make per minute. Default 600, from 1 to 1,000,000. A batch is one.
+    pub changes_per_minute: u32,
+    /// Lists and single links that a client with a token may read per minute. Default 1,200, from 1 to 1,000,000.
+    pub listings_per_minute: u32,
+    /// Wrong tokens that a client may send per minute. Default 10, from 1 to 1,000,000.
+    pub wrong_tokens_per_minute: u32,
     /// The status of a redirect: 301, 302, 307 or 308. Default 302. Browsers are told not to keep any of them, so that
     /// visits are counted and changes are seen; 301 and 308 tell search engines to take the target for the link.
     pub redirect_status: u16,
@@ -64,6 +80,12 @@ impl Default for Config {
         Config {
             database: "sqlite:./larder-data/links.db".into(),
             public_url: None,
+            allow_hosts: Vec::new(),
+            trusted_proxies: Vec::new(),
+            session_seconds: 86_400,
+            changes_per_minute: 600,
+            listings_per_minute: 1_200,
+            wrong_tokens_per_minute: 10,
             redirect_status: 302,
             max_database_bytes: None,
             database_readers: 4,
@@ -105,6 +127,10 @@ impl Config {
         in_range("ttl_seconds", self.ttl_seconds, 1, 2_592_000)?;
         in_range("negative_ttl_seconds", self.negative_ttl_seconds, 1, 86_400)?;
         in_range("response_cache_bytes", self.response_cache_bytes, 1 << 20, ANY)?;
+        in_range("session_seconds", self.session_seconds, 60, 2_592_000)?;
+        in_range("changes_per_minute", self.changes_per_minute.into(), 1, 1_000_000)?;
+        in_range("listings_per_minute", self.listings_per_minute.into(), 1, 1_000_000)?;
+        in_range("wrong_tokens_per_minute", self.wrong_tokens_per_minute.into(), 1, 1_000_000)?;
         in_range("visit_flush_ms", self.visit_flush_ms, 10, 60_000)?;
         in_range("visit_batch", self.visit_batch, 1, 1_000_000)?;
         in_range("visit_queue", self.visit_queue as u64, 1, 10_000_000)?;
@@ -119,6 +145,8 @@ impl Config {
             });
         }
         self.public_base()?;
+        self.allowed_hosts()?;
+        self.proxy_networks()?;
         self.database_path().map(drop)
     }
 
@@ -135,6 +163,15 @@ impl Config {
         })
     }
 
+    /// How the service's connections are served.
+    pub(crate) fn serve_options(&self) -> ServeOptions {
+        ServeOptions {
+            max_connections: self.max_connections,
+            header_timeout: Duration::from_millis(self.header_timeout_ms),
+            drain_timeout: Duration::from_millis(self.drain_timeout_ms),
+        }
+    }
+
     /// The public address without its path, if one is set.
     pub(crate) fn public_base(&self) -> Result<Option<Url>, LinksError> {
         let Some(text) = &self.public_url else { return Ok(None) };
@@ -148,9 +185,43 @@ impl Config {
         });
         base.map(Some).ok_or_else(|| LinksError::Config {
             field: "public_url",
-            value: text.clone(),
+            value: without_credentials(text),
             expected: "http:// or https:// and a host, without a path".into(),
         })
+    }
+
+    /// The hosts of `allow_hosts`, in the form in which hosts are compared.
+    pub(crate) fn allowed_hosts(&self) -> Result<Vec<Host<String>>, LinksError> {
+        let parse = |text: &String| {
+            let host = Authority::of_host_header("http", text).filter(|_| is_bare_host(text));
+            host.map(|authority| authority.host).ok_or_else(|| LinksError::Config {
+                field: "allow_hosts",
+                value: without_credentials(text),
+                expected: "a host name or an address, without a scheme and a port".into(),
+            })
+        };
+        self.allow_hosts.iter().map(parse).collect()
+    }
+
+    /// The ranges of `trusted_proxies`.
+    pub(crate) fn proxy_networks(&self) -> Result<Vec<Network>, LinksError> {
+        let parse = |text: &String| {
+            text.trim().parse().map_err(|()| LinksError::Config {
+                field: "trusted_proxies",
+                value: text.clone(),
+                expected: "an address or a range such as 10.0.0.0/8".into(),
+            })
+        };
+        self.trusted_proxies.iter().map(parse).collect()
+    }
+
+    /// Whether nothing in the options says that other machines reach the service, through a proxy for example.
+    pub(crate) fn is_local(&self) -> Result<bool, LinksError> {
+        let is_loopback = |host: Host<String>| Authority { host, port: 80 }.is_loopback();
+        let public = self.public_base()?.and_then(|base| Authority::of(&base));
+        Ok(public.is_none_or(|public| public.is_loopback())
+            && self.allowed_hosts()?.into_iter().all(is_loopback)
+            && self.trusted_proxies.is_empty())
     }
 
     fn database_path(&self) -> Result<PathBuf, LinksError> {
@@ -162,11 +233,27 @@ impl Config {
         if path.is_empty() || path == ":memory:" {
             return Err(LinksError::Config {
                 field: "database",
-                value: self.database.clone(),
+                value: without_credentials(&self.database),
                 expected: "sqlite: and the path of a file".into(),
             });
         }
         Ok(path.into())
+    }
+}
+
+/// Whether a host is just that: not a pattern, and without a port. The last colon of an address in brackets is inside
+/// them.
+fn is_bare_host(host: &str) -> bool {
+    !host.contains('*') && host.rsplit_once(':').is_none_or(|(_, rest)| rest.ends_with(']'))
+}
+
+/// An address for an error message: without user name and password.
+pub(crate) fn without_credentials(address: &str) -> String {
+    let Some((scheme, rest)) = address.split_once("://") else { return address.to_owned() };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    match rest[..end].rfind('@') {
+        Some(at) => format!("{scheme}://…{}", &rest[at..]),
+        None => address.to_owned(),
     }
 }
 
@@ -199,6 +286,53 @@ mod tests {
             message(Config { public_url: Some("https://s.example/path".into()), ..Config::default() }),
             "public_url is https://s.example/path, expected http:// or https:// and a host, without a path"
         );
+    }
+
+    #[test]
+    fn hosts_and_proxies_are_checked() {
+        let hosts = |host: &str| Config { allow_hosts: vec![host.into()], ..Config::default() }.validate();
+        for good in ["links.internal", "192.0.2.7", "[2001:db8::7]"] {
+            hosts(good).unwrap();
+        }
+        for wrong in ["", "links.internal:80", "[::1]:80", "https://links.internal", "a b", "*"] {
+            let message = hosts(wrong).map(|()| wrong).unwrap_err().to_string();
+            assert!(
+                message.ends_with("expected a host name or an address, without a scheme and a port"),
+                "{wrong}"
+            );
+        }
+        let proxy = Config { trusted_proxies: vec!["10.0.0.0/33".into()], ..Config::default() };
+        assert_eq!(
+            proxy.validate().unwrap_err().to_string(),
+            "trusted_proxies is 10.0.0.0/33, expected an address or a range such as 10.0.0.0/8"
+        );
+    }
+
+    #[test]
+    fn options_for_a_proxy_end_local_access() {
+        let is_local = |change: fn(&mut Config)| {
+            let mut config = Config::default();
+            change(&mut config);
+            config.is_local().unwrap()
+        };
+        assert!(is_local(|_| {}));
+        assert!(is_local(|config| config.public_url = Some("http://localhost:9000".into())));
+        assert!(!is_local(|config| config.public_url = Some("https://s.example".into())));
+        assert!(!is_local(|config| config.allow_hosts = vec!["s.example".into()]));
+        assert!(!is_local(|config| config.trusted_proxies = vec!["127.0.0.1".into()]));
+    }
+
+    #[test]
+    fn errors_do_not_show_credentials() {
+        let database = "postgres://me:secret@db.example/links".to_owned();
+        let error = Config { database, ..Config::default() }.validate().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "database is postgres://…@db.example/links, expected sqlite: and the path of a file"
+        );
+        let public_url = Some("https://me:secret@s.example".to_owned());
+        let error = Config { public_url, ..Config::default() }.validate().unwrap_err().to_string();
+        assert!(error.starts_with("public_url is https://…@s.example, expected"), "{error}");
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Under which names this service is reached: for the addresses of short links, for the loop check, and for the guard
-//! that keeps foreign web pages from writing through a visitor's browser.
+//! that keeps foreign web pages from using the API through a visitor's browser.
 //!
 //! The guard rests on two facts. A page of another origin can make a browser send a request here, but the browser
-//! then says so in `Origin`. And a page that has pointed its own name at this machine (DNS rebinding) has an equal
-//! `Origin` and `Host`, but the name in it is not one of ours. Addresses in digits cannot be rebound, so they are
-//! accepted with any port, as is `localhost`: a mapped port stays usable.
+//! then says so in `Origin` and in `Sec-Fetch-Site`. And a page that has pointed its own name at this machine (DNS
+//! rebinding) has an equal `Origin` and `Host`, but the name in it is not one of ours. Addresses in digits cannot be
+//! rebound, so they are accepted with any port, as is `localhost`: a mapped port stays usable.
 
 use crate::address::Authority;
 use crate::reply::ApiError;
@@ -17,17 +17,34 @@ use url::{Host, Url};
 /// The names of this service.
 pub(crate) struct OwnHosts {
     public: Option<Url>,
-    bound: RwLock<Option<SocketAddr>>,
+    /// Further names, without a port.
+    allowed: Vec<Host<String>>,
+    /// The addresses of all listeners since the start.
+    bound: RwLock<Vec<SocketAddr>>,
 }
 
 impl OwnHosts {
-    pub(crate) fn new(public: Option<Url>) -> OwnHosts {
-        OwnHosts { public, bound: RwLock::default() }
+    pub(crate) fn new(public: Option<Url>, allowed: Vec<Host<String>>) -> OwnHosts {
+        OwnHosts { public, allowed, bound: RwLock::default() }
     }
 
-    /// Learns the address of the listener.
-    pub(crate) fn set_bound(&self, address: SocketAddr) {
-        *self.bound.write() = Some(address);
+    /// Learns the address of a listener.
+    pub(crate) fn add_bound(&self, address: SocketAddr) {
+        let mut bound = self.bound.write();
+        if !bound.contains(&address) {
+            bound.push(address);
+        }
+    }
+
+    /// Whether no listener accepts connections from another machine.
+    pub(crate) fn is_bound_to_loopback(&self) -> bool {
+        self.bound.read().iter().all(|bound| bound.ip().to_canonical().is_loopback())
+    }
+
+    /// Whether this service and the name by which a request reaches it belong to this machine alone.
+    pub(crate) fn is_local(&self, headers: &HeaderMap) -> bool {
+        let host = host_value(headers).and_then(|host| Authority::of_host_header("http", host));
+        self.is_bound_to_loopback() && host.is_some_and(|host| host.is_loopback())
     }
 
     /// What the address of a short link begins with, ending in `/`.
@@ -36,7 +53,7 @@ impl OwnHosts {
             return public.to_string();
         }
         let asked = host_value(headers).filter(|host| Authority::of_host_header("http", host).is_some());
-        match (asked, *self.bound.read()) {
+        match (asked, self.bound.read().last()) {
             (Some(host), _) => format!("http://{host}/"),
             (None, Some(bound)) => format!("http://{bound}/"),
             (None, None) => "http://localhost/".into(),
@@ -45,46 +62,95 @@ impl OwnHosts {
 
     /// Whether an address leads to this service, given the request that names it.
     pub(crate) fn is_own(&self, target: &Authority, headers: &HeaderMap) -> bool {
-        let asked = host_value(headers)
-            .is_some_and(|host| ["http", "https"].iter().any(|s| is_host_header(s, host, target)));
-        let public = self.public.as_ref().and_then(Authority::of).is_some_and(|public| public == *target);
-        let bound = self.bound.read().is_some_and(|bound| {
-            bound.port() == target.port && (target.is_loopback() || is_bound_ip(bound.ip(), &target.host))
-        });
-        asked || public || bound
+        let asked = host_value(headers).into_iter();
+        let asked: Vec<_> = asked
+            .flat_map(|host| ["http", "https"].map(|scheme| Authority::of_host_header(scheme, host)))
+            .collect();
+        let mut asked_names = asked.iter().flatten();
+        let public = self.public.as_ref().and_then(Authority::of);
+        let bound = self.bound.read();
+        let is_own_port = matches!(target.port, 80 | 443)
+            || public.as_ref().is_some_and(|public| public.port == target.port)
+            || bound.iter().any(|bound| bound.port() == target.port);
+        // The unspecified address is, for a client on this machine, this machine.
+        let is_this_machine = target.is_loopback() || target.is_unspecified();
+        asked_names
+            .any(|name| name == target || (is_this_machine && name.is_loopback() && name.port == target.port))
+            || public.is_some_and(|public| public.host == target.host && is_own_port)
+            || (is_own_port && self.is_allowed(&target.host))
+            || bound.iter().any(|bound| {
+                bound.port() == target.port && (is_this_machine || is_bound_ip(bound.ip(), &target.host))
+            })
     }
 
-    /// Whether a request may change something, judged by `Host` and `Origin`.
-    pub(crate) fn check_write(&self, headers: &HeaderMap) -> Result<(), ApiError> {
+    /// Refuses a request whose `Host` is not one of ours.
+    pub(crate) fn check_host(&self, headers: &HeaderMap) -> Result<(), ApiError> {
         let host =
             host_value(headers).ok_or_else(|| ApiError::forbidden("the Host header is missing", None))?;
         let schemes = ["http", self.public.as_ref().map_or("http", Url::scheme)];
-        if !schemes.iter().any(|scheme| self.is_accepted(Authority::of_host_header(scheme, host))) {
-            let message = "changes are accepted for the service's own host only; set public_url to add one";
-            return Err(ApiError::forbidden(message, Some(host)));
-        }
-        let Some(origin) = headers.get(ORIGIN) else { return Ok(()) };
-        let origin = origin.to_str().unwrap_or_default();
-        if self.is_same_origin(origin, host) {
+        if schemes.iter().any(|scheme| self.is_accepted(Authority::of_host_header(scheme, host))) {
             return Ok(());
         }
-        Err(ApiError::forbidden("changes from pages of another origin are refused", Some(origin)))
+        let message = "the API is not served under this host; name it in allow_hosts or public_url";
+        Err(ApiError::forbidden(message, Some(host)))
+    }
+
+    /// Refuses a request that a page of another origin has made a browser send.
+    ///
+    /// Every `Origin` must be ours, the scheme included. A browser says in `Sec-Fetch-Site` what it knows about the
+    /// page; `same-site` is not enough, since another port of the same machine is of the same site.
+    pub(crate) fn check_origin(&self, headers: &HeaderMap) -> Result<(), ApiError> {
+        for site in headers.get_all("sec-fetch-site") {
+            if !matches!(site.as_bytes(), b"same-origin" | b"none") {
+                let site = String::from_utf8_lossy(site.as_bytes());
+                let message = "changes from pages of another site are refused";
+                return Err(ApiError::forbidden(message, Some(&site)));
+            }
+        }
+        let host = host_value(headers).unwrap_or_default();
+        for origin in headers.get_all(ORIGIN) {
+            let origin = String::from_utf8_lossy(origin.as_bytes());
+            if !self.is_same_origin(&origin, host) {
+                let message = "changes from pages of another origin are refused";
+                return Err(ApiError::forbidden(message, Some(&origin)));
+            }
+        }
+        Ok(())
     }
 
     fn is_accepted(&self, host: Option<Authority>) -> bool {
         let Some(host) = host else { return false };
         let public = self.public.as_ref().and_then(Authority::of).is_some_and(|public| public == host);
-        let bound = self.bound.read().is_some_and(|bound| is_bound_ip(bound.ip(), &host.host));
-        public || bound || host.is_loopback()
+        let bound = self.bound.read().iter().any(|bound| is_bound_ip(bound.ip(), &host.host));
+        public || bound || self.is_allowed(&host.host) || host.is_loopback()
+    }
+
+    fn is_allowed(&self, host: &Host<String>) -> bool {
+        self.allowed.contains(host)
     }
 
     fn is_same_origin(&self, origin: &str, host: &str) -> bool {
         // An opaque origin ("null") has no authority and so is never the same.
         let Ok(origin) = Url::parse(origin) else { return false };
         let Some(from) = Authority::of(&origin) else { return false };
-        let public = self.public.as_ref().is_some_and(|public| public.origin() == origin.origin());
-        public || is_host_header(origin.scheme(), host, &from)
+        if self.public.as_ref().is_some_and(|public| public.origin() == origin.origin()) {
+            return true;
+        }
+        origin.scheme() == self.scheme_of(&from) && is_host_header(origin.scheme(), host, &from)
     }
+
+    /// The scheme of our own pages under a host: the listener speaks HTTP, and a proxy for other names what
+    /// `public_url` says.
+    fn scheme_of(&self, host: &Authority) -> &str {
+        match &self.public {
+            Some(public) if is_host_of(public, host) || self.is_allowed(&host.host) => public.scheme(),
+            _ => "http",
+        }
+    }
+}
+
+fn is_host_of(public: &Url, host: &Authority) -> bool {
+    Authority::of(public).is_some_and(|public| public.host == host.host)
 }
 
 /// Whether the listener's address is meant by an address in digits. One that listens everywhere has them all.
@@ -128,13 +194,14 @@ mod tests {
     }
 
     fn may_write(hosts: &OwnHosts, host: &str, origin: Option<&str>) -> bool {
-        hosts.check_write(&headers(Some(host), origin)).is_ok()
+        let headers = headers(Some(host), origin);
+        hosts.check_host(&headers).is_ok() && hosts.check_origin(&headers).is_ok()
     }
 
     #[test]
     fn writes_need_an_own_host_and_no_foreign_origin() {
-        let local = OwnHosts::new(None);
-        local.set_bound("127.0.0.1:8080".parse().unwrap());
+        let local = OwnHosts::new(None, Vec::new());
+        local.add_bound("127.0.0.1:8080".parse().unwrap());
         for host in
             ["127.0.0.1:8080", "localhost:8080", "localhost", "[::1]:8080", "LOCALHOST:9000", "127.9.9.9"]
         {
@@ -156,13 +223,13 @@ mod tests {
             assert!(!may_write(&local, host, None), "{host}");
             assert!(!may_write(&local, host, Some(&format!("http://{host}"))), "{host}");
         }
-        assert!(local.check_write(&headers(None, None)).is_err());
+        assert!(local.check_host(&headers(None, None)).is_err());
     }
 
     #[test]
     fn a_public_host_is_accepted_once_set() {
-        let public = OwnHosts::new(Some(Url::parse("https://s.example").unwrap()));
-        public.set_bound("0.0.0.0:8080".parse().unwrap());
+        let public = OwnHosts::new(Some(Url::parse("https://s.example").unwrap()), Vec::new());
+        public.add_bound("0.0.0.0:8080".parse().unwrap());
         assert!(may_write(&public, "s.example", Some("https://s.example")));
         // A proxy that passes its own idea of the host on.
         assert!(may_write(&public, "127.0.0.1:8080", Some("https://s.example")));
@@ -170,6 +237,42 @@ mod tests {
         assert!(!may_write(&public, "s.example:444", None));
         assert!(!may_write(&public, "s.example", Some("https://other.example")));
         assert!(!may_write(&public, "s.example", Some("http://s.example.evil.example")));
+        // The other scheme is another origin.
+        assert!(!may_write(&public, "s.example", Some("http://s.example")));
+        assert!(!may_write(&public, "127.0.0.1:8080", Some("https://127.0.0.1:8080")));
+    }
+
+    #[test]
+    fn allowed_host_is_accepted_with_any_port_and_the_public_scheme() {
+        let allowed = || vec![Host::parse("Links.internal").unwrap()];
+        let plain = OwnHosts::new(None, allowed());
+        assert!(may_write(&plain, "links.internal", Some("http://links.internal")));
+        assert!(may_write(&plain, "LINKS.internal.:8443", None));
+        assert!(!may_write(&plain, "links.internal", Some("https://links.internal")));
+        assert!(!may_write(&plain, "other.internal", None));
+        let secure = OwnHosts::new(Some(Url::parse("https://s.example").unwrap()), allowed());
+        assert!(may_write(&secure, "links.internal", Some("https://links.internal")));
+        assert!(!may_write(&secure, "links.internal", Some("http://links.internal")));
+    }
+
+    #[test]
+    fn every_origin_line_and_the_fetch_site_count() {
+        let hosts = OwnHosts::new(None, Vec::new());
+        let check = |lines: &[(&'static str, &str)]| {
+            let mut headers = headers(Some("localhost:8080"), None);
+            for (name, value) in lines {
+                headers.append(*name, value.parse().unwrap());
+            }
+            hosts.check_origin(&headers).is_ok()
+        };
+        let own = ("origin", "http://localhost:8080");
+        assert!(check(&[own]) && check(&[own, own]));
+        assert!(!check(&[own, ("origin", "http://evil.example")]));
+        assert!(!check(&[("origin", "http://evil.example"), own]));
+        assert!(check(&[own, ("sec-fetch-site", "same-origin")]) && check(&[("sec-fetch-site", "none")]));
+        for site in ["cross-site", "same-site", "", "CROSS-SITE"] {
+            assert!(!check(&[own, ("sec-fetch-site", site)]), "{site}");
+        }
     }
 
     #[test]
@@ -178,32 +281,52 @@ mod tests {
             let url = Url::parse(target).unwrap();
             hosts.is_own(&Authority::of(&url).unwrap(), &headers(Some(asked), None))
         };
-        let hosts = OwnHosts::new(Some(Url::parse("https://s.example").unwrap()));
-        hosts.set_bound("127.0.0.1:8080".parse().unwrap());
+        let hosts = OwnHosts::new(Some(Url::parse("https://s.example").unwrap()), Vec::new());
+        hosts.add_bound("127.0.0.1:8080".parse().unwrap());
         for target in [
             "https://s.example/a",
             "https://S.Example.:443/a",
+            "http://s.example/a",
             "http://localhost:8080/",
             "http://127.0.0.1:8080/x",
             "http://0x7f000001:8080/",
             "http://[::1]:8080/",
             "http://asked.example:81/",
+            "http://0.0.0.0:8080/x",
+            "http://0:8080/",
+            "http://[::]:8080/",
+            "http://[::ffff:127.0.0.1]:8080/",
+            "http://[::ffff:0.0.0.0]:8080/",
+            "http://127.1:8080/",
+            "http://2130706433:8080/",
+            "http://localhost.:8080/",
+            "http://a.localhost:8080/",
+            "http://localhost.localdomain:8080/",
+            "http://ip6-localhost:8080/",
         ] {
             assert!(own(&hosts, "asked.example:81", target), "{target}");
         }
         for target in ["http://localhost:3000/", "http://example.com/", "https://s.example:8443/"] {
             assert!(!own(&hosts, "asked.example:81", target), "{target}");
         }
+        let everywhere = OwnHosts::new(None, vec![Host::parse("links.internal").unwrap()]);
+        everywhere.add_bound("[::]:8080".parse().unwrap());
+        for target in
+            ["http://192.0.2.7:8080/", "http://[::ffff:192.0.2.7]:8080/", "https://links.internal/a"]
+        {
+            assert!(own(&everywhere, "localhost:8080", target), "{target}");
+        }
+        assert!(!own(&everywhere, "localhost:8080", "http://links.internal:3000/"));
     }
 
     #[test]
     fn short_links_begin_with_the_public_or_the_asked_host() {
-        let public = OwnHosts::new(Some(Url::parse("https://s.example").unwrap()));
+        let public = OwnHosts::new(Some(Url::parse("https://s.example").unwrap()), Vec::new());
         assert_eq!(public.base(&headers(Some("localhost:1"), None)), "https://s.example/");
-        let local = OwnHosts::new(None);
+        let local = OwnHosts::new(None, Vec::new());
         assert_eq!(local.base(&headers(Some("localhost:8080"), None)), "http://localhost:8080/");
         assert_eq!(local.base(&headers(Some("a/b"), None)), "http://localhost/");
-        local.set_bound("127.0.0.1:8080".parse().unwrap());
+        local.add_bound("127.0.0.1:8080".parse().unwrap());
         assert_eq!(local.base(&headers(None, None)), "http://127.0.0.1:8080/");
     }
 

@@ -7,10 +7,13 @@ use crate::address::Address;
 use crate::reply::ApiError;
 use crate::slug;
 use crate::store::{LinkChange, ListQuery, MAX_BATCH_LINKS, MAX_PAGE_LINKS, MAX_TITLE_BYTES, NewLink};
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, Request, StatusCode};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use std::fmt;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -32,6 +35,15 @@ const DEFAULT_PAGE_LINKS: usize = 50;
 /// more than 30 s, 400 if it is not JSON.
 pub(crate) async fn read_json(request: Request<Body>, limit: usize) -> Result<Value, ApiError> {
     check_json_type(request.headers())?;
+    serde_json::from_slice(&read_body(request, limit).await?).map_err(|error| not_json(&error))
+}
+
+fn not_json(error: &serde_json::Error) -> ApiError {
+    ApiError::bad_request(format!("the body is not JSON: {error}"))
+}
+
+/// Reads a body: 413 if it is larger than `limit`, 408 if it takes more than 30 s.
+pub(crate) async fn read_body(request: Request<Body>, limit: usize) -> Result<Bytes, ApiError> {
     let too_large = || {
         let message = format!("the body is too large: at most {limit} bytes are allowed");
         ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message)
@@ -44,15 +56,13 @@ pub(crate) async fn read_json(request: Request<Body>, limit: usize) -> Result<Va
         let message = format!("the body did not arrive within {} s", BODY_TIMEOUT.as_secs());
         ApiError::new(StatusCode::REQUEST_TIMEOUT, message)
     })?;
-    let body = read.map_err(|error| {
+    read.map_err(|error| {
         let source = std::error::Error::source(&error);
         if source.is_some_and(|source| source.is::<http_body_util::LengthLimitError>()) {
             return too_large();
         }
         ApiError::bad_request("the body ended early")
-    })?;
-    serde_json::from_slice(&body)
-        .map_err(|error| ApiError::bad_request(format!("the body is not JSON: {error}")))
+    })
 }
 
 /// Requires `Content-Type: application/json`, with or without parameters.
@@ -83,15 +93,74 @@ pub(crate) fn new_link(input: &Value) -> Result<NewLink, ApiError> {
 }
 
 /// A batch of links to be made. The outer error is the batch's, the inner ones are those of its items.
-pub(crate) fn batch(input: &Value) -> Result<Vec<Result<NewLink, ApiError>>, ApiError> {
-    let items = input
-        .as_array()
-        .ok_or_else(|| ApiError::invalid("body", "must be an array of links", kind(input)))?;
-    if items.len() > MAX_BATCH_LINKS {
-        let message = format!("at most {MAX_BATCH_LINKS} links are allowed in a batch");
-        return Err(ApiError::invalid("body", message, &items.len().to_string()));
+///
+/// Items are counted while they are found in the text and parsed one by one afterwards, so that a body of 4 MiB never
+/// becomes a tree of a hundred times that.
+pub(crate) fn batch(body: &[u8]) -> Result<Vec<Result<NewLink, ApiError>>, ApiError> {
+    if body.trim_ascii_start().first() != Some(&b'[') {
+        let value: &RawValue = serde_json::from_slice(body).map_err(|error| not_json(&error))?;
+        return Err(ApiError::invalid("body", "must be an array of links", kind_of_text(value.get())));
     }
-    Ok(items.iter().map(new_link).collect())
+    let mut is_too_long = false;
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    let items = Items { is_too_long: &mut is_too_long }.deserialize(&mut reader);
+    if is_too_long {
+        let message = format!("at most {MAX_BATCH_LINKS} links are allowed in a batch");
+        return Err(ApiError::invalid("body", message, &format!("more than {MAX_BATCH_LINKS}")));
+    }
+    let items = items.and_then(|items| reader.end().map(|()| items)).map_err(|error| not_json(&error))?;
+    Ok(items.into_iter().map(batch_item).collect())
+}
+
+fn batch_item(item: &RawValue) -> Result<NewLink, ApiError> {
+    let text = item.get();
+    if text.len() > MAX_BODY_BYTES {
+        let message = format!("is {} bytes long; at most {MAX_BODY_BYTES} are allowed", text.len());
+        return Err(ApiError::invalid("body", message, text));
+    }
+    let value: Value = serde_json::from_str(text).map_err(|error| not_json(&error))?;
+    new_link(&value)
+}
+
+/// Finds the items of an array, and stops at the first one too many.
+struct Items<'a> {
+    is_too_long: &'a mut bool,
+}
+
+impl<'de> DeserializeSeed<'de> for Items<'_> {
+    type Value = Vec<&'de RawValue>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Items<'_> {
+    type Value = Vec<&'de RawValue>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of links")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Self::Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = array.next_element()? {
+            if items.len() == MAX_BATCH_LINKS {
+                *self.is_too_long = true;
+                return Err(A::Error::custom("too long"));
+            }
+            items.push(item);
+        }
+        Ok(items)
+    }
+}
+
+/// The text of a sign-in: `{"token"}`.
+pub(crate) fn token(input: &Value) -> Result<&str, ApiError> {
+    // The value is not sent back, as that of any other wrong field is: it may be a token with a misspelt key.
+    let token = input.as_object().filter(|fields| fields.len() == 1).and_then(|fields| fields.get("token"));
+    let token = token.and_then(Value::as_str).map(str::trim);
+    token.ok_or_else(|| ApiError::invalid("token", "must be a string, and the only field", ""))
 }
 
 /// A change to a link: `{"url"?, "title"?}`, at least one of them.
@@ -157,11 +226,17 @@ fn title(fields: &Map<String, Value>) -> Result<Option<String>, ApiError> {
     check_title(text).map(|title| Some(title.to_owned()))
 }
 
-/// A title without surrounding white space, if it is short enough.
+/// A title without surrounding white space, if it is short enough and without control characters other than white space.
 pub(crate) fn check_title(text: &str) -> Result<&str, ApiError> {
     let title = text.trim();
     if title.len() > MAX_TITLE_BYTES {
         let message = format!("is {} bytes long; at most {MAX_TITLE_BYTES} are allowed", title.len());
+        return Err(ApiError::invalid("title", message, title));
+    }
+    // Titles are printed by programs too; an escape sequence would reach the terminal. White space may be inside a title
+    // of several lines, as spreadsheets have them.
+    if let Some(control) = title.chars().find(|c| c.is_control() && !matches!(c, '\t' | '\n' | '\r')) {
+        let message = format!("contains the control character {control:?}");
         return Err(ApiError::invalid("title", message, title));
     }
     Ok(title)
@@ -174,6 +249,16 @@ fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str
         Some(other) => {
             Err(ApiError::invalid(name, format!("must be a string, not {}", kind(other)), &other.to_string()))
         }
+    }
+}
+
+fn kind_of_text(json: &str) -> &'static str {
+    match json.bytes().next() {
+        Some(b'n') => "null",
+        Some(b't' | b'f') => "a boolean",
+        Some(b'"') => "a string",
+        Some(b'{') => "an object",
+        _ => "a number",
     }
 }
 

@@ -18,14 +18,19 @@
 //! | `PATCH /api/links/{slug}` | `{"url"?, "title"?}` → 200 |
 //! | `DELETE /api/links/{slug}` | 204 |
 //! | `POST /api/links/batch` | up to 1,000 links → `{"results": […]}`; none of them is made twice |
-//! | `GET /healthz` | `ok` while the database is open |
+//! | `GET`, `POST`, `DELETE /api/session` | what this client may do; a token becomes a session cookie; sign-out |
+//! | `GET /healthz` | `ok` while the database is open and can be written to |
 //!
-//! Wrong input is a 422 that names field, rule and value; 400, 408, 413 and 415 are for the body as a whole, 403 for a
-//! foreign page or host, 503 for a database that is full, locked, read-only, busy or closed. All of them are JSON:
+//! Redirects, the files of the page, `/api/session` and `/healthz` are open to everyone. All else needs an API token or a
+//! session, unless service and client are on loopback and no option names a proxy or a public host.
+//!
+//! Wrong input is a 422 that names field, rule and value; 400, 408, 413 and 415 are for the body as a whole, 401 for a missing
+//! or wrong token, 403 for a foreign page or host or a scope that does not suffice, 429 for too many requests, 503 for a database that is full, locked, read-only, busy or closed. All of them are JSON:
 //! `{"error": {"field"?, "message", "value"?}}`.
 //!
 //! [`Links`] is the service, [`Config`] its options, [`Store`] the database, [`import`] the bulk import.
 
+mod access;
 mod address;
 mod cache;
 mod config;
@@ -44,10 +49,12 @@ mod stats;
 pub mod store;
 mod visits;
 
+pub use access::{Scope, Secret, TOKEN_PREFIX, Token, TokenName};
 pub use address::{Address, AddressError, MAX_URL_BYTES};
 pub use config::Config;
 pub use error::LinksError;
 pub use links::{Deps, Links};
+pub use serve::{ServeOptions, serve};
 pub use slug::{MAX_SLUG_BYTES, SlugCodec, SlugError, check_custom as check_slug};
 pub use stats::{LinksStats, RedirectStats};
 pub use store::{Store, StoreError};

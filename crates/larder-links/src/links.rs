@@ -10,6 +10,7 @@
 //! The cache refuses a load that began before the change, so from the answer on nobody sees the old state; until the
 //! answer anybody may.
 
+use crate::access::Access;
 use crate::cache::{self, Resolved, Targets};
 use crate::config::Config;
 use crate::error::LinksError;
@@ -25,10 +26,17 @@ use http::StatusCode;
 use larder::Cache;
 use larder_http::HttpCache;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::time::timeout;
+
+/// Batches that are read at a time. Each takes up to 8 MiB.
+const MAX_BATCHES: usize = 8;
+/// How long a batch waits for its place.
+const BATCH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a [`Links`] works on. It is made outside, so that it can be shared, watched, and kept over a restart.
 /// Clones share the same store and caches.
@@ -84,6 +92,10 @@ struct Shared {
     targets: Targets,
     responses: Responses,
     hosts: OwnHosts,
+    access: Access,
+    batch_places: Semaphore,
+    /// One batch is parsed at a time: the other cores are the redirects'.
+    batch_parsing: Arc<Semaphore>,
     visits: Arc<Visits>,
     counters: Counters,
     stop_flusher: watch::Sender<bool>,
@@ -99,7 +111,8 @@ impl Links {
     /// Outside a tokio runtime.
     pub fn open(config: Config, deps: Deps) -> Result<Links, LinksError> {
         config.validate()?;
-        let hosts = OwnHosts::new(config.public_base()?);
+        let hosts = OwnHosts::new(config.public_base()?, config.allowed_hosts()?);
+        let access = Access::new(&config, deps.store.clone())?;
         let targets = Targets::new(deps.cache, &config)?;
         let visits = Arc::new(Visits::new(config.visit_batch, config.visit_queue));
         let (stop_flusher, stopped) = watch::channel(false);
@@ -109,6 +122,9 @@ impl Links {
         Ok(Links {
             shared: Arc::new(Shared {
                 hosts,
+                access,
+                batch_places: Semaphore::new(MAX_BATCHES),
+                batch_parsing: Arc::new(Semaphore::new(1)),
                 targets,
                 config,
                 store: deps.store,
@@ -141,8 +157,8 @@ impl Links {
         if self.shared.store.is_closed() {
             return Err(LinksError::Stopped);
         }
-        self.shared.hosts.set_bound(listener.local_addr()?);
-        serve::run(listener, self.router(), &self.shared.config, shutdown).await;
+        self.shared.hosts.add_bound(listener.local_addr()?);
+        serve::serve(listener, self.router(), self.shared.config.serve_options(), shutdown).await;
         self.stop().await
     }
 
@@ -186,6 +202,46 @@ impl Links {
     /// The stored answers of the API, to be watched or purged.
     pub fn responses(&self) -> &HttpCache {
         self.shared.responses.cache()
+    }
+
+    /// Whether a service that listens on `address` answers its API without a token: on loopback, if no option says that
+    /// other machines reach it.
+    pub fn is_local_on(&self, address: SocketAddr) -> bool {
+        address.ip().to_canonical().is_loopback() && self.shared.access.is_local_by_config()
+    }
+
+    /// Removes an API token; false if there is none of that id. Its sessions and streams end: here at once, on other
+    /// instances of the same database within a second.
+    ///
+    /// # Errors
+    /// If the store fails; the token is still valid then.
+    pub async fn remove_token(&self, id: u64) -> Result<bool, LinksError> {
+        Ok(self.shared.access.remove_token(id).await?)
+    }
+
+    pub(crate) fn access(&self) -> &Access {
+        &self.shared.access
+    }
+
+    /// A place among the batches that are read at a time.
+    pub(crate) async fn batch_place(&self) -> Result<SemaphorePermit<'_>, ApiError> {
+        let place = timeout(BATCH_TIMEOUT, self.shared.batch_places.acquire()).await;
+        let busy = || ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too many batches at a time");
+        place.ok().and_then(Result::ok).ok_or_else(busy)
+    }
+
+    /// Runs work that takes milliseconds of a processor, away from the threads of the redirects.
+    pub(crate) async fn parse_batch<T: Send + 'static>(
+        &self,
+        parse: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let turn = self.shared.batch_parsing.clone().acquire_owned().await;
+        let parsed = tokio::task::spawn_blocking(move || {
+            // Held by the work itself: a client that hangs up does not end it.
+            let _turn = turn;
+            parse()
+        });
+        parsed.await.unwrap_or_else(|_| Err(ApiError::internal()))
     }
 
     pub(crate) fn hosts(&self) -> &OwnHosts {

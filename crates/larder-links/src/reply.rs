@@ -6,14 +6,16 @@
 //!
 //! `field` and `value` are there when one part of the input is at fault.
 
+use crate::access::Scope;
 use crate::address::AddressError;
 use crate::slug::SlugError;
 use crate::store::StoreError;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use http::header::{CACHE_CONTROL, HeaderValue, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use serde::Serialize;
+use std::time::Duration;
 
 /// How much of a wrong value is sent back, in characters.
 const SHOWN_CHARS: usize = 200;
@@ -28,11 +30,45 @@ pub(crate) struct ApiError {
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<String>,
+    /// The value of `WWW-Authenticate`.
+    #[serde(skip)]
+    challenge: Option<&'static str>,
+    #[serde(skip)]
+    retry_after_seconds: Option<u64>,
 }
 
 impl ApiError {
     pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> ApiError {
-        ApiError { status, field: None, message: message.into(), value: None }
+        ApiError {
+            status,
+            field: None,
+            message: message.into(),
+            value: None,
+            challenge: None,
+            retry_after_seconds: (status == StatusCode::SERVICE_UNAVAILABLE).then_some(1),
+        }
+    }
+
+    /// 401: a token is needed, or the one that was `offered` is not valid (RFC 6750, section 3).
+    pub(crate) fn unauthorized(message: &str, offered: bool) -> ApiError {
+        let challenge = if offered { "Bearer error=\"invalid_token\"" } else { "Bearer" };
+        ApiError { challenge: Some(challenge), ..ApiError::new(StatusCode::UNAUTHORIZED, message) }
+    }
+
+    /// 403: the token is valid and does not allow this.
+    pub(crate) fn insufficient_scope(needed: Scope) -> ApiError {
+        let challenge = match needed {
+            Scope::Read => "Bearer error=\"insufficient_scope\", scope=\"read\"",
+            Scope::Write => "Bearer error=\"insufficient_scope\", scope=\"write\"",
+        };
+        let message = format!("this needs a token with the scope {needed}");
+        ApiError { challenge: Some(challenge), ..ApiError::new(StatusCode::FORBIDDEN, message) }
+    }
+
+    /// Says when to try again, in whole seconds.
+    pub(crate) fn retry_after(self, wait: Duration) -> ApiError {
+        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        ApiError { retry_after_seconds: Some(seconds.max(1)), ..self }
     }
 
     /// 422: a field of well-formed input breaks a rule.
@@ -92,12 +128,15 @@ impl IntoResponse for ApiError {
         struct Body {
             error: ApiError,
         }
-        let status = self.status;
+        let (status, challenge, retry_after) = (self.status, self.challenge, self.retry_after_seconds);
         let mut response = (status, Json(Body { error: self })).into_response();
         let headers = response.headers_mut();
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        if let Some(seconds) = retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if let Some(challenge) = challenge {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
         }
         response
     }

@@ -1,23 +1,22 @@
 //! The table of routes, and what stands in front of all of them.
 //!
-//! Order, from the outside: one host, security headers, the guard for changes, stored answers (API only), the routes.
+//! Order, from the outside: security headers, the guard (one host, token, origin, rate limits), stored answers (API
+//! only), the routes.
 
-use crate::hosts::check_single_host;
-use crate::input::check_json_type;
+use crate::access::guard::guard;
 use crate::links::Links;
 use crate::reply::ApiError;
-use crate::routes::{api, page, redirect};
+use crate::routes::{api, page, redirect, session};
 use axum::Router;
 use axum::body::Body;
-use axum::extract::State;
 use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::{any, get, post};
 use http::header::{
     CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
     X_FRAME_OPTIONS,
 };
-use http::{Method, Request, StatusCode};
+use http::{Request, StatusCode};
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
@@ -37,37 +36,26 @@ pub(crate) fn build(links: Links) -> Router {
         .route("/api/{*rest}", any(api::unknown))
         .method_not_allowed_fallback(wrong_method)
         .with_state(links.clone());
-    Router::new()
+    let routes = Router::new()
         .route("/", get(page::index))
         .route("/static/{name}", get(page::asset))
         .route("/healthz", get(api::health))
+        .route("/api/session", get(session::show).post(session::open).delete(session::end))
         .route("/{slug}", get(redirect::follow))
-        .fallback(redirect::unknown)
         .method_not_allowed_fallback(wrong_method)
         .with_state(links.clone())
-        .merge(links.answers().around(api))
-        .layer(from_fn_with_state(links, guard))
-        .layer(from_fn(add_security_headers))
+        .merge(links.answers().around(api));
+    guarded(links, routes)
+}
+
+/// Puts the guard in front of routes. Whatever else is asked for is a 404 page.
+fn guarded(links: Links, routes: Router) -> Router {
+    let routes = routes.layer(from_fn_with_state(links, guard));
+    routes.fallback(redirect::unknown).layer(from_fn(add_security_headers))
 }
 
 async fn wrong_method() -> ApiError {
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this address does not answer to this method")
-}
-
-/// Lets reads pass, and changes only from this service's own pages and from programs.
-async fn guard(State(links): State<Links>, request: Request<Body>, next: Next) -> Response {
-    let checked = check_single_host(request.uri(), request.headers()).and_then(|()| {
-        if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
-            return Ok(());
-        }
-        links.hosts().check_write(request.headers())?;
-        // A form of a foreign page cannot send this type without asking first, and is never allowed to.
-        check_json_type(request.headers())
-    });
-    match checked {
-        Ok(()) => next.run(request).await,
-        Err(error) => error.into_response(),
-    }
 }
 
 async fn add_security_headers(request: Request<Body>, next: Next) -> Response {

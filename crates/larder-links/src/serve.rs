@@ -1,12 +1,18 @@
 //! The accept loop: a bounded number of HTTP/1.1 connections, a deadline for request heads, an orderly end.
+//!
+//! It serves any router, so that other parts of a process get the same bounds.
 
-use crate::config::Config;
 use axum::Router;
+use axum::extract::ConnectInfo;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,14 +24,29 @@ use tokio::time::{sleep, timeout};
 /// once would only burn the processor.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves until `shutdown`, then lets what runs end within the drain timeout.
-pub(crate) async fn run(
+/// The bounds of [`serve`].
+#[derive(Clone, Copy, Debug)]
+pub struct ServeOptions {
+    /// Open connections; further ones wait to be accepted. At least 1.
+    pub max_connections: usize,
+    /// How long a client may take to send the head of a request.
+    pub header_timeout: Duration,
+    /// How long running requests may take to end after `shutdown`.
+    pub drain_timeout: Duration,
+}
+
+/// Serves until `shutdown`, then lets what runs end within the drain timeout. Handlers find the client's address as
+/// `ConnectInfo<SocketAddr>`.
+///
+/// # Cancel safety
+/// A dropped call closes the listener; connections that are open go on until they end.
+pub async fn serve(
     listener: TcpListener,
     router: Router,
-    config: &Config,
+    options: ServeOptions,
     shutdown: impl Future<Output = ()> + Send,
 ) {
-    let places = Arc::new(Semaphore::new(config.max_connections));
+    let places = Arc::new(Semaphore::new(options.max_connections.max(1)));
     let graceful = GracefulShutdown::new();
     let mut shutdown = pin!(shutdown);
     loop {
@@ -38,8 +59,8 @@ pub(crate) async fn run(
             next = next => next,
             () = &mut shutdown => break,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
                 tokio::select! {
@@ -50,10 +71,11 @@ pub(crate) async fn run(
         };
         // Without it a short answer may wait for the client's delayed acknowledgement of the one before.
         let _ = stream.set_nodelay(true);
+        let service = WithPeer { peer, inner: TowerToHyperService::new(router.clone()) };
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(Duration::from_millis(config.header_timeout_ms))
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
+            .header_read_timeout(options.header_timeout)
+            .serve_connection(TokioIo::new(stream), service);
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             if let Err(error) = connection.await {
@@ -63,10 +85,27 @@ pub(crate) async fn run(
         });
     }
     drop(listener);
-    if timeout(Duration::from_millis(config.drain_timeout_ms), graceful.shutdown()).await.is_err() {
+    if timeout(options.drain_timeout, graceful.shutdown()).await.is_err() {
         tracing::warn!(
-            timeout_ms = config.drain_timeout_ms,
+            timeout_ms = options.drain_timeout.as_millis() as u64,
             "some requests did not end in time and were left behind"
         );
+    }
+}
+
+/// Notes the client's address in each request.
+struct WithPeer {
+    peer: SocketAddr,
+    inner: TowerToHyperService<Router>,
+}
+
+impl Service<Request<Incoming>> for WithPeer {
+    type Response = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Response;
+    type Error = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Error;
+    type Future = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Future;
+
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        request.extensions_mut().insert(ConnectInfo(self.peer));
+        self.inner.call(request)
     }
 }

@@ -9,7 +9,7 @@
 //! row a second. Whatever was counted is written before a clean stop; a process that is killed loses what it counted
 //! since the last write that was committed.
 
-use crate::store::{Day, Store, StoreError, VisitKey, today};
+use crate::store::{Day, MAX_VISIT_ROWS, Store, StoreError, VisitKey, today};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -90,20 +90,25 @@ impl Visits {
         if taken.is_empty() {
             return Ok(());
         }
-        let visits: Vec<_> = taken.into_iter().collect();
-        let total: u64 = visits.iter().map(|(_, count)| count).sum();
-        match store.add_visits(visits.clone()).await {
-            Ok(written) => {
-                self.queued.fetch_sub(total, Relaxed);
-                self.written.fetch_add(written, Relaxed);
-                self.dropped.fetch_add(total - written, Relaxed);
-                Ok(())
-            }
-            Err(error) => {
-                self.put_back(visits);
-                Err(error)
+        let mut visits: Vec<_> = taken.into_iter().collect();
+        // In steps of bounded size: one transaction over all links would keep every other writer waiting.
+        while !visits.is_empty() {
+            let step = visits.split_off(visits.len().saturating_sub(MAX_VISIT_ROWS));
+            let total: u64 = step.iter().map(|(_, count)| count).sum();
+            match store.add_visits(step.clone()).await {
+                Ok(written) => {
+                    self.queued.fetch_sub(total, Relaxed);
+                    self.written.fetch_add(written, Relaxed);
+                    self.dropped.fetch_add(total - written, Relaxed);
+                }
+                Err(error) => {
+                    self.put_back(step);
+                    self.put_back(visits);
+                    return Err(error);
+                }
             }
         }
+        Ok(())
     }
 
     fn put_back(&self, visits: Vec<(VisitKey, u64)>) {
@@ -229,6 +234,21 @@ mod tests {
         let store = Store::open(&StoreConfig::new(folder.path().join("links.db"))).unwrap();
         visits.flush(&store).await.unwrap();
         assert_eq!(store.find("a").await.unwrap().unwrap().visits, 1);
+    }
+
+    #[tokio::test]
+    async fn visits_of_many_links_are_written_in_bounded_steps() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, id) = store_with_link(&folder).await;
+        let visits = Visits::new(1_000, 100_000);
+        let rows = 2 * MAX_VISIT_ROWS as i64 + 1;
+        for day in 0..rows {
+            visits.record_on(id, day);
+        }
+        // `add_visits` panics beyond its bound.
+        visits.flush(&store).await.unwrap();
+        assert_eq!(visits.stats(), VisitStats { queued: 0, written: rows as u64, dropped: 0 });
+        assert_eq!(store.days(id, 0).await.unwrap().len(), rows as usize);
     }
 
     #[tokio::test]

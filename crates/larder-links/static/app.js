@@ -6,6 +6,7 @@ const CHART_DAYS = 30;
 const DAY_MS = 86_400_000;
 // The server keeps a stored list for a second; asking more often would show the same.
 const REFRESH_MS = 2_000;
+const SESSION_PATH = "/api/session";
 
 const byId = (id) => document.getElementById(id);
 const number = new Intl.NumberFormat();
@@ -33,6 +34,7 @@ async function call(method, path, body) {
     throw new ApiFailure("The service cannot be reached. Is it still running?");
   }
   if (response.ok) return response.status === 204 ? null : response.json();
+  if (response.status === 401 && path !== SESSION_PATH) showSignIn();
   const answer = await response.json().catch(() => ({}));
   const { field, message } = answer.error ?? { message: `the service answered with status ${response.status}` };
   throw new ApiFailure(`${message[0].toUpperCase()}${message.slice(1)}.`, field, message);
@@ -43,6 +45,67 @@ function listPath(after) {
   if (after) query.set("after", after);
   if (searchText) query.set("q", searchText);
   return `/api/links?${query}`;
+}
+
+// Signing in: the token is exchanged for a cookie that scripts cannot read, and is kept nowhere
+
+// Shows what the session allows; without one, and where one is needed, nothing but the sign-in.
+function showSession(session) {
+  const signedOut = session.required && !session.scope;
+  document.body.classList.toggle("signed-out", signedOut);
+  document.body.classList.toggle("read-only", session.scope === "read");
+  byId("sign-in").hidden = !signedOut;
+  byId("sign-out").hidden = !session.scope;
+  return !signedOut;
+}
+
+function showSignIn() {
+  if (!showSession({ required: true, scope: null }) && !byId("sign-in").contains(document.activeElement)) byId("token").focus();
+  for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
+  // What was shown belongs to the session that has ended.
+  rows.clear();
+  byId("list").replaceChildren();
+  byId("result").hidden = true;
+  nextCursor = null;
+}
+
+async function signIn(event) {
+  event.preventDefault();
+  const form = event.currentTarget;
+  const button = form.querySelector("button");
+  const values = Object.fromEntries(new FormData(form));
+  button.disabled = true;
+  try {
+    const session = await call("POST", SESSION_PATH, values);
+    form.reset();
+    showFormError(form, byId("sign-in-error"), null);
+    showSession(session);
+    await loadPage(true);
+    byId(session.scope === "read" ? "search" : "url").focus();
+  } catch (failure) {
+    showFormError(form, byId("sign-in-error"), failure);
+    form.elements.token.setAttribute("aria-invalid", "true");
+    form.elements.token.select();
+  } finally {
+    button.disabled = false;
+  }
+}
+
+async function signOut() {
+  try {
+    await call("DELETE", SESSION_PATH);
+    showSignIn();
+  } catch (failure) {
+    showListError(failure);
+  }
+}
+
+async function start() {
+  // If it cannot be asked, the list says why.
+  const session = await call("GET", SESSION_PATH).catch(() => ({ required: false, scope: null }));
+  if (!showSession(session)) return showSignIn();
+  if (session.scope !== "read") byId("url").focus();
+  await loadPage(true);
 }
 
 // Making a link
@@ -197,7 +260,7 @@ async function loadPage(restart) {
 }
 
 async function refresh() {
-  if (document.hidden || document.querySelector("dialog[open]")) return;
+  if (document.hidden || document.body.classList.contains("signed-out") || document.querySelector("dialog[open]")) return;
   const asked = searchText;
   try {
     const page = await call("GET", listPath(null));
@@ -220,6 +283,7 @@ function showList() {
 }
 
 function showListError(failure) {
+  if (document.body.classList.contains("signed-out")) failure = null;
   const error = byId("list-error");
   error.hidden = !failure;
   error.textContent = failure ? failure.message : "";
@@ -364,6 +428,8 @@ byId("edit-form").addEventListener("submit", saveEdit);
 byId("edit-cancel").addEventListener("click", () => byId("edit").close());
 byId("search").addEventListener("input", search);
 byId("more").addEventListener("click", () => loadPage(false));
-byId("url").focus();
-loadPage(true);
+byId("sign-in-form").addEventListener("submit", signIn);
+byId("sign-in-form").addEventListener("input", (event) => showFormError(event.currentTarget, byId("sign-in-error"), null));
+byId("sign-out").addEventListener("click", signOut);
+start();
 setInterval(refresh, REFRESH_MS);

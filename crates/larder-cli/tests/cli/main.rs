@@ -8,6 +8,8 @@
 //! | Debian's Redis tools against `larder server` | `redis_tools` |
 //! | requests of foreign web pages | `browsers` |
 //! | `larder links import` | `import` |
+//! | tokens of the shortener, and strangers | `tokens` |
+//! | a low limit on open files | `descriptors` |
 //! | the tiers between processes | `tiers` |
 //! | the pages in a real browser | `pages` |
 //!
@@ -16,6 +18,7 @@
 mod browsers;
 mod crash;
 mod dashboard;
+mod descriptors;
 mod http;
 mod import;
 mod lifecycle;
@@ -25,4 +28,5 @@ mod redis_tools;
 mod resp;
 mod shortener;
 mod tiers;
+mod tokens;
 mod usage;

@@ -1,6 +1,7 @@
-//! The pages in a real browser, driven by `tests/browser/smoke.mjs`.
+//! The pages in a real browser, driven by the scripts in `tests/browser`.
 
-use crate::process::{Up, run};
+use crate::process::{Up, larder, run};
+use crate::tokens::start_beyond_loopback;
 use larder_testkit::{needs, program};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,13 +20,38 @@ fn a_person_makes_a_link_follows_it_and_sees_it_counted() {
     up.stop();
 }
 
-/// The folder of npm packages below the target folder, with the present script in it: a script looks for its packages
+#[test]
+fn a_person_signs_in_with_a_token_and_out_again() {
+    let (Some(node), Some(chromium)) = (program("node"), program("chromium")) else { return };
+    let Some(folder) = browser_folder() else { return };
+    let data = tempfile::tempdir().expect("a temporary folder");
+    let database = data.path().join("links.db");
+    let rows = data.path().join("links.csv");
+    std::fs::write(&rows, "name,url\nA page,https://example.com/a\n").expect("the file can be written");
+    let address = format!("sqlite:{}", database.display());
+    assert_eq!(run(larder(["links", "import", "--database", &address]).arg(&rows)).code, Some(0));
+    let token = |scope: &str| {
+        let made = run(&mut larder(["links", "token", "add", "--scope", scope, "--database", &address]));
+        made.stdout.trim_end().to_owned()
+    };
+    let (write, read) = (token("write"), token("read"));
+    let (_process, http) = start_beyond_loopback(&database);
+    let mut command = Command::new(node);
+    command.arg("sign-in.mjs").arg(format!("http://{http}/")).current_dir(&folder);
+    command.env("CHROMIUM", chromium).env("SCREENSHOTS", folder.join("screenshots"));
+    let ended = run(command.env("TOKEN", write).env("READ_TOKEN", read));
+    assert_eq!(ended.code, Some(0), "\n{}{}", ended.stdout, ended.stderr);
+}
+
+/// The folder of npm packages below the target folder, with the present scripts in it: a script looks for its packages
 /// beside and above itself.
 fn browser_folder() -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it lies in the target folder");
     let folder = target.join("browser");
     needs("the npm package playwright-core", folder.join("node_modules/playwright-core").is_dir())?;
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser/smoke.mjs");
-    std::fs::copy(script, folder.join("smoke.mjs")).expect("the script can be copied");
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
+    for script in ["smoke.mjs", "sign-in.mjs"] {
+        std::fs::copy(scripts.join(script), folder.join(script)).expect("the script can be copied");
+    }
     Some(folder)
 }

@@ -116,7 +116,8 @@ impl Up {
         Up::start_as(command, data)
     }
 
-    fn start_as(mut command: Command, data: &Path) -> Up {
+    /// The same by another command, which gets the flags.
+    pub(crate) fn start_as(mut command: Command, data: &Path) -> Up {
         command.args(["--resp", FREE, "--http", FREE, "--admin", FREE, "--data"]).arg(data);
         let mut process = Process::start(&mut command);
         let mut address = |start: &str| {

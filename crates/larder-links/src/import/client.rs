@@ -1,9 +1,10 @@
 //! The import's end of `POST /api/links/batch`: one batch out, one result for each of its links back.
 
 use super::{ImportError, ItemResult};
+use crate::config::without_credentials;
 use crate::store::NewLink;
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
@@ -15,16 +16,21 @@ use tokio::time::{sleep, timeout};
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Pauses before a batch is sent again. That is safe, because a batch that arrived twice makes no link twice.
 const PAUSES: [Duration; 3] = [Duration::from_millis(200), Duration::from_secs(1), Duration::from_secs(3)];
+const MIN_WAIT: Duration = Duration::from_millis(100);
 const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 
 /// A running shortener, reached over HTTP.
 pub(super) struct Server {
     uri: Uri,
+    /// The value of `Authorization`.
+    authorization: Option<HeaderValue>,
     client: Client<HttpConnector, Full<Bytes>>,
 }
 
 /// One try's failure.
 enum Failure {
+    /// The server's rate limit; it says how long to wait.
+    Limited(Duration),
     /// Worth another try.
     Passing(String),
     /// The same again next time.
@@ -33,15 +39,25 @@ enum Failure {
 
 impl Server {
     /// A server by its address, such as `http://127.0.0.1:8080`.
-    pub(super) fn new(address: &str) -> Result<Server, ImportError> {
-        let wrong = || ImportError::Address { value: address.to_owned() };
+    pub(super) fn new(address: &str, token: Option<&str>) -> Result<Server, ImportError> {
+        let wrong = || ImportError::Address { value: without_credentials(address) };
         let base: Uri = address.parse().map_err(|_| wrong())?;
-        let authority = base.authority().ok_or_else(wrong)?;
+        let authority = base.authority().filter(|authority| !authority.as_str().contains('@'));
+        let authority = authority.ok_or_else(wrong)?;
         if base.scheme_str() != Some("http") || !matches!(base.path(), "" | "/") || base.query().is_some() {
             return Err(wrong());
         }
         let uri = format!("http://{authority}/api/links/batch").parse().map_err(|_| wrong())?;
-        Ok(Server { uri, client: Client::builder(TokioExecutor::new()).build_http() })
+        let authorization = match token {
+            Some(token) => {
+                let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
+                    .map_err(|_| ImportError::Token)?;
+                value.set_sensitive(true);
+                Some(value)
+            }
+            None => None,
+        };
+        Ok(Server { uri, authorization, client: Client::builder(TokioExecutor::new()).build_http() })
     }
 
     pub(super) async fn send(&self, links: &[NewLink]) -> Result<Vec<ItemResult>, ImportError> {
@@ -57,6 +73,8 @@ impl Server {
         loop {
             match (self.try_once(body.clone(), links.len()).await, pauses.next()) {
                 (Ok(results), _) => return Ok(results),
+                // Waiting is what the server asks for, however often.
+                (Err(Failure::Limited(wait)), _) => sleep(wait).await,
                 (Err(Failure::Passing(_)), Some(&pause)) => sleep(pause).await,
                 (Err(Failure::Passing(message) | Failure::Lasting(message)), _) => {
                     return Err(failed(message));
@@ -66,24 +84,31 @@ impl Server {
     }
 
     async fn try_once(&self, body: Bytes, count: usize) -> Result<Vec<ItemResult>, Failure> {
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(Method::POST)
             .uri(self.uri.clone())
-            .header(CONTENT_TYPE, "application/json")
-            .body(Full::new(body))
-            .map_err(|error| Failure::Lasting(error.to_string()))?;
+            .header(CONTENT_TYPE, "application/json");
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        let request = request.body(Full::new(body)).map_err(|error| Failure::Lasting(error.to_string()))?;
         let exchange = async {
             let response =
                 self.client.request(request).await.map_err(|error| Failure::Passing(reason(&error)))?;
             let status = response.status();
+            let wait =
+                response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
             let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect().await;
-            Ok((status, body.map_err(|error| Failure::Passing(error.to_string()))?.to_bytes()))
+            Ok((status, wait, body.map_err(|error| Failure::Passing(error.to_string()))?.to_bytes()))
         };
-        let (status, body) = timeout(TIMEOUT, exchange)
+        let (status, wait, body) = timeout(TIMEOUT, exchange)
             .await
             .unwrap_or_else(|_| Err(Failure::Passing(format!("no answer within {} s", TIMEOUT.as_secs()))))?;
         match status {
             StatusCode::OK => read_results(&body, count),
+            StatusCode::TOO_MANY_REQUESTS => {
+                Err(Failure::Limited(Duration::from_secs(wait.unwrap_or(1)).clamp(MIN_WAIT, TIMEOUT)))
+            }
             StatusCode::SERVICE_UNAVAILABLE => Err(Failure::Passing(read_error(status, &body))),
             _ => Err(Failure::Lasting(read_error(status, &body))),
         }

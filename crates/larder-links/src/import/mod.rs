@@ -22,8 +22,13 @@ pub const MAX_REPORTED_ROWS: usize = 1_000;
 /// Where the links go.
 #[derive(Clone)]
 pub enum Destination {
-    /// A running server, by its address: `http://127.0.0.1:8080`.
-    Server(String),
+    /// A running server.
+    Server {
+        /// Its address: `http://127.0.0.1:8080`.
+        address: String,
+        /// An API token with the scope write, if the server needs one.
+        token: Option<String>,
+    },
     /// A database, without a server. One that runs on the same database may answer 404 for a new link until its
     /// negative entry expires, by default up to 30 s.
     Store(Store),
@@ -72,6 +77,9 @@ pub enum ImportError {
         /// What was given.
         value: String,
     },
+    /// The token contains what a header cannot hold.
+    #[error("the token contains characters that no token has")]
+    Token,
     /// The file cannot be read.
     #[error("cannot read the file: {0}")]
     Read(#[from] csv::Error),
@@ -99,7 +107,7 @@ enum ItemResult {
 }
 
 enum Sink {
-    Server(Server),
+    Server(Box<Server>),
     Store(Store),
 }
 
@@ -119,7 +127,9 @@ pub async fn import(
     mut progress: impl FnMut(&Progress),
 ) -> Result<Report, ImportError> {
     let sink = match destination {
-        Destination::Server(address) => Sink::Server(Server::new(&address)?),
+        Destination::Server { address, token } => {
+            Sink::Server(Box::new(Server::new(&address, token.as_deref())?))
+        }
         Destination::Store(store) => Sink::Store(store),
     };
     // Two batches in advance keep the reader and the sink busy; more would only take memory.

@@ -88,11 +88,16 @@ pub(crate) async fn create_batch(
     request: Request<Body>,
 ) -> Result<Response, ApiError> {
     let headers = request.headers().clone();
-    let input = input::read_json(request, MAX_BATCH_BODY_BYTES).await?;
-    let items: Vec<_> = input::batch(&input)?
-        .into_iter()
-        .map(|item| item.and_then(|new| refuse_loop(&links, new, &headers)))
-        .collect();
+    input::check_json_type(&headers)?;
+    // The place comes before the body: so many bodies are in memory at a time and no more.
+    let _place = links.batch_place().await?;
+    let body = input::read_body(request, MAX_BATCH_BODY_BYTES).await?;
+    let this = links.clone();
+    let parse = move || -> Result<Vec<_>, ApiError> {
+        let items = input::batch(&body)?.into_iter();
+        Ok(items.map(|item| item.and_then(|new| refuse_loop(&this, new, &headers))).collect())
+    };
+    let items = links.parse_batch(parse).await?;
     let valid: Vec<NewLink> = items.iter().filter_map(|item| item.as_ref().ok().cloned()).collect();
     let made = if valid.is_empty() { Vec::new() } else { links.create(valid, Repeats::Reuse).await? };
 
@@ -171,11 +176,13 @@ pub(crate) async fn delete(State(links): State<Links>, Slug(slug): Slug) -> Resu
     if links.delete(&slug).await? { Ok(StatusCode::NO_CONTENT) } else { Err(ApiError::no_link(&slug)) }
 }
 
-/// `GET /healthz`: 200 as long as the database is open.
+/// `GET /healthz`: 200 as long as the database is open and can be written to.
 pub(crate) async fn health(State(links): State<Links>) -> Response {
-    let (status, text) = match links.store().is_closed() {
-        false => (StatusCode::OK, "ok\n"),
-        true => (StatusCode::SERVICE_UNAVAILABLE, "stopping\n"),
+    let store = links.store();
+    let (status, text) = match (store.is_closed(), store.can_write()) {
+        (false, true) => (StatusCode::OK, "ok\n"),
+        (false, false) => (StatusCode::SERVICE_UNAVAILABLE, "the database's writer is down\n"),
+        (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "stopping\n"),
     };
     (status, [(CACHE_CONTROL, "no-store")], text).into_response()
 }
@@ -191,4 +198,32 @@ fn refuse_loop(links: &Links, new: NewLink, headers: &HeaderMap) -> Result<NewLi
         return Err(ApiError::address(&AddressError::OwnHost, new.url.as_str()));
     }
     Ok(new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, Deps};
+
+    #[tokio::test]
+    async fn health_is_503_while_the_writer_is_down() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, away) = (folder.path().join("links.db"), folder.path().join("away.db"));
+        let config = Config { database: path.display().to_string(), ..Config::default() };
+        let links = Links::open(config.clone(), Deps::open(&config).unwrap()).unwrap();
+        let status = async || health(State(links.clone())).await.status();
+        assert_eq!(status().await, StatusCode::OK);
+        // Without its file the database cannot be opened again.
+        std::fs::rename(&path, &away).unwrap();
+        links.store().panic_in_writer().await;
+        let is = async |expected: StatusCode| {
+            while status().await != expected {
+                tokio::task::yield_now().await;
+            }
+        };
+        let patience = std::time::Duration::from_secs(30);
+        tokio::time::timeout(patience, is(StatusCode::SERVICE_UNAVAILABLE)).await.expect("it is down");
+        std::fs::rename(&away, &path).unwrap();
+        tokio::time::timeout(patience, is(StatusCode::OK)).await.expect("it is up again");
+    }
 }

@@ -1,5 +1,6 @@
-//! The handlers: the JSON API, the redirect, and the page with its files.
+//! The handlers: the JSON API, sessions, the redirect, and the page with its files.
 
 pub(crate) mod api;
 pub(crate) mod page;
 pub(crate) mod redirect;
+pub(crate) mod session;

@@ -3,15 +3,20 @@
 //! The version is SQLite's `user_version`; each migration is one file and one step. All missing steps run in one
 //! transaction, so a program that is killed half-way leaves the old version behind.
 
-use super::StoreError;
-use rusqlite::{Connection, TransactionBehavior};
+use super::{StoreError, fingerprint};
+use crate::address::Address;
+use rusqlite::{Connection, TransactionBehavior, params};
 use std::path::Path;
 
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("../../migrations/0001_links.sql"),
     include_str!("../../migrations/0002_visits_daily.sql"),
     include_str!("../../migrations/0003_fingerprints.sql"),
+    include_str!("../../migrations/0004_access.sql"),
 ];
+
+/// The version since which addresses are stored in parsed form.
+const PARSED_ADDRESSES: i64 = 4;
 
 /// Runs the migrations that the database lacks.
 pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
@@ -33,8 +38,34 @@ fn migrate_with(connection: &mut Connection, path: &Path, migrations: &[&str]) -
     for step in &migrations[found.max(0) as usize..] {
         transaction.execute_batch(step)?;
     }
+    if (1..PARSED_ADDRESSES).contains(&found) && known >= PARSED_ADDRESSES {
+        parse_addresses(&transaction)?;
+    }
     transaction.pragma_update(None, "user_version", known)?;
     Ok(transaction.commit()?)
+}
+
+/// Brings the addresses of an older version into parsed form, so that an import recognises the rows that it has made.
+/// What breaks a rule of today stays as it is.
+fn parse_addresses(connection: &Connection) -> rusqlite::Result<()> {
+    let mut select = connection.prepare("SELECT id, url, title, fingerprint FROM links")?;
+    let mut update = connection.prepare("UPDATE links SET url = ?2, fingerprint = ?3 WHERE id = ?1")?;
+    let mut rows = select.query([])?;
+    let mut changed = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (url, title): (String, String) = (row.get(1)?, row.get(2)?);
+        if let Ok(address) = Address::parse(&url)
+            && address.as_str() != url
+        {
+            let known: Option<i64> = row.get(3)?;
+            let fingerprint = known.map(|_| fingerprint(address.as_str(), &title));
+            changed.push((row.get::<_, i64>(0)?, address.as_str().to_owned(), fingerprint));
+        }
+    }
+    for (id, url, fingerprint) in changed {
+        update.execute(params![id, url, fingerprint])?;
+    }
+    Ok(())
 }
 
 fn version(connection: &Connection) -> rusqlite::Result<i64> {
@@ -61,7 +92,32 @@ mod tests {
             let days: i64 =
                 connection.query_row("SELECT count(*) FROM visits_daily", [], |row| row.get(0)).unwrap();
             assert_eq!(days, 0);
+            // Stored as given until version 3.
+            let url: String = connection
+                .query_row("SELECT url FROM links WHERE slug = 'old'", [], |row| row.get(0))
+                .unwrap();
+            let parsed = if old < 4 { "http://old.example/" } else { "http://old.example" };
+            assert_eq!(url, parsed, "{old}");
         }
+    }
+
+    #[test]
+    fn migrated_address_has_the_fingerprint_of_its_new_form() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate_with(&mut connection, Path::new("old"), &MIGRATIONS[..3]).unwrap();
+        let insert =
+            "INSERT INTO links (slug, url, title, created_at, fingerprint) VALUES (?1, ?2, 't', 1, 5)";
+        for (slug, url) in [("a", "HTTP://a.example"), ("b", "http:b.example"), ("c", "http://c.example/")] {
+            connection.execute(insert, [slug, url]).unwrap();
+        }
+        migrate(&mut connection, Path::new("old")).unwrap();
+        let row = |slug: &str| -> (String, i64) {
+            let sql = "SELECT url, fingerprint FROM links WHERE slug = ?1";
+            connection.query_row(sql, [slug], |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
+        };
+        assert_eq!(row("a"), ("http://a.example/".into(), fingerprint("http://a.example/", "t")));
+        assert_eq!(row("b"), ("http:b.example".into(), 5));
+        assert_eq!(row("c"), ("http://c.example/".into(), 5));
     }
 
     #[test]
@@ -82,7 +138,7 @@ mod tests {
         let error = migrate(&mut connection, Path::new("links.db")).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the database links.db has version 99, this program knows versions up to 3"
+            "the database links.db has version 99, this program knows versions up to 4"
         );
         assert_eq!(version(&connection), Ok(99));
     }

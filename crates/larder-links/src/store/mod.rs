@@ -2,6 +2,7 @@
 //!
 //! [`Store`] is SQLite today. Another database would stand beside `sqlite.rs` and take and give the same types.
 
+mod credentials;
 mod migrate;
 mod sqlite;
 mod statements;
@@ -14,7 +15,8 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use xxhash_rust::xxh3::Xxh3;
 
-pub use sqlite::{Store, StoreConfig};
+pub(crate) use credentials::Credential;
+pub use sqlite::{MAX_VISIT_ROWS, Store, StoreConfig};
 
 /// The longest title, in bytes.
 pub const MAX_TITLE_BYTES: usize = 512;
@@ -56,12 +58,16 @@ pub struct NewLink {
 impl NewLink {
     /// A hash of what makes two imported rows the same link. Equality is checked on the columns themselves.
     fn fingerprint(&self) -> i64 {
-        let mut hash = Xxh3::new();
-        hash.update(self.url.as_str().as_bytes());
-        hash.update(b"\0");
-        hash.update(self.title.as_bytes());
-        hash.digest() as i64
+        fingerprint(self.url.as_str(), &self.title)
     }
+}
+
+fn fingerprint(url: &str, title: &str) -> i64 {
+    let mut hash = Xxh3::new();
+    hash.update(url.as_bytes());
+    hash.update(b"\0");
+    hash.update(title.as_bytes());
+    hash.digest() as i64
 }
 
 /// What became of one [`NewLink`].
@@ -186,6 +192,12 @@ pub enum StoreError {
     /// The store was closed, or is closing.
     #[error("the database is closed")]
     Closed,
+    /// The writing thread ended in a panic while it had this write. It is started again.
+    #[error("the database's writer failed and is started again; the write was not made")]
+    WriterFailed,
+    /// There are as many tokens as a database may have.
+    #[error("there are {0} tokens already; remove one first")]
+    TooManyTokens(u64),
     /// Every slug of ten letters has been given away.
     #[error("no slug is left")]
     NoSlugLeft,

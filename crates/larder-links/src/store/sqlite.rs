@@ -4,20 +4,26 @@
 //! (`kill -9` too). Only a crash of the operating system or a loss of power can take the last commits with it, those
 //! since the log was last synced; the database stays consistent in any case.
 
+use super::credentials::{self, Credential};
 use super::writer::{self, Job, Session, Write};
 use super::{
     Creation, Day, DayCount, Link, LinkChange, ListQuery, MAX_BATCH_LINKS, NewLink, Page, Repeats,
     StoreError, VisitKey, migrate, now_ms, statements,
 };
+use crate::access::{Scope, Secret, SecretHash, Token};
 use crate::slug::SlugCodec;
 use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
+
+/// The most rows in one [`Store::add_visits`], so that no transaction grows with the number of links.
+pub const MAX_VISIT_ROWS: usize = 2_000;
 
 /// How a [`Store`] is opened.
 #[derive(Clone, Debug)]
@@ -63,6 +69,8 @@ struct Shared {
     /// None once closed. Its end ends the writer.
     queue: Mutex<Option<mpsc::Sender<Box<dyn Job>>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
+    /// Whether the writer has failed and is not started again yet.
+    is_writer_down: Arc<AtomicBool>,
     readers: Arc<Readers>,
     queue_timeout: Duration,
     codec: SlugCodec,
@@ -88,6 +96,7 @@ impl Store {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(|error| open_error(path, error))?;
         }
+        make_private_file(path)?;
         let writing = open_writer(config)?;
         let codec = statements::slug_codec(&writing)?;
         let count = config.readers.max(1);
@@ -96,15 +105,21 @@ impl Store {
         let readers = Readers { idle: Mutex::new(idle), permits, count };
 
         let (queue, jobs) = mpsc::channel(config.queue.max(1));
-        let (group, writer_codec) = (config.group.max(1), codec.clone());
+        let is_writer_down = Arc::new(AtomicBool::new(false));
+        let (writer_config, writer_codec, is_down) = (config.clone(), codec.clone(), is_writer_down.clone());
+        let run_writer = move || {
+            let reopen = || open_writer(&writer_config);
+            writer::supervise(writing, reopen, &writer_codec, jobs, writer_config.group.max(1), &is_down);
+        };
         let writer = std::thread::Builder::new()
             .name("links-writer".into())
-            .spawn(move || writer::run(writing, writer_codec, jobs, group))
+            .spawn(run_writer)
             .map_err(|error| open_error(path, error))?;
         Ok(Store {
             shared: Arc::new(Shared {
                 queue: Mutex::new(Some(queue)),
                 writer: Mutex::new(Some(writer)),
+                is_writer_down,
                 readers: Arc::new(readers),
                 queue_timeout: config.queue_timeout,
                 codec,
@@ -122,7 +137,7 @@ impl Store {
     /// If there are more links than that.
     pub async fn create(&self, links: Vec<NewLink>, repeats: Repeats) -> Result<Vec<Creation>, StoreError> {
         assert!(links.len() <= MAX_BATCH_LINKS, "{} links in one batch", links.len());
-        self.write(move |session| {
+        self.write(2 * links.len(), move |session| {
             let now_ms = now_ms();
             links
                 .iter()
@@ -138,24 +153,74 @@ impl Store {
     /// Changes a link and gives its new form, or `None` if there is none of that slug.
     pub async fn update(&self, slug: &str, change: LinkChange) -> Result<Option<Link>, StoreError> {
         let slug = slug.to_owned();
-        self.write(move |session| Ok(statements::update(session.connection, &slug, &change)?)).await
+        self.write(2, move |session| Ok(statements::update(session.connection, &slug, &change)?)).await
     }
 
     /// Deletes a link with its visits; false if there was none. Its derived slug is not given again.
     pub async fn delete(&self, slug: &str) -> Result<bool, StoreError> {
         let slug = slug.to_owned();
-        self.write(move |session| Ok(statements::delete(session.connection, &slug)?)).await
+        self.write(1, move |session| Ok(statements::delete(session.connection, &slug)?)).await
     }
 
     /// Adds counted visits, in one step, and says how many found their link; those of deleted links are let go.
+    ///
+    /// # Panics
+    /// If there are more than [`MAX_VISIT_ROWS`].
     pub async fn add_visits(&self, visits: Vec<(VisitKey, u64)>) -> Result<u64, StoreError> {
-        self.write(move |session| {
+        assert!(visits.len() <= MAX_VISIT_ROWS, "{} rows of visits in one step", visits.len());
+        self.write(2 * visits.len(), move |session| {
             visits.iter().try_fold(0, |written, &(key, count)| {
                 let found = statements::add_visits(session.connection, key, count)?;
                 Ok(if found { written + count } else { written })
             })
         })
         .await
+    }
+
+    /// Makes an API token; the secret is given here and nowhere else.
+    ///
+    /// # Errors
+    /// [`StoreError::TooManyTokens`] if there are 256 already.
+    pub async fn add_token(&self, name: &str, scope: Scope) -> Result<(Token, Secret), StoreError> {
+        let (name, secret) = (name.to_owned(), Secret::new_token());
+        let kept = secret.clone();
+        // A refusal is a value here: as an error it would roll the other writes of the group back.
+        let made = self.write(2, move |session| {
+            Ok(credentials::add_token(session.connection, &kept, &name, scope, now_ms()))
+        });
+        Ok((made.await??, secret))
+    }
+
+    /// All tokens, oldest first.
+    pub async fn tokens(&self) -> Result<Vec<Token>, StoreError> {
+        self.read(credentials::tokens).await
+    }
+
+    /// Removes a token with its sessions; false if there was none. A process that serves notices it within a second.
+    pub async fn remove_token(&self, id: u64) -> Result<bool, StoreError> {
+        self.write(1, move |session| Ok(credentials::remove_token(session.connection, id)?)).await
+    }
+
+    /// Every hash that opens the API.
+    pub(crate) async fn credentials(&self) -> Result<Vec<Credential>, StoreError> {
+        self.read(|connection| credentials::credentials(connection, now_ms())).await
+    }
+
+    /// Adds a session; false if its token is gone.
+    pub(crate) async fn add_session(
+        &self,
+        hash: SecretHash,
+        token_id: u64,
+        expires_at: i64,
+    ) -> Result<bool, StoreError> {
+        self.write(3, move |session| {
+            Ok(credentials::add_session(session.connection, hash, token_id, expires_at, now_ms())?)
+        })
+        .await
+    }
+
+    pub(crate) async fn remove_session(&self, hash: SecretHash) -> Result<(), StoreError> {
+        self.write(1, move |session| Ok(credentials::remove_session(session.connection, hash)?)).await
     }
 
     /// The link of a slug.
@@ -186,6 +251,12 @@ impl Store {
         self.shared.queue.lock().is_none()
     }
 
+    /// Whether writes can be made: false after [`close`](Store::close), and while a writer that failed is not started
+    /// again yet.
+    pub fn can_write(&self) -> bool {
+        !self.is_closed() && !self.shared.is_writer_down.load(Relaxed)
+    }
+
     /// Finishes what is queued, folds the log into the database and closes it. Later calls return
     /// [`StoreError::Closed`].
     pub async fn close(&self) {
@@ -205,7 +276,7 @@ impl Store {
         }
     }
 
-    async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
+    async fn write<T, F>(&self, statements: usize, work: F) -> Result<T, StoreError>
     where
         F: FnOnce(&mut Session<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
@@ -214,9 +285,10 @@ impl Store {
         let place = timeout(self.shared.queue_timeout, queue.reserve()).await;
         let place =
             place.map_err(|_| StoreError::Busy("the write queue"))?.map_err(|_| StoreError::Closed)?;
-        let (job, answer) = Write::job(work);
+        let (job, answer) = Write::job(statements, work);
         place.send(job);
-        answer.await.unwrap_or(Err(StoreError::Closed))
+        // A job that was dropped unanswered was part of a group that panicked.
+        answer.await.unwrap_or(Err(StoreError::WriterFailed))
     }
 
     async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
@@ -253,9 +325,38 @@ impl Drop for Lent<'_> {
     }
 }
 
+/// Creates the database file, for its owner alone, if it does not exist. SQLite gives its companions the same mode.
+fn make_private_file(path: &Path) -> Result<(), StoreError> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            warn_if_readable(path);
+            Ok(())
+        }
+        made => made.map(drop).map_err(|error| open_error(path, error)),
+    }
+}
+
+/// A database of an older version may be readable by everyone. It may be so on purpose, so its mode stays.
+#[cfg(unix)]
+fn warn_if_readable(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = std::fs::metadata(path).map_or(0, |file| file.permissions().mode() & 0o777);
+    if mode & 0o077 != 0 {
+        let mode = format!("{mode:o}");
+        tracing::warn!(path = %path.display(), mode, "other users can read the database; chmod 600 makes it private");
+    }
+}
+
+#[cfg(not(unix))]
+fn warn_if_readable(_: &Path) {}
+
 fn open_writer(config: &StoreConfig) -> Result<Connection, StoreError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
-    let mut connection = open(config, flags)?;
+    // Never created here: a file that was moved away while it was open must not be replaced by an empty one.
+    let mut connection = open(config, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
@@ -286,3 +387,6 @@ fn open(config: &StoreConfig, flags: OpenFlags) -> Result<Connection, StoreError
 fn open_error(path: &Path, error: impl std::error::Error + Send + Sync + 'static) -> StoreError {
     StoreError::Open { path: path.to_owned(), source: Arc::new(error) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@ use crate::support::{open, open_with, request};
 use axum::body::Body;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST};
 use http::{Method, Request, StatusCode};
+use larder_links::Scope;
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -32,7 +33,9 @@ async fn a_link_is_made_and_shown() {
 #[tokio::test]
 async fn short_addresses_begin_with_the_public_one_if_set() {
     let fixture = open_with(|config| config.public_url = Some("https://s.example".into()));
-    let answer = fixture.post("/api/links", json!({ "url": "https://example.com", "slug": "mine" })).await;
+    let (_, bearer) = fixture.bearer(Scope::Write).await;
+    let link = json!({ "url": "https://example.com", "slug": "mine" });
+    let answer = fixture.ask(Method::POST, "/api/links", &[("authorization", &bearer)], Some(link)).await;
     assert_eq!(answer.json()["short_url"], "https://s.example/mine");
 }
 
@@ -65,8 +68,32 @@ async fn wrong_input_is_named_with_field_and_value() {
         (
             json!({"url": "http://LOCALHOST:8080/x"}),
             "url",
-            "http://LOCALHOST:8080/x",
+            "http://localhost:8080/x",
             "leads back to this service",
+        ),
+        (
+            json!({"url": "http:\\\\example.com"}),
+            "url",
+            "http:\\\\example.com",
+            "must have :// after the scheme",
+        ),
+        (
+            json!({"url": "http://0.0.0.0:8080/slug"}),
+            "url",
+            "http://0.0.0.0:8080/slug",
+            "leads back to this service",
+        ),
+        (
+            json!({"url": "https://a.example", "title": "\u{1b}[2J"}),
+            "title",
+            "\u{1b}[2J",
+            "contains the control character '\\u{1b}'",
+        ),
+        (
+            json!({"url": "https://a.example", "title": "a\0b"}),
+            "title",
+            "a\0b",
+            "contains the control character '\\0'",
         ),
         (json!({"url": 7}), "url", "7", "must be a string, not a number"),
         (

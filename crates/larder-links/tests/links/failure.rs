@@ -146,7 +146,7 @@ async fn databases_that_cannot_be_opened_say_why() {
     let newer = rusqlite::Connection::open(folder.join("newer.db")).unwrap();
     newer.execute_batch("PRAGMA user_version = 99").unwrap();
     let message = open(&fixture, "newer.db");
-    assert!(message.ends_with("newer.db has version 99, this program knows versions up to 3"), "{message}");
+    assert!(message.ends_with("newer.db has version 99, this program knows versions up to 4"), "{message}");
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use crate::support::{Fixture, open, open_with};
 use axum::body::Body;
 use http::{Method, Request, StatusCode};
+use larder_links::Scope;
 
 struct Case {
     host: &'static [&'static str],
@@ -31,6 +32,8 @@ const CASES: &[Case] = &[
     case(&["127.0.0.1:8080"], Some("http://127.0.0.1:8080"), JSON, StatusCode::CREATED),
     case(&["[::1]:8080"], None, JSON, StatusCode::CREATED),
     case(PUBLIC, Some("https://s.example"), JSON, StatusCode::CREATED),
+    case(PUBLIC, Some("http://s.example"), JSON, StatusCode::FORBIDDEN),
+    case(LOCAL, Some("https://localhost:8080"), JSON, StatusCode::FORBIDDEN),
     // A page of another origin, by script or by form.
     case(LOCAL, Some("https://evil.example"), JSON, StatusCode::FORBIDDEN),
     case(LOCAL, Some("http://localhost:3000"), JSON, StatusCode::FORBIDDEN),
@@ -50,8 +53,9 @@ const CASES: &[Case] = &[
 #[tokio::test]
 async fn changes_pass_from_own_pages_and_programs_only() {
     let fixture = open_with(|config| config.public_url = Some("https://s.example".into()));
+    let (_, bearer) = fixture.bearer(Scope::Write).await;
     for (index, case) in CASES.iter().enumerate() {
-        let answer = send(&fixture, Method::POST, "/api/links", case).await;
+        let answer = send(&fixture, Method::POST, "/api/links", case, Some(&bearer)).await;
         assert_eq!(answer.0, case.expected, "case {index}: {}", answer.1);
         if !case.expected.is_success() {
             assert!(answer.1.starts_with("{\"error\":{"), "case {index}: {}", answer.1);
@@ -71,7 +75,7 @@ async fn every_changing_route_is_guarded() {
         (Method::DELETE, "/api/links/kept"),
     ] {
         assert_eq!(
-            send(&fixture, method.clone(), path, &foreign).await.0,
+            send(&fixture, method.clone(), path, &foreign, None).await.0,
             StatusCode::FORBIDDEN,
             "{method} {path}"
         );
@@ -79,12 +83,42 @@ async fn every_changing_route_is_guarded() {
     assert_eq!(fixture.get("/kept").await.status, StatusCode::FOUND);
 }
 
-async fn send(fixture: &Fixture, method: Method, path: &str, case: &Case) -> (StatusCode, String) {
+#[tokio::test]
+async fn api_is_served_under_own_hosts_only() {
+    let fixture = open_with(|config| config.allow_hosts = vec!["links.internal".into()]);
+    fixture.link_with_token("a", "https://a.example/").await;
+    let (_, bearer) = fixture.bearer(Scope::Read).await;
+    for path in ["/api/links", "/api/links/a", "/api/session", "/api/nothing"] {
+        let status = async |host: &str| {
+            let request = Request::builder().uri(path).header("host", host).header("authorization", &bearer);
+            fixture.send(request.body(Body::empty()).unwrap()).await.status
+        };
+        for host in ["evil.example", "evil.example:8080", "192.0.2.1", "localhost.evil.example", ""] {
+            assert_eq!(status(host).await, StatusCode::FORBIDDEN, "{path} {host}");
+        }
+        for host in ["localhost:8080", "127.0.0.1", "[::1]:80", "links.internal:8080", "LINKS.internal"] {
+            assert_ne!(status(host).await, StatusCode::FORBIDDEN, "{path} {host}");
+        }
+    }
+    // A short link works under every name that leads here.
+    let request = Request::builder().uri("/a").header("host", "go.example").body(Body::empty()).unwrap();
+    assert_eq!(fixture.send(request).await.status, StatusCode::FOUND);
+}
+
+async fn send(
+    fixture: &Fixture,
+    method: Method,
+    path: &str,
+    case: &Case,
+    bearer: Option<&str>,
+) -> (StatusCode, String) {
     let mut request = Request::builder().method(method).uri(path);
     for host in case.host {
         request = request.header("host", *host);
     }
-    for (name, value) in [("origin", case.origin), ("content-type", case.content_type)] {
+    for (name, value) in
+        [("origin", case.origin), ("content-type", case.content_type), ("authorization", bearer)]
+    {
         if let Some(value) = value {
             request = request.header(name, value);
         }

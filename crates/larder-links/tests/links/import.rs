@@ -46,7 +46,7 @@ async fn into_a_running_server() {
         tokio::spawn(async move { links.serve(listener, async { drop(stopped.await) }).await })
     };
     let file = format!("{FILE}Loop,http://{address}/x\n");
-    let destination = Destination::Server(format!("http://{address}"));
+    let destination = server(format!("http://{address}"));
     let report = import(std::io::Cursor::new(file.clone()), destination.clone(), |_| {}).await.unwrap();
     let expected = Progress { rows: 6, created: 2, existing: 1, invalid: 3, bytes: file.len() as u64 };
     assert_eq!(report.progress, expected);
@@ -82,9 +82,18 @@ async fn many_rows_arrive_in_the_order_of_the_file() {
 
 #[tokio::test]
 async fn a_wrong_address_of_the_server_is_said_at_once() {
-    for address in ["127.0.0.1:8080", "https://127.0.0.1:8080", "ftp://x", "http://x/path", "", "http://"] {
-        let error = import(FILE.as_bytes(), Destination::Server(address.into()), |_| {}).await.unwrap_err();
+    for address in [
+        "127.0.0.1:8080",
+        "https://127.0.0.1:8080",
+        "ftp://x",
+        "http://x/path",
+        "",
+        "http://",
+        "http://me:secret@x",
+    ] {
+        let error = import(FILE.as_bytes(), server(address.into()), |_| {}).await.unwrap_err();
         assert!(matches!(error, ImportError::Address { .. }), "{address}: {error}");
+        assert!(!error.to_string().contains("secret"), "{error}");
     }
 }
 
@@ -93,8 +102,12 @@ async fn a_server_that_is_not_there_is_a_clear_error() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let destination = Destination::Server(format!("http://{address}"));
+    let destination = server(format!("http://{address}"));
     let error = import(FILE.as_bytes(), destination, |_| {}).await.unwrap_err().to_string();
     assert!(error.starts_with(&format!("http://{address}/api/links/batch failed: ")), "{error}");
     assert!(error.to_lowercase().contains("connection refused"), "{error}");
+}
+
+fn server(address: String) -> Destination {
+    Destination::Server { address, token: None }
 }

@@ -1,11 +1,13 @@
 //! A shortener in a folder of its own, and requests to its router without sockets.
 
 use axum::body::Body;
+use axum::extract::ConnectInfo;
 use http::header::{CONTENT_TYPE, HOST};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use larder_links::{Config, Deps, Links};
+use larder_links::{Config, Deps, Links, Scope};
 use serde_json::{Value, json};
+use std::net::SocketAddr;
 use tempfile::TempDir;
 use tower::ServiceExt;
 
@@ -56,11 +58,40 @@ impl Answer {
 }
 
 impl Fixture {
-    pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
+    /// Sends a request as a client on this machine does, unless it names another peer.
+    pub(crate) async fn send(&self, mut request: Request<Body>) -> Answer {
+        if request.extensions().get::<ConnectInfo<SocketAddr>>().is_none() {
+            request.extensions_mut().insert(peer("127.0.0.1"));
+        }
         let response: Response<Body> = self.links.router().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let body = body.collect().await.unwrap().to_bytes().to_vec();
         Answer { status: parts.status, headers: parts.headers, body }
+    }
+
+    /// A request of any kind with these headers; a body is JSON.
+    pub(crate) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<Value>,
+    ) -> Answer {
+        let mut request = request(method, path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        if body.is_some() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        let body = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
+        self.send(request.body(body).unwrap()).await
+    }
+
+    /// A new token, as the value of an `Authorization` header.
+    pub(crate) async fn bearer(&self, scope: Scope) -> (u64, String) {
+        let (token, secret) = self.links.store().add_token("test", scope).await.unwrap();
+        (token.id, format!("Bearer {}", secret.as_str()))
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
@@ -83,10 +114,23 @@ impl Fixture {
         answer.json()["slug"].as_str().unwrap().to_owned()
     }
 
+    /// Makes a link in a service that needs a token.
+    pub(crate) async fn link_with_token(&self, slug: &str, url: &str) {
+        let (_, bearer) = self.bearer(Scope::Write).await;
+        let body = json!({ "url": url, "slug": slug });
+        let answer = self.ask(Method::POST, "/api/links", &[("authorization", &bearer)], Some(body)).await;
+        assert_eq!(answer.status, StatusCode::CREATED, "{}", answer.text());
+    }
+
     /// The visits of a link as the database has them.
     pub(crate) async fn written_visits(&self, slug: &str) -> u64 {
         self.links.store().find(slug).await.unwrap().unwrap().visits
     }
+}
+
+/// The address of a connection, as the accept loop notes it.
+pub(crate) fn peer(ip: &str) -> ConnectInfo<SocketAddr> {
+    ConnectInfo(SocketAddr::new(ip.parse().unwrap(), 40_000))
 }
 
 pub(crate) fn request(method: Method, path: &str) -> http::request::Builder {

@@ -1,0 +1,92 @@
+//! API tokens of the URL shortener: the commands that make, list and remove them, and the one that `larder up` makes.
+
+use crate::args::{DatabaseFlag, LinksFlags, TokenCommand};
+use crate::parts::runtime;
+use crate::settings::File;
+use anyhow::{Context, Result, bail};
+use larder_links::{Scope, Store};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// Name of the file in the data folder of `larder up`.
+const TOKEN_FILE: &str = "links-token";
+
+pub(crate) fn run(command: TokenCommand, file: File) -> Result<()> {
+    let (flag, may_create) = match &command {
+        TokenCommand::Add { database, .. } => (database, true),
+        TokenCommand::List { database } | TokenCommand::Remove { database, .. } => (database, false),
+    };
+    let store = open(flag, file, may_create)?;
+    runtime()?.block_on(async {
+        let done = execute(&command, &store).await;
+        store.close().await;
+        done
+    })
+}
+
+fn open(flag: &DatabaseFlag, file: File, may_create: bool) -> Result<Store> {
+    let flags = LinksFlags { database: flag.database.clone(), ..LinksFlags::default() };
+    let config = file.links(flags)?.config;
+    config.validate()?;
+    let store = config.store_config()?;
+    if !may_create && !store.path.exists() {
+        bail!("there is no database at {}", store.path.display());
+    }
+    Ok(Store::open(&store)?)
+}
+
+async fn execute(command: &TokenCommand, store: &Store) -> Result<()> {
+    match command {
+        TokenCommand::Add { name, scope, .. } => {
+            let (token, secret) = store.add_token(name.as_str(), *scope).await?;
+            // The token alone on stdout, so that a script can take it.
+            eprintln!("token {} with the scope {} was made; it is not shown again", token.id, token.scope);
+            println!("{}", secret.as_str());
+        }
+        TokenCommand::List { .. } => {
+            println!("{:>4}  {:<5}  {:<10}  NAME", "ID", "SCOPE", "CREATED");
+            for token in store.tokens().await? {
+                let line = format!(
+                    "{:>4}  {:<5}  {:<10}  {}",
+                    token.id,
+                    token.scope.as_str(),
+                    token.created_on,
+                    token.name
+                );
+                println!("{}", line.trim_end());
+            }
+        }
+        TokenCommand::Remove { id, .. } => {
+            if !store.remove_token(*id).await? {
+                bail!("there is no token {id}");
+            }
+            println!("token {id} was removed");
+        }
+    }
+    Ok(())
+}
+
+/// Makes the token of `larder up` in its data folder at the first start, for the owner alone; gives the file's path. A
+/// file that exists is left as it is: its token may have been removed on purpose.
+pub(crate) async fn make_first(data: &Path, store: &Store) -> Result<PathBuf> {
+    let path = data.join(TOKEN_FILE);
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = match options.open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(path),
+        Err(error) => return Err(error).with_context(|| format!("cannot make {}", path.display())),
+    };
+    let made = async {
+        let (_, secret) = store.add_token("larder up", Scope::Write).await?;
+        writeln!(file, "{}", secret.as_str())?;
+        anyhow::Ok(file.sync_all()?)
+    };
+    if let Err(error) = made.await {
+        // An empty file would keep the next start from trying again.
+        let _ = std::fs::remove_file(&path);
+        return Err(error.context(format!("cannot make {}", path.display())));
+    }
+    Ok(path)
+}

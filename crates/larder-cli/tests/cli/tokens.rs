@@ -1,0 +1,177 @@
+//! Tokens of the URL shortener: made, listed and removed by a command, and needed beyond loopback.
+
+use crate::http::{get, request};
+use crate::process::{Process, Up, larder, run};
+use larder_testkit::until;
+use std::ffi::OsStr;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+const JSON: (&str, &str) = ("Content-Type", "application/json");
+const LINK: &str = r#"{"url": "https://example.com/?secretquery=1", "slug": "made"}"#;
+
+fn token<S: AsRef<OsStr>>(database: &Path, words: &[S]) -> crate::process::Ended {
+    let mut command = larder(["links", "token"]);
+    command.args(words).env("LARDER_LINKS_DATABASE", database);
+    run(&mut command)
+}
+
+/// A shortener that listens on every address, and where this machine reaches it.
+pub(crate) fn start_beyond_loopback(database: &Path) -> (Process, SocketAddr) {
+    let mut command = larder(["links", "--listen", "0.0.0.0:0", "--database"]);
+    command.arg(database).env("LARDER_LOG", "trace");
+    let mut process = Process::start(&mut command);
+    let address: SocketAddr = process
+        .await_line("larder links listens on http://")
+        .trim_end_matches('/')
+        .parse()
+        .expect("an address");
+    (process, SocketAddr::from(([127, 0, 0, 1], address.port())))
+}
+
+#[test]
+fn token_is_made_listed_and_removed() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let database = folder.path().join("links.db");
+    let missing = token(&database, &["list"]);
+    missing.assert_failure(&format!("larder links token: there is no database at {}", database.display()));
+
+    let made = token(&database, &["add", "--name", "a laptop", "--scope", "read"]);
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let secret = made.stdout.strip_suffix('\n').expect("one line");
+    assert!(secret.starts_with("larder_") && secret.len() == 50, "{secret}");
+    assert!(!made.stderr.contains(secret));
+    assert!(made.stderr.starts_with("token 1 with the scope read was made"), "{made:?}");
+    assert_eq!(token(&database, &["add"]).code, Some(0));
+
+    let listed = token(&database, &["list"]).stdout;
+    let lines: Vec<Vec<&str>> = listed.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0], ["ID", "SCOPE", "CREATED", "NAME"]);
+    assert_eq!((lines[1][0], lines[1][1], &lines[1][3..]), ("1", "read", &["a", "laptop"][..]));
+    assert_eq!((lines[2][0], lines[2][1]), ("2", "write"));
+    assert!(!listed.contains(secret));
+
+    assert_eq!(token(&database, &["remove", "1"]).code, Some(0));
+    token(&database, &["remove", "1"]).assert_failure("larder links token: there is no token 1");
+    assert_eq!(token(&database, &["add", "--scope", "admin"]).code, Some(2));
+    assert_eq!(token(&database, &["add", "--name", "\u{1b}[2J"]).code, Some(2));
+}
+
+#[test]
+fn printed_command_opens_the_api_beyond_loopback_and_logs_show_no_secret() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let database = folder.path().join("it's here").join("links.db");
+    let (mut process, http) = start_beyond_loopback(&database);
+    let hint = process.await_line("the API needs a token; make one with: ");
+    let ask = |method: &str, path: &str, headers: &[(&str, &str)], body: &str| {
+        request(http, method, path, headers, body).expect("an answer")
+    };
+    for (method, path, body) in
+        [("GET", "/api/links", ""), ("POST", "/api/links", LINK), ("DELETE", "/api/links/made", "{}")]
+    {
+        let refused = ask(method, path, &[JSON], body);
+        assert_eq!(
+            (refused.status, refused.header("www-authenticate")),
+            (401, Some("Bearer")),
+            "{method} {path}"
+        );
+    }
+
+    // As a person does it: the line is pasted into a shell.
+    let binary = Path::new(env!("CARGO_BIN_EXE_larder"));
+    let path = format!(
+        "{}:{}",
+        binary.parent().expect("a folder").display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
+    let made = run(Command::new("sh").args(["-c", &hint]).env("PATH", path));
+    assert_eq!(made.code, Some(0), "{hint}: {made:?}");
+    let secret = made.stdout.trim_end().to_owned();
+    let bearer = format!("Bearer {secret}");
+    let authorized = [JSON, ("Authorization", &*bearer)];
+    assert_eq!(ask("POST", "/api/links", &authorized, LINK).status, 201);
+    assert_eq!(get(http, "/made").status, 302);
+    assert_eq!(ask("GET", "/api/links?q=secretsearch", &authorized, "").status, 200);
+    let session = ask("POST", "/api/session", &[JSON], &format!(r#"{{"token": "{secret}"}}"#));
+    assert_eq!(session.status, 200, "{session:?}");
+    let cookie =
+        session.header("set-cookie").expect("a cookie").split(';').next().expect("a pair").to_owned();
+    assert_eq!(ask("GET", "/api/links", &[("Cookie", &cookie)], "").status, 200);
+
+    // A name in the host's file of an attacker's choice, a wrong token, an address with credentials.
+    assert_eq!(ask("GET", "/api/links", &[("Host", "evil.example"), authorized[1]], "").status, 403);
+    assert_eq!(ask("GET", "/api/links", &[("Authorization", "Bearer larder_wrongsecret")], "").status, 401);
+    let credentials = r#"{"url": "https://me:secretpassword@example.com/"}"#;
+    assert_eq!(ask("POST", "/api/links", &authorized, credentials).status, 422);
+
+    assert_eq!(token(&database, &["remove", "1"]).code, Some(0));
+    until("the token and its session end", || {
+        let statuses = [&authorized[1], &("Cookie", &*cookie)]
+            .map(|header| ask("GET", "/api/links", &[*header], "").status);
+        (statuses == [401, 401]).then_some(())
+    });
+    process.running().terminate();
+    let ended = process.end().assert_clean_stop();
+    let session = cookie.split_once('=').expect("a pair").1;
+    for hidden in
+        [&*secret, session, "secretquery", "secretsearch", "secretpassword", "wrongsecret", "127.0.0.1"]
+    {
+        assert!(!ended.stderr.contains(hidden), "{hidden} is in the log: {}", ended.stderr);
+    }
+    let mode = |name: &str| {
+        let file = database.with_file_name(name);
+        std::fs::metadata(file).expect("it exists").permissions().mode() & 0o777
+    };
+    assert_eq!(mode("links.db"), 0o600);
+}
+
+#[test]
+fn up_makes_one_token_in_a_private_file() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("data");
+    let mut up = Up::start(&data);
+    let file = data.join("links-token");
+    let said = up.process.await_line("  links token    ");
+    assert_eq!(Path::new(&said), file);
+    assert_eq!(std::fs::metadata(&file).expect("it exists").permissions().mode() & 0o777, 0o600);
+    let secret = std::fs::read_to_string(&file).expect("text");
+    let bearer = format!("Bearer {}", secret.trim_end());
+    // On loopback the API is open, but not to what a proxy forwards.
+    let forwarded = ("X-Forwarded-For", "192.0.2.1");
+    assert_eq!(get(up.http, "/api/links").status, 200);
+    let status = |headers: &[(&str, &str)]| {
+        request(up.http, "GET", "/api/links", headers, "").expect("an answer").status
+    };
+    assert_eq!(status(&[forwarded]), 401);
+    assert_eq!(status(&[forwarded, ("Authorization", &bearer)]), 200);
+    up.stop();
+
+    let again = Up::start(&data);
+    assert_eq!(std::fs::read_to_string(&file).expect("text"), secret);
+    assert_eq!(token(&data.join("links.db"), &["list"]).stdout.lines().count(), 2);
+    again.stop();
+}
+
+#[test]
+fn import_into_a_closed_server_needs_a_token() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let database = folder.path().join("links.db");
+    let (_process, http) = start_beyond_loopback(&database);
+    let file = folder.path().join("links.csv");
+    std::fs::write(&file, "name,url\nA,https://a.example/\n").expect("the file can be written");
+    let import = |secret: Option<&str>| {
+        let mut command = larder(["links", "import", "--server", &format!("http://{http}")]);
+        command.arg(&file);
+        if let Some(secret) = secret {
+            command.env("LARDER_LINKS_TOKEN", secret);
+        }
+        run(&mut command)
+    };
+    let refused = import(None);
+    assert!(refused.code == Some(1) && refused.stderr.contains("401 Unauthorized"), "{refused:?}");
+    let secret = token(&database, &["add"]).stdout;
+    let made = import(Some(secret.trim_end()));
+    assert!(made.code == Some(0) && made.stdout.contains("1 links made"), "{made:?}");
+}

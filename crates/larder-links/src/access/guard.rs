@@ -1,0 +1,156 @@
+//! The middleware in front of every route.
+//!
+//! A route is closed unless [`rule_for`] lists it as open. A route that is added later is therefore covered without
+//! anything said about it, a nested service and a fallback as well.
+
+use super::{Grant, Kind, Scope};
+use crate::hosts::check_single_host;
+use crate::input::check_json_type;
+use crate::links::Links;
+use crate::reply::ApiError;
+use axum::body::{Body, Bytes};
+use axum::extract::{ConnectInfo, MatchedPath, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::header::{CACHE_CONTROL, HeaderValue, VARY};
+use http::request::Parts;
+use http::{Extensions, HeaderMap, Method, Request};
+use http_body::{Body as _, Frame, SizeHint};
+use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// Who may use a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rule {
+    /// Everyone: redirects, the files of the page, the health check.
+    Open,
+    /// Everyone who comes from our own page or from no page: here a token becomes a session.
+    SignIn,
+    /// Whoever has a token or a session, or is local.
+    Closed,
+}
+
+fn rule_for(route: Option<&str>) -> Rule {
+    match route {
+        Some("/" | "/static/{name}" | "/healthz" | "/{slug}") => Rule::Open,
+        Some("/api/session") => Rule::SignIn,
+        _ => Rule::Closed,
+    }
+}
+
+/// Checks a request and answers it, or refuses it.
+pub(crate) async fn guard(State(links): State<Links>, request: Request<Body>, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    match check(&links, &parts).await {
+        Err(error) => error.into_response(),
+        Ok(None) => next.run(Request::from_parts(parts, body)).await,
+        Ok(Some(grant)) => {
+            parts.extensions.insert(grant);
+            private(links, grant, next.run(Request::from_parts(parts, body)).await)
+        }
+    }
+}
+
+/// The grant that a closed route was opened by, or `None` if none is needed.
+async fn check(links: &Links, request: &Parts) -> Result<Option<Grant>, ApiError> {
+    let (headers, hosts) = (&request.headers, links.hosts());
+    let rule = rule_for(request.extensions.get::<MatchedPath>().map(MatchedPath::as_str));
+    let is_change = !matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS);
+    check_single_host(&request.uri, headers)?;
+    if rule != Rule::Open || is_change {
+        hosts.check_host(headers)?;
+    }
+    if is_change {
+        hosts.check_origin(headers)?;
+    }
+    let grant = match rule {
+        Rule::Closed => authenticate(links, peer_of(&request.extensions), headers, is_change).await?,
+        Rule::Open | Rule::SignIn => None,
+    };
+    if is_change {
+        // A form of a foreign page cannot send this type without asking first, and is never allowed to.
+        check_json_type(headers)?;
+    }
+    Ok(grant)
+}
+
+async fn authenticate(
+    links: &Links,
+    peer: Option<IpAddr>,
+    headers: &HeaderMap,
+    is_change: bool,
+) -> Result<Option<Grant>, ApiError> {
+    if is_local(links, peer, headers) {
+        return Ok(None);
+    }
+    let access = links.access();
+    let client = access.client(peer, headers);
+    let grant = access.authenticate(headers, client).await?;
+    if is_change && grant.scope < Scope::Write {
+        return Err(ApiError::insufficient_scope(Scope::Write));
+    }
+    access.take(client, if is_change { Kind::Change } else { Kind::Listing })?;
+    Ok(Some(grant))
+}
+
+/// Whether a request comes from this machine to a service that is for this machine alone.
+pub(crate) fn is_local(links: &Links, peer: Option<IpAddr>, headers: &HeaderMap) -> bool {
+    links.access().is_local_client(peer, headers) && links.hosts().is_local(headers)
+}
+
+/// The address of the connection, as the accept loop has noted it.
+pub(crate) fn peer_of(extensions: &Extensions) -> Option<IpAddr> {
+    extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(address)| address.ip())
+}
+
+/// Keeps what was answered to a grant out of other caches, and ends a stream with the grant.
+fn private(links: Links, grant: Grant, mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
+    headers.append(VARY, HeaderValue::from_static("authorization, cookie"));
+    // A body of known size is at hand already; any other one may go on for hours.
+    if response.body().size_hint().exact().is_some() {
+        return response;
+    }
+    let revoked = Some(Box::pin(async move { links.access().revoked(grant).await }));
+    response.map(|inner| Body::new(RevocableBody { inner, revoked }))
+}
+
+/// A body that ends with an error as soon as the grant that it was opened by is revoked.
+struct RevocableBody<F> {
+    inner: Body,
+    /// None once it has completed: the body has ended then.
+    revoked: Option<Pin<Box<F>>>,
+}
+
+/// Why a stream ended.
+#[derive(Debug, thiserror::Error)]
+#[error("the token or session of this stream was removed")]
+struct Revoked;
+
+impl<F: Future<Output = ()>> http_body::Body for RevocableBody<F> {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let Some(revoked) = &mut self.revoked else { return Poll::Ready(None) };
+        if revoked.as_mut().poll(cx).is_ready() {
+            self.revoked = None;
+            return Poll::Ready(Some(Err(axum::Error::new(Revoked))));
+        }
+        Pin::new(&mut self.inner).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

@@ -1,0 +1,66 @@
+//! A batch takes memory in proportion to its bytes, whatever is in them. A program of its own, because it replaces the
+//! allocator by one that counts.
+
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use http::{Request, StatusCode};
+use larder_links::{Config, Deps, Links};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use tower::ServiceExt;
+
+static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+struct Counting;
+
+// SAFETY: every call goes to the system's allocator with the caller's own arguments; the counters are beside it.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        PEAK.fetch_max(ALLOCATED.fetch_add(layout.size(), Relaxed) + layout.size(), Relaxed);
+        // SAFETY: the caller keeps the rules of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        ALLOCATED.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: the pointer came from `alloc` above, with this layout.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const BODY_BYTES: usize = 4 * 1024 * 1024;
+
+#[tokio::test]
+async fn batch_is_counted_before_it_becomes_a_tree() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("links.db").display().to_string();
+    let config = Config { database, ..Config::default() };
+    let links = Links::open(config.clone(), Deps::open(&config).unwrap()).unwrap();
+    let repeat = |item: &str, count: usize| format!("[{}]", vec![item; count].join(","));
+    for (body, status) in [
+        (repeat("{\"\":0}", BODY_BYTES / 7 - 1), StatusCode::UNPROCESSABLE_ENTITY),
+        (format!("[{}]", repeat("[]", BODY_BYTES / 3 - 2)), StatusCode::OK),
+        (repeat("0", BODY_BYTES / 2 - 1), StatusCode::UNPROCESSABLE_ENTITY),
+        (format!("{{\"a\":{}}}", repeat("[]", BODY_BYTES / 3 - 4)), StatusCode::UNPROCESSABLE_ENTITY),
+    ] {
+        let start = body[..20].to_owned();
+        let mut request = Request::post("/api/links/batch")
+            .header("host", "localhost")
+            .header("content-type", "application/json")
+            .body(Body::from(body))
+            .unwrap();
+        request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([127, 0, 0, 1], 40_000))));
+        let before = ALLOCATED.load(Relaxed);
+        PEAK.store(before, Relaxed);
+        let response = links.router().oneshot(request).await.unwrap();
+        assert_eq!(response.status(), status, "{start}");
+        let took = PEAK.load(Relaxed) - before;
+        // A tree of the first body takes 200 MiB.
+        assert!(took < 2 * BODY_BYTES, "{start}… took {took} bytes");
+    }
+}
