@@ -1,7 +1,6 @@
 //! Dashboard, metrics and JSON of a running Larder.
 //!
-//! Parts register a [`Source`], of which this crate knows nothing but the plain [`Sample`] that it returns when asked.
-//! [`router`] makes the pages of it:
+//! Parts register a [`Source`], which returns a plain [`Sample`] when it is asked. [`router`] makes the pages from these:
 //!
 //! | path | what |
 //! |---|---|
@@ -22,21 +21,32 @@
 //! # let _: axum::Router = router;
 //! ```
 //!
-//! # Safety from browsers
+//! With the feature `tiers`, a cache of the crate `larder` is registered by one line: `registry.register_cache("shop",
+//! &cache)`.
 //!
-//! A page on the internet can make a browser send requests to a loopback port, also under a name that it controls
-//! (DNS rebinding). So a request is refused with 421 unless its one `Host` is a loopback name or address, or one given
-//! to [`Admin::allow_host`]; only GET and HEAD are answered but for purging, which needs the token, a JSON content
-//! type, and an `Origin` that is absent or our own.
+//! # Protection from web pages
+//!
+//! A web page can make a browser send requests to a loopback port, also under a host name that it controls (DNS
+//! rebinding). So a request is refused with 421 unless its one `Host` is a loopback name or address, or was given to
+//! [`Admin::allow_host`]. Only GET and HEAD are allowed, except for purging, which needs the token, a JSON content type,
+//! and an `Origin` that is absent or our own.
+//!
+//! | feature | default | adds |
+//! |---|---|---|
+//! | `tiers` | no | `Registry::register_cache` and `Sample::with_cache`, for caches of the crate `larder` |
 
 pub mod api;
 mod assets;
 mod guard;
 mod metrics;
 mod purge;
+mod purge_route;
 mod registry;
 mod router;
 mod sample;
+mod state;
+#[cfg(feature = "tiers")]
+mod tiers;
 mod token;
 
 pub use purge::{PurgeFuture, Purger, Target};

@@ -14,10 +14,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use crate::api::StatsView;
 use crate::registry::Registry;
 use crate::sample;
+use crate::state::{AppState, Inner};
 use crate::token::Token;
-use crate::{assets, guard, metrics, purge};
+use crate::{assets, guard, metrics, purge_route};
 
-/// Nothing but our own files, no inline script or style, no frame around us.
+/// Only our own files, no inline script or style, no frames.
 const SECURITY_HEADERS: [(HeaderName, &str); 4] = [
     (
         HeaderName::from_static("content-security-policy"),
@@ -29,14 +30,14 @@ const SECURITY_HEADERS: [(HeaderName, &str); 4] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// The admin pages of a registry, for this machine only and without purging. See [`Admin`] for more.
+/// The admin pages of a registry, for loopback hosts only and without purging. See [`Admin`] for options.
 pub fn router(registry: Registry) -> Router {
     Admin::new(registry).router()
 }
 
-/// The admin pages, and who may use them.
+/// The admin pages and their options.
 #[derive(Debug)]
-#[must_use = "the pages are served by the router that is made of this"]
+#[must_use = "the router serves the pages"]
 pub struct Admin {
     registry: Registry,
     hosts: Vec<String>,
@@ -49,21 +50,21 @@ impl Admin {
         Admin { registry, hosts: Vec::new(), token: None }
     }
 
-    /// Lets requests in whose `Host` is this name or address, without a port; loopback ones always are.
+    /// Allows requests whose `Host` is this name or address, without a port. Loopback names are always allowed.
     pub fn allow_host(mut self, host: impl Into<String>) -> Admin {
         self.hosts.push(host.into());
         self
     }
 
-    /// Allows purging with this token. Default: nobody may purge.
+    /// Enables purging with this token. Default: disabled.
     pub fn token(mut self, token: Token) -> Admin {
         self.token = Some(token);
         self
     }
 
-    /// The router. The time up counts from here.
+    /// The router. The uptime starts here.
     pub fn router(self) -> Router {
-        let shared = Shared(Arc::new(Inner {
+        let state = AppState(Arc::new(Inner {
             registry: self.registry,
             hosts: self.hosts,
             token: self.token,
@@ -74,39 +75,21 @@ impl Admin {
             .route("/app.js", get(async |headers: HeaderMap| assets::SCRIPT.answer(&headers)))
             .route("/style.css", get(async |headers: HeaderMap| assets::STYLE.answer(&headers)))
             .route("/api/stats", get(stats))
-            .route("/api/purge", post(purge::purge))
+            .route("/api/purge", post(purge_route::purge))
             .route("/metrics", get(exposition))
             .route("/healthz", get(health))
             .fallback(async || (StatusCode::NOT_FOUND, "not found\n"))
-            .layer(middleware::from_fn_with_state(shared.clone(), protect))
-            .with_state(shared)
+            .layer(middleware::from_fn_with_state(state.clone(), protect))
+            .with_state(state)
     }
 }
 
-#[derive(Clone)]
-pub(crate) struct Shared(Arc<Inner>);
-
-pub(crate) struct Inner {
-    pub(crate) registry: Registry,
-    pub(crate) hosts: Vec<String>,
-    pub(crate) token: Option<Token>,
-    started: Instant,
-}
-
-impl std::ops::Deref for Shared {
-    type Target = Inner;
-
-    fn deref(&self) -> &Inner {
-        &self.0
-    }
-}
-
-/// Refuses requests under foreign names, and gives every answer its security headers.
-async fn protect(State(shared): State<Shared>, request: Request, next: Next) -> Response {
-    let mut response = if guard::allows(request.uri(), request.headers(), &shared.hosts) {
+/// Refuses requests that name a foreign host, and adds the security headers to every response.
+async fn protect(State(state): State<AppState>, request: Request, next: Next) -> Response {
+    let mut response = if guard::allows(request.uri(), request.headers(), &state.hosts) {
         next.run(request).await
     } else {
-        let why = "this host is not served here; name it in the admin configuration to allow it\n";
+        let why = "this host is not allowed; add it to the admin configuration\n";
         (StatusCode::MISDIRECTED_REQUEST, why).into_response()
     };
     let headers = response.headers_mut();
@@ -117,18 +100,18 @@ async fn protect(State(shared): State<Shared>, request: Request, next: Next) -> 
     response
 }
 
-async fn stats(State(shared): State<Shared>) -> Response {
-    let parts = shared.registry.sample();
-    Json(StatsView::new(&parts, shared.started.elapsed())).into_response()
+async fn stats(State(state): State<AppState>) -> Response {
+    let parts = state.registry.sample();
+    Json(StatsView::new(&parts, state.started.elapsed())).into_response()
 }
 
-async fn exposition(State(shared): State<Shared>) -> Response {
-    let page = metrics::exposition(&shared.registry.sample(), shared.started.elapsed());
+async fn exposition(State(state): State<AppState>) -> Response {
+    let page = metrics::exposition(&state.registry.sample(), state.started.elapsed());
     ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], page).into_response()
 }
 
-async fn health(State(shared): State<Shared>) -> Response {
-    let down: Vec<String> = shared
+async fn health(State(state): State<AppState>) -> Response {
+    let down: Vec<String> = state
         .registry
         .sample()
         .iter()

@@ -2,7 +2,6 @@
 
 use crate::supervisor::{State, Watched};
 use crate::up::ServedStats;
-use larder::{Cache, CoherenceMode, TierStats};
 use larder_admin::{Figure, PurgeFuture, Purger, Registry, Sample, Target, Tier, Unit};
 use larder_http::HttpCache;
 use larder_links::Links;
@@ -11,7 +10,7 @@ use larder_links::Links;
 pub(crate) fn register_links(registry: &Registry, links: &Links, watched: &Watched) {
     let (asked, health) = (links.clone(), watched.clone());
     registry.register("links", "app", move || {
-        let (stats, cache) = (asked.stats(), asked.cache().stats());
+        let stats = asked.stats();
         let redirects = Tier::new("redirects")
             .operations([
                 ("found", stats.redirects.found),
@@ -19,35 +18,10 @@ pub(crate) fn register_links(registry: &Registry, links: &Links, watched: &Watch
                 ("error", stats.redirects.error),
             ])
             .latency(stats.redirect_latency);
-        let mut sample = healthy(&health).tier(redirects).tier(tier("memory", cache.memory));
-        if let Some(redis) = cache.redis {
-            sample = sample.tier(tier("redis", redis));
-        }
-        let origin = Tier::new("origin")
-            .operations([("load", cache.loads), ("failure", cache.load_failures)])
-            .latency(cache.load_latency);
         let visits = stats.visits;
-        let sample = coherence_of(asked.cache()).into_iter().fold(sample, Sample::figure);
-        sample
-            .tier(origin)
-            .figure(Figure::total(
-                "coalesced",
-                Unit::Count,
-                cache.coalesced,
-                "Answered by another caller's load.",
-            ))
-            .figure(Figure::total(
-                "refused_loads",
-                Unit::Count,
-                cache.refused,
-                "Loads overtaken by an invalidation, stored nowhere.",
-            ))
-            .figure(Figure::total(
-                "stale_answers",
-                Unit::Count,
-                cache.stale,
-                "Old values in place of such as could not be loaded.",
-            ))
+        healthy(&health)
+            .tier(redirects)
+            .with_cache(asked.cache())
             .figure(Figure::total("visits_written", Unit::Count, visits.written, "Visits in the database."))
             .figure(Figure::now(
                 "visits_waiting",
@@ -118,30 +92,6 @@ pub(crate) fn register_server(registry: &Registry, served: ServedStats, watched:
     });
 }
 
-/// How far a cache can be trusted to know what other nodes did; nothing to show where there is no other node.
-fn coherence_of(cache: &Cache) -> Vec<Figure> {
-    let coherence = cache.coherence();
-    if coherence.mode == CoherenceMode::Memory {
-        return Vec::new();
-    }
-    let coherent = f64::from(u8::from(coherence.mode == CoherenceMode::Full));
-    vec![
-        Figure::now("coherent", Unit::Count, coherent, "1 if invalidations of other nodes are heard."),
-        Figure::now(
-            "proof_age",
-            Unit::Seconds,
-            coherence.proof_age.as_secs_f64(),
-            "Since the last proof that none was missed.",
-        ),
-        Figure::now(
-            "invalidations_owed",
-            Unit::Count,
-            coherence.pending_invalidations as f64,
-            "Done here, not yet confirmed by Redis.",
-        ),
-    ]
-}
-
 fn healthy(watched: &Watched) -> Sample {
     let health = watched.health();
     let state = match health.state {
@@ -150,21 +100,6 @@ fn healthy(watched: &Watched) -> Sample {
         State::Stopped => larder_admin::State::Stopped,
     };
     Sample { state, restarts: health.restarts, ..Sample::running() }
-}
-
-fn tier(name: &'static str, stats: TierStats) -> Tier {
-    let mut tier = Tier::new(name)
-        .lookups([
-            ("hit", stats.hits),
-            ("miss", stats.misses),
-            ("error", stats.errors),
-            ("skipped", stats.skipped),
-            ("unreadable", stats.unreadable),
-        ])
-        .latency(stats.latency);
-    tier.entries = stats.entries;
-    (tier.bytes, tier.capacity_bytes) = (stats.bytes, stats.capacity);
-    tier
 }
 
 /// Purges the response cache on behalf of the admin port.

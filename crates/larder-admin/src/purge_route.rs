@@ -1,0 +1,88 @@
+//! `POST /api/purge`: checks origin, token and body, and purges a part.
+
+use axum::Json;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::guard;
+use crate::purge::Target;
+use crate::state::AppState;
+
+/// The longest body of a purge; a URI or tag is far shorter.
+const MAX_BODY_BYTES: usize = 64 * 1024;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PurgeRequest {
+    part: String,
+    tag: Option<String>,
+    uri: Option<String>,
+    prefix: Option<String>,
+    #[serde(default)]
+    all: bool,
+}
+
+impl PurgeRequest {
+    /// The part and its one target; `None` if there is no target, or several.
+    fn target(self) -> Option<(String, Target)> {
+        let mut targets = [
+            self.tag.map(Target::Tag),
+            self.uri.map(Target::Uri),
+            self.prefix.map(Target::Prefix),
+            self.all.then_some(Target::All),
+        ]
+        .into_iter()
+        .flatten();
+        let target = targets.next()?;
+        targets.next().is_none().then_some((self.part, target))
+    }
+}
+
+pub(crate) async fn purge(State(state): State<AppState>, request: Request) -> Response {
+    match authorized_purge(&state, request).await {
+        Ok(()) => Json(json!({ "purged": true })).into_response(),
+        Err((status, error)) => (status, Json(json!({ "error": error }))).into_response(),
+    }
+}
+
+async fn authorized_purge(state: &AppState, request: Request) -> Result<(), (StatusCode, String)> {
+    let refuse = |status, why: &str| Err((status, why.to_owned()));
+    let headers = request.headers();
+    if !guard::same_origin(headers) {
+        return refuse(StatusCode::FORBIDDEN, "the request comes from another site");
+    }
+    let Some(token) = &state.token else {
+        return refuse(StatusCode::FORBIDDEN, "purging is disabled: there is no admin token");
+    };
+    let given = headers.get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
+    if !given.is_some_and(|given| token.matches(given)) {
+        return refuse(StatusCode::UNAUTHORIZED, "the admin token is missing or wrong");
+    }
+    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    if !essence.eq_ignore_ascii_case("application/json") {
+        return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the content type must be application/json");
+    }
+    let (part, target) = read(request.into_body()).await?;
+    let purger = match state.registry.purger(&part) {
+        None => return Err((StatusCode::NOT_FOUND, format!("there is no part {part:?}"))),
+        Some(None) => return Err((StatusCode::CONFLICT, format!("the part {part:?} cannot be purged"))),
+        Some(Some(purger)) => purger,
+    };
+    purger.purge(target).await.map_err(|error| (StatusCode::UNPROCESSABLE_ENTITY, error))
+}
+
+async fn read(body: Body) -> Result<(String, Target), (StatusCode, String)> {
+    let Ok(body) = to_bytes(body, MAX_BODY_BYTES).await else {
+        return Err((StatusCode::PAYLOAD_TOO_LARGE, "the body must be whole and at most 64 KiB".to_owned()));
+    };
+    let request: PurgeRequest = serde_json::from_slice(&body)
+        .map_err(|error| (StatusCode::BAD_REQUEST, format!("the body is not a purge: {error}")))?;
+    let one = "give a part and one of tag, uri, prefix, or all: true";
+    request.target().ok_or((StatusCode::BAD_REQUEST, one.to_owned()))
+}

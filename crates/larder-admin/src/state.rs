@@ -1,0 +1,26 @@
+//! The state that the routes share.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::registry::Registry;
+use crate::token::Token;
+
+#[derive(Clone)]
+pub(crate) struct AppState(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) registry: Registry,
+    /// Hosts beyond loopback that may be named in requests.
+    pub(crate) hosts: Vec<String>,
+    pub(crate) token: Option<Token>,
+    pub(crate) started: Instant,
+}
+
+impl std::ops::Deref for AppState {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}

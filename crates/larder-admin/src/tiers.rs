@@ -1,0 +1,124 @@
+//! A cache of the crate `larder` as a part of the dashboard.
+
+use larder::{Cache, CoherenceMode, Invalidation, TierStats};
+
+use crate::purge::{PurgeFuture, Purger, Target};
+use crate::registry::Registry;
+use crate::sample::{Figure, Sample, Tier, Unit};
+
+impl Registry {
+    /// Adds a cache: its tiers, its loads, and how coherent it is with other nodes. Can be purged by tag, and as a whole.
+    ///
+    /// ```
+    /// use larder::Cache;
+    /// use larder_admin::Registry;
+    /// use std::time::Duration;
+    ///
+    /// let cache = Cache::builder("shop").ttl(Duration::from_secs(60)).build()?;
+    /// let registry = Registry::new();
+    /// registry.register_cache("shop", &cache);
+    /// let router = larder_admin::router(registry);
+    /// # let _: axum::Router = router;
+    /// # Ok::<(), larder::BuildError>(())
+    /// ```
+    pub fn register_cache(&self, name: impl Into<String>, cache: &Cache) {
+        let (sampled, purged) = (cache.clone(), CachePurger(cache.clone()));
+        self.register_with_purger(name, "cache", move || Sample::running().with_cache(&sampled), purged);
+    }
+}
+
+impl Sample {
+    /// Adds the tiers and figures of a cache.
+    #[must_use]
+    pub fn with_cache(self, cache: &Cache) -> Sample {
+        let stats = cache.stats();
+        let mut sample = self.tier(tier("memory", stats.memory));
+        if let Some(redis) = stats.redis {
+            sample = sample.tier(tier("redis", redis));
+        }
+        let origin = Tier::new("origin")
+            .operations([("load", stats.loads), ("failure", stats.load_failures)])
+            .latency(stats.load_latency);
+        let total = |name, value, help| Figure::total(name, Unit::Count, value, help);
+        coherence(cache)
+            .into_iter()
+            .fold(sample.tier(origin), Sample::figure)
+            .figure(total(
+                "coalesced",
+                stats.coalesced,
+                "Fetches that got the result of another caller's load.",
+            ))
+            .figure(total(
+                "refused_loads",
+                stats.refused,
+                "Loads that an invalidation overtook: stored nowhere.",
+            ))
+            .figure(total(
+                "stale_answers",
+                stats.stale,
+                "Stale values served because a load failed or was slow.",
+            ))
+    }
+}
+
+/// The coherence with other nodes; nothing if there are none.
+fn coherence(cache: &Cache) -> Vec<Figure> {
+    let coherence = cache.coherence();
+    if coherence.mode == CoherenceMode::Memory {
+        return Vec::new();
+    }
+    let is_full = f64::from(u8::from(coherence.mode == CoherenceMode::Full));
+    let proof_age = coherence.proof_age.as_secs_f64();
+    let pending = coherence.pending_invalidations as f64;
+    vec![
+        Figure::now(
+            "coherent",
+            Unit::Count,
+            is_full,
+            "1 if this node hears the invalidations of other nodes.",
+        ),
+        Figure::now(
+            "proof_age",
+            Unit::Seconds,
+            proof_age,
+            "Time since the last proof that no invalidation was missed.",
+        ),
+        Figure::now(
+            "pending_invalidations",
+            Unit::Count,
+            pending,
+            "Invalidations that hold here and are not confirmed by Redis yet.",
+        ),
+    ]
+}
+
+fn tier(name: &'static str, stats: TierStats) -> Tier {
+    let mut tier = Tier::new(name)
+        .lookups([
+            ("hit", stats.hits),
+            ("miss", stats.misses),
+            ("error", stats.errors),
+            ("skipped", stats.skipped),
+            ("unreadable", stats.unreadable),
+        ])
+        .latency(stats.latency);
+    tier.entries = stats.entries;
+    (tier.bytes, tier.capacity_bytes) = (stats.bytes, stats.capacity);
+    tier
+}
+
+/// Invalidates entries of a cache for the admin port.
+struct CachePurger(Cache);
+
+impl Purger for CachePurger {
+    fn purge(&self, target: Target) -> PurgeFuture<'_> {
+        Box::pin(async move {
+            let purged = match target {
+                Target::Tag(tag) => self.0.invalidate_tags([tag], Invalidation::Hard).await,
+                Target::All => self.0.clear().await,
+                other => return Err(format!("a cache cannot purge {other:?}; give a tag, or all: true")),
+            };
+            purged.map_err(|error| error.to_string())
+        })
+    }
+}

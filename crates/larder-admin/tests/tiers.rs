@@ -1,0 +1,63 @@
+//! Caches of the crate `larder` on the dashboard, and purging them over the admin port.
+
+#![cfg(feature = "tiers")]
+
+use axum::body::Body;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::{Request, StatusCode};
+use http_body_util::BodyExt;
+use larder::{Cache, View, WriteOptions};
+use larder_admin::{Admin, Registry, Token};
+use std::time::Duration;
+use tower::ServiceExt;
+
+fn registered() -> (Cache, Registry) {
+    let cache = Cache::builder("shop").ttl(Duration::from_secs(60)).build().expect("valid options");
+    let registry = Registry::new();
+    registry.register_cache("shop", &cache);
+    (cache, registry)
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn registered_cache_shows_its_hits_and_misses() {
+    let (cache, registry) = registered();
+    let prices: View<str, u32> = cache.view("price");
+    assert!(prices.read("apple").await.is_none());
+    prices.write("apple", 42).await.expect("no redis");
+    assert_eq!(prices.read("apple").await.as_deref(), Some(&42));
+
+    let request =
+        Request::get("/api/stats").header(HOST, "localhost").body(Body::empty()).expect("a request");
+    let response = larder_admin::router(registry).oneshot(request).await.expect("infallible");
+    let body = response.into_body().collect().await.expect("a body").to_bytes();
+    let stats: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
+    let memory = &stats["parts"][0]["tiers"][0];
+    assert_eq!((&stats["parts"][0]["part"], &memory["tier"]), (&"shop".into(), &"memory".into()));
+    assert_eq!((&memory["lookups"]["hit"], &memory["entries"]), (&1.into(), &1.into()), "{memory}");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn purge_of_a_registered_cache_by_tag_invalidates_its_entries() {
+    let (cache, registry) = registered();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let token = Token::load_or_create(folder.path()).expect("a token");
+    let router = Admin::new(registry).token(token.clone()).router();
+    let prices: View<str, u32> = cache.view("price");
+    prices.write_with("apple", 42, &WriteOptions::new().tag("fruit")).await.expect("no redis");
+    prices.write("nail", 1).await.expect("no redis");
+
+    let purge = |body: &'static str| {
+        let request = Request::post("/api/purge")
+            .header(HOST, "localhost")
+            .header(AUTHORIZATION, format!("Bearer {}", token.as_str()))
+            .header(CONTENT_TYPE, "application/json");
+        router.clone().oneshot(request.body(Body::from(body)).expect("a request"))
+    };
+    let refused = purge(r#"{"part": "shop", "prefix": "a"}"#).await.expect("infallible");
+    assert_eq!(refused.status(), StatusCode::UNPROCESSABLE_ENTITY);
+    let purged = purge(r#"{"part": "shop", "tag": "fruit"}"#).await.expect("infallible");
+    assert_eq!(purged.status(), StatusCode::OK);
+    assert!(prices.read("apple").await.is_none() && prices.read("nail").await.is_some());
+    purge(r#"{"part": "shop", "all": true}"#).await.expect("infallible");
+    assert!(prices.read("nail").await.is_none());
+}
