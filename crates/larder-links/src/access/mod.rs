@@ -265,17 +265,19 @@ impl Access {
     /// Completes when a grant is no longer valid: its token or session is removed or expired, or the database fails for some
     /// seconds.
     pub(crate) async fn revoked(&self, grant: Grant) {
-        const MAX_FAILURES: u32 = 5;
+        const MAX_FAILURES: u32 = 10;
+        // Twice in the promised time: hashes of half that age, checked after the other half.
+        const CHECK_INTERVAL: Duration = Duration::from_millis(500);
         let mut removals = self.removals.subscribe();
         let mut failures = 0;
         while failures < MAX_FAILURES {
-            match self.loaded_after(Instant::now().checked_sub(MAX_AGE)).await {
+            match self.loaded_after(Instant::now().checked_sub(CHECK_INTERVAL)).await {
                 Ok(snapshot) if snapshot.grant(grant.hash).is_none() => return,
                 Ok(_) => failures = 0,
                 Err(_) => failures += 1,
             }
             // A removal ends the wait early. The channel is open as long as `self` exists.
-            let _ = tokio::time::timeout(MAX_AGE, removals.changed()).await;
+            let _ = tokio::time::timeout(CHECK_INTERVAL, removals.changed()).await;
         }
     }
 }
