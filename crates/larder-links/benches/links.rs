@@ -1,5 +1,5 @@
-//! Three questions: how fast a CSV file becomes links, straight and through a server; what a redirect costs inside
-//! the service; and how many visits a second the database takes.
+//! Measures how fast a CSV file is imported, directly and through a server; the cost of a redirect inside the service; and
+//! how many visits a second the database writes.
 //!
 //! ```text
 //! cargo bench -p larder-links

@@ -1,5 +1,4 @@
-//! The shortener alone, on a free port or on the address given as the first argument, with its links in a folder that
-//! is gone afterwards.
+//! The shortener alone, on a free port or the address in the first argument, with its links in a temporary folder.
 //!
 //! ```text
 //! cargo run -p larder-links --example shortener -- 127.0.0.1:8080
@@ -22,6 +21,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let _ = tokio::signal::ctrl_c().await;
     };
     links.serve(listener, ctrl_c).await?;
-    println!("{} visits were counted", links.stats().visits.written);
+    println!("{} visits were written", links.stats().visits.written);
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! What may be shortened: the rules for a link's address, in one pure function.
+//! The rules for a link's address, in one pure function.
 //!
-//! An address is parsed as a browser parses it (WHATWG, "URL Standard", <https://url.spec.whatwg.org>), checked, and kept
-//! in the parser's own form. What was checked is then what visitors get: `http:example.com`, which a browser resolves
+//! An address is parsed as a browser parses it (WHATWG, "URL Standard", <https://url.spec.whatwg.org>), checked, and stored
+//! in the parser's own form. Visitors get exactly what was checked: `http:example.com`, which a browser resolves
 //! against the page that it is on, cannot pass as one thing and be sent as another.
 
 use std::fmt;
@@ -10,7 +10,7 @@ use url::{Host, Url};
 /// The longest address, in bytes, both as given and as stored.
 pub const MAX_URL_BYTES: usize = 8 * 1024;
 
-/// An address that passed the rules: `http` or `https`, with a host, without credentials.
+/// A valid address: `http` or `https`, with a host, without credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     text: String,
@@ -21,7 +21,7 @@ impl Address {
     /// Parses an address; white space around it is dropped.
     ///
     /// # Errors
-    /// Says which rule the text breaks; see [`AddressError`].
+    /// The rule that the text violates; see [`AddressError`].
     pub fn parse(text: &str) -> Result<Address, AddressError> {
         let text = text.trim_matches(|c: char| c.is_ascii_whitespace());
         if text.is_empty() {
@@ -30,7 +30,7 @@ impl Address {
         if text.len() > MAX_URL_BYTES {
             return Err(AddressError::TooLong(text.len()));
         }
-        // The parser would silently drop tabs and line ends from the middle of an address.
+        // The parser silently removes tabs and line ends from inside an address.
         if let Some(control) = text.chars().find(|c| c.is_control()) {
             return Err(AddressError::Control(control));
         }
@@ -41,7 +41,7 @@ impl Address {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(AddressError::Scheme(url.scheme().to_owned()));
         }
-        // The parser also takes `http:host`, `http:/host` and `http:\\host`.
+        // The parser also accepts `http:host`, `http:/host` and `http:\\host`.
         if !text[url.scheme().len()..].starts_with("://") {
             return Err(AddressError::NoSlashes);
         }
@@ -56,20 +56,20 @@ impl Address {
         Ok(Address { text, authority })
     }
 
-    /// The address in the parser's form: printable ASCII, so it may stand in a header.
+    /// The address in the parser's form: printable ASCII, so a header can contain it.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Host and port that the address leads to.
+    /// Host and port of the address.
     pub(crate) fn authority(&self) -> &Authority {
         &self.authority
     }
 }
 
-/// The form of a stored address that may stand in a `Location` header (RFC 9110, section 10.2.2).
+/// The form of a stored address for a `Location` header (RFC 9110, section 10.2.2).
 ///
-/// A database of an older version may hold addresses as they were given.
+/// A database of an older version may contain addresses in other forms.
 pub(crate) fn to_location(address: &str) -> String {
     Url::parse(address).map_or_else(|_| address.to_owned(), String::from)
 }
@@ -102,7 +102,7 @@ impl Authority {
         Some(Authority { host, port: url.port_or_known_default()? })
     }
 
-    /// Reads a `Host` header's value as it would be meant in a URL of `scheme`.
+    /// Parses the value of a `Host` header as the host of a URL with `scheme`.
     pub(crate) fn of_host_header(scheme: &str, value: &str) -> Option<Authority> {
         if value.contains(['/', '@', '?', '#', '\\']) {
             return None;
@@ -134,7 +134,7 @@ impl fmt::Display for Authority {
     }
 }
 
-/// Why an address is refused.
+/// Why an address is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
@@ -142,13 +142,13 @@ pub enum AddressError {
     #[error("is missing: an http or https address is needed")]
     Empty,
     /// Longer than [`MAX_URL_BYTES`].
-    #[error("is {0} bytes long; at most 8192 are allowed")]
+    #[error("is {0} bytes long, expected at most 8192")]
     TooLong(usize),
-    /// A control character, which parsers drop in silence.
-    #[error("holds the control character {0:?}")]
+    /// A control character, which parsers remove silently.
+    #[error("contains the control character {0:?}")]
     Control(char),
     /// No scheme or no host.
-    #[error("must be complete, with http:// or https:// and a host")]
+    #[error("must be absolute, with http:// or https:// and a host")]
     NotAbsolute,
     /// No `://` behind the scheme.
     #[error("must have :// after the scheme")]
@@ -156,11 +156,11 @@ pub enum AddressError {
     /// A scheme other than `http` and `https`.
     #[error("must begin with http:// or https://; {0}: is not allowed")]
     Scheme(String),
-    /// A user name or password, which every visitor would get to see.
-    #[error("must not hold a user name or password")]
+    /// A user name or password, which every visitor would see.
+    #[error("must not contain a user name or password")]
     Credentials,
     /// A link to the shortener itself, which would be a loop.
-    #[error("leads back to this service")]
+    #[error("points to this service")]
     OwnHost,
     /// Anything else that is not a URL.
     #[error("is not a valid address: {0}")]
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn good_address_is_kept_in_parsed_form() {
+    fn valid_address_is_stored_in_parsed_form() {
         for (text, stored) in [
             ("http://example.com", "http://example.com/"),
             ("https://example.com/a?b=c#d", "https://example.com/a?b=c#d"),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_addresses_name_the_rule() {
+    fn invalid_address_names_the_rule() {
         use AddressError::*;
         let too_long = format!("https://example.com/{}", "a".repeat(MAX_URL_BYTES - 19));
         for (text, expected) in [
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_location_is_printable_ascii() {
+    fn location_is_printable_ascii() {
         assert_eq!(to_location("https://example.com"), "https://example.com/");
         assert_eq!(to_location("http:example.com"), "http://example.com/");
         assert_eq!(to_location("https://bücher.example/ß"), "https://xn--bcher-kva.example/%C3%9F");
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn authorities_compare_by_meaning() {
+    fn equivalent_authorities_are_equal() {
         let of = |text| Address::parse(text).unwrap().authority;
         assert_eq!(of("http://EXAMPLE.com./"), of("http://example.com:80/"));
         assert_eq!(of("http://0x7f.1:81/"), Authority::of_host_header("http", "127.0.0.1:81").unwrap());

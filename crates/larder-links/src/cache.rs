@@ -1,7 +1,7 @@
-//! From slug to target through the cache: the one place that knows the tiers.
+//! Resolves slugs through the cache. No other file of this crate knows the tiers.
 //!
-//! Only what a redirect needs is cached, about 200 bytes a link, and the absence of a link as well: a slug that leads
-//! nowhere costs the database one question per negative TTL, however often it is asked for.
+//! An entry has only what a redirect needs, about 200 bytes per link. Absences are cached too: an unknown slug costs the
+//! database one query per negative TTL, however often clients request it.
 
 use crate::address::to_location;
 use crate::config::Config;
@@ -11,7 +11,7 @@ use larder::{Cache, FetchError, Fetched, View};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What a redirect needs of a link: where to, and whose visit it is.
+/// What a redirect needs of a link: the location, and the id under which the visit counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Target {
     pub(crate) link_id: u64,
@@ -25,7 +25,7 @@ impl From<&Link> for Target {
     }
 }
 
-/// The result of a lookup: a target, or that there is none.
+/// The result of a fetch: a target, or its absence.
 pub(crate) type Resolved = Result<Fetched<Option<Target>>, FetchError<StoreError>>;
 
 pub(crate) fn build(config: &Config) -> Result<Cache, LinksError> {
@@ -53,7 +53,7 @@ impl Targets {
         &self.cache
     }
 
-    /// Where a slug leads, from the cache or from the store.
+    /// Fetches the target of a slug from the cache or the store.
     pub(crate) async fn resolve(&self, slug: &str, store: &Store) -> Resolved {
         let load = || {
             let (store, slug) = (store.clone(), slug.to_owned());
@@ -62,14 +62,14 @@ impl Targets {
         self.view.fetch(slug).load(load()).await
     }
 
-    /// Drops the entries of slugs whose links were made, changed or deleted, the remembered absences too.
+    /// Invalidates the entries of slugs whose links were created, changed or deleted, negative entries too.
     ///
-    /// Dropped and not overwritten: of two changes at the same time the later one in the database might be the earlier
-    /// one here, and what is loaded afterwards is right in either order.
-    pub(crate) async fn forget(&self, slugs: impl IntoIterator<Item = String>) {
+    /// It does not write the new value: two concurrent changes may arrive here in the other order than in the database.
+    /// A load that starts afterwards is correct in either order.
+    pub(crate) async fn invalidate(&self, slugs: impl IntoIterator<Item = String>) {
         let slugs: Vec<String> = slugs.into_iter().collect();
         if let Err(error) = self.view.delete_multi(slugs.iter().map(String::as_str)).await {
-            tracing::warn!(%error, links = slugs.len(), "other processes see the old state until Redis is back");
+            tracing::warn!(%error, links = slugs.len(), "Redis failed; other processes may serve the old targets until it is back");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Every option of the shortener, with its default, range and reason.
+//! The options of the shortener, each with its default, range and reason.
 //!
 //! The fields have the names that the configuration file and the command line use. Durations are whole milliseconds
-//! or seconds, as the last word of the name says.
+//! or seconds, by the last word of the name.
 
 use crate::access::Network;
 use crate::address::Authority;
@@ -17,54 +17,55 @@ use url::{Host, Url};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Where the links live: `sqlite:PATH`, or just a path. Default `sqlite:./larder-data/links.db`.
+    /// The database: `sqlite:PATH`, or a path alone. Default `sqlite:./larder-data/links.db`.
     pub database: String,
-    /// The address that short links begin with, such as `https://s.example.com`, when a proxy stands in front.
-    /// Default: the host that the browser asked for. Writes are accepted for this host as well.
+    /// The base address of short links, such as `https://s.example.com`, if a proxy is in front. Default: the host that the
+    /// browser requested. The API is served under this host too, and needs a token then unless it is a loopback name.
     pub public_url: Option<String>,
     /// Further host names or addresses, without a port, under which the API is served. Default none. Loopback names, the
     /// address that the listener is bound to and the host of `public_url` are always allowed.
     pub allow_hosts: Vec<String>,
-    /// Proxies whose `X-Forwarded-For` is believed: addresses or ranges such as `10.0.0.0/8`. Default none.
+    /// Proxies whose `X-Forwarded-For` is trusted: addresses or ranges such as `10.0.0.0/8`. Default none.
     pub trusted_proxies: Vec<String>,
     /// How long a sign-in on the page lasts. Default 86,400 (a day), from 60 to 2,592,000 (30 days).
     pub session_seconds: u64,
-    /// Changes that a client with a token may make per minute. Default 600, from 1 to 1,000,000. A batch is one.
+    /// Changes per minute and client with a token. Default 600, from 1 to 1,000,000. A batch is one change.
     pub changes_per_minute: u32,
-    /// Lists and single links that a client with a token may read per minute. Default 1,200, from 1 to 1,000,000.
+    /// Lists and links read per minute and client with a token. Default 1,200, from 1 to 1,000,000.
     pub listings_per_minute: u32,
-    /// Wrong tokens that a client may send per minute. Default 10, from 1 to 1,000,000.
+    /// Wrong tokens per minute and client. Default 10, from 1 to 1,000,000.
     pub wrong_tokens_per_minute: u32,
-    /// The status of a redirect: 301, 302, 307 or 308. Default 302. Browsers are told not to keep any of them, so that
-    /// visits are counted and changes are seen; 301 and 308 tell search engines to take the target for the link.
+    /// The status of a redirect: 301, 302, 307 or 308. Default 302. Browsers may store none of them, so that
+    /// visits count and changes take effect; with 301 and 308 search engines index the target in place of the link.
     pub redirect_status: u16,
-    /// Largest size of the database file, in bytes; beyond it new links are refused with 503. Default none, at least
+    /// Largest size of the database file, in bytes; beyond it new links get a 503. Default none, at least
     /// 65,536.
     pub max_database_bytes: Option<u64>,
-    /// Reading connections to the database. Default 4, from 1 to 64. Only misses of the cache read.
+    /// Reading connections to the database. Default 4, from 1 to 64. Only misses of the cache use them.
     pub database_readers: u32,
-    /// How long to wait for a lock that another program holds on the database. Default 5,000, from 0 to 60,000.
+    /// How long to wait for another program's lock on the database. Default 5,000, from 0 to 60,000.
     pub database_busy_ms: u64,
 
     /// Memory for the targets of links, in bytes. Default 64 MiB, at least 1 MiB. A target costs about 200 bytes.
     pub cache_bytes: u64,
     /// A Redis server to share targets with other instances, as a URL. Default none.
     pub redis: Option<String>,
-    /// How long the target of a link is kept. Default 3,600, from 1 to 2,592,000 (30 days). Changes through this
-    /// service take effect at once; the limit is for changes made in the database by other means.
+    /// TTL of the target of a link. Default 3,600, from 1 to 2,592,000 (30 days). Changes through this service take
+    /// effect at once; the TTL limits how long a direct change of the database goes unnoticed.
     pub ttl_seconds: u64,
-    /// How long it is remembered that a slug leads nowhere. Default 30, from 1 to 86,400. Making the link ends it.
+    /// TTL of a negative entry: the cached absence of a link. Default 30, from 1 to 86,400. Creating the link invalidates
+    /// it.
     pub negative_ttl_seconds: u64,
-    /// Memory for the stored answers of the API, in bytes. Default 8 MiB, at least 1 MiB.
+    /// Memory for the stored responses of the API, in bytes. Default 8 MiB, at least 1 MiB.
     pub response_cache_bytes: u64,
 
-    /// How often counted visits are written to the database. Default 1,000, from 10 to 60,000. A process that is
-    /// killed loses what was counted since.
+    /// How often visits are written to the database. Default 1,000, from 10 to 60,000. A process that is killed loses
+    /// the visits since the last write.
     pub visit_flush_ms: u64,
-    /// Counted visits that are written without waiting for the next turn. Default 1,000, from 1 to 1,000,000.
+    /// The number of visits that starts a write before the interval ends. Default 1,000, from 1 to 1,000,000.
     pub visit_batch: u64,
-    /// How many links may have visits waiting at a time, per day. Default 65,536, from 1 to 10,000,000. Visits of
-    /// further links are dropped, and counted as such; a redirect never waits.
+    /// How many links per day may have visits in memory at a time. Default 65,536, from 1 to 10,000,000. Visits of further
+    /// links are dropped and counted as dropped; a redirect never waits.
     pub visit_queue: usize,
 
     /// Open connections. Default 4,096, from 1 to 1,000,000. Further ones wait to be accepted.
@@ -215,7 +216,7 @@ impl Config {
         self.trusted_proxies.iter().map(parse).collect()
     }
 
-    /// Whether nothing in the options says that other machines reach the service, through a proxy for example.
+    /// Whether no option makes the service reachable from other machines, such as through a proxy.
     pub(crate) fn is_local(&self) -> Result<bool, LinksError> {
         let is_loopback = |host: Host<String>| Authority { host, port: 80 }.is_loopback();
         let public = self.public_base()?.and_then(|base| Authority::of(&base));
@@ -262,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_is_valid_and_comes_back_from_json() {
+    fn default_is_valid_and_survives_json() {
         let config = Config::default();
         config.validate().unwrap();
         let json = serde_json::to_string(&config).unwrap();
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_range_is_named_with_its_range() {
+    fn value_out_of_range_is_reported_with_the_range() {
         let message = |config: Config| config.validate().unwrap_err().to_string();
         assert_eq!(
             message(Config { visit_flush_ms: 5, ..Config::default() }),
@@ -336,14 +337,14 @@ mod tests {
     }
 
     #[test]
-    fn databases_are_sqlite_files() {
+    fn database_must_be_a_sqlite_file() {
         let path = |database: &str| Config { database: database.into(), ..Config::default() }.database_path();
         assert_eq!(path("sqlite:./a/links.db").unwrap(), PathBuf::from("./a/links.db"));
         assert_eq!(path("sqlite:///var/links.db").unwrap(), PathBuf::from("/var/links.db"));
         assert_eq!(path("links.db").unwrap(), PathBuf::from("links.db"));
         assert_eq!(path("/var/li:nks.db").unwrap(), PathBuf::from("/var/li:nks.db"));
-        for refused in ["", "sqlite:", "sqlite::memory:", "mysql://localhost/links"] {
-            assert!(path(refused).is_err(), "{refused}");
+        for invalid in ["", "sqlite:", "sqlite::memory:", "mysql://localhost/links"] {
+            assert!(path(invalid).is_err(), "{invalid}");
         }
         let error = path("postgres://localhost/links").unwrap_err().to_string();
         assert_eq!(error, "database is postgres://localhost/links, expected sqlite: and the path of a file");

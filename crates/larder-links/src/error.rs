@@ -1,8 +1,8 @@
-//! The errors of the service as a whole. What a client gets to see is in `reply.rs`.
+//! The errors of the service as a whole. The errors that clients see are in `reply.rs`.
 
 use crate::store::StoreError;
 
-/// Why the shortener could not be opened or could not go on serving.
+/// Why the shortener cannot be opened or cannot serve.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinksError {
@@ -13,19 +13,19 @@ pub enum LinksError {
         field: &'static str,
         /// Its value.
         value: String,
-        /// What is allowed.
+        /// The valid values.
         expected: String,
     },
     /// The database.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// One of the caches could not be built.
+    /// One of the caches cannot be built.
     #[error("cannot build the cache: {0}")]
     Cache(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The socket.
     #[error("cannot serve: {0}")]
     Io(#[from] std::io::Error),
-    /// It was stopped before, and its database is closed.
-    #[error("the shortener was stopped already")]
+    /// The service was stopped, and its database is closed.
+    #[error("the shortener was stopped")]
     Stopped,
 }

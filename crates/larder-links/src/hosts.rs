@@ -1,10 +1,10 @@
-//! Under which names this service is reached: for the addresses of short links, for the loop check, and for the guard
-//! that keeps foreign web pages from using the API through a visitor's browser.
+//! The host names of this service: for the addresses of short links, for the loop check, and for the guard that keeps
+//! foreign web pages from using the API through a visitor's browser.
 //!
-//! The guard rests on two facts. A page of another origin can make a browser send a request here, but the browser
-//! then says so in `Origin` and in `Sec-Fetch-Site`. And a page that has pointed its own name at this machine (DNS
-//! rebinding) has an equal `Origin` and `Host`, but the name in it is not one of ours. Addresses in digits cannot be
-//! rebound, so they are accepted with any port, as is `localhost`: a mapped port stays usable.
+//! The guard relies on two facts. A page of another origin can make a browser send a request here, but the browser then
+//! sends `Origin` and `Sec-Fetch-Site`. A page that points its own name at this machine (DNS rebinding) has an equal
+//! `Origin` and `Host`, but that name is not one of ours. IP addresses cannot be rebound, so they are accepted with any
+//! port, as is `localhost`: a mapped port works.
 
 use crate::address::Authority;
 use crate::reply::ApiError;
@@ -28,7 +28,7 @@ impl OwnHosts {
         OwnHosts { public, allowed, bound: RwLock::default() }
     }
 
-    /// Learns the address of a listener.
+    /// Adds the address of a listener.
     pub(crate) fn add_bound(&self, address: SocketAddr) {
         let mut bound = self.bound.write();
         if !bound.contains(&address) {
@@ -41,32 +41,32 @@ impl OwnHosts {
         self.bound.read().iter().all(|bound| bound.ip().to_canonical().is_loopback())
     }
 
-    /// Whether this service and the name by which a request reaches it belong to this machine alone.
+    /// Whether the listeners and the `Host` of a request are loopback addresses or names.
     pub(crate) fn is_local(&self, headers: &HeaderMap) -> bool {
         let host = host_value(headers).and_then(|host| Authority::of_host_header("http", host));
         self.is_bound_to_loopback() && host.is_some_and(|host| host.is_loopback())
     }
 
-    /// What the address of a short link begins with, ending in `/`.
+    /// The base address of short links, with `/` at the end.
     pub(crate) fn base(&self, headers: &HeaderMap) -> String {
         if let Some(public) = &self.public {
             return public.to_string();
         }
-        let asked = host_value(headers).filter(|host| Authority::of_host_header("http", host).is_some());
-        match (asked, self.bound.read().last()) {
+        let requested = host_value(headers).filter(|host| Authority::of_host_header("http", host).is_some());
+        match (requested, self.bound.read().last()) {
             (Some(host), _) => format!("http://{host}/"),
             (None, Some(bound)) => format!("http://{bound}/"),
             (None, None) => "http://localhost/".into(),
         }
     }
 
-    /// Whether an address leads to this service, given the request that names it.
+    /// Whether an address points to this service, as far as the request and the options show.
     pub(crate) fn is_own(&self, target: &Authority, headers: &HeaderMap) -> bool {
-        let asked = host_value(headers).into_iter();
-        let asked: Vec<_> = asked
+        let requested = host_value(headers).into_iter();
+        let requested: Vec<_> = requested
             .flat_map(|host| ["http", "https"].map(|scheme| Authority::of_host_header(scheme, host)))
             .collect();
-        let mut asked_names = asked.iter().flatten();
+        let mut requested_hosts = requested.iter().flatten();
         let public = self.public.as_ref().and_then(Authority::of);
         let bound = self.bound.read();
         let is_own_port = matches!(target.port, 80 | 443)
@@ -74,7 +74,7 @@ impl OwnHosts {
             || bound.iter().any(|bound| bound.port() == target.port);
         // The unspecified address is, for a client on this machine, this machine.
         let is_this_machine = target.is_loopback() || target.is_unspecified();
-        asked_names
+        requested_hosts
             .any(|name| name == target || (is_this_machine && name.is_loopback() && name.port == target.port))
             || public.is_some_and(|public| public.host == target.host && is_own_port)
             || (is_own_port && self.is_allowed(&target.host))
@@ -83,7 +83,7 @@ impl OwnHosts {
             })
     }
 
-    /// Refuses a request whose `Host` is not one of ours.
+    /// Rejects a request whose `Host` is not one of ours.
     pub(crate) fn check_host(&self, headers: &HeaderMap) -> Result<(), ApiError> {
         let host =
             host_value(headers).ok_or_else(|| ApiError::forbidden("the Host header is missing", None))?;
@@ -95,15 +95,15 @@ impl OwnHosts {
         Err(ApiError::forbidden(message, Some(host)))
     }
 
-    /// Refuses a request that a page of another origin has made a browser send.
+    /// Rejects a request that a browser sends for a page of another origin.
     ///
-    /// Every `Origin` must be ours, the scheme included. A browser says in `Sec-Fetch-Site` what it knows about the
-    /// page; `same-site` is not enough, since another port of the same machine is of the same site.
+    /// Every `Origin` must be ours, the scheme included. `Sec-Fetch-Site: same-site` is not enough: another port of the same
+    /// machine is the same site.
     pub(crate) fn check_origin(&self, headers: &HeaderMap) -> Result<(), ApiError> {
         for site in headers.get_all("sec-fetch-site") {
             if !matches!(site.as_bytes(), b"same-origin" | b"none") {
                 let site = String::from_utf8_lossy(site.as_bytes());
-                let message = "changes from pages of another site are refused";
+                let message = "changes from pages of another site are not allowed";
                 return Err(ApiError::forbidden(message, Some(&site)));
             }
         }
@@ -111,7 +111,7 @@ impl OwnHosts {
         for origin in headers.get_all(ORIGIN) {
             let origin = String::from_utf8_lossy(origin.as_bytes());
             if !self.is_same_origin(&origin, host) {
-                let message = "changes from pages of another origin are refused";
+                let message = "changes from pages of another origin are not allowed";
                 return Err(ApiError::forbidden(message, Some(&origin)));
             }
         }
@@ -130,7 +130,7 @@ impl OwnHosts {
     }
 
     fn is_same_origin(&self, origin: &str, host: &str) -> bool {
-        // An opaque origin ("null") has no authority and so is never the same.
+        // An opaque origin ("null") has no authority, so it is never the same.
         let Ok(origin) = Url::parse(origin) else { return false };
         let Some(from) = Authority::of(&origin) else { return false };
         if self.public.as_ref().is_some_and(|public| public.origin() == origin.origin()) {
@@ -139,8 +139,8 @@ impl OwnHosts {
         origin.scheme() == self.scheme_of(&from) && is_host_header(origin.scheme(), host, &from)
     }
 
-    /// The scheme of our own pages under a host: the listener speaks HTTP, and a proxy for other names what
-    /// `public_url` says.
+    /// The scheme of our own pages under a host: the listener uses HTTP; a proxy for other names uses the scheme of
+    /// `public_url`.
     fn scheme_of(&self, host: &Authority) -> &str {
         match &self.public {
             Some(public) if is_host_of(public, host) || self.is_allowed(&host.host) => public.scheme(),
@@ -153,7 +153,7 @@ fn is_host_of(public: &Url, host: &Authority) -> bool {
     Authority::of(public).is_some_and(|public| public.host == host.host)
 }
 
-/// Whether the listener's address is meant by an address in digits. One that listens everywhere has them all.
+/// Whether an IP address is that of the listener. A listener on the unspecified address has all of them.
 fn is_bound_ip(bound: IpAddr, host: &Host<String>) -> bool {
     let named = match host {
         Host::Ipv4(ip) => IpAddr::V4(*ip),
@@ -171,7 +171,7 @@ fn host_value(headers: &HeaderMap) -> Option<&str> {
     headers.get(HOST)?.to_str().ok()
 }
 
-/// Refuses a request whose host is said more than once, or in contradiction (RFC 9112, section 3.2).
+/// Rejects a request with more than one host, or with two that contradict each other (RFC 9112, section 3.2).
 pub(crate) fn check_single_host(uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
     let hosts: Vec<_> = headers.get_all(HOST).iter().collect();
     let contradicts = match (uri.authority(), hosts.as_slice()) {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_need_an_own_host_and_no_foreign_origin() {
+    fn changes_require_own_host_and_no_foreign_origin() {
         let local = OwnHosts::new(None, Vec::new());
         local.add_bound("127.0.0.1:8080".parse().unwrap());
         for host in
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_public_host_is_accepted_once_set() {
+    fn public_host_is_accepted() {
         let public = OwnHosts::new(Some(Url::parse("https://s.example").unwrap()), Vec::new());
         public.add_bound("0.0.0.0:8080".parse().unwrap());
         assert!(may_write(&public, "s.example", Some("https://s.example")));
@@ -276,10 +276,10 @@ mod tests {
     }
 
     #[test]
-    fn loops_are_seen_under_every_name() {
-        let own = |hosts: &OwnHosts, asked: &str, target: &str| {
+    fn own_address_is_recognised_in_every_form() {
+        let own = |hosts: &OwnHosts, requested: &str, target: &str| {
             let url = Url::parse(target).unwrap();
-            hosts.is_own(&Authority::of(&url).unwrap(), &headers(Some(asked), None))
+            hosts.is_own(&Authority::of(&url).unwrap(), &headers(Some(requested), None))
         };
         let hosts = OwnHosts::new(Some(Url::parse("https://s.example").unwrap()), Vec::new());
         hosts.add_bound("127.0.0.1:8080".parse().unwrap());
@@ -291,7 +291,7 @@ mod tests {
             "http://127.0.0.1:8080/x",
             "http://0x7f000001:8080/",
             "http://[::1]:8080/",
-            "http://asked.example:81/",
+            "http://requested.example:81/",
             "http://0.0.0.0:8080/x",
             "http://0:8080/",
             "http://[::]:8080/",
@@ -304,10 +304,10 @@ mod tests {
             "http://localhost.localdomain:8080/",
             "http://ip6-localhost:8080/",
         ] {
-            assert!(own(&hosts, "asked.example:81", target), "{target}");
+            assert!(own(&hosts, "requested.example:81", target), "{target}");
         }
         for target in ["http://localhost:3000/", "http://example.com/", "https://s.example:8443/"] {
-            assert!(!own(&hosts, "asked.example:81", target), "{target}");
+            assert!(!own(&hosts, "requested.example:81", target), "{target}");
         }
         let everywhere = OwnHosts::new(None, vec![Host::parse("links.internal").unwrap()]);
         everywhere.add_bound("[::]:8080".parse().unwrap());
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn short_links_begin_with_the_public_or_the_asked_host() {
+    fn base_is_the_public_or_the_requested_host() {
         let public = OwnHosts::new(Some(Url::parse("https://s.example").unwrap()), Vec::new());
         assert_eq!(public.base(&headers(Some("localhost:1"), None)), "https://s.example/");
         let local = OwnHosts::new(None, Vec::new());
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn one_host_only() {
+    fn second_host_is_rejected() {
         let uri = Uri::from_static("/");
         let mut twice = headers(Some("a"), None);
         assert!(check_single_host(&uri, &twice).is_ok());

@@ -1,12 +1,12 @@
-//! From the bytes of a request to checked input: content type, size, JSON, fields, in this order.
+//! Parses the body of a request: content type, size, JSON, fields, in this order.
 //!
-//! Fields are read one by one and not by a derived decoder, so that an error can name the field, its value and what
-//! was expected. A field that is not known is an error as well: a misspelt option must not be ignored in silence.
+//! Fields are read one by one and not by a derived decoder, so that an error can name the field, its value and the rule.
+//! An unknown field is an error too: a misspelt option must not be ignored silently.
 
 use crate::address::Address;
 use crate::reply::ApiError;
 use crate::slug;
-use crate::store::{LinkChange, ListQuery, MAX_BATCH_LINKS, MAX_PAGE_LINKS, MAX_TITLE_BYTES, NewLink};
+use crate::store::{LinkUpdate, ListQuery, MAX_BATCH_LINKS, MAX_PAGE_LINKS, MAX_TITLE_BYTES, NewLink};
 use axum::body::{Body, Bytes, to_bytes};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, Request, StatusCode};
@@ -31,7 +31,7 @@ const MAX_SEARCH_BYTES: usize = 200;
 
 const DEFAULT_PAGE_LINKS: usize = 50;
 
-/// Reads a JSON body: 415 if it is not said to be JSON, 413 if it is larger than `limit`, 408 if it takes
+/// Reads a JSON body: 415 if its type is not JSON, 413 if it is larger than `limit`, 408 if it takes
 /// more than 30 s, 400 if it is not JSON.
 pub(crate) async fn read_json(request: Request<Body>, limit: usize) -> Result<Value, ApiError> {
     check_json_type(request.headers())?;
@@ -48,7 +48,7 @@ pub(crate) async fn read_body(request: Request<Body>, limit: usize) -> Result<By
         let message = format!("the body is too large: at most {limit} bytes are allowed");
         ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message)
     };
-    if announced_bytes(request.headers()).is_some_and(|bytes| bytes > limit as u64) {
+    if content_length(request.headers()).is_some_and(|bytes| bytes > limit as u64) {
         return Err(too_large());
     }
     let reading = timeout(BODY_TIMEOUT, to_bytes(request.into_body(), limit)).await;
@@ -76,15 +76,15 @@ pub(crate) fn check_json_type(headers: &HeaderMap) -> Result<(), ApiError> {
     Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message))
 }
 
-fn announced_bytes(headers: &HeaderMap) -> Option<u64> {
+fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// A link to be made: `{"url", "slug"?, "title"?}`.
+/// A new link: `{"url", "slug"?, "title"?}`.
 pub(crate) fn new_link(input: &Value) -> Result<NewLink, ApiError> {
     let fields = object(input, &["url", "slug", "title"])?;
     let url = address(fields)?.ok_or_else(|| ApiError::address(&crate::AddressError::Empty, ""))?;
-    // An empty slug or title is what an empty form field sends.
+    // An empty form field arrives as an empty string.
     let slug = text(fields, "slug")?.map(str::trim).filter(|slug| !slug.is_empty());
     if let Some(slug) = slug {
         slug::check_custom(slug).map_err(|error| ApiError::slug(error, slug))?;
@@ -92,14 +92,14 @@ pub(crate) fn new_link(input: &Value) -> Result<NewLink, ApiError> {
     Ok(NewLink { url, slug: slug.map(str::to_owned), title: title(fields)?.unwrap_or_default() })
 }
 
-/// A batch of links to be made. The outer error is the batch's, the inner ones are those of its items.
+/// A batch of new links. The outer error concerns the batch, an inner one its item.
 ///
 /// Items are counted while they are found in the text and parsed one by one afterwards, so that a body of 4 MiB never
 /// becomes a tree of a hundred times that.
 pub(crate) fn batch(body: &[u8]) -> Result<Vec<Result<NewLink, ApiError>>, ApiError> {
     if body.trim_ascii_start().first() != Some(&b'[') {
         let value: &RawValue = serde_json::from_slice(body).map_err(|error| not_json(&error))?;
-        return Err(ApiError::invalid("body", "must be an array of links", kind_of_text(value.get())));
+        return Err(ApiError::invalid("body", "must be an array of links", type_name_of_text(value.get())));
     }
     let mut is_too_long = false;
     let mut reader = serde_json::Deserializer::from_slice(body);
@@ -157,16 +157,16 @@ impl<'de> Visitor<'de> for Items<'_> {
 
 /// The text of a sign-in: `{"token"}`.
 pub(crate) fn token(input: &Value) -> Result<&str, ApiError> {
-    // The value is not sent back, as that of any other wrong field is: it may be a token with a misspelt key.
+    // Unlike that of other fields, a wrong value is not sent back: it may be a token under a misspelt key.
     let token = input.as_object().filter(|fields| fields.len() == 1).and_then(|fields| fields.get("token"));
     let token = token.and_then(Value::as_str).map(str::trim);
     token.ok_or_else(|| ApiError::invalid("token", "must be a string, and the only field", ""))
 }
 
-/// A change to a link: `{"url"?, "title"?}`, at least one of them.
-pub(crate) fn link_change(input: &Value) -> Result<LinkChange, ApiError> {
+/// The update of a link: `{"url"?, "title"?}`, at least one of them.
+pub(crate) fn link_update(input: &Value) -> Result<LinkUpdate, ApiError> {
     let fields = object(input, &["url", "title"])?;
-    let change = LinkChange { url: address(fields)?, title: title(fields)? };
+    let change = LinkUpdate { url: address(fields)?, title: title(fields)? };
     if change.url.is_none() && change.title.is_none() {
         return Err(ApiError::address(&crate::AddressError::Empty, ""));
     }
@@ -185,7 +185,7 @@ pub(crate) fn list_query(query: &str, decode: impl Fn(&str) -> Option<u64>) -> R
             }
             "after" if value.is_empty() => {}
             "after" => {
-                let message = "must be the `next` of an earlier answer";
+                let message = "must be the `next` of an earlier response";
                 let id = decode(&value).filter(|&id| i64::try_from(id).is_ok());
                 list.before = Some(id.ok_or_else(|| ApiError::invalid("after", message, &value))?);
             }
@@ -198,7 +198,7 @@ pub(crate) fn list_query(query: &str, decode: impl Fn(&str) -> Option<u64>) -> R
                 }
                 list.text = Some(text.to_owned()).filter(|text| !text.is_empty());
             }
-            other => return Err(ApiError::invalid(other, "is not known; limit, after and q are", &value)),
+            other => return Err(ApiError::invalid(other, "is unknown; expected limit, after or q", &value)),
         }
     }
     Ok(list)
@@ -206,10 +206,10 @@ pub(crate) fn list_query(query: &str, decode: impl Fn(&str) -> Option<u64>) -> R
 
 fn object<'a>(input: &'a Value, known: &[&str]) -> Result<&'a Map<String, Value>, ApiError> {
     let fields =
-        input.as_object().ok_or_else(|| ApiError::invalid("body", "must be an object", kind(input)))?;
+        input.as_object().ok_or_else(|| ApiError::invalid("body", "must be an object", type_name(input)))?;
     match fields.iter().find(|(name, _)| !known.contains(&name.as_str())) {
         Some((name, value)) => {
-            let message = format!("is not known; these are: {}", known.join(", "));
+            let message = format!("is unknown; expected one of: {}", known.join(", "));
             Err(ApiError::invalid(name, message, &value.to_string()))
         }
         None => Ok(fields),
@@ -246,13 +246,15 @@ fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str
     match fields.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(other) => {
-            Err(ApiError::invalid(name, format!("must be a string, not {}", kind(other)), &other.to_string()))
-        }
+        Some(other) => Err(ApiError::invalid(
+            name,
+            format!("must be a string, not {}", type_name(other)),
+            &other.to_string(),
+        )),
     }
 }
 
-fn kind_of_text(json: &str) -> &'static str {
+fn type_name_of_text(json: &str) -> &'static str {
     match json.bytes().next() {
         Some(b'n') => "null",
         Some(b't' | b'f') => "a boolean",
@@ -262,7 +264,7 @@ fn kind_of_text(json: &str) -> &'static str {
     }
 }
 
-fn kind(value: &Value) -> &'static str {
+fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",

@@ -1,24 +1,24 @@
-//! A URL shortener whose redirects come out of the cache: web page, JSON API, counted visits and bulk import.
+//! A URL shortener that redirects from a cache, with web page, JSON API, visit counts and bulk import.
 //!
 //! ```text
-//!                ┌────────────── responses: stored answers of the API, purged by tag ─────────────┐
+//!                ┌────────────── responses: response cache of the API, purged by tag   ─────────────┐
 //! browser ──►  guard ──► GET /api/links … ──────────────────────────────────────────────► store (SQLite)
 //!                  │                                                                        ▲      ▲
 //!                  └──► GET /{slug} ──► cache: slug → target, negative entries ──── miss ───┘      │
-//!                              └──► visits: added up in memory ──► one write a second ─────────────┘
+//!                              └──► visits: summed in memory ──► one write a second ───────────────┘
 //! ```
 //!
-//! | route | answer |
+//! | route | response |
 //! |---|---|
-//! | `GET /{slug}` | the redirect; HEAD as well, without counting; 404 page; 503 page if the store is needed and fails |
-//! | `GET /` | the page to make, find, change and delete links |
+//! | `GET /{slug}` | the redirect; HEAD as well, without counting; 404 page; 503 page if the store fails |
+//! | `GET /` | the page to create, find, update and delete links |
 //! | `POST /api/links` | `{"url", "slug"?, "title"?}` → 201, 409 if the slug is taken |
 //! | `GET /api/links?limit&after&q` | `{"links": […], "next"}`, newest first |
 //! | `GET /api/links/{slug}` | one link, with its visits by day |
 //! | `PATCH /api/links/{slug}` | `{"url"?, "title"?}` → 200 |
 //! | `DELETE /api/links/{slug}` | 204 |
-//! | `POST /api/links/batch` | up to 1,000 links → `{"results": […]}`; none of them is made twice |
-//! | `GET`, `POST`, `DELETE /api/session` | what this client may do; a token becomes a session cookie; sign-out |
+//! | `POST /api/links/batch` | up to 1,000 links → `{"results": […]}`; none of them is created twice |
+//! | `GET`, `POST`, `DELETE /api/session` | what this client may do; exchange a token for a session cookie; sign out |
 //! | `GET /healthz` | `ok` while the database is open and can be written to |
 //!
 //! Redirects, the files of the page, `/api/session` and `/healthz` are open to everyone. All else needs an API token or a
@@ -60,7 +60,7 @@ pub use stats::{LinksStats, RedirectStats};
 pub use store::{Store, StoreError};
 pub use visits::VisitStats;
 
-/// The examples of the pages for users are compiled and run here: this crate uses every library.
+/// Compiles and runs the examples of the user pages, because this crate uses every library.
 #[cfg(doctest)]
 mod pages {
     #[doc = include_str!("../../../README.md")]

@@ -1,14 +1,13 @@
-//! The service itself, without HTTP: what happens to store, caches and counters when a link is made, changed, deleted
-//! or followed.
+//! The service without HTTP: how creating, changing, deleting and following a link affect store, caches and counters.
 //!
-//! Every change runs the same way, in a task of its own, so that a client who hangs up cannot stop it half-way:
+//! Every change takes the same steps, in a task of its own, so that a client that disconnects cannot stop it half-way:
 //!
 //! ```text
-//! commit in the store ──► cache entry of the slug dropped ──► stored answers purged ──► answer
+//! commit in the store ──► cache entry of the slug invalidated ──► stored responses purged ──► response
 //! ```
 //!
-//! The cache refuses a load that began before the change, so from the answer on nobody sees the old state; until the
-//! answer anybody may.
+//! The cache rejects the result of a load that started before the change. After the response no client sees the old state;
+//! before it, any client may.
 
 use crate::access::Access;
 use crate::cache::{self, Resolved, Targets};
@@ -18,7 +17,7 @@ use crate::hosts::OwnHosts;
 use crate::reply::ApiError;
 use crate::responses::{self, Responses};
 use crate::stats::{Counters, LinksStats, Outcome};
-use crate::store::{Creation, Link, LinkChange, NewLink, Repeats, Store, StoreError};
+use crate::store::{CreateOutcome, Duplicates, Link, LinkUpdate, NewLink, Store, StoreError};
 use crate::visits::Visits;
 use crate::{router, serve};
 use axum::Router;
@@ -35,23 +34,23 @@ use tokio::time::timeout;
 
 /// Batches that are read at a time. Each takes up to 8 MiB.
 const MAX_BATCHES: usize = 8;
-/// How long a batch waits for its place.
+/// How long a batch waits for its permit.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a [`Links`] works on. It is made outside, so that it can be shared, watched, and kept over a restart.
-/// Clones share the same store and caches.
+/// The store and caches of a [`Links`]. The caller creates them, so that it can share them, monitor them, and keep them
+/// across a restart. Clones share the same store and caches.
 #[derive(Clone)]
 pub struct Deps {
     /// The database.
     pub store: Store,
-    /// Where slugs lead.
+    /// The targets of slugs.
     pub cache: Cache,
-    /// The stored answers of the API.
+    /// The response cache of the API.
     pub responses: HttpCache,
 }
 
 impl Deps {
-    /// Opens the store and builds the caches that the options ask for.
+    /// Opens the store and builds the caches by the options.
     ///
     /// # Errors
     /// An option out of range, or a database that cannot be opened.
@@ -65,8 +64,8 @@ impl Deps {
     }
 }
 
-/// The URL shortener. Clones share one service. When the last one is dropped without a [`stop`](Links::stop), the visits
-/// in memory are still written, as long as the runtime lives.
+/// The URL shortener. Clones share one service. If the last clone is dropped without [`stop`](Links::stop), a task still
+/// writes the visits in memory, as long as the runtime exists.
 ///
 /// # Examples
 /// ```
@@ -93,16 +92,16 @@ struct Shared {
     responses: Responses,
     hosts: OwnHosts,
     access: Access,
-    batch_places: Semaphore,
-    /// One batch is parsed at a time: the other cores are the redirects'.
-    batch_parsing: Arc<Semaphore>,
+    batch_permits: Semaphore,
+    /// One batch is parsed at a time, so that the other cores serve redirects.
+    batch_parser: Arc<Semaphore>,
     visits: Arc<Visits>,
     counters: Counters,
     stop_flusher: watch::Sender<bool>,
 }
 
 impl Links {
-    /// Starts the service on what it needs. From here on counted visits are written to the store.
+    /// Starts the service on its store and caches. A task writes visits to the store from now on.
     ///
     /// # Errors
     /// [`LinksError::Config`] if an option is out of range.
@@ -123,8 +122,8 @@ impl Links {
             shared: Arc::new(Shared {
                 hosts,
                 access,
-                batch_places: Semaphore::new(MAX_BATCHES),
-                batch_parsing: Arc::new(Semaphore::new(1)),
+                batch_permits: Semaphore::new(MAX_BATCHES),
+                batch_parser: Arc::new(Semaphore::new(1)),
                 targets,
                 config,
                 store: deps.store,
@@ -136,16 +135,18 @@ impl Links {
         })
     }
 
-    /// The routes of the service, to be served by [`serve`](Links::serve) or inside another application.
+    /// The routes of the service, for [`serve`](Links::serve) or another application.
+    ///
+    /// Without `ConnectInfo<SocketAddr>` in a request its client is unknown, and the API needs a token.
     pub fn router(&self) -> Router {
         router::build(self.clone())
     }
 
-    /// Serves connections until `shutdown` resolves, lets running requests end within the drain timeout, and then
+    /// Serves connections until `shutdown` completes, gives running requests the drain timeout to finish, and then
     /// [stops](Links::stop).
     ///
     /// # Errors
-    /// [`LinksError::Stopped`] if it was stopped before, [`LinksError::Io`] if the listener has no address.
+    /// [`LinksError::Stopped`] after [`stop`](Links::stop), [`LinksError::Io`] if the listener has no address.
     ///
     /// # Cancel safety
     /// A dropped or panicking call leaves store and caches as they are; the service can be served again.
@@ -165,7 +166,7 @@ impl Links {
     /// Writes the visits that are still in memory and closes the database.
     ///
     /// # Errors
-    /// If the visits cannot be written; the database is closed all the same.
+    /// If the visits cannot be written; the database is closed anyway.
     pub async fn stop(&self) -> Result<(), LinksError> {
         self.shared.stop_flusher.send_replace(true);
         let flushed = match self.shared.store.is_closed() {
@@ -176,15 +177,15 @@ impl Links {
         Ok(flushed?)
     }
 
-    /// Writes the visits that were counted so far.
+    /// Writes the visits in memory.
     ///
     /// # Errors
-    /// If the store fails; the visits stay in memory and are tried again.
+    /// If the store fails; the visits stay in memory for the next write.
     pub async fn flush_visits(&self) -> Result<(), LinksError> {
         Ok(self.shared.visits.flush(&self.shared.store).await?)
     }
 
-    /// The service's figures.
+    /// The service's statistics.
     pub fn stats(&self) -> LinksStats {
         self.shared.counters.snapshot(self.shared.visits.stats())
     }
@@ -194,17 +195,17 @@ impl Links {
         &self.shared.store
     }
 
-    /// Where slugs lead, to be watched.
+    /// The cache of targets, for monitoring.
     pub fn cache(&self) -> &Cache {
         self.shared.targets.cache()
     }
 
-    /// The stored answers of the API, to be watched or purged.
+    /// The response cache of the API, for monitoring and purging.
     pub fn responses(&self) -> &HttpCache {
         self.shared.responses.cache()
     }
 
-    /// Whether a service that listens on `address` answers its API without a token: on loopback, if no option says that
+    /// Whether a service that listens on `address` serves its API without a token: on loopback, if no option says that
     /// other machines reach it.
     pub fn is_local_on(&self, address: SocketAddr) -> bool {
         address.ip().to_canonical().is_loopback() && self.shared.access.is_local_by_config()
@@ -223,22 +224,22 @@ impl Links {
         &self.shared.access
     }
 
-    /// A place among the batches that are read at a time.
-    pub(crate) async fn batch_place(&self) -> Result<SemaphorePermit<'_>, ApiError> {
-        let place = timeout(BATCH_TIMEOUT, self.shared.batch_places.acquire()).await;
+    /// A permit to read a batch; 503 if none is free within five seconds.
+    pub(crate) async fn batch_permit(&self) -> Result<SemaphorePermit<'_>, ApiError> {
+        let permit = timeout(BATCH_TIMEOUT, self.shared.batch_permits.acquire()).await;
         let busy = || ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too many batches at a time");
-        place.ok().and_then(Result::ok).ok_or_else(busy)
+        permit.ok().and_then(Result::ok).ok_or_else(busy)
     }
 
-    /// Runs work that takes milliseconds of a processor, away from the threads of the redirects.
+    /// Runs CPU-bound work of milliseconds on a thread that serves no redirects.
     pub(crate) async fn parse_batch<T: Send + 'static>(
         &self,
         parse: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
-        let turn = self.shared.batch_parsing.clone().acquire_owned().await;
+        let permit = self.shared.batch_parser.clone().acquire_owned().await;
         let parsed = tokio::task::spawn_blocking(move || {
-            // Held by the work itself: a client that hangs up does not end it.
-            let _turn = turn;
+            // The work owns the permit, because it continues if the client disconnects.
+            let _permit = permit;
             parse()
         });
         parsed.await.unwrap_or_else(|_| Err(ApiError::internal()))
@@ -248,7 +249,7 @@ impl Links {
         &self.shared.hosts
     }
 
-    pub(crate) fn answers(&self) -> &Responses {
+    pub(crate) fn stored_responses(&self) -> &Responses {
         &self.shared.responses
     }
 
@@ -256,7 +257,7 @@ impl Links {
         StatusCode::from_u16(self.shared.config.redirect_status).unwrap_or(StatusCode::FOUND)
     }
 
-    /// Where a slug leads. A found one counts as a visit if `visit` says so.
+    /// Fetches the target of a slug. A target that is found counts as a visit if `visit` is set.
     pub(crate) async fn follow(&self, slug: &str, visit: bool) -> Resolved {
         let started = Instant::now();
         let target = self.shared.targets.resolve(slug, &self.shared.store).await;
@@ -274,43 +275,43 @@ impl Links {
         target
     }
 
-    /// Counts a request for something that cannot be a slug.
-    pub(crate) fn note_impossible(&self) {
+    /// Counts a request for a path that cannot be a slug.
+    pub(crate) fn record_invalid_slug(&self) {
         self.shared.counters.record_redirect(Outcome::NotFound, Duration::ZERO);
     }
 
     pub(crate) async fn create(
         &self,
         links: Vec<NewLink>,
-        repeats: Repeats,
-    ) -> Result<Vec<Creation>, ApiError> {
+        repeats: Duplicates,
+    ) -> Result<Vec<CreateOutcome>, ApiError> {
         let this = self.clone();
-        in_own_task(async move {
-            let made = this.shared.store.create(links, repeats).await?;
-            let new: Vec<String> = made
+        run_to_completion(async move {
+            let outcomes = this.shared.store.create(links, repeats).await?;
+            let new: Vec<String> = outcomes
                 .iter()
                 .filter_map(|creation| match creation {
-                    Creation::Created(link) => Some(link.slug.clone()),
-                    Creation::Existing(_) | Creation::SlugTaken => None,
+                    CreateOutcome::Created(link) => Some(link.slug.clone()),
+                    CreateOutcome::Existing(_) | CreateOutcome::SlugTaken => None,
                 })
                 .collect();
             if new.is_empty() {
-                return Ok(made);
+                return Ok(outcomes);
             }
             this.shared.counters.created.add(new.len() as u64);
-            this.shared.targets.forget(new).await;
+            this.shared.targets.invalidate(new).await;
             this.shared.responses.purge_list();
-            Ok(made)
+            Ok(outcomes)
         })
         .await
     }
 
-    pub(crate) async fn update(&self, slug: &str, change: LinkChange) -> Result<Option<Link>, ApiError> {
+    pub(crate) async fn update(&self, slug: &str, change: LinkUpdate) -> Result<Option<Link>, ApiError> {
         let (this, slug) = (self.clone(), slug.to_owned());
-        in_own_task(async move {
+        run_to_completion(async move {
             let changed = this.shared.store.update(&slug, change).await?;
             if changed.is_some() {
-                this.shared.targets.forget([slug.clone()]).await;
+                this.shared.targets.invalidate([slug.clone()]).await;
                 this.shared.responses.purge_link(&slug);
             }
             Ok(changed)
@@ -320,11 +321,11 @@ impl Links {
 
     pub(crate) async fn delete(&self, slug: &str) -> Result<bool, ApiError> {
         let (this, slug) = (self.clone(), slug.to_owned());
-        in_own_task(async move {
+        run_to_completion(async move {
             let deleted = this.shared.store.delete(&slug).await?;
             if deleted {
                 this.shared.counters.deleted.add(1);
-                this.shared.targets.forget([slug.clone()]).await;
+                this.shared.targets.invalidate([slug.clone()]).await;
                 this.shared.responses.purge_link(&slug);
             }
             Ok(deleted)
@@ -333,13 +334,13 @@ impl Links {
     }
 }
 
-async fn in_own_task<T: Send + 'static>(
+async fn run_to_completion<T: Send + 'static>(
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> Result<T, ApiError> {
     match tokio::spawn(work).await {
         Ok(result) => Ok(result?),
         Err(error) => {
-            tracing::error!(%error, "a change ended in a panic");
+            tracing::error!(%error, "a change panicked");
             Err(ApiError::internal())
         }
     }

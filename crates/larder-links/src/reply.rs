@@ -1,10 +1,10 @@
-//! What a client gets to see when something is wrong: a status and one JSON form for every error of the API.
+//! The errors that clients see: a status and one JSON format for every error of the API.
 //!
 //! ```json
 //! {"error": {"field": "url", "message": "must begin with http:// or https://; ftp: is not allowed", "value": "ftp://a.example"}}
 //! ```
 //!
-//! `field` and `value` are there when one part of the input is at fault.
+//! `field` and `value` are present if one part of the input is wrong.
 
 use crate::access::Scope;
 use crate::address::AddressError;
@@ -17,10 +17,10 @@ use http::header::{CACHE_CONTROL, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use serde::Serialize;
 use std::time::Duration;
 
-/// How much of a wrong value is sent back, in characters.
-const SHOWN_CHARS: usize = 200;
+/// How many characters of a wrong value the response contains.
+const EXCERPT_CHARS: usize = 200;
 
-/// An error on its way to the client.
+/// An error response of the API.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ApiError {
     #[serde(skip)]
@@ -49,9 +49,9 @@ impl ApiError {
         }
     }
 
-    /// 401: a token is needed, or the one that was `offered` is not valid (RFC 6750, section 3).
-    pub(crate) fn unauthorized(message: &str, offered: bool) -> ApiError {
-        let challenge = if offered { "Bearer error=\"invalid_token\"" } else { "Bearer" };
+    /// 401: a token is needed, or the one that was `presented` is not valid (RFC 6750, section 3).
+    pub(crate) fn unauthorized(message: &str, presented: bool) -> ApiError {
+        let challenge = if presented { "Bearer error=\"invalid_token\"" } else { "Bearer" };
         ApiError { challenge: Some(challenge), ..ApiError::new(StatusCode::UNAUTHORIZED, message) }
     }
 
@@ -65,7 +65,7 @@ impl ApiError {
         ApiError { challenge: Some(challenge), ..ApiError::new(StatusCode::FORBIDDEN, message) }
     }
 
-    /// Says when to try again, in whole seconds.
+    /// Sets `Retry-After`, in whole seconds.
     pub(crate) fn retry_after(self, wait: Duration) -> ApiError {
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
         ApiError { retry_after_seconds: Some(seconds.max(1)), ..self }
@@ -74,7 +74,7 @@ impl ApiError {
     /// 422: a field of well-formed input breaks a rule.
     pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>, value: &str) -> ApiError {
         let error = ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, message);
-        ApiError { field: Some(field.into()), value: Some(shown(value)), ..error }
+        ApiError { field: Some(field.into()), value: Some(excerpt(value)), ..error }
     }
 
     pub(crate) fn address(error: &AddressError, value: &str) -> ApiError {
@@ -94,8 +94,8 @@ impl ApiError {
     }
 
     pub(crate) fn no_link(slug: &str) -> ApiError {
-        let error = ApiError::new(StatusCode::NOT_FOUND, "there is no link of this slug");
-        ApiError { field: Some("slug".into()), value: Some(shown(slug)), ..error }
+        let error = ApiError::new(StatusCode::NOT_FOUND, "there is no link with this slug");
+        ApiError { field: Some("slug".into()), value: Some(excerpt(slug)), ..error }
     }
 
     pub(crate) fn bad_request(message: impl Into<String>) -> ApiError {
@@ -103,7 +103,7 @@ impl ApiError {
     }
 
     pub(crate) fn forbidden(message: &str, value: Option<&str>) -> ApiError {
-        ApiError { value: value.map(shown), ..ApiError::new(StatusCode::FORBIDDEN, message) }
+        ApiError { value: value.map(excerpt), ..ApiError::new(StatusCode::FORBIDDEN, message) }
     }
 
     pub(crate) fn message(&self) -> &str {
@@ -111,12 +111,12 @@ impl ApiError {
     }
 
     pub(crate) fn internal() -> ApiError {
-        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the service failed; its log says why")
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the service failed; see its log")
     }
 }
 
 impl From<StoreError> for ApiError {
-    /// 503: nothing is wrong with the request, it may be sent again later.
+    /// 503: the request is valid and can be sent again later.
     fn from(error: StoreError) -> ApiError {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
     }
@@ -142,8 +142,8 @@ impl IntoResponse for ApiError {
     }
 }
 
-fn shown(value: &str) -> String {
-    match value.char_indices().nth(SHOWN_CHARS) {
+fn excerpt(value: &str) -> String {
+    match value.char_indices().nth(EXCERPT_CHARS) {
         Some((end, _)) => format!("{}…", &value[..end]),
         None => value.to_owned(),
     }

@@ -1,14 +1,14 @@
-//! Stored answers of the API: which are kept, for how long, and what drops them.
+//! The response cache of the API: which responses it stores, for how long, and what purges them.
 //!
-//! | answer | tags | kept |
+//! | response | tags | TTL |
 //! |---|---|---|
 //! | a page of the list | `links` | 1 s |
 //! | one link | `link:SLUG` | 1 s |
 //!
-//! A change purges its tags before it is answered, so whoever made it sees it. Only the visits move without a purge:
-//! one at every redirect would leave nothing to keep, so their numbers may be as old as the answers are kept. That is
-//! about as long as a visit takes to be written, and short enough that a page which asks every two seconds sees the
-//! numbers move. A second is still worth it: however many people look at the list, the database is asked once.
+//! A change purges its tags before its own response is sent, so its author sees the new state. Visits do not purge: a
+//! purge for every redirect would leave nothing in the cache, so visit counts may be as old as the TTL. A visit takes about
+//! as long to reach the database, and a page that polls every two seconds still sees the counts grow. One second is
+//! enough to be useful: however many clients poll the list, the database runs one query a second.
 
 use crate::error::LinksError;
 use axum::Router;
@@ -38,34 +38,34 @@ impl Responses {
     }
 
     /// Puts the cache in front of routes.
-    pub(crate) fn around(&self, router: Router) -> Router {
+    pub(crate) fn wrap(&self, router: Router) -> Router {
         router.layer(self.cache.layer())
     }
 
-    /// Marks a page of the list to be kept.
-    pub(crate) fn list(&self, answer: impl IntoResponse) -> Response {
-        (kept().tag(LIST_TAG), answer).into_response()
+    /// Marks a page of the list to be stored.
+    pub(crate) fn list(&self, response: impl IntoResponse) -> Response {
+        (storage_policy().tag(LIST_TAG), response).into_response()
     }
 
-    /// Marks the answer about one link to be kept.
-    pub(crate) fn link(&self, slug: &str, answer: impl IntoResponse) -> Response {
-        (kept().tag(link_tag(slug)), answer).into_response()
+    /// Marks the response about one link to be stored.
+    pub(crate) fn link(&self, slug: &str, response: impl IntoResponse) -> Response {
+        (storage_policy().tag(link_tag(slug)), response).into_response()
     }
 
-    /// Drops every page of the list.
+    /// Purges every page of the list.
     pub(crate) fn purge_list(&self) {
         self.cache.purge_tag(LIST_TAG);
     }
 
-    /// Drops what was kept about one link, the list included.
+    /// Purges the stored responses about one link, the list included.
     pub(crate) fn purge_link(&self, slug: &str) {
         self.cache.purge_tag(&link_tag(slug));
         self.purge_list();
     }
 }
 
-/// Cookies of other services on the same host come along with every request; nothing here looks at them.
-fn kept() -> Cached {
+/// Browsers send cookies of other services on the same host too; no response here depends on a cookie.
+fn storage_policy() -> Cached {
     Cached::ttl(TTL).ignore_cookies()
 }
 

@@ -1,6 +1,6 @@
-//! The table of routes, and what stands in front of all of them.
+//! The table of routes and the middleware in front of them.
 //!
-//! Order, from the outside: security headers, the guard (one host, token, origin, rate limits), stored answers (API
+//! Order, from the outside: security headers, the guard (one host, token, origin, rate limits), the response cache (API
 //! only), the routes.
 
 use crate::access::guard::guard;
@@ -44,23 +44,23 @@ pub(crate) fn build(links: Links) -> Router {
         .route("/{slug}", get(redirect::follow))
         .method_not_allowed_fallback(wrong_method)
         .with_state(links.clone())
-        .merge(links.answers().around(api));
+        .merge(links.stored_responses().wrap(api));
     guarded(links, routes)
 }
 
-/// Puts the guard in front of routes. Whatever else is asked for is a 404 page.
+/// Puts the guard in front of routes. Every other path gets the 404 page.
 fn guarded(links: Links, routes: Router) -> Router {
     let routes = routes.layer(from_fn_with_state(links, guard));
     routes.fallback(redirect::unknown).layer(from_fn(add_security_headers))
 }
 
 async fn wrong_method() -> ApiError {
-    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this address does not answer to this method")
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this path does not support this method")
 }
 
 async fn add_security_headers(request: Request<Body>, next: Next) -> Response {
     let mut response = next.run(request).await;
-    // A redirect has nothing to protect, and its bytes are most of what this service sends.
+    // A redirect has no content to protect, and redirects are most of the bytes that this service sends.
     if !response.status().is_redirection() {
         for (name, value) in SECURITY_HEADERS {
             response.headers_mut().insert(name, HeaderValue::from_static(value));

@@ -1,6 +1,6 @@
-//! The accept loop: a bounded number of HTTP/1.1 connections, a deadline for request heads, an orderly end.
+//! The accept loop: a bounded number of HTTP/1.1 connections, a deadline for request heads, graceful shutdown.
 //!
-//! It serves any router, so that other parts of a process get the same bounds.
+//! It serves any router, so that other parts of a process use the same bounds.
 
 use axum::Router;
 use axum::extract::ConnectInfo;
@@ -20,8 +20,8 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
-/// How long to wait after a failed accept. Most often the process is out of file descriptors, and asking again at
-/// once would only burn the processor.
+/// How long to wait after a failed accept. The usual cause is a lack of file descriptors; an immediate retry would only
+/// use processor time.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// The bounds of [`serve`].
@@ -35,7 +35,7 @@ pub struct ServeOptions {
     pub drain_timeout: Duration,
 }
 
-/// Serves until `shutdown`, then lets what runs end within the drain timeout. Handlers find the client's address as
+/// Serves until `shutdown`, then gives running requests the drain timeout to finish. Handlers find the client's address in
 /// `ConnectInfo<SocketAddr>`.
 ///
 /// # Cancel safety
@@ -46,30 +46,30 @@ pub async fn serve(
     options: ServeOptions,
     shutdown: impl Future<Output = ()> + Send,
 ) {
-    let places = Arc::new(Semaphore::new(options.max_connections.max(1)));
+    let permits = Arc::new(Semaphore::new(options.max_connections.max(1)));
     let graceful = GracefulShutdown::new();
     let mut shutdown = pin!(shutdown);
     loop {
-        // A place comes first: further clients wait in the kernel's queue and not in our memory.
+        // The permit comes before the accept: further clients wait in the kernel's queue and use none of our memory.
         let next = async {
-            let place = places.clone().acquire_owned().await;
-            (place, listener.accept().await)
+            let permit = permits.clone().acquire_owned().await;
+            (permit, listener.accept().await)
         };
-        let (place, accepted) = tokio::select! {
+        let (permit, accepted) = tokio::select! {
             next = next => next,
             () = &mut shutdown => break,
         };
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
+                tracing::warn!(%error, "cannot accept a connection");
                 tokio::select! {
                     () = sleep(ACCEPT_PAUSE) => continue,
                     () = &mut shutdown => break,
                 }
             }
         };
-        // Without it a short answer may wait for the client's delayed acknowledgement of the one before.
+        // Without it a short response may wait for the client's delayed acknowledgement of the one before.
         let _ = stream.set_nodelay(true);
         let service = WithPeer { peer, inner: TowerToHyperService::new(router.clone()) };
         let connection = http1::Builder::new()
@@ -79,16 +79,16 @@ pub async fn serve(
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection ended early");
+                tracing::debug!(%error, "a connection failed");
             }
-            drop(place);
+            drop(permit);
         });
     }
     drop(listener);
     if timeout(options.drain_timeout, graceful.shutdown()).await.is_err() {
         tracing::warn!(
             timeout_ms = options.drain_timeout.as_millis() as u64,
-            "some requests did not end in time and were left behind"
+            "some requests did not finish within the drain timeout and were abandoned"
         );
     }
 }

@@ -1,8 +1,8 @@
-//! Slugs: the short names of links, either derived from a row id or chosen by the user.
+//! Slugs: the short names of links, derived from a row id or chosen by the user.
 //!
-//! A derived slug is the id sent through a keyed permutation and written in base 62. Being a permutation it needs no
-//! lookup to be unique and never repeats; being keyed it tells a visitor neither how many links there are nor which
-//! slug comes next. It hides the order, it is not a secret: whoever has a slug can open the link.
+//! A derived slug is a keyed permutation of the id, in base 62. A permutation is unique without a lookup and never repeats.
+//! The key hides how many links exist and which slug is next. A slug is not a secret: any visitor who has it can open the
+//! link.
 //!
 //! ```text
 //! id ──► width (6 letters hold the first 62^6 ids) ──► Feistel rounds over just enough bits ──┐
@@ -17,7 +17,7 @@
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// The longest slug that a user may choose, in bytes.
+/// The longest slug that a user can choose, in bytes.
 pub const MAX_SLUG_BYTES: usize = 64;
 
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -25,7 +25,7 @@ const FIRST_WIDTH: u32 = 6;
 const LAST_WIDTH: u32 = 10;
 const ROUNDS: u64 = 8;
 
-/// First path segments that the service needs for itself, compared without regard to case.
+/// First path segments of the service's own routes, compared case-insensitively.
 const RESERVED: [&str; 8] = ["api", "healthz", "static", "admin", "metrics", "graphql", "assets", "index"];
 
 /// The permutation between row ids and derived slugs, under one database's key.
@@ -37,14 +37,14 @@ pub struct SlugCodec {
 }
 
 impl SlugCodec {
-    /// Makes the permutation that belongs to `key`.
+    /// The permutation of `key`.
     pub fn new(key: [u8; 16]) -> SlugCodec {
         let (low, high) = key.split_at(8);
         let seed = |half: &[u8]| xxh3_64_with_seed(half, half.len() as u64);
         SlugCodec { seeds: [seed(low), seed(high)] }
     }
 
-    /// The slug of a row id, or `None` past the 8.5 × 10¹⁷ ids that ten letters can name.
+    /// The slug of a row id, or `None` beyond the 8.5 × 10¹⁷ ids that ten letters can encode.
     pub fn encode(&self, id: u64) -> Option<String> {
         let (width, offset) = width_of(id)?;
         let size = 62_u64.pow(width);
@@ -55,7 +55,7 @@ impl SlugCodec {
         Some(to_base62(number, width))
     }
 
-    /// The row id of a derived slug; `None` for a string that [`encode`](SlugCodec::encode) cannot have made.
+    /// The row id of a derived slug; `None` for a string that [`encode`](SlugCodec::encode) cannot return.
     pub fn decode(&self, slug: &str) -> Option<u64> {
         let width =
             u32::try_from(slug.len()).ok().filter(|width| (FIRST_WIDTH..=LAST_WIDTH).contains(width))?;
@@ -95,24 +95,24 @@ impl SlugCodec {
     }
 }
 
-/// Why a slug chosen by the user is refused.
+/// Why a slug chosen by the user is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SlugError {
     /// Empty, or longer than [`MAX_SLUG_BYTES`].
-    #[error("must be 1 to 64 characters long, this has {0}")]
+    #[error("is {0} characters long, expected 1 to 64")]
     Length(usize),
     /// A character outside letters, digits, `-` and `_`.
-    #[error("may hold letters, digits, '-' and '_' only, not {0:?}")]
+    #[error("may contain letters, digits, '-' and '_' only, not {0:?}")]
     Character(char),
-    /// A name that the service needs for itself.
-    #[error("is kept for the service itself; choose another")]
+    /// The name of one of the service's own routes.
+    #[error("is reserved for the service; choose another")]
     Reserved,
 }
 
 /// Checks a slug chosen by the user.
 ///
 /// # Errors
-/// Says which rule the slug breaks; see [`SlugError`].
+/// The rule that the slug violates; see [`SlugError`].
 pub fn check_custom(slug: &str) -> Result<(), SlugError> {
     let length = slug.chars().count();
     if length == 0 || slug.len() > MAX_SLUG_BYTES {
@@ -124,8 +124,8 @@ pub fn check_custom(slug: &str) -> Result<(), SlugError> {
     if is_reserved(slug) { Err(SlugError::Reserved) } else { Ok(()) }
 }
 
-/// Whether a path segment could be a slug at all; what cannot is answered without asking the cache.
-pub(crate) fn is_possible(segment: &str) -> bool {
+/// Whether a path segment can be a slug. Other segments get a 404 without a lookup.
+pub(crate) fn can_be_slug(segment: &str) -> bool {
     (1..=MAX_SLUG_BYTES).contains(&segment.len()) && segment.chars().all(is_slug_char)
 }
 
@@ -188,21 +188,21 @@ mod tests {
     }
 
     #[test]
-    fn a_million_sampled_ids_give_a_million_slugs_that_lead_back() {
+    fn sampled_ids_have_unique_slugs_that_decode() {
         let codec = codec();
         let mut seen = HashSet::new();
         // A stride that is coprime to 62 visits the whole first two widths without repeating.
         for step in 0..1_000_000_u64 {
             let id = step * 3_500_017;
             let slug = codec.encode(id).unwrap();
-            assert_eq!(codec.decode(&slug), Some(id), "{slug} does not lead back to {id}");
-            assert!(is_possible(&slug));
-            assert!(seen.insert(slug), "the slug of {id} was given before");
+            assert_eq!(codec.decode(&slug), Some(id), "{slug} does not decode to {id}");
+            assert!(can_be_slug(&slug));
+            assert!(seen.insert(slug), "the slug of {id} repeats");
         }
     }
 
     #[test]
-    fn every_width_is_permuted_within_itself() {
+    fn permutation_stays_within_its_width() {
         let codec = codec();
         for width in FIRST_WIDTH..=LAST_WIDTH {
             let first = offset_of(width);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_share_nothing_visible_and_keys_differ() {
+    fn neighbouring_slugs_and_keys_look_unrelated() {
         let codec = codec();
         let slugs: Vec<_> = (1..=1_000).map(|id| codec.encode(id).unwrap()).collect();
         let near = slugs.windows(2).filter(|pair| pair[0][..3] == pair[1][..3]).count();
@@ -228,14 +228,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_derived_does_not_decode() {
+    fn foreign_text_does_not_decode() {
         for slug in ["", "short", "elevenchars", "with-1", "ünicode"] {
             assert_eq!(codec().decode(slug), None, "{slug}");
         }
     }
 
     #[test]
-    fn custom_slugs_are_checked() {
+    fn custom_slug_is_checked() {
         for good in ["a", "Q3_report-2026", &"x".repeat(64)] {
             assert_eq!(check_custom(good), Ok(()), "{good}");
         }

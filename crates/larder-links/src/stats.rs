@@ -1,20 +1,20 @@
-//! What the service counts about itself, for the dashboard and for metrics.
+//! The statistics of the service, for the dashboard and for metrics.
 
 use crate::visits::VisitStats;
 use larder_engine::stats::{Counter, Histogram, HistogramSnapshot};
 use std::time::Duration;
 
-/// The service's figures since it was opened.
+/// The service's statistics since it was opened.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LinksStats {
     /// Redirects by outcome.
     pub redirects: RedirectStats,
-    /// How long redirects took inside the service, whatever their outcome.
+    /// Time from the request for a slug to its outcome, inside the service.
     pub redirect_latency: HistogramSnapshot,
-    /// Visits on their way into the database.
+    /// Visits in memory, written and dropped.
     pub visits: VisitStats,
-    /// Links made.
+    /// Links created.
     pub created: u64,
     /// Links deleted.
     pub deleted: u64,
@@ -23,11 +23,11 @@ pub struct LinksStats {
 /// Redirects by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RedirectStats {
-    /// The slug led to a target.
+    /// The slug has a target.
     pub found: u64,
-    /// The slug led nowhere.
+    /// The slug has no target.
     pub not_found: u64,
-    /// The store was needed and failed.
+    /// The load from the store failed.
     pub error: u64,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Counters {
     pub(crate) deleted: Counter,
 }
 
-/// How a redirect ended.
+/// The outcome of a redirect.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Outcome {
     Found,
@@ -51,13 +51,13 @@ pub(crate) enum Outcome {
 }
 
 impl Counters {
-    pub(crate) fn record_redirect(&self, outcome: Outcome, took: Duration) {
+    pub(crate) fn record_redirect(&self, outcome: Outcome, elapsed: Duration) {
         match outcome {
             Outcome::Found => self.found.add(1),
             Outcome::NotFound => self.not_found.add(1),
             Outcome::Error => self.error.add(1),
         }
-        self.latency.record(took);
+        self.latency.record(elapsed);
     }
 
     pub(crate) fn snapshot(&self, visits: VisitStats) -> LinksStats {

@@ -1,13 +1,12 @@
-//! Counting visits without making a redirect wait: a bounded table in memory, written to the store in batches.
+//! Counts visits without delaying redirects: a bounded table in memory, written to the store in batches.
 //!
 //! ```text
-//! redirects ──► count += 1 in the table ──► every second or 1,000 visits: swap it out ──► one write to the store
-//!                 (full: dropped, counted)      (failed: merged back, tried next time)
+//! redirects ──► count += 1 in the table ──► every second or 1,000 visits: swap the table ──► writes to the store
+//!                 (full: dropped, counted)      (failed: merged back for the next write)
 //! ```
 //!
-//! Visits are added up per link and day before they are written, so a link visited 80,000 times a second costs one
-//! row a second. Whatever was counted is written before a clean stop; a process that is killed loses what it counted
-//! since the last write that was committed.
+//! Visits are summed per link and day before they are written, so a link with 80,000 visits a second costs one row a
+//! second. A clean stop writes all visits; a process that is killed loses the visits since its last commit.
 
 use crate::store::{Day, MAX_VISIT_ROWS, Store, StoreError, VisitKey, today};
 use parking_lot::Mutex;
@@ -18,10 +17,10 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-/// Counts visits and hands them to the store.
+/// Counts visits and writes them to the store.
 pub(crate) struct Visits {
     pending: Mutex<HashMap<VisitKey, u64>>,
-    /// One write at a time, so that a stop can wait for the one that runs.
+    /// One write at a time, so that a stop can wait for the current one.
     flushing: tokio::sync::Mutex<()>,
     batch: u64,
     max_keys: usize,
@@ -31,14 +30,14 @@ pub(crate) struct Visits {
     dropped: AtomicU64,
 }
 
-/// Where counted visits are at a moment.
+/// The states of counted visits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VisitStats {
-    /// Counted, not yet written.
+    /// In memory, not yet written.
     pub queued: u64,
     /// Written to the database.
     pub written: u64,
-    /// Not counted because the table was full, or let go because their link was deleted.
+    /// Lost because the table was full or their link was deleted.
     pub dropped: u64,
 }
 
@@ -56,7 +55,7 @@ impl Visits {
         }
     }
 
-    /// Counts one visit of a link. Never waits for anything but a short lock.
+    /// Counts one visit of a link. It waits for a short lock only.
     pub(crate) fn record(&self, link_id: u64) {
         self.record_on(link_id, today());
     }
@@ -72,7 +71,7 @@ impl Visits {
                 return;
             }
         }
-        // Still under the lock: a write that takes this visit must find it in `queued` to take it out again.
+        // Under the lock: a write that takes this visit subtracts it from `queued`.
         let queued = self.queued.fetch_add(1, Relaxed) + 1;
         drop(pending);
         if queued >= self.batch {
@@ -80,10 +79,10 @@ impl Visits {
         }
     }
 
-    /// Writes what was counted so far. On an error the visits stay, and are tried again with the next write.
+    /// Writes the visits in memory. After an error they stay there for the next write.
     ///
     /// # Cancel safety
-    /// Not cancel safe: the visits of a dropped call may be written and not be known to be. It runs in its own task.
+    /// Not cancel safe: a dropped call may write its visits and still count them as queued. Run it in a task of its own.
     pub(crate) async fn flush(&self, store: &Store) -> Result<(), StoreError> {
         let _one_at_a_time = self.flushing.lock().await;
         let taken = std::mem::take(&mut *self.pending.lock());
@@ -91,7 +90,7 @@ impl Visits {
             return Ok(());
         }
         let mut visits: Vec<_> = taken.into_iter().collect();
-        // In steps of bounded size: one transaction over all links would keep every other writer waiting.
+        // In steps of bounded size: one transaction over all links would block every other writer.
         while !visits.is_empty() {
             let step = visits.split_off(visits.len().saturating_sub(MAX_VISIT_ROWS));
             let total: u64 = step.iter().map(|(_, count)| count).sum();
@@ -102,8 +101,8 @@ impl Visits {
                     self.dropped.fetch_add(total - written, Relaxed);
                 }
                 Err(error) => {
-                    self.put_back(step);
-                    self.put_back(visits);
+                    self.requeue(step);
+                    self.requeue(visits);
                     return Err(error);
                 }
             }
@@ -111,7 +110,7 @@ impl Visits {
         Ok(())
     }
 
-    fn put_back(&self, visits: Vec<(VisitKey, u64)>) {
+    fn requeue(&self, visits: Vec<(VisitKey, u64)>) {
         let mut pending = self.pending.lock();
         for (key, count) in visits {
             if pending.len() < self.max_keys || pending.contains_key(&key) {
@@ -123,20 +122,20 @@ impl Visits {
         }
     }
 
-    /// Writes at every interval and at every full batch, until `stop` is set. Without a sender it writes the rest and
-    /// ends.
+    /// Writes at every interval and at every full batch, until `stop` is set. If the sender is dropped it writes the rest
+    /// and returns.
     pub(crate) async fn run(&self, store: &Store, every: Duration, mut stop: watch::Receiver<bool>) {
         let mut ticks = interval_at(Instant::now() + every, every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut failing = false;
         loop {
-            // While writes fail only the clock starts the next one: a full batch would try again at once, for ever.
+            // While writes fail, only the interval starts the next one: a full batch would retry at once, in a busy loop.
             tokio::select! {
                 _ = ticks.tick() => {}
                 () = self.full_batch.notified(), if !failing => {}
-                told = stop.wait_for(|&stop| stop) => {
-                    // Whoever stops the service writes the rest; if it was just dropped, nobody else does.
-                    if told.is_err() {
+                stopped = stop.wait_for(|&stop| stop) => {
+                    // `stop` writes the rest. After a drop nothing else does.
+                    if stopped.is_err() {
                         break;
                     }
                     return;
@@ -144,7 +143,7 @@ impl Visits {
             }
             let result = self.flush(store).await;
             if let (Err(error), false) = (&result, failing) {
-                tracing::warn!(%error, "visits are kept in memory until they can be written");
+                tracing::warn!(%error, "cannot write visits; they stay in memory");
             }
             failing = result.is_err();
         }
@@ -166,19 +165,19 @@ impl Visits {
 mod tests {
     use super::*;
     use crate::address::Address;
-    use crate::store::{Creation, DayCount, NewLink, Repeats, StoreConfig};
+    use crate::store::{CreateOutcome, DayCount, Duplicates, NewLink, StoreConfig};
 
     async fn store_with_link(folder: &tempfile::TempDir) -> (Store, u64) {
         let store = Store::open(&StoreConfig::new(folder.path().join("links.db"))).unwrap();
         let url = Address::parse("https://example.com/").unwrap();
         let new = NewLink { url, slug: Some("a".into()), title: String::new() };
-        let mut made = store.create(vec![new], Repeats::Allow).await.unwrap();
-        let Some(Creation::Created(link)) = made.pop() else { panic!("{made:?}") };
+        let mut outcomes = store.create(vec![new], Duplicates::Allow).await.unwrap();
+        let Some(CreateOutcome::Created(link)) = outcomes.pop() else { panic!("{outcomes:?}") };
         (store, link.id)
     }
 
     #[tokio::test]
-    async fn visits_add_up_per_link_and_day() {
+    async fn visits_are_summed_per_link_and_day() {
         let folder = tempfile::tempdir().unwrap();
         let (store, id) = store_with_link(&folder).await;
         let visits = Visits::new(1_000, 10);
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_table_drops_new_links_and_keeps_counting_known_ones() {
+    async fn full_table_drops_new_links_and_counts_known_ones() {
         let folder = tempfile::tempdir().unwrap();
         let (store, id) = store_with_link(&folder).await;
         let visits = Visits::new(1_000, 1);
@@ -210,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn visits_of_a_deleted_link_are_let_go() {
+    async fn visits_of_deleted_link_are_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let (store, id) = store_with_link(&folder).await;
         let visits = Visits::new(1_000, 10);
@@ -222,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failed_write_keeps_the_visits() {
+    async fn failed_write_keeps_visits() {
         let folder = tempfile::tempdir().unwrap();
         let (store, id) = store_with_link(&folder).await;
         store.close().await;
@@ -252,7 +251,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_dropped_service_writes_what_is_left() {
+    async fn dropped_service_writes_remaining_visits() {
         let folder = tempfile::tempdir().unwrap();
         let (store, id) = store_with_link(&folder).await;
         let visits = Visits::new(1_000, 10);
@@ -264,7 +263,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_full_batch_does_not_wait_for_the_clock() {
+    async fn full_batch_is_written_before_the_interval() {
         let folder = tempfile::tempdir().unwrap();
         let (store, id) = store_with_link(&folder).await;
         let visits = Visits::new(3, 10);

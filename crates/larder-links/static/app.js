@@ -1,10 +1,10 @@
-// The page of the shortener: make links, list them, watch their visits. Text reaches the page as text only.
+// The page of the shortener: create links, list them, see their visits. Text is inserted as text only, never as HTML.
 "use strict";
 
 const PAGE_LINKS = 50;
 const CHART_DAYS = 30;
 const DAY_MS = 86_400_000;
-// The server keeps a stored list for a second; asking more often would show the same.
+// The server's response cache keeps a list for a second; polling faster would return the same list.
 const REFRESH_MS = 2_000;
 const SESSION_PATH = "/api/session";
 
@@ -20,7 +20,7 @@ class ApiFailure extends Error {
   constructor(message, field, rule) {
     super(message);
     this.field = field;
-    // The server's words about the field, to be put behind its name.
+    // The server's message about the field, for display after its name.
     this.rule = rule;
   }
 }
@@ -49,7 +49,7 @@ function listPath(after) {
 
 // Signing in: the token is exchanged for a cookie that scripts cannot read, and is kept nowhere
 
-// Shows what the session allows; without one, and where one is needed, nothing but the sign-in.
+// Shows the controls that the session allows; if a session is required and there is none, only the sign-in.
 function showSession(session) {
   const signedOut = session.required && !session.scope;
   document.body.classList.toggle("signed-out", signedOut);
@@ -62,7 +62,7 @@ function showSession(session) {
 function showSignIn() {
   if (!showSession({ required: true, scope: null }) && !byId("sign-in").contains(document.activeElement)) byId("token").focus();
   for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
-  // What was shown belongs to the session that has ended.
+  // The links on the page belong to the session that ended.
   rows.clear();
   byId("list").replaceChildren();
   byId("result").hidden = true;
@@ -101,18 +101,18 @@ async function signOut() {
 }
 
 async function start() {
-  // If it cannot be asked, the list says why.
+  // If this request fails, the list shows the error.
   const session = await call("GET", SESSION_PATH).catch(() => ({ required: false, scope: null }));
   if (!showSession(session)) return showSignIn();
   if (session.scope !== "read") byId("url").focus();
   await loadPage(true);
 }
 
-// Making a link
+// Creating a link
 
 const fieldNames = { url: "This address", slug: "This name", title: "This title" };
 
-// Says what is wrong in the error's place and marks the field, which it gives back; without a failure clears both.
+// Shows a failure and marks its field, which it returns; without a failure, clears both.
 function showFormError(form, error, failure) {
   for (const input of form.querySelectorAll("input")) input.removeAttribute("aria-invalid");
   error.hidden = !failure;
@@ -129,7 +129,7 @@ function showCreateError(failure) {
   const error = byId("create-error");
   const input = showFormError(byId("create"), error, failure);
   if (!input) return;
-  // Next to the field that it is about.
+  // Next to its field.
   if (input.id === "url") byId("options").before(error); else byId("options").after(error);
   if (input.id !== "url") byId("options").open = true;
   input.focus();
@@ -137,7 +137,7 @@ function showCreateError(failure) {
 
 function valuesOf(form) {
   const values = Object.fromEntries(new FormData(form));
-  // Nearly everyone means https when they leave the scheme out.
+  // An address without a scheme almost always means https.
   if (/^[\w-]+(\.[\w-]+)+([/?#:]|$)/.test(values.url.trim())) values.url = `https://${values.url.trim()}`;
   return values;
 }
@@ -170,14 +170,14 @@ function showResult(link) {
   anchor.textContent = withoutScheme(link.short_url);
   byId("result-target").textContent = withoutScheme(link.url);
   resetCopy(byId("result-copy"));
-  // Hidden first, so that a second link is seen to appear as well.
+  // Hidden first, so that the animation runs for a second link too.
   result.hidden = true;
   requestAnimationFrame(() => { result.hidden = false; });
 }
 
 // The list
 
-// Brings a link's row up to date, or makes it behind another row; at the top if there is none.
+// Updates the row of a link, or inserts it after another row, or at the top if there is none.
 function upsertRow(link, previous) {
   let row = rows.get(link.slug);
   if (!row) {
@@ -199,7 +199,7 @@ function makeRow(link) {
   host.textContent = withoutScheme(link.short_url).slice(0, -link.slug.length);
   anchor.append(host, link.slug);
   anchor.href = link.short_url;
-  find(".row-created").textContent = `Made ${new Date(link.created_at).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" })}`;
+  find(".row-created").textContent = `Created ${new Date(link.created_at).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" })}`;
   find(".copy").addEventListener("click", (event) => copy(event.currentTarget, link.short_url));
   find(".edit").addEventListener("click", () => openEditor(latest));
   find(".danger").addEventListener("click", () => deleteLink(link.slug));
@@ -249,7 +249,7 @@ async function loadPage(restart) {
     for (const link of page.links) previous = upsertRow(link, previous);
     nextCursor = page.next;
     showListError(null);
-    // A search looks at a part of the links at a time; what holds no match is not worth a click.
+    // A search examines some of the links at a time; a part without a match loads the next one without a click.
     if (page.links.length === 0 && page.next) return await loadPage(false);
   } catch (failure) {
     showListError(failure);
@@ -293,7 +293,7 @@ function showListError(failure) {
   }
 }
 
-// Changing and deleting
+// Updating and deleting
 
 function openEditor(link) {
   const form = byId("edit-form");

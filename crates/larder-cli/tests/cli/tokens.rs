@@ -175,3 +175,28 @@ fn import_into_a_closed_server_needs_a_token() {
     let made = import(Some(secret.trim_end()));
     assert!(made.code == Some(0) && made.stdout.contains("1 links made"), "{made:?}");
 }
+
+#[test]
+fn allowed_hosts_come_from_flag_environment_and_file() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("larder.toml");
+    std::fs::write(&file, "[links]\nallow_hosts = [\"file.internal\"]\n").expect("the file can be written");
+    // A token is needed under an allowed host, and under a foreign one nothing helps.
+    let status = |host: &str, words: &[&str], variable: Option<&str>| {
+        let mut command = larder(["links", "--listen", "127.0.0.1:0", "--config"]);
+        command.arg(&file).arg("--database").arg(folder.path().join("links.db")).args(words);
+        if let Some(value) = variable {
+            command.env("LARDER_LINKS_ALLOW_HOSTS", value);
+        }
+        let mut process = Process::start(&mut command);
+        let address = process.await_line("larder links listens on http://");
+        let address: SocketAddr = address.trim_end_matches('/').parse().expect("an address");
+        request(address, "GET", "/api/links", &[("Host", host)], "").expect("a response").status
+    };
+    assert_eq!(status("file.internal", &[], None), 401);
+    assert_eq!(status("flag.internal", &[], None), 403);
+    let variable = Some("other.internal,variable.internal");
+    assert_eq!(status("variable.internal", &[], variable), 401);
+    assert_eq!(status("file.internal", &[], variable), 403);
+    assert_eq!(status("flag.internal", &["--allow-hosts", "flag.internal"], variable), 401);
+}

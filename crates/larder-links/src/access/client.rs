@@ -1,4 +1,4 @@
-//! Who a request comes from: the peer of the connection, or the address that a trusted proxy adds.
+//! The client of a request: the peer of the connection, or the address that a trusted proxy adds.
 
 use http::HeaderMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};

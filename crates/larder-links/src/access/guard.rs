@@ -1,7 +1,7 @@
 //! The middleware in front of every route.
 //!
-//! A route is closed unless [`rule_for`] lists it as open. A route that is added later is therefore covered without
-//! anything said about it, a nested service and a fallback as well.
+//! A route is closed unless [`rule_for`] lists it as open. A route that is added later is therefore closed by default, and
+//! so are nested services and fallbacks.
 
 use super::{Grant, Kind, Scope};
 use crate::hosts::check_single_host;
@@ -26,9 +26,9 @@ use std::task::{Context, Poll};
 enum Rule {
     /// Everyone: redirects, the files of the page, the health check.
     Open,
-    /// Everyone who comes from our own page or from no page: here a token becomes a session.
+    /// Everyone, from our own page or from no page: this route exchanges a token for a session.
     SignIn,
-    /// Whoever has a token or a session, or is local.
+    /// Clients with a token or a session, and local clients.
     Closed,
 }
 
@@ -40,7 +40,7 @@ fn rule_for(route: Option<&str>) -> Rule {
     }
 }
 
-/// Checks a request and answers it, or refuses it.
+/// Checks a request, then passes it on or rejects it.
 pub(crate) async fn guard(State(links): State<Links>, request: Request<Body>, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     match check(&links, &parts).await {
@@ -53,7 +53,7 @@ pub(crate) async fn guard(State(links): State<Links>, request: Request<Body>, ne
     }
 }
 
-/// The grant that a closed route was opened by, or `None` if none is needed.
+/// The grant for a closed route, or `None` if the request needs none.
 async fn check(links: &Links, request: &Parts) -> Result<Option<Grant>, ApiError> {
     let (headers, hosts) = (&request.headers, links.hosts());
     let rule = rule_for(request.extensions.get::<MatchedPath>().map(MatchedPath::as_str));
@@ -70,7 +70,7 @@ async fn check(links: &Links, request: &Parts) -> Result<Option<Grant>, ApiError
         Rule::Open | Rule::SignIn => None,
     };
     if is_change {
-        // A form of a foreign page cannot send this type without asking first, and is never allowed to.
+        // A foreign page can send this type only after a CORS preflight, which this service never allows.
         check_json_type(headers)?;
     }
     Ok(grant)
@@ -95,22 +95,22 @@ async fn authenticate(
     Ok(Some(grant))
 }
 
-/// Whether a request comes from this machine to a service that is for this machine alone.
+/// Whether a request needs no token: client, listener and `Host` are on loopback, and no option names a proxy or public host.
 pub(crate) fn is_local(links: &Links, peer: Option<IpAddr>, headers: &HeaderMap) -> bool {
     links.access().is_local_client(peer, headers) && links.hosts().is_local(headers)
 }
 
-/// The address of the connection, as the accept loop has noted it.
+/// The peer address of the connection, which the accept loop sets.
 pub(crate) fn peer_of(extensions: &Extensions) -> Option<IpAddr> {
     extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(address)| address.ip())
 }
 
-/// Keeps what was answered to a grant out of other caches, and ends a stream with the grant.
+/// Keeps a response out of other caches, and ends a stream when its grant is revoked.
 fn private(links: Links, grant: Grant, mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
     headers.append(VARY, HeaderValue::from_static("authorization, cookie"));
-    // A body of known size is at hand already; any other one may go on for hours.
+    // A body of known size is complete already; any other body may last for hours.
     if response.body().size_hint().exact().is_some() {
         return response;
     }
@@ -118,10 +118,10 @@ fn private(links: Links, grant: Grant, mut response: Response) -> Response {
     response.map(|inner| Body::new(RevocableBody { inner, revoked }))
 }
 
-/// A body that ends with an error as soon as the grant that it was opened by is revoked.
+/// A body that ends with an error as soon as its grant is revoked.
 struct RevocableBody<F> {
     inner: Body,
-    /// None once it has completed: the body has ended then.
+    /// `None` after its completion: the body has ended.
     revoked: Option<Pin<Box<F>>>,
 }
 

@@ -1,8 +1,8 @@
 //! Rate limits: a token bucket per client and kind of request, in a table of bounded size.
 //!
 //! Each bucket is one instant, by the generic cell rate algorithm (ATM Forum, "Traffic Management 4.0", 1996, section
-//! 4.4.2): the time at which the bucket is full again. A request moves it on by one interval and is refused if that
-//! would put it more than a full bucket ahead of now.
+//! 4.4.2): the time at which the bucket is full again. A request adds one interval to it and is rejected if the
+//! result is more than a full bucket ahead of now.
 
 use super::client::Client;
 use parking_lot::Mutex;
@@ -23,7 +23,7 @@ pub(crate) enum Kind {
     WrongToken,
 }
 
-/// Requests per minute and client; as many may come at once.
+/// Requests per minute and client. The same number is the burst.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rates {
     pub(crate) changes: u32,
@@ -82,7 +82,7 @@ impl Limits {
         let mut key = (Some(client), kind);
         if table.full_at.len() >= self.max_buckets && !table.full_at.contains_key(&key) {
             table.sweep(now);
-            // An attacker with many addresses fills the table; whoever comes then shares one bucket.
+            // An attacker with many addresses fills the table; new clients then share one bucket.
             if table.full_at.len() >= self.max_buckets {
                 key.0 = None;
             }
@@ -123,7 +123,7 @@ mod tests {
         }
         let wait = limits.take_at(client(1), Kind::Change, now).unwrap_err();
         assert_eq!(wait, Duration::from_secs(20));
-        // A refused request costs nothing.
+        // A rejected request takes nothing from the bucket.
         assert_eq!(limits.take_at(client(1), Kind::Change, now + wait), Ok(()));
         assert!(limits.take_at(client(1), Kind::Change, now + wait).is_err());
         assert_eq!(limits.take_at(client(1), Kind::Change, now + Duration::from_secs(600)), Ok(()));

@@ -1,4 +1,4 @@
-//! Who may use the API.
+//! Access control of the API.
 //!
 //! ```text
 //! request ──► route on the open list? ── yes ──────────────────────────────────────────► redirect, page, health
@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Tokens and sessions are rows of the links database, so all instances share them. Each instance keeps their hashes in
-//! memory for at most [`MAX_AGE`]: a token that another process removes is refused that long after at the latest. A
-//! hash that is not in memory is looked up in the database before it is refused, so a new token works at once.
+//! memory for at most [`MAX_AGE`]: after that time a token that another process removes is rejected everywhere. A
+//! hash that is not in memory is looked up in the database before it is rejected, so a new token works at once.
 
 mod client;
 pub(crate) mod guard;
@@ -36,10 +36,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// The longest time that hashes in memory are used without a look into the database.
+/// How long hashes in memory are used before they are loaded from the database again.
 pub(crate) const MAX_AGE: Duration = Duration::from_secs(1);
 
-/// A request that may proceed because of a token or a session.
+/// The right of a request to use the API, given by a token or a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Grant {
     pub(crate) hash: SecretHash,
@@ -47,7 +47,7 @@ pub(crate) struct Grant {
     pub(crate) scope: Scope,
 }
 
-/// The hashes of one look into the database.
+/// The hashes as one query of the database returned them.
 #[derive(Default)]
 struct Snapshot {
     loaded_at: Option<Instant>,
@@ -65,7 +65,7 @@ impl Snapshot {
 /// Decides which requests may use the API.
 pub(crate) struct Access {
     store: Store,
-    /// Whether the options say that the service is for this machine alone.
+    /// Whether no option makes the service reachable from another machine.
     local_by_config: bool,
     trusted_proxies: Vec<Network>,
     cookie_name: &'static str,
@@ -73,9 +73,9 @@ pub(crate) struct Access {
     session_lifetime: Duration,
     limits: Limits,
     snapshot: RwLock<Arc<Snapshot>>,
-    /// One look into the database at a time.
+    /// One query at a time.
     loading: tokio::sync::Mutex<()>,
-    /// Moves when a token or a session is removed here.
+    /// Counts the removals of tokens and sessions by this instance.
     removals: watch::Sender<u64>,
 }
 
@@ -86,7 +86,7 @@ impl Access {
             store,
             local_by_config: config.is_local()?,
             trusted_proxies: config.proxy_networks()?,
-            // The prefix makes browsers refuse a cookie of this name from a subdomain or over plain HTTP.
+            // The prefix makes browsers reject a cookie of this name from a subdomain or over plain HTTP.
             cookie_name: if is_secure { "__Host-larder_session" } else { "larder_session" },
             is_secure,
             session_lifetime: Duration::from_secs(config.session_seconds),
@@ -102,7 +102,7 @@ impl Access {
     }
 
     /// Whether the options and the client allow a request without a token; the listener's address and the `Host` are
-    /// the caller's part. A request that a proxy forwarded is not local, whoever the peer is.
+    /// checked by the caller. A request that a proxy forwarded is not local, whoever the peer is.
     pub(crate) fn is_local_client(&self, peer: Option<IpAddr>, headers: &HeaderMap) -> bool {
         const FORWARDED: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
         self.local_by_config
@@ -131,13 +131,13 @@ impl Access {
         })
     }
 
-    /// The grant of the token or session that a request carries: 401 if it has none or a wrong one, 429 if the client
-    /// has offered too many wrong ones, 503 if the database cannot be asked.
+    /// The grant of the token or session in a request: 401 if it has none or a wrong one, 429 after too many wrong ones,
+    /// 503 if the database fails.
     pub(crate) async fn authenticate(&self, headers: &HeaderMap, client: Client) -> Result<Grant, ApiError> {
-        let hash = match self.offered(headers) {
-            Offered::Nothing => return Err(ApiError::unauthorized("a token is needed", false)),
-            Offered::Malformed => None,
-            Offered::Hash(hash) => Some(hash),
+        let hash = match self.presented(headers) {
+            Presented::Nothing => return Err(ApiError::unauthorized("a token is needed", false)),
+            Presented::Malformed => None,
+            Presented::Hash(hash) => Some(hash),
         };
         match self.grant(hash, client).await? {
             Some(grant) => Ok(grant),
@@ -145,7 +145,7 @@ impl Access {
         }
     }
 
-    /// The grant of a hash. What is not known counts as a wrong token.
+    /// The grant of a hash. An unknown hash counts as a wrong token.
     pub(crate) async fn grant(
         &self,
         hash: Option<SecretHash>,
@@ -157,7 +157,7 @@ impl Access {
         {
             return Ok(Some(grant));
         }
-        // Taken before the database is asked again, so that guessing does not reach it.
+        // Before the second query, so that the limit protects the database from guesses.
         self.take(client, Kind::WrongToken)?;
         match hash {
             Some(hash) => Ok(self.loaded_after(Some(asked_at)).await?.grant(hash)),
@@ -165,7 +165,7 @@ impl Access {
         }
     }
 
-    /// The hashes as the database had them at `since` or later. Concurrent callers share one query.
+    /// The hashes in the database at `since` or later. Concurrent callers share one query.
     async fn loaded_after(&self, since: Option<Instant>) -> Result<Arc<Snapshot>, StoreError> {
         let is_fresh =
             |snapshot: &Snapshot| snapshot.loaded_at.is_some_and(|at| since.is_none_or(|t| at >= t));
@@ -183,7 +183,7 @@ impl Access {
             let by_hash = self.store.credentials().await?.into_iter().map(|c| (c.hash, c)).collect();
             let loaded = Arc::new(Snapshot { loaded_at: Some(began), by_hash });
             let mut snapshot = self.snapshot.write();
-            // A token that was removed meanwhile may still be in what was loaded.
+            // The result may contain a token that was removed during the query.
             if *self.removals.borrow() == removals {
                 *snapshot = loaded.clone();
                 return Ok(loaded);
@@ -191,17 +191,17 @@ impl Access {
         }
     }
 
-    fn offered(&self, headers: &HeaderMap) -> Offered {
+    fn presented(&self, headers: &HeaderMap) -> Presented {
         let mut lines = headers.get_all(AUTHORIZATION).iter();
         match (lines.next(), lines.next()) {
             (None, _) => match self.session_cookie(headers) {
-                Some(cookie) => hash_of_session(cookie).map_or(Offered::Malformed, Offered::Hash),
-                None => Offered::Nothing,
+                Some(cookie) => hash_of_session(cookie).map_or(Presented::Malformed, Presented::Hash),
+                None => Presented::Nothing,
             },
             (Some(line), None) => bearer(line.to_str().unwrap_or_default())
                 .and_then(hash_of_token)
-                .map_or(Offered::Malformed, Offered::Hash),
-            (Some(_), Some(_)) => Offered::Malformed,
+                .map_or(Presented::Malformed, Presented::Hash),
+            (Some(_), Some(_)) => Presented::Malformed,
         }
     }
 
@@ -223,7 +223,7 @@ impl Access {
         }
     }
 
-    /// Exchanges a token's grant for a session; gives the value of `Set-Cookie`.
+    /// Exchanges a token's grant for a session; returns the value of `Set-Cookie`.
     pub(crate) async fn open_session(&self, grant: Grant) -> Result<Option<String>, ApiError> {
         let secret = Secret::new_session();
         let lifetime_ms = i64::try_from(self.session_lifetime.as_millis()).unwrap_or(i64::MAX);
@@ -234,7 +234,7 @@ impl Access {
         Ok(Some(self.cookie(secret.as_str(), self.session_lifetime.as_secs())))
     }
 
-    /// Ends the request's session, if it has a valid one; gives the value of `Set-Cookie` that removes the cookie.
+    /// Ends the request's session, if it has a valid one; returns the value of `Set-Cookie` that removes the cookie.
     ///
     /// Other cookies count as wrong tokens and reach no write: anyone can send them.
     pub(crate) async fn end_session(&self, headers: &HeaderMap, client: Client) -> Result<String, ApiError> {
@@ -262,26 +262,28 @@ impl Access {
         format!("{name}={value}; Path=/; Max-Age={max_age}; HttpOnly; SameSite=Strict{secure}")
     }
 
-    /// Completes when a grant is not valid any more: its token or session was removed or expired, or the database has
-    /// not answered for some time.
+    /// Completes when a grant is no longer valid: its token or session is removed or expired, or the database fails for some
+    /// seconds.
     pub(crate) async fn revoked(&self, grant: Grant) {
-        const PATIENCE: u32 = 5;
+        const MAX_FAILURES: u32 = 10;
+        // Twice in the promised time: hashes of half that age, checked after the other half.
+        const CHECK_INTERVAL: Duration = Duration::from_millis(500);
         let mut removals = self.removals.subscribe();
         let mut failures = 0;
-        while failures < PATIENCE {
-            match self.loaded_after(Instant::now().checked_sub(MAX_AGE)).await {
+        while failures < MAX_FAILURES {
+            match self.loaded_after(Instant::now().checked_sub(CHECK_INTERVAL)).await {
                 Ok(snapshot) if snapshot.grant(grant.hash).is_none() => return,
                 Ok(_) => failures = 0,
                 Err(_) => failures += 1,
             }
-            // A removal ends the pause; a closed channel cannot happen while `self` lives.
-            let _ = tokio::time::timeout(MAX_AGE, removals.changed()).await;
+            // A removal ends the wait early. The channel is open as long as `self` exists.
+            let _ = tokio::time::timeout(CHECK_INTERVAL, removals.changed()).await;
         }
     }
 }
 
-/// What a request offers as its right to use the API.
-enum Offered {
+/// The credential in a request.
+enum Presented {
     Nothing,
     Malformed,
     Hash(SecretHash),

@@ -80,7 +80,7 @@ async fn stream_ends_when_its_token_is_removed() {
     sender.send_data("one".into()).await.unwrap();
     assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "one");
 
-    // The reader waits already when the token goes.
+    // The reader is waiting when the token is removed.
     let waiting = tokio::spawn(async move { (body.frame().await, body.frame().await.is_none()) });
     tokio::task::yield_now().await;
     assert!(links.remove_token(token.id).await.unwrap());

@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// What every token begins with, so that scanners of repositories and people recognise one.
 pub const TOKEN_PREFIX: &str = "larder_";
 
-/// Characters behind the prefix. 43 letters of base 62 hold 256 bits.
+/// Characters behind the prefix. 43 letters of base 62 contain 256 bits.
 const SECRET_CHARS: usize = 43;
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
@@ -62,7 +62,7 @@ pub struct Token {
     pub name: String,
     /// What it allows.
     pub scope: Scope,
-    /// The day in UTC on which it was made, as `2026-11-21`.
+    /// The day in UTC of its creation, as `2026-11-21`.
     pub created_on: String,
 }
 

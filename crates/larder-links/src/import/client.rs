@@ -1,4 +1,4 @@
-//! The import's end of `POST /api/links/batch`: one batch out, one result for each of its links back.
+//! The import's client of `POST /api/links/batch`: one request per batch, one result per link.
 
 use super::{ImportError, ItemResult};
 use crate::config::without_credentials;
@@ -14,8 +14,9 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Pauses before a batch is sent again. That is safe, because a batch that arrived twice makes no link twice.
-const PAUSES: [Duration; 3] = [Duration::from_millis(200), Duration::from_secs(1), Duration::from_secs(3)];
+/// Delays before a batch is sent again. That is safe: a batch that arrives twice creates no link twice.
+const RETRY_DELAYS: [Duration; 3] =
+    [Duration::from_millis(200), Duration::from_secs(1), Duration::from_secs(3)];
 const MIN_WAIT: Duration = Duration::from_millis(100);
 const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 
@@ -27,14 +28,14 @@ pub(super) struct Server {
     client: Client<HttpConnector, Full<Bytes>>,
 }
 
-/// One try's failure.
+/// Why one attempt failed.
 enum Failure {
-    /// The server's rate limit; it says how long to wait.
-    Limited(Duration),
-    /// Worth another try.
-    Passing(String),
-    /// The same again next time.
-    Lasting(String),
+    /// The server's rate limit, with the time to wait.
+    RateLimited(Duration),
+    /// Another attempt may succeed.
+    Transient(String),
+    /// Another attempt fails too.
+    Permanent(String),
 }
 
 impl Server {
@@ -69,14 +70,14 @@ impl Server {
         let items: Vec<_> = links.iter().map(|l| Item { url: l.url.as_str(), title: &l.title }).collect();
         let failed = |message| ImportError::Server { uri: self.uri.to_string(), message };
         let body = Bytes::from(serde_json::to_vec(&items).map_err(|error| failed(error.to_string()))?);
-        let mut pauses = PAUSES.iter();
+        let mut delays = RETRY_DELAYS.iter();
         loop {
-            match (self.try_once(body.clone(), links.len()).await, pauses.next()) {
+            match (self.try_once(body.clone(), links.len()).await, delays.next()) {
                 (Ok(results), _) => return Ok(results),
-                // Waiting is what the server asks for, however often.
-                (Err(Failure::Limited(wait)), _) => sleep(wait).await,
-                (Err(Failure::Passing(_)), Some(&pause)) => sleep(pause).await,
-                (Err(Failure::Passing(message) | Failure::Lasting(message)), _) => {
+                // A rate limit does not count as a failed attempt.
+                (Err(Failure::RateLimited(wait)), _) => sleep(wait).await,
+                (Err(Failure::Transient(_)), Some(&delay)) => sleep(delay).await,
+                (Err(Failure::Transient(message) | Failure::Permanent(message)), _) => {
                     return Err(failed(message));
                 }
             }
@@ -91,26 +92,26 @@ impl Server {
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
-        let request = request.body(Full::new(body)).map_err(|error| Failure::Lasting(error.to_string()))?;
+        let request = request.body(Full::new(body)).map_err(|error| Failure::Permanent(error.to_string()))?;
         let exchange = async {
             let response =
-                self.client.request(request).await.map_err(|error| Failure::Passing(reason(&error)))?;
+                self.client.request(request).await.map_err(|error| Failure::Transient(root_cause(&error)))?;
             let status = response.status();
             let wait =
                 response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
             let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect().await;
-            Ok((status, wait, body.map_err(|error| Failure::Passing(error.to_string()))?.to_bytes()))
+            Ok((status, wait, body.map_err(|error| Failure::Transient(error.to_string()))?.to_bytes()))
         };
-        let (status, wait, body) = timeout(TIMEOUT, exchange)
-            .await
-            .unwrap_or_else(|_| Err(Failure::Passing(format!("no answer within {} s", TIMEOUT.as_secs()))))?;
+        let (status, wait, body) = timeout(TIMEOUT, exchange).await.unwrap_or_else(|_| {
+            Err(Failure::Transient(format!("no response within {} s", TIMEOUT.as_secs())))
+        })?;
         match status {
             StatusCode::OK => read_results(&body, count),
             StatusCode::TOO_MANY_REQUESTS => {
-                Err(Failure::Limited(Duration::from_secs(wait.unwrap_or(1)).clamp(MIN_WAIT, TIMEOUT)))
+                Err(Failure::RateLimited(Duration::from_secs(wait.unwrap_or(1)).clamp(MIN_WAIT, TIMEOUT)))
             }
-            StatusCode::SERVICE_UNAVAILABLE => Err(Failure::Passing(read_error(status, &body))),
-            _ => Err(Failure::Lasting(read_error(status, &body))),
+            StatusCode::SERVICE_UNAVAILABLE => Err(Failure::Transient(read_error(status, &body))),
+            _ => Err(Failure::Permanent(read_error(status, &body))),
         }
     }
 }
@@ -127,19 +128,20 @@ fn read_results(body: &[u8], count: usize) -> Result<Vec<ItemResult>, Failure> {
     struct Answer {
         results: Vec<Item>,
     }
-    let answer: Answer = serde_json::from_slice(body).map_err(|error| Failure::Lasting(error.to_string()))?;
+    let answer: Answer =
+        serde_json::from_slice(body).map_err(|error| Failure::Permanent(error.to_string()))?;
     if answer.results.len() != count {
-        return Err(Failure::Lasting(format!("{} results for {count} links", answer.results.len())));
+        return Err(Failure::Permanent(format!("{} results for {count} links", answer.results.len())));
     }
     let result = |item| match item {
         Item::Created => ItemResult::Created,
         Item::Existing => ItemResult::Existing,
-        Item::Invalid { error } => ItemResult::Refused(error.to_reason()),
+        Item::Invalid { error } => ItemResult::Refused(error.to_text()),
     };
     Ok(answer.results.into_iter().map(result).collect())
 }
 
-/// The form of every error of the API, as far as it is told on.
+/// The fields of an API error that the report contains.
 #[derive(Deserialize)]
 struct Message {
     field: Option<String>,
@@ -147,7 +149,7 @@ struct Message {
 }
 
 impl Message {
-    fn to_reason(&self) -> String {
+    fn to_text(&self) -> String {
         match &self.field {
             Some(field) => format!("{field} {}", self.message),
             None => self.message.clone(),
@@ -161,12 +163,12 @@ fn read_error(status: StatusCode, body: &[u8]) -> String {
         error: Message,
     }
     match serde_json::from_slice::<Answer>(body) {
-        Ok(answer) => format!("{status}: {}", answer.error.to_reason()),
+        Ok(answer) => format!("{status}: {}", answer.error.to_text()),
         Err(_) => status.to_string(),
     }
 }
 
-/// The innermost cause: "connection refused" says more than "client error".
-fn reason(error: &dyn std::error::Error) -> String {
+/// The innermost cause: "connection refused" is clearer than "client error".
+fn root_cause(error: &dyn std::error::Error) -> String {
     std::iter::successors(Some(error), |error| error.source()).last().unwrap_or(error).to_string()
 }

@@ -1,25 +1,25 @@
-//! Bulk import of links from a CSV file, into a running server or straight into a database.
+//! Bulk import of links from a CSV file, into a running server or directly into a database.
 //!
 //! ```text
 //! file ──► own thread: read, check, form batches ──► batches of up to 1,000 ──► server or store
-//!                      wrong rows: line and reason                              each a commit, in file order
+//!                      invalid rows: line and reason                            each a commit, in file order
 //! ```
 //!
-//! An import can be run again: a row whose name and address belong to a link already makes none.
+//! An import can be repeated: a row with the name and address of an existing link creates none.
 
 mod client;
 mod rows;
 
-use crate::store::{Creation, NewLink, Repeats, Store, StoreError};
+use crate::store::{CreateOutcome, Duplicates, NewLink, Store, StoreError};
 use client::Server;
 use rows::{Batch, Rows};
 use std::io::Read;
 use tokio::sync::mpsc;
 
-/// How many wrong rows a [`Report`] lists. All of them are counted.
+/// How many invalid rows a [`Report`] lists. All of them are counted.
 pub const MAX_REPORTED_ROWS: usize = 1_000;
 
-/// Where the links go.
+/// The destination of an import.
 #[derive(Clone)]
 pub enum Destination {
     /// A running server.
@@ -29,77 +29,77 @@ pub enum Destination {
         /// An API token with the scope write, if the server needs one.
         token: Option<String>,
     },
-    /// A database, without a server. One that runs on the same database may answer 404 for a new link until its
-    /// negative entry expires, by default up to 30 s.
+    /// A database, without a server. A server on the same database may respond with 404 to a new link until its negative
+    /// entry expires, by default up to 30 s.
     Store(Store),
 }
 
-/// How far an import has come.
+/// The progress of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Rows dealt with, without the header.
+    /// Rows processed, without the header.
     pub rows: u64,
-    /// Links made.
+    /// Links created.
     pub created: u64,
-    /// Rows whose link existed already.
+    /// Rows whose link existed before.
     pub existing: u64,
-    /// Rows that were wrong.
+    /// Invalid rows.
     pub invalid: u64,
-    /// Bytes of the file dealt with. The end of the last line counts even if the file lacks it.
+    /// Bytes of the file processed. The end of the last line counts even if the file lacks it.
     pub bytes: u64,
 }
 
-/// What an import did.
+/// The result of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The final counts.
     pub progress: Progress,
-    /// The first [`MAX_REPORTED_ROWS`] rows that were wrong.
+    /// The first [`MAX_REPORTED_ROWS`] invalid rows.
     pub invalid: Vec<InvalidRow>,
 }
 
-/// A row that made no link.
+/// An invalid row, which created no link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidRow {
     /// Its line in the file, counted from 1. A row with line ends inside quotes counts by its first line.
     pub line: u64,
-    /// What is wrong with it.
+    /// The rule that it violates.
     pub reason: String,
 }
 
-/// Why an import ended early. The batches reported before it are in the database.
+/// Why an import failed. The batches that `progress` reported are in the database.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
     /// The server's address is none, or is not plain HTTP.
     #[error("the server is {value}, expected http:// and a host, such as http://127.0.0.1:8080")]
     Address {
-        /// What was given.
+        /// The given value.
         value: String,
     },
-    /// The token contains what a header cannot hold.
+    /// The token contains characters that no header can contain.
     #[error("the token contains characters that no token has")]
     Token,
     /// The file cannot be read.
     #[error("cannot read the file: {0}")]
     Read(#[from] csv::Error),
-    /// The server does not answer, or refuses the whole batch.
+    /// The server does not respond, or rejects the whole batch.
     #[error("{uri} failed: {message}")]
     Server {
-        /// The address that was asked.
+        /// The address of the request.
         uri: String,
-        /// What it said, or why it said nothing.
+        /// The server's message, or why there is none.
         message: String,
     },
     /// The database.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The thread that reads the file panicked.
-    #[error("the file's reader ended early")]
+    #[error("the thread that reads the file panicked")]
     Reader,
 }
 
-/// What became of one link of a batch.
+/// The result of one link of a batch.
 enum ItemResult {
     Created,
     Existing,
@@ -113,14 +113,14 @@ enum Sink {
 
 /// Imports the rows `name,url` of a CSV file; the name becomes the title.
 ///
-/// A first row that names its columns may have them in any order, among others. Rows that are wrong are reported and
-/// do not end the import. `progress` is called after every batch.
+/// A header row allows any order of columns, and further columns. Invalid rows are reported and do not end the import.
+/// `progress` runs after every batch.
 ///
 /// # Errors
-/// See [`ImportError`]. What was reported to `progress` before has been stored.
+/// See [`ImportError`]. Everything that `progress` reported is stored.
 ///
 /// # Cancel safety
-/// A dropped import may leave one more batch stored than it reported; running it again is harmless.
+/// A dropped import may store one more batch than it reported; a repeated import is harmless.
 pub async fn import(
     source: impl Read + Send + 'static,
     destination: Destination,
@@ -132,7 +132,7 @@ pub async fn import(
         }
         Destination::Store(store) => Sink::Store(store),
     };
-    // Two batches in advance keep the reader and the sink busy; more would only take memory.
+    // Two batches in advance keep the reader and the sink busy; more would only use memory.
     let (sender, mut batches) = mpsc::channel(2);
     let reader = tokio::task::spawn_blocking(move || read(source, &sender));
     let mut report = Report::default();
@@ -163,11 +163,11 @@ impl Sink {
         match self {
             Sink::Server(server) => server.send(links).await,
             Sink::Store(store) => {
-                let made = store.create(links.to_vec(), Repeats::Reuse).await?;
+                let made = store.create(links.to_vec(), Duplicates::Reuse).await?;
                 let result = |creation| match creation {
-                    Creation::Created(_) => ItemResult::Created,
-                    Creation::Existing(_) => ItemResult::Existing,
-                    Creation::SlugTaken => ItemResult::Refused("slug is taken".into()),
+                    CreateOutcome::Created(_) => ItemResult::Created,
+                    CreateOutcome::Existing(_) => ItemResult::Existing,
+                    CreateOutcome::SlugTaken => ItemResult::Refused("slug is taken".into()),
                 };
                 Ok(made.into_iter().map(result).collect())
             }

@@ -1,4 +1,4 @@
-//! From the bytes of a CSV file to checked links, in batches, with the line of everything that is wrong.
+//! Parses a CSV file into batches of valid links and invalid rows with their lines.
 
 use super::InvalidRow;
 use crate::address::Address;
@@ -7,17 +7,17 @@ use crate::store::{MAX_BATCH_LINKS, NewLink};
 use csv::{ByteRecord, Reader, ReaderBuilder, Terminator};
 use std::io::{Chain, Read};
 
-/// How much text goes into one batch, so that its JSON stays below the server's limit even if all of it is escaped.
+/// The maximum text in one batch, so that its JSON is below the server's limit even if every byte is escaped.
 const MAX_BATCH_TEXT_BYTES: usize = 1024 * 1024;
 
-/// A part of the file.
+/// A batch of rows.
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) links: Vec<NewLink>,
     /// The line of each link.
     pub(super) lines: Vec<u64>,
     pub(super) invalid: Vec<InvalidRow>,
-    /// Bytes of the file read so far, this part included.
+    /// Bytes of the file read, this batch included.
     pub(super) bytes_read: u64,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Rows<R> {
     record: ByteRecord,
 }
 
-/// Where name and address stand.
+/// The positions of name and address.
 #[derive(Clone, Copy)]
 struct Columns {
     name: Option<usize>,
@@ -44,8 +44,8 @@ struct Columns {
 
 impl<R: Read> Rows<R> {
     pub(super) fn new(source: R) -> Rows<R> {
-        // Lines end in a line feed only, which is what the reader counts; a carriage return before it is trimmed with
-        // the field's other white space. With one more line feed at its end every line of the file has one.
+        // Only a line feed ends a line, because the reader counts those; a carriage return before it is trimmed with the
+        // field's other white space. One more line feed at the end of the file ends its last line.
         let reader = ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
@@ -54,7 +54,7 @@ impl<R: Read> Rows<R> {
         Rows { reader, columns: None, record: ByteRecord::new() }
     }
 
-    /// The next part of the file, or `None` at its end.
+    /// The next batch, or `None` at the end of the file.
     pub(super) fn next_batch(&mut self) -> Result<Option<Batch>, csv::Error> {
         let mut batch = Batch::default();
         let mut text_bytes = 0;
@@ -90,7 +90,7 @@ impl<R: Read> Rows<R> {
         Ok(Some(batch).filter(|batch| batch.rows() > 0))
     }
 
-    /// The line on which the present record begins. Counted back from where the reader is, because a record's own
+    /// The line on which the current record starts. It is computed from the position of the reader, because the record's own
     /// position is that of the blank lines before it.
     fn line(&self) -> u64 {
         let inside = self.record.as_slice().iter().filter(|&&byte| byte == b'\n').count() as u64;
@@ -99,12 +99,12 @@ impl<R: Read> Rows<R> {
 }
 
 impl Columns {
-    /// The columns by the names in the first row; without names it is the row `name,url` itself.
+    /// The columns by the names in the first row; without names, `name,url`.
     fn detect(first: &ByteRecord) -> (Columns, bool) {
-        let find = |wanted: &[&str]| {
+        let find = |names: &[&str]| {
             first.iter().position(|field| {
                 let field = String::from_utf8_lossy(field);
-                wanted.iter().any(|name| field.trim().eq_ignore_ascii_case(name))
+                names.iter().any(|name| field.trim().eq_ignore_ascii_case(name))
             })
         };
         match find(&["url"]) {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn with_and_without_a_header() {
+    fn header_is_optional() {
         let expected = |line| vec![row(line, "A", "https://a.example/")];
         assert_eq!(read(b"name,url\nA,https://a.example/\n").0, expected(2));
         assert_eq!(read(b"A,https://a.example/").0, expected(1));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_rows_are_named_by_their_line_and_the_others_are_read() {
+    fn invalid_rows_are_reported_by_line_and_others_are_read() {
         let text = b"name,url\n\
             \"Comma, and \"\"quotes\"\"\",https://a.example/\n\
             only one column\n\
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_are_bounded_in_rows_and_text() {
+    fn batch_is_bounded_in_rows_and_text() {
         let many = "n,https://a.example/\n".repeat(MAX_BATCH_LINKS + 1);
         let mut rows = Rows::new(many.as_bytes());
         assert_eq!(rows.next_batch().unwrap().unwrap().links.len(), MAX_BATCH_LINKS);

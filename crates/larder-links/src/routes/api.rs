@@ -1,10 +1,10 @@
-//! `/api/links`: make, list, show, change and delete links, as JSON.
+//! `/api/links`: create, list, show, update and delete links, as JSON.
 
 use crate::address::AddressError;
 use crate::input::{self, MAX_BATCH_BODY_BYTES, MAX_BODY_BYTES};
 use crate::links::Links;
 use crate::reply::ApiError;
-use crate::store::{Creation, DayCount, Link, NewLink, Repeats, today};
+use crate::store::{CreateOutcome, DayCount, Duplicates, Link, NewLink, today};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Path, RawQuery, State};
@@ -14,7 +14,7 @@ use http::request::Parts;
 use http::{HeaderMap, Request, StatusCode};
 use serde::Serialize;
 
-/// How far back the chart of a link goes.
+/// How many days the chart of a link shows.
 const CHART_DAYS: i64 = 30;
 
 /// A link as the API shows it.
@@ -42,7 +42,7 @@ impl LinkJson {
     }
 }
 
-/// The slug in a path. One that is not even text is a link that does not exist.
+/// The slug in a path. A slug that is not UTF-8 is an unknown link.
 pub(crate) struct Slug(String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Slug {
@@ -60,18 +60,18 @@ pub(crate) async fn create(State(links): State<Links>, request: Request<Body>) -
     let input = input::read_json(request, MAX_BODY_BYTES).await?;
     let new = input::new_link(&input).and_then(|new| refuse_loop(&links, new, &headers))?;
     let slug = new.slug.clone().unwrap_or_default();
-    match links.create(vec![new], Repeats::Allow).await?.pop() {
-        Some(Creation::Created(link) | Creation::Existing(link)) => {
+    match links.create(vec![new], Duplicates::Allow).await?.pop() {
+        Some(CreateOutcome::Created(link) | CreateOutcome::Existing(link)) => {
             let link = LinkJson::new(link, &links.hosts().base(&headers));
             let location = format!("/api/links/{}", link.slug);
             Ok((StatusCode::CREATED, [(LOCATION, location)], Json(link)).into_response())
         }
-        Some(Creation::SlugTaken) => Err(ApiError::slug_taken(&slug)),
+        Some(CreateOutcome::SlugTaken) => Err(ApiError::slug_taken(&slug)),
         None => Err(ApiError::internal()),
     }
 }
 
-/// What became of one item of a batch.
+/// The result of one item of a batch.
 #[derive(Serialize)]
 #[serde(tag = "status", rename_all = "lowercase")]
 enum ItemJson {
@@ -82,15 +82,15 @@ enum ItemJson {
 
 /// `POST /api/links/batch` with an array of at most 1,000 links: 200 with one result for each, in their order.
 ///
-/// An item whose address and title belong to a link already is not made again, so a batch can be sent twice.
+/// An item with the address and title of an existing link creates no second one, so a batch can be sent twice.
 pub(crate) async fn create_batch(
     State(links): State<Links>,
     request: Request<Body>,
 ) -> Result<Response, ApiError> {
     let headers = request.headers().clone();
     input::check_json_type(&headers)?;
-    // The place comes before the body: so many bodies are in memory at a time and no more.
-    let _place = links.batch_place().await?;
+    // Acquired before the body is read: it bounds the bodies in memory.
+    let _permit = links.batch_permit().await?;
     let body = input::read_body(request, MAX_BATCH_BODY_BYTES).await?;
     let this = links.clone();
     let parse = move || -> Result<Vec<_>, ApiError> {
@@ -99,14 +99,14 @@ pub(crate) async fn create_batch(
     };
     let items = links.parse_batch(parse).await?;
     let valid: Vec<NewLink> = items.iter().filter_map(|item| item.as_ref().ok().cloned()).collect();
-    let made = if valid.is_empty() { Vec::new() } else { links.create(valid, Repeats::Reuse).await? };
+    let outcomes = if valid.is_empty() { Vec::new() } else { links.create(valid, Duplicates::Reuse).await? };
 
-    let mut made = made.into_iter();
+    let mut outcomes = outcomes.into_iter();
     let results: Vec<ItemJson> = items
         .into_iter()
-        .map(|item| match item.map(|new| (new.slug, made.next())) {
-            Ok((_, Some(Creation::Created(link)))) => ItemJson::Created { slug: link.slug },
-            Ok((_, Some(Creation::Existing(link)))) => ItemJson::Existing { slug: link.slug },
+        .map(|item| match item.map(|new| (new.slug, outcomes.next())) {
+            Ok((_, Some(CreateOutcome::Created(link)))) => ItemJson::Created { slug: link.slug },
+            Ok((_, Some(CreateOutcome::Existing(link)))) => ItemJson::Existing { slug: link.slug },
             Ok((slug, _)) => ItemJson::Invalid { error: ApiError::slug_taken(&slug.unwrap_or_default()) },
             Err(error) => ItemJson::Invalid { error },
         })
@@ -121,7 +121,7 @@ pub(crate) async fn list(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     #[derive(Serialize)]
-    struct Answer {
+    struct ListJson {
         links: Vec<LinkJson>,
         next: Option<String>,
     }
@@ -129,22 +129,22 @@ pub(crate) async fn list(
     let query = input::list_query(query.as_deref().unwrap_or_default(), |cursor| slugs.decode(cursor))?;
     let page = links.store().list(query).await?;
     let base = links.hosts().base(&headers);
-    let answer = Answer {
+    let response = ListJson {
         links: page.links.into_iter().map(|link| LinkJson::new(link, &base)).collect(),
-        // A cursor is an id in the form of a slug: it works even if the link of that id is gone, and tells no count.
+        // A cursor is an id in the form of a slug: it works after that link is deleted, and reveals no count.
         next: page.next.and_then(|id| slugs.encode(id)),
     };
-    Ok(links.answers().list(Json(answer)))
+    Ok(links.stored_responses().list(Json(response)))
 }
 
-/// `GET /api/links/{slug}`: one link with its visits by day, of the last 30 days those that had any.
+/// `GET /api/links/{slug}`: one link with its visits on each of the last 30 days that has any.
 pub(crate) async fn show(
     State(links): State<Links>,
     Slug(slug): Slug,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     #[derive(Serialize)]
-    struct Answer {
+    struct DetailJson {
         #[serde(flatten)]
         link: LinkJson,
         days: Vec<DayCount>,
@@ -152,10 +152,10 @@ pub(crate) async fn show(
     let link = links.store().find(&slug).await?.ok_or_else(|| ApiError::no_link(&slug))?;
     let days = links.store().days(link.id, today() - CHART_DAYS + 1).await?;
     let link = LinkJson::new(link, &links.hosts().base(&headers));
-    Ok(links.answers().link(&slug, Json(Answer { link, days })))
+    Ok(links.stored_responses().link(&slug, Json(DetailJson { link, days })))
 }
 
-/// `PATCH /api/links/{slug}` with `{"url"?, "title"?}`: the link in its new form.
+/// `PATCH /api/links/{slug}` with `{"url"?, "title"?}`: the updated link.
 pub(crate) async fn update(
     State(links): State<Links>,
     Slug(slug): Slug,
@@ -163,7 +163,7 @@ pub(crate) async fn update(
 ) -> Result<Response, ApiError> {
     let headers = request.headers().clone();
     let input = input::read_json(request, MAX_BODY_BYTES).await?;
-    let change = input::link_change(&input)?;
+    let change = input::link_update(&input)?;
     if let Some(url) = change.url.as_ref().filter(|url| links.hosts().is_own(url.authority(), &headers)) {
         return Err(ApiError::address(&AddressError::OwnHost, url.as_str()));
     }
@@ -171,7 +171,7 @@ pub(crate) async fn update(
     Ok(Json(LinkJson::new(changed, &links.hosts().base(&headers))).into_response())
 }
 
-/// `DELETE /api/links/{slug}`: 204. The slug leads nowhere from then on.
+/// `DELETE /api/links/{slug}`: 204. The slug is unknown from then on.
 pub(crate) async fn delete(State(links): State<Links>, Slug(slug): Slug) -> Result<StatusCode, ApiError> {
     if links.delete(&slug).await? { Ok(StatusCode::NO_CONTENT) } else { Err(ApiError::no_link(&slug)) }
 }
@@ -189,10 +189,10 @@ pub(crate) async fn health(State(links): State<Links>) -> Response {
 
 /// Any other path below `/api`.
 pub(crate) async fn unknown() -> ApiError {
-    ApiError::new(StatusCode::NOT_FOUND, "there is nothing at this address of the API")
+    ApiError::new(StatusCode::NOT_FOUND, "the API has no such path")
 }
 
-/// A short link to a short link of the same service could lead round in circles.
+/// A short link to a short link of the same service could be a redirect loop.
 fn refuse_loop(links: &Links, new: NewLink, headers: &HeaderMap) -> Result<NewLink, ApiError> {
     if links.hosts().is_own(new.url.authority(), headers) {
         return Err(ApiError::address(&AddressError::OwnHost, new.url.as_str()));
@@ -222,8 +222,12 @@ mod tests {
             }
         };
         let patience = std::time::Duration::from_secs(30);
-        tokio::time::timeout(patience, is(StatusCode::SERVICE_UNAVAILABLE)).await.expect("it is down");
+        tokio::time::timeout(patience, is(StatusCode::SERVICE_UNAVAILABLE))
+            .await
+            .expect("the health check reports the failure");
         std::fs::rename(&away, &path).unwrap();
-        tokio::time::timeout(patience, is(StatusCode::OK)).await.expect("it is up again");
+        tokio::time::timeout(patience, is(StatusCode::OK))
+            .await
+            .expect("the health check reports the recovery");
     }
 }

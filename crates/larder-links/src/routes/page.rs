@@ -1,4 +1,4 @@
-//! The page and its files, compiled in: the binary needs nothing beside it and nothing from the network.
+//! The page and its files, compiled in: the binary needs no other files and no network.
 
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
@@ -31,20 +31,20 @@ static ASSETS: LazyLock<[Asset; 4]> = LazyLock::new(|| {
 
 /// `GET /`
 pub(crate) async fn index(headers: HeaderMap) -> Response {
-    answer(&ASSETS[0], &headers)
+    respond(&ASSETS[0], &headers)
 }
 
 /// `GET /static/{name}`
 pub(crate) async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
     match ASSETS.iter().skip(1).find(|asset| asset.name == name) {
-        Some(asset) => answer(asset, &headers),
+        Some(asset) => respond(asset, &headers),
         None => super::redirect::unknown().await,
     }
 }
 
-fn answer(asset: &'static Asset, headers: &HeaderMap) -> Response {
+fn respond(asset: &'static Asset, headers: &HeaderMap) -> Response {
     let etag = HeaderValue::from_str(&asset.etag).unwrap_or(HeaderValue::from_static("\"0\""));
-    // Asked again each time, so that a new version of the program is seen at once; a 304 costs next to nothing.
+    // Revalidated on each use, so that browsers get a new version of the program at once; a 304 is cheap.
     let no_cache = HeaderValue::from_static("no-cache");
     if is_match(headers, &asset.etag) {
         return (StatusCode::NOT_MODIFIED, [(ETAG, etag), (CACHE_CONTROL, no_cache)]).into_response();

@@ -1,4 +1,4 @@
-//! `GET /{slug}`: the redirect, and the pages for a slug that leads nowhere or cannot be looked up now.
+//! `GET /{slug}`: the redirect, and the error pages for an unknown slug and a failed store.
 
 use crate::links::Links;
 use crate::slug;
@@ -10,14 +10,14 @@ use http::{Method, StatusCode};
 
 const TEMPLATE: &str = include_str!("../../static/error.html");
 
-/// The redirect to the target, 404 if there is none, 503 if the store is needed and fails. HEAD is answered and not counted.
+/// The redirect to the target; 404 without a target; 503 if the load from the store fails. HEAD does not count as a visit.
 pub(crate) async fn follow(
     State(links): State<Links>,
     method: Method,
     slug: Result<Path<String>, PathRejection>,
 ) -> Response {
-    let Some(Path(slug)) = slug.ok().filter(|slug| slug::is_possible(slug)) else {
-        links.note_impossible();
+    let Some(Path(slug)) = slug.ok().filter(|slug| slug::can_be_slug(slug)) else {
+        links.record_invalid_slug();
         return not_found();
     };
     let target = links.follow(&slug, method == Method::GET).await;
@@ -25,7 +25,7 @@ pub(crate) async fn follow(
         Ok(Some(target)) => redirect(links.redirect_status(), &target.location),
         Ok(None) => not_found(),
         Err(error) => {
-            tracing::warn!(%error, slug, "a redirect needed the database");
+            tracing::warn!(%error, slug, "the target of a slug could not be loaded");
             unavailable()
         }
     }
@@ -38,7 +38,7 @@ pub(crate) async fn unknown() -> Response {
 
 fn redirect(status: StatusCode, location: &str) -> Response {
     let Ok(location) = HeaderValue::from_str(location) else { return not_found() };
-    // A browser that remembered the redirect would not come back: visits were lost and changes not seen.
+    // A browser that stores the redirect sends no further requests: visits are lost, and changes have no effect there.
     let no_store = HeaderValue::from_static("private, no-store");
     (status, [(LOCATION, location), (CACHE_CONTROL, no_store)]).into_response()
 }
@@ -55,7 +55,7 @@ fn unavailable() -> Response {
     response
 }
 
-/// The texts are ours alone: nothing of the request comes into the page.
+/// The page contains fixed texts only, nothing of the request.
 fn error_page(status: StatusCode, code: &str, title: &str, text: &str) -> Response {
     let page = TEMPLATE.replace("{code}", code).replace("{title}", title).replace("{text}", text);
     let no_store = HeaderValue::from_static("no-store");

@@ -1,4 +1,4 @@
-//! `/api/session`: a token becomes a session cookie, which scripts of the page cannot read.
+//! `/api/session`: exchanges a token for a session cookie, which scripts of the page cannot read.
 
 use crate::access::guard::{is_local, peer_of};
 use crate::access::{Kind, Scope, hash_of_token};
@@ -29,7 +29,7 @@ pub(crate) async fn show(State(links): State<Links>, request: Request<Body>) -> 
     let access = links.access();
     let required = !is_local(&links, peer, &headers);
     let grant = if required { access.session(&headers, access.client(peer, &headers)).await? } else { None };
-    Ok(answer(SessionJson { required, scope: grant.map(|grant| grant.scope) }, None))
+    Ok(respond(SessionJson { required, scope: grant.map(|grant| grant.scope) }, None))
 }
 
 /// `POST /api/session` with `{"token"}`: 200 and the cookie; 401 for a wrong token, 429 after too many of them.
@@ -49,13 +49,13 @@ pub(crate) async fn open(State(links): State<Links>, request: Request<Body>) -> 
     match (grant, cookie) {
         (Some(grant), Some(cookie)) => {
             let session = SessionJson { required: true, scope: Some(grant.scope) };
-            Ok(answer(session, Some(cookie)))
+            Ok(respond(session, Some(cookie)))
         }
         _ => Err(ApiError::unauthorized("the token is not valid", true)),
     }
 }
 
-/// `DELETE /api/session`: 204, and the session is no more.
+/// `DELETE /api/session`: 204; the session ends.
 pub(crate) async fn end(State(links): State<Links>, request: Request<Body>) -> Result<Response, ApiError> {
     let (parts, _) = request.into_parts();
     let access = links.access();
@@ -65,7 +65,7 @@ pub(crate) async fn end(State(links): State<Links>, request: Request<Body>) -> R
     Ok((StatusCode::NO_CONTENT, headers).into_response())
 }
 
-fn answer(session: SessionJson, cookie: Option<String>) -> Response {
+fn respond(session: SessionJson, cookie: Option<String>) -> Response {
     let no_store = [(CACHE_CONTROL, "no-store")];
     match cookie {
         Some(cookie) => (no_store, [(SET_COOKIE, cookie)], Json(session)).into_response(),

@@ -4,15 +4,15 @@ use super::StoreError;
 use crate::access::{Scope, Secret, SecretHash, Token};
 use rusqlite::{Connection, Row, params};
 
-/// The most tokens in a database. All of them are read at a time.
+/// The maximum number of tokens in a database. A query reads all of them.
 const MAX_TOKENS: u64 = 256;
 
-/// The most sessions of one token; a new one ends the one that expires first.
+/// The maximum number of sessions of one token; a new one ends the one that expires first.
 const MAX_SESSIONS_PER_TOKEN: u64 = 32;
 
 const SELECT_TOKENS: &str = "SELECT id, name, scope, date(created_at / 1000, 'unixepoch') FROM tokens";
 
-/// A hash that opens the API.
+/// The hash of a token or a session.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Credential {
     pub(crate) hash: SecretHash,
@@ -37,8 +37,8 @@ pub(super) fn add_token(
         "INSERT INTO tokens (hash, name, scope, created_at) VALUES (?1, ?2, ?3, ?4)",
         params![secret.hash(), name, scope.as_str(), now_ms],
     )?;
-    let made = format!("{SELECT_TOKENS} WHERE id = ?1");
-    Ok(connection.query_row(&made, [connection.last_insert_rowid()], read_token)?)
+    let select = format!("{SELECT_TOKENS} WHERE id = ?1");
+    Ok(connection.query_row(&select, [connection.last_insert_rowid()], read_token)?)
 }
 
 pub(super) fn tokens(connection: &Connection) -> rusqlite::Result<Vec<Token>> {
@@ -70,7 +70,7 @@ pub(super) fn credentials(connection: &Connection, now_ms: i64) -> rusqlite::Res
         .collect()
 }
 
-/// Adds a session; false if its token is gone. Expired sessions and those beyond the bound are removed.
+/// Adds a session; false if its token was removed. Expired sessions and those beyond the bound are removed.
 pub(super) fn add_session(
     connection: &Connection,
     hash: SecretHash,
@@ -136,7 +136,7 @@ mod tests {
         assert!(store.credentials().await.unwrap().is_empty());
         assert!(!store.add_session([100; 32], token.id, far).await.unwrap());
         assert!(!store.remove_token(token.id).await.unwrap());
-        // The database holds no text of a token.
+        // The database does not contain the text of a token.
         store.close().await;
         let bytes = std::fs::read(folder.path().join("links.db")).unwrap();
         assert!(!bytes.windows(secret.as_str().len()).any(|part| part == secret.as_str().as_bytes()));
@@ -150,6 +150,6 @@ mod tests {
             store.add_token("", Scope::Write).await.unwrap();
         }
         let error = store.add_token("", Scope::Write).await.unwrap_err();
-        assert_eq!(error.to_string(), "there are 256 tokens already; remove one first");
+        assert_eq!(error.to_string(), "the database has 256 tokens, the maximum; remove one first");
     }
 }

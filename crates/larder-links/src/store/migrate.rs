@@ -1,7 +1,7 @@
-//! Brings a database to the version that this program knows.
+//! Migrates a database to the version of this program.
 //!
-//! The version is SQLite's `user_version`; each migration is one file and one step. All missing steps run in one
-//! transaction, so a program that is killed half-way leaves the old version behind.
+//! The version is SQLite's `user_version`; each migration is one file. All missing migrations run in one transaction, so a
+//! program that is killed half-way leaves the old version.
 
 use super::{StoreError, fingerprint};
 use crate::address::Address;
@@ -18,7 +18,7 @@ const MIGRATIONS: [&str; 4] = [
 /// The version since which addresses are stored in parsed form.
 const PARSED_ADDRESSES: i64 = 4;
 
-/// Runs the migrations that the database lacks.
+/// Runs the missing migrations.
 pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     migrate_with(connection, path, &MIGRATIONS)
 }
@@ -26,11 +26,11 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), St
 fn migrate_with(connection: &mut Connection, path: &Path, migrations: &[&str]) -> Result<(), StoreError> {
     let known = migrations.len() as i64;
     if version(connection)? == known {
-        // No write at all: a database on a read-only disk can still be read.
+        // Without a write, a database on a read-only disk can be opened.
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Asked again under the lock: another process may have migrated meanwhile.
+    // Read again under the lock: another process may have migrated it.
     let found = version(&transaction)?;
     if found > known {
         return Err(StoreError::Newer { path: path.to_owned(), found, known });
@@ -45,8 +45,8 @@ fn migrate_with(connection: &mut Connection, path: &Path, migrations: &[&str]) -
     Ok(transaction.commit()?)
 }
 
-/// Brings the addresses of an older version into parsed form, so that an import recognises the rows that it has made.
-/// What breaks a rule of today stays as it is.
+/// Parses and rewrites the addresses of an older version, so that an import finds the links that it created. An address that
+/// is invalid today stays unchanged.
 fn parse_addresses(connection: &Connection) -> rusqlite::Result<()> {
     let mut select = connection.prepare("SELECT id, url, title, fingerprint FROM links")?;
     let mut update = connection.prepare("UPDATE links SET url = ?2, fingerprint = ?3 WHERE id = ?1")?;
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_old_version_comes_to_the_present_one_with_its_links() {
+    fn every_old_version_migrates_with_its_links() {
         for old in 1..=MIGRATIONS.len() {
             let mut connection = Connection::open_in_memory().unwrap();
             migrate_with(&mut connection, Path::new("old"), &MIGRATIONS[..old]).unwrap();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_step_leaves_the_old_version() {
+    fn failed_migration_leaves_the_old_version() {
         let mut connection = Connection::open_in_memory().unwrap();
         let broken = [MIGRATIONS[0], "CREATE TABLE half (x); SELECT no_such_function();"];
         assert!(migrate_with(&mut connection, Path::new("x"), &broken).is_err());
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_database_is_refused_and_left_alone() {
+    fn newer_database_is_rejected_unchanged() {
         let mut connection = Connection::open_in_memory().unwrap();
         connection.pragma_update(None, "user_version", 99).unwrap();
         let error = migrate(&mut connection, Path::new("links.db")).unwrap_err();

@@ -1,6 +1,6 @@
-//! Where links truly live: the types that go in and out of the store, and its errors.
+//! The store of links: its types and its errors.
 //!
-//! [`Store`] is SQLite today. Another database would stand beside `sqlite.rs` and take and give the same types.
+//! [`Store`] uses SQLite. Another database would be a module beside `sqlite.rs` with the same types.
 
 mod credentials;
 mod migrate;
@@ -30,33 +30,33 @@ pub const MAX_PAGE_LINKS: usize = 200;
 /// A link as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// The row's id: given once, never given again.
+    /// The row's id, never reused.
     pub id: u64,
-    /// The path under which visitors find the link.
+    /// The path of the short link.
     pub slug: String,
-    /// Where the link leads.
+    /// The target address.
     pub url: String,
-    /// What the owner calls it; may be empty.
+    /// The owner's title; may be empty.
     pub title: String,
-    /// When it was made, in milliseconds since 1970.
+    /// When it was created, in milliseconds since 1970.
     pub created_at: i64,
-    /// Visits written so far. Those still in memory are not in it.
+    /// Visits in the database, without those still in memory.
     pub visits: u64,
 }
 
-/// A link to be made. Slug and title must have passed their checks.
+/// A new link. Slug and title are valid already.
 #[derive(Clone, Debug)]
 pub struct NewLink {
-    /// Where the link shall lead.
+    /// The target address.
     pub url: Address,
-    /// The slug that the user chose, or none to have one derived.
+    /// The slug that the user chose, or `None` to derive one.
     pub slug: Option<String>,
-    /// What the owner calls it; may be empty.
+    /// The owner's title; may be empty.
     pub title: String,
 }
 
 impl NewLink {
-    /// A hash of what makes two imported rows the same link. Equality is checked on the columns themselves.
+    /// A hash of the fields that identify an imported link. The columns themselves decide equality.
     fn fingerprint(&self) -> i64 {
         fingerprint(self.url.as_str(), &self.title)
     }
@@ -70,29 +70,29 @@ fn fingerprint(url: &str, title: &str) -> i64 {
     hash.digest() as i64
 }
 
-/// What became of one [`NewLink`].
+/// The outcome of one [`NewLink`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Creation {
-    /// The link was made.
+pub enum CreateOutcome {
+    /// The link was created.
     Created(Link),
-    /// There was such a link already, and the same was asked for.
+    /// An equal link exists.
     Existing(Link),
     /// The slug that the user chose belongs to another link.
     SlugTaken,
 }
 
-/// Whether a link that exists already is made again.
+/// What to do with a new link that equals an existing one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Repeats {
-    /// Every request makes a link of its own.
+pub enum Duplicates {
+    /// Create another link.
     Allow,
-    /// A request with the address and title of an existing link gives that link.
+    /// Return the existing link with this address and title.
     Reuse,
 }
 
-/// What to change about a link; `None` leaves a field as it is.
+/// The update of a link; `None` leaves a field unchanged.
 #[derive(Clone, Debug, Default)]
-pub struct LinkChange {
+pub struct LinkUpdate {
     /// The new address.
     pub url: Option<Address>,
     /// The new title.
@@ -106,17 +106,17 @@ pub struct ListQuery {
     pub limit: usize,
     /// Only links with a smaller id than this.
     pub before: Option<u64>,
-    /// Only links whose slug, title or address holds this text, without regard to the case of ASCII letters.
+    /// Only links whose slug, title or address contains this text; ASCII letters match in either case.
     pub text: Option<String>,
 }
 
-/// Links, newest first, and where the next page begins.
+/// Links, newest first, and the start of the next page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     /// The links of this page.
     pub links: Vec<Link>,
-    /// The id to pass as [`ListQuery::before`], if there may be more. A search looks at a bounded number of links at
-    /// a time, so a page may hold fewer links than asked for, even none, and still have a next one.
+    /// The id for [`ListQuery::before`] of the next page, if there may be one. A search examines a bounded number of links
+    /// at a time, so a page can contain fewer links than requested, even none, and still have a next one.
     pub next: Option<u64>,
 }
 
@@ -137,7 +137,7 @@ pub type Day = i64;
 pub struct DayCount {
     /// The day in UTC, as `2026-11-21`.
     pub date: String,
-    /// Visits written for it.
+    /// Its visits in the database.
     pub visits: u64,
 }
 
@@ -152,22 +152,22 @@ pub(crate) fn now_ms() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Why the store could not do what it was asked.
+/// Why an operation of the store failed.
 ///
-/// A write that ended in an error has left nothing behind, except after [`Closed`](StoreError::Closed), where it is
-/// unknown. Errors are cheap to clone: one failed commit answers everyone who was part of it.
+/// A write that fails changes nothing; only after [`Closed`](StoreError::Closed) its outcome is unknown. Errors are cheap
+/// to clone: all writes of one failed commit get the same.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The database could not be opened.
+    /// The database cannot be opened.
     #[error("cannot open the database {path}: {source}", path = path.display())]
     Open {
         /// Its file.
         path: PathBuf,
-        /// What SQLite or the file system says.
+        /// The error of SQLite or the file system.
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
-    /// The database was made by a newer program.
+    /// A newer program created the database.
     #[error("the database {path} has version {found}, this program knows versions up to {known}", path = path.display())]
     Newer {
         /// Its file.
@@ -183,22 +183,22 @@ pub enum StoreError {
     /// The database cannot be written to.
     #[error("the database is read-only: {0}")]
     ReadOnly(#[source] Arc<rusqlite::Error>),
-    /// Another program holds the database, longer than the busy timeout.
+    /// Another program locks the database longer than the busy timeout.
     #[error("the database is locked by another program: {0}")]
     Locked(#[source] Arc<rusqlite::Error>),
-    /// More is asked of the database than it can do within the queue timeout.
-    #[error("the database is busy: {0} did not get free in time")]
+    /// No place in the queue, or no reader, was free within the queue timeout.
+    #[error("the database is busy: {0} was not free in time")]
     Busy(&'static str),
     /// The store was closed, or is closing.
     #[error("the database is closed")]
     Closed,
-    /// The writing thread ended in a panic while it had this write. It is started again.
-    #[error("the database's writer failed and is started again; the write was not made")]
+    /// The writer panicked during this write. It restarts.
+    #[error("the database's writer failed and restarts; the write was rolled back")]
     WriterFailed,
-    /// There are as many tokens as a database may have.
-    #[error("there are {0} tokens already; remove one first")]
+    /// The database has the maximum number of tokens.
+    #[error("the database has {0} tokens, the maximum; remove one first")]
     TooManyTokens(u64),
-    /// Every slug of ten letters has been given away.
+    /// Every slug of ten letters is in use.
     #[error("no slug is left")]
     NoSlugLeft,
     /// Any other failure of the database.

@@ -1,13 +1,13 @@
-//! The store on SQLite: a write-ahead log, one writing connection on its own thread, a few reading ones.
+//! The store on SQLite: a write-ahead log, one writing connection on its own thread, a few reading connections.
 //!
-//! `synchronous` is NORMAL: an acknowledged commit is in the log file, which survives the death of the process
-//! (`kill -9` too). Only a crash of the operating system or a loss of power can take the last commits with it, those
-//! since the log was last synced; the database stays consistent in any case.
+//! `synchronous` is NORMAL: an acknowledged commit is in the log file and survives the end of the process (`kill -9` too).
+//! Only a crash of the operating system or a power failure can lose the commits since the last sync of the log; the
+//! database stays consistent in any case.
 
 use super::credentials::{self, Credential};
-use super::writer::{self, Job, Session, Write};
+use super::writer::{self, Job, WriteContext, WriteJob};
 use super::{
-    Creation, Day, DayCount, Link, LinkChange, ListQuery, MAX_BATCH_LINKS, NewLink, Page, Repeats,
+    CreateOutcome, Day, DayCount, Duplicates, Link, LinkUpdate, ListQuery, MAX_BATCH_LINKS, NewLink, Page,
     StoreError, VisitKey, migrate, now_ms, statements,
 };
 use crate::access::{Scope, Secret, SecretHash, Token};
@@ -22,21 +22,21 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
-/// The most rows in one [`Store::add_visits`], so that no transaction grows with the number of links.
+/// The maximum number of rows in one [`Store::add_visits`], so that transactions do not grow with the number of links.
 pub const MAX_VISIT_ROWS: usize = 2_000;
 
 /// How a [`Store`] is opened.
 #[derive(Clone, Debug)]
 pub struct StoreConfig {
-    /// The database file. It and its folder are made if they do not exist.
+    /// The database file. It and its folder are created if they do not exist.
     pub path: PathBuf,
     /// Reading connections. Default 4, at least 1.
     pub readers: u32,
-    /// Writes that may wait for the writer. Default 1,024.
+    /// Writes that can wait for the writer. Default 1,024.
     pub queue: usize,
     /// Writes that share one commit. Default 256.
     pub group: usize,
-    /// How long to wait for a lock that another program holds. Default 5 s.
+    /// How long to wait for another program's lock. Default 5 s.
     pub busy_timeout: Duration,
     /// How long a call waits for a place in the queue or for a reader. Default 5 s.
     pub queue_timeout: Duration,
@@ -59,17 +59,17 @@ impl StoreConfig {
     }
 }
 
-/// An open database of links. Clones share it; the last one to go closes it.
+/// An open database of links. Clones share it; the drop of the last one closes it.
 #[derive(Clone)]
 pub struct Store {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    /// None once closed. Its end ends the writer.
+    /// `None` after `close`. Dropping it ends the writer.
     queue: Mutex<Option<mpsc::Sender<Box<dyn Job>>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
-    /// Whether the writer has failed and is not started again yet.
+    /// Whether the writer has failed and has not restarted yet.
     is_writer_down: Arc<AtomicBool>,
     readers: Arc<Readers>,
     queue_timeout: Duration,
@@ -84,13 +84,13 @@ struct Readers {
 }
 
 impl Store {
-    /// Opens the database, makes it if it does not exist, and brings it to the present version.
+    /// Opens the database, creates it if it does not exist, and migrates it to the current version.
     ///
     /// Blocks on the disk; call it before serving, or from a blocking task.
     ///
     /// # Errors
-    /// [`StoreError::Open`] if file or folder cannot be made or opened, [`StoreError::Newer`] if a newer program made
-    /// the database, or what SQLite says about it.
+    /// [`StoreError::Open`] if file or folder cannot be created or opened, [`StoreError::Newer`] if a newer program created
+    /// the database, or the error of SQLite.
     pub fn open(config: &StoreConfig) -> Result<Store, StoreError> {
         let path = config.path.as_path();
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -127,22 +127,26 @@ impl Store {
         })
     }
 
-    /// Makes up to [`MAX_BATCH_LINKS`] links in one step: all of them are in the database, or an error is returned and
-    /// none is. The answers are in the order of the requests.
+    /// Creates up to [`MAX_BATCH_LINKS`] links atomically: all of them, or none and an error. The outcomes are in the order of
+    /// the links.
     ///
     /// # Cancel safety
-    /// Once queued, the links are made even if the caller is dropped. So it is with every write.
+    /// A queued write runs even if the caller is dropped. This holds for every write.
     ///
     /// # Panics
     /// If there are more links than that.
-    pub async fn create(&self, links: Vec<NewLink>, repeats: Repeats) -> Result<Vec<Creation>, StoreError> {
+    pub async fn create(
+        &self,
+        links: Vec<NewLink>,
+        repeats: Duplicates,
+    ) -> Result<Vec<CreateOutcome>, StoreError> {
         assert!(links.len() <= MAX_BATCH_LINKS, "{} links in one batch", links.len());
-        self.write(2 * links.len(), move |session| {
+        self.write(2 * links.len(), move |context| {
             let now_ms = now_ms();
             links
                 .iter()
                 .map(|link| {
-                    let Session { connection, codec, next_id } = session;
+                    let WriteContext { connection, codec, next_id } = context;
                     statements::create(connection, codec, next_id, link, repeats, now_ms)
                 })
                 .collect()
@@ -150,43 +154,43 @@ impl Store {
         .await
     }
 
-    /// Changes a link and gives its new form, or `None` if there is none of that slug.
-    pub async fn update(&self, slug: &str, change: LinkChange) -> Result<Option<Link>, StoreError> {
+    /// Updates a link and returns it, or `None` if no link has that slug.
+    pub async fn update(&self, slug: &str, change: LinkUpdate) -> Result<Option<Link>, StoreError> {
         let slug = slug.to_owned();
-        self.write(2, move |session| Ok(statements::update(session.connection, &slug, &change)?)).await
+        self.write(2, move |context| Ok(statements::update(context.connection, &slug, &change)?)).await
     }
 
-    /// Deletes a link with its visits; false if there was none. Its derived slug is not given again.
+    /// Deletes a link with its visits; false if there is none. Its derived slug is not reused.
     pub async fn delete(&self, slug: &str) -> Result<bool, StoreError> {
         let slug = slug.to_owned();
-        self.write(1, move |session| Ok(statements::delete(session.connection, &slug)?)).await
+        self.write(1, move |context| Ok(statements::delete(context.connection, &slug)?)).await
     }
 
-    /// Adds counted visits, in one step, and says how many found their link; those of deleted links are let go.
+    /// Adds visits in one transaction and returns how many were written; those of deleted links are dropped.
     ///
     /// # Panics
     /// If there are more than [`MAX_VISIT_ROWS`].
     pub async fn add_visits(&self, visits: Vec<(VisitKey, u64)>) -> Result<u64, StoreError> {
         assert!(visits.len() <= MAX_VISIT_ROWS, "{} rows of visits in one step", visits.len());
-        self.write(2 * visits.len(), move |session| {
+        self.write(2 * visits.len(), move |context| {
             visits.iter().try_fold(0, |written, &(key, count)| {
-                let found = statements::add_visits(session.connection, key, count)?;
+                let found = statements::add_visits(context.connection, key, count)?;
                 Ok(if found { written + count } else { written })
             })
         })
         .await
     }
 
-    /// Makes an API token; the secret is given here and nowhere else.
+    /// Creates an API token. Only this call returns the secret.
     ///
     /// # Errors
     /// [`StoreError::TooManyTokens`] if there are 256 already.
     pub async fn add_token(&self, name: &str, scope: Scope) -> Result<(Token, Secret), StoreError> {
         let (name, secret) = (name.to_owned(), Secret::new_token());
         let kept = secret.clone();
-        // A refusal is a value here: as an error it would roll the other writes of the group back.
-        let made = self.write(2, move |session| {
-            Ok(credentials::add_token(session.connection, &kept, &name, scope, now_ms()))
+        // The outer result is `Ok` even if the inner one is not: an error would roll back the other writes of the group.
+        let made = self.write(2, move |context| {
+            Ok(credentials::add_token(context.connection, &kept, &name, scope, now_ms()))
         });
         Ok((made.await??, secret))
     }
@@ -196,31 +200,31 @@ impl Store {
         self.read(credentials::tokens).await
     }
 
-    /// Removes a token with its sessions; false if there was none. A process that serves notices it within a second.
+    /// Removes a token with its sessions; false if there is none. Running services reject the token within a second.
     pub async fn remove_token(&self, id: u64) -> Result<bool, StoreError> {
-        self.write(1, move |session| Ok(credentials::remove_token(session.connection, id)?)).await
+        self.write(1, move |context| Ok(credentials::remove_token(context.connection, id)?)).await
     }
 
-    /// Every hash that opens the API.
+    /// The hashes of all tokens and valid sessions.
     pub(crate) async fn credentials(&self) -> Result<Vec<Credential>, StoreError> {
         self.read(|connection| credentials::credentials(connection, now_ms())).await
     }
 
-    /// Adds a session; false if its token is gone.
+    /// Adds a session; false if its token was removed.
     pub(crate) async fn add_session(
         &self,
         hash: SecretHash,
         token_id: u64,
         expires_at: i64,
     ) -> Result<bool, StoreError> {
-        self.write(3, move |session| {
-            Ok(credentials::add_session(session.connection, hash, token_id, expires_at, now_ms())?)
+        self.write(3, move |context| {
+            Ok(credentials::add_session(context.connection, hash, token_id, expires_at, now_ms())?)
         })
         .await
     }
 
     pub(crate) async fn remove_session(&self, hash: SecretHash) -> Result<(), StoreError> {
-        self.write(1, move |session| Ok(credentials::remove_session(session.connection, hash)?)).await
+        self.write(1, move |context| Ok(credentials::remove_session(context.connection, hash)?)).await
     }
 
     /// The link of a slug.
@@ -231,12 +235,12 @@ impl Store {
 
     /// One page of links, newest first.
     ///
-    /// Cost: without a search text a walk over the rows it returns, with one over at most 50,000 rows.
+    /// Cost: reads the rows that it returns; with a search text, up to 50,000 rows.
     pub async fn list(&self, query: ListQuery) -> Result<Page, StoreError> {
         self.read(move |connection| statements::list(connection, &query)).await
     }
 
-    /// The days since `since` on which a link was visited, oldest first.
+    /// The days since `since` on which a link has visits, oldest first.
     pub async fn days(&self, link_id: u64, since: Day) -> Result<Vec<DayCount>, StoreError> {
         self.read(move |connection| statements::days(connection, link_id, since)).await
     }
@@ -246,22 +250,21 @@ impl Store {
         &self.shared.codec
     }
 
-    /// Whether [`close`](Store::close) was called.
+    /// Whether the store is closed.
     pub fn is_closed(&self) -> bool {
         self.shared.queue.lock().is_none()
     }
 
-    /// Whether writes can be made: false after [`close`](Store::close), and while a writer that failed is not started
-    /// again yet.
+    /// Whether the writer runs: false after [`close`](Store::close), and between a failure of the writer and its restart.
     pub fn can_write(&self) -> bool {
         !self.is_closed() && !self.shared.is_writer_down.load(Relaxed)
     }
 
-    /// Finishes what is queued, folds the log into the database and closes it. Later calls return
+    /// Finishes the queued writes, merges the log into the database and closes it. Later calls return
     /// [`StoreError::Closed`].
     pub async fn close(&self) {
         let queue = self.shared.queue.lock().take();
-        // Readers go first: the connection that closes last folds the log in, and only the writer may do that.
+        // Readers close first: the last connection merges the log, and only the writer may write.
         let Readers { idle, permits, count } = &*self.shared.readers;
         let _all_idle = timeout(self.shared.queue_timeout, permits.acquire_many(*count)).await;
         permits.close();
@@ -271,24 +274,24 @@ impl Store {
         if let Some(writer) = writer {
             let joined = tokio::task::spawn_blocking(move || writer.join()).await;
             if !matches!(joined, Ok(Ok(()))) {
-                tracing::error!("the database's writer ended in a panic");
+                tracing::error!("the database's writer panicked");
             }
         }
     }
 
     async fn write<T, F>(&self, statements: usize, work: F) -> Result<T, StoreError>
     where
-        F: FnOnce(&mut Session<'_>) -> Result<T, StoreError> + Send + 'static,
+        F: FnOnce(&mut WriteContext<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
         let queue = self.shared.queue.lock().clone().ok_or(StoreError::Closed)?;
-        let place = timeout(self.shared.queue_timeout, queue.reserve()).await;
-        let place =
-            place.map_err(|_| StoreError::Busy("the write queue"))?.map_err(|_| StoreError::Closed)?;
-        let (job, answer) = Write::job(statements, work);
-        place.send(job);
-        // A job that was dropped unanswered was part of a group that panicked.
-        answer.await.unwrap_or(Err(StoreError::WriterFailed))
+        let permit = timeout(self.shared.queue_timeout, queue.reserve()).await;
+        let permit =
+            permit.map_err(|_| StoreError::Busy("the write queue"))?.map_err(|_| StoreError::Closed)?;
+        let (job, result) = WriteJob::job(statements, work);
+        permit.send(job);
+        // A job is dropped without a result if its group panics.
+        result.await.unwrap_or(Err(StoreError::WriterFailed))
     }
 
     async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
@@ -299,33 +302,33 @@ impl Store {
         let readers = self.shared.readers.clone();
         let permit = timeout(self.shared.queue_timeout, readers.permits.clone().acquire_owned()).await;
         let permit = permit.map_err(|_| StoreError::Busy("a reader"))?.map_err(|_| StoreError::Closed)?;
-        let answer = tokio::task::spawn_blocking(move || {
-            // Bound to the closure, so that a caller who gives up does not free a place that is still in use.
+        let result = tokio::task::spawn_blocking(move || {
+            // The closure owns the permit, so that a cancelled caller does not release it while the connection is in use.
             let _permit = permit;
-            let connection = Lent { connection: readers.idle.lock().pop(), readers: &readers };
+            let connection = ReaderGuard { connection: readers.idle.lock().pop(), readers: &readers };
             let connection = connection.connection.as_ref().ok_or(StoreError::Closed)?;
             Ok(work(connection)?)
         });
-        answer.await.map_err(|_| StoreError::Closed)?
+        result.await.map_err(|_| StoreError::Closed)?
     }
 }
 
-/// A reading connection on loan; it goes back even if the work panics.
-struct Lent<'a> {
+/// A reading connection in use; it returns to the pool even if the work panics.
+struct ReaderGuard<'a> {
     connection: Option<Connection>,
     readers: &'a Readers,
 }
 
-impl Drop for Lent<'_> {
+impl Drop for ReaderGuard<'_> {
     fn drop(&mut self) {
-        // After a close there is nothing to go back to.
+        // After `close` the pool is gone.
         if !self.readers.permits.is_closed() {
             self.readers.idle.lock().extend(self.connection.take());
         }
     }
 }
 
-/// Creates the database file, for its owner alone, if it does not exist. SQLite gives its companions the same mode.
+/// Creates the database file, for its owner alone, if it does not exist. SQLite creates its log files with the same mode.
 fn make_private_file(path: &Path) -> Result<(), StoreError> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
@@ -340,7 +343,7 @@ fn make_private_file(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// A database of an older version may be readable by everyone. It may be so on purpose, so its mode stays.
+/// Other users may be able to read a database of an older version, perhaps on purpose, so its mode stays.
 #[cfg(unix)]
 fn warn_if_readable(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
@@ -355,12 +358,12 @@ fn warn_if_readable(path: &Path) {
 fn warn_if_readable(_: &Path) {}
 
 fn open_writer(config: &StoreConfig) -> Result<Connection, StoreError> {
-    // Never created here: a file that was moved away while it was open must not be replaced by an empty one.
+    // Without CREATE: an empty file must not replace a database that was moved while it was open.
     let mut connection = open(config, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    // 32 MiB of pages: slugs fall into the index at random, and so a bulk import touches all of it.
+    // 32 MiB of pages: slugs are random, so a bulk import touches all pages of their index.
     connection.pragma_update(None, "cache_size", -32_768)?;
     migrate::migrate(&mut connection, &config.path)?;
     if let Some(max_bytes) = config.max_bytes {
@@ -376,7 +379,7 @@ fn open_reader(config: &StoreConfig) -> Result<Connection, StoreError> {
 }
 
 fn open(config: &StoreConfig, flags: OpenFlags) -> Result<Connection, StoreError> {
-    // A connection is used by one thread at a time, so SQLite's own locking would be paid for nothing.
+    // One thread at a time uses a connection, so SQLite's own locking would be useless work.
     let connection = Connection::open_with_flags(&config.path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
         .map_err(|error| open_error(&config.path, error))?;
     connection.busy_timeout(config.busy_timeout)?;

@@ -1,12 +1,13 @@
-//! The SQL of the store, one function per question, on a connection that someone else has locked.
+//! The SQL of links and visits, one function per query. The caller owns the connection.
 
 use super::{
-    Creation, Day, DayCount, Link, LinkChange, ListQuery, NewLink, Page, Repeats, StoreError, VisitKey,
+    CreateOutcome, Day, DayCount, Duplicates, Link, LinkUpdate, ListQuery, NewLink, Page, StoreError,
+    VisitKey,
 };
-use crate::slug::{SlugCodec, is_reserved};
+use crate::slug::{self, SlugCodec};
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 
-/// How many links a search looks at before it gives back what it has: about 20 ms of a reader's time.
+/// How many links a search examines before it returns: about 20 ms.
 const SEARCH_WINDOW: u64 = 50_000;
 
 pub(super) fn slug_codec(connection: &Connection) -> rusqlite::Result<SlugCodec> {
@@ -32,7 +33,7 @@ pub(super) fn list(connection: &Connection, query: &ListQuery) -> rusqlite::Resu
 fn newest(connection: &Connection, before: u64, limit: usize) -> rusqlite::Result<Page> {
     let sql =
         "SELECT id, slug, url, title, created_at, visits FROM links WHERE id < ?1 ORDER BY id DESC LIMIT ?2";
-    // One more than asked for tells whether there is a next page.
+    // One more than requested shows whether there is a next page.
     let mut links = connection
         .prepare_cached(sql)?
         .query_map(params![before as i64, limit as i64 + 1], read_link)?
@@ -44,7 +45,7 @@ fn newest(connection: &Connection, before: u64, limit: usize) -> rusqlite::Resul
 }
 
 fn search(connection: &Connection, before: u64, limit: usize, text: &str) -> rusqlite::Result<Page> {
-    // Ids are given in sequence, so a range of ids bounds the work without counting rows.
+    // Ids are sequential, so a range of ids bounds the work without counting rows.
     let newest_id: i64 =
         connection.query_row("SELECT coalesce(max(id), 0) FROM links", [], |row| row.get(0))?;
     let before = before.min(newest_id as u64 + 1);
@@ -82,7 +83,7 @@ pub(super) fn days(connection: &Connection, link_id: u64, since: Day) -> rusqlit
         .collect()
 }
 
-/// The id that the next link shall have, unless its slug turns out to be in use.
+/// The id of the next link, unless its slug is in use.
 pub(super) fn next_id(connection: &Connection) -> rusqlite::Result<u64> {
     let last: Option<i64> = connection
         .prepare_cached("SELECT seq FROM sqlite_sequence WHERE name = 'links'")?
@@ -91,20 +92,20 @@ pub(super) fn next_id(connection: &Connection) -> rusqlite::Result<u64> {
     Ok(last.unwrap_or(0) as u64 + 1)
 }
 
-/// Inserts one link under `next_id` or the first id after it whose slug is free, and moves `next_id` on.
+/// Inserts one link under `next_id`, or the first later id whose slug is free, and advances `next_id` past it.
 pub(super) fn create(
     connection: &Connection,
     codec: &SlugCodec,
     next_id: &mut u64,
     new: &NewLink,
-    repeats: Repeats,
+    repeats: Duplicates,
     now_ms: i64,
-) -> Result<Creation, StoreError> {
+) -> Result<CreateOutcome, StoreError> {
     let fingerprint = new.fingerprint();
-    if repeats == Repeats::Reuse
-        && let Some(link) = find_same(connection, fingerprint, new)?
+    if repeats == Duplicates::Reuse
+        && let Some(link) = find_duplicate(connection, fingerprint, new)?
     {
-        return Ok(Creation::Existing(link));
+        return Ok(CreateOutcome::Existing(link));
     }
     loop {
         let id = *next_id;
@@ -112,11 +113,11 @@ pub(super) fn create(
             Some(slug) => slug.clone(),
             None => codec.encode(id).ok_or(StoreError::NoSlugLeft)?,
         };
-        // A derived slug can be a reserved word, or one that a user chose before: its id is left out.
-        let refused = new.slug.is_none() && is_reserved(&slug);
-        if !refused && insert(connection, id, &slug, new, fingerprint, now_ms)? {
+        // A derived slug can be a reserved word or in use already: its id is skipped.
+        let is_reserved = new.slug.is_none() && slug::is_reserved(&slug);
+        if !is_reserved && insert(connection, id, &slug, new, fingerprint, now_ms)? {
             *next_id += 1;
-            return Ok(Creation::Created(Link {
+            return Ok(CreateOutcome::Created(Link {
                 id,
                 slug,
                 url: new.url.as_str().to_owned(),
@@ -126,7 +127,7 @@ pub(super) fn create(
             }));
         }
         if new.slug.is_some() {
-            return Ok(Creation::SlugTaken);
+            return Ok(CreateOutcome::SlugTaken);
         }
         *next_id += 1;
     }
@@ -147,8 +148,12 @@ fn insert(
     Ok(connection.prepare_cached(sql)?.execute(values)? == 1)
 }
 
-/// A link with the same address and title, and with the slug that was asked for, if one was.
-fn find_same(connection: &Connection, fingerprint: i64, new: &NewLink) -> rusqlite::Result<Option<Link>> {
+/// A link with the same address and title, and with the requested slug, if there is one.
+fn find_duplicate(
+    connection: &Connection,
+    fingerprint: i64,
+    new: &NewLink,
+) -> rusqlite::Result<Option<Link>> {
     let sql = "SELECT id, slug, url, title, created_at, visits FROM links
                WHERE fingerprint = ?1 AND url = ?2 AND title = ?3 AND (?4 IS NULL OR slug = ?4) LIMIT 1";
     connection
@@ -157,11 +162,11 @@ fn find_same(connection: &Connection, fingerprint: i64, new: &NewLink) -> rusqli
         .optional()
 }
 
-/// Changes a link and gives its new form, or `None` if there is none.
+/// Updates a link and returns it, or `None` if there is none.
 pub(super) fn update(
     connection: &Connection,
     slug: &str,
-    change: &LinkChange,
+    change: &LinkUpdate,
 ) -> rusqlite::Result<Option<Link>> {
     let Some(link) = find(connection, slug)? else { return Ok(None) };
     let changed = Link {
@@ -169,7 +174,7 @@ pub(super) fn update(
         title: change.title.clone().unwrap_or(link.title),
         ..link
     };
-    // The fingerprint is dropped: an import must not take an edited link for the row that once made it.
+    // Without a fingerprint, an import does not mistake the edited link for the row that created it.
     connection
         .prepare_cached("UPDATE links SET url = ?2, title = ?3, fingerprint = NULL WHERE id = ?1")?
         .execute(params![changed.id as i64, changed.url, changed.title])?;
@@ -181,7 +186,7 @@ pub(super) fn delete(connection: &Connection, slug: &str) -> rusqlite::Result<bo
     Ok(connection.prepare_cached("DELETE FROM links WHERE slug = ?1")?.execute([slug])? == 1)
 }
 
-/// Adds visits to a link; false if the link is gone.
+/// Adds visits to a link; false if the link is deleted.
 pub(super) fn add_visits(connection: &Connection, key: VisitKey, visits: u64) -> rusqlite::Result<bool> {
     let total = "UPDATE links SET visits = visits + ?2 WHERE id = ?1";
     let values = params![key.link_id as i64, visits as i64];

@@ -1,17 +1,17 @@
-//! The one thread that writes: it takes what is queued, runs it in one transaction, commits once, then answers all.
+//! The writer thread: it takes the queued jobs, runs them in one transaction, commits once, then returns the results.
 //!
 //! ```text
-//! callers ──► bounded queue ──► [ BEGIN │ job │ job │ … │ COMMIT ] ──► answers
-//!                                 everything waiting, up to a group
+//! callers ──► bounded queue ──► [ BEGIN │ job │ job │ … │ COMMIT ] ──► results
+//!                                 all queued jobs, up to a group
 //! ```
 //!
-//! A transaction is bounded in statements and in time, so that another process waits for the lock only so long; what does
-//! not fit goes into the next one. A job that panics loses its group, whose callers are told so; the thread opens the
-//! database again and serves the rest of the queue.
+//! A transaction is bounded in statements and in time, which bounds how long another process waits for the lock; further jobs
+//! go into the next transaction. If a job panics, the callers of its group get an error; the thread opens the database again
+//! and serves the rest of the queue.
 //!
-//! A commit costs about as much as a hundred inserts, so under load the group pays for itself, and without load a job
-//! is a group of its own and waits for nobody. An answer is given only after the commit: what a caller was told is in
-//! the log, and what failed has been rolled back for the whole group.
+//! A commit costs about as much as a hundred inserts, so a group saves time under load; without load a job is a group of its
+//! own and does not wait. A result is returned after the commit only: a success is in the log, and a failure is rolled back
+//! for the whole group.
 
 use super::StoreError;
 use super::statements;
@@ -23,79 +23,79 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
-/// The most statements in one transaction: about 40 ms of writing.
+/// The maximum number of statements in one transaction: about 40 ms of writing.
 const MAX_STATEMENTS: usize = 4_096;
-/// A transaction that has taken this long is committed, and further jobs go into the next one.
+/// After this time a transaction is committed, and further jobs go into the next one.
 const MAX_TIME: Duration = Duration::from_millis(200);
 /// Pauses between attempts to open the database again.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// What a job may use inside the group's transaction.
-pub(super) struct Session<'a> {
+/// What a job uses inside the group's transaction.
+pub(super) struct WriteContext<'a> {
     pub(super) connection: &'a Connection,
     pub(super) codec: &'a SlugCodec,
-    /// The next row id to try. Read from the database in each transaction, since another process may import too.
+    /// The next row id. Each transaction reads it from the database, because another process may write too.
     pub(super) next_id: u64,
 }
 
 /// One queued write.
 pub(super) trait Job: Send {
-    /// How many statements it may run.
+    /// An upper bound of the statements that it runs.
     fn statements(&self) -> usize;
-    /// Runs the statements; the value is kept until the commit.
-    fn run(&mut self, session: &mut Session<'_>) -> Result<(), StoreError>;
-    /// Answers the caller.
+    /// Runs the statements; the job stores the value until the commit.
+    fn run(&mut self, context: &mut WriteContext<'_>) -> Result<(), StoreError>;
+    /// Sends the result to the caller.
     fn finish(self: Box<Self>, committed: Result<(), StoreError>);
 }
 
-/// The usual job: a closure, its value, and who waits for it.
-pub(super) struct Write<F, T> {
+/// A job of a closure, its value, and the channel to the caller.
+pub(super) struct WriteJob<F, T> {
     statements: usize,
     work: Option<F>,
     value: Option<T>,
-    reply: oneshot::Sender<Result<T, StoreError>>,
+    sender: oneshot::Sender<Result<T, StoreError>>,
 }
 
-impl<F, T> Write<F, T>
+impl<F, T> WriteJob<F, T>
 where
-    F: FnOnce(&mut Session<'_>) -> Result<T, StoreError> + Send + 'static,
+    F: FnOnce(&mut WriteContext<'_>) -> Result<T, StoreError> + Send + 'static,
     T: Send + 'static,
 {
     pub(super) fn job(
         statements: usize,
         work: F,
     ) -> (Box<dyn Job>, oneshot::Receiver<Result<T, StoreError>>) {
-        let (reply, answer) = oneshot::channel();
-        (Box::new(Write { statements, work: Some(work), value: None, reply }), answer)
+        let (sender, receiver) = oneshot::channel();
+        (Box::new(WriteJob { statements, work: Some(work), value: None, sender }), receiver)
     }
 }
 
-impl<F, T> Job for Write<F, T>
+impl<F, T> Job for WriteJob<F, T>
 where
-    F: FnOnce(&mut Session<'_>) -> Result<T, StoreError> + Send,
+    F: FnOnce(&mut WriteContext<'_>) -> Result<T, StoreError> + Send,
     T: Send,
 {
     fn statements(&self) -> usize {
         self.statements
     }
 
-    fn run(&mut self, session: &mut Session<'_>) -> Result<(), StoreError> {
+    fn run(&mut self, context: &mut WriteContext<'_>) -> Result<(), StoreError> {
         if let Some(work) = self.work.take() {
-            self.value = Some(work(session)?);
+            self.value = Some(work(context)?);
         }
         Ok(())
     }
 
     fn finish(self: Box<Self>, committed: Result<(), StoreError>) {
-        let Write { value, reply, .. } = *self;
-        // Nobody listens any more if the caller was dropped; the write stands all the same.
-        let _ = reply.send(committed.and_then(|()| value.ok_or(StoreError::Closed)));
+        let WriteJob { value, sender, .. } = *self;
+        // The channel is closed if the caller was dropped; the write is committed anyway.
+        let _ = sender.send(committed.and_then(|()| value.ok_or(StoreError::Closed)));
     }
 }
 
-/// Serves the queue until every sender is gone and what they sent is written. A panic of a job is survived: `reopen` gives
-/// a new connection, and `is_down` is set meanwhile.
+/// Serves the queue until every sender is dropped and every job has run. After a panic of a job, `reopen` returns a new
+/// connection; `is_down` is set until then.
 pub(super) fn supervise(
     first: Connection,
     reopen: impl Fn() -> Result<Connection, StoreError>,
@@ -106,18 +106,18 @@ pub(super) fn supervise(
 ) {
     let mut connection = first;
     let mut waiting = VecDeque::new();
-    // The connection is moved in, and what the closure borrows holds whole jobs at any time.
+    // Unwind safe: `run` owns the connection, and the queues contain complete jobs only.
     while catch_unwind(AssertUnwindSafe(|| run(connection, codec, &mut queue, &mut waiting, group))).is_err()
     {
         is_down.store(true, Relaxed);
-        tracing::error!("the database's writer ended in a panic and is started again");
+        tracing::error!("the database's writer panicked and restarts");
         let mut pause = FIRST_PAUSE;
         connection = loop {
             match reopen() {
                 Ok(connection) => break connection,
-                Err(error) => tracing::error!(%error, "the database cannot be opened again"),
+                Err(error) => tracing::error!(%error, "cannot open the database again"),
             }
-            // A dropped job answers its caller with an error.
+            // The caller of a dropped job gets an error.
             waiting.clear();
             while queue.try_recv().is_ok() {}
             if queue.is_closed() {
@@ -167,7 +167,7 @@ fn run(
     }
 }
 
-/// Runs jobs in one transaction until its time is over; gives how many of them, and what became of those.
+/// Runs jobs in one transaction until its time limit; returns how many jobs ran, and their common result.
 fn commit(
     connection: &mut Connection,
     codec: &SlugCodec,
@@ -178,10 +178,10 @@ fn commit(
     let mut run = || {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let next_id = statements::next_id(&transaction)?;
-        let mut session = Session { connection: &transaction, codec, next_id };
+        let mut context = WriteContext { connection: &transaction, codec, next_id };
         for job in &mut *jobs {
             count += 1;
-            job.run(&mut session)?;
+            job.run(&mut context)?;
             if began.elapsed() >= MAX_TIME {
                 break;
             }
@@ -189,7 +189,7 @@ fn commit(
         Ok(transaction.commit()?)
     };
     match run() {
-        // Without a transaction none of them can run.
+        // Without a transaction no job can run, so all of them fail.
         Err(error) if count == 0 => (jobs.len(), Err(error)),
         result => (count, result),
     }
@@ -203,7 +203,7 @@ mod tests {
     use std::path::Path;
     use std::sync::Arc;
 
-    /// Notes when it runs and when it is answered; a commit lies between the two.
+    /// Logs when it runs and when it returns its result; the commit is between the two.
     struct Probe {
         statements: usize,
         takes: Duration,
@@ -215,7 +215,7 @@ mod tests {
             self.statements
         }
 
-        fn run(&mut self, _: &mut Session<'_>) -> Result<(), StoreError> {
+        fn run(&mut self, _: &mut WriteContext<'_>) -> Result<(), StoreError> {
             std::thread::sleep(self.takes);
             self.log.lock().push('r');
             Ok(())

@@ -1,4 +1,4 @@
-//! Links are made, listed, shown, changed and deleted; wrong input is named with its field and value.
+//! Links are created, listed, shown, updated and deleted; invalid input is reported with field and value.
 
 use crate::support::{open, open_with, request};
 use axum::body::Body;
@@ -8,7 +8,7 @@ use larder_links::Scope;
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn a_link_is_made_and_shown() {
+async fn created_link_is_shown() {
     let fixture = open();
     let answer =
         fixture.post("/api/links", json!({ "url": " https://example.com/a?b#c ", "title": " A " })).await;
@@ -31,7 +31,7 @@ async fn a_link_is_made_and_shown() {
 }
 
 #[tokio::test]
-async fn short_addresses_begin_with_the_public_one_if_set() {
+async fn short_url_starts_with_public_url_if_set() {
     let fixture = open_with(|config| config.public_url = Some("https://s.example".into()));
     let (_, bearer) = fixture.bearer(Scope::Write).await;
     let link = json!({ "url": "https://example.com", "slug": "mine" });
@@ -40,7 +40,7 @@ async fn short_addresses_begin_with_the_public_one_if_set() {
 }
 
 #[tokio::test]
-async fn wrong_input_is_named_with_field_and_value() {
+async fn invalid_input_is_reported_with_field_and_value() {
     let fixture = open();
     let long = "x".repeat(600);
     for (input, field, value, message) in [
@@ -51,7 +51,7 @@ async fn wrong_input_is_named_with_field_and_value() {
             json!({"url": "example.com"}),
             "url",
             "example.com",
-            "must be complete, with http:// or https:// and a host",
+            "must be absolute, with http:// or https:// and a host",
         ),
         (
             json!({"url": "ftp://a.example"}),
@@ -63,13 +63,13 @@ async fn wrong_input_is_named_with_field_and_value() {
             json!({"url": "https://me:pw@a.example/"}),
             "url",
             "https://me:pw@a.example/",
-            "must not hold a user name or password",
+            "must not contain a user name or password",
         ),
         (
             json!({"url": "http://LOCALHOST:8080/x"}),
             "url",
             "http://localhost:8080/x",
-            "leads back to this service",
+            "points to this service",
         ),
         (
             json!({"url": "http:\\\\example.com"}),
@@ -81,7 +81,7 @@ async fn wrong_input_is_named_with_field_and_value() {
             json!({"url": "http://0.0.0.0:8080/slug"}),
             "url",
             "http://0.0.0.0:8080/slug",
-            "leads back to this service",
+            "points to this service",
         ),
         (
             json!({"url": "https://a.example", "title": "\u{1b}[2J"}),
@@ -100,13 +100,13 @@ async fn wrong_input_is_named_with_field_and_value() {
             json!({"url": "https://a.example", "slug": "a b"}),
             "slug",
             "a b",
-            "may hold letters, digits, '-' and '_' only, not ' '",
+            "may contain letters, digits, '-' and '_' only, not ' '",
         ),
         (
             json!({"url": "https://a.example", "slug": "API"}),
             "slug",
             "API",
-            "is kept for the service itself; choose another",
+            "is reserved for the service; choose another",
         ),
         (
             json!({"url": "https://a.example", "title": long}),
@@ -118,7 +118,7 @@ async fn wrong_input_is_named_with_field_and_value() {
             json!({"url": "https://a.example", "titel": "x"}),
             "titel",
             "\"x\"",
-            "is not known; these are: url, slug, title",
+            "is unknown; expected one of: url, slug, title",
         ),
         (json!([]), "body", "an array", "must be an object"),
     ] {
@@ -134,7 +134,7 @@ async fn wrong_input_is_named_with_field_and_value() {
 }
 
 #[tokio::test]
-async fn malformed_bodies_have_a_status_each() {
+async fn malformed_body_has_its_own_status() {
     let fixture = open();
     let send = async |content_type: &str, body: Vec<u8>| {
         let request = request(Method::POST, "/api/links").header(CONTENT_TYPE, content_type);
@@ -160,7 +160,7 @@ async fn malformed_bodies_have_a_status_each() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_does_not_come_is_given_up() {
+async fn missing_body_times_out() {
     let fixture = open();
     let (_sender, body) = http_body_util::channel::Channel::<bytes::Bytes>::new(1);
     let endless = request(Method::POST, "/api/links").header(CONTENT_TYPE, "application/json");
@@ -170,7 +170,7 @@ async fn a_body_that_does_not_come_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_slug_is_given_once() {
+async fn slug_in_use_is_a_conflict() {
     let fixture = open();
     fixture.link(Some("mine"), "https://one.example/").await;
     let answer = fixture.post("/api/links", json!({"url": "https://two.example/", "slug": "mine"})).await;
@@ -183,7 +183,7 @@ async fn a_slug_is_given_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_many_that_want_one_slug_exactly_one_gets_it() {
+async fn concurrent_creates_of_one_slug_succeed_once() {
     let fixture = std::sync::Arc::new(open());
     let tasks: Vec<_> = (0..50)
         .map(|n| {
@@ -206,7 +206,7 @@ async fn of_many_that_want_one_slug_exactly_one_gets_it() {
 }
 
 #[tokio::test]
-async fn a_derived_slug_that_is_in_use_is_left_out() {
+async fn derived_slug_in_use_is_skipped() {
     let fixture = open();
     let next = fixture.links.store().slugs().encode(2).unwrap();
     fixture.link(Some(&next), "https://chosen.example/").await;
@@ -217,7 +217,7 @@ async fn a_derived_slug_that_is_in_use_is_left_out() {
 }
 
 #[tokio::test]
-async fn the_list_goes_back_page_by_page() {
+async fn list_is_paged_from_newest_to_oldest() {
     let fixture = open();
     for n in 0..7 {
         fixture.link(Some(&format!("n{n}")), &format!("https://example.com/{n}")).await;
@@ -241,7 +241,7 @@ async fn the_list_goes_back_page_by_page() {
 }
 
 #[tokio::test]
-async fn the_list_is_fresh_the_moment_a_link_is_made() {
+async fn list_contains_a_link_right_after_its_creation() {
     let fixture = open();
     assert_eq!(fixture.get("/api/links").await.json()["links"], json!([]));
     for n in 1..=3 {
@@ -251,7 +251,7 @@ async fn the_list_is_fresh_the_moment_a_link_is_made() {
 }
 
 #[tokio::test]
-async fn a_list_that_nobody_changed_is_answered_from_what_was_kept() {
+async fn unchanged_list_is_served_from_the_response_cache() {
     let fixture = open();
     fixture.link(Some("a"), "https://a.example/").await;
     let first = fixture.get("/api/links").await;
@@ -269,7 +269,7 @@ async fn a_list_that_nobody_changed_is_answered_from_what_was_kept() {
 }
 
 #[tokio::test]
-async fn a_search_looks_into_slug_title_and_address() {
+async fn search_matches_slug_title_and_address() {
     let fixture = open();
     for (slug, url, title) in [
         ("first", "https://example.com/aaa", "Quarterly report"),
@@ -296,14 +296,14 @@ async fn a_search_looks_into_slug_title_and_address() {
 }
 
 #[tokio::test]
-async fn wrong_queries_name_the_range() {
+async fn invalid_query_is_reported_with_its_range() {
     let fixture = open();
     for (query, field, message) in [
         ("limit=0", "limit", "must be a number from 1 to 200"),
         ("limit=201", "limit", "must be a number from 1 to 200"),
         ("limit=x", "limit", "must be a number from 1 to 200"),
-        ("after=!", "after", "must be the `next` of an earlier answer"),
-        ("page=2", "page", "is not known; limit, after and q are"),
+        ("after=!", "after", "must be the `next` of an earlier response"),
+        ("page=2", "page", "is unknown; expected limit, after or q"),
     ] {
         let answer = fixture.get(&format!("/api/links?{query}")).await;
         assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY, "{query}");
@@ -313,7 +313,7 @@ async fn wrong_queries_name_the_range() {
 }
 
 #[tokio::test]
-async fn a_link_is_changed_and_deleted() {
+async fn link_is_updated_and_deleted() {
     let fixture = open();
     let slug = fixture.link(None, "https://old.example/").await;
     let path = format!("/api/links/{slug}");
@@ -352,7 +352,7 @@ async fn a_link_is_changed_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_batch_makes_what_is_valid_and_nothing_twice() {
+async fn batch_creates_valid_items_once() {
     let fixture = open();
     fixture.link(Some("taken"), "https://taken.example/").await;
     let batch = json!([
@@ -385,7 +385,7 @@ async fn a_batch_makes_what_is_valid_and_nothing_twice() {
 }
 
 #[tokio::test]
-async fn the_api_answers_everything_in_json() {
+async fn api_errors_are_json() {
     let fixture = open();
     for (method, path, status) in [
         (Method::GET, "/api/nothing", StatusCode::NOT_FOUND),

@@ -1,4 +1,4 @@
-//! A full, locked or closed database is a clear error, and nothing acknowledged is lost.
+//! A full, locked or closed database is a clear error, and no acknowledged write is lost.
 
 use crate::support::{Fixture, open, open_with};
 use http::{Method, StatusCode};
@@ -6,7 +6,7 @@ use larder_links::{Config, Deps, LinksError, StoreError};
 use serde_json::json;
 
 #[tokio::test]
-async fn a_full_database_refuses_new_links_and_recovers() {
+async fn full_database_rejects_new_links_and_recovers() {
     // What SQLite does at this limit is what it does on a full disk: the write fails and is rolled back.
     let fixture = open_with(|config| config.max_database_bytes = Some(128 * 1024));
     let mut made = Vec::new();
@@ -43,7 +43,7 @@ async fn a_full_database_refuses_new_links_and_recovers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_acknowledged_outlives_the_process() {
+async fn acknowledged_links_survive_a_killed_process() {
     let fixture = std::sync::Arc::new(open());
     let creating: Vec<_> = (0..300)
         .map(|n| {
@@ -69,7 +69,7 @@ async fn what_was_acknowledged_outlives_the_process() {
 }
 
 #[tokio::test]
-async fn a_locked_database_is_read_and_not_written() {
+async fn locked_database_serves_reads_and_rejects_writes() {
     let fixture = open_with(|config| config.database_busy_ms = 10);
     fixture.link(Some("a"), "https://a.example/").await;
     let other = rusqlite::Connection::open(fixture.folder.path().join("links.db")).unwrap();
@@ -92,7 +92,7 @@ async fn a_locked_database_is_read_and_not_written() {
 }
 
 #[tokio::test]
-async fn a_redis_that_is_not_there_stops_nothing() {
+async fn unreachable_redis_stops_nothing() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let fixture = open_with(|config| config.redis = Some(format!("redis://{free}")));
     assert_eq!(fixture.get("/a").await.status, StatusCode::NOT_FOUND);
@@ -104,7 +104,7 @@ async fn a_redis_that_is_not_there_stops_nothing() {
 }
 
 #[tokio::test]
-async fn a_read_only_database_is_a_clear_error() {
+async fn read_only_database_is_a_clear_error() {
     let fixture = open();
     let other = rusqlite::Connection::open(fixture.folder.path().join("links.db")).unwrap();
     other.execute_batch("PRAGMA query_only = ON").unwrap();
@@ -115,7 +115,7 @@ async fn a_read_only_database_is_a_clear_error() {
 }
 
 #[tokio::test]
-async fn a_closed_database_is_said_so() {
+async fn closed_database_is_a_clear_error() {
     let fixture = open();
     assert_eq!(fixture.get("/healthz").await.status, StatusCode::OK);
     fixture.links.store().close().await;
@@ -126,7 +126,7 @@ async fn a_closed_database_is_said_so() {
 }
 
 #[tokio::test]
-async fn databases_that_cannot_be_opened_say_why() {
+async fn unopenable_database_is_a_clear_error() {
     let open = |fixture: &Fixture, name: &str| {
         let database = fixture.folder.path().join(name).display().to_string();
         Deps::open(&Config { database, ..Config::default() }).map(drop).unwrap_err().to_string()
@@ -150,7 +150,7 @@ async fn databases_that_cannot_be_opened_say_why() {
 }
 
 #[tokio::test]
-async fn links_of_an_older_version_are_kept() {
+async fn old_database_keeps_its_links() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("links.db");
     let old = rusqlite::Connection::open(&path).unwrap();

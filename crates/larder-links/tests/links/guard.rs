@@ -51,7 +51,7 @@ const CASES: &[Case] = &[
 ];
 
 #[tokio::test]
-async fn changes_pass_from_own_pages_and_programs_only() {
+async fn changes_require_own_host_origin_and_json() {
     let fixture = open_with(|config| config.public_url = Some("https://s.example".into()));
     let (_, bearer) = fixture.bearer(Scope::Write).await;
     for (index, case) in CASES.iter().enumerate() {
@@ -64,7 +64,7 @@ async fn changes_pass_from_own_pages_and_programs_only() {
 }
 
 #[tokio::test]
-async fn every_changing_route_is_guarded() {
+async fn every_changing_route_checks_the_origin() {
     let fixture = open();
     fixture.link(Some("kept"), "https://kept.example/").await;
     let foreign = case(LOCAL, Some("https://evil.example"), JSON, StatusCode::FORBIDDEN);

@@ -21,7 +21,7 @@ fn wrong_rows() -> Vec<InvalidRow> {
 }
 
 #[tokio::test]
-async fn straight_into_the_database() {
+async fn import_into_database_creates_links_once() {
     let fixture = open();
     let destination = Destination::Store(fixture.links.store().clone());
     let mut seen = Vec::new();
@@ -36,7 +36,7 @@ async fn straight_into_the_database() {
 }
 
 #[tokio::test]
-async fn into_a_running_server() {
+async fn import_into_server_creates_links_once() {
     let fixture = open();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -51,7 +51,7 @@ async fn into_a_running_server() {
     let expected = Progress { rows: 6, created: 2, existing: 1, invalid: 3, bytes: file.len() as u64 };
     assert_eq!(report.progress, expected);
     let mut wrong = wrong_rows();
-    wrong.push(InvalidRow { line: 7, reason: "url leads back to this service".into() });
+    wrong.push(InvalidRow { line: 7, reason: "url points to this service".into() });
     assert_eq!(report.invalid, wrong);
 
     let again = import(std::io::Cursor::new(file), destination, |_| {}).await.unwrap();
@@ -64,7 +64,7 @@ async fn into_a_running_server() {
 }
 
 #[tokio::test]
-async fn many_rows_arrive_in_the_order_of_the_file() {
+async fn import_keeps_the_order_of_rows() {
     let fixture = open();
     let mut file = String::from("name,url\n");
     for n in 0..3_500 {
@@ -81,7 +81,7 @@ async fn many_rows_arrive_in_the_order_of_the_file() {
 }
 
 #[tokio::test]
-async fn a_wrong_address_of_the_server_is_said_at_once() {
+async fn invalid_server_address_fails_at_once() {
     for address in [
         "127.0.0.1:8080",
         "https://127.0.0.1:8080",
@@ -98,7 +98,7 @@ async fn a_wrong_address_of_the_server_is_said_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_not_there_is_a_clear_error() {
+async fn unreachable_server_is_a_clear_error() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);

@@ -1,17 +1,17 @@
-//! What the shortener promises, one file per promise. A new test goes to the promise it proves:
+//! The promises of the shortener, one file each. A new test goes to the promise that it proves:
 //!
 //! | file | promise |
 //! |---|---|
-//! | `api` | links are made, listed, shown, changed and deleted; wrong input is named with its field and value |
-//! | `redirect` | a slug leads to its target out of the cache, the moment it is made and until it is deleted |
+//! | `api` | links are created, listed, shown, updated and deleted; invalid input is reported with field and value |
+//! | `redirect` | a slug redirects to its target from the cache, from its creation until its deletion |
 //! | `guard` | foreign web pages cannot change anything |
 //! | `access` | beyond loopback nothing is listed or changed without a token, and a removed token ends its sessions |
 //! | `limits` | a client that asks too often waits, and redirects never do |
 //! | `addresses` | an address means to a browser what it means to the shortener |
-//! | `visits` | a visit that was counted is written, also when the service stops |
-//! | `failure` | a full, locked or closed database is a clear error, and nothing acknowledged is lost |
-//! | `import` | a CSV file becomes links, once, and wrong rows are named |
-//! | `serving` | over real sockets: draining, limits, and a second start |
+//! | `visits` | every counted visit is written, also when the service stops |
+//! | `failure` | a full, locked or closed database is a clear error, and no acknowledged write is lost |
+//! | `import` | a CSV file is imported once, and invalid rows are reported |
+//! | `serving` | over real sockets: draining, limits, and a restart |
 //! | `page` | the page works offline under a strict policy |
 
 mod access;

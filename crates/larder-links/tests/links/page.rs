@@ -5,7 +5,7 @@ use axum::body::Body;
 use http::{Method, StatusCode};
 
 #[tokio::test]
-async fn the_page_and_its_files_are_served_and_revalidated() {
+async fn page_and_files_are_served_and_revalidated() {
     let fixture = open();
     for (path, content_type) in [
         ("/", "text/html; charset=utf-8"),
@@ -28,7 +28,7 @@ async fn the_page_and_its_files_are_served_and_revalidated() {
 }
 
 #[tokio::test]
-async fn no_page_runs_foreign_or_inline_code() {
+async fn pages_allow_no_foreign_or_inline_code() {
     let fixture = open();
     for path in ["/", "/nowhere", "/api/links"] {
         let answer = fixture.get(path).await;
@@ -41,7 +41,7 @@ async fn no_page_runs_foreign_or_inline_code() {
 
 /// The policy would silently block what it does not allow, so the sources are looked at as well.
 #[test]
-fn the_sources_keep_to_the_policy() {
+fn sources_comply_with_the_policy() {
     let html = [include_str!("../../static/index.html"), include_str!("../../static/error.html")];
     for page in html {
         for forbidden in ["style=", "<style", "onclick", "javascript:", "src=\"http", "href=\"http"] {

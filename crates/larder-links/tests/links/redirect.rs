@@ -6,7 +6,7 @@ use http::{Method, StatusCode};
 use serde_json::json;
 
 #[tokio::test]
-async fn a_redirect_is_found_and_not_kept_by_the_browser() {
+async fn redirect_is_not_stored_by_browsers() {
     let fixture = open();
     let slug = fixture.link(None, "https://example.com/a?b=c#d").await;
     for _ in 0..2 {
@@ -22,7 +22,7 @@ async fn a_redirect_is_found_and_not_kept_by_the_browser() {
 }
 
 #[tokio::test]
-async fn the_status_of_a_redirect_is_an_option() {
+async fn redirect_status_is_configurable() {
     for status in [301, 302, 307, 308] {
         let fixture = open_with(|config| config.redirect_status = status);
         fixture.link(Some("a"), "https://a.example/").await;
@@ -33,7 +33,7 @@ async fn the_status_of_a_redirect_is_an_option() {
 }
 
 #[tokio::test]
-async fn addresses_outside_ascii_are_encoded_on_the_way_out() {
+async fn non_ascii_address_is_encoded_in_location() {
     let fixture = open();
     fixture.link(Some("u"), "https://bücher.example/straße?q=ä b").await;
     let location = fixture.get("/u").await;
@@ -45,7 +45,7 @@ async fn addresses_outside_ascii_are_encoded_on_the_way_out() {
 }
 
 #[tokio::test]
-async fn an_unknown_slug_has_a_page_and_stays_unknown_after_being_cached() {
+async fn unknown_slug_is_404_cached_or_not() {
     let fixture = open();
     for _ in 0..3 {
         let answer = fixture.get("/nowhere").await;
@@ -65,7 +65,7 @@ async fn an_unknown_slug_has_a_page_and_stays_unknown_after_being_cached() {
 }
 
 #[tokio::test]
-async fn nothing_of_the_request_comes_into_the_page() {
+async fn error_page_contains_nothing_of_the_request() {
     let fixture = open();
     let answer = fixture.get("/%3Cscript%3Ealert(1)%3C%2Fscript%3E").await;
     assert_eq!(answer.status, StatusCode::NOT_FOUND);
@@ -73,7 +73,7 @@ async fn nothing_of_the_request_comes_into_the_page() {
 }
 
 #[tokio::test]
-async fn a_slug_that_was_asked_for_before_works_the_moment_it_is_made() {
+async fn negative_entry_ends_when_the_link_is_created() {
     let fixture = open();
     assert_eq!(fixture.get("/later").await.status, StatusCode::NOT_FOUND);
     assert_eq!(fixture.get("/batched").await.status, StatusCode::NOT_FOUND);
@@ -84,7 +84,7 @@ async fn a_slug_that_was_asked_for_before_works_the_moment_it_is_made() {
 }
 
 #[tokio::test]
-async fn a_change_and_a_deletion_are_seen_at_once() {
+async fn update_and_deletion_take_effect_at_once() {
     let fixture = open();
     fixture.link(Some("moving"), "https://one.example/").await;
     assert_eq!(fixture.get("/moving").await.header("location"), "https://one.example/");
@@ -97,7 +97,7 @@ async fn a_change_and_a_deletion_are_seen_at_once() {
 }
 
 #[tokio::test]
-async fn cached_slugs_need_no_database() {
+async fn cached_slug_needs_no_database() {
     let fixture = open();
     fixture.link(Some("known"), "https://known.example/").await;
     assert_eq!(fixture.get("/known").await.status, StatusCode::FOUND);
@@ -114,7 +114,7 @@ async fn cached_slugs_need_no_database() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crowd_at_a_cold_slug_asks_the_database_once() {
+async fn concurrent_requests_for_a_cold_slug_load_once() {
     let fixture = std::sync::Arc::new(open());
     fixture.link(Some("hot"), "https://hot.example/").await;
     let crowd: Vec<_> = (0..200)
@@ -131,7 +131,7 @@ async fn a_crowd_at_a_cold_slug_asks_the_database_once() {
 }
 
 #[tokio::test]
-async fn head_leads_there_and_is_no_visit() {
+async fn head_redirects_without_a_visit() {
     let fixture = open();
     fixture.link(Some("head"), "https://example.com/").await;
     let answer = fixture.send(request(Method::HEAD, "/head").body(Body::empty()).unwrap()).await;

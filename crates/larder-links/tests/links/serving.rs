@@ -1,4 +1,4 @@
-//! Over real sockets: draining, limits, and a second start.
+//! Over real sockets: draining, limits, and a restart.
 
 use crate::support::{Fixture, open, open_with};
 use larder_links::{Links, LinksError};
@@ -36,7 +36,7 @@ fn get(path: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_stop_ends_the_running_request_and_writes_its_visit() {
+async fn stop_finishes_the_running_request_and_writes_visits() {
     let fixture = open();
     fixture.link(Some("a"), "https://a.example/").await;
     let serving = serve(&fixture.links).await;
@@ -63,7 +63,7 @@ async fn a_stop_ends_the_running_request_and_writes_its_visit() {
 }
 
 #[tokio::test]
-async fn a_request_that_does_not_end_is_left_behind_after_the_drain_timeout() {
+async fn endless_request_is_abandoned_after_the_drain_timeout() {
     let fixture = open_with(|config| config.drain_timeout_ms = 1);
     let serving = serve(&fixture.links).await;
     let mut stream = TcpStream::connect(serving.address).await.unwrap();
@@ -77,7 +77,7 @@ async fn a_request_that_does_not_end_is_left_behind_after_the_drain_timeout() {
 }
 
 #[tokio::test]
-async fn a_head_that_does_not_end_is_cut_off() {
+async fn endless_head_times_out() {
     let fixture = open_with(|config| config.header_timeout_ms = 100);
     let serving = serve(&fixture.links).await;
     let mut stream = TcpStream::connect(serving.address).await.unwrap();
@@ -91,7 +91,7 @@ async fn a_head_that_does_not_end_is_cut_off() {
 }
 
 #[tokio::test]
-async fn garbage_costs_its_own_connection_only() {
+async fn garbage_closes_only_its_own_connection() {
     let fixture = open();
     let serving = serve(&fixture.links).await;
     for garbage in ["\r\n\r\n", "SET a b\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "\0\0\0\0\r\n\r\n"] {
@@ -110,7 +110,7 @@ async fn garbage_costs_its_own_connection_only() {
 }
 
 #[tokio::test]
-async fn a_serving_part_that_died_is_started_again_with_store_and_caches() {
+async fn service_restarts_with_its_store_and_caches() {
     let fixture = open();
     fixture.link(Some("a"), "https://a.example/").await;
     let first = serve(&fixture.links).await;

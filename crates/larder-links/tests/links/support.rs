@@ -1,4 +1,4 @@
-//! A shortener in a folder of its own, and requests to its router without sockets.
+//! A shortener in its own folder, and requests to its router without sockets.
 
 use axum::body::Body;
 use axum::extract::ConnectInfo;

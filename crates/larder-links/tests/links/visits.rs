@@ -1,11 +1,11 @@
-//! A visit that was counted is written, also when the service stops.
+//! Every counted visit is written, also when the service stops.
 
 use crate::support::{open, open_with};
 use larder_links::{Deps, Links, LinksError, StoreError};
 use serde_json::json;
 
 #[tokio::test]
-async fn visits_are_counted_and_shown() {
+async fn visits_are_counted_and_listed() {
     let fixture = open();
     fixture.link(Some("a"), "https://a.example/").await;
     fixture.link(Some("b"), "https://b.example/").await;
@@ -25,7 +25,7 @@ async fn visits_are_counted_and_shown() {
 }
 
 #[tokio::test]
-async fn a_clean_stop_loses_no_visit() {
+async fn clean_stop_loses_no_visit() {
     let fixture = open();
     let slug = fixture.link(None, "https://a.example/").await;
     for _ in 0..1_234 {
@@ -46,7 +46,7 @@ async fn a_clean_stop_loses_no_visit() {
 }
 
 #[tokio::test]
-async fn a_killed_process_loses_only_what_was_not_yet_written() {
+async fn killed_process_loses_only_unwritten_visits() {
     let fixture = open();
     fixture.link(Some("a"), "https://a.example/").await;
     fixture.get("/a").await;
@@ -65,7 +65,7 @@ async fn a_killed_process_loses_only_what_was_not_yet_written() {
 }
 
 #[tokio::test]
-async fn more_links_than_the_table_holds_are_dropped_and_the_redirect_works() {
+async fn full_visit_table_drops_visits_and_redirects() {
     let fixture = open_with(|config| config.visit_queue = 1);
     fixture.link(Some("a"), "https://a.example/").await;
     fixture.link(Some("b"), "https://b.example/").await;
@@ -75,7 +75,7 @@ async fn more_links_than_the_table_holds_are_dropped_and_the_redirect_works() {
 }
 
 #[tokio::test]
-async fn written_visits_show_without_being_asked_to() {
+async fn full_batch_of_visits_is_written_without_a_flush() {
     let fixture = open_with(|config| config.visit_batch = 5);
     fixture.link(Some("a"), "https://a.example/").await;
     for _ in 0..5 {

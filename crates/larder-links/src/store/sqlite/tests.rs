@@ -16,8 +16,8 @@ fn link(slug: &str) -> NewLink {
 impl Store {
     /// Makes the writer panic inside a transaction that has already written something.
     pub(crate) async fn panic_in_writer(&self) -> StoreError {
-        let work = |session: &mut Session<'_>| -> Result<(), StoreError> {
-            statements::delete(session.connection, "kept")?;
+        let work = |context: &mut WriteContext<'_>| -> Result<(), StoreError> {
+            statements::delete(context.connection, "kept")?;
             panic!("on purpose")
         };
         self.write(1, work).await.unwrap_err()
@@ -25,17 +25,17 @@ impl Store {
 }
 
 #[tokio::test]
-async fn writer_that_panics_is_started_again_and_keeps_its_queue() {
+async fn panicked_writer_restarts_and_keeps_its_queue() {
     let folder = tempfile::tempdir().unwrap();
     let store = store(&folder);
-    store.create(vec![link("kept")], Repeats::Allow).await.unwrap();
+    store.create(vec![link("kept")], Duplicates::Allow).await.unwrap();
 
-    // The writer is busy until the queue holds a panic and a write of another group.
+    // The writer is busy until the queue contains a panic and a write of another group.
     let (release, released) = mpsc::channel::<()>();
     let blocked = store.write(usize::MAX / 2, move |_| Ok(released.recv().is_ok()));
-    let create = async { store.create(vec![link("later")], Repeats::Allow).await };
+    let create = async { store.create(vec![link("later")], Duplicates::Allow).await };
     let panic = async {
-        let work = |_: &mut Session<'_>| -> Result<(), StoreError> { panic!("on purpose") };
+        let work = |_: &mut WriteContext<'_>| -> Result<(), StoreError> { panic!("on purpose") };
         store.write(usize::MAX / 2, work).await
     };
     let release = async {
@@ -45,33 +45,33 @@ async fn writer_that_panics_is_started_again_and_keeps_its_queue() {
     let (blocked, panicked, created, ()) = tokio::join!(biased; blocked, panic, create, release);
     assert!(blocked.unwrap());
     assert!(matches!(panicked, Err(StoreError::WriterFailed)), "{panicked:?}");
-    assert!(matches!(created.unwrap()[..], [Creation::Created(_)]));
+    assert!(matches!(created.unwrap()[..], [CreateOutcome::Created(_)]));
 
     assert!(matches!(store.panic_in_writer().await, StoreError::WriterFailed));
     assert!(store.find("kept").await.unwrap().is_some(), "what the panic interrupted is rolled back");
-    store.create(vec![link("last")], Repeats::Allow).await.unwrap();
+    store.create(vec![link("last")], Duplicates::Allow).await.unwrap();
     assert!(store.can_write());
     store.close().await;
 }
 
 #[tokio::test]
-async fn writer_without_its_database_is_down_until_it_is_back() {
+async fn writer_is_down_while_its_database_is_missing() {
     let folder = tempfile::tempdir().unwrap();
     let store = store(&folder);
     let (path, away) = (folder.path().join("links.db"), folder.path().join("away.db"));
     std::fs::rename(&path, &away).unwrap();
     store.panic_in_writer().await;
-    // Callers get an answer while it is down, and no empty database takes the place of the one that is away.
-    let refused = store.create(vec![link("a")], Repeats::Allow).await.unwrap_err();
-    assert!(matches!(refused, StoreError::WriterFailed), "{refused}");
+    // Callers get an error while the writer is down, and no empty database replaces the missing one.
+    let rejected = store.create(vec![link("a")], Duplicates::Allow).await.unwrap_err();
+    assert!(matches!(rejected, StoreError::WriterFailed), "{rejected}");
     assert!(!store.can_write() && !path.exists());
     std::fs::rename(&away, &path).unwrap();
     let created = async {
-        while store.create(vec![link("a")], Repeats::Allow).await.is_err() {
+        while store.create(vec![link("a")], Duplicates::Allow).await.is_err() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), created).await.expect("the writer comes back");
+    tokio::time::timeout(Duration::from_secs(30), created).await.expect("the writer restarts");
     assert!(store.can_write());
 }
 
@@ -81,7 +81,7 @@ async fn database_and_its_companions_are_private() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let store = store(&folder);
-    store.create(vec![link("a")], Repeats::Allow).await.unwrap();
+    store.create(vec![link("a")], Duplicates::Allow).await.unwrap();
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder.path()).unwrap() {
         let entry = entry.unwrap();
