@@ -127,7 +127,7 @@ pub(crate) struct Lifetime {
 }
 
 impl Lifetime {
-    pub(crate) fn kept(self) -> Duration {
+    pub(crate) fn kept_for(self) -> Duration {
         self.fresh.saturating_add(self.grace).min(MAX_TTL)
     }
 }

@@ -274,7 +274,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             sealed.entries.push(node.new_entry(&self.config, value.clone(), new, &start));
             sealed.operations.push(match is_memory_only {
                 true => Operation::Remove(redis_key.clone()),
-                false => Operation::Put(redis_key.clone(), bytes, lifetime.kept()),
+                false => Operation::Put(redis_key.clone(), bytes, lifetime.kept_for()),
             });
         }
         Ok(sealed)
