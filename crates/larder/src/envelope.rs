@@ -21,11 +21,11 @@
 //!      …      …  payload, to the end
 //! ```
 //!
-//! Integers are little-endian. The envelope contains no time of a node: a reader gets the remaining time to live from Redis.
-//! That time without the grace period is how long the value is fresh.
+//! Integers are little-endian. The envelope contains no time of a node: a reader gets the remaining time to live from
+//! Redis. That time without the grace period is how long the value is fresh.
 //!
-//! A new field needs a new version, and a reader also reads the version before its own. Unknown or damaged bytes are a miss
-//! and never an error; [`Unreadable`] is the reason. Lengths are checked before memory is allocated for them.
+//! A new field needs a new version, and a reader also reads the version before its own. Unknown or damaged bytes are a
+//! miss and never an error; [`Unreadable`] is the reason. Lengths are checked before memory is allocated for them.
 
 use crate::compression::{Packed, Packing};
 use std::time::Duration;

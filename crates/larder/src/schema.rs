@@ -1,5 +1,5 @@
-//! The schema of a value type: a number that is stored with each value, so that bytes of another type are a miss and are
-//! not decoded.
+//! The schema of a value type: a number that is stored with each value, so that bytes of another type are a miss and
+//! are not decoded.
 
 mod shape;
 

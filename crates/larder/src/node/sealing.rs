@@ -37,8 +37,8 @@ pub(crate) struct NewEntry {
 }
 
 impl Node {
-    /// Opens bytes from Redis. `None` if they are no value of this view, or a value that may not be served. Reads stamps
-    /// from Redis if the value has tags that this node does not know.
+    /// Opens bytes from Redis. `None` if they are no value of this view, or a value that may not be served. Reads
+    /// stamps from Redis if the value has tags that this node does not know.
     pub(crate) async fn open<V: Send + Sync + 'static>(
         &self,
         view: &ViewConfig<V>,

@@ -1,7 +1,7 @@
 //! The shape of a type in serde: the fields, variants and primitive types that its `Deserialize` requests.
 //!
-//! A deserializer without data answers each request with some value of that type, and hashes the request. So a type without
-//! a derived schema has a schema too, and a struct with other fields is a miss.
+//! A deserializer without data answers each request with some value of that type, and hashes the request. So a type
+//! without a derived schema has a schema too, and a struct with other fields is a miss.
 //!
 //! One pass visits one variant of each enum. Passes are repeated until each variant was visited. If a type refuses the
 //! generated value, as one that parses text does, the pass ends there, at the same request each time.

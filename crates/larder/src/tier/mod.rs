@@ -1,8 +1,8 @@
 //! The interface to the tier behind memory, and its implementation for Redis.
 //!
-//! [`Tier`] has all requests of the coherence protocol: batches of keys and bytes. Its documentation says for each request
-//! which keys are one atomic step and which are only one round trip: an implementation for a cluster must keep the former
-//! together and may distribute the latter.
+//! [`Tier`] has all requests of the coherence protocol: batches of keys and bytes. Its documentation says for each
+//! request which keys are one atomic step and which are only one round trip: an implementation for a cluster must keep
+//! the former together and may distribute the latter.
 //!
 //! The tests run the cache over a simulated tier too. So this file has all guarantees that a tier must give.
 
@@ -26,9 +26,9 @@ pub const HEAD_BYTES: usize = 20;
 /// A tier that several nodes share.
 ///
 /// # Order
-/// Commands of one tier object on one key take effect in the order in which their futures were first polled, also across
-/// reconnects. A command that ended with [`TierError::NoReply`] took effect before that, or takes effect before any later
-/// command on the same key, or never. No command is sent twice.
+/// Commands of one tier object on one key take effect in the order in which their futures were first polled, also
+/// across reconnects. A command that ended with [`TierError::NoReply`] took effect before that, or takes effect before
+/// any later command on the same key, or never. No command is sent twice.
 ///
 /// # Cancel safety
 /// The command of a dropped future may or may not take effect.
@@ -43,8 +43,8 @@ pub trait Tier: Debug + Send + Sync {
 
     /// Reads the keys, puts a lease under each absent key if there is a `lease`, and reads the ledger: one round trip.
     ///
-    /// Each key is one atomic step: of concurrent lookups of one absent key, one gets [`KeyContent::LeaseGranted`]. The keys
-    /// and the ledger are not one step.
+    /// Each key is one atomic step: of concurrent lookups of one absent key, one gets [`KeyContent::LeaseGranted`].
+    /// The keys and the ledger are not one step.
     fn lookup<'a>(&'a self, lookup: &'a Lookup<'a>) -> TierFuture<'a, LookupReply>;
 
     /// Reads the heads of the keys, and stamps of the ledger: one round trip, not one step.
@@ -79,8 +79,8 @@ pub trait Tier: Debug + Send + Sync {
     /// Adds to a counter and returns the sum. A new counter gets this time to live.
     fn increment<'a>(&'a self, key: &'a [u8], by: i64, ttl: Duration) -> TierFuture<'a, i64>;
 
-    /// One step of a scan of the keys that start with `prefix` and match the glob `pattern` after it. The cursor 0 starts
-    /// and ends the scan. A key that exists during the whole scan is returned at least once.
+    /// One step of a scan of the keys that start with `prefix` and match the glob `pattern` after it. The cursor 0
+    /// starts and ends the scan. A key that exists during the whole scan is returned at least once.
     fn scan<'a>(
         &'a self,
         cursor: u64,
@@ -88,16 +88,18 @@ pub trait Tier: Debug + Send + Sync {
         pattern: &'a str,
     ) -> TierFuture<'a, (u64, Vec<Vec<u8>>)>;
 
-    /// Opens a connection that receives announcements, and with `options.tracking` every write under a prefix. The handler
-    /// gets them in their order. [`PushHandler::handle`] returns before a heartbeat whose reply follows the push does.
+    /// Opens a connection that receives announcements, and with `options.tracking` every write under a prefix. The
+    /// handler gets them in their order. [`PushHandler::handle`] returns before a heartbeat whose reply follows the
+    /// push does.
     fn subscribe<'a>(
         &'a self,
         options: &'a SubscribeOptions,
         handler: Arc<dyn PushHandler>,
     ) -> TierFuture<'a, Box<dyn Subscription>>;
 
-    /// Accepts the server with this identity. Every method but [`Tier::subscribe`] fails with [`TierError::ServerChanged`]
-    /// if it reaches another server than the one accepted last. The first server needs no acceptance.
+    /// Accepts the server with this identity. Every method but [`Tier::subscribe`] fails with
+    /// [`TierError::ServerChanged`] if it reaches another server than the one accepted last. The first server needs no
+    /// acceptance.
     fn accept(&self, server: &ServerId);
 }
 
@@ -106,9 +108,9 @@ pub trait Subscription: Debug + Send + Sync {
     /// Which server this is.
     fn server(&self) -> &ServerId;
 
-    /// Sends a heartbeat. Fails if the server is no longer a primary. A reply proves that every announcement before the
-    /// heartbeat was handled. Tracked writes come after the reply: it proves that every write before the previous heartbeat
-    /// was handled.
+    /// Sends a heartbeat. Fails if the server is no longer a primary. A reply proves that every announcement before
+    /// the heartbeat was handled. Tracked writes come after the reply: it proves that every write before the previous
+    /// heartbeat was handled.
     fn heartbeat(&self) -> TierFuture<'_, ()>;
 }
 

@@ -55,8 +55,8 @@ where
         spawn_mutation(async move { state.take(&key).await }).await
     }
 
-    /// Marks a value stale: a fetch serves it only within its grace period, and only if the load fails or is slow. A value
-    /// without a grace period is removed. Returns whether there was a value.
+    /// Marks a value stale: a fetch serves it only within its grace period, and only if the load fails or is slow. A
+    /// value without a grace period is removed. Returns whether there was a value.
     ///
     /// # Errors
     /// As [`View::delete`].

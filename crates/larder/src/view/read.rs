@@ -75,8 +75,8 @@ where
         found
     }
 
-    /// The values of many keys, in the order of the keys. Cost: one round trip to Redis for all keys that memory does not
-    /// have, and another one if their values have tags that this node does not know.
+    /// The values of many keys, in the order of the keys. Cost: one round trip to Redis for all keys that memory does
+    /// not have, and another one if their values have tags that this node does not know.
     ///
     /// Cancel safe.
     pub async fn read_multi<'k>(&self, keys: impl IntoIterator<Item = &'k K>) -> Vec<Option<Fetched<V>>>

@@ -114,8 +114,8 @@ impl RedisTier {
         }
     }
 
-    /// On a server without scripts and transactions nothing is compared. The order of one connection, and locks of the cache,
-    /// keep this node's own mutations apart.
+    /// On a server without scripts and transactions nothing is compared. The order of one connection, and locks of the
+    /// cache, keep this node's own mutations apart.
     async fn swap_unguarded(&self, swaps: &[CompareAndSet]) -> Result<Vec<bool>, TierError> {
         let mut pipeline = Pipeline::with_capacity(swaps.len());
         swaps.iter().for_each(|CompareAndSet { key, action, .. }| apply(&mut pipeline, key, action));

@@ -1,7 +1,7 @@
 //! The ledger of a namespace: a sorted set whose scores only increase.
 //!
-//! The score of the member `clock` is the clock, the highest score. No entry with an older clock than the score of `floor` is
-//! valid. Every other member is a tag or everything, and its score is the clock of its last invalidation.
+//! The score of the member `clock` is the clock, the highest score. No entry with an older clock than the score of
+//! `floor` is valid. Every other member is a tag or everything, and its score is the clock of its last invalidation.
 
 use super::connect::Slot;
 use super::values::{array, checked, int, stamp, text};
@@ -81,8 +81,8 @@ impl RedisTier {
         Ok((clock, int(fields.next().unwrap_or_default())?))
     }
 
-    /// Advances the clock, then stamps the members with it. A load that starts in between gets the new clock. That is right:
-    /// it started after the invalidation.
+    /// Advances the clock, then stamps the members with it. A load that starts in between gets the new clock. That is
+    /// right: it started after the invalidation.
     async fn advance_by_steps(&self, advance: &LedgerAdvance<'_>) -> Result<(u64, i64), TierError> {
         let now = self.server_micros(&self.writer).await?;
         let mut pipeline = Pipeline::with_capacity(5);

@@ -53,8 +53,8 @@ impl RedisTier {
         Ok(LookupReply { keys: contents, stamps })
     }
 
-    /// A lookup without scripts. Another load may put a lease or a value between the MGET and the SET of a key: then the key
-    /// is absent and has no lease.
+    /// A lookup without scripts. Another load may put a lease or a value between the MGET and the SET of a key: then
+    /// the key is absent and has no lease.
     async fn plain_lookup(
         &self,
         slot: &Slot,

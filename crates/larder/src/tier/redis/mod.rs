@@ -7,8 +7,8 @@
 //! subscribe                              its own, for pushes
 //! ```
 //!
-//! No command is sent twice, since a command whose connection broke may have been executed. A compare-and-set needs no order,
-//! because it compares.
+//! No command is sent twice, since a command whose connection broke may have been executed. A compare-and-set needs no
+//! order, because it compares.
 
 mod compare_and_set;
 mod connect;
@@ -101,8 +101,8 @@ impl RedisTier {
         Ok(*self.capabilities.get_or_init(|| found))
     }
 
-    /// Sends a pipeline whose first command calls a script by its digest. If the server does not have the script, sends the
-    /// pipeline with its text.
+    /// Sends a pipeline whose first command calls a script by its digest. If the server does not have the script,
+    /// sends the pipeline with its text.
     async fn send_script(
         &self,
         slot: &Slot,
@@ -118,8 +118,8 @@ impl RedisTier {
     }
 }
 
-/// The names for the commands that determine the capabilities of a server. They are those of the cache, because the user
-/// may have no access to others.
+/// The names for the commands that determine the capabilities of a server. They are those of the cache, because the
+/// user may have no access to others.
 pub(crate) struct Probe {
     /// An announcement without keys. The database is appended to its channel.
     pub(crate) announcement: Announcement,

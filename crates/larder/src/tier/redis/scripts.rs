@@ -1,7 +1,7 @@
 //! The Lua scripts, which are called by their digest.
 //!
-//! A server loses its scripts when it restarts. It then refuses the call without executing anything, and the call is sent
-//! again with the text of the script.
+//! A server loses its scripts when it restarts. It then refuses the call without executing anything, and the call is
+//! sent again with the text of the script.
 
 use redis::Pipeline;
 use std::fmt::Write;
