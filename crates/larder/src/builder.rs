@@ -94,8 +94,8 @@ impl Builder {
         self
     }
 
-    /// How long a value is fresh after it was stored, if no view, call or loader sets another time: 1 ms to 8,900 years.
-    /// Required, since no default suits every cache.
+    /// How long a value is fresh after it was stored, if no view, call or loader sets another time: 1 ms to 8,900
+    /// years. Required, since no default suits every cache.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.policy.ttl = Some(ttl);
         self
@@ -107,8 +107,8 @@ impl Builder {
         self
     }
 
-    /// The longest time after which an invalidation by another node takes effect on this one: 10 ms to 1 min. This node sends
-    /// a heartbeat four times in that time, at least every 250 ms. Default: 1 s.
+    /// The longest time after which an invalidation by another node takes effect on this one: 10 ms to 1 min. This
+    /// node sends a heartbeat four times in that time, at least every 250 ms. Default: 1 s.
     pub fn max_lag(mut self, max_lag: Duration) -> Self {
         self.max_lag = max_lag;
         self
@@ -120,8 +120,9 @@ impl Builder {
         self
     }
 
-    /// Whether other programs write to the keys of this namespace. This node then receives all writes by `CLIENT TRACKING`
-    /// with the namespace as prefix, and compares each entry that was written, also by itself, with Redis once. Default: no.
+    /// Whether other programs write to the keys of this namespace. This node then receives all writes, by
+    /// `CLIENT TRACKING` with the namespace as prefix, and compares each entry that was written, also by itself, with
+    /// Redis once. Default: no.
     pub fn foreign_writers(mut self, enabled: bool) -> Self {
         self.foreign_writers = enabled;
         self
@@ -189,8 +190,8 @@ impl Builder {
         self
     }
 
-    /// The longest encoded value in bytes, before compression: a longer value is not stored, and longer bytes in Redis are a
-    /// miss. 1 to 2^32 - 1. Default: 64 MiB.
+    /// The longest encoded value in bytes, before compression: a longer value is not stored, and longer bytes in Redis
+    /// are a miss. 1 to 2^32 - 1. Default: 64 MiB.
     pub fn max_value_bytes(mut self, bytes: usize) -> Self {
         self.packing.max_bytes = bytes;
         self

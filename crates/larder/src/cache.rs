@@ -52,8 +52,8 @@ impl Cache {
         Builder::new("null").ttl(Duration::from_secs(1)).enabled(false).build().expect("valid options")
     }
 
-    /// A part of this namespace: the same tiers and capacity, and its own views. [`Cache::clear`] on it leaves the other
-    /// parts alone.
+    /// A part of this namespace: the same tiers and capacity, and its own views. [`Cache::clear`] on it leaves the
+    /// other parts alone.
     ///
     /// # Panics
     /// If the name is empty or contains a `:`.
@@ -64,8 +64,9 @@ impl Cache {
         Cache { coordinator: self.coordinator.clone(), space: Some(Arc::new(space)) }
     }
 
-    /// A typed window onto this cache. Views of the same name share their entries and must have the same types: a value of
-    /// another type is a miss, and so is a value that an older program wrote before the fields of its type changed.
+    /// A typed window onto this cache. Views of the same name share their entries and must have the same types: a
+    /// value of another type is a miss, and so is a value that an older program wrote before the fields of its type
+    /// changed.
     ///
     /// # Panics
     /// If the name is empty or contains a `:`.
@@ -157,8 +158,8 @@ impl Cache {
         spawn_mutation(async move { coordinator.invalidate(Some(tags), how).await }).await
     }
 
-    /// Invalidates all entries of this namespace, or of this part of it, in both tiers and on every node. Counters and raw
-    /// values stay.
+    /// Invalidates all entries of this namespace, or of this part of it, in both tiers and on every node. Counters and
+    /// raw values stay.
     ///
     /// Cost: one round trip to Redis. The bytes in Redis expire by their times to live.
     ///
@@ -173,11 +174,11 @@ impl Cache {
         spawn_mutation(async move { coordinator.invalidate(tags, Invalidation::Hard).await }).await
     }
 
-    /// Deletes every key whose name without the namespace, `view:key`, matches a glob. Returns how many were in Redis, or in
-    /// memory if there is no Redis.
+    /// Deletes every key whose name without the namespace, `view:key`, matches a glob. Returns how many were in Redis,
+    /// or in memory if there is no Redis.
     ///
-    /// Cost: a scan of *all* keys of the Redis, also those of other programs, 1,000 in a round trip, and a transaction for
-    /// each 500 that match. An invalidation of a tag takes one round trip.
+    /// Cost: a scan of *all* keys of the Redis, also those of other programs, 1,000 in a round trip, and a transaction
+    /// for each 500 that match. An invalidation of a tag takes one round trip.
     ///
     /// # Errors
     /// If Redis did not confirm. The keys that were deleted before stay deleted.

@@ -1,4 +1,5 @@
-//! Encoding values as bytes and decoding them: postcard by default, JSON, MessagePack, raw bytes, or a codec of the user.
+//! Encoding values as bytes and decoding them: postcard by default, JSON, MessagePack, raw bytes, or a codec of the
+//! user.
 
 use crate::compression::Packing;
 use crate::envelope::{self, EncodeError, Meta, Unreadable};
@@ -33,7 +34,8 @@ pub type CodecError = Box<dyn std::error::Error + Send + Sync>;
 /// }
 /// ```
 pub trait Codec<V>: Send + Sync + 'static {
-    /// The number that is stored with each value: 128 to 255 for codecs of the user, below that for those of this crate.
+    /// The number that is stored with each value: 128 to 255 for codecs of the user, below that for those of this
+    /// crate.
     fn id(&self) -> u8;
 
     /// Whether this codec reads the bytes of the codec with this number. Default: only its own.

@@ -1,4 +1,4 @@
-//! Making payloads smaller, and bounded on the way back: bytes from Redis may say anything about their length.
+//! Compression of payloads. Decompression is bounded, because bytes from Redis may claim any length.
 
 use crate::envelope::Unreadable;
 use std::borrow::Cow;
@@ -11,22 +11,21 @@ const ZSTD: u8 = 2;
 /// Below this many bytes compression costs more than it saves.
 const DEFAULT_COMPRESS_FROM_BYTES: usize = 1 << 10;
 const DEFAULT_MAX_BYTES: usize = 64 << 20;
-/// The fastest of zstd's usual levels: a cache writes as often as it misses.
+/// The fastest regular level of zstd: a cache writes on every miss.
 #[cfg(feature = "zstd")]
 const ZSTD_LEVEL: i32 = 1;
 
-/// How values are made smaller before they are sent to Redis. A reader reads every kind that is built in, whatever it
-/// writes itself.
+/// How values are compressed for Redis. A reader reads every compression that is built in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     #[default]
     None,
-    /// LZ4: cheap for the processor. Feature `lz4`.
+    /// LZ4: the fastest. Feature `lz4`.
     #[cfg(feature = "lz4")]
     Lz4,
-    /// zstd at its fastest usual level: smaller, and several times dearer. Feature `zstd`.
+    /// zstd at level 1: smaller than LZ4 and several times slower. Feature `zstd`.
     #[cfg(feature = "zstd")]
     Zstd,
 }
@@ -35,7 +34,7 @@ impl Compression {
     /// The number and the bytes of a compressed payload.
     #[cfg_attr(
         not(any(feature = "lz4", feature = "zstd")),
-        allow(unused_variables, reason = "without a compressor there is nothing to look at")
+        allow(unused_variables, reason = "used by the compressors")
     )]
     fn of(self, payload: &[u8]) -> Option<(u8, Vec<u8>)> {
         match self {
@@ -48,13 +47,13 @@ impl Compression {
     }
 }
 
-/// How a cache packs payloads.
+/// How a cache compresses payloads, and the limit of their length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packing {
     pub(crate) compression: Compression,
-    /// Shorter payloads are left as they are.
+    /// Shorter payloads are not compressed.
     pub(crate) compress_from_bytes: usize,
-    /// The most bytes that a payload may have before compression, written or read.
+    /// The most bytes of a payload before compression, written or read.
     pub(crate) max_bytes: usize,
 }
 
@@ -69,7 +68,7 @@ impl Default for Packing {
 }
 
 impl Packing {
-    /// Replaces `bytes[payload_at..]` by its compressed form if that is smaller; returns the compression's number.
+    /// Replaces `bytes[payload_at..]` by its compressed form if that is smaller. Returns the number of the compression.
     pub(crate) fn pack(&self, bytes: &mut Vec<u8>, payload_at: usize) -> u8 {
         let payload = &bytes[payload_at..];
         if payload.len() < self.compress_from_bytes {
@@ -89,13 +88,13 @@ impl Packing {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packed<'a> {
     pub(crate) compression: u8,
-    /// How long it was before compression, by its own words.
+    /// The length before compression, by the envelope.
     pub(crate) raw_length: usize,
     pub(crate) payload: &'a [u8],
 }
 
 impl<'a> Packed<'a> {
-    /// The payload as it was encoded. Allocates what the envelope says, and never more than `max_bytes`.
+    /// The decompressed payload. Allocates the length in the envelope, and never more than `max_bytes`.
     pub(crate) fn unpack(self, max_bytes: usize) -> Result<Cow<'a, [u8]>, Unreadable> {
         if self.raw_length > max_bytes {
             return Err(Unreadable::TooLarge { bytes: self.raw_length, limit: max_bytes });
@@ -120,7 +119,7 @@ impl<'a> Packed<'a> {
     }
 }
 
-/// What was decompressed, if it is as long as the envelope said.
+/// The decompressed payload, if it has the length in the envelope.
 #[cfg(any(feature = "lz4", feature = "zstd"))]
 fn exactly<'a>(raw: Vec<u8>, length: Option<usize>) -> Result<Cow<'a, [u8]>, Unreadable> {
     if length == Some(raw.len()) { Ok(Cow::Owned(raw)) } else { Err(Unreadable::Damaged) }

@@ -1,32 +1,31 @@
-//! The bytes under a Redis key: who holds the key, how to read the rest, and the encoded value.
+//! The bytes under a Redis key: a head, metadata, and the encoded value.
 //!
 //! ```text
 //! offset  bytes
 //!      0      2  magic, "Lr"
 //!      2      1  version, 1
 //!      3      1  kind: 1 a value, 2 a lease
-//!      4     16  id, random, new for each lease; a value that was committed under a lease keeps the lease's id
-//!   ── the head ends here: all that a commit compares, and all that a lease is ──
+//!      4     16  id, random, new for each lease; a value that was stored under a lease has the lease's id
+//!   ── the head ends here: a compare-and-set compares it, and a lease has nothing else ──
 //!     20      8  xxh3 of everything that follows
-//!     28      1  codec: 1 postcard, 2 JSON, 3 MessagePack, 4 raw bytes, from 128 the user's own
+//!     28      1  codec: 1 postcard, 2 JSON, 3 MessagePack, 4 raw bytes, from 128 codecs of the user
 //!     29      1  flags: bits 0 and 1 compression (0 none, 1 LZ4, 2 zstd), bit 2 the value is an absence, others 0
 //!     30      8  schema of the value type
-//!     38      8  clock of the tag ledger when the load began; 0 without a ledger
-//!     46      8  ttl in milliseconds: fresh for so long after it was stored
-//!     54      8  grace in milliseconds: kept for so long after that
-//!     62      4  what the load cost, in milliseconds
+//!     38      8  clock of the ledger when the load started; 0 without a ledger
+//!     46      8  TTL in milliseconds: fresh for so long after it was stored
+//!     54      8  grace period in milliseconds: kept for so long after that
+//!     62      4  duration of the load in milliseconds
 //!     66      4  length of the payload before compression
 //!     70      4  length of the payload
 //!     74      1  number of tags, at most 64; then for each its length in one byte, and its UTF-8
 //!      …      …  payload, to the end
 //! ```
 //!
-//! Integers are little-endian. There is no time of any node in it: a reader asks Redis how long the key still lives, and
-//! what is left of that without the grace is how long the value is fresh.
+//! Integers are little-endian. The envelope contains no time of a node: a reader gets the remaining time to live from
+//! Redis. That time without the grace period is how long the value is fresh.
 //!
-//! A field may only be added with a new version, and a reader keeps reading the version before its own. Whatever a
-//! reader does not know, or finds damaged, is a miss and never an error: [`Unreadable`] says what it was. Lengths are
-//! checked before anything is allocated by them.
+//! A new field needs a new version, and a reader also reads the version before its own. Unknown or damaged bytes are a
+//! miss and never an error; [`Unreadable`] is the reason. Lengths are checked before memory is allocated for them.
 
 use crate::compression::{Packed, Packing};
 use std::time::Duration;
@@ -37,7 +36,7 @@ const VERSION: u8 = 1;
 const KIND_VALUE: u8 = 1;
 const KIND_LEASE: u8 = 2;
 
-/// How many bytes a commit compares.
+/// The bytes that a compare-and-set compares.
 pub(crate) const HEAD_BYTES: usize = 20;
 const CHECKSUM: std::ops::Range<usize> = 20..28;
 const FLAGS_AT: usize = 29;
@@ -47,16 +46,16 @@ const PAYLOAD_LENGTH: std::ops::Range<usize> = 70..74;
 const COMPRESSION_BITS: u8 = 0b011;
 const NEGATIVE_BIT: u8 = 0b100;
 
-/// The most tags that an entry can have.
+/// The most tags of an entry.
 pub(crate) const MAX_TAGS: usize = 64;
-/// The most bytes that a tag can have.
+/// The most bytes of a tag.
 pub(crate) const MAX_TAG_BYTES: usize = 255;
 
-/// Which load a value came from, or a lease was taken for.
+/// The identity of a load: of its lease and of its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Id(pub(crate) [u8; 16]);
 
-/// What the first bytes under a key say.
+/// The parsed head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Head {
     Lease(Id),
@@ -64,7 +63,7 @@ pub(crate) enum Head {
 }
 
 impl Head {
-    /// Reads the first bytes under a key.
+    /// Parses the first bytes under a key.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Unreadable> {
         let head: &[u8; HEAD_BYTES] = bytes.first_chunk().ok_or(Unreadable::Foreign)?;
         if &head[..2] != MAGIC {
@@ -81,7 +80,7 @@ impl Head {
         }
     }
 
-    /// The bytes of a head; those of a lease are all that there is of it.
+    /// The bytes of a head. A lease has no others.
     pub(crate) fn to_bytes(self) -> [u8; HEAD_BYTES] {
         let (kind, id) = match self {
             Head::Value(id) => (KIND_VALUE, id),
@@ -95,19 +94,19 @@ impl Head {
     }
 }
 
-/// What is known of a value without reading it.
+/// The metadata of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Meta {
     pub(crate) id: Id,
     pub(crate) codec: u8,
-    /// The value says that there is nothing.
+    /// The value is a remembered absence.
     pub(crate) negative: bool,
     pub(crate) schema: u64,
-    /// The tag ledger's clock when the load began; 0 without a ledger.
+    /// The ledger's clock when the load started; 0 without a ledger.
     pub(crate) clock: u64,
-    /// Fresh for so long after it was stored.
+    /// How long the value is fresh after it was stored.
     pub(crate) ttl: Duration,
-    /// Kept for so long after that.
+    /// How long it is kept after that.
     pub(crate) grace: Duration,
     /// How long the load took.
     pub(crate) cost: Duration,
@@ -115,61 +114,61 @@ pub(crate) struct Meta {
     pub(crate) tags: Vec<Box<str>>,
 }
 
-/// Why stored bytes are not a value.
+/// Why bytes in Redis are no value. The lookup is a miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unreadable {
-    /// The bytes are those of another program.
+    /// Another program wrote the bytes.
     #[error("not written by larder")]
     Foreign,
     /// A later version of the library wrote them.
-    #[error("envelope version {0} is not known")]
+    #[error("envelope version {0} is unknown")]
     Version(u8),
     /// Neither a value nor a lease.
-    #[error("kind {0} is not known")]
+    #[error("kind {0} is unknown")]
     Kind(u8),
-    /// Somebody is loading the value.
-    #[error("a lease and not a value")]
+    /// The bytes are a lease: a load is running.
+    #[error("a lease, not a value")]
     Lease,
-    /// The bytes end early, or go on after the end.
-    #[error("the bytes end early or late")]
+    /// There are fewer or more bytes than the envelope says.
+    #[error("the length does not match the envelope")]
     Length,
     /// The checksum is wrong.
     #[error("the bytes are damaged")]
     Damaged,
-    /// A flag that this version does not know.
-    #[error("flags {0:#04x} are not known")]
+    /// This version does not know one of the flags.
+    #[error("flags {0:#04x} are unknown")]
     Flags(u8),
-    /// The value was compressed in a way that this build does not have.
+    /// This build does not have the compression of the value. Enable its feature.
     #[error("compression {0} is not built in")]
     Compression(u8),
-    /// The value is larger than the reader allows.
+    /// The value is longer than [`Builder::max_value_bytes`](crate::Builder::max_value_bytes).
     #[error("the value has {bytes} bytes; at most {limit} are allowed")]
     TooLarge {
-        /// Its length as it says itself.
+        /// Its length by the envelope.
         bytes: usize,
-        /// The reader's limit.
+        /// The limit.
         limit: usize,
     },
-    /// The value type has another shape, or another schema number.
+    /// The value type had another shape or another schema number when the value was written.
     #[error("the value type has another schema")]
     Schema,
-    /// The view's codec does not read what this one wrote.
-    #[error("codec {0} is not the view's")]
+    /// The codec of the view does not read the bytes of this codec.
+    #[error("the view does not read codec {0}")]
     Codec(u8),
-    /// The codec could not make a value of the payload.
+    /// The codec could not decode the payload.
     #[error("the payload cannot be decoded")]
     Decode,
 }
 
-/// Why a value cannot be stored. The value itself can still be given to those who wait for it.
+/// Why a value cannot be stored. A load still returns it to its callers.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
-    /// The codec refused it.
+    /// The codec cannot encode the value.
     #[error("the value cannot be encoded: {0}")]
     Codec(#[source] crate::codec::CodecError),
-    /// It is larger than an entry may be.
+    /// The encoded value is longer than [`Builder::max_value_bytes`](crate::Builder::max_value_bytes).
     #[error("the value has {bytes} bytes encoded; at most {limit} are allowed")]
     TooLarge {
         /// Its encoded length.
@@ -177,15 +176,15 @@ pub enum EncodeError {
         /// The limit.
         limit: usize,
     },
-    /// It has too many tags.
+    /// The entry has more than 64 tags, the view's included.
     #[error("the entry has {0} tags; at most 64 are allowed")]
     Tags(usize),
-    /// One of its tags is too long.
+    /// A tag is longer than 255 bytes.
     #[error("tag {0:?} has more than 255 bytes")]
     Tag(Box<str>),
 }
 
-/// Writes an envelope around what `encode` appends, compressed where that pays.
+/// Writes an envelope around the bytes that `encode` appends. Compresses them if that makes them smaller.
 pub(crate) fn seal(
     meta: &Meta,
     packing: &Packing,
@@ -235,8 +234,8 @@ pub(crate) fn check_tags(tags: &[Box<str>]) -> Result<(), EncodeError> {
     }
 }
 
-/// Reads all but the payload of an envelope. Costs a pass over the bytes for the checksum, and an allocation for each
-/// tag.
+/// Parses an envelope without decoding the payload. Cost: a pass over the bytes for the checksum, and an allocation for
+/// each tag.
 pub(crate) fn parse(bytes: &[u8]) -> Result<(Meta, Packed<'_>), Unreadable> {
     let Head::Value(id) = Head::parse(bytes)? else { return Err(Unreadable::Lease) };
     let (checksum, body) = bytes[HEAD_BYTES..].split_first_chunk().ok_or(Unreadable::Length)?;
@@ -265,7 +264,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<(Meta, Packed<'_>), Unreadable> {
     Ok((Meta { id, codec, negative, schema, clock, ttl, grace, cost, tags }, packed))
 }
 
-/// The fields of an envelope that have not been read yet.
+/// The fields of an envelope that are not parsed yet.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {

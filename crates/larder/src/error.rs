@@ -17,8 +17,8 @@ pub enum FetchError<E> {
     /// The loader panicked. The panic hook has reported it.
     #[error("the loader panicked")]
     LoaderPanicked,
-    /// The load exceeded its [`hard_timeout`](crate::Policy::hard_timeout), and there was no stale value. Retry, raise the
-    /// timeout, or set a grace period.
+    /// The load exceeded its [`hard_timeout`](crate::Policy::hard_timeout), and there was no stale value. Retry, raise
+    /// the timeout, or set a grace period.
     #[error("the loader exceeded its hard timeout")]
     Timeout,
     /// The loader returned [`Loaded::NotModified`](crate::Loaded::NotModified) although
@@ -56,8 +56,8 @@ pub enum CacheError {
     /// Redis did not reply. It may or may not have executed the request.
     #[error("redis did not confirm: {0}")]
     Redis(String),
-    /// Redis refused the request and did not execute it: it is full or read-only, or does not know the command. Check the
-    /// server's memory limit, its role and the user's permissions.
+    /// Redis refused the request and did not execute it: it is full or read-only, or does not know the command. Check
+    /// the server's memory limit, its role and the user's permissions.
     #[error("redis refused: {0}")]
     Refused(String),
     /// The request was not sent, because the last one got no reply. The circuit breaker lets the next one through after

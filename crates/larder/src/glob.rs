@@ -1,9 +1,9 @@
-//! Globs as Redis understands them: `*`, `?`, `[abc]`, `[^a-c]`, and `\` before what is meant as it is.
+//! Globs with the syntax of Redis: `*`, `?`, `[abc]`, `[^a-c]`, and `\` before a literal character.
 
-/// Whether all of `text` matches. Time grows with the product of both lengths at most.
+/// Whether the whole text matches. Cost: at most the product of both lengths.
 pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut from) = (0, 0);
-    // Where to go on if what follows the last star does not fit here.
+    // The positions to retry from if the pattern after the last star does not match here.
     let mut retry: Option<(usize, usize)> = None;
     loop {
         if pattern.get(at) == Some(&b'*') {
@@ -21,7 +21,7 @@ pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// Matches one byte; returns where the pattern goes on.
+/// Matches one byte. Returns the next position in the pattern.
 fn one(pattern: &[u8], at: usize, byte: u8) -> Option<usize> {
     match *pattern.get(at)? {
         b'?' => Some(at + 1),
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn globs_match_as_in_redis() {
+    fn glob_matches_as_in_redis() {
         for (pattern, text, expected) in [
             ("*", "", true),
             ("*", "anything", true),
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn many_stars_do_not_take_for_ever() {
+    fn many_stars_match_in_bounded_time() {
         assert!(!matches("*a".repeat(50).as_bytes(), "a".repeat(40).as_bytes()));
     }
 }

@@ -1,4 +1,4 @@
-//! How a key becomes the bytes under which its value is stored.
+//! Keys: types that write themselves as bytes, and the keys of both tiers.
 
 use larder_engine::Equivalent;
 use std::hash::{Hash, Hasher};
@@ -6,20 +6,20 @@ use std::hash::{Hash, Hasher};
 /// A type that can be the key of a [`crate::View`].
 ///
 /// Two keys are the same entry if they write the same bytes. Implemented for strings, byte strings, integers, `bool`,
-/// `char`, options and tuples; for types of one's own it is derived, see [`macro@crate::CacheKey`].
+/// `char`, options and tuples. Derive it for other types; see [`macro@crate::CacheKey`].
 pub trait CacheKey {
-    /// Writes the key's bytes. They should be readable, for they are part of the Redis key.
+    /// Writes the bytes of the key. They should be readable text, since they are part of the Redis key.
     fn write_key(&self, out: &mut KeyBuf);
 }
 
-/// How many bytes of a key are held without an allocation: so many that a key is one cache line.
+/// The longest key without an allocation. With it a [`KeyBuf`] is one cache line.
 const INLINE_BYTES: usize = 39;
 
-/// Where a [`CacheKey`] writes itself: on the stack while it is short.
+/// The bytes of a key. A short key needs no allocation.
 #[derive(Clone, Debug)]
 pub struct KeyBuf {
     inline: [u8; INLINE_BYTES],
-    /// How many of them are in use, as long as nothing is spilled.
+    /// The bytes in use, if none is spilled.
     len: u8,
     spilled: Vec<u8>,
 }
@@ -49,8 +49,7 @@ impl KeyBuf {
         }
     }
 
-    /// Appends one field of a key with its length before it, so that no two lists of fields have the same bytes:
-    /// `:2=en`.
+    /// Appends a field of a key after its length, so that two lists of fields never have the same bytes: `:2=en`.
     pub fn push_field(&mut self, field: &(impl CacheKey + ?Sized)) {
         let field = KeyBuf::of(field);
         self.push(b":");
@@ -93,7 +92,7 @@ macro_rules! decimal_keys {
                     digits[at] = b'0' + digit;
                 };
                 let mut wide = self.unsigned_abs_u128();
-                // A division of 128 bits is a call.
+                // A 128-bit division is a function call.
                 let mut rest = loop {
                     match u64::try_from(wide) {
                         Ok(rest) => break rest,
@@ -166,7 +165,7 @@ impl CacheKey for char {
     }
 }
 
-/// `-` for nothing, and `+` before something.
+/// `-` for `None`, and `+` before `Some`.
 impl<K: CacheKey> CacheKey for Option<K> {
     fn write_key(&self, out: &mut KeyBuf) {
         match self {
@@ -179,11 +178,11 @@ impl<K: CacheKey> CacheKey for Option<K> {
     }
 }
 
-/// The parts are separated by `:`, and a part that contains one, or a `\`, has it escaped, so tuples cannot collide.
+/// `:` separates the parts. In a part `:` and `\` are escaped, so two tuples never have the same bytes.
 macro_rules! tuple_keys {
     ($(($first:ident $(, $part:ident)+))*) => {$(
         impl<$first: CacheKey, $($part: CacheKey),+> CacheKey for ($first, $($part),+) {
-            #[allow(non_snake_case, reason = "a part is named as its type")]
+            #[allow(non_snake_case, reason = "a part has the name of its type")]
             fn write_key(&self, out: &mut KeyBuf) {
                 let ($first, $($part),+) = self;
                 push_escaped(&KeyBuf::of($first), out);
@@ -237,14 +236,14 @@ impl<const N: usize> CacheKey for [u8; N] {
     }
 }
 
-/// A key as the memory tier stores it: the number of its view and its bytes.
+/// A key in the memory tier: the number of its view and its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryKey {
     pub(crate) view: u32,
     pub(crate) bytes: Box<[u8]>,
 }
 
-/// The same, borrowed: for looking up without an allocation.
+/// The same, borrowed, for a lookup without an allocation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemoryKeyRef<'a> {
     pub(crate) view: u32,
@@ -285,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_readable() {
+    fn keys_write_readable_text() {
         assert_eq!(text("apple"), "apple");
         assert_eq!(text(&42u64), "42");
         assert_eq!(text(&i64::MIN), "-9223372036854775808");
@@ -294,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_do_not_collide() {
+    fn different_tuples_write_different_bytes() {
         assert_ne!(text(&("a:b", "c")), text(&("a", "b:c")));
         assert_ne!(text(&("a\\", "b")), text(&("a", "\\b")));
         assert_ne!(text(&("a", ("b", "c"))), text(&("a", "b", "c")));
@@ -303,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn long_keys_spill_without_loss() {
+    fn long_key_keeps_all_bytes() {
         let long = "x".repeat(40);
         let key = (long.as_str(), long.as_str());
         assert_eq!(text(&key), format!("{long}:{long}"));

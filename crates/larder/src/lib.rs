@@ -17,19 +17,19 @@
 //! ```
 //!
 //! A [`Cache`] is one namespace with its tiers. A [`View`] is a typed window onto it. A *fetch* looks up memory, then
-//! Redis, then runs the loader, and stores the value in both tiers. However many callers fetch one key at the same time, on
-//! however many nodes, one of them loads. The others get its value.
+//! Redis, then runs the loader, and stores the value in both tiers. However many callers fetch one key at the same
+//! time, on however many nodes, one of them loads. The others get its value.
 //!
 //! # The promise
 //! An *invalidation* is a `delete`, `write`, `invalidate_tags` or `clear` that returned Ok. (1) On that node no read
-//! started afterwards returns a value loaded or written before the invalidation began. (2) On other nodes the same holds
-//! for reads started more than [`Builder::max_lag`] later; a node that has lost Redis may serve memory for
-//! [`Builder::disconnected`], and no longer. (3) No loader that began before it stores its result in either tier. `Err`
-//! means: in effect on this node, queued and replayed, not yet elsewhere.
+//! started afterwards returns a value loaded or written before the invalidation began. (2) On other nodes the same
+//! holds for reads started more than [`Builder::max_lag`] later; a node that has lost Redis may serve memory for
+//! [`Builder::disconnected`], and no longer. (3) No loader that began before it stores its result in either tier.
+//! `Err` means: in effect on this node, queued and replayed, not yet elsewhere.
 //!
 //! [`Cache::coherence`] shows whether the promise is in effect. A failure of Redis never reaches the caller of
-//! [`View::fetch`] or [`View::read`]: the cache serves memory, loads, counts the failure ([`Cache::stats`]) and retries.
-//! Mutations report it, because their callers rely on other nodes.
+//! [`View::fetch`] or [`View::read`]: the cache serves memory, loads, counts the failure ([`Cache::stats`]) and
+//! retries. Mutations report it, because their callers rely on other nodes.
 
 mod builder;
 mod cache;

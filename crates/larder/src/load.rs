@@ -61,8 +61,8 @@ impl<V> LoadCx<V> {
         self.options.lock().grace = Some(grace);
     }
 
-    /// Adds a tag to this value, at any time during the load: an invalidation of the tag since the start of the load also
-    /// invalidates the value.
+    /// Adds a tag to this value, at any time during the load: an invalidation of the tag since the start of the load
+    /// also invalidates the value.
     pub fn tag(&self, tag: impl Into<Box<str>>) {
         self.options.lock().tags.push(tag.into());
     }

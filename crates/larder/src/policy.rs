@@ -4,7 +4,8 @@ use crate::random::Random;
 use larder_engine::MAX_TTL;
 use std::time::Duration;
 
-/// Times and timeouts. What a policy leaves open the next wider one decides: the call's, then the view's, then the cache's.
+/// Times and timeouts. What a policy leaves open the next wider one decides: the call's, then the view's, then the
+/// cache's.
 ///
 /// # Examples
 /// ```
@@ -51,15 +52,15 @@ impl Policy {
         self
     }
 
-    /// The grace period: how long a value is kept after it was fresh, to serve stale if the load fails or is slow. Fixed when
-    /// the value is stored. Default: zero.
+    /// The grace period: how long a value is kept after it was fresh, to serve stale if the load fails or is slow.
+    /// Fixed when the value is stored. Default: zero.
     pub const fn grace(mut self, grace: Duration) -> Self {
         self.grace = Some(grace);
         self
     }
 
-    /// After a failed load, how long the stale value is served before the next load, so that not every caller asks a broken
-    /// origin. Default: 5 s.
+    /// After a failed load, how long the stale value is served before the next load, so that not every caller asks a
+    /// broken origin. Default: 5 s.
     pub const fn retry_after(mut self, pause: Duration) -> Self {
         self.retry_after = Some(pause);
         self
@@ -79,8 +80,8 @@ impl Policy {
         self
     }
 
-    /// The largest part, 0 to 1, by which a time to live is shortened at random, so that values that were stored together do
-    /// not expire together. Default: 0.
+    /// The largest part, 0 to 1, by which a time to live is shortened at random, so that values that were stored
+    /// together do not expire together. Default: 0.
     pub const fn jitter(mut self, part: f32) -> Self {
         self.jitter = Some(part);
         self
@@ -127,7 +128,7 @@ pub(crate) struct Lifetime {
 }
 
 impl Lifetime {
-    pub(crate) fn kept(self) -> Duration {
+    pub(crate) fn kept_for(self) -> Duration {
         self.fresh.saturating_add(self.grace).min(MAX_TTL)
     }
 }

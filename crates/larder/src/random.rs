@@ -1,4 +1,4 @@
-//! Where a cache takes its random numbers from: the operating system, or a seed by which a test repeats them.
+//! The random numbers of a cache: from the operating system, or from a seed, so that a test repeats them.
 
 use crate::envelope::Id;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 /// Counters: integers that many nodes add to. Made by [`Cache::counters`](crate::Cache::counters).
 ///
-/// They are stored in Redis only, or in memory if there is no Redis. They have a type of their own, so that a serialized
-/// value cannot be incremented.
+/// They are stored in Redis only, or in memory if there is no Redis. They have a type of their own, so that a
+/// serialized value cannot be incremented.
 pub struct Counters<K: ?Sized> {
     coordinator: Arc<Coordinator>,
     name: String,

@@ -1,5 +1,5 @@
-//! The schema of a value type: a number that is stored with each value, so that the bytes of another type are a miss and
-//! not garbage.
+//! The schema of a value type: a number that is stored with each value, so that bytes of another type are a miss and
+//! are not decoded.
 
 mod shape;
 
@@ -11,13 +11,13 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A type that knows its schema. Derive it; see [`macro@crate::Schema`].
+/// A type with a schema. Derive it; see [`macro@crate::Schema`].
 pub trait Schema {
-    /// Changes whenever the form of the type does.
+    /// Changes whenever the fields or variants of the type change.
     const SCHEMA: u64;
 }
 
-/// The schema of a type that nothing is known of but its name.
+/// The schema of a type without serde: its name.
 pub(crate) fn of_name<V>() -> u64 {
     xxh3_64(std::any::type_name::<V>().as_bytes())
 }
@@ -27,19 +27,19 @@ pub(crate) fn of_shape<V: DeserializeOwned + 'static>() -> u64 {
     static KNOWN: LazyLock<Mutex<HashMap<TypeId, u64>>> = LazyLock::new(Mutex::default);
     let known = KNOWN.lock().get(&TypeId::of::<V>()).copied();
     known.unwrap_or_else(|| {
-        // Not under the lock: it runs the type's own code.
+        // Not under the lock, because it runs code of the type.
         let schema = mix_schema(of_name::<V>(), "", shape::of::<V>());
         KNOWN.lock().insert(TypeId::of::<V>(), schema);
         schema
     })
 }
 
-/// A schema with the number that the owner of the type gave it.
+/// A schema with the number that the user gave it.
 pub(crate) fn numbered(schema: u64, number: u32) -> u64 {
     schema ^ u64::from(number).rotate_left(32)
 }
 
-/// One step of a schema: FNV-1a over what it was before, a name, and another schema.
+/// One step of a schema: FNV-1a over the schema so far, a name, and another schema.
 #[doc(hidden)]
 pub const fn mix_schema(before: u64, name: &str, other: u64) -> u64 {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
@@ -94,12 +94,12 @@ named_schemas!(
     Duration
 );
 
-/// Text is text, however it is owned.
+/// Borrowed and owned text have one schema.
 impl Schema for str {
     const SCHEMA: u64 = String::SCHEMA;
 }
 
-/// An owner adds nothing to the form.
+/// A pointer has the schema of its target.
 macro_rules! same_schemas {
     ($($of:ty),*) => {$(
         impl<T: Schema + ?Sized> Schema for $of {

@@ -4,6 +4,7 @@ mod arrows;
 mod dependencies;
 mod licences;
 mod maps;
+mod modules;
 mod words;
 
 use crate::{figures, workspace};
@@ -14,6 +15,7 @@ pub(crate) fn all() -> Result<()> {
     let metadata = workspace::metadata()?;
     let mut wrong = Vec::new();
     wrong.extend(arrows::check(&metadata));
+    wrong.extend(modules::check()?);
     wrong.extend(licences::check(&metadata));
     wrong.extend(dependencies::unused(&metadata)?);
     wrong.extend(dependencies::duplicates(&metadata));

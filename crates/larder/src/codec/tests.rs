@@ -1,4 +1,4 @@
-//! Each codec gives back what it got, and nothing for what it does not read to the end.
+//! Each codec decodes what it encoded, and refuses bytes that it does not read to the end.
 
 use super::*;
 use serde::Deserialize;
@@ -33,19 +33,20 @@ fn row() -> Row {
 const ALL: [Format; 3] = [Format::Postcard, Format::Json, Format::MessagePack];
 
 #[test]
-fn what_goes_in_comes_out() {
+fn decoded_value_equals_encoded_value() {
     for format in ALL {
         let mut bytes = b"before".to_vec();
         format.encode(&row(), &mut bytes).expect("encodes");
         let rest = bytes.strip_prefix(b"before").expect("appended");
         let number = <Format as Codec<Row>>::id(&format);
-        let read: Row = Format::Postcard.decode(number, rest).expect("each reads what the others wrote");
+        let read: Row =
+            Format::Postcard.decode(number, rest).expect("each codec reads the bytes of the others");
         assert_eq!(read, row(), "{format:?}");
     }
 }
 
 #[test]
-fn none_false_and_empty_are_values() {
+fn none_false_and_empty_are_encoded() {
     for format in ALL {
         let mut bytes = Vec::new();
         format.encode(&(None::<u8>, false, String::new()), &mut bytes).expect("encodes");
@@ -56,7 +57,7 @@ fn none_false_and_empty_are_values() {
 }
 
 #[test]
-fn bytes_after_the_value_are_an_error() {
+fn bytes_after_value_are_an_error() {
     for format in ALL {
         let mut bytes = Vec::new();
         format.encode(&5_u8, &mut bytes).expect("encodes");
@@ -69,33 +70,32 @@ fn bytes_after_the_value_are_an_error() {
 }
 
 #[test]
-fn other_languages_find_names_in_message_pack() {
+fn message_pack_contains_field_names() {
     let mut bytes = Vec::new();
     Format::MessagePack.encode(&row(), &mut bytes).expect("encodes");
     assert!(bytes.windows(4).any(|window| window == b"seen"));
 }
 
 #[test]
-fn raw_is_as_it_is() {
+fn raw_codec_stores_bytes_unchanged() {
     let mut bytes = Vec::new();
     Raw.encode(&vec![0, 255, 13, 10], &mut bytes).expect("encodes");
     assert_eq!(bytes, [0, 255, 13, 10]);
     assert!(Codec::<String>::decode(&Raw, RAW, &bytes).is_err(), "not UTF-8");
 }
 
-/// A codec that refuses leaves nothing in any tier.
 #[test]
-fn a_refusal_says_why() {
-    struct Refuses;
-    impl Codec<u8> for Refuses {
+fn encode_error_contains_reason_of_codec() {
+    struct Refusing;
+    impl Codec<u8> for Refusing {
         fn id(&self) -> u8 {
             200
         }
         fn encode(&self, _: &u8, _: &mut Vec<u8>) -> Result<(), CodecError> {
-            Err("not today".into())
+            Err("no form for this value".into())
         }
         fn decode(&self, _: u8, _: &[u8]) -> Result<u8, CodecError> {
-            Err("never".into())
+            Err("nothing to decode".into())
         }
     }
     let meta = Meta {
@@ -109,6 +109,6 @@ fn a_refusal_says_why() {
         cost: std::time::Duration::ZERO,
         tags: Vec::new(),
     };
-    let refused = seal(&1, &Refuses, meta, &Packing::default()).expect_err("refused");
-    assert_eq!(refused.to_string(), "the value cannot be encoded: not today");
+    let refused = seal(&1, &Refusing, meta, &Packing::default()).expect_err("refused");
+    assert_eq!(refused.to_string(), "the value cannot be encoded: no form for this value");
 }

@@ -1,7 +1,7 @@
 //! Storing a loaded value in Redis under a condition: the only way by which it gets there.
 //!
-//! A key in Redis is absent, a lease, or a value. A load puts its lease where nothing is. It stores its value if the first
-//! bytes under the key are still the same. Every invalidation in between has changed them:
+//! A key in Redis is absent, a lease, or a value. A load puts its lease where nothing is. It stores its value if the
+//! first bytes under the key are still the same. Every invalidation in between has changed them:
 //!
 //! ```text
 //!             lookup                   store: still lease A?            delete, write
@@ -190,8 +190,8 @@ impl Coordinator {
         outcomes
     }
 
-    /// Stores without compare-and-set. Mutations of this node take the same lock, so none comes between the check of the
-    /// ticket and the store.
+    /// Stores without compare-and-set. Mutations of this node take the same lock, so none comes between the check of
+    /// the ticket and the store.
     async fn store_unconditionally(&self, request: StoreRequest<'_>) -> StoreOutcome {
         let Some(redis) = &self.node.redis else { return StoreOutcome::Stored };
         let _guard = self.store_locks.lock(request.key).await;

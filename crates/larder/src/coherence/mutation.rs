@@ -1,13 +1,13 @@
-//! Writes and invalidations: at once in memory, then in Redis together with the announcement. An invalidation that Redis
-//! does not confirm is queued.
+//! Writes and invalidations: at once in memory, then in Redis together with the announcement. An invalidation that
+//! Redis does not confirm is queued.
 //!
 //! ```text
 //! void tickets, drop memory ─► MULTI [UNLINK k | SET k v] PUBLISH EXEC ─► void and drop again ─► Ok
 //!                                                │ no reply, or refused
 //!                                                └─► queue, block Redis for the key ─► void and drop again ─► Err
 //! ```
-//! Before: a load that ends now must not store its value. After: neither must a lookup that read the old value from Redis
-//! in between. Each mutation runs in a task of its own, so a dropped caller does not leave half of it.
+//! Before: a load that ends now must not store its value. After: neither must a lookup that read the old value from
+//! Redis in between. Each mutation runs in a task of its own, so a dropped caller does not leave half of it.
 
 use super::lease::is_value;
 use super::replay::BATCH;
@@ -56,9 +56,9 @@ impl Coordinator {
 
     /// Puts values into Redis and announces it.
     ///
-    /// Another node may have invalidated a tag of the values just before, and the announcement may not have arrived: the
-    /// values would count as older. So the transaction also reads the ledger. If a stamp in the reply is newer than
-    /// `clock`, the values are sealed and put once more with the clock of the reply.
+    /// Another node may have invalidated a tag of the values just before, and the announcement may not have arrived:
+    /// the values would count as older. So the transaction also reads the ledger. If a stamp in the reply is newer
+    /// than `clock`, the values are sealed and put once more with the clock of the reply.
     pub(crate) async fn put(
         &self,
         mut operations: Vec<Operation>,

@@ -25,8 +25,8 @@ impl Coordinator {
         }
     }
 
-    /// Replays pending invalidations for as long as Redis accepts some. A refusal of the members does not stop the keys: a
-    /// full server accepts no stamps, and removals make room.
+    /// Replays pending invalidations for as long as Redis accepts some. A refusal of the members does not stop the
+    /// keys: a full server accepts no stamps, and removals make room.
     pub(super) async fn replay(&self) {
         while self.replay_log.pending_count() > 0 {
             // A value that is written now must not be what an older invalidation removes.

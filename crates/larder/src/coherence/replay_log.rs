@@ -49,8 +49,8 @@ struct State {
     recent: VecDeque<(Duration, Invalidated)>,
     /// Until when some recent invalidations are missing from the list.
     incomplete_until: Duration,
-    /// When the recent invalidations were last queued again. The server before that may have confirmed any mutation that
-    /// started earlier.
+    /// When the recent invalidations were last queued again. The server before that may have confirmed any mutation
+    /// that started earlier.
     requeued: Option<MutationSeq>,
 }
 
@@ -97,8 +97,8 @@ impl ReplayLog {
         self.pending_count.store(state.pending.len(), Ordering::Release);
     }
 
-    /// Redis did not confirm: queues the invalidations. Returns their number, and whether there were too many, so that an
-    /// invalidation of everything is pending instead.
+    /// Redis did not confirm: queues the invalidations. Returns their number, and whether there were too many, so that
+    /// an invalidation of everything is pending instead.
     pub(crate) fn queue(&self, targets: impl IntoIterator<Item = Invalidated>) -> (MutationSeq, bool) {
         let seq = self.next_seq();
         let mut state = self.state.lock();

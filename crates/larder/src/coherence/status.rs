@@ -11,8 +11,8 @@ pub struct Coherence {
     pub mode: CoherenceMode,
     /// Whether memory may answer without asking Redis.
     pub memory_trusted: bool,
-    /// How long ago the last liveness proof was sent: a heartbeat whose reply showed that no announcement is missing. The
-    /// time since the cache was built if there was none.
+    /// How long ago the last liveness proof was sent: a heartbeat whose reply showed that no announcement is missing.
+    /// The time since the cache was built if there was none.
     pub proof_age: Duration,
     /// Invalidations of this node that Redis has not confirmed. They are replayed when Redis replies again.
     pub pending_invalidations: usize,
@@ -30,8 +30,8 @@ pub enum CoherenceMode {
     Memory,
     /// Redis has not been reached yet.
     Unknown,
-    /// The server lacks transactions, announcements or sorted sets. This node serves nothing that it invalidated itself.
-    /// Nothing is promised for invalidations by other nodes.
+    /// The server lacks transactions, announcements or sorted sets. This node serves nothing that it invalidated
+    /// itself. Nothing is promised for invalidations by other nodes.
     OneNode,
     /// The whole promise.
     Full,

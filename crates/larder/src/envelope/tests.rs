@@ -1,4 +1,4 @@
-//! What was ever written stays readable, and whatever else is under a key is a named miss.
+//! Envelopes of every version stay readable. All other bytes are a miss with a reason.
 
 use super::*;
 use crate::codec::{self, Codec, Format, Raw};
@@ -38,7 +38,7 @@ fn packing(compression: Compression) -> Packing {
     Packing { compression, ..Packing::default() }
 }
 
-/// The file of each kind, codec and flag, with who writes it today.
+/// The file of each kind, codec and flag.
 fn golden(name: &str) -> &'static [u8] {
     match name {
         "lease" => include_bytes!("golden/v1-lease.bin"),
@@ -53,8 +53,8 @@ fn golden(name: &str) -> &'static [u8] {
     }
 }
 
-/// Reads a file, and compares it with what is written today; compressors may find better ways later.
-fn reads_and_writes<V: PartialEq + std::fmt::Debug + 'static>(
+/// Opens a file, and compares it with a newly sealed envelope. Compressed bytes may differ between compressor versions.
+fn assert_readable<V: PartialEq + std::fmt::Debug + 'static>(
     name: &str,
     value: V,
     codec: impl Codec<V>,
@@ -79,14 +79,14 @@ fn reads_and_writes<V: PartialEq + std::fmt::Debug + 'static>(
 #[test]
 fn version_1_stays_readable() {
     let none = Compression::None;
-    reads_and_writes("postcard", page(), Format::Postcard, meta(), none);
-    reads_and_writes("json", page(), Format::Json, meta(), none);
-    reads_and_writes("messagepack", page(), Format::MessagePack, meta(), none);
-    reads_and_writes("raw", b"\x00\xff as it is".to_vec(), Raw, meta(), none);
-    reads_and_writes("lz4", page(), Format::Postcard, meta(), Compression::Lz4);
-    reads_and_writes("zstd", page(), Format::Postcard, meta(), Compression::Zstd);
+    assert_readable("postcard", page(), Format::Postcard, meta(), none);
+    assert_readable("json", page(), Format::Json, meta(), none);
+    assert_readable("messagepack", page(), Format::MessagePack, meta(), none);
+    assert_readable("raw", b"\x00\xff as it is".to_vec(), Raw, meta(), none);
+    assert_readable("lz4", page(), Format::Postcard, meta(), Compression::Lz4);
+    assert_readable("zstd", page(), Format::Postcard, meta(), Compression::Zstd);
     let absence = Meta { negative: true, tags: Vec::new(), ..meta() };
-    reads_and_writes("negative", None::<u32>, Format::Postcard, absence, none);
+    assert_readable("negative", None::<u32>, Format::Postcard, absence, none);
 
     let lease = Head::Lease(meta().id);
     assert_eq!(Head::parse(golden("lease")), Ok(lease));
@@ -95,7 +95,7 @@ fn version_1_stays_readable() {
 }
 
 #[test]
-fn a_committed_value_keeps_the_id_of_its_lease() {
+fn head_is_readable_without_the_rest() {
     let bytes = golden("postcard");
     assert_eq!(Head::parse(bytes), Ok(Head::Value(meta().id)));
     assert_eq!(Head::parse(&bytes[..HEAD_BYTES]), Ok(Head::Value(meta().id)), "readable without the rest");
@@ -105,7 +105,7 @@ fn open_page(bytes: &[u8]) -> Result<Page, Unreadable> {
     codec::open(bytes, &Format::Postcard, SCHEMA, &Packing::default()).map(|(_, page)| page)
 }
 
-/// The file with some bytes changed, and a checksum that is right again.
+/// The file with other bytes and a valid checksum.
 fn forged(name: &str, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut bytes = golden(name).to_vec();
     change(&mut bytes);
@@ -115,7 +115,7 @@ fn forged(name: &str, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 }
 
 #[test]
-fn anything_else_is_a_named_miss() {
+fn unreadable_bytes_have_a_reason() {
     let set = |at: usize, byte: u8| open_page(&forged("postcard", |bytes| bytes[at] = byte)).unwrap_err();
     assert_eq!(open_page(b"plain text of another program, long enough"), Err(Unreadable::Foreign));
     assert_eq!(open_page(b""), Err(Unreadable::Foreign));
@@ -129,8 +129,8 @@ fn anything_else_is_a_named_miss() {
     assert_eq!(set(30, 0), Unreadable::Schema);
     assert_eq!(set(66, 0), Unreadable::Length, "without compression both lengths are one");
     assert_eq!(set(70, 0), Unreadable::Length);
-    assert_eq!(set(74, 65), Unreadable::Length, "more tags than there may be");
-    assert_eq!(set(76, 0xff), Unreadable::Damaged, "a tag that is no text");
+    assert_eq!(set(74, 65), Unreadable::Length, "more tags than allowed");
+    assert_eq!(set(76, 0xff), Unreadable::Damaged, "a tag that is not UTF-8");
     let longer = forged("postcard", |bytes| bytes.push(0));
     assert_eq!(open_page(&longer), Err(Unreadable::Length));
     let one_more = forged("postcard", |bytes| {
@@ -143,7 +143,7 @@ fn anything_else_is_a_named_miss() {
 }
 
 #[test]
-fn every_damaged_byte_and_every_cut_is_noticed() {
+fn damaged_or_truncated_envelope_is_unreadable() {
     for name in ["postcard", "lz4", "zstd"] {
         let whole = golden(name);
         for at in CHECKSUM.start..whole.len() {
@@ -158,7 +158,7 @@ fn every_damaged_byte_and_every_cut_is_noticed() {
 }
 
 #[test]
-fn a_codec_reads_what_its_siblings_wrote_and_nothing_else() {
+fn codec_reads_only_codecs_that_it_accepts() {
     for name in ["postcard", "json", "messagepack"] {
         assert_eq!(open_page(golden(name)), Ok(page()), "{name}");
     }
@@ -168,7 +168,7 @@ fn a_codec_reads_what_its_siblings_wrote_and_nothing_else() {
 }
 
 #[test]
-fn a_decompression_bomb_is_refused_before_it_goes_off() {
+fn decompression_bomb_is_refused_before_allocation() {
     let zeros = "0".repeat(1 << 20);
     for compression in [Compression::Lz4, Compression::Zstd] {
         let wide = packing(compression);
@@ -178,18 +178,18 @@ fn a_decompression_bomb_is_refused_before_it_goes_off() {
         let opened = codec::open::<String>(&bomb, &Format::Postcard, SCHEMA, &narrow);
         assert!(matches!(opened, Err(Unreadable::TooLarge { limit: 0x1_0000, .. })), "{opened:?}");
 
-        // One that lies about its length gets no more than it said.
-        let mut liar = bomb;
-        liar[RAW_LENGTH].copy_from_slice(&1_000_u32.to_le_bytes());
-        let checksum = xxh3_64(&liar[CHECKSUM.end..]);
-        liar[CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
-        let opened = codec::open::<String>(&liar, &Format::Postcard, SCHEMA, &narrow);
+        // With a false length, the buffer has that length.
+        let mut forged = bomb;
+        forged[RAW_LENGTH].copy_from_slice(&1_000_u32.to_le_bytes());
+        let checksum = xxh3_64(&forged[CHECKSUM.end..]);
+        forged[CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
+        let opened = codec::open::<String>(&forged, &Format::Postcard, SCHEMA, &narrow);
         assert_eq!(opened.map(|_| ()), Err(Unreadable::Damaged));
     }
 }
 
 #[test]
-fn values_and_tags_that_are_too_large_are_not_written() {
+fn too_large_values_and_tags_are_refused() {
     let narrow = Packing { max_bytes: 10, ..Packing::default() };
     let refused = codec::seal(&"eleven bytes".to_owned(), &Raw, meta(), &narrow);
     assert!(matches!(refused, Err(EncodeError::TooLarge { bytes: 12, limit: 10 })));
@@ -201,7 +201,7 @@ fn values_and_tags_that_are_too_large_are_not_written() {
 }
 
 #[test]
-fn what_compression_does_not_make_smaller_stays_as_it_is() {
+fn incompressible_payload_is_stored_uncompressed() {
     let mut state = 1_u64;
     let noise: Vec<u8> = (0..4_096)
         .map(|_| {
@@ -214,21 +214,21 @@ fn what_compression_does_not_make_smaller_stays_as_it_is() {
             codec::seal(value, &Raw, meta(), &packing(compression)).expect("encodes")[FLAGS_AT]
         };
         assert_eq!(flags(&noise), 0);
-        assert_eq!(flags(&vec![0; 1_023]), 0, "too short to be worth it");
+        assert_eq!(flags(&vec![0; 1_023]), 0, "shorter than the minimum");
         assert_ne!(flags(&vec![0; 1_024]), 0);
     }
 }
 
 proptest! {
-    /// Neither noise nor a forged envelope panics, or makes the reader hold more than its limit.
     #[test]
-    fn no_bytes_panic(noise in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn random_bytes_cause_no_panic(noise in proptest::collection::vec(any::<u8>(), 0..200)) {
         _ = open_page(&noise);
         _ = Head::parse(&noise);
     }
 
+    /// A forged envelope makes the reader allocate no more than its limit.
     #[test]
-    fn no_forgery_panics_or_grows(
+    fn forged_envelope_causes_no_panic_and_bounded_allocation(
         name in prop::sample::select(vec!["postcard", "json", "messagepack", "negative", "lz4", "zstd"]),
         changes in prop::collection::vec((CHECKSUM.end..200_usize, any::<u8>()), 0..6),
         cut in 0..120_usize,
@@ -255,7 +255,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_sealed_is_what_is_opened(
+    fn opened_envelope_equals_sealed_value(
         title in ".{0,40}", visits: u64, draft: Option<bool>, body in "[a-c]{0,3000}",
         format in prop::sample::select(vec![Format::Postcard, Format::Json, Format::MessagePack]),
         compression in prop::sample::select(vec![Compression::None, Compression::Lz4, Compression::Zstd]),

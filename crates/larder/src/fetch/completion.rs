@@ -98,7 +98,7 @@ where
         // Without a ledger, nothing could invalidate a tagged value in Redis.
         let is_memory_only = node.trust.is_standalone() && !tags.is_empty();
         let put = envelope.ok().filter(|_| may_store && !is_memory_only);
-        let put = put.map(|bytes| (bytes, lifetime.kept()));
+        let put = put.map(|bytes| (bytes, lifetime.kept_for()));
         // A value that may not be stored releases its lease. It does not replace an older value.
         let condition = match &pending.condition {
             condition if may_store || condition.is_lease() => condition.clone(),

@@ -143,8 +143,8 @@ where
 
     /// Sets the loader. It runs in a task of its own, if no tier has the value and no other caller loads it.
     ///
-    /// Awaiting the result needs a tokio runtime, unless memory has the value. Cancel safe: the load continues if the caller
-    /// is dropped.
+    /// Awaiting the result needs a tokio runtime, unless memory has the value. Cancel safe: the load continues if the
+    /// caller is dropped.
     pub fn load<L, F>(self, loader: L) -> FetchFuture<'v, V, E, Always<L>>
     where
         L: FnOnce(LoadCx<V>) -> F + Send + 'static,
@@ -153,8 +153,8 @@ where
         FetchFuture { state: State::Start(self, Always(loader)) }
     }
 
-    /// As [`Fetch::load`], for a loader that may find that the stale value in [`LoadCx::stale`] has not changed. Then it
-    /// returns [`Loaded::NotModified`].
+    /// As [`Fetch::load`], for a loader that may find that the stale value in [`LoadCx::stale`] has not changed. Then
+    /// it returns [`Loaded::NotModified`].
     pub fn load_or_keep<L, F>(self, loader: L) -> FetchFuture<'v, V, E, OrKeep<L>>
     where
         L: FnOnce(LoadCx<V>) -> F + Send + 'static,
@@ -289,8 +289,8 @@ where
     }
 }
 
-/// Waits for another caller's load. If its result cannot be served to this caller: `Err` with the next lookup, or `None`
-/// to look up memory again.
+/// Waits for another caller's load. If its result cannot be served to this caller: `Err` with the next lookup, or
+/// `None` to look up memory again.
 async fn follow<V, E>(
     view: &ViewState<V>,
     policy: &Policy,

@@ -58,10 +58,10 @@ where
 
     /// Sets the bulk loader and fetches: one outcome for each key, in the order of the keys, duplicates included.
     ///
-    /// The loader is called once, in a task of its own, with the keys that no tier has and no other caller loads. It is
-    /// called again only for keys whose load by another caller failed. The outcome of a key without a value is
-    /// [`FetchError::NotLoaded`]. Values of other keys are dropped, since no lease covers them. The options that the loader
-    /// sets in its context apply to all values. Cost: one round trip to Redis before the load and one after it.
+    /// The loader is called once, in a task of its own, with the keys that no tier has and no other caller loads. It
+    /// is called again only for keys whose load by another caller failed. The outcome of a key without a value is
+    /// [`FetchError::NotLoaded`]. Values of other keys are dropped, since no lease covers them. The options that the
+    /// loader sets in its context apply to all values. Cost: one round trip to Redis before the load and one after it.
     ///
     /// Cancel safe: the load continues if the caller is dropped.
     ///

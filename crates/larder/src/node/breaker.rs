@@ -18,8 +18,8 @@ impl Breaker {
         Breaker { started: Instant::now(), open_for, open_until_ms: AtomicU64::new(0) }
     }
 
-    /// Whether the caller may send a request. The first caller after the pause is the probe. It opens the breaker again, so
-    /// the others are refused until its outcome is known.
+    /// Whether the caller may send a request. The first caller after the pause is the probe. It opens the breaker
+    /// again, so the others are refused until its outcome is known.
     pub(crate) fn allows(&self) -> bool {
         let until = self.open_until_ms.load(Ordering::Acquire);
         if until == 0 {

@@ -1,9 +1,10 @@
 //! What this node knows of the ledger: when each tag, and the whole namespace, was last invalidated.
 //!
 //! Two counters order an entry and an invalidation. The *ledger clock* orders the events of different nodes: an entry
-//! has the clock of the moment at which its load started, and an invalidation advances the clock. The *epoch* counts the
-//! invalidations that this node did or received. It decides where the ledger was not read: for values that were loaded
-//! while Redis did not reply, for caches without Redis, and while an invalidation of this node has not reached Redis.
+//! has the clock of the moment at which its load started, and an invalidation advances the clock. The *epoch* counts
+//! the invalidations that this node did or received. It decides where the ledger was not read: for values that were
+//! loaded while Redis did not reply, for caches without Redis, and while an invalidation of this node has not reached
+//! Redis.
 //!
 //! An entry remembers the epoch in which it was last found valid, so a hit compares two numbers and reads no tag.
 
@@ -13,8 +14,8 @@ use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The most tags whose stamps a node stores. One more, and it drops all of them: with Redis it reads them again, without
-/// Redis older entries are dead.
+/// The most tags whose stamps a node stores. One more, and it drops all of them: with Redis it reads them again,
+/// without Redis older entries are dead.
 const MAX_KNOWN_TAGS: usize = 100_000;
 
 /// The member of the ledger that invalidates everything older, whatever its tags are.
@@ -131,7 +132,8 @@ struct Stamp {
 impl Stamp {
     /// Whether an entry is newer than the invalidation.
     fn admits(self, state: &EntryState) -> bool {
-        // Without a clock, or while the stamp is not in the ledger, the epoch decides. A clock in the ledger counts too.
+        // Without a clock, or while the stamp is not in the ledger, the epoch decides. A clock in the ledger counts
+        // too.
         let by_clock = state.clock == 0 || state.clock >= self.clock;
         let by_epoch = state.epoch >= self.epoch && !(state.promoted && self.pending.is_some());
         by_clock && (by_epoch || (state.clock != 0 && self.pending.is_none()))
@@ -236,8 +238,8 @@ impl Ledger {
         }
     }
 
-    /// An invalidation of this node starts, or is queued. Until it is confirmed, older entries and entries from Redis are
-    /// not valid.
+    /// An invalidation of this node starts, or is queued. Until it is confirmed, older entries and entries from Redis
+    /// are not valid.
     pub(crate) fn start(&self, members: &[Vec<u8>], seq: MutationSeq) {
         self.apply(members, |stamp| stamp.pending = stamp.pending.max(Some(seq)));
     }
@@ -274,8 +276,8 @@ impl Ledger {
         }
     }
 
-    /// Announcements may have been missed: stamps must be read again. The known stamps still refuse older entries, since
-    /// this node may have to serve without Redis before it can read them.
+    /// Announcements may have been missed: stamps must be read again. The known stamps still refuse older entries,
+    /// since this node may have to serve without Redis before it can read them.
     pub(crate) fn record_gap(&self) {
         let mut stamps = self.stamps.write();
         self.gaps.fetch_add(1, Ordering::AcqRel);

@@ -129,8 +129,8 @@ impl Node {
         }
     }
 
-    /// Marks an entry stale in memory, or removes it if it has no grace period. Voids the tickets of its key, whose loads
-    /// may return the same value. Returns whether there was an entry.
+    /// Marks an entry stale in memory, or removes it if it has no grace period. Voids the tickets of its key, whose
+    /// loads may return the same value. Returns whether there was an entry.
     pub(crate) fn expire_memory(&self, key: &MemoryKey) -> bool {
         let now = self.now();
         let has_grace = self.memory.peek_with(key, |entry| {

@@ -37,8 +37,8 @@ pub(crate) struct NewEntry {
 }
 
 impl Node {
-    /// Opens bytes from Redis. `None` if they are no value of this view, or a value that may not be served. Reads stamps
-    /// from Redis if the value has tags that this node does not know.
+    /// Opens bytes from Redis. `None` if they are no value of this view, or a value that may not be served. Reads
+    /// stamps from Redis if the value has tags that this node does not know.
     pub(crate) async fn open<V: Send + Sync + 'static>(
         &self,
         view: &ViewConfig<V>,
@@ -59,7 +59,7 @@ impl Node {
             }
         };
         let lifetime = view.policy.lifetime(meta.negative, &self.random);
-        let remaining = remaining_ttl.unwrap_or_else(|| lifetime.kept());
+        let remaining = remaining_ttl.unwrap_or_else(|| lifetime.kept_for());
         // The remaining time in Redis ends with the grace period.
         let fresh_for = remaining.saturating_sub(meta.grace).min(lifetime.fresh);
         let kept_for = remaining.min(fresh_for + meta.grace);
@@ -110,7 +110,7 @@ impl Node {
         start: &StartState,
     ) -> MemoryEntry {
         let mut state =
-            EntryState::new(self.now(), lifetime.fresh, lifetime.kept(), start.generation, start.epoch);
+            EntryState::new(self.now(), lifetime.fresh, lifetime.kept_for(), start.generation, start.epoch);
         state.id = id;
         state.clock = start.clock;
         state.encoded_bytes = view.weight(&value, encoded_bytes);

@@ -1,8 +1,8 @@
 //! How long memory may be trusted without asking Redis.
 //!
-//! A *liveness proof* is an answered heartbeat: every invalidation before it was sent has been received. Memory is trusted
-//! for `max_lag` after the last proof was sent. A *gap* is a time in which announcements may have been missed. It ends
-//! with a new generation, in which every entry is compared with Redis before its next use.
+//! A *liveness proof* is an answered heartbeat: every invalidation before it was sent has been received. Memory is
+//! trusted for `max_lag` after the last proof was sent. A *gap* is a time in which announcements may have been missed.
+//! It ends with a new generation, in which every entry is compared with Redis before its next use.
 //!
 //! Entries that were stored before anything could be missed need no proof. Memory is empty when the cache is built, so
 //! that moment counts as the first proof.

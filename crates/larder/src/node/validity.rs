@@ -19,8 +19,8 @@ pub(crate) enum Proof {
 }
 
 impl Node {
-    /// Judges an entry for a call that started at `now`, in this ledger epoch. Stores in the entry what it finds: a softly
-    /// invalidated entry is stale from now on, a dead one stays dead.
+    /// Judges an entry for a call that started at `now`, in this ledger epoch. Stores in the entry what it finds: a
+    /// softly invalidated entry is stale from now on, a dead one stays dead.
     #[inline]
     pub(crate) fn judge(&self, state: &EntryState, proof: Proof, epoch: u64, now: Duration) -> Validity {
         let is_proved = match proof {

@@ -1,10 +1,10 @@
-//! The shape of a type as serde sees it: which fields, variants and primitive types its `Deserialize` asks for.
+//! The shape of a type in serde: the fields, variants and primitive types that its `Deserialize` requests.
 //!
-//! A deserializer that has no data answers whatever it is asked with some value of the kind, and notes the question. So a
-//! type without a derived schema has one all the same, and a changed struct is a miss by itself.
+//! A deserializer without data answers each request with some value of that type, and hashes the request. So a type
+//! without a derived schema has a schema too, and a struct with other fields is a miss.
 //!
-//! One pass takes one variant of each enum; passes are made until each variant was taken. Where a type refuses the made-up
-//! value, as one that parses text does, the pass ends there, at the same place each time.
+//! One pass visits one variant of each enum. Passes are repeated until each variant was visited. If a type refuses the
+//! generated value, as one that parses text does, the pass ends there, at the same request each time.
 
 use serde::de::value::{Error, U32Deserializer};
 use serde::de::{
@@ -16,64 +16,66 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::mix_schema;
 
-/// Types that contain themselves end here.
-const DEEPEST: usize = 24;
-/// Questions in one pass, against arrays of a million elements.
-const MOST_QUESTIONS: usize = 10_000;
-/// Passes, against enums in enums in enums.
-const MOST_PASSES: usize = 256;
+/// The deepest nesting, for types that contain themselves.
+const MAX_DEPTH: usize = 24;
+/// The most requests in one pass, for arrays of a million elements.
+const MAX_REQUESTS: usize = 10_000;
+/// The most passes, for enums in enums in enums.
+const MAX_PASSES: usize = 256;
 
-/// A number that changes when what the type's `Deserialize` asks for does.
+/// A number that changes when the requests of the type's `Deserialize` change.
 pub(super) fn of<V: DeserializeOwned>() -> u64 {
-    let mut notes = Notes { hash: 0, questions: 0, taken: HashMap::new() };
-    for _ in 0..MOST_PASSES {
-        notes.questions = 0;
-        // A type that refuses a value, or panics at it, has been noted up to there.
-        _ = catch_unwind(AssertUnwindSafe(|| V::deserialize(Tracer { notes: &mut notes, depth: 0 }).is_ok()));
-        if notes.taken.values().all(|(taken, variants)| taken >= variants) {
+    let mut requests = Requests { hash: 0, count: 0, visited: HashMap::new() };
+    for _ in 0..MAX_PASSES {
+        requests.count = 0;
+        // If a type refuses a value or panics, its requests are hashed up to there.
+        _ = catch_unwind(AssertUnwindSafe(|| {
+            V::deserialize(Tracer { requests: &mut requests, depth: 0 }).is_ok()
+        }));
+        if requests.visited.values().all(|(visited, variants)| visited >= variants) {
             break;
         }
     }
-    notes.hash
+    requests.hash
 }
 
-struct Notes {
+struct Requests {
     hash: u64,
-    questions: usize,
-    /// How often a variant of each enum was taken, and how many it has.
-    taken: HashMap<&'static str, (usize, usize)>,
+    count: usize,
+    /// How many variants of each enum were visited, and how many it has.
+    visited: HashMap<&'static str, (usize, usize)>,
 }
 
 struct Tracer<'n> {
-    notes: &'n mut Notes,
+    requests: &'n mut Requests,
     depth: usize,
 }
 
 impl Tracer<'_> {
-    fn note(&mut self, what: &str) -> Result<(), Error> {
-        self.notes.hash = mix_schema(self.notes.hash, what, self.depth as u64);
-        self.notes.questions += 1;
-        if self.notes.questions > MOST_QUESTIONS { Err(Error::custom("too long")) } else { Ok(()) }
+    fn record(&mut self, request: &str) -> Result<(), Error> {
+        self.requests.hash = mix_schema(self.requests.hash, request, self.depth as u64);
+        self.requests.count += 1;
+        if self.requests.count > MAX_REQUESTS { Err(Error::custom("too long")) } else { Ok(()) }
     }
 
-    fn note_all(&mut self, name: &str, parts: &[&str]) -> Result<(), Error> {
-        self.note(name)?;
-        parts.iter().try_for_each(|part| self.note(part))
+    fn record_all(&mut self, name: &str, parts: &[&str]) -> Result<(), Error> {
+        self.record(name)?;
+        parts.iter().try_for_each(|part| self.record(part))
     }
 
-    fn parts(&mut self, many: usize) -> Parts<'_> {
-        Parts { notes: self.notes, depth: self.depth + 1, left: many }
+    fn parts(&mut self, count: usize) -> Parts<'_> {
+        Parts { requests: self.requests, depth: self.depth + 1, left: count }
     }
 
     fn is_deep(&self) -> bool {
-        self.depth >= DEEPEST
+        self.depth >= MAX_DEPTH
     }
 }
 
 macro_rules! primitives {
     ($($method:ident => $visit:ident($($value:expr)?);)*) => {$(
         fn $method<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, Error> {
-            self.note(stringify!($visit))?;
+            self.record(stringify!($visit))?;
             visitor.$visit($($value)?)
         }
     )*};
@@ -82,7 +84,7 @@ macro_rules! primitives {
 impl<'de> Deserializer<'de> for Tracer<'_> {
     type Error = Error;
 
-    // One is a number that types without a zero take too.
+    // 1, because some types refuse 0.
     primitives! {
         deserialize_any => visit_unit();
         deserialize_ignored_any => visit_unit();
@@ -109,7 +111,7 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
     }
 
     fn deserialize_option<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, Error> {
-        self.note("option")?;
+        self.record("option")?;
         if self.is_deep() {
             return visitor.visit_none();
         }
@@ -121,7 +123,7 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Error> {
-        self.note(name)?;
+        self.record(name)?;
         visitor.visit_unit()
     }
 
@@ -130,18 +132,18 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Error> {
-        self.note(name)?;
+        self.record(name)?;
         visitor.visit_newtype_struct(Tracer { depth: self.depth + 1, ..self })
     }
 
     fn deserialize_seq<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, Error> {
-        self.note("seq")?;
-        let many = usize::from(!self.is_deep());
-        visitor.visit_seq(self.parts(many))
+        self.record("seq")?;
+        let count = usize::from(!self.is_deep());
+        visitor.visit_seq(self.parts(count))
     }
 
     fn deserialize_tuple<V: Visitor<'de>>(mut self, len: usize, visitor: V) -> Result<V::Value, Error> {
-        self.note("tuple")?;
+        self.record("tuple")?;
         visitor.visit_seq(self.parts(len))
     }
 
@@ -151,14 +153,14 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         len: usize,
         visitor: V,
     ) -> Result<V::Value, Error> {
-        self.note(name)?;
+        self.record(name)?;
         visitor.visit_seq(self.parts(len))
     }
 
     fn deserialize_map<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, Error> {
-        self.note("map")?;
-        let many = usize::from(!self.is_deep());
-        visitor.visit_map(self.parts(many))
+        self.record("map")?;
+        let count = usize::from(!self.is_deep());
+        visitor.visit_map(self.parts(count))
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -167,7 +169,7 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        self.note_all(name, fields)?;
+        self.record_all(name, fields)?;
         if self.is_deep() {
             return Err(Error::custom("too deep"));
         }
@@ -180,32 +182,32 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        self.note_all(name, variants)?;
+        self.record_all(name, variants)?;
         if self.is_deep() || variants.is_empty() {
             return Err(Error::custom("too deep"));
         }
-        let (taken, many) = self.notes.taken.entry(name).or_default();
-        let variant = *taken % variants.len();
-        (*taken, *many) = (*taken + 1, variants.len());
+        let (visited, total) = self.requests.visited.entry(name).or_default();
+        let variant = *visited % variants.len();
+        (*visited, *total) = (*visited + 1, variants.len());
         visitor.visit_enum(Variant { tracer: self, variant: variant as u32 })
     }
 
-    /// As the codecs that do not write names.
+    /// As for codecs that do not write names.
     fn is_human_readable(&self) -> bool {
         false
     }
 }
 
-/// The elements of something.
+/// The elements of a sequence, map or struct.
 struct Parts<'n> {
-    notes: &'n mut Notes,
+    requests: &'n mut Requests,
     depth: usize,
     left: usize,
 }
 
 impl Parts<'_> {
     fn next(&mut self) -> Tracer<'_> {
-        Tracer { notes: self.notes, depth: self.depth }
+        Tracer { requests: self.requests, depth: self.depth }
     }
 }
 
@@ -253,11 +255,11 @@ impl<'de> VariantAccess<'de> for Tracer<'_> {
     type Error = Error;
 
     fn unit_variant(mut self) -> Result<(), Error> {
-        self.note("unit")
+        self.record("unit")
     }
 
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(mut self, seed: T) -> Result<T::Value, Error> {
-        self.note("newtype")?;
+        self.record("newtype")?;
         seed.deserialize(Tracer { depth: self.depth + 1, ..self })
     }
 
@@ -290,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn every_change_of_a_type_changes_its_shape() {
+    fn changed_type_has_another_shape() {
         let shapes = [
             (
                 "struct",
@@ -426,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_alike_has_one_shape() {
+    fn types_with_same_encoding_have_one_shape() {
         assert_eq!(of::<HashMap<String, u8>>(), of::<BTreeMap<Box<str>, u8>>());
         assert_eq!(of::<Vec<u8>>(), of::<std::collections::VecDeque<u8>>());
     }
@@ -439,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn types_in_themselves_and_types_that_refuse_come_to_an_end() {
+    fn recursive_and_refusing_types_have_a_shape() {
         assert_eq!(of::<Tree>(), of::<Tree>());
         assert_eq!(of::<(std::num::NonZeroU8, u8)>(), of::<(std::num::NonZeroU8, u8)>());
         assert_ne!(of::<(std::net::IpAddr, u8)>(), of::<(std::net::IpAddr, u16)>());
@@ -447,9 +449,9 @@ mod tests {
         assert_ne!(of::<()>(), of::<bool>());
     }
 
-    /// Stored with every value: it may not depend on the build.
+    /// The shape is stored with every value, so it must not depend on the build.
     #[test]
-    fn a_shape_stays() {
+    fn shape_is_stable() {
         assert_eq!(of::<Option<(u32, String)>>(), 17_717_260_533_337_191_560);
     }
 }

@@ -1,11 +1,10 @@
-//! What the cache asks of a shared tier, and the tiers that there are.
+//! The interface to the tier behind memory, and its implementation for Redis.
 //!
-//! [`Tier`] is the whole language in which the protocol of [`crate::coherence`] speaks to Redis: batch first, bytes only.
-//! Every exchange of the protocol is one method, and its documentation says which keys it touches in one atomic step and
-//! which only in one round trip: an implementation for a cluster has to keep the first together and may spread the second.
+//! [`Tier`] has all requests of the coherence protocol: batches of keys and bytes. Its documentation says for each
+//! request which keys are one atomic step and which are only one round trip: an implementation for a cluster must keep
+//! the former together and may distribute the latter.
 //!
-//! The tests run the same cache over a simulated tier; what a real one must guarantee is therefore written here and
-//! nowhere else.
+//! The tests run the cache over a simulated tier too. So this file has all guarantees that a tier must give.
 
 pub(crate) mod redis;
 
@@ -18,71 +17,70 @@ use std::time::Duration;
 /// What every method of a tier returns.
 pub type TierFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, TierError>> + Send + 'a>>;
 
-/// The first bytes of what is stored under a key: magic, version, kind and id. A lease is nothing else.
+/// The first bytes under a key: magic, version, kind and id. A lease has no others.
 pub type Head = [u8; HEAD_BYTES];
 
 /// The length of a [`Head`].
 pub const HEAD_BYTES: usize = 20;
 
-/// A shared tier.
+/// A tier that several nodes share.
 ///
 /// # Order
 /// Commands of one tier object on one key take effect in the order in which their futures were first polled, also
-/// across reconnects: one that ended with [`TierError::NoReply`] has taken effect before that, or takes effect before any
-/// later command on the same key, or never does. No command is sent twice.
+/// across reconnects. A command that ended with [`TierError::NoReply`] took effect before that, or takes effect before
+/// any later command on the same key, or never. No command is sent twice.
 ///
 /// # Cancel safety
-/// A dropped future leaves its command to take effect or not.
+/// The command of a dropped future may or may not take effect.
 pub trait Tier: Debug + Send + Sync {
-    /// What the server can do, as found when it was first reached; `None` as long as it was not.
+    /// The capabilities of the server; `None` until it was reached for the first time.
     fn capabilities(&self) -> Option<Capabilities>;
 
-    /// What tells apart databases that share their channels.
+    /// A name that separates databases that share their channels.
     fn scope(&self) -> String {
         String::new()
     }
 
-    /// Reads the keys, and with `lease` puts a lease under each that has nothing, and reads the ledger: one round trip.
+    /// Reads the keys, puts a lease under each absent key if there is a `lease`, and reads the ledger: one round trip.
     ///
-    /// Each key is one atomic step: of several tiers that look at one absent key at the same time, one gets
-    /// [`KeyContent::LeaseGranted`]. Keys and ledger are not read in one step with each other.
+    /// Each key is one atomic step: of concurrent lookups of one absent key, one gets [`KeyContent::LeaseGranted`].
+    /// The keys and the ledger are not one step.
     fn lookup<'a>(&'a self, lookup: &'a Lookup<'a>) -> TierFuture<'a, LookupReply>;
 
-    /// Reads the heads of the keys and the stamps of tags: one round trip, no atomicity among them.
+    /// Reads the heads of the keys, and stamps of the ledger: one round trip, not one step.
     fn read_heads<'a>(
         &'a self,
         keys: &'a [Vec<u8>],
         ledger: Option<&'a LedgerQuery<'a>>,
     ) -> TierFuture<'a, HeadsReply>;
 
-    /// Compares the head of each key with what was seen and, if it is still that, does what follows: one atomic step for
-    /// each key, one round trip where the server runs scripts. Says for each whether it was accepted.
+    /// Compares the head of each key with the expected one and, if they are equal, does the action: one atomic step for
+    /// each key, one round trip if the server runs scripts. Returns for each whether it was accepted.
     ///
-    /// With an announcement, which must be alone, accepting and announcing are one atomic step.
+    /// With an announcement there must be one key. Its action and the announcement are one atomic step.
     fn compare_and_set<'a>(
         &'a self,
-        commits: &'a [CompareAndSet],
+        requests: &'a [CompareAndSet],
         announce: Option<&'a Announcement>,
     ) -> TierFuture<'a, Vec<bool>>;
 
-    /// Changes the keys, reads the ledger and announces the changes: one atomic step for all, where the server has
-    /// transactions.
+    /// Does the operations, reads the ledger and announces: one atomic step for all, if the server has transactions.
     fn transact<'a>(&'a self, transaction: &'a Transaction<'a>) -> TierFuture<'a, TransactionReply>;
 
-    /// Reads the stamps of tags from a ledger, which is begun if there is none.
-    fn read_stamps<'a>(&'a self, ask: &'a LedgerQuery<'a>) -> TierFuture<'a, Stamps>;
+    /// Reads stamps of a ledger. Creates the ledger if there is none.
+    fn read_stamps<'a>(&'a self, query: &'a LedgerQuery<'a>) -> TierFuture<'a, Stamps>;
 
-    /// Moves the ledger's clock on by at least one and to at least `advance.at_least`, gives its members that stamp, and
-    /// announces it with the clock in decimal digits behind the message. Stamps never go back. Touches the ledger only.
+    /// Advances the ledger's clock by at least one and to at least `advance.at_least`, stamps the members with it, and
+    /// announces it with the clock in decimal digits after the message. Stamps never decrease. Writes the ledger only.
     ///
-    /// The stamp and its announcement are one atomic step; the clock may move before.
+    /// The stamps and the announcement are one atomic step. The clock may advance before it.
     fn advance_ledger<'a>(&'a self, advance: &'a LedgerAdvance<'a>) -> TierFuture<'a, u64>;
 
-    /// Adds to a counter, made with this time to live if there was none, and returns the sum.
+    /// Adds to a counter and returns the sum. A new counter gets this time to live.
     fn increment<'a>(&'a self, key: &'a [u8], by: i64, ttl: Duration) -> TierFuture<'a, i64>;
 
-    /// One step of a walk over the keys that begin with `prefix` and match `pattern` behind it, a glob. The cursor 0
-    /// begins and ends the walk. A key that is there all the time is returned at least once.
+    /// One step of a scan of the keys that start with `prefix` and match the glob `pattern` after it. The cursor 0
+    /// starts and ends the scan. A key that exists during the whole scan is returned at least once.
     fn scan<'a>(
         &'a self,
         cursor: u64,
@@ -90,162 +88,162 @@ pub trait Tier: Debug + Send + Sync {
         pattern: &'a str,
     ) -> TierFuture<'a, (u64, Vec<Vec<u8>>)>;
 
-    /// Opens a connection that hears announcements, and with `options.tracking` of every write under a prefix, and hands
-    /// them to `handler` in their order. [`PushHandler::handle`] runs to its end before a beat that was answered behind the push
-    /// returns.
+    /// Opens a connection that receives announcements, and with `options.tracking` every write under a prefix. The
+    /// handler gets them in their order. [`PushHandler::handle`] returns before a heartbeat whose reply follows the
+    /// push does.
     fn subscribe<'a>(
         &'a self,
         options: &'a SubscribeOptions,
         handler: Arc<dyn PushHandler>,
     ) -> TierFuture<'a, Box<dyn Subscription>>;
 
-    /// From now on the server with this identity may be talked to. Until then every method but [`Tier::subscribe`] fails
-    /// with [`TierError::ServerChanged`] if it reaches a server whose identity is not the one accepted last; the first one
-    /// needs no acceptance.
+    /// Accepts the server with this identity. Every method but [`Tier::subscribe`] fails with
+    /// [`TierError::ServerChanged`] if it reaches another server than the one accepted last. The first server needs no
+    /// acceptance.
     fn accept(&self, server: &ServerId);
 }
 
-/// An open listening connection. Dropping it closes it.
+/// An open subscription. Dropping it closes its connection.
 pub trait Subscription: Debug + Send + Sync {
     /// Which server this is.
     fn server(&self) -> &ServerId;
 
-    /// Asks for a sign of life. Fails if the server is no longer a primary. With announcements an answer proves that
-    /// everything the server did before it was asked has been heard. Tracking is later by one beat: an answer proves
-    /// what was done before the beat before.
+    /// Sends a heartbeat. Fails if the server is no longer a primary. A reply proves that every announcement before
+    /// the heartbeat was handled. Tracked writes come after the reply: it proves that every write before the previous
+    /// heartbeat was handled.
     fn heartbeat(&self) -> TierFuture<'_, ()>;
 }
 
-/// Hears what a [`Link`] brings. Called in order, never at the same time, from a place where blocking is forbidden.
+/// Handles the pushes of a [`Subscription`]. Called in order and never concurrently. It must not block.
 pub trait PushHandler: Send + Sync {
-    /// Something happened.
+    /// Handles one push.
     fn handle(&self, push: Push<'_>);
 }
 
-/// What a [`Link`] brings.
+/// A push of a [`Subscription`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Push<'a> {
     /// An announcement on the channel.
     Announcement(&'a [u8]),
-    /// Somebody, maybe this node, changed these keys: by tracking.
+    /// By tracking: these keys were written, maybe by this node.
     KeysWritten(Vec<&'a [u8]>),
-    /// Somebody emptied the server: by tracking.
+    /// By tracking: the server was emptied.
     Flushed,
-    /// The connection is gone. Nothing follows.
+    /// The connection is closed. No push follows.
     Closed,
 }
 
-/// One running server: another run, and another copy, has another identity.
+/// The identity of a running server. A restarted server and a replica have others.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ServerId(pub String);
 
-/// What a server can do.
+/// The capabilities of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// It runs scripts, so a compare and its consequence are one round trip.
+    /// It runs scripts: a compare-and-set is one round trip.
     pub scripts: bool,
     /// It has transactions, with `WATCH`.
     pub transactions: bool,
-    /// It has publish and subscribe over RESP3.
+    /// It has `PUBLISH` and `SUBSCRIBE` over RESP3.
     pub announcements: bool,
-    /// It has sorted sets, so there can be a ledger.
+    /// It has sorted sets, which a ledger needs.
     pub ledger: bool,
 }
 
 impl Capabilities {
-    /// Everything that coherence between nodes needs. Scripts are a matter of speed only.
+    /// Whether nodes can be coherent. Scripts only save round trips.
     pub fn coherent(&self) -> bool {
         self.transactions && self.announcements && self.ledger
     }
 }
 
-/// What [`Tier::lookup`] is asked.
+/// The request of [`Tier::lookup`].
 #[derive(Clone, Debug)]
 pub struct Lookup<'a> {
     /// The keys.
     pub keys: &'a [Vec<u8>],
-    /// The leases to put where nothing is, one for each key, and how long they live.
+    /// The leases for absent keys, one for each key, and their lifetime.
     pub lease: Option<(&'a [Head], Duration)>,
-    /// The ledger to read, if there is one.
+    /// The part of the ledger to read.
     pub ledger: Option<LedgerQuery<'a>>,
 }
 
-/// What [`Tier::lookup`] found.
+/// The reply of [`Tier::lookup`].
 #[derive(Clone, Debug)]
 pub struct LookupReply {
-    /// For each key, in order.
+    /// The content of each key, in order.
     pub keys: Vec<KeyContent>,
-    /// The ledger as it was before this look ended, if it was asked for.
+    /// The stamps at some moment of the lookup, if they were requested.
     pub stamps: Option<Stamps>,
 }
 
-/// What is under a key.
+/// The content of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyContent {
     /// Nothing.
     Absent,
-    /// Nothing was, now the asker's lease is.
+    /// There was nothing. Now there is the lease of the lookup.
     LeaseGranted,
-    /// Something: a value, a lease of somebody else, or bytes of another program.
+    /// A value, a lease of another load, or bytes of another program.
     Bytes {
-        /// What is stored.
+        /// The bytes.
         bytes: Vec<u8>,
-        /// How long it is kept there, by the server's clock; `None` for ever.
+        /// The remaining time to live by the server's clock; `None` without one.
         remaining_ttl: Option<Duration>,
     },
 }
 
-/// What [`Tier::read_heads`] found.
+/// The reply of [`Tier::read_heads`].
 #[derive(Clone, Debug)]
 pub struct HeadsReply {
-    /// For each key, in order, what it begins with; shorter than a [`Head`] if there is less, empty if there is nothing.
+    /// The first bytes of each key, in order; fewer than a [`Head`] if there are no more, none if the key is absent.
     pub heads: Vec<Vec<u8>>,
-    /// The ledger, if it was asked for.
+    /// The stamps, if they were requested.
     pub stamps: Option<Stamps>,
 }
 
 /// A compare-and-set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompareAndSet {
-    /// Under which key.
+    /// The key.
     pub key: Vec<u8>,
-    /// What must still be there: its first bytes, at most as many as a [`Head`] has; empty if nothing was.
+    /// The expected first bytes, at most as many as a [`Head`] has; none for an absent key.
     pub expected: Vec<u8>,
-    /// What is done then.
+    /// The action if they are equal.
     pub action: CasAction,
 }
 
-/// What a [`Commit`] does if it is accepted.
+/// The action of a [`CompareAndSet`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CasAction {
     /// Stores bytes for a time.
     Put(Vec<u8>, Duration),
-    /// Leaves what is there for another time.
+    /// Sets another time to live.
     Touch(Duration),
-    /// Removes it.
+    /// Removes the key.
     Remove,
 }
 
 impl CasAction {
-    /// Stores, or removes if there is nothing to store.
+    /// Puts, or removes if there is nothing to put.
     pub(crate) fn put_or_remove(put: Option<(Vec<u8>, Duration)>) -> Self {
         put.map_or(CasAction::Remove, |(bytes, ttl)| CasAction::Put(bytes, ttl))
     }
 }
 
-/// One unconditional change.
+/// An unconditional operation on a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Removes a key.
     Remove(Vec<u8>),
-    /// Removes a key and returns what was there.
+    /// Removes a key and returns its content.
     Take(Vec<u8>),
     /// Stores bytes for a time.
     Put(Vec<u8>, Vec<u8>, Duration),
 }
 
 impl Operation {
-    /// The key that changes.
+    /// The key.
     pub fn key(&self) -> &[u8] {
         match self {
             Operation::Remove(key) | Operation::Take(key) | Operation::Put(key, ..) => key,
@@ -253,32 +251,32 @@ impl Operation {
     }
 }
 
-/// What [`Tier::transact`] is asked.
+/// The request of [`Tier::transact`].
 #[derive(Clone, Debug)]
 pub struct Transaction<'a> {
-    /// What changes, in this order.
+    /// The operations, in this order.
     pub operations: &'a [Operation],
-    /// The ledger to read, if there is one.
+    /// The part of the ledger to read.
     pub ledger: Option<LedgerQuery<'a>>,
-    /// What everybody is told.
+    /// The announcement to all nodes.
     pub announce: Option<&'a Announcement>,
 }
 
-/// What [`Tier::transact`] did.
+/// The reply of [`Tier::transact`].
 #[derive(Clone, Debug)]
 pub struct TransactionReply {
-    /// For each change, in order.
+    /// The result of each operation, in order.
     pub results: Vec<OperationResult>,
-    /// The ledger as it was when the keys had changed, if it was asked for.
+    /// The stamps after the operations, if they were requested.
     pub stamps: Option<Stamps>,
 }
 
-/// What a [`Change`] did.
+/// The result of an [`Operation`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OperationResult {
-    /// What was removed began so; empty if nothing was there.
+    /// The first bytes of the removed content; none if the key was absent.
     Removed(Vec<u8>),
-    /// What was taken, or [`KeyContent::Absent`].
+    /// The taken content, or [`KeyContent::Absent`].
     Taken(KeyContent),
     /// The bytes are stored.
     Stored,
@@ -293,49 +291,49 @@ pub struct Announcement {
     pub message: Vec<u8>,
 }
 
-/// Which part of which ledger to read.
+/// The part of a ledger to read.
 #[derive(Clone, Debug)]
 pub struct LedgerQuery<'a> {
     /// The key of the ledger.
     pub key: &'a [u8],
-    /// The members whose stamps are wanted.
+    /// The members whose stamps are read.
     pub members: &'a [Vec<u8>],
 }
 
-/// The state of a ledger. Clocks are microseconds since 1970 at least, and at most 2^53.
+/// Stamps of a ledger. A clock is at least the microseconds since 1970, and at most 2^53.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stamps {
-    /// The clock: the stamp that a load which begins now is given.
+    /// The clock: a load that starts now gets it.
     pub clock: u64,
-    /// Nothing with an older stamp is valid.
+    /// No entry with an older clock is valid.
     pub floor: u64,
-    /// For each member asked for, in order, its stamp; `None` if it has none, which is as old as the floor.
+    /// The stamp of each member of the query, in order; `None` counts as the floor.
     pub members: Vec<Option<u64>>,
 }
 
 impl Stamps {
-    /// When the last of the members asked for was stamped, or everything was: what is older than that is not valid.
+    /// The newest of the stamps and the floor. No older entry is valid.
     pub(crate) fn newest(&self) -> u64 {
         self.members.iter().flatten().copied().fold(self.floor, u64::max)
     }
 }
 
-/// What [`Tier::advance_ledger`] is asked.
+/// The request of [`Tier::advance_ledger`].
 #[derive(Clone, Debug)]
 pub struct LedgerAdvance<'a> {
     /// The key of the ledger.
     pub key: &'a [u8],
     /// The members that get the new stamp.
     pub members: &'a [Vec<u8>],
-    /// Whether the floor gets it too, which makes everything older invalid.
+    /// Whether the floor gets the new stamp too, which invalidates all older entries.
     pub floor: bool,
-    /// The clock is moved at least here.
+    /// The lowest new clock.
     pub at_least: u64,
-    /// Announced with the new clock behind it.
+    /// The announcement. The new clock is appended to its message.
     pub announce: &'a Announcement,
 }
 
-/// What to listen to.
+/// The options of a subscription.
 #[derive(Clone, Debug)]
 pub struct SubscribeOptions {
     /// The channel of the announcements.
@@ -344,17 +342,17 @@ pub struct SubscribeOptions {
     pub tracking: Option<Vec<u8>>,
 }
 
-/// Why a tier did not do what it was asked.
+/// Why a request to a tier failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TierError {
-    /// No answer came: not connected, disconnected, or too late. What was asked may have been done.
+    /// There is no reply: not connected, disconnected, or a timeout. The request may have been executed.
     #[error("{0}")]
     NoReply(String),
-    /// The server answered that it does not do this. It did not.
+    /// The server refused the request and did not execute it.
     #[error("{0}")]
     Refused(String),
-    /// This is not the server that was accepted: it restarted, or another has taken its place. Nothing was sent to it.
+    /// The server is not the accepted one: it restarted, or another one has its address. No request was sent to it.
     #[error("another server answers at this address")]
     ServerChanged(ServerId),
 }

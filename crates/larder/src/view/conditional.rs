@@ -55,8 +55,8 @@ where
         spawn_mutation(async move { state.take(&key).await }).await
     }
 
-    /// Marks a value stale: a fetch serves it only within its grace period, and only if the load fails or is slow. A value
-    /// without a grace period is removed. Returns whether there was a value.
+    /// Marks a value stale: a fetch serves it only within its grace period, and only if the load fails or is slow. A
+    /// value without a grace period is removed. Returns whether there was a value.
     ///
     /// # Errors
     /// As [`View::delete`].
@@ -106,7 +106,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             let tags = self.config.tags([]);
             let sealing = Sealing { id: node.random.id(), clock, lifetime, cost: Duration::ZERO, tags };
             let bytes = node.seal(&self.config, &value, sealing).map_err(CacheError::Encode)?;
-            let action = CasAction::Put(bytes, lifetime.kept());
+            let action = CasAction::Put(bytes, lifetime.kept_for());
             // A server without compare-and-set refuses no store: the tickets of running loads are voided first.
             node.invalidate_memory(&memory_key);
             let request = CompareAndSet { key: redis_key.clone(), expected, action };

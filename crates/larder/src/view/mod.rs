@@ -20,7 +20,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A typed window onto a [`Cache`](crate::Cache): keys of type `K`, values of type `V`, loaders that fail with `E`. Cheap to clone.
+/// A typed window onto a [`Cache`](crate::Cache): keys of type `K`, values of type `V`, loaders that fail with `E`.
+/// Cheap to clone.
 ///
 /// Every value can be cached, also an empty one or a `None`: a miss is no value.
 pub struct View<K: ?Sized, V, E = std::convert::Infallible> {
@@ -52,8 +53,8 @@ impl<K: ?Sized, V: 'static, E> View<K, V, E> {
         self.with(|config| config.tags.push(tag.into()))
     }
 
-    /// The same view with another schema number. Increase it when the meaning of `V` changes and its type does not: values
-    /// of another number are misses. Default: 0.
+    /// The same view with another schema number. Increase it when the meaning of `V` changes and its type does not:
+    /// values of another number are misses. Default: 0.
     pub fn with_schema(self, schema: u32) -> Self {
         self.with(|config| config.schema = schema::numbered(config.type_schema, schema))
     }
@@ -68,8 +69,8 @@ impl<K: ?Sized, V: 'static, E> View<K, V, E> {
         self.with(|config| config.weigher = Some(Arc::new(weigher)))
     }
 
-    /// The same view, in which each read that finds a value restarts its time to live: for sessions. Each such read sends
-    /// Redis a command and does not wait for it.
+    /// The same view, in which each read that finds a value restarts its time to live: for sessions. Each such read
+    /// sends Redis a command and does not wait for it.
     pub fn touch_on_read(self) -> Self {
         self.with(|config| config.touch_on_read = true)
     }
@@ -79,8 +80,8 @@ impl<K: ?Sized, V: 'static, E> View<K, V, E> {
         ReadView(self.clone())
     }
 
-    /// The same view, in which values that `is_negative` accepts are remembered absences: they get the negative TTL of the
-    /// policy.
+    /// The same view, in which values that `is_negative` accepts are remembered absences: they get the negative TTL of
+    /// the policy.
     pub fn with_negative(self, is_negative: fn(&V) -> bool) -> Self {
         self.with(|config| config.is_negative = Some(is_negative))
     }
@@ -93,8 +94,8 @@ impl<K: ?Sized, V: 'static, E> View<K, V, E> {
 }
 
 impl<K: ?Sized, V: Schema + 'static, E> View<K, V, E> {
-    /// The same view with the derived schema of `V` instead of its name and shape: values of a `V` with other fields are
-    /// misses. Values of a `V` that was moved, or renamed by `#[schema(name = "…")]`, are not.
+    /// The same view with the derived schema of `V` instead of its name and shape: values of a `V` with other fields
+    /// are misses. Values of a `V` that was moved, or renamed by `#[schema(name = "…")]`, are not.
     pub fn with_derived_schema(self) -> Self {
         self.with(|config| (config.schema, config.type_schema) = (V::SCHEMA, V::SCHEMA))
     }

@@ -75,8 +75,8 @@ where
         found
     }
 
-    /// The values of many keys, in the order of the keys. Cost: one round trip to Redis for all keys that memory does not
-    /// have, and another one if their values have tags that this node does not know.
+    /// The values of many keys, in the order of the keys. Cost: one round trip to Redis for all keys that memory does
+    /// not have, and another one if their values have tags that this node does not know.
     ///
     /// Cancel safe.
     pub async fn read_multi<'k>(&self, keys: impl IntoIterator<Item = &'k K>) -> Vec<Option<Fetched<V>>>
@@ -214,12 +214,12 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         let Some(found) = found.filter(|_| self.config.touch_on_read) else { return };
         let node = self.node();
         let lifetime = self.lifetime(found, self.config.policy);
-        found.state().renew(node.now(), lifetime.fresh, lifetime.kept());
-        node.renew_memory(self.memory_key(key), lifetime.kept());
+        found.state().renew(node.now(), lifetime.fresh, lifetime.kept_for());
+        node.renew_memory(self.memory_key(key), lifetime.kept_for());
         if let (Some(_), Some(id)) = (&node.redis, found.state().id) {
             // A newer value in Redis keeps its own time to live.
             let expected = Head::Value(id).to_bytes().to_vec();
-            let action = CasAction::Touch(lifetime.kept());
+            let action = CasAction::Touch(lifetime.kept_for());
             let touch = CompareAndSet { key: self.redis_key(key), expected, action };
             let coordinator = self.coordinator.clone();
             tokio::spawn(async move {

@@ -57,12 +57,12 @@ where
 {
     /// Stores a value in both tiers. Running loads of the key can no longer store their values, on any node.
     ///
-    /// The write continues if the caller is dropped. Cost: one round trip to Redis; another one before it if this node may
-    /// have missed an invalidation, and one after it if it did.
+    /// The write continues if the caller is dropped. Cost: one round trip to Redis; another one before it if this node
+    /// may have missed an invalidation, and one after it if it did.
     ///
     /// # Errors
-    /// If Redis did not confirm: this process has the value, and the key is deleted everywhere as soon as Redis replies. If
-    /// the value cannot be encoded: nothing has changed.
+    /// If Redis did not confirm: this process has the value, and the key is deleted everywhere as soon as Redis
+    /// replies. If the value cannot be encoded: nothing has changed.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -274,7 +274,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             sealed.entries.push(node.new_entry(&self.config, value.clone(), new, &start));
             sealed.operations.push(match is_memory_only {
                 true => Operation::Remove(redis_key.clone()),
-                false => Operation::Put(redis_key.clone(), bytes, lifetime.kept()),
+                false => Operation::Put(redis_key.clone(), bytes, lifetime.kept_for()),
             });
         }
         Ok(sealed)

@@ -1,6 +1,6 @@
-//! Compare-and-set: by a script, or by WATCH … EXEC on a connection that nobody else uses meanwhile.
+//! Compare-and-set: by a script, or by WATCH … EXEC on a connection that no other caller uses meanwhile.
 //!
-//! WATCH on a shared connection would be worth nothing: another task's EXEC ends it.
+//! On a shared connection another task's EXEC would end the WATCH.
 
 use super::connect::Slot;
 use super::values::{array, bytes, checked, int, px};
@@ -18,12 +18,12 @@ impl RedisTier {
         let can = self.can().await?;
         let Some(first) = swaps.first() else { return Ok(Vec::new()) };
         if can.scripts {
-            // What is announced is a change like another, and keeps its order among them.
+            // An announced compare-and-set keeps its order among the mutations.
             let slot = if announce.is_some() { &self.writer } else { self.reader(&first.key) };
             self.swap_by_script(slot, swaps, announce).await
         } else if can.transactions {
-            let place = xxh3_64(&first.key) as usize % CONNECTIONS;
-            let slot = self.watchers[place].lock().await;
+            let index = xxh3_64(&first.key) as usize % CONNECTIONS;
+            let slot = self.watchers[index].lock().await;
             let mut accepted = Vec::with_capacity(swaps.len());
             for swap in swaps {
                 accepted.push(self.swap_by_watch(&slot, swap, announce).await?);
@@ -71,7 +71,7 @@ impl RedisTier {
     ) -> Result<bool, TierError> {
         let outcome = self.watch_compare_exec(slot, swap, announce).await;
         if outcome.is_err() {
-            // It may still watch.
+            // The connection may still watch the key.
             slot.reset();
         }
         outcome
@@ -85,7 +85,7 @@ impl RedisTier {
     ) -> Result<bool, TierError> {
         let mut pipeline = Pipeline::with_capacity(2);
         pipeline.cmd("WATCH").arg(key).cmd("GETRANGE").arg(key).arg(0).arg(HEAD_BYTES - 1);
-        // What is watched is watched on this connection: on another one, EXEC would compare nothing.
+        // EXEC compares only what was watched on the same connection.
         let open = slot.connected(&self.address).await?;
         let mut answers = slot.send_on(&open, &self.address, &pipeline).await?;
         let head = bytes(answers.pop().unwrap_or_default())?.unwrap_or_default();
@@ -114,8 +114,8 @@ impl RedisTier {
         }
     }
 
-    /// On a server that can neither run scripts nor transactions: by the order of one connection alone. The cache sees
-    /// to it that no change of its own comes between.
+    /// On a server without scripts and transactions nothing is compared. The order of one connection, and locks of the
+    /// cache, keep this node's own mutations apart.
     async fn swap_unguarded(&self, swaps: &[CompareAndSet]) -> Result<Vec<bool>, TierError> {
         let mut pipeline = Pipeline::with_capacity(swaps.len());
         swaps.iter().for_each(|CompareAndSet { key, action, .. }| apply(&mut pipeline, key, action));
@@ -125,7 +125,7 @@ impl RedisTier {
     }
 }
 
-/// Adds what an accepted swap does.
+/// Adds the action of an accepted compare-and-set.
 fn apply(pipeline: &mut Pipeline, key: &[u8], action: &CasAction) {
     match action {
         CasAction::Put(bytes, ttl) => pipeline.cmd("SET").arg(key).arg(bytes).arg("PX").arg(px(*ttl)),

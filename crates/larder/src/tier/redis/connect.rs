@@ -1,4 +1,4 @@
-//! Connections: opened when first needed, kept as long as they answer, replaced without leaving ghosts.
+//! Connections: opened when first used and replaced when they fail, without leaving commands on an abandoned one.
 
 use crate::tier::redis::values::text;
 use crate::tier::{ServerId, TierError};
@@ -10,23 +10,22 @@ use redis::{
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// A connection that left so many answers in a row out is given up. One late answer is no reason: whoever gives up a
-/// connection with commands on it has to make sure that these do not come after later ones.
-const PATIENCE_TIMEOUTS: u32 = 3;
+/// Consecutive timeouts after which a connection is abandoned. One timeout is no reason: the commands on an abandoned
+/// connection must not be executed after later ones.
+const MAX_TIMEOUTS: u32 = 3;
 
-/// How to reach the server.
+/// The address of the server, and which server is accepted there.
 #[derive(Debug)]
 pub(super) struct Address {
     client: Client,
     timeout: Duration,
-    /// The server that may be talked to; the first one met needs no acceptance.
+    /// The accepted server. The first one that is reached needs no acceptance.
     accepted: Mutex<Option<ServerId>>,
-    /// Moves on when the server turns out to be no primary any more: what was connected before is connected anew, and
-    /// refused.
+    /// Advances when the server is no longer a primary: older connections are opened again, and refused.
     demotions: AtomicU32,
 }
 
-/// One open connection and who is at its other end.
+/// An open connection and its server.
 #[derive(Clone)]
 pub(super) struct Open {
     pub(super) connection: MultiplexedConnection,
@@ -46,7 +45,7 @@ impl Address {
         Ok(Address { client, timeout, accepted: Mutex::new(None), demotions: AtomicU32::new(0) })
     }
 
-    /// The number of the database, for names that do not depend on it by themselves.
+    /// The number of the database. Channels are shared by all databases.
     pub(super) fn database(&self) -> i64 {
         self.client.get_connection_info().redis_settings().db()
     }
@@ -55,12 +54,12 @@ impl Address {
         *self.accepted.lock() = Some(server.clone());
     }
 
-    /// The server is no primary: it must not be read either.
+    /// The server is not a primary: it must not be read either.
     pub(super) fn demoted(&self) {
         self.demotions.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Opens a connection to whatever answers, if it is a primary.
+    /// Opens a connection to any primary.
     pub(super) async fn open(&self, config: AsyncConnectionConfig) -> Result<Open, TierError> {
         let config =
             config.set_connection_timeout(Some(self.timeout)).set_response_timeout(Some(self.timeout));
@@ -69,7 +68,7 @@ impl Address {
             .client
             .get_multiplexed_async_connection_with_config(&config)
             .await
-            .map_err(|error| silent_or_refused(&error))?;
+            .map_err(|error| no_reply_or_refused(&error))?;
         let mut pipeline = Pipeline::with_capacity(2);
         pipeline.cmd("HELLO").cmd("INFO").arg("server");
         let mut answers = send(&mut connection, &pipeline).await?.into_iter();
@@ -111,33 +110,33 @@ pub(super) fn hello_field(hello: &Value, name: &str) -> Option<Value> {
     found.map(|(_, value)| value.clone())
 }
 
-/// A place for one connection.
+/// A slot for one connection.
 #[derive(Default)]
 pub(super) struct Slot {
     open: Mutex<Option<Open>>,
-    /// Held while connecting, so that a crowd makes one connection.
+    /// Locked while connecting, so that concurrent callers open one connection.
     connecting: tokio::sync::Mutex<()>,
-    /// Answers in a row that did not come in time.
-    late: AtomicU32,
-    ghost: Mutex<Option<Ghost>>,
+    /// Consecutive timeouts.
+    timeouts: AtomicU32,
+    abandoned: Mutex<Option<Abandoned>>,
 }
 
-/// A connection that was given up. What is still under way on it must not be executed behind what is sent on the next.
+/// An abandoned connection. Its commands must not be executed after those of the next connection.
 #[derive(Clone)]
-struct Ghost {
-    /// Another server has given the same id to somebody else.
+struct Abandoned {
+    /// Client ids are unique on one server only.
     server: ServerId,
     client_id: i64,
 }
 
 impl Slot {
-    /// Sends a pipeline and returns one value for each command; errors of the server are among the values.
+    /// Sends a pipeline. Returns one value for each command; errors of the server are values.
     pub(super) async fn send(&self, address: &Address, pipeline: &Pipeline) -> Result<Vec<Value>, TierError> {
         let open = self.connected(address).await?;
         self.send_on(&open, address, pipeline).await
     }
 
-    /// The same on this connection and no other, for what a connection remembers from one pipeline to the next.
+    /// The same on this connection, for state that a connection keeps between pipelines.
     pub(super) async fn send_on(
         &self,
         open: &Open,
@@ -151,18 +150,18 @@ impl Slot {
                 address.demoted();
                 return Err(TierError::NoReply("the server is not a primary".into()));
             }
-            Ok(_) => self.late.store(0, Ordering::Relaxed),
-            Err(Failed::Broken(_)) => self.give_up(&open),
-            Err(Failed::Late(_)) => {
-                if self.late.fetch_add(1, Ordering::Relaxed) + 1 >= PATIENCE_TIMEOUTS {
-                    self.give_up(&open);
+            Ok(_) => self.timeouts.store(0, Ordering::Relaxed),
+            Err(Failed::Broken(_)) => self.abandon(&open),
+            Err(Failed::TimedOut(_)) => {
+                if self.timeouts.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_TIMEOUTS {
+                    self.abandon(&open);
                 }
             }
         }
         answers.map_err(TierError::from)
     }
 
-    /// Forgets a connection to another server than this one.
+    /// Drops a connection to another server than this one.
     pub(super) fn keep_only(&self, server: &ServerId) {
         let mut open = self.open.lock();
         if open.as_ref().is_some_and(|open| open.server != *server) {
@@ -170,11 +169,11 @@ impl Slot {
         }
     }
 
-    /// Forgets the connection because its state is not known any more.
+    /// Abandons the connection because its state is unknown.
     pub(super) fn reset(&self) {
         let open = self.open.lock().clone();
         if let Some(open) = open {
-            self.give_up(&open);
+            self.abandon(&open);
         }
     }
 
@@ -187,15 +186,15 @@ impl Slot {
             return Ok(open);
         }
         let mut opened = address.open_accepted().await?;
-        let ghost = self.ghost.lock().clone();
-        if let Some(ghost) = ghost.filter(|ghost| ghost.server == opened.server) {
+        let abandoned = self.abandoned.lock().clone();
+        if let Some(abandoned) = abandoned.filter(|abandoned| abandoned.server == opened.server) {
             let mut pipeline = Pipeline::with_capacity(1);
-            pipeline.cmd("CLIENT").arg("KILL").arg("ID").arg(ghost.client_id);
-            // That it is gone already is an answer too.
+            pipeline.cmd("CLIENT").arg("KILL").arg("ID").arg(abandoned.client_id);
+            // An error reply means that it is closed already.
             send(&mut opened.connection, &pipeline).await?;
         }
-        *self.ghost.lock() = None;
-        self.late.store(0, Ordering::Relaxed);
+        *self.abandoned.lock() = None;
+        self.timeouts.store(0, Ordering::Relaxed);
         *self.open.lock() = Some(opened.clone());
         Ok(opened)
     }
@@ -205,33 +204,33 @@ impl Slot {
         self.open.lock().clone().filter(|open| open.demotions == demotions)
     }
 
-    fn give_up(&self, which: &Open) {
+    fn abandon(&self, which: &Open) {
         let mut open = self.open.lock();
         if open.as_ref().is_some_and(|open| open.client_id == which.client_id) {
             *open = None;
             let Open { server, client_id, .. } = which.clone();
-            *self.ghost.lock() = (client_id != 0).then_some(Ghost { server, client_id });
+            *self.abandoned.lock() = (client_id != 0).then_some(Abandoned { server, client_id });
         }
     }
 }
 
-/// Whether only a replica answers so.
+/// Whether the reply is that of a replica to a write.
 fn is_from_replica(answer: &Value) -> bool {
     matches!(answer, Value::ServerError(error) if error.code() == "READONLY")
 }
 
-/// Why a pipeline has no answers.
+/// Why a pipeline has no replies.
 #[derive(Debug)]
 pub(super) enum Failed {
-    /// The connection is gone.
+    /// The connection is closed.
     Broken(String),
-    /// It may still answer.
-    Late(String),
+    /// The reply may still come.
+    TimedOut(String),
 }
 
 impl From<Failed> for TierError {
     fn from(failed: Failed) -> Self {
-        let (Failed::Broken(reason) | Failed::Late(reason)) = failed;
+        let (Failed::Broken(reason) | Failed::TimedOut(reason)) = failed;
         TierError::NoReply(reason)
     }
 }
@@ -242,12 +241,16 @@ pub(super) async fn send(
 ) -> Result<Vec<Value>, Failed> {
     let answers = connection.send_packed_commands(pipeline, 0, pipeline.len()).await;
     answers.map_err(|error| {
-        if error.is_timeout() { Failed::Late(error.to_string()) } else { Failed::Broken(error.to_string()) }
+        if error.is_timeout() {
+            Failed::TimedOut(error.to_string())
+        } else {
+            Failed::Broken(error.to_string())
+        }
     })
 }
 
-/// A server that answers a greeting with an error is there and is not ours.
-fn silent_or_refused(error: &RedisError) -> TierError {
+/// An authentication error is a reply: the server refuses this user.
+fn no_reply_or_refused(error: &RedisError) -> TierError {
     let reason = error.to_string();
     match error.kind() {
         redis::ErrorKind::AuthenticationFailed => TierError::Refused(reason),

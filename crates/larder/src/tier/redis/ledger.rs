@@ -1,7 +1,7 @@
-//! The ledger of a namespace: a sorted set whose scores only grow.
+//! The ledger of a namespace: a sorted set whose scores only increase.
 //!
-//! The member `clock` is the highest score. `floor` is what everything must reach. Any other member, a tag or the mark
-//! of a clear, has the clock of the moment at which it was last invalidated.
+//! The score of the member `clock` is the clock, the highest score. No entry with an older clock than the score of
+//! `floor` is valid. Every other member is a tag or everything, and its score is the clock of its last invalidation.
 
 use super::connect::Slot;
 use super::values::{array, checked, int, stamp, text};
@@ -9,32 +9,32 @@ use super::{RedisTier, executed};
 use crate::tier::{Announcement, LedgerAdvance, LedgerQuery, Stamps, TierError};
 use redis::{Pipeline, Value};
 
-/// Beyond so many members the older half is forgotten by raising the floor.
-const MOST_MEMBERS: i64 = 20_000;
+/// The most members. One more, and the older half is removed and the floor raised.
+const MAX_MEMBERS: i64 = 20_000;
 
-/// Adds the reading of a ledger to a pipeline.
-pub(super) fn ask(pipeline: &mut Pipeline, ask: &LedgerQuery<'_>) {
-    pipeline.cmd("ZMSCORE").arg(ask.key).arg("clock").arg("floor");
-    ask.members.iter().for_each(|member| _ = pipeline.arg(member));
+/// Adds a read of stamps to a pipeline.
+pub(super) fn read(pipeline: &mut Pipeline, query: &LedgerQuery<'_>) {
+    pipeline.cmd("ZMSCORE").arg(query.key).arg("clock").arg("floor");
+    query.members.iter().for_each(|member| _ = pipeline.arg(member));
 }
 
 impl RedisTier {
-    pub(super) async fn do_read_stamps(&self, ask: &LedgerQuery<'_>) -> Result<Stamps, TierError> {
+    pub(super) async fn do_read_stamps(&self, query: &LedgerQuery<'_>) -> Result<Stamps, TierError> {
         if !self.can().await?.ledger {
             return Err(TierError::Refused("the server has no sorted sets".into()));
         }
-        let slot = self.reader(ask.key);
+        let slot = self.reader(query.key);
         let mut pipeline = Pipeline::with_capacity(1);
-        self::ask(&mut pipeline, ask);
+        read(&mut pipeline, query);
         let scores = slot.send(&self.address, &pipeline).await?.pop().unwrap_or_default();
-        self.read_stamps(slot, ask, scores).await
+        self.parse_stamps(slot, query, scores).await
     }
 
-    /// Reads what ZMSCORE said; if there is no ledger, begins one and asks again.
-    pub(super) async fn read_stamps(
+    /// Parses the reply to ZMSCORE. If there is no ledger, creates one and reads it.
+    pub(super) async fn parse_stamps(
         &self,
         slot: &Slot,
-        ask: &LedgerQuery<'_>,
+        query: &LedgerQuery<'_>,
         scores: Value,
     ) -> Result<Stamps, TierError> {
         if let Some(stamps) = stamps(scores)? {
@@ -42,12 +42,13 @@ impl RedisTier {
         }
         let now = self.server_micros(slot).await?;
         let mut pipeline = Pipeline::with_capacity(2);
-        begin(&mut pipeline, ask.key, now);
-        self::ask(&mut pipeline, ask);
+        create(&mut pipeline, query.key, now);
+        read(&mut pipeline, query);
         let mut answers = slot.send(&self.address, &pipeline).await?;
         let scores = answers.pop().unwrap_or_default();
         checked(answers.pop().unwrap_or_default())?;
-        stamps(scores)?.ok_or_else(|| TierError::Refused("the ledger does not stay".into()))
+        stamps(scores)?
+            .ok_or_else(|| TierError::Refused("the ledger was removed while it was created".into()))
     }
 
     pub(super) async fn do_advance(&self, advance: &LedgerAdvance<'_>) -> Result<u64, TierError> {
@@ -60,7 +61,7 @@ impl RedisTier {
         } else {
             self.advance_by_steps(advance).await?
         };
-        if members > MOST_MEMBERS {
+        if members > MAX_MEMBERS {
             self.trim(advance.key, members).await?;
         }
         Ok(clock)
@@ -80,13 +81,13 @@ impl RedisTier {
         Ok((clock, int(fields.next().unwrap_or_default())?))
     }
 
-    /// The clock first, then the members with it. A load that begins in between is given a stamp that is high enough:
-    /// it began after the invalidation did.
+    /// Advances the clock, then stamps the members with it. A load that starts in between gets the new clock. That is
+    /// right: it started after the invalidation.
     async fn advance_by_steps(&self, advance: &LedgerAdvance<'_>) -> Result<(u64, i64), TierError> {
         let now = self.server_micros(&self.writer).await?;
         let mut pipeline = Pipeline::with_capacity(5);
         pipeline.cmd("MULTI");
-        begin(&mut pipeline, advance.key, now);
+        create(&mut pipeline, advance.key, now);
         pipeline.cmd("ZADD").arg(advance.key).arg("GT").arg(advance.at_least).arg("clock");
         pipeline.cmd("ZINCRBY").arg(advance.key).arg(1).arg("clock").cmd("EXEC");
         let mut answers = executed(self.writer.send(&self.address, &pipeline).await?)?;
@@ -104,7 +105,7 @@ impl RedisTier {
         Ok((clock, members))
     }
 
-    /// Forgets the older half of the members. What they would have invalidated lies below the new floor.
+    /// Removes the older half of the members. The new floor invalidates what they would invalidate.
     async fn trim(&self, key: &[u8], members: i64) -> Result<(), TierError> {
         let mut pipeline = Pipeline::with_capacity(1);
         pipeline.cmd("ZRANGE").arg(key).arg(members / 2).arg(members / 2).arg("WITHSCORES");
@@ -133,7 +134,7 @@ impl RedisTier {
     }
 }
 
-fn begin(pipeline: &mut Pipeline, key: &[u8], now: u64) {
+fn create(pipeline: &mut Pipeline, key: &[u8], now: u64) {
     pipeline.cmd("ZADD").arg(key).arg("NX").arg(now).arg("clock").arg(now).arg("floor");
 }
 

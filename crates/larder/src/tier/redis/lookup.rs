@@ -1,4 +1,4 @@
-//! Reading: keys with their times and leases, heads, and with them the ledger, in one round trip.
+//! Reads: keys with their times to live and leases, or heads, and the ledger, in one round trip.
 
 use super::RedisTier;
 use super::connect::Slot;
@@ -24,14 +24,14 @@ impl RedisTier {
                     lookup.keys.iter().for_each(|key| _ = pipeline.arg(key));
                     pipeline.arg(px(ttl));
                     leases.iter().for_each(|lease| _ = pipeline.arg(&lease[..]));
-                    ledger.inspect(|ask| ledger::ask(&mut pipeline, ask));
+                    ledger.inspect(|query| ledger::read(&mut pipeline, query));
                     pipeline
                 };
                 let mut answers = self.send_script(slot, build).await?.into_iter();
                 let mut fields = array(answers.next().unwrap_or_default())?.into_iter();
                 let mut contents = Vec::with_capacity(key_count);
-                while let (Some(stored), Some(more)) = (fields.next(), fields.next()) {
-                    contents.push(match (bytes(stored)?, int(more)?) {
+                while let (Some(stored), Some(number)) = (fields.next(), fields.next()) {
+                    contents.push(match (bytes(stored)?, int(number)?) {
                         (Some(bytes), pttl) => {
                             KeyContent::Bytes { bytes, remaining_ttl: remaining_ttl(pttl) }
                         }
@@ -44,16 +44,17 @@ impl RedisTier {
             None => self.plain_lookup(slot, lookup, ledger).await?,
         };
         if contents.len() != key_count {
-            return Err(TierError::Refused(format!("{} answers for {key_count} keys", contents.len())));
+            return Err(TierError::Refused(format!("{} replies for {key_count} keys", contents.len())));
         }
         let stamps = match (ledger, scores) {
-            (Some(ask), Some(scores)) => Some(self.read_stamps(slot, ask, scores).await?),
+            (Some(query), Some(scores)) => Some(self.parse_stamps(slot, query, scores).await?),
             _ => None,
         };
         Ok(LookupReply { keys: contents, stamps })
     }
 
-    /// A look without scripts. A key that gets a lease, or a value, between its GET and its SET is read again.
+    /// A lookup without scripts. Another load may put a lease or a value between the MGET and the SET of a key: then
+    /// the key is absent and has no lease.
     async fn plain_lookup(
         &self,
         slot: &Slot,
@@ -70,7 +71,7 @@ impl RedisTier {
             }
         }
         keys.iter().for_each(|key| _ = pipeline.cmd("PTTL").arg(key));
-        ledger.inspect(|ask| ledger::ask(&mut pipeline, ask));
+        ledger.inspect(|query| ledger::read(&mut pipeline, query));
         let mut answers = slot.send(&self.address, &pipeline).await?.into_iter();
         let stored = array(answers.next().unwrap_or_default())?;
         let leased: Vec<bool> = match lookup.lease {
@@ -101,7 +102,7 @@ impl RedisTier {
         let can = self.can().await?;
         let slot = match (keys.first(), ledger) {
             (Some(key), _) => self.reader(key),
-            (None, Some(ask)) => self.reader(ask.key),
+            (None, Some(query)) => self.reader(query.key),
             (None, None) => return Ok(HeadsReply { heads: Vec::new(), stamps: None }),
         };
         let ledger = ledger.filter(|_| can.ledger);
@@ -109,12 +110,12 @@ impl RedisTier {
         for key in keys {
             pipeline.cmd("GETRANGE").arg(key).arg(0).arg(HEAD_BYTES - 1);
         }
-        ledger.inspect(|ask| ledger::ask(&mut pipeline, ask));
+        ledger.inspect(|query| ledger::read(&mut pipeline, query));
         let mut answers = slot.send(&self.address, &pipeline).await?.into_iter();
         let heads = answers.by_ref().take(keys.len()).map(|head| Ok(bytes(head)?.unwrap_or_default()));
         let heads = heads.collect::<Result<_, TierError>>()?;
         let stamps = match (ledger, answers.next()) {
-            (Some(ask), Some(scores)) => Some(self.read_stamps(slot, ask, scores).await?),
+            (Some(query), Some(scores)) => Some(self.parse_stamps(slot, query, scores).await?),
             _ => None,
         };
         Ok(HeadsReply { heads, stamps })

@@ -1,14 +1,14 @@
-//! The Redis tier: the protocol's exchanges over a few connections. The client library appears nowhere else.
+//! The Redis tier: requests over a few connections. No other module uses the client library.
 //!
 //! ```text
 //! lookup, read_heads, compare_and_set    four connections, by the hash of the key
-//! transact, advance_ledger, …            one connection: of two changes of a key the later one comes later
-//! compare_and_set without scripts         four more, checked out: WATCH … EXEC is one caller's affair
-//! listen                 one of its own, for pushes
+//! transact, advance_ledger, …            one connection: mutations of a key keep their order
+//! compare_and_set without scripts        four more, each for one caller at a time: WATCH … EXEC
+//! subscribe                              its own, for pushes
 //! ```
 //!
-//! No command is sent twice: what became of one whose connection broke is not known. A commit needs no order, because
-//! it compares.
+//! No command is sent twice, since a command whose connection broke may have been executed. A compare-and-set needs no
+//! order, because it compares.
 
 mod compare_and_set;
 mod connect;
@@ -32,19 +32,19 @@ use std::time::Duration;
 use values::{array, checked};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// One busy connection saturates before one core does; more than a few only cost wake-ups.
+/// One connection saturates before one core does. More than a few only cost wake-ups.
 const CONNECTIONS: usize = 4;
 
 pub(crate) struct RedisTier {
     address: Arc<Address>,
-    /// Reads and commits, by key.
+    /// For lookups and compare-and-sets, by the hash of the key.
     readers: [Slot; CONNECTIONS],
-    /// Changes.
+    /// For mutations.
     writer: Slot,
-    /// Commits where there are no scripts; each is one caller's at a time.
+    /// For compare-and-sets without scripts; each for one caller at a time.
     watchers: [tokio::sync::Mutex<Slot>; CONNECTIONS],
     capabilities: OnceLock<Capabilities>,
-    /// Whether scripts may be used where there are some.
+    /// Whether scripts may be used if the server has them.
     scripts_allowed: bool,
     probe: Probe,
     lookup: Script,
@@ -54,7 +54,7 @@ pub(crate) struct RedisTier {
 }
 
 impl RedisTier {
-    /// `timeout` bounds the wait for a connection and for each answer.
+    /// `timeout` limits the wait for a connection and for each reply.
     pub(crate) fn new(
         url: &str,
         timeout: Duration,
@@ -80,7 +80,7 @@ impl RedisTier {
         &self.readers[xxh3_64(key) as usize % CONNECTIONS]
     }
 
-    /// What the server can do; asked once, by trying.
+    /// The capabilities of the server, determined once by trying.
     async fn can(&self) -> Result<Capabilities, TierError> {
         if let Some(known) = self.capabilities.get() {
             return Ok(*known);
@@ -101,7 +101,8 @@ impl RedisTier {
         Ok(*self.capabilities.get_or_init(|| found))
     }
 
-    /// Sends a pipeline whose first command is a call of a script, again with the text if the server has lost it.
+    /// Sends a pipeline whose first command calls a script by its digest. If the server does not have the script,
+    /// sends the pipeline with its text.
     async fn send_script(
         &self,
         slot: &Slot,
@@ -117,15 +118,15 @@ impl RedisTier {
     }
 }
 
-/// What a server is asked to find out what it can do. The names are those that the cache uses, for users may be confined
-/// to them.
+/// The names for the commands that determine the capabilities of a server. They are those of the cache, because the
+/// user may have no access to others.
 pub(crate) struct Probe {
-    /// One that tells nobody anything; the database is put behind the channel.
+    /// An announcement without keys. The database is appended to its channel.
     pub(crate) announcement: Announcement,
     pub(crate) ledger: Vec<u8>,
 }
 
-/// Whether a server knows a command and this user may use it. Any other trouble says nothing: it may be starting.
+/// Whether the server has a command and this user may use it. Another error says nothing: the server may be starting.
 fn can_do(answer: Value) -> Result<bool, TierError> {
     match answer {
         Value::ServerError(error) if matches!(error.code(), "ERR" | "NOPERM" | "EXECABORT") => Ok(false),
@@ -135,11 +136,11 @@ fn can_do(answer: Value) -> Result<bool, TierError> {
     }
 }
 
-/// The answers of a transaction that was queued command by command.
+/// The replies of a transaction.
 fn executed(mut answers: Vec<Value>) -> Result<Vec<Value>, TierError> {
     let exec = answers.pop().unwrap_or_default();
     match exec {
-        // One of the commands was refused: its own reason says more than that the whole was not done.
+        // The error of the refused command says more than that of EXEC.
         Value::ServerError(_) => {
             answers.into_iter().try_for_each(|answer| checked(answer).map(drop))?;
             checked(exec).map(|_| Vec::new())
@@ -171,18 +172,18 @@ impl Tier for RedisTier {
 
     fn compare_and_set<'a>(
         &'a self,
-        commits: &'a [CompareAndSet],
+        requests: &'a [CompareAndSet],
         announce: Option<&'a Announcement>,
     ) -> TierFuture<'a, Vec<bool>> {
-        Box::pin(self.do_compare_and_set(commits, announce))
+        Box::pin(self.do_compare_and_set(requests, announce))
     }
 
     fn transact<'a>(&'a self, transaction: &'a Transaction<'a>) -> TierFuture<'a, TransactionReply> {
         Box::pin(self.do_transact(transaction))
     }
 
-    fn read_stamps<'a>(&'a self, ask: &'a LedgerQuery<'a>) -> TierFuture<'a, Stamps> {
-        Box::pin(self.do_read_stamps(ask))
+    fn read_stamps<'a>(&'a self, query: &'a LedgerQuery<'a>) -> TierFuture<'a, Stamps> {
+        Box::pin(self.do_read_stamps(query))
     }
 
     fn advance_ledger<'a>(&'a self, advance: &'a LedgerAdvance<'a>) -> TierFuture<'a, u64> {

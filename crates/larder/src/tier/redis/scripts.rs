@@ -1,7 +1,7 @@
-//! The scripts, and calling them by their digest.
+//! The Lua scripts, which are called by their digest.
 //!
-//! A server forgets its scripts when it restarts or is told to. It then refuses the call without having done anything,
-//! and the same call is made once more with the script's text.
+//! A server loses its scripts when it restarts. It then refuses the call without executing anything, and the call is
+//! sent again with the text of the script.
 
 use redis::Pipeline;
 use std::fmt::Write;
@@ -16,7 +16,7 @@ impl Script {
     pub(super) fn new(text: &'static str) -> Self {
         let mut digest = String::with_capacity(40);
         for byte in sha1(text.as_bytes()) {
-            write!(digest, "{byte:02x}").expect("a string takes all that is written");
+            write!(digest, "{byte:02x}").expect("writing to a string cannot fail");
         }
         Script { text, digest }
     }
@@ -36,8 +36,8 @@ impl Script {
     }
 }
 
-/// For each key what is there and how long, or a lease if nothing is.
-/// ARGV: the lease's time to live, then a lease for each key; without ARGV it only reads.
+/// Returns for each key its content and its time to live, or puts a lease if the key is absent.
+/// ARGV: the lifetime of the leases, then a lease for each key; without ARGV it only reads.
 pub(super) const LOOKUP: &str = "\
 local out = {}
 for i, key in ipairs(KEYS) do
@@ -56,8 +56,8 @@ for i, key in ipairs(KEYS) do
 end
 return out";
 
-/// For each key: if it begins with what was seen, store, touch or remove; 1 for each that did.
-/// ARGV: channel, message, then for each key what was seen, what to do, what to store, its time to live.
+/// Puts, touches or removes each key that starts with the expected bytes. Returns 1 for each that did, otherwise 0.
+/// ARGV: channel, message, then for each key the expected bytes, the action, the new bytes, their time to live.
 pub(super) const COMPARE_AND_SET: &str = "\
 local out = {}
 for i, key in ipairs(KEYS) do
@@ -81,7 +81,7 @@ for i, key in ipairs(KEYS) do
 end
 return out";
 
-/// Removes keys and announces that, on a server that has no room to queue a transaction. ARGV: channel, message.
+/// Removes keys and announces it, on a server that is too full to queue a transaction. ARGV: channel, message.
 pub(super) const REMOVE: &str = "\
 local out = {}
 for i, key in ipairs(KEYS) do
@@ -91,8 +91,8 @@ end
 redis.call('PUBLISH', ARGV[1], ARGV[2])
 return out";
 
-/// Moves the clock on and stamps members with it.
-/// ARGV: at least, channel, message, members.
+/// Advances the clock and stamps members with it.
+/// ARGV: the lowest new clock, channel, message, members.
 pub(super) const ADVANCE: &str = "\
 local ledger = KEYS[1]
 local time = redis.call('TIME')
@@ -110,7 +110,7 @@ end
 redis.call('PUBLISH', ARGV[2], ARGV[3] .. clock)
 return {clock, redis.call('ZCARD', ledger)}";
 
-/// The digest by which servers name scripts (FIPS 180-4). Nothing depends on its strength.
+/// The digest by which servers name scripts (FIPS 180-4). No security depends on it.
 fn sha1(message: &[u8]) -> [u8; 20] {
     let mut state: [u32; 5] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
     let mut padded = message.to_vec();
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digests_are_those_of_the_standard() {
+    fn digest_equals_standard() {
         let digest = |text| Script::new(text).digest;
         assert_eq!(digest(""), "da39a3ee5e6b4b0d3255bfef95601890afd80709");
         assert_eq!(digest("abc"), "a9993e364706816aba3e25717850c26c9cd0d89d");

@@ -1,4 +1,4 @@
-//! The listening connection: pushes are handed on by the task that reads the socket, before any later answer is.
+//! The subscription: the task that reads the socket handles each push before it delivers a later reply.
 
 use super::RedisTier;
 use super::connect::{Address, Open, hello_field, send};
@@ -22,7 +22,7 @@ impl RedisTier {
         if let Some(prefix) = &options.tracking {
             pipeline.cmd("CLIENT").arg("TRACKING").arg("ON").arg("BCAST").arg("PREFIX").arg(prefix);
         }
-        // The channel last: its confirmation is a push, and the answer to the whole.
+        // Last, because the client library takes its confirmation, a push, as the last reply.
         pipeline.cmd("SUBSCRIBE").arg(&options.channel);
         let answers = send(&mut open.connection, &pipeline).await?;
         answers.into_iter().try_for_each(|answer| checked(answer).map(drop))?;
@@ -58,7 +58,7 @@ impl Subscription for RedisSubscription {
 
     fn heartbeat(&self) -> TierFuture<'_, ()> {
         Box::pin(async move {
-            // Any user may say HELLO, and it tells whether this is still a primary.
+            // Every user may send HELLO, and its reply has the role of the server.
             let mut pipeline = Pipeline::with_capacity(1);
             pipeline.cmd("HELLO");
             let mut connection = self.open.connection.clone();
@@ -67,7 +67,10 @@ impl Subscription for RedisSubscription {
                 Some("master" | "primary") => Ok(()),
                 role => {
                     self.address.demoted();
-                    Err(TierError::NoReply(format!("the server is a {}", role.unwrap_or("riddle"))))
+                    Err(TierError::NoReply(format!(
+                        "the role of the server is {}",
+                        role.unwrap_or("unknown")
+                    )))
                 }
             }
         })

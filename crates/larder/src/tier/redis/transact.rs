@@ -1,4 +1,4 @@
-//! Changing: what is put, removed, taken and counted, and the walk that finds what to remove.
+//! Mutations: put, remove, take and increment, and the scan that finds keys to remove.
 
 use super::values::{self, array, bytes, checked, int, px, remaining_ttl};
 use super::{RedisTier, executed, ledger};
@@ -9,7 +9,7 @@ use crate::tier::{
 use redis::Pipeline;
 use std::time::Duration;
 
-/// How many keys a step of a walk looks at.
+/// The number of keys in one step of a scan.
 const SCAN_STEP: usize = 1_000;
 
 impl RedisTier {
@@ -21,7 +21,7 @@ impl RedisTier {
         let reply = self.transact(can, transaction).await;
         match (&reply, transaction.announce) {
             (Err(TierError::Refused(reason)), Some(announce)) if can.scripts && reason.contains("OOM") => {
-                // A full server queues nothing, not even what would make room.
+                // A full server queues no transaction, not even one of removals.
                 let removals = transaction.operations.iter().map(|operation| match operation {
                     Operation::Remove(key) => Some(&key[..]),
                     Operation::Take(_) | Operation::Put(..) => None,
@@ -77,7 +77,7 @@ impl RedisTier {
                 }
             }
         }
-        ledger.inspect(|ask| ledger::ask(&mut pipeline, ask));
+        ledger.inspect(|query| ledger::read(&mut pipeline, query));
         if let Some(Announcement { channel, message }) = announce.filter(|_| can.announcements) {
             pipeline.cmd("PUBLISH").arg(channel).arg(message);
         }
@@ -111,7 +111,7 @@ impl RedisTier {
             });
         }
         let stamps = match ledger {
-            Some(ask) => Some(self.read_stamps(&self.writer, ask, next()).await?),
+            Some(query) => Some(self.parse_stamps(&self.writer, query, next()).await?),
             None => None,
         };
         if announce.is_some() && can.announcements {
@@ -158,7 +158,9 @@ impl RedisTier {
         let cursor = values::text(fields.next().unwrap_or_default())?;
         let keys = array(fields.next().unwrap_or_default())?.into_iter();
         let keys = keys.map(|key| Ok(bytes(key)?.unwrap_or_default())).collect::<Result<_, TierError>>()?;
-        let cursor = cursor.parse().map_err(|_| TierError::Refused(format!("{cursor:?} is no cursor")))?;
+        let cursor = cursor
+            .parse()
+            .map_err(|_| TierError::Refused(format!("cursor is {cursor:?}; it must be an integer")))?;
         Ok((cursor, keys))
     }
 }

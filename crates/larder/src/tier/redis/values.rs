@@ -1,15 +1,15 @@
-//! Reading the replies of the client library.
+//! Parsing the replies of the client library.
 
 use crate::tier::TierError;
 use redis::{RedisError, Value};
 use std::time::Duration;
 
-/// A reply that is not what the command promises.
-fn odd(expected: &str, value: &Value) -> TierError {
+/// A reply of an unexpected type.
+fn unexpected(expected: &str, value: &Value) -> TierError {
     TierError::Refused(format!("expected {expected}, got {value:?}"))
 }
 
-/// Errors of the server that stand where a reply should be.
+/// The value, or the error of the server in its place.
 pub(super) fn checked(value: Value) -> Result<Value, TierError> {
     match value {
         Value::ServerError(error) => Err(TierError::Refused(RedisError::from(error).to_string())),
@@ -20,11 +20,11 @@ pub(super) fn checked(value: Value) -> Result<Value, TierError> {
 pub(super) fn int(value: Value) -> Result<i64, TierError> {
     match checked(value)? {
         Value::Int(number) => Ok(number),
-        other => Err(odd("an integer", &other)),
+        other => Err(unexpected("an integer", &other)),
     }
 }
 
-/// A string, or nothing.
+/// A string, or nil.
 pub(super) fn bytes(value: Value) -> Result<Option<Vec<u8>>, TierError> {
     match checked(value)? {
         Value::Nil => Ok(None),
@@ -32,7 +32,7 @@ pub(super) fn bytes(value: Value) -> Result<Option<Vec<u8>>, TierError> {
         Value::SimpleString(text) => Ok(Some(text.into_bytes())),
         Value::VerbatimString { text, .. } => Ok(Some(text.into_bytes())),
         Value::Okay => Ok(Some(b"OK".to_vec())),
-        other => Err(odd("a string", &other)),
+        other => Err(unexpected("a string", &other)),
     }
 }
 
@@ -43,7 +43,7 @@ pub(super) fn text(value: Value) -> Result<String, TierError> {
 pub(super) fn array(value: Value) -> Result<Vec<Value>, TierError> {
     match checked(value)? {
         Value::Array(values) => Ok(values),
-        other => Err(odd("an array", &other)),
+        other => Err(unexpected("an array", &other)),
     }
 }
 
@@ -55,18 +55,20 @@ pub(super) fn stamp(value: Value) -> Result<Option<u64>, TierError> {
         Value::Int(number) => Ok(Some(number.max(0) as u64)),
         Value::BulkString(bytes) => {
             let number = std::str::from_utf8(&bytes).ok().and_then(|text| text.parse::<f64>().ok());
-            number.map(|number| Some(number as u64)).ok_or_else(|| odd("a score", &Value::BulkString(bytes)))
+            number
+                .map(|number| Some(number as u64))
+                .ok_or_else(|| unexpected("a score", &Value::BulkString(bytes)))
         }
-        other => Err(odd("a score", &other)),
+        other => Err(unexpected("a score", &other)),
     }
 }
 
-/// What PTTL says of a key that is there.
+/// The time to live in the reply to PTTL for an existing key.
 pub(super) fn remaining_ttl(pttl_ms: i64) -> Option<Duration> {
     u64::try_from(pttl_ms).ok().map(Duration::from_millis)
 }
 
-/// PX wants at least one, and the server refuses what overflows its clock.
+/// The argument of PX: at least 1, and not so large that the server's clock overflows.
 pub(super) fn px(ttl: Duration) -> u64 {
     const LONGEST_MS: u64 = 1 << 53;
     u64::try_from(ttl.as_millis()).unwrap_or(LONGEST_MS).clamp(1, LONGEST_MS)
