@@ -1,7 +1,7 @@
 //! Every operation with a Redis that fails in every way: a fetch answers in bounded time, a change says what it did, and
 //! it all recovers by itself.
 
-use crate::{cached, fetched, over};
+use crate::{cached, fetched, node_with, over};
 use larder::{Cache, Counters, Invalidation, View};
 use larder_testkit::{FlakyProxy, RedisServer, eventually};
 use std::sync::Arc;
@@ -16,12 +16,7 @@ fn node(server: &RedisServer) -> Cache {
 }
 
 fn node_at(url: String) -> Cache {
-    Cache::builder("test")
-        .ttl(Duration::from_secs(600))
-        .redis(url)
-        .redis_timeout(Duration::from_millis(100))
-        .build()
-        .expect("valid options")
+    node_with(url, |options| options.ttl(Duration::from_secs(600)).redis_timeout(Duration::from_millis(100)))
 }
 
 /// What a failing Redis does to changes.
@@ -129,12 +124,8 @@ async fn replica_is_not_read_by_readers() {
     let Some(server) = RedisServer::start() else { return };
     let writer: View<str, u32> = node(&server).view("n");
     writer.write("k", 1).await.expect("written");
-    let cache = Cache::builder("test")
-        .ttl(Duration::from_secs(600))
-        .redis(server.url())
-        .disconnected(Duration::ZERO)
-        .build()
-        .expect("valid options");
+    let cache =
+        node_with(server.url(), |options| options.ttl(Duration::from_secs(600)).disconnected(Duration::ZERO));
     let view: View<str, u32> = cache.view("n");
     assert_eq!(view.read("k").await.as_deref(), Some(&1));
     server.command("REPLICAOF 127.0.0.1 1");
@@ -261,13 +252,9 @@ async fn full_server_degrades_and_recovers() {
 /// A node whose time a test moves.
 fn by_hand(server: &RedisServer) -> (Cache, larder_engine::ManualClock) {
     let (clock, hand) = larder_engine::Clock::manual();
-    let cache = Cache::builder("test")
-        .ttl(Duration::from_secs(3_600))
-        .redis(server.url())
-        .redis_timeout(Duration::from_millis(100))
-        .clock(clock)
-        .build()
-        .expect("valid options");
+    let cache = node_with(server.url(), |options| {
+        options.ttl(Duration::from_secs(3_600)).redis_timeout(Duration::from_millis(100)).clock(clock)
+    });
     (cache, hand)
 }
 

@@ -1,17 +1,14 @@
 //! What Redis did not confirm holds here, and is repeated until it does.
 
-use crate::{cached, fetched, over};
+use crate::{cached, fetched, node_with, over};
 use larder::{Cache, Event, Invalidation, View};
 use larder_testkit::{RedisServer, eventually};
 use std::time::Duration;
 
 fn impatient(server: &RedisServer) -> Cache {
-    Cache::builder("test")
-        .ttl(Duration::from_secs(600))
-        .redis(server.url())
-        .redis_timeout(Duration::from_millis(200))
-        .build()
-        .expect("valid options")
+    node_with(server.url(), |options| {
+        options.ttl(Duration::from_secs(600)).redis_timeout(Duration::from_millis(200))
+    })
 }
 
 #[tokio::test]

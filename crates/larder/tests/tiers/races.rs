@@ -1,7 +1,7 @@
 //! Races that were found on paper, in a model or in a run, each named after what would have gone wrong.
 
-use crate::{cached, fetched, gated, in_memory, over, pairs};
-use larder::{Cache, Invalidation, Policy, Source, View};
+use crate::{cached, fetched, gated, in_memory, node_with, over, pairs};
+use larder::{Invalidation, Policy, Source, View};
 use larder_testkit::{Gate, RedisServer, eventually};
 use std::time::Duration;
 
@@ -238,12 +238,7 @@ async fn new_node_honours_earlier_tag_invalidation() {
 async fn clock_jump_requires_new_proof() {
     let Some(server) = RedisServer::start() else { return };
     let (clock, hand) = larder_engine::Clock::manual();
-    let sleeper = Cache::builder("test")
-        .ttl(Duration::from_secs(3_600))
-        .redis(server.url())
-        .clock(clock)
-        .build()
-        .expect("valid options");
+    let sleeper = node_with(server.url(), |options| options.ttl(Duration::from_secs(3_600)).clock(clock));
     let view: View<str, u32> = sleeper.view("n");
     assert_eq!(fetched(&view, "k", 1).await, 1);
     assert_eq!(view.read("k").await.map(|found| found.source()), Some(Source::Memory));
