@@ -150,7 +150,10 @@ async fn coherence_reports_active_mode() {
         view.write("k", 1).await.expect("written");
         let coherence = cache.coherence();
         assert_eq!((coherence.mode, coherence.owed), (CoherenceMode::Full, 0));
-        eventually("a beat proves", async || cache.coherence().proof_age < Duration::from_secs(1)).await;
+        eventually("a heartbeat proves the subscription", async || {
+            cache.coherence().proof_age < Duration::from_secs(1)
+        })
+        .await;
         assert!(cache.coherence().believed);
         assert_eq!(events.recv().await, Ok(Event::Connected));
     }
@@ -165,7 +168,7 @@ async fn node_without_subscription_asks_redis_first() {
     // Whatever it is that is subscribed is this node's listener: it does not come back while it may not.
     server.command("ACL SETUSER default -subscribe");
     server.command("CLIENT KILL TYPE pubsub");
-    eventually("trust ends", async || !cache.coherence().believed).await;
+    eventually("memory alone is not served any more", async || !cache.coherence().believed).await;
     assert_eq!(cached(&view, "k").await, 1, "redis says that it is right");
     other.delete("k").await.expect("deleted");
     assert!(view.read("k").await.is_none(), "and that it is not");

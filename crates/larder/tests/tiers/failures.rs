@@ -76,7 +76,7 @@ async fn everything_at(
     assert!(view.read("other").await.is_none(), "{what}: and what was deleted");
     assert!(began.elapsed() < BOUND, "{what}: {:?}", began.elapsed());
     heal(server);
-    eventually(&format!("{what}: nothing is owed"), async || cache.coherence().owed == 0).await;
+    eventually(&format!("{what}: no invalidation is pending"), async || cache.coherence().owed == 0).await;
     eventually(&format!("{what}: writes work again"), async || view.write("k", 6).await.is_ok()).await;
     eventually(&format!("{what}: everybody sees them"), async || {
         let other: View<str, u32> = over(server.url()).view("n");
@@ -118,7 +118,7 @@ async fn replica_degrades_and_recovers() {
     .await;
 }
 
-/// Nobody who only reads is told so by the refusal of a change.
+/// A node that only reads gets no refused write that would show it.
 #[tokio::test]
 async fn replica_is_not_read_by_readers() {
     let Some(server) = RedisServer::start() else { return };
@@ -195,7 +195,7 @@ async fn connections_cut_at_random_bytes_degrade_and_recover() {
             );
         }
         flaky_proxy.cut_after(None);
-        eventually("nothing is owed", async || cut.coherence().owed == 0).await;
+        eventually("no invalidation is pending", async || cut.coherence().owed == 0).await;
         let last = origin.load(Ordering::SeqCst);
         eventually("all agree", async || load(&b).await == last && load(&a).await == last).await;
         assert!(flaky_proxy.cuts() > 0 && unconfirmed > 0, "seed {seed}: {} cuts", flaky_proxy.cuts());
@@ -245,7 +245,7 @@ async fn full_server_degrades_and_recovers() {
     assert_eq!(view.delete("gone").await.ok(), Some(false), "deleting needs no room");
     assert!(cache.invalidate_tags(["t"], Invalidation::Hard).await.is_err());
     server.command("CONFIG SET maxmemory 0");
-    eventually("nothing is owed", async || cache.coherence().owed == 0).await;
+    eventually("no invalidation is pending", async || cache.coherence().owed == 0).await;
     eventually("and nothing old is left", async || fetched(&other, "k", 4).await == 4).await;
 }
 
@@ -282,7 +282,7 @@ async fn reads_do_not_extend_disconnected_time() {
     assert_eq!(fetched(&view, "k", 1).await, 1);
     server.restart();
     // Once the delete is repeated, what was loaded without Redis has to be compared; and cannot be.
-    eventually("nothing is owed", async || cache.coherence().owed == 0).await;
+    eventually("no invalidation is pending", async || cache.coherence().owed == 0).await;
     server.kill();
     hand.advance(Duration::from_secs(20));
     assert_eq!(cached(&view, "k").await, 1, "for a while");

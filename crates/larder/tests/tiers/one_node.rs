@@ -1,5 +1,5 @@
-//! A server without transactions, announcements and sorted sets, such as a Larder server: nothing is promised between
-//! nodes, and nothing stale is served on one.
+//! A server without transactions, announcements and sorted sets, such as a Larder server: no promise between nodes, and no
+//! invalidated value on one node.
 
 use crate::{begun, cached, fetched, gated, node_with};
 use larder::{Cache, CoherenceMode, Invalidation, View};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A user who may not do what such a server cannot.
+/// A user without the commands that such a server lacks.
 const PLAIN: &str = "ACL SETUSER plain on nopass ~* &* +@all -multi -exec -watch -eval -evalsha -publish -subscribe \
                      -zscore -zmscore -zadd -zincrby";
 

@@ -1,4 +1,4 @@
-//! However many ask for one key, it is loaded once; and whoever leaves, nobody hangs.
+//! One key is loaded once, however many callers ask for it, and no caller blocks when another leaves.
 
 use crate::{begun, cached, fail_together, gated, in_memory, leader_and_follower, misses_reach, over};
 use larder::{FetchError, Source, View};
