@@ -61,14 +61,14 @@ pub type BulkLoader = Box<
         + Send,
 >;
 
-/// By which times and tags a write or a fetch is done. The default is the subject's own: 60 s, no grace, no tags.
+/// The times and tags of a write or a fetch. The default is that of the subject: 60 s, no grace period, no tags.
 #[derive(Clone, Debug, Default)]
 pub struct How {
     /// Time to live.
     pub ttl: Option<Duration>,
-    /// Grace behind it.
+    /// The grace period after it.
     pub grace: Option<Duration>,
-    /// After a failure with a stale value, how long the loader is left alone.
+    /// How long no load starts after a failed load that had a stale value.
     pub retry_after: Option<Duration>,
     /// How long a caller waits if there is a stale value.
     pub soft_timeout: Option<Duration>,
@@ -86,7 +86,7 @@ pub fn seconds(ttl: u64) -> How {
 /// Why a fetch has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The loader said so.
+    /// The loader failed.
     Loader(String),
     /// The loader panicked.
     Panicked,

@@ -1,4 +1,4 @@
-//! Old values that stand in, and loaders that take their time.
+//! Stale values and slow loaders.
 
 use super::{Failure, How, Loaded, Loading, Subject, fails, loads, never, text};
 use crate::loader::Gate;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Fresh for 10 s, kept for another 100 s, a failing loader left alone for 5 s.
+/// Fresh for 10 s, a grace period of 100 s, and a pause of 5 s after a failed load.
 fn graceful() -> How {
     How { ttl: Some(10 * SECOND), grace: Some(100 * SECOND), retry_after: Some(5 * SECOND), ..How::default() }
 }
@@ -100,7 +100,7 @@ pub async fn cleared_value_is_not_served_stale(cache: impl Subject) {
     assert!(cache.fetch("k", graceful(), fails()).await.is_err());
 }
 
-/// The load goes on, and stores.
+/// The load continues, and stores.
 pub async fn soft_timeout_serves_stale(cache: impl Subject) {
     stale(&cache).await;
     let gate = Gate::closed();

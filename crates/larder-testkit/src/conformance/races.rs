@@ -20,7 +20,7 @@ fn gated(gate: &Gate, outcome: Result<&'static str, &'static str>) -> Loading {
     })
 }
 
-/// Starts many callers of one key and lets the loader go once it has come.
+/// Starts many callers of one key, and opens the gate when the loader has arrived.
 async fn all_at_once(
     cache: &impl Subject,
     outcome: Result<&'static str, &'static str>,
@@ -61,7 +61,7 @@ pub async fn many_callers_share_a_failure(cache: impl Subject) {
     assert_eq!(cache.fetch("k", How::default(), super::loads("v")).await, Ok(text("v")));
 }
 
-/// The load goes on, and others get what it loaded.
+/// The load continues, and other callers get its value.
 pub async fn leaving_caller_does_not_cancel_load(cache: impl Subject) {
     let gate = Gate::closed();
     let caller = {
@@ -96,7 +96,7 @@ async fn during_a_load<S: Subject, F: Future<Output = ()>>(cache: &S, happens: i
     gate.arrival().await;
     happens(cache.clone()).await;
     gate.open(1);
-    // Whoever began before the invalidation may see either.
+    // A caller from before the invalidation may get either.
     _ = caller.await.expect("a caller");
 }
 
@@ -125,7 +125,7 @@ pub async fn clear_during_load_wins(cache: impl Subject) {
     assert_eq!(cache.read("k").await, None);
 }
 
-/// It does not join the load that began before.
+/// It does not join the load that started before.
 pub async fn fetch_after_delete_loads_again(cache: impl Subject) {
     let gate = Gate::closed();
     let early = {

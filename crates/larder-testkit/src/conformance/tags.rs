@@ -94,7 +94,7 @@ pub async fn unusual_text_is_a_tag(cache: impl Subject) {
     }
 }
 
-/// Not in grace either.
+/// Nor within the grace period.
 pub async fn tag_invalidated_value_is_not_served_stale(cache: impl Subject) {
     let how = How { grace: Some(Duration::from_secs(100)), ..tagged(&["t"]) };
     cache.write("k", text("old"), how.clone()).await;

@@ -177,7 +177,7 @@ impl Run {
         let mut book = self.clients.book();
         (0..NODES).for_each(|node| book.node_is_harmed(node, until));
         if fault == Fault::Restored {
-            book.server_goes_back(until);
+            book.server_is_restored(until);
         }
     }
 

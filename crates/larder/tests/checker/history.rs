@@ -69,7 +69,7 @@ pub(crate) fn run(seed: u64, forgery: Forgery, traced: bool) -> Outcome {
 struct History {
     world: Arc<World>,
     clients: Clients,
-    /// Whether a program writes to the server that is no node, and the nodes listen to that.
+    /// Whether a program that is no node writes to the server, and the nodes track that.
     foreign_writers: bool,
 }
 
@@ -92,7 +92,7 @@ impl History {
         let foreign_writers = rng.chance(300);
         let nodes = (0..NODES).map(|node| {
             let start = Instant::now();
-            // Clocks of different machines have nothing in common but their pace.
+            // Clocks of different machines have only their rate in common.
             let offset = rng.ms(0..1_000_000);
             let builder = Cache::builder("c")
                 .memory_bytes(1 << 20)
@@ -128,7 +128,7 @@ impl History {
         }
     }
 
-    /// A program that writes keys behind the backs of all nodes. It deletes none: where nothing is, nobody would hear of it.
+    /// A program that writes keys without an announcement. It deletes none: for an absent key there would be no push.
     async fn program(self) {
         let clients = &self.clients;
         if !self.foreign_writers {
@@ -140,12 +140,12 @@ impl History {
             clients.book().change_origin(key);
             let number =
                 clients.book().invalidation_begins(PROGRAM, "write of a program", |other| other == key);
-            self.world.write_something(format!("c:v:{key}").as_bytes());
+            self.world.write_foreign(format!("c:v:{key}").as_bytes());
             clients.book().invalidation_ends(number, true);
         }
     }
 
-    /// What happens to the nodes and the server.
+    /// The faults of the nodes and the server.
     async fn faults(self) {
         let calm = self.clients.rng.chance(300);
         loop {
@@ -163,16 +163,16 @@ impl History {
                 0..3 => {
                     self.clients
                         .trace
-                        .note(|| format!("node {node}: is cut off for {} ms", time.as_millis()));
+                        .note(|| format!("node {node}: is disconnected for {} ms", time.as_millis()));
                     self.clients.book().node_is_harmed(node, Instant::now() + time);
                     self.world.cut(node, time);
                 }
                 3..5 => {
                     self.clients
                         .trace
-                        .note(|| format!("node {node}: is held up for {} ms", time.as_millis()));
+                        .note(|| format!("node {node}: is stopped for {} ms", time.as_millis()));
                     self.clients.book().node_is_harmed(node, Instant::now() + time);
-                    self.world.hold(node, time);
+                    self.world.delay(node, time);
                 }
                 5..7 => self.world.evict(),
                 7..9 => self.world.take_snapshot(),
@@ -180,7 +180,7 @@ impl History {
                     let from_snapshot = self.clients.rng.chance(500);
                     (0..NODES).for_each(|node| self.clients.book().node_is_harmed(node, Instant::now()));
                     if from_snapshot {
-                        self.clients.book().server_goes_back(Instant::now());
+                        self.clients.book().server_is_restored(Instant::now());
                     }
                     self.world.restart(from_snapshot);
                 }
@@ -196,7 +196,7 @@ mod tests {
     use crate::promise::book::{Moment, Read, Value};
 
     #[tokio::test(start_paused = true)]
-    async fn the_book_knows_what_is_forbidden() {
+    async fn book_forbids_invalidated_values() {
         let terms = Terms { max_lag: MAX_LAG, disconnected: Duration::ZERO, faulty: false };
         let mut book = Book::new(NODES, KEYS, terms);
         let old = Value { version: book.origin[0], write: 0 };
@@ -205,15 +205,15 @@ mod tests {
         let number = book.invalidation_begins(0, "delete", |key| key == 0);
         book.invalidation_ends(number, true);
         book.check(early, old);
-        let Moment { place, time } = book.now();
-        let elsewhere = Read { node: 1, key: 0, began: Moment { place, time: time + MAX_LAG } };
+        let Moment { position, time } = book.now();
+        let elsewhere = Read { node: 1, key: 0, began: Moment { position, time: time + MAX_LAG } };
         book.check(elsewhere, old);
-        book.check(Read { node: 0, key: 1, began: Moment { place, time } }, old);
+        book.check(Read { node: 0, key: 1, began: Moment { position, time } }, old);
         assert_eq!(book.violation, None, "before it, on another node in time, another key");
-        let late = Moment { place, time: time + MAX_LAG + Duration::from_millis(1) };
+        let late = Moment { position, time: time + MAX_LAG + Duration::from_millis(1) };
         book.check(Read { node: 1, key: 0, began: late }, old);
         assert!(book.violation.take().is_some(), "on another node, late");
-        book.check(Read { node: 0, key: 0, began: Moment { place, time } }, old);
+        book.check(Read { node: 0, key: 0, began: Moment { position, time } }, old);
         assert!(book.violation.is_some(), "on the same node");
     }
 }

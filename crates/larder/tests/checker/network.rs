@@ -1,9 +1,9 @@
-//! The simulated network between one node and the server: everything takes time, and anything may get lost.
+//! The simulated network between one node and the server: each message takes time, and any message may be lost.
 //!
-//! A node has several connections, as the real tier has: commands of one connection arrive in the order in which they
-//! were sent, those of different ones in any. Reads and commits go by the key, changes by a connection of their own,
-//! and pushes and beats share one. A command that is not answered in time ends with silence; it may still arrive, until
-//! the next command on its connection has.
+//! A node has several connections, as the real tier has. Commands of one connection arrive in the order in which they
+//! were sent; those of different connections arrive in any order. The key selects the connection of reads and commits,
+//! mutations have one of their own, and pushes and heartbeats share one. A command without a reply in time ends as
+//! `NoReply`. It may still arrive, until the next command on its connection has arrived.
 
 mod link;
 
@@ -22,22 +22,22 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// How long a node waits for an answer.
+/// How long a node waits for a reply.
 pub(crate) const TIMEOUT: Duration = Duration::from_millis(250);
 
 const READERS: usize = 4;
 const WRITER: usize = READERS;
 
-/// How bad it gets in one history, in events out of a thousand.
+/// The weather: how often messages are delayed or lost in one history, in messages out of a thousand.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weather {
-    /// The usual way of a command takes up to so many milliseconds.
+    /// A message usually takes up to so many milliseconds.
     pub(crate) usual_ms: u64,
     /// Commands that take up to twice the timeout.
     pub(crate) slow: u64,
     /// Commands that never arrive.
     pub(crate) lost: u64,
-    /// Commands that do what they say and whose answers are lost.
+    /// Commands that are executed and whose replies are lost.
     pub(crate) unanswered: u64,
     /// Pushes that take up to two seconds longer.
     pub(crate) late_pushes: u64,
@@ -45,23 +45,23 @@ pub(crate) struct Weather {
     pub(crate) scripts: bool,
 }
 
-/// The server and the nodes' ways to it.
+/// The server and the paths of the nodes to it.
 #[derive(Debug)]
 pub(crate) struct World {
     server: Mutex<Server>,
-    ways: Mutex<Vec<Way>>,
+    paths: Mutex<Vec<Path>>,
     pub(crate) rng: Arc<Rng>,
     pub(crate) trace: Arc<Trace>,
     weather: Weather,
 }
 
-/// One node's way to the server.
+/// The path of one node to the server.
 #[derive(Debug, Default)]
-struct Way {
-    /// Until when nothing gets through and new connections are refused.
+struct Path {
+    /// Until when no message arrives and new connections are refused.
     cut_until: Option<Instant>,
-    /// Until when everything is held up, as if the node was stopped.
-    held_until: Option<Instant>,
+    /// Until when every message is delayed, as if the node was stopped.
+    delayed_until: Option<Instant>,
     links: Vec<Weak<SimSubscription>>,
 }
 
@@ -73,10 +73,10 @@ impl World {
         rng: Arc<Rng>,
         trace: Arc<Trace>,
     ) -> Arc<Self> {
-        let ways = (0..nodes).map(|_| Way::default()).collect();
+        let paths = (0..nodes).map(|_| Path::default()).collect();
         Arc::new(World {
             server: Mutex::new(Server::new(forgery)),
-            ways: Mutex::new(ways),
+            paths: Mutex::new(paths),
             rng,
             trace,
             weather,
@@ -92,44 +92,44 @@ impl World {
         self.server.lock().expect("nobody panics with it")
     }
 
-    fn ways(&self) -> MutexGuard<'_, Vec<Way>> {
-        self.ways.lock().expect("nobody panics with it")
+    fn paths(&self) -> MutexGuard<'_, Vec<Path>> {
+        self.paths.lock().expect("nobody panics with it")
     }
 
-    /// Does something on the server, and sends to the subscribers what it said.
+    /// Runs a command on the server, and sends its messages to the subscribers.
     fn on_server<T>(&self, act: impl FnOnce(&mut Server) -> T) -> T {
-        let (result, said) = {
+        let (result, messages) = {
             let mut server = self.server();
             let result = act(&mut server);
-            (result, server.take_said())
+            (result, server.take_messages())
         };
-        if !said.is_empty() {
-            let links: Vec<_> = self.ways().iter().flat_map(|way| way.links.clone()).collect();
+        if !messages.is_empty() {
+            let links: Vec<_> = self.paths().iter().flat_map(|path| path.links.clone()).collect();
             for link in links.iter().filter_map(Weak::upgrade) {
-                said.iter().for_each(|said| link.say(said));
+                messages.iter().for_each(|message| link.publish(message));
             }
         }
         result
     }
 
-    /// Cuts a node off, for a time.
+    /// Disconnects a node for a time.
     pub(crate) fn cut(&self, node: usize, time: Duration) {
         let links = {
-            let mut ways = self.ways();
-            ways[node].cut_until = Some(Instant::now() + time);
-            std::mem::take(&mut ways[node].links)
+            let mut paths = self.paths();
+            paths[node].cut_until = Some(Instant::now() + time);
+            std::mem::take(&mut paths[node].links)
         };
         links.iter().filter_map(Weak::upgrade).for_each(|link| link.close());
     }
 
-    /// Holds everything up that a node sends or is sent, for a time.
-    pub(crate) fn hold(&self, node: usize, time: Duration) {
-        self.ways()[node].held_until = Some(Instant::now() + time);
+    /// Delays every message from and to a node for a time.
+    pub(crate) fn delay(&self, node: usize, time: Duration) {
+        self.paths()[node].delayed_until = Some(Instant::now() + time);
     }
 
-    /// Writes what no node can read, and announces nothing: only those who track hear of it.
-    pub(crate) fn write_something(&self, key: &[u8]) {
-        self.on_server(|server| server.put(key, b"something".to_vec(), Duration::from_secs(60)));
+    /// Writes bytes that no node can read, without an announcement: only nodes with tracking notice.
+    pub(crate) fn write_foreign(&self, key: &[u8]) {
+        self.on_server(|server| server.put(key, b"foreign".to_vec(), Duration::from_secs(60)));
         self.trace.note(|| format!("a program writes {}", text(key)));
     }
 
@@ -148,19 +148,20 @@ impl World {
         self.server().restart(from_snapshot);
         let how = if from_snapshot { "from its snapshot" } else { "empty" };
         self.trace.note(|| format!("server: restarts {how}"));
-        let links: Vec<_> = self.ways().iter_mut().flat_map(|way| std::mem::take(&mut way.links)).collect();
+        let links: Vec<_> =
+            self.paths().iter_mut().flat_map(|path| std::mem::take(&mut path.links)).collect();
         links.iter().filter_map(Weak::upgrade).for_each(|link| link.close());
     }
 
     fn is_cut(&self, node: usize) -> bool {
-        self.ways()[node].cut_until.is_some_and(|until| until > Instant::now())
+        self.paths()[node].cut_until.is_some_and(|until| until > Instant::now())
     }
 
     /// When something that is sent now arrives.
     fn arrival(&self, node: usize, took: Duration) -> Instant {
-        let held = self.ways()[node].held_until;
+        let delayed = self.paths()[node].delayed_until;
         let arrives = Instant::now() + took;
-        held.map_or(arrives, |held| arrives.max(held))
+        delayed.map_or(arrives, |delayed| arrives.max(delayed))
     }
 }
 
@@ -173,11 +174,11 @@ fn text(key: &[u8]) -> String {
 struct Pipe {
     /// When the last command arrives.
     last: Option<Instant>,
-    /// Commands that nobody waits for any more: the next one that arrives on this connection ends them.
-    ghosts: Vec<Arc<AtomicBool>>,
+    /// Commands whose callers have given up: the next command that arrives on this connection cancels them.
+    abandoned: Vec<Arc<AtomicBool>>,
 }
 
-/// What one node sees of the server.
+/// The tier of one node.
 struct SimTier {
     world: Arc<World>,
     node: usize,
@@ -191,7 +192,7 @@ impl std::fmt::Debug for SimTier {
     }
 }
 
-fn silent(why: &str) -> TierError {
+fn no_reply(why: &str) -> TierError {
     TierError::NoReply(why.to_owned())
 }
 
@@ -201,7 +202,7 @@ impl SimTier {
         bytes.iter().fold(0_usize, |hash, byte| hash.wrapping_mul(31).wrapping_add((*byte).into())) % READERS
     }
 
-    /// Sends a command: it arrives behind those sent before it on its connection, does its work, and is answered; or not.
+    /// Sends a command: it arrives after those that were sent before it on its connection, runs, and gets a reply; or not.
     async fn send<T: Send + 'static>(
         &self,
         pipe: usize,
@@ -216,13 +217,13 @@ impl SimTier {
             if rng.chance(300) {
                 sleep(TIMEOUT).await;
             }
-            return Err(silent("connection refused"));
+            return Err(no_reply("connection refused"));
         }
         let weather = &world.weather;
         if rng.chance(weather.lost) {
-            world.trace.note(|| format!("node {}: {} gets lost", self.node, name()));
+            world.trace.note(|| format!("node {}: {} is lost", self.node, name()));
             sleep(rng.ms(0..TIMEOUT.as_millis() as u64)).await;
-            return Err(silent("connection reset"));
+            return Err(no_reply("connection reset"));
         }
         let most_ms =
             if rng.chance(weather.slow) { 2 * TIMEOUT.as_millis() as u64 } else { weather.usual_ms };
@@ -237,33 +238,33 @@ impl SimTier {
         let gives_up = sent + TIMEOUT;
         let run = world.server().run();
         if arrives > gives_up {
-            self.leave_a_ghost(pipe, arrives, run, act);
+            self.abandon(pipe, arrives, run, act);
             sleep_until(gives_up).await;
-            world.trace.note(|| format!("node {}: {} has no answer in time", self.node, name()));
-            return Err(silent("timed out"));
+            world.trace.note(|| format!("node {}: {} has no reply in time", self.node, name()));
+            return Err(no_reply("timed out"));
         }
         sleep_until(arrives).await;
-        self.pipes[pipe].lock().expect("nobody panics with it").end_ghosts();
+        self.pipes[pipe].lock().expect("nobody panics with it").cancel_abandoned();
         if world.is_cut(self.node) || world.server().run() != run {
-            world.trace.note(|| format!("node {}: {} is cut off", self.node, name()));
-            return Err(silent("connection reset"));
+            world.trace.note(|| format!("node {}: {} is disconnected", self.node, name()));
+            return Err(no_reply("connection reset"));
         }
-        self.meet(run)?;
+        self.identify(run)?;
         world.trace.note(|| format!("node {}: {}", self.node, name()));
-        let answer = world.on_server(act);
-        let unanswered = rng.chance(weather.unanswered);
-        let answered = world.arrival(self.node, back);
-        if unanswered || answered > gives_up {
-            world.trace.note(|| format!("node {}: the answer to {} is lost", self.node, name()));
-            sleep_until(gives_up.min(answered)).await;
-            return Err(silent("no answer"));
+        let reply = world.on_server(act);
+        let is_lost = rng.chance(weather.unanswered);
+        let replied = world.arrival(self.node, back);
+        if is_lost || replied > gives_up {
+            world.trace.note(|| format!("node {}: the reply to {} is lost", self.node, name()));
+            sleep_until(gives_up.min(replied)).await;
+            return Err(no_reply("no reply"));
         }
-        sleep_until(answered).await;
-        Ok(answer)
+        sleep_until(replied).await;
+        Ok(reply)
     }
 
-    /// The command may arrive although nobody waits for it any more.
-    fn leave_a_ghost<T>(
+    /// The command may arrive although its caller has given up.
+    fn abandon<T>(
         &self,
         pipe: usize,
         arrives: Instant,
@@ -273,8 +274,8 @@ impl SimTier {
         let ended = Arc::new(AtomicBool::new(false));
         {
             let mut pipe = self.pipes[pipe].lock().expect("nobody panics with it");
-            pipe.ghosts.push(ended.clone());
-            // What is sent from now on goes over a new connection.
+            pipe.abandoned.push(ended.clone());
+            // Later commands use a new connection.
             pipe.last = None;
         }
         let (world, node) = (self.world.clone(), self.node);
@@ -283,14 +284,14 @@ impl SimTier {
             sleep_until(arrives).await;
             let same = world.server().run() == run && accepted.is_none_or(|accepted| accepted == run);
             if same && !ended.load(Ordering::SeqCst) && !world.is_cut(node) {
-                world.trace.note(|| format!("node {node}: a command arrives that nobody waits for"));
+                world.trace.note(|| format!("node {node}: an abandoned command arrives"));
                 world.on_server(|server| _ = act(server));
             }
         });
     }
 
     /// Checks the identity of the server, as a connection does when it is opened.
-    fn meet(&self, run: u64) -> Result<(), TierError> {
+    fn identify(&self, run: u64) -> Result<(), TierError> {
         let mut accepted = self.accepted.lock().expect("nobody panics with it");
         let server = self.world.server();
         match *accepted {
@@ -312,22 +313,22 @@ impl SimTier {
         let (world, rng) = (&self.world, &self.world.rng);
         if world.is_cut(self.node) || rng.chance(world.weather.lost) {
             sleep(rng.ms(0..TIMEOUT.as_millis() as u64)).await;
-            return Err(silent("connection refused"));
+            return Err(no_reply("connection refused"));
         }
         sleep_until(world.arrival(self.node, rng.ms(0..world.weather.usual_ms + 1))).await;
         if world.is_cut(self.node) {
-            return Err(silent("connection refused"));
+            return Err(no_reply("connection refused"));
         }
         let link = SimSubscription::open(world, self.node, options, handler);
-        world.trace.note(|| format!("node {}: listens", self.node));
+        world.trace.note(|| format!("node {}: subscribes", self.node));
         sleep_until(world.arrival(self.node, rng.ms(0..world.weather.usual_ms + 1))).await;
         Ok(Box::new(OpenSubscription(link)))
     }
 }
 
 impl Pipe {
-    fn end_ghosts(&mut self) {
-        self.ghosts.drain(..).for_each(|ghost| ghost.store(true, Ordering::SeqCst));
+    fn cancel_abandoned(&mut self) {
+        self.abandoned.drain(..).for_each(|command| command.store(true, Ordering::SeqCst));
     }
 }
 
@@ -409,15 +410,16 @@ impl Tier for SimTier {
         let message = transaction.announce.map(|announce| announce.message.clone());
         let ledger = transaction.ledger.as_ref().map(|ask| (ask.key.to_vec(), ask.members.to_vec()));
         let act = move |server: &mut Server| {
-            let results = asked.iter().map(|change| server.change(change)).collect();
+            let results = asked.iter().map(|operation| server.apply(operation)).collect();
             let stamps =
                 ledger.map(|(key, members)| server.stamps(&LedgerQuery { key: &key, members: &members }));
             message.into_iter().for_each(|message| server.publish(message));
             TransactionReply { results, stamps }
         };
         let name = || {
-            let keys: Vec<_> = transaction.operations.iter().map(|change| change.key().to_vec()).collect();
-            format!("changes {}", names(&keys))
+            let keys: Vec<_> =
+                transaction.operations.iter().map(|operation| operation.key().to_vec()).collect();
+            format!("mutates {}", names(&keys))
         };
         Box::pin(self.send(WRITER, name, act))
     }
@@ -448,7 +450,7 @@ impl Tier for SimTier {
         let asked = key.to_vec();
         let act = move |server: &mut Server| server.increment(&asked, by, ttl);
         Box::pin(async move {
-            let sum = self.send(WRITER, || format!("adds to {}", text(key)), act).await?;
+            let sum = self.send(WRITER, || format!("increments {}", text(key)), act).await?;
             sum.ok_or_else(|| TierError::Refused("not an integer".into()))
         })
     }
@@ -460,11 +462,11 @@ impl Tier for SimTier {
         _pattern: &'a str,
     ) -> TierFuture<'a, (u64, Vec<Vec<u8>>)> {
         let prefix = prefix.to_vec();
-        // In one step, and with every pattern: more than asked for is allowed to nobody but this simulation.
+        // In one step, and with every pattern: only this simulation may return more than was asked for.
         let act = move |server: &mut Server| {
             (0, server.keys().into_iter().filter(|key| key.starts_with(&prefix)).collect())
         };
-        Box::pin(self.send(WRITER, || "walks over the keys".into(), act))
+        Box::pin(self.send(WRITER, || "scans the keys".into(), act))
     }
 
     fn subscribe<'a>(

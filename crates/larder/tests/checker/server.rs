@@ -1,5 +1,5 @@
-//! The simulated server: keys, ledgers, subscribers, snapshots. What it does it does at once and in full; everything
-//! that takes time or goes wrong is in the network before it (`network.rs`).
+//! The simulated server: keys, ledgers, subscribers, snapshots. A command takes no time and never fails; delays and
+//! losses are those of the network before it (`network.rs`).
 
 use crate::forgery::Forgery;
 use larder::tier::{
@@ -10,50 +10,50 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What goes to the subscribers.
+/// A message to the subscribers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
-    /// A message on the channel.
-    Message(Vec<u8>),
+pub(crate) enum Message {
+    /// An announcement on the channel.
+    Announced(Vec<u8>),
     /// A key was written.
     Written(Vec<u8>),
 }
 
 #[derive(Clone, Debug, Default)]
 struct Data {
-    keys: BTreeMap<Vec<u8>, Stored>,
+    keys: BTreeMap<Vec<u8>, Value>,
     ledgers: BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, u64>>,
 }
 
 #[derive(Clone, Debug)]
-struct Stored {
+struct Value {
     bytes: Vec<u8>,
-    dies: Instant,
+    expires: Instant,
 }
 
 /// One server at one address; a restart makes it another.
 #[derive(Debug)]
 pub(crate) struct Server {
-    born: Instant,
+    start: Instant,
     run: u64,
     data: Data,
     snapshot: Data,
-    /// What was said since it was last fetched.
-    said: Vec<Said>,
+    /// Messages that were not sent to the subscribers yet.
+    messages: Vec<Message>,
     pub(crate) forgery: Forgery,
 }
 
-/// The wall clock of the server at the beginning of each history, in microseconds.
+/// The wall clock of the server at the start of each history, in microseconds.
 const EPOCH_MICROS: u64 = 1_700_000_000_000_000;
 
 impl Server {
     pub(crate) fn new(forgery: Forgery) -> Self {
         Server {
-            born: Instant::now(),
+            start: Instant::now(),
             run: 1,
             data: Data::default(),
             snapshot: Data::default(),
-            said: Vec::new(),
+            messages: Vec::new(),
             forgery,
         }
     }
@@ -66,16 +66,16 @@ impl Server {
         ServerId(format!("run-{}", self.run))
     }
 
-    pub(crate) fn take_said(&mut self) -> Vec<Said> {
-        std::mem::take(&mut self.said)
+    pub(crate) fn take_messages(&mut self) -> Vec<Message> {
+        std::mem::take(&mut self.messages)
     }
 
     fn micros(&self) -> u64 {
-        EPOCH_MICROS + self.born.elapsed().as_micros() as u64
+        EPOCH_MICROS + self.start.elapsed().as_micros() as u64
     }
 
-    fn live(&mut self, key: &[u8]) -> Option<&Stored> {
-        if self.data.keys.get(key).is_some_and(|stored| stored.dies <= Instant::now()) {
+    fn live(&mut self, key: &[u8]) -> Option<&Value> {
+        if self.data.keys.get(key).is_some_and(|stored| stored.expires <= Instant::now()) {
             self.data.keys.remove(key);
         }
         self.data.keys.get(key)
@@ -84,20 +84,20 @@ impl Server {
     pub(crate) fn put(&mut self, key: &[u8], bytes: Vec<u8>, ttl: Duration) {
         // PX counts whole milliseconds, and at least one.
         let ttl = Duration::from_millis((ttl.as_millis() as u64).max(1));
-        self.data.keys.insert(key.to_vec(), Stored { bytes, dies: Instant::now() + ttl });
-        self.said.push(Said::Written(key.to_vec()));
+        self.data.keys.insert(key.to_vec(), Value { bytes, expires: Instant::now() + ttl });
+        self.messages.push(Message::Written(key.to_vec()));
     }
 
     fn remove(&mut self, key: &[u8]) -> Option<Vec<u8>> {
         self.live(key)?;
         let stored = self.data.keys.remove(key)?;
-        self.said.push(Said::Written(key.to_vec()));
+        self.messages.push(Message::Written(key.to_vec()));
         Some(stored.bytes)
     }
 
     pub(crate) fn lookup(&mut self, key: &[u8], lease: Option<(&Head, Duration)>) -> KeyContent {
         if let Some(stored) = self.live(key) {
-            let left = stored.dies - Instant::now();
+            let left = stored.expires - Instant::now();
             return KeyContent::Bytes { bytes: stored.bytes.clone(), remaining_ttl: Some(left) };
         }
         match lease {
@@ -120,7 +120,7 @@ impl Server {
         match &cas.action {
             CasAction::Put(bytes, ttl) => self.put(&cas.key, bytes.clone(), *ttl),
             CasAction::Touch(ttl) => {
-                if let Some(Stored { bytes, .. }) = self.live(&cas.key) {
+                if let Some(Value { bytes, .. }) = self.live(&cas.key) {
                     let bytes = bytes.clone();
                     self.put(&cas.key, bytes, *ttl);
                 }
@@ -130,8 +130,8 @@ impl Server {
         true
     }
 
-    pub(crate) fn change(&mut self, change: &Operation) -> OperationResult {
-        match change {
+    pub(crate) fn apply(&mut self, operation: &Operation) -> OperationResult {
+        match operation {
             Operation::Remove(key) => {
                 OperationResult::Removed(self.remove(key).map_or_else(Vec::new, |bytes| head_of(&bytes)))
             }
@@ -149,11 +149,11 @@ impl Server {
 
     pub(crate) fn publish(&mut self, message: Vec<u8>) {
         if self.forgery != Forgery::AnnouncesNothing {
-            self.said.push(Said::Message(message));
+            self.messages.push(Message::Announced(message));
         }
     }
 
-    /// The ledger under a key, begun if there is none.
+    /// The ledger under a key; a new one if there is none.
     fn ledger(&mut self, key: &[u8]) -> &mut BTreeMap<Vec<u8>, u64> {
         let now = if self.forgery == Forgery::LedgerStartsAtOne { 1 } else { self.micros() };
         self.data
@@ -163,11 +163,11 @@ impl Server {
     }
 
     pub(crate) fn stamps(&mut self, ask: &LedgerQuery<'_>) -> Stamps {
-        let late = if self.forgery == Forgery::ClockOfTheEnd { 1_000 } else { 0 };
+        let later = if self.forgery == Forgery::ClockOfTheEnd { 1_000 } else { 0 };
         let ledger = self.ledger(ask.key);
         let score = |member: &[u8]| ledger.get(member).copied();
         Stamps {
-            clock: score(b"clock").unwrap_or_default() + late,
+            clock: score(b"clock").unwrap_or_default() + later,
             floor: score(b"floor").unwrap_or_default(),
             members: ask.members.iter().map(|member| score(member)).collect(),
         }
@@ -188,12 +188,12 @@ impl Server {
     }
 
     pub(crate) fn increment(&mut self, key: &[u8], by: i64, ttl: Duration) -> Option<i64> {
-        let (before, dies) = match self.live(key) {
-            Some(stored) => (std::str::from_utf8(&stored.bytes).ok()?.parse().ok()?, stored.dies),
+        let (before, expires) = match self.live(key) {
+            Some(stored) => (std::str::from_utf8(&stored.bytes).ok()?.parse().ok()?, stored.expires),
             None => (0, Instant::now() + ttl),
         };
         let sum = by.checked_add(before)?;
-        self.data.keys.insert(key.to_vec(), Stored { bytes: sum.to_string().into_bytes(), dies });
+        self.data.keys.insert(key.to_vec(), Value { bytes: sum.to_string().into_bytes(), expires });
         Some(sum)
     }
 
@@ -201,7 +201,7 @@ impl Server {
         self.data.keys.keys().cloned().collect()
     }
 
-    /// Removes a key to make room: nobody is told, but for those who track.
+    /// Removes a key to make room. Only nodes with tracking get a message.
     pub(crate) fn evict(&mut self, number: u64) -> Option<Vec<u8>> {
         let (keys, ledgers) = (self.data.keys.len() as u64, self.data.ledgers.len() as u64);
         let at = number % (keys + ledgers).max(1);
@@ -212,7 +212,7 @@ impl Server {
         };
         self.data.keys.remove(&key);
         self.data.ledgers.remove(&key);
-        self.said.push(Said::Written(key.clone()));
+        self.messages.push(Message::Written(key.clone()));
         Some(key)
     }
 
@@ -220,12 +220,12 @@ impl Server {
         self.snapshot = self.data.clone();
     }
 
-    /// Another run at the same address: empty, or with what the last snapshot had.
+    /// Restarts at the same address: empty, or with the content of the last snapshot.
     pub(crate) fn restart(&mut self, from_snapshot: bool) {
         self.run += 1;
         self.data = if from_snapshot { self.snapshot.clone() } else { Data::default() };
         self.snapshot = self.data.clone();
-        self.said.clear();
+        self.messages.clear();
     }
 }
 

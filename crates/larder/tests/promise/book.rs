@@ -1,4 +1,4 @@
-//! What is known of a history, and the promise as a question: was this read allowed to return that?
+//! The book: the record of a history, and the promise as a question: was this read allowed to return that value?
 
 use std::time::Duration;
 use tokio::time::Instant;
@@ -6,27 +6,27 @@ use tokio::time::Instant;
 /// What the nodes of a history have promised.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
-    /// Reads on another node may be so late after an invalidation.
+    /// How long after an invalidation reads on another node may return the old value.
     pub(crate) max_lag: Duration,
-    /// How long nodes that have lost the server may go on.
+    /// How long nodes that have lost the server may serve from memory.
     pub(crate) disconnected: Duration,
-    /// Whether nodes may lose it at any time, and not only when the book is told that they are harmed.
+    /// Whether nodes may lose it at any time, and not only when the book records a fault of theirs.
     pub(crate) faulty: bool,
 }
 
-/// How long the nodes may take to replay what a restarted server has forgotten, once they can reach it.
+/// How long the nodes may take to replay what a restarted server has lost, once they can reach it.
 pub(crate) const RECOVERY: Duration = Duration::from_secs(5);
 
-/// The node of a program that knows nothing of caches.
+/// The node number of a program that is no node.
 pub(crate) const PROGRAM: usize = usize::MAX;
 
-/// What an invalidation by tag is called.
+/// The name of an invalidation by tag.
 pub(crate) const TAG: &str = "invalidation of a tag";
 
-/// A point in a history: the order in which things happened, and when that was.
+/// A point in a history: its position in the order of events, and its time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
-    pub(crate) place: u64,
+    pub(crate) position: u64,
     pub(crate) time: Instant,
 }
 
@@ -35,18 +35,18 @@ pub(crate) struct Moment {
 pub(crate) struct Invalidation {
     pub(crate) node: usize,
     pub(crate) what: &'static str,
-    /// The origin's versions when it began, of the keys that it is about.
+    /// The origin's versions at its start, of the keys that it invalidates.
     pub(crate) floors: Vec<Option<u64>>,
     pub(crate) began: Moment,
-    /// When it returned, if it did, and whether that was Ok.
+    /// When it returned, and whether with Ok; `None` if it has not.
     pub(crate) ended: Option<(Moment, bool)>,
 }
 
-/// What the caches hold: which version of the origin, and which write it came by; 0 for loaders.
+/// A cached value: the version of the origin, and the write that stored it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Value {
     pub(crate) version: u64,
-    /// The number of the invalidation that wrote it, plus one.
+    /// The number of the invalidation that wrote it, plus one; 0 if a loader returned it.
     pub(crate) write: usize,
 }
 
@@ -66,10 +66,10 @@ pub(crate) struct Book {
     invalidations: Vec<Invalidation>,
     terms: Terms,
     /// When the server was last started from an older snapshot.
-    went_back: Option<Instant>,
-    /// Until when nodes may read there what was invalidated before that.
-    forgetful_until: Option<Instant>,
-    /// Which nodes were ever cut off or stopped.
+    restored: Option<Instant>,
+    /// Until when nodes may read values from it that were invalidated before that.
+    recovering_until: Option<Instant>,
+    /// Which nodes were ever disconnected or stopped.
     harmed: Vec<bool>,
     pub(crate) reads: u64,
     pub(crate) violation: Option<Violation>,
@@ -89,8 +89,8 @@ impl Book {
             origin: vec![1; keys],
             invalidations: Vec::new(),
             terms,
-            went_back: None,
-            forgetful_until: None,
+            restored: None,
+            recovering_until: None,
             harmed: vec![false; nodes],
             reads: 0,
             violation: None,
@@ -99,7 +99,7 @@ impl Book {
 
     pub(crate) fn now(&mut self) -> Moment {
         self.next += 1;
-        Moment { place: self.next, time: Instant::now() }
+        Moment { position: self.next, time: Instant::now() }
     }
 
     pub(crate) fn change_origin(&mut self, key: usize) -> u64 {
@@ -120,7 +120,7 @@ impl Book {
         self.invalidations.len() - 1
     }
 
-    /// Whether this value came by an add, which names no tags.
+    /// Whether an add stored this value: an add has no tags.
     fn has_no_tags(&self, value: Value) -> bool {
         value.write.checked_sub(1).is_some_and(|number| self.invalidations[number].what == "add")
     }
@@ -131,22 +131,22 @@ impl Book {
 
     pub(crate) fn node_is_harmed(&mut self, node: usize, until: Instant) {
         self.harmed[node] = true;
-        // Only those who reach the server can replay what it has forgotten.
-        if self.forgetful_until.is_some_and(|forgetful| forgetful > Instant::now()) {
-            self.forgetful_until = self.forgetful_until.max(Some(until + RECOVERY));
+        // Only nodes that reach the server can replay what it has lost.
+        if self.recovering_until.is_some_and(|until| until > Instant::now()) {
+            self.recovering_until = self.recovering_until.max(Some(until + RECOVERY));
         }
     }
 
-    /// The server is another one from this moment on, at the latest: an older copy of itself.
-    pub(crate) fn server_goes_back(&mut self, at: Instant) {
-        self.went_back = Some(at);
-        self.forgetful_until = Some(at + RECOVERY);
+    /// From this moment on, at the latest, the server is an older copy of itself.
+    pub(crate) fn server_is_restored(&mut self, at: Instant) {
+        self.restored = Some(at);
+        self.recovering_until = Some(at + RECOVERY);
     }
 
-    /// Looks whether a read may return a value, and remembers it if it may not.
+    /// Checks whether a read may return a value, and records a violation if it may not.
     pub(crate) fn check(&mut self, read: Read, value: Value) {
         self.reads += 1;
-        // The origin only grows, and with it the floors: before the last one that is not above the value none is.
+        // Versions only grow, so floors do: before the last floor that is not above the value there is none above it.
         let about_key = self
             .invalidations
             .iter()
@@ -177,35 +177,35 @@ impl Book {
         if invalidation.what == TAG && self.has_no_tags(value) {
             return false;
         }
-        if ended.place > read.began.place || self.was_written_meanwhile(invalidation, value) {
+        if ended.position > read.began.position || self.was_written_meanwhile(invalidation, value) {
             return false;
         }
         if invalidation.node == PROGRAM
-            && self.went_back.is_some_and(|went_back| invalidation.began.time <= went_back)
+            && self.restored.is_some_and(|restored| invalidation.began.time <= restored)
         {
-            // Nobody repeats it.
+            // No node replays it.
             return false;
         }
         if invalidation.node == read.node {
-            // Also if it returned Err: it holds here.
+            // Also if it returned Err: it takes effect on its own node.
             return true;
         }
         ok && read.began.time > self.holds_elsewhere_from(invalidation, read.node, ended.time)
     }
 
-    /// Of two writes at the same time either may be the last. One that failed goes on being tried.
+    /// Of two concurrent writes either may be the last. A write that failed is still replayed.
     fn was_written_meanwhile(&self, invalidation: &Invalidation, value: Value) -> bool {
         let write = value.write.checked_sub(1).map(|number| &self.invalidations[number]);
         write.is_some_and(|write| match write.ended {
-            Some((ended, true)) => ended.place > invalidation.began.place,
+            Some((ended, true)) => ended.position > invalidation.began.position,
             Some((_, false)) | None => true,
         })
     }
 
-    /// From when on what one node invalidated is gone from another.
+    /// When an invalidation by one node takes effect on another.
     fn holds_elsewhere_from(&self, invalidation: &Invalidation, reader: usize, ended: Instant) -> Instant {
-        let forgotten = self.went_back.is_some_and(|went_back| invalidation.began.time <= went_back);
-        let replayed = self.forgetful_until.filter(|_| forgotten);
+        let is_lost = self.restored.is_some_and(|restored| invalidation.began.time <= restored);
+        let replayed = self.recovering_until.filter(|_| is_lost);
         let from = replayed.map_or(ended, |replayed| replayed.max(ended));
         let may_be_lost = self.terms.faulty || self.harmed[reader];
         from + self.terms.max_lag + if may_be_lost { self.terms.disconnected } else { Duration::ZERO }

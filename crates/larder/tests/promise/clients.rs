@@ -1,5 +1,5 @@
-//! The callers of the nodes: everything that the API has, over an origin whose versions only grow. Each begin and each
-//! end goes into the book, and each value that is returned is checked.
+//! The callers of the nodes: the whole API, over an origin whose versions only grow. The book records the start and the
+//! end of each operation, and checks each value that is returned.
 
 use super::book::{Book, Read, TAG, Value};
 use super::node::Node;
@@ -12,13 +12,13 @@ use tokio::time::sleep;
 /// How often keys change and how long loads take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// Out of a thousand operations so many certainly change nothing.
+    /// So many operations out of a thousand only read.
     pub(crate) only_reads: u64,
-    /// And out of a thousand invalidations so many are of everything.
+    /// So many invalidations out of a thousand clear everything.
     pub(crate) clears: u64,
-    /// Out of a thousand loads so many are slow.
+    /// So many loads out of a thousand are slow.
     pub(crate) slow_loads: u64,
-    /// Up to so long a loader takes on each side of its look at the origin, usually and if it is slow.
+    /// How long a loader takes at most before it reads the origin, and again after that: usually, and if it is slow.
     pub(crate) loads_ms: (u64, u64),
 }
 
@@ -60,7 +60,7 @@ impl Clients {
         }
     }
 
-    /// Takes some time, and reads the origin at some moment of it. Sometimes fails.
+    /// A loader that takes some time, reads the origin at some moment of it, and sometimes fails.
     fn loader(
         &self,
         node: usize,
@@ -76,7 +76,7 @@ impl Clients {
             let version = this.book().origin[key];
             this.trace.note_of(key, || format!("node {node}: a loader reads version {version} of key {key}"));
             sleep(after).await;
-            if fails { Err("the origin is tired") } else { Ok(Value { version, write: 0 }) }
+            if fails { Err("the origin fails") } else { Ok(Value { version, write: 0 }) }
         }
     }
 
@@ -131,7 +131,7 @@ impl Clients {
         self.returned(read, "a refresh", self.nodes[node].refresh(key, loader).await);
     }
 
-    /// Writes the origin's version if nothing is there. It has no tags, and may be the last of two at the same time.
+    /// Writes the origin's version if the key is absent. It has no tags, and may be the last of two concurrent writes.
     async fn add(&self, node: usize, key: usize) {
         let number = self.book().invalidation_begins(node, "add", |_| false);
         let version = self.book().origin[key];
@@ -148,7 +148,7 @@ impl Clients {
         let taken = self.nodes[node].take(key).await;
         let ok = taken.is_ok();
         self.returned(read, "a take", taken.ok().flatten());
-        // One that failed has promised nothing.
+        // A take that failed promises nothing.
         if ok {
             self.book().invalidation_ends(number, ok);
         }
@@ -159,7 +159,7 @@ impl Clients {
         if self.rng.chance(850) {
             let version = self.book().change_origin(key);
             self.trace.note_of(key, || format!("origin: key {key} has version {version}"));
-            // Others may have seen the new version already.
+            // Others may have read the new version already.
             sleep(self.rng.ms(0..5)).await;
         }
         if self.rng.chance(self.pace.clears) {
@@ -198,7 +198,7 @@ impl Clients {
         self.invalidated(number, node, None, "clear", self.nodes[node].clear()).await;
     }
 
-    /// Waits for an invalidation that has begun, usually.
+    /// Waits, usually, for an invalidation that has started.
     async fn invalidated(
         &self,
         number: usize,
@@ -216,9 +216,9 @@ impl Clients {
         };
         note("begins");
         if self.rng.chance(50) {
-            // The caller leaves: nothing is known, and the invalidation goes on.
+            // The caller leaves: the outcome is unknown, and the invalidation continues.
             _ = tokio::time::timeout(self.rng.ms(0..20), invalidating).await;
-            return note("is left alone");
+            return note("is abandoned");
         }
         let ok = invalidating.await;
         note(if ok { "is done" } else { "fails" });

@@ -1,4 +1,4 @@
-//! One node: a real cache, whatever its way to the server is.
+//! One node: a real cache over any tier.
 
 use super::book::Value;
 use super::rng::Rng;
@@ -14,7 +14,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// A node that has the memory and finds the server that the builder says, and draws its other options.
+    /// A node with the options of the builder. Its other options are random.
     pub(crate) fn start(builder: Builder, keys: usize, rng: &Rng) -> Self {
         let grace = if rng.chance(500) { Duration::from_secs(30) } else { Duration::ZERO };
         let ttl = if rng.chance(300) { Duration::from_millis(700) } else { Duration::from_secs(60) };
@@ -31,7 +31,7 @@ impl Node {
         Node { view: cache.view("v"), cache, keys }
     }
 
-    /// The tag of a key: two share one.
+    /// The tag of a key: two keys share one.
     pub(crate) fn tag(key: usize) -> String {
         format!("t{}", key / 2)
     }
@@ -48,7 +48,7 @@ impl Node {
         loading: impl Future<Output = Result<Value, &'static str>> + Send + 'static,
     ) -> Option<Value> {
         let fetch = self.view.fetch(&(key as u64));
-        // Half of the tags are named when the load is over.
+        // Half of the tags are added by the loader.
         let fetch = if key.is_multiple_of(2) { fetch.tag(Self::tag(key)) } else { fetch };
         let loaded = fetch.load(move |cx| async move {
             let value = loading.await;
@@ -111,7 +111,7 @@ impl Node {
         self.view.delete(&(key as u64)).await.is_ok()
     }
 
-    /// Whether it was stored, or why that is not known.
+    /// Whether it was stored, or why that is unknown.
     pub(crate) async fn add(&self, key: usize, value: Value) -> Result<bool, CacheError> {
         self.view.add(&(key as u64), value).await
     }
@@ -121,7 +121,7 @@ impl Node {
     }
 
     pub(crate) async fn expire(&self, key: usize) {
-        // Soft: nothing is promised, and nothing may break.
+        // Soft: it promises nothing, and must not break anything.
         _ = self.view.expire(&(key as u64)).await;
     }
 

@@ -4,8 +4,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// splitmix64, shared by everything in one history: what is drawn depends on the order in which things happen, and that
-/// only on the seed.
+/// splitmix64, shared by everything in one history: the numbers depend on the order of events, and that only on the seed.
 #[derive(Debug)]
 pub(crate) struct Rng(Mutex<u64>);
 
@@ -31,7 +30,7 @@ impl Rng {
         Duration::from_millis(self.below(range))
     }
 
-    /// Whether something happens that happens so many times in a thousand.
+    /// True with a probability of `per_thousand` in a thousand.
     pub(crate) fn chance(&self, per_thousand: u64) -> bool {
         self.below(0..1_000) < per_thousand
     }

@@ -1,4 +1,4 @@
-//! What happened in a history, for people to read.
+//! The events of a history, as text.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -14,12 +14,12 @@ pub(crate) struct Trace {
 #[derive(Debug)]
 struct Line {
     text: String,
-    /// The only key that it is about.
+    /// The only key that it concerns.
     key: Option<usize>,
 }
 
 impl Trace {
-    /// Keeps so many of the last lines; zero costs nothing.
+    /// Keeps the last `most` lines; with zero it formats none.
     pub(crate) fn new(most: usize) -> Self {
         Trace { began: Instant::now(), most, lines: Mutex::default() }
     }
@@ -51,7 +51,7 @@ impl Trace {
         lines.iter().map(|line| line.text.clone() + "\n").collect()
     }
 
-    /// Up to so many of the last lines that may have to do with a key.
+    /// The last lines that may concern a key, `most` at most.
     pub(crate) fn about(&self, key: usize, most: usize) -> String {
         let lines = self.lines.lock().expect("nobody panics with it");
         let about_key = lines.iter().rev().filter(|line| line.key.is_none_or(|only| only == key));

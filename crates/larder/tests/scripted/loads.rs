@@ -1,7 +1,7 @@
 //! A key is deleted on one node while the other loads it: at each step of the load, with the announcement in time, late or
 //! lost, and with each answer given or lost.
 
-use crate::{Origin, Stage, settled};
+use crate::{Fixture, Origin, settled};
 use larder_testkit::{Gate, Hold, RedisServer};
 
 /// How far the load of the far node has come when the near node deletes the key.
@@ -62,13 +62,13 @@ async fn delete_at_any_step_of_load_is_known_in_time() {
 async fn play(server: &RedisServer, step: Step, push: Push, line: Line) {
     let what = format!("{step:?}, push {push:?}, line {line:?}");
     let key = format!("{step:?}-{push:?}-{line:?}");
-    let stage = Stage::set(server, false).await;
+    let fixture = Fixture::new(server, false).await;
     let (origin, gate) = (Origin::new(), Gate::closed());
     let name = key.clone();
-    let pushes = stage.proxy.hold(move |frame| frame.is_push(&name));
-    let at_look = stage.hold(step, Step::Look, Step::Leased, &key);
+    let pushes = fixture.proxy.hold(move |frame| frame.is_push(&name));
+    let at_look = fixture.hold(step, Step::Look, Step::Leased, &key);
 
-    let (far, loads, passes, name) = (stage.far.clone(), origin.clone(), gate.clone(), key.clone());
+    let (far, loads, passes, name) = (fixture.far.clone(), origin.clone(), gate.clone(), key.clone());
     let fetching = tokio::spawn(async move {
         let loader = move |_| async move {
             let version = loads.read();
@@ -82,11 +82,11 @@ async fn play(server: &RedisServer, step: Step, push: Push, line: Line) {
         Some(held) => held,
         None => {
             gate.arrival().await;
-            let at_commit = stage.hold(step, Step::Commit, Step::Committed, &key);
+            let at_commit = fixture.hold(step, Step::Commit, Step::Committed, &key);
             if step != Step::Loading {
                 gate.open(1);
             }
-            at_commit.unwrap_or_else(|| stage.proxy.hold(|_| false))
+            at_commit.unwrap_or_else(|| fixture.proxy.hold(|_| false))
         }
     };
     if step != Step::Loading {
@@ -94,10 +94,10 @@ async fn play(server: &RedisServer, step: Step, push: Push, line: Line) {
     }
 
     origin.change();
-    stage.near.delete(&key).await.expect("deleted");
+    fixture.near.delete(&key).await.expect("deleted");
     let floor = origin.read();
     assert!(
-        stage.near.read(&key).await.is_none_or(|version| *version >= floor),
+        fixture.near.read(&key).await.is_none_or(|version| *version >= floor),
         "{what}: where it was deleted"
     );
 
@@ -120,14 +120,15 @@ async fn play(server: &RedisServer, step: Step, push: Push, line: Line) {
     let fetched = fetching.await.expect("no panic").expect("a fetch has a value whatever happens to Redis");
     assert!(fetched == 1 || fetched == floor, "{what}: {fetched}");
     drop(pushes);
-    settled(server, &stage, &key, floor, &what).await;
+    settled(server, &fixture, &key, floor, &what).await;
 
     let (loads, name) = (origin.clone(), key.clone());
-    let again = stage.far.fetch(&name).load(move |_| async move { Ok(loads.read()) }).await.expect("a value");
+    let again =
+        fixture.far.fetch(&name).load(move |_| async move { Ok(loads.read()) }).await.expect("a value");
     assert_eq!(*again, floor, "{what}: loads anew");
 }
 
-impl Stage {
+impl Fixture {
     /// Holds the request, or the reply, of the next script that is about the key, if the play is at that step.
     fn hold(&self, step: Step, at_request: Step, at_reply: Step, key: &str) -> Option<Hold> {
         let key = key.to_owned();

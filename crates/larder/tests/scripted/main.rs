@@ -1,10 +1,10 @@
-//! Every order of replies, pushes and disconnects around the exchanges of the protocol, forced on real connections to a
-//! real server: what a random search may miss, and what a simulated server would have to be believed.
+//! Every order of replies, pushes and disconnects around the exchanges of the protocol, on real connections to a real
+//! server: orders that a random search may miss.
 //!
-//! Node `far` speaks through a proxy, who holds and loses what the test says; node `near` is beside the server.
+//! Node `far` is connected through a scripted proxy, node `near` directly.
 
+mod abandoned;
 mod gaps;
-mod ghosts;
 mod loads;
 mod promotions;
 mod touches;
@@ -39,7 +39,7 @@ fn node_with(url: String, change: impl FnOnce(Builder) -> Builder) -> (Cache, Ve
     (cache, view)
 }
 
-/// Where truth lives: it only grows.
+/// The origin: its version only grows.
 #[derive(Clone, Debug)]
 struct Origin(Arc<AtomicU64>);
 
@@ -57,8 +57,8 @@ impl Origin {
     }
 }
 
-/// Two nodes that have met the server, know its scripts and hear each other.
-struct Stage {
+/// Two nodes that are connected, have loaded the scripts and get each other's announcements.
+struct Fixture {
     proxy: ScriptedProxy,
     far: Versions,
     near: Versions,
@@ -66,13 +66,13 @@ struct Stage {
     near_cache: Cache,
 }
 
-impl Stage {
-    async fn set(server: &RedisServer, foreign_writers: bool) -> Self {
-        Stage::set_with(server, |options| options.foreign_writers(foreign_writers)).await
+impl Fixture {
+    async fn new(server: &RedisServer, foreign_writers: bool) -> Self {
+        Fixture::with(server, |options| options.foreign_writers(foreign_writers)).await
     }
 
     /// With some options of their own for both nodes.
-    async fn set_with(server: &RedisServer, change: impl Fn(Builder) -> Builder) -> Self {
+    async fn with(server: &RedisServer, change: impl Fn(Builder) -> Builder) -> Self {
         let proxy = ScriptedProxy::before(server);
         let (far_cache, far) = node_with(proxy.url(), &change);
         let (near_cache, near) = node_with(server.url(), &change);
@@ -80,21 +80,21 @@ impl Stage {
             view.fetch("warm").load(|_| async { Ok(0) }).await.expect("loads");
             view.delete("warm").await.expect("deleted");
         }
-        Stage { proxy, far, near, far_cache, near_cache }
+        Fixture { proxy, far, near, far_cache, near_cache }
     }
 
     /// Forwards pushes, and returns once the far node has handled them. Its heartbeat is a HELLO.
-    async fn hear(&self, pushes: Hold) {
+    async fn forward_pushes(&self, pushes: Hold) {
         self.proxy.forward_before(pushes, "HELLO").await;
     }
 }
 
-/// After `max_lag` a node knows: nothing that began before is served, from either tier.
-async fn settled(server: &RedisServer, stage: &Stage, key: &str, floor: u64, what: &str) {
+/// After `max_lag` no node serves a version below `floor`, from either tier.
+async fn settled(server: &RedisServer, fixture: &Fixture, key: &str, floor: u64, what: &str) {
     tokio::time::sleep(MAX_LAG).await;
     let seen = [
-        stage.far.read(key).await.map(|value| *value),
-        stage.near.read(key).await.map(|value| *value),
+        fixture.far.read(key).await.map(|value| *value),
+        fixture.near.read(key).await.map(|value| *value),
         node(server.url(), false).1.read(key).await.map(|value| *value),
     ];
     for (who, seen) in ["the far node", "the near node", "a new node"].iter().zip(seen) {

@@ -1,7 +1,7 @@
-//! A value on its way from Redis into memory meets its invalidation: reply before push, push before reply, both at once,
-//! push lost. The race that client-side caches lose.
+//! A value in flight from Redis into memory meets its invalidation: reply before push, push before reply, both at once,
+//! push lost. Many client-side caches lose this race.
 
-use crate::{Stage, settled};
+use crate::{Fixture, settled};
 use larder_testkit::RedisServer;
 use std::convert::Infallible;
 
@@ -31,19 +31,19 @@ enum How {
 enum Who {
     /// Another node.
     Node,
-    /// Another program: it is heard of by tracking.
+    /// Another program: tracking reports its writes.
     Program,
 }
 
 async fn play(server: &RedisServer, order: Order, how: How, who: Who) {
     let what = format!("{order:?}, {how:?}, {who:?}");
     let key = format!("{order:?}-{how:?}-{who:?}");
-    let stage = Stage::set(server, matches!(who, Who::Program)).await;
-    stage.near.write(&key, 1).await.expect("written");
+    let fixture = Fixture::new(server, matches!(who, Who::Program)).await;
+    fixture.near.write(&key, 1).await.expect("written");
 
     let name = key.clone();
-    let replies = stage.proxy.hold(|frame| frame.is_reply("EVALSHA") || frame.is_reply("MGET"));
-    let (far, asked) = (stage.far.clone(), key.clone());
+    let replies = fixture.proxy.hold(|frame| frame.is_reply("EVALSHA") || frame.is_reply("MGET"));
+    let (far, asked) = (fixture.far.clone(), key.clone());
     let asking = tokio::spawn(async move {
         match how {
             How::Read => far.read(&asked).await.map(|value| *value),
@@ -59,9 +59,9 @@ async fn play(server: &RedisServer, order: Order, how: How, who: Who) {
     let reply = replies.arrival().await;
     assert!(reply.bytes.len() > 20, "{what}: the old value is on its way");
 
-    let pushes = stage.proxy.hold(move |frame| frame.is_push(&name));
+    let pushes = fixture.proxy.hold(move |frame| frame.is_push(&name));
     match who {
-        Who::Node => assert!(stage.near.delete(&key).await.expect("deleted")),
+        Who::Node => assert!(fixture.near.delete(&key).await.expect("deleted")),
         Who::Program => assert_eq!(server.command(&format!("DEL s:v:{key}")), ":1\r\n"),
     }
     pushes.arrival().await;
@@ -78,7 +78,7 @@ async fn play(server: &RedisServer, order: Order, how: How, who: Who) {
         Order::Together => {
             drop((pushes, replies));
             asking.await.expect("no panic");
-            return settled(server, &stage, &key, 2, &what).await;
+            return settled(server, &fixture, &key, 2, &what).await;
         }
         Order::PushLost => {
             pushes.lose_one();
@@ -91,8 +91,8 @@ async fn play(server: &RedisServer, order: Order, how: How, who: Who) {
     }
     drop((pushes, replies));
     let seen = asking.await.expect("no panic");
-    assert!(seen.is_none_or(|version| version <= 2), "{what}: it began before, and may see either");
-    settled(server, &stage, &key, 2, &what).await;
+    assert!(seen.is_none_or(|version| version <= 2), "{what}: it started before, and may return either");
+    settled(server, &fixture, &key, 2, &what).await;
 }
 
 async fn play_all(who: Who) {

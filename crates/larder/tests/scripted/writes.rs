@@ -1,29 +1,33 @@
-//! Changes on their way meet each other, reads, loads and another server: what was confirmed is what is read.
+//! Mutations in flight meet each other, reads, loads and another server: a read returns what was confirmed.
 
-use crate::{MAX_LAG, Origin, Stage, Versions, node, node_with};
+use crate::{Fixture, MAX_LAG, Origin, Versions, node, node_with};
 use larder::{Event, Invalidation, Policy, Source};
 use larder_testkit::{Gate, PATIENCE, RedisServer, ScriptedProxy, eventually, within};
 use std::time::Duration;
 
-/// While a write is on its way, another node's write overtakes it, is heard of, and is read into memory: what Redis has in
-/// the end is what memory may have.
+/// While a write is in flight, another node's write overtakes it, is announced, and is read into memory. In the end memory
+/// has what Redis has.
 #[tokio::test]
 async fn overtaken_write_is_read_by_its_writer() {
     let Some(server) = RedisServer::start() else { return };
-    let stage = Stage::set(&server, false).await;
-    let requests = stage.proxy.hold(|frame| frame.is_request("EXEC"));
-    let far = stage.far.clone();
+    let fixture = Fixture::new(&server, false).await;
+    let requests = fixture.proxy.hold(|frame| frame.is_request("EXEC"));
+    let far = fixture.far.clone();
     let writing = tokio::spawn(async move { far.write("overtaken", 2).await });
     requests.arrival().await;
-    stage.near.write("overtaken", 1).await.expect("written");
+    fixture.near.write("overtaken", 1).await.expect("written");
     eventually("the other write is in memory", async || {
-        stage.far.read("overtaken").await.is_some_and(|found| *found == 1 && found.source() == Source::Memory)
+        fixture
+            .far
+            .read("overtaken")
+            .await
+            .is_some_and(|found| *found == 1 && found.source() == Source::Memory)
     })
     .await;
     requests.release();
     writing.await.expect("no panic").expect("written");
-    assert_eq!(stage.far.read("overtaken").await.as_deref(), Some(&2));
-    eventually("the other node agrees", async || stage.near.read("overtaken").await.as_deref() == Some(&2))
+    assert_eq!(fixture.far.read("overtaken").await.as_deref(), Some(&2));
+    eventually("the other node agrees", async || fixture.near.read("overtaken").await.as_deref() == Some(&2))
         .await;
 }
 
@@ -31,10 +35,10 @@ async fn overtaken_write_is_read_by_its_writer() {
 #[tokio::test]
 async fn value_read_during_expire_is_stale_afterwards() {
     let Some(server) = RedisServer::start() else { return };
-    let stage = Stage::set(&server, false).await;
-    let far = stage.far.clone().with_policy(Policy::new().grace(Duration::from_secs(60)));
+    let fixture = Fixture::new(&server, false).await;
+    let far = fixture.far.clone().with_policy(Policy::new().grace(Duration::from_secs(60)));
     far.write("soft", 1).await.expect("written");
-    let commits = stage.proxy.hold(|frame| frame.is_request("EVALSHA") && frame.contains("soft"));
+    let commits = fixture.proxy.hold(|frame| frame.is_request("EVALSHA") && frame.contains("soft"));
     let expires = far.clone();
     let expiring = tokio::spawn(async move { expires.expire("soft").await });
     commits.arrival().await;
@@ -47,8 +51,8 @@ async fn value_read_during_expire_is_stale_afterwards() {
     assert!(far.read("soft").await.is_none(), "it is stale from now on");
 }
 
-/// A loaded value that Redis refused is in no tier, although nobody has said why yet: neither if the lease was its own, nor
-/// if it was loaded beside somebody else's.
+/// A loaded value that Redis refused is in no tier, also before the announcement arrives: neither with a lease of its own
+/// nor beside a foreign lease.
 #[tokio::test]
 async fn refused_load_is_not_in_memory() {
     let Some(server) = RedisServer::start() else { return };
@@ -100,38 +104,41 @@ async fn refused_load_is_not_in_memory() {
     }
 }
 
-/// What is owed is paid in one go: a write does not come between the debts that were looked at and their payment.
+/// A replay is not interrupted: no write comes between the list of pending invalidations and their removal.
 #[tokio::test]
 async fn replay_in_progress_keeps_newer_value() {
     let Some(server) = RedisServer::start() else { return };
-    let stage = Stage::set(&server, false).await;
+    let fixture = Fixture::new(&server, false).await;
     server.command("CONFIG SET min-replicas-to-write 1");
-    stage.far.delete("owed").await.expect_err("refused");
-    stage.far_cache.invalidate_tags(["owed too"], Invalidation::Hard).await.expect_err("refused");
-    let stamps = stage.proxy.hold(|frame| frame.is_request("EVALSHA") && frame.contains("owed too"));
+    fixture.far.delete("owed").await.expect_err("refused");
+    fixture.far_cache.invalidate_tags(["owed too"], Invalidation::Hard).await.expect_err("refused");
+    let stamps = fixture.proxy.hold(|frame| frame.is_request("EVALSHA") && frame.contains("owed too"));
     stamps.arrival().await;
     server.command("CONFIG SET min-replicas-to-write 0");
-    let far = stage.far.clone();
+    let far = fixture.far.clone();
     let writing = tokio::spawn(async move { far.write("owed", 2).await });
     tokio::task::yield_now().await;
     stamps.release();
     writing.await.expect("no panic").expect("written");
-    eventually("nothing is owed", async || stage.far_cache.coherence().pending_invalidations == 0).await;
+    eventually("no invalidation is pending", async || {
+        fixture.far_cache.coherence().pending_invalidations == 0
+    })
+    .await;
     assert_eq!(node(server.url(), false).1.read("owed").await.as_deref(), Some(&2));
 }
 
-/// The server confirmed a deletion and is then an older copy of itself; the confirmation comes when the last minute has
-/// been repeated. It is repeated too.
+/// The server confirms a deletion and is then restored from an older snapshot. The confirmation arrives after the replay of
+/// the last minute; the deletion is replayed too.
 #[tokio::test]
 async fn delete_confirmed_by_replaced_server_is_replayed() {
     let Some(mut server) = RedisServer::start() else { return };
-    let stage = Stage::set(&server, false).await;
+    let fixture = Fixture::new(&server, false).await;
     // Loaded, for what is written is repeated as a deletion.
-    stage.near.fetch("deleted").load(async |_| Ok(1)).await.expect("loads");
+    fixture.near.fetch("deleted").load(async |_| Ok(1)).await.expect("loads");
     server.take_snapshot();
-    let mut events = stage.far_cache.events();
-    let replies = stage.proxy.hold(|frame| frame.is_reply("EXEC"));
-    let far = stage.far.clone();
+    let mut events = fixture.far_cache.events();
+    let replies = fixture.proxy.hold(|frame| frame.is_reply("EXEC"));
+    let far = fixture.far.clone();
     let deleting = tokio::spawn(async move { far.delete("deleted").await });
     replies.arrival().await;
     server.restart_from_snapshot();
@@ -139,30 +146,32 @@ async fn delete_confirmed_by_replaced_server_is_replayed() {
     eventually("it is noticed", async || events.try_recv() == Ok(Event::Connected)).await;
     replies.release();
     let confirmed = deleting.await.expect("no panic");
-    eventually("nothing is owed", async || stage.far_cache.coherence().pending_invalidations == 0).await;
+    eventually("no invalidation is pending", async || {
+        fixture.far_cache.coherence().pending_invalidations == 0
+    })
+    .await;
     tokio::time::sleep(MAX_LAG).await;
     let new = node(server.url(), false).1;
     assert!(new.read("deleted").await.is_none(), "{confirmed:?}, and it is there");
-    assert!(stage.far.read("deleted").await.is_none(), "{confirmed:?}, and it is there");
+    assert!(fixture.far.read("deleted").await.is_none(), "{confirmed:?}, and it is there");
 }
 
-/// An entry is compared with Redis while another program deletes it: what the comparison brings is older than what was
-/// heard meanwhile.
+/// A node revalidates an entry while another program deletes it: the reply is older than the push that arrived meanwhile.
 #[tokio::test]
 async fn foreign_delete_during_revalidation_is_noticed() {
     let Some(server) = RedisServer::start() else { return };
-    let stage = Stage::set(&server, true).await;
-    stage.near.write("compared", 1).await.expect("written");
+    let fixture = Fixture::new(&server, true).await;
+    fixture.near.write("compared", 1).await.expect("written");
     eventually("it is in memory", async || {
-        stage.far.read("compared").await.is_some_and(|found| found.source() == Source::Memory)
+        fixture.far.read("compared").await.is_some_and(|found| found.source() == Source::Memory)
     })
     .await;
-    let pushes = stage.proxy.hold(|frame| frame.is_push("compared"));
+    let pushes = fixture.proxy.hold(|frame| frame.is_push("compared"));
     server.command("PEXPIRE s:v:compared 500000");
     pushes.arrival().await;
     pushes.release_one();
-    let replies = stage.proxy.hold(|frame| frame.is_reply("GETRANGE"));
-    let far = stage.far.clone();
+    let replies = fixture.proxy.hold(|frame| frame.is_reply("GETRANGE"));
+    let far = fixture.far.clone();
     let reading = tokio::spawn(async move {
         while far.read("compared").await.is_some() {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -171,20 +180,20 @@ async fn foreign_delete_during_revalidation_is_noticed() {
     replies.arrival().await;
     server.command("DEL s:v:compared");
     pushes.arrival().await;
-    stage.hear(pushes).await;
+    fixture.forward_pushes(pushes).await;
     drop(replies);
     within(PATIENCE, "the deleted value is gone", reading).await.expect("no panic");
 }
 
-/// What a node hears of its own doing comes when it has gone on: it keeps what it wrote, and what it loaded since.
+/// The announcements of a node's own mutations arrive later: it keeps what it wrote and loaded since.
 #[tokio::test]
 async fn own_announcement_keeps_own_entries() {
     let Some(server) = RedisServer::start() else { return };
-    let stage = Stage::set(&server, false).await;
-    let pushes = stage.proxy.hold(|frame| frame.command == "PUSH");
-    stage.far_cache.clear().await.expect("cleared");
-    stage.far.write("mine", 1).await.expect("written");
+    let fixture = Fixture::new(&server, false).await;
+    let pushes = fixture.proxy.hold(|frame| frame.command == "PUSH");
+    fixture.far_cache.clear().await.expect("cleared");
+    fixture.far.write("mine", 1).await.expect("written");
     pushes.arrival().await;
-    stage.hear(pushes).await;
-    assert_eq!(stage.far.read("mine").await.map(|found| found.source()), Some(Source::Memory));
+    fixture.forward_pushes(pushes).await;
+    assert_eq!(fixture.far.read("mine").await.map(|found| found.source()), Some(Source::Memory));
 }

@@ -1,7 +1,7 @@
 //! The promise itself, on two nodes over one real Redis.
 
-use crate::{begun, cached, fetched, gated, over, pairs};
-use larder::{Cache, CoherenceMode, Event, Source, View};
+use crate::{begun, cached, fetched, gated, node_with, over, pairs};
+use larder::{CoherenceMode, Event, Source, View};
 use larder_testkit::{Gate, RedisServer, ScriptedProxy, eventually};
 use std::time::Duration;
 
@@ -89,12 +89,7 @@ async fn second_node_waits_for_load_of_first() {
 async fn slow_load_does_not_block_other_nodes() {
     let Some(server) = RedisServer::start() else { return };
     let slow: View<str, u32> = over(server.url()).view("n");
-    let patient = Cache::builder("test")
-        .ttl(Duration::from_secs(60))
-        .redis(server.url())
-        .lease_wait(Duration::from_millis(20))
-        .build()
-        .expect("valid options");
+    let patient = node_with(server.url(), |options| options.lease_wait(Duration::from_millis(20)));
     let other: View<str, u32> = patient.view("n");
     let (gate, loading) = begun(&slow, 1).await;
     assert_eq!(fetched(&other, "k", 2).await, 2, "loaded without redis");
@@ -109,12 +104,7 @@ async fn slow_load_does_not_block_other_nodes() {
 async fn load_beside_foreign_lease_is_dropped_with_that_lease() {
     let Some(server) = RedisServer::start() else { return };
     let slow: View<str, u32> = over(server.url()).view("n");
-    let patient = Cache::builder("test")
-        .ttl(Duration::from_secs(60))
-        .redis(server.url())
-        .lease_wait(Duration::ZERO)
-        .build()
-        .expect("valid options");
+    let patient = node_with(server.url(), |options| options.lease_wait(Duration::ZERO));
     let (gate, beside) = (Gate::closed(), Gate::closed());
     let first = gated(&slow, &gate, 1);
     gate.arrival().await;
@@ -132,12 +122,7 @@ async fn load_beside_foreign_lease_is_dropped_with_that_lease() {
 async fn tracking_sees_foreign_writes() {
     let Some(server) = RedisServer::start() else { return };
     let proxy = ScriptedProxy::before(&server);
-    let tracking = Cache::builder("test")
-        .ttl(Duration::from_secs(60))
-        .redis(proxy.url())
-        .foreign_writers(true)
-        .build()
-        .expect("valid options");
+    let tracking = node_with(proxy.url(), |options| options.foreign_writers(true));
     let view: View<str, u32> = tracking.view("n");
     assert_eq!(fetched(&view, "k", 1).await, 1);
     let in_memory = async || view.read("k").await.is_some_and(|found| found.source() == Source::Memory);
@@ -165,7 +150,10 @@ async fn coherence_reports_active_mode() {
         view.write("k", 1).await.expect("written");
         let coherence = cache.coherence();
         assert_eq!((coherence.mode, coherence.pending_invalidations), (CoherenceMode::Full, 0));
-        eventually("a beat proves", async || cache.coherence().proof_age < Duration::from_secs(1)).await;
+        eventually("a heartbeat proves the subscription", async || {
+            cache.coherence().proof_age < Duration::from_secs(1)
+        })
+        .await;
         assert!(cache.coherence().memory_trusted);
         assert_eq!(events.recv().await, Ok(Event::Connected));
     }
@@ -174,18 +162,13 @@ async fn coherence_reports_active_mode() {
 #[tokio::test]
 async fn node_without_subscription_asks_redis_first() {
     let Some(server) = RedisServer::start() else { return };
-    let cache = Cache::builder("test")
-        .ttl(Duration::from_secs(60))
-        .redis(server.url())
-        .max_lag(Duration::from_millis(10))
-        .build()
-        .expect("valid options");
+    let cache = node_with(server.url(), |options| options.max_lag(Duration::from_millis(10)));
     let (view, other): (View<str, u32>, View<str, u32>) = (cache.view("n"), over(server.url()).view("n"));
     assert_eq!(fetched(&view, "k", 1).await, 1);
     // Whatever it is that is subscribed is this node's listener: it does not come back while it may not.
     server.command("ACL SETUSER default -subscribe");
     server.command("CLIENT KILL TYPE pubsub");
-    eventually("trust ends", async || !cache.coherence().memory_trusted).await;
+    eventually("memory alone is not served any more", async || !cache.coherence().memory_trusted).await;
     assert_eq!(cached(&view, "k").await, 1, "redis says that it is right");
     other.delete("k").await.expect("deleted");
     assert!(view.read("k").await.is_none(), "and that it is not");

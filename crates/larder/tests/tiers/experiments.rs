@@ -1,6 +1,6 @@
 //! What other caches were seen to get wrong, against this one, with both tiers.
 
-use crate::{begun, cached, fail_together, fetched, gated, misses_reach, over};
+use crate::{begun, cached, fail_together, fetched, gated, leader_and_follower, misses_reach, over};
 use larder::{FetchError, View};
 use larder_testkit::{Gate, RedisServer, eventually};
 use std::sync::Arc;
@@ -137,11 +137,7 @@ async fn aborted_leader_does_not_block_followers() {
     let Some(server) = RedisServer::start() else { return };
     let cache = over(server.url());
     let view: View<str, u32> = cache.view("n");
-    let gate = Gate::closed();
-    let first = gated(&view, &gate, 1);
-    gate.arrival().await;
-    let second = gated(&view, &gate, 2);
-    misses_reach(&cache, 2).await;
+    let (gate, first, second) = leader_and_follower(&cache, &view).await;
     first.abort();
     gate.open(1);
     assert_eq!(second.await.expect("no panic"), 1);

@@ -1,7 +1,7 @@
 //! Every operation with a Redis that fails in every way: a fetch answers in bounded time, a change says what it did, and
 //! it all recovers by itself.
 
-use crate::{cached, fetched, over};
+use crate::{cached, fetched, node_with, over};
 use larder::{Cache, Counters, Invalidation, View};
 use larder_testkit::{FlakyProxy, RedisServer, eventually};
 use std::sync::Arc;
@@ -16,12 +16,7 @@ fn node(server: &RedisServer) -> Cache {
 }
 
 fn node_at(url: String) -> Cache {
-    Cache::builder("test")
-        .ttl(Duration::from_secs(600))
-        .redis(url)
-        .redis_timeout(Duration::from_millis(100))
-        .build()
-        .expect("valid options")
+    node_with(url, |options| options.ttl(Duration::from_secs(600)).redis_timeout(Duration::from_millis(100)))
 }
 
 /// What a failing Redis does to changes.
@@ -81,8 +76,10 @@ async fn everything_at(
     assert!(view.read("other").await.is_none(), "{what}: and what was deleted");
     assert!(began.elapsed() < BOUND, "{what}: {:?}", began.elapsed());
     heal(server);
-    eventually(&format!("{what}: nothing is owed"), async || cache.coherence().pending_invalidations == 0)
-        .await;
+    eventually(&format!("{what}: no invalidation is pending"), async || {
+        cache.coherence().pending_invalidations == 0
+    })
+    .await;
     eventually(&format!("{what}: writes work again"), async || view.write("k", 6).await.is_ok()).await;
     eventually(&format!("{what}: everybody sees them"), async || {
         let other: View<str, u32> = over(server.url()).view("n");
@@ -124,18 +121,14 @@ async fn replica_degrades_and_recovers() {
     .await;
 }
 
-/// Nobody who only reads is told so by the refusal of a change.
+/// A node that only reads gets no refused write that would show it.
 #[tokio::test]
 async fn replica_is_not_read_by_readers() {
     let Some(server) = RedisServer::start() else { return };
     let writer: View<str, u32> = node(&server).view("n");
     writer.write("k", 1).await.expect("written");
-    let cache = Cache::builder("test")
-        .ttl(Duration::from_secs(600))
-        .redis(server.url())
-        .disconnected(Duration::ZERO)
-        .build()
-        .expect("valid options");
+    let cache =
+        node_with(server.url(), |options| options.ttl(Duration::from_secs(600)).disconnected(Duration::ZERO));
     let view: View<str, u32> = cache.view("n");
     assert_eq!(view.read("k").await.as_deref(), Some(&1));
     server.command("REPLICAOF 127.0.0.1 1");
@@ -205,7 +198,7 @@ async fn connections_cut_at_random_bytes_degrade_and_recover() {
             );
         }
         flaky_proxy.cut_after(None);
-        eventually("nothing is owed", async || cut.coherence().pending_invalidations == 0).await;
+        eventually("no invalidation is pending", async || cut.coherence().pending_invalidations == 0).await;
         let last = origin.load(Ordering::SeqCst);
         eventually("all agree", async || load(&b).await == last && load(&a).await == last).await;
         assert!(flaky_proxy.cuts() > 0 && unconfirmed > 0, "seed {seed}: {} cuts", flaky_proxy.cuts());
@@ -255,20 +248,16 @@ async fn full_server_degrades_and_recovers() {
     assert_eq!(view.delete("gone").await.ok(), Some(false), "deleting needs no room");
     assert!(cache.invalidate_tags(["t"], Invalidation::Hard).await.is_err());
     server.command("CONFIG SET maxmemory 0");
-    eventually("nothing is owed", async || cache.coherence().pending_invalidations == 0).await;
+    eventually("no invalidation is pending", async || cache.coherence().pending_invalidations == 0).await;
     eventually("and nothing old is left", async || fetched(&other, "k", 4).await == 4).await;
 }
 
 /// A node whose time a test moves.
 fn by_hand(server: &RedisServer) -> (Cache, larder_engine::ManualClock) {
     let (clock, hand) = larder_engine::Clock::manual();
-    let cache = Cache::builder("test")
-        .ttl(Duration::from_secs(3_600))
-        .redis(server.url())
-        .redis_timeout(Duration::from_millis(100))
-        .clock(clock)
-        .build()
-        .expect("valid options");
+    let cache = node_with(server.url(), |options| {
+        options.ttl(Duration::from_secs(3_600)).redis_timeout(Duration::from_millis(100)).clock(clock)
+    });
     (cache, hand)
 }
 
@@ -296,7 +285,7 @@ async fn reads_do_not_extend_disconnected_time() {
     assert_eq!(fetched(&view, "k", 1).await, 1);
     server.restart();
     // Once the delete is repeated, what was loaded without Redis has to be compared; and cannot be.
-    eventually("nothing is owed", async || cache.coherence().pending_invalidations == 0).await;
+    eventually("no invalidation is pending", async || cache.coherence().pending_invalidations == 0).await;
     server.kill();
     hand.advance(Duration::from_secs(20));
     assert_eq!(cached(&view, "k").await, 1, "for a while");

@@ -42,7 +42,7 @@ async fn failed_load_serves_stale_and_pauses_loads() {
     hand.advance(6 * SECOND);
     assert_eq!(fetch(Ok(2)).await.ok(), Some((2, Source::Loader)));
     hand.advance(62 * SECOND);
-    assert!(fetch(Err("down")).await.is_err(), "the grace is over");
+    assert!(fetch(Err("down")).await.is_err(), "the grace period is over");
     assert_eq!(cache.stats().stale, 1);
 }
 
@@ -73,7 +73,7 @@ async fn redis_keeps_stale_value_for_new_node() {
     view.write("k", 1).await.expect("written");
     let other: View<str, u32, &str> = node().view("n");
     eventually("it is stale", async || other.read("k").await.is_none()).await;
-    let stale = other.fetch("k").load(|_| async { Err("down") }).await.expect("stands in");
+    let stale = other.fetch("k").load(|_| async { Err("down") }).await.expect("serves stale");
     assert_eq!((*stale, stale.source()), (1, Source::Stale));
     let fresh = view.fetch("k").load(|_| async { Ok(2) }).await.expect("loads");
     assert_eq!((*fresh, fresh.source()), (2, Source::Loader));
@@ -114,7 +114,7 @@ async fn hard_timeout_ends_load() {
     assert!(matches!(leader, Err(FetchError::Timeout)) && matches!(follower, Err(FetchError::Timeout)));
     assert_eq!(fetched(&view, "k", 1).await, 1, "the key is free again");
     hand.advance(2 * SECOND);
-    let stale = never().await.expect("stands in");
+    let stale = never().await.expect("serves stale");
     assert_eq!((*stale, stale.source()), (1, Source::Stale));
 }
 
@@ -151,7 +151,7 @@ async fn expire_makes_value_stale_and_voids_loads() {
         view.write("k", 1).await.expect("written");
         assert_eq!(view.expire("k").await.ok(), Some(true));
         assert!(view.read("k").await.is_none());
-        let stale = view.fetch("k").load(|_| async { Err("down") }).await.expect("stands in");
+        let stale = view.fetch("k").load(|_| async { Err("down") }).await.expect("serves stale");
         assert_eq!((*stale, stale.source()), (1, Source::Stale));
         assert_eq!(view.expire("nothing").await.ok(), Some(false));
     }

@@ -1,17 +1,14 @@
 //! What Redis did not confirm holds here, and is repeated until it does.
 
-use crate::{cached, fetched, over};
+use crate::{cached, fetched, node_with, over};
 use larder::{Cache, Event, Invalidation, View};
 use larder_testkit::{RedisServer, eventually};
 use std::time::Duration;
 
 fn impatient(server: &RedisServer) -> Cache {
-    Cache::builder("test")
-        .ttl(Duration::from_secs(600))
-        .redis(server.url())
-        .redis_timeout(Duration::from_millis(200))
-        .build()
-        .expect("valid options")
+    node_with(server.url(), |options| {
+        options.ttl(Duration::from_secs(600)).redis_timeout(Duration::from_millis(200))
+    })
 }
 
 #[tokio::test]
@@ -28,7 +25,7 @@ async fn failed_delete_is_replayed_when_redis_returns() {
     assert!(a.read("k").await.is_none(), "it holds here");
     assert_eq!(fetched(&a, "k", 2).await, 2, "and what is loaded now is new");
     server.resume();
-    eventually("the debt is paid", async || one.coherence().pending_invalidations == 0).await;
+    eventually("the invalidation is replayed", async || one.coherence().pending_invalidations == 0).await;
     eventually("the other node forgets", async || b.read("k").await.is_none()).await;
     assert_eq!(fetched(&b, "k", 3).await, 3);
     eventually("both agree", async || cached(&a, "k").await == 3).await;
@@ -50,7 +47,7 @@ async fn key_with_pending_invalidation_is_not_read_from_redis() {
     assert_eq!(fetched(&view, "k", 2).await, 2);
     assert_eq!(cached(&view, "k").await, 2);
     server.command("CONFIG SET min-replicas-to-write 0");
-    eventually("the debts are paid", async || cache.coherence().pending_invalidations == 0).await;
+    eventually("the invalidations are replayed", async || cache.coherence().pending_invalidations == 0).await;
     assert_eq!(server.command("EXISTS test:n:k"), ":0\r\n");
 }
 
@@ -68,7 +65,7 @@ async fn failed_tag_and_clear_are_replayed() {
     assert!(a.read("k").await.is_none() && a.read("l").await.is_none());
     assert!(one.clear().await.is_err());
     server.resume();
-    eventually("the debts are paid", async || one.coherence().pending_invalidations == 0).await;
+    eventually("the invalidations are replayed", async || one.coherence().pending_invalidations == 0).await;
     eventually("the other node forgets", async || b.read("k").await.is_none()).await;
     assert_eq!(fetched(&a, "k", 2).await, 2);
     assert_eq!(cached(&b, "k").await, 2);
@@ -105,7 +102,7 @@ async fn older_snapshot_gets_last_minute_replayed() {
 
 #[tokio::test]
 async fn too_many_pending_invalidations_become_one_of_everything() {
-    // Of the last batch: the first ones may reach the server although nobody hears of it.
+    // Of the last batch: the first requests may reach the server although their replies are lost.
     const LAST: u32 = 10_499;
     let Some(server) = RedisServer::start() else { return };
     let (one, other) = (impatient(&server), impatient(&server));
@@ -117,7 +114,7 @@ async fn too_many_pending_invalidations_become_one_of_everything() {
     assert!(a.delete_multi(&keys).await.is_err());
     assert!(one.coherence().pending_invalidations < 1_000);
     server.resume();
-    eventually("the debts are paid", async || one.coherence().pending_invalidations == 0).await;
+    eventually("the invalidations are replayed", async || one.coherence().pending_invalidations == 0).await;
     eventually("the other node forgets", async || b.read(&LAST).await.is_none()).await;
     assert!(a.read(&LAST).await.is_none());
 }

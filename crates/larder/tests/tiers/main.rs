@@ -17,7 +17,7 @@ mod redis_down;
 mod single_flight;
 mod tags;
 
-use larder::{Cache, FetchError, Fetched, View};
+use larder::{Builder, Cache, FetchError, Fetched, View};
 use larder_testkit::{Gate, RedisServer, eventually};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,25 +29,20 @@ fn in_memory() -> Cache {
     Cache::builder("test").ttl(Duration::from_secs(60)).build().expect("valid options")
 }
 
-/// A cache over the Redis at `url`: one node.
+/// One node: a cache over the Redis at `url`, with some options of its own.
+fn node_with(url: impl Into<String>, change: impl FnOnce(Builder) -> Builder) -> Cache {
+    let options = Cache::builder("test").ttl(Duration::from_secs(60)).redis(url);
+    change(options).build().expect("valid options")
+}
+
+/// One node whose timeout a busy machine does not reach.
 fn over(url: String) -> Cache {
-    Cache::builder("test")
-        .ttl(Duration::from_secs(60))
-        .redis(url)
-        .redis_timeout(Duration::from_secs(5))
-        .build()
-        .expect("valid options")
+    node_with(url, |options| options.redis_timeout(Duration::from_secs(5)))
 }
 
 /// The same where the server runs no scripts.
 fn over_without_scripts(url: String) -> Cache {
-    Cache::builder("test")
-        .ttl(Duration::from_secs(60))
-        .redis(url)
-        .redis_timeout(Duration::from_secs(5))
-        .redis_scripts(false)
-        .build()
-        .expect("valid options")
+    node_with(url, |options| options.redis_timeout(Duration::from_secs(5)).redis_scripts(false))
 }
 
 /// Two nodes over one Redis, with scripts and without: what holds, holds both ways.
@@ -86,6 +81,17 @@ async fn begun(view: &View<str, u32>, value: u32) -> (Gate, JoinHandle<u32>) {
     let loading = gated(view, &gate, value);
     gate.arrival().await;
     (gate, loading)
+}
+
+/// Starts a load, and a second caller who waits for it; returns when both wait at the gate.
+async fn leader_and_follower(
+    cache: &Cache,
+    view: &View<str, u32>,
+) -> (Gate, JoinHandle<u32>, JoinHandle<u32>) {
+    let (gate, leader) = begun(view, 1).await;
+    let follower = gated(view, &gate, 2);
+    misses_reach(cache, 2).await;
+    (gate, leader, follower)
 }
 
 /// Callers of one key, all there before the loader fails; and how often it ran.

@@ -28,7 +28,7 @@ async fn fetch_multi_loads_all_missing_keys_at_once() {
         assert_eq!(values, [Some(30), Some(20), Some(10), Some(30), None]);
         assert!(matches!(found[4], Err(FetchError::NotLoaded)));
         assert_eq!(*calls.lock().expect("no panic"), [vec![1, 3, 5]]);
-        assert!(view.read(&77).await.is_none(), "nobody held its lease");
+        assert!(view.read(&77).await.is_none(), "there was no lease for it");
         let again = view
             .fetch_multi(&[1, 2, 3])
             .load(|_, _| async { panic!("all are cached") as Result<Vec<(u32, u32)>, _> });

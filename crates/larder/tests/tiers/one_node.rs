@@ -1,23 +1,19 @@
-//! A server without transactions, announcements and sorted sets, such as a Larder server: nothing is promised between
-//! nodes, and nothing stale is served on one.
+//! A server without transactions, announcements and sorted sets, such as a Larder server: no promise between nodes, and no
+//! invalidated value on one node.
 
-use crate::{begun, cached, fetched, gated};
+use crate::{begun, cached, fetched, gated, node_with};
 use larder::{Cache, CoherenceMode, Invalidation, View};
 use larder_testkit::{Direction, Frame, Gate, PATIENCE, RedisServer, ScriptedProxy, eventually};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A user who may not do what such a server cannot.
+/// A user without the commands that such a server lacks.
 const PLAIN: &str = "ACL SETUSER plain on nopass ~* &* +@all -multi -exec -watch -eval -evalsha -publish -subscribe \
                      -zscore -zmscore -zadd -zincrby";
 
 fn node(server: &RedisServer) -> Cache {
-    Cache::builder("test")
-        .ttl(Duration::from_secs(60))
-        .redis(format!("{}?user=plain&pass=any", server.url()))
-        .build()
-        .expect("valid options")
+    node_with(format!("{}?user=plain&pass=any", server.url()), |options| options)
 }
 
 #[tokio::test]
@@ -96,13 +92,9 @@ fn load_waiting_for_a_write_does_not_store_after_it() {
             began.elapsed()
         });
         let proxy = ScriptedProxy::before(&server);
-        let cache = Cache::builder("test")
-            .ttl(Duration::from_secs(60))
-            .redis(proxy.url().replace("//", "//plain:any@"))
-            .redis_timeout(PATIENCE)
-            .clock(clock)
-            .build()
-            .expect("valid options");
+        let cache = node_with(proxy.url().replace("//", "//plain:any@"), |options| {
+            options.redis_timeout(PATIENCE).clock(clock)
+        });
         let view: View<str, u32> = cache.view("n");
         let runtime = || {
             let mut builder = tokio::runtime::Builder::new_current_thread();

@@ -1,12 +1,12 @@
 //! Races that were found on paper, in a model or in a run, each named after what would have gone wrong.
 
-use crate::{cached, fetched, gated, in_memory, over, pairs};
-use larder::{Cache, Invalidation, Policy, Source, View};
+use crate::{cached, fetched, gated, in_memory, node_with, over, pairs};
+use larder::{Invalidation, Policy, Source, View};
 use larder_testkit::{Gate, RedisServer, eventually};
 use std::time::Duration;
 
-/// Who begins to wait after an invalidation of a tag must not get what was loaded before it, although nobody knew the
-/// tag when the load began.
+/// A caller who comes after the invalidation of a tag must not get a value that was loaded before it, although the tag was
+/// unknown when the load started.
 #[tokio::test]
 async fn fetch_after_tag_invalidation_does_not_join_earlier_load() {
     let Some(server) = RedisServer::start() else { return };
@@ -38,7 +38,7 @@ async fn fetch_after_tag_invalidation_does_not_join_earlier_load() {
     }
 }
 
-/// A replay of a failed write must not delete what was written after it.
+/// The replay of a failed write must not delete a later value.
 #[tokio::test]
 async fn replayed_invalidation_keeps_newer_value() {
     let Some(server) = RedisServer::start() else { return };
@@ -49,13 +49,13 @@ async fn replayed_invalidation_keeps_newer_value() {
         view.write("k", round).await.expect_err("redis is full");
         server.command("CONFIG SET maxmemory 0");
         view.write("k", round + 100).await.expect("written");
-        eventually("nothing is owed", async || cache.coherence().pending_invalidations == 0).await;
+        eventually("no invalidation is pending", async || cache.coherence().pending_invalidations == 0).await;
         let other: View<str, u32> = over(server.url()).view("n");
         assert_eq!(other.read("k").await.as_deref(), Some(&(round + 100)), "round {round}");
     }
 }
 
-/// A replay of a failed clear, or of a failed tag, must not take what was written after it.
+/// The replay of a failed clear, or of a failed tag invalidation, must not remove a later value.
 #[tokio::test]
 async fn replayed_clear_keeps_newer_value() {
     let Some(server) = RedisServer::start() else { return };
@@ -71,7 +71,7 @@ async fn replayed_clear_keeps_newer_value() {
         }
         server.command("CONFIG SET min-replicas-to-write 0");
         view.write("k", round).await.expect("written");
-        eventually("nothing is owed", async || cache.coherence().pending_invalidations == 0).await;
+        eventually("no invalidation is pending", async || cache.coherence().pending_invalidations == 0).await;
         assert_eq!(view.read("k").await.as_deref(), Some(&round), "round {round}, here");
         let other: View<str, u32> = over(server.url()).view("n");
         assert_eq!(other.read("k").await.as_deref(), Some(&round), "round {round}, elsewhere");
@@ -143,7 +143,7 @@ async fn read_during_delete_is_not_promoted() {
     let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
     for round in 0..100 {
         b.write("k", round).await.expect("written");
-        eventually("the write is heard", async || a.read("k").await.as_deref() == Some(&round)).await;
+        eventually("the write is announced", async || a.read("k").await.as_deref() == Some(&round)).await;
         // What memory has goes, so that the read has to ask Redis.
         one.clear().await.expect("cleared");
         b.write("k", round + 1_000).await.expect("written");
@@ -157,7 +157,7 @@ async fn read_during_delete_is_not_promoted() {
     }
 }
 
-/// What is written after another node's clear is not among what was cleared, even if the writer has not heard of it.
+/// A write after another node's clear stays, even if the writer has not got the announcement.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn write_after_remote_clear_stays() {
     let Some(server) = RedisServer::start() else { return };
@@ -171,7 +171,7 @@ async fn write_after_remote_clear_stays() {
     }
 }
 
-/// A refresh that began before a delete must not bring the value back.
+/// A refresh that started before a delete must not restore the value.
 #[tokio::test]
 async fn refresh_before_delete_does_not_restore_value() {
     let Some(server) = RedisServer::start() else { return };
@@ -220,7 +220,7 @@ async fn evicted_lease_does_not_match_its_successor() {
     }
 }
 
-/// A value whose tag nobody knows yet on this node must be asked about, not believed.
+/// A node must ask Redis about a tag that it does not know yet.
 #[tokio::test]
 async fn new_node_honours_earlier_tag_invalidation() {
     let Some(server) = RedisServer::start() else { return };
@@ -233,29 +233,24 @@ async fn new_node_honours_earlier_tag_invalidation() {
     assert_eq!(fetched(&new, "k", 2).await, 2);
 }
 
-/// A node that was stopped must not serve when it wakes what was deleted while it slept.
+/// A node that was stopped must not serve, when it runs again, a value that was deleted meanwhile.
 #[tokio::test]
 async fn clock_jump_requires_new_proof() {
     let Some(server) = RedisServer::start() else { return };
     let (clock, hand) = larder_engine::Clock::manual();
-    let sleeper = Cache::builder("test")
-        .ttl(Duration::from_secs(3_600))
-        .redis(server.url())
-        .clock(clock)
-        .build()
-        .expect("valid options");
+    let sleeper = node_with(server.url(), |options| options.ttl(Duration::from_secs(3_600)).clock(clock));
     let view: View<str, u32> = sleeper.view("n");
     assert_eq!(fetched(&view, "k", 1).await, 1);
     assert_eq!(view.read("k").await.map(|found| found.source()), Some(Source::Memory));
-    // As if by another program, and so unheard: only the comparison can tell.
+    // As if by another program, without an announcement: only revalidation can notice it.
     server.command("DEL test:n:k");
     assert_eq!(cached(&view, "k").await, 1, "not covered without tracking");
     hand.advance(Duration::from_secs(10));
     assert!(view.read("k").await.is_none());
 }
 
-/// A fetch that waits behind a read has an old value at hand. If that is deleted before the fetch gets its turn, it must
-/// not stand in for the load that fails.
+/// A fetch that waits behind a read holds a stale value. If the value is deleted before the fetch continues, it must not be
+/// served when the load fails.
 #[tokio::test]
 async fn value_deleted_while_fetch_waits_is_not_served_stale() {
     let Some(server) = RedisServer::start() else { return };

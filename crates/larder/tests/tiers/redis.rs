@@ -1,7 +1,7 @@
 //! Two nodes over one real Redis.
 
-use crate::{cached, over};
-use larder::{Cache, Source, View};
+use crate::{cached, node_with, over};
+use larder::{Source, View};
 use larder_engine::Clock;
 use larder_testkit::{RedisServer, eventually};
 use std::time::Duration;
@@ -52,12 +52,7 @@ async fn promoted_value_expires_with_redis_key() {
         over(server.url()).view("n").with_ttl(Duration::from_secs(5)).expect("in range");
     writer.write("a", 1).await.expect("written");
     let (clock, hand) = Clock::manual();
-    let reading = Cache::builder("test")
-        .ttl(Duration::from_secs(3_600))
-        .redis(server.url())
-        .clock(clock)
-        .build()
-        .expect("valid options");
+    let reading = node_with(server.url(), |options| options.ttl(Duration::from_secs(3_600)).clock(clock));
     let reader: View<str, u32> = reading.view("n");
     assert_eq!(reader.read("a").await.map(|found| found.source()), Some(Source::Redis));
     hand.advance(Duration::from_secs(6));

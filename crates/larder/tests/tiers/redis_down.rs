@@ -1,6 +1,6 @@
 //! A Redis that is not there, refuses, hangs or restarts degrades the cache and never breaks a fetch.
 
-use crate::cached;
+use crate::{cached, node_with};
 use larder::{Cache, CacheError, View};
 use larder_testkit::{Deadline, RedisServer, eventually, until};
 use std::sync::Arc;
@@ -86,12 +86,7 @@ async fn full_redis_fails_writes_only() {
 fn ended_runtime_releases_waiting_callers() {
     let Some(server) = RedisServer::start() else { return };
     server.pause();
-    let cache = Cache::builder("test")
-        .ttl(Duration::from_secs(60))
-        .redis(server.url())
-        .redis_timeout(Duration::from_secs(60))
-        .build()
-        .expect("valid options");
+    let cache = node_with(server.url(), |options| options.redis_timeout(Duration::from_secs(60)));
     let view: View<str, u32> = cache.view("n");
     let first = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (started, waits) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));

@@ -1,6 +1,6 @@
-//! However many ask for one key, it is loaded once; and whoever leaves, nobody hangs.
+//! One key is loaded once, however many callers ask for it, and no caller blocks when another leaves.
 
-use crate::{begun, cached, fail_together, gated, in_memory, misses_reach, over};
+use crate::{begun, cached, fail_together, gated, in_memory, leader_and_follower, misses_reach, over};
 use larder::{FetchError, Source, View};
 use larder_testkit::{Deadline, Gate, RedisServer};
 use std::sync::atomic::Ordering;
@@ -39,11 +39,7 @@ async fn load_continues_when_first_caller_leaves() {
     let _deadline = Deadline::start();
     let cache = in_memory();
     let view: View<str, u32> = cache.view("n");
-    let gate = Gate::closed();
-    let first = gated(&view, &gate, 1);
-    gate.arrival().await;
-    let second = gated(&view, &gate, 2);
-    misses_reach(&cache, 2).await;
+    let (gate, first, second) = leader_and_follower(&cache, &view).await;
     first.abort();
     assert!(first.await.expect_err("aborted").is_cancelled());
     gate.open(1);

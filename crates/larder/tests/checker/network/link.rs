@@ -1,8 +1,8 @@
-//! The connection by which a node listens: pushes and the answers to beats, in order, late or lost.
+//! The connection on which a node subscribes: pushes and the replies to heartbeats, in order, delayed or lost.
 
-use super::{TIMEOUT, World, silent};
+use super::{TIMEOUT, World, no_reply};
 use crate::forgery::Forgery;
-use crate::server::Said;
+use crate::server::Message;
 use larder::tier::{Push, PushHandler, ServerId, SubscribeOptions, Subscription, TierFuture};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -10,33 +10,33 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// A listening connection as the server sees it.
+/// A subscription as the server sees it.
 pub(super) struct SimSubscription {
     world: Arc<World>,
     node: usize,
     server: ServerId,
-    /// Under which prefix writes are told.
+    /// The prefix of the keys whose writes are pushed.
     tracking: Option<Vec<u8>>,
     line: Mutex<Line>,
     more: Notify,
 }
 
-/// What is on its way to the node, in order.
+/// The messages that are sent and have not arrived, in order.
 #[derive(Default)]
 struct Line {
-    queue: VecDeque<(Instant, Word)>,
+    queue: VecDeque<(Instant, Item)>,
     last: Option<Instant>,
-    /// Writes that are told behind the next beat, as a server does it.
-    tracked: Vec<Said>,
-    /// By the server, or on the way.
+    /// Writes that are pushed after the reply to the next heartbeat, as a server does it.
+    tracked: Vec<Message>,
+    /// By the server or by the network.
     closed: bool,
     /// By the node.
     dropped: bool,
 }
 
-enum Word {
-    Said(Said),
-    Beat(oneshot::Sender<()>),
+enum Item {
+    Message(Message),
+    Heartbeat(oneshot::Sender<()>),
     Closed,
 }
 
@@ -61,7 +61,7 @@ impl SimSubscription {
             line: Mutex::default(),
             more: Notify::new(),
         });
-        world.ways()[node].links.push(Arc::downgrade(&link));
+        world.paths()[node].links.push(Arc::downgrade(&link));
         tokio::spawn(link.clone().deliver(handler));
         link
     }
@@ -70,58 +70,58 @@ impl SimSubscription {
         self.line.lock().expect("nobody panics with it")
     }
 
-    /// The server says something to everyone who listens.
-    pub(super) fn say(&self, said: &Said) {
-        match said {
-            Said::Message(_) => self.send(Word::Said(said.clone())),
-            Said::Written(key) => {
+    /// The server sends a message to every subscriber.
+    pub(super) fn publish(&self, message: &Message) {
+        match message {
+            Message::Announced(_) => self.send(Item::Message(message.clone())),
+            Message::Written(key) => {
                 if self.tracking.as_ref().is_some_and(|prefix| key.starts_with(prefix)) {
-                    self.line().tracked.push(said.clone());
+                    self.line().tracked.push(message.clone());
                 }
             }
         }
     }
 
-    fn send(&self, word: Word) {
+    fn send(&self, item: Item) {
         let rng = &self.world.rng;
         let weather = &self.world.weather;
         let late = if rng.chance(weather.late_pushes) { rng.ms(0..2_000) } else { Duration::ZERO };
         let arrives = self.world.arrival(self.node, rng.ms(0..weather.usual_ms + 1) + late);
         let overtakes =
-            matches!(word, Word::Beat(_)) && self.world.server().forgery == Forgery::HeartbeatsOvertake;
+            matches!(item, Item::Heartbeat(_)) && self.world.server().forgery == Forgery::HeartbeatsOvertake;
         let mut line = self.line();
         if line.closed {
             return;
         }
         if overtakes {
-            line.queue.push_front((Instant::now(), word));
+            line.queue.push_front((Instant::now(), item));
         } else {
             let arrives = line.last.map_or(arrives, |last| arrives.max(last));
             line.last = Some(arrives);
-            line.queue.push_back((arrives, word));
+            line.queue.push_back((arrives, item));
         }
         drop(line);
         self.more.notify_one();
     }
 
-    /// Tells what was written since the last beat: behind its answer.
-    fn tell_tracked(&self) {
+    /// Pushes the keys that were written since the last heartbeat: after the reply to it.
+    fn push_tracked(&self) {
         let tracked = std::mem::take(&mut self.line().tracked);
-        tracked.into_iter().for_each(|said| self.send(Word::Said(said)));
+        tracked.into_iter().for_each(|message| self.send(Item::Message(message)));
     }
 
-    /// The connection ends: what is on its way is lost, and the node learns of it when it learns of it.
+    /// The connection ends: messages that have not arrived are lost, and the node notices some time later.
     pub(super) fn close(&self) {
         let noticed = self.world.arrival(self.node, self.world.rng.ms(0..100));
         let mut line = self.line();
         line.queue.clear();
         line.closed = true;
-        line.queue.push_back((noticed, Word::Closed));
+        line.queue.push_back((noticed, Item::Closed));
         drop(line);
         self.more.notify_one();
     }
 
-    /// The node's end: hands on what arrives, until the connection has ended or nobody listens any more.
+    /// The node's end: passes on what arrives, until the connection has ended or the node has dropped it.
     async fn deliver(self: Arc<Self>, handler: Arc<dyn PushHandler>) {
         loop {
             let next = {
@@ -141,15 +141,17 @@ impl SimSubscription {
                     }
                 }
                 Some(_) => {
-                    let word = self.line().queue.pop_front().map(|(_, word)| word);
-                    match word {
-                        Some(Word::Said(Said::Message(message))) => {
+                    let item = self.line().queue.pop_front().map(|(_, item)| item);
+                    match item {
+                        Some(Item::Message(Message::Announced(message))) => {
                             handler.handle(Push::Announcement(&message))
                         }
-                        Some(Word::Said(Said::Written(key))) => handler.handle(Push::KeysWritten(vec![&key])),
-                        // Whoever asked may be gone.
-                        Some(Word::Beat(answer)) => _ = answer.send(()),
-                        Some(Word::Closed) => return handler.handle(Push::Closed),
+                        Some(Item::Message(Message::Written(key))) => {
+                            handler.handle(Push::KeysWritten(vec![&key]))
+                        }
+                        // The caller may have given up.
+                        Some(Item::Heartbeat(reply)) => _ = reply.send(()),
+                        Some(Item::Closed) => return handler.handle(Push::Closed),
                         None => {}
                     }
                 }
@@ -179,14 +181,14 @@ impl Subscription for OpenSubscription {
             let asked = world.arrival(link.node, rng.ms(0..world.weather.usual_ms + 1));
             sleep_until(asked.min(gives_up)).await;
             if asked > gives_up || rng.chance(world.weather.lost) {
-                return Err(silent("no answer to a beat"));
+                return Err(no_reply("no reply to a heartbeat"));
             }
-            let (answer, answered) = oneshot::channel();
-            link.send(Word::Beat(answer));
-            link.tell_tracked();
-            match tokio::time::timeout_at(gives_up, answered).await {
+            let (reply, replied) = oneshot::channel();
+            link.send(Item::Heartbeat(reply));
+            link.push_tracked();
+            match tokio::time::timeout_at(gives_up, replied).await {
                 Ok(Ok(())) => Ok(()),
-                _ => Err(silent("no answer to a beat")),
+                _ => Err(no_reply("no reply to a heartbeat")),
             }
         })
     }

@@ -1,4 +1,4 @@
-//! A connection that is given up may still bring what was sent on it: not behind what was sent on the next one.
+//! Requests of an abandoned connection may still arrive, but not after requests of the next connection.
 
 use crate::{Versions, node};
 use larder::Cache;
@@ -26,8 +26,8 @@ async fn abandoned_request_does_not_run_after_later_one() {
     let is_first = AtomicBool::new(true);
     let held = proxy.hold(move |frame| frame.is_request("MULTI") && is_first.swap(false, Ordering::SeqCst));
     view.write("k", 2).await.expect_err("no answer comes");
-    // On the runtime's other thread the cache goes on.
-    until("what is owed is done on another connection", || {
+    // The cache continues on the other thread of the runtime.
+    until("the pending invalidation is replayed on another connection", || {
         (cache.coherence().pending_invalidations == 0).then_some(())
     });
     view.write("k", 3).await.expect("written");
