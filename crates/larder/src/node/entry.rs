@@ -259,3 +259,29 @@ impl std::fmt::Debug for MemoryEntry {
 pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn renewed_entry_has_new_ttl_and_new_grace_period() {
+        let state = EntryState::new(Duration::ZERO, SECOND, 2 * SECOND, 1, 1);
+        assert!(!state.is_fresh(SECOND) && state.is_kept(SECOND) && !state.is_kept(2 * SECOND));
+        state.renew(SECOND, SECOND, 2 * SECOND);
+        assert!(state.is_fresh(SECOND) && !state.is_fresh(2 * SECOND));
+        assert!(state.is_kept(2 * SECOND) && !state.is_kept(3 * SECOND));
+        assert_eq!(state.remaining(2 * SECOND), SECOND);
+    }
+
+    #[test]
+    fn retry_state_keeps_end_of_grace_period() {
+        let state = EntryState::new(Duration::ZERO, SECOND, 10 * SECOND, 1, 1);
+        let retry = state.for_retry(4 * SECOND, 2 * SECOND);
+        assert!(retry.is_fresh(5 * SECOND) && !retry.is_fresh(6 * SECOND));
+        assert!(retry.is_kept(9 * SECOND) && !retry.is_kept(10 * SECOND));
+        assert_eq!(retry.initial_age, 4 * SECOND);
+    }
+}

@@ -190,3 +190,19 @@ async fn disabled_cache_loads_each_time_and_stores_nothing() {
     cache.set_enabled(true);
     assert!(view.read("k").await.is_none(), "neither the old value nor the new one");
 }
+
+#[tokio::test]
+async fn stale_value_is_not_served_after_its_grace_ended_during_the_load() {
+    for (load_time, expected) in [(30 * SECOND, Some((1, Source::Stale))), (60 * SECOND, None)] {
+        let (cache, hand) = by_hand(POLICY);
+        let view: View<str, u32, &str> = cache.view("n");
+        view.write("k", 1).await.expect("written");
+        hand.advance(2 * SECOND);
+        let slow = move |_| async move {
+            hand.advance(load_time);
+            Err("down")
+        };
+        let served = view.fetch("k").load(slow).await.ok().map(|fetched| (*fetched, fetched.source()));
+        assert_eq!(served, expected, "a load of {load_time:?}");
+    }
+}
