@@ -54,3 +54,8 @@ pub use registry::{Registry, Source};
 pub use router::{Admin, router};
 pub use sample::{Figure, Sample, State, Tier, Unit};
 pub use token::{Token, TokenError};
+
+/// The user page of this crate, whose examples are tested.
+#[cfg(all(doctest, feature = "tiers"))]
+#[doc = include_str!("../../../docs/dashboard.md")]
+struct Page;

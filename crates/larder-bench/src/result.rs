@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 /// Raised when a file of an earlier form could be misread.
 const FORM: u32 = 1;
 
+/// The data of a report, which lies beside the result files of its folder.
+pub(crate) const REPORT_FILE: &str = "report.json";
+
 /// Above this load average at the start, somebody else was at work.
 const BUSY_LOAD: f64 = 0.5;
 
@@ -200,7 +203,7 @@ impl ResultFile {
             .with_context(|| format!("cannot open {}", path.display()))?
             .filter_map(|entry| entry.ok().map(|entry| entry.path()))
             .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
-            .filter(|path| path.file_name().is_some_and(|name| name != crate::report::DATA_FILE))
+            .filter(|path| path.file_name().is_some_and(|name| name != REPORT_FILE))
             .collect();
         paths.sort();
         if paths.is_empty() {

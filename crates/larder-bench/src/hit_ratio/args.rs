@@ -1,6 +1,7 @@
 //! The flags of `hit-ratio`, and which caches they ask for.
 
-use super::contender::{Setup, exact_lru, larder};
+use super::contender::Setup;
+use super::ours::{exact_lru, larder};
 use super::peers;
 use super::replay::Replay;
 use crate::command::UsageError;

@@ -7,6 +7,7 @@
 mod args;
 mod contender;
 mod optimum;
+mod ours;
 mod peers;
 mod replay;
 #[cfg(test)]

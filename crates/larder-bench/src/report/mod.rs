@@ -4,7 +4,7 @@
 
 mod chart;
 
-use crate::result::{Figure, ResultFile};
+use crate::result::{Figure, REPORT_FILE, ResultFile};
 use crate::suite::{grid, spread};
 use crate::table;
 use anyhow::{Context, Result};
@@ -12,8 +12,6 @@ use clap::Args;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// The page's data; not a result file itself.
-pub(crate) const DATA_FILE: &str = "report.json";
 const PAGE_FILE: &str = "report.html";
 const PAGE: &str = include_str!("page.html");
 
@@ -33,7 +31,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
         std::fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
         table::print(&format!("written to {}\n", path.display()))
     };
-    write(DATA_FILE, serde_json::to_string_pretty(&files)? + "\n")?;
+    write(REPORT_FILE, serde_json::to_string_pretty(&files)? + "\n")?;
     write(PAGE_FILE, page(&files))
 }
 
