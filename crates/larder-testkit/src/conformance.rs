@@ -197,6 +197,7 @@ macro_rules! behaviours {
         $(mod $group {
             $(#[tokio::test]
             async fn $behaviour() {
+                let _deadline = $crate::Deadline::start();
                 let Some(subject) = super::$make().await else { return };
                 $crate::conformance::$group::$behaviour(subject).await;
             })+
