@@ -29,7 +29,7 @@
 //!   for [`Cache::compute`] and `update`.
 //!
 //! The engine uses no I/O, no async runtime (its futures are plain `std` futures) and no wall clock: time comes from
-//! a [`Clock`], which tests advance by hand.
+//! a [`Clock`], which tests advance by hand. The crate has no cargo features.
 
 mod budget;
 mod builder;

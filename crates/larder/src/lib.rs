@@ -30,6 +30,16 @@
 //! [`Cache::coherence`] shows whether the promise is in effect. A failure of Redis never reaches the caller of
 //! [`View::fetch`] or [`View::read`]: the cache serves memory, loads, counts the failure ([`Cache::stats`]) and
 //! retries. Mutations report it, because their callers rely on other nodes.
+//!
+//! # Features
+//!
+//! | feature | default | adds |
+//! |---|---|---|
+//! | `derive` | yes | the derives `CacheKey` and `Schema` |
+//! | `json` | no | `Format::Json` |
+//! | `messagepack` | no | `Format::MessagePack` |
+//! | `lz4` | no | `Compression::Lz4` |
+//! | `zstd` | no | `Compression::Zstd` |
 
 mod builder;
 mod cache;
