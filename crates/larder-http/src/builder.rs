@@ -76,7 +76,7 @@ impl Builder {
         self
     }
 
-    /// The scheme of requests whose target has none, which is the case in HTTP/1.1: `http` or `https`. The scheme is
+    /// The scheme of requests whose target has none, as is usual in HTTP/1.1: `http` or `https`. The scheme is
     /// part of the key, and thus of the URIs to purge. Default: `http`.
     pub fn scheme(mut self, scheme: impl Into<String>) -> Builder {
         self.scheme = scheme.into();

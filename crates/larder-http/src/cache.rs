@@ -67,7 +67,7 @@ impl StoreLocation {
 }
 
 impl HttpCache {
-    /// Purges one resource with all its variants, for GET and HEAD; `uri` is absolute, and the query counts.
+    /// Purges one resource with all its variants, for GET and HEAD; `uri` is absolute and includes the query.
     /// Returns whether a response was stored.
     ///
     /// After any purge has returned, no response whose handler started before the purge is served or stored.
@@ -90,7 +90,7 @@ impl HttpCache {
         self.0.purges.purge_by_key(self.0.purges.purge_key(tag.as_bytes()));
     }
 
-    /// Purges the resources whose URI begins with `prefix`, an absolute URI without a query; its path is compared
+    /// Purges the resources whose URI starts with `prefix`, an absolute URI without a query; its path is compared
     /// by bytes, so `http://h/shop` covers `/shopping` too. The cost is that of [`HttpCache::purge_tag`].
     ///
     /// # Errors

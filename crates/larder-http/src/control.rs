@@ -37,7 +37,7 @@ pub(crate) fn list_members(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let line = rest?;
         let end = unquoted_comma(line);
-        rest = end.map(|at| &line[at + 1..]);
+        rest = end.map(|comma| &line[comma + 1..]);
         Some(line[..end.unwrap_or(line.len())].trim_ascii())
     })
     .filter(|member| !member.is_empty())

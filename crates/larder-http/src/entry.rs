@@ -222,9 +222,9 @@ fn stored_headers(from: &HeaderMap, body: &Bytes) -> HeaderMap {
         from.get_all(CONNECTION).iter().flat_map(|line| list_members(line.as_bytes())).collect();
     let mut headers = HeaderMap::with_capacity(from.len() + 6);
     for (name, value) in from {
-        let listed =
+        let is_connection_option =
             connection_options.iter().any(|other| other.eq_ignore_ascii_case(name.as_str().as_bytes()));
-        if !listed && !HOP_BY_HOP.contains(name) && name != CACHE_STATUS {
+        if !is_connection_option && !HOP_BY_HOP.contains(name) && name != CACHE_STATUS {
             headers.append(name, value.clone());
         }
     }

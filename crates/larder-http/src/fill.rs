@@ -8,9 +8,9 @@
 //!                          └─ complete body ──► store, followers
 //! ```
 //!
-//! The client receives the head at once, if the body is not ready. The fill collects the body up to the limit; the
-//! client reads the same buffer at its own speed. If the body cannot be stored, the fill hands the rest of it over to
-//! the client.
+//! If the body is not ready at once, the client receives the head immediately. The fill collects the body up to the
+//! limit, and the client reads the same buffer at its own speed. If the body cannot be stored, the client gets the rest
+//! of it from the handler.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub(crate) struct Fill<B: http_body::Body, E> {
     pub(crate) client: Option<oneshot::Sender<ServiceResult<B, E>>>,
 }
 
-/// The right by which a fill stores its response.
+/// How a fill may store its response.
 pub(crate) enum FillRole {
     /// It has the ticket of its key, and other requests follow it. `None` once the ticket is settled.
     Leader(Option<Ticket<Key, StoreValue>>),

@@ -81,11 +81,11 @@ pub(crate) fn write_resource(
 pub(crate) fn write_origin(key: &mut Vec<u8>, scheme: &str, authority: &str) -> Result<(), Reason> {
     key.push(b'R');
     write_part(key, Some(scheme.as_bytes()));
-    let at = key.len();
+    let length_offset = key.len();
     key.extend_from_slice(&[0; 4]);
     write_authority(key, scheme, authority)?;
-    let len = (key.len() - at - 4) as u32;
-    key[at..at + 4].copy_from_slice(&len.to_be_bytes());
+    let len = (key.len() - length_offset - 4) as u32;
+    key[length_offset..length_offset + 4].copy_from_slice(&len.to_be_bytes());
     Ok(())
 }
 

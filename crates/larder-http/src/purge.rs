@@ -97,10 +97,10 @@ struct Prefix {
 
 impl Purges {
     pub(crate) fn new() -> Purges {
-        Purges::with_log_of(MAX_LOGGED_KEYS)
+        Purges::with_log_capacity(MAX_LOGGED_KEYS)
     }
 
-    fn with_log_of(max_logged_keys: usize) -> Purges {
+    fn with_log_capacity(max_logged_keys: usize) -> Purges {
         Purges {
             seed: RandomState::new().hash_one(0u8),
             sequence: AtomicU64::new(0),
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_last_dropped_prefix_voids_what_was_never_compared_with_it() {
+    fn prefix_dropped_from_log_covers_unchecked_stamps() {
         let purges = Purges::new();
         let a = resource("/a");
         let (unchecked, checked) = (purges.stamp(&a), purges.stamp(&a));
@@ -342,25 +342,26 @@ mod tests {
     #[test]
     fn purges_of_other_tags_never_cover_an_entry() {
         let purges = Purges::new();
-        let kept: Vec<_> = (0..100)
-            .map(|n| (purges.stamp(b"k"), purges.purge_key(format!("kept:{n}").as_bytes())))
+        let stamped_tags: Vec<_> = (0..100)
+            .map(|n| (purges.stamp(b"k"), purges.purge_key(format!("entry:{n}").as_bytes())))
             .collect();
         for n in 0..200_000 {
             purges.purge_by_key(purges.purge_key(format!("purged:{n}").as_bytes()));
         }
-        for (stamp, tag) in &kept {
+        for (stamp, tag) in &stamped_tags {
             assert!(purges.tags_are_unpurged(stamp, &[*tag]) && purges.is_unpurged(stamp, b"k"));
         }
-        purges.purge_by_key(kept[7].1);
-        let lost: Vec<_> =
-            (0..100).filter(|n| !purges.tags_are_unpurged(&kept[*n].0, &[kept[*n].1])).collect();
-        assert_eq!(lost, [7]);
+        purges.purge_by_key(stamped_tags[7].1);
+        let covered: Vec<_> = (0..100)
+            .filter(|n| !purges.tags_are_unpurged(&stamped_tags[*n].0, &[stamped_tags[*n].1]))
+            .collect();
+        assert_eq!(covered, [7]);
     }
 
     #[test]
     fn purge_dropped_from_log_covers_unchecked_stamps() {
-        let purges = Purges::with_log_of(4000);
-        let tag = purges.purge_key(b"purged first");
+        let purges = Purges::with_log_capacity(4000);
+        let tag = purges.purge_key(b"first");
         let (before, other) = (purges.stamp(b"k"), purges.stamp(b"k"));
         purges.purge_by_key(tag);
         for n in 0..200_000 {
@@ -376,7 +377,7 @@ mod tests {
 
     #[test]
     fn repeated_purge_of_one_tag_is_logged_once() {
-        let purges = Purges::with_log_of(10);
+        let purges = Purges::with_log_capacity(10);
         let (hot, cold) = (purges.purge_key(b"hot"), purges.purge_key(b"cold"));
         purges.purge_by_key(cold);
         let stamp = purges.stamp(b"k");

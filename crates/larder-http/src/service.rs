@@ -160,8 +160,8 @@ impl RequestTraits {
         if METHOD_OVERRIDES.iter().any(has) {
             return Err(Reason::MethodOverride);
         }
-        let empty = headers.get_all(CONTENT_LENGTH).iter().all(|length| length == "0");
-        if !empty || has(&TRANSFER_ENCODING) {
+        let has_no_body = headers.get_all(CONTENT_LENGTH).iter().all(|length| length == "0");
+        if !has_no_body || has(&TRANSFER_ENCODING) {
             return Err(Reason::RequestBody);
         }
         if has(&AUTHORIZATION) || has(&PROXY_AUTHORIZATION) || credentials.iter().any(has) {
@@ -186,7 +186,8 @@ impl RequestTraits {
     }
 }
 
-/// The response to a hit: a 304 if the client's copy is current, a part if the request has a range, else all of it.
+/// The response from the store: a 304 if the client's copy is current, a part of the body if the request has a range,
+/// else the complete response.
 fn stored_response<B: http_body::Body>(
     cache: &HttpCache,
     stored: &StoredResponse,
@@ -197,16 +198,16 @@ fn stored_response<B: http_body::Body>(
 ) -> Response<Body<B>> {
     let counters = &cache.core().counters;
     counters.count(outcome);
-    let whole = || stored.replay(now_ms, head_only);
+    let complete = || stored.replay(now_ms, head_only);
     let mut response = if stored.status() != StatusCode::OK {
-        whole()
+        complete()
     } else if conditional::not_modified(request, stored.headers()) {
         counters.not_modified.add(1);
         stored.not_modified(now_ms)
     } else if head_only {
-        whole()
+        complete()
     } else {
-        stored.replay_part(request, now_ms).unwrap_or_else(whole)
+        stored.replay_part(request, now_ms).unwrap_or_else(complete)
     };
     entry::add_cache_status(&mut response, outcome);
     response

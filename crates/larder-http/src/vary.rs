@@ -91,7 +91,7 @@ fn write_values(key: &mut Vec<u8>, field: &HeaderName, request: &HeaderMap) {
     if !request.contains_key(field) {
         return key::write_part(key, None);
     }
-    let at = key.len();
+    let length_offset = key.len();
     key.extend_from_slice(&[0; 4]);
     for line in request.get_all(field) {
         for member in list_members(line.as_bytes()) {
@@ -100,10 +100,10 @@ fn write_values(key: &mut Vec<u8>, field: &HeaderName, request: &HeaderMap) {
         }
     }
     if field == ACCEPT_ENCODING || field == ACCEPT_LANGUAGE {
-        key[at + 4..].make_ascii_lowercase();
+        key[length_offset + 4..].make_ascii_lowercase();
     }
-    let len = (key.len() - at - 4) as u32;
-    key[at..at + 4].copy_from_slice(&len.to_be_bytes());
+    let len = (key.len() - length_offset - 4) as u32;
+    key[length_offset..length_offset + 4].copy_from_slice(&len.to_be_bytes());
 }
 
 #[cfg(test)]
