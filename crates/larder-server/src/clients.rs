@@ -96,14 +96,15 @@ impl Client {
     }
 }
 
-/// All open connections. Locked when a connection opens or closes and by `CLIENT LIST`, but not for other commands.
+/// All open connections. Locked when a connection opens or closes, when the memory limit is exceeded, for a drain and by
+/// `CLIENT LIST`, but not for each command.
 #[derive(Debug)]
 pub(crate) struct Clients {
     next_id: AtomicU64,
     /// Bytes that all connections together buffer.
     buffered_bytes: AtomicU64,
     max_buffered_bytes: u64,
-    open: Mutex<BTreeMap<u64, Arc<Client>>>,
+    by_id: Mutex<BTreeMap<u64, Arc<Client>>>,
 }
 
 impl Clients {
@@ -112,7 +113,7 @@ impl Clients {
             next_id: AtomicU64::new(0),
             buffered_bytes: AtomicU64::new(0),
             max_buffered_bytes,
-            open: Mutex::default(),
+            by_id: Mutex::default(),
         }
     }
 
@@ -132,12 +133,12 @@ impl Clients {
             blocked: AtomicBool::new(false),
             task: OnceLock::new(),
         });
-        self.open.lock().insert(client.id, Arc::clone(&client));
+        self.by_id.lock().insert(client.id, Arc::clone(&client));
         client
     }
 
     pub(crate) fn deregister(&self, client: &Client) {
-        self.open.lock().remove(&client.id);
+        self.by_id.lock().remove(&client.id);
         self.release_buffered_bytes(client);
     }
 
@@ -158,8 +159,8 @@ impl Clients {
     }
 
     fn close_largest(&self) {
-        let open = self.open.lock();
-        let Some(largest) = open.values().max_by_key(|client| client.buffered_bytes.load(Ordering::Relaxed))
+        let by_id = self.by_id.lock();
+        let Some(largest) = by_id.values().max_by_key(|client| client.buffered_bytes.load(Ordering::Relaxed))
         else {
             return;
         };
@@ -181,6 +182,6 @@ impl Clients {
 
     /// All open connections, oldest first.
     pub(crate) fn all(&self) -> Vec<Arc<Client>> {
-        self.open.lock().values().cloned().collect()
+        self.by_id.lock().values().cloned().collect()
     }
 }

@@ -33,12 +33,12 @@ pub(crate) fn raise_open_files(required: u64) -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     let current = limit.current.unwrap_or(u64::MAX);
-    let reachable = required.min(limit.maximum.unwrap_or(u64::MAX));
-    if reachable <= current {
+    let new_limit = required.min(limit.maximum.unwrap_or(u64::MAX));
+    if new_limit <= current {
         return current;
     }
-    match setrlimit(Resource::Nofile, Rlimit { current: Some(reachable), maximum: limit.maximum }) {
-        Ok(()) => reachable,
+    match setrlimit(Resource::Nofile, Rlimit { current: Some(new_limit), maximum: limit.maximum }) {
+        Ok(()) => new_limit,
         Err(_) => current,
     }
 }

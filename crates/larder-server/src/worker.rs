@@ -176,12 +176,12 @@ mod tests {
         let client = state.clients.register(0, String::new(), String::new());
         state.stats.threads[0].connected();
         let guard = ConnectionGuard { state: Arc::clone(&state), client };
-        let broken = worker.runtime.spawn(async move {
+        let panicking_task = worker.runtime.spawn(async move {
             let _guard = guard;
             panic!("a bug in a command");
         });
-        let wait = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        assert!(wait.block_on(broken).unwrap_err().is_panic());
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        assert!(runtime.block_on(panicking_task).unwrap_err().is_panic());
         assert_eq!((state.stats.panics.get(), worker.connections()), (1, 0));
         assert!(state.clients.all().is_empty());
 
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(&reply, b"+PONG\r\n");
 
         stop.send_replace(true);
-        wait.block_on(worker.join());
+        runtime.block_on(worker.join());
         assert_eq!(worker.connections(), 0);
     }
 }

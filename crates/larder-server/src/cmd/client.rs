@@ -50,13 +50,13 @@ fn getname(cx: &mut Context<'_>) -> Outcome {
 
 fn setinfo(cx: &mut Context<'_>, field: &[u8], value: &[u8]) -> Outcome {
     let is_name = field.eq_ignore_ascii_case(b"lib-name");
-    let shown = String::from_utf8_lossy(field);
+    let field_name = String::from_utf8_lossy(field);
     if !is_name && !field.eq_ignore_ascii_case(b"lib-ver") {
-        return Err(CommandError::Other(format!("Unrecognized option '{shown}'")));
+        return Err(CommandError::Other(format!("Unrecognized option '{field_name}'")));
     }
     if !is_printable(value) {
         return Err(CommandError::Other(format!(
-            "{shown} cannot contain spaces, newlines or special characters."
+            "{field_name} cannot contain spaces, newlines or special characters."
         )));
     }
     cx.session.client.update_names(|names| {

@@ -129,8 +129,8 @@ fn parse<'a>(cx: &Context<'_>, options: Args<'a>) -> Result<Options<'a>, Command
             keep_ttl = true;
         } else {
             // A repeated option replaces the first one; a different time option is an error.
-            let is_free = |unit: &TimeUnit| !keep_ttl && time.is_none_or(|(before, _)| before == *unit);
-            let unit = TimeUnit::from_option(word).filter(is_free);
+            let is_allowed = |unit: &TimeUnit| !keep_ttl && time.is_none_or(|(before, _)| before == *unit);
+            let unit = TimeUnit::from_option(word).filter(is_allowed);
             time = Some(unit.zip(words.next()).ok_or(CommandError::Syntax)?);
         }
     }
