@@ -78,6 +78,7 @@ pub(crate) struct Purges {
 #[derive(Debug)]
 struct Log {
     max_logged_keys: usize,
+    /// The number of the last purge of each key.
     keys: HashMap<PurgeKey, u64>,
     /// The same purges, oldest first. A key that was purged twice is listed twice.
     order: VecDeque<(PurgeKey, u64)>,
@@ -90,7 +91,8 @@ struct Log {
 
 #[derive(Debug)]
 struct Prefix {
-    at: u64,
+    /// The number of the purge.
+    number: u64,
     origin: Box<[u8]>,
     path: Box<[u8]>,
 }
@@ -121,48 +123,49 @@ impl Purges {
         PurgeKey(xxh3_64_with_seed(text, self.seed))
     }
 
-    /// A new stamp. Take it before the handler starts: every purge that starts later covers the response.
+    /// A stamp with the current sequence number. Take it before the handler starts: every purge that starts later
+    /// covers the response.
     pub(crate) fn stamp(&self, resource: &[u8]) -> PurgeStamp {
-        let now = self.sequence.load(Ordering::SeqCst);
+        let number = self.sequence.load(Ordering::SeqCst);
         PurgeStamp {
             resource: self.purge_key(resource),
-            resource_checked: AtomicU64::new(now),
-            tags_checked: AtomicU64::new(now),
+            resource_checked: AtomicU64::new(number),
+            tags_checked: AtomicU64::new(number),
         }
     }
 
     /// Purges a tag or a URI.
     pub(crate) fn purge_by_key(&self, purge_key: PurgeKey) {
-        self.record(|log, now| {
-            log.purge_by_key(purge_key, now);
+        self.record(|log, number| {
+            log.purge_by_key(purge_key, number);
             for cell in self.cells_of(purge_key) {
-                cell.store(now, Ordering::Release);
+                cell.store(number, Ordering::Release);
             }
         });
     }
 
     pub(crate) fn purge_all(&self) {
-        self.record(|log, now| {
-            log.last_dropped_prefix = now;
+        self.record(|log, number| {
+            log.last_dropped_prefix = number;
             log.prefixes.clear();
-            self.last_broad.store(now, Ordering::Release);
+            self.last_broad.store(number, Ordering::Release);
         });
     }
 
     /// Purges the resources of an origin (see [`key::write_origin`]) whose path starts with `path`.
     pub(crate) fn purge_prefix(&self, origin: &[u8], path: &[u8]) {
-        self.record(|log, now| {
-            log.purge_prefix(Prefix { at: now, origin: origin.into(), path: path.into() });
-            self.last_broad.store(now, Ordering::Release);
+        self.record(|log, number| {
+            log.purge_prefix(Prefix { number, origin: origin.into(), path: path.into() });
+            self.last_broad.store(number, Ordering::Release);
         });
     }
 
     /// Records one purge, then advances the sequence number. The lock orders concurrent purges.
     fn record(&self, purge: impl FnOnce(&mut Log, u64)) {
         let mut log = self.log();
-        let now = self.sequence.load(Ordering::Relaxed) + 1;
-        purge(&mut log, now);
-        self.sequence.store(now, Ordering::SeqCst);
+        let number = self.sequence.load(Ordering::Relaxed) + 1;
+        purge(&mut log, number);
+        self.sequence.store(number, Ordering::SeqCst);
     }
 
     /// Whether no purge of the URI, by prefix or of all covers this response of `resource`.
@@ -197,11 +200,11 @@ impl Purges {
         by_log: impl FnOnce(&Log, u64) -> bool,
     ) -> bool {
         // Read before the cells, so that they contain every purge up to this number.
-        let now = self.sequence.load(Ordering::Acquire);
+        let number = self.sequence.load(Ordering::Acquire);
         let checked_to = checked.load(Ordering::Acquire);
         if by_cells(checked_to) {
-            if now.saturating_sub(checked_to) > RESTAMP_AFTER_PURGES {
-                checked.fetch_max(now, Ordering::AcqRel);
+            if number.saturating_sub(checked_to) > RESTAMP_AFTER_PURGES {
+                checked.fetch_max(number, Ordering::AcqRel);
             }
             return true;
         }
@@ -230,16 +233,16 @@ impl Purges {
 }
 
 impl Log {
-    fn purge_by_key(&mut self, purge_key: PurgeKey, now: u64) {
-        self.keys.insert(purge_key, now);
-        self.order.push_back((purge_key, now));
+    fn purge_by_key(&mut self, purge_key: PurgeKey, number: u64) {
+        self.keys.insert(purge_key, number);
+        self.order.push_back((purge_key, number));
         while self.order.len() > self.max_logged_keys
-            && let Some((oldest, at)) = self.order.pop_front()
+            && let Some((oldest, number)) = self.order.pop_front()
         {
             // If the key was purged again, the map has the number of the later purge.
-            if self.keys.get(&oldest) == Some(&at) {
+            if self.keys.get(&oldest) == Some(&number) {
                 self.keys.remove(&oldest);
-                self.last_dropped_key = at;
+                self.last_dropped_key = number;
             }
         }
     }
@@ -249,7 +252,7 @@ impl Log {
         if self.prefixes.len() > MAX_PREFIXES
             && let Some(oldest) = self.prefixes.pop_front()
         {
-            self.last_dropped_prefix = oldest.at;
+            self.last_dropped_prefix = oldest.number;
         }
     }
 
@@ -259,7 +262,7 @@ impl Log {
     }
 
     fn covers_resource(&self, resource: &[u8], checked_to: u64) -> bool {
-        let recent = self.prefixes.iter().rev().take_while(|prefix| prefix.at > checked_to);
+        let recent = self.prefixes.iter().rev().take_while(|prefix| prefix.number > checked_to);
         self.last_dropped_prefix > checked_to
             || recent.into_iter().any(|prefix| key::has_prefix(resource, &prefix.origin, &prefix.path))
     }
