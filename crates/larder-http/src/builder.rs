@@ -10,9 +10,9 @@ use crate::cache::{CacheCore, HttpCache};
 use crate::purge::Purges;
 use crate::stats::Counters;
 
-/// How long requests for a resource do not wait for each other after its response could not be stored.
+/// How long a resource is hit-for-miss after its response could not be stored.
 const HIT_FOR_MISS_TTL: Duration = Duration::from_secs(10);
-/// Resources that are remembered as hit-for-miss at most.
+/// The maximum number of hit-for-miss resources.
 const HIT_FOR_MISS_KEYS: u64 = 65_536;
 const MIN_BYTES: u64 = 4096;
 

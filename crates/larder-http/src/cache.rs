@@ -33,7 +33,8 @@ pub struct HttpCache(Arc<CacheCore>);
 #[derive(Debug)]
 pub(crate) struct CacheCore {
     pub(crate) store: Cache<Key, StoreValue>,
-    /// Resources whose last response could not be stored. Entries expire after a few seconds.
+    /// The hit-for-miss resources: their last response could not be stored, so for a few seconds their requests do not
+    /// wait for each other.
     pub(crate) hit_for_miss: Cache<PurgeKey, ()>,
     pub(crate) purges: Purges,
     /// The number of running fills without a ticket.
@@ -226,7 +227,7 @@ impl CacheCore {
     /// Extends the TTL of a vary record, so that it expires no earlier than its newest variant.
     pub(crate) fn extend_record_ttl(&self, resource: &Key, record: &Arc<VaryRecord>, ttl: Duration) {
         self.store.compute(resource.clone(), |present| match present {
-            Some(entry) if matches!(entry.value(), StoreValue::Varies(own) if Arc::ptr_eq(own, record)) => {
+            Some(entry) if matches!(entry.value(), StoreValue::Varies(current) if Arc::ptr_eq(current, record)) => {
                 let too_short = entry.expires_in().is_some_and(|remaining| remaining < ttl);
                 (if too_short { Op::SetTtl(Ttl::After(ttl)) } else { Op::Keep }, ())
             }
