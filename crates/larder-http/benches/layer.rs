@@ -1,4 +1,4 @@
-//! What does the layer cost? Nanoseconds and allocations of a hit, and of a miss and a bypass over the bare handler.
+//! The cost of the layer: nanoseconds and allocations of a hit, a miss and a bypass, compared with the bare handler.
 //! Single-threaded, services called directly; `cargo bench -p larder-http`.
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -15,27 +15,27 @@ use tower::{Layer, Service, service_fn};
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-struct Counting;
+struct CountingAllocator;
 
-// SAFETY: every call is passed to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
+// SAFETY: every call is passed to the system allocator unchanged.
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: the caller upholds the same contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: the caller upholds the same contract.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const ROUNDS: u64 = 256_000;
-/// Requests made ahead, outside of the measured time: few enough that they stay in the processor's caches.
+/// Requests that are built before the time is measured: few enough to stay in the processor's caches.
 const BATCH: u64 = 16;
 
 fn request(path: &str) -> Request<()> {
@@ -67,7 +67,7 @@ async fn measure<S, B>(name: &str, mut service: S, make: impl Fn(u64) -> Request
 where
     S: Service<Request<()>, Response = Response<B>, Error = Infallible>,
 {
-    let (mut took, mut allocations) = (Duration::ZERO, 0);
+    let (mut elapsed, mut allocations) = (Duration::ZERO, 0);
     for batch in 0..ROUNDS / BATCH {
         let requests: Vec<_> = (0..BATCH).map(|n| make(batch * BATCH + n)).collect();
         let before = ALLOCATIONS.load(Ordering::Relaxed);
@@ -75,10 +75,10 @@ where
         for request in requests {
             black_box(service.call(request).await.unwrap());
         }
-        took += start.elapsed();
+        elapsed += start.elapsed();
         allocations += ALLOCATIONS.load(Ordering::Relaxed) - before;
     }
-    let nanos = took.as_nanos() as u64 / ROUNDS;
+    let nanos = elapsed.as_nanos() as u64 / ROUNDS;
     let allocations = allocations as f64 / ROUNDS as f64;
     println!("{name:<28} {nanos:>6} ns {allocations:>6.1} allocations");
 }
@@ -96,7 +96,7 @@ async fn main() {
     measure("hit of a variant", service.clone(), |_| request("/vary")).await;
     measure("miss, stored", service.clone(), |n| request(&format!("/miss/{n}"))).await;
     measure("miss, not opted in", service.clone(), |n| request(&format!("/plain/{n}"))).await;
-    measure("miss, known as such", service.clone(), plain).await;
+    measure("miss, hit-for-miss", service.clone(), plain).await;
     let with_credentials = |n| {
         let mut request = plain(n);
         request.headers_mut().insert("authorization", "Bearer x".parse().unwrap());

@@ -15,7 +15,7 @@ async fn products(ctx: CacheCtx) -> impl IntoResponse {
     (Cached::ttl(Duration::from_secs(60)).swr(Duration::from_secs(30)), Json(names))
 }
 
-/// Code far below the handler knows what the response depends on.
+/// Nested code knows what the response depends on, so it adds the tag.
 async fn load_products(ctx: &CacheCtx) -> Vec<&'static str> {
     ctx.tag("products");
     vec!["jam", "honey", "pickles"]

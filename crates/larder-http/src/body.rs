@@ -1,5 +1,5 @@
-//! The body of a response that passed the layer: stored bytes, the inner service's own body, or the growing
-//! buffer of a fill that the client reads while it is collected.
+//! The body of the layer's responses: stored bytes, the body of the inner service, or the buffer of a running fill,
+//! which the client reads while the fill appends to it.
 
 use std::fmt;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use pin_project_lite::pin_project;
 use crate::status::Outcome;
 
 pin_project! {
-    /// The body type of the layer's responses; `B` is the inner service's.
+    /// The body type of the layer's responses; `B` is the body type of the inner service.
     pub struct Body<B>
     where
         B: http_body::Body,
@@ -49,7 +49,7 @@ impl<B: http_body::Body> Body<B> {
         Body { kind: Kind::Inner { body }, outcome: None }
     }
 
-    /// What the cache did with the request; every response that leaves the layer knows it, for loggers outside.
+    /// What the cache did with the request, for loggers outside of the layer. Every response of the layer has it.
     pub fn outcome(&self) -> Option<Outcome> {
         self.outcome
     }
@@ -96,14 +96,14 @@ impl<B: http_body::Body> fmt::Debug for Body<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match &self.kind {
             Kind::Full { .. } => "Body(stored bytes)",
-            Kind::Inner { .. } => "Body(of the inner service)",
-            Kind::Shared { .. } => "Body(of a running fill)",
+            Kind::Inner { .. } => "Body(inner service)",
+            Kind::Shared { .. } => "Body(running fill)",
         })
     }
 }
 
-/// What a fill has read of a body, shared by the fill, which never waits for a reader, and the client that the
-/// response is for, which reads at its own pace. It is bounded: past the limit the fill hands the rest over.
+/// The part of a body that a fill has read. The fill never waits for the reader, the client reads at its own speed. It
+/// is bounded: above the limit the fill hands the rest of the body over to the reader.
 struct Buffer<B: http_body::Body>(Mutex<State<B>>);
 
 struct State<B: http_body::Body> {
@@ -113,14 +113,14 @@ struct State<B: http_body::Body> {
 }
 
 enum End<B: http_body::Body> {
-    /// The fill goes on.
+    /// The fill is running.
     Open,
-    /// All has been read.
+    /// The buffer contains the complete body.
     Complete,
-    /// The fill gave up: after this frame the reader goes on with the body itself.
-    Rest(Option<FrameResult<B>>, Pin<Box<B>>),
-    /// The fill's task died.
-    Dead,
+    /// The fill has stopped: the reader continues with this frame and then with the rest of the body.
+    HandedOver(Option<FrameResult<B>>, Pin<Box<B>>),
+    /// The fill's task has panicked or was dropped.
+    Aborted,
 }
 
 type FrameResult<B> = Result<Frame<Bytes>, <B as http_body::Body>::Error>;
@@ -130,10 +130,10 @@ impl<B: http_body::Body> Buffer<B> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self, change: impl FnOnce(&mut State<B>)) {
+    fn update(&self, update: impl FnOnce(&mut State<B>)) {
         let reader = {
             let mut state = self.lock();
-            change(&mut state);
+            update(&mut state);
             state.reader.take()
         };
         if let Some(waker) = reader {
@@ -142,12 +142,12 @@ impl<B: http_body::Body> Buffer<B> {
     }
 }
 
-/// The fill's end of a shared buffer. Dropped before its time, it breaks the reader's response off.
+/// The fill's side of a shared buffer. If it is dropped before the end of the body, the reader's response fails.
 pub(crate) struct Writer<B: http_body::Body>(Arc<Buffer<B>>);
 
 impl<B: http_body::Body<Data = Bytes>> Writer<B> {
-    /// A buffer that holds `chunks`, and the body that reads it; `hint` is the inner body's own, taken before it
-    /// was read.
+    /// A buffer that contains `chunks`, and the body that reads it. `hint` is the size hint of the inner body before
+    /// the first read.
     pub(crate) fn open(chunks: Vec<Bytes>, hint: SizeHint) -> (Writer<B>, Body<B>) {
         let buffer = Arc::new(Buffer(Mutex::new(State { chunks, end: End::Open, reader: None })));
         let reader = Reader { source: Source::Buffer(buffer.clone(), 0), hint };
@@ -155,25 +155,25 @@ impl<B: http_body::Body<Data = Bytes>> Writer<B> {
     }
 
     pub(crate) fn push(&self, chunk: Bytes) {
-        self.0.change(|state| state.chunks.push(chunk));
+        self.0.update(|state| state.chunks.push(chunk));
     }
 
-    /// The body ended well.
+    /// The body is complete.
     pub(crate) fn complete(self) {
-        self.0.change(|state| state.end = End::Complete);
+        self.0.update(|state| state.end = End::Complete);
     }
 
-    /// The fill stops here, with what it read last and will not keep.
+    /// Stops collecting: the reader gets the frame `last` and the rest of the body.
     pub(crate) fn hand_over(self, last: Option<FrameResult<B>>, rest: Pin<Box<B>>) {
-        self.0.change(|state| state.end = End::Rest(last, rest));
+        self.0.update(|state| state.end = End::HandedOver(last, rest));
     }
 }
 
 impl<B: http_body::Body> Drop for Writer<B> {
     fn drop(&mut self) {
-        self.0.change(|state| {
+        self.0.update(|state| {
             if matches!(state.end, End::Open) {
-                state.end = End::Dead;
+                state.end = End::Aborted;
             }
         });
     }
@@ -185,15 +185,15 @@ struct Reader<B: http_body::Body> {
 }
 
 enum Source<B: http_body::Body> {
-    /// The buffer, and the number of the chunk to read next.
+    /// The buffer, and the index of the next chunk.
     Buffer(Arc<Buffer<B>>, usize),
     Rest(Pin<Box<B>>),
 }
 
 impl<B: http_body::Body<Data = Bytes>> Reader<B> {
     /// # Panics
-    /// When the fill died, by a panic of the inner body: the response must not look complete, so the panic goes on
-    /// in the client's task, where it would have happened without the layer.
+    /// If the fill has panicked in the inner body. The response must not look complete, so the reader panics too, as it
+    /// would without the layer.
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<FrameResult<B>>> {
         let frame = match &mut self.source {
             Source::Rest(body) => body.as_mut().poll_frame(cx),
@@ -210,11 +210,11 @@ impl<B: http_body::Body<Data = Bytes>> Reader<B> {
                             Poll::Pending
                         }
                         End::Complete => Poll::Ready(None),
-                        End::Dead => {
+                        End::Aborted => {
                             drop(state);
-                            panic!("the task that read the response's body has died");
+                            panic!("the task that reads the response body has ended early");
                         }
-                        End::Rest(last, rest) => {
+                        End::HandedOver(last, rest) => {
                             drop(state);
                             self.source = Source::Rest(rest);
                             match last {
@@ -232,7 +232,7 @@ impl<B: http_body::Body<Data = Bytes>> Reader<B> {
         frame
     }
 
-    /// Keeps the promise about what is still to come: a server derives `Content-Length` from it.
+    /// Subtracts the bytes just read from the size hint, from which a server derives `Content-Length`.
     fn shrink_hint(&mut self, read: usize) {
         let read = read as u64;
         let mut hint = SizeHint::new();

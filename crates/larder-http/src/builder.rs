@@ -1,4 +1,4 @@
-//! The options of a cache, checked when it is built.
+//! The options of a cache. `build` checks them.
 
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use http::{HeaderName, StatusCode};
 use larder_engine::{Cache, Clock};
 
-use crate::cache::{HttpCache, Parts};
+use crate::cache::{CacheCore, HttpCache};
 use crate::purge::Purges;
 use crate::stats::Counters;
 
-/// How long a key that could not be stored lets its requests through side by side.
+/// How long a resource is hit-for-miss after its response could not be stored.
 const HIT_FOR_MISS_TTL: Duration = Duration::from_secs(10);
-/// Keys remembered as such.
+/// The maximum number of hit-for-miss resources.
 const HIT_FOR_MISS_KEYS: u64 = 65_536;
 const MIN_BYTES: u64 = 4096;
 
@@ -49,48 +49,48 @@ impl Builder {
         }
     }
 
-    /// Bytes that the cache may hold, of keys, headers and bodies: 4 KiB or more. Default: 64 MiB.
+    /// Capacity in bytes, for keys, headers and bodies together. At least 4 KiB. Default: 64 MiB.
     pub fn max_bytes(mut self, bytes: u64) -> Builder {
         self.max_bytes = bytes;
         self
     }
 
-    /// The longest body that is stored, in bytes; a longer one streams through. A fill holds up to this much
-    /// outside of [`Builder::max_bytes`] while it runs. Any value. Default: 4 MiB.
+    /// The longest body that is stored, in bytes. A longer body is streamed to the client. A running fill buffers up to
+    /// this many bytes, which do not count towards [`Builder::max_bytes`]. Any value. Default: 4 MiB.
     pub fn max_body_bytes(mut self, bytes: usize) -> Builder {
         self.max_body_bytes = bytes;
         self
     }
 
-    /// Statuses other than 200 that any handler's response may be stored with; see
+    /// Statuses other than 200 with which a response of any handler may be stored; see
     /// [`Cached::cached_errors`](crate::Cached::cached_errors). Default: none.
     pub fn cached_errors(mut self, statuses: impl IntoIterator<Item = StatusCode>) -> Builder {
         self.cached_errors.extend(statuses);
         self
     }
 
-    /// Further request fields that say who asks, such as `x-api-key`: a request that has one bypasses, as with
-    /// `Authorization`. Default: none.
+    /// Further request fields that identify a user, such as `x-api-key`. A request with such a field bypasses the
+    /// cache, like one with `Authorization`. Default: none.
     pub fn credential_fields(mut self, names: impl IntoIterator<Item = HeaderName>) -> Builder {
         self.credential_fields.extend(names);
         self
     }
 
-    /// The scheme of requests whose target does not say it, as those of HTTP/1.1 do not: `http` or `https`. It is
-    /// part of the key, and so of the URIs to purge. Default: `http`.
+    /// The scheme of requests whose target has none, as is usual in HTTP/1.1: `http` or `https`. The scheme is
+    /// part of the key, and thus of the URIs to purge. Default: `http`.
     pub fn scheme(mut self, scheme: impl Into<String>) -> Builder {
         self.scheme = scheme.into();
         self
     }
 
-    /// How long a request waits for another one's fill before it asks the handler itself. Zero: not at all.
+    /// How long a request waits for the fill of another request before it calls the handler itself. Zero: not at all.
     /// Default: 5 s.
     pub fn wait_timeout(mut self, timeout: Duration) -> Builder {
         self.wait_timeout = timeout;
         self
     }
 
-    /// Where TTL and age take their time from. Default: the monotonic clock.
+    /// The clock for TTL and age. Default: the monotonic clock.
     pub fn clock(mut self, clock: Clock) -> Builder {
         self.clock = clock;
         self
@@ -108,18 +108,18 @@ impl Builder {
             return Err(BuildError::Scheme(self.scheme));
         }
         let store = Cache::builder()
-            .weight(self.max_bytes, |key: &crate::key::Key, slot: &crate::entry::Slot| {
-                (key.as_bytes().len() + slot.bytes()) as u64
+            .weight(self.max_bytes, |key: &crate::key::Key, value: &crate::entry::StoreValue| {
+                (key.as_bytes().len() + value.bytes()) as u64
             })
             .clock(self.clock.clone())
             .build()?;
         let hit_for_miss =
             Cache::builder().entries(HIT_FOR_MISS_KEYS).ttl(HIT_FOR_MISS_TTL).clock(self.clock).build()?;
-        Ok(HttpCache::from_parts(Parts {
+        Ok(HttpCache::from_core(CacheCore {
             store,
             hit_for_miss,
             purges: Purges::new(),
-            lone_fills: AtomicUsize::new(0),
+            unticketed_fills: AtomicUsize::new(0),
             counters: Counters::new(),
             max_body_bytes: self.max_body_bytes,
             cached_errors: self.cached_errors,
@@ -134,13 +134,13 @@ impl Builder {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// Too small to hold anything.
+    /// The capacity is too small for one entry.
     #[error("max_bytes is {0}; it must be 4096 or more")]
     MaxBytes(u64),
-    /// Not a scheme of HTTP.
+    /// The scheme is not `http` or `https`.
     #[error("scheme is {0:?}; it must be \"http\" or \"https\"")]
     Scheme(String),
-    /// The engine refused its share of the options.
+    /// The engine rejected an option.
     #[error(transparent)]
     Engine(#[from] larder_engine::BuildError),
 }
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_out_of_range_are_named_with_their_value() {
+    fn out_of_range_options_are_errors_with_value_and_range() {
         let error = Builder::new().max_bytes(4095).build().unwrap_err();
         assert_eq!(error.to_string(), "max_bytes is 4095; it must be 4096 or more");
         let error = Builder::new().scheme("ftp").build().unwrap_err();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_cache_is_built() {
+    fn smallest_options_build() {
         assert!(
             Builder::new().max_bytes(4096).max_body_bytes(0).wait_timeout(Duration::ZERO).build().is_ok()
         );

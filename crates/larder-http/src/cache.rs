@@ -1,4 +1,4 @@
-//! The handle of a cache: what it holds, looking something up in it, and purging it.
+//! The handle of a cache: its state, lookups and purges.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,14 +7,14 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderName, StatusCode, Uri};
 use larder_engine::{Cache, Op, Ttl};
 
-use crate::entry::{Slot, Stored};
+use crate::entry::{StoreValue, StoredResponse};
 use crate::key::{self, Key};
-use crate::purge::{Mark, Purges};
+use crate::purge::{PurgeKey, Purges};
 use crate::stats::{Counters, Stats};
 use crate::status::Reason;
 use crate::vary::VaryRecord;
 
-/// A cache of HTTP responses. Clones share it.
+/// A cache of HTTP responses. Clones share the same cache.
 ///
 /// Make the [`layer`](HttpCache::layer) the outermost around a whole router, and keep a clone for purging:
 ///
@@ -28,16 +28,17 @@ use crate::vary::VaryRecord;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct HttpCache(Arc<Parts>);
+pub struct HttpCache(Arc<CacheCore>);
 
 #[derive(Debug)]
-pub(crate) struct Parts {
-    pub(crate) store: Cache<Key, Slot>,
-    /// Resources whose last response could not be stored, for a few seconds.
-    pub(crate) hit_for_miss: Cache<Mark, ()>,
+pub(crate) struct CacheCore {
+    pub(crate) store: Cache<Key, StoreValue>,
+    /// The hit-for-miss resources: their last response could not be stored, so for a few seconds their requests do not
+    /// wait for each other.
+    pub(crate) hit_for_miss: Cache<PurgeKey, ()>,
     pub(crate) purges: Purges,
-    /// Fills under way that hold no ticket.
-    pub(crate) lone_fills: AtomicUsize,
+    /// The number of running fills without a ticket.
+    pub(crate) unticketed_fills: AtomicUsize,
     pub(crate) counters: Counters,
     pub(crate) max_body_bytes: usize,
     pub(crate) cached_errors: Vec<StatusCode>,
@@ -46,58 +47,57 @@ pub(crate) struct Parts {
     pub(crate) wait_timeout: Duration,
 }
 
-/// What a lookup found.
+/// The result of a lookup.
 pub(crate) enum Lookup {
-    Found(Arc<Stored>),
-    Missing(Place),
+    Found(Arc<StoredResponse>),
+    Missing(StoreLocation),
 }
 
-/// Where the response to a request is, or would be, stored.
+/// Where the response to a request is stored, or will be.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct StoreLocation {
     pub(crate) resource: Key,
-    /// The record of a resource that varies, and the key of this request's variant.
+    /// For a resource that varies: its record, and the key of the variant that this request selects.
     pub(crate) variant: Option<(Arc<VaryRecord>, Key)>,
 }
 
-impl Place {
+impl StoreLocation {
     pub(crate) fn key(&self) -> &Key {
         self.variant.as_ref().map_or(&self.resource, |(_, key)| key)
     }
 }
 
 impl HttpCache {
-    /// Purges one resource with all its variants, for GET and HEAD; `uri` is absolute, and the query counts.
-    /// Returns whether something was stored.
+    /// Purges one resource with all its variants, for GET and HEAD; `uri` is absolute and includes the query.
+    /// Returns whether a response was stored.
     ///
-    /// When this returns, no response whose handler started before the call is served or stored any more; so it is
-    /// with all purges.
+    /// After any purge has returned, no response whose handler started before the purge is served or stored.
     ///
     /// # Errors
     /// [`PurgeError`] when `uri` is not an absolute HTTP URI.
     pub fn purge_uri(&self, uri: &str) -> Result<bool, PurgeError> {
-        let uri = absolute(uri)?;
-        key::with_scratch(|key| {
+        let uri = parse_absolute(uri)?;
+        key::with_key_buffer(|key| {
             key::write_resource(key, &uri, &HeaderMap::new(), &self.0.scheme)
                 .map_err(|reason| PurgeError::new(&uri.to_string(), reason.as_str()))?;
             Ok(self.purge_resource(key))
         })
     }
 
-    /// Purges the responses that carry a tag. Cost: a short lock and a few writes, whatever the number of
-    /// entries; their memory is freed when they are next met, expire, or make room.
+    /// Purges the responses with this tag. Cost: one lock and a few writes, independent of the number of entries.
+    /// The memory of a purged entry is freed when it is next looked up, expires or is evicted.
     pub fn purge_tag(&self, tag: &str) {
         self.0.counters.purges.add(1);
-        self.0.purges.purge_mark(self.0.purges.mark(tag.as_bytes()));
+        self.0.purges.purge_by_key(self.0.purges.purge_key(tag.as_bytes()));
     }
 
-    /// Purges the resources whose URI begins with `prefix`, an absolute URI without a query; its path is compared
-    /// by bytes, so `http://h/shop` covers `/shopping` too. Cost as of [`HttpCache::purge_tag`].
+    /// Purges the resources whose URI starts with `prefix`, an absolute URI without a query; its path is compared
+    /// by bytes, so `http://h/shop` covers `/shopping` too. The cost is that of [`HttpCache::purge_tag`].
     ///
     /// # Errors
     /// [`PurgeError`] when `prefix` is not an absolute HTTP URI, or has a query.
     pub fn purge_prefix(&self, prefix: &str) -> Result<(), PurgeError> {
-        let uri = absolute(prefix)?;
+        let uri = parse_absolute(prefix)?;
         if uri.query().is_some() {
             return Err(PurgeError::new(prefix, "a prefix has no query"));
         }
@@ -110,135 +110,141 @@ impl HttpCache {
         Ok(())
     }
 
-    /// Purges everything. Cost: proportional to the entries, a lock for each shard in turn.
+    /// Purges everything. Cost: proportional to the number of entries; locks one shard after another.
     pub fn purge_all(&self) {
         self.0.counters.purges.add(1);
         self.0.purges.purge_all();
         self.0.store.clear();
     }
 
-    /// What the cache did so far, and what it holds.
+    /// The counters of the cache, and its current size.
     pub fn stats(&self) -> Stats {
         let store = &self.0.store;
         self.0.counters.snapshot(store.len() as u64, store.weight(), store.capacity())
     }
 
-    pub(crate) fn from_parts(parts: Parts) -> HttpCache {
-        HttpCache(Arc::new(parts))
+    pub(crate) fn from_core(core: CacheCore) -> HttpCache {
+        HttpCache(Arc::new(core))
     }
 
-    pub(crate) fn parts(&self) -> &Parts {
+    pub(crate) fn core(&self) -> &CacheCore {
         &self.0
     }
 
     fn purge_resource(&self, resource: &[u8]) -> bool {
         self.0.counters.purges.add(1);
-        self.0.purges.purge_mark(self.0.purges.mark(resource));
+        self.0.purges.purge_by_key(self.0.purges.purge_key(resource));
         self.0.store.remove(resource).is_some()
     }
 
-    /// What an unsafe method does to its resource. Unlike a purge it leaves no trace where there is nothing to
-    /// invalidate: most of what is posted to was never cached, and would only crowd the log of purges.
+    /// Invalidates the resource of an unsafe method. Unlike a purge, this is logged only if there is something to
+    /// invalidate: most targets of POST requests were never cached, and would fill the purge log.
     pub(crate) fn invalidate(&self, resource: &[u8]) {
-        // Removing voids a fill that leads, too; one that runs alone has no ticket and asks the log.
+        // The removal also voids the ticket of a running fill. A fill without a ticket checks the purge log instead.
         let stored = self.0.store.remove(resource).is_some();
-        if stored || self.0.lone_fills.load(Ordering::SeqCst) > 0 {
+        if stored || self.0.unticketed_fills.load(Ordering::SeqCst) > 0 {
             self.0.counters.purges.add(1);
-            self.0.purges.purge_mark(self.0.purges.mark(resource));
+            self.0.purges.purge_by_key(self.0.purges.purge_key(resource));
         }
     }
 }
 
-impl Parts {
-    /// Looks a request up. What was purged is dropped here.
+impl CacheCore {
+    /// Looks up the response to a request. Removes it if it was purged.
     ///
     /// # Errors
     /// Why the request has no key.
     pub(crate) fn look_up(&self, uri: &Uri, headers: &HeaderMap) -> Result<Lookup, Reason> {
-        key::with_scratch(|key| {
+        key::with_key_buffer(|key| {
             key::write_resource(key, uri, headers, &self.scheme)?;
             Ok(self.look_up_key(key, headers))
         })
     }
 
     fn look_up_key(&self, key: &mut Vec<u8>, headers: &HeaderMap) -> Lookup {
-        let missing = |key: &[u8]| Lookup::Missing(Place { resource: Key::new(key), variant: None });
-        let Some(slot) = self.store.get(key.as_slice()) else { return missing(key) };
-        if !self.purges.holds(slot.birth(), key) {
-            self.drop_slot(Key::new(key), &slot);
+        let missing = |key: &[u8]| Lookup::Missing(StoreLocation { resource: Key::new(key), variant: None });
+        let Some(value) = self.store.get(key.as_slice()) else { return missing(key) };
+        if !self.purges.is_unpurged(value.stamp(), key) {
+            self.remove_if_same(Key::new(key), &value);
             return missing(key);
         }
-        let record = match slot {
-            Slot::Response(stored) if stored.tags_hold(&self.purges) => {
+        let record = match value {
+            StoreValue::Response(stored) if stored.tags_are_unpurged(&self.purges) => {
                 return Lookup::Found(stored);
             }
-            Slot::Response(_) => {
-                self.drop_slot(Key::new(key), &slot);
+            StoreValue::Response(_) => {
+                self.remove_if_same(Key::new(key), &value);
                 return missing(key);
             }
-            Slot::Varies(record) => record,
+            StoreValue::Varies(record) => record,
         };
         let end = key.len();
         record.write_key(key, headers);
         let (resource, variant) = key.split_at(end);
         match self.store.get(variant) {
-            Some(Slot::Response(stored)) if stored.tags_hold(&self.purges) => return Lookup::Found(stored),
-            Some(slot) => self.drop_slot(Key::new(variant), &slot),
+            Some(StoreValue::Response(stored)) if stored.tags_are_unpurged(&self.purges) => {
+                return Lookup::Found(stored);
+            }
+            Some(value) => self.remove_if_same(Key::new(variant), &value),
             None => {}
         }
         let variant = Some((record, Key::new(variant)));
-        Lookup::Missing(Place { resource: Key::new(resource), variant })
+        Lookup::Missing(StoreLocation { resource: Key::new(resource), variant })
     }
 
-    /// The response in a slot that a fill left for this place, if it has not been purged since.
-    pub(crate) fn usable(&self, place: &Place, slot: Slot) -> Option<Arc<Stored>> {
-        match slot {
-            Slot::Response(stored) => {
-                let holds = self.purges.holds(&stored.birth, place.resource.as_bytes());
-                (holds && stored.tags_hold(&self.purges)).then_some(stored)
+    /// The response that a fill stored at this location, unless it was purged meanwhile.
+    pub(crate) fn valid_response(
+        &self,
+        location: &StoreLocation,
+        value: StoreValue,
+    ) -> Option<Arc<StoredResponse>> {
+        match value {
+            StoreValue::Response(stored) => {
+                let is_unpurged = self.purges.is_unpurged(&stored.stamp, location.resource.as_bytes());
+                (is_unpurged && stored.tags_are_unpurged(&self.purges)).then_some(stored)
             }
-            Slot::Varies(_) => None,
+            StoreValue::Varies(_) => None,
         }
     }
 
-    /// Where the response to a request is stored now; a hit does not need to know, a refresh does.
-    pub(crate) fn place_of(&self, uri: &Uri, headers: &HeaderMap) -> Result<Place, Reason> {
-        key::with_scratch(|key| {
+    /// Where the response to a request is stored now. A refresh needs it, a hit does not.
+    pub(crate) fn location_of(&self, uri: &Uri, headers: &HeaderMap) -> Result<StoreLocation, Reason> {
+        key::with_key_buffer(|key| {
             key::write_resource(key, uri, headers, &self.scheme)?;
             let resource = Key::new(key);
             let variant = match self.store.peek(key.as_slice()) {
-                Some(Slot::Varies(record)) => {
+                Some(StoreValue::Varies(record)) => {
                     key.clear();
                     record.write_key(key, headers);
                     Some((record, Key::new(key)))
                 }
                 _ => None,
             };
-            Ok(Place { resource, variant })
+            Ok(StoreLocation { resource, variant })
         })
     }
 
-    /// Lets a vary record live at least as long as its youngest variant.
-    pub(crate) fn keep_record(&self, resource: &Key, record: &Arc<VaryRecord>, life: Duration) {
+    /// Extends the TTL of a vary record, so that it expires no earlier than its newest variant.
+    pub(crate) fn extend_record_ttl(&self, resource: &Key, record: &Arc<VaryRecord>, ttl: Duration) {
         self.store.compute(resource.clone(), |present| match present {
-            Some(entry) if matches!(entry.value(), Slot::Varies(own) if Arc::ptr_eq(own, record)) => {
-                let short = entry.expires_in().is_some_and(|left| left < life);
-                (if short { Op::SetTtl(Ttl::After(life)) } else { Op::Keep }, ())
+            Some(entry) if matches!(entry.value(), StoreValue::Varies(current) if Arc::ptr_eq(current, record)) => {
+                let too_short = entry.expires_in().is_some_and(|remaining| remaining < ttl);
+                (if too_short { Op::SetTtl(Ttl::After(ttl)) } else { Op::Keep }, ())
             }
             _ => (Op::Keep, ()),
         });
     }
 
-    /// Removes a slot unless another has taken its place meanwhile.
-    pub(crate) fn drop_slot(&self, key: Key, slot: &Slot) {
+    /// Removes the entry, unless its value was replaced meanwhile.
+    pub(crate) fn remove_if_same(&self, key: Key, value: &StoreValue) {
         self.store.compute(key, |present| match present {
-            Some(entry) if entry.value().is(slot) => (Op::Remove, ()),
+            Some(entry) if entry.value().is_same(value) => (Op::Remove, ()),
             _ => (Op::Keep, ()),
         });
     }
 }
 
-fn absolute(uri: &str) -> Result<Uri, PurgeError> {
+fn parse_absolute(uri: &str) -> Result<Uri, PurgeError> {
     let parsed: Uri = uri.parse().map_err(|_| PurgeError::new(uri, "not a URI"))?;
     match parsed.scheme_str() {
         Some("http" | "https") => Ok(parsed),
@@ -248,14 +254,14 @@ fn absolute(uri: &str) -> Result<Uri, PurgeError> {
 
 /// A URI that cannot be purged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cannot purge {uri:?}: {why}")]
+#[error("cannot purge {uri:?}: {reason}")]
 pub struct PurgeError {
     uri: String,
-    why: &'static str,
+    reason: &'static str,
 }
 
 impl PurgeError {
-    fn new(uri: &str, why: &'static str) -> PurgeError {
-        PurgeError { uri: uri.chars().take(200).collect(), why }
+    fn new(uri: &str, reason: &'static str) -> PurgeError {
+        PurgeError { uri: uri.chars().take(200).collect(), reason }
     }
 }

@@ -1,4 +1,4 @@
-//! Conditional requests: when a stored response is answered with 304 (RFC 9110, section 13).
+//! Conditional requests: when a request gets a 304 (RFC 9110, section 13).
 
 use std::time::SystemTime;
 
@@ -9,7 +9,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName};
 
-/// What a 304 repeats of the 200 (RFC 9110, 15.4.5), and the CORS fields: a browser checks those on the 304.
+/// The fields of the 200 that a 304 repeats (RFC 9110, 15.4.5), and the CORS fields, which browsers check on a 304.
 pub(crate) const REPEATED_IN_304: [HeaderName; 10] = [
     CACHE_CONTROL,
     CONTENT_LOCATION,
@@ -23,10 +23,10 @@ pub(crate) const REPEATED_IN_304: [HeaderName; 10] = [
     ACCESS_CONTROL_EXPOSE_HEADERS,
 ];
 
-/// Whether the client's copy is current, judged by the validators in `response`.
+/// Whether the client's copy is current, by the validators in `response`.
 ///
-/// `If-None-Match` decides alone where it is present (RFC 9110, 13.2.2); a date that cannot be read, or comes
-/// twice, is as good as absent.
+/// If `If-None-Match` is present, `If-Modified-Since` is ignored (RFC 9110, 13.2.2). An invalid or repeated date is
+/// ignored too.
 pub(crate) fn not_modified(request: &HeaderMap, response: &HeaderMap) -> bool {
     if request.contains_key(IF_NONE_MATCH) {
         let etag = response.get(ETAG).map(|value| opaque_tag(value.as_bytes()));
@@ -41,12 +41,12 @@ pub(crate) fn not_modified(request: &HeaderMap, response: &HeaderMap) -> bool {
     }
 }
 
-/// The tag without its weakness flag: the weak comparison (RFC 9110, 8.8.3.2) looks at nothing else.
+/// The tag without its weakness flag, for the weak comparison (RFC 9110, 8.8.3.2).
 fn opaque_tag(tag: &[u8]) -> &[u8] {
     tag.strip_prefix(b"W/").unwrap_or(tag)
 }
 
-/// The opaque tags of a list; an entity tag may hold a comma, and knows no escapes.
+/// The opaque tags of a list. An entity tag may contain a comma and has no escapes.
 fn entity_tags(mut list: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let open = list.iter().position(|b| *b == b'"')?;
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn entity_tags_compare_weakly_and_in_lists() {
+    fn if_none_match_compares_weakly_and_in_lists() {
         assert!(matches("\"a\"", "\"a\""));
         assert!(matches("W/\"a\"", "\"a\""));
         assert!(matches("\"a\"", "W/\"a\""));
@@ -93,14 +93,14 @@ mod tests {
     }
 
     #[test]
-    fn an_entity_tag_decides_before_the_date() {
+    fn if_none_match_overrides_date() {
         let request = map(&[(IF_NONE_MATCH, "\"old\""), (IF_MODIFIED_SINCE, LATER)]);
         assert!(!not_modified(&request, &map(&[(ETAG, "\"new\""), (LAST_MODIFIED, DATE)])));
         assert!(!not_modified(&request, &map(&[(LAST_MODIFIED, DATE)])));
     }
 
     #[test]
-    fn dates_compare_in_all_three_forms() {
+    fn if_modified_since_accepts_three_date_formats() {
         let response = map(&[(LAST_MODIFIED, DATE)]);
         for (since, current) in [
             (EARLIER, false),
@@ -115,14 +115,14 @@ mod tests {
     }
 
     #[test]
-    fn two_dates_are_none() {
+    fn repeated_date_is_ignored() {
         let mut request = map(&[(IF_MODIFIED_SINCE, LATER)]);
         request.append(IF_MODIFIED_SINCE, HeaderValue::from_static(LATER));
         assert!(!not_modified(&request, &map(&[(LAST_MODIFIED, DATE)])));
     }
 
     #[test]
-    fn an_unconditional_request_is_never_304() {
+    fn unconditional_request_is_never_304() {
         assert!(!not_modified(&HeaderMap::new(), &map(&[(ETAG, "\"a\""), (LAST_MODIFIED, DATE)])));
     }
 }

@@ -1,43 +1,43 @@
-//! The `Cache-Control` directives that decide whether something may be stored (RFC 9111, section 5.2).
+//! The `Cache-Control` directives that decide whether a response may be stored (RFC 9111, section 5.2).
 
 use http::HeaderMap;
 use http::header::CACHE_CONTROL;
 
-/// The directives that the cache obeys, of all `Cache-Control` lines together.
+/// The directives that the cache obeys, from all `Cache-Control` lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Directives {
     pub(crate) no_store: bool,
-    /// Also when it is qualified by field names (`private="x-user"`): the stricter reading.
+    /// Also set if it is qualified by field names (`private="x-user"`), which is the stricter interpretation.
     pub(crate) private: bool,
     pub(crate) only_if_cached: bool,
 }
 
 impl Directives {
-    /// Reads every line; names count in any case, and what stands in quotes is never a directive.
-    pub(crate) fn of(headers: &HeaderMap) -> Directives {
-        let mut found = Directives::default();
+    /// Parses all lines. Names are not case-sensitive, and quoted text is never a directive.
+    pub(crate) fn parse(headers: &HeaderMap) -> Directives {
+        let mut directives = Directives::default();
         for line in headers.get_all(CACHE_CONTROL) {
             for member in list_members(line.as_bytes()) {
                 let name = match member.iter().position(|b| *b == b'=') {
                     Some(end) => member[..end].trim_ascii(),
                     None => member,
                 };
-                found.no_store |= name.eq_ignore_ascii_case(b"no-store");
-                found.private |= name.eq_ignore_ascii_case(b"private");
-                found.only_if_cached |= name.eq_ignore_ascii_case(b"only-if-cached");
+                directives.no_store |= name.eq_ignore_ascii_case(b"no-store");
+                directives.private |= name.eq_ignore_ascii_case(b"private");
+                directives.only_if_cached |= name.eq_ignore_ascii_case(b"only-if-cached");
             }
         }
-        found
+        directives
     }
 }
 
-/// The members of a comma-separated field, trimmed; commas within quotes do not separate (RFC 9110, 5.6).
+/// The trimmed members of a comma-separated field. Commas in quotes do not separate (RFC 9110, 5.6).
 pub(crate) fn list_members(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(line);
     std::iter::from_fn(move || {
         let line = rest?;
         let end = unquoted_comma(line);
-        rest = end.map(|at| &line[at + 1..]);
+        rest = end.map(|comma| &line[comma + 1..]);
         Some(line[..end.unwrap_or(line.len())].trim_ascii())
     })
     .filter(|member| !member.is_empty())
@@ -64,36 +64,36 @@ fn unquoted_comma(line: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn of(lines: &[&'static str]) -> Directives {
+    fn parse(lines: &[&'static str]) -> Directives {
         let mut headers = HeaderMap::new();
         for line in lines {
             headers.append(CACHE_CONTROL, http::HeaderValue::from_static(line));
         }
-        Directives::of(&headers)
+        Directives::parse(&headers)
     }
 
     #[test]
-    fn names_count_in_any_case_and_on_any_line() {
-        assert!(of(&["max-age=5", "No-Store"]).no_store);
-        assert!(of(&["max-age=5,PRIVATE"]).private);
-        assert!(of(&[" Private = \"x-user\" "]).private);
-        assert!(of(&["only-if-cached"]).only_if_cached);
+    fn directives_match_in_any_case_and_on_any_line() {
+        assert!(parse(&["max-age=5", "No-Store"]).no_store);
+        assert!(parse(&["max-age=5,PRIVATE"]).private);
+        assert!(parse(&[" Private = \"x-user\" "]).private);
+        assert!(parse(&["only-if-cached"]).only_if_cached);
     }
 
     #[test]
-    fn quoted_text_is_no_directive() {
-        assert_eq!(of(&["ext=\"a, private, no-store\""]), Directives::default());
-        assert_eq!(of(&["ext=\"a\\\", private\""]), Directives::default());
-        assert!(of(&["ext=\"a\\\\\", private"]).private);
+    fn quoted_text_is_not_a_directive() {
+        assert_eq!(parse(&["ext=\"a, private, no-store\""]), Directives::default());
+        assert_eq!(parse(&["ext=\"a\\\", private\""]), Directives::default());
+        assert!(parse(&["ext=\"a\\\\\", private"]).private);
     }
 
     #[test]
-    fn other_directives_and_rubbish_are_ignored() {
-        assert_eq!(of(&["public, max-age=10", ",,= ,", "privateer, no-store-x"]), Directives::default());
+    fn unknown_directives_are_ignored() {
+        assert_eq!(parse(&["public, max-age=10", ",,= ,", "privateer, no-store-x"]), Directives::default());
     }
 
     #[test]
-    fn an_open_quote_swallows_the_rest() {
+    fn open_quote_extends_to_end_of_line() {
         let members: Vec<_> = list_members(b"a, \"b, c").collect();
         assert_eq!(members, [&b"a"[..], b"\"b, c"]);
     }

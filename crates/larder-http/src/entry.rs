@@ -1,4 +1,4 @@
-//! A stored response: status, the header fields that may be replayed, and the body's bytes as they were written.
+//! A stored response: its status, the header fields that may be replayed, and the bytes of the body.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,13 +16,13 @@ use crate::body::Body;
 use crate::conditional::REPEATED_IN_304;
 use crate::control::list_members;
 use crate::policy::Plan;
-use crate::purge::{Birth, Mark, Purges};
-use crate::range::{self, Wanted};
+use crate::purge::{PurgeKey, PurgeStamp, Purges};
+use crate::range::{self, BodyRange};
 use crate::status::{CACHE_STATUS, Outcome};
 use crate::vary::VaryRecord;
 
-/// A refresh that has not ended after this long is taken for lost, and another may start.
-const REFRESH_LEASE_MS: u64 = 10_000;
+/// If a refresh has not completed after this time, another one may start.
+const REFRESH_TIMEOUT_MS: u64 = 10_000;
 
 /// Fields that belong to one connection and are not stored (RFC 9110, 7.6.1; RFC 9111, 3.1).
 const HOP_BY_HOP: [HeaderName; 9] = [
@@ -37,113 +37,113 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     UPGRADE,
 ];
 
-/// What stands under a key.
+/// The value of an entry in the store.
 #[derive(Clone, Debug)]
-pub(crate) enum Slot {
+pub(crate) enum StoreValue {
     /// The response of a resource that does not vary, or one variant.
-    Response(Arc<Stored>),
-    /// The resource varies: look for a variant.
+    Response(Arc<StoredResponse>),
+    /// The resource varies: look up the variant.
     Varies(Arc<VaryRecord>),
 }
 
-impl Slot {
-    /// Whether both are one and the same object, and not merely equal.
-    pub(crate) fn is(&self, other: &Slot) -> bool {
+impl StoreValue {
+    /// Whether both are the same object.
+    pub(crate) fn is_same(&self, other: &StoreValue) -> bool {
         match (self, other) {
-            (Slot::Response(one), Slot::Response(other)) => Arc::ptr_eq(one, other),
-            (Slot::Varies(one), Slot::Varies(other)) => Arc::ptr_eq(one, other),
+            (StoreValue::Response(one), StoreValue::Response(other)) => Arc::ptr_eq(one, other),
+            (StoreValue::Varies(one), StoreValue::Varies(other)) => Arc::ptr_eq(one, other),
             _ => false,
         }
     }
 
-    pub(crate) fn birth(&self) -> &Birth {
+    pub(crate) fn stamp(&self) -> &PurgeStamp {
         match self {
-            Slot::Response(stored) => &stored.birth,
-            Slot::Varies(record) => &record.birth,
+            StoreValue::Response(stored) => &stored.stamp,
+            StoreValue::Varies(record) => &record.stamp,
         }
     }
 
-    /// Bytes that the slot holds, for the budget.
+    /// The size in bytes, for the weight of the entry.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Slot::Response(stored) => stored.bytes,
-            Slot::Varies(record) => record.bytes(),
+            StoreValue::Response(stored) => stored.bytes,
+            StoreValue::Varies(record) => record.bytes(),
         }
     }
 }
 
-/// One response, ready to be replayed any number of times.
+/// A response that can be replayed any number of times.
 #[derive(Debug)]
-pub(crate) struct Stored {
+pub(crate) struct StoredResponse {
     status: StatusCode,
-    /// Holds `Age` and `Cache-Status` too, to be overwritten in the copy: so a copy never has to grow.
+    /// Includes placeholders for `Age` and `Cache-Status`. A replay overwrites them, so the copied map never grows.
     headers: HeaderMap,
     body: Bytes,
-    tags: Box<[Mark]>,
+    tags: Box<[PurgeKey]>,
     pub(crate) ignores_cookies: bool,
-    pub(crate) birth: Birth,
-    /// Moments on the engine's clock, in milliseconds.
-    made_at: u64,
-    fresh_until: u64,
-    next_refresh: AtomicU64,
+    pub(crate) stamp: PurgeStamp,
+    // Times of the engine's clock, in milliseconds.
+    created_at_ms: u64,
+    fresh_until_ms: u64,
+    next_refresh_ms: AtomicU64,
     bytes: usize,
 }
 
-impl Stored {
+impl StoredResponse {
     pub(crate) fn new(
         status: StatusCode,
         headers: &HeaderMap,
         body: Bytes,
         plan: &Plan,
-        birth: Birth,
+        stamp: PurgeStamp,
         purges: &Purges,
         now_ms: u64,
-    ) -> Stored {
+    ) -> StoredResponse {
         let headers = stored_headers(headers, &body);
-        let tags: Box<[Mark]> = plan.tags.iter().map(|tag| purges.mark(tag.as_bytes())).collect();
+        let tags: Box<[PurgeKey]> = plan.tags.iter().map(|tag| purges.purge_key(tag.as_bytes())).collect();
         let fields: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 96).sum();
-        Stored {
+        StoredResponse {
             status,
             bytes: size_of::<Self>() + fields + body.len() + size_of_val(&*tags),
             headers,
             body,
             tags,
             ignores_cookies: plan.ignores_cookies,
-            birth,
-            made_at: now_ms,
-            fresh_until: now_ms + plan.ttl.as_millis() as u64,
-            next_refresh: AtomicU64::new(0),
+            stamp,
+            created_at_ms: now_ms,
+            fresh_until_ms: now_ms + plan.ttl.as_millis() as u64,
+            next_refresh_ms: AtomicU64::new(0),
         }
     }
 
-    pub(crate) fn tags_hold(&self, purges: &Purges) -> bool {
-        purges.tags_hold(&self.birth, &self.tags)
+    pub(crate) fn tags_are_unpurged(&self, purges: &Purges) -> bool {
+        purges.tags_are_unpurged(&self.stamp, &self.tags)
     }
 
-    /// The outcome of a request that is answered with this entry.
+    /// The outcome of a request that is answered with this response.
     pub(crate) fn outcome(&self, now_ms: u64) -> Outcome {
-        match self.fresh_until.checked_sub(now_ms) {
-            None | Some(0) => Outcome::Stale { over: (now_ms - self.fresh_until) / 1000 },
-            Some(left) => Outcome::Hit { ttl: left / 1000 },
+        match self.fresh_until_ms.checked_sub(now_ms) {
+            None | Some(0) => Outcome::Stale { over: (now_ms - self.fresh_until_ms) / 1000 },
+            Some(remaining) => Outcome::Hit { ttl: remaining / 1000 },
         }
     }
 
-    /// Whether the caller is the one to refresh this stale entry.
+    /// Whether the caller must refresh this stale response. Only one caller per [`REFRESH_TIMEOUT_MS`] gets `true`.
     pub(crate) fn claim_refresh(&self, now_ms: u64) -> bool {
-        let due = self.next_refresh.load(Ordering::Acquire);
-        due <= now_ms
+        let due_at = self.next_refresh_ms.load(Ordering::Acquire);
+        due_at <= now_ms
             && self
-                .next_refresh
-                .compare_exchange(due, now_ms + REFRESH_LEASE_MS, Ordering::AcqRel, Ordering::Acquire)
+                .next_refresh_ms
+                .compare_exchange(due_at, now_ms + REFRESH_TIMEOUT_MS, Ordering::AcqRel, Ordering::Acquire)
                 .is_ok()
     }
 
-    /// The headers as they were stored; they hold the validators.
+    /// The stored headers, which include the validators.
     pub(crate) fn headers(&self) -> &HeaderMap {
         &self.headers
     }
 
-    /// The whole response, but for the outcome; the body is shared, not copied. For a HEAD the body is left out.
+    /// The complete response, without the outcome. The body is shared, not copied; a HEAD gets none.
     pub(crate) fn replay<B: http_body::Body>(&self, now_ms: u64, head_only: bool) -> Response<Body<B>> {
         let body = if head_only { Body::empty() } else { Body::full(self.body.clone()) };
         let mut response = Response::new(body);
@@ -153,18 +153,20 @@ impl Stored {
         response
     }
 
-    /// The part of the body that the request asks for, or the 416 that says that there is none; `None` when it asks
-    /// for the whole.
+    /// The part of the body in the request's range, or a 416 if the range is not satisfiable. `None` if the request
+    /// gets the complete body.
     pub(crate) fn replay_part<B: http_body::Body>(
         &self,
         request: &HeaderMap,
         now_ms: u64,
     ) -> Option<Response<Body<B>>> {
         let len = self.body.len();
-        let (status, body, range) = match range::wanted(request, &self.headers, len) {
-            Wanted::Whole => return None,
-            Wanted::Nothing => (StatusCode::RANGE_NOT_SATISFIABLE, Bytes::new(), format!("bytes */{len}")),
-            Wanted::Part(part) => {
+        let (status, body, range) = match range::requested_range(request, &self.headers, len) {
+            BodyRange::Whole => return None,
+            BodyRange::Unsatisfiable => {
+                (StatusCode::RANGE_NOT_SATISFIABLE, Bytes::new(), format!("bytes */{len}"))
+            }
+            BodyRange::Part(part) => {
                 let range = format!("bytes {}-{}/{len}", part.start, part.end - 1);
                 (StatusCode::PARTIAL_CONTENT, self.body.slice(part), range)
             }
@@ -172,12 +174,12 @@ impl Stored {
         let mut response = self.replay(now_ms, false);
         *response.status_mut() = status;
         response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
-        response.headers_mut().insert(CONTENT_RANGE, text(range));
+        response.headers_mut().insert(CONTENT_RANGE, header_value(range));
         *response.body_mut() = Body::full(body);
         Some(response)
     }
 
-    /// The 304 that says that the client's copy is current, but for the outcome.
+    /// The 304 for a client whose copy is current, without the outcome.
     pub(crate) fn not_modified<B: http_body::Body>(&self, now_ms: u64) -> Response<Body<B>> {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -195,8 +197,8 @@ impl Stored {
     }
 
     fn age(&self, now_ms: u64) -> HeaderValue {
-        let age = now_ms.saturating_sub(self.made_at) / 1000;
-        // Most hits are on young entries, and a static value costs no allocation.
+        let age = now_ms.saturating_sub(self.created_at_ms) / 1000;
+        // Many hits have an age of 0, and a static value costs no allocation.
         match age {
             0 => HeaderValue::from_static("0"),
             _ => HeaderValue::from(age),
@@ -204,8 +206,8 @@ impl Stored {
     }
 }
 
-/// Tells the outcome to the client, and to loggers outside of the layer.
-pub(crate) fn sign<B: http_body::Body>(response: &mut Response<Body<B>>, outcome: Outcome) {
+/// Adds the outcome to the headers, for the client, and to the body, for loggers outside of the layer.
+pub(crate) fn add_cache_status<B: http_body::Body>(response: &mut Response<Body<B>>, outcome: Outcome) {
     response.body_mut().set_outcome(outcome);
     let headers = response.headers_mut();
     match headers.get_mut(CACHE_STATUS) {
@@ -214,23 +216,24 @@ pub(crate) fn sign<B: http_body::Body>(response: &mut Response<Body<B>>, outcome
     }
 }
 
-/// The fields to replay, with what a stored response must have: length, date and validator.
+/// The fields to replay. Adds those that every stored response must have: length, date and validator.
 fn stored_headers(from: &HeaderMap, body: &Bytes) -> HeaderMap {
-    let named: Vec<&[u8]> =
+    let connection_options: Vec<&[u8]> =
         from.get_all(CONNECTION).iter().flat_map(|line| list_members(line.as_bytes())).collect();
     let mut headers = HeaderMap::with_capacity(from.len() + 6);
     for (name, value) in from {
-        let listed = named.iter().any(|other| other.eq_ignore_ascii_case(name.as_str().as_bytes()));
-        if !listed && !HOP_BY_HOP.contains(name) && name != CACHE_STATUS {
+        let is_connection_option =
+            connection_options.iter().any(|other| other.eq_ignore_ascii_case(name.as_str().as_bytes()));
+        if !is_connection_option && !HOP_BY_HOP.contains(name) && name != CACHE_STATUS {
             headers.append(name, value.clone());
         }
     }
     headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
     if !headers.contains_key(DATE) {
-        headers.insert(DATE, text(httpdate::fmt_http_date(SystemTime::now())));
+        headers.insert(DATE, header_value(httpdate::fmt_http_date(SystemTime::now())));
     }
     if !headers.contains_key(ETAG) {
-        headers.insert(ETAG, text(format!("\"{:032x}\"", xxh3_128(body))));
+        headers.insert(ETAG, header_value(format!("\"{:032x}\"", xxh3_128(body))));
     }
     if !headers.contains_key(ACCEPT_RANGES) {
         headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
@@ -240,6 +243,6 @@ fn stored_headers(from: &HeaderMap, body: &Bytes) -> HeaderMap {
     headers
 }
 
-fn text(value: String) -> HeaderValue {
+fn header_value(value: String) -> HeaderValue {
     HeaderValue::try_from(value).expect("dates and hashes are visible ASCII")
 }

@@ -1,4 +1,5 @@
-//! For axum: [`Cached`] in a handler's return value, [`CacheCtx`] as an extractor, and a cache in front of a router.
+//! Integration with axum: [`Cached`] as a response part, [`CacheCtx`] as an extractor, and a cache in front of a
+//! router.
 
 use std::convert::Infallible;
 
@@ -11,7 +12,7 @@ use tower_layer::Layer;
 use crate::cache::HttpCache;
 use crate::policy::{CacheCtx, Cached};
 
-/// `(Cached::ttl(..), body)` is a response. Of two such parts the last one counts.
+/// `(Cached::ttl(..), body)` is a response. If a response has two such parts, the last one applies.
 impl IntoResponseParts for Cached {
     type Error = Infallible;
 
@@ -21,7 +22,7 @@ impl IntoResponseParts for Cached {
     }
 }
 
-/// Never fails: where the request bypasses the cache, the handle has no effect.
+/// Never fails. If the request bypasses the cache, the handle has no effect.
 impl<S: Send + Sync> FromRequestParts<S> for CacheCtx {
     type Rejection = Infallible;
 
@@ -31,7 +32,8 @@ impl<S: Send + Sync> FromRequestParts<S> for CacheCtx {
 }
 
 impl HttpCache {
-    /// The whole `router` behind this cache, as a router again, to be served or to get tracing around it.
+    /// Puts this cache in front of the whole `router`. The result is a router, which you can serve or wrap with
+    /// tracing.
     ///
     /// ```
     /// # use {axum::Router, axum::routing::get, larder_http::{Cached, HttpCache}, std::time::Duration};

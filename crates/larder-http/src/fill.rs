@@ -1,15 +1,16 @@
-//! A fill: running the handler for a response that may be stored, in a task of its own, so that a client that goes
-//! away does not cancel what others wait for.
+//! A fill: runs the handler for a response that may be stored. It has its own task, so that a client that disconnects
+//! does not cancel a fill that other requests follow.
 //!
 //! ```text
 //! client ── request ──► fill task ──► handler
 //!        ◄── head ─────    │  ◄── body, frame by frame
 //!        ◄── shared buffer ┤
-//!                          └─ whole body ──► store, waiters
+//!                          └─ complete body ──► store, followers
 //! ```
 //!
-//! The head goes to the client at once. The body is collected up to the limit; the client reads the same buffer at
-//! its own pace, and gets the rest of the body itself when the fill gives up.
+//! If the body is not ready at once, the client receives the head immediately. The fill collects the body up to the
+//! limit, and the client reads the same buffer at its own speed. If the body cannot be stored, the client gets the rest
+//! of it from the handler.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -25,100 +26,100 @@ use tokio::sync::oneshot;
 use tower_service::Service;
 
 use crate::body::{Body, Writer};
-use crate::cache::{HttpCache, Parts, Place};
+use crate::cache::{CacheCore, HttpCache, StoreLocation};
 use crate::conditional;
-use crate::entry::{self, Slot, Stored};
+use crate::entry::{self, StoreValue, StoredResponse};
 use crate::forward;
 use crate::key::{self, Key};
 use crate::policy::{self, CacheCtx, Plan};
-use crate::purge::Birth;
+use crate::purge::PurgeStamp;
 use crate::status::{Outcome, Reason};
 use crate::vary::VaryRecord;
 
-/// What the client of a fill gets.
-pub(crate) type Answer<B, E> = Result<Response<Body<B>>, E>;
+/// The result that a fill sends to its client.
+pub(crate) type ServiceResult<B, E> = Result<Response<Body<B>>, E>;
 
-/// One fill: where its result goes.
+/// One fill, and the destinations of its response.
 pub(crate) struct Fill<B: http_body::Body, E> {
     pub(crate) cache: HttpCache,
-    pub(crate) place: Place,
-    pub(crate) flight: Flight,
-    /// The request's own fields: they select the variant and hold the client's conditions.
-    pub(crate) asked: HeaderMap,
+    pub(crate) location: StoreLocation,
+    pub(crate) role: FillRole,
+    /// The headers of the request: they select the variant and contain the client's conditions.
+    pub(crate) request_headers: HeaderMap,
     pub(crate) has_cookie: bool,
-    /// `None` for a background refresh; the receiver may be gone, too.
-    pub(crate) client: Option<oneshot::Sender<Answer<B, E>>>,
+    /// `None` for a background refresh.
+    pub(crate) client: Option<oneshot::Sender<ServiceResult<B, E>>>,
 }
 
-/// On what grounds a fill may store its result.
-pub(crate) enum Flight {
-    /// It leads: others wait for it. `None` once that is settled.
-    Leads(Option<Ticket<Key, Slot>>),
-    /// Nobody waits, and it waits for nobody.
-    Alone { _counted: Lone },
-    /// It replaces this stale slot, and nothing else.
-    Refreshes(Slot),
+/// How a fill may store its response.
+pub(crate) enum FillRole {
+    /// It has the ticket of its key, and other requests follow it. `None` once the ticket is settled.
+    Leader(Option<Ticket<Key, StoreValue>>),
+    /// It has no ticket and no followers.
+    Unticketed { _counted: UnticketedFill },
+    /// It may replace this stale value, and no other.
+    Refresh(StoreValue),
 }
 
-/// A fill without a ticket, counted as long as it may store something.
-pub(crate) struct Lone(HttpCache);
+/// Counts a fill without a ticket for as long as it may store its response.
+pub(crate) struct UnticketedFill(HttpCache);
 
-impl Lone {
-    pub(crate) fn new(cache: HttpCache) -> Lone {
-        cache.parts().lone_fills.fetch_add(1, Ordering::SeqCst);
-        Lone(cache)
+impl UnticketedFill {
+    pub(crate) fn new(cache: HttpCache) -> UnticketedFill {
+        cache.core().unticketed_fills.fetch_add(1, Ordering::SeqCst);
+        UnticketedFill(cache)
     }
 }
 
-impl Drop for Lone {
+impl Drop for UnticketedFill {
     fn drop(&mut self) {
-        self.0.parts().lone_fills.fetch_sub(1, Ordering::SeqCst);
+        self.0.core().unticketed_fills.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-/// What the followers of a fill without a value are told.
+/// The failure of a fill whose response is not stored. Its followers call the handler.
 #[derive(Debug)]
 struct Released;
 
-impl Flight {
-    /// Lets all followers go at once, each to the handler.
-    fn release(&mut self) {
-        if let Flight::Leads(ticket) = self
+impl FillRole {
+    /// Ends the wait of all followers; each calls the handler.
+    fn release_followers(&mut self) {
+        if let FillRole::Leader(ticket) = self
             && let Some(ticket) = ticket.take()
         {
             ticket.fail(Arc::new(Released));
         }
     }
 
-    /// Lets one follower lead in place of this fill, whose result was purged before it came.
-    fn pass_on(&mut self) {
-        if let Flight::Leads(ticket) = self {
+    /// Makes one follower the leader, because the response of this fill was purged before it was stored.
+    fn promote_follower(&mut self) {
+        if let FillRole::Leader(ticket) = self {
             drop(ticket.take());
         }
     }
 
-    fn store(&mut self, cache: &Parts, key: &Key, slot: Slot, ttl: Ttl) -> Result<(), Reason> {
-        let stored = match self {
-            Flight::Leads(ticket) => {
-                ticket.take().is_some_and(|ticket| ticket.commit_with_ttl(slot, ttl) == CommitOutcome::Stored)
-            }
-            Flight::Alone { .. } => !cache.store.insert_with_ttl(key.clone(), slot, ttl).is_refused(),
-            Flight::Refreshes(old) => {
+    fn store(&mut self, cache: &CacheCore, key: &Key, value: StoreValue, ttl: Ttl) -> Result<(), Reason> {
+        let is_stored = match self {
+            FillRole::Leader(ticket) => ticket
+                .take()
+                .is_some_and(|ticket| ticket.commit_with_ttl(value, ttl) == CommitOutcome::Stored),
+            FillRole::Unticketed { .. } => !cache.store.insert_with_ttl(key.clone(), value, ttl).is_refused(),
+            FillRole::Refresh(old) => {
                 let replaced = cache.store.compute(key.clone(), |present| match present {
-                    Some(entry) if entry.value().is(old) => (Op::Put(slot, ttl), true),
+                    Some(entry) if entry.value().is_same(old) => (Op::Put(value, ttl), true),
                     _ => (Op::Keep, false),
                 });
                 replaced.result && replaced.refused.is_none()
             }
         };
-        if stored { Ok(()) } else { Err(Reason::Refused) }
+        if is_stored { Ok(()) } else { Err(Reason::Refused) }
     }
 }
 
-/// A handler that panics, or a runtime that shuts down, must not leave anybody waiting.
-impl Drop for Flight {
+/// Releases the followers if the handler panics or the runtime shuts down.
+impl Drop for FillRole {
     fn drop(&mut self) {
-        self.release();
+        self.release_followers();
     }
 }
 
@@ -126,98 +127,106 @@ impl<B, E> Fill<B, E>
 where
     B: http_body::Body<Data = Bytes>,
 {
-    /// Runs the handler and settles everything that hangs on it.
+    /// Runs the handler, sends the response to the client, and stores it or releases the followers.
     pub(crate) async fn run<S, ReqBody>(mut self, inner: S, mut request: Request<ReqBody>)
     where
         S: Service<Request<ReqBody>, Response = Response<B>, Error = E>,
     {
         let ctx = CacheCtx::default();
         request.extensions_mut().insert(ctx.clone());
-        // Before the handler starts: whatever is purged from here on covers its response.
-        let birth = self.parts().purges.birth(self.place.resource.as_bytes());
+        // Taken before the handler starts: every later purge covers its response.
+        let stamp = self.core().purges.stamp(self.location.resource.as_bytes());
         let mut response = match forward::call(inner, request).await {
             Ok(response) => response,
             Err(error) => {
-                self.flight.release();
-                self.count(self.missed(Some(Reason::HandlerError)));
+                self.role.release_followers();
+                self.count(self.miss_outcome(Some(Reason::HandlerError)));
                 if let Some(client) = self.client.take() {
                     let _ = client.send(Err(error));
                 }
                 return;
             }
         };
-        let plan = policy::plan(&mut response, &ctx, &self.parts().cached_errors, self.has_cookie);
+        let plan = policy::plan(&mut response, &ctx, &self.core().cached_errors, self.has_cookie);
         match plan {
-            Ok(_) if response.body().size_hint().lower() > self.parts().max_body_bytes as u64 => {
-                self.pass(response, Reason::BodyTooLarge);
+            Ok(_) if response.body().size_hint().lower() > self.core().max_body_bytes as u64 => {
+                self.send_unstored(response, Reason::BodyTooLarge);
             }
-            Ok(plan) => self.collect(response, plan, birth).await,
-            Err(reason) => self.pass(response, reason),
+            Ok(plan) => self.collect_body(response, plan, stamp).await,
+            Err(reason) => self.send_unstored(response, reason),
         }
     }
 
-    /// The response is not for the store: it goes to the client as it is, and the waiters go their own ways.
-    fn pass(mut self, response: Response<B>, reason: Reason) {
-        self.refuse(reason, response.status());
-        let outcome = self.missed(Some(reason));
+    /// Sends a response that may not be stored to the client, and releases the followers.
+    fn send_unstored(mut self, response: Response<B>, reason: Reason) {
+        self.abandon_store(reason, response.status());
+        let outcome = self.miss_outcome(Some(reason));
         self.count(outcome);
         let (head, body) = response.into_parts();
-        let response = match self.is_current(head.status, &head.headers) {
+        let response = match self.client_copy_is_current(head.status, &head.headers) {
             true => unstored_304(head),
             false => Response::from_parts(head, Body::inner(body)),
         };
         self.send(response, outcome);
     }
 
-    /// Reads the body to its end, or to where it turns out not to be for the store.
-    async fn collect(mut self, response: Response<B>, plan: Plan, birth: Birth) {
+    /// Reads the body to its end, or until it is clear that it cannot be stored.
+    async fn collect_body(mut self, response: Response<B>, plan: Plan, stamp: PurgeStamp) {
         let (head, body) = response.into_parts();
         let (status, headers) = (head.status, head.headers.clone());
         let hint = body.size_hint();
         let mut body = Box::pin(body);
-        let mut unsent = Some(head);
+        let mut unsent_head = Some(head);
         let mut streaming = None;
-        let mut read = Read::default();
+        let mut collected = CollectedBody::default();
         let end = loop {
             let frame = match poll_fn(|cx| Poll::Ready(body.as_mut().poll_frame(cx))).await {
                 Poll::Ready(frame) => frame,
                 Poll::Pending => {
-                    // The client need not wait for the end of a body that takes its time.
-                    if let Some(head) = unsent.take() {
-                        let outcome = self.missed(None);
-                        streaming = self.stream(head, &read, hint, outcome);
+                    // Send the head now: the client must not wait for the end of a slow body.
+                    if let Some(head) = unsent_head.take() {
+                        let outcome = self.miss_outcome(None);
+                        streaming = self.stream(head, &collected, hint, outcome);
                     }
                     poll_fn(|cx| body.as_mut().poll_frame(cx)).await
                 }
             };
-            match read.take(frame, self.parts().max_body_bytes) {
-                Step::More(chunk) => {
+            match collected.push(frame, self.core().max_body_bytes) {
+                CollectStep::Chunk(chunk) => {
                     if let Some(writer) = &streaming {
                         writer.push(chunk);
                     }
                 }
-                Step::End => break read.check_length(&headers).map_err(|reason| (reason, None)),
-                Step::Stop(reason, last) => break Err((reason, Some(last))),
+                CollectStep::End => break collected.check_length(&headers).map_err(|reason| (reason, None)),
+                CollectStep::Stop(reason, last) => break Err((reason, Some(last))),
             }
         };
         match end {
             Ok(()) => {
-                let now = self.parts().store.now_ms();
-                let whole = read.join();
-                let stored = Stored::new(status, &headers, whole, &plan, birth, &self.parts().purges, now);
-                self.publish(Arc::new(stored), &plan, unsent, now);
+                let now = self.core().store.now_ms();
+                let complete_body = collected.into_bytes();
+                let stored = StoredResponse::new(
+                    status,
+                    &headers,
+                    complete_body,
+                    &plan,
+                    stamp,
+                    &self.core().purges,
+                    now,
+                );
+                self.store_and_send(Arc::new(stored), &plan, unsent_head, now);
                 if let Some(writer) = streaming {
                     writer.complete();
                 }
             }
             Err((reason, last)) => {
-                self.refuse(reason, status);
-                match unsent {
+                self.abandon_store(reason, status);
+                match unsent_head {
                     Some(head) => {
-                        let outcome = self.missed(Some(reason));
-                        streaming = self.stream(head, &read, hint, outcome);
+                        let outcome = self.miss_outcome(Some(reason));
+                        streaming = self.stream(head, &collected, hint, outcome);
                     }
-                    None => self.parts().counters.count_unstored(reason),
+                    None => self.core().counters.count_unstored(reason),
                 }
                 if let Some(writer) = streaming {
                     writer.hand_over(last, body);
@@ -226,45 +235,51 @@ where
         }
     }
 
-    /// Sends the head to the client with a body that reads what the fill has read and goes on to read.
+    /// Sends the head to the client, with a body that reads from the buffer of the fill.
     fn stream(
         &mut self,
         head: response::Parts,
-        read: &Read,
+        collected: &CollectedBody,
         hint: SizeHint,
         outcome: Outcome,
     ) -> Option<Writer<B>> {
         self.count(outcome);
         self.client.as_ref()?;
-        if self.is_current(head.status, &head.headers) {
+        if self.client_copy_is_current(head.status, &head.headers) {
             self.send(unstored_304(head), outcome);
             return None;
         }
-        let (writer, body) = Writer::open(read.chunks.clone(), hint);
+        let (writer, body) = Writer::open(collected.chunks.clone(), hint);
         self.send(Response::from_parts(head, body), outcome);
         Some(writer)
     }
 
-    /// Stores the response and answers those who still wait: the followers, and the client unless it streams.
-    fn publish(&mut self, stored: Arc<Stored>, plan: &Plan, unsent: Option<response::Parts>, now: u64) {
+    /// Stores the response, which answers the followers, and sends it to the client unless it is streaming already.
+    fn store_and_send(
+        &mut self,
+        stored: Arc<StoredResponse>,
+        plan: &Plan,
+        unsent_head: Option<response::Parts>,
+        now: u64,
+    ) {
         let result = self.store(&stored, plan);
         match result {
             Ok(()) => {
-                let parts = self.parts();
-                parts.counters.stores.add(1);
-                parts.hit_for_miss.remove(&parts.purges.mark(self.place.resource.as_bytes()));
+                let core = self.core();
+                core.counters.stores.add(1);
+                core.hit_for_miss.remove(&core.purges.purge_key(self.location.resource.as_bytes()));
             }
-            Err(reason) => self.refuse(reason, StatusCode::OK),
+            Err(reason) => self.abandon_store(reason, StatusCode::OK),
         }
-        let Some(head) = unsent else {
+        let Some(head) = unsent_head else {
             if let Err(reason) = result {
-                self.parts().counters.count_unstored(reason);
+                self.core().counters.count_unstored(reason);
             }
             return;
         };
-        let outcome = self.missed(result.err());
+        let outcome = self.miss_outcome(result.err());
         self.count(outcome);
-        let mut response = match self.is_current(head.status, stored.headers()) {
+        let mut response = match self.client_copy_is_current(head.status, stored.headers()) {
             true => stored.not_modified(now),
             false => stored.replay(now, false),
         };
@@ -273,91 +288,92 @@ where
         self.send(response, outcome);
     }
 
-    fn store(&mut self, stored: &Arc<Stored>, plan: &Plan) -> Result<(), Reason> {
+    fn store(&mut self, stored: &Arc<StoredResponse>, plan: &Plan) -> Result<(), Reason> {
         let cache = self.cache.clone();
-        let cache = cache.parts();
-        if !cache.purges.holds(&stored.birth, self.place.resource.as_bytes())
-            || !stored.tags_hold(&cache.purges)
+        let cache = cache.core();
+        if !cache.purges.is_unpurged(&stored.stamp, self.location.resource.as_bytes())
+            || !stored.tags_are_unpurged(&cache.purges)
         {
-            self.flight.pass_on();
+            self.role.promote_follower();
             return Err(Reason::Purged);
         }
         let ttl = Ttl::After(plan.ttl + plan.grace);
-        let slot = Slot::Response(stored.clone());
-        let Place { resource, variant } = &self.place;
+        let value = StoreValue::Response(stored.clone());
+        let StoreLocation { resource, variant } = &self.location;
         match variant {
-            None if plan.vary.is_empty() => self.flight.store(cache, resource, slot, ttl),
+            None if plan.vary.is_empty() => self.role.store(cache, resource, value, ttl),
             None => {
                 let (record, key) = self.new_variant(stored, plan);
-                cache.store.insert_with_ttl(key.clone(), slot, ttl);
-                let result = self.flight.store(cache, resource, Slot::Varies(record), ttl);
+                cache.store.insert_with_ttl(key.clone(), value, ttl);
+                let result = self.role.store(cache, resource, StoreValue::Varies(record), ttl);
                 if result.is_err() {
                     cache.store.remove(&key);
                 }
                 result
             }
             Some((record, key)) if *record.fields() == *plan.vary => {
-                self.flight.store(cache, key, slot, ttl)?;
-                if let Some(oldest) = record.admit(key) {
-                    cache.store.remove(&oldest);
+                self.role.store(cache, key, value, ttl)?;
+                if let Some(evicted) = record.add_variant(key) {
+                    cache.store.remove(&evicted);
                 }
-                cache.keep_record(resource, record, plan.ttl + plan.grace);
+                cache.extend_record_ttl(resource, record, plan.ttl + plan.grace);
                 Ok(())
             }
             Some((record, _)) => {
-                // The resource varies by other fields now: its old variants must not be found any more.
-                self.flight.release();
+                // The resource varies by other fields now: lookups must not find its old variants.
+                self.role.release_followers();
                 let replacement = if plan.vary.is_empty() {
-                    slot
+                    value
                 } else {
                     let (record, key) = self.new_variant(stored, plan);
-                    cache.store.insert_with_ttl(key, slot, ttl);
-                    Slot::Varies(record)
+                    cache.store.insert_with_ttl(key, value, ttl);
+                    StoreValue::Varies(record)
                 };
-                Flight::Refreshes(Slot::Varies(record.clone())).store(cache, resource, replacement, ttl)
+                FillRole::Refresh(StoreValue::Varies(record.clone())).store(cache, resource, replacement, ttl)
             }
         }
     }
 
-    fn new_variant(&self, stored: &Stored, plan: &Plan) -> (Arc<VaryRecord>, Key) {
-        let record = VaryRecord::new(plan.vary.clone(), stored.birth.copy());
-        let key = key::with_scratch(|key| {
-            record.write_key(key, &self.asked);
+    fn new_variant(&self, stored: &StoredResponse, plan: &Plan) -> (Arc<VaryRecord>, Key) {
+        let record = VaryRecord::new(plan.vary.clone(), stored.stamp.copy());
+        let key = key::with_key_buffer(|key| {
+            record.write_key(key, &self.request_headers);
             Key::new(key)
         });
-        record.admit(&key);
+        record.add_variant(&key);
         (Arc::new(record), key)
     }
 
-    /// Nothing will be stored: followers are released, and what the reason says about the key is remembered.
-    fn refuse(&mut self, reason: Reason, status: StatusCode) {
-        self.flight.release();
-        let lasting = !matches!(reason, Reason::BodyError | Reason::Purged | Reason::Cookie);
-        if lasting && self.client.is_some() {
-            let parts = self.parts();
-            parts.hit_for_miss.insert(parts.purges.mark(self.place.resource.as_bytes()), ());
+    /// Releases the followers of a response that is not stored, and marks the resource as hit-for-miss if the reason
+    /// is likely to apply to the next response too.
+    fn abandon_store(&mut self, reason: Reason, status: StatusCode) {
+        self.role.release_followers();
+        let is_lasting = !matches!(reason, Reason::BodyError | Reason::Purged | Reason::Cookie);
+        if is_lasting && self.client.is_some() {
+            let core = self.core();
+            core.hit_for_miss.insert(core.purges.purge_key(self.location.resource.as_bytes()), ());
         }
-        // The handler says that it is not to be cached any more; a failure says nothing.
-        if lasting
+        // The handler no longer opts in, so the stale entry must go. After a server error it stays.
+        if is_lasting
             && !status.is_server_error()
-            && let Flight::Refreshes(old) = &self.flight
+            && let FillRole::Refresh(old) = &self.role
         {
-            self.parts().drop_slot(self.place.key().clone(), old);
+            self.core().remove_if_same(self.location.key().clone(), old);
         }
     }
 
-    /// Whether the client's copy is current; its conditions were kept from the handler.
-    fn is_current(&self, status: StatusCode, headers: &HeaderMap) -> bool {
-        status == StatusCode::OK && conditional::not_modified(&self.asked, headers)
+    /// Whether the client's copy is current. The handler did not see the client's conditions.
+    fn client_copy_is_current(&self, status: StatusCode, headers: &HeaderMap) -> bool {
+        status == StatusCode::OK && conditional::not_modified(&self.request_headers, headers)
     }
 
-    fn missed(&self, unstored: Option<Reason>) -> Outcome {
-        Outcome::Miss { variant: self.place.variant.is_some(), collapsed: false, unstored }
+    fn miss_outcome(&self, unstored: Option<Reason>) -> Outcome {
+        Outcome::Miss { variant: self.location.variant.is_some(), collapsed: false, unstored }
     }
 
-    /// Counts the client's request; a refresh has none.
+    /// Counts the client's request. A refresh has no client.
     fn count(&self, outcome: Outcome) {
-        let counters = &self.parts().counters;
+        let counters = &self.core().counters;
         match (&self.client, outcome) {
             (Some(_), _) => counters.count(outcome),
             (None, Outcome::Miss { unstored: Some(reason), .. }) => counters.count_unstored(reason),
@@ -368,20 +384,20 @@ where
     fn send(&mut self, mut response: Response<Body<B>>, outcome: Outcome) {
         if let Some(client) = self.client.take() {
             if response.status() == StatusCode::NOT_MODIFIED {
-                self.parts().counters.not_modified.add(1);
+                self.core().counters.not_modified.add(1);
             }
-            entry::sign(&mut response, outcome);
-            // A client that went away is no error: the fill was for the others, too.
+            entry::add_cache_status(&mut response, outcome);
+            // It is not an error if the client has disconnected.
             let _ = client.send(Ok(response));
         }
     }
 
-    fn parts(&self) -> &Parts {
-        self.cache.parts()
+    fn core(&self) -> &CacheCore {
+        self.cache.core()
     }
 }
 
-/// The 304 for a response that is not stored: it keeps every field but those of the body.
+/// The 304 for a response that is not stored: all its fields except those of the body.
 fn unstored_304<B: http_body::Body>(mut head: response::Parts) -> Response<Body<B>> {
     head.status = StatusCode::NOT_MODIFIED;
     for field in [CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING] {
@@ -390,46 +406,46 @@ fn unstored_304<B: http_body::Body>(mut head: response::Parts) -> Response<Body<
     Response::from_parts(head, Body::empty())
 }
 
-/// What has been read of a body.
+/// The part of a body that has been read.
 #[derive(Default)]
-struct Read {
+struct CollectedBody {
     chunks: Vec<Bytes>,
     size: usize,
 }
 
-enum Step<E> {
-    More(Bytes),
+enum CollectStep<E> {
+    Chunk(Bytes),
     End,
     Stop(Reason, Result<Frame<Bytes>, E>),
 }
 
-impl Read {
-    fn take<E>(&mut self, frame: Option<Result<Frame<Bytes>, E>>, limit: usize) -> Step<E> {
+impl CollectedBody {
+    fn push<E>(&mut self, frame: Option<Result<Frame<Bytes>, E>>, limit: usize) -> CollectStep<E> {
         match frame {
-            None => Step::End,
-            Some(Err(error)) => Step::Stop(Reason::BodyError, Err(error)),
+            None => CollectStep::End,
+            Some(Err(error)) => CollectStep::Stop(Reason::BodyError, Err(error)),
             Some(Ok(frame)) => match frame.into_data() {
                 Ok(data) if data.len() > limit - self.size => {
-                    Step::Stop(Reason::BodyTooLarge, Ok(Frame::data(data)))
+                    CollectStep::Stop(Reason::BodyTooLarge, Ok(Frame::data(data)))
                 }
                 Ok(data) => {
                     self.size += data.len();
                     self.chunks.push(data.clone());
-                    Step::More(data)
+                    CollectStep::Chunk(data)
                 }
-                Err(trailers) => Step::Stop(Reason::Trailers, Ok(trailers)),
+                Err(trailers) => CollectStep::Stop(Reason::Trailers, Ok(trailers)),
             },
         }
     }
 
-    /// A body that ended before, or after, the length its head promised is not whole.
+    /// Fails if the length of the body differs from its `Content-Length`.
     fn check_length(&self, headers: &HeaderMap) -> Result<(), Reason> {
-        let whole = headers.get_all(CONTENT_LENGTH).iter().all(|length| *length == *self.size.to_string());
-        if whole { Ok(()) } else { Err(Reason::BodyLength) }
+        let matches = headers.get_all(CONTENT_LENGTH).iter().all(|length| *length == *self.size.to_string());
+        if matches { Ok(()) } else { Err(Reason::BodyLength) }
     }
 
-    /// The body in one piece; of a single chunk, without a copy.
-    fn join(mut self) -> Bytes {
+    /// The body in one piece. A single chunk is not copied.
+    fn into_bytes(mut self) -> Bytes {
         match self.chunks.len() {
             0 => Bytes::new(),
             1 => self.chunks.swap_remove(0),

@@ -1,5 +1,5 @@
-//! Passing a request to the inner service, which is readied first: the layer itself is always ready, so that a
-//! busy handler never holds up an answer from the store.
+//! Forwards a request to the inner service, after waiting until it is ready. The layer itself is always ready, so that
+//! a busy handler never delays a response from the store.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -15,42 +15,43 @@ use crate::cache::HttpCache;
 use crate::entry;
 use crate::key::Key;
 use crate::policy::{self, CacheCtx};
-use crate::purge::Mark;
+use crate::purge::PurgeKey;
 use crate::status::Outcome;
 
-/// Readies the service, then calls it.
+/// Waits until the service is ready, then calls it.
 pub(crate) async fn call<S: Service<R>, R>(mut inner: S, request: R) -> Result<S::Response, S::Error> {
     poll_fn(|cx| inner.poll_ready(cx)).await?;
     inner.call(request).await
 }
 
-/// What is left to do with the response of a request that went by the cache.
-pub(crate) enum After {
+/// What to do with the response to a forwarded request.
+pub(crate) enum FollowUp {
     Nothing,
-    /// The method was unsafe: a success invalidates the resource (RFC 9111, 4.4).
+    /// The method is unsafe: a success invalidates the resource (RFC 9111, 4.4).
     Invalidate(Key),
-    /// The key was hit-for-miss: a response that could be stored ends that. The moment is that of the request.
-    Learn(CacheCtx, Mark, Instant),
+    /// The resource is hit-for-miss: a response that could be stored ends that. The `Instant` is the start of the
+    /// request.
+    CheckHitForMiss(CacheCtx, PurgeKey, Instant),
 }
 
 pin_project! {
-    /// A request on its way by the cache.
+    /// The future of a forwarded request.
     pub(crate) struct Forward<S, ReqBody>
     where
         S: Service<Request<ReqBody>>,
     {
         #[pin]
-        step: Step<S, ReqBody, S::Future>,
+        state: ForwardState<S, ReqBody, S::Future>,
         cache: HttpCache,
         outcome: Outcome,
-        after: After,
+        follow_up: FollowUp,
     }
 }
 
 pin_project! {
-    #[project = StepProjection]
-    enum Step<S, ReqBody, F> {
-        Readying { inner: S, request: Option<Request<ReqBody>> },
+    #[project = ForwardStateProjection]
+    enum ForwardState<S, ReqBody, F> {
+        WaitingForReady { inner: S, request: Option<Request<ReqBody>> },
         Called { #[pin] future: F },
     }
 }
@@ -64,10 +65,10 @@ where
         inner: S,
         request: Request<ReqBody>,
         outcome: Outcome,
-        after: After,
+        follow_up: FollowUp,
     ) -> Forward<S, ReqBody> {
-        let step = Step::Readying { inner, request: Some(request) };
-        Forward { step, cache, outcome, after }
+        let state = ForwardState::WaitingForReady { inner, request: Some(request) };
+        Forward { state, cache, outcome, follow_up }
     }
 }
 
@@ -81,36 +82,36 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let result = loop {
-            let future = match this.step.as_mut().project() {
-                StepProjection::Called { future } => break ready!(future.poll(cx)),
-                StepProjection::Readying { inner, request } => {
+            let future = match this.state.as_mut().project() {
+                ForwardStateProjection::Called { future } => break ready!(future.poll(cx)),
+                ForwardStateProjection::WaitingForReady { inner, request } => {
                     if let Err(error) = ready!(inner.poll_ready(cx)) {
                         break Err(error);
                     }
-                    inner.call(request.take().expect("a request is sent once"))
+                    inner.call(request.take().expect("the request is sent once"))
                 }
             };
-            this.step.set(Step::Called { future });
+            this.state.set(ForwardState::Called { future });
         };
-        let parts = this.cache.parts();
-        parts.counters.count(*this.outcome);
+        let core = this.cache.core();
+        core.counters.count(*this.outcome);
         let mut response = result?;
-        match this.after {
-            After::Nothing => {}
-            After::Invalidate(key) => {
+        match this.follow_up {
+            FollowUp::Nothing => {}
+            FollowUp::Invalidate(key) => {
                 if response.status().is_success() || response.status().is_redirection() {
                     this.cache.invalidate(key.as_bytes());
                 }
             }
-            After::Learn(ctx, mark, started) => {
-                parts.counters.miss_time.record(started.elapsed());
-                if policy::plan(&mut response, ctx, &parts.cached_errors, false).is_ok() {
-                    parts.hit_for_miss.remove(mark);
+            FollowUp::CheckHitForMiss(ctx, purge_key, started) => {
+                core.counters.miss_time.record(started.elapsed());
+                if policy::plan(&mut response, ctx, &core.cached_errors, false).is_ok() {
+                    core.hit_for_miss.remove(purge_key);
                 }
             }
         }
         let mut response = response.map(Body::inner);
-        entry::sign(&mut response, *this.outcome);
+        entry::add_cache_status(&mut response, *this.outcome);
         Poll::Ready(Ok(response))
     }
 }

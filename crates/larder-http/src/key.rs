@@ -1,9 +1,9 @@
-//! The cache key: scheme, authority, raw path and raw query, each with its length before it, so that no two
-//! requests share a key by the way their parts are joined. Keys are compared in full; nothing is decoded.
+//! The cache key: scheme, authority, raw path and raw query. Each part is prefixed with its length, so that different
+//! requests never have the same key. Keys are compared in full, and nothing is decoded.
 //!
 //! ```text
 //! resource   'R' | len scheme | len authority | len path | len query (or ABSENT)
-//! variant    'V' | number of its vary record | len value (or ABSENT) per field that Vary names
+//! variant    'V' | id of its vary record | len value (or ABSENT) per field that Vary names
 //! ```
 
 use std::borrow::Borrow;
@@ -14,13 +14,13 @@ use http::{HeaderMap, Uri};
 
 use crate::status::Reason;
 
-/// Longest key of a resource; longer targets bypass. Servers refuse such targets long before.
+/// The longest key of a resource; requests with longer targets bypass. Most servers reject them anyway.
 const MAX_KEY_BYTES: usize = 16 * 1024;
 
-/// Stands for the length of a part that is not there, as `/a` has no query and `/a?` an empty one.
+/// The length of an absent part: `/a` has no query, `/a?` has an empty one.
 const ABSENT: u32 = u32::MAX;
 
-/// What an entry is stored under.
+/// The key of an entry in the store.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key(Box<[u8]>);
 
@@ -34,7 +34,7 @@ impl Key {
     }
 }
 
-/// A key is found by its bytes alone, so a lookup needs no allocation. `Hash` agrees: it is that of the slice.
+/// Lookups borrow the bytes, so they need no allocation. The derived `Hash` is that of the slice.
 impl Borrow<[u8]> for Key {
     fn borrow(&self) -> &[u8] {
         &self.0
@@ -42,22 +42,22 @@ impl Borrow<[u8]> for Key {
 }
 
 thread_local! {
-    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    static KEY_BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Writes a key into this thread's buffer and gives it to `read`.
-pub(crate) fn with_scratch<R>(read: impl FnOnce(&mut Vec<u8>) -> R) -> R {
-    let mut buffer = SCRATCH.take();
+/// Calls `f` with the empty key buffer of this thread.
+pub(crate) fn with_key_buffer<R>(f: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+    let mut buffer = KEY_BUFFER.take();
     buffer.clear();
-    let result = read(&mut buffer);
-    SCRATCH.set(buffer);
+    let result = f(&mut buffer);
+    KEY_BUFFER.set(buffer);
     result
 }
 
-/// Appends the key of the resource that a request names.
+/// Appends the key of the request's resource.
 ///
 /// # Errors
-/// `Authority` when the request does not name one authority, `TargetTooLong` above 16 KiB.
+/// `Authority` if the request does not name exactly one valid authority, `TargetTooLong` above 16 KiB.
 pub(crate) fn write_resource(
     key: &mut Vec<u8>,
     uri: &Uri,
@@ -77,20 +77,20 @@ pub(crate) fn write_resource(
     Ok(())
 }
 
-/// Appends what all keys of one origin begin with.
+/// Appends the prefix that all keys of one origin share.
 pub(crate) fn write_origin(key: &mut Vec<u8>, scheme: &str, authority: &str) -> Result<(), Reason> {
     key.push(b'R');
     write_part(key, Some(scheme.as_bytes()));
-    let at = key.len();
+    let length_offset = key.len();
     key.extend_from_slice(&[0; 4]);
     write_authority(key, scheme, authority)?;
-    let len = (key.len() - at - 4) as u32;
-    key[at..at + 4].copy_from_slice(&len.to_be_bytes());
+    let len = (key.len() - length_offset - 4) as u32;
+    key[length_offset..length_offset + 4].copy_from_slice(&len.to_be_bytes());
     Ok(())
 }
 
-/// Appends the key of a variant, but for its values.
-pub(crate) fn write_variant_head(key: &mut Vec<u8>, record: u64) {
+/// Appends the key of a variant, without the values of its fields.
+pub(crate) fn write_variant_prefix(key: &mut Vec<u8>, record: u64) {
     key.push(b'V');
     key.extend_from_slice(&record.to_be_bytes());
 }
@@ -101,15 +101,15 @@ pub(crate) fn write_part(key: &mut Vec<u8>, part: Option<&[u8]>) {
     key.extend_from_slice(part.unwrap_or_default());
 }
 
-/// Whether a resource's key lies below an origin (of [`write_origin`]) and a path prefix.
+/// Whether a resource's key has this origin (see [`write_origin`]) and path prefix.
 pub(crate) fn has_prefix(key: &[u8], origin: &[u8], path: &[u8]) -> bool {
     let Some(rest) = key.strip_prefix(origin) else { return false };
     let Some((len, rest)) = rest.split_at_checked(4) else { return false };
     let len = u32::from_be_bytes(len.try_into().expect("four bytes")) as usize;
-    rest.get(..len).is_some_and(|own| own.starts_with(path))
+    rest.get(..len).is_some_and(|key_path| key_path.starts_with(path))
 }
 
-/// The one authority that a request names: the target's, which must agree with `Host`, else `Host`, else none.
+/// The authority of a request: that of the target, which must equal `Host`, else `Host`, else empty.
 fn request_authority<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Result<&'a str, Reason> {
     let mut hosts = headers.get_all(HOST).iter();
     let host = match hosts.next() {
@@ -126,7 +126,7 @@ fn request_authority<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Result<&'a str
     }
 }
 
-/// Lower-cases the authority and drops the scheme's own port; refuses what cannot be a host and port.
+/// Appends the authority in lower case and without the default port of the scheme; rejects invalid characters.
 fn write_authority(key: &mut Vec<u8>, scheme: &str, authority: &str) -> Result<(), Reason> {
     let bytes = match scheme {
         "http" => authority.strip_suffix(":80").unwrap_or(authority),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_separates() {
+    fn targets_with_any_different_part_have_different_keys() {
         let targets = ["/a", "/a?", "/a?b", "/a/b", "/A", "/%61", "/a?b&c", "/a?c&b", "/a;b", "//a"];
         for (i, one) in targets.iter().enumerate() {
             for other in &targets[i + 1..] {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_authority_in_other_words_is_the_same() {
+    fn equivalent_authorities_have_same_key() {
         for (uri, hosts) in [
             ("/a", &["EXAMPLE.com"][..]),
             ("/a", &["example.com:80"]),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn there_must_be_one_authority() {
+    fn ambiguous_authority_is_rejected() {
         for (uri, hosts) in [
             ("/a", &["h", "h"][..]),
             ("http://h/a", &["other"]),
@@ -193,14 +193,14 @@ mod tests {
     }
 
     #[test]
-    fn a_target_that_is_too_long_has_no_key() {
+    fn too_long_target_is_rejected() {
         let uri: Uri = format!("/{}", "a".repeat(MAX_KEY_BYTES)).parse().unwrap();
         let outcome = write_resource(&mut Vec::new(), &uri, &HeaderMap::new(), "http");
         assert_eq!(outcome, Err(Reason::TargetTooLong));
     }
 
     #[test]
-    fn prefixes_end_with_the_path() {
+    fn path_prefix_excludes_query() {
         let mut origin = Vec::new();
         write_origin(&mut origin, "http", "h").unwrap();
         let key = key("/shop/1?q", &["h"]).unwrap();

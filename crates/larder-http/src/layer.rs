@@ -7,10 +7,10 @@ use crate::service::HttpCacheService;
 
 /// Answers requests from an [`HttpCache`]; made by [`HttpCache::layer`].
 ///
-/// It belongs outside of everything that adds to responses or decides on requests, compression and authorization
-/// included: it must see all headers that a response has, or it cannot tell what it may store. Only tracing and
-/// the like stand further out. `axum::Router::layer` wraps the routes and not the router; for axum there is
-/// `HttpCache::in_front_of`, with the feature `axum`.
+/// Make it the outermost layer, outside of compression and authorization too: it decides by the headers of a response
+/// whether to store it, so it must see all of them. Only tracing and similar layers may be further out.
+/// `axum::Router::layer` wraps the routes and not the router; with axum, use `HttpCache::in_front_of` of the feature
+/// `axum`.
 #[derive(Clone, Debug)]
 pub struct HttpCacheLayer {
     cache: HttpCache,

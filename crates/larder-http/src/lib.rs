@@ -1,9 +1,8 @@
 //! An HTTP response cache as a tower layer: answers from stored bytes before the router.
 //!
-//! Nothing is cached unless a handler asks for it, with [`Cached`] beside its response or through the [`CacheCtx`]
-//! in the request's extensions. What it asks for is stored once, as the bytes that went over the wire, and replayed
-//! with its own status and headers, without a copy, before routing, parsing and whatever else stands behind the
-//! layer.
+//! A response is cached only if its handler opts in, with [`Cached`] in the response or through the [`CacheCtx`] in
+//! the request's extensions. The cache stores the bytes of the response with its status and headers. A hit replays
+//! them without copying the body, before routing, parsing and everything else behind the layer.
 //!
 //! ```
 //! use std::time::Duration;
@@ -24,37 +23,38 @@
 //! let cache = HttpCache::builder().max_bytes(64 << 20).build()?;
 //! let service = cache.layer().layer(handler);
 //!
-//! let ask = || service.clone().oneshot(Request::get("http://shop.example/products").body(String::new()).unwrap());
-//! assert_eq!(ask().await?.headers()["cache-status"], "larder; fwd=uri-miss; stored");
-//! assert_eq!(ask().await?.headers()["age"], "0");
+//! let send = || service.clone().oneshot(Request::get("http://shop.example/products").body(String::new()).unwrap());
+//! assert_eq!(send().await?.headers()["cache-status"], "larder; fwd=uri-miss; stored");
+//! assert_eq!(send().await?.headers()["age"], "0");
 //! cache.purge_tag("products");
-//! assert_eq!(ask().await?.headers()["cache-status"], "larder; fwd=uri-miss; stored");
+//! assert_eq!(send().await?.headers()["cache-status"], "larder; fwd=uri-miss; stored");
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! # What a caller may rely on
+//! # Guarantees
 //!
 //! - **Nothing personal is shared.** Requests with `Authorization` bypass, and so do those with `Cookie` unless the
-//!   handler declared cookies meaningless. Responses that set a cookie, are `private` or `no-store`, vary by
-//!   credentials, or reflect an origin without saying so are never stored, whatever the handler asked for.
+//!   handler declared that cookies do not matter. Some responses are never stored, even if the handler opts in: those
+//!   that set a cookie, are `private` or `no-store`, vary by credentials, or reflect an origin without `Vary: Origin`.
 //! - **One key, one response.** Scheme, authority, raw path and raw query are compared in full, and so are the
-//!   fields that `Vary` names. What names two authorities, carries a body, or overrides its method bypasses.
-//! - **Only whole responses.** A body that ends early, fails, has trailers or exceeds the limit reaches its client
-//!   and not the store. A cached 404 stays a 404, and is cached only on demand.
-//! - **One handler call per key.** Concurrent misses wait for the first; it runs in its own task, so that its client
-//!   may go away. Waiters get its response if it may be stored; else all are let go at once, and for ten seconds
-//!   nobody waits for that key.
-//! - **A purge is final.** Once it returns, no response whose handler started before it is served or stored,
-//!   fills in flight included.
-//! - **Nothing is silent.** Every response has a `Cache-Status` (RFC 9211) with the reason, and its body an
-//!   [`Outcome`]; [`HttpCache::stats`] counts them.
+//!   fields that `Vary` names. Requests that name two authorities, have a body, or override their
+//!   method bypass.
+//! - **Only complete responses are stored.** A body that ends early, fails, has trailers or exceeds the limit is sent
+//!   to its client and not stored. A 404 is cached only if the handler allows it, and is replayed as a 404.
+//! - **One handler call per key.** Concurrent misses follow the first one, which runs in its own task, so that its
+//!   client may disconnect. Followers get its response if it may be stored. Otherwise each follower calls the handler
+//!   at once, and for ten seconds requests for that key do not wait for each other.
+//! - **A purge is final.** After it has returned, no response whose handler started before it is served or stored.
+//!   This includes the fills that are running.
+//! - **Every decision is reported.** Every response has a `Cache-Status` field (RFC 9211) with the reason, and its body
+//!   has an [`Outcome`]. [`HttpCache::stats`] counts the outcomes.
 //!
 //! # Cost
 //!
 //! A hit takes one or two lookups and allocates for the copied header map, `Age` and `Cache-Status`; the key is
-//! written into a buffer of the thread. It waits for nothing and runs inside `call`. A miss adds a task, a few small
-//! allocations, and a hash of the body for its `ETag` if it has none.
+//! written into a buffer of the thread. It never waits and runs inside `call`. A miss adds a task, a few small
+//! allocations, and a hash of the body if it has no `ETag`.
 
 mod body;
 mod builder;

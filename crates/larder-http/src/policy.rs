@@ -1,5 +1,5 @@
-//! What a handler says about caching its response: in its return value ([`Cached`]) or from code below it
-//! ([`CacheCtx`]). Nothing is cached unless one of the two asks for it.
+//! The cache settings of one response: from the handler's return value ([`Cached`]) or from nested code ([`CacheCtx`]).
+//! A response is cached only if one of the two opts in.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,14 +13,15 @@ use crate::control::Directives;
 use crate::status::Reason;
 use crate::vary;
 
-/// Tags of one response.
+/// Tags that one response may have.
 const MAX_TAGS: usize = 128;
-/// TTL and grace above this are cut: a year, as HTTP caches do (RFC 9111, 1.2.2 asks for 68 years at most).
+/// Longer TTLs and grace periods are reduced to a year, as usual in HTTP caches (RFC 9111, 1.2.2 allows up to 68
+/// years).
 const MAX_TTL: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Wishes for one response, merged from all who spoke: lowest TTL and grace, all tags, and a veto that wins.
+/// The merged settings for one response: the lowest TTL and grace period, all tags, and `forbid` wins.
 #[derive(Clone, Debug, Default)]
-struct Wishes {
+struct Settings {
     ttl: Option<Duration>,
     swr: Option<Duration>,
     tags: Vec<Cow<'static, str>>,
@@ -29,16 +30,16 @@ struct Wishes {
     errors: Vec<StatusCode>,
 }
 
-impl Wishes {
+impl Settings {
     fn lower_ttl(&mut self, ttl: Duration) {
-        self.ttl = Some(self.ttl.map_or(ttl, |known| known.min(ttl)));
+        self.ttl = Some(self.ttl.map_or(ttl, |lowest| lowest.min(ttl)));
     }
 
     fn lower_swr(&mut self, swr: Duration) {
-        self.swr = Some(self.swr.map_or(swr, |known| known.min(swr)));
+        self.swr = Some(self.swr.map_or(swr, |lowest| lowest.min(swr)));
     }
 
-    fn merge(&mut self, other: Wishes) {
+    fn merge(&mut self, other: Settings) {
         if let Some(ttl) = other.ttl {
             self.lower_ttl(ttl);
         }
@@ -52,109 +53,109 @@ impl Wishes {
     }
 }
 
-/// A handler's wish that its response be cached, given with the response.
+/// A handler's settings for caching its response, returned with the response.
 ///
-/// With the feature `axum` it is part of a return value, `(Cached::ttl(..), body)`; elsewhere put it into the
+/// With the feature `axum`, return it as a response part: `(Cached::ttl(..), body)`. Otherwise insert it into the
 /// response's extensions.
 ///
 /// ```
 /// use larder_http::Cached;
 /// use std::time::Duration;
 ///
-/// let wish = Cached::ttl(Duration::from_secs(60)).swr(Duration::from_secs(30)).tag("products");
+/// let settings = Cached::ttl(Duration::from_secs(60)).swr(Duration::from_secs(30)).tag("products");
 /// let mut response = http::Response::new("[]");
-/// response.extensions_mut().insert(wish);
+/// response.extensions_mut().insert(settings);
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "a wish counts only with the response"]
-pub struct Cached(Wishes);
+#[must_use = "settings have no effect unless they are returned with the response"]
+pub struct Cached(Settings);
 
 impl Cached {
-    /// Cache the response and serve it as fresh for `ttl`: a millisecond to a year, longer is cut. Zero means: do
-    /// not store.
+    /// Caches the response and serves it as fresh for `ttl`, from a millisecond to a year; longer values are reduced
+    /// to a year. Zero means: do not store.
     pub fn ttl(ttl: Duration) -> Cached {
-        Cached(Wishes { ttl: Some(ttl), ..Wishes::default() })
+        Cached(Settings { ttl: Some(ttl), ..Settings::default() })
     }
 
-    /// Grace: for this long after its TTL the response is served stale while one request refreshes it in the
+    /// The grace period: for this long after its TTL the response is served stale while it is refreshed in the
     /// background (stale-while-revalidate, RFC 5861). Default: none.
     pub fn swr(mut self, grace: Duration) -> Cached {
         self.0.lower_swr(grace);
         self
     }
 
-    /// Adds a tag, by which [`HttpCache::purge_tag`](crate::HttpCache::purge_tag) finds the response. At most 128
-    /// for one response; one with more is not stored.
+    /// Adds a tag, by which [`HttpCache::purge_tag`](crate::HttpCache::purge_tag) purges the response. A response
+    /// with more than 128 tags is not stored.
     pub fn tag(mut self, tag: impl Into<Cow<'static, str>>) -> Cached {
         self.0.tags.push(tag.into());
         self
     }
 
-    /// Allows this response to be stored although its status is `status`, and not 200. It is replayed with that
-    /// status. 400, 413, 414 and 431 are never stored: a client can provoke them for a path that others want.
+    /// Allows this response to be stored with one of these statuses, in addition to 200. It is replayed with its
+    /// status. 400, 413, 414 and 431 are never stored: a client can provoke them for any path.
     pub fn cached_errors(mut self, statuses: impl IntoIterator<Item = StatusCode>) -> Cached {
         self.0.errors.extend(statuses);
         self
     }
 
-    /// Declares that the response is the same whatever cookies the request carries, so that it may be made for and
-    /// served to requests with `Cookie`. Without this they bypass.
+    /// Declares that the response does not depend on cookies. Then requests with `Cookie` may be answered from the
+    /// cache and may fill it. Otherwise they bypass.
     pub fn ignore_cookies(mut self) -> Cached {
         self.0.ignores_cookies = true;
         self
     }
 }
 
-/// The same wishes for code below the handler: a handle in the *request's* extensions, which survives a response
-/// that is rebuilt on its way out.
+/// The same settings for nested code: a handle in the *request's* extensions. Its settings apply even if a middleware
+/// builds a new response.
 ///
-/// Clones share one state, and several calls merge: the lowest TTL and grace, the union of tags, and
-/// [`CacheCtx::forbid`] wins over everything. On a request that bypasses the cache its calls do nothing.
+/// Clones share one state. Several calls merge: the lowest TTL and grace period, the union of tags, and
+/// [`CacheCtx::forbid`] wins. If the request bypasses the cache, the calls have no effect.
 #[derive(Clone, Debug, Default)]
-pub struct CacheCtx(Arc<Mutex<Wishes>>);
+pub struct CacheCtx(Arc<Mutex<Settings>>);
 
 impl CacheCtx {
-    /// Cache the response for at most this long; see [`Cached::ttl`].
+    /// Caches the response for at most this time; see [`Cached::ttl`].
     pub fn ttl(&self, ttl: Duration) {
-        self.wishes().lower_ttl(ttl);
+        self.settings().lower_ttl(ttl);
     }
 
-    /// A grace of at most this long; see [`Cached::swr`].
+    /// Limits the grace period to this time; see [`Cached::swr`].
     pub fn swr(&self, grace: Duration) {
-        self.wishes().lower_swr(grace);
+        self.settings().lower_swr(grace);
     }
 
     /// Adds a tag; see [`Cached::tag`].
     pub fn tag(&self, tag: impl Into<Cow<'static, str>>) {
-        self.wishes().tags.push(tag.into());
+        self.settings().tags.push(tag.into());
     }
 
-    /// Allows another status than 200; see [`Cached::cached_errors`].
+    /// Allows statuses other than 200; see [`Cached::cached_errors`].
     pub fn cached_errors(&self, statuses: impl IntoIterator<Item = StatusCode>) {
-        self.wishes().errors.extend(statuses);
+        self.settings().errors.extend(statuses);
     }
 
-    /// Declares cookies meaningless for this response; see [`Cached::ignore_cookies`].
+    /// Declares that the response does not depend on cookies; see [`Cached::ignore_cookies`].
     pub fn ignore_cookies(&self) {
-        self.wishes().ignores_cookies = true;
+        self.settings().ignores_cookies = true;
     }
 
-    /// The response is not stored, whatever others ask for. `reason` is for logs: it comes with the response, as
-    /// the extension [`ForbiddenBecause`], and is not shown to clients.
+    /// Forbids storing the response, regardless of other settings. `reason` is for logs: it is added to the response as
+    /// the extension [`ForbiddenBecause`] and is not sent to clients.
     pub fn forbid(&self, reason: &'static str) {
-        self.wishes().forbidden.get_or_insert(reason);
+        self.settings().forbidden.get_or_insert(reason);
     }
 
-    fn wishes(&self) -> MutexGuard<'_, Wishes> {
+    fn settings(&self) -> MutexGuard<'_, Settings> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The first reason given to [`CacheCtx::forbid`], in the extensions of the response that was not stored for it.
+/// The reason of the first call of [`CacheCtx::forbid`], in the extensions of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForbiddenBecause(pub &'static str);
 
-/// How a response is to be stored, once it is certain that it may be.
+/// How to store a response that may be stored.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) ttl: Duration,
@@ -164,73 +165,74 @@ pub(crate) struct Plan {
     pub(crate) vary: Box<[HeaderName]>,
 }
 
-/// Decides whether a response may be stored, from its head alone.
+/// Decides by the head of a response whether it may be stored.
 ///
 /// # Errors
-/// The first reason against it; the handler's own wish comes first, then what no wish overrules.
+/// The first reason against storing it. The settings are checked first, then the headers.
 pub(crate) fn plan<B>(
     response: &mut Response<B>,
     ctx: &CacheCtx,
     cached_errors: &[StatusCode],
     has_cookie: bool,
 ) -> Result<Plan, Reason> {
-    let wishes = collect(response.extensions_mut(), ctx);
-    if let Some(reason) = wishes.forbidden {
+    let settings = merged_settings(response.extensions_mut(), ctx);
+    if let Some(reason) = settings.forbidden {
         response.extensions_mut().insert(ForbiddenBecause(reason));
         return Err(Reason::Forbidden);
     }
-    let ttl = wishes.ttl.ok_or(Reason::NotOptedIn)?;
+    let ttl = settings.ttl.ok_or(Reason::NotOptedIn)?;
     if ttl.as_millis() == 0 {
         return Err(Reason::ZeroTtl);
     }
     let status = response.status();
     if status != StatusCode::OK
-        && !(may_be_cached(status) && (wishes.errors.contains(&status) || cached_errors.contains(&status)))
+        && !(is_cacheable_error(status)
+            && (settings.errors.contains(&status) || cached_errors.contains(&status)))
     {
         return Err(Reason::Status);
     }
-    if has_cookie && !wishes.ignores_cookies {
+    if has_cookie && !settings.ignores_cookies {
         return Err(Reason::Cookie);
     }
-    if wishes.tags.len() > MAX_TAGS {
+    if settings.tags.len() > MAX_TAGS {
         return Err(Reason::TooManyTags);
     }
-    let vary = storable(response.headers())?;
+    let vary = check_headers(response.headers())?;
     Ok(Plan {
         ttl: ttl.min(MAX_TTL),
-        grace: wishes.swr.unwrap_or_default().min(MAX_TTL),
-        tags: wishes.tags,
-        ignores_cookies: wishes.ignores_cookies,
+        grace: settings.swr.unwrap_or_default().min(MAX_TTL),
+        tags: settings.tags,
+        ignores_cookies: settings.ignores_cookies,
         vary,
     })
 }
 
-fn collect(extensions: &mut Extensions, ctx: &CacheCtx) -> Wishes {
-    let mut wishes = std::mem::take(&mut *ctx.wishes());
+fn merged_settings(extensions: &mut Extensions, ctx: &CacheCtx) -> Settings {
+    let mut settings = std::mem::take(&mut *ctx.settings());
     if let Some(Cached(own)) = extensions.remove::<Cached>() {
-        wishes.merge(own);
+        settings.merge(own);
     }
-    wishes
+    settings
 }
 
-/// Statuses that `cached_errors` may allow: whole answers with a body of their own, not provoked by the request.
-fn may_be_cached(status: StatusCode) -> bool {
+/// Whether `cached_errors` may allow the status: a complete response that a client cannot provoke for any path.
+fn is_cacheable_error(status: StatusCode) -> bool {
     let code = status.as_u16();
     code >= 300 && !matches!(code, 304 | 400 | 413 | 414 | 431)
 }
 
-fn storable(headers: &HeaderMap) -> Result<Box<[HeaderName]>, Reason> {
+fn check_headers(headers: &HeaderMap) -> Result<Box<[HeaderName]>, Reason> {
     if headers.contains_key(SET_COOKIE) {
         return Err(Reason::SetCookie);
     }
-    let directives = Directives::of(headers);
+    let directives = Directives::parse(headers);
     if directives.no_store {
         return Err(Reason::NoStore);
     }
     if directives.private {
         return Err(Reason::Private);
     }
-    let vary = vary::fields(headers)?;
+    let vary = vary::parse_vary(headers)?;
     let reflects_origin = headers.get_all(ACCESS_CONTROL_ALLOW_ORIGIN).iter().any(|value| value != "*");
     if reflects_origin && !vary.contains(&ORIGIN) {
         return Err(Reason::Cors);
@@ -258,13 +260,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_stored_unasked() {
+    fn response_without_settings_is_not_stored() {
         let outcome = plan(&mut response(200, &[]), &CacheCtx::default(), &[], false);
         assert_eq!(outcome.unwrap_err(), Reason::NotOptedIn);
     }
 
     #[test]
-    fn wishes_merge_to_the_narrowest() {
+    fn settings_merge_to_lowest_ttl_and_all_tags() {
         let ctx = CacheCtx::default();
         ctx.ttl(Duration::from_secs(10));
         ctx.tag("deep");
@@ -276,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_veto_wins_whether_or_not_anybody_asked() {
+    fn forbid_wins_over_any_ttl() {
         let ctx = CacheCtx::default();
         ctx.forbid("has a cart");
         let mut opted = response(200, &[]);
@@ -288,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_overrule_the_wish() {
+    fn personal_headers_override_settings() {
         for (fields, reason) in [
             (&[("set-cookie", "a=b")][..], Reason::SetCookie),
             (&[("cache-control", "max-age=60, No-Store")], Reason::NoStore),
@@ -305,8 +307,8 @@ mod tests {
     }
 
     #[test]
-    fn other_statuses_need_leave_and_some_never_get_it() {
-        let leave: Vec<_> = (200..600).map(|code| StatusCode::from_u16(code).unwrap()).collect();
+    fn non_200_requires_opt_in_and_some_statuses_are_never_stored() {
+        let allowed: Vec<_> = (200..600).map(|code| StatusCode::from_u16(code).unwrap()).collect();
         for (code, stored) in [
             (200, true),
             (201, false),
@@ -323,15 +325,15 @@ mod tests {
             (500, true),
         ] {
             let mut with = response(code, &[]);
-            with.extensions_mut().insert(Cached::ttl(MINUTE).cached_errors(leave.clone()));
+            with.extensions_mut().insert(Cached::ttl(MINUTE).cached_errors(allowed.clone()));
             let with = plan(&mut with, &CacheCtx::default(), &[], false);
             assert_eq!(with.is_ok(), stored, "{code}");
-            assert_eq!(opted_in(response(code, &[])).is_ok(), code == 200, "{code} without leave");
+            assert_eq!(opted_in(response(code, &[])).is_ok(), code == 200, "{code} without cached_errors");
         }
     }
 
     #[test]
-    fn times_are_cut_to_a_year_and_below_a_millisecond_there_is_nothing() {
+    fn durations_are_capped_at_a_year_and_below_a_millisecond_is_zero() {
         let mut long = response(200, &[]);
         long.extensions_mut().insert(Cached::ttl(Duration::MAX).swr(Duration::MAX));
         let plan_of = |mut response| plan(&mut response, &CacheCtx::default(), &[], false);
@@ -343,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn more_tags_than_allowed_are_not_stored_rather_than_dropped() {
+    fn too_many_tags_prevent_storing() {
         let ctx = CacheCtx::default();
         ctx.ttl(MINUTE);
         (0..=MAX_TAGS).for_each(|n| ctx.tag(n.to_string()));

@@ -1,20 +1,20 @@
-//! Purging by generation numbers: a purge does not search the store, it moves a number, and entries made before
-//! the move are void when they are next met. The same comparison voids fills in flight: their number is read
-//! before the handler starts.
+//! Purges by sequence number. A purge does not search the store: it advances a number, and entries with an older stamp
+//! are invalid at their next lookup. The same comparison invalidates running fills: they take their stamp before the
+//! handler starts.
 //!
-//! There is one clock, which counts purges, and an entry is stamped with the clock as it was when its fill began.
-//! A purge of a tag or URI is written down twice:
+//! The sequence number counts purges. The stamp of an entry is the sequence number at the start of its fill. A purge of
+//! a tag or URI is recorded in two structures:
 //!
 //! ```text
-//! cells   65,536 numbers; a purge raises two of them, chosen by hash. An entry whose tag has a cell that is not
-//!         above its stamp is clear: two loads, no lock, nearly every check ends here.
-//! log     the last 262,144 purges by tag and URI, exactly. Asked only when both cells are above the stamp: the tag
-//!         was purged, or others hit the same cells. An entry that is found clear is stamped anew.
+//! cells   65,536 numbers. A purge sets two of them, chosen by hash, to its sequence number. A tag was not purged if
+//!         one of its cells is not above the stamp. This takes two loads and no lock, and decides nearly every check.
+//! log     the last 262,144 purges by tag and URI. It is read only if both cells are above the stamp: the tag was
+//!         purged, or other purges have set the same cells. If the log shows no purge, the stamp is advanced.
 //! ```
 //!
-//! What falls out of the log voids the entries that were not found clear since, as it does with prefixes, of which
-//! the last 64 are kept: a miss too many, never an old answer. Memory: 512 KiB, and up to 15 MiB for the log once
-//! that many purges have been made.
+//! A purge that is dropped from the log invalidates every entry whose stamp was not advanced past it. The same is true
+//! for prefixes, of which the log keeps the last 64. This can cause an unnecessary miss, but never serves a purged
+//! response. Memory: 512 KiB, and up to 15 MiB for the log once it is full.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, VecDeque};
@@ -27,194 +27,204 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use crate::key;
 
 /// Cells of the table, eight bytes each.
-const CELLS: usize = 1 << 16;
-/// Purges by tag and URI kept in the log.
-const MAX_MARKS: usize = 1 << 18;
-/// Purges by prefix kept in the log.
+const CELL_COUNT: usize = 1 << 16;
+/// Purges by tag and URI that the log keeps.
+const MAX_LOGGED_KEYS: usize = 1 << 18;
+/// Purges by prefix that the log keeps.
 const MAX_PREFIXES: usize = 64;
 
-/// Purges after which an entry that is found clear is stamped anew; far fewer than the log keeps.
-const RESTAMP_AFTER: u64 = 1024;
+/// The stamp of a valid entry is advanced if it is this many purges old: far fewer than the log keeps.
+const RESTAMP_AFTER_PURGES: u64 = 1024;
 
-/// A tag, or a resource's key, as the table knows it.
+/// The hash of a tag or of a resource's key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Mark(u64);
+pub(crate) struct PurgeKey(u64);
 
-/// When something was made, for comparison with the purges since.
+/// The purges that a response was checked against, as sequence numbers.
 #[derive(Debug, Default)]
-pub(crate) struct Birth {
-    resource: Mark,
-    /// No purge of everything, of the URI, or by prefix up to this one covers it.
-    resource_clear: AtomicU64,
-    /// No purge by tag up to this one covers it.
-    tags_clear: AtomicU64,
+pub(crate) struct PurgeStamp {
+    resource: PurgeKey,
+    /// No purge of all, of the URI or by prefix with this number or a lower one covers the response.
+    resource_checked: AtomicU64,
+    /// No purge by tag with this number or a lower one covers the response.
+    tags_checked: AtomicU64,
 }
 
-impl Birth {
-    /// The same moment, for a second record of the same fill.
-    pub(crate) fn copy(&self) -> Birth {
-        let copy = |clear: &AtomicU64| AtomicU64::new(clear.load(Ordering::Acquire));
-        Birth {
+impl PurgeStamp {
+    /// A copy, for a second entry of the same fill.
+    pub(crate) fn copy(&self) -> PurgeStamp {
+        let copy = |checked: &AtomicU64| AtomicU64::new(checked.load(Ordering::Acquire));
+        PurgeStamp {
             resource: self.resource,
-            resource_clear: copy(&self.resource_clear),
-            tags_clear: copy(&self.tags_clear),
+            resource_checked: copy(&self.resource_checked),
+            tags_checked: copy(&self.tags_checked),
         }
     }
 }
 
-/// All purges so far, in bounded memory.
+/// All purges, in bounded memory.
 #[derive(Debug)]
 pub(crate) struct Purges {
     seed: u64,
-    /// Raised last, when a purge stands in the log and the cells: whoever reads a number sees all up to it.
-    clock: AtomicU64,
+    /// The number of the last purge. Advanced after the purge is in the log and in the cells: a thread that reads a
+    /// number sees all purges up to it.
+    sequence: AtomicU64,
     cells: Box<[AtomicU64]>,
-    /// The youngest purge by prefix or of everything: most checks need no more than that.
-    last_wide: AtomicU64,
+    /// The last purge by prefix or of all: most checks read only this.
+    last_broad: AtomicU64,
     log: Mutex<Log>,
 }
 
 #[derive(Debug)]
 struct Log {
-    max_marks: usize,
-    marks: HashMap<Mark, u64>,
-    /// The same in the order of time; holds a mark twice when it was purged twice.
-    order: VecDeque<(Mark, u64)>,
-    /// The youngest purge of a mark that is no longer kept.
-    forgotten_mark: u64,
+    max_logged_keys: usize,
+    /// The number of the last purge of each key.
+    keys: HashMap<PurgeKey, u64>,
+    /// The same purges, oldest first. A key that was purged twice is listed twice.
+    order: VecDeque<(PurgeKey, u64)>,
+    /// The last purge by tag or URI that was dropped from the log.
+    last_dropped_key: u64,
     prefixes: VecDeque<Prefix>,
-    /// The youngest purge by prefix that is no longer kept, or of everything.
-    forgotten_prefix: u64,
+    /// The last purge of all, or the last purge by prefix that was dropped from the log, whichever is later.
+    last_dropped_prefix: u64,
 }
 
 #[derive(Debug)]
 struct Prefix {
-    at: u64,
+    /// The number of the purge.
+    number: u64,
     origin: Box<[u8]>,
     path: Box<[u8]>,
 }
 
 impl Purges {
     pub(crate) fn new() -> Purges {
-        Purges::with_log_of(MAX_MARKS)
+        Purges::with_log_capacity(MAX_LOGGED_KEYS)
     }
 
-    fn with_log_of(max_marks: usize) -> Purges {
+    fn with_log_capacity(max_logged_keys: usize) -> Purges {
         Purges {
             seed: RandomState::new().hash_one(0u8),
-            clock: AtomicU64::new(0),
-            cells: (0..CELLS).map(|_| AtomicU64::new(0)).collect(),
-            last_wide: AtomicU64::new(0),
+            sequence: AtomicU64::new(0),
+            cells: (0..CELL_COUNT).map(|_| AtomicU64::new(0)).collect(),
+            last_broad: AtomicU64::new(0),
             log: Mutex::new(Log {
-                max_marks,
-                marks: HashMap::new(),
+                max_logged_keys,
+                keys: HashMap::new(),
                 order: VecDeque::new(),
-                forgotten_mark: 0,
+                last_dropped_key: 0,
                 prefixes: VecDeque::new(),
-                forgotten_prefix: 0,
+                last_dropped_prefix: 0,
             }),
         }
     }
 
-    pub(crate) fn mark(&self, text: &[u8]) -> Mark {
-        Mark(xxh3_64_with_seed(text, self.seed))
+    pub(crate) fn purge_key(&self, text: &[u8]) -> PurgeKey {
+        PurgeKey(xxh3_64_with_seed(text, self.seed))
     }
 
-    /// To be called before the handler starts: every purge that begins later covers what is born here.
-    pub(crate) fn birth(&self, resource: &[u8]) -> Birth {
-        let stamp = self.clock.load(Ordering::SeqCst);
-        Birth {
-            resource: self.mark(resource),
-            resource_clear: AtomicU64::new(stamp),
-            tags_clear: AtomicU64::new(stamp),
+    /// A stamp with the current sequence number. Take it before the handler starts: every purge that starts later
+    /// covers the response.
+    pub(crate) fn stamp(&self, resource: &[u8]) -> PurgeStamp {
+        let number = self.sequence.load(Ordering::SeqCst);
+        PurgeStamp {
+            resource: self.purge_key(resource),
+            resource_checked: AtomicU64::new(number),
+            tags_checked: AtomicU64::new(number),
         }
     }
 
     /// Purges a tag or a URI.
-    pub(crate) fn purge_mark(&self, mark: Mark) {
-        self.write(|log, now| {
-            log.purge_mark(mark, now);
-            for cell in self.cells_of(mark) {
-                cell.store(now, Ordering::Release);
+    pub(crate) fn purge_by_key(&self, purge_key: PurgeKey) {
+        self.record(|log, number| {
+            log.purge_by_key(purge_key, number);
+            for cell in self.cells_of(purge_key) {
+                cell.store(number, Ordering::Release);
             }
         });
     }
 
     pub(crate) fn purge_all(&self) {
-        self.write(|log, now| {
-            log.forgotten_prefix = now;
+        self.record(|log, number| {
+            log.last_dropped_prefix = number;
             log.prefixes.clear();
-            self.last_wide.store(now, Ordering::Release);
+            self.last_broad.store(number, Ordering::Release);
         });
     }
 
-    /// Purges the resources of an origin (see [`key::write_origin`]) whose path begins with `path`.
+    /// Purges the resources of an origin (see [`key::write_origin`]) whose path starts with `path`.
     pub(crate) fn purge_prefix(&self, origin: &[u8], path: &[u8]) {
-        self.write(|log, now| {
-            log.purge_prefix(Prefix { at: now, origin: origin.into(), path: path.into() });
-            self.last_wide.store(now, Ordering::Release);
+        self.record(|log, number| {
+            log.purge_prefix(Prefix { number, origin: origin.into(), path: path.into() });
+            self.last_broad.store(number, Ordering::Release);
         });
     }
 
-    /// One purge after another: the number becomes the clock's when everything is written down.
-    fn write(&self, purge: impl FnOnce(&mut Log, u64)) {
+    /// Records one purge, then advances the sequence number. The lock orders concurrent purges.
+    fn record(&self, purge: impl FnOnce(&mut Log, u64)) {
         let mut log = self.log();
-        let now = self.clock.load(Ordering::Relaxed) + 1;
-        purge(&mut log, now);
-        self.clock.store(now, Ordering::SeqCst);
+        let number = self.sequence.load(Ordering::Relaxed) + 1;
+        purge(&mut log, number);
+        self.sequence.store(number, Ordering::SeqCst);
     }
 
-    /// Whether what was born then, under this resource key, has not been purged by URI, prefix or as a whole.
-    pub(crate) fn holds(&self, birth: &Birth, resource: &[u8]) -> bool {
-        self.clear_up_to_now(
-            &birth.resource_clear,
-            |clear| {
-                self.last_wide.load(Ordering::Acquire) <= clear && self.cells_clear(birth.resource, clear)
+    /// Whether no purge of the URI, by prefix or of all covers this response of `resource`.
+    pub(crate) fn is_unpurged(&self, stamp: &PurgeStamp, resource: &[u8]) -> bool {
+        self.check(
+            &stamp.resource_checked,
+            |checked_to| {
+                self.last_broad.load(Ordering::Acquire) <= checked_to
+                    && self.cells_show_no_purge(stamp.resource, checked_to)
             },
-            |log, clear| !log.covers_mark(birth.resource, clear) && !log.covers_resource(resource, clear),
+            |log, checked_to| {
+                !log.covers_key(stamp.resource, checked_to) && !log.covers_resource(resource, checked_to)
+            },
         )
     }
 
-    /// Whether none of the tags has been purged since.
-    pub(crate) fn tags_hold(&self, birth: &Birth, tags: &[Mark]) -> bool {
-        self.clear_up_to_now(
-            &birth.tags_clear,
-            |clear| tags.iter().all(|tag| self.cells_clear(*tag, clear)),
-            |log, clear| !tags.iter().any(|tag| log.covers_mark(*tag, clear)),
+    /// Whether no purge of one of the tags covers this response.
+    pub(crate) fn tags_are_unpurged(&self, stamp: &PurgeStamp, tags: &[PurgeKey]) -> bool {
+        self.check(
+            &stamp.tags_checked,
+            |checked_to| tags.iter().all(|tag| self.cells_show_no_purge(*tag, checked_to)),
+            |log, checked_to| !tags.iter().any(|tag| log.covers_key(*tag, checked_to)),
         )
     }
 
-    /// Asks the cells, and the log only if they cannot tell. What is found clear is stamped anew, but after a quick
-    /// look only now and then: a stamp is shared, and writing it costs more than reading.
-    fn clear_up_to_now(
+    /// Checks the cells, and the log only if the cells do not decide. Advances the stamp of a valid response; if the
+    /// cells have decided, only once in many purges, because a write to the shared stamp costs more than a read.
+    fn check(
         &self,
-        stamp: &AtomicU64,
+        checked: &AtomicU64,
         by_cells: impl FnOnce(u64) -> bool,
         by_log: impl FnOnce(&Log, u64) -> bool,
     ) -> bool {
-        // Read before the cells: they hold every purge up to this one.
-        let now = self.clock.load(Ordering::Acquire);
-        let clear = stamp.load(Ordering::Acquire);
-        if by_cells(clear) {
-            if now.saturating_sub(clear) > RESTAMP_AFTER {
-                stamp.fetch_max(now, Ordering::AcqRel);
+        // Read before the cells, so that they contain every purge up to this number.
+        let number = self.sequence.load(Ordering::Acquire);
+        let checked_to = checked.load(Ordering::Acquire);
+        if by_cells(checked_to) {
+            if number.saturating_sub(checked_to) > RESTAMP_AFTER_PURGES {
+                checked.fetch_max(number, Ordering::AcqRel);
             }
             return true;
         }
         let log = self.log();
-        let holds = by_log(&log, clear);
-        if holds {
-            stamp.fetch_max(self.clock.load(Ordering::Acquire), Ordering::AcqRel);
+        let is_valid = by_log(&log, checked_to);
+        if is_valid {
+            checked.fetch_max(self.sequence.load(Ordering::Acquire), Ordering::AcqRel);
         }
-        holds
+        is_valid
     }
 
-    fn cells_clear(&self, mark: Mark, clear: u64) -> bool {
-        self.cells_of(mark).iter().any(|cell| cell.load(Ordering::Acquire) <= clear)
+    fn cells_show_no_purge(&self, purge_key: PurgeKey, checked_to: u64) -> bool {
+        self.cells_of(purge_key).iter().any(|cell| cell.load(Ordering::Acquire) <= checked_to)
     }
 
-    fn cells_of(&self, mark: Mark) -> [&AtomicU64; 2] {
-        [&self.cells[mark.0 as usize % CELLS], &self.cells[(mark.0 >> 32) as usize % CELLS]]
+    fn cells_of(&self, purge_key: PurgeKey) -> [&AtomicU64; 2] {
+        [
+            &self.cells[purge_key.0 as usize % CELL_COUNT],
+            &self.cells[(purge_key.0 >> 32) as usize % CELL_COUNT],
+        ]
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
@@ -223,16 +233,16 @@ impl Purges {
 }
 
 impl Log {
-    fn purge_mark(&mut self, mark: Mark, now: u64) {
-        self.marks.insert(mark, now);
-        self.order.push_back((mark, now));
-        while self.order.len() > self.max_marks
-            && let Some((oldest, at)) = self.order.pop_front()
+    fn purge_by_key(&mut self, purge_key: PurgeKey, number: u64) {
+        self.keys.insert(purge_key, number);
+        self.order.push_back((purge_key, number));
+        while self.order.len() > self.max_logged_keys
+            && let Some((oldest, number)) = self.order.pop_front()
         {
-            // A mark that was purged again since is still known by its later purge.
-            if self.marks.get(&oldest) == Some(&at) {
-                self.marks.remove(&oldest);
-                self.forgotten_mark = at;
+            // If the key was purged again, the map has the number of the later purge.
+            if self.keys.get(&oldest) == Some(&number) {
+                self.keys.remove(&oldest);
+                self.last_dropped_key = number;
             }
         }
     }
@@ -242,18 +252,18 @@ impl Log {
         if self.prefixes.len() > MAX_PREFIXES
             && let Some(oldest) = self.prefixes.pop_front()
         {
-            self.forgotten_prefix = oldest.at;
+            self.last_dropped_prefix = oldest.number;
         }
     }
 
-    /// Whether a mark was purged after `clear`, or may have been and is forgotten.
-    fn covers_mark(&self, mark: Mark, clear: u64) -> bool {
-        *self.marks.get(&mark).unwrap_or(&self.forgotten_mark) > clear
+    /// Whether the key was purged after `checked_to`, or may have been by a purge that was dropped from the log.
+    fn covers_key(&self, purge_key: PurgeKey, checked_to: u64) -> bool {
+        *self.keys.get(&purge_key).unwrap_or(&self.last_dropped_key) > checked_to
     }
 
-    fn covers_resource(&self, resource: &[u8], clear: u64) -> bool {
-        let recent = self.prefixes.iter().rev().take_while(|prefix| prefix.at > clear);
-        self.forgotten_prefix > clear
+    fn covers_resource(&self, resource: &[u8], checked_to: u64) -> bool {
+        let recent = self.prefixes.iter().rev().take_while(|prefix| prefix.number > checked_to);
+        self.last_dropped_prefix > checked_to
             || recent.into_iter().any(|prefix| key::has_prefix(resource, &prefix.origin, &prefix.path))
     }
 }
@@ -276,104 +286,107 @@ mod tests {
     }
 
     #[test]
-    fn a_purged_tag_voids_what_was_born_before_it_and_nothing_else() {
+    fn purge_of_tag_covers_earlier_stamps_only() {
         let purges = Purges::new();
-        let (red, blue) = (purges.mark(b"red"), purges.mark(b"blue"));
-        let before = purges.birth(b"k");
-        purges.purge_mark(red);
-        assert!(!purges.tags_hold(&before, &[blue, red]));
-        assert!(purges.tags_hold(&before, &[blue]));
-        assert!(purges.tags_hold(&purges.birth(b"k"), &[red]));
+        let (red, blue) = (purges.purge_key(b"red"), purges.purge_key(b"blue"));
+        let before = purges.stamp(b"k");
+        purges.purge_by_key(red);
+        assert!(!purges.tags_are_unpurged(&before, &[blue, red]));
+        assert!(purges.tags_are_unpurged(&before, &[blue]));
+        assert!(purges.tags_are_unpurged(&purges.stamp(b"k"), &[red]));
     }
 
     #[test]
-    fn a_purged_uri_voids_only_itself() {
+    fn purge_of_uri_covers_only_that_uri() {
         let purges = Purges::new();
         let (a, b) = (resource("/a"), resource("/b"));
-        let (born_a, born_b) = (purges.birth(&a), purges.birth(&b));
-        purges.purge_mark(purges.mark(&a));
-        assert!(!purges.holds(&born_a, &a));
-        assert!(purges.holds(&born_b, &b));
+        let (stamp_a, stamp_b) = (purges.stamp(&a), purges.stamp(&b));
+        purges.purge_by_key(purges.purge_key(&a));
+        assert!(!purges.is_unpurged(&stamp_a, &a));
+        assert!(purges.is_unpurged(&stamp_b, &b));
     }
 
     #[test]
-    fn a_purge_of_all_voids_all() {
+    fn purge_all_covers_every_earlier_stamp() {
         let purges = Purges::new();
         let a = resource("/a");
-        let before = purges.birth(&a);
+        let before = purges.stamp(&a);
         purges.purge_all();
-        assert!(!purges.holds(&before, &a));
-        assert!(purges.holds(&purges.birth(&a), &a));
+        assert!(!purges.is_unpurged(&before, &a));
+        assert!(purges.is_unpurged(&purges.stamp(&a), &a));
     }
 
     #[test]
-    fn prefixes_are_compared_once_and_remembered() {
+    fn prefix_check_advances_stamp() {
         let purges = Purges::new();
         let (in_shop, outside) = (resource("/shop/1"), resource("/blog/1"));
-        let (shop, blog) = (purges.birth(&in_shop), purges.birth(&outside));
+        let (shop, blog) = (purges.stamp(&in_shop), purges.stamp(&outside));
         purges.purge_prefix(&origin(), b"/shop/");
-        assert!(!purges.holds(&shop, &in_shop));
-        assert!(purges.holds(&blog, &outside));
-        assert_eq!(blog.resource_clear.load(Ordering::Relaxed), 1);
-        assert!(purges.holds(&purges.birth(&in_shop), &in_shop));
+        assert!(!purges.is_unpurged(&shop, &in_shop));
+        assert!(purges.is_unpurged(&blog, &outside));
+        assert_eq!(blog.resource_checked.load(Ordering::Relaxed), 1);
+        assert!(purges.is_unpurged(&purges.stamp(&in_shop), &in_shop));
     }
 
     #[test]
-    fn a_forgotten_prefix_voids_what_was_never_compared_with_it() {
+    fn prefix_dropped_from_log_covers_unchecked_stamps() {
         let purges = Purges::new();
         let a = resource("/a");
-        let (asleep, awake) = (purges.birth(&a), purges.birth(&a));
+        let (unchecked, checked) = (purges.stamp(&a), purges.stamp(&a));
         for n in 0..=MAX_PREFIXES {
-            assert!(purges.holds(&awake, &a));
+            assert!(purges.is_unpurged(&checked, &a));
             purges.purge_prefix(&origin(), format!("/{n}/").as_bytes());
         }
-        assert!(!purges.holds(&asleep, &a));
-        assert!(purges.holds(&awake, &a));
+        assert!(!purges.is_unpurged(&unchecked, &a));
+        assert!(purges.is_unpurged(&checked, &a));
         assert_eq!(purges.log().prefixes.len(), MAX_PREFIXES);
     }
 
     #[test]
-    fn purges_of_other_tags_spare_an_entry_however_many_they_are() {
+    fn purges_of_other_tags_never_cover_an_entry() {
         let purges = Purges::new();
-        let kept: Vec<_> =
-            (0..100).map(|n| (purges.birth(b"k"), purges.mark(format!("kept:{n}").as_bytes()))).collect();
+        let stamped_tags: Vec<_> = (0..100)
+            .map(|n| (purges.stamp(b"k"), purges.purge_key(format!("entry:{n}").as_bytes())))
+            .collect();
         for n in 0..200_000 {
-            purges.purge_mark(purges.mark(format!("purged:{n}").as_bytes()));
+            purges.purge_by_key(purges.purge_key(format!("purged:{n}").as_bytes()));
         }
-        for (birth, tag) in &kept {
-            assert!(purges.tags_hold(birth, &[*tag]) && purges.holds(birth, b"k"));
+        for (stamp, tag) in &stamped_tags {
+            assert!(purges.tags_are_unpurged(stamp, &[*tag]) && purges.is_unpurged(stamp, b"k"));
         }
-        purges.purge_mark(kept[7].1);
-        let lost: Vec<_> = (0..100).filter(|n| !purges.tags_hold(&kept[*n].0, &[kept[*n].1])).collect();
-        assert_eq!(lost, [7]);
+        purges.purge_by_key(stamped_tags[7].1);
+        let covered: Vec<_> = (0..100)
+            .filter(|n| !purges.tags_are_unpurged(&stamped_tags[*n].0, &[stamped_tags[*n].1]))
+            .collect();
+        assert_eq!(covered, [7]);
     }
 
     #[test]
-    fn a_forgotten_purge_voids_what_was_not_found_clear_since() {
-        let purges = Purges::with_log_of(4000);
-        let tag = purges.mark(b"purged first");
-        let (before, other) = (purges.birth(b"k"), purges.birth(b"k"));
-        purges.purge_mark(tag);
+    fn purge_dropped_from_log_covers_unchecked_stamps() {
+        let purges = Purges::with_log_capacity(4000);
+        let tag = purges.purge_key(b"first");
+        let (before, other) = (purges.stamp(b"k"), purges.stamp(b"k"));
+        purges.purge_by_key(tag);
         for n in 0..200_000 {
-            purges.purge_mark(purges.mark(format!("{n}").as_bytes()));
+            purges.purge_by_key(purges.purge_key(format!("{n}").as_bytes()));
             if n % 500 == 0 {
-                assert!(purges.tags_hold(&other, &[purges.mark(b"other")]), "{n}");
+                assert!(purges.tags_are_unpurged(&other, &[purges.purge_key(b"other")]), "{n}");
             }
         }
-        assert!(!purges.tags_hold(&before, &[tag]));
+        assert!(!purges.tags_are_unpurged(&before, &[tag]));
         let log = purges.log();
-        assert_eq!((log.order.len(), log.marks.len()), (4000, 4000));
+        assert_eq!((log.order.len(), log.keys.len()), (4000, 4000));
     }
 
     #[test]
-    fn a_tag_purged_again_and_again_is_one_mark() {
-        let purges = Purges::with_log_of(10);
-        let (hot, cold) = (purges.mark(b"hot"), purges.mark(b"cold"));
-        purges.purge_mark(cold);
-        let birth = purges.birth(b"k");
-        (0..100).for_each(|_| purges.purge_mark(hot));
-        assert!(!purges.tags_hold(&birth, &[hot]));
-        assert!(purges.tags_hold(&birth, &[cold]), "purged before it was born");
-        assert_eq!(purges.log().marks.len(), 1);
+    fn repeated_purge_of_one_tag_is_logged_once() {
+        let purges = Purges::with_log_capacity(10);
+        let (hot, cold) = (purges.purge_key(b"hot"), purges.purge_key(b"cold"));
+        purges.purge_by_key(cold);
+        let stamp = purges.stamp(b"k");
+        (0..100).for_each(|_| purges.purge_by_key(hot));
+        assert!(!purges.tags_are_unpurged(&stamp, &[hot]));
+        assert!(purges.tags_are_unpurged(&stamp, &[cold]), "purged before the stamp was taken");
+        assert_eq!(purges.log().keys.len(), 1);
     }
 }

@@ -1,52 +1,52 @@
-//! Parts of a stored body (RFC 9110, section 14): one range at a time; several at once are answered in full, which
-//! the RFC allows and which makes overlapping ranges useless as an amplifier.
+//! Range requests (RFC 9110, section 14). A request with several ranges gets the complete body: the RFC allows it, and
+//! overlapping ranges cannot amplify the response.
 
 use std::ops::Range;
 
 use http::HeaderMap;
 use http::header::{ACCEPT_RANGES, ETAG, IF_RANGE, RANGE};
 
-/// What a request wants of a body.
+/// The part of a body that a request gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum BodyRange {
     Whole,
     Part(Range<usize>),
-    /// A range that begins behind the end: 416.
-    Nothing,
+    /// The range starts after the end of the body: 416.
+    Unsatisfiable,
 }
 
-/// Reads `Range` and `If-Range`; what is not understood is ignored, as the RFC asks.
-pub(crate) fn wanted(request: &HeaderMap, stored: &HeaderMap, len: usize) -> Wanted {
+/// Evaluates `Range` and `If-Range`. Invalid fields are ignored, as the RFC requires.
+pub(crate) fn requested_range(request: &HeaderMap, stored: &HeaderMap, len: usize) -> BodyRange {
     let mut lines = request.get_all(RANGE).iter();
-    let Some(line) = lines.next() else { return Wanted::Whole };
-    let offered = stored.get(ACCEPT_RANGES).is_none_or(|units| units == "bytes");
-    if lines.next().is_some() || !offered || len == 0 || !same_version(request, stored) {
-        return Wanted::Whole;
+    let Some(line) = lines.next() else { return BodyRange::Whole };
+    let supports_bytes = stored.get(ACCEPT_RANGES).is_none_or(|units| units == "bytes");
+    if lines.next().is_some() || !supports_bytes || len == 0 || !if_range_matches(request, stored) {
+        return BodyRange::Whole;
     }
-    match line.to_str().ok().and_then(|line| part(line, len)) {
-        None => Wanted::Whole,
-        Some(part) if part.is_empty() => Wanted::Nothing,
-        Some(part) => Wanted::Part(part),
+    match line.to_str().ok().and_then(|line| parse_single_range(line, len)) {
+        None => BodyRange::Whole,
+        Some(part) if part.is_empty() => BodyRange::Unsatisfiable,
+        Some(part) => BodyRange::Part(part),
     }
 }
 
-/// Whether the client's first part, if it names one, is of this very body: a strong entity tag. Dates are too coarse
-/// to glue bytes together by, and count as a difference.
-fn same_version(request: &HeaderMap, stored: &HeaderMap) -> bool {
+/// Whether `If-Range`, if present, has the strong entity tag of the stored body. A date never matches: two bodies may
+/// have the same date.
+fn if_range_matches(request: &HeaderMap, stored: &HeaderMap) -> bool {
     match request.get(IF_RANGE) {
         None => true,
         Some(tag) => tag.as_bytes().starts_with(b"\"") && stored.get(ETAG) == Some(tag),
     }
 }
 
-/// The bytes of a single range, empty when it cannot be satisfied; `None` when it is no single range.
-fn part(line: &str, len: usize) -> Option<Range<usize>> {
+/// Parses a single range. The result is empty if the range is not satisfiable, and `None` if it is invalid.
+fn parse_single_range(line: &str, len: usize) -> Option<Range<usize>> {
     let (unit, spec) = line.split_once('=')?;
     let (first, last) = spec.trim().split_once('-')?;
     if !unit.trim().eq_ignore_ascii_case("bytes") {
         return None;
     }
-    match (position(first)?, position(last)?) {
+    match (parse_offset(first)?, parse_offset(last)?) {
         (None, None) => None,
         (None, Some(suffix)) => Some(len - suffix.min(len)..len),
         (Some(first), Some(last)) if last < first => None,
@@ -57,8 +57,8 @@ fn part(line: &str, len: usize) -> Option<Range<usize>> {
     }
 }
 
-/// A position, none, or nonsense; what is too large for a number is as good as the largest.
-fn position(text: &str) -> Option<Option<usize>> {
+/// Parses an offset, which may be empty; `None` if it is not a number. A number above the range is the largest `usize`.
+fn parse_offset(text: &str) -> Option<Option<usize>> {
     let text = text.trim();
     if !text.bytes().all(|b| b.is_ascii_digit()) {
         return None;
@@ -75,12 +75,12 @@ mod tests {
         fields.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect()
     }
 
-    fn of_ten(range: &'static str) -> Wanted {
-        wanted(&map(&[(RANGE, range)]), &map(&[(ETAG, "\"v\"")]), 10)
+    fn range_of_ten_bytes(range: &'static str) -> BodyRange {
+        requested_range(&map(&[(RANGE, range)]), &map(&[(ETAG, "\"v\"")]), 10)
     }
 
     #[test]
-    fn a_single_range_is_cut_to_the_body() {
+    fn single_range_is_limited_to_body() {
         for (range, part) in [
             ("bytes=0-0", 0..1),
             ("bytes=2-4", 2..5),
@@ -91,38 +91,39 @@ mod tests {
             ("Bytes = 2 - 4", 2..5),
             ("bytes=0-18446744073709551615", 0..10),
         ] {
-            assert_eq!(of_ten(range), Wanted::Part(part), "{range}");
+            assert_eq!(range_of_ten_bytes(range), BodyRange::Part(part), "{range}");
         }
     }
 
     #[test]
-    fn what_begins_behind_the_end_is_nothing() {
+    fn range_after_end_is_unsatisfiable() {
         for range in ["bytes=10-", "bytes=10-12", "bytes=-0", "bytes=99999999999999999999999-"] {
-            assert_eq!(of_ten(range), Wanted::Nothing, "{range}");
+            assert_eq!(range_of_ten_bytes(range), BodyRange::Unsatisfiable, "{range}");
         }
     }
 
     #[test]
-    fn everything_else_is_ignored() {
+    fn invalid_or_multiple_ranges_are_ignored() {
         for range in
             ["bytes=0-1,3-4", "bytes=4-2", "bytes=-", "bytes=a-b", "lines=0-1", "bytes", "bytes=+1-2", ""]
         {
-            assert_eq!(of_ten(range), Wanted::Whole, "{range}");
+            assert_eq!(range_of_ten_bytes(range), BodyRange::Whole, "{range}");
         }
         let mut lines = map(&[(RANGE, "bytes=0-1")]);
         lines.append(RANGE, HeaderValue::from_static("bytes=0-2"));
-        assert_eq!(wanted(&lines, &HeaderMap::new(), 10), Wanted::Whole);
+        assert_eq!(requested_range(&lines, &HeaderMap::new(), 10), BodyRange::Whole);
         assert_eq!(
-            wanted(&map(&[(RANGE, "bytes=0-1")]), &map(&[(ACCEPT_RANGES, "none")]), 10),
-            Wanted::Whole
+            requested_range(&map(&[(RANGE, "bytes=0-1")]), &map(&[(ACCEPT_RANGES, "none")]), 10),
+            BodyRange::Whole
         );
-        assert_eq!(wanted(&map(&[(RANGE, "bytes=0-1")]), &HeaderMap::new(), 0), Wanted::Whole);
+        assert_eq!(requested_range(&map(&[(RANGE, "bytes=0-1")]), &HeaderMap::new(), 0), BodyRange::Whole);
     }
 
     #[test]
-    fn only_a_strong_tag_continues_a_body() {
+    fn if_range_accepts_only_strong_equal_etag() {
         let with = |tag, etag| {
-            wanted(&map(&[(RANGE, "bytes=0-1"), (IF_RANGE, tag)]), &map(&[(ETAG, etag)]), 10) != Wanted::Whole
+            requested_range(&map(&[(RANGE, "bytes=0-1"), (IF_RANGE, tag)]), &map(&[(ETAG, etag)]), 10)
+                != BodyRange::Whole
         };
         assert!(with("\"v\"", "\"v\""));
         assert!(!with("\"w\"", "\"v\""));

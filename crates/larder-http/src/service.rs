@@ -1,13 +1,13 @@
-//! The service: what a request is in for, decided before anything behind the layer runs.
+//! The service: decides how each request is answered before anything behind the layer runs.
 //!
 //! ```text
-//! request ─ admit ─┬─ not eligible ─────────────────► Forward (bypass)
-//!                  └─ look up ─┬─ fresh ────────────► answer at once
-//!                              ├─ stale, in grace ──► answer at once, one refresh in the background
-//!                              └─ missing ─┬─ cookie ──────────► fill alone
-//!                                          ├─ hit-for-miss ────► Forward
-//!                                          └─ load ticket ─┬ lead ───► fill
-//!                                                          └ follow ─► wait
+//! request ─ traits ─┬─ not eligible ─────────────────► Forward (bypass)
+//!                   └─ look up ─┬─ fresh ────────────► stored response
+//!                               ├─ stale ────────────► stored response, one refresh in the background
+//!                               └─ missing ─┬─ cookie ──────────► fill without a ticket
+//!                                           ├─ hit-for-miss ────► Forward
+//!                                           └─ load ticket ─┬ lead ───► fill
+//!                                                           └ follow ─► wait
 //! ```
 
 use std::cell::Cell;
@@ -31,34 +31,34 @@ use tokio::time::timeout;
 use tower_service::Service;
 
 use crate::body::Body;
-use crate::cache::{HttpCache, Lookup, Place};
+use crate::cache::{HttpCache, Lookup, StoreLocation};
 use crate::conditional;
 use crate::control::Directives;
-use crate::entry::{self, Slot, Stored};
-use crate::fill::{Answer, Fill, Flight, Lone};
-use crate::forward::{After, Forward};
+use crate::entry::{self, StoreValue, StoredResponse};
+use crate::fill::{Fill, FillRole, ServiceResult, UnticketedFill};
+use crate::forward::{FollowUp, Forward};
 use crate::key::{self, Key};
 use crate::policy::CacheCtx;
 use crate::status::{Outcome, Reason};
 
-/// Fields that make some frameworks treat a GET as something else.
+/// Fields that make some frameworks treat a GET as another method.
 const METHOD_OVERRIDES: [HeaderName; 3] = [
     HeaderName::from_static("x-http-method-override"),
     HeaderName::from_static("x-http-method"),
     HeaderName::from_static("x-method-override"),
 ];
 
-/// Times that a request looks again after a fill it waited for told it to look elsewhere.
-const MAX_ROUNDS: usize = 4;
+/// How often a request looks up its response: the fill that it follows may find that the resource varies.
+const MAX_LOOKUPS: usize = 4;
 
 /// A service behind a cache; made by [`HttpCacheLayer`](crate::HttpCacheLayer).
 ///
-/// It is always ready. The inner service is cloned for each request that reaches it and readied then; its errors
-/// pass through unchanged. Fills run in tasks of their own, so calls need a tokio runtime, and tracing spans and
-/// task locals of the caller do not reach the handler on a miss.
+/// It is always ready. Each request that reaches the inner service clones it and waits until the clone is ready. Errors
+/// of the inner service are returned unchanged. Fills run in their own tasks, so calls need a tokio runtime. On a miss
+/// the handler does not see the tracing span and the task locals of the caller.
 ///
 /// # Panics
-/// Its future panics when the handler does, with the same payload.
+/// If the handler panics, the future of the service panics with the same payload.
 #[derive(Clone, Debug)]
 pub struct HttpCacheService<S> {
     cache: HttpCache,
@@ -90,65 +90,66 @@ where
 
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
         let timer = HitTimer::start();
-        let parts = self.cache.parts();
-        let asked = match Asked::of(&request, &parts.credential_fields) {
-            Ok(asked) => asked,
+        let core = self.cache.core();
+        let traits = match RequestTraits::parse(&request, &core.credential_fields) {
+            Ok(traits) => traits,
             Err(reason) => return self.bypass(request, reason),
         };
-        match parts.look_up(request.uri(), request.headers()) {
+        match core.look_up(request.uri(), request.headers()) {
             Err(reason) => self.bypass(request, reason),
-            Ok(Lookup::Found(stored)) if asked.cookie && !stored.ignores_cookies => {
+            Ok(Lookup::Found(stored)) if traits.cookie && !stored.ignores_cookies => {
                 self.bypass(request, Reason::Cookie)
             }
             Ok(Lookup::Found(stored)) => {
-                let now = parts.store.now_ms();
+                let now = core.store.now_ms();
                 let outcome = stored.outcome(now);
-                let response = answer(&self.cache, &stored, request.headers(), asked.head, outcome, now);
-                timer.record(&parts.counters.hit_time);
+                let response =
+                    stored_response(&self.cache, &stored, request.headers(), traits.head, outcome, now);
+                timer.record(&core.counters.hit_time);
                 if matches!(outcome, Outcome::Stale { .. }) && stored.claim_refresh(now) {
                     self.refresh(request, stored);
                 }
-                ResponseFuture::done(response)
+                ResponseFuture::ready(response)
             }
-            Ok(Lookup::Missing(place)) => self.miss(request, place, asked),
+            Ok(Lookup::Missing(location)) => self.miss(request, location, traits),
         }
     }
 }
 
-/// Times one hit in sixteen of each thread: two reads of the clock cost about as much as the lookup.
+/// Times every sixteenth call of each thread: two reads of the clock cost about as much as the lookup.
 struct HitTimer(Option<Instant>);
 
 impl HitTimer {
-    const EVERY: u64 = 16;
+    const SAMPLE_INTERVAL: u64 = 16;
 
     fn start() -> HitTimer {
         thread_local! {
             static CALLS: Cell<u64> = const { Cell::new(0) };
         }
         let call = CALLS.replace(CALLS.get().wrapping_add(1));
-        HitTimer(call.is_multiple_of(HitTimer::EVERY).then(Instant::now))
+        HitTimer(call.is_multiple_of(HitTimer::SAMPLE_INTERVAL).then(Instant::now))
     }
 
     fn record(self, histogram: &Histogram) {
         if let Some(started) = self.0 {
-            histogram.record_n(started.elapsed(), HitTimer::EVERY);
+            histogram.record_n(started.elapsed(), HitTimer::SAMPLE_INTERVAL);
         }
     }
 }
 
-/// What a request asks for, as far as the cache is concerned.
+/// The traits of an eligible request that decide how it is answered.
 #[derive(Clone, Copy)]
-struct Asked {
+struct RequestTraits {
     head: bool,
     cookie: bool,
     range: bool,
     only_if_cached: bool,
 }
 
-impl Asked {
+impl RequestTraits {
     /// # Errors
-    /// Why the request may neither be answered from the store nor fill it.
-    fn of<B>(request: &Request<B>, credentials: &[HeaderName]) -> Result<Asked, Reason> {
+    /// The reason why the request bypasses the cache.
+    fn parse<B>(request: &Request<B>, credentials: &[HeaderName]) -> Result<RequestTraits, Reason> {
         let headers = request.headers();
         let head = match *request.method() {
             Method::GET => false,
@@ -159,8 +160,8 @@ impl Asked {
         if METHOD_OVERRIDES.iter().any(has) {
             return Err(Reason::MethodOverride);
         }
-        let empty = headers.get_all(CONTENT_LENGTH).iter().all(|length| length == "0");
-        if !empty || has(&TRANSFER_ENCODING) {
+        let has_no_body = headers.get_all(CONTENT_LENGTH).iter().all(|length| length == "0");
+        if !has_no_body || has(&TRANSFER_ENCODING) {
             return Err(Reason::RequestBody);
         }
         if has(&AUTHORIZATION) || has(&PROXY_AUTHORIZATION) || credentials.iter().any(has) {
@@ -172,11 +173,11 @@ impl Asked {
         if has(&IF_MATCH) || has(&IF_UNMODIFIED_SINCE) {
             return Err(Reason::Precondition);
         }
-        let directives = Directives::of(headers);
+        let directives = Directives::parse(headers);
         if directives.no_store {
             return Err(Reason::RequestNoStore);
         }
-        Ok(Asked {
+        Ok(RequestTraits {
             head,
             cookie: has(&COOKIE),
             range: has(&RANGE),
@@ -185,29 +186,30 @@ impl Asked {
     }
 }
 
-/// Answers from the store, with a 304 if the client's copy is current and with a part if only that is wanted.
-fn answer<B: http_body::Body>(
+/// The response from the store: a 304 if the client's copy is current, a part of the body if the request has a range,
+/// else the complete response.
+fn stored_response<B: http_body::Body>(
     cache: &HttpCache,
-    stored: &Stored,
+    stored: &StoredResponse,
     request: &HeaderMap,
     head_only: bool,
     outcome: Outcome,
     now_ms: u64,
 ) -> Response<Body<B>> {
-    let counters = &cache.parts().counters;
+    let counters = &cache.core().counters;
     counters.count(outcome);
-    let whole = || stored.replay(now_ms, head_only);
+    let complete = || stored.replay(now_ms, head_only);
     let mut response = if stored.status() != StatusCode::OK {
-        whole()
+        complete()
     } else if conditional::not_modified(request, stored.headers()) {
         counters.not_modified.add(1);
         stored.not_modified(now_ms)
     } else if head_only {
-        whole()
+        complete()
     } else {
-        stored.replay_part(request, now_ms).unwrap_or_else(whole)
+        stored.replay_part(request, now_ms).unwrap_or_else(complete)
     };
-    entry::sign(&mut response, outcome);
+    entry::add_cache_status(&mut response, outcome);
     response
 }
 
@@ -217,19 +219,19 @@ impl<S: Clone> HttpCacheService<S> {
         S: Service<Request<ReqBody>, Response = Response<B>>,
         B: http_body::Body,
     {
-        let after = match reason == Reason::Method && !request.method().is_safe() {
+        let follow_up = match reason == Reason::Method && !request.method().is_safe() {
             true => self.invalidation(&request),
-            false => After::Nothing,
+            false => FollowUp::Nothing,
         };
-        self.forward(request, Outcome::Bypass(reason), after)
+        self.forward(request, Outcome::Bypass(reason), follow_up)
     }
 
-    fn invalidation<ReqBody>(&self, request: &Request<ReqBody>) -> After {
-        key::with_scratch(|key| {
-            let scheme = &self.cache.parts().scheme;
+    fn invalidation<ReqBody>(&self, request: &Request<ReqBody>) -> FollowUp {
+        key::with_key_buffer(|key| {
+            let scheme = &self.cache.core().scheme;
             match key::write_resource(key, request.uri(), request.headers(), scheme) {
-                Ok(()) => After::Invalidate(Key::new(key)),
-                Err(_) => After::Nothing,
+                Ok(()) => FollowUp::Invalidate(Key::new(key)),
+                Err(_) => FollowUp::Nothing,
             }
         })
     }
@@ -238,21 +240,21 @@ impl<S: Clone> HttpCacheService<S> {
         &self,
         request: Request<ReqBody>,
         outcome: Outcome,
-        after: After,
+        follow_up: FollowUp,
     ) -> ResponseFuture<S, ReqBody, B>
     where
         S: Service<Request<ReqBody>, Response = Response<B>>,
         B: http_body::Body,
     {
-        let future = Forward::new(self.cache.clone(), self.inner.clone(), request, outcome, after);
+        let future = Forward::new(self.cache.clone(), self.inner.clone(), request, outcome, follow_up);
         ResponseFuture { kind: Kind::Forward { future } }
     }
 
     fn miss<ReqBody, B>(
         &self,
         mut request: Request<ReqBody>,
-        place: Place,
-        asked: Asked,
+        location: StoreLocation,
+        traits: RequestTraits,
     ) -> ResponseFuture<S, ReqBody, B>
     where
         S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
@@ -262,52 +264,53 @@ impl<S: Clone> HttpCacheService<S> {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Send + 'static,
     {
-        let parts = self.cache.parts();
-        if asked.only_if_cached {
+        let core = self.cache.core();
+        if traits.only_if_cached {
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::GATEWAY_TIMEOUT;
             let outcome = Outcome::Bypass(Reason::OnlyIfCached);
-            parts.counters.count(outcome);
-            entry::sign(&mut response, outcome);
-            return ResponseFuture::done(response);
+            core.counters.count(outcome);
+            entry::add_cache_status(&mut response, outcome);
+            return ResponseFuture::ready(response);
         }
-        if asked.head {
+        if traits.head {
             return self.bypass(request, Reason::Head);
         }
-        if asked.range {
+        if traits.range {
             return self.bypass(request, Reason::Range);
         }
-        let mark = parts.purges.mark(place.resource.as_bytes());
-        if parts.hit_for_miss.contains(&mark) {
+        let purge_key = core.purges.purge_key(location.resource.as_bytes());
+        if core.hit_for_miss.contains(&purge_key) {
             let ctx = CacheCtx::default();
             request.extensions_mut().insert(ctx.clone());
-            let outcome = uncollapsed(&place, Reason::HitForMiss);
-            return self.forward(request, outcome, After::Learn(ctx, mark, Instant::now()));
+            let outcome = miss_outcome(&location, Reason::HitForMiss);
+            return self.forward(request, outcome, FollowUp::CheckHitForMiss(ctx, purge_key, Instant::now()));
         }
         let started = Instant::now();
         let (cache, inner) = (self.cache.clone(), self.inner.clone());
         let future = async move {
-            let response = if asked.cookie {
-                fill(
+            let response = if traits.cookie {
+                run_fill(
                     cache.clone(),
                     inner,
                     request,
-                    place,
-                    Flight::Alone { _counted: Lone::new(cache.clone()) },
+                    location,
+                    FillRole::Unticketed { _counted: UnticketedFill::new(cache.clone()) },
                     true,
                 )
                 .await
             } else {
-                join(cache.clone(), inner, request, place).await
+                lead_or_follow(cache.clone(), inner, request, location).await
             };
-            cache.parts().counters.miss_time.record(started.elapsed());
+            cache.core().counters.miss_time.record(started.elapsed());
             response
         };
-        ResponseFuture { kind: Kind::Slow { future: Box::pin(future) } }
+        ResponseFuture { kind: Kind::Fill { future: Box::pin(future) } }
     }
 
-    /// Fetches a stale entry anew, with what its key was made of and no more: no credentials, no conditions.
-    fn refresh<ReqBody, B>(&self, mut request: Request<ReqBody>, stale: std::sync::Arc<Stored>)
+    /// Starts a refresh of a stale entry. Its request has only the headers that the key was made from: no credentials
+    /// and no conditions.
+    fn refresh<ReqBody, B>(&self, mut request: Request<ReqBody>, stale: std::sync::Arc<StoredResponse>)
     where
         S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
         S::Future: Send + 'static,
@@ -316,23 +319,23 @@ impl<S: Clone> HttpCacheService<S> {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Send + 'static,
     {
-        let parts = self.cache.parts();
-        let Ok(place) = parts.place_of(request.uri(), request.headers()) else { return };
-        let varied = place.variant.as_ref().map_or(&[][..], |(record, _)| record.fields());
-        let mut keyed = HeaderMap::new();
-        for name in varied.iter().chain([&HOST]) {
+        let core = self.cache.core();
+        let Ok(location) = core.location_of(request.uri(), request.headers()) else { return };
+        let vary_fields = location.variant.as_ref().map_or(&[][..], |(record, _)| record.fields());
+        let mut key_headers = HeaderMap::new();
+        for name in vary_fields.iter().chain([&HOST]) {
             for value in request.headers().get_all(name) {
-                keyed.append(name, value.clone());
+                key_headers.append(name, value.clone());
             }
         }
         *request.method_mut() = Method::GET;
-        *request.headers_mut() = keyed.clone();
-        parts.counters.refreshes.add(1);
+        *request.headers_mut() = key_headers.clone();
+        core.counters.refreshes.add(1);
         let fill = Fill {
             cache: self.cache.clone(),
-            place,
-            flight: Flight::Refreshes(Slot::Response(stale)),
-            asked: keyed,
+            location,
+            role: FillRole::Refresh(StoreValue::Response(stale)),
+            request_headers: key_headers,
             has_cookie: false,
             client: None,
         };
@@ -340,17 +343,17 @@ impl<S: Clone> HttpCacheService<S> {
     }
 }
 
-fn uncollapsed(place: &Place, reason: Reason) -> Outcome {
-    Outcome::Miss { variant: place.variant.is_some(), collapsed: false, unstored: Some(reason) }
+fn miss_outcome(location: &StoreLocation, reason: Reason) -> Outcome {
+    Outcome::Miss { variant: location.variant.is_some(), collapsed: false, unstored: Some(reason) }
 }
 
-/// Leads the fill of a missing response, or waits for the one that does.
-async fn join<S, ReqBody, B>(
+/// Leads the fill of a missing response, or follows the one that is running.
+async fn lead_or_follow<S, ReqBody, B>(
     cache: HttpCache,
     inner: S,
     request: Request<ReqBody>,
-    mut place: Place,
-) -> Answer<B, S::Error>
+    mut location: StoreLocation,
+) -> ServiceResult<B, S::Error>
 where
     S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
     S::Future: Send + 'static,
@@ -360,13 +363,15 @@ where
     B::Error: Send + 'static,
 {
     let mut reason = Reason::Released;
-    for _ in 0..MAX_ROUNDS {
-        let slot = match cache.parts().store.load(place.key()) {
-            Load::Hit(slot) => slot,
-            Load::Lead(ticket) => return lead(cache, inner, request, place, ticket).await,
-            Load::Follow(follower) => match timeout(cache.parts().wait_timeout, follower).await {
-                Ok(FollowOutcome::Value(slot)) => slot,
-                Ok(FollowOutcome::Lead(ticket)) => return lead(cache, inner, request, place, ticket).await,
+    for _ in 0..MAX_LOOKUPS {
+        let value = match cache.core().store.load(location.key()) {
+            Load::Hit(value) => value,
+            Load::Lead(ticket) => return lead(cache, inner, request, location, ticket).await,
+            Load::Follow(follower) => match timeout(cache.core().wait_timeout, follower).await {
+                Ok(FollowOutcome::Value(value)) => value,
+                Ok(FollowOutcome::Lead(ticket)) => {
+                    return lead(cache, inner, request, location, ticket).await;
+                }
                 Ok(FollowOutcome::Failed(_)) => break,
                 Err(_) => {
                     reason = Reason::WaitTimeout;
@@ -374,33 +379,34 @@ where
                 }
             },
         };
-        if let Some(stored) = cache.parts().usable(&place, slot) {
-            let now = cache.parts().store.now_ms();
-            let outcome = Outcome::Miss { variant: place.variant.is_some(), collapsed: true, unstored: None };
-            return Ok(answer(&cache, &stored, request.headers(), false, outcome, now));
+        if let Some(stored) = cache.core().valid_response(&location, value) {
+            let now = cache.core().store.now_ms();
+            let outcome =
+                Outcome::Miss { variant: location.variant.is_some(), collapsed: true, unstored: None };
+            return Ok(stored_response(&cache, &stored, request.headers(), false, outcome, now));
         }
-        // The fill found out that the resource varies, or its result was purged on the way here.
-        match cache.parts().look_up(request.uri(), request.headers()) {
+        // The fill has found that the resource varies, or its response was purged meanwhile.
+        match cache.core().look_up(request.uri(), request.headers()) {
             Ok(Lookup::Found(stored)) => {
-                let now = cache.parts().store.now_ms();
+                let now = cache.core().store.now_ms();
                 let outcome = Outcome::Miss { variant: true, collapsed: true, unstored: None };
-                return Ok(answer(&cache, &stored, request.headers(), false, outcome, now));
+                return Ok(stored_response(&cache, &stored, request.headers(), false, outcome, now));
             }
-            Ok(Lookup::Missing(elsewhere)) => place = elsewhere,
+            Ok(Lookup::Missing(other_location)) => location = other_location,
             Err(_) => break,
         }
     }
-    let outcome = uncollapsed(&place, reason);
-    Forward::new(cache, inner, request, outcome, After::Nothing).await
+    let outcome = miss_outcome(&location, reason);
+    Forward::new(cache, inner, request, outcome, FollowUp::Nothing).await
 }
 
 fn lead<S, ReqBody, B>(
     cache: HttpCache,
     inner: S,
     request: Request<ReqBody>,
-    place: Place,
-    ticket: Ticket<Key, Slot>,
-) -> impl Future<Output = Answer<B, S::Error>> + Send
+    location: StoreLocation,
+    ticket: Ticket<Key, StoreValue>,
+) -> impl Future<Output = ServiceResult<B, S::Error>> + Send
 where
     S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
     S::Future: Send + 'static,
@@ -409,18 +415,18 @@ where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Send + 'static,
 {
-    fill(cache, inner, request, place, Flight::Leads(Some(ticket)), false)
+    run_fill(cache, inner, request, location, FillRole::Leader(Some(ticket)), false)
 }
 
 /// Runs a fill in its own task and waits for the head of the response.
-async fn fill<S, ReqBody, B>(
+async fn run_fill<S, ReqBody, B>(
     cache: HttpCache,
     inner: S,
     mut request: Request<ReqBody>,
-    place: Place,
-    flight: Flight,
+    location: StoreLocation,
+    role: FillRole,
     has_cookie: bool,
-) -> Answer<B, S::Error>
+) -> ServiceResult<B, S::Error>
 where
     S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
     S::Future: Send + 'static,
@@ -429,32 +435,33 @@ where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Send + 'static,
 {
-    let (client, answer) = oneshot::channel();
-    let asked = request.headers().clone();
-    // The store needs the whole response, whatever the client has; its conditions are judged afterwards.
+    let (client, response) = oneshot::channel();
+    let request_headers = request.headers().clone();
+    // The store needs the complete response; the client's conditions are evaluated afterwards.
     request.headers_mut().remove(IF_NONE_MATCH);
     request.headers_mut().remove(IF_MODIFIED_SINCE);
-    let died = uncollapsed(&place, Reason::HandlerPanic);
-    let fill = Fill { cache: cache.clone(), place, flight, asked, has_cookie, client: Some(client) };
+    let aborted = miss_outcome(&location, Reason::HandlerPanic);
+    let fill =
+        Fill { cache: cache.clone(), location, role, request_headers, has_cookie, client: Some(client) };
     let task = tokio::spawn(fill.run(inner, request));
-    if let Ok(answer) = answer.await {
-        return answer;
+    if let Ok(response) = response.await {
+        return response;
     }
-    cache.parts().counters.count(died);
+    cache.core().counters.count(aborted);
     match task.await {
         Err(error) if error.is_panic() => panic::resume_unwind(error.into_panic()),
         _ => {
-            // The runtime shuts down.
+            // The runtime is shutting down.
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-            entry::sign(&mut response, died);
+            entry::add_cache_status(&mut response, aborted);
             Ok(response)
         }
     }
 }
 
 pin_project! {
-    /// The response to come: at once from the store, from the inner service, or from a fill.
+    /// The future of a response: from the store, from the inner service, or from a fill.
     pub struct ResponseFuture<S, ReqBody, B>
     where
         S: Service<Request<ReqBody>>,
@@ -472,9 +479,9 @@ pin_project! {
         S: Service<Request<ReqBody>>,
         B: http_body::Body,
     {
-        Done { response: Option<Response<Body<B>>> },
+        Ready { response: Option<Response<Body<B>>> },
         Forward { #[pin] future: Forward<S, ReqBody> },
-        Slow { future: Pin<Box<dyn Future<Output = Answer<B, S::Error>> + Send>> },
+        Fill { future: Pin<Box<dyn Future<Output = ServiceResult<B, S::Error>> + Send>> },
     }
 }
 
@@ -483,8 +490,8 @@ where
     S: Service<Request<ReqBody>>,
     B: http_body::Body,
 {
-    fn done(response: Response<Body<B>>) -> Self {
-        ResponseFuture { kind: Kind::Done { response: Some(response) } }
+    fn ready(response: Response<Body<B>>) -> Self {
+        ResponseFuture { kind: Kind::Ready { response: Some(response) } }
     }
 }
 
@@ -493,15 +500,15 @@ where
     S: Service<Request<ReqBody>, Response = Response<B>>,
     B: http_body::Body,
 {
-    type Output = Answer<B, S::Error>;
+    type Output = ServiceResult<B, S::Error>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().kind.project() {
-            KindProjection::Done { response } => {
-                Poll::Ready(Ok(response.take().expect("a future is not polled after its end")))
+            KindProjection::Ready { response } => {
+                Poll::Ready(Ok(response.take().expect("a completed future is not polled again")))
             }
             KindProjection::Forward { future } => future.poll(cx),
-            KindProjection::Slow { future } => future.as_mut().poll(cx),
+            KindProjection::Fill { future } => future.as_mut().poll(cx),
         }
     }
 }

@@ -1,10 +1,10 @@
-//! What the cache counts, and the plain form in which it is read.
+//! The counters of a cache, and their snapshot.
 
 use larder_engine::stats::{Counter, Histogram, HistogramSnapshot};
 
 use crate::status::{Outcome, Reason};
 
-/// Counters of one cache; relaxed, so that counting never orders anything.
+/// The counters of one cache. They are relaxed: counting orders no other memory access.
 #[derive(Debug)]
 pub(crate) struct Counters {
     hits: Counter,
@@ -40,7 +40,7 @@ impl Counters {
         }
     }
 
-    /// Counts one request; each is counted once.
+    /// Counts one request. Call it once per request.
     pub(crate) fn count(&self, outcome: Outcome) {
         match outcome {
             Outcome::Hit { .. } => self.hits.add(1),
@@ -86,7 +86,7 @@ impl Counters {
     }
 }
 
-/// What a cache did since it was built, and what it holds.
+/// The counters of a cache since it was built, and its current size.
 ///
 /// Every request is counted once, as a hit, stale hit, miss, collapsed or bypassed.
 #[derive(Clone, Debug)]
@@ -94,43 +94,43 @@ impl Counters {
 pub struct Stats {
     /// Requests answered from a fresh entry.
     pub hits: u64,
-    /// Requests answered from an entry past its TTL, within its grace.
+    /// Requests answered from a stale entry, within its grace period.
     pub stale_hits: u64,
     /// Requests for which the handler ran.
     pub misses: u64,
-    /// Requests answered with the response of another one's fill.
+    /// Requests answered by the fill of another request.
     pub collapsed: u64,
-    /// Requests that went by the cache, by reason; reasons that did not occur are left out.
+    /// Requests that bypassed the cache, by reason; reasons that did not occur are omitted.
     pub bypassed: Vec<(Reason, u64)>,
-    /// Responses that were not stored, by reason, those of refreshes included.
+    /// Responses that were not stored, by reason, including those of refreshes.
     pub unstored: Vec<(Reason, u64)>,
-    /// Responses stored, those of refreshes included.
+    /// Responses stored, including those of refreshes.
     pub stores: u64,
     /// Background refreshes started.
     pub refreshes: u64,
-    /// Answers that were a 304.
+    /// Responses with status 304.
     pub not_modified: u64,
-    /// Purges asked for, and invalidations by unsafe methods.
+    /// Purges, and invalidations by unsafe methods.
     pub purges: u64,
-    /// Entries held: responses, and one record for each resource that varies.
+    /// Entries in the store: responses, and one record for each resource that varies.
     pub entries: u64,
-    /// Bytes held, of keys, headers and bodies.
+    /// Bytes of keys, headers and bodies in the store.
     pub bytes: u64,
-    /// Bytes that may be held.
+    /// The capacity in bytes.
     pub capacity: u64,
-    /// Time to the head of a response from the store; one hit in sixteen is timed, and counted sixteenfold.
+    /// Time to the head of a response from the store; one hit in sixteen is timed, and counts as sixteen.
     pub hit_time: HistogramSnapshot,
-    /// Time to the head of a response from the handler, waiting for another request's fill included.
+    /// Time to the head of a response from the handler, including the wait for the fill of another request.
     pub miss_time: HistogramSnapshot,
 }
 
 impl Stats {
-    /// Requests that bypassed, for whatever reason.
+    /// Requests that bypassed the cache, for any reason.
     pub fn bypassed_total(&self) -> u64 {
         self.bypassed.iter().map(|(_, count)| count).sum()
     }
 
-    /// The share of the requests that could be answered from the store and were, 0 to 1; `None` before the first.
+    /// Hits and stale hits ÷ all requests except bypassed ones, 0 to 1; `None` before the first request.
     pub fn hit_ratio(&self) -> Option<f64> {
         let hits = self.hits + self.stale_hits;
         let lookups = hits + self.misses + self.collapsed;

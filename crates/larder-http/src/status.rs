@@ -1,5 +1,5 @@
-//! What the cache did with a request, as enums with a string form, and the `Cache-Status` field (RFC 9211)
-//! that tells it to clients. "Not cached" always has a reason: one list serves header, statistics and docs.
+//! The outcome of a request and its reason, as enums with a string form, and the `Cache-Status` field (RFC 9211).
+//! A response that is not cached always has a reason. Headers, statistics and metrics use the same list.
 
 use std::fmt;
 use std::io::Write as _;
@@ -18,10 +18,10 @@ macro_rules! reasons {
         }
 
         impl Reason {
-            /// Every reason, in the order of their numbers.
+            /// All reasons, in the order of their discriminants.
             pub const ALL: &'static [Reason] = &[$(Reason::$name,)*];
 
-            /// The reason as it stands in `Cache-Status`, statistics and metrics.
+            /// The name of the reason in `Cache-Status`, statistics and metrics.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Reason::$name => $text,)*
@@ -34,43 +34,43 @@ macro_rules! reasons {
 reasons! {
     /// The method is neither GET nor HEAD.
     Method => "method",
-    /// A header asks the application to treat the request as another method.
+    /// A header overrides the request method.
     MethodOverride => "method-override",
-    /// A GET or HEAD that announces a body: the key does not cover it.
+    /// A GET or HEAD with a body, which the key does not cover.
     RequestBody => "request-body",
-    /// Two `Host` lines, a `Host` that differs from the target's authority, or one that is no authority.
+    /// Two `Host` lines, a `Host` that differs from the target's authority, or an invalid authority.
     Authority => "authority",
-    /// The request target is longer than a key may be.
+    /// The request target exceeds the longest key.
     TargetTooLong => "target-too-long",
-    /// The request carries `Authorization`, `Proxy-Authorization`, or a field that was configured as a credential.
+    /// The request has `Authorization`, `Proxy-Authorization`, or a field that is configured as a credential.
     Authorization => "authorization",
-    /// The request carries `Cookie`, and the response was not declared to ignore cookies.
+    /// The request has `Cookie`, and the handler did not declare that cookies do not matter.
     Cookie => "cookie",
     /// The request asks for a protocol upgrade.
     Upgrade => "upgrade",
-    /// A range of something that is not stored.
+    /// A range request for a response that is not stored.
     Range => "range",
-    /// `If-Match` or `If-Unmodified-Since`: the handler must judge them.
+    /// `If-Match` or `If-Unmodified-Since`: the handler must evaluate them.
     Precondition => "precondition",
-    /// The client asked with `Cache-Control: no-store`.
+    /// The request has `Cache-Control: no-store`.
     RequestNoStore => "request-no-store",
-    /// The client asked with `only-if-cached`, and nothing is stored: answered 504.
+    /// The request has `only-if-cached`, and no response is stored: the answer is 504.
     OnlyIfCached => "only-if-cached",
-    /// A HEAD of something that is not stored: it has no body to store.
+    /// A HEAD request for a response that is not stored. It has no body to store.
     Head => "head",
     /// A recent response for this key could not be stored, so requests do not wait for each other.
     HitForMiss => "hit-for-miss",
-    /// The fill that was waited for ended without a value.
+    /// The fill that the request followed did not store a response.
     Released => "released",
-    /// The fill that was waited for took too long.
+    /// The fill that the request followed took too long.
     WaitTimeout => "wait-timeout",
-    /// The handler did not ask for the response to be cached.
+    /// The handler did not opt in.
     NotOptedIn => "not-opted-in",
-    /// The handler, or code below it, forbade caching.
+    /// The handler, or nested code, forbade caching.
     Forbidden => "forbidden",
-    /// The lowest TTL asked for is zero.
+    /// The lowest TTL is zero.
     ZeroTtl => "zero-ttl",
-    /// The status may not be cached, or was not allowed to be.
+    /// The status is never cached, or the handler did not allow it.
     Status => "status",
     /// The response sets a cookie.
     SetCookie => "set-cookie",
@@ -86,7 +86,7 @@ reasons! {
     VaryTooWide => "vary-too-wide",
     /// `Access-Control-Allow-Origin` names an origin, but the response does not vary by `Origin`.
     Cors => "cors",
-    /// More tags than an entry may have.
+    /// The response has too many tags.
     TooManyTags => "too-many-tags",
     /// The body is larger than the limit.
     BodyTooLarge => "body-too-large",
@@ -98,11 +98,11 @@ reasons! {
     BodyError => "body-error",
     /// The handler returned an error instead of a response.
     HandlerError => "handler-error",
-    /// The handler panicked; the panic goes on in the client's task.
+    /// The handler panicked. The client's task panics too.
     HandlerPanic => "handler-panic",
-    /// A purge that covers the response came while it was made.
+    /// A purge covered the response before it was stored.
     Purged => "purged",
-    /// The engine had no room for the entry.
+    /// The engine did not store the entry: it is too heavy, or its key has changed meanwhile.
     Refused => "refused",
 }
 
@@ -114,30 +114,30 @@ impl fmt::Display for Reason {
 
 /// What the cache did with one request: the content of `Cache-Status`.
 ///
-/// Loggers outside of the layer find it at [`Body::outcome`](crate::Body::outcome).
+/// Loggers outside of the layer read it from [`Body::outcome`](crate::Body::outcome).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
     /// Answered from a fresh entry.
     Hit {
-        /// Seconds of freshness left.
+        /// Remaining TTL in seconds.
         ttl: u64,
     },
-    /// Answered from an entry past its TTL, within its grace.
+    /// Answered from a stale entry, within its grace period.
     Stale {
         /// Seconds since the TTL ended.
         over: u64,
     },
-    /// The handler was asked, by this request or by one that it waited for.
+    /// Answered by the handler, which ran for this request or for the one that it followed.
     Miss {
-        /// Whether a resource was stored, but no variant for this request.
+        /// Whether other variants of the resource were stored.
         variant: bool,
-        /// Whether the response came from another request's fill.
+        /// Whether the response comes from the fill of another request.
         collapsed: bool,
-        /// `None` when the response was stored.
+        /// Why the response was not stored; `None` if it was.
         unstored: Option<Reason>,
     },
-    /// The request went by the cache.
+    /// The request bypassed the cache.
     Bypass(Reason),
 }
 
@@ -154,17 +154,17 @@ impl Outcome {
     }
 
     pub(crate) fn header(self) -> HeaderValue {
-        // On the stack: a hit allocates for the value itself and nothing more.
+        // Formatted on the stack: a hit allocates only the value.
         let mut text = [0; 96];
         let mut rest = &mut text[..];
-        write!(rest, "{self}").expect("the longest outcome is shorter");
+        write!(rest, "{self}").expect("every outcome fits the buffer");
         let unused = rest.len();
         let text = &text[..text.len() - unused];
-        HeaderValue::from_bytes(text).expect("the words of Cache-Status are visible ASCII")
+        HeaderValue::from_bytes(text).expect("Cache-Status is visible ASCII")
     }
 }
 
-/// The member of the `Cache-Status` list, for example `larder; hit; ttl=42`.
+/// Formats the member of the `Cache-Status` list, for example `larder; hit; ttl=42`.
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("larder; ")?;
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_outcome_has_its_header() {
+    fn outcomes_format_as_cache_status() {
         let miss = |variant, collapsed, unstored| Outcome::Miss { variant, collapsed, unstored };
         for (outcome, text) in [
             (Outcome::Hit { ttl: 42 }, "larder; hit; ttl=42"),
@@ -210,11 +210,11 @@ mod tests {
     }
 
     #[test]
-    fn reasons_are_distinct_tokens() {
-        let mut seen = std::collections::HashSet::new();
-        for (number, reason) in Reason::ALL.iter().enumerate() {
-            assert_eq!(*reason as usize, number);
-            assert!(seen.insert(reason.as_str()), "{reason} twice");
+    fn reasons_format_as_distinct_tokens() {
+        let mut names = std::collections::HashSet::new();
+        for (index, reason) in Reason::ALL.iter().enumerate() {
+            assert_eq!(*reason as usize, index);
+            assert!(names.insert(reason.as_str()), "{reason} twice");
             Outcome::Miss { variant: false, collapsed: false, unstored: Some(*reason) }.header();
             assert!(reason.as_str().bytes().all(|b| b.is_ascii_lowercase() || b == b'-'));
         }

@@ -1,4 +1,4 @@
-//! Variants: which fields a response varies by, and the second key that a request's values of them make
+//! Variants: the fields that a response varies by, and the key that is made from a request's values of these fields
 //! (RFC 9111, section 4.1).
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,10 +9,10 @@ use http::{HeaderMap, HeaderName};
 
 use crate::control::list_members;
 use crate::key::{self, Key};
-use crate::purge::Birth;
+use crate::purge::PurgeStamp;
 use crate::status::Reason;
 
-/// Variants kept of one resource; the oldest makes room for the next.
+/// Variants that are kept of one resource; the next one replaces the oldest.
 pub(crate) const MAX_VARIANTS: usize = 16;
 /// Fields that a response may vary by.
 const MAX_FIELDS: usize = 16;
@@ -21,14 +21,14 @@ const MAX_FIELDS: usize = 16;
 ///
 /// # Errors
 /// `VaryAny`, `VaryCredentials` or `VaryTooWide`: such a response is not stored.
-pub(crate) fn fields(response: &HeaderMap) -> Result<Box<[HeaderName]>, Reason> {
+pub(crate) fn parse_vary(response: &HeaderMap) -> Result<Box<[HeaderName]>, Reason> {
     let mut names = Vec::new();
     for line in response.get_all(VARY) {
         for member in list_members(line.as_bytes()) {
             if member == b"*" {
                 return Err(Reason::VaryAny);
             }
-            // A name that no request can carry separates nothing, but it was meant to: do not guess.
+            // No request can have a field with an invalid name, so the variants cannot be distinguished.
             let name = HeaderName::from_bytes(member).map_err(|_| Reason::VaryAny)?;
             if [COOKIE, AUTHORIZATION, PROXY_AUTHORIZATION].contains(&name) {
                 return Err(Reason::VaryCredentials);
@@ -41,22 +41,22 @@ pub(crate) fn fields(response: &HeaderMap) -> Result<Box<[HeaderName]>, Reason> 
     if names.len() > MAX_FIELDS { Err(Reason::VaryTooWide) } else { Ok(names.into()) }
 }
 
-/// Stored under a resource's key when its responses vary: the fields, and the variants made so far.
+/// The value under the key of a resource that varies: the fields, and the keys of the stored variants.
 ///
-/// Each record has a number of its own, which is part of its variants' keys: when the record goes, by purge,
-/// eviction or because the fields changed, none of its variants can be reached any more.
+/// Each record has its own id, which is part of the keys of its variants. When the record is purged, evicted or
+/// replaced because the fields changed, lookups no longer find its variants.
 #[derive(Debug)]
 pub(crate) struct VaryRecord {
-    number: u64,
+    id: u64,
     fields: Box<[HeaderName]>,
     variants: Mutex<Vec<Key>>,
-    pub(crate) birth: Birth,
+    pub(crate) stamp: PurgeStamp,
 }
 
 impl VaryRecord {
-    pub(crate) fn new(fields: Box<[HeaderName]>, birth: Birth) -> VaryRecord {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        VaryRecord { number: NEXT.fetch_add(1, Ordering::Relaxed), fields, variants: Mutex::default(), birth }
+    pub(crate) fn new(fields: Box<[HeaderName]>, stamp: PurgeStamp) -> VaryRecord {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+        VaryRecord { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), fields, variants: Mutex::default(), stamp }
     }
 
     pub(crate) fn fields(&self) -> &[HeaderName] {
@@ -65,16 +65,16 @@ impl VaryRecord {
 
     /// Appends the key of the variant that a request selects.
     pub(crate) fn write_key(&self, key: &mut Vec<u8>, request: &HeaderMap) {
-        key::write_variant_head(key, self.number);
+        key::write_variant_prefix(key, self.id);
         for field in &self.fields {
             write_values(key, field, request);
         }
     }
 
-    /// Notes a variant that is now stored; returns the one that has to leave for it.
-    pub(crate) fn admit(&self, variant: &Key) -> Option<Key> {
+    /// Adds a stored variant. Returns the oldest one if it must be removed for it.
+    pub(crate) fn add_variant(&self, variant: &Key) -> Option<Key> {
         let mut variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
-        variants.retain(|known| known != variant);
+        variants.retain(|other| other != variant);
         let oldest = (variants.len() == MAX_VARIANTS).then(|| variants.remove(0));
         variants.push(variant.clone());
         oldest
@@ -85,13 +85,13 @@ impl VaryRecord {
     }
 }
 
-/// Appends a field's value: its lines joined, the blanks around commas dropped, and lower-cased where the field's
-/// definition says that case means nothing.
+/// Appends the value of a field: joins its lines, removes spaces around commas, and converts it to lower case if the
+/// field is not case-sensitive.
 fn write_values(key: &mut Vec<u8>, field: &HeaderName, request: &HeaderMap) {
     if !request.contains_key(field) {
         return key::write_part(key, None);
     }
-    let at = key.len();
+    let length_offset = key.len();
     key.extend_from_slice(&[0; 4]);
     for line in request.get_all(field) {
         for member in list_members(line.as_bytes()) {
@@ -100,10 +100,10 @@ fn write_values(key: &mut Vec<u8>, field: &HeaderName, request: &HeaderMap) {
         }
     }
     if field == ACCEPT_ENCODING || field == ACCEPT_LANGUAGE {
-        key[at + 4..].make_ascii_lowercase();
+        key[length_offset + 4..].make_ascii_lowercase();
     }
-    let len = (key.len() - at - 4) as u32;
-    key[at..at + 4].copy_from_slice(&len.to_be_bytes());
+    let len = (key.len() - length_offset - 4) as u32;
+    key[length_offset..length_offset + 4].copy_from_slice(&len.to_be_bytes());
 }
 
 #[cfg(test)]
@@ -126,25 +126,30 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_sorted_and_unique() {
-        let names = fields(&map(&[("vary", "X-B, accept,"), ("vary", "x-b")])).unwrap();
+    fn vary_fields_are_sorted_and_unique() {
+        let names = parse_vary(&map(&[("vary", "X-B, accept,"), ("vary", "x-b")])).unwrap();
         assert_eq!(&names[..], [HeaderName::from_static("accept"), HeaderName::from_static("x-b")]);
-        assert!(fields(&HeaderMap::new()).unwrap().is_empty());
+        assert!(parse_vary(&HeaderMap::new()).unwrap().is_empty());
     }
 
     #[test]
-    fn what_cannot_be_keyed_is_refused() {
-        assert_eq!(fields(&map(&[("vary", "accept, *")])), Err(Reason::VaryAny));
-        assert_eq!(fields(&map(&[("vary", "a b")])), Err(Reason::VaryAny));
-        assert_eq!(fields(&map(&[("vary", "Accept, COOKIE")])), Err(Reason::VaryCredentials));
-        assert_eq!(fields(&map(&[("vary", "authorization")])), Err(Reason::VaryCredentials));
-        assert_eq!(fields(&map(&[("vary", "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q")])), Err(Reason::VaryTooWide));
+    fn unusable_vary_is_rejected() {
+        assert_eq!(parse_vary(&map(&[("vary", "accept, *")])), Err(Reason::VaryAny));
+        assert_eq!(parse_vary(&map(&[("vary", "a b")])), Err(Reason::VaryAny));
+        assert_eq!(parse_vary(&map(&[("vary", "Accept, COOKIE")])), Err(Reason::VaryCredentials));
+        assert_eq!(parse_vary(&map(&[("vary", "authorization")])), Err(Reason::VaryCredentials));
+        assert_eq!(
+            parse_vary(&map(&[("vary", "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q")])),
+            Err(Reason::VaryTooWide)
+        );
     }
 
     #[test]
-    fn values_join_lines_and_ignore_blanks() {
-        let record =
-            VaryRecord::new(fields(&map(&[("vary", "accept-encoding, x")])).unwrap(), Birth::default());
+    fn variant_key_joins_lines_and_ignores_spaces() {
+        let record = VaryRecord::new(
+            parse_vary(&map(&[("vary", "accept-encoding, x")])).unwrap(),
+            PurgeStamp::default(),
+        );
         let one = key(&record, &[("accept-encoding", "GZIP, br"), ("x", "A")]);
         assert_eq!(one, key(&record, &[("accept-encoding", "gzip"), ("accept-encoding", " br"), ("x", "A")]));
         assert_ne!(one, key(&record, &[("accept-encoding", "gzip, br"), ("x", "a")]));
@@ -153,21 +158,23 @@ mod tests {
     }
 
     #[test]
-    fn records_do_not_share_variants() {
-        let fields = fields(&map(&[("vary", "x")])).unwrap();
-        let (one, other) =
-            (VaryRecord::new(fields.clone(), Birth::default()), VaryRecord::new(fields, Birth::default()));
+    fn equal_records_have_distinct_variant_keys() {
+        let fields = parse_vary(&map(&[("vary", "x")])).unwrap();
+        let (one, other) = (
+            VaryRecord::new(fields.clone(), PurgeStamp::default()),
+            VaryRecord::new(fields, PurgeStamp::default()),
+        );
         assert_ne!(key(&one, &[("x", "a")]), key(&other, &[("x", "a")]));
     }
 
     #[test]
-    fn the_oldest_variant_makes_room() {
-        let record = VaryRecord::new(Box::default(), Birth::default());
+    fn variant_above_limit_evicts_oldest() {
+        let record = VaryRecord::new(Box::default(), PurgeStamp::default());
         let keys: Vec<_> = (0..=MAX_VARIANTS as u8).map(|n| Key::new(&[n])).collect();
         for key in &keys[..MAX_VARIANTS] {
-            assert_eq!(record.admit(key), None);
+            assert_eq!(record.add_variant(key), None);
         }
-        assert_eq!(record.admit(&keys[0]), None, "known already, and now the youngest");
-        assert_eq!(record.admit(&keys[MAX_VARIANTS]).as_ref(), Some(&keys[1]));
+        assert_eq!(record.add_variant(&keys[0]), None, "already added, and now the newest");
+        assert_eq!(record.add_variant(&keys[MAX_VARIANTS]).as_ref(), Some(&keys[1]));
     }
 }

@@ -1,4 +1,4 @@
-//! Replies as bytes, in the form that the client's protocol version asks for.
+//! Encodes replies, in the protocol version of the client.
 
 /// The protocol version of a connection; clients choose it with `HELLO`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -6,12 +6,12 @@ pub enum Protocol {
     /// The default of a new connection.
     #[default]
     Resp2,
-    /// Maps, sets, doubles, booleans and pushes have types of their own.
+    /// Adds types for maps, sets, doubles, booleans and pushes.
     Resp3,
 }
 
 impl Protocol {
-    /// The number that `HELLO` takes and reports.
+    /// The version number, as an argument and in the reply of `HELLO`.
     #[must_use]
     pub fn version(self) -> i64 {
         match self {
@@ -21,8 +21,8 @@ impl Protocol {
     }
 }
 
-/// Appends replies to a buffer. Types that RESP2 lacks are written in its nearest form: a map as a flat array, a
-/// double as a bulk, a boolean as 1 or 0.
+/// Appends replies to a buffer. Types that RESP2 lacks are encoded as the nearest RESP2 type: a map as a flat array, a
+/// double as a bulk string, a boolean as 1 or 0.
 #[derive(Debug)]
 pub struct Encoder<'a> {
     out: &'a mut Vec<u8>,
@@ -30,7 +30,7 @@ pub struct Encoder<'a> {
 }
 
 impl<'a> Encoder<'a> {
-    /// Writes behind what `out` already holds.
+    /// An encoder that appends to `out`.
     pub fn new(out: &'a mut Vec<u8>, protocol: Protocol) -> Self {
         Encoder { out, protocol }
     }
@@ -52,7 +52,7 @@ impl<'a> Encoder<'a> {
         self.number(b':', number);
     }
 
-    /// `$length`, the bytes.
+    /// A bulk string: `$length`, then the bytes.
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
         self.out.reserve(bytes.len() + 25);
@@ -61,7 +61,7 @@ impl<'a> Encoder<'a> {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// An integer in the form of a bulk, as `MGET` of a counter is.
+    /// An integer as a bulk string, as in the reply to `MGET` of a counter.
     pub fn bulk_integer(&mut self, number: i64) {
         self.bulk(itoa::Buffer::new().format(number).as_bytes());
     }
@@ -101,7 +101,7 @@ impl<'a> Encoder<'a> {
         self.header(if self.protocol == Protocol::Resp3 { b'>' } else { b'*' }, length);
     }
 
-    /// A floating-point number in the shortest form that reads back to the same value.
+    /// A floating-point number in the shortest form that parses to the same value.
     pub fn double(&mut self, number: f64) {
         let text = format_double(number);
         match self.protocol {
@@ -119,7 +119,7 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// A whole number of any size, given as its digits; in RESP2 a bulk.
+    /// An integer of any size, given as decimal digits; in RESP2 a bulk string.
     pub fn big_number(&mut self, digits: &str) {
         match self.protocol {
             Protocol::Resp2 => self.bulk(digits.as_bytes()),
@@ -127,7 +127,7 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// Text with its format of three letters (`txt`, `mkd`); in RESP2 a bulk without it.
+    /// Text with its format of three letters (`txt`, `mkd`); in RESP2 a bulk string without the format.
     pub fn verbatim(&mut self, format: &[u8; 3], text: &[u8]) {
         if self.protocol == Protocol::Resp2 {
             return self.bulk(text);
@@ -162,7 +162,7 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// Plain notation where it is short, exponents where it is not, `inf` without a plus as Redis writes it.
+/// Decimal notation from 1e-7 to 1e21, exponent notation otherwise. Infinity is `inf` without a plus, as in Redis.
 fn format_double(number: f64) -> String {
     let magnitude = number.abs();
     if number != 0.0 && magnitude.is_finite() && !(1e-7..1e21).contains(&magnitude) {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn every_type_in_both_versions() {
+    fn every_type_encodes_in_both_versions() {
         type Case = (fn(&mut Encoder<'_>), &'static str, &'static str);
         let cases: [Case; 15] = [
             (|e| e.simple("OK"), "+OK\r\n", "+OK\r\n"),

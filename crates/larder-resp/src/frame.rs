@@ -4,40 +4,40 @@ use bytes::Bytes;
 
 use crate::{Encoder, Protocol};
 
-/// One reply of a server. Both nulls of RESP2 are [`Frame::Null`]; a verbatim string's format is kept.
+/// One reply of a server. Both null types of RESP2 are [`Frame::Null`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Frame {
     /// A status such as `OK`.
     Simple(String),
-    /// An error, its prefix included.
+    /// An error, including its prefix.
     Error(String),
-    /// A whole number.
+    /// A signed 64-bit integer.
     Integer(i64),
-    /// Bytes of known length.
+    /// A byte string.
     Bulk(Bytes),
-    /// Nothing.
+    /// No value.
     Null,
     /// An ordered list.
     Array(Vec<Frame>),
-    /// Pairs in the order they came.
+    /// Key-value pairs in the order of arrival.
     Map(Vec<(Frame, Frame)>),
-    /// Elements in the order they came.
+    /// Elements in the order of arrival.
     Set(Vec<Frame>),
     /// A floating-point number.
     Double(f64),
-    /// A truth value.
+    /// A boolean.
     Boolean(bool),
-    /// A whole number of any size, as its digits.
+    /// An integer of any size, as decimal digits.
     BigNumber(String),
-    /// Text with a format of three letters.
+    /// Text, with its format of three letters such as `txt`.
     Verbatim([u8; 3], Bytes),
     /// An out-of-band message.
     Push(Vec<Frame>),
 }
 
 impl Frame {
-    /// Appends the frame's bytes. What the protocol version lacks is written in its nearest form, so only RESP3 reads
-    /// back as the same frame.
+    /// Appends the encoded frame to `out`. Types that RESP2 lacks are encoded as the nearest RESP2 type, so only RESP3
+    /// parses back to the same frame.
     pub fn encode(&self, out: &mut Vec<u8>, protocol: Protocol) {
         let mut encoder = Encoder::new(out, protocol);
         match self {

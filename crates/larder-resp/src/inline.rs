@@ -1,29 +1,29 @@
-//! Inline commands: a line of words, as typed into telnet, with the quoting of `redis-cli`.
+//! Inline commands: one line of words, as typed into telnet, with the quoting rules of `redis-cli`.
 
 use crate::ProtocolError;
 use crate::request::Span;
 
-/// Splits `line` into words, unquoted into `text`; `spans` says where each word lies there.
+/// Splits `line` into words. Writes the unquoted words to `text` and their ranges to `spans`.
 ///
-/// Double quotes know `\n \r \t \b \a \xHH` and a backslash before anything else; single quotes only `\'`. A closing
-/// quote must be followed by a space or the end.
+/// Escapes in double quotes are `\n \r \t \b \a \xHH`; a backslash before any other byte yields that byte. The only
+/// escape in single quotes is `\'`. A closing quote must be followed by a space or the end of the line.
 pub(crate) fn split(line: &[u8], text: &mut Vec<u8>, spans: &mut Vec<Span>) -> Result<(), ProtocolError> {
     text.clear();
     let mut rest = trim_start(line);
     while !rest.is_empty() {
         let start = text.len();
-        rest = word(rest, text)?;
+        rest = parse_word(rest, text)?;
         spans.push(Span::new(start, text.len()));
         rest = trim_start(rest);
     }
     Ok(())
 }
 
-fn word<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Result<&'a [u8], ProtocolError> {
+fn parse_word<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Result<&'a [u8], ProtocolError> {
     loop {
         match rest {
-            [b'"', inner @ ..] => return closed(double_quoted(inner, text)?),
-            [b'\'', inner @ ..] => return closed(single_quoted(inner, text)?),
+            [b'"', inner @ ..] => return after_closing_quote(double_quoted(inner, text)?),
+            [b'\'', inner @ ..] => return after_closing_quote(single_quoted(inner, text)?),
             [byte, tail @ ..] if !is_space(*byte) => {
                 text.push(*byte);
                 rest = tail;
@@ -33,7 +33,7 @@ fn word<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Result<&'a [u8], Protocol
     }
 }
 
-fn closed(rest: &[u8]) -> Result<&[u8], ProtocolError> {
+fn after_closing_quote(rest: &[u8]) -> Result<&[u8], ProtocolError> {
     match rest.first() {
         Some(byte) if !is_space(*byte) => Err(ProtocolError::UnbalancedQuotes),
         _ => Ok(rest),
@@ -45,8 +45,10 @@ fn double_quoted<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Result<&'a [u8],
         rest = match rest {
             [] => return Err(ProtocolError::UnbalancedQuotes),
             [b'"', tail @ ..] => return Ok(tail),
-            [b'\\', b'x', high, low, tail @ ..] if hex(*high).is_some() && hex(*low).is_some() => {
-                text.push(hex(*high).unwrap_or(0) << 4 | hex(*low).unwrap_or(0));
+            [b'\\', b'x', high, low, tail @ ..]
+                if hex_digit(*high).is_some() && hex_digit(*low).is_some() =>
+            {
+                text.push(hex_digit(*high).unwrap_or(0) << 4 | hex_digit(*low).unwrap_or(0));
                 tail
             }
             [b'\\', escaped, tail @ ..] => {
@@ -85,7 +87,7 @@ fn unescape(byte: u8) -> u8 {
     }
 }
 
-fn hex(byte: u8) -> Option<u8> {
+fn hex_digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
@@ -109,11 +111,11 @@ mod tests {
     fn words(line: &[u8]) -> Result<Vec<Vec<u8>>, ProtocolError> {
         let (mut text, mut spans) = (Vec::new(), Vec::new());
         split(line, &mut text, &mut spans)?;
-        Ok(spans.iter().map(|span| span.of(&text).to_vec()).collect())
+        Ok(spans.iter().map(|span| span.slice(&text).to_vec()).collect())
     }
 
     #[test]
-    fn words_and_quotes() {
+    fn words_and_quotes_are_split() {
         let cases: [(&[u8], &[&[u8]]); 6] = [
             (b"  SET  k\tv ", &[b"SET", b"k", b"v"]),
             (b"", &[]),
@@ -128,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn open_and_glued_quotes_are_refused() {
+    fn unbalanced_quotes_are_errors() {
         for line in [&b"GET \"k"[..], b"GET 'k", b"GET \"k\"x", b"GET 'k'x", b"\"\\"] {
             assert_eq!(words(line), Err(ProtocolError::UnbalancedQuotes), "{}", line.escape_ascii());
         }

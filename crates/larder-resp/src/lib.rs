@@ -2,12 +2,12 @@
 //!
 //! Three parts, each usable alone:
 //!
-//! - [`RequestParser`] reads what clients send: commands, whose arguments stay where they are in the caller's buffer;
-//! - [`Encoder`] writes what servers answer, in the form the client's [`Protocol`] asks for;
-//! - [`ReplyParser`] reads what servers answer into [`Frame`]s, for clients, listeners and tests.
+//! - [`RequestParser`] parses the commands of clients; the arguments are slices of the caller's buffer;
+//! - [`Encoder`] writes the replies of servers, in the client's [`Protocol`] version;
+//! - [`ReplyParser`] parses the replies of servers into [`Frame`]s, for clients, listeners and tests.
 //!
-//! Incomplete input is a value ([`Progress::Incomplete`]), never an error, and every length is checked against
-//! [`Limits`] before anything is allocated for it.
+//! Incomplete input is a value ([`Progress::Incomplete`]), not an error. Every length is checked against [`Limits`]
+//! before memory is allocated for it.
 //!
 //! ```
 //! use larder_resp::{Encoder, Limits, Progress, Protocol, RequestParser};

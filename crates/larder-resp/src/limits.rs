@@ -1,15 +1,15 @@
-//! How much one request or reply may announce; checked before anything is allocated for it.
+//! Limits on the lengths that a peer announces. They are checked before memory is allocated.
 
 use crate::ProtocolError;
 
-/// Upper bounds on what a peer may announce.
+/// Upper bounds on one request or reply.
 ///
-/// The defaults are those of Redis. An announced length costs nothing by itself: memory grows only with bytes that
-/// have arrived, so a generous argument count does not help an attacker (six bytes on the wire buy eight in memory).
+/// The defaults are those of Redis. An announced length alone allocates nothing: memory grows only with received
+/// bytes. A high argument count is safe: six bytes on the wire cause at most eight bytes of memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Arguments of one request, elements of one reply. Default 1,048,576: bulk deletes and `MGET`s of real clients
-    /// pass 65,536.
+    /// exceed 65,536.
     pub max_args: usize,
     /// Bytes of one argument or of one bulk reply. Default 512 MiB.
     pub max_bulk_bytes: usize,
@@ -17,9 +17,9 @@ pub struct Limits {
     pub max_inline_bytes: usize,
     /// Bytes of one whole request. Default 1 GiB, at most [`u32::MAX`].
     pub max_request_bytes: usize,
-    /// Levels of nested aggregates in one reply. Default 32; requests have exactly one.
+    /// Levels of nested aggregates in one reply. Default 32. Requests always have one level.
     pub max_depth: usize,
-    /// Whether the peer still has to authenticate, which only changes the wording of errors. Default `false`.
+    /// Whether the peer has not authenticated yet. This changes only the error texts. Default `false`.
     pub unauthenticated: bool,
 }
 
@@ -37,7 +37,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// What a server grants before `AUTH`: ten arguments of 16 KiB, enough for `HELLO 3 AUTH user password SETNAME n`.
+    /// The limits before `AUTH`: ten arguments of 16 KiB, enough for `HELLO 3 AUTH user password SETNAME n`.
     #[must_use]
     pub fn unauthenticated() -> Self {
         Limits {

@@ -1,7 +1,6 @@
-//! Numbers as Redis reads them: strict, so that a value that is shown as an integer is one byte for byte.
+//! Parses numbers as Redis does: strictly, so that formatting a parsed integer yields the same bytes.
 
-/// Reads a decimal `i64` that is written the only way Redis would write it: no sign but `-`, no leading zero, no
-/// space.
+/// Parses a decimal `i64` in canonical form: no sign except `-`, no leading zero, no space.
 ///
 /// ```
 /// use larder_resp::parse_integer;
@@ -36,7 +35,7 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
     if negative { 0i64.checked_sub_unsigned(value) } else { i64::try_from(value).ok() }
 }
 
-/// Reads a floating-point number as Redis does: decimal or exponent form and `inf`, but no `nan` and no spaces.
+/// Parses a floating-point number as Redis does: decimal or exponent form and `inf`, but no `nan` and no spaces.
 ///
 /// ```
 /// use larder_resp::parse_float;
@@ -56,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_edges_of_i64() {
+    fn i64_bounds_parse_and_beyond_is_none() {
         assert_eq!(parse_integer(b"9223372036854775807"), Some(i64::MAX));
         assert_eq!(parse_integer(b"-9223372036854775808"), Some(i64::MIN));
         assert_eq!(parse_integer(b"-9223372036854775809"), None);
@@ -65,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn only_canonical_forms_are_integers() {
+    fn non_canonical_integers_are_none() {
         for text in [&b""[..], b"-", b"-0", b"00", b"01", b"1 ", b" 1", b"1.0", b"0x1", b"\xff"] {
             assert_eq!(parse_integer(text), None, "{text:?}");
         }

@@ -1,27 +1,27 @@
-//! Replies as clients read them: an incremental parser into [`Frame`]s, without recursion.
+//! Parses the replies of servers incrementally into [`Frame`]s, without recursion.
 
 use bytes::Bytes;
 use memchr::memchr;
 
-use crate::request::length_line;
+use crate::request::parse_length_line;
 use crate::{Frame, Limits, Progress, ProtocolError, parse_integer};
 
 /// An incremental parser of replies, RESP2 and RESP3.
 ///
-/// The caller keeps the bytes: while a reply is incomplete it calls again with a buffer that starts at the same byte
-/// and has grown. Finished parts are kept, so a large reply that arrives in pieces is read once. Attributes (`|`) are
-/// read and left out; streamed aggregates are refused.
+/// The caller owns the buffer. While a reply is incomplete, the caller must call again with a longer buffer that starts
+/// at the same byte. The parser keeps complete elements, so it parses each element once. It skips attributes (`|`) and
+/// rejects streamed aggregates.
 #[derive(Debug, Default)]
 pub struct ReplyParser {
-    /// Aggregates that still lack elements, outermost first.
-    open: Vec<Open>,
+    /// Incomplete aggregates, outermost first.
+    open: Vec<OpenAggregate>,
     position: usize,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenAggregate {
     kind: Aggregate,
-    missing: usize,
+    remaining: usize,
     items: Vec<Frame>,
 }
 
@@ -34,73 +34,73 @@ enum Aggregate {
     Attribute,
 }
 
-/// What stands at a position: a whole value, or the header of an aggregate.
+/// A parsed element: a complete value, or the header of an aggregate.
 enum Element {
     Value(Frame),
     Header(Aggregate, usize),
 }
 
-/// Elements for which room is made before they have arrived.
-const EAGER_ELEMENTS: usize = 64;
+/// Elements for which memory is allocated before they have arrived.
+const MAX_PREALLOCATED_ELEMENTS: usize = 64;
 
 impl ReplyParser {
-    /// A parser between two replies.
+    /// A new parser.
     #[must_use]
     pub fn new() -> Self {
         ReplyParser::default()
     }
 
-    /// Reads the reply at the start of `buffer`.
+    /// Parses the reply at the start of `buffer`.
     ///
     /// # Errors
     ///
-    /// [`ProtocolError`] as soon as the bytes cannot become a reply within `limits`. The parser is then of no further
-    /// use.
+    /// [`ProtocolError`] as soon as the bytes cannot become a reply within `limits`. The parser must not be used
+    /// afterwards.
     pub fn parse(&mut self, buffer: &[u8], limits: &Limits) -> Result<Progress<Frame>, ProtocolError> {
         loop {
-            let element = match element(buffer, &mut self.position, limits)? {
+            let element = match parse_element(buffer, &mut self.position, limits)? {
                 Ok(element) => element,
                 Err(missing) => return Ok(Progress::Incomplete { missing }),
             };
-            let done = match element {
-                Element::Value(frame) => self.close(frame),
-                Element::Header(kind, 0) => self.finish(kind, Vec::new()),
-                Element::Header(kind, missing) => {
+            let reply = match element {
+                Element::Value(frame) => self.add(frame),
+                Element::Header(kind, 0) => self.add_aggregate(kind, Vec::new()),
+                Element::Header(kind, remaining) => {
                     if self.open.len() >= limits.max_depth {
                         return Err(ProtocolError::TooDeep(limits.max_depth));
                     }
-                    let items = Vec::with_capacity(missing.min(EAGER_ELEMENTS));
-                    self.open.push(Open { kind, missing, items });
+                    let items = Vec::with_capacity(remaining.min(MAX_PREALLOCATED_ELEMENTS));
+                    self.open.push(OpenAggregate { kind, remaining, items });
                     None
                 }
             };
-            if let Some(frame) = done {
+            if let Some(frame) = reply {
                 return Ok(Progress::Complete { consumed: std::mem::take(&mut self.position), frame });
             }
         }
     }
 
-    /// Puts a finished frame into the aggregate that waits for it, and closes those that it completes. Returns the
-    /// reply when nothing is left open.
-    fn close(&mut self, mut frame: Frame) -> Option<Frame> {
+    /// Adds a complete frame to the innermost open aggregate, and pops the aggregates that it completes. Returns the
+    /// reply once no aggregate is open.
+    fn add(&mut self, mut frame: Frame) -> Option<Frame> {
         while let Some(top) = self.open.last_mut() {
             top.items.push(frame);
-            top.missing -= 1;
-            if top.missing > 0 {
+            top.remaining -= 1;
+            if top.remaining > 0 {
                 return None;
             }
-            let Open { kind, items, .. } = self.open.pop()?;
+            let OpenAggregate { kind, items, .. } = self.open.pop()?;
             frame = build(kind, items)?;
         }
         Some(frame)
     }
 
-    fn finish(&mut self, kind: Aggregate, items: Vec<Frame>) -> Option<Frame> {
-        build(kind, items).and_then(|frame| self.close(frame))
+    fn add_aggregate(&mut self, kind: Aggregate, items: Vec<Frame>) -> Option<Frame> {
+        build(kind, items).and_then(|frame| self.add(frame))
     }
 }
 
-/// The frame of a complete aggregate; none for an attribute, which only annotates the reply behind it.
+/// The frame of a complete aggregate; `None` for an attribute, which only annotates the next reply.
 fn build(kind: Aggregate, items: Vec<Frame>) -> Option<Frame> {
     match kind {
         Aggregate::Array => Some(Frame::Array(items)),
@@ -115,28 +115,29 @@ fn build(kind: Aggregate, items: Vec<Frame>) -> Option<Frame> {
     }
 }
 
-/// Reads what stands at `position` and moves it behind that; the inner error is the number of missing bytes.
-fn element(
+/// Parses the element at `position` and advances `position` past it. The inner error is the number of missing bytes.
+fn parse_element(
     buffer: &[u8],
     position: &mut usize,
     limits: &Limits,
 ) -> Result<Result<Element, usize>, ProtocolError> {
     let Some(kind) = buffer.get(*position).copied() else { return Ok(Err(1)) };
     match kind {
-        b'$' | b'=' => bulk(buffer, position, limits),
-        b'*' | b'%' | b'~' | b'>' | b'|' => aggregate(buffer, position, limits),
-        b'+' | b'-' | b':' | b'_' | b',' | b'#' | b'(' => scalar(buffer, position, limits),
+        b'$' | b'=' => parse_bulk(buffer, position, limits),
+        b'*' | b'%' | b'~' | b'>' | b'|' => parse_aggregate(buffer, position, limits),
+        b'+' | b'-' | b':' | b'_' | b',' | b'#' | b'(' => parse_scalar(buffer, position, limits),
         other => Err(ProtocolError::UnknownReplyType(other)),
     }
 }
 
-fn bulk(
+fn parse_bulk(
     buffer: &[u8],
     position: &mut usize,
     limits: &Limits,
 ) -> Result<Result<Element, usize>, ProtocolError> {
     let verbatim = buffer[*position] == b'=';
-    let Some((length, start)) = length_line(buffer, *position, ProtocolError::InvalidBulkLength)? else {
+    let Some((length, start)) = parse_length_line(buffer, *position, ProtocolError::InvalidBulkLength)?
+    else {
         return Ok(Err(1));
     };
     if length == -1 && !verbatim {
@@ -158,7 +159,7 @@ fn bulk(
     Ok(Ok(Element::Value(frame)))
 }
 
-fn aggregate(
+fn parse_aggregate(
     buffer: &[u8],
     position: &mut usize,
     limits: &Limits,
@@ -170,7 +171,8 @@ fn aggregate(
         b'>' => (Aggregate::Push, 1),
         _ => (Aggregate::Array, 1),
     };
-    let Some((length, next)) = length_line(buffer, *position, ProtocolError::InvalidMultibulkLength)? else {
+    let Some((length, next)) = parse_length_line(buffer, *position, ProtocolError::InvalidMultibulkLength)?
+    else {
         return Ok(Err(1));
     };
     let element = match length {
@@ -182,7 +184,7 @@ fn aggregate(
     Ok(Ok(element))
 }
 
-fn scalar(
+fn parse_scalar(
     buffer: &[u8],
     position: &mut usize,
     limits: &Limits,
@@ -213,14 +215,14 @@ fn scalar(
             b"f" => Some(Frame::Boolean(false)),
             _ => None,
         },
-        _ => big_number(content).then(|| Frame::BigNumber(text())),
+        _ => is_big_number(content).then(|| Frame::BigNumber(text())),
     };
     let frame = frame.ok_or(ProtocolError::InvalidReply("scalar"))?;
     *position += length + 3;
     Ok(Ok(Element::Value(frame)))
 }
 
-fn big_number(digits: &[u8]) -> bool {
+fn is_big_number(digits: &[u8]) -> bool {
     let digits = digits.strip_prefix(b"-").unwrap_or(digits);
     !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
 }
@@ -244,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn every_type() {
+    fn every_type_parses() {
         let bulk = |text: &'static str| Frame::Bulk(Bytes::from_static(text.as_bytes()));
         assert_eq!(frame(b"*-1\r\n"), Frame::Null);
         assert_eq!(frame(b"$-1\r\n"), Frame::Null);
@@ -263,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_and_lengths_are_limited_before_allocation() {
+    fn nesting_and_lengths_above_limits_are_errors() {
         assert_eq!(parse(&b"*1\r\n".repeat(200_000)), Err(ProtocolError::TooDeep(32)));
         assert_eq!(parse(b"$18446744073709551616\r\n"), Err(ProtocolError::InvalidBulkLength));
         assert_eq!(parse(b"*18446744073709551616\r\n"), Err(ProtocolError::InvalidMultibulkLength));
@@ -272,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_named() {
+    fn invalid_replies_name_their_error() {
         assert_eq!(parse(b"hello"), Err(ProtocolError::UnknownReplyType(b'h')));
         assert_eq!(parse(b":1x\r\n"), Err(ProtocolError::InvalidReply("scalar")));
         assert_eq!(parse(b"=2\r\nab\r\n"), Err(ProtocolError::InvalidReply("verbatim")));

@@ -1,4 +1,4 @@
-//! Commands as clients send them: an incremental parser whose results point into the caller's buffer.
+//! Parses the requests of clients incrementally. The results are ranges of the caller's buffer.
 
 use std::ops::Index;
 
@@ -6,41 +6,41 @@ use memchr::memchr;
 
 use crate::{Limits, ProtocolError, inline, parse_integer};
 
-/// Whether a whole frame was there.
+/// The result of a call to a parser.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress<T = ()> {
     /// A frame ended after `consumed` bytes of the buffer.
     Complete {
-        /// Bytes of the buffer that belong to the frame; the next one starts behind them.
+        /// The length of the frame in bytes. The next frame starts there.
         consumed: usize,
-        /// What was read; `()` where the result is asked for by another call.
+        /// The parsed frame; `()` for requests, see [`RequestParser::args`].
         frame: T,
     },
     /// More bytes are needed.
     Incomplete {
-        /// At least so many more; 1 when unknown.
+        /// The number of missing bytes, at least; 1 if it is unknown.
         missing: usize,
     },
 }
 
 /// An incremental parser of requests: arrays of bulk strings, or inline commands.
 ///
-/// The caller keeps the bytes. While a request is incomplete it must call again with a buffer that starts at the same
-/// byte and has grown; what was looked at once is not looked at again, however slowly the bytes arrive.
+/// The caller owns the buffer. While a request is incomplete, the caller must call again with a longer buffer that
+/// starts at the same byte. The parser does not examine complete arguments again, however slowly the bytes arrive.
 ///
-/// Cost: no allocation per request once the parser is warm; eight bytes per argument are kept for the next one.
+/// Cost: eight bytes per argument. The memory is reused, so later requests of the same size allocate nothing.
 #[derive(Debug, Default)]
 pub struct RequestParser {
     spans: Vec<Span>,
-    /// Arguments that the request in progress announced; 0 between requests.
+    /// Argument count that the request in progress announced; 0 between requests.
     expected: usize,
-    /// Where the next argument starts, or how far the search for the end of an inline command has come.
+    /// Offset of the next argument, or where to resume the search for the end of an inline command.
     position: usize,
     inline: bool,
     inline_text: Vec<u8>,
 }
 
-/// Part of a buffer, in half the bytes of a `Range<usize>`: requests are shorter than 4 GiB.
+/// A range of a buffer, in half the size of a `Range<usize>`: requests are shorter than 4 GiB.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {
     start: u32,
@@ -53,34 +53,34 @@ impl Span {
         Span { start: start as u32, end: end as u32 }
     }
 
-    pub(crate) fn of(self, text: &[u8]) -> &[u8] {
+    pub(crate) fn slice(self, text: &[u8]) -> &[u8] {
         &text[self.start as usize..self.end as usize]
     }
 }
 
-/// Spans kept for reuse between requests; a larger allocation is given back.
-const KEPT_SPANS: usize = 1024;
+/// Spans that are retained for the next request; a larger allocation is freed.
+const MAX_RETAINED_SPANS: usize = 1024;
 
 impl RequestParser {
-    /// A parser between two requests; allocates nothing.
+    /// A new parser; allocates nothing.
     #[must_use]
     pub fn new() -> Self {
         RequestParser::default()
     }
 
-    /// Forgets a request that is incomplete: the next bytes are the start of another. Keeps its memory.
+    /// Discards an incomplete request: the next call starts at a new request. Memory is retained for reuse.
     pub fn restart(&mut self) {
         self.expected = 0;
         self.position = 0;
     }
 
-    /// Reads the request at the start of `buffer`. An empty one (`*0`, an empty line) is complete and has no
-    /// arguments: skip it.
+    /// Parses the request at the start of `buffer`. An empty request (`*0`, an empty line) is complete and has no
+    /// arguments; callers skip it.
     ///
     /// # Errors
     ///
-    /// [`ProtocolError`] as soon as the bytes cannot become a request within `limits`. The parser is then of no
-    /// further use.
+    /// [`ProtocolError`] as soon as the bytes cannot become a request within `limits`. The parser must not be used
+    /// afterwards.
     pub fn parse(&mut self, buffer: &[u8], limits: &Limits) -> Result<Progress, ProtocolError> {
         if self.expected == 0 {
             match buffer.first() {
@@ -88,8 +88,9 @@ impl RequestParser {
                 Some(b'*') => {}
                 Some(_) => return self.parse_inline(buffer, limits),
             }
-            self.start();
-            let Some((count, next)) = length_line(buffer, 0, ProtocolError::InvalidMultibulkLength)? else {
+            self.reset();
+            let Some((count, next)) = parse_length_line(buffer, 0, ProtocolError::InvalidMultibulkLength)?
+            else {
                 return Ok(Progress::Incomplete { missing: 1 });
             };
             self.expected = limits.check_args(count)?;
@@ -104,26 +105,26 @@ impl RequestParser {
         Ok(Progress::Complete { consumed: std::mem::take(&mut self.position), frame: () })
     }
 
-    /// The arguments of the request that [`parse`](Self::parse) has just completed in `buffer`, the command's name
-    /// first.
+    /// The arguments of the request that [`parse`](Self::parse) has just completed in `buffer`, starting with the
+    /// command name.
     #[must_use]
     pub fn args<'a>(&'a self, buffer: &'a [u8]) -> Args<'a> {
         Args { text: if self.inline { &self.inline_text } else { buffer }, spans: &self.spans }
     }
 
-    /// Whether the last complete request was a line of text rather than an array.
+    /// Whether the last complete request was an inline command.
     #[must_use]
     pub fn is_inline(&self) -> bool {
         self.inline
     }
 
-    fn start(&mut self) {
+    fn reset(&mut self) {
         self.spans.clear();
-        self.spans.shrink_to(KEPT_SPANS);
+        self.spans.shrink_to(MAX_RETAINED_SPANS);
         self.inline = false;
     }
 
-    /// Reads one `$` argument; `Some` is the number of bytes that are missing at least.
+    /// Parses one `$` argument. `Some` if it is incomplete: the number of missing bytes, at least.
     #[inline]
     fn parse_argument(&mut self, buffer: &[u8], limits: &Limits) -> Result<Option<usize>, ProtocolError> {
         match buffer.get(self.position) {
@@ -131,7 +132,8 @@ impl RequestParser {
             Some(b'$') => {}
             Some(other) => return Err(ProtocolError::ExpectedBulk(*other)),
         }
-        let Some((length, start)) = length_line(buffer, self.position, ProtocolError::InvalidBulkLength)?
+        let Some((length, start)) =
+            parse_length_line(buffer, self.position, ProtocolError::InvalidBulkLength)?
         else {
             return Ok(Some(1));
         };
@@ -149,8 +151,8 @@ impl RequestParser {
     }
 
     fn parse_inline(&mut self, buffer: &[u8], limits: &Limits) -> Result<Progress, ProtocolError> {
-        let seen = std::mem::take(&mut self.position);
-        let Some(end) = memchr(b'\n', &buffer[seen..]).map(|at| seen + at) else {
+        let searched = std::mem::take(&mut self.position);
+        let Some(end) = memchr(b'\n', &buffer[searched..]).map(|offset| searched + offset) else {
             if buffer.len() > limits.max_inline_bytes {
                 return Err(ProtocolError::InlineTooBig);
             }
@@ -160,7 +162,7 @@ impl RequestParser {
         if end > limits.max_inline_bytes {
             return Err(ProtocolError::InlineTooBig);
         }
-        self.start();
+        self.reset();
         self.inline = true;
         let line = buffer[..end].strip_suffix(b"\r").unwrap_or(&buffer[..end]);
         inline::split(line, &mut self.inline_text, &mut self.spans)?;
@@ -171,9 +173,9 @@ impl RequestParser {
 /// The longest number is `-9223372036854775808`.
 const MAX_NUMBER_BYTES: usize = 20;
 
-/// Reads the number behind the type byte at `position` up to CR LF, and where the next line starts.
+/// Parses the number between the type byte at `position` and CR LF. Returns it with the offset of the next line.
 #[inline]
-pub(crate) fn length_line(
+pub(crate) fn parse_length_line(
     buffer: &[u8],
     position: usize,
     invalid: ProtocolError,
@@ -193,7 +195,7 @@ pub(crate) fn length_line(
     }
 }
 
-/// The arguments of one request, borrowed from the buffer it was read from.
+/// The arguments of one request, borrowed from the caller's buffer.
 #[derive(Debug, Clone, Copy)]
 pub struct Args<'a> {
     text: &'a [u8],
@@ -201,7 +203,7 @@ pub struct Args<'a> {
 }
 
 impl<'a> Args<'a> {
-    /// How many there are, the command's name included; 0 for an empty request.
+    /// The number of arguments, including the command name; 0 for an empty request.
     #[must_use]
     pub fn len(&self) -> usize {
         self.spans.len()
@@ -213,22 +215,22 @@ impl<'a> Args<'a> {
         self.spans.is_empty()
     }
 
-    /// One argument, or `None` behind the last.
+    /// The argument at `index`, or `None` if there is none.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<&'a [u8]> {
-        self.spans.get(index).map(|span| span.of(self.text))
+        self.spans.get(index).map(|span| span.slice(self.text))
     }
 
-    /// The arguments from `index` on; none if there are not so many.
+    /// The arguments from `index` on; empty if `index` is past the end.
     #[must_use]
     pub fn skip(&self, index: usize) -> Args<'a> {
         Args { text: self.text, spans: self.spans.get(index..).unwrap_or_default() }
     }
 
-    /// All of them in order.
+    /// Iterates over the arguments in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
         let text = self.text;
-        self.spans.iter().map(move |span| span.of(text))
+        self.spans.iter().map(move |span| span.slice(text))
     }
 }
 
@@ -237,9 +239,9 @@ impl Index<usize> for Args<'_> {
 
     /// # Panics
     ///
-    /// Behind the last argument.
+    /// If `index` is past the last argument.
     fn index(&self, index: usize) -> &[u8] {
-        self.spans[index].of(self.text)
+        self.spans[index].slice(self.text)
     }
 }
 

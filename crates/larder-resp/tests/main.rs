@@ -1,3 +1,3 @@
-//! Promises of the codec, one file each: `properties` holds what must be true of any bytes.
+//! Promises of the codec, one file each. `properties`: what is true for any bytes.
 
 mod properties;

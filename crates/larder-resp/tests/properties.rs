@@ -1,4 +1,4 @@
-//! Any split of any request gives the same commands, frames survive a round trip, and no bytes panic.
+//! Requests parse equally however they are split, frames round-trip, and no bytes cause a panic.
 
 use bytes::Bytes;
 use larder_resp::{Frame, Limits, Progress, Protocol, ReplyParser, RequestParser};
@@ -16,17 +16,17 @@ fn encode(command: &Command) -> Vec<u8> {
 
 /// Feeds `input` in two pieces, first `split` bytes, then the rest.
 fn parse_split(input: &[u8], split: usize) -> Vec<Command> {
-    let (mut parser, mut start, mut found) = (RequestParser::new(), 0, Vec::new());
+    let (mut parser, mut start, mut parsed) = (RequestParser::new(), 0, Vec::new());
     for end in [split, input.len()] {
         while let Progress::Complete { consumed, .. } =
             parser.parse(&input[start..end], &Limits::default()).unwrap()
         {
-            found.push(parser.args(&input[start..end]).iter().map(<[u8]>::to_vec).collect());
+            parsed.push(parser.args(&input[start..end]).iter().map(<[u8]>::to_vec).collect());
             start += consumed;
         }
     }
     assert_eq!(start, input.len());
-    found
+    parsed
 }
 
 fn frames() -> impl Strategy<Value = Frame> {
@@ -37,7 +37,7 @@ fn frames() -> impl Strategy<Value = Frame> {
         any::<i64>().prop_map(Frame::Integer),
         bytes().prop_map(Frame::Bulk),
         Just(Frame::Null),
-        any::<f64>().prop_filter("nan differs from itself", |n| !n.is_nan()).prop_map(Frame::Double),
+        any::<f64>().prop_filter("NaN is not equal to itself", |n| !n.is_nan()).prop_map(Frame::Double),
         any::<bool>().prop_map(Frame::Boolean),
         "-?[0-9]{1,30}".prop_map(Frame::BigNumber),
         bytes().prop_map(|text| Frame::Verbatim(*b"txt", text)),
@@ -54,7 +54,7 @@ fn frames() -> impl Strategy<Value = Frame> {
 
 proptest! {
     #[test]
-    fn a_split_at_any_byte_changes_nothing(commands in vec(vec(vec(any::<u8>(), 0..20), 1..5), 1..4)) {
+    fn requests_split_at_any_byte_parse_equally(commands in vec(vec(vec(any::<u8>(), 0..20), 1..5), 1..4)) {
         let input: Vec<u8> = commands.iter().flat_map(encode).collect();
         for split in 0..=input.len() {
             prop_assert_eq!(&parse_split(&input, split), &commands);
@@ -62,7 +62,7 @@ proptest! {
     }
 
     #[test]
-    fn a_frame_survives_resp3_in_two_pieces(frame in frames(), at in any::<prop::sample::Index>()) {
+    fn resp3_frame_in_two_pieces_round_trips(frame in frames(), at in any::<prop::sample::Index>()) {
         let mut bytes = Vec::new();
         frame.encode(&mut bytes, Protocol::Resp3);
         let mut parser = ReplyParser::new();
@@ -80,7 +80,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_that_look_like_resp_never_panic(noise in "[*$+:%~>|=_,#(\\-0-9\r\na]{0,60}") {
+    fn resp_like_bytes_never_panic(noise in "[*$+:%~>|=_,#(\\-0-9\r\na]{0,60}") {
         let _ = RequestParser::new().parse(noise.as_bytes(), &Limits::unauthenticated());
         let _ = ReplyParser::new().parse(noise.as_bytes(), &Limits::default());
     }

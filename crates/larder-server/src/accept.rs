@@ -1,4 +1,4 @@
-//! The acceptor: hands each new connection to the thread that serves the fewest.
+//! The acceptor: passes each new connection to the thread with the fewest connections.
 
 use std::io;
 use std::sync::Arc;
@@ -7,46 +7,46 @@ use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener};
 
 use crate::listener::Socket;
-use crate::shared::Shared;
+use crate::state::ServerState;
 use crate::worker::{Worker, reject};
 
-/// First pause after a failed accept, as when file descriptors have run out; it doubles up to the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(5);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// The pause after a failed accept, for example without free file descriptors. It doubles with each failure.
+const MIN_PAUSE: Duration = Duration::from_millis(5);
+const MAX_PAUSE: Duration = Duration::from_millis(500);
 
-/// Accepts for ever.
+/// Accepts connections; never returns.
 pub(crate) async fn accept(
     tcp: Option<TcpListener>,
     unix: Option<UnixListener>,
-    shared: Arc<Shared>,
+    state: Arc<ServerState>,
     workers: &[Worker],
 ) {
-    let mut pause = FIRST_PAUSE;
+    let mut pause = MIN_PAUSE;
     loop {
         let next = tokio::select! {
-            socket = next_tcp(tcp.as_ref(), &shared) => socket,
+            socket = next_tcp(tcp.as_ref(), &state) => socket,
             socket = next_unix(unix.as_ref()) => socket,
         };
         match next {
             Ok(socket) => {
-                pause = FIRST_PAUSE;
-                place(socket, &shared, workers);
+                pause = MIN_PAUSE;
+                assign(socket, &state, workers);
             }
-            Err(error) if is_of_one_connection(&error) => {}
+            Err(error) if is_peer_error(&error) => {}
             Err(error) => {
                 tracing::warn!(%error, pause_ms = pause.as_millis() as u64, "cannot accept connections");
                 tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                pause = (pause * 2).min(MAX_PAUSE);
             }
         }
     }
 }
 
-async fn next_tcp(listener: Option<&TcpListener>, shared: &Shared) -> io::Result<Socket> {
+async fn next_tcp(listener: Option<&TcpListener>, state: &ServerState) -> io::Result<Socket> {
     match listener {
         Some(listener) => {
             let (stream, _) = listener.accept().await?;
-            Socket::tcp(stream.into_std()?, shared.config.tcp_keepalive_secs)
+            Socket::tcp(stream.into_std()?, state.config.tcp_keepalive_secs)
         }
         None => std::future::pending().await,
     }
@@ -59,19 +59,19 @@ async fn next_unix(listener: Option<&UnixListener>) -> io::Result<Socket> {
     }
 }
 
-fn place(socket: Socket, shared: &Shared, workers: &[Worker]) {
-    if shared.stats.connections() >= shared.max_clients() as u64 {
-        shared.stats.rejected.add(1);
+fn assign(socket: Socket, state: &ServerState, workers: &[Worker]) {
+    if state.stats.connections() >= state.max_clients() as u64 {
+        state.stats.rejected.add(1);
         return reject(socket);
     }
     if let Some(worker) = workers.iter().min_by_key(|worker| worker.connections()) {
-        shared.stats.accepted.add(1);
-        worker.adopt(socket);
+        state.stats.accepted.add(1);
+        worker.add_connection(socket);
     }
 }
 
-/// Whether the peer was gone before it was accepted: no reason to pause.
-fn is_of_one_connection(error: &io::Error) -> bool {
+/// Whether the error concerns one connection, whose peer has disconnected already. It needs no pause.
+fn is_peer_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, InvalidInput, NotConnected};
     matches!(error.kind(), ConnectionAborted | ConnectionReset | NotConnected | InvalidInput)
 }

@@ -1,4 +1,4 @@
-//! The connections of a server by their ids, for `CLIENT LIST` and for shutdown.
+//! The open connections of a server, for `CLIENT LIST`, memory limits and shutdown.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,29 +11,29 @@ use tokio::task::AbortHandle;
 
 use crate::cmd;
 
-/// What others may see of a connection. The connection itself updates it, once per wake-up at most.
+/// The public state of a connection. The connection updates it, at most once per wake-up.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) id: u64,
-    /// The thread that serves it.
+    /// Index of the thread that serves it.
     pub(crate) thread: usize,
     address: String,
     local_address: String,
-    since: Instant,
-    /// Milliseconds after `since` at which it last sent something.
+    connected_at: Instant,
+    /// Time of its last request, in milliseconds after `connected_at`.
     active_ms: AtomicU64,
     database: AtomicU8,
     protocol: AtomicU8,
     last_command: AtomicU16,
     names: Mutex<Names>,
-    /// Bytes of requests and replies that the connection holds.
+    /// Bytes of requests and replies that the connection buffers.
     buffered_bytes: AtomicU64,
-    /// Whether replies wait for the client to read.
+    /// Whether replies are unsent because the client does not read.
     pub(crate) blocked: AtomicBool,
     pub(crate) task: OnceLock<AbortHandle>,
 }
 
-/// What a client says about itself.
+/// The names that a client sets by `CLIENT SETNAME` and `CLIENT SETINFO`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Names {
     pub(crate) name: Vec<u8>,
@@ -41,18 +41,18 @@ pub(crate) struct Names {
     pub(crate) library_version: Vec<u8>,
 }
 
-/// No command was executed yet.
+/// The connection has not executed a command.
 const NO_COMMAND: u16 = u16::MAX;
 
 impl Client {
-    pub(crate) fn active(&self, now: Instant, command: Option<usize>) {
-        self.active_ms.store(now.duration_since(self.since).as_millis() as u64, Ordering::Relaxed);
+    pub(crate) fn record_activity(&self, now: Instant, command: Option<usize>) {
+        self.active_ms.store(now.duration_since(self.connected_at).as_millis() as u64, Ordering::Relaxed);
         if let Some(index) = command {
             self.last_command.store(index as u16, Ordering::Relaxed);
         }
     }
 
-    pub(crate) fn selected(&self, database: u8) {
+    pub(crate) fn set_database(&self, database: u8) {
         self.database.store(database, Ordering::Relaxed);
     }
 
@@ -64,13 +64,13 @@ impl Client {
         self.names.lock().clone()
     }
 
-    pub(crate) fn change_names(&self, change: impl FnOnce(&mut Names)) {
-        change(&mut self.names.lock());
+    pub(crate) fn update_names(&self, update: impl FnOnce(&mut Names)) {
+        update(&mut self.names.lock());
     }
 
-    /// One line of `CLIENT LIST`, in the fields of Redis that have a meaning here.
-    pub(crate) fn describe(&self, line: &mut String) {
-        let age = self.since.elapsed();
+    /// Appends the connection's line of `CLIENT LIST`, with the fields of Redis.
+    pub(crate) fn write_line(&self, line: &mut String) {
+        let age = self.connected_at.elapsed();
         let idle_ms = (age.as_millis() as u64).saturating_sub(self.active_ms.load(Ordering::Relaxed));
         let names = self.names();
         let command = cmd::name_of(usize::from(self.last_command.load(Ordering::Relaxed))).unwrap_or("NULL");
@@ -96,14 +96,15 @@ impl Client {
     }
 }
 
-/// All connections that are open. Locked when one comes or goes, and by `CLIENT LIST`; never per command.
+/// All open connections. Locked when a connection opens or closes, when the memory limit is exceeded, for a drain and by
+/// `CLIENT LIST`, but not for each command.
 #[derive(Debug)]
 pub(crate) struct Clients {
     next_id: AtomicU64,
-    /// Bytes that all of them hold.
+    /// Bytes that all connections together buffer.
     buffered_bytes: AtomicU64,
     max_buffered_bytes: u64,
-    open: Mutex<BTreeMap<u64, Arc<Client>>>,
+    by_id: Mutex<BTreeMap<u64, Arc<Client>>>,
 }
 
 impl Clients {
@@ -112,7 +113,7 @@ impl Clients {
             next_id: AtomicU64::new(0),
             buffered_bytes: AtomicU64::new(0),
             max_buffered_bytes,
-            open: Mutex::default(),
+            by_id: Mutex::default(),
         }
     }
 
@@ -122,7 +123,7 @@ impl Clients {
             thread,
             address,
             local_address,
-            since: Instant::now(),
+            connected_at: Instant::now(),
             active_ms: AtomicU64::new(0),
             database: AtomicU8::new(0),
             protocol: AtomicU8::new(2),
@@ -132,23 +133,23 @@ impl Clients {
             blocked: AtomicBool::new(false),
             task: OnceLock::new(),
         });
-        self.open.lock().insert(client.id, Arc::clone(&client));
+        self.by_id.lock().insert(client.id, Arc::clone(&client));
         client
     }
 
     pub(crate) fn deregister(&self, client: &Client) {
-        self.open.lock().remove(&client.id);
-        self.release(client);
+        self.by_id.lock().remove(&client.id);
+        self.release_buffered_bytes(client);
     }
 
-    /// Bytes that all of them hold.
+    /// Bytes that all connections together buffer.
     pub(crate) fn buffered_bytes(&self) -> u64 {
         self.buffered_bytes.load(Ordering::Relaxed)
     }
 
-    /// Notes what a connection holds now. If all of them come to hold too much by it, the one that holds most is
-    /// closed.
-    pub(crate) fn hold(&self, client: &Client, bytes: u64) {
+    /// Sets the size of a connection's buffers. Closes the connection with the largest buffers if the total exceeds the
+    /// limit.
+    pub(crate) fn set_buffered_bytes(&self, client: &Client, bytes: u64) {
         let before = client.buffered_bytes.swap(bytes, Ordering::Relaxed);
         let total = self.buffered_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.buffered_bytes.fetch_sub(before, Ordering::Relaxed);
@@ -158,29 +159,29 @@ impl Clients {
     }
 
     fn close_largest(&self) {
-        let open = self.open.lock();
-        let Some(largest) = open.values().max_by_key(|client| client.buffered_bytes.load(Ordering::Relaxed))
+        let by_id = self.by_id.lock();
+        let Some(largest) = by_id.values().max_by_key(|client| client.buffered_bytes.load(Ordering::Relaxed))
         else {
             return;
         };
         tracing::warn!(
             client = largest.id,
-            "closed: connections hold too much memory, and this one most of it"
+            "closed the connection with the largest buffers: max_client_memory is exceeded"
         );
-        // Its memory comes back when its thread gets to it; it counts as gone already, or others would follow.
-        self.release(largest);
+        // Its thread frees the memory later. It is subtracted now, or further connections would be closed.
+        self.release_buffered_bytes(largest);
         if let Some(task) = largest.task.get() {
             task.abort();
         }
     }
 
-    fn release(&self, client: &Client) {
-        let held = client.buffered_bytes.swap(0, Ordering::Relaxed);
-        self.buffered_bytes.fetch_sub(held, Ordering::Relaxed);
+    fn release_buffered_bytes(&self, client: &Client) {
+        let bytes = client.buffered_bytes.swap(0, Ordering::Relaxed);
+        self.buffered_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// All of them, oldest first.
+    /// All open connections, oldest first.
     pub(crate) fn all(&self) -> Vec<Arc<Client>> {
-        self.open.lock().values().cloned().collect()
+        self.by_id.lock().values().cloned().collect()
     }
 }

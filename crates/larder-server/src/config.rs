@@ -1,4 +1,4 @@
-//! The options of a server, each with its meaning, default and range.
+//! The options of a server, with meaning, default and range.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -9,35 +9,36 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer};
 use subtle::ConstantTimeEq;
 
-/// Everything that can be set before start; unknown keys are refused.
+/// The options of a server. Unknown keys are errors.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Address to listen on; port 0 takes a free one. Default `127.0.0.1:6379`; `None` listens on the Unix socket only.
+    /// Address to listen on; port 0 selects a free port. Default `127.0.0.1:6379`; `None` listens on the Unix socket
+    /// only.
     pub listen: Option<SocketAddr>,
-    /// Path of a Unix socket to listen on as well. Default: none.
+    /// Path of a Unix socket to listen on in addition. Default: none.
     pub unixsocket: Option<PathBuf>,
-    /// Bytes that keys, values and their overhead may take together; what does not fit is evicted. Default: half of the
-    /// memory of the machine or the cgroup, whichever is less. At least 1 MiB.
+    /// Capacity in bytes, for keys, values and their overhead together. Above it, entries are evicted. Default: half of
+    /// the memory of the machine or the cgroup, whichever is less. At least 1 MiB.
     pub max_memory: Option<ByteSize>,
     /// Threads that serve connections. Default: one per core. Range 1 to 256.
     pub threads: Option<usize>,
-    /// Password that clients must send with `AUTH` or `HELLO`. Default: none, which is refused unless all addresses are
+    /// Password that clients must send with `AUTH` or `HELLO`. Default: none, which is an error unless the address is
     /// loopback.
     pub requirepass: Option<Password>,
-    /// Connections open at a time; one above it gets an error and is closed. The process' limit on open files is raised
-    /// for them if the system allows it. Default 10,000.
+    /// Maximum number of open connections. A further connection gets an error and is closed. The server raises the
+    /// process's limit on open files accordingly, if the system allows it. Default 10,000.
     pub maxclients: usize,
-    /// Bytes of replies that one connection may leave unread before it is closed. A connection that reads nothing is
-    /// not read from long before that; only a single huge reply gets here. Default 1 GiB.
+    /// Bytes of replies that one connection may buffer before it is closed. Only a single huge reply can exceed it: the
+    /// server stops reading from a client that does not read its replies. Default 1 GiB.
     pub max_reply_bytes: ByteSize,
-    /// Bytes that all connections together may hold in requests that have not arrived whole and replies that are not
-    /// read; above it, the connection that holds most is closed. Entries are never evicted for connections. Default: a
-    /// quarter of the memory of the machine or the cgroup.
+    /// Bytes of incomplete requests and unsent replies that all connections together may buffer. Above it, the
+    /// connection with the largest buffers is closed. Entries are never evicted for connections. Default: a quarter of
+    /// the memory of the machine or the cgroup.
     pub max_client_memory: Option<ByteSize>,
-    /// Seconds of silence after which TCP asks the peer for a sign of life; 0 = never. Default 300.
+    /// Idle seconds after which TCP sends keepalive probes; 0 = never. Default 300.
     pub tcp_keepalive_secs: u64,
-    /// Milliseconds that connections have, once shutdown is asked for, to take the replies they are owed. Default
+    /// Milliseconds that connections have after the start of a shutdown to receive their pending replies. Default
     /// 5,000.
     pub drain_timeout_ms: u64,
 }
@@ -59,8 +60,8 @@ impl Default for Config {
     }
 }
 
-/// A number of bytes, written as a number or with a unit as in Redis: `k`, `m`, `g` are powers of 1,000 and `kb`,
-/// `mb`, `gb` of 1,024.
+/// A number of bytes, written as a number or with a unit, as in Redis: `k`, `m`, `g` are powers of 1,000 and `kb`,
+/// `mb`, `gb` powers of 1,024.
 ///
 /// ```
 /// use larder_server::ByteSize;
@@ -71,7 +72,7 @@ impl Default for Config {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ByteSize(pub u64);
 
-/// Text that is not a [`ByteSize`].
+/// The text is not a [`ByteSize`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a size: write bytes, or a number with k, kb, m, mb, g or gb")]
 pub struct ByteSizeError(String);
@@ -130,15 +131,15 @@ impl<'de> Deserialize<'de> for ByteSize {
 pub struct Password(String);
 
 impl Password {
-    /// Wraps the text; an empty one matches nothing.
+    /// A password. An empty one matches nothing.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Password(text.into())
     }
 
-    /// Whether `given` is the password, in constant time for passwords of equal length. An empty password matches nothing.
-    pub(crate) fn matches(&self, given: &[u8]) -> bool {
-        !self.is_empty() && bool::from(self.0.as_bytes().ct_eq(given))
+    /// Whether `candidate` is the password, in constant time for equal lengths. An empty password matches nothing.
+    pub(crate) fn matches(&self, candidate: &[u8]) -> bool {
+        !self.is_empty() && bool::from(self.0.as_bytes().ct_eq(candidate))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -157,14 +158,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_above_u64_are_refused() {
+    fn size_above_u64_is_error() {
         assert!("18446744073709551616".parse::<ByteSize>().is_err());
         assert!("99999999999gb".parse::<ByteSize>().is_err());
         assert!("-1".parse::<ByteSize>().is_err());
     }
 
     #[test]
-    fn a_config_reads_sizes_and_refuses_unknown_keys() {
+    fn config_parses_sizes_and_rejects_unknown_keys() {
         let read = |text: &str| serde_json::from_str::<Config>(text);
         let config =
             read(r#"{"listen": "127.0.0.1:7000", "max_memory": "64mb", "max_reply_bytes": 1000}"#).unwrap();
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_whole_password_matches() {
+    fn password_matches_only_exactly() {
         let password = Password::new("secret");
         assert!(password.matches(b"secret"));
         for wrong in [&b""[..], b"secre", b"secrets", b"secretsecret", b"Secret"] {

@@ -1,16 +1,16 @@
-//! Numbers for `INCRBYFLOAT`: exact decimals as far as they fit, so that 0.1 and 0.2 are 0.3, as people and Redis (by
-//! its 80-bit floats) expect; floating point beyond.
+//! Numbers for `INCRBYFLOAT`: exact decimals in a limited range, so that 0.1 + 0.2 is 0.3, as it is in Redis with its
+//! 80-bit floats; floating-point numbers outside of it.
 
 use std::fmt;
 
 use larder_resp::parse_float;
 
-/// Digits behind the point that are kept; Redis prints as many.
+/// Digits after the decimal point, the same number as in Redis.
 const SCALE: usize = 17;
-/// What one is in units of the last digit.
-const ONE: i128 = 10i128.pow(SCALE as u32);
-/// The largest exact number: sums of two cannot overflow.
-const LARGEST: i128 = i128::MAX / 4;
+/// Units of the last digit in 1.
+const UNITS_PER_ONE: i128 = 10i128.pow(SCALE as u32);
+/// The largest exact number; the sum of two cannot overflow.
+const MAX_EXACT: i128 = i128::MAX / 4;
 
 /// A number, exact where possible.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,18 +25,18 @@ impl Decimal {
 
     pub(crate) fn parse(text: &[u8]) -> Option<Decimal> {
         let float = parse_float(text)?;
-        Some(exact(text).map_or(Decimal::Float(float), Decimal::Exact))
+        Some(parse_exact(text).map_or(Decimal::Float(float), Decimal::Exact))
     }
 
-    /// The sum; none if it is not finite.
+    /// The sum; `None` if it is not finite.
     pub(crate) fn add(self, other: Decimal) -> Option<Decimal> {
         match (self, other) {
             (Decimal::Exact(a), Decimal::Exact(b)) => {
                 let sum = a + b;
-                Some(if sum.abs() <= LARGEST {
+                Some(if sum.abs() <= MAX_EXACT {
                     Decimal::Exact(sum)
                 } else {
-                    Decimal::Float(sum as f64 / ONE as f64)
+                    Decimal::Float(sum as f64 / UNITS_PER_ONE as f64)
                 })
             }
             (a, b) => Some(a.to_f64() + b.to_f64()).filter(|sum| sum.is_finite()).map(Decimal::Float),
@@ -45,14 +45,14 @@ impl Decimal {
 
     fn to_f64(self) -> f64 {
         match self {
-            Decimal::Exact(units) => units as f64 / ONE as f64,
+            Decimal::Exact(units) => units as f64 / UNITS_PER_ONE as f64,
             Decimal::Float(number) => number,
         }
     }
 }
 
-/// Reads plain notation whose digits all fit.
-fn exact(text: &[u8]) -> Option<i128> {
+/// Parses decimal notation; `None` if it has an exponent or too many digits.
+fn parse_exact(text: &[u8]) -> Option<i128> {
     let (negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
         [b'+', digits @ ..] => (false, digits),
@@ -69,17 +69,17 @@ fn exact(text: &[u8]) -> Option<i128> {
         units = units.checked_mul(10)?.checked_add(digit)?;
     }
     let units = units.checked_mul(10i128.pow((SCALE - fraction.len()) as u32))?;
-    (units <= LARGEST).then_some(if negative { -units } else { units })
+    (units <= MAX_EXACT).then_some(if negative { -units } else { units })
 }
 
 impl fmt::Display for Decimal {
-    /// Without exponent and without zeros at the end.
+    /// Without exponent and without trailing zeros.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = match self {
             Decimal::Float(number) => return write!(f, "{number}"),
             Decimal::Exact(units) => units,
         };
-        let (whole, fraction) = (units.abs() / ONE, units.abs() % ONE);
+        let (whole, fraction) = (units.abs() / UNITS_PER_ONE, units.abs() % UNITS_PER_ONE);
         let sign = if *units < 0 { "-" } else { "" };
         if fraction == 0 {
             return write!(f, "{sign}{whole}");
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn decimals_are_exact() {
+    fn sums_of_decimals_are_exact() {
         for (a, b, expected) in [
             ("0.1", "0.2", "0.3"),
             ("10.50", "0.1", "10.6"),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn infinity_has_no_sum_and_words_are_no_numbers() {
+    fn infinite_sum_is_none_and_invalid_text_is_none() {
         assert_eq!(sum("inf", "1"), None);
         assert_eq!(sum("1.7e308", "1.7e308"), None);
         for text in ["", "abc", "1 ", " 1", "nan", "1e", "--1", "."] {

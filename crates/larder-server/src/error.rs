@@ -1,51 +1,51 @@
-//! Why a server cannot start or go on.
+//! The errors of a server.
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// A failure of the server as a whole; failures of one connection stay with it.
+/// A failure of the whole server. A failure of one connection closes only that connection.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
     /// An option has a value outside its range.
-    #[error("{option} is {value}; it must be from {least} to {most}")]
+    #[error("{option} is {value}; it must be from {min} to {max}")]
     Range {
         /// Name of the option.
         option: &'static str,
-        /// The value given.
+        /// The invalid value.
         value: u64,
-        /// Least value allowed.
-        least: u64,
-        /// Greatest value allowed.
-        most: u64,
+        /// The lowest valid value.
+        min: u64,
+        /// The highest valid value.
+        max: u64,
     },
     /// Neither an address nor a Unix socket was given.
     #[error("nothing to listen on: set listen or unixsocket")]
     NothingToListenOn,
-    /// The address can be reached from other machines and no password is set.
+    /// The address is not loopback, and there is no password.
     #[error("refusing to listen on {0} without a password: set requirepass, or listen on a loopback address")]
     Unprotected(SocketAddr),
-    /// The address cannot be listened on.
+    /// The address cannot be bound.
     #[error("cannot bind {address}: {source}")]
     Bind {
-        /// The address asked for.
+        /// The configured address.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The Unix socket cannot be made.
+    /// The Unix socket cannot be created.
     #[error("cannot bind {}: {source}", path.display())]
     UnixSocket {
-        /// The path asked for.
+        /// The configured path.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The keyspace cannot be built.
     #[error("cannot build the keyspace: {0}")]
     Store(#[from] larder_engine::BuildError),
-    /// A thread, or its part in the network, cannot be started.
+    /// A thread cannot be started, or a listener cannot be registered with the runtime.
     #[error("cannot start a thread: {0}")]
     Thread(#[source] io::Error),
 }

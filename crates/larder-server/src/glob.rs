@@ -1,12 +1,12 @@
 //! The patterns of `KEYS`, `SCAN` and `CONFIG GET`: `*`, `?`, `[a-z]`, `[^a]` and backslashes, on bytes.
 //!
-//! Without recursion: on a mismatch only the last `*` takes one byte more, so a hostile pattern costs at most the
-//! product of the two lengths, never the exponential time of a naive matcher.
+//! The matcher does not recurse. On a mismatch it extends only the match of the last `*` by one byte. The time is at
+//! most proportional to the product of the two lengths, and never exponential.
 
 /// Whether all of `text` matches `pattern`.
 pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (pattern, text);
-    // Pattern behind the last star, and the text from which it is tried next.
+    // The pattern after the last star, and the text at which its next attempt starts.
     let mut retry: Option<(&[u8], &[u8])> = None;
     loop {
         if let [b'*', rest @ ..] = p {
@@ -17,7 +17,7 @@ pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
             }
             continue;
         }
-        match (step(p, t), p.is_empty() && t.is_empty()) {
+        match (match_one(p, t), p.is_empty() && t.is_empty()) {
             (_, true) => return true,
             (Some((next_p, next_t)), _) => (p, t) = (next_p, next_t),
             (None, _) => match retry {
@@ -31,25 +31,25 @@ pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// Matches one byte against one element of the pattern that is not a star, and returns what is left of both.
-fn step<'p, 't>(pattern: &'p [u8], text: &'t [u8]) -> Option<(&'p [u8], &'t [u8])> {
+/// Matches one byte against one element of the pattern other than a star. Returns the rest of both.
+fn match_one<'p, 't>(pattern: &'p [u8], text: &'t [u8]) -> Option<(&'p [u8], &'t [u8])> {
     let (byte, text) = text.split_first()?;
-    let (hit, pattern) = match pattern {
+    let (matched, pattern) = match pattern {
         [] => return None,
         [b'?', rest @ ..] => (true, rest),
-        [b'[', rest @ ..] => class(rest, *byte),
+        [b'[', rest @ ..] => match_class(rest, *byte),
         [b'\\', literal, rest @ ..] | [literal, rest @ ..] => (literal == byte, rest),
     };
-    hit.then_some((pattern, text))
+    matched.then_some((pattern, text))
 }
 
-/// Matches `byte` against a class whose `[` is already read; an unclosed class ends with the pattern, as in Redis.
-fn class(mut pattern: &[u8], byte: u8) -> (bool, &[u8]) {
+/// Matches `byte` against a class, without its `[`. An unclosed class ends with the pattern, as in Redis.
+fn match_class(mut pattern: &[u8], byte: u8) -> (bool, &[u8]) {
     let negated = matches!(pattern, [b'^', ..]);
     if negated {
         pattern = &pattern[1..];
     }
-    let mut hit = false;
+    let mut matched = false;
     loop {
         pattern = match pattern {
             [] => break,
@@ -58,20 +58,20 @@ fn class(mut pattern: &[u8], byte: u8) -> (bool, &[u8]) {
                 break;
             }
             [b'\\', literal, rest @ ..] => {
-                hit |= *literal == byte;
+                matched |= *literal == byte;
                 rest
             }
             [from, b'-', to, rest @ ..] => {
-                hit |= (*from.min(to)..=*from.max(to)).contains(&byte);
+                matched |= (*from.min(to)..=*from.max(to)).contains(&byte);
                 rest
             }
             [literal, rest @ ..] => {
-                hit |= *literal == byte;
+                matched |= *literal == byte;
                 rest
             }
         }
     }
-    (hit != negated, pattern)
+    (matched != negated, pattern)
 }
 
 #[cfg(test)]
@@ -79,7 +79,7 @@ mod tests {
     use super::matches;
 
     #[test]
-    fn patterns_of_redis() {
+    fn redis_patterns_match_as_in_redis() {
         for (pattern, text, expected) in [
             ("*", "", true),
             ("", "", true),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_pattern_ends_soon() {
+    fn pattern_of_many_stars_terminates() {
         let pattern = "a*".repeat(2_000) + "b";
         assert!(!matches(pattern.as_bytes(), &vec![b'a'; 4_000]));
     }

@@ -10,7 +10,7 @@
 //! # }
 //! ```
 //!
-//! # How a request lives
+//! # The life of a request
 //!
 //! ```text
 //!  acceptor ── new socket ──▶ thread with the fewest connections (own runtime; the socket stays there)
@@ -18,19 +18,20 @@
 //!                               │   read into the thread's buffer ─▶ parse in place ─▶ execute the whole pipeline
 //!                               │   one write for all replies
 //!                               ▼
-//!                             Store: one keyspace shared by all threads, bounded by bytes, entries expire and are evicted
+//!                             Store: one keyspace for all threads, bounded by bytes; entries expire and are evicted
 //! ```
 //!
 //! Unlike Redis this is a cache by default: `maxmemory` is half of the machine's (or the cgroup's) memory and entries
 //! are evicted by a frequency-aware policy, reported as `allkeys-lfu`. There is no persistence and no replication.
 //!
-//! # What a client may rely on
+//! # Guarantees
 //!
-//! - A command is atomic; commands of one connection run in order; a reply means the effect is visible to everyone.
-//! - Bad input is an error reply and the connection lives, unless framing is lost.
-//! - A client that does not read its replies is no longer read from: it holds at most
-//!   [`Config::max_reply_bytes`] of memory.
-//! - A browser cannot reach the server: a connection that speaks HTTP is closed before anything is executed.
+//! - A command on one key is atomic. The commands of one connection run in order. After the reply, the effect is
+//!   visible to all clients.
+//! - Invalid input gets an error reply and the connection stays open, unless framing is lost.
+//! - If a client does not read its replies, the server stops reading its requests. One connection buffers at most
+//!   [`Config::max_reply_bytes`] of replies.
+//! - Browsers cannot use the server: a connection that sends HTTP is closed before a command is executed.
 
 mod accept;
 mod clients;
@@ -47,7 +48,7 @@ mod listener;
 mod prefetch;
 mod server;
 mod session;
-mod shared;
+mod state;
 mod stats;
 mod system;
 mod worker;

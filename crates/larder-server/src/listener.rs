@@ -1,4 +1,4 @@
-//! The sockets that a server listens on, made before it runs so that port 0 has its number.
+//! The listening sockets. They are bound before the server runs, so that the actual port is known.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,17 +10,17 @@ use socket2::{Domain, SockAddr, Socket as RawSocket, TcpKeepalive, Type};
 
 use crate::ServerError;
 
-/// Connections that the system holds for us until they are accepted.
+/// Connections that the system queues until they are accepted.
 const BACKLOG: i32 = 1024;
 
-/// A connection as it comes from a listener, not yet known to any runtime.
+/// An accepted connection that is not registered with a runtime yet.
 pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
 impl Socket {
-    /// Takes a TCP connection over: replies leave at once, and silent peers are asked for a sign of life.
+    /// Configures a TCP connection: no delay for replies, and keepalive probes for idle peers.
     pub(crate) fn tcp(stream: TcpStream, keepalive_secs: u64) -> io::Result<Socket> {
         stream.set_nodelay(true)?;
         if keepalive_secs > 0 {
@@ -30,7 +30,7 @@ impl Socket {
         Ok(Socket::Tcp(stream))
     }
 
-    /// The addresses of both ends, as `CLIENT LIST` shows them.
+    /// The peer address and the local address, as in `CLIENT LIST`.
     pub(crate) fn addresses(&self) -> (String, String) {
         let text =
             |address: io::Result<SocketAddr>| address.map_or_else(|_| "?".to_owned(), |a| a.to_string());
@@ -59,14 +59,14 @@ pub(crate) fn bind_tcp(address: SocketAddr) -> Result<TcpListener, ServerError> 
     bind().map_err(|source| ServerError::Bind { address, source })
 }
 
-/// A Unix socket's listener; its file goes with it.
+/// The listener of a Unix socket, and its file.
 pub(crate) struct UnixSocket {
     listener: UnixListener,
     file: SocketFile,
 }
 
 impl UnixSocket {
-    /// The listener, and what removes its file when dropped.
+    /// The listener, and the guard that removes its file.
     pub(crate) fn into_parts(self) -> (UnixListener, SocketFile) {
         (self.listener, self.file)
     }
@@ -81,7 +81,7 @@ impl Drop for SocketFile {
     }
 }
 
-/// Listens on the Unix socket `path`. A socket that a dead server has left there is replaced; one that answers is not.
+/// Listens on the Unix socket `path`. Replaces the socket file of a server that has ended, but not one in use.
 pub(crate) fn bind_unix(path: &Path) -> Result<UnixSocket, ServerError> {
     let bind = || {
         let address = SockAddr::unix(path)?;

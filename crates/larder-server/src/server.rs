@@ -1,4 +1,4 @@
-//! The server as a whole: bound, running, drained.
+//! The server: bind, run, drain.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -12,21 +12,21 @@ use crate::accept::accept;
 use crate::config::Config;
 use crate::db::Store;
 use crate::listener::{UnixSocket, bind_tcp, bind_unix};
-use crate::shared::Shared;
+use crate::state::ServerState;
 use crate::stats::{Stats, StatsHandle};
 use crate::worker::Worker;
 use crate::{ServerError, listener};
 
-/// The most threads that a server may have.
+/// Upper limit on the number of threads.
 const MAX_THREADS: usize = 256;
 
-/// A server that is bound and waits to be run.
+/// A server that is bound and not running yet.
 pub struct Server {
     tcp: Option<std::net::TcpListener>,
     unix: Option<UnixSocket>,
     address: Option<SocketAddr>,
     threads: usize,
-    shared: Arc<Shared>,
+    state: Arc<ServerState>,
 }
 
 impl Server {
@@ -34,21 +34,21 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`ServerError`] if an option is out of range, an address cannot be bound, or one that is not loopback is asked
-    /// for without a password.
+    /// [`ServerError`] if an option is out of range, an address cannot be bound, or the address is not loopback and
+    /// there is no password.
     pub fn bind(config: Config) -> Result<Server, ServerError> {
         let store = Store::new(config.max_memory.map(|size| size.0))?;
         Server::bind_with(config, store)
     }
 
-    /// Binds the listeners to serve a keyspace that exists already: one that has outlived another server, or is shared
-    /// with it. `config.max_memory` is not looked at; the store has its limit.
+    /// Binds the listeners to serve an existing keyspace, for example that of a previous server. Ignores
+    /// `config.max_memory`: the store has its own limit.
     ///
     /// # Errors
     ///
-    /// As [`bind`](Self::bind).
+    /// The errors of [`bind`](Self::bind).
     pub fn bind_with(config: Config, store: Store) -> Result<Server, ServerError> {
-        let threads = threads(&config)?;
+        let threads = thread_count(&config)?;
         check_protection(&config)?;
         check_open_files(&config);
         let tcp = config.listen.map(bind_tcp).transpose()?;
@@ -58,39 +58,38 @@ impl Server {
         }
         let address = tcp.as_ref().and_then(|listener| listener.local_addr().ok());
         let port = address.map_or(0, |address| address.port());
-        let shared = Arc::new(Shared::new(config, store, Arc::new(Stats::new(threads)), port));
-        Ok(Server { tcp, unix, address, threads, shared })
+        let state = Arc::new(ServerState::new(config, store, Arc::new(Stats::new(threads)), port));
+        Ok(Server { tcp, unix, address, threads, state })
     }
 
-    /// The TCP address that was bound, with its real port; `None` if only a Unix socket is listened on.
+    /// The bound TCP address with its actual port; `None` if the server listens only on a Unix socket.
     #[must_use]
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// The Unix socket that is listened on, if any.
+    /// The path of the Unix socket, if there is one.
     #[must_use]
     pub fn unix_path(&self) -> Option<&Path> {
-        self.unix.as_ref().and(self.shared.config.unixsocket.as_deref())
+        self.unix.as_ref().and(self.state.config.unixsocket.as_deref())
     }
 
-    /// The keyspace, to hand to another server when this one has ended.
+    /// The keyspace. You can pass it to another server after this one has ended.
     #[must_use]
     pub fn store(&self) -> Store {
-        self.shared.store.clone()
+        self.state.store.clone()
     }
 
-    /// A handle to the server's numbers, which may be polled from anywhere.
+    /// A handle to the statistics, which any thread may read.
     #[must_use]
     pub fn stats_handle(&self) -> StatsHandle {
-        StatsHandle { stats: Arc::clone(&self.shared.stats), store: self.shared.store.clone() }
+        StatsHandle { stats: Arc::clone(&self.state.stats), store: self.state.store.clone() }
     }
 
-    /// Serves until `shutdown` completes, then drains: no connection is accepted any more, those that owe no reply end
-    /// at once, the others as soon as their replies are taken, and all of them when
-    /// [`Config::drain_timeout_ms`] is over.
+    /// Serves until `shutdown` completes, then drains: the server accepts no more connections, closes idle ones at once
+    /// and the others as soon as their replies are sent. It closes all of them after [`Config::drain_timeout_ms`].
     ///
-    /// Needs a tokio runtime with I/O and time, for the acceptor alone; connections are served on threads of its own.
+    /// Needs a tokio runtime with I/O and time for the acceptor. Connections are served on threads of the server.
     ///
     /// # Errors
     ///
@@ -98,12 +97,12 @@ impl Server {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future shuts the server down without waiting for the drain.
+    /// Dropping the future shuts the server down without a drain.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), ServerError> {
-        let Server { tcp, unix, threads, shared, .. } = self;
+        let Server { tcp, unix, threads, state, .. } = self;
         let (stop, stopped) = watch::channel(false);
         let mut workers = (0..threads)
-            .map(|index| Worker::start(index, Arc::clone(&shared), stopped.clone()))
+            .map(|index| Worker::start(index, Arc::clone(&state), stopped.clone()))
             .collect::<Result<Vec<_>, _>>()
             .map_err(ServerError::Thread)?;
         let tcp = tcp.map(tokio::net::TcpListener::from_std).transpose().map_err(ServerError::Thread)?;
@@ -111,19 +110,19 @@ impl Server {
         let unix = unix.map(tokio::net::UnixListener::from_std).transpose().map_err(ServerError::Thread)?;
 
         tokio::select! {
-            () = accept(tcp, unix, Arc::clone(&shared), &workers) => {}
+            () = accept(tcp, unix, Arc::clone(&state), &workers) => {}
             () = shutdown => {}
         }
-        shared.draining.store(true, Ordering::Release);
+        state.draining.store(true, Ordering::Release);
         stop.send_replace(true);
         for worker in &mut workers {
-            worker.ended().await;
+            worker.join().await;
         }
         Ok(())
     }
 }
 
-fn threads(config: &Config) -> Result<usize, ServerError> {
+fn thread_count(config: &Config) -> Result<usize, ServerError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = config.threads.unwrap_or(cores.min(MAX_THREADS));
     match (1..=MAX_THREADS).contains(&threads) {
@@ -131,28 +130,28 @@ fn threads(config: &Config) -> Result<usize, ServerError> {
         false => Err(ServerError::Range {
             option: "threads",
             value: threads as u64,
-            least: 1,
-            most: MAX_THREADS as u64,
+            min: 1,
+            max: MAX_THREADS as u64,
         }),
     }
 }
 
-/// Files that are open beside those of clients.
-const OTHER_FILES: u64 = 64;
+/// Open files that are not client connections.
+const NON_CLIENT_FILES: u64 = 64;
 
 fn check_open_files(config: &Config) {
-    let wanted = config.maxclients as u64 + OTHER_FILES;
-    let allowed = crate::system::raise_open_files(wanted);
-    if allowed < wanted {
+    let required = config.maxclients as u64 + NON_CLIENT_FILES;
+    let allowed = crate::system::raise_open_files(required);
+    if allowed < required {
         tracing::warn!(
             allowed,
-            wanted,
-            "the limit on open files is below maxclients; more clients will have to wait"
+            required,
+            "the limit on open files is too low for maxclients; further clients have to wait"
         );
     }
 }
 
-/// A cache that anyone on the network can read and fill is never what was meant.
+/// Fails if the address is not loopback and there is no password: anyone on the network could use the cache.
 fn check_protection(config: &Config) -> Result<(), ServerError> {
     let has_password = config.requirepass.as_ref().is_some_and(|password| !password.is_empty());
     match config.listen {

@@ -1,4 +1,4 @@
-//! What a connection remembers from one command to the next.
+//! The state of a connection between commands.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ pub(crate) struct Session {
     database: u8,
     protocol: Protocol,
     pub(crate) authenticated: bool,
-    /// Set by a command after whose reply the connection ends.
+    /// Set by a command: the connection closes after its reply.
     pub(crate) closing: bool,
-    /// Position in the table of the command executed last.
+    /// Index in the command table of the last executed command.
     pub(crate) last_command: Option<usize>,
 }
 
@@ -36,14 +36,14 @@ impl Session {
 
     pub(crate) fn select(&mut self, database: u8) {
         self.database = database;
-        self.client.selected(database);
+        self.client.set_database(database);
     }
 
     pub(crate) fn protocol(&self) -> Protocol {
         self.protocol
     }
 
-    pub(crate) fn speak(&mut self, protocol: Protocol) {
+    pub(crate) fn set_protocol(&mut self, protocol: Protocol) {
         self.protocol = protocol;
         self.client.set_protocol(protocol.version());
     }

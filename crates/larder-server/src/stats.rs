@@ -1,4 +1,4 @@
-//! What the server counts about itself: one set of counters per thread, written once per wake-up, summed on demand.
+//! Statistics: one set of counters per thread, which is written once per wake-up and summed on demand.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,9 +9,9 @@ use parking_lot::Mutex;
 
 use crate::db::Store;
 
-/// Counts of one wake-up, or of one thread since start.
+/// Counts of one wake-up, or of one thread since its start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct Counts {
     pub(crate) commands: u64,
     pub(crate) errors: u64,
     pub(crate) hits: u64,
@@ -20,9 +20,9 @@ pub(crate) struct Tally {
     pub(crate) bytes_out: u64,
 }
 
-impl Tally {
-    fn plus(self, other: Tally) -> Tally {
-        Tally {
+impl Counts {
+    fn plus(self, other: Counts) -> Counts {
+        Counts {
             commands: self.commands + other.commands,
             errors: self.errors + other.errors,
             hits: self.hits + other.hits,
@@ -32,8 +32,8 @@ impl Tally {
         }
     }
 
-    fn minus(self, other: Tally) -> Tally {
-        Tally {
+    fn minus(self, other: Counts) -> Counts {
+        Counts {
             commands: self.commands - other.commands,
             errors: self.errors - other.errors,
             hits: self.hits - other.hits,
@@ -44,7 +44,7 @@ impl Tally {
     }
 }
 
-/// The counters of one thread, alone in their cache lines.
+/// The counters of one thread, in their own cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct ThreadStats {
@@ -54,20 +54,20 @@ pub(crate) struct ThreadStats {
     misses: Counter,
     bytes_in: Counter,
     bytes_out: Counter,
-    /// Connections served now.
+    /// Open connections.
     connections: AtomicU64,
-    /// Time from the bytes of a wake-up being read to its replies being handed to the system.
+    /// Time of a wake-up from the read of its requests to the write of its replies.
     pub(crate) latency: Histogram,
 }
 
 impl ThreadStats {
-    /// Adds what one wake-up has done.
-    pub(crate) fn add(&self, tally: &Tally) {
-        self.commands.add(tally.commands);
-        self.bytes_in.add(tally.bytes_in);
-        self.bytes_out.add(tally.bytes_out);
+    /// Adds the counts of one wake-up.
+    pub(crate) fn add(&self, counts: &Counts) {
+        self.commands.add(counts.commands);
+        self.bytes_in.add(counts.bytes_in);
+        self.bytes_out.add(counts.bytes_out);
         for (counter, n) in
-            [(&self.errors, tally.errors), (&self.hits, tally.hits), (&self.misses, tally.misses)]
+            [(&self.errors, counts.errors), (&self.hits, counts.hits), (&self.misses, counts.misses)]
         {
             if n > 0 {
                 counter.add(n);
@@ -87,8 +87,8 @@ impl ThreadStats {
         self.connections.fetch_sub(1, Ordering::Relaxed);
     }
 
-    fn tally(&self) -> Tally {
-        Tally {
+    fn counts(&self) -> Counts {
+        Counts {
             commands: self.commands.get(),
             errors: self.errors.get(),
             hits: self.hits.get(),
@@ -106,16 +106,16 @@ pub(crate) struct Stats {
     pub(crate) threads: Vec<ThreadStats>,
     pub(crate) accepted: Counter,
     pub(crate) rejected: Counter,
-    /// Connections that ended by a bug of ours.
+    /// Connections that were closed because a command panicked.
     pub(crate) panics: Counter,
-    /// What `CONFIG RESETSTAT` has taken off; the counters themselves never go back.
+    /// The totals at the last `CONFIG RESETSTAT`. The counters themselves never decrease.
     baseline: Mutex<Totals>,
 }
 
 /// The counters that `CONFIG RESETSTAT` resets.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Totals {
-    pub(crate) tally: Tally,
+    pub(crate) counts: Counts,
     pub(crate) accepted: u64,
     pub(crate) rejected: u64,
     pub(crate) expired: u64,
@@ -138,8 +138,8 @@ impl Stats {
         self.threads.iter().map(ThreadStats::connections).sum()
     }
 
-    pub(crate) fn total(&self) -> Tally {
-        self.threads.iter().map(ThreadStats::tally).fold(Tally::default(), Tally::plus)
+    pub(crate) fn total(&self) -> Counts {
+        self.threads.iter().map(ThreadStats::counts).fold(Counts::default(), Counts::plus)
     }
 
     fn latency(&self) -> HistogramSnapshot {
@@ -152,7 +152,7 @@ impl Stats {
     pub(crate) fn since_reset(&self, store: &Store) -> Totals {
         let (baseline, now) = (*self.baseline.lock(), self.totals(store));
         Totals {
-            tally: now.tally.minus(baseline.tally),
+            counts: now.counts.minus(baseline.counts),
             accepted: now.accepted - baseline.accepted,
             rejected: now.rejected - baseline.rejected,
             expired: now.expired - baseline.expired,
@@ -167,7 +167,7 @@ impl Stats {
     fn totals(&self, store: &Store) -> Totals {
         let engine = store.engine_stats();
         Totals {
-            tally: self.total(),
+            counts: self.total(),
             accepted: self.accepted.get(),
             rejected: self.rejected.get(),
             expired: engine.expired,
@@ -176,47 +176,47 @@ impl Stats {
     }
 }
 
-/// A server's numbers at one moment. Counters never go back, not even by `CONFIG RESETSTAT`.
+/// A snapshot of a server's statistics. Counters never decrease, not even by `CONFIG RESETSTAT`.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ServerStats {
-    /// Time since the server was made.
+    /// Time since the server was created.
     pub uptime: Duration,
-    /// Connections open now.
+    /// Open connections.
     pub connections: u64,
     /// Connections accepted since start.
     pub connections_accepted: u64,
-    /// Connections turned away by `maxclients`.
+    /// Connections rejected because of `maxclients`.
     pub connections_rejected: u64,
     /// Connections that were closed because a command panicked.
     pub panics: u64,
-    /// Commands executed, failed ones included.
+    /// Commands executed, including failed ones.
     pub commands: u64,
-    /// Commands that were answered with an error.
+    /// Commands whose reply was an error.
     pub errors: u64,
-    /// Keys that a reading command found.
+    /// Keys that a read command found.
     pub hits: u64,
-    /// Keys that a reading command did not find.
+    /// Keys that a read command did not find.
     pub misses: u64,
     /// Bytes read from clients.
     pub bytes_in: u64,
     /// Bytes written to clients.
     pub bytes_out: u64,
-    /// Time from the bytes of a wake-up being read to its replies being handed to the system.
+    /// Time of a wake-up from the read of its requests to the write of its replies.
     pub latency: HistogramSnapshot,
     /// Entries in all databases.
     pub keys: u64,
     /// Bytes that entries are charged with.
     pub memory_used_bytes: u64,
-    /// Bytes that entries may take.
+    /// Capacity for entries in bytes.
     pub memory_capacity_bytes: u64,
-    /// Entries that left to make room.
+    /// Entries removed for lack of space.
     pub evicted: u64,
-    /// Entries that left because their time was over.
+    /// Entries removed because they expired.
     pub expired: u64,
 }
 
-/// Reads a server's numbers from anywhere, also after the server has ended. Cheap to clone.
+/// Reads a server's statistics from any thread, even after the server has ended. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct StatsHandle {
     pub(crate) stats: Arc<Stats>,
@@ -224,7 +224,7 @@ pub struct StatsHandle {
 }
 
 impl StatsHandle {
-    /// The numbers now. Cost: a sum over threads and shards; some microseconds.
+    /// A snapshot. Cost: a sum over threads and shards; a few microseconds.
     #[must_use]
     pub fn snapshot(&self) -> ServerStats {
         let (stats, total, engine) = (&self.stats, self.stats.total(), self.store.engine_stats());

@@ -1,4 +1,4 @@
-//! The threads that serve connections: each with a runtime of its own, on which a connection stays for its life.
+//! The threads that serve connections. Each has its own runtime; a connection stays on its thread.
 
 use std::io;
 use std::net::Shutdown;
@@ -14,20 +14,20 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::clients::Client;
 use crate::connection;
 use crate::listener::Socket;
-use crate::shared::Shared;
+use crate::state::ServerState;
 
-/// How often expired entries are reclaimed that no request has come across.
+/// Interval at which expired entries are reclaimed.
 const RECLAIM_INTERVAL: Duration = Duration::from_millis(100);
-/// Entries reclaimed at a time: well below a millisecond.
+/// Entries that are reclaimed at a time: less than a millisecond.
 const RECLAIM_BUDGET: usize = 512;
-/// How often a draining thread looks whether its last connections are done.
-const DRAIN_POLL: Duration = Duration::from_millis(5);
+/// Interval at which a draining thread checks its connections.
+const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A running thread.
 pub(crate) struct Worker {
     index: usize,
     runtime: Handle,
-    shared: Arc<Shared>,
+    state: Arc<ServerState>,
     done: Option<oneshot::Receiver<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -36,39 +36,39 @@ impl Worker {
     /// Starts a thread that serves until `stop` changes, and then drains.
     pub(crate) fn start(
         index: usize,
-        shared: Arc<Shared>,
+        state: Arc<ServerState>,
         stop: watch::Receiver<bool>,
     ) -> io::Result<Worker> {
         let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
         let handle = runtime.handle().clone();
         let (finished, done) = oneshot::channel();
-        let state = Arc::clone(&shared);
+        let thread_state = Arc::clone(&state);
         let thread = std::thread::Builder::new().name(format!("larder-{index}")).spawn(move || {
-            runtime.block_on(live(index, state, stop));
-            // Connections that outlived the deadline end here.
+            runtime.block_on(run_thread(index, thread_state, stop));
+            // Closes the connections that are left after the drain timeout.
             drop(runtime);
             let _ = finished.send(());
         })?;
-        Ok(Worker { index, runtime: handle, shared, done: Some(done), thread: Some(thread) })
+        Ok(Worker { index, runtime: handle, state, done: Some(done), thread: Some(thread) })
     }
 
-    /// Connections it serves now.
+    /// The number of connections on this thread.
     pub(crate) fn connections(&self) -> u64 {
-        self.shared.stats.threads[self.index].connections()
+        self.state.stats.threads[self.index].connections()
     }
 
-    /// Gives it a connection for life.
-    pub(crate) fn adopt(&self, socket: Socket) {
+    /// Serves a connection on this thread.
+    pub(crate) fn add_connection(&self, socket: Socket) {
         let (address, local_address) = socket.addresses();
-        let client = self.shared.clients.register(self.index, address, local_address);
-        self.shared.stats.threads[self.index].connected();
-        let guard = ConnectionGuard { shared: Arc::clone(&self.shared), client: Arc::clone(&client) };
+        let client = self.state.clients.register(self.index, address, local_address);
+        self.state.stats.threads[self.index].connected();
+        let guard = ConnectionGuard { state: Arc::clone(&self.state), client: Arc::clone(&client) };
         let task = self.runtime.spawn(serve(socket, guard));
         let _ = client.task.set(task.abort_handle());
     }
 
     /// Waits until the thread has drained and ended.
-    pub(crate) async fn ended(&mut self) {
+    pub(crate) async fn join(&mut self) {
         if let Some(done) = self.done.take() {
             let _ = done.await;
         }
@@ -81,76 +81,75 @@ impl Worker {
 }
 
 async fn serve(socket: Socket, guard: ConnectionGuard) {
-    let (shared, client) = (Arc::clone(&guard.shared), Arc::clone(&guard.client));
+    let (state, client) = (Arc::clone(&guard.state), Arc::clone(&guard.client));
     match socket {
         Socket::Tcp(stream) => match tokio::net::TcpStream::from_std(stream) {
-            Ok(stream) => connection::serve(stream, shared, client).await,
-            Err(error) => tracing::warn!(%error, "cannot watch a socket"),
+            Ok(stream) => connection::serve(stream, state, client).await,
+            Err(error) => tracing::warn!(%error, "cannot register a connection with the runtime"),
         },
         Socket::Unix(stream) => match tokio::net::UnixStream::from_std(stream) {
-            Ok(stream) => connection::serve(stream, shared, client).await,
-            Err(error) => tracing::warn!(%error, "cannot watch a socket"),
+            Ok(stream) => connection::serve(stream, state, client).await,
+            Err(error) => tracing::warn!(%error, "cannot register a connection with the runtime"),
         },
     }
 }
 
-/// Takes a connection off the books however its task ends: returned, aborted, or by a panic, which ends this
-/// connection alone.
+/// Deregisters a connection when its task returns, is aborted or panics. A panic ends only this connection.
 struct ConnectionGuard {
-    shared: Arc<Shared>,
+    state: Arc<ServerState>,
     client: Arc<Client>,
 }
 
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.shared.stats.panics.add(1);
+            self.state.stats.panics.add(1);
             tracing::error!(client = self.client.id, "a command panicked; its connection is closed");
         }
-        self.shared.clients.deregister(&self.client);
-        self.shared.stats.threads[self.client.thread].disconnected();
+        self.state.clients.deregister(&self.client);
+        self.state.stats.threads[self.client.thread].disconnected();
     }
 }
 
-/// The thread's own task: upkeep while it runs, then the drain.
-async fn live(index: usize, shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
-    let mut upkeep = interval(RECLAIM_INTERVAL);
-    upkeep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+/// The main task of a thread: reclaims expired entries until the server stops, then drains.
+async fn run_thread(index: usize, state: Arc<ServerState>, mut stop: watch::Receiver<bool>) {
+    let mut reclaim_timer = interval(RECLAIM_INTERVAL);
+    reclaim_timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            // An error means that the server was dropped without a farewell.
+            // An error means that the future of the server was dropped.
             _ = stop.changed() => break,
-            // One thread is enough, and the others sleep undisturbed.
-            _ = upkeep.tick(), if index == 0 => {
-                while shared.store.reclaim_expired(RECLAIM_BUDGET) >= RECLAIM_BUDGET {
+            // One thread is enough; the others need no timer.
+            _ = reclaim_timer.tick(), if index == 0 => {
+                while state.store.reclaim_expired(RECLAIM_BUDGET) >= RECLAIM_BUDGET {
                     tokio::task::yield_now().await;
                 }
             }
         }
     }
-    let deadline = Duration::from_millis(shared.config.drain_timeout_ms);
-    let _ = tokio::time::timeout(deadline, drain(index, &shared)).await;
+    let deadline = Duration::from_millis(state.config.drain_timeout_ms);
+    let _ = tokio::time::timeout(deadline, drain(index, &state)).await;
 }
 
-/// Ends the connections that owe no reply, and waits for those that do.
-async fn drain(index: usize, shared: &Shared) {
+/// Closes idle connections, and waits until the others have sent their replies.
+async fn drain(index: usize, state: &ServerState) {
     loop {
-        let mine = shared.clients.all().into_iter().filter(|client| client.thread == index);
-        let idle = mine.filter(|client| !client.blocked.load(Ordering::Acquire));
-        // No connection is in the middle of a turn: turns run on this thread and never wait.
+        let own = state.clients.all().into_iter().filter(|client| client.thread == index);
+        let idle = own.filter(|client| !client.blocked.load(Ordering::Acquire));
+        // No turn of a connection is interrupted: turns run on this thread and never wait.
         idle.filter_map(|client| client.task.get().cloned()).for_each(|task| task.abort());
-        if shared.stats.threads[index].connections() == 0 {
+        if state.stats.threads[index].connections() == 0 {
             return;
         }
-        tokio::time::sleep(DRAIN_POLL).await;
+        tokio::time::sleep(DRAIN_POLL_INTERVAL).await;
     }
 }
 
-/// Tells a client why it is not served, and hangs up.
+/// Sends a client the reason why it is not served, and closes the connection.
 pub(crate) fn reject(socket: Socket) {
     use std::io::Write;
     const TEXT: &[u8] = b"-ERR max number of clients reached\r\n";
-    // A fresh socket takes so few bytes at once; a client that is gone already needs no answer.
+    // The send buffer of a new socket is empty, so this does not block. The client may have disconnected already.
     let _ = match socket {
         Socket::Tcp(mut stream) => stream.write_all(TEXT).and_then(|()| stream.shutdown(Shutdown::Write)),
         Socket::Unix(mut stream) => stream.write_all(TEXT).and_then(|()| stream.shutdown(Shutdown::Write)),
@@ -168,34 +167,34 @@ mod tests {
     use crate::stats::Stats;
 
     #[test]
-    fn a_panic_ends_its_connection_and_nothing_else() {
+    fn panic_closes_only_its_connection() {
         let store = Store::new(Some(1 << 20)).unwrap();
-        let shared = Arc::new(Shared::new(Config::default(), store, Arc::new(Stats::new(1)), 0));
+        let state = Arc::new(ServerState::new(Config::default(), store, Arc::new(Stats::new(1)), 0));
         let (stop, stopped) = watch::channel(false);
-        let mut worker = Worker::start(0, Arc::clone(&shared), stopped).unwrap();
+        let mut worker = Worker::start(0, Arc::clone(&state), stopped).unwrap();
 
-        let client = shared.clients.register(0, String::new(), String::new());
-        shared.stats.threads[0].connected();
-        let guard = ConnectionGuard { shared: Arc::clone(&shared), client };
-        let broken = worker.runtime.spawn(async move {
-            let _departure = guard;
+        let client = state.clients.register(0, String::new(), String::new());
+        state.stats.threads[0].connected();
+        let guard = ConnectionGuard { state: Arc::clone(&state), client };
+        let panicking_task = worker.runtime.spawn(async move {
+            let _guard = guard;
             panic!("a bug in a command");
         });
-        let wait = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        assert!(wait.block_on(broken).unwrap_err().is_panic());
-        assert_eq!((shared.stats.panics.get(), worker.connections()), (1, 0));
-        assert!(shared.clients.all().is_empty());
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        assert!(runtime.block_on(panicking_task).unwrap_err().is_panic());
+        assert_eq!((state.stats.panics.get(), worker.connections()), (1, 0));
+        assert!(state.clients.all().is_empty());
 
-        let (ours, mut theirs) = UnixStream::pair().unwrap();
-        ours.set_nonblocking(true).unwrap();
-        worker.adopt(Socket::Unix(ours));
-        theirs.write_all(b"PING\r\n").unwrap();
+        let (server_end, mut client_end) = UnixStream::pair().unwrap();
+        server_end.set_nonblocking(true).unwrap();
+        worker.add_connection(Socket::Unix(server_end));
+        client_end.write_all(b"PING\r\n").unwrap();
         let mut reply = [0; 7];
-        theirs.read_exact(&mut reply).unwrap();
+        client_end.read_exact(&mut reply).unwrap();
         assert_eq!(&reply, b"+PONG\r\n");
 
         stop.send_replace(true);
-        wait.block_on(worker.ended());
+        runtime.block_on(worker.join());
         assert_eq!(worker.connections(), 0);
     }
 }

@@ -1,7 +1,7 @@
-//! What is sent and what comes back, byte for byte, in both protocol versions.
+//! Requests and their replies, byte by byte, in both protocol versions.
 //!
-//! Each case starts with an empty keyspace; a request is written in words, quoted as in `redis-cli`, its reply with `|`
-//! for CR LF. Where RESP3 has a form of its own, the case names both.
+//! Each case starts with an empty keyspace. A request is an inline command; in a reply, `|` stands for CR LF. If the
+//! replies of RESP2 and RESP3 differ, the case has both.
 
 use larder_resp::Protocol;
 
@@ -35,7 +35,7 @@ fn run(cases: &[Case<'_>]) {
                         text
                     }
                 };
-                // ECHO marks the end, so that a reply too many or too few cannot go unseen.
+                // ECHO marks the end, so that a missing or an additional reply fails the test.
                 client.send(format!("{request}\r\nECHO end-of-reply\r\n").as_bytes());
                 let reply = client.read_until(b"$12\r\nend-of-reply\r\n");
                 let reply = reply.escape_ascii().to_string().replace("\\r\\n", "|");
@@ -50,7 +50,7 @@ fn run(cases: &[Case<'_>]) {
 }
 
 #[test]
-fn strings() {
+fn string_commands_match_table() {
     run(&[
         &[
             ("GET k", NIL),
@@ -116,7 +116,7 @@ fn strings() {
 }
 
 #[test]
-fn compare_and_set_compare_and_delete() {
+fn compare_and_set_and_compare_and_delete_match_table() {
     run(&[
         &[
             ("SET k w IFEQ v", NIL),
@@ -144,7 +144,7 @@ fn compare_and_set_compare_and_delete() {
 }
 
 #[test]
-fn counters() {
+fn counter_commands_match_table() {
     run(&[
         &[
             ("INCR n", Same(":1|")),
@@ -171,7 +171,7 @@ fn counters() {
             ("INCRBYFLOAT n x", Same("-ERR value is not a valid float|")),
         ],
         &[("SET n 5 EX 100", OK), ("INCR n", Same(":6|")), ("TTL n", Same(":100|"))],
-        // As long as before, shorter, longer: what is written where the former value is must not differ from the rest.
+        // Values of the same length, shorter and longer: a write in place must have the same effect as a new record.
         &[
             ("SET k abc EX 100", OK),
             ("SET k def", OK),
@@ -199,7 +199,7 @@ fn counters() {
 }
 
 #[test]
-fn deadlines() {
+fn deadline_commands_match_table() {
     run(&[
         &[
             ("TTL k", Same(":-2|")),
@@ -274,7 +274,7 @@ fn deadlines() {
 }
 
 #[test]
-fn bad_times_are_errors_and_change_nothing() {
+fn invalid_times_are_errors_without_effect() {
     let invalid = Same("-ERR invalid expire time in 'set' command|");
     run(&[
         &[
@@ -309,7 +309,7 @@ fn bad_times_are_errors_and_change_nothing() {
 }
 
 #[test]
-fn bad_options_are_errors() {
+fn invalid_options_are_errors() {
     run(&[
         &[
             ("SET k v NX XX", SYNTAX),
@@ -352,7 +352,7 @@ fn bad_options_are_errors() {
 }
 
 #[test]
-fn keys() {
+fn key_commands_match_table() {
     run(&[
         &[
             ("MSET a 1 b 2 c 3", OK),
@@ -387,7 +387,7 @@ fn keys() {
 }
 
 #[test]
-fn connection() {
+fn connection_commands_match_table() {
     run(&[
         &[
             ("PING", Same("+PONG|")),
@@ -447,7 +447,7 @@ fn connection() {
 }
 
 #[test]
-fn hello_tells_all_that_clients_read() {
+fn hello_reply_has_all_fields() {
     let server = TestServer::start();
     let mut client = server.connect();
     client.send(b"HELLO 3 SETNAME me\r\nCLIENT ID\r\nCLIENT GETNAME\r\nRESET\r\nCLIENT GETNAME\r\nGET x\r\n");
@@ -461,7 +461,7 @@ fn hello_tells_all_that_clients_read() {
 }
 
 #[test]
-fn the_table_describes_itself() {
+fn command_describes_the_table() {
     let server = TestServer::start();
     let mut client = server.connect();
     let count = larder_server::commands().len() as i64;
@@ -477,7 +477,7 @@ fn the_table_describes_itself() {
 }
 
 #[test]
-fn info_has_the_fields_that_frameworks_read() {
+fn info_has_fields_of_frameworks() {
     let server = TestServer::start();
     let mut client = server.connect();
     client.call(&["SET", "k", "v"]);
@@ -510,7 +510,7 @@ fn info_has_the_fields_that_frameworks_read() {
     let run = run_id(&all).expect("a run id");
     assert!(run.len() == 40 && run.bytes().all(|byte| byte.is_ascii_hexdigit()), "{run}");
     let another = text(TestServer::start().connect().call(&["INFO", "server"]));
-    assert_ne!(run_id(&another), Some(run), "another run has another");
+    assert_ne!(run_id(&another), Some(run), "another server has another run id");
     let some = text(client.call(&["INFO", "server", "Keyspace"]));
     assert!(some.contains("# Server") && some.contains("# Keyspace") && !some.contains("# Memory"), "{some}");
     client.call(&["CONFIG", "RESETSTAT"]);

@@ -1,4 +1,4 @@
-//! Many clients, slow ones, rude ones; authentication; shutdown.
+//! Connections: many clients, slow or misbehaving clients, authentication, shutdown.
 
 use std::io::Write;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use larder_testkit::PATIENCE;
 use crate::support::{TestServer, connect_unix, encode};
 
 #[test]
-fn three_hundred_clients_are_served_at_once() {
+fn three_hundred_clients_are_served_concurrently() {
     let server = TestServer::start();
     let mut clients: Vec<_> = (0..300).map(|_| server.connect()).collect();
     for (number, client) in clients.iter_mut().enumerate() {
@@ -28,7 +28,7 @@ fn three_hundred_clients_are_served_at_once() {
 }
 
 #[test]
-fn one_client_too_many_is_told_so() {
+fn client_above_maxclients_gets_error() {
     let server = TestServer::with(Config { maxclients: 2, ..Config::default() });
     let (mut first, mut second) = (server.connect(), server.connect());
     assert_eq!(first.call(&["PING"]), Frame::Simple("PONG".into()));
@@ -39,36 +39,36 @@ fn one_client_too_many_is_told_so() {
     assert_eq!(server.connect().call(&["PING"]), Frame::Simple("PONG".into()));
 }
 
-/// A client that never reads must neither stop the others nor grow the server: it is not read from any more.
+/// A client that never reads must neither block other clients nor use unbounded memory.
 #[test]
-fn a_client_that_never_reads_is_not_read_from() {
+fn client_that_never_reads_is_not_read_from() {
     let server = TestServer::with(Config { threads: Some(1), ..Config::default() });
     let mut other = server.connect();
     other.call(&["SET", "large", &"x".repeat(1 << 20)]);
-    let mut deaf = server.connect();
-    deaf.stream.set_nonblocking(true).unwrap();
+    let mut slow_reader = server.connect();
+    slow_reader.stream.set_nonblocking(true).unwrap();
     let requests = encode(&["GET", "large"]).repeat(100_000);
-    let (mut sent, began) = (0, Instant::now());
+    let (mut sent, start) = (0, Instant::now());
     while !is_quiet(&mut other) || sent == 0 {
-        match deaf.stream.write(&requests[sent..]) {
+        match slow_reader.stream.write(&requests[sent..]) {
             Ok(n) => sent += n,
             Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock),
         }
-        assert!(began.elapsed() < PATIENCE, "the server goes on executing");
+        assert!(start.elapsed() < PATIENCE, "the server does not stop executing");
     }
-    // What the sockets' buffers take and the one turn that found them full, of a hundred gigabytes asked for.
+    // The requests ask for a hundred gigabytes. Only the socket buffers and the replies of one turn are filled.
     let written = server.stats().snapshot().bytes_out;
     assert!(written < 64 << 20, "{written} bytes of replies for a client that reads nothing");
-    // Once it reads, it gets every reply that it is owed.
-    deaf.stream.set_nonblocking(false).unwrap();
+    // Once the client reads, it gets every reply.
+    slow_reader.stream.set_nonblocking(false).unwrap();
     for _ in 0..100 {
-        assert_eq!(deaf.receive().as_bytes().map(<[u8]>::len), Some(1 << 20));
+        assert_eq!(slow_reader.receive().as_bytes().map(<[u8]>::len), Some(1 << 20));
     }
-    drop(deaf);
+    drop(slow_reader);
     assert_eq!(other.call(&["PING"]), Frame::Simple("PONG".into()));
 }
 
-/// Whether the server has executed nothing but our own question for a while.
+/// Whether the server executes only the commands of this client.
 fn is_quiet(other: &mut crate::support::Client<std::net::TcpStream>) -> bool {
     let processed = |frame: Frame| {
         let text = String::from_utf8(frame.as_bytes().unwrap().to_vec()).unwrap();
@@ -84,7 +84,7 @@ fn is_quiet(other: &mut crate::support::Client<std::net::TcpStream>) -> bool {
 }
 
 #[test]
-fn a_client_that_leaves_in_the_middle_of_a_request_leaves_nothing() {
+fn incomplete_request_of_closed_connection_has_no_effect() {
     let server = TestServer::start();
     for cut in [1, 5, 14, 20, 30] {
         let mut client = server.connect();
@@ -96,13 +96,13 @@ fn a_client_that_leaves_in_the_middle_of_a_request_leaves_nothing() {
 }
 
 #[test]
-fn when_connections_hold_too_much_the_largest_is_closed() {
+fn exceeded_client_memory_closes_largest_connection() {
     let max_client_memory = Some(larder_server::ByteSize(8 << 20));
     let server = TestServer::with(Config { max_client_memory, ..Config::default() });
     let mut small = server.connect();
     small.send(&encode(&["SET", "small", &"x".repeat(100_000)])[..50_000]);
     let mut large = server.connect();
-    // Announced in full and never finished; the server may hang up before it has taken everything.
+    // An incomplete request. The server may close the connection before it has read everything.
     let _ = large.stream.write_all(&encode(&["SET", "large", &"x".repeat(32 << 20)])[..31 << 20]);
     assert_eq!(large.read_to_end(), b"");
     small.send(&encode(&["SET", "small", &"x".repeat(100_000)])[50_000..]);
@@ -111,7 +111,7 @@ fn when_connections_hold_too_much_the_largest_is_closed() {
 }
 
 #[test]
-fn quit_answers_and_closes() {
+fn quit_replies_and_closes() {
     let server = TestServer::start();
     let mut client = server.connect();
     client.send(b"PING\r\nQUIT\r\nPING\r\n");
@@ -119,7 +119,7 @@ fn quit_answers_and_closes() {
 }
 
 #[test]
-fn nothing_works_without_the_password() {
+fn commands_without_password_are_rejected() {
     let config = Config { requirepass: Some(Password::new("secret")), ..Config::default() };
     let server = TestServer::with(config);
     let mut client = server.connect();
@@ -134,7 +134,7 @@ fn nothing_works_without_the_password() {
     assert_eq!(client.call(&["AUTH", "wrong"]), wrong);
     assert_eq!(client.call(&["AUTH", "someone", "secret"]), wrong);
     assert_eq!(client.call(&["HELLO", "3", "AUTH", "default", "wrong"]), wrong);
-    // A failed AUTH in a pipeline is answered too.
+    // A failed AUTH in a pipeline gets a reply too.
     client.send(b"PING\r\nAUTH wrong\r\nAUTH default secret\r\nPING\r\n");
     assert_eq!(client.receive(), no_auth);
     assert_eq!(client.receive(), wrong);
@@ -148,17 +148,19 @@ fn nothing_works_without_the_password() {
 }
 
 #[test]
-fn an_address_in_reach_of_others_needs_a_password() {
+fn non_loopback_address_requires_password() {
     let listen = Some("0.0.0.0:0".parse().unwrap());
-    let refused = Server::bind(Config { listen, ..Config::default() });
-    let Err(error @ ServerError::Unprotected(_)) = refused.map(|_| ()) else { panic!("it was not refused") };
+    let result = Server::bind(Config { listen, ..Config::default() });
+    let Err(error @ ServerError::Unprotected(_)) = result.map(|_| ()) else {
+        panic!("the address is accepted")
+    };
     assert!(error.to_string().contains("0.0.0.0:0") && error.to_string().contains("requirepass"), "{error}");
     let requirepass = Some(Password::new("secret"));
     assert!(Server::bind(Config { listen, requirepass, ..Config::default() }).is_ok());
 }
 
 #[test]
-fn a_taken_port_is_an_error_that_names_it() {
+fn port_in_use_is_error_with_address() {
     let server = TestServer::start();
     let listen = Some(server.address());
     let error = Server::bind(Config { listen, ..Config::default() }).map(|_| ()).unwrap_err();
@@ -166,52 +168,52 @@ fn a_taken_port_is_an_error_that_names_it() {
 }
 
 #[test]
-fn a_unix_socket_serves_and_its_file_goes_with_the_server() {
+fn unix_socket_serves_and_its_file_is_removed_on_stop() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("larder.sock");
-    // What a server that was killed has left.
+    // The socket file of a server that was killed.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let server = TestServer::with(Config { unixsocket: Some(path.clone()), ..Config::default() });
     let mut client = connect_unix(&path).unwrap();
     assert_eq!(client.call(&["SET", "k", "v"]), Frame::Simple("OK".into()));
     assert_eq!(server.connect().call(&["GET", "k"]).as_bytes(), Some(&b"v"[..]));
-    let again = Server::bind(Config { listen: None, unixsocket: Some(path.clone()), ..Config::default() });
-    assert!(matches!(again, Err(ServerError::UnixSocket { .. })), "a socket that answers is not replaced");
+    let second = Server::bind(Config { listen: None, unixsocket: Some(path.clone()), ..Config::default() });
+    assert!(matches!(second, Err(ServerError::UnixSocket { .. })), "a socket in use is not replaced");
     server.stop();
     assert!(!path.exists());
 }
 
 #[test]
-fn shutdown_ends_idle_connections_and_waits_for_replies_that_are_owed() {
+fn shutdown_closes_idle_connections_and_sends_pending_replies() {
     let server = TestServer::start();
     let mut idle = server.connect();
     assert_eq!(idle.call(&["PING"]), Frame::Simple("PONG".into()));
-    let mut owed = server.connect();
-    // Large enough that the sockets' buffers cannot hold it.
+    let mut pending = server.connect();
+    // Larger than the socket buffers.
     let value = "x".repeat(20 << 20);
-    owed.call(&["SET", "large", &value]);
-    owed.send(&encode(&["GET", "large"]));
+    pending.call(&["SET", "large", &value]);
+    pending.send(&encode(&["GET", "large"]));
     let mut first = [0; 1];
-    std::io::Read::read_exact(&mut owed.stream, &mut first).unwrap();
+    std::io::Read::read_exact(&mut pending.stream, &mut first).unwrap();
     assert_eq!(&first, b"$");
     let stopping = std::thread::spawn(move || server.stop());
     assert_eq!(idle.read_to_end(), b"");
-    let rest = owed.read_to_end();
+    let rest = pending.read_to_end();
     assert_eq!(rest.len(), value.len() + "20971520\r\n\r\n".len());
     stopping.join().unwrap();
 }
 
-/// What a supervisor does with a server that it gives up.
+/// As a supervisor does with a server that it aborts.
 #[test]
-fn a_server_that_is_dropped_ends_its_connections() {
-    fn sent<F: Future + Send + 'static>(future: F) -> F {
+fn dropped_server_closes_its_connections() {
+    fn assert_send<F: Future + Send + 'static>(future: F) -> F {
         future
     }
     let listen = Some("127.0.0.1:0".parse().unwrap());
     let server = Server::bind(Config { listen, ..Config::default() }).unwrap();
     let address = server.local_addr().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let running = runtime.spawn(sent(server.run(std::future::pending())));
+    let running = runtime.spawn(assert_send(server.run(std::future::pending())));
     let mut stream = std::net::TcpStream::connect(address).unwrap();
     stream.write_all(b"PING\r\n").unwrap();
     let mut reply = [0; 7];

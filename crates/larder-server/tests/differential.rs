@@ -1,7 +1,6 @@
-//! The same commands to a real `redis-server` and to this one: the replies must be equal.
+//! The same commands to a real `redis-server` and to this server must get equal replies.
 //!
-//! Where no `redis-server` is installed the tests are skipped with a line that says so; where `CI` is `true`, that is a
-//! failure.
+//! Without an installed `redis-server` the tests are skipped with a message; if `CI` is `true`, they fail.
 
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -14,20 +13,20 @@ use proptest::test_runner::{Config as ProptestConfig, TestRunner};
 
 use crate::support::{Client, TestServer, connect_unix};
 
-/// One connection to each.
+/// One connection to each server.
 struct Pair {
     redis: Client<UnixStream>,
-    ours: Client<TcpStream>,
+    larder: Client<TcpStream>,
 }
 
 impl Pair {
-    /// Asks both; the error names the command and both replies.
+    /// Sends a command to both; the error has the command and both replies.
     fn compare(&mut self, command: &[String]) -> Result<(), String> {
-        let expected = comparable(command, self.redis.call(command));
-        let actual = comparable(command, self.ours.call(command));
+        let expected = normalized(command, self.redis.call(command));
+        let actual = normalized(command, self.larder.call(command));
         let is_time = matches!(command[0].as_str(), "TTL" | "PTTL" | "EXPIRETIME" | "PEXPIRETIME");
         let is_same = match (&expected, &actual) {
-            // The two are asked one after the other.
+            // The commands are executed one after the other.
             (Frame::Integer(a), Frame::Integer(b)) if is_time && *a > 0 && *b > 0 => {
                 (a - b).abs() <= if command[0].starts_with('P') { 5_000 } else { 5 }
             }
@@ -40,8 +39,8 @@ impl Pair {
     }
 }
 
-/// Replies whose order is free are sorted.
-fn comparable(command: &[String], reply: Frame) -> Frame {
+/// Sorts the reply if its order is unspecified.
+fn normalized(command: &[String], reply: Frame) -> Frame {
     match reply {
         Frame::Array(mut keys) if command[0] == "KEYS" => {
             keys.sort_by(|a, b| a.as_bytes().cmp(&b.as_bytes()));
@@ -55,7 +54,7 @@ fn words(line: &str) -> Vec<String> {
     line.split(' ').map(|word| if word == "''" { String::new() } else { word.to_owned() }).collect()
 }
 
-/// Commands whose replies do not depend on what went before in a way that chance would find.
+/// Commands that cover the table, in this order.
 const SEQUENCE: &[&str] = &[
     "PING",
     "PING hello",
@@ -318,49 +317,50 @@ const SEQUENCE: &[&str] = &[
     "ROLE",
 ];
 
-/// Replies that differ on purpose or by nature.
-fn differs(command: &str) -> bool {
+/// Whether the reply is expected to differ.
+fn is_expected_to_differ(command: &str) -> bool {
     command.starts_with("INFO")
 }
 
 #[test]
-fn a_fixed_sequence_in_both_versions() {
+fn fixed_sequence_gets_equal_replies_in_both_versions() {
     let Some(redis) = RedisServer::start() else { return };
     let server = TestServer::start();
     for version in ["2", "3"] {
-        let mut pair = Pair { redis: connect_unix(&redis.socket()).unwrap(), ours: server.connect() };
+        let mut pair = Pair { redis: connect_unix(&redis.socket()).unwrap(), larder: server.connect() };
         pair.redis.call(&["HELLO", version]);
-        pair.ours.call(&["HELLO", version]);
-        let lines = std::iter::once(&"FLUSHALL").chain(SEQUENCE.iter().filter(|line| !differs(line)));
+        pair.larder.call(&["HELLO", version]);
+        let lines =
+            std::iter::once(&"FLUSHALL").chain(SEQUENCE.iter().filter(|line| !is_expected_to_differ(line)));
         let differences: Vec<String> = lines.filter_map(|line| pair.compare(&words(line)).err()).collect();
         assert!(differences.is_empty(), "RESP{version}:\n{}", differences.join("\n"));
     }
 }
 
-/// Names of commands are described alike: arity and positions of keys.
+/// `COMMAND INFO` describes the commands equally.
 #[test]
-fn the_table_agrees() {
+fn command_info_equals_redis() {
     let Some(redis) = RedisServer::start() else { return };
     let server = TestServer::start();
-    let mut pair = Pair { redis: connect_unix(&redis.socket()).unwrap(), ours: server.connect() };
+    let mut pair = Pair { redis: connect_unix(&redis.socket()).unwrap(), larder: server.connect() };
     let mut differences = Vec::new();
     for spec in larder_server::commands() {
         let request = ["COMMAND", "INFO", spec.name];
-        // Newer than the real one.
-        let theirs = pair.redis.call(&request);
-        if theirs == Frame::Array(vec![Frame::Null]) {
+        // The installed Redis does not have this command.
+        let redis_info = pair.redis.call(&request);
+        if redis_info == Frame::Array(vec![Frame::Null]) {
             continue;
         }
-        let (theirs, ours) = (described(theirs), described(pair.ours.call(&request)));
-        if theirs != ours {
-            differences.push(format!("{}\n   redis: {theirs:?}\n  larder: {ours:?}", spec.name));
+        let (redis, larder) = (description(redis_info), description(pair.larder.call(&request)));
+        if redis != larder {
+            differences.push(format!("{}\n   redis: {redis:?}\n  larder: {larder:?}", spec.name));
         }
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-/// What both say of a command: arity, positions of keys, and the flags that have a meaning here.
-fn described(reply: Frame) -> (Vec<Frame>, Vec<&'static str>) {
+/// The compared parts of `COMMAND INFO`: arity, indexes of keys, and flags.
+fn description(reply: Frame) -> (Vec<Frame>, Vec<&'static str>) {
     let Frame::Array(mut commands) = reply else { panic!("{reply:?}") };
     let Frame::Array(fields) = commands.remove(0) else { panic!("no such command") };
     let Frame::Array(flags) = &fields[2] else { panic!("{fields:?}") };
@@ -373,7 +373,7 @@ fn described(reply: Frame) -> (Vec<Frame>, Vec<&'static str>) {
 fn requests() -> impl Strategy<Value = Vec<String>> {
     let key = || prop_oneof![Just("a"), Just("b"), Just("c")].prop_map(str::to_owned);
     let value = || prop_oneof!["[a-z]{0,6}", "-?[0-9]{1,3}", Just("9223372036854775806".to_owned())];
-    // Far from now, or long ago, so that it does not matter when each of the two is asked.
+    // Far in the future or the past, so that the time between the two executions does not matter.
     let moment = || prop_oneof![Just("1"), Just("4000000000"), Just("5000000000"), Just("6000000000")];
     let number = || (-12i64..12).prop_map(|n| n.to_string());
     let option = || {
@@ -419,14 +419,14 @@ fn requests() -> impl Strategy<Value = Vec<String>> {
 }
 
 #[test]
-fn random_commands_over_strings_times_and_counters() {
+fn random_commands_get_equal_replies() {
     let Some(redis) = RedisServer::start() else { return };
     let server = TestServer::start();
     let mut runner =
         TestRunner::new(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() });
     let pair = std::cell::RefCell::new(Pair {
         redis: connect_unix(&redis.socket()).unwrap(),
-        ours: server.connect(),
+        larder: server.connect(),
     });
     let outcome = runner.run(&vec(requests(), 1..60), |commands| {
         let mut pair = pair.borrow_mut();

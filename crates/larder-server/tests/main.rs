@@ -1,17 +1,16 @@
-//! What the server promises, one file each. Put a new test where its promise is:
+//! The promises of the server, one file each. Add a new test to the file of the promise that it checks:
 //!
-//! - `commands`: a table of what is sent and what comes back, for RESP2 and RESP3;
-//! - `protocol`: framing, limits, HTTP, pipelines, whatever concerns bytes rather than commands;
-//! - `connections`: many clients, slow ones, rude ones, authentication, shutdown;
-//! - `memory`: limits, eviction, a keyspace that outlives its server;
-//! - `differential`: the same commands to a real Redis and to this server, replies compared.
+//! - `commands`: a table of requests and replies, for RESP2 and RESP3;
+//! - `connections`: many clients, slow or misbehaving clients, authentication, shutdown;
+//! - `differential`: the same commands to a real Redis and to this server, with equal replies;
+//! - `memory`: capacity, eviction, statistics, atomicity, scans, a keyspace that outlives its server;
+//! - `protocol`: framing, limits, pipelines, HTTP.
 //!
-//! `support` starts servers and speaks to them.
+//! `support` starts servers and contains blocking clients.
 
 mod commands;
 mod connections;
 mod differential;
-
 mod memory;
 mod protocol;
 mod support;

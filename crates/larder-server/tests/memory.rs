@@ -1,4 +1,4 @@
-//! Limits by bytes, eviction, numbers, and a keyspace that outlives its server.
+//! The keyspace: capacity, eviction, statistics, atomicity, scans, and a keyspace that outlives its server.
 
 use larder_resp::Frame;
 use larder_server::{ByteSize, Config, Server, ServerError, Store};
@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::support::TestServer;
 
 #[test]
-fn memory_is_bounded_by_eviction() {
+fn eviction_bounds_memory() {
     let config = Config { max_memory: Some(ByteSize(4 << 20)), ..Config::default() };
     let server = TestServer::with(config);
     let mut client = server.connect();
@@ -20,12 +20,12 @@ fn memory_is_bounded_by_eviction() {
     assert!(stats.memory_used_bytes <= 4 << 20, "{} bytes used", stats.memory_used_bytes);
     assert!(stats.memory_used_bytes > 3 << 20, "{} bytes used", stats.memory_used_bytes);
     assert_eq!(stats.evicted + stats.keys, 20_000);
-    // What was just stored can be read.
+    // The newest entry is in the keyspace.
     assert_eq!(client.call(&["EXISTS", "key:19999"]), Frame::Integer(1));
 }
 
 #[test]
-fn the_limit_can_be_changed_while_running() {
+fn lowered_maxmemory_evicts_entries() {
     let server = TestServer::start();
     let mut client = server.connect();
     let value = "x".repeat(10_000);
@@ -42,7 +42,7 @@ fn the_limit_can_be_changed_while_running() {
 }
 
 #[test]
-fn a_value_that_never_fits_is_refused() {
+fn value_larger_than_capacity_is_rejected() {
     let config = Config { max_memory: Some(ByteSize(1 << 20)), ..Config::default() };
     let server = TestServer::with(config);
     let mut client = server.connect();
@@ -52,24 +52,24 @@ fn a_value_that_never_fits_is_refused() {
 }
 
 #[test]
-fn less_than_a_mebibyte_is_no_cache() {
+fn max_memory_below_minimum_is_error() {
     let max_memory = Some(ByteSize(1_000));
     let error = Server::bind(Config { max_memory, ..Config::default() }).map(|_| ()).unwrap_err();
     assert!(matches!(error, ServerError::Range { option: "max_memory", value: 1_000, .. }), "{error}");
 }
 
 #[test]
-fn a_keyspace_outlives_its_server() {
-    let first = TestServer::serving(Config::default(), Store::new(None).unwrap());
+fn keyspace_is_served_by_next_server() {
+    let first = TestServer::with_store(Config::default(), Store::new(None).unwrap());
     first.connect().call(&["SET", "k", "v"]);
     let store = first.store();
     first.stop();
-    let second = TestServer::serving(Config::default(), store);
+    let second = TestServer::with_store(Config::default(), store);
     assert_eq!(second.connect().call(&["GET", "k"]).as_bytes(), Some(&b"v"[..]));
 }
 
 #[test]
-fn numbers_add_up() {
+fn stats_count_commands_lookups_and_connections() {
     let server = TestServer::start();
     let mut client = server.connect();
     client.call(&["SET", "k", "v"]);
@@ -82,9 +82,9 @@ fn numbers_add_up() {
     assert!(stats.bytes_in > 60 && stats.bytes_out > 30 && stats.latency.count() >= 3);
 }
 
-/// Each request changes both keys or none; a reader on another thread must never find them different.
+/// Each request sets both keys; a reader on another thread must never see different values.
 #[test]
-fn several_keys_are_stored_in_one_step() {
+fn mset_is_atomic() {
     let server = TestServer::with(Config { threads: Some(2), ..Config::default() });
     let (mut writer, mut reader) = (server.connect(), server.connect());
     writer.call(&["MSET", "a", "0", "b", "0"]);
@@ -102,9 +102,9 @@ fn several_keys_are_stored_in_one_step() {
     writing.join().unwrap();
 }
 
-/// A reader that waits for the keys to come must see them come together.
+/// A reader that polls for the keys must see them appear together.
 #[test]
-fn several_keys_appear_in_one_step() {
+fn msetnx_is_atomic() {
     const ROUNDS: usize = 5_000;
     let server = TestServer::with(Config { threads: Some(2), ..Config::default() });
     let (mut writer, mut reader) = (server.connect(), server.connect());
@@ -132,20 +132,20 @@ fn several_keys_appear_in_one_step() {
 }
 
 #[test]
-fn a_scan_returns_all_that_stays_while_others_come_and_go() {
+fn scan_during_writes_returns_all_stable_keys() {
     let server = TestServer::start();
     let mut client = server.connect();
     for number in 0..3_000 {
-        client.call(&["SET", &format!("stays:{number}"), "v"]);
+        client.call(&["SET", &format!("stable:{number}"), "v"]);
     }
     let (mut found, mut cursor, mut turn) = (std::collections::BTreeSet::new(), "0".to_owned(), 0);
     loop {
         for number in 0..20 {
-            client.call(&["SET", &format!("comes:{turn}:{number}"), "v"]);
-            client.call(&["DEL", &format!("comes:{}:{number}", turn - 1)]);
+            client.call(&["SET", &format!("temporary:{turn}:{number}"), "v"]);
+            client.call(&["DEL", &format!("temporary:{}:{number}", turn - 1)]);
         }
         turn += 1;
-        let reply = client.call(&["SCAN", &cursor, "COUNT", "100", "MATCH", "stays:*"]);
+        let reply = client.call(&["SCAN", &cursor, "COUNT", "100", "MATCH", "stable:*"]);
         let Frame::Array(parts) = reply else { panic!("{reply:?}") };
         cursor = String::from_utf8(parts[0].as_bytes().unwrap().to_vec()).unwrap();
         let Frame::Array(keys) = &parts[1] else { panic!("{parts:?}") };
@@ -158,17 +158,17 @@ fn a_scan_returns_all_that_stays_while_others_come_and_go() {
 }
 
 #[test]
-fn entries_expire_and_are_counted() {
+fn expired_entries_are_reclaimed_and_counted() {
     let server = TestServer::start();
     let mut client = server.connect();
     for number in 0..100 {
         client.call(&["SET", &format!("short:{number}"), "v", "PX", "30"]);
     }
     client.call(&["SET", "long", "v", "PX", "600000"]);
-    let began = std::time::Instant::now();
-    // Nothing asks for the keys: their memory comes back by itself.
+    let start = std::time::Instant::now();
+    // No client reads the keys: the server reclaims them on its own.
     until("expired entries are reclaimed", || (client.call(&["DBSIZE"]) == Frame::Integer(1)).then_some(()));
-    assert!(began.elapsed().as_millis() >= 29);
+    assert!(start.elapsed().as_millis() >= 29);
     assert_eq!(server.stats().snapshot().expired, 100);
     assert_eq!(client.call(&["GET", "short:1"]), Frame::Null);
 }

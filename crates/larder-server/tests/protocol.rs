@@ -1,4 +1,4 @@
-//! Bytes rather than commands: framing errors, limits, pipelines, HTTP.
+//! The protocol below the commands: framing errors, limits, pipelines, HTTP.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use crate::support::{TestServer, encode};
 
 #[test]
-fn framing_errors_are_answered_and_the_connection_ends() {
+fn framing_error_is_reported_and_closes_connection() {
     let server = TestServer::start();
     for (input, reply) in [
         (&b"*1\r\n$18446744073709551616\r\n"[..], "-ERR Protocol error: invalid bulk length\r\n"),
@@ -26,10 +26,10 @@ fn framing_errors_are_answered_and_the_connection_ends() {
 }
 
 #[test]
-fn two_hundred_thousand_nested_headers_end_one_connection() {
+fn nested_headers_close_only_their_connection() {
     let server = TestServer::start();
     let mut client = server.connect();
-    // The server may hang up before it has taken everything.
+    // The server may close the connection before it has read everything.
     let _ = client.stream.write_all(&b"*1\r\n".repeat(200_000));
     let reply = client.read_to_end();
     assert!(reply.is_empty() || reply == b"-ERR Protocol error: expected '$', got '*'\r\n");
@@ -37,7 +37,7 @@ fn two_hundred_thousand_nested_headers_end_one_connection() {
 }
 
 #[test]
-fn a_pipeline_of_ten_thousand_is_answered_in_order() {
+fn pipeline_of_twenty_thousand_requests_is_answered_in_order() {
     let server = TestServer::start();
     let mut client = server.connect();
     let mut requests = Vec::new();
@@ -55,7 +55,7 @@ fn a_pipeline_of_ten_thousand_is_answered_in_order() {
 }
 
 #[test]
-fn a_request_may_come_byte_by_byte() {
+fn request_sent_byte_by_byte_is_executed() {
     let server = TestServer::start();
     let mut client = server.connect();
     for byte in encode(&["SET", "k", "a\r\nb"]).iter().chain(b"GET k\r\n") {
@@ -66,7 +66,7 @@ fn a_request_may_come_byte_by_byte() {
 }
 
 #[test]
-fn binary_keys_and_large_values_come_back_as_sent() {
+fn binary_keys_and_large_values_round_trip() {
     let server = TestServer::start();
     let mut client = server.connect();
     let key: Vec<u8> = (0..=255).collect();
@@ -76,7 +76,7 @@ fn binary_keys_and_large_values_come_back_as_sent() {
 }
 
 #[test]
-fn http_is_closed_before_anything_is_executed() {
+fn http_connection_is_closed_without_executing_commands() {
     let server = TestServer::start();
     for request in [
         "POST / HTTP/1.1\r\nHost: localhost\r\n\r\nSET stolen 1\r\n",
@@ -93,7 +93,7 @@ fn http_is_closed_before_anything_is_executed() {
 }
 
 #[test]
-fn before_authentication_requests_are_small() {
+fn unauthenticated_requests_are_limited() {
     let config = Config { requirepass: Some(Password::new("secret")), ..Config::default() };
     let server = TestServer::with(config);
     for (input, reply) in [
@@ -110,7 +110,7 @@ fn before_authentication_requests_are_small() {
 }
 
 #[test]
-fn a_reply_above_the_limit_ends_its_connection_only() {
+fn reply_above_limit_closes_only_its_connection() {
     let config = Config { max_reply_bytes: ByteSize(4 << 20), ..Config::default() };
     let server = TestServer::with(config);
     let mut client = server.connect();
@@ -122,8 +122,8 @@ fn a_reply_above_the_limit_ends_its_connection_only() {
     assert_eq!(server.connect().call(&["STRLEN", "large"]), Frame::Integer(1 << 20));
 }
 
-/// Commands with arguments that make no sense, cut and glued at random.
-fn noise() -> impl Strategy<Value = Vec<u8>> {
+/// Random commands with random arguments, mixed with random bytes.
+fn random_requests() -> impl Strategy<Value = Vec<u8>> {
     let names = larder_server::commands().iter().map(|spec| spec.name).filter(|name| *name != "flushall");
     let word = prop_oneof![
         4 => prop::sample::select(names.collect::<Vec<_>>()).prop_map(|name| name.as_bytes().to_vec()),
@@ -138,16 +138,16 @@ fn noise() -> impl Strategy<Value = Vec<u8>> {
 }
 
 #[test]
-fn no_bytes_harm_the_server() {
+fn random_requests_never_panic_the_server() {
     let server = TestServer::start();
-    let witness = std::cell::RefCell::new(server.connect());
-    proptest!(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) }, |(bytes in noise())| {
+    let healthy_client = std::cell::RefCell::new(server.connect());
+    proptest!(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) }, |(bytes in random_requests())| {
         let mut client = server.connect();
-        // The server may hang up before it has taken everything.
+        // The server may close the connection before it has read everything.
         let _ = client.stream.write_all(&bytes);
         let _ = client.stream.shutdown(std::net::Shutdown::Write);
         client.read_to_end();
-        let reply = witness.borrow_mut().call(&["ECHO", "alive"]);
+        let reply = healthy_client.borrow_mut().call(&["ECHO", "alive"]);
         prop_assert_eq!(reply.as_bytes(), Some(&b"alive"[..]));
     });
     assert_eq!(server.stats().snapshot().panics, 0);

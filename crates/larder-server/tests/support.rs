@@ -1,4 +1,4 @@
-//! Servers on free ports and plain blocking clients.
+//! Servers on free ports, and blocking clients.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,7 +11,7 @@ use larder_server::{Config, Server, StatsHandle, Store};
 use larder_testkit::{Deadline, PATIENCE};
 use tokio::sync::oneshot;
 
-/// A running server; it ends when dropped.
+/// A running server. It stops when it is dropped.
 pub(crate) struct TestServer {
     address: SocketAddr,
     stats: StatsHandle,
@@ -26,20 +26,21 @@ impl TestServer {
         TestServer::with(Config::default())
     }
 
-    /// As configured, but always on a free port.
+    /// A server with this configuration, on a free port.
     pub(crate) fn with(config: Config) -> TestServer {
         let max_memory = config.max_memory.map_or(64 << 20, |size| size.0);
-        TestServer::serving(config, Store::new(Some(max_memory)).unwrap())
+        TestServer::with_store(config, Store::new(Some(max_memory)).unwrap())
     }
 
-    pub(crate) fn serving(config: Config, store: Store) -> TestServer {
+    /// A server with this configuration and keyspace, on a free port.
+    pub(crate) fn with_store(config: Config, store: Store) -> TestServer {
         let listen = Some("127.0.0.1:0".parse().unwrap());
         let server = Server::bind_with(Config { listen, ..config }, store).unwrap();
         let (address, stats, store) = (server.local_addr().unwrap(), server.stats_handle(), server.store());
-        let (shutdown, asked) = oneshot::channel();
+        let (shutdown, shutdown_requested) = oneshot::channel();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(server.run(async { asked.await.unwrap_or(()) })).unwrap();
+            runtime.block_on(server.run(async { shutdown_requested.await.unwrap_or(()) })).unwrap();
         });
         let _deadline = Deadline::start();
         TestServer { address, stats, store, shutdown: Some(shutdown), thread: Some(thread), _deadline }
@@ -64,7 +65,7 @@ impl TestServer {
         Client::new(stream)
     }
 
-    /// A connection that speaks the given version.
+    /// A connection with this protocol version.
     pub(crate) fn connect_as(&self, protocol: Protocol) -> Client<TcpStream> {
         let mut client = self.connect();
         let version = protocol.version().to_string();
@@ -72,7 +73,7 @@ impl TestServer {
         client
     }
 
-    /// Asks the server to stop and waits until it has.
+    /// Stops the server and waits for its end.
     pub(crate) fn stop(mut self) {
         self.end();
     }
@@ -124,7 +125,7 @@ impl<S: Read + Write> Client<S> {
         self.try_receive().unwrap().expect("the server has closed the connection")
     }
 
-    /// The next reply; none if the connection has ended.
+    /// The next reply; `None` if the connection is closed.
     pub(crate) fn try_receive(&mut self) -> std::io::Result<Option<Frame>> {
         loop {
             let limits = Limits::default();
@@ -146,12 +147,12 @@ impl<S: Read + Write> Client<S> {
         self.receive()
     }
 
-    /// Everything before `end`, which must be the last that the server has sent.
+    /// All bytes before `end`, which must be the last bytes that the server sends.
     pub(crate) fn read_until(&mut self, end: &[u8]) -> Vec<u8> {
         let mut chunk = [0; 16 << 10];
         while !self.buffer.ends_with(end) {
             let n = self.stream.read(&mut chunk).unwrap();
-            assert_ne!(n, 0, "closed after {}", self.buffer.escape_ascii());
+            assert_ne!(n, 0, "connection closed after {}", self.buffer.escape_ascii());
             self.buffer.extend_from_slice(&chunk[..n]);
         }
         let mut bytes = std::mem::take(&mut self.buffer);
@@ -159,7 +160,7 @@ impl<S: Read + Write> Client<S> {
         bytes
     }
 
-    /// Everything until the server closes, which a reset also is.
+    /// All bytes until the server closes or resets the connection.
     pub(crate) fn read_to_end(&mut self) -> Vec<u8> {
         let mut bytes = std::mem::take(&mut self.buffer);
         let mut chunk = [0; 16 << 10];
@@ -174,7 +175,7 @@ impl<S: Read + Write> Client<S> {
     }
 }
 
-/// A request as an array of bulks.
+/// A request as an array of bulk strings.
 pub(crate) fn encode<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
     let mut out = format!("*{}\r\n", args.len()).into_bytes();
     for arg in args {

@@ -1,9 +1,9 @@
-//! Memory is bounded, whatever clients ask for.
+//! Memory is bounded, whatever clients request.
 
 use crate::support::*;
 
 #[tokio::test]
-async fn unknown_parameters_cannot_fill_the_memory() {
+async fn distinct_queries_stay_within_max_bytes() {
     let site = Site::with(|b| b.max_bytes(256 << 10), |_, _| async { cached(vec![b'x'; 1000]) });
     for n in 0..2000 {
         site.get(&format!("/?n={n}")).await;
@@ -15,7 +15,7 @@ async fn unknown_parameters_cannot_fill_the_memory() {
 }
 
 #[tokio::test]
-async fn variants_cannot_either() {
+async fn variants_per_resource_are_limited() {
     let site = Site::new(|_, _| async { field(cached("x"), "vary", "user-agent") });
     for n in 0..1000 {
         site.send(get("/", &[("user-agent", &n.to_string())])).await;
@@ -24,15 +24,15 @@ async fn variants_cannot_either() {
 }
 
 #[tokio::test]
-async fn a_response_larger_than_the_cache_is_served_and_said_so() {
+async fn response_larger_than_cache_is_served_and_reported() {
     let site = Site::with(|b| b.max_bytes(8192), |_, _| async { cached(vec![b'x'; 10_000]) });
-    let answer = site.get("/").await;
-    assert_eq!((answer.says(), answer.body.len()), ("fwd=uri-miss; detail=refused", 10_000));
+    let response = site.get("/").await;
+    assert_eq!((response.cache_status(), response.body.len()), ("fwd=uri-miss; detail=refused", 10_000));
     assert_eq!(site.cache.stats().entries, 0);
 }
 
 #[tokio::test]
-async fn the_weight_covers_key_headers_and_body() {
+async fn weight_includes_key_headers_and_body() {
     let site = Site::new(|_, _| async { field(cached(vec![b'x'; 1000]), "x-long", &"y".repeat(500)) });
     site.get(&format!("/{}", "k".repeat(300))).await;
     let bytes = site.cache.stats().bytes;

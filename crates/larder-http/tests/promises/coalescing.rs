@@ -1,4 +1,4 @@
-//! One handler call per key: concurrent misses wait for the first, and nobody waits in vain.
+//! One handler call per key: concurrent misses follow the first one, and every follower gets a response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::support::*;
 /// A site whose handler waits for a permit before it replies.
 fn gated(reply: impl Fn(usize) -> Reply + Send + Sync + 'static) -> (Site, Arc<Semaphore>) {
     let gate = Arc::new(Semaphore::new(0));
-    let held = gate.clone();
+    let handler_gate = gate.clone();
     let reply = Arc::new(reply);
     let site = Site::new(move |_, call| {
-        let (gate, reply) = (held.clone(), reply.clone());
+        let (gate, reply) = (handler_gate.clone(), reply.clone());
         async move {
             gate.acquire().await.unwrap().forget();
             reply(call)
@@ -25,27 +25,27 @@ fn gated(reply: impl Fn(usize) -> Reply + Send + Sync + 'static) -> (Site, Arc<S
     (site, gate)
 }
 
-fn start(site: &Site, request: http::Request<String>) -> JoinHandle<Answer> {
+fn start(site: &Site, request: http::Request<String>) -> JoinHandle<CollectedResponse> {
     let future = site.service.clone().oneshot(request);
-    tokio::spawn(async move { Answer::read(future.await.unwrap()).await.unwrap() })
+    tokio::spawn(async move { CollectedResponse::read(future.await.unwrap()).await.unwrap() })
 }
 
-async fn start_many(site: &Site, count: usize) -> Vec<JoinHandle<Answer>> {
+async fn start_many(site: &Site, count: usize) -> Vec<JoinHandle<CollectedResponse>> {
     let tasks = (0..count).map(|_| start(site, get("/", &[]))).collect();
     settle().await;
     tasks
 }
 
 #[tokio::test]
-async fn concurrent_misses_ask_the_handler_once() {
+async fn concurrent_misses_call_handler_once() {
     let (site, gate) = gated(|call| cached(call.to_string()));
     let tasks = start_many(&site, 50).await;
     gate.add_permits(1);
     let mut collapsed = 0;
     for task in tasks {
-        let answer = task.await.unwrap();
-        assert_eq!(answer.body, "1");
-        collapsed += usize::from(answer.says() == "fwd=uri-miss; collapsed");
+        let response = task.await.unwrap();
+        assert_eq!(response.body, "1");
+        collapsed += usize::from(response.cache_status() == "fwd=uri-miss; collapsed");
     }
     assert_eq!((collapsed, site.calls()), (49, 1));
     let stats = site.cache.stats();
@@ -53,27 +53,27 @@ async fn concurrent_misses_ask_the_handler_once() {
 }
 
 #[tokio::test]
-async fn a_leader_whose_client_goes_away_fills_all_the_same() {
+async fn fill_continues_after_client_disconnects() {
     let (site, gate) = gated(|call| cached(call.to_string()));
     let leader = start(&site, get("/", &[]));
     settle().await;
-    let waiter = start(&site, get("/", &[]));
+    let follower = start(&site, get("/", &[]));
     settle().await;
     leader.abort();
     assert!(leader.await.is_err_and(|error| error.is_cancelled()));
     gate.add_permits(1);
-    assert_eq!(waiter.await.unwrap().says(), "fwd=uri-miss; collapsed");
+    assert_eq!(follower.await.unwrap().cache_status(), "fwd=uri-miss; collapsed");
     assert_eq!(site.get("/").await.body, "1");
 }
 
 #[tokio::test]
-async fn what_may_not_be_stored_releases_all_waiters_at_once() {
+async fn unstorable_response_releases_all_followers() {
     let (site, gate) = gated(|call| plain(call.to_string()));
     let tasks = start_many(&site, 10).await;
     assert_eq!(site.calls(), 1);
     gate.add_permits(1);
     settle().await;
-    assert_eq!(site.calls(), 10, "all others run side by side");
+    assert_eq!(site.calls(), 10, "all others run concurrently");
     gate.add_permits(9);
     let mut bodies = Vec::new();
     for task in tasks {
@@ -85,7 +85,7 @@ async fn what_may_not_be_stored_releases_all_waiters_at_once() {
 }
 
 #[tokio::test]
-async fn for_ten_seconds_nobody_waits_for_such_a_key() {
+async fn hit_for_miss_lasts_ten_seconds() {
     let (site, gate) = gated(|call| plain(call.to_string()));
     gate.add_permits(1);
     site.get("/").await;
@@ -93,11 +93,11 @@ async fn for_ten_seconds_nobody_waits_for_such_a_key() {
     assert_eq!(site.calls(), 4, "none waits");
     gate.add_permits(3);
     for task in tasks {
-        assert_eq!(task.await.unwrap().says(), "fwd=uri-miss; detail=hit-for-miss");
+        assert_eq!(task.await.unwrap().cache_status(), "fwd=uri-miss; detail=hit-for-miss");
     }
     site.clock.advance(Duration::from_secs(10));
     let tasks = start_many(&site, 3).await;
-    assert_eq!(site.calls(), 5, "they wait again");
+    assert_eq!(site.calls(), 5, "they follow again");
     gate.add_permits(3);
     for task in tasks {
         task.await.unwrap();
@@ -105,21 +105,24 @@ async fn for_ten_seconds_nobody_waits_for_such_a_key() {
 }
 
 #[tokio::test]
-async fn a_storable_response_ends_that() {
+async fn storable_response_ends_hit_for_miss() {
     let site =
         Site::new(|_, call| async move { if call == 1 { plain("1") } else { cached(call.to_string()) } });
     site.get("/").await;
-    assert_eq!(site.get("/").await.says(), "fwd=uri-miss; detail=hit-for-miss");
-    assert_eq!(site.get("/").await.says(), "fwd=uri-miss; stored");
+    assert_eq!(site.get("/").await.cache_status(), "fwd=uri-miss; detail=hit-for-miss");
+    assert_eq!(site.get("/").await.cache_status(), "fwd=uri-miss; stored");
     assert_eq!(site.get("/").await.body, "3");
 }
 
 #[tokio::test]
-async fn one_personal_request_does_not_end_coalescing_for_others() {
+async fn personal_request_does_not_cause_hit_for_miss() {
     let (site, gate) = gated(|call| cached(call.to_string()));
     gate.add_permits(2);
-    assert_eq!(site.send(get("/", &[("cookie", "a=b")])).await.says(), "fwd=uri-miss; detail=cookie");
-    assert_eq!(site.send(get("/", &[("range", "bytes=0-")])).await.says(), "fwd=bypass; detail=range");
+    assert_eq!(site.send(get("/", &[("cookie", "a=b")])).await.cache_status(), "fwd=uri-miss; detail=cookie");
+    assert_eq!(
+        site.send(get("/", &[("range", "bytes=0-")])).await.cache_status(),
+        "fwd=bypass; detail=range"
+    );
     let tasks = start_many(&site, 5).await;
     gate.add_permits(1);
     for task in tasks {
@@ -128,11 +131,11 @@ async fn one_personal_request_does_not_end_coalescing_for_others() {
 }
 
 #[tokio::test]
-async fn waiters_with_another_variant_fetch_their_own() {
+async fn follower_of_another_variant_calls_handler() {
     let gate = Arc::new(Semaphore::new(0));
-    let held = gate.clone();
+    let handler_gate = gate.clone();
     let site = Site::new(move |request, _| {
-        let gate = held.clone();
+        let gate = handler_gate.clone();
         async move {
             gate.acquire().await.unwrap().forget();
             let language = request.headers()["accept-language"].to_str().unwrap().to_owned();
@@ -152,28 +155,28 @@ async fn waiters_with_another_variant_fetch_their_own() {
 }
 
 #[tokio::test]
-async fn a_panic_reaches_its_client_and_releases_the_others() {
+async fn panic_reaches_client_and_releases_followers() {
     let (site, gate) =
         gated(|call| if call == 1 { panic!("handler broke") } else { cached(call.to_string()) });
     let leader = start(&site, get("/", &[]));
     settle().await;
-    let waiter = start(&site, get("/", &[]));
+    let follower = start(&site, get("/", &[]));
     settle().await;
     gate.add_permits(2);
     let panic = leader.await.unwrap_err().into_panic();
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"handler broke"));
-    assert_eq!(waiter.await.unwrap().body, "2");
+    assert_eq!(follower.await.unwrap().body, "2");
     assert_eq!(site.cache.stats().unstored, [(Reason::Released, 1), (Reason::HandlerPanic, 1)]);
 }
 
 #[tokio::test]
-async fn an_error_of_the_service_stays_an_error_and_releases_the_others() {
+async fn service_error_reaches_client_and_releases_followers() {
     use larder_http::HttpCache;
     use tower::{Layer, service_fn};
     let gate = Arc::new(Semaphore::new(0));
-    let held = gate.clone();
+    let handler_gate = gate.clone();
     let inner = service_fn(move |_: http::Request<String>| {
-        let gate = held.clone();
+        let gate = handler_gate.clone();
         async move {
             gate.acquire().await.unwrap().forget();
             Err::<Reply, _>(std::io::Error::other("down"))
@@ -190,27 +193,27 @@ async fn an_error_of_the_service_stays_an_error_and_releases_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fill_that_takes_too_long_is_waited_for_no_longer() {
+async fn follower_stops_waiting_after_wait_timeout() {
     let (site, gate) = gated(|call| cached(call.to_string()));
     let leader = start(&site, get("/", &[]));
     settle().await;
-    let waiter = start(&site, get("/", &[]));
-    // Time stands still until every task waits for it; then it moves by itself to the end of the waiter's patience.
+    let follower = start(&site, get("/", &[]));
+    // Paused time: advance it until the follower's wait times out and it calls the handler.
     let mut waited = Duration::ZERO;
     while site.calls() < 2 {
         tokio::time::advance(SECOND).await;
         settle().await;
         waited += SECOND;
-        assert!(waited < Duration::from_secs(3_600), "the waiter waits for ever");
+        assert!(waited < Duration::from_secs(3_600), "the follower never calls the handler");
     }
     gate.add_permits(2);
-    assert_eq!(waiter.await.unwrap().says(), "fwd=uri-miss; detail=wait-timeout");
-    assert_eq!(leader.await.unwrap().says(), "fwd=uri-miss; stored");
+    assert_eq!(follower.await.unwrap().cache_status(), "fwd=uri-miss; detail=wait-timeout");
+    assert_eq!(leader.await.unwrap().cache_status(), "fwd=uri-miss; stored");
 }
 
 #[tokio::test]
-async fn an_entry_that_expired_is_fetched_once() {
-    let (site, gate) = gated(|call| with(plain(call.to_string()), Cached::ttl(SECOND)));
+async fn expired_entry_is_filled_once() {
+    let (site, gate) = gated(|call| with_cached(plain(call.to_string()), Cached::ttl(SECOND)));
     gate.add_permits(1);
     site.get("/").await;
     site.clock.advance(SECOND);
@@ -222,7 +225,7 @@ async fn an_entry_that_expired_is_fetched_once() {
 }
 
 #[test]
-fn a_runtime_that_ends_leaves_nobody_waiting() {
+fn ended_runtime_releases_the_key() {
     let (site, _gate) = gated(|call| cached(call.to_string()));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let leader = site.service.clone();
@@ -232,25 +235,25 @@ fn a_runtime_that_ends_leaves_nobody_waiting() {
     });
     assert_eq!(site.calls(), 1);
     drop(runtime);
-    // The key can be led again: the dead fill does not hold it.
+    // A new request leads again: the aborted fill has released the ticket.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
-        let again = start(&site, get("/", &[]));
+        let second = start(&site, get("/", &[]));
         settle().await;
         assert_eq!(site.calls(), 2);
-        again.abort();
+        second.abort();
     });
 }
 
 #[tokio::test]
-async fn a_panic_before_the_first_await_is_no_different() {
+async fn panic_before_first_await_reaches_client() {
     let site = Site::new(|_, _| async { panic!("at once") });
     let error = tokio::spawn(site.service.clone().oneshot(get("/", &[]))).await.unwrap_err();
     assert_eq!(error.into_panic().downcast_ref::<&str>(), Some(&"at once"));
 }
 
 #[tokio::test]
-async fn a_released_waiter_says_so() {
+async fn released_follower_reports_its_reason() {
     let (site, gate) = gated(|call| plain(call.to_string()));
     let tasks = start_many(&site, 2).await;
     gate.add_permits(2);

@@ -1,15 +1,27 @@
-//! What the cache promises, one file each. A new test goes into the file of the promise that it would break;
-//! services are called directly, and time is moved by hand.
+//! The promises of the cache, one file each. Add a new test to the file of the promise that it checks. The tests call
+//! services directly and advance a manual clock.
+//!
+//! - `bodies`: only complete responses are stored; every other response reaches its client unchanged.
+//! - `bounds`: memory is bounded, whatever clients request.
+//! - `coalescing`: one handler call per key.
+//! - `keys`: one key, one response.
+//! - `opt_in`: nothing is cached unless the handler opts in.
+//! - `private`: nothing personal is shared.
+//! - `purge`: a purge is final.
+//! - `replay`: a stored response is replayed unchanged.
+//! - `reporting`: every request is counted once, with its reason.
+//! - `stale`: a stale response is served within the grace period.
+//! - `vary`: a variant is served only to requests that select it.
 
+mod bodies;
 mod bounds;
 mod coalescing;
 mod keys;
-mod observe;
 mod opt_in;
 mod private;
 mod purge;
 mod replay;
+mod reporting;
 mod stale;
 mod support;
 mod vary;
-mod whole;

@@ -1,4 +1,4 @@
-//! Nothing is cached unless the handler, or code below it, asks for it; those who speak are merged.
+//! Nothing is cached unless the handler, or nested code, opts in. Several settings merge.
 
 use std::time::Duration;
 
@@ -9,36 +9,36 @@ use tower::ServiceExt;
 use crate::support::*;
 
 #[tokio::test]
-async fn an_unmarked_response_is_never_stored() {
+async fn response_without_opt_in_is_not_stored() {
     let site = Site::new(|_, call| async move { plain(call.to_string()) });
-    assert_eq!(site.get("/").await.says(), "fwd=uri-miss; detail=not-opted-in");
+    assert_eq!(site.get("/").await.cache_status(), "fwd=uri-miss; detail=not-opted-in");
     assert_eq!(site.get("/").await.body, "2");
     assert_eq!(site.cache.stats().entries, 0);
 }
 
 #[tokio::test]
-async fn a_wish_in_the_response_is_followed() {
+async fn settings_in_response_apply() {
     let site = Site::counting();
-    assert_eq!(site.get("/").await.says(), "fwd=uri-miss; stored");
+    assert_eq!(site.get("/").await.cache_status(), "fwd=uri-miss; stored");
     let second = site.get("/").await;
-    assert_eq!((second.says(), &second.body[..]), ("hit; ttl=60", &b"1"[..]));
+    assert_eq!((second.cache_status(), &second.body[..]), ("hit; ttl=60", &b"1"[..]));
     assert_eq!(site.calls(), 1);
 }
 
 #[tokio::test]
-async fn a_wish_from_deep_code_survives_a_rebuilt_response() {
+async fn settings_from_nested_code_survive_rebuilt_response() {
     let site = Site::new(|request, call| async move {
         request.extensions().get::<CacheCtx>().unwrap().ttl(MINUTE);
         let original = cached(call.to_string());
-        // As a middleware would that makes a new response of an old one's body.
+        // As a middleware does that builds a new response from the body.
         http::Response::new(original.into_body())
     });
     site.get("/").await;
-    assert_eq!(site.get("/").await.says(), "hit; ttl=60");
+    assert_eq!(site.get("/").await.cache_status(), "hit; ttl=60");
 }
 
 #[tokio::test]
-async fn the_lowest_ttl_of_all_who_spoke_counts() {
+async fn lowest_ttl_applies() {
     let site = Site::new(|request, call| async move {
         let ctx = request.extensions().get::<CacheCtx>().unwrap();
         ctx.ttl(SECOND * 10);
@@ -46,13 +46,13 @@ async fn the_lowest_ttl_of_all_who_spoke_counts() {
         cached(call.to_string())
     });
     site.get("/").await;
-    assert_eq!(site.get("/").await.says(), "hit; ttl=10");
+    assert_eq!(site.get("/").await.cache_status(), "hit; ttl=10");
     site.clock.advance(SECOND * 10);
     assert_eq!(site.get("/").await.body, "2");
 }
 
 #[tokio::test]
-async fn a_veto_wins_and_its_reason_reaches_loggers_only() {
+async fn forbid_wins_and_its_reason_is_not_sent() {
     let site = Site::new(|request, _| async move {
         request.extensions().get::<CacheCtx>().unwrap().forbid("shows the cart");
         cached("x")
@@ -64,38 +64,38 @@ async fn a_veto_wins_and_its_reason_reaches_loggers_only() {
 }
 
 #[tokio::test]
-async fn a_zero_ttl_stores_nothing() {
-    let site = Site::new(|_, _| async { with(plain("x"), Cached::ttl(Duration::ZERO)) });
-    assert_eq!(site.get("/").await.says(), "fwd=uri-miss; detail=zero-ttl");
+async fn zero_ttl_is_not_stored() {
+    let site = Site::new(|_, _| async { with_cached(plain("x"), Cached::ttl(Duration::ZERO)) });
+    assert_eq!(site.get("/").await.cache_status(), "fwd=uri-miss; detail=zero-ttl");
 }
 
 #[tokio::test]
-async fn another_status_needs_leave_from_the_handler_or_the_builder() {
-    let missing = |wish: Cached| {
+async fn non_200_requires_opt_in_by_handler_or_builder() {
+    let missing = |settings: Cached| {
         move |_, call: usize| {
-            let mut reply = with(plain(call.to_string()), wish.clone());
+            let mut reply = with_cached(plain(call.to_string()), settings.clone());
             *reply.status_mut() = StatusCode::NOT_FOUND;
             async move { reply }
         }
     };
     let site = Site::new(missing(Cached::ttl(MINUTE)));
-    assert_eq!(site.get("/").await.says(), "fwd=uri-miss; detail=status");
+    assert_eq!(site.get("/").await.cache_status(), "fwd=uri-miss; detail=status");
 
     let by_handler = Site::new(missing(Cached::ttl(MINUTE).cached_errors([StatusCode::NOT_FOUND])));
     let by_builder = Site::with(|b| b.cached_errors([StatusCode::NOT_FOUND]), missing(Cached::ttl(MINUTE)));
     for site in [by_handler, by_builder] {
         site.get("/").await;
         let hit = site.get("/").await;
-        assert_eq!((hit.says(), hit.status), ("hit; ttl=60", StatusCode::NOT_FOUND));
+        assert_eq!((hit.cache_status(), hit.status), ("hit; ttl=60", StatusCode::NOT_FOUND));
     }
 }
 
 #[tokio::test]
-async fn what_a_client_can_provoke_is_not_stored_even_with_leave() {
+async fn client_provoked_statuses_are_never_stored() {
     for code in [400, 413, 414, 431] {
         let status = StatusCode::from_u16(code).unwrap();
         let site = Site::new(move |_, _| async move {
-            let mut reply = with(plain("x"), Cached::ttl(MINUTE).cached_errors([status]));
+            let mut reply = with_cached(plain("x"), Cached::ttl(MINUTE).cached_errors([status]));
             *reply.status_mut() = status;
             reply
         });

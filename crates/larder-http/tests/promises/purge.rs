@@ -1,4 +1,4 @@
-//! A purge is final: once it returns, no response whose handler started before it is served or stored.
+//! A purge is final: after it has returned, no response whose handler started before it is served or stored.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,18 +9,18 @@ use tower::ServiceExt;
 
 use crate::support::*;
 
-/// A site whose responses are tagged with their path and "all", and wait for a permit when the query says so.
+/// A site whose responses have the tags "all" and their path. The handler waits for a permit if the query is `wait`.
 fn tagged() -> (Site, Arc<Semaphore>) {
     let gate = Arc::new(Semaphore::new(0));
-    let held = gate.clone();
+    let handler_gate = gate.clone();
     let site = Site::new(move |request, call| {
-        let gate = held.clone();
+        let gate = handler_gate.clone();
         async move {
             if request.uri().query() == Some("wait") {
                 gate.acquire().await.unwrap().forget();
             }
-            let wish = Cached::ttl(MINUTE).tag("all").tag(format!("path:{}", request.uri().path()));
-            field(with(plain(call.to_string()), wish), "vary", "x-variant")
+            let settings = Cached::ttl(MINUTE).tag("all").tag(format!("path:{}", request.uri().path()));
+            field(with_cached(plain(call.to_string()), settings), "vary", "x-variant")
         }
     });
     (site, gate)
@@ -29,7 +29,7 @@ fn tagged() -> (Site, Arc<Semaphore>) {
 type Purge = fn(&HttpCache);
 
 /// The four ways to purge `/shop/1?wait` on the site.
-const WAYS: [Purge; 4] = [
+const PURGES: [Purge; 4] = [
     |cache| assert!(cache.purge_uri("http://site.example/shop/1?wait").is_ok()),
     |cache| cache.purge_tag("path:/shop/1"),
     |cache| cache.purge_prefix("http://site.example/shop/").unwrap(),
@@ -37,8 +37,8 @@ const WAYS: [Purge; 4] = [
 ];
 
 #[tokio::test]
-async fn every_way_purges_what_is_stored() {
-    for purge in WAYS {
+async fn every_purge_removes_stored_responses() {
+    for purge in PURGES {
         let (site, gate) = tagged();
         gate.add_permits(10);
         let variants = || [get("/shop/1?wait", &[]), get("/shop/1?wait", &[("x-variant", "b")])];
@@ -50,14 +50,14 @@ async fn every_way_purges_what_is_stored() {
             assert_eq!(site.send(request).await.body, body);
         }
         for (request, body) in variants().into_iter().zip(["3", "4"]) {
-            assert_eq!(site.send(request).await.body, body, "stored anew");
+            assert_eq!(site.send(request).await.body, body, "stored again");
         }
     }
 }
 
 #[tokio::test]
-async fn every_way_voids_a_fill_in_flight() {
-    for purge in WAYS {
+async fn every_purge_covers_running_fills() {
+    for purge in PURGES {
         let (site, gate) = tagged();
         let early = tokio::spawn(site.service.clone().oneshot(get("/shop/1?wait", &[])));
         settle().await;
@@ -65,16 +65,20 @@ async fn every_way_voids_a_fill_in_flight() {
         let late = tokio::spawn(site.service.clone().oneshot(get("/shop/1?wait", &[])));
         settle().await;
         gate.add_permits(2);
-        let early = Answer::read(early.await.unwrap().unwrap()).await.unwrap();
-        let late = Answer::read(late.await.unwrap().unwrap()).await.unwrap();
+        let early = CollectedResponse::read(early.await.unwrap().unwrap()).await.unwrap();
+        let late = CollectedResponse::read(late.await.unwrap().unwrap()).await.unwrap();
         assert_eq!((&early.body[..], &late.body[..]), (&b"1"[..], &b"2"[..]));
-        assert_eq!(site.get("/shop/1?wait").await.body, "2", "what started before the purge is not stored");
+        assert_eq!(
+            site.get("/shop/1?wait").await.body,
+            "2",
+            "the fill that started before the purge is not stored"
+        );
     }
 }
 
 #[tokio::test]
-async fn every_way_spares_the_others() {
-    for purge in &WAYS[..3] {
+async fn narrow_purges_keep_other_responses() {
+    for purge in &PURGES[..3] {
         let (site, _gate) = tagged();
         site.get("/blog/1").await;
         site.get("/shop").await;
@@ -85,7 +89,7 @@ async fn every_way_spares_the_others() {
 }
 
 #[tokio::test]
-async fn a_shared_tag_purges_all_that_carry_it() {
+async fn purge_of_shared_tag_covers_all_its_responses() {
     let (site, _gate) = tagged();
     site.get("/a").await;
     site.get("/b").await;
@@ -95,7 +99,7 @@ async fn a_shared_tag_purges_all_that_carry_it() {
 }
 
 #[tokio::test]
-async fn a_tag_from_deep_code_counts_too() {
+async fn purge_covers_tag_from_nested_code() {
     let site = Site::new(|request, call| async move {
         request.extensions().get::<larder_http::CacheCtx>().unwrap().tag("user:7");
         cached(call.to_string())
@@ -106,7 +110,7 @@ async fn a_tag_from_deep_code_counts_too() {
 }
 
 #[tokio::test]
-async fn purging_a_uri_tells_whether_it_was_stored() {
+async fn purge_uri_returns_whether_response_was_stored() {
     let site = Site::counting();
     assert!(!site.cache.purge_uri("http://site.example/").unwrap());
     site.get("/").await;
@@ -114,7 +118,7 @@ async fn purging_a_uri_tells_whether_it_was_stored() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_purged_is_named() {
+async fn invalid_purge_uri_is_error_with_reason() {
     let site = Site::counting();
     for (uri, why) in [
         ("/relative", "not an absolute URI of http or https"),
@@ -131,7 +135,7 @@ async fn what_cannot_be_purged_is_named() {
 }
 
 #[tokio::test]
-async fn a_successful_unsafe_method_invalidates_its_resource() {
+async fn successful_unsafe_method_invalidates_resource() {
     let site = Site::new(|request, call| async move {
         let mut reply = cached(call.to_string());
         if request.uri().query() == Some("fails") {
@@ -150,17 +154,17 @@ async fn a_successful_unsafe_method_invalidates_its_resource() {
 }
 
 #[tokio::test]
-async fn an_unsafe_method_voids_fills_in_flight_and_leaves_no_trace_elsewhere() {
+async fn unsafe_method_covers_running_fills_and_logs_nothing_else() {
     for cookie in [None, Some(("cookie", "a=b"))] {
         let gate = Arc::new(Semaphore::new(0));
-        let held = gate.clone();
+        let handler_gate = gate.clone();
         let site = Site::new(move |_, call| {
-            let gate = held.clone();
+            let gate = handler_gate.clone();
             async move {
                 if call == 1 {
                     gate.acquire().await.unwrap().forget();
                 }
-                with(plain(call.to_string()), Cached::ttl(MINUTE).ignore_cookies())
+                with_cached(plain(call.to_string()), Cached::ttl(MINUTE).ignore_cookies())
             }
         });
         let fields: Vec<_> = cookie.into_iter().collect();
@@ -177,7 +181,7 @@ async fn an_unsafe_method_voids_fills_in_flight_and_leaves_no_trace_elsewhere() 
 }
 
 #[tokio::test]
-async fn a_thousand_prefixes_are_no_burden() {
+async fn thousand_prefix_purges_keep_other_responses() {
     let site = Site::counting();
     site.get("/kept").await;
     for n in 0..1000 {
@@ -186,34 +190,38 @@ async fn a_thousand_prefixes_are_no_burden() {
     }
 }
 
-/// Readers and a purger run against each other: whoever starts after a purge returned sees no older version.
+/// Readers and a purger run concurrently: a request that starts after a purge has returned gets no older version.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn no_reader_that_starts_after_a_purge_sees_what_was_before() {
-    const PURGES: u64 = 3000;
-    for purge in WAYS {
+async fn request_after_purge_never_gets_older_version() {
+    const PURGE_COUNT: u64 = 3000;
+    for purge in PURGES {
         let version = Arc::new(AtomicU64::new(0));
         let purged = Arc::new(AtomicU64::new(0));
         let current = version.clone();
         let site = Site::new(move |request, call| {
             let body = current.load(Ordering::SeqCst).to_string();
             async move {
-                // Long enough, now and then, for a purge to come in between.
+                // Long enough that some purges run meanwhile.
                 for _ in 0..call % 30 {
                     tokio::task::yield_now().await;
                 }
                 let tag = format!("path:{}", request.uri().path());
-                field(with(plain(body), Cached::ttl(MINUTE).tag(tag)), "vary", "x-variant")
+                field(with_cached(plain(body), Cached::ttl(MINUTE).tag(tag)), "vary", "x-variant")
             }
         });
         let site = Arc::new(site);
         let read = |variant: &'static str| {
             let (site, purged) = (site.clone(), purged.clone());
             async move {
-                while purged.load(Ordering::SeqCst) < PURGES {
+                while purged.load(Ordering::SeqCst) < PURGE_COUNT {
                     let before = purged.load(Ordering::SeqCst);
-                    let answer = site.send(get("/shop/1?wait", &[("x-variant", variant)])).await;
-                    let seen: u64 = std::str::from_utf8(&answer.body).unwrap().parse().unwrap();
-                    assert!(seen >= before, "{seen} after purge {before}: {}", answer.says());
+                    let response = site.send(get("/shop/1?wait", &[("x-variant", variant)])).await;
+                    let version: u64 = std::str::from_utf8(&response.body).unwrap().parse().unwrap();
+                    assert!(
+                        version >= before,
+                        "version {version} after purge {before}: {}",
+                        response.cache_status()
+                    );
                     tokio::task::yield_now().await;
                 }
             }
@@ -222,7 +230,7 @@ async fn no_reader_that_starts_after_a_purge_sees_what_was_before() {
             ["a", "a", "b", "b", "a"].into_iter().map(|variant| tokio::spawn(read(variant))).collect();
         let (cache, published) = (site.cache.clone(), purged.clone());
         let purger = tokio::spawn(async move {
-            for next in 1..=PURGES {
+            for next in 1..=PURGE_COUNT {
                 version.store(next, Ordering::SeqCst);
                 purge(&cache);
                 published.store(next, Ordering::SeqCst);
@@ -236,6 +244,6 @@ async fn no_reader_that_starts_after_a_purge_sees_what_was_before() {
             reader.await.unwrap();
         }
         let stats = site.cache.stats();
-        assert!(stats.hits > 100 && stats.misses > 100, "too little happened: {stats:?}");
+        assert!(stats.hits > 100 && stats.misses > 100, "too few hits or misses: {stats:?}");
     }
 }

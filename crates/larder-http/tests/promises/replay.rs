@@ -1,4 +1,4 @@
-//! What was stored comes back as it was: status, fields, bytes; and as a 304 or without a body where that is asked.
+//! A stored response is replayed unchanged: status, fields and bytes; or as a 304, a part, or without a body.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -9,10 +9,12 @@ use tower::ServiceExt;
 use crate::support::*;
 
 #[tokio::test]
-async fn status_fields_and_bytes_come_back() {
+async fn hit_replays_status_fields_and_bytes() {
     let site = Site::new(|_, _| async {
-        let mut reply =
-            with(plain(&b"\xff\0bytes"[..]), Cached::ttl(MINUTE).cached_errors([StatusCode::NOT_FOUND]));
+        let mut reply = with_cached(
+            plain(&b"\xff\0bytes"[..]),
+            Cached::ttl(MINUTE).cached_errors([StatusCode::NOT_FOUND]),
+        );
         *reply.status_mut() = StatusCode::NOT_FOUND;
         for (name, value) in [
             ("content-type", "application/x-thing"),
@@ -29,10 +31,10 @@ async fn status_fields_and_bytes_come_back() {
     });
     let miss = site.get("/").await;
     let hit = site.get("/").await;
-    assert_eq!(hit.says(), "hit; ttl=60");
-    for answer in [miss, hit] {
-        assert_eq!(answer.status, StatusCode::NOT_FOUND);
-        assert_eq!(&answer.body[..], b"\xff\0bytes");
+    assert_eq!(hit.cache_status(), "hit; ttl=60");
+    for response in [miss, hit] {
+        assert_eq!(response.status, StatusCode::NOT_FOUND);
+        assert_eq!(&response.body[..], b"\xff\0bytes");
         for (name, value) in [
             ("content-type", "application/x-thing"),
             ("content-language", "de"),
@@ -41,16 +43,16 @@ async fn status_fields_and_bytes_come_back() {
             ("cache-control", "max-age=5"),
             ("content-length", "7"),
         ] {
-            assert_eq!(answer.header(name), Some(value));
+            assert_eq!(response.header(name), Some(value));
         }
-        let links: Vec<_> = answer.headers.get_all("link").iter().collect();
+        let links: Vec<_> = response.headers.get_all("link").iter().collect();
         assert_eq!(links, ["</a>; rel=prev", "</b>; rel=next"]);
-        assert!(answer.headers.contains_key("date"));
+        assert!(response.headers.contains_key("date"));
     }
 }
 
 #[tokio::test]
-async fn fields_of_one_connection_are_not_stored() {
+async fn hop_by_hop_fields_are_not_stored() {
     let site = Site::new(|_, _| async {
         let mut reply = cached("x");
         for (name, value) in [
@@ -75,7 +77,7 @@ async fn fields_of_one_connection_are_not_stored() {
 }
 
 #[tokio::test]
-async fn the_bytes_are_shared_and_not_copied() {
+async fn hit_shares_stored_bytes() {
     let body = Bytes::from(vec![7; 100_000]);
     let start = body.as_ptr();
     let site = Site::new(move |_, _| {
@@ -90,21 +92,21 @@ async fn the_bytes_are_shared_and_not_copied() {
 }
 
 #[tokio::test]
-async fn age_counts_and_the_date_stays() {
+async fn age_advances_and_date_is_unchanged() {
     let site = Site::counting();
     site.get("/").await;
     let first = site.get("/").await;
     site.clock.advance(SECOND * 42);
     let later = site.get("/").await;
     assert_eq!((first.header("age"), later.header("age")), (Some("0"), Some("42")));
-    assert_eq!(later.says(), "hit; ttl=18");
+    assert_eq!(later.cache_status(), "hit; ttl=18");
     assert_eq!(first.header("date"), later.header("date"));
 }
 
 #[tokio::test]
-async fn a_missing_etag_is_made_of_the_body() {
+async fn missing_etag_is_computed_from_body() {
     let site = Site::new(|request, _| async move { cached(request.uri().query().unwrap_or("").to_owned()) });
-    let etag = |answer: Answer| answer.header("etag").unwrap().to_owned();
+    let etag = |response: CollectedResponse| response.header("etag").unwrap().to_owned();
     let (same, twin, other) =
         (etag(site.get("/a?x").await), etag(site.get("/b?x").await), etag(site.get("/a?y").await));
     assert_eq!(same, twin);
@@ -113,7 +115,7 @@ async fn a_missing_etag_is_made_of_the_body() {
 }
 
 #[tokio::test]
-async fn a_client_with_the_same_version_gets_a_304() {
+async fn matching_validator_yields_304() {
     let site = Site::new(|_, _| async {
         let reply = field(cached("x"), "last-modified", "Sun, 06 Nov 1994 08:49:37 GMT");
         let reply = field(reply, "cache-control", "max-age=5");
@@ -128,16 +130,16 @@ async fn a_client_with_the_same_version_gets_a_304() {
         ("if-none-match", "*"),
         ("if-modified-since", "Sun, 06 Nov 1994 08:49:37 GMT"),
     ] {
-        let answer = site.send(get("/", &[condition])).await;
-        assert_eq!((answer.status, answer.body.len()), (StatusCode::NOT_MODIFIED, 0), "{condition:?}");
-        assert_eq!(answer.header("etag"), Some(etag.as_str()));
-        assert_eq!(answer.header("cache-control"), Some("max-age=5"));
-        assert_eq!(answer.header("vary"), Some("accept"));
-        assert_eq!(answer.header("age"), Some("1"));
-        assert!(answer.headers.contains_key("date"));
-        assert_eq!(answer.header("content-type"), None);
-        assert_eq!(answer.header("content-length"), None);
-        assert_eq!(answer.says(), "hit; ttl=59");
+        let response = site.send(get("/", &[condition])).await;
+        assert_eq!((response.status, response.body.len()), (StatusCode::NOT_MODIFIED, 0), "{condition:?}");
+        assert_eq!(response.header("etag"), Some(etag.as_str()));
+        assert_eq!(response.header("cache-control"), Some("max-age=5"));
+        assert_eq!(response.header("vary"), Some("accept"));
+        assert_eq!(response.header("age"), Some("1"));
+        assert!(response.headers.contains_key("date"));
+        assert_eq!(response.header("content-type"), None);
+        assert_eq!(response.header("content-length"), None);
+        assert_eq!(response.cache_status(), "hit; ttl=59");
     }
     let stale_tag = [("if-none-match", "\"old\""), ("if-modified-since", "Sun, 06 Nov 1994 08:49:37 GMT")];
     assert_eq!(site.send(get("/", &stale_tag)).await.status, StatusCode::OK);
@@ -145,7 +147,7 @@ async fn a_client_with_the_same_version_gets_a_304() {
 }
 
 #[tokio::test]
-async fn a_conditional_miss_fetches_the_whole_response() {
+async fn conditional_miss_stores_complete_response() {
     let site = Site::new(|request, _| async move {
         let conditional = request.headers().contains_key("if-none-match");
         let mut reply = field(cached("whole"), "etag", "\"v1\"");
@@ -154,50 +156,56 @@ async fn a_conditional_miss_fetches_the_whole_response() {
         }
         reply
     });
-    let answer = site.send(get("/", &[("if-none-match", "\"v1\"")])).await;
-    assert_eq!((answer.status, answer.says()), (StatusCode::NOT_MODIFIED, "fwd=uri-miss; stored"));
+    let response = site.send(get("/", &[("if-none-match", "\"v1\"")])).await;
+    assert_eq!(
+        (response.status, response.cache_status()),
+        (StatusCode::NOT_MODIFIED, "fwd=uri-miss; stored")
+    );
     assert_eq!(site.get("/").await.body, "whole");
     assert_eq!(site.calls(), 1);
 }
 
 #[tokio::test]
-async fn a_conditional_request_is_answered_304_though_nothing_is_stored() {
+async fn conditional_request_for_unstored_response_yields_304() {
     let site = Site::new(|_, _| async { field(field(plain("x"), "etag", "\"v1\""), "x-own", "1") });
-    let answer = site.send(get("/", &[("if-none-match", "\"v1\"")])).await;
-    assert_eq!((answer.status, answer.body.len()), (StatusCode::NOT_MODIFIED, 0));
-    assert_eq!(answer.header("x-own"), Some("1"));
-    assert_eq!(answer.says(), "fwd=uri-miss; detail=not-opted-in");
+    let response = site.send(get("/", &[("if-none-match", "\"v1\"")])).await;
+    assert_eq!((response.status, response.body.len()), (StatusCode::NOT_MODIFIED, 0));
+    assert_eq!(response.header("x-own"), Some("1"));
+    assert_eq!(response.cache_status(), "fwd=uri-miss; detail=not-opted-in");
 }
 
 #[tokio::test]
-async fn a_stored_error_is_never_a_304() {
+async fn stored_error_never_yields_304() {
     let site = Site::new(|_, _| async {
-        let mut reply = with(plain("no"), Cached::ttl(MINUTE).cached_errors([StatusCode::NOT_FOUND]));
+        let mut reply = with_cached(plain("no"), Cached::ttl(MINUTE).cached_errors([StatusCode::NOT_FOUND]));
         *reply.status_mut() = StatusCode::NOT_FOUND;
         field(reply, "etag", "\"v1\"")
     });
     for _ in 0..2 {
-        let answer = site.send(get("/", &[("if-none-match", "\"v1\"")])).await;
-        assert_eq!((answer.status, &answer.body[..]), (StatusCode::NOT_FOUND, &b"no"[..]));
+        let response = site.send(get("/", &[("if-none-match", "\"v1\"")])).await;
+        assert_eq!((response.status, &response.body[..]), (StatusCode::NOT_FOUND, &b"no"[..]));
     }
     assert_eq!(site.calls(), 1);
 }
 
 #[tokio::test]
-async fn head_is_answered_from_the_get() {
+async fn head_is_answered_from_stored_get() {
     let site = Site::counting();
-    assert_eq!(site.send(request("HEAD", "/", &[])).await.says(), "fwd=bypass; detail=head");
+    assert_eq!(site.send(request("HEAD", "/", &[])).await.cache_status(), "fwd=bypass; detail=head");
     assert_eq!(site.get("/").await.body, "2", "a HEAD stored nothing");
     let head = site.send(request("HEAD", "/", &[])).await;
-    assert_eq!((head.says(), head.body.len()), ("hit; ttl=60", 0));
+    assert_eq!((head.cache_status(), head.body.len()), ("hit; ttl=60", 0));
     assert_eq!(head.header("content-length"), Some("1"));
 }
 
 #[tokio::test]
-async fn a_range_is_cut_from_the_stored_body_and_of_nothing_stored_left_to_the_handler() {
+async fn range_is_served_from_stored_body_and_bypasses_otherwise() {
     let site = Site::new(|_, _| async { field(cached("0123456789"), "etag", "\"v1\"") });
     let range = |range, if_range| site.send(get("/", &[("range", range), ("if-range", if_range)]));
-    assert_eq!(site.send(get("/", &[("range", "bytes=0-0")])).await.says(), "fwd=bypass; detail=range");
+    assert_eq!(
+        site.send(get("/", &[("range", "bytes=0-0")])).await.cache_status(),
+        "fwd=bypass; detail=range"
+    );
     assert_eq!(site.get("/").await.header("accept-ranges"), Some("bytes"));
 
     let part = range("bytes=2-4", "\"v1\"").await;
@@ -206,7 +214,7 @@ async fn a_range_is_cut_from_the_stored_body_and_of_nothing_stored_left_to_the_h
         (part.header("content-range"), part.header("content-length")),
         (Some("bytes 2-4/10"), Some("3"))
     );
-    assert_eq!(part.says(), "hit; ttl=60");
+    assert_eq!(part.cache_status(), "hit; ttl=60");
 
     let changed = range("bytes=2-4", "\"v0\"").await;
     assert_eq!((changed.status, changed.body.len()), (StatusCode::OK, 10));
@@ -222,19 +230,19 @@ async fn a_range_is_cut_from_the_stored_body_and_of_nothing_stored_left_to_the_h
 }
 
 #[tokio::test]
-async fn an_empty_response_stays_empty() {
+async fn empty_response_is_replayed_empty() {
     let site = Site::new(|_, _| async { cached("") });
     for _ in 0..2 {
-        let answer = site.get("/").await;
-        assert_eq!((answer.body.len(), answer.header("content-length")), (0, Some("0")));
+        let response = site.get("/").await;
+        assert_eq!((response.body.len(), response.header("content-length")), (0, Some("0")));
     }
     assert_eq!(site.calls(), 1);
 }
 
 #[tokio::test]
-async fn the_inner_cache_status_stays_in_front() {
+async fn inner_cache_status_precedes_own() {
     let site = Site::new(|_, _| async { field(plain("x"), "cache-status", "inner; hit") });
-    let answer = site.get("/").await;
-    let lines: Vec<_> = answer.headers.get_all("cache-status").iter().collect();
+    let response = site.get("/").await;
+    let lines: Vec<_> = response.headers.get_all("cache-status").iter().collect();
     assert_eq!(lines, ["inner; hit", "larder; fwd=uri-miss; detail=not-opted-in"]);
 }

@@ -1,4 +1,4 @@
-//! Within its grace an entry is served stale at once, while one request fetches it anew.
+//! Within its grace period an entry is served stale at once, while one background request refreshes it.
 
 use std::sync::Arc;
 
@@ -8,48 +8,48 @@ use tokio::sync::Semaphore;
 
 use crate::support::*;
 
-fn graced(body: impl ToString) -> Reply {
-    with(plain(body.to_string()), Cached::ttl(SECOND * 10).swr(SECOND * 30))
+fn with_grace(body: impl ToString) -> Reply {
+    with_cached(plain(body.to_string()), Cached::ttl(SECOND * 10).swr(SECOND * 30))
 }
 
 #[tokio::test]
-async fn stale_is_served_and_refreshed_once() {
+async fn stale_entry_is_served_and_refreshed_once() {
     let gate = Arc::new(Semaphore::new(1));
-    let held = gate.clone();
+    let handler_gate = gate.clone();
     let site = Site::new(move |_, call| {
-        let gate = held.clone();
+        let gate = handler_gate.clone();
         async move {
             gate.acquire().await.unwrap().forget();
-            graced(call)
+            with_grace(call)
         }
     });
     site.get("/").await;
     site.clock.advance(SECOND * 13);
     for _ in 0..5 {
-        let answer = site.get("/").await;
-        assert_eq!((answer.says(), &answer.body[..]), ("hit; ttl=-3; detail=stale", &b"1"[..]));
+        let response = site.get("/").await;
+        assert_eq!((response.cache_status(), &response.body[..]), ("hit; ttl=-3; detail=stale", &b"1"[..]));
     }
     settle().await;
     assert_eq!(site.calls(), 2);
     gate.add_permits(1);
     settle().await;
     let fresh = site.get("/").await;
-    assert_eq!((fresh.says(), &fresh.body[..]), ("hit; ttl=10", &b"2"[..]));
+    assert_eq!((fresh.cache_status(), &fresh.body[..]), ("hit; ttl=10", &b"2"[..]));
     assert_eq!(fresh.header("age"), Some("0"));
     let stats = site.cache.stats();
     assert_eq!((stats.stale_hits, stats.refreshes, stats.stores, stats.misses), (5, 1, 2, 1));
 }
 
 #[tokio::test]
-async fn after_its_grace_it_is_gone() {
-    let site = Site::new(|_, call| async move { graced(call) });
+async fn entry_after_grace_period_is_a_miss() {
+    let site = Site::new(|_, call| async move { with_grace(call) });
     site.get("/").await;
     site.clock.advance(SECOND * 40);
-    assert_eq!(site.get("/").await.says(), "fwd=uri-miss; stored");
+    assert_eq!(site.get("/").await.cache_status(), "fwd=uri-miss; stored");
 }
 
 #[tokio::test]
-async fn without_grace_nothing_stale_is_served() {
+async fn entry_without_grace_is_never_served_stale() {
     let site = Site::counting();
     site.get("/").await;
     site.clock.advance(MINUTE);
@@ -57,7 +57,7 @@ async fn without_grace_nothing_stale_is_served() {
 }
 
 #[tokio::test]
-async fn the_refresh_carries_what_the_key_was_made_of_and_no_more() {
+async fn refresh_sends_only_headers_of_the_key() {
     let site = Site::new(|request, call| async move {
         if call == 2 {
             let mut names: Vec<_> = request.headers().keys().map(|name| name.as_str()).collect();
@@ -65,7 +65,7 @@ async fn the_refresh_carries_what_the_key_was_made_of_and_no_more() {
             assert_eq!(names, ["accept-language", "host"]);
             assert_eq!((request.method().as_str(), request.uri().path()), ("GET", "/x"));
         }
-        field(graced(call), "vary", "accept-language")
+        field(with_grace(call), "vary", "accept-language")
     });
     let fields = [("accept-language", "de"), ("user-agent", "u"), ("if-none-match", "\"x\"")];
     site.send(get("/x", &fields)).await;
@@ -76,10 +76,10 @@ async fn the_refresh_carries_what_the_key_was_made_of_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_refresh_that_fails_leaves_the_stale_entry_and_is_tried_again() {
+async fn failed_refresh_keeps_stale_entry_and_is_retried() {
     let site = Site::new(|_, call| async move {
-        assert_ne!(call, 3, "the third call breaks");
-        let mut reply = graced(call);
+        assert_ne!(call, 3, "the third call panics");
+        let mut reply = with_grace(call);
         if call == 2 {
             *reply.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
         }
@@ -87,7 +87,7 @@ async fn a_refresh_that_fails_leaves_the_stale_entry_and_is_tried_again() {
     });
     site.get("/").await;
     site.clock.advance(SECOND * 11);
-    // The second call answers 500, the third panics, and each is given ten seconds before the next.
+    // The second call returns 500, the third panics. The next refresh starts ten seconds after the last one.
     for (wait, calls) in [(0, 2), (9, 2), (1, 3), (10, 4)] {
         site.clock.advance(SECOND * wait);
         assert_eq!(site.get("/").await.body, "1");
@@ -98,9 +98,9 @@ async fn a_refresh_that_fails_leaves_the_stale_entry_and_is_tried_again() {
 }
 
 #[tokio::test]
-async fn a_response_that_is_not_to_be_cached_any_more_ends_the_entry() {
+async fn refresh_without_opt_in_removes_entry() {
     let site =
-        Site::new(|_, call| async move { if call == 1 { graced(1) } else { plain(call.to_string()) } });
+        Site::new(|_, call| async move { if call == 1 { with_grace(1) } else { plain(call.to_string()) } });
     site.get("/").await;
     site.clock.advance(SECOND * 11);
     assert_eq!(site.get("/").await.body, "1");
@@ -109,14 +109,14 @@ async fn a_response_that_is_not_to_be_cached_any_more_ends_the_entry() {
 }
 
 #[tokio::test]
-async fn a_purge_during_the_refresh_voids_it() {
+async fn purge_covers_running_refresh() {
     let gate = Arc::new(Semaphore::new(1));
-    let held = gate.clone();
+    let handler_gate = gate.clone();
     let site = Site::new(move |_, call| {
-        let gate = held.clone();
+        let gate = handler_gate.clone();
         async move {
             gate.acquire().await.unwrap().forget();
-            graced(call)
+            with_grace(call)
         }
     });
     site.get("/").await;

@@ -1,4 +1,4 @@
-//! A site behind a cache: a handler that counts its calls, a clock moved by hand, and answers read to their end.
+//! A site behind a cache: a handler that counts its calls, a manual clock, and responses with their bodies.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -30,7 +30,7 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// A site whose handler gets the request and the number of the call, from 1.
+    /// A site whose handler gets the request and the number of the call, starting at 1.
     pub(crate) fn new<F>(handler: impl Fn(Request<String>, usize) -> F + Send + Sync + 'static) -> Site
     where
         F: Future<Output = Reply> + Send + 'static,
@@ -45,7 +45,7 @@ impl Site {
     where
         F: Future<Output = Reply> + Send + 'static,
     {
-        let (clock, hand) = Clock::manual();
+        let (clock, manual_clock) = Clock::manual();
         let cache = options(HttpCache::builder().clock(clock)).build().unwrap();
         let calls = Arc::new(AtomicUsize::new(0));
         let (counter, handler) = (calls.clone(), Arc::new(handler));
@@ -55,10 +55,10 @@ impl Site {
             async move { Ok(reply.await) }
         });
         let service = cache.layer().layer(BoxCloneSyncService::new(inner));
-        Site { cache, clock: hand, service, calls }
+        Site { cache, clock: manual_clock, service, calls }
     }
 
-    /// A site that answers every request with the number of the call, to be cached for a minute.
+    /// A site whose body is the number of the call, cached for a minute.
     pub(crate) fn counting() -> Site {
         Site::new(|_, call| async move { cached(call.to_string()) })
     }
@@ -67,33 +67,35 @@ impl Site {
         self.calls.load(Ordering::SeqCst)
     }
 
-    pub(crate) async fn get(&self, target: &str) -> Answer {
+    pub(crate) async fn get(&self, target: &str) -> CollectedResponse {
         self.send(get(target, &[])).await
     }
 
-    pub(crate) async fn send(&self, request: Request<String>) -> Answer {
-        Answer::read(self.service.clone().oneshot(request).await.unwrap()).await.unwrap()
+    pub(crate) async fn send(&self, request: Request<String>) -> CollectedResponse {
+        CollectedResponse::read(self.service.clone().oneshot(request).await.unwrap()).await.unwrap()
     }
 }
 
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct CollectedResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     pub(crate) outcome: Outcome,
 }
 
-impl Answer {
-    pub(crate) async fn read(response: Response<larder_http::Body<TestBody>>) -> io::Result<Answer> {
+impl CollectedResponse {
+    pub(crate) async fn read(
+        response: Response<larder_http::Body<TestBody>>,
+    ) -> io::Result<CollectedResponse> {
         let (head, body) = response.into_parts();
         let outcome = body.outcome().expect("every response has an outcome");
         let body = body.collect().await?.to_bytes();
-        Ok(Answer { status: head.status, headers: head.headers, body, outcome })
+        Ok(CollectedResponse { status: head.status, headers: head.headers, body, outcome })
     }
 
-    /// What `Cache-Status` says behind the cache's name.
-    pub(crate) fn says(&self) -> &str {
+    /// `Cache-Status`, without the name of the cache.
+    pub(crate) fn cache_status(&self) -> &str {
         self.headers["cache-status"].to_str().unwrap().strip_prefix("larder; ").unwrap()
     }
 
@@ -115,18 +117,18 @@ pub(crate) fn request(method: &str, target: &str, fields: &[(&str, &str)]) -> Re
     request.body(String::new()).unwrap()
 }
 
-/// A reply of 200 that nobody asked to cache.
+/// A 200 whose handler does not opt in.
 pub(crate) fn plain(body: impl Into<Bytes>) -> Reply {
     Response::new(Full::new(body.into()).map_err(|never| match never {}).boxed())
 }
 
-/// A reply of 200 to be cached for a minute.
+/// A 200 that is cached for a minute.
 pub(crate) fn cached(body: impl Into<Bytes>) -> Reply {
-    with(plain(body), Cached::ttl(MINUTE))
+    with_cached(plain(body), Cached::ttl(MINUTE))
 }
 
-pub(crate) fn with(mut reply: Reply, wish: Cached) -> Reply {
-    reply.extensions_mut().insert(wish);
+pub(crate) fn with_cached(mut reply: Reply, settings: Cached) -> Reply {
+    reply.extensions_mut().insert(settings);
     reply
 }
 
@@ -135,7 +137,7 @@ pub(crate) fn field(mut reply: Reply, name: &'static str, value: &str) -> Reply 
     reply
 }
 
-/// Lets every task that can run do so until all of them wait.
+/// Yields until every other task waits for something.
 pub(crate) async fn settle() {
     for _ in 0..200 {
         tokio::task::yield_now().await;

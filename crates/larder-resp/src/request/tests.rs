@@ -1,20 +1,20 @@
-//! Requests byte by byte: limits, framing errors with Redis' texts, pipelines and inline commands.
+//! Tests of the request parser: limits, framing errors with the texts of Redis, pipelines, inline commands.
 
 use super::*;
 
 /// Parses all of `input`, fed in pieces of `step` bytes, into owned commands.
 fn commands(input: &[u8], step: usize, limits: &Limits) -> Result<Vec<Vec<Vec<u8>>>, ProtocolError> {
     let mut parser = RequestParser::new();
-    let (mut start, mut found) = (0, Vec::new());
+    let (mut start, mut parsed) = (0, Vec::new());
     let mut end = 0;
     while end < input.len() {
         end = (end + step).min(input.len());
         while let Progress::Complete { consumed, .. } = parser.parse(&input[start..end], limits)? {
-            found.push(parser.args(&input[start..end]).iter().map(<[u8]>::to_vec).collect());
+            parsed.push(parser.args(&input[start..end]).iter().map(<[u8]>::to_vec).collect());
             start += consumed;
         }
     }
-    Ok(found)
+    Ok(parsed)
 }
 
 fn error(input: &[u8]) -> String {
@@ -22,7 +22,7 @@ fn error(input: &[u8]) -> String {
 }
 
 #[test]
-fn a_pipeline_gives_the_same_commands_in_pieces_of_any_size() {
+fn pipeline_in_pieces_of_any_size_yields_same_commands() {
     let input =
         b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n*0\r\nPING\r\n\r\n*3\r\n$3\r\nSET\r\n$0\r\n\r\n$4\r\n\r\n*1\r\n";
     let whole = commands(input, input.len(), &Limits::default()).unwrap();
@@ -34,14 +34,14 @@ fn a_pipeline_gives_the_same_commands_in_pieces_of_any_size() {
 }
 
 #[test]
-fn values_with_crlf_and_binary_keys_are_kept() {
+fn binary_keys_and_crlf_in_values_are_preserved() {
     let input = b"*3\r\n$3\r\nSET\r\n$4\r\n\x00\xff\r\n\r\n$7\r\na\r\nb\r\nc\r\n";
     let parsed = commands(input, input.len(), &Limits::default()).unwrap();
     assert_eq!(parsed, [[&b"SET"[..], b"\x00\xff\r\n", b"a\r\nb\r\nc"]]);
 }
 
 #[test]
-fn framing_errors_have_the_texts_of_redis() {
+fn framing_errors_use_texts_of_redis() {
     for (input, text) in [
         (&b"*x\r\n"[..], "Protocol error: invalid multibulk length"),
         (b"*18446744073709551616\r\n", "Protocol error: invalid multibulk length"),
@@ -61,12 +61,12 @@ fn framing_errors_have_the_texts_of_redis() {
 }
 
 #[test]
-fn two_hundred_thousand_nested_headers_stop_at_the_second() {
+fn nested_request_fails_at_second_header() {
     assert_eq!(error(&b"*1\r\n".repeat(200_000)), "Protocol error: expected '$', got '*'");
 }
 
 #[test]
-fn limits_are_small_before_authentication() {
+fn unauthenticated_limits_reject_large_requests() {
     let limits = Limits::unauthenticated();
     let text = |input: &[u8]| commands(input, input.len(), &limits).unwrap_err().to_string();
     assert_eq!(text(b"*11\r\n"), "Protocol error: unauthenticated multibulk length");
@@ -75,33 +75,33 @@ fn limits_are_small_before_authentication() {
 }
 
 #[test]
-fn a_request_above_the_byte_limit_is_refused_at_its_announcement() {
+fn request_above_byte_limit_fails_at_length_line() {
     let limits = Limits { max_request_bytes: 100, ..Limits::default() };
     let input = b"*2\r\n$50\r\n01234567890123456789012345678901234567890123456789\r\n$50\r\n";
     assert_eq!(commands(input, input.len(), &limits), Err(ProtocolError::RequestTooBig));
 }
 
 #[test]
-fn an_announced_length_allocates_nothing() {
+fn announced_length_does_not_allocate() {
     let mut parser = RequestParser::new();
     let progress = parser.parse(b"*1000000\r\n$500000000\r\n", &Limits::default()).unwrap();
     assert_eq!(progress, Progress::Incomplete { missing: 500_000_002 });
-    assert!(parser.spans.capacity() <= KEPT_SPANS);
+    assert!(parser.spans.capacity() <= MAX_RETAINED_SPANS);
 }
 
 #[test]
-fn spans_of_a_huge_request_are_given_back() {
+fn spans_of_large_request_are_freed_by_next() {
     let mut parser = RequestParser::new();
     let mut input = b"*100000\r\n".to_vec();
     input.extend(b"$0\r\n\r\n".repeat(100_000));
     assert!(matches!(parser.parse(&input, &Limits::default()).unwrap(), Progress::Complete { .. }));
     assert_eq!(parser.args(&input).len(), 100_000);
     parser.parse(b"*1\r\n$4\r\nPING\r\n", &Limits::default()).unwrap();
-    assert!(parser.spans.capacity() <= KEPT_SPANS);
+    assert!(parser.spans.capacity() <= MAX_RETAINED_SPANS);
 }
 
 #[test]
-fn a_restarted_parser_has_forgotten_what_was_incomplete() {
+fn restart_discards_incomplete_request() {
     let limits = Limits::default();
     let mut parser = RequestParser::new();
     for incomplete in [&b"*3\r\n$3\r\nSET\r\n$1\r\nk"[..], b"PING without an end", b"*1\r\n!"] {

@@ -1,4 +1,4 @@
-//! `CLIENT`: what connections are called and which there are.
+//! `CLIENT`: names and list of connections.
 
 use larder_resp::{Args, parse_integer};
 
@@ -16,7 +16,7 @@ pub(super) fn client(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         (b"setinfo", 4) => setinfo(cx, &args[2], &args[3]),
         (b"info", 2) => info(cx),
         (b"list", _) => list(cx, args.skip(2)),
-        (b"no-evict" | b"no-touch", 3) => switch(cx, &args[2]),
+        (b"no-evict" | b"no-touch", 3) => accept_on_off(cx, &args[2]),
         (b"id", _) => Err(CommandError::Arity("client|id")),
         (b"getname", _) => Err(CommandError::Arity("client|getname")),
         (b"setname", _) => Err(CommandError::Arity("client|setname")),
@@ -28,14 +28,14 @@ pub(super) fn client(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
 }
 
-/// Names the connection; an empty name takes it away.
+/// Sets the name of the connection; an empty name removes it.
 pub(super) fn set_name(cx: &mut Context<'_>, name: &[u8]) -> Outcome {
     if !is_printable(name) {
         return Err(CommandError::Fixed(
             "ERR Client names cannot contain spaces, newlines or special characters.",
         ));
     }
-    cx.session.client.change_names(|names| names.name = name.to_vec());
+    cx.session.client.update_names(|names| names.name = name.to_vec());
     Ok(())
 }
 
@@ -50,16 +50,16 @@ fn getname(cx: &mut Context<'_>) -> Outcome {
 
 fn setinfo(cx: &mut Context<'_>, field: &[u8], value: &[u8]) -> Outcome {
     let is_name = field.eq_ignore_ascii_case(b"lib-name");
-    let shown = String::from_utf8_lossy(field);
+    let field_name = String::from_utf8_lossy(field);
     if !is_name && !field.eq_ignore_ascii_case(b"lib-ver") {
-        return Err(CommandError::Other(format!("Unrecognized option '{shown}'")));
+        return Err(CommandError::Other(format!("Unrecognized option '{field_name}'")));
     }
     if !is_printable(value) {
         return Err(CommandError::Other(format!(
-            "{shown} cannot contain spaces, newlines or special characters."
+            "{field_name} cannot contain spaces, newlines or special characters."
         )));
     }
-    cx.session.client.change_names(|names| {
+    cx.session.client.update_names(|names| {
         let field = if is_name { &mut names.library } else { &mut names.library_version };
         *field = value.to_vec();
     });
@@ -68,13 +68,13 @@ fn setinfo(cx: &mut Context<'_>, field: &[u8], value: &[u8]) -> Outcome {
 
 fn info(cx: &mut Context<'_>) -> Outcome {
     let mut line = String::new();
-    cx.session.client.describe(&mut line);
+    cx.session.client.write_line(&mut line);
     cx.reply().verbatim(b"txt", line.as_bytes());
     Ok(())
 }
 
 fn list(cx: &mut Context<'_>, options: Args<'_>) -> Outcome {
-    let wanted: Option<Vec<u64>> = match options.get(0) {
+    let ids: Option<Vec<u64>> = match options.get(0) {
         None => None,
         Some(option) if option.eq_ignore_ascii_case(b"ID") && options.len() > 1 => {
             Some(options.skip(1).iter().map(client_id).collect::<Result<_, _>>()?)
@@ -92,9 +92,9 @@ fn list(cx: &mut Context<'_>, options: Args<'_>) -> Outcome {
         Some(_) => return Err(CommandError::Syntax),
     };
     let mut text = String::new();
-    for client in cx.shared.clients.all() {
-        if wanted.as_ref().is_none_or(|ids| ids.contains(&client.id)) {
-            client.describe(&mut text);
+    for client in cx.state.clients.all() {
+        if ids.as_ref().is_none_or(|ids| ids.contains(&client.id)) {
+            client.write_line(&mut text);
         }
     }
     cx.reply().verbatim(b"txt", text.as_bytes());
@@ -102,12 +102,12 @@ fn list(cx: &mut Context<'_>, options: Args<'_>) -> Outcome {
 }
 
 fn client_id(text: &[u8]) -> Result<u64, CommandError> {
-    // A negative number is one that no connection has.
+    // A negative number becomes an id that no connection has.
     parse_integer(text).map(|id| id as u64).ok_or(CommandError::Fixed("ERR Invalid client ID"))
 }
 
-/// Accepted without effect: nothing here evicts connections, and a read always counts as a use.
-fn switch(cx: &mut Context<'_>, value: &[u8]) -> Outcome {
+/// Accepts `on` and `off` without effect: this server does not evict connections, and every read counts as a use.
+fn accept_on_off(cx: &mut Context<'_>, value: &[u8]) -> Outcome {
     if value.eq_ignore_ascii_case(b"on") || value.eq_ignore_ascii_case(b"off") {
         return cx.ok();
     }

@@ -1,4 +1,4 @@
-//! `COMMAND`: the table, in the forms that clients and `redis-cli` read.
+//! `COMMAND`: the table of commands, in the formats that clients and `redis-cli` read.
 
 use larder_resp::{Args, Encoder};
 
@@ -38,7 +38,7 @@ fn info(cx: &mut Context<'_>, names: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Ten fields as in Redis 7; hints and subcommands are left empty.
+/// Ten fields, as in Redis 7. Hints and subcommands are empty.
 fn describe(reply: &mut Encoder<'_>, spec: &CommandSpec) {
     reply.array(10);
     reply.bulk(spec.name.as_bytes());
@@ -79,7 +79,7 @@ fn describe_keys(reply: &mut Encoder<'_>, spec: &CommandSpec) {
     reply.bulk(b"range");
     reply.bulk(b"spec");
     reply.map(3);
-    // Redis counts the last key from the first one, unless from the end.
+    // Redis reports the last key relative to the first one, unless it is relative to the end.
     let last = if last < 0 { last } else { last - first };
     for (field, number) in [("lastkey", last), ("keystep", step), ("limit", 0)] {
         reply.bulk(field.as_bytes());
@@ -88,13 +88,13 @@ fn describe_keys(reply: &mut Encoder<'_>, spec: &CommandSpec) {
 }
 
 fn docs(cx: &mut Context<'_>, names: Args<'_>) -> Outcome {
-    let wanted: Vec<&CommandSpec> = match names.is_empty() {
+    let specs: Vec<&CommandSpec> = match names.is_empty() {
         true => TABLE.iter().collect(),
         false => names.iter().filter_map(find).map(|index| &TABLE[index]).collect(),
     };
     let mut reply = cx.reply();
-    reply.map(wanted.len());
-    for spec in wanted {
+    reply.map(specs.len());
+    for spec in specs {
         reply.bulk(spec.name.as_bytes());
         reply.map(3);
         for (field, text) in [("summary", spec.summary), ("since", spec.since), ("group", spec.group)] {
@@ -106,22 +106,23 @@ fn docs(cx: &mut Context<'_>, names: Args<'_>) -> Outcome {
 }
 
 fn list(cx: &mut Context<'_>, filter: Args<'_>) -> Outcome {
-    let is = |index: usize, word: &[u8]| filter.get(index).is_some_and(|arg| arg.eq_ignore_ascii_case(word));
-    let wanted: Vec<&CommandSpec> = match filter.len() {
+    let arg_is =
+        |index: usize, word: &[u8]| filter.get(index).is_some_and(|arg| arg.eq_ignore_ascii_case(word));
+    let specs: Vec<&CommandSpec> = match filter.len() {
         0 => TABLE.iter().collect(),
-        3 if is(0, b"FILTERBY") && is(1, b"PATTERN") => {
+        3 if arg_is(0, b"FILTERBY") && arg_is(1, b"PATTERN") => {
             TABLE.iter().filter(|spec| glob::matches(&filter[2], spec.name.as_bytes())).collect()
         }
-        3 if is(0, b"FILTERBY") && is(1, b"ACLCAT") => {
-            let wanted = |spec: &&CommandSpec| spec.categories().any(|name| is(2, name.as_bytes()));
-            TABLE.iter().filter(wanted).collect()
+        3 if arg_is(0, b"FILTERBY") && arg_is(1, b"ACLCAT") => {
+            let has_category = |spec: &&CommandSpec| spec.categories().any(|name| arg_is(2, name.as_bytes()));
+            TABLE.iter().filter(has_category).collect()
         }
-        3 if is(0, b"FILTERBY") && is(1, b"MODULE") => Vec::new(),
+        3 if arg_is(0, b"FILTERBY") && arg_is(1, b"MODULE") => Vec::new(),
         _ => return Err(CommandError::Syntax),
     };
     let mut reply = cx.reply();
-    reply.array(wanted.len());
-    wanted.iter().for_each(|spec| reply.bulk(spec.name.as_bytes()));
+    reply.array(specs.len());
+    specs.iter().for_each(|spec| reply.bulk(spec.name.as_bytes()));
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! `INCR`, `DECR` and their kin: numbers kept as text, changed in one step, with their deadline left alone.
+//! `INCR`, `DECR` and related commands: change a number, which is stored as text, atomically. The deadline is kept.
 
 use larder_resp::{Args, parse_integer};
 
@@ -60,7 +60,7 @@ fn add(cx: &mut Context<'_>, key: &[u8], amount: i64) -> Outcome {
     cx.integer(sum)
 }
 
-/// Writes a number where the former one is, if it is as long.
+/// Writes a number, in place if the former one has the same length.
 fn write(db: Database<'_>, key: &[u8], entry: Option<Entry<'_>>, text: &[u8]) -> EntryOp {
     match entry {
         Some(mut entry) if entry.value().len() == text.len() => {

@@ -1,4 +1,4 @@
-//! `APPEND` and `SETRANGE`: changing part of a value.
+//! `APPEND` and `SETRANGE`: change a part of a value.
 
 use larder_resp::Args;
 
@@ -48,7 +48,7 @@ pub(super) fn setrange(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     cx.integer(length as i64)
 }
 
-/// How long a value may become, checked before it is made.
+/// Limits on the length of a value, which are checked before it is allocated.
 #[derive(Clone, Copy)]
 struct Limits {
     string_bytes: usize,
@@ -57,7 +57,7 @@ struct Limits {
 
 impl Limits {
     fn of(cx: &Context<'_>) -> Limits {
-        Limits { string_bytes: cx.shared.limits.max_bulk_bytes, memory_bytes: cx.shared.store.max_memory() }
+        Limits { string_bytes: cx.state.limits.max_bulk_bytes, memory_bytes: cx.state.store.max_memory() }
     }
 
     fn check(self, length: usize) -> Outcome {

@@ -1,10 +1,10 @@
-//! Errors that are replies; their display form is Redis' text with its prefix.
+//! Errors of commands. The display text is that of Redis, with its prefix.
 
 use larder_resp::Args;
 
 use crate::db::OutOfMemory;
 
-/// Why a command was not executed. The connection lives on.
+/// Why a command was not executed. The connection stays open.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CommandError {
     #[error("ERR wrong number of arguments for '{0}' command")]
@@ -29,38 +29,38 @@ pub(crate) enum CommandError {
     WrongPass,
     #[error("ERR {0}")]
     Other(String),
-    /// As [`Other`](Self::Other), for texts that are fixed and bring their own prefix.
+    /// A fixed text with its own prefix.
     #[error("{0}")]
     Fixed(&'static str),
 }
 
-/// Bytes of a client's words that an error repeats.
-const ECHOED_BYTES: usize = 128;
+/// Bytes of a request that an error repeats.
+const MAX_ECHOED_BYTES: usize = 128;
 
 impl CommandError {
     pub(crate) fn unknown_command(args: Args<'_>) -> Self {
         let mut echoed = Vec::new();
         for arg in args.skip(1).iter() {
-            if echoed.len() >= ECHOED_BYTES {
+            if echoed.len() >= MAX_ECHOED_BYTES {
                 break;
             }
             echoed.push(b'\'');
-            echoed.extend_from_slice(clip(arg, ECHOED_BYTES + 1 - echoed.len()));
+            echoed.extend_from_slice(truncate(arg, MAX_ECHOED_BYTES + 1 - echoed.len()));
             echoed.extend_from_slice(b"' ");
         }
-        let name = String::from_utf8_lossy(clip(&args[0], ECHOED_BYTES));
+        let name = String::from_utf8_lossy(truncate(&args[0], MAX_ECHOED_BYTES));
         let echoed = String::from_utf8_lossy(&echoed);
         CommandError::Other(format!("unknown command '{name}', with args beginning with: {echoed}"))
     }
 
     pub(crate) fn unknown_subcommand(name: &[u8], container: &str) -> Self {
-        let name = String::from_utf8_lossy(clip(name, ECHOED_BYTES));
+        let name = String::from_utf8_lossy(truncate(name, MAX_ECHOED_BYTES));
         CommandError::Other(format!("unknown subcommand '{name}'. Try {container} HELP."))
     }
 }
 
-fn clip(text: &[u8], most: usize) -> &[u8] {
-    &text[..text.len().min(most)]
+fn truncate(text: &[u8], max_bytes: usize) -> &[u8] {
+    &text[..text.len().min(max_bytes)]
 }
 
 impl From<OutOfMemory> for CommandError {

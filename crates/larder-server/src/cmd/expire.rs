@@ -1,4 +1,4 @@
-//! Deadlines: `EXPIRE` and `TTL` in seconds and milliseconds, from now and in Unix time, and `PERSIST`.
+//! Deadlines: `EXPIRE` and `TTL` in seconds and milliseconds, relative and in Unix time, and `PERSIST`.
 
 use larder_resp::Args;
 
@@ -49,20 +49,20 @@ pub(super) fn persist(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     cx.integer(i64::from(had_deadline))
 }
 
-/// To the nearest second, as Redis does.
+/// Rounds to the nearest second, as Redis does.
 fn round_to_seconds(ms: i64) -> i64 {
     ms.saturating_add(500) / 1000
 }
 
-fn reply_deadline(cx: &mut Context<'_>, args: Args<'_>, form: impl Fn(i64) -> i64) -> Outcome {
+fn reply_deadline(cx: &mut Context<'_>, args: Args<'_>, convert: impl Fn(i64) -> i64) -> Outcome {
     const NO_KEY: i64 = -2;
     const NO_DEADLINE: i64 = -1;
     let deadline = cx.db().deadline(&args[1]);
-    cx.looked_up(deadline.is_some());
+    cx.count_lookup(deadline.is_some());
     cx.integer(match deadline {
         None => NO_KEY,
         Some(None) => NO_DEADLINE,
-        Some(Some(deadline)) => form(deadline),
+        Some(Some(deadline)) => convert(deadline),
     })
 }
 
@@ -71,18 +71,18 @@ fn set_deadline(cx: &mut Context<'_>, args: Args<'_>, unit: TimeUnit, command: &
     let now_ms = cx.now_ms();
     let number = integer(&args[2])?;
     let deadline = unit.to_unix_ms(number, now_ms).ok_or(CommandError::InvalidExpire(command))?;
-    let done = cx.db().update(&args[1], |entry| match entry {
+    let updated = cx.db().update(&args[1], |entry| match entry {
         Some(entry) if condition.allows(entry.expires_at(), deadline) => {
-            let change =
+            let operation =
                 if deadline <= now_ms { EntryOp::Remove } else { EntryOp::Expire(Expiry::At(deadline)) };
-            (change, true)
+            (operation, true)
         }
         _ => (EntryOp::Keep, false),
     })?;
-    cx.integer(i64::from(done))
+    cx.integer(i64::from(updated))
 }
 
-/// When a new deadline takes the place of the old one.
+/// The condition under which a new deadline replaces the old one.
 #[derive(Default)]
 struct Condition {
     missing: bool,
@@ -117,7 +117,7 @@ impl Condition {
         Ok(condition)
     }
 
-    /// An entry without a deadline counts as one that lives for ever.
+    /// An entry without a deadline counts as one with an infinite deadline.
     fn allows(&self, before: Option<i64>, after: i64) -> bool {
         let is_greater = before.is_some_and(|before| after > before);
         let is_less = before.is_none_or(|before| after < before);

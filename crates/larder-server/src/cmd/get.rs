@@ -1,4 +1,4 @@
-//! `GET` and what else returns a value or something about it.
+//! `GET` and other commands that return a value, a part of it or its length.
 
 use larder_resp::Args;
 
@@ -13,12 +13,12 @@ pub(super) fn get(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if !found {
         reply.null();
     }
-    cx.looked_up(found);
+    cx.count_lookup(found);
     Ok(())
 }
 
 pub(super) fn getdel(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    reply_and_change(cx, &args[1], || Ok(EntryOp::Remove))
+    reply_and_update(cx, &args[1], || Ok(EntryOp::Remove))
 }
 
 pub(super) fn getex(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -26,11 +26,11 @@ pub(super) fn getex(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     match (args.get(2), args.get(3)) {
         (None, _) => get(cx, args),
         (Some(option), None) if option.eq_ignore_ascii_case(b"PERSIST") => {
-            reply_and_change(cx, &args[1], || Ok(EntryOp::Expire(Expiry::Never)))
+            reply_and_update(cx, &args[1], || Ok(EntryOp::Expire(Expiry::Never)))
         }
         (Some(option), Some(time)) if args.len() == 4 => {
-            let unit = TimeUnit::of_option(option).ok_or(CommandError::Syntax)?;
-            reply_and_change(cx, &args[1], || {
+            let unit = TimeUnit::from_option(option).ok_or(CommandError::Syntax)?;
+            reply_and_update(cx, &args[1], || {
                 let deadline = unit.deadline(time, now_ms, "getex")?;
                 Ok(if deadline <= now_ms { EntryOp::Remove } else { EntryOp::Expire(Expiry::At(deadline)) })
             })
@@ -39,19 +39,19 @@ pub(super) fn getex(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
 }
 
-/// Replies with a value and changes its entry in one step. Where there is no entry, `change` is not asked, so that its
-/// error is none either: as in Redis.
-fn reply_and_change(
+/// Replies with a value and changes its entry atomically. If there is no entry, `operation` is not called and cannot
+/// fail, as in Redis.
+fn reply_and_update(
     cx: &mut Context<'_>,
     key: &[u8],
-    change: impl FnOnce() -> Result<EntryOp, CommandError>,
+    operation: impl FnOnce() -> Result<EntryOp, CommandError>,
 ) -> Outcome {
     let db = cx.db();
     let mut reply = cx.reply();
-    let found = db.update(key, |entry| match entry.map(|entry| (entry, change())) {
-        Some((entry, Ok(change))) => {
+    let found = db.update(key, |entry| match entry.map(|entry| (entry, operation())) {
+        Some((entry, Ok(operation))) => {
             reply.bulk(entry.value());
-            (change, Ok(true))
+            (operation, Ok(true))
         }
         Some((_, Err(error))) => (EntryOp::Keep, Err(error)),
         None => (EntryOp::Keep, Ok(false)),
@@ -59,13 +59,13 @@ fn reply_and_change(
     if !found {
         reply.null();
     }
-    cx.looked_up(found);
+    cx.count_lookup(found);
     Ok(())
 }
 
 pub(super) fn strlen(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let length = cx.db().get(&args[1], <[u8]>::len);
-    cx.looked_up(length.is_some());
+    cx.count_lookup(length.is_some());
     cx.integer(length.unwrap_or(0) as i64)
 }
 
@@ -77,14 +77,14 @@ pub(super) fn getrange(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if !found {
         reply.bulk(b"");
     }
-    cx.looked_up(found);
+    cx.count_lookup(found);
     Ok(())
 }
 
-/// The bytes from `start` to `end`, both included; negative positions count from the end.
+/// The bytes from `start` to `end` inclusive; negative offsets count from the end.
 fn range(value: &[u8], start: i64, end: i64) -> &[u8] {
     let length = value.len() as i64;
-    let absolute = |position: i64| if position < 0 { (position + length).max(0) } else { position };
+    let absolute = |offset: i64| if offset < 0 { (offset + length).max(0) } else { offset };
     if value.is_empty() || (start < 0 && end < 0 && start > end) {
         return &[];
     }
@@ -97,7 +97,7 @@ mod tests {
     use super::range;
 
     #[test]
-    fn ranges_are_clamped() {
+    fn range_is_clamped_to_value() {
         for (start, end, expected) in [
             (0, -1, "hello"),
             (1, 3, "ell"),

@@ -1,4 +1,4 @@
-//! `HELLO` and `AUTH`: who the client is and which protocol version it speaks.
+//! `HELLO` and `AUTH`: authentication and protocol version.
 
 use larder_resp::{Args, Protocol, parse_integer};
 
@@ -6,12 +6,12 @@ use super::client::set_name;
 use super::{CommandError, Context, Outcome};
 use crate::info::REDIS_VERSION;
 
-/// The only user there is.
+/// The only user.
 const USER: &[u8] = b"default";
 
 pub(super) fn auth(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     match args.len() {
-        2 if cx.shared.password().is_none() => {
+        2 if cx.state.password().is_none() => {
             return Err(CommandError::Fixed(
                 "ERR AUTH <password> called without any password configured for the default user. Are you sure your \
                  configuration is correct?",
@@ -56,7 +56,7 @@ pub(super) fn hello(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if let Some(name) = name {
         set_name(cx, name)?;
     }
-    cx.session.speak(protocol);
+    cx.session.set_protocol(protocol);
     describe_server(cx);
     Ok(())
 }
@@ -70,8 +70,8 @@ fn requested_protocol(version: &[u8]) -> Result<Protocol, CommandError> {
     }
 }
 
-fn authenticate(cx: &mut Context<'_>, user: &[u8], given: &[u8]) -> Outcome {
-    let matches = cx.shared.password().is_none_or(|password| password.matches(given));
+fn authenticate(cx: &mut Context<'_>, user: &[u8], candidate: &[u8]) -> Outcome {
+    let matches = cx.state.password().is_none_or(|password| password.matches(candidate));
     if !matches || user != USER {
         return Err(CommandError::WrongPass);
     }
@@ -79,7 +79,7 @@ fn authenticate(cx: &mut Context<'_>, user: &[u8], given: &[u8]) -> Outcome {
     Ok(())
 }
 
-/// Several clients give up on a server that leaves out one of these.
+/// Replies with the fields of Redis. Several clients fail if one of them is missing.
 fn describe_server(cx: &mut Context<'_>) {
     let (version, id) = (cx.session.protocol().version(), cx.session.client.id);
     let mut reply = cx.reply();

@@ -1,8 +1,8 @@
-//! Recognises HTTP, so that a page in a browser cannot have the server execute what it posts.
+//! Detects HTTP, so that a page in a browser cannot send commands to the server.
 
 use larder_resp::Args;
 
-/// Whether an inline command is a line of an HTTP request: a request line, or the `Host` header that every request has.
+/// Whether an inline command is a line of an HTTP request: a request line, or the `Host` header of every request.
 pub(crate) fn is_http(args: Args<'_>) -> bool {
     let name = &args[0];
     let is_request_line =

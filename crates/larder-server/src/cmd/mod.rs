@@ -1,7 +1,7 @@
-//! The commands: one table, one file per command or small family, and what they have in common.
+//! The commands: one table, one file per command or small family, and their common code.
 //!
-//! To add one: write `fn name(cx: &mut Context<'_>, args: Args<'_>) -> Outcome` (parse, apply, reply) in the file of its
-//! family, and give it a row in `table`. Dispatch, `COMMAND` and the docs follow from the row.
+//! To add one: write `fn name(cx: &mut Context<'_>, args: Args<'_>) -> Outcome` (parse, apply, reply) in the file of
+//! its family, and add a row to `table`. Dispatch, `COMMAND` and the docs use that row.
 
 mod client;
 mod command;
@@ -14,7 +14,7 @@ mod get;
 mod handshake;
 mod http;
 mod key;
-mod many;
+mod multi_key;
 mod options;
 mod scan;
 mod server;
@@ -26,39 +26,39 @@ mod table;
 use larder_resp::{Args, Encoder};
 
 use crate::db::Database;
-use crate::gate::Lane;
+use crate::gate::CommandPermit;
 use crate::session::Session;
-use crate::shared::Shared;
-use crate::stats::Tally;
+use crate::state::ServerState;
+use crate::stats::Counts;
 pub(crate) use error::CommandError;
 pub(crate) use http::is_http;
 pub use spec::CommandSpec;
 use spec::Flags;
 
-/// What a command returns: its reply is written, or the error is to be.
+/// The result of a command: `Ok` if it has written its reply, else the error to reply with.
 pub(crate) type Outcome = Result<(), CommandError>;
 
-/// What a command works with.
+/// The context of a command.
 pub(crate) struct Context<'a> {
-    pub(crate) shared: &'a Shared,
+    pub(crate) state: &'a ServerState,
     pub(crate) session: &'a mut Session,
-    tally: &'a mut Tally,
+    counts: &'a mut Counts,
     out: &'a mut Vec<u8>,
 }
 
 impl<'a> Context<'a> {
     pub(crate) fn new(
-        shared: &'a Shared,
+        state: &'a ServerState,
         session: &'a mut Session,
-        tally: &'a mut Tally,
+        counts: &'a mut Counts,
         out: &'a mut Vec<u8>,
     ) -> Self {
-        Context { shared, session, tally, out }
+        Context { state, session, counts, out }
     }
 
     /// The database that the connection has selected.
     fn db(&self) -> Database<'a> {
-        self.shared.store.database(self.session.database())
+        self.state.store.database(self.session.database())
     }
 
     fn reply(&mut self) -> Encoder<'_> {
@@ -77,28 +77,27 @@ impl<'a> Context<'a> {
 
     /// Server time in milliseconds of Unix time.
     fn now_ms(&self) -> i64 {
-        self.shared.store.now_ms()
+        self.state.store.now_ms()
     }
 
-    /// Makes the counts of this wake-up visible, for commands that show them.
-    fn publish_tally(&mut self) {
-        self.shared.stats.threads[self.session.client.thread].add(self.tally);
-        *self.tally = Tally::default();
+    /// Adds the counts of this wake-up to the statistics, for commands that report them.
+    fn publish_counts(&mut self) {
+        self.state.stats.threads[self.session.client.thread].add(self.counts);
+        *self.counts = Counts::default();
     }
 
-    /// Counts a key that was looked for by a reading command.
-    fn looked_up(&mut self, found: bool) {
+    /// Counts a lookup of a read command.
+    fn count_lookup(&mut self, found: bool) {
         if found {
-            self.tally.hits += 1;
+            self.counts.hits += 1;
         } else {
-            self.tally.misses += 1;
+            self.counts.misses += 1;
         }
     }
 
-    /// Whether the reply has grown beyond what a connection may hold. Commands whose reply is a product of their
-    /// arguments stop then; the connection is closed.
+    /// Whether the reply exceeds the limit. Commands that repeat values must stop then; the connection is closed.
     pub(crate) fn is_reply_too_large(&self) -> bool {
-        self.out.len() as u64 > self.shared.config.max_reply_bytes.0
+        self.out.len() as u64 > self.state.config.max_reply_bytes.0
     }
 }
 
@@ -113,25 +112,24 @@ pub(crate) fn name_of(index: usize) -> Option<&'static str> {
     table::TABLE.get(index).map(|spec| spec.name)
 }
 
-/// Executes one request that has at least a name and writes its one reply. Returns the command's index in the table, if
-/// there is such a command.
-pub(crate) fn execute(cx: &mut Context<'_>, args: Args<'_>, lane: &mut Lane<'_>) -> Option<usize> {
-    cx.tally.commands += 1;
-    let found = table::find(&args[0]);
+/// Executes one non-empty request and writes its reply. Returns the index of the command in the table, if it exists.
+pub(crate) fn execute(cx: &mut Context<'_>, args: Args<'_>, permit: &mut CommandPermit<'_>) -> Option<usize> {
+    cx.counts.commands += 1;
+    let index = table::find(&args[0]);
     let start = cx.out.len();
-    let outcome = match found {
-        Some(index) => run(&table::TABLE[index], cx, args, lane),
+    let outcome = match index {
+        Some(index) => run(&table::TABLE[index], cx, args, permit),
         None => Err(CommandError::unknown_command(args)),
     };
     if let Err(error) = outcome {
-        cx.tally.errors += 1;
+        cx.counts.errors += 1;
         cx.out.truncate(start);
         cx.reply().error(&error.to_string());
     }
-    found
+    index
 }
 
-fn run(spec: &CommandSpec, cx: &mut Context<'_>, args: Args<'_>, lane: &mut Lane<'_>) -> Outcome {
+fn run(spec: &CommandSpec, cx: &mut Context<'_>, args: Args<'_>, permit: &mut CommandPermit<'_>) -> Outcome {
     if !spec.accepts(args.len()) {
         return Err(CommandError::Arity(spec.name));
     }
@@ -139,7 +137,7 @@ fn run(spec: &CommandSpec, cx: &mut Context<'_>, args: Args<'_>, lane: &mut Lane
         return Err(CommandError::NoAuth);
     }
     match spec.flags.contains(Flags::EXCLUSIVE) {
-        true => lane.exclusively(|| (spec.run)(cx, args)),
+        true => permit.run_exclusively(|| (spec.run)(cx, args)),
         false => (spec.run)(cx, args),
     }
 }

@@ -1,10 +1,10 @@
-//! Options that several commands take.
+//! Options that several commands share.
 
 use larder_resp::parse_integer;
 
 use super::CommandError;
 
-/// How a command gives a point in time.
+/// The unit and base of a time argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TimeUnit {
     /// Seconds from now.
@@ -18,8 +18,8 @@ pub(super) enum TimeUnit {
 }
 
 impl TimeUnit {
-    /// The unit that an option of `SET` and `GETEX` stands for.
-    pub(super) fn of_option(option: &[u8]) -> Option<TimeUnit> {
+    /// The unit of a time option of `SET` and `GETEX`.
+    pub(super) fn from_option(option: &[u8]) -> Option<TimeUnit> {
         let is = |name: &[u8]| option.eq_ignore_ascii_case(name);
         match option.len() {
             2 if is(b"EX") => Some(TimeUnit::Seconds),
@@ -30,7 +30,7 @@ impl TimeUnit {
         }
     }
 
-    /// `number` of this unit as milliseconds of Unix time; none if that does not fit.
+    /// `number` in this unit as milliseconds of Unix time; `None` on overflow.
     pub(super) fn to_unix_ms(self, number: i64, now_ms: i64) -> Option<i64> {
         match self {
             TimeUnit::Seconds => number.checked_mul(1000)?.checked_add(now_ms),
@@ -40,7 +40,7 @@ impl TimeUnit {
         }
     }
 
-    /// The deadline that an option's argument means. Zero and negative numbers are refused.
+    /// Parses the argument of a time option as a deadline. Zero and negative numbers are errors.
     pub(super) fn deadline(
         self,
         text: &[u8],
@@ -56,7 +56,7 @@ impl TimeUnit {
     }
 }
 
-/// A whole number in the canonical form.
+/// Parses an integer in canonical form.
 pub(super) fn integer(text: &[u8]) -> Result<i64, CommandError> {
     parse_integer(text).ok_or(CommandError::NotInteger)
 }

@@ -1,4 +1,4 @@
-//! `SCAN` and `KEYS`: going through the keyspace.
+//! `SCAN` and `KEYS`: iterate over the keyspace.
 
 use larder_resp::{Args, Encoder};
 
@@ -6,18 +6,18 @@ use super::options::integer;
 use super::{CommandError, Context, Outcome};
 use crate::glob;
 
-/// Entries that `SCAN` visits unless told otherwise.
+/// Entries that `SCAN` visits without `COUNT`.
 const DEFAULT_COUNT: usize = 10;
 /// Entries that `KEYS` visits at a time.
-const KEYS_STEP: usize = 1024;
+const KEYS_BATCH: usize = 1024;
 
 pub(super) fn scan(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let cursor = std::str::from_utf8(&args[1]).ok().and_then(|text| text.parse().ok());
     let cursor: u64 = cursor.ok_or(CommandError::Fixed("ERR invalid cursor"))?;
     let options = Options::parse(args.skip(2))?;
-    let mut found = Found::default();
+    let mut found = KeyList::default();
     let next = cx.db().scan(cursor, options.count, |key| {
-        if options.only_strings && options.pattern.is_none_or(|pattern| glob::matches(pattern, key)) {
+        if options.matches_type && options.pattern.is_none_or(|pattern| glob::matches(pattern, key)) {
             found.push(key);
         }
     });
@@ -30,10 +30,10 @@ pub(super) fn scan(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 pub(super) fn keys(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let pattern = &args[1];
-    let mut found = Found::default();
+    let mut found = KeyList::default();
     let mut cursor = 0;
     loop {
-        cursor = cx.db().scan(cursor, KEYS_STEP, |key| {
+        cursor = cx.db().scan(cursor, KEYS_BATCH, |key| {
             if glob::matches(pattern, key) {
                 found.push(key);
             }
@@ -49,13 +49,13 @@ pub(super) fn keys(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 struct Options<'a> {
     count: usize,
     pattern: Option<&'a [u8]>,
-    /// Whether strings, which are all there is, are asked for.
-    only_strings: bool,
+    /// Whether the type is `string`, the only type of this server.
+    matches_type: bool,
 }
 
 impl<'a> Options<'a> {
     fn parse(args: Args<'a>) -> Result<Options<'a>, CommandError> {
-        let mut options = Options { count: DEFAULT_COUNT, pattern: None, only_strings: true };
+        let mut options = Options { count: DEFAULT_COUNT, pattern: None, matches_type: true };
         let mut words = args.iter();
         while let Some(word) = words.next() {
             let value = words.next().ok_or(CommandError::Syntax)?;
@@ -65,7 +65,7 @@ impl<'a> Options<'a> {
             } else if word.eq_ignore_ascii_case(b"MATCH") {
                 options.pattern = Some(value).filter(|pattern| *pattern != b"*");
             } else if word.eq_ignore_ascii_case(b"TYPE") {
-                options.only_strings = value.eq_ignore_ascii_case(b"string");
+                options.matches_type = value.eq_ignore_ascii_case(b"string");
             } else {
                 return Err(CommandError::Syntax);
             }
@@ -74,14 +74,14 @@ impl<'a> Options<'a> {
     }
 }
 
-/// Keys that were found, one behind the other, until their number is known.
+/// The matching keys, concatenated. They are collected because the reply starts with their number.
 #[derive(Default)]
-struct Found {
+struct KeyList {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl Found {
+impl KeyList {
     fn push(&mut self, key: &[u8]) {
         self.bytes.extend_from_slice(key);
         self.ends.push(self.bytes.len());

@@ -1,4 +1,4 @@
-//! `INFO`, `TIME`, `DBSIZE`, `ROLE`, `FLUSHDB`, `FLUSHALL`: the server as a whole.
+//! `INFO`, `TIME`, `DBSIZE`, `ROLE`, `FLUSHDB`, `FLUSHALL`: commands on the whole server.
 
 use larder_resp::Args;
 
@@ -7,8 +7,8 @@ use crate::db::unix_time;
 use crate::info;
 
 pub(super) fn info(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    cx.publish_tally();
-    let text = info::text(cx.shared, args.skip(1));
+    cx.publish_counts();
+    let text = info::text(cx.state, args.skip(1));
     cx.reply().verbatim(b"txt", text.as_bytes());
     Ok(())
 }
@@ -44,11 +44,11 @@ pub(super) fn flushdb(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 pub(super) fn flushall(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     check_mode(args)?;
-    cx.shared.store.clear();
+    cx.state.store.clear();
     cx.ok()
 }
 
-/// Both modes are the same here: shard after shard is emptied, and other threads go on between two of them.
+/// Checks the mode. Both modes do the same here: they clear one shard after another, and do not block other threads.
 fn check_mode(args: Args<'_>) -> Outcome {
     match args.get(1) {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! `SET` with all its options, and the older commands that are special cases of it.
+//! `SET` with all its options, and the older commands that are special cases of `SET`.
 
 use larder_resp::Args;
 
@@ -6,15 +6,15 @@ use super::options::TimeUnit;
 use super::{CommandError, Context, Outcome};
 use crate::db::{Entry, EntryOp, Expiry};
 
-/// When `SET` is to store.
+/// The condition under which `SET` stores.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Condition<'a> {
     Always,
-    /// Only if there is no such key.
+    /// Only if the key does not exist.
     Missing,
-    /// Only if there is one.
+    /// Only if the key exists.
     Present,
-    /// Only if there is one and its value is this: compare and set, as Valkey has it since 8.1.
+    /// Only if the key has this value: compare-and-set, as in Valkey since 8.1.
     Equal(&'a [u8]),
 }
 
@@ -56,11 +56,11 @@ pub(super) fn set(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub(super) fn setex(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    set_for(cx, args, TimeUnit::Seconds, "setex")
+    set_with_ttl(cx, args, TimeUnit::Seconds, "setex")
 }
 
 pub(super) fn psetex(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    set_for(cx, args, TimeUnit::Millis, "psetex")
+    set_with_ttl(cx, args, TimeUnit::Millis, "psetex")
 }
 
 pub(super) fn setnx(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -76,13 +76,13 @@ pub(super) fn getset(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     set_if(cx, &args[1], &args[2], Options { get: true, ..Options::NONE })
 }
 
-fn set_for(cx: &mut Context<'_>, args: Args<'_>, unit: TimeUnit, command: &'static str) -> Outcome {
+fn set_with_ttl(cx: &mut Context<'_>, args: Args<'_>, unit: TimeUnit, command: &'static str) -> Outcome {
     let deadline = unit.deadline(&args[2], cx.now_ms(), command)?;
     cx.db().set(&args[1], &args[3], Expiry::At(deadline))?;
     cx.ok()
 }
 
-/// Looks at the former entry and stores in one step.
+/// Checks the condition and stores atomically.
 fn set_if(cx: &mut Context<'_>, key: &[u8], value: &[u8], options: Options<'_>) -> Outcome {
     let db = cx.db();
     let mut reply = cx.reply();
@@ -95,48 +95,48 @@ fn set_if(cx: &mut Context<'_>, key: &[u8], value: &[u8], options: Options<'_>) 
             }
         }
         let store = options.condition.allows(entry.as_ref().map(Entry::value));
-        let change =
+        let operation =
             if store { EntryOp::Put(db.record(key, &[value]), options.expiry) } else { EntryOp::Keep };
-        (change, (present, store))
+        (operation, (present, store))
     })?;
     match (options.get, stored) {
-        (true, _) => cx.looked_up(present),
+        (true, _) => cx.count_lookup(present),
         (false, true) => reply.simple("OK"),
         (false, false) => reply.null(),
     }
     Ok(())
 }
 
-/// Reads the options in any order; kinds that exclude each other are syntax errors.
+/// Parses the options in any order. Options that exclude each other are syntax errors.
 fn parse<'a>(cx: &Context<'_>, options: Args<'a>) -> Result<Options<'a>, CommandError> {
     let mut parsed = Options::NONE;
     let mut time: Option<(TimeUnit, &[u8])> = None;
-    let mut keep = false;
+    let mut keep_ttl = false;
     let mut words = options.iter();
     while let Some(word) = words.next() {
         let is = |name: &[u8]| word.eq_ignore_ascii_case(name);
-        let may_be =
+        let is_compatible =
             |condition| matches!(parsed.condition, Condition::Always) || parsed.condition == condition;
-        if is(b"NX") && may_be(Condition::Missing) {
+        if is(b"NX") && is_compatible(Condition::Missing) {
             parsed.condition = Condition::Missing;
-        } else if is(b"XX") && may_be(Condition::Present) {
+        } else if is(b"XX") && is_compatible(Condition::Present) {
             parsed.condition = Condition::Present;
         } else if is(b"IFEQ") && parsed.condition == Condition::Always {
             parsed.condition = Condition::Equal(words.next().ok_or(CommandError::Syntax)?);
         } else if is(b"GET") {
             parsed.get = true;
         } else if is(b"KEEPTTL") && time.is_none() {
-            keep = true;
+            keep_ttl = true;
         } else {
-            // The same unit again replaces the first time; another one is an error.
-            let is_free = |unit: &TimeUnit| !keep && time.is_none_or(|(before, _)| before == *unit);
-            let unit = TimeUnit::of_option(word).filter(is_free);
+            // A repeated option replaces the first one; a different time option is an error.
+            let is_allowed = |unit: &TimeUnit| !keep_ttl && time.is_none_or(|(before, _)| before == *unit);
+            let unit = TimeUnit::from_option(word).filter(is_allowed);
             time = Some(unit.zip(words.next()).ok_or(CommandError::Syntax)?);
         }
     }
     parsed.expiry = match time {
         Some((unit, text)) => Expiry::At(unit.deadline(text, cx.now_ms(), "set")?),
-        None if keep => Expiry::Keep,
+        None if keep_ttl => Expiry::Keep,
         None => Expiry::Never,
     };
     Ok(parsed)

@@ -1,32 +1,32 @@
-//! What the table says of a command.
+//! The description of a command.
 
 use larder_resp::Args;
 
 use super::{Context, Outcome};
 
-/// One command: what it is called, what it takes, and what runs it.
+/// One command: its name, arguments, properties and implementation.
 #[non_exhaustive]
 pub struct CommandSpec {
     /// Lower-case name.
     pub name: &'static str,
-    /// How many arguments with the name itself: exactly so many, or at least `-arity` if negative.
+    /// The number of arguments including the name: exactly `arity`, or at least `-arity` if negative.
     pub arity: i8,
-    /// The version of Redis that has it first.
+    /// The first version of Redis with this command.
     pub since: &'static str,
     /// One sentence for the docs.
     pub summary: &'static str,
-    /// The family it belongs to, as Redis groups its docs.
+    /// Its group in the docs of Redis.
     pub group: &'static str,
-    /// Position of the first key, of the last (negative: from the end), and the step between; zeros without keys.
+    /// Index of the first key, of the last key (negative: from the end), and the step between keys; zeros without keys.
     pub keys: (i8, i8, i8),
     pub(crate) flags: Flags,
     pub(crate) run: Run,
 }
 
-/// What runs a command.
+/// The implementation of a command.
 pub(crate) type Run = fn(&mut Context<'_>, Args<'_>) -> Outcome;
 
-/// Properties of a command that clients and dispatch look at.
+/// Properties of a command, for clients and for dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Flags(u8);
 
@@ -37,11 +37,11 @@ impl Flags {
     pub(crate) const FAST: Flags = Flags(1 << 2);
     pub(crate) const DENYOOM: Flags = Flags(1 << 3);
     pub(crate) const NO_AUTH: Flags = Flags(1 << 4);
-    /// Can harm other clients; not a flag that clients see, but a category.
+    /// Can affect other clients. Reported as a category and not as a flag.
     pub(crate) const DANGEROUS: Flags = Flags(1 << 5);
     pub(crate) const LOADING: Flags = Flags(1 << 6);
 
-    /// Touches several keys in one step, so that nothing may run beside it; not shown to clients.
+    /// Changes several keys atomically, so it runs exclusively. Not reported to clients.
     pub(crate) const EXCLUSIVE: Flags = Flags(1 << 7);
 
     const NAMES: [(Flags, &'static str); 6] = [
@@ -67,7 +67,7 @@ impl Flags {
 }
 
 impl CommandSpec {
-    /// A command of no group, without flags and keys.
+    /// A command without group, flags and keys.
     pub(super) const fn new(
         name: &'static str,
         arity: i8,
@@ -78,26 +78,26 @@ impl CommandSpec {
         CommandSpec { name, arity, since, summary, group: "", keys: (0, 0, 0), flags: Flags::NONE, run }
     }
 
-    /// About the connection.
+    /// In the group `connection`.
     pub(super) const fn connection(mut self) -> Self {
         self.group = "connection";
         self
     }
 
-    /// About the server.
+    /// In the group `server`.
     pub(super) const fn server(mut self) -> Self {
         self.group = "server";
         self
     }
 
-    /// Only reads, and only strings.
+    /// Reads a string.
     pub(super) const fn reads_string(mut self) -> Self {
         self.group = "string";
         self.flags = self.flags.with(Flags::READONLY);
         self
     }
 
-    /// Writes a string and may need memory for it.
+    /// Writes a string and may need memory.
     pub(super) const fn writes_string(mut self) -> Self {
         self.group = "string";
         self.flags = self.flags.with(Flags::WRITE).with(Flags::DENYOOM);
@@ -105,32 +105,32 @@ impl CommandSpec {
     }
 
     /// Changes or removes a string and needs no memory.
-    pub(super) const fn takes_string(mut self) -> Self {
+    pub(super) const fn updates_string(mut self) -> Self {
         self.group = "string";
         self.flags = self.flags.with(Flags::WRITE);
         self
     }
 
-    /// Only reads, whatever the type.
+    /// Reads a key of any type.
     pub(super) const fn reads_key(mut self) -> Self {
         self.group = "generic";
         self.flags = self.flags.with(Flags::READONLY);
         self
     }
 
-    /// Writes, whatever the type, and needs no memory.
+    /// Changes or removes a key of any type and needs no memory.
     pub(super) const fn writes_key(mut self) -> Self {
         self.group = "generic";
         self.flags = self.flags.with(Flags::WRITE);
         self
     }
 
-    /// Works while a server loads its data, which this one never does; clients look at it.
+    /// Is allowed while the server loads its data. This server never does, but clients read the flag.
     pub(super) const fn loading(self) -> Self {
         self.flag(Flags::LOADING)
     }
 
-    /// Takes constant time for each key.
+    /// Takes constant time per key.
     pub(super) const fn fast(self) -> Self {
         self.flag(Flags::FAST)
     }
@@ -150,13 +150,13 @@ impl CommandSpec {
         self
     }
 
-    /// Whether a request of so many arguments, the name included, has the right number.
+    /// Whether this number of arguments, including the name, is valid.
     pub(crate) fn accepts(&self, arguments: usize) -> bool {
         let expected = usize::from(self.arity.unsigned_abs());
         if self.arity < 0 { arguments >= expected } else { arguments == expected }
     }
 
-    /// Categories of Redis' access control that follow from group and flags, without the `@`.
+    /// The categories of Redis' access control by group and flags, without the `@`.
     pub(crate) fn categories(&self) -> impl Iterator<Item = &'static str> {
         let group = match self.group {
             "generic" => Some("keyspace"),

@@ -1,11 +1,12 @@
-//! The table of commands, and finding one by name.
+//! The table of commands, and its index by name.
 
 use super::spec::{CommandSpec as C, Flags};
 use super::{
-    client, command, config, counter, edit, expire, get, handshake, key, many, scan, server, session, set,
+    client, command, config, counter, edit, expire, get, handshake, key, multi_key, scan, server, session,
+    set,
 };
 
-/// All commands in the order of their names.
+/// All commands, sorted by name.
 #[rustfmt::skip]
 pub(super) static TABLE: [C; 54] = [
     C::new("append", 3, "2.0.0", edit::append, "Appends to a value; creates it if needed.").writes_string().fast().one_key(),
@@ -14,42 +15,42 @@ pub(super) static TABLE: [C; 54] = [
     C::new("command", -1, "2.8.13", command::command, "Describes the commands.").server().loading(),
     C::new("config", -2, "2.0.0", config::config, "Reads and changes settings.").server(),
     C::new("dbsize", 1, "1.0.0", server::dbsize, "Returns the number of keys in the database.").server().fast().flag(Flags::READONLY),
-    C::new("decr", 2, "1.0.0", counter::decr, "Subtracts one from a whole number; a missing key counts as 0.").writes_string().fast().one_key(),
-    C::new("decrby", 3, "1.0.0", counter::decrby, "Subtracts from a whole number; a missing key counts as 0.").writes_string().fast().one_key(),
+    C::new("decr", 2, "1.0.0", counter::decr, "Subtracts one from an integer; a missing key counts as 0.").writes_string().fast().one_key(),
+    C::new("decrby", 3, "1.0.0", counter::decrby, "Subtracts from an integer; a missing key counts as 0.").writes_string().fast().one_key(),
     C::new("del", -2, "1.0.0", key::del, "Removes keys.").writes_key().keys(1, -1, 1),
-    C::new("delifeq", 3, "9.0.0", key::delifeq, "Removes a key if its value is the one given.").takes_string().fast().one_key(),
+    C::new("delifeq", 3, "9.0.0", key::delifeq, "Removes a key if it has the given value.").updates_string().fast().one_key(),
     C::new("echo", 2, "1.0.0", session::echo, "Returns its argument.").connection().fast().loading(),
-    C::new("exists", -2, "1.0.0", key::exists, "Counts which of the keys exist.").reads_key().fast().keys(1, -1, 1),
+    C::new("exists", -2, "1.0.0", key::exists, "Counts the keys that exist.").reads_key().fast().keys(1, -1, 1),
     C::new("expire", -3, "1.0.0", expire::expire, "Sets the time to live of a key in seconds.").writes_key().fast().one_key(),
     C::new("expireat", -3, "1.2.0", expire::expireat, "Sets the deadline of a key in seconds of Unix time.").writes_key().fast().one_key(),
     C::new("expiretime", 2, "7.0.0", expire::expiretime, "Returns the deadline of a key in seconds of Unix time.").reads_key().fast().one_key(),
     C::new("flushall", -1, "1.0.0", server::flushall, "Removes all keys of all databases.").server().flag(Flags::WRITE).flag(Flags::DANGEROUS),
     C::new("flushdb", -1, "1.0.0", server::flushdb, "Removes all keys of the database.").server().flag(Flags::WRITE).flag(Flags::DANGEROUS),
     C::new("get", 2, "1.0.0", get::get, "Returns a value.").reads_string().fast().one_key(),
-    C::new("getdel", 2, "6.2.0", get::getdel, "Returns a value and removes its key.").takes_string().fast().one_key(),
-    C::new("getex", -2, "6.2.0", get::getex, "Returns a value and sets or removes its deadline.").takes_string().fast().one_key(),
+    C::new("getdel", 2, "6.2.0", get::getdel, "Returns a value and removes its key.").updates_string().fast().one_key(),
+    C::new("getex", -2, "6.2.0", get::getex, "Returns a value and sets or removes its deadline.").updates_string().fast().one_key(),
     C::new("getrange", 4, "2.4.0", get::getrange, "Returns part of a value.").reads_string().one_key(),
-    C::new("getset", 3, "1.0.0", set::getset, "Stores a value and returns the former one.").writes_string().fast().one_key(),
+    C::new("getset", 3, "1.0.0", set::getset, "Stores a value and returns the former value.").writes_string().fast().one_key(),
     C::new("hello", -1, "6.0.0", handshake::hello, "Chooses the protocol version; may authenticate and name the connection.").connection().fast().loading().flag(Flags::NO_AUTH),
-    C::new("incr", 2, "1.0.0", counter::incr, "Adds one to a whole number; a missing key counts as 0.").writes_string().fast().one_key(),
-    C::new("incrby", 3, "1.0.0", counter::incrby, "Adds to a whole number; a missing key counts as 0.").writes_string().fast().one_key(),
+    C::new("incr", 2, "1.0.0", counter::incr, "Adds one to an integer; a missing key counts as 0.").writes_string().fast().one_key(),
+    C::new("incrby", 3, "1.0.0", counter::incrby, "Adds to an integer; a missing key counts as 0.").writes_string().fast().one_key(),
     C::new("incrbyfloat", 3, "2.6.0", counter::incrbyfloat, "Adds to a number; a missing key counts as 0.").writes_string().fast().one_key(),
-    C::new("info", -1, "1.0.0", server::info, "Returns the server's numbers as text.").server().loading(),
+    C::new("info", -1, "1.0.0", server::info, "Returns statistics of the server as text.").server().loading(),
     C::new("keys", 2, "1.0.0", scan::keys, "Returns all keys that match a pattern.").reads_key().flag(Flags::DANGEROUS),
-    C::new("mget", -2, "1.0.0", many::mget, "Returns several values.").reads_string().fast().keys(1, -1, 1),
-    C::new("mset", -3, "1.0.1", many::mset, "Stores several values.").writes_string().flag(Flags::EXCLUSIVE).keys(1, -1, 2),
-    C::new("msetnx", -3, "1.0.1", many::msetnx, "Stores several values if none of the keys exists.").writes_string().flag(Flags::EXCLUSIVE).keys(1, -1, 2),
+    C::new("mget", -2, "1.0.0", multi_key::mget, "Returns several values.").reads_string().fast().keys(1, -1, 1),
+    C::new("mset", -3, "1.0.1", multi_key::mset, "Stores several values.").writes_string().flag(Flags::EXCLUSIVE).keys(1, -1, 2),
+    C::new("msetnx", -3, "1.0.1", multi_key::msetnx, "Stores several values if none of the keys exists.").writes_string().flag(Flags::EXCLUSIVE).keys(1, -1, 2),
     C::new("persist", 2, "2.2.0", expire::persist, "Removes the deadline of a key.").writes_key().fast().one_key(),
     C::new("pexpire", -3, "2.6.0", expire::pexpire, "Sets the time to live of a key in milliseconds.").writes_key().fast().one_key(),
     C::new("pexpireat", -3, "2.6.0", expire::pexpireat, "Sets the deadline of a key in milliseconds of Unix time.").writes_key().fast().one_key(),
     C::new("pexpiretime", 2, "7.0.0", expire::pexpiretime, "Returns the deadline of a key in milliseconds of Unix time.").reads_key().fast().one_key(),
-    C::new("ping", -1, "1.0.0", session::ping, "Answers PONG, or with its argument.").connection().fast(),
+    C::new("ping", -1, "1.0.0", session::ping, "Returns PONG, or its argument.").connection().fast(),
     C::new("psetex", 4, "2.6.0", set::psetex, "Stores a value with a time to live in milliseconds.").writes_string().one_key(),
     C::new("pttl", 2, "2.6.0", expire::pttl, "Returns the time to live of a key in milliseconds.").reads_key().fast().one_key(),
     C::new("quit", -1, "1.0.0", session::quit, "Closes the connection.").connection().fast().loading().flag(Flags::NO_AUTH),
-    C::new("reset", 1, "6.2.0", session::reset, "Puts the connection back into its first state.").connection().fast().loading().flag(Flags::NO_AUTH),
-    C::new("role", 1, "2.8.12", server::role, "Returns the role in replication: always master, without replicas.").server().fast().loading(),
-    C::new("scan", -2, "2.8.0", scan::scan, "Goes through the keys, a few at a time.").reads_key(),
+    C::new("reset", 1, "6.2.0", session::reset, "Resets the connection to its initial state.").connection().fast().loading().flag(Flags::NO_AUTH),
+    C::new("role", 1, "2.8.12", server::role, "Returns the replication role: always master, without replicas.").server().fast().loading(),
+    C::new("scan", -2, "2.8.0", scan::scan, "Iterates over the keys in batches.").reads_key(),
     C::new("select", 2, "1.0.0", session::select, "Selects the database.").connection().fast().loading(),
     C::new("set", -3, "1.0.0", set::set, "Stores a value.").writes_string().one_key(),
     C::new("setex", 4, "2.0.0", set::setex, "Stores a value with a time to live in seconds.").writes_string().one_key(),
@@ -58,9 +59,9 @@ pub(super) static TABLE: [C; 54] = [
     C::new("strlen", 2, "2.2.0", get::strlen, "Returns the length of a value in bytes.").reads_string().fast().one_key(),
     C::new("substr", 4, "1.0.0", get::getrange, "Returns part of a value: the old name of GETRANGE.").reads_string().one_key(),
     C::new("time", 1, "2.6.0", server::time, "Returns Unix time in seconds and microseconds.").server().fast().loading(),
-    C::new("touch", -2, "3.2.1", key::touch, "Counts which of the keys exist, and counts as a use of them.").reads_key().fast().keys(1, -1, 1),
+    C::new("touch", -2, "3.2.1", key::touch, "Counts the keys that exist; this counts as a use of them.").reads_key().fast().keys(1, -1, 1),
     C::new("ttl", 2, "1.0.0", expire::ttl, "Returns the time to live of a key in seconds.").reads_key().fast().one_key(),
-    C::new("type", 2, "1.0.0", key::kind, "Returns the type of a value.").reads_key().fast().one_key(),
+    C::new("type", 2, "1.0.0", key::type_of, "Returns the type of a value.").reads_key().fast().one_key(),
     C::new("unlink", -2, "4.0.0", key::del, "Removes keys.").writes_key().fast().keys(1, -1, 1),
 ];
 
@@ -69,10 +70,10 @@ const SLOTS: usize = 256;
 /// A slot without a command.
 const EMPTY: u8 = u8::MAX;
 
-/// An open-addressed index of the table by folded name, made by the compiler.
+/// An open-addressed index of the table by folded name, computed at compile time.
 static INDEX: [u8; SLOTS] = index();
 
-/// The position in [`TABLE`] of the command of that name, in letters of either case.
+/// The index in [`TABLE`] of the command with this name, in upper or lower case.
 #[inline]
 pub(super) fn find(name: &[u8]) -> Option<usize> {
     let mut slot = slot(fold(name)?);
@@ -82,7 +83,7 @@ pub(super) fn find(name: &[u8]) -> Option<usize> {
             return None;
         }
         let index = usize::from(index);
-        // Folding also maps some other bytes onto letters, so the name itself decides.
+        // Folding maps some other bytes to letters too, so the name must be compared.
         if TABLE[index].name.as_bytes().eq_ignore_ascii_case(name) {
             return Some(index);
         }
@@ -94,7 +95,9 @@ const fn index() -> [u8; SLOTS] {
     let mut slots = [EMPTY; SLOTS];
     let mut index = 0;
     while index < TABLE.len() {
-        let Some(folded) = fold(TABLE[index].name.as_bytes()) else { panic!("a name of at most 16 bytes") };
+        let Some(folded) = fold(TABLE[index].name.as_bytes()) else {
+            panic!("a command name has at most 16 bytes")
+        };
         let mut slot = slot(folded);
         while slots[slot] != EMPTY {
             slot = (slot + 1) % SLOTS;
@@ -105,16 +108,16 @@ const fn index() -> [u8; SLOTS] {
     slots
 }
 
-/// The name in one number, letters in lower case; none for names that no command has.
+/// The name in lower case as one number; `None` if no command has a name of this length.
 const fn fold(name: &[u8]) -> Option<u128> {
     if name.is_empty() || name.len() > 16 {
         return None;
     }
     let mut folded = 0u128;
-    let mut at = 0;
-    while at < name.len() {
-        folded = folded << 8 | (name[at] | 0x20) as u128;
-        at += 1;
+    let mut offset = 0;
+    while offset < name.len() {
+        folded = folded << 8 | (name[offset] | 0x20) as u128;
+        offset += 1;
     }
     Some(folded)
 }
@@ -129,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_sorted_and_found_in_either_case() {
+    fn names_are_sorted_and_found_in_any_case() {
         assert!(TABLE.is_sorted_by(|a, b| a.name < b.name));
         for (index, spec) in TABLE.iter().enumerate() {
             assert_eq!(find(spec.name.as_bytes()), Some(index));
@@ -138,13 +141,13 @@ mod tests {
     }
 
     #[test]
-    fn names_that_only_look_alike_are_unknown() {
+    fn similar_names_are_not_found() {
         for name in
             [&b""[..], b"gets", b"ge", b"ge\x54\x00", b"g\x45t ", b"a name of more than sixteen bytes"]
         {
             assert_eq!(find(name), None, "{}", name.escape_ascii());
         }
-        // 'G' | 0x20 is 'g', and so is 0x47 without its case bit only by chance of the fold.
+        // 0x07 folds to 0x27 and not to 'g'.
         assert_eq!(find(b"\x07et"), None);
     }
 }

@@ -1,5 +1,5 @@
-//! Time as the server keeps it: the engine's, which starts at zero, never jumps and is read from the system once for each
-//! wake-up; and Unix time, in which clients give and ask for deadlines.
+//! The clocks of the server: the engine's clock, which starts at zero, is monotonic and is read from the system once
+//! per wake-up; and Unix time, in which clients set and read deadlines.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,8 +9,8 @@ use larder_engine::{Clock, Ttl};
 
 use super::Expiry;
 
-/// The engine's time. All commands of a wake-up happen at the moment of its begin, or at that of another thread's which
-/// began later: reading the system's clock for each of them would cost more than finding a key.
+/// The engine's time. All commands of a wake-up use the time of its start, or of a later start on another thread: a
+/// read of the system clock costs more than a lookup.
 #[derive(Debug)]
 pub(super) struct CachedTime {
     start: Instant,
@@ -22,31 +22,32 @@ impl CachedTime {
         CachedTime { start: Instant::now(), ms: AtomicU64::new(0) }
     }
 
-    /// A clock for the engine that shows this time.
+    /// A clock of the engine that returns this time.
     pub(super) fn clock(time: &Arc<CachedTime>) -> Clock {
         let time = Arc::clone(time);
         Clock::custom(move || Duration::from_millis(time.ms.load(Ordering::Relaxed)))
     }
 
-    /// Lets it go on to `now`, if it is not beyond that already.
+    /// Advances the time to `now`, unless it is later already.
     pub(super) fn advance_to(&self, now: Instant) {
         let ms = now.saturating_duration_since(self.start).as_millis() as u64;
-        // A millisecond has many wake-ups: one of them writes.
+        // Many wake-ups start in the same millisecond; only one of them writes.
         if ms > self.ms.load(Ordering::Relaxed) {
             self.ms.fetch_max(ms, Ordering::Relaxed);
         }
     }
 }
 
-/// Maps between the two; fixed once, so that a deadline reads back as it was given even when the system clock is set.
+/// Converts between the two clocks. The offset is fixed, so that a deadline reads back unchanged even if the system
+/// clock is adjusted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ServerClock {
-    /// Unix time in milliseconds when the engine's clock was at zero.
+    /// Unix time in milliseconds at the zero of the engine's clock.
     engine_zero_ms: i64,
 }
 
 impl ServerClock {
-    /// A mapping as of now, when the engine's clock shows `engine_now_ms`.
+    /// A conversion by which the engine's time `engine_now_ms` is the current Unix time.
     pub(super) fn new(engine_now_ms: u64) -> Self {
         ServerClock { engine_zero_ms: unix_ms() - engine_now_ms as i64 }
     }
@@ -64,7 +65,7 @@ impl ServerClock {
     }
 }
 
-/// Unix time now.
+/// The current Unix time.
 pub(crate) fn unix_time() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
@@ -78,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deadline_reads_back_as_given() {
+    fn deadline_round_trips_unchanged() {
         let clock = ServerClock::new(1_234);
         let deadline = unix_ms() + 60_000;
         let Ttl::At(engine_ms) = clock.ttl(Expiry::At(deadline)) else { panic!("a deadline was given") };
@@ -86,18 +87,18 @@ mod tests {
     }
 
     #[test]
-    fn time_goes_on_and_never_back() {
+    fn cached_time_never_decreases() {
         let time = Arc::new(CachedTime::new());
         let clock = CachedTime::clock(&time);
         let (start, ms) = (time.start, Duration::from_millis);
-        for (to, shows) in [(0, 0), (7, 7), (3, 7), (7, 7), (1_000, 1_000)] {
+        for (to, expected) in [(0, 0), (7, 7), (3, 7), (7, 7), (1_000, 1_000)] {
             time.advance_to(start + ms(to));
-            assert_eq!(clock.now_ms(), shows);
+            assert_eq!(clock.now_ms(), expected);
         }
     }
 
     #[test]
-    fn deadlines_before_the_engine_began_are_past() {
+    fn deadline_before_engine_start_is_zero() {
         assert_eq!(ServerClock::new(0).ttl(Expiry::At(i64::MIN)), Ttl::At(0));
     }
 }

@@ -1,7 +1,7 @@
-//! The keyspace: sixteen databases of byte strings with a deadline each, bounded by bytes.
+//! The keyspace: sixteen databases of byte strings with deadlines, bounded by bytes.
 //!
-//! The only module that knows the engine. Commands see keys and values as bytes and deadlines as milliseconds of Unix
-//! time; how entries are laid out, counted and evicted is settled here.
+//! This is the only module that uses the engine's cache. Commands see keys and values as bytes, and deadlines as
+//! milliseconds of Unix time.
 
 mod clock;
 
@@ -17,36 +17,36 @@ pub(crate) use clock::unix_time;
 use clock::{CachedTime, ServerClock};
 pub(crate) use larder_engine::raw::{PrefetchBatch, Record};
 
-/// How many databases `SELECT` knows.
-pub(crate) const DATABASES: usize = 16;
+/// The number of databases.
+pub(crate) const DATABASE_COUNT: usize = 16;
 
-/// Bytes that an entry is charged beyond its block: its place in the table, in the policy's queue and sketch, and in the
-/// wheel of deadlines, which about half of the entries of a cache have. Measured as resident memory of a full cache.
+/// Bytes that an entry is charged in addition to its block: for the table, the policy's queue and sketch, and the timer
+/// wheel, assuming that half of the entries have a deadline. Measured as the resident memory of a full cache.
 const ENTRY_OVERHEAD_BYTES: u64 = 56;
-/// What the allocator adds to blocks as a rule: one part in so many.
-const BYTES_PER_BYTE_ROUNDED: u64 = 16;
+/// The typical overhead of the allocator: one byte per this many bytes.
+const BYTES_PER_ALLOCATOR_BYTE: u64 = 16;
 
-/// Values up to this length are copied while their shard is locked; longer ones before.
-const MAX_COPIED_BYTES: usize = 4096;
+/// Values up to this length are copied while their shard is locked; longer ones are copied before.
+const MAX_BYTES_COPIED_UNDER_LOCK: usize = 4096;
 
-/// The least `max_memory` that makes sense.
+/// The lowest valid `max_memory`.
 pub(crate) const MIN_MEMORY_BYTES: u64 = 1 << 20;
 
-/// The data of a server, apart from the server: it may outlive one and be given to the next.
+/// The keyspace of a server. It is independent of the server, so the next server can use it.
 ///
-/// Cheap to clone; clones are the same keyspace.
+/// Cheap to clone; all clones are the same keyspace.
 #[derive(Clone)]
 pub struct Store {
     cache: Cache,
     time: Arc<CachedTime>,
     clock: ServerClock,
-    /// Entries per database but the first, whose number is what is left of the whole: most servers use only that one,
-    /// and it is spared a shared counter.
-    others: Arc<[AtomicI64; DATABASES]>,
+    /// The number of entries per database. Database 0 is not counted: most servers use only that one, so its number is
+    /// computed from the total instead of updating a counter with each write.
+    entries_per_database: Arc<[AtomicI64; DATABASE_COUNT]>,
 }
 
 impl Store {
-    /// An empty keyspace of at most `max_memory` bytes; `None` takes half of what the machine or the cgroup has.
+    /// An empty keyspace of at most `max_memory` bytes; `None` means half of the memory of the machine or the cgroup.
     ///
     /// # Errors
     ///
@@ -57,61 +57,61 @@ impl Store {
             return Err(ServerError::Range {
                 option: "max_memory",
                 value: bytes,
-                least: MIN_MEMORY_BYTES,
-                most: i64::MAX as u64 / 2,
+                min: MIN_MEMORY_BYTES,
+                max: i64::MAX as u64 / 2,
             });
         }
-        let others: Arc<[AtomicI64; DATABASES]> = Arc::default();
-        let leaving = Arc::clone(&others);
+        let entries_per_database: Arc<[AtomicI64; DATABASE_COUNT]> = Arc::default();
+        let listener_counts = Arc::clone(&entries_per_database);
         let time = Arc::new(CachedTime::new());
         let cache = Cache::builder()
             .weight(bytes, |record: &Record, ()| charge(record.bytes_allocated() as u64))
             .listener(move |record: &Record, (), cause| {
                 let database = usize::from(record.key().space);
                 if database != 0 && cause != Cause::Replaced {
-                    leaving[database].fetch_sub(1, Ordering::Relaxed);
+                    listener_counts[database].fetch_sub(1, Ordering::Relaxed);
                 }
             })
             .clock(CachedTime::clock(&time))
             .build()?;
-        Ok(Store { cache, time, clock: ServerClock::new(0), others })
+        Ok(Store { cache, time, clock: ServerClock::new(0), entries_per_database })
     }
 
-    /// Bytes that entries may take together.
+    /// Capacity for entries in bytes.
     #[must_use]
     pub fn max_memory(&self) -> u64 {
         self.cache.stats().capacity
     }
 
-    /// Changes the limit; entries that no longer fit are evicted by the writes that follow.
+    /// Changes the capacity. Later writes evict the entries that no longer fit.
     pub fn set_max_memory(&self, bytes: u64) {
         self.cache.set_capacity(bytes.max(MIN_MEMORY_BYTES));
     }
 
-    /// Bytes that entries are charged with now.
+    /// Bytes that all entries are charged.
     #[must_use]
     pub fn used_memory(&self) -> u64 {
         self.cache.weight()
     }
 
-    /// Entries in all databases, among them such as have expired and are not reclaimed yet.
+    /// Entries in all databases, including expired ones that are not reclaimed yet.
     #[must_use]
     pub fn len(&self) -> usize {
         self.cache.len()
     }
 
-    /// Whether there is no entry at all.
+    /// Whether there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Lets time go on to `now`: what follows happens at that moment, until this is called again.
+    /// Advances the time to `now`. Later operations use this time until the next call.
     pub(crate) fn advance_to(&self, now: Instant) {
         self.time.advance_to(now);
     }
 
-    /// Server time in milliseconds of Unix time: that of the system at start, and monotonic since.
+    /// Server time in milliseconds of Unix time. It is read from the system at start and is monotonic afterwards.
     pub(crate) fn now_ms(&self) -> i64 {
         self.clock.to_unix_ms(self.cache.now_ms())
     }
@@ -120,7 +120,7 @@ impl Store {
         self.cache.stats()
     }
 
-    /// Reclaims expired entries that no write has come across, a bounded number; returns how many.
+    /// Reclaims up to `budget` expired entries; returns their number.
     pub(crate) fn reclaim_expired(&self, budget: usize) -> usize {
         self.advance_to(Instant::now());
         self.cache.run_due(budget)
@@ -130,7 +130,7 @@ impl Store {
         Database { store: self, index }
     }
 
-    /// Empties every database.
+    /// Removes all entries of all databases.
     pub(crate) fn clear(&self) {
         self.cache.clear();
     }
@@ -142,14 +142,14 @@ impl std::fmt::Debug for Store {
     }
 }
 
-/// Half of what the machine or the cgroup has.
+/// Half of the memory of the machine or the cgroup.
 pub(crate) fn default_memory_bytes() -> u64 {
     (crate::system::available_bytes() / 2).max(MIN_MEMORY_BYTES)
 }
 
-/// What an entry is charged for a block of so many bytes.
+/// The charge of an entry whose block has this many bytes.
 fn charge(bytes: u64) -> u64 {
-    bytes + bytes / BYTES_PER_BYTE_ROUNDED + ENTRY_OVERHEAD_BYTES
+    bytes + bytes / BYTES_PER_ALLOCATOR_BYTE + ENTRY_OVERHEAD_BYTES
 }
 
 /// One database of a [`Store`].
@@ -159,7 +159,7 @@ pub(crate) struct Database<'a> {
     index: u8,
 }
 
-/// An entry as a command sees it while it is held; the work done with it must be short.
+/// An entry while its shard is locked. Commands must use it only briefly.
 pub(crate) struct Entry<'a> {
     entry: raw::Entry<'a>,
     clock: ServerClock,
@@ -170,7 +170,7 @@ impl Entry<'_> {
         self.entry.value()
     }
 
-    /// The value, to be changed without changing its length, and then [`EntryOp::Edited`].
+    /// The value, for a change in place that keeps its length. Return [`EntryOp::Edited`] afterwards.
     pub(crate) fn value_mut(&mut self) -> &mut [u8] {
         self.entry.value_mut()
     }
@@ -181,74 +181,74 @@ impl Entry<'_> {
     }
 }
 
-/// When an entry is to expire.
+/// When an entry expires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expiry {
     Never,
-    /// In milliseconds of Unix time; the past is allowed and means at once.
+    /// At this time, in milliseconds of Unix time. A time in the past is allowed: the entry expires at once.
     At(i64),
-    /// As before.
+    /// At the same time as before.
     Keep,
 }
 
-/// What a command does to an entry it has looked at.
+/// The operation of a command on an entry.
 pub(crate) enum EntryOp {
     Keep,
-    /// It was changed where it is; its deadline stays.
+    /// Its value was changed in place; the deadline is kept.
     Edited,
-    /// Another record of the same key takes its place.
+    /// Replace it by a record of the same key.
     Put(Record, Expiry),
     Expire(Expiry),
     Remove,
 }
 
-/// An entry is larger than all memory that entries may take.
+/// The entry is larger than the capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OutOfMemory;
 
 impl Database<'_> {
-    /// The key under which this database has `name`.
+    /// The key of `name` in this database.
     fn key<'n>(&self, name: &'n [u8]) -> Key<'n> {
         Key { space: self.index, name }
     }
 
-    /// A record of `name` whose value is the concatenation of `parts`: to be [put](EntryOp::Put).
+    /// A record of `name` for [`EntryOp::Put`]. Its value is the concatenation of `parts`.
     pub(crate) fn record(&self, name: &[u8], parts: &[&[u8]]) -> Record {
         Record::new(self.key(name), parts)
     }
 
-    /// Calls `f` with the value of `name`, which counts as a use of it.
+    /// Calls `f` with the value of `name`. This counts as a use of the entry.
     #[inline]
     pub(crate) fn get<R>(&self, name: &[u8], f: impl FnOnce(&[u8]) -> R) -> Option<R> {
         self.store.cache.read(self.key(name), f)
     }
 
-    /// Adds a key to those that are [fetched](Self::fetch) batch.
+    /// Adds a key to the batch for [`prefetch`](Self::prefetch).
     pub(crate) fn add_to_batch(&self, batch: &mut PrefetchBatch, name: &[u8]) {
         batch.add(&self.store.cache, self.key(name));
     }
 
-    /// Asks for the memory that finding these keys will touch, so that it is there when they are looked for.
+    /// Prefetches the memory that lookups of these keys read.
     pub(crate) fn prefetch(&self, batch: &PrefetchBatch) {
         self.store.cache.prefetch(batch);
     }
 
-    /// When the entry of `name` expires, in milliseconds of Unix time, if it does; not a use of it.
+    /// The deadline of the entry of `name` in milliseconds of Unix time, if it has one. Does not count as a use.
     pub(crate) fn deadline(&self, name: &[u8]) -> Option<Option<i64>> {
         let clock = self.store.clock;
         let deadline = self.store.cache.peek_with(&self.key(name), |entry| entry.deadline_ms())?;
         Some(deadline.map(|ms| clock.to_unix_ms(ms)))
     }
 
-    /// Whether there is an entry of `name`.
+    /// Whether `name` has an entry.
     pub(crate) fn contains(&self, name: &[u8]) -> bool {
         self.store.cache.contains(&self.key(name))
     }
 
-    /// Stores a value, whatever was there before.
+    /// Stores a value, with or without a former one.
     pub(crate) fn set(&self, name: &[u8], value: &[u8], expiry: Expiry) -> Result<(), OutOfMemory> {
         let ttl = self.store.clock.ttl(expiry);
-        if value.len() <= MAX_COPIED_BYTES {
+        if value.len() <= MAX_BYTES_COPIED_UNDER_LOCK {
             return self.set_in_place(name, value, ttl);
         }
         match self.store.cache.insert_with_ttl(self.record(name, &[value]), (), ttl) {
@@ -259,8 +259,8 @@ impl Database<'_> {
         Ok(())
     }
 
-    /// Stores a value where the former one is, if that is as long: no memory is asked for, given back, or looked at that
-    /// finding the key has not brought already.
+    /// Stores a value in place if the former value has the same length. This allocates and frees nothing and reads only
+    /// memory that the lookup has read.
     fn set_in_place(&self, name: &[u8], value: &[u8], ttl: Ttl) -> Result<(), OutOfMemory> {
         let updated = self.store.cache.update(self.key(name), |entry| match entry {
             Some(mut entry) if entry.value().len() == value.len() => {
@@ -275,7 +275,7 @@ impl Database<'_> {
         Ok(())
     }
 
-    /// Looks at an entry and changes it in one step that nothing can come between.
+    /// Reads and changes an entry atomically.
     pub(crate) fn update<R>(
         &self,
         name: &[u8],
@@ -283,15 +283,15 @@ impl Database<'_> {
     ) -> Result<R, OutOfMemory> {
         let clock = self.store.clock;
         let updated = self.store.cache.update(self.key(name), |entry| {
-            let (change, result) = f(entry.map(|entry| Entry { entry, clock }));
-            let change = match change {
+            let (operation, result) = f(entry.map(|entry| Entry { entry, clock }));
+            let operation = match operation {
                 EntryOp::Keep => raw::UpdateOp::Keep,
                 EntryOp::Edited => raw::UpdateOp::Edited(Ttl::Keep),
                 EntryOp::Put(record, expiry) => raw::UpdateOp::Put(record, clock.ttl(expiry)),
                 EntryOp::Expire(expiry) => raw::UpdateOp::SetTtl(clock.ttl(expiry)),
                 EntryOp::Remove => raw::UpdateOp::Remove,
             };
-            (change, result)
+            (operation, result)
         });
         let updated = updated.map_err(|_| OutOfMemory)?;
         if updated.is_new {
@@ -305,8 +305,8 @@ impl Database<'_> {
         self.store.cache.remove(&self.key(name)).is_some()
     }
 
-    /// Visits about `count` entries of all databases and calls `f` with the names of this one. Returns the cursor to
-    /// go on with, 0 at the end. Whatever stays from the first call to the last is visited at least once.
+    /// Visits about `count` entries of all databases and calls `f` with the names of this one. Returns the next
+    /// cursor, 0 at the end. An entry that exists from the first call to the last is visited at least once.
     pub(crate) fn scan(&self, cursor: u64, count: usize, mut f: impl FnMut(&[u8])) -> u64 {
         self.store.cache.scan(cursor, count, |entry| {
             let key = entry.key().key();
@@ -324,18 +324,19 @@ impl Database<'_> {
         self.store.cache.retain(|record, ()| record.key().space != self.index);
     }
 
-    /// Entries, among them such as have expired and are not reclaimed yet.
+    /// Entries, including expired ones that are not reclaimed yet.
     pub(crate) fn len(&self) -> usize {
-        let count = |index: usize| self.store.others[index].load(Ordering::Relaxed).max(0) as usize;
+        let count =
+            |index: usize| self.store.entries_per_database[index].load(Ordering::Relaxed).max(0) as usize;
         match self.index {
-            0 => self.store.len().saturating_sub((1..DATABASES).map(count).sum()),
+            0 => self.store.len().saturating_sub((1..DATABASE_COUNT).map(count).sum()),
             index => count(usize::from(index)),
         }
     }
 
     fn count_new(&self) {
         if self.index != 0 {
-            self.store.others[usize::from(self.index)].fetch_add(1, Ordering::Relaxed);
+            self.store.entries_per_database[usize::from(self.index)].fetch_add(1, Ordering::Relaxed);
         }
     }
 }

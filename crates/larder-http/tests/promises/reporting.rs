@@ -1,15 +1,15 @@
-//! Nothing is silent: every request is counted once, under the name that its answer bears.
+//! Every decision is reported: each request is counted once, under the outcome in its `Cache-Status`.
 
 use larder_http::{Cached, Reason};
 
 use crate::support::*;
 
 #[tokio::test]
-async fn each_request_is_counted_once() {
+async fn requests_are_counted_once() {
     let site = Site::new(|request, _| async move {
         match request.uri().path() {
             "/plain" => plain("x"),
-            _ => with(plain("x"), Cached::ttl(SECOND).swr(SECOND)),
+            _ => with_cached(plain("x"), Cached::ttl(SECOND).swr(SECOND)),
         }
     });
     site.get("/").await;
@@ -32,7 +32,7 @@ async fn each_request_is_counted_once() {
 }
 
 #[tokio::test]
-async fn one_hit_in_sixteen_is_timed_for_all() {
+async fn every_sixteenth_hit_is_timed() {
     let site = Site::counting();
     site.get("/").await;
     for _ in 0..160 {
@@ -42,27 +42,30 @@ async fn one_hit_in_sixteen_is_timed_for_all() {
 }
 
 #[tokio::test]
-async fn a_new_cache_has_no_hit_ratio() {
+async fn hit_ratio_before_first_request_is_none() {
     assert_eq!(Site::counting().cache.stats().hit_ratio(), None);
 }
 
 #[tokio::test]
-async fn only_if_cached_is_answered_504_when_nothing_is() {
+async fn only_if_cached_without_entry_is_504() {
     let site = Site::counting();
-    let ask = || site.send(get("/", &[("cache-control", "only-if-cached")]));
-    let answer = ask().await;
-    assert_eq!((answer.status.as_u16(), answer.says()), (504, "fwd=bypass; detail=only-if-cached"));
+    let send = || site.send(get("/", &[("cache-control", "only-if-cached")]));
+    let response = send().await;
+    assert_eq!(
+        (response.status.as_u16(), response.cache_status()),
+        (504, "fwd=bypass; detail=only-if-cached")
+    );
     site.get("/").await;
-    assert_eq!(ask().await.body, "1");
+    assert_eq!(send().await.body, "1");
     assert_eq!(site.calls(), 1);
 }
 
 #[tokio::test]
-async fn the_key_is_not_shown() {
+async fn key_is_not_in_response_headers() {
     let site = Site::counting();
     for _ in 0..2 {
-        let answer = site.get("/secret-path?token=1").await;
-        for value in answer.headers.values() {
+        let response = site.get("/secret-path?token=1").await;
+        for value in response.headers.values() {
             assert!(!value.to_str().unwrap().contains("secret-path"));
         }
     }

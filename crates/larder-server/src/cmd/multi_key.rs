@@ -1,22 +1,23 @@
-//! `MGET`, `MSET`, `MSETNX`: several strings at once. The two that store run alone, so that nobody sees half of it.
+//! `MGET`, `MSET`, `MSETNX`: several strings. The two that store run exclusively, so that no client sees a partial
+//! write.
 
 use larder_resp::Args;
 
 use super::{CommandError, Context, Outcome};
 use crate::db::{Database, Expiry, PrefetchBatch};
 
-/// How many keys are fetched ahead at a time.
-const FETCHED_KEYS: usize = 16;
+/// Keys that are prefetched at a time.
+const PREFETCHED_KEYS: usize = 16;
 
 pub(super) fn mget(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let db = cx.db();
     cx.reply().array(args.len() - 1);
     let keys = args.skip(1);
     for (index, key) in keys.iter().enumerate() {
-        if index % FETCHED_KEYS == 0 {
-            fetch(db, keys.skip(index));
+        if index % PREFETCHED_KEYS == 0 {
+            prefetch(db, keys.skip(index));
         }
-        // The same large value may be asked for a million times.
+        // A request may repeat the key of a large value a million times.
         if cx.is_reply_too_large() {
             break;
         }
@@ -25,15 +26,15 @@ pub(super) fn mget(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         if !found {
             reply.null();
         }
-        cx.looked_up(found);
+        cx.count_lookup(found);
     }
     Ok(())
 }
 
-/// Asks for the memory of the next keys.
-fn fetch(db: Database<'_>, keys: Args<'_>) {
+/// Prefetches the memory of the next keys.
+fn prefetch(db: Database<'_>, keys: Args<'_>) {
     let mut batch = PrefetchBatch::new();
-    keys.iter().take(FETCHED_KEYS).for_each(|key| db.add_to_batch(&mut batch, key));
+    keys.iter().take(PREFETCHED_KEYS).for_each(|key| db.add_to_batch(&mut batch, key));
     db.prefetch(&batch);
 }
 

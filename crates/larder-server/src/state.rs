@@ -1,4 +1,4 @@
-//! What all connections of a server share.
+//! The state that all connections of a server share.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::db::Store;
 use crate::gate::Gate;
 use crate::stats::Stats;
 
-/// One server's state, apart from its sockets and threads.
-pub(crate) struct Shared {
+/// The state of a server, without its sockets and threads.
+pub(crate) struct ServerState {
     pub(crate) config: Config,
     pub(crate) store: Store,
     pub(crate) stats: Arc<Stats>,
@@ -22,20 +22,20 @@ pub(crate) struct Shared {
     pub(crate) gate: Gate,
     pub(crate) limits: Limits,
     pub(crate) unauthenticated_limits: Limits,
-    /// What tells this run of the server from any other, in 40 hexadecimal digits.
+    /// A random id of this run of the server: 40 hexadecimal digits.
     pub(crate) run_id: String,
-    /// The port that was bound, 0 without TCP.
+    /// The bound TCP port; 0 without TCP.
     pub(crate) port: u16,
-    /// Set once shutdown has begun: a connection that owes no reply ends.
+    /// Set at the start of the shutdown: a connection without pending replies closes.
     pub(crate) draining: AtomicBool,
     max_clients: AtomicUsize,
 }
 
-impl Shared {
+impl ServerState {
     pub(crate) fn new(config: Config, store: Store, stats: Arc<Stats>, port: u16) -> Self {
         let quarter = || crate::system::available_bytes() / 4;
         let max_client_memory = config.max_client_memory.map_or_else(quarter, |size| size.0);
-        Shared {
+        ServerState {
             max_clients: AtomicUsize::new(config.maxclients),
             config,
             store,
@@ -50,7 +50,7 @@ impl Shared {
         }
     }
 
-    /// The password that clients have to send, if any.
+    /// The password that clients must send, if there is one.
     pub(crate) fn password(&self) -> Option<&Password> {
         self.config.requirepass.as_ref().filter(|password| !password.is_empty())
     }
@@ -69,7 +69,7 @@ impl Shared {
 }
 
 fn run_id() -> String {
-    // A hasher's keys come from the system's randomness.
+    // The keys of the hasher come from the random source of the system.
     let random = || RandomState::new().hash_one(Instant::now());
     format!("{:016x}{:016x}{:08x}", random(), random(), random() as u32)
 }

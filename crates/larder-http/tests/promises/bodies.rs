@@ -1,4 +1,4 @@
-//! Only whole responses are stored; what is not whole, or too large, still reaches its client as it is.
+//! Only complete responses are stored. Incomplete or too large ones reach their client unchanged.
 
 use std::io;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use crate::support::*;
 
 type Part = Result<Frame<Bytes>, io::Error>;
 
-/// A body of the frames that come through a channel.
+/// A body whose frames arrive through a channel.
 struct Streamed(mpsc::UnboundedReceiver<Part>);
 
 impl http_body::Body for Streamed {
@@ -38,7 +38,7 @@ fn trailers() -> Part {
     Ok(Frame::trailers(trailers))
 }
 
-/// A site that stores bodies up to 10 bytes, and the frames of its next replies.
+/// A site that stores bodies of up to 10 bytes, and a sender for the frames of its next replies.
 fn streaming(length: Option<&'static str>) -> (Site, mpsc::UnboundedSender<mpsc::UnboundedReceiver<Part>>) {
     let (replies, queue) = mpsc::unbounded_channel::<mpsc::UnboundedReceiver<Part>>();
     let queue = Arc::new(tokio::sync::Mutex::new(queue));
@@ -67,7 +67,7 @@ fn reply(frames: Vec<Part>) -> mpsc::UnboundedReceiver<Part> {
 }
 
 #[tokio::test]
-async fn a_body_in_pieces_is_stored_whole() {
+async fn chunked_body_is_stored_complete() {
     let (site, replies) = streaming(None);
     replies.send(reply(vec![data("one "), data("two"), data("")])).unwrap();
     assert_eq!(site.get("/").await.body, "one two");
@@ -76,7 +76,7 @@ async fn a_body_in_pieces_is_stored_whole() {
 }
 
 #[tokio::test]
-async fn the_client_reads_while_the_fill_goes_on() {
+async fn client_reads_while_fill_runs() {
     let (site, replies) = streaming(None);
     let (frames, receiver) = mpsc::unbounded_channel();
     replies.send(receiver).unwrap();
@@ -94,7 +94,7 @@ async fn the_client_reads_while_the_fill_goes_on() {
 }
 
 #[tokio::test]
-async fn a_client_that_stops_reading_does_not_stop_the_fill() {
+async fn fill_completes_after_client_stops_reading() {
     let (site, replies) = streaming(None);
     let (frames, receiver) = mpsc::unbounded_channel();
     replies.send(receiver).unwrap();
@@ -107,14 +107,14 @@ async fn a_client_that_stops_reading_does_not_stop_the_fill() {
 }
 
 #[tokio::test]
-async fn a_body_above_the_limit_streams_through() {
+async fn body_above_limit_is_streamed_and_not_stored() {
     for pieces in [vec![data("0123456789a")], vec![data("01234"), data("56789"), data("a"), data("b")]] {
         let expected = if pieces.len() == 1 { "0123456789a" } else { "0123456789ab" };
         let (site, replies) = streaming(None);
         replies.send(reply(pieces)).unwrap();
-        let answer = site.get("/").await;
+        let response = site.get("/").await;
         assert_eq!(
-            (&answer.body[..], answer.says()),
+            (&response.body[..], response.cache_status()),
             (expected.as_bytes(), "fwd=uri-miss; detail=body-too-large")
         );
         assert_eq!(site.cache.stats().entries, 0);
@@ -122,7 +122,7 @@ async fn a_body_above_the_limit_streams_through() {
 }
 
 #[tokio::test]
-async fn a_body_of_the_limit_is_stored() {
+async fn body_at_limit_is_stored() {
     let (site, replies) = streaming(None);
     replies.send(reply(vec![data("0123456789")])).unwrap();
     site.get("/").await;
@@ -130,7 +130,7 @@ async fn a_body_of_the_limit_is_stored() {
 }
 
 #[tokio::test]
-async fn a_body_that_outgrows_the_limit_late_goes_on_to_its_client() {
+async fn body_exceeding_limit_while_streaming_reaches_client() {
     let (site, replies) = streaming(None);
     let (frames, receiver) = mpsc::unbounded_channel();
     replies.send(receiver).unwrap();
@@ -146,17 +146,17 @@ async fn a_body_that_outgrows_the_limit_late_goes_on_to_its_client() {
 }
 
 #[tokio::test]
-async fn a_body_that_differs_from_its_length_is_not_stored() {
+async fn body_with_wrong_length_is_not_stored() {
     for length in ["4", "6", "x"] {
         let (site, replies) = streaming(Some(length));
         replies.send(reply(vec![data("12345")])).unwrap();
-        assert_eq!(site.get("/").await.says(), "fwd=uri-miss; detail=body-length", "{length}");
+        assert_eq!(site.get("/").await.cache_status(), "fwd=uri-miss; detail=body-length", "{length}");
         assert_eq!(site.cache.stats().entries, 0);
     }
 }
 
 #[tokio::test]
-async fn a_body_that_fails_is_not_stored_and_its_client_is_told() {
+async fn failing_body_is_not_stored_and_error_reaches_client() {
     let (site, replies) = streaming(None);
     replies.send(reply(vec![data("12"), Err(io::Error::other("cut"))])).unwrap();
     let response = site.service.clone().oneshot(get("/", &[])).await.unwrap();
@@ -164,11 +164,11 @@ async fn a_body_that_fails_is_not_stored_and_its_client_is_told() {
     assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "12");
     assert_eq!(body.frame().await.unwrap().unwrap_err().to_string(), "cut");
     replies.send(reply(vec![data("whole")])).unwrap();
-    assert_eq!(site.get("/").await.says(), "fwd=uri-miss; stored");
+    assert_eq!(site.get("/").await.cache_status(), "fwd=uri-miss; stored");
 }
 
 #[tokio::test]
-async fn a_body_that_fails_late_is_not_stored_either() {
+async fn body_failing_while_streaming_is_not_stored() {
     let (site, replies) = streaming(None);
     let (frames, receiver) = mpsc::unbounded_channel();
     replies.send(receiver).unwrap();
@@ -181,7 +181,7 @@ async fn a_body_that_fails_late_is_not_stored_either() {
 }
 
 #[tokio::test]
-async fn trailers_reach_the_client_and_not_the_store() {
+async fn body_with_trailers_reaches_client_and_is_not_stored() {
     let (site, replies) = streaming(None);
     replies.send(reply(vec![data("12"), trailers()])).unwrap();
     let response = site.service.clone().oneshot(get("/", &[])).await.unwrap();
@@ -193,22 +193,22 @@ async fn trailers_reach_the_client_and_not_the_store() {
 }
 
 #[tokio::test]
-async fn a_body_known_to_be_too_large_is_not_even_collected() {
+async fn body_with_too_large_size_hint_is_not_collected() {
     let site = Site::with(|b| b.max_body_bytes(10), |_, _| async { cached("0123456789a") });
     let response = site.service.clone().oneshot(get("/", &[])).await.unwrap();
     assert_eq!(response.body().size_hint().exact(), Some(11));
     assert_eq!(response.headers()["cache-status"], "larder; fwd=uri-miss; detail=body-too-large");
 }
 
-/// A body that panics when it is read.
-struct Broken(bool);
+/// A body that panics at the second poll.
+struct PanickingBody(bool);
 
-impl http_body::Body for Broken {
+impl http_body::Body for PanickingBody {
     type Data = Bytes;
     type Error = io::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Part>> {
-        assert!(!self.0, "the body broke");
+        assert!(!self.0, "the body panics");
         self.0 = true;
         cx.waker().wake_by_ref();
         Poll::Pending
@@ -216,8 +216,8 @@ impl http_body::Body for Broken {
 }
 
 #[tokio::test]
-async fn a_body_that_panics_never_looks_complete() {
-    let site = Site::new(|_, _| async { cached("").map(|_| Broken(false).boxed()) });
+async fn panicking_body_never_looks_complete() {
+    let site = Site::new(|_, _| async { cached("").map(|_| PanickingBody(false).boxed()) });
     let response = site.service.clone().oneshot(get("/", &[])).await.unwrap();
     let outcome = tokio::spawn(response.into_body().collect()).await;
     assert!(outcome.unwrap_err().is_panic());
