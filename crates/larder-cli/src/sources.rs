@@ -23,7 +23,7 @@ pub(crate) fn register_links(registry: &Registry, links: &Links, health: &Health
             .tier(redirects)
             .with_cache(source.cache())
             .figure(Figure::total("visits_written", Unit::Count, visits.written, "Visits in the database."))
-            .figure(Figure::now(
+            .figure(Figure::current(
                 "visits_waiting",
                 Unit::Count,
                 visits.queued as f64,
@@ -83,7 +83,12 @@ pub(crate) fn register_server(registry: &Registry, current: CurrentStats, health
             .bytes(stats.memory_used_bytes, stats.memory_capacity_bytes);
         sample_with_health(&handle)
             .tier(memory)
-            .figure(Figure::now("connections", Unit::Count, stats.connections as f64, "Open connections."))
+            .figure(Figure::current(
+                "connections",
+                Unit::Count,
+                stats.connections as f64,
+                "Open connections.",
+            ))
             .figure(Figure::total("errors", Unit::Count, stats.errors, "Commands that failed with an error."))
             .figure(Figure::total("evicted", Unit::Count, stats.evicted, "Entries evicted to make room."))
             .figure(Figure::total("expired", Unit::Count, stats.expired, "Entries removed after their TTL."))
