@@ -1,5 +1,5 @@
-//! The dashboard with made-up parts under made-up load: `cargo run -p larder-admin --example dashboard`, then open
-//! the address that it prints. An argument sets the address, `127.0.0.1:8081` by default.
+//! The dashboard with simulated parts and load. Run `cargo run -p larder-admin --example dashboard` and open the
+//! address that it prints. An argument sets the address; the default is `127.0.0.1:8081`.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use larder_engine::stats::Histogram;
 
 const MIB: u64 = 1 << 20;
 
-/// One tier whose load rises and falls in waves.
+/// A tier whose load varies in waves.
 struct Load {
     per_second: f64,
     hit_ratio: f64,
@@ -39,15 +39,15 @@ impl Load {
         })
     }
 
-    /// A fifth of a second of load.
-    fn work(&self, at: f64) {
+    /// Simulates a fifth of a second of load.
+    fn simulate(&self, time: f64) {
         let phase = self.micros.ln_1p();
         let wave = 1.0
-            + 0.3 * (at / 17.0 + phase).sin()
-            + 0.12 * (at / 3.1).sin()
+            + 0.3 * (time / 17.0 + phase).sin()
+            + 0.12 * (time / 3.1).sin()
             + 0.1 * (rand::random::<f64>() - 0.5);
         let lookups = self.per_second * wave / 5.0;
-        let ratio = self.hit_ratio + 0.03 * (at / 23.0 + phase).sin() + 0.01 * rand::random::<f64>();
+        let ratio = self.hit_ratio + 0.03 * (time / 23.0 + phase).sin() + 0.01 * rand::random::<f64>();
         let hits = lookups * ratio.min(1.0);
         self.hits.fetch_add(hits as u64, Relaxed);
         self.stale.fetch_add((lookups * 0.004) as u64, Relaxed);
@@ -59,9 +59,9 @@ impl Load {
             self.latency
                 .record_n(Duration::from_nanos((micros * 1e3) as u64), (lookups / 200.0).ceil() as u64);
         }
-        let grown = self.entries.load(Relaxed) as f64;
+        let entries = self.entries.load(Relaxed) as f64;
         let full = self.capacity as f64 / 620.0;
-        self.entries.store((grown + (full * 0.93 - grown) * 0.004) as u64, Relaxed);
+        self.entries.store((entries + (full * 0.93 - entries) * 0.004) as u64, Relaxed);
     }
 
     fn tier(&self, name: &'static str) -> Tier {
@@ -90,9 +90,19 @@ async fn main() -> Result<(), Box<dyn Error>> {
     registry.register("server", "redis protocol", move || {
         Sample::running()
             .tier(load.tier("memory"))
-            .figure(Figure::now("connections", Unit::Count, 312.0, "Clients connected."))
-            .figure(Figure::now("blocked_clients", Unit::Count, 4.0, "Clients that wait for a list."))
-            .figure(Figure::now("output_buffers", Unit::Bytes, 1_300_000.0, "Replies not read yet."))
+            .figure(Figure::current("connections", Unit::Count, 312.0, "Connected clients."))
+            .figure(Figure::current(
+                "blocked_clients",
+                Unit::Count,
+                4.0,
+                "Clients that wait for a list element.",
+            ))
+            .figure(Figure::current(
+                "output_buffers",
+                Unit::Bytes,
+                1_300_000.0,
+                "Replies that clients have not read yet.",
+            ))
     });
     let load = http.clone();
     registry.register("http", "response cache", move || {
@@ -106,30 +116,30 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 ("hit-for-miss", n / 14),
                 ("set-cookie", n / 40),
             ])
-            .figure(Figure::total("not_modified", Unit::Count, n / 2, "Answers that were a 304."))
-            .figure(Figure::total(
-                "purges",
-                Unit::Count,
-                started.elapsed().as_secs() / 7,
-                "Purges asked for.",
-            ))
+            .figure(Figure::total("not_modified", Unit::Count, n / 2, "Responses with status 304."))
+            .figure(Figure::total("purges", Unit::Count, started.elapsed().as_secs() / 7, "Purge requests."))
     });
     let (one, two) = (memory.clone(), redis.clone());
     registry.register("links", "url shortener", move || {
-        // It breaks now and then, to be seen breaking.
+        // Restarts now and then, to show how that looks.
         let seconds = started.elapsed().as_secs();
         let state = if seconds % 90 > 82 { State::Restarting } else { State::Running };
         let sample = Sample { state, restarts: (seconds + 7) / 90, ..Sample::default() };
         sample
             .tier(one.tier("memory"))
             .tier(two.tier("redis"))
-            .figure(Figure::now(
+            .figure(Figure::current(
                 "visit_queue",
                 Unit::Count,
                 (seconds % 13 * 21) as f64,
-                "Visits not yet written.",
+                "Visits that are not written yet.",
             ))
-            .figure(Figure::now("queue_wait", Unit::Seconds, 0.0042, "Age of the oldest visit in the queue."))
+            .figure(Figure::current(
+                "queue_wait",
+                Unit::Seconds,
+                0.0042,
+                "Age of the oldest visit in the queue.",
+            ))
     });
     registry.register("analytics", "background writer", || {
         Sample::running().figure(Figure::total(
@@ -142,8 +152,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     std::thread::spawn(move || {
         loop {
-            let at = started.elapsed().as_secs_f64();
-            [&resp, &http, &memory, &redis].into_iter().for_each(|load| load.work(at));
+            let time = started.elapsed().as_secs_f64();
+            [&resp, &http, &memory, &redis].into_iter().for_each(|load| load.simulate(time));
             std::thread::sleep(Duration::from_millis(200));
         }
     });

@@ -1,5 +1,5 @@
-//! The shape of `GET /api/stats`: stable, for scripts, tests and the dashboard alike. Fields are added, never renamed
-//! or removed, without a new `version`. What is not known is left out.
+//! The JSON of `GET /api/stats`, for scripts, tests and the dashboard. The shape is stable: fields may be added, but
+//! not renamed or removed without a new `version`. Unknown values are omitted.
 //!
 //! ```json
 //! {
@@ -24,9 +24,9 @@
 //! }
 //! ```
 //!
-//! Counts are totals since the start; whoever wants rates asks twice. `latency.buckets` are pairs of an upper bound in
-//! seconds and how many durations do not exceed it, so that the difference of two samples is a histogram of the time
-//! between; bounds at which the count does not change are left out.
+//! Counts are totals since the start; a rate is the difference of two samples. `latency.buckets` are pairs of an upper
+//! bound in seconds and the number of durations up to it, so that the difference of two samples is the histogram of the
+//! time between them. Bounds at which the number does not change are omitted.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,15 +34,15 @@ use std::time::Duration;
 use larder_engine::stats::HistogramSnapshot;
 use serde::Serialize;
 
-use crate::registry::Named;
+use crate::registry::PartSample;
 use crate::sample::{Figure, Tier};
 
 /// The version of the shape.
 pub const VERSION: u32 = 1;
 
-/// The first bucket's bound; each further one is √2 times the one before.
+/// The bound of the first bucket. Each further bound is √2 times the previous one.
 const FIRST_BOUND_NANOS: f64 = 250.0;
-/// Up to about 17 seconds.
+/// The number of bounds; the last is about 17 seconds.
 const BOUNDS: i32 = 53;
 
 #[derive(Serialize)]
@@ -108,7 +108,7 @@ struct FigureView<'a> {
 }
 
 impl<'a> StatsView<'a> {
-    pub(crate) fn new(parts: &'a [Named], uptime: Duration) -> StatsView<'a> {
+    pub(crate) fn new(parts: &'a [PartSample], uptime: Duration) -> StatsView<'a> {
         let version = env!("CARGO_PKG_VERSION");
         StatsView {
             version: VERSION,
@@ -119,7 +119,7 @@ impl<'a> StatsView<'a> {
 }
 
 impl<'a> PartView<'a> {
-    fn new(part: &'a Named) -> PartView<'a> {
+    fn new(part: &'a PartSample) -> PartView<'a> {
         let sample = &part.sample;
         PartView {
             part: &part.name,
@@ -178,13 +178,13 @@ impl<'a> FigureView<'a> {
 
 fn buckets(latency: &HistogramSnapshot) -> Vec<(f64, u64)> {
     let mut buckets = Vec::new();
-    let mut before = 0;
+    let mut previous = 0;
     for step in 0..BOUNDS {
         let bound = Duration::from_nanos((FIRST_BOUND_NANOS * 2f64.powf(f64::from(step) / 2.0)) as u64);
         let count = latency.count_up_to(bound);
-        if count != before {
+        if count != previous {
             buckets.push((bound.as_secs_f64(), count));
-            before = count;
+            previous = count;
         }
     }
     buckets
@@ -196,7 +196,7 @@ mod tests {
     use larder_engine::stats::Histogram;
 
     #[test]
-    fn buckets_count_upwards_and_skip_what_does_not_change() {
+    fn buckets_are_cumulative_and_skip_unchanged_counts() {
         let histogram = Histogram::new();
         histogram.record_n(Duration::from_micros(10), 3);
         histogram.record(Duration::from_millis(10));

@@ -1,4 +1,4 @@
-//! The dashboard's three files, compiled in, with an `ETag` each.
+//! The three files of the dashboard, compiled in, each with an `ETag`.
 
 use axum::body::Bytes;
 use axum::response::{IntoResponse, Response};
@@ -6,7 +6,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// One file.
+/// A file of the dashboard.
 pub(crate) struct Asset {
     content_type: &'static str,
     content: &'static [u8],
@@ -20,16 +20,16 @@ pub(crate) const STYLE: Asset =
     Asset { content_type: "text/css; charset=utf-8", content: include_bytes!("../static/style.css") };
 
 impl Asset {
-    /// The file, or a 304 to a browser that has it.
-    pub(crate) fn answer(&self, request: &HeaderMap) -> Response {
+    /// The file, or 304 if the browser has the current version.
+    pub(crate) fn respond(&self, request: &HeaderMap) -> Response {
         let etag = format!("\"{:016x}\"", xxh3_64(self.content));
-        let known = |line: &HeaderValue| {
+        let is_current = |line: &HeaderValue| {
             line.to_str()
                 .is_ok_and(|tags| tags.split(',').any(|tag| tag.trim().trim_start_matches("W/") == etag))
         };
-        // Asked for again each time, so that a new version of the program never meets an old script.
+        // The browser must revalidate each time, so that a new version of the program never runs with an old script.
         let head = [(ETAG, etag.clone()), (CACHE_CONTROL, "no-cache".to_owned())];
-        if request.get_all(IF_NONE_MATCH).iter().any(known) {
+        if request.get_all(IF_NONE_MATCH).iter().any(is_current) {
             return (StatusCode::NOT_MODIFIED, head).into_response();
         }
         (head, [(CONTENT_TYPE, self.content_type)], Bytes::from_static(self.content)).into_response()

@@ -1,5 +1,5 @@
-//! Which requests are let in: those whose `Host` names this machine, so that no web page can reach the port under a
-//! name of its own (DNS rebinding).
+//! Allows only requests whose `Host` is a name of this machine, so that no web page can access the port under a foreign
+//! name (DNS rebinding).
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -7,15 +7,15 @@ use http::header::{HOST, ORIGIN};
 use http::uri::Authority;
 use http::{HeaderMap, Uri};
 
-/// Whether the one authority that a request names is allowed.
+/// Whether a request has exactly one authority and that is allowed.
 pub(crate) fn allows(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> bool {
     let mut lines = headers.get_all(HOST).iter();
     let host = lines.next();
     if lines.next().is_some() {
         return false;
     }
-    let named: Option<Option<Authority>> = host.map(|host| host.as_bytes().try_into().ok());
-    match (uri.authority(), named) {
+    let host: Option<Option<Authority>> = host.map(|host| host.as_bytes().try_into().ok());
+    match (uri.authority(), host) {
         (None, Some(Some(host))) => is_allowed(host.host(), hosts),
         (Some(target), None) => is_allowed(target.host(), hosts),
         (Some(target), Some(Some(host))) => *target == host && is_allowed(host.host(), hosts),
@@ -23,7 +23,7 @@ pub(crate) fn allows(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> bool {
     }
 }
 
-/// Whether a request that changes something comes from our own page, or from no page at all.
+/// Whether a request comes from our own page or from no page.
 pub(crate) fn same_origin(headers: &HeaderMap) -> bool {
     let mut origins = headers.get_all(ORIGIN).iter();
     let Some(origin) = origins.next() else { return true };
@@ -57,7 +57,7 @@ fn is_loopback(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn lets_in(uri: &str, hosts: &[&str]) -> bool {
+    fn is_allowed_with(uri: &str, hosts: &[&str]) -> bool {
         let mut headers = HeaderMap::new();
         for host in hosts {
             headers.append(HOST, host.parse().unwrap());
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_and_what_was_configured_are_let_in() {
+    fn allows_loopback_and_configured_hosts() {
         for host in [
             "localhost",
             "LOCALHOST:8081",
@@ -78,14 +78,14 @@ mod tests {
             "Admin.Internal:9",
             "localhost.",
         ] {
-            assert!(lets_in("/", &[host]), "{host}");
+            assert!(is_allowed_with("/", &[host]), "{host}");
         }
-        assert!(lets_in("http://127.0.0.1:8081/", &["127.0.0.1:8081"]));
-        assert!(lets_in("http://localhost/", &[]));
+        assert!(is_allowed_with("http://127.0.0.1:8081/", &["127.0.0.1:8081"]));
+        assert!(is_allowed_with("http://localhost/", &[]));
     }
 
     #[test]
-    fn everything_else_is_not() {
+    fn allows_refuses_other_hosts() {
         for hosts in [
             &["evil.example"][..],
             &["127.0.0.1.evil.example"],
@@ -99,14 +99,14 @@ mod tests {
             &["a b"],
             &["evillocalhost"],
         ] {
-            assert!(!lets_in("/", hosts), "{hosts:?}");
+            assert!(!is_allowed_with("/", hosts), "{hosts:?}");
         }
-        assert!(!lets_in("http://evil.example/", &["localhost"]));
-        assert!(!lets_in("http://localhost/", &["evil.example"]));
+        assert!(!is_allowed_with("http://evil.example/", &["localhost"]));
+        assert!(!is_allowed_with("http://localhost/", &["evil.example"]));
     }
 
     #[test]
-    fn changes_come_from_our_page_or_from_none() {
+    fn same_origin_accepts_our_page_and_requests_without_origin() {
         let from = |origin: Option<&str>| {
             let mut headers = HeaderMap::new();
             headers.insert(HOST, "127.0.0.1:8081".parse().unwrap());

@@ -1,14 +1,14 @@
 //! Dashboard, metrics and JSON of a running Larder.
 //!
-//! Parts register a [`Source`], which returns a plain [`Sample`] when it is asked. [`router`] makes the pages from these:
+//! Each part registers a [`Source`], which returns a plain [`Sample`] for each request. [`router`] serves the pages:
 //!
-//! | path | what |
+//! | path | content |
 //! |---|---|
-//! | `/` | the dashboard: three files, compiled in, without any outside request |
+//! | `/` | the dashboard: three files, compiled in, without requests to other hosts |
 //! | `/api/stats` | the same figures as JSON, in the shape of [`api`] |
 //! | `/metrics` | the Prometheus text format 0.0.4 |
-//! | `/healthz` | `ok` while every part runs, else 503 and the names of those that do not |
-//! | `POST /api/purge` | purging, with the token of [`Token`] |
+//! | `/healthz` | `ok` if every part runs, otherwise 503 and the parts that do not |
+//! | `POST /api/purge` | purges a part; requires the admin token, see [`Token`] |
 //!
 //! ```
 //! use larder_admin::{Registry, Sample, Tier};
@@ -21,15 +21,15 @@
 //! # let _: axum::Router = router;
 //! ```
 //!
-//! With the feature `tiers`, a cache of the crate `larder` is registered by one line: `registry.register_cache("shop",
+//! With the feature `tiers`, one line registers a cache of the crate `larder`: `registry.register_cache("shop",
 //! &cache)`.
 //!
 //! # Protection from web pages
 //!
 //! A web page can make a browser send requests to a loopback port, also under a host name that it controls (DNS
-//! rebinding). So a request is refused with 421 unless its one `Host` is a loopback name or address, or was given to
-//! [`Admin::allow_host`]. Only GET and HEAD are allowed, except for purging, which needs the token, a JSON content type,
-//! and an `Origin` that is absent or our own.
+//! rebinding). A request is therefore refused with 421 unless it has exactly one `Host`, which is a loopback name or
+//! address or was allowed by [`Admin::allow_host`]. Only GET and HEAD are allowed, except for a purge, which requires
+//! the token, a JSON content type, and an `Origin` that is absent or our own.
 //!
 //! | feature | default | adds |
 //! |---|---|---|
@@ -55,7 +55,7 @@ pub use router::{Admin, router};
 pub use sample::{Figure, Sample, State, Tier, Unit};
 pub use token::{Token, TokenError};
 
-/// The user page of this crate, whose examples are tested.
+/// The documentation page of this crate, whose examples are tested.
 #[cfg(all(doctest, feature = "tiers"))]
 #[doc = include_str!("../../../docs/dashboard.md")]
 struct Page;

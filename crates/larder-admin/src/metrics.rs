@@ -1,25 +1,25 @@
-//! The Prometheus text format 0.0.4, of the same samples: each family once, with its help and type, then its lines.
+//! The samples in the Prometheus text format 0.0.4: each family once, with its help and type, followed by its lines.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::registry::Named;
+use crate::registry::PartSample;
 use crate::sample::{Figure, State, Tier, Unit};
 
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Bounds of the latency histogram in microseconds: 1, 2.5 and 5 to each power of ten.
+/// The bounds of the latency histogram in microseconds: 1, 2.5 and 5 times each power of ten.
 const BOUNDS_MICROS: [f64; 22] = [
     1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1e3, 2.5e3, 5e3, 1e4, 2.5e4, 5e4, 1e5, 2.5e5, 5e5,
     1e6, 2.5e6, 5e6, 1e7,
 ];
 
-/// Writes the page.
-pub(crate) fn exposition(parts: &[Named], uptime: Duration) -> String {
+/// The page `/metrics`.
+pub(crate) fn exposition(parts: &[PartSample], uptime: Duration) -> String {
     let mut page = Page(String::with_capacity(4096));
-    page.family("larder_build_info", "gauge", "The version that runs, as a label.");
+    page.family("larder_build_info", "gauge", "The version of the program, as a label.");
     page.line("larder_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
-    page.family("larder_uptime_seconds", "gauge", "Seconds since the process began.");
+    page.family("larder_uptime_seconds", "gauge", "Seconds since the start of the process.");
     page.line("larder_uptime_seconds", &[], uptime.as_secs_f64());
     page.parts(parts);
     page.tiers(parts);
@@ -30,20 +30,28 @@ pub(crate) fn exposition(parts: &[Named], uptime: Duration) -> String {
 struct Page(String);
 
 impl Page {
-    fn parts(&mut self, parts: &[Named]) {
-        self.family("larder_part_state", "gauge", "1 for the state that a part is in, 0 for the others.");
+    fn parts(&mut self, parts: &[PartSample]) {
+        self.family(
+            "larder_part_state",
+            "gauge",
+            "1 for the current state of a part, 0 for the other states.",
+        );
         for part in parts {
             for state in State::ALL {
                 let labels = [("part", part.name.as_str()), ("kind", part.kind), ("state", state.as_str())];
                 self.line("larder_part_state", &labels, f64::from(u8::from(part.sample.state == state)));
             }
         }
-        self.family("larder_part_restarts_total", "counter", "How often a part was started again.");
+        self.family("larder_part_restarts_total", "counter", "Restarts of a part.");
         for part in parts {
             self.line("larder_part_restarts_total", &[("part", &part.name)], part.sample.restarts as f64);
         }
         if parts.iter().any(|part| !part.sample.reasons.is_empty()) {
-            self.family("larder_part_reasons_total", "counter", "Bypassed and not stored, by reason.");
+            self.family(
+                "larder_part_reasons_total",
+                "counter",
+                "Requests that bypassed the cache or were not stored, by reason.",
+            );
         }
         for part in parts {
             for (reason, count) in &part.sample.reasons {
@@ -53,15 +61,20 @@ impl Page {
         }
     }
 
-    fn tiers(&mut self, parts: &[Named]) {
+    fn tiers(&mut self, parts: &[PartSample]) {
         let counts = |tier: &Tier| tier.lookups.clone();
         self.counts(parts, "larder_tier_lookups_total", "Lookups by outcome.", "outcome", counts);
         let counts = |tier: &Tier| tier.operations.clone();
         self.counts(parts, "larder_tier_operations_total", "Operations by name.", "operation", counts);
-        self.values(parts, "larder_tier_hit_ratio", "Hits among lookups since the start.", Tier::hit_ratio);
-        self.values(parts, "larder_tier_entries", "Entries held.", |tier| Some(tier.entries? as f64));
-        self.values(parts, "larder_tier_bytes", "Bytes held.", |tier| Some(tier.bytes? as f64));
-        self.values(parts, "larder_tier_capacity_bytes", "Bytes that may be held.", |tier| {
+        self.values(
+            parts,
+            "larder_tier_hit_ratio",
+            "Hits divided by lookups since the start.",
+            Tier::hit_ratio,
+        );
+        self.values(parts, "larder_tier_entries", "Entries in the tier.", |tier| Some(tier.entries? as f64));
+        self.values(parts, "larder_tier_bytes", "Bytes in the tier.", |tier| Some(tier.bytes? as f64));
+        self.values(parts, "larder_tier_capacity_bytes", "Maximum number of bytes in the tier.", |tier| {
             Some(tier.capacity_bytes? as f64)
         });
         self.latencies(parts);
@@ -69,16 +82,16 @@ impl Page {
 
     fn counts(
         &mut self,
-        parts: &[Named],
+        parts: &[PartSample],
         name: &str,
         help: &str,
         label: &str,
         of: impl Fn(&Tier) -> Vec<(&'static str, u64)>,
     ) {
-        let mut announced = false;
+        let mut has_header = false;
         for (part, tier) in tiers(parts) {
             for (key, count) in of(tier) {
-                if !std::mem::replace(&mut announced, true) {
+                if !std::mem::replace(&mut has_header, true) {
                     self.family(name, "counter", help);
                 }
                 self.line(name, &[("part", &part.name), ("tier", tier.name), (label, key)], count as f64);
@@ -86,11 +99,11 @@ impl Page {
         }
     }
 
-    fn values(&mut self, parts: &[Named], name: &str, help: &str, of: impl Fn(&Tier) -> Option<f64>) {
-        let mut announced = false;
+    fn values(&mut self, parts: &[PartSample], name: &str, help: &str, of: impl Fn(&Tier) -> Option<f64>) {
+        let mut has_header = false;
         for (part, tier) in tiers(parts) {
             if let Some(value) = of(tier) {
-                if !std::mem::replace(&mut announced, true) {
+                if !std::mem::replace(&mut has_header, true) {
                     self.family(name, "gauge", help);
                 }
                 self.line(name, &[("part", &part.name), ("tier", tier.name)], value);
@@ -98,13 +111,13 @@ impl Page {
         }
     }
 
-    fn latencies(&mut self, parts: &[Named]) {
+    fn latencies(&mut self, parts: &[PartSample]) {
         let name = "larder_tier_latency_seconds";
-        let mut announced = false;
+        let mut has_header = false;
         for (part, tier) in tiers(parts) {
             let Some(latency) = &tier.latency else { continue };
-            if !std::mem::replace(&mut announced, true) {
-                self.family(name, "histogram", "How long operations take.");
+            if !std::mem::replace(&mut has_header, true) {
+                self.family(name, "histogram", "Duration of operations.");
             }
             let labels = [("part", part.name.as_str()), ("tier", tier.name)];
             for micros in BOUNDS_MICROS {
@@ -120,8 +133,8 @@ impl Page {
         }
     }
 
-    /// Figures of one name make one family, whichever parts they come from; the first one's help stands.
-    fn figures(&mut self, parts: &[Named]) {
+    /// Figures of the same name are one family, also if they are from different parts; it has the help of the first.
+    fn figures(&mut self, parts: &[PartSample]) {
         let mut written: Vec<String> = Vec::new();
         for figure in parts.iter().flat_map(|part| &part.sample.figures) {
             let name = family_name(figure);
@@ -157,7 +170,7 @@ impl Page {
     }
 }
 
-fn tiers(parts: &[Named]) -> impl Iterator<Item = (&Named, &Tier)> {
+fn tiers(parts: &[PartSample]) -> impl Iterator<Item = (&PartSample, &Tier)> {
     parts.iter().flat_map(|part| part.sample.tiers.iter().map(move |tier| (part, tier)))
 }
 
@@ -190,18 +203,18 @@ mod tests {
                 .tier(memory.entries(7).bytes(10, 20))
                 .tier(Tier::new("redis").lookups([("hit", 1)]).operations([("get", 5)]))
                 .reasons([("cookie", 4)])
-                .figure(Figure::now("queue", Unit::Bytes, 1.5, "Waiting."))
+                .figure(Figure::current("queue", Unit::Bytes, 1.5, "Waiting."))
         });
         registry.register("other", "server", || {
             Sample::running()
-                .figure(Figure::now("queue", Unit::Bytes, 2.0, "Waiting."))
+                .figure(Figure::current("queue", Unit::Bytes, 2.0, "Waiting."))
                 .figure(Figure::total("commands", Unit::Count, 8, "Done."))
         });
         exposition(&registry.sample(), Duration::from_millis(1500))
     }
 
     #[test]
-    fn each_figure_has_its_line() {
+    fn exposition_has_a_line_for_each_value() {
         let page = page();
         let name = r#"part="li\"nks\\\n""#;
         for line in [
@@ -230,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn families_are_announced_once_and_stand_together() {
+    fn exposition_groups_lines_by_family() {
         let page = page();
         let mut seen = std::collections::HashSet::new();
         let mut family = "";
@@ -246,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_announced_that_has_no_line() {
+    fn exposition_has_no_family_without_lines() {
         let page = exposition(&[], Duration::ZERO);
         assert!(!page.contains("larder_tier"), "{page}");
     }

@@ -1,30 +1,30 @@
-//! Purging a part: what can be purged, and the trait of parts that can.
+//! Targets of a purge, and the trait of the parts that can be purged.
 
 use std::future::Future;
 use std::pin::Pin;
 
-/// What to purge.
+/// The target of a purge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Target {
-    /// Everything with this tag.
+    /// All entries with this tag.
     Tag(String),
     /// One resource.
     Uri(String),
     /// All resources whose URI begins with this.
     Prefix(String),
-    /// Everything.
+    /// All entries.
     All,
 }
 
-/// The outcome of a purge; the error is the response to the client.
+/// The outcome of a purge. The error is sent to the client.
 pub type PurgeFuture<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
 
 /// A part that can be purged.
 pub trait Purger: Send + Sync {
-    /// Purges. Resolves when nothing that is covered is served any more.
+    /// Purges. Resolves when no entry of the target is served any more.
     ///
     /// # Errors
-    /// One clear sentence: what the part cannot purge, or what went wrong.
+    /// What the part cannot purge, or what failed, in one sentence.
     fn purge(&self, target: Target) -> PurgeFuture<'_>;
 }

@@ -1,4 +1,4 @@
-//! `POST /api/purge`: checks origin, token and body, and purges a part.
+//! `POST /api/purge`: validates origin, token and body, and purges a part.
 
 use axum::Json;
 use axum::body::{Body, to_bytes};
@@ -13,7 +13,7 @@ use crate::guard;
 use crate::purge::Target;
 use crate::state::AppState;
 
-/// The longest body of a purge; a URI or tag is far shorter.
+/// The maximum length of a request body. URIs and tags are much shorter.
 const MAX_BODY_BYTES: usize = 64 * 1024;
 
 #[derive(Deserialize)]
@@ -28,7 +28,7 @@ struct PurgeRequest {
 }
 
 impl PurgeRequest {
-    /// The part and its one target; `None` if there is no target, or several.
+    /// The part and the target; `None` if there is no target or more than one.
     fn target(self) -> Option<(String, Target)> {
         let mut targets = [
             self.tag.map(Target::Tag),
@@ -51,16 +51,16 @@ pub(crate) async fn purge(State(state): State<AppState>, request: Request) -> Re
 }
 
 async fn authorized_purge(state: &AppState, request: Request) -> Result<(), (StatusCode, String)> {
-    let refuse = |status, why: &str| Err((status, why.to_owned()));
+    let refuse = |status, reason: &str| Err((status, reason.to_owned()));
     let headers = request.headers();
     if !guard::same_origin(headers) {
-        return refuse(StatusCode::FORBIDDEN, "the request comes from another site");
+        return refuse(StatusCode::FORBIDDEN, "the request is from another origin");
     }
     let Some(token) = &state.token else {
         return refuse(StatusCode::FORBIDDEN, "purging is disabled: there is no admin token");
     };
-    let given = headers.get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
-    if !given.is_some_and(|given| token.matches(given)) {
+    let sent = headers.get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
+    if !sent.is_some_and(|sent| token.matches(sent)) {
         return refuse(StatusCode::UNAUTHORIZED, "the admin token is missing or wrong");
     }
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -79,10 +79,13 @@ async fn authorized_purge(state: &AppState, request: Request) -> Result<(), (Sta
 
 async fn read(body: Body) -> Result<(String, Target), (StatusCode, String)> {
     let Ok(body) = to_bytes(body, MAX_BODY_BYTES).await else {
-        return Err((StatusCode::PAYLOAD_TOO_LARGE, "the body must be whole and at most 64 KiB".to_owned()));
+        return Err((
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "the body must be complete and at most 64 KiB long".to_owned(),
+        ));
     };
     let request: PurgeRequest = serde_json::from_slice(&body)
-        .map_err(|error| (StatusCode::BAD_REQUEST, format!("the body is not a purge: {error}")))?;
-    let one = "give a part and one of tag, uri, prefix, or all: true";
-    request.target().ok_or((StatusCode::BAD_REQUEST, one.to_owned()))
+        .map_err(|error| (StatusCode::BAD_REQUEST, format!("the body is not a purge request: {error}")))?;
+    let expected = "expected a part and one of tag, uri, prefix, or all: true";
+    request.target().ok_or((StatusCode::BAD_REQUEST, expected.to_owned()))
 }

@@ -1,4 +1,4 @@
-//! Where parts make themselves known, and where the pages ask them.
+//! The registry of the parts, from which the pages read their samples.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -6,12 +6,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crate::purge::Purger;
 use crate::sample::{Sample, State};
 
-/// A part that can be asked for its figures.
+/// Returns the figures of a part.
 ///
-/// Every closure that returns a [`Sample`] is one.
+/// Implemented by every closure that returns a [`Sample`].
 pub trait Source: Send + Sync {
-    /// The figures now. Called for each request to a page, several times a second at most: it should neither block
-    /// nor take long.
+    /// The current figures. Called for each request to a page, up to several times a second: it should be fast and must
+    /// not block.
     fn sample(&self) -> Sample;
 }
 
@@ -21,7 +21,7 @@ impl<F: Fn() -> Sample + Send + Sync> Source for F {
     }
 }
 
-/// The parts of a process. Clones share it.
+/// The parts of a process. Clones share the parts.
 #[derive(Clone, Default)]
 pub struct Registry(Arc<RwLock<Vec<Part>>>);
 
@@ -33,8 +33,8 @@ struct Part {
     purger: Option<Arc<dyn Purger>>,
 }
 
-/// A part's sample with its name.
-pub(crate) struct Named {
+/// A sample, and the part that it is from.
+pub(crate) struct PartSample {
     pub(crate) name: String,
     pub(crate) kind: &'static str,
     pub(crate) can_purge: bool,
@@ -47,10 +47,10 @@ impl Registry {
         Registry::default()
     }
 
-    /// Adds a part: its name, which is unique, and its kind (`cache`, `http`, `server`, `app`). A part registered
-    /// under the same name before is replaced, in its place.
+    /// Adds a part with a unique name and a kind (`cache`, `http`, `server`, `app`). It replaces a part of the same
+    /// name, at the same position.
     pub fn register(&self, name: impl Into<String>, kind: &'static str, source: impl Source + 'static) {
-        self.put(Part { name: name.into(), kind, source: Arc::new(source), purger: None });
+        self.add(Part { name: name.into(), kind, source: Arc::new(source), purger: None });
     }
 
     /// Adds a part that can be purged.
@@ -62,27 +62,27 @@ impl Registry {
         purger: impl Purger + 'static,
     ) {
         let purger: Option<Arc<dyn Purger>> = Some(Arc::new(purger));
-        self.put(Part { name: name.into(), kind, source: Arc::new(source), purger });
+        self.add(Part { name: name.into(), kind, source: Arc::new(source), purger });
     }
 
-    fn put(&self, part: Part) {
+    fn add(&self, part: Part) {
         let mut parts = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        match parts.iter_mut().find(|known| known.name == part.name) {
-            Some(known) => *known = part,
+        match parts.iter_mut().find(|existing| existing.name == part.name) {
+            Some(existing) => *existing = part,
             None => parts.push(part),
         }
     }
 
-    /// Asks every part, in the order of registration. A source that panics is reported as unknown.
-    pub(crate) fn sample(&self) -> Vec<Named> {
-        // Asked outside the lock: a source may be slow, and may register parts itself.
+    /// Samples every part, in the order of registration. If a source panics, the state of its part is unknown.
+    pub(crate) fn sample(&self) -> Vec<PartSample> {
+        // Called without the lock: a source may be slow, and may register other parts.
         let parts = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
         parts
             .into_iter()
             .map(|part| {
                 let sample = catch_unwind(AssertUnwindSafe(|| part.source.sample()));
                 let unknown = |_| Sample { state: State::Unknown, ..Sample::default() };
-                Named {
+                PartSample {
                     name: part.name,
                     kind: part.kind,
                     can_purge: part.purger.is_some(),
@@ -92,7 +92,7 @@ impl Registry {
             .collect()
     }
 
-    /// `None` when there is no such part, `Some(None)` when it cannot be purged.
+    /// `None` if there is no such part, `Some(None)` if it cannot be purged.
     pub(crate) fn purger(&self, name: &str) -> Option<Option<Arc<dyn Purger>>> {
         let parts = self.0.read().unwrap_or_else(PoisonError::into_inner);
         parts.iter().find(|part| part.name == name).map(|part| part.purger.clone())
@@ -111,18 +111,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_registered_again_keeps_its_place() {
+    fn part_registered_again_keeps_its_position() {
         let registry = Registry::new();
         registry.register("a", "cache", Sample::running);
         registry.register("b", "cache", Sample::running);
         registry.register("a", "server", || Sample { restarts: 1, ..Sample::default() });
-        let named = registry.sample();
-        let seen: Vec<_> = named.iter().map(|p| (p.name.as_str(), p.kind, p.sample.restarts)).collect();
-        assert_eq!(seen, [("a", "server", 1), ("b", "cache", 0)]);
+        let samples = registry.sample();
+        let parts: Vec<_> = samples.iter().map(|p| (p.name.as_str(), p.kind, p.sample.restarts)).collect();
+        assert_eq!(parts, [("a", "server", 1), ("b", "cache", 0)]);
     }
 
     #[test]
-    fn a_source_that_panics_hides_no_other() {
+    fn source_that_panics_does_not_affect_others() {
         let registry = Registry::new();
         registry.register("broken", "cache", || -> Sample { panic!("no figures") });
         registry.register("fine", "cache", Sample::running);

@@ -45,7 +45,7 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Pages of this registry.
+    /// The pages of a registry.
     pub fn new(registry: Registry) -> Admin {
         Admin { registry, hosts: Vec::new(), token: None }
     }
@@ -71,9 +71,9 @@ impl Admin {
             started: Instant::now(),
         }));
         Router::new()
-            .route("/", get(async |headers: HeaderMap| assets::INDEX.answer(&headers)))
-            .route("/app.js", get(async |headers: HeaderMap| assets::SCRIPT.answer(&headers)))
-            .route("/style.css", get(async |headers: HeaderMap| assets::STYLE.answer(&headers)))
+            .route("/", get(async |headers: HeaderMap| assets::INDEX.respond(&headers)))
+            .route("/app.js", get(async |headers: HeaderMap| assets::SCRIPT.respond(&headers)))
+            .route("/style.css", get(async |headers: HeaderMap| assets::STYLE.respond(&headers)))
             .route("/api/stats", get(stats))
             .route("/api/purge", post(purge_route::purge))
             .route("/metrics", get(exposition))
@@ -84,13 +84,13 @@ impl Admin {
     }
 }
 
-/// Refuses requests that name a foreign host, and adds the security headers to every response.
+/// Refuses requests with a foreign host, and adds the security headers to every response.
 async fn protect(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let mut response = if guard::allows(request.uri(), request.headers(), &state.hosts) {
         next.run(request).await
     } else {
-        let why = "this host is not allowed; add it to the admin configuration\n";
-        (StatusCode::MISDIRECTED_REQUEST, why).into_response()
+        let reason = "this host is not allowed; add it to the admin configuration\n";
+        (StatusCode::MISDIRECTED_REQUEST, reason).into_response()
     };
     let headers = response.headers_mut();
     for (name, value) in SECURITY_HEADERS {
@@ -111,15 +111,15 @@ async fn exposition(State(state): State<AppState>) -> Response {
 }
 
 async fn health(State(state): State<AppState>) -> Response {
-    let down: Vec<String> = state
+    let not_running: Vec<String> = state
         .registry
         .sample()
         .iter()
         .filter(|part| part.sample.state != sample::State::Running)
         .map(|part| format!("{} {}\n", part.name, part.sample.state.as_str()))
         .collect();
-    match down.is_empty() {
+    match not_running.is_empty() {
         true => "ok\n".into_response(),
-        false => (StatusCode::SERVICE_UNAVAILABLE, down.concat()).into_response(),
+        false => (StatusCode::SERVICE_UNAVAILABLE, not_running.concat()).into_response(),
     }
 }

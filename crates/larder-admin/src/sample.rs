@@ -1,24 +1,24 @@
-//! What a part tells about itself: plain data, filled in by the part, shown by the pages.
+//! The sample of a part: plain data that the part fills in and the pages show.
 
 use larder_engine::stats::HistogramSnapshot;
 
-/// How a part fares.
+/// The state of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum State {
-    /// It does its work.
+    /// It is running.
     #[default]
     Running,
-    /// It failed and is being started again.
+    /// It failed and is being restarted.
     Restarting,
-    /// It ended, and nobody starts it again.
+    /// It ended and is not restarted.
     Stopped,
-    /// It could not be asked: its source panicked.
+    /// The state is unknown, because the source panicked.
     Unknown,
 }
 
 impl State {
-    /// The state in JSON, metrics and the dashboard.
+    /// The name of the state in JSON, metrics and the dashboard.
     pub const fn as_str(self) -> &'static str {
         match self {
             State::Running => "running",
@@ -31,23 +31,23 @@ impl State {
     pub(crate) const ALL: [State; 4] = [State::Running, State::Restarting, State::Stopped, State::Unknown];
 }
 
-/// One part at one moment.
+/// The figures of one part at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
-    /// How it fares.
+    /// The state of the part.
     pub state: State,
-    /// How often it was started again since the process began.
+    /// The number of restarts since the start of the process.
     pub restarts: u64,
-    /// The tiers that it looks into, fastest first.
+    /// Its tiers, the fastest first.
     pub tiers: Vec<Tier>,
-    /// Why requests bypassed or were not stored, or the like: a reason and how often it occurred since the start.
+    /// Reasons, for example why requests bypassed a cache, with the number of occurrences since the start.
     pub reasons: Vec<(&'static str, u64)>,
-    /// Whatever else is worth showing.
+    /// Further figures.
     pub figures: Vec<Figure>,
 }
 
 impl Sample {
-    /// A part that runs, and has nothing to tell yet.
+    /// A running part without figures.
     pub fn running() -> Sample {
         Sample::default()
     }
@@ -64,35 +64,35 @@ impl Sample {
         self
     }
 
-    /// Sets the reasons; those that never occurred may be left out.
+    /// Sets the reasons. Those that never occurred may be omitted.
     pub fn reasons(mut self, reasons: impl IntoIterator<Item = (&'static str, u64)>) -> Sample {
         self.reasons = reasons.into_iter().collect();
         self
     }
 }
 
-/// One tier of a part. All counts are totals since the part began.
+/// One tier of a part. All counts are totals since the start of the part.
 #[derive(Clone, Debug)]
 pub struct Tier {
     /// Its name: `memory`, `redis`, `http`.
     pub name: &'static str,
-    /// Lookups by outcome. `hit` and `stale` count as hits, `miss` and `collapsed` as misses; others, such as
-    /// `bypass` and `error`, are no part of the hit ratio.
+    /// Lookups by outcome. `hit` and `stale` count as hits, `miss` and `collapsed` as misses. Others, for example
+    /// `bypass` and `error`, are not included in the hit ratio.
     pub lookups: Vec<(&'static str, u64)>,
-    /// Operations by name. Without any, the dashboard takes the lookups for them.
+    /// Operations by name. If there are none, the dashboard shows the lookups instead.
     pub operations: Vec<(&'static str, u64)>,
-    /// How long an operation takes.
+    /// The duration of operations.
     pub latency: Option<HistogramSnapshot>,
-    /// Entries held now.
+    /// The current number of entries.
     pub entries: Option<u64>,
-    /// Bytes held now.
+    /// The current number of bytes.
     pub bytes: Option<u64>,
-    /// Bytes that may be held.
+    /// The maximum number of bytes.
     pub capacity_bytes: Option<u64>,
 }
 
 impl Tier {
-    /// A tier of which only the name is known.
+    /// A tier without figures.
     pub fn new(name: &'static str) -> Tier {
         Tier {
             name,
@@ -129,7 +129,7 @@ impl Tier {
         self
     }
 
-    /// Sets the bytes held and allowed.
+    /// Sets the current and the maximum number of bytes.
     pub fn bytes(mut self, bytes: u64, capacity: u64) -> Tier {
         (self.bytes, self.capacity_bytes) = (Some(bytes), Some(capacity));
         self
@@ -137,33 +137,33 @@ impl Tier {
 
     /// Hits among the lookups that could have been hits, 0 to 1; `None` before the first.
     pub fn hit_ratio(&self) -> Option<f64> {
-        let sum = |wanted: [&str; 2]| -> u64 {
-            let counted = self.lookups.iter().filter(|(outcome, _)| wanted.contains(outcome));
-            counted.map(|(_, count)| count).sum()
+        let sum = |outcomes: [&str; 2]| -> u64 {
+            let selected = self.lookups.iter().filter(|(outcome, _)| outcomes.contains(outcome));
+            selected.map(|(_, count)| count).sum()
         };
         let (hits, misses) = (sum(["hit", "stale"]), sum(["miss", "collapsed"]));
         (hits + misses > 0).then(|| hits as f64 / (hits + misses) as f64)
     }
 }
 
-/// A further figure of a part: a count of what there is now, or a total since the start.
+/// A further figure of a part: a current value, or a total since the start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// What it is, in lower-case words joined by `_`: `connections`, `queue_depth`.
+    /// Its name, in lower-case words joined by `_`: `connections`, `queue_depth`.
     pub name: &'static str,
-    /// What it is, in one sentence.
+    /// Its meaning in one sentence.
     pub help: &'static str,
     /// Its unit.
     pub unit: Unit,
-    /// Whether it only grows, and is a total since the start.
+    /// Whether it is a total since the start, which only grows.
     pub total: bool,
     /// Its value.
     pub value: f64,
 }
 
 impl Figure {
-    /// A value of now.
-    pub fn now(name: &'static str, unit: Unit, value: f64, help: &'static str) -> Figure {
+    /// A current value.
+    pub fn current(name: &'static str, unit: Unit, value: f64, help: &'static str) -> Figure {
         Figure { name, help, unit, total: false, value }
     }
 
@@ -177,7 +177,7 @@ impl Figure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unit {
-    /// A number of things.
+    /// A number.
     Count,
     /// Bytes.
     Bytes,
@@ -188,7 +188,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The unit in JSON.
+    /// The name of the unit in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Unit::Count => "count",
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hit_ratio_leaves_out_what_could_not_hit() {
+    fn hit_ratio_excludes_bypasses_and_errors() {
         let tier = Tier::new("http").lookups([
             ("hit", 6),
             ("stale", 2),

@@ -1,4 +1,4 @@
-//! The state that the routes share.
+//! The shared state of the routes.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,7 +11,7 @@ pub(crate) struct AppState(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) registry: Registry,
-    /// Hosts beyond loopback that may be named in requests.
+    /// Allowed hosts in addition to loopback.
     pub(crate) hosts: Vec<String>,
     pub(crate) token: Option<Token>,
     pub(crate) started: Instant,

@@ -7,7 +7,8 @@ use crate::registry::Registry;
 use crate::sample::{Figure, Sample, Tier, Unit};
 
 impl Registry {
-    /// Adds a cache: its tiers, its loads, and how coherent it is with other nodes. Can be purged by tag, and as a whole.
+    /// Adds a cache, with its tiers, its loads, and its coherence with other nodes. It can be purged by tag and as a
+    /// whole.
     ///
     /// ```
     /// use larder::Cache;
@@ -22,8 +23,8 @@ impl Registry {
     /// # Ok::<(), larder::BuildError>(())
     /// ```
     pub fn register_cache(&self, name: impl Into<String>, cache: &Cache) {
-        let (sampled, purged) = (cache.clone(), CachePurger(cache.clone()));
-        self.register_with_purger(name, "cache", move || Sample::running().with_cache(&sampled), purged);
+        let (source, purger) = (cache.clone(), CachePurger(cache.clone()));
+        self.register_with_purger(name, "cache", move || Sample::running().with_cache(&source), purger);
     }
 }
 
@@ -46,12 +47,12 @@ impl Sample {
             .figure(total(
                 "coalesced",
                 stats.coalesced,
-                "Fetches that got the result of another caller's load.",
+                "Fetches that waited for the load of another caller.",
             ))
             .figure(total(
                 "refused_loads",
                 stats.refused,
-                "Loads that an invalidation overtook: stored nowhere.",
+                "Loads whose result was not stored because of an invalidation.",
             ))
             .figure(total(
                 "stale_answers",
@@ -61,7 +62,7 @@ impl Sample {
     }
 }
 
-/// The coherence with other nodes; nothing if there are none.
+/// The figures of coherence with other nodes; empty without Redis.
 fn coherence(cache: &Cache) -> Vec<Figure> {
     let coherence = cache.coherence();
     if coherence.mode == CoherenceMode::Memory {
@@ -71,23 +72,23 @@ fn coherence(cache: &Cache) -> Vec<Figure> {
     let proof_age = coherence.proof_age.as_secs_f64();
     let pending = coherence.pending_invalidations as f64;
     vec![
-        Figure::now(
+        Figure::current(
             "coherent",
             Unit::Count,
             is_full,
-            "1 if this node hears the invalidations of other nodes.",
+            "1 if this node receives the invalidations of other nodes.",
         ),
-        Figure::now(
+        Figure::current(
             "proof_age",
             Unit::Seconds,
             proof_age,
             "Time since the last proof that no invalidation was missed.",
         ),
-        Figure::now(
+        Figure::current(
             "pending_invalidations",
             Unit::Count,
             pending,
-            "Invalidations that hold here and are not confirmed by Redis yet.",
+            "Invalidations that are done on this node and not yet confirmed by Redis.",
         ),
     ]
 }
@@ -107,7 +108,7 @@ fn tier(name: &'static str, stats: TierStats) -> Tier {
     tier
 }
 
-/// Invalidates entries of a cache for the admin port.
+/// Purges a cache for the admin port.
 struct CachePurger(Cache);
 
 impl Purger for CachePurger {
@@ -116,7 +117,7 @@ impl Purger for CachePurger {
             let purged = match target {
                 Target::Tag(tag) => self.0.invalidate_tags([tag], Invalidation::Hard).await,
                 Target::All => self.0.clear().await,
-                other => return Err(format!("a cache cannot purge {other:?}; give a tag, or all: true")),
+                other => return Err(format!("a cache cannot purge {other:?}; expected a tag, or all: true")),
             };
             purged.map_err(|error| error.to_string())
         })

@@ -1,4 +1,4 @@
-//! The admin token: made at first start, kept in a file that only its owner may read.
+//! The admin token: created at the first start, and stored in a file that only its owner can read.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -7,22 +7,23 @@ use std::path::{Path, PathBuf};
 
 use subtle::ConstantTimeEq as _;
 
-/// Name of the file in the data folder.
+/// The name of the file in the data folder.
 const FILE: &str = "admin-token";
-/// 256 bits in hexadecimal.
+/// The length of a token: 256 bits in hexadecimal.
 const LEN: usize = 64;
 
-/// The secret that allows changes over the admin port.
+/// The secret that authorizes purges over the admin port.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
 impl Token {
-    /// Reads the token from the file `admin-token` in `folder`, or makes the folder and the file, with mode 0600.
+    /// Reads the token from the file `admin-token` in `folder`. Creates the folder and the file, with mode 0600, if
+    /// they do not exist.
     ///
-    /// Processes that start at the same time agree on one token.
+    /// Processes that start at the same time get the same token.
     ///
     /// # Errors
-    /// [`TokenError`] when the file cannot be read or made, holds no token, or may be read by others.
+    /// [`TokenError`] if the file cannot be read or created, contains no token, or is readable by others.
     pub fn load_or_create(folder: &Path) -> Result<Token, TokenError> {
         let path = folder.join(FILE);
         match read(&path) {
@@ -33,18 +34,18 @@ impl Token {
         read(&path)
     }
 
-    /// The token as it is sent: `Authorization: Bearer …`.
+    /// The token as text, for the header `Authorization: Bearer …`.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Compares in constant time.
-    pub(crate) fn matches(&self, given: &[u8]) -> bool {
-        self.0.as_bytes().ct_eq(given).into()
+    pub(crate) fn matches(&self, sent: &[u8]) -> bool {
+        self.0.as_bytes().ct_eq(sent).into()
     }
 }
 
-/// Shows that there is a token, and not which.
+/// Does not show the token.
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(…)")
@@ -76,43 +77,44 @@ fn check_mode(_: &Path) -> Result<(), TokenError> {
     Ok(())
 }
 
-/// Writes the file under another name first and links it into place: it is never seen half written, and of two who
-/// try, one wins and both read the winner's.
+/// Writes the file under a temporary name and links it to its final name, so that no process reads an incomplete
+/// file. If another process was faster, its file remains.
 fn create(folder: &Path, path: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let secret: [u8; LEN / 2] = rand::random();
     let text: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
-    let draft = folder.join(format!("{FILE}.{:016x}", rand::random::<u64>()));
+    let temporary = folder.join(format!("{FILE}.{:016x}", rand::random::<u64>()));
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&draft)?;
-    let linked =
-        writeln!(file, "{text}").and_then(|()| file.sync_all()).and_then(|()| fs::hard_link(&draft, path));
-    fs::remove_file(&draft)?;
+    let mut file = options.open(&temporary)?;
+    let linked = writeln!(file, "{text}")
+        .and_then(|()| file.sync_all())
+        .and_then(|()| fs::hard_link(&temporary, path));
+    fs::remove_file(&temporary)?;
     match linked {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         other => other,
     }
 }
 
-/// Why there is no token.
+/// The reason why there is no token.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// The file could not be read or made.
+    /// The file cannot be read or created.
     #[error("cannot use the admin token at {path}: {source}", path = path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What went wrong.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The file holds something else.
-    #[error("{path} holds no admin token (64 hexadecimal digits); remove it to get a new one", path = .0.display())]
+    /// The file contains no token.
+    #[error("{path} contains no admin token (64 hexadecimal digits); remove the file to create a new one", path = .0.display())]
     NoToken(PathBuf),
-    /// Others may read the file.
+    /// The file is readable by others.
     #[error("the admin token at {path} has mode {mode:o}; it must not be readable by others (chmod 600)", path = path.display())]
     Mode {
         /// The file.
@@ -127,18 +129,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_made_once_and_kept() {
+    fn load_or_create_creates_a_token_once() {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("new/data");
         let token = Token::load_or_create(&data).unwrap();
         assert_eq!(token.as_str().len(), LEN);
         assert_eq!(Token::load_or_create(&data).unwrap(), token);
-        assert_eq!(fs::read_dir(&data).unwrap().count(), 1, "no draft is left");
+        assert_eq!(fs::read_dir(&data).unwrap().count(), 1, "the temporary file is removed");
         assert_ne!(Token::load_or_create(folder.path()).unwrap(), token);
     }
 
     #[test]
-    fn those_who_start_together_agree() {
+    fn concurrent_load_or_create_returns_one_token() {
         let folder = tempfile::tempdir().unwrap();
         let tokens: Vec<_> = std::thread::scope(|scope| {
             let starts: Vec<_> =
@@ -150,7 +152,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn only_its_owner_may_read_it() {
+    fn token_file_is_readable_by_its_owner_only() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         Token::load_or_create(folder.path()).unwrap();
@@ -162,17 +164,17 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_something_else_is_named() {
+    fn file_without_a_token_is_an_error_that_names_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(FILE);
         Token::load_or_create(folder.path()).unwrap();
         fs::write(&path, "secret\n").unwrap();
         let error = Token::load_or_create(folder.path()).unwrap_err();
-        assert!(error.to_string().contains("holds no admin token"), "{error}");
+        assert!(error.to_string().contains("contains no admin token"), "{error}");
     }
 
     #[test]
-    fn only_the_whole_token_matches() {
+    fn only_the_complete_token_matches() {
         let token = Token("ab".repeat(32));
         assert!(token.matches("ab".repeat(32).as_bytes()));
         for other in ["", "ab", &"ba".repeat(32), &"ab".repeat(33)] {

@@ -1,6 +1,6 @@
-// The dashboard: asks /api/stats once a second, keeps three minutes of answers, and draws what lies between them.
-// The page is built once for each set of parts and tiers; after that only texts and curves change. Whatever comes
-// from the server is set as text, never as markup.
+// The dashboard: requests /api/stats once a second, stores the samples of three minutes, and draws their differences.
+// The page is built once for each set of parts and tiers; after that only texts and curves change. Data from the server
+// is inserted as text, never as markup.
 
 const KEEP_SECONDS = 180;
 const RATE_SECONDS = 10;
@@ -26,7 +26,7 @@ function scaled(value, step, units) {
   return [digits(value), units[n]];
 }
 
-/** Three figures that matter, and no more. */
+/** A number with three significant digits. */
 function digits(value) {
   const size = Math.abs(value);
   if (size >= 99.95 || value === 0) return value.toFixed(0);
@@ -68,7 +68,7 @@ function el(tag, classes, ...children) {
   return node;
 }
 
-/** A number with a small unit, or a dash when there is none. */
+/** A number with a small unit, or a dash without a value. */
 class Figure {
   constructor() {
     this.number = document.createTextNode("–");
@@ -91,7 +91,7 @@ function svg(tag, classes) {
   return node;
 }
 
-/** A curve of the last minutes; hovering reads it. */
+/** A curve of the last minutes; hovering shows a value. */
 class Spark {
   constructor(name, show, floor = "zero", classes = "") {
     Object.assign(this, { name, show, floor, points: [], now: 0 });
@@ -111,13 +111,13 @@ class Spark {
 
   /** `points` are [time, value or null], oldest first. */
   draw(points, now) {
-    const seen = points.filter(([, value]) => value !== null);
-    Object.assign(this, { points: seen, now });
-    const values = seen.map(([, value]) => value);
+    const known = points.filter(([, value]) => value !== null);
+    Object.assign(this, { points: known, now });
+    const values = known.map(([, value]) => value);
     const top = Math.max(...values, 0);
-    const least = Math.min(...values, top);
-    // A ratio hardly moves: its curve is drawn from below its least value, and never flatter than ten points.
-    const bottom = this.floor === "zero" ? 0 : Math.max(0, Math.min(least - 0.02, top - 0.1));
+    const minimum = Math.min(...values, top);
+    // A ratio varies little: its axis starts below the minimum and covers at least ten percentage points.
+    const bottom = this.floor === "zero" ? 0 : Math.max(0, Math.min(minimum - 0.02, top - 0.1));
     const height = (this.floor === "zero" ? top * 1.08 : Math.min(1, top + 0.01) - bottom) || 1;
     const x = (time) => 100 - ((now - time) / KEEP_SECONDS) * 100;
     const y = (value) => 97 - ((value - bottom) / height) * 94;
@@ -143,8 +143,8 @@ class Spark {
     this.curve.setAttribute("d", curve);
     this.area.setAttribute("d", area);
     this.svg.setAttribute("aria-label", values.length
-      ? `${this.name}: ${words(this.show(values[values.length - 1]))} now, from ${words(this.show(least))} to ${words(this.show(top))} in the last 3 minutes`
-      : `${this.name}: nothing yet`);
+      ? `${this.name}: ${words(this.show(values[values.length - 1]))} now, from ${words(this.show(minimum))} to ${words(this.show(top))} in the last 3 minutes`
+      : `${this.name}: no data yet`);
   }
 
   read(event) {
@@ -160,7 +160,7 @@ class Spark {
   }
 }
 
-/** Memory used of what may be used. */
+/** Used memory in relation to the capacity. */
 class Bar {
   constructor() {
     this.fill = el("div");
@@ -181,7 +181,7 @@ class Bar {
 
 // ---------------------------------------------------------------- figures of the samples
 
-/** What a tier did between two samples of it, or null when it cannot be told: none, or the part began anew. */
+/** The activity of a tier between two samples, or null if it is unknown: a sample is missing, or the part restarted. */
 function between(before, after) {
   if (!before || !after) return null;
   const sum = (counts, names) => names.reduce((total, name) => total + (counts[name] ?? 0), 0);
@@ -194,10 +194,10 @@ function between(before, after) {
   return { hits, misses, operations, latency: latencies(before.latency, after.latency) };
 }
 
-/** The histogram of the time between: [bound in seconds, count up to it]. */
+/** The histogram of the time between two samples: [bound in seconds, count up to it]. */
 function latencies(before, after) {
   if (!after) return null;
-  const was = before?.buckets ?? [];
+  const previous = before?.buckets ?? [];
   const upTo = (buckets, bound) => {
     let count = 0;
     for (const [edge, n] of buckets) {
@@ -206,11 +206,11 @@ function latencies(before, after) {
     }
     return count;
   };
-  const edges = [...new Set([...was, ...after.buckets].map(([edge]) => edge))].sort((a, b) => a - b);
-  return edges.map((edge) => [edge, upTo(after.buckets, edge) - upTo(was, edge)]);
+  const edges = [...new Set([...previous, ...after.buckets].map(([edge]) => edge))].sort((a, b) => a - b);
+  return edges.map((edge) => [edge, upTo(after.buckets, edge) - upTo(previous, edge)]);
 }
 
-/** The duration that a share of the histogram does not exceed, interpolated within its bucket. */
+/** The quantile `share` of the histogram, interpolated within its bucket. */
 function quantile(buckets, share) {
   const total = buckets?.length ? buckets[buckets.length - 1][1] : 0;
   if (!total) return null;
@@ -218,7 +218,7 @@ function quantile(buckets, share) {
   let [edge, seen] = [null, 0];
   for (const [bound, count] of buckets) {
     if (count >= rank && count > seen) {
-      // Buckets are √2 wide, and empty ones are left out: the lower edge is no further away than that.
+      // The bounds of a bucket differ by the factor √2. Empty buckets are omitted, so the previous edge may be too low.
       const low = Math.max(edge ?? 0, bound / Math.SQRT2);
       return low + ((rank - seen) / (count - seen)) * (bound - low);
     }
@@ -227,33 +227,33 @@ function quantile(buckets, share) {
   return edge;
 }
 
-/** Whether a tier looks something up, and so can hit or miss. */
+/** Whether a tier has lookups, and so hits and misses. */
 const looksUp = (tier) => Object.keys(tier.lookups).length > 0;
 
 const ratio = (done) => (done && done.hits + done.misses > 0 ? done.hits / (done.hits + done.misses) : null);
 
 // ---------------------------------------------------------------- history
 
-/** Samples of the last minutes, each { at: seconds, tiers: Map(key → tier), stats }. */
+/** The samples of the last minutes, each { at: seconds, tiers: Map(key → tier), stats }. */
 const history = [];
 
 const keyOf = (part, tier) => JSON.stringify([part.part, tier.tier]);
 
-function remember(stats, at) {
+function store(stats, at) {
   const tiers = new Map();
   for (const part of stats.parts) for (const tier of part.tiers) tiers.set(keyOf(part, tier), tier);
   history.push({ at, tiers, stats });
   while (history[0].at < at - KEEP_SECONDS - RATIO_SECONDS) history.shift();
 }
 
-/** The youngest sample that is at least so many seconds older than number `index`, or the oldest there is. */
+/** The latest sample that is at least `seconds` older than sample `index`, or the oldest sample. */
 function earlier(index, seconds) {
   let n = index;
   while (n > 0 && history[index].at - history[n].at < seconds - 0.25) n -= 1;
   return history[n];
 }
 
-/** What one tier did in the seconds before sample number `index`; with the time that it took. */
+/** The activity of one tier in the seconds before sample `index`, and the exact duration. */
 function window(key, index, seconds) {
   const [before, after] = [earlier(index, seconds), history[index]];
   if (before === after) return null;
@@ -262,10 +262,10 @@ function window(key, index, seconds) {
 }
 
 /**
- * What the parts did together. A request enters a part at its first tier with lookups, and what misses the last of them
- * goes to the origin. A server has no origin of its own: what it misses is its clients' affair.
+* The total activity of all parts. A request enters a part at its first tier with lookups; a miss in the last of these
+ * tiers goes to the origin. A server has no origin: its clients handle its misses.
  */
-function together(parts, index, seconds) {
+function totalActivity(parts, index, seconds) {
   const sum = { lookups: 0, misses: 0, operations: 0, missed: 0, known: false };
   for (const part of parts) {
     if (!part.tiers.length) continue;
@@ -285,7 +285,7 @@ function together(parts, index, seconds) {
   return { ...sum, ratio: sum.lookups ? Math.max(0, 1 - sum.misses / sum.lookups) : null };
 }
 
-/** The curves of one tier: one point for each sample, computed once. */
+/** The curves by tier: one point per sample, computed once. */
 const curves = new Map();
 
 function curve(key) {
@@ -293,7 +293,7 @@ function curve(key) {
   return curves.get(key);
 }
 
-function extend(parts) {
+function extendCurves(parts) {
   const index = history.length - 1;
   const { at, tiers } = history[index];
   for (const key of tiers.keys()) {
@@ -303,7 +303,7 @@ function extend(parts) {
     own.rate.push([at, short && short.operations / short.seconds]);
     own.p99.push([at, short && quantile(short.latency, 0.99)]);
   }
-  const sum = together(parts, index, CURVE_SECONDS);
+  const sum = totalActivity(parts, index, CURVE_SECONDS);
   curve(ALL).ratio.push([at, sum.ratio]);
   curve(ALL).rate.push([at, sum.known ? sum.operations : null]);
   curve(ALL).missed.push([at, sum.known ? sum.missed : null]);
@@ -331,14 +331,14 @@ class TotalView {
 
   show(stats, now) {
     const index = history.length - 1;
-    const recent = together(stats.parts, index, RATE_SECONDS);
-    const minute = together(stats.parts, index, RATIO_SECONDS);
+    const recent = totalActivity(stats.parts, index, RATE_SECONDS);
+    const minute = totalActivity(stats.parts, index, RATIO_SECONDS);
     this.ratio.figure.show(minute.ratio === null ? null : format.ratio(minute.ratio));
-    this.ratio.note.textContent = "without the origin";
+    this.ratio.note.textContent = "answered without the origin";
     this.rate.figure.show(recent.known ? format.rate(recent.operations) : null);
     this.rate.note.textContent = `in ${stats.parts.length} ${stats.parts.length === 1 ? "part" : "parts"}`;
     this.missed.figure.show(recent.known ? format.rate(recent.missed) : null);
-    this.missed.note.textContent = "missed every tier";
+    this.missed.note.textContent = "misses in all tiers";
     const tiers = stats.parts.flatMap((part) => part.tiers);
     const sum = (field) => tiers.reduce((total, tier) => total + (tier[field] ?? 0), 0);
     const [used, capacity] = [sum("bytes"), sum("capacity_bytes")];
@@ -410,7 +410,7 @@ class TierView {
   }
 }
 
-/** Names with values: the reasons, or the further figures, of a part. */
+/** A list of names and values: the reasons or the further figures of a part. */
 class ListView {
   constructor(title, classes) {
     this.list = el("dl", classes);
@@ -473,7 +473,7 @@ let shape = "";
 function show(stats, now) {
   byId("version").textContent = `v${stats.server.version}`;
   byId("uptime").textContent = `up ${span(stats.server.uptime_seconds)}`;
-  // Built anew only when parts or tiers come or go.
+  // Rebuild the page only if parts or tiers were added or removed.
   const found = JSON.stringify(stats.parts.map((part) => [part.part, part.kind, part.tiers.map((tier) => tier.tier)]));
   if (found !== shape) {
     shape = found;
@@ -481,12 +481,12 @@ function show(stats, now) {
     byId("parts").replaceChildren(...views.map((view) => view.node));
   }
   byId("empty").hidden = stats.parts.length > 0;
-  extend(stats.parts);
+  extendCurves(stats.parts);
   totals.show(stats, now);
   stats.parts.forEach((part, n) => views[n].show(part, now));
 }
 
-// ---------------------------------------------------------------- asking
+// ---------------------------------------------------------------- requests
 
 const state = { paused: false, last: null, lastWall: null };
 
@@ -495,9 +495,9 @@ function link(name, text) {
   if (byId("link-text").textContent !== text) byId("link-text").textContent = text;
 }
 
-async function ask() {
+async function requestStats() {
   const response = await fetch("/api/stats", { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) });
-  if (!response.ok) throw new Error(`it answered ${response.status}`);
+  if (!response.ok) throw new Error(`status ${response.status}`);
   return response.json();
 }
 
@@ -505,25 +505,25 @@ async function tick() {
   if (state.paused) return;
   const now = performance.now() / 1000;
   try {
-    const stats = await ask();
+    const stats = await requestStats();
     if (state.paused) return;
-    // A restarted server counts from zero: what was remembered is of another life.
+    // A restarted server counts from zero: drop the samples from before the restart.
     const before = history[history.length - 1]?.stats.server.uptime_seconds ?? 0;
     if (stats.server.uptime_seconds < before) {
       history.length = 0;
       curves.clear();
     }
-    remember(stats, now);
+    store(stats, now);
     show(stats, now);
     [state.last, state.lastWall] = [now, new Date()];
     link("live", "live");
     byId("gone").hidden = true;
     document.body.classList.remove("is-gone");
   } catch (error) {
-    link("gone", "no answer");
-    const last = state.last === null ? "There are no figures yet." : `The last figures came ${span(now - state.last)} ago, at ${state.lastWall.toLocaleTimeString()}.`;
-    byId("gone-title").textContent = error.message.startsWith("it answered") ? `The server has no figures: ${error.message}.` : "The server does not answer.";
-    byId("gone-text").textContent = `${last} Trying again every second.`;
+    link("gone", "no response");
+    const last = state.last === null ? "There are no figures yet." : `The last figures were received ${span(now - state.last)} ago, at ${state.lastWall.toLocaleTimeString()}.`;
+    byId("gone-title").textContent = error.message.startsWith("status ") ? `The server returned no figures: ${error.message}.` : "The server does not respond.";
+    byId("gone-text").textContent = `${last} Retrying every second.`;
     byId("gone").hidden = false;
     document.body.classList.add("is-gone");
   }
@@ -541,7 +541,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "p" && !event.ctrlKey && !event.metaKey && !event.altKey) pause();
 });
 
-/** One question at a time, a second apart, however long an answer takes. */
+/** Sends one request at a time, one per second at most. */
 async function run() {
   for (;;) {
     const started = performance.now();

@@ -1,4 +1,4 @@
-//! The pages, called directly: what they hold, which headers they bear, and whom they refuse.
+//! The pages, called without a server: contents, headers, and refused requests.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,20 +12,20 @@ use larder_engine::stats::Histogram;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-struct Answer {
+struct Response {
     status: StatusCode,
     headers: HeaderMap,
     body: String,
 }
 
-async fn send(router: &Router, request: Request<Body>) -> Answer {
+async fn send(router: &Router, request: Request<Body>) -> Response {
     let response = router.clone().oneshot(request).await.unwrap();
     let (head, body) = response.into_parts();
     let body = body.collect().await.unwrap().to_bytes();
-    Answer { status: head.status, headers: head.headers, body: String::from_utf8(body.to_vec()).unwrap() }
+    Response { status: head.status, headers: head.headers, body: String::from_utf8(body.to_vec()).unwrap() }
 }
 
-async fn get(router: &Router, path: &str) -> Answer {
+async fn get(router: &Router, path: &str) -> Response {
     send(router, Request::get(path).header("host", "127.0.0.1:8081").body(Body::empty()).unwrap()).await
 }
 
@@ -42,13 +42,13 @@ fn registry() -> Registry {
             .tier(memory.entries(10).bytes(4096, 65_536))
             .tier(Tier::new("redis"))
             .reasons([("cookie", 5)])
-            .figure(Figure::now("connections", Unit::Count, 4.0, "Clients connected."))
+            .figure(Figure::current("connections", Unit::Count, 4.0, "Clients connected."))
     });
     registry
 }
 
 #[tokio::test]
-async fn the_json_has_the_documented_shape() {
+async fn stats_have_the_documented_shape() {
     let router = larder_admin::router(registry());
     let answer = get(&router, "/api/stats").await;
     assert_eq!(answer.headers["content-type"], "application/json");
@@ -88,7 +88,7 @@ async fn metrics_are_in_the_prometheus_text_format() {
 }
 
 #[tokio::test]
-async fn health_names_the_parts_that_do_not_run() {
+async fn health_is_503_with_the_names_of_parts_that_do_not_run() {
     let registry = registry();
     let router = larder_admin::router(registry.clone());
     assert_eq!(
@@ -104,7 +104,7 @@ async fn health_names_the_parts_that_do_not_run() {
 }
 
 #[tokio::test]
-async fn the_dashboard_is_three_files_that_ask_for_nothing_else() {
+async fn dashboard_has_three_files_and_no_external_references() {
     let router = larder_admin::router(registry());
     for (path, content_type) in [
         ("/", "text/html; charset=utf-8"),
@@ -117,7 +117,7 @@ async fn the_dashboard_is_three_files_that_ask_for_nothing_else() {
         for outside in
             ["https://", "//cdn", "@import", "innerHTML", "insertAdjacentHTML", "outerHTML", "document.write"]
         {
-            assert!(!answer.body.contains(outside), "{path} holds {outside}");
+            assert!(!answer.body.contains(outside), "{path} contains {outside}");
         }
         let etag = answer.headers["etag"].to_str().unwrap().to_owned();
         let again = Request::get(path)
@@ -131,7 +131,7 @@ async fn the_dashboard_is_three_files_that_ask_for_nothing_else() {
 }
 
 #[tokio::test]
-async fn every_answer_has_its_security_headers() {
+async fn every_response_has_security_headers() {
     let router = larder_admin::router(registry());
     for path in ["/", "/api/stats", "/metrics", "/nowhere"] {
         let answer = get(&router, path).await;
@@ -160,7 +160,7 @@ async fn foreign_hosts_are_refused_on_every_path() {
 }
 
 #[tokio::test]
-async fn only_get_and_head_are_answered() {
+async fn other_methods_than_get_and_head_are_refused() {
     let router = larder_admin::router(registry());
     for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
         let request = Request::builder().method(method).uri("/api/stats").header("host", "localhost");
@@ -172,11 +172,11 @@ async fn only_get_and_head_are_answered() {
     assert_eq!((answer.status, answer.body.len()), (StatusCode::OK, 0));
 }
 
-/// Remembers what it was asked to purge.
+/// Records the targets of purges.
 #[derive(Clone, Default)]
-struct Remembering(Arc<Mutex<Vec<Target>>>);
+struct RecordingPurger(Arc<Mutex<Vec<Target>>>);
 
-impl Purger for Remembering {
+impl Purger for RecordingPurger {
     fn purge(&self, target: Target) -> PurgeFuture<'_> {
         Box::pin(async move {
             if target == Target::Uri("bad".to_owned()) {
@@ -188,25 +188,25 @@ impl Purger for Remembering {
     }
 }
 
-struct Purging {
+struct Site {
     router: Router,
     token: String,
-    asked: Remembering,
+    purged: RecordingPurger,
     _folder: tempfile::TempDir,
 }
 
-fn purging() -> Purging {
+fn site() -> Site {
     let folder = tempfile::tempdir().unwrap();
     let token = Token::load_or_create(folder.path()).unwrap();
     let registry = registry();
-    let asked = Remembering::default();
-    registry.register_with_purger("http", "http", Sample::running, asked.clone());
+    let purged = RecordingPurger::default();
+    registry.register_with_purger("http", "http", Sample::running, purged.clone());
     let router = Admin::new(registry).token(token.clone()).router();
-    Purging { router, token: token.as_str().to_owned(), asked, _folder: folder }
+    Site { router, token: token.as_str().to_owned(), purged, _folder: folder }
 }
 
-impl Purging {
-    async fn ask(&self, fields: &[(&str, &str)], body: &str) -> (u16, Value) {
+impl Site {
+    async fn request(&self, fields: &[(&str, &str)], body: &str) -> (u16, Value) {
         let mut request = Request::post("/api/purge").header("host", "127.0.0.1:8081");
         for (name, value) in fields {
             request = request.header(*name, *value);
@@ -215,27 +215,27 @@ impl Purging {
         (answer.status.as_u16(), serde_json::from_str(&answer.body).unwrap())
     }
 
-    async fn ask_properly(&self, body: &str) -> (u16, Value) {
+    async fn authorized_request(&self, body: &str) -> (u16, Value) {
         let token = format!("Bearer {}", self.token);
-        self.ask(&[("authorization", &token), ("content-type", "application/json; charset=utf-8")], body)
+        self.request(&[("authorization", &token), ("content-type", "application/json; charset=utf-8")], body)
             .await
     }
 }
 
 #[tokio::test]
-async fn purging_reaches_the_part() {
-    let site = purging();
+async fn purge_calls_the_purger_of_the_part() {
+    let site = site();
     for body in [
         r#"{"part":"http","tag":"products"}"#,
         r#"{"part":"http","uri":"http://a/"}"#,
         r#"{"part":"http","prefix":"http://a/b"}"#,
         r#"{"part":"http","all":true}"#,
     ] {
-        assert_eq!(site.ask_properly(body).await, (200, json!({ "purged": true })), "{body}");
+        assert_eq!(site.authorized_request(body).await, (200, json!({ "purged": true })), "{body}");
     }
     let text = |text: &str| text.to_owned();
     assert_eq!(
-        *site.asked.0.lock().unwrap(),
+        *site.purged.0.lock().unwrap(),
         [
             Target::Tag(text("products")),
             Target::Uri(text("http://a/")),
@@ -246,38 +246,38 @@ async fn purging_reaches_the_part() {
 }
 
 #[tokio::test]
-async fn bad_purges_are_named_and_purge_nothing() {
-    let site = purging();
+async fn invalid_purges_are_refused_with_the_reason() {
+    let site = site();
     for (body, status, error) in [
-        (r#"{"part":"nobody","all":true}"#, 404, "there is no part \"nobody\""),
+        (r#"{"part":"absent","all":true}"#, 404, "there is no part \"absent\""),
         (r#"{"part":"links","all":true}"#, 409, "the part \"links\" cannot be purged"),
         (r#"{"part":"http","uri":"bad"}"#, 422, "cannot purge \"bad\""),
-        (r#"{"part":"http"}"#, 400, "give a part and one of tag, uri, prefix, or all: true"),
-        (r#"{"part":"http","all":false}"#, 400, "give a part and one of tag, uri, prefix, or all: true"),
+        (r#"{"part":"http"}"#, 400, "expected a part and one of tag, uri, prefix, or all: true"),
+        (r#"{"part":"http","all":false}"#, 400, "expected a part and one of tag, uri, prefix, or all: true"),
         (
             r#"{"part":"http","tag":"a","all":true}"#,
             400,
-            "give a part and one of tag, uri, prefix, or all: true",
+            "expected a part and one of tag, uri, prefix, or all: true",
         ),
     ] {
-        assert_eq!(site.ask_properly(body).await, (status, json!({ "error": error })), "{body}");
+        assert_eq!(site.authorized_request(body).await, (status, json!({ "error": error })), "{body}");
     }
     for body in ["", "{", r#"{"part":"http","tags":"x"}"#, r#"{"all":true}"#] {
-        let (status, answer) = site.ask_properly(body).await;
+        let (status, answer) = site.authorized_request(body).await;
         assert!(
-            status == 400 && answer["error"].as_str().unwrap().starts_with("the body is not a purge"),
+            status == 400 && answer["error"].as_str().unwrap().starts_with("the body is not a purge request"),
             "{body}"
         );
     }
     let (status, _) =
-        site.ask_properly(&format!(r#"{{"part":"http","tag":"{}"}}"#, "x".repeat(70_000))).await;
+        site.authorized_request(&format!(r#"{{"part":"http","tag":"{}"}}"#, "x".repeat(70_000))).await;
     assert_eq!(status, 413);
-    assert!(site.asked.0.lock().unwrap().is_empty());
+    assert!(site.purged.0.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
-async fn purging_needs_token_content_type_and_our_own_origin() {
-    let site = purging();
+async fn purge_requires_token_content_type_and_same_origin() {
+    let site = site();
     let body = r#"{"part":"http","all":true}"#;
     let token = format!("Bearer {}", site.token);
     let (json_type, own, wrong) =
@@ -293,15 +293,15 @@ async fn purging_needs_token_content_type_and_our_own_origin() {
         (vec![own, json_type, ("origin", "null")], 403),
         (vec![own, json_type, ("origin", "http://127.0.0.1:8081")], 200),
     ] {
-        assert_eq!(site.ask(&fields, body).await.0, status, "{fields:?}");
+        assert_eq!(site.request(&fields, body).await.0, status, "{fields:?}");
     }
-    assert_eq!(site.asked.0.lock().unwrap().len(), 1);
+    assert_eq!(site.purged.0.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]
-async fn without_a_token_nobody_purges() {
+async fn purge_without_a_configured_token_is_refused() {
     let registry = registry();
-    registry.register_with_purger("http", "http", Sample::running, Remembering::default());
+    registry.register_with_purger("http", "http", Sample::running, RecordingPurger::default());
     let request = Request::post("/api/purge").header("host", "localhost").header("authorization", "Bearer ");
     let answer = send(&larder_admin::router(registry), request.body(Body::empty()).unwrap()).await;
     assert_eq!(answer.status, StatusCode::FORBIDDEN);

@@ -19,7 +19,7 @@ fn registered() -> (Cache, Registry) {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn registered_cache_shows_its_hits_and_misses() {
+async fn registered_cache_has_hits_and_misses_in_the_stats() {
     let (cache, registry) = registered();
     let prices: View<str, u32> = cache.view("price");
     assert!(prices.read("apple").await.is_none());

@@ -1,7 +1,7 @@
-//! An allocator that counts what is allocated, while it is asked to.
+//! An allocator that counts allocations during a measurement.
 //!
-//! A program chooses its allocator once, so a bench inside a larger program cannot bring one of its own. This one wraps
-//! the program's choice, and outside a measurement costs one relaxed load of a flag that never changes.
+//! A program has one allocator, so a bench inside a larger program cannot install its own. This one wraps the program's
+//! allocator. Outside a measurement it costs one relaxed load of a flag that does not change.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -10,21 +10,21 @@ static COUNTING: AtomicBool = AtomicBool::new(false);
 static LIVE_BYTES: AtomicI64 = AtomicI64::new(0);
 static ALLOCATIONS: AtomicI64 = AtomicI64::new(0);
 
-/// Wraps an allocator. To be installed by the binary, as `larder-bench` does:
+/// Wraps an allocator. A binary installs it as its global allocator:
 ///
 /// ```
 /// #[global_allocator]
-/// static ALLOCATOR: larder_bench::Counting<mimalloc::MiMalloc> = larder_bench::Counting(mimalloc::MiMalloc);
+/// static ALLOCATOR: larder_bench::CountingAllocator<mimalloc::MiMalloc> = larder_bench::CountingAllocator(mimalloc::MiMalloc);
 /// # fn main() {}
 /// ```
 #[derive(Debug)]
-pub struct Counting<A>(pub A);
+pub struct CountingAllocator<A>(pub A);
 
-// SAFETY: every call is handed on as it is; counting touches no memory of the caller.
-unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
+// SAFETY: every call is forwarded unchanged; counting accesses no memory of the caller.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for CountingAllocator<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as i64);
-        // SAFETY: the caller keeps the contract of this method, which is the same.
+        // SAFETY: the caller meets the contract of this method, which is that of the wrapped one.
         unsafe { self.0.alloc(layout) }
     }
 
@@ -55,26 +55,26 @@ fn count(bytes: i64) {
     }
 }
 
-/// Runs `work` and returns what it returned, with the bytes by which what is allocated has grown; none if the program's
-/// allocator does not count. Bytes as they were asked for: what an allocator rounds up comes on top.
-pub(crate) fn growth<T>(work: impl FnOnce() -> T) -> Option<(T, i64)> {
-    counted(work).map(|result| (result, LIVE_BYTES.load(Ordering::Relaxed)))
+/// Runs `work`. Returns its result and by how many bytes the allocated memory grew; `None` if the program's allocator
+/// does not count. The bytes are those requested: the allocator may round each request up.
+pub(crate) fn measure_growth<T>(work: impl FnOnce() -> T) -> Option<(T, i64)> {
+    run_counted(work).map(|result| (result, LIVE_BYTES.load(Ordering::Relaxed)))
 }
 
-/// Runs `work` and returns what it returned, with how often something was allocated, by this thread or others; none if
-/// the program's allocator does not count.
-pub(crate) fn allocations<T>(work: impl FnOnce() -> T) -> Option<(T, i64)> {
-    counted(work).map(|result| (result, ALLOCATIONS.load(Ordering::Relaxed)))
+/// Runs `work`. Returns its result and the number of allocations by all threads; `None` if the program's allocator does
+/// not count.
+pub(crate) fn count_allocations<T>(work: impl FnOnce() -> T) -> Option<(T, i64)> {
+    run_counted(work).map(|result| (result, ALLOCATIONS.load(Ordering::Relaxed)))
 }
 
-fn counted<T>(work: impl FnOnce() -> T) -> Option<T> {
+fn run_counted<T>(work: impl FnOnce() -> T) -> Option<T> {
     LIVE_BYTES.store(0, Ordering::Relaxed);
     COUNTING.store(true, Ordering::Relaxed);
     let probe = std::hint::black_box(Box::new([0u8; 64]));
-    let counts = LIVE_BYTES.load(Ordering::Relaxed) > 0;
+    let is_counting = LIVE_BYTES.load(Ordering::Relaxed) > 0;
     drop(probe);
     ALLOCATIONS.store(0, Ordering::Relaxed);
-    let result = counts.then(work);
+    let result = is_counting.then(work);
     COUNTING.store(false, Ordering::Relaxed);
     result
 }

@@ -1,4 +1,4 @@
-//! The commands, as clap knows them, and the way from each to what it does.
+//! The commands of `larder bench`, and the dispatch to their implementations.
 
 use crate::compare::{self, CompareArgs};
 use crate::hit_ratio::{self, HitRatioArgs};
@@ -7,22 +7,22 @@ use crate::suite::{self, RunArgs};
 use anyhow::Result;
 use clap::Subcommand;
 
-/// What `larder bench` can do.
+/// The commands of `larder bench`.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
-    /// Say what can be measured.
+    /// List the suites.
     List,
-    /// Measure, print the results and write them to files.
+    /// Run suites, print the results and write them to files.
     Run(RunArgs),
-    /// Print the ratios of the figures of two runs.
+    /// Compare the figures of two runs.
     Compare(CompareArgs),
-    /// Make a page of the results in a folder.
+    /// Write an HTML report of the results in a folder.
     Report(ReportArgs),
-    /// Replay a trace of requests through caches and compare their hit ratios.
+    /// Replay a trace through several caches and compare their hit ratios.
     HitRatio(HitRatioArgs),
 }
 
-/// A combination of flags that means nothing. A command line tool exits with 2 on it.
+/// Flags that contradict each other. A command-line program exits with status 2 on this error.
 #[derive(Debug)]
 pub struct UsageError(pub(crate) String);
 
@@ -34,11 +34,11 @@ impl std::fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
-/// Does what the command says; results go to the standard output, progress to the standard error.
+/// Executes a command. Results go to the standard output, progress to the standard error.
 ///
 /// # Errors
-/// A [`UsageError`] if the flags contradict each other; else what could not be read, written or measured, or which
-/// promise of a cache was broken on the way.
+/// A [`UsageError`] if the flags contradict each other. Otherwise: what could not be read, written or measured, or
+/// which guarantee a cache violated.
 pub fn run(command: BenchCommand) -> Result<()> {
     match command {
         BenchCommand::List => suite::list(),

@@ -1,7 +1,7 @@
-//! `compare`: the same figures of two runs, side by side.
+//! `compare`: the figures that two runs have in common, and their ratios.
 
 use crate::result::{Better, Figure, ResultFile, Spread};
-use crate::suite::{short, spread};
+use crate::suite::{format_number, format_spread};
 use crate::table::{self, Table};
 use anyhow::{Result, ensure};
 use clap::Args;
@@ -10,15 +10,15 @@ use std::path::PathBuf;
 /// Flags of `compare`.
 #[derive(Debug, Args)]
 pub struct CompareArgs {
-    /// A result file, or a folder of them: what was before.
+    /// The baseline: a result file, or a folder of result files.
     #[arg(value_name = "A")]
     pub(crate) before: PathBuf,
-    /// A result file, or a folder of them: what is now.
+    /// The run to compare with it: a result file, or a folder of result files.
     #[arg(value_name = "B")]
     pub(crate) after: PathBuf,
 }
 
-/// Prints the ratio of each figure that both have.
+/// Prints the ratio of each figure that both runs have.
 pub(crate) fn run(args: &CompareArgs) -> Result<()> {
     let (before, after) = (ResultFile::read_all(&args.before)?, ResultFile::read_all(&args.after)?);
     let mut compared = 0;
@@ -31,7 +31,9 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
     }
     let (a, b) = (args.before.display(), args.after.display());
     ensure!(compared > 0, "{a} and {b} have no figure in common");
-    table::print("A ratio is B divided by A; its spread is that of the rounds of both.\n")
+    table::print(
+        "The ratio is the median of B divided by the median of A. The spread covers all pairs of rounds.\n",
+    )
 }
 
 fn heading(before: &ResultFile, after: &ResultFile) -> String {
@@ -52,10 +54,10 @@ fn compare(before: &ResultFile, after: &ResultFile) -> (Table, usize) {
         let ratio = ratio(old, figure);
         table.row([
             format!("{workload} {measure}, {}: {subject}", figure.unit),
-            spread(old.spread()),
-            spread(figure.spread()),
-            short(ratio.median),
-            format!("{}–{}", short(ratio.low), short(ratio.high)),
+            format_spread(old.spread()),
+            format_spread(figure.spread()),
+            format_number(ratio.median),
+            format!("{}–{}", format_number(ratio.low), format_number(ratio.high)),
             trend(ratio, figure.better).to_owned(),
         ]);
         rows += 1;
@@ -63,7 +65,7 @@ fn compare(before: &ResultFile, after: &ResultFile) -> (Table, usize) {
     (table, rows)
 }
 
-/// The medians divided, and the least and the most that the rounds allow.
+/// The ratio of the medians, and the lowest and highest ratio of any two rounds.
 fn ratio(before: &Figure, after: &Figure) -> Spread {
     let (before, after) = (before.spread(), after.spread());
     Spread {
@@ -73,7 +75,7 @@ fn ratio(before: &Figure, after: &Figure) -> Spread {
     }
 }
 
-/// What can be said for sure: nothing while the rounds of both overlap.
+/// `better` or `worse`; empty if the rounds of both runs overlap.
 fn trend(ratio: Spread, better: Better) -> &'static str {
     match better {
         _ if ratio.low <= 1.0 && ratio.high >= 1.0 => "",
@@ -89,7 +91,7 @@ mod tests {
     use crate::result::tests::{figure, file};
 
     #[test]
-    fn only_what_does_not_overlap_is_called_better_or_worse() {
+    fn trend_of_overlapping_rounds_is_empty() {
         let before = figure("get", "larder", "time", Better::Lower, &[10.0, 11.0, 12.0]);
         let trend_to = |rounds: &[f64], better| {
             let after = figure("get", "larder", "time", better, rounds);
@@ -102,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_matched_by_name() {
+    fn compare_matches_figures_by_name() {
         let of = |subject: &str, value: f64| figure("get", subject, "time", Better::Lower, &[value]);
         let before = file(vec![of("larder", 10.0), of("gone", 1.0)]);
         let after = file(vec![of("new", 1.0), of("larder", 5.0)]);

@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! hit-ratio   a trace ──► every cache, request by request ──► table or JSON lines
-//! run         suite: workloads ──► rounds, subjects interleaved ──► result file ──► table
+//! run         suite: workloads ──► rounds, subjects alternate ──► result file ──► table
 //! compare     two result files ──► ratios
 //! report      result files ──► one page of HTML
 //! ```
 //!
-//! Measuring and reporting are separate: a result file keeps every round, with the machine, the versions and the seed
-//! that it came from. Figures are ratios of medians in one run; absolute times tell more of the machine than of a cache.
+//! Measuring and reporting are separate: a result file has every round, and the machine, the versions and the seed.
+//! Compare figures of one run by their ratio; absolute times depend more on the machine than on the cache.
 //!
-//! The commands are mounted in the binary `larder`; the binary `larder-bench` of this crate offers the same ones.
+//! The binary `larder` has these commands as `larder bench`; the binary `larder-bench` of this crate has only them.
 
 mod alloc;
 mod clock;
@@ -28,7 +28,7 @@ mod table;
 mod trace;
 mod workload;
 
-pub use alloc::Counting;
+pub use alloc::CountingAllocator;
 pub use command::{BenchCommand, UsageError, run};
 pub use compare::CompareArgs;
 pub use hit_ratio::HitRatioArgs;

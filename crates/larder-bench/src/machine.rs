@@ -1,10 +1,10 @@
-//! What is known of the machine, the source and the crates of this program.
+//! The machine, the commit of the source, and the versions of the crates.
 
 use crate::result::Machine;
 use std::collections::BTreeMap;
 use std::process::Command;
 
-/// The versions that this program was built with.
+/// Has the versions with which this program was built.
 const LOCK_FILE: &str = include_str!("../../../Cargo.lock");
 
 pub(crate) fn machine() -> Machine {
@@ -28,7 +28,7 @@ pub(crate) fn machine() -> Machine {
     }
 }
 
-/// The commit of the source, marked if files differ from it; none where there is no repository.
+/// The commit of the source, with a suffix if files differ from it; `None` outside of a repository.
 pub(crate) fn commit() -> Option<String> {
     let mut git = Command::new("git");
     git.args(["-C", env!("CARGO_MANIFEST_DIR"), "describe", "--always", "--dirty", "--abbrev=12"]);
@@ -36,13 +36,13 @@ pub(crate) fn commit() -> Option<String> {
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
 }
 
-/// The versions of `crates`, as far as this program has them: the newest where it has several, for those are what its
-/// own crates use.
+/// The versions of those of `crates` that this program contains. Of several versions, the newest: its own crates use
+/// that.
 pub(crate) fn versions(crates: &[&str]) -> BTreeMap<String, String> {
     let mut versions = BTreeMap::new();
     for name in crates {
         let heading = format!("name = \"{name}\"\nversion = \"");
-        // Versions of one crate are in ascending order.
+        // The lock file lists the versions of one crate in ascending order.
         let newest = LOCK_FILE.rfind(&heading).map(|at| &LOCK_FILE[at + heading.len()..]);
         if let Some(version) = newest.and_then(|text| text.split('"').next()) {
             versions.insert((*name).to_owned(), version.to_owned());
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_is_known() {
+    fn machine_has_threads_memory_and_kernel() {
         let machine = machine();
         assert!(machine.threads >= 1 && machine.memory_bytes > 0 && !machine.kernel.is_empty());
     }

@@ -1,13 +1,13 @@
-//! The bench by itself: the commands of `larder bench`, without the rest of the program.
+//! The binary `larder-bench`: the commands of `larder bench` without the rest of `larder`.
 
 use clap::Parser;
-use larder_bench::{BenchCommand, Counting, UsageError};
+use larder_bench::{BenchCommand, CountingAllocator, UsageError};
 use std::process::ExitCode;
 
 #[global_allocator]
-static ALLOCATOR: Counting<mimalloc::MiMalloc> = Counting(mimalloc::MiMalloc);
+static ALLOCATOR: CountingAllocator<mimalloc::MiMalloc> = CountingAllocator(mimalloc::MiMalloc);
 
-/// Measure Larder and its peers in the same run.
+/// Measure Larder and other caches in the same run.
 #[derive(Debug, Parser)]
 #[command(name = "larder-bench", version, arg_required_else_help = true)]
 struct Cli {

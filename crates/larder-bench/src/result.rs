@@ -1,20 +1,20 @@
-//! What a run leaves behind: one file with every round of every figure, and all that one needs to judge them.
+//! The result file of a suite: every round of every figure, and the conditions of the run.
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Raised when a file of an earlier form could be misread.
+/// The version of the file format. Raise it if a file of an earlier version could be misread.
 const FORM: u32 = 1;
 
-/// The data of a report, which lies beside the result files of its folder.
+/// The data of a report, in the folder of its result files.
 pub(crate) const REPORT_FILE: &str = "report.json";
 
-/// Above this load average at the start, somebody else was at work.
+/// A load average above this at the start means that other processes were running.
 const BUSY_LOAD: f64 = 0.5;
 
-/// The unit of what occurs in a round, which then has 1, or does not, which is 0.
+/// The unit of an event: 1 in a round in which it occurred, 0 in the others.
 pub(crate) const OCCURRED: &str = "occurred";
 
 /// The results of one suite.
@@ -22,31 +22,31 @@ pub(crate) const OCCURRED: &str = "occurred";
 pub(crate) struct ResultFile {
     pub(crate) form: u32,
     pub(crate) suite: String,
-    /// Whether workloads were shortened: such figures are for a first look.
+    /// Whether workloads were shortened: such figures are only a first impression.
     pub(crate) quick: bool,
     pub(crate) seed: u64,
     pub(crate) date: String,
     /// The commit of the source, if it is known.
     pub(crate) commit: Option<String>,
-    /// Whether the program was built without optimisation, which makes all times void.
+    /// Whether the program was built without optimisation, which makes all times meaningless.
     pub(crate) debug_build: bool,
     pub(crate) machine: Machine,
     /// The crates that were measured.
     pub(crate) versions: BTreeMap<String, String>,
-    /// What a reader must know besides.
+    /// Facts that a reader needs to judge the figures.
     pub(crate) notes: Vec<String>,
     pub(crate) figures: Vec<Figure>,
     pub(crate) verdicts: Vec<Verdict>,
 }
 
-/// Where it was measured.
+/// The machine of a run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Machine {
     pub(crate) processor: String,
     pub(crate) threads: usize,
     pub(crate) memory_bytes: u64,
     pub(crate) kernel: String,
-    /// Processes that wanted to run in the last minute, at the start: above zero by much, others were at work.
+    /// The load average of the last minute at the start of the run.
     pub(crate) load_average: f64,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Figure {
     pub(crate) rounds: Vec<f64>,
 }
 
-/// Which way a figure should go.
+/// Whether lower or higher values of a figure are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Better {
@@ -70,25 +70,25 @@ pub(crate) enum Better {
     Higher,
 }
 
-/// What is judged: our figure itself, or as it relates to another's.
+/// What a target judges: our figure alone, or in relation to that of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Relation {
-    /// Ours as it is.
+    /// Our figure alone.
     None,
-    /// Ours divided by theirs.
+    /// Our figure divided by the peer's.
     Ratio,
-    /// Ours less theirs.
+    /// Our figure minus the peer's.
     Lead,
 }
 
-/// A target, and how near the figures came to it.
+/// A target, and the value that the figures have for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Verdict {
     pub(crate) workload: String,
     pub(crate) measure: String,
     pub(crate) relation: Relation,
-    /// Whose figure ours is related to; nobody if it stands for itself.
+    /// The peer; empty if our figure is judged alone.
     pub(crate) versus: String,
     pub(crate) unit: String,
     pub(crate) better: Better,
@@ -97,7 +97,7 @@ pub(crate) struct Verdict {
     pub(crate) met: bool,
 }
 
-/// The middle of some values, and how far they reach.
+/// The median of some values, their minimum and their maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Spread {
     pub(crate) low: f64,
@@ -107,7 +107,7 @@ pub(crate) struct Spread {
 
 impl Spread {
     /// # Panics
-    /// If there are no values.
+    /// If `values` is empty.
     pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
@@ -123,13 +123,14 @@ impl Figure {
         Spread::of(self.rounds.iter().copied())
     }
 
-    /// What tells it from the others of a file.
+    /// Identifies the figure in its file.
     pub(crate) fn id(&self) -> (&str, &str, &str) {
         (&self.workload, &self.measure, &self.subject)
     }
 }
 
 impl ResultFile {
+    /// The version of the file format.
     pub(crate) const fn form() -> u32 {
         FORM
     }
@@ -143,40 +144,40 @@ impl ResultFile {
         distinct(self.figures.iter().map(|figure| figure.workload.as_str()))
     }
 
-    /// Who took part in a workload.
+    /// The subjects of a workload.
     pub(crate) fn subjects(&self, workload: &str) -> Vec<&str> {
-        distinct(self.of(workload).map(|figure| figure.subject.as_str()))
+        distinct(self.figures_of(workload).map(|figure| figure.subject.as_str()))
     }
 
-    /// What was measured in a workload, with the units.
+    /// The measures of a workload, with their units.
     pub(crate) fn measures(&self, workload: &str) -> Vec<(&str, &str)> {
-        distinct(self.of(workload).map(|figure| (figure.measure.as_str(), figure.unit.as_str())))
+        distinct(self.figures_of(workload).map(|figure| (figure.measure.as_str(), figure.unit.as_str())))
     }
 
-    fn of(&self, workload: &str) -> impl Iterator<Item = &Figure> {
+    fn figures_of(&self, workload: &str) -> impl Iterator<Item = &Figure> {
         self.figures.iter().filter(move |figure| figure.workload == workload)
     }
 
-    /// What limits the worth of the figures.
+    /// Reasons why the figures may be unreliable.
     pub(crate) fn caveats(&self) -> Vec<String> {
         let mut caveats = Vec::new();
         if self.debug_build {
-            caveats.push("Built without optimisation: times mean nothing.".to_owned());
+            caveats.push("Built without optimisation: the times are meaningless.".to_owned());
         }
         if self.quick {
             caveats.push("A quick run: workloads were shortened.".to_owned());
         }
         if self.machine.load_average > BUSY_LOAD {
             let load = self.machine.load_average;
-            caveats.push(format!("The machine was busy before the run began: load average {load}."));
+            caveats.push(format!("The machine was busy before the run: load average {load}."));
         }
         caveats.extend(self.notes.iter().cloned());
         caveats
     }
 
-    /// Writes it as `<suite>.json`; returns the path.
+    /// Writes the file as `<suite>.json` and returns its path.
     pub(crate) fn write(&self, folder: &Path) -> Result<PathBuf> {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let path = folder.join(format!("{}.json", self.suite));
         let json = serde_json::to_string_pretty(self)?;
         std::fs::write(&path, json + "\n").with_context(|| format!("cannot write {}", path.display()))?;
@@ -189,12 +190,12 @@ impl ResultFile {
         let file: ResultFile =
             serde_json::from_slice(&json).with_context(|| format!("{name} is not a result file"))?;
         if file.form != FORM {
-            bail!("{name} has form {}; this program reads form {FORM}", file.form);
+            bail!("{name} has format version {}; this program reads version {FORM}", file.form);
         }
         Ok(file)
     }
 
-    /// Reads a result file, or all of a folder.
+    /// Reads a result file, or all result files of a folder.
     pub(crate) fn read_all(path: &Path) -> Result<Vec<Self>> {
         if !path.is_dir() {
             return Ok(vec![Self::read(path)?]);
@@ -256,13 +257,13 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_median_is_in_the_middle() {
+    fn median_of_an_even_count_is_the_mean_of_the_middle() {
         assert_eq!(Spread::of([3.0, 1.0, 2.0]), Spread { low: 1.0, median: 2.0, high: 3.0 });
         assert_eq!(Spread::of([4.0, 1.0, 2.0, 3.0]).median, 2.5);
     }
 
     #[test]
-    fn foreign_files_are_named() {
+    fn read_of_a_foreign_file_names_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("engine.json");
         std::fs::write(&path, "{}").unwrap();

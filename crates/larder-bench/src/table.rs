@@ -1,9 +1,9 @@
-//! Aligned tables for the terminal, and the way there.
+//! Aligned tables, and output to the terminal.
 
 use anyhow::Result;
 use std::io::{ErrorKind, Write};
 
-/// Writes to the standard output. Whoever reads it may stop early, as `head` does: that is no failure.
+/// Writes to the standard output. A reader that closes the pipe early, as `head` does, is no error.
 pub(crate) fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -12,7 +12,7 @@ pub(crate) fn print(text: &str) -> Result<()> {
     }
 }
 
-/// Rows of text under headings; the first column is flush left, the others flush right.
+/// Rows of text below headings; the first column is left-aligned, the others are right-aligned.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
 }
@@ -22,7 +22,7 @@ impl Table {
         Table { rows: vec![headings.iter().map(|heading| (*heading).to_owned()).collect()] }
     }
 
-    /// The first row is that of the headings.
+    /// A table whose first row has the headings.
     pub(crate) fn of(rows: Vec<Vec<String>>) -> Self {
         Table { rows }
     }
@@ -59,12 +59,12 @@ impl std::fmt::Display for Table {
     }
 }
 
-/// A number with its thousands set apart: 1,234,567.
+/// A number with thousands separators: 1,234,567.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_aligned() {
+    fn table_aligns_columns() {
         let mut table = Table::new(&["name", "n"]);
         table.row(["a".to_owned(), "100".to_owned()]);
         table.row(["longer".to_owned(), "7".to_owned()]);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn thousands_are_set_apart() {
+    fn grouped_number_has_thousands_separators() {
         assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
     }
 }

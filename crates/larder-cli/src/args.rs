@@ -1,4 +1,4 @@
-//! The command line: names, flags and their help. What a flag means when it is not given is decided in `settings`.
+//! The command line: commands, flags and their help. Defaults are applied in `settings`.
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 #[derive(Debug, Parser)]
 #[command(name = "larder", version, about, propagate_version = true, arg_required_else_help = true)]
 pub(crate) struct Cli {
-    /// Read options from this file. A flag beats the environment, which beats the file.
+    /// Read options from this file. A flag takes precedence over the environment, and the environment over the file.
     #[arg(long, global = true, env = "LARDER_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
@@ -22,11 +22,11 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Start everything on this machine: cache server, URL shortener, dashboard.
+    /// Start the cache server, the URL shortener and the dashboard in one process.
     Up(UpFlags),
-    /// Start the cache server, which speaks the Redis protocol.
+    /// Start the cache server (Redis protocol).
     Server(ServerFlags),
-    /// Start the URL shortener, import links into one, or manage its tokens.
+    /// Start the URL shortener, import links, or manage tokens.
     #[command(args_conflicts_with_subcommands = true)]
     Links {
         #[command(flatten)]
@@ -34,14 +34,14 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<LinksCommand>,
     },
-    /// Measure Larder beside its peers, or replay a trace of requests through them.
+    /// Measure Larder and other caches, or replay a trace through them.
     #[command(subcommand)]
     Bench(BenchCommand),
-    /// Print the reference configuration: every key with its default.
+    /// Print the reference configuration, with every key and its default.
     Config,
-    /// Print a completion script for a shell.
+    /// Print the completion script for a shell.
     Completions {
-        /// bash, zsh, fish, elvish or powershell.
+        /// The shell: bash, zsh, fish, elvish or powershell.
         shell: Shell,
     },
 }
@@ -49,16 +49,16 @@ pub(crate) enum Command {
 /// Flags of `larder up`.
 #[derive(Debug, Default, Args)]
 pub(crate) struct UpFlags {
-    /// Where the cache server listens [default: 127.0.0.1:6379, or a free port if that is taken].
+    /// The address of the cache server [default: 127.0.0.1:6379, or a free port if 6379 is in use].
     #[arg(long, env = "LARDER_UP_RESP", value_name = "ADDRESS")]
     pub(crate) resp: Option<SocketAddr>,
-    /// Where the URL shortener listens [default: 127.0.0.1:8080, or a free port if that is taken].
+    /// The address of the URL shortener [default: 127.0.0.1:8080, or a free port if 8080 is in use].
     #[arg(long, env = "LARDER_UP_HTTP", value_name = "ADDRESS")]
     pub(crate) http: Option<SocketAddr>,
-    /// Where the dashboard listens [default: 127.0.0.1:8081, or a free port if that is taken].
+    /// The address of the dashboard [default: 127.0.0.1:8081, or a free port if 8081 is in use].
     #[arg(long, env = "LARDER_UP_ADMIN", value_name = "ADDRESS")]
     pub(crate) admin: Option<SocketAddr>,
-    /// The folder for the database and the admin token [default: ./larder-data].
+    /// The folder for the database and the tokens [default: ./larder-data].
     #[arg(long, env = "LARDER_UP_DATA", value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
 }
@@ -66,22 +66,22 @@ pub(crate) struct UpFlags {
 /// Flags of `larder server`.
 #[derive(Debug, Default, Args)]
 pub(crate) struct ServerFlags {
-    /// Where to listen [default: 127.0.0.1:6379, or a free port if that is taken].
+    /// The address to listen on [default: 127.0.0.1:6379, or a free port if 6379 is in use].
     #[arg(long, env = "LARDER_SERVER_LISTEN", value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
-    /// A Unix socket to listen on as well.
+    /// Also listen on this Unix socket [default: none].
     #[arg(long, env = "LARDER_SERVER_UNIXSOCKET", value_name = "PATH")]
     pub(crate) unixsocket: Option<PathBuf>,
-    /// What keys and values may take, such as 512mb [default: half of the machine's memory].
+    /// The memory limit for keys and values, for example 512mb [default: half of the machine's memory].
     #[arg(long, env = "LARDER_SERVER_MAX_MEMORY", value_name = "SIZE")]
     pub(crate) max_memory: Option<ByteSize>,
-    /// Threads that serve connections [default: one per core].
+    /// The number of threads that serve connections [default: one per core].
     #[arg(long, env = "LARDER_SERVER_THREADS", value_name = "N")]
     pub(crate) threads: Option<usize>,
-    /// The password that clients must send.
+    /// The password that clients must send [default: none].
     #[arg(long, env = "LARDER_SERVER_REQUIREPASS", value_name = "PASSWORD", hide_env_values = true)]
     pub(crate) requirepass: Option<String>,
-    /// Connections open at a time [default: 10000].
+    /// The maximum number of open connections [default: 10000].
     #[arg(long, env = "LARDER_SERVER_MAXCLIENTS", value_name = "N")]
     pub(crate) maxclients: Option<usize>,
 }
@@ -89,22 +89,22 @@ pub(crate) struct ServerFlags {
 /// Flags of `larder links`.
 #[derive(Debug, Default, Args)]
 pub(crate) struct LinksFlags {
-    /// Where to listen [default: 127.0.0.1:8080, or a free port if that is taken].
+    /// The address to listen on [default: 127.0.0.1:8080, or a free port if 8080 is in use].
     #[arg(long, env = "LARDER_LINKS_LISTEN", value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
     /// The database [default: sqlite:./larder-data/links.db].
     #[arg(long, env = "LARDER_LINKS_DATABASE", value_name = "URL")]
     pub(crate) database: Option<String>,
-    /// A Redis behind the memory, shared with other instances [default: none].
+    /// A Redis as the second tier, shared with other instances [default: none].
     #[arg(long, env = "LARDER_LINKS_REDIS", value_name = "URL")]
     pub(crate) redis: Option<String>,
-    /// The address that short links begin with, where a proxy stands in front.
+    /// The base URL of short links if a proxy is in front [default: from the request].
     #[arg(long, env = "LARDER_LINKS_PUBLIC_URL", value_name = "URL")]
     pub(crate) public_url: Option<String>,
-    /// Further host names under which the API is served, without ports [default: none].
+    /// Additional host names for the API, without ports [default: none].
     #[arg(long, env = "LARDER_LINKS_ALLOW_HOSTS", value_name = "HOST,…", value_delimiter = ',')]
     pub(crate) allow_hosts: Vec<String>,
-    /// Proxies whose X-Forwarded-For is believed: addresses or ranges such as 10.0.0.0/8 [default: none].
+    /// Proxies whose X-Forwarded-For is trusted: addresses or ranges like 10.0.0.0/8 [default: none].
     #[arg(long, env = "LARDER_LINKS_TRUSTED_PROXIES", value_name = "ADDRESS,…", value_delimiter = ',')]
     pub(crate) trusted_proxies: Vec<String>,
 }
@@ -113,39 +113,39 @@ pub(crate) struct LinksFlags {
 pub(crate) enum LinksCommand {
     /// Import links from a CSV file with the columns name and url; the name becomes the title.
     Import(ImportFlags),
-    /// Make, list or remove the tokens that open the API.
+    /// Create, list or remove API tokens.
     #[command(subcommand)]
     Token(TokenCommand),
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Make a token and print it. It is shown only here: the database holds its hash.
+    /// Create a token and print it. It cannot be shown again, because the database stores only its hash.
     Add {
-        /// What the token is for, at most 64 characters.
+        /// A name for the token, at most 64 characters.
         #[arg(long, default_value = "", hide_default_value = true)]
         name: TokenName,
-        /// read lists and reads links; write changes them as well.
+        /// read allows listing and reading links; write also allows changing them.
         #[arg(long, default_value = "write", value_name = "read|write")]
         scope: Scope,
         #[command(flatten)]
         database: DatabaseFlag,
     },
-    /// List the tokens: id, scope, day of creation, name.
+    /// List the tokens with their id, scope, day of creation and name.
     List {
         #[command(flatten)]
         database: DatabaseFlag,
     },
-    /// Remove a token. Its sessions end within a second, in running processes as well.
+    /// Remove a token. Its sessions end within a second, also in running processes.
     Remove {
-        /// The id that `list` shows.
+        /// The id of the token, as `list` prints it.
         id: u64,
         #[command(flatten)]
         database: DatabaseFlag,
     },
 }
 
-/// Which database a command works on.
+/// The database of a command.
 #[derive(Debug, Args)]
 pub(crate) struct DatabaseFlag {
     /// The database [default: sqlite:./larder-data/links.db].
@@ -156,16 +156,16 @@ pub(crate) struct DatabaseFlag {
 /// Flags of `larder links import`.
 #[derive(Debug, Args)]
 pub(crate) struct ImportFlags {
-    /// The file to read.
+    /// The CSV file to import.
     #[arg(value_name = "FILE.csv")]
     pub(crate) file: PathBuf,
-    /// The running URL shortener to import into.
+    /// The URL of the running URL shortener to import into.
     #[arg(long, env = "LARDER_IMPORT_SERVER", value_name = "URL", default_value = "http://127.0.0.1:8080")]
     pub(crate) server: String,
-    /// A token with the scope write, if the server needs one. In a variable it is not in the list of processes.
+    /// A token with the scope write, if the server requires one. Prefer the variable: other users can see flags.
     #[arg(long, env = "LARDER_LINKS_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
-    /// Import into this database instead, with no server running.
+    /// Import into this database instead. No server may use it meanwhile.
     #[arg(long, value_name = "URL", conflicts_with = "server")]
     pub(crate) database: Option<String>,
 }

@@ -1,16 +1,16 @@
-//! File descriptors, shared out between the parts of a process: connections of one part cannot take those of another,
-//! nor those that the database and the logs need.
+//! Divides the file descriptors among the parts of a process, so that connections of one part cannot exhaust those of
+//! another, of the database or of the logs.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Connections of the dashboard's port.
+/// The maximum number of connections to the dashboard.
 pub(crate) const ADMIN_CONNECTIONS: usize = 64;
 
-/// Kept back for the database, Redis, listeners and event queues; and more for each thread.
-const KEPT_BACK: u64 = 64;
+/// Descriptors reserved for the database, Redis, listeners and event queues, in addition to those per thread.
+const RESERVED: u64 = 64;
 const PER_THREAD: u64 = 4;
 
-/// Connections that each part may have open.
+/// The maximum number of connections of each part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shares {
     pub(crate) server: usize,
@@ -19,18 +19,18 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// Raises the limit on open files as far as these connections need it and the system allows, and shares out what
-    /// there is.
-    pub(crate) fn of_process(wanted: Shares) -> Shares {
+    /// Raises the limit on open files as far as these connections require and the system allows, and divides the
+    /// descriptors among the parts.
+    pub(crate) fn of_process(requested: Shares) -> Shares {
         let threads = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
-        let kept_back = KEPT_BACK + PER_THREAD * threads;
-        let shares = wanted.within(raise_limit(kept_back + wanted.total()), kept_back);
-        if shares != wanted {
+        let reserved = RESERVED + PER_THREAD * threads;
+        let shares = requested.within(raise_limit(reserved + requested.total()), reserved);
+        if shares != requested {
             tracing::warn!(
                 server = shares.server,
                 links = shares.links,
                 admin = shares.admin,
-                "the limit on open files is too low for the connections configured; each part gets a share"
+                "the limit on open files is too low for the configured number of connections; it was reduced for each part"
             );
         }
         shares
@@ -40,24 +40,24 @@ impl Shares {
         (self.server + self.links + self.admin) as u64
     }
 
-    /// These shares, reduced to a limit: the dashboard gets at most an eighth, the shortener half of the rest.
-    fn within(self, limit: u64, kept_back: u64) -> Shares {
-        let kept_back = kept_back.min(limit / 2);
-        let free = usize::try_from(limit - kept_back).unwrap_or(usize::MAX);
+    /// These shares, reduced to a limit: the dashboard gets at most an eighth, the shortener at most half of the rest.
+    fn within(self, limit: u64, reserved: u64) -> Shares {
+        let reserved = reserved.min(limit / 2);
+        let free = usize::try_from(limit - reserved).unwrap_or(usize::MAX);
         let admin = self.admin.min(free / 8);
         let rest = free - admin;
-        // What one of the two does not want is the other's.
+        // Either of the two gets what the other does not need.
         let links = self.links.min((rest / 2).max(rest.saturating_sub(self.server)));
         let server = self.server.min(rest - links);
         Shares { server, links, admin }
     }
 }
 
-/// Raises the limit on open files to `wanted`, or as far as the system allows; gives what it is then.
-fn raise_limit(wanted: u64) -> u64 {
+/// Raises the limit on open files to `requested`, or as far as the system allows, and returns the new limit.
+fn raise_limit(requested: u64) -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let current = limit.current.unwrap_or(u64::MAX);
-    let reachable = wanted.min(limit.maximum.unwrap_or(u64::MAX));
+    let reachable = requested.min(limit.maximum.unwrap_or(u64::MAX));
     if reachable <= current {
         return current;
     }
@@ -71,18 +71,18 @@ fn raise_limit(wanted: u64) -> u64 {
 mod tests {
     use super::*;
 
-    const WANTED: Shares = Shares { server: 10_000, links: 4_096, admin: 64 };
+    const REQUESTED: Shares = Shares { server: 10_000, links: 4_096, admin: 64 };
 
     #[test]
-    fn enough_files_give_every_part_what_it_wants() {
-        assert_eq!(WANTED.within(72 + WANTED.total(), 72), WANTED);
-        assert_eq!(WANTED.within(u64::MAX, 72), WANTED);
+    fn within_a_high_limit_keeps_all_shares() {
+        assert_eq!(REQUESTED.within(72 + REQUESTED.total(), 72), REQUESTED);
+        assert_eq!(REQUESTED.within(u64::MAX, 72), REQUESTED);
     }
 
     #[test]
-    fn few_files_are_shared_out_and_some_kept_back() {
+    fn within_a_low_limit_reduces_shares_and_reserves_some() {
         for limit in [0, 16, 64, 512, 1_024, 8_192] {
-            let shares = WANTED.within(limit, 72);
+            let shares = REQUESTED.within(limit, 72);
             assert!(shares.total() + 72.min(limit / 2) <= limit, "{limit}: {shares:?}");
             if limit >= 512 {
                 assert!(

@@ -1,4 +1,4 @@
-//! `larder links import`: a file goes in, a bar moves, and what was wrong is listed.
+//! `larder links import`: imports a CSV file, shows the progress, and lists the invalid rows.
 
 use crate::args::ImportFlags;
 use crate::parts::runtime;
@@ -9,14 +9,14 @@ use larder_links::{Config, Store};
 use std::fs::File;
 use std::time::Instant;
 
-/// How many wrong rows are shown; all are counted.
+/// The maximum number of invalid rows that are listed; all are counted.
 const SHOWN_ROWS: usize = 20;
 
 pub(crate) fn run(flags: ImportFlags) -> Result<()> {
     let name = flags.file.display().to_string();
     let file = File::open(&flags.file).with_context(|| format!("cannot open {name}"))?;
     let bar = progress_bar(file.metadata().with_context(|| format!("cannot read {name}"))?.len());
-    let began = Instant::now();
+    let start = Instant::now();
     let report = runtime()?.block_on(async {
         let (destination, store) = destination(&flags)?;
         let imported = import(file, destination, |progress| {
@@ -30,14 +30,14 @@ pub(crate) fn run(flags: ImportFlags) -> Result<()> {
         anyhow::Ok(imported?)
     })?;
     bar.finish_and_clear();
-    print_report(&report, began.elapsed().as_secs_f64());
+    print_report(&report, start.elapsed().as_secs_f64());
     if report.progress.rows > 0 && report.progress.invalid == report.progress.rows {
-        bail!("no row of {name} is a link");
+        bail!("{name} has no valid row");
     }
     Ok(())
 }
 
-/// Where the links go, and the database to close afterwards.
+/// The destination of the links, and the database to close afterwards.
 fn destination(flags: &ImportFlags) -> Result<(Destination, Option<Store>)> {
     let Some(database) = &flags.database else {
         let (address, token) = (flags.server.clone(), flags.token.clone());
@@ -58,7 +58,7 @@ fn print_report(report: &Report, seconds: f64) {
     let progress = report.progress;
     let per_second = progress.rows as f64 / seconds.max(0.001);
     println!(
-        "{} rows in {seconds:.1} s ({per_second:.0} a second): {} links made, {} existed, {} rows wrong",
+        "{} rows in {seconds:.1} s ({per_second:.0} a second): {} links created, {} existed, {} rows invalid",
         progress.rows, progress.created, progress.existing, progress.invalid
     );
     for row in report.invalid.iter().take(SHOWN_ROWS) {

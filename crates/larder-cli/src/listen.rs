@@ -1,4 +1,4 @@
-//! Where a part listens: at the address that was asked for, or, for a default whose port is taken, at a free one.
+//! The address on which a part listens: the configured one, or the default with a free port if its port is in use.
 
 use anyhow::{Context, Result};
 use std::io::ErrorKind;
@@ -6,29 +6,30 @@ use std::net::{SocketAddr, TcpListener};
 
 /// An address to listen on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Listen {
+pub(crate) struct ListenAddress {
     pub(crate) address: SocketAddr,
-    /// Whether somebody asked for this address. A port that was asked for and is taken is an error.
-    pub(crate) named: bool,
+    /// Whether the address is configured and not the default. It is an error if a configured port is in use.
+    pub(crate) is_configured: bool,
 }
 
-impl Listen {
-    /// Binds with `bind`, which says with `is_taken` whether a failure means that the port is taken.
+impl ListenAddress {
+    /// Binds with `bind`. `is_in_use` returns whether an error means that the port is in use.
     pub(crate) fn bind<L, E>(
         self,
         bind: impl Fn(SocketAddr) -> Result<L, E>,
-        is_taken: impl Fn(&E) -> bool,
+        is_in_use: impl Fn(&E) -> bool,
     ) -> Result<L, E> {
         match bind(self.address) {
-            Err(error) if !self.named && is_taken(&error) => bind(SocketAddr::new(self.address.ip(), 0))
-                .inspect(|_| {
-                    eprintln!("larder: port {} is taken, a free one is used instead", self.address.port());
-                }),
+            Err(error) if !self.is_configured && is_in_use(&error) => {
+                bind(SocketAddr::new(self.address.ip(), 0)).inspect(|_| {
+                    eprintln!("larder: port {} is in use, a free port is used instead", self.address.port());
+                })
+            }
             bound => bound,
         }
     }
 
-    /// Binds a listener for tokio.
+    /// Binds a non-blocking listener, as tokio requires.
     pub(crate) fn tcp(self) -> Result<TcpListener> {
         let listener = self
             .bind(TcpListener::bind, |error| error.kind() == ErrorKind::AddrInUse)
@@ -43,12 +44,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_taken_port_is_replaced_only_if_nobody_asked_for_it() {
-        let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let address = taken.local_addr().expect("an address");
-        let replaced = Listen { address, named: false }.tcp().expect("another port");
+    fn port_in_use_is_replaced_only_if_it_is_the_default() {
+        let occupied = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = occupied.local_addr().expect("an address");
+        let replaced = ListenAddress { address, is_configured: false }.tcp().expect("another port");
         assert_ne!(replaced.local_addr().expect("an address").port(), address.port());
-        let error = Listen { address, named: true }.tcp().expect_err("taken");
+        let error = ListenAddress { address, is_configured: true }.tcp().expect_err("in use");
         assert_eq!(
             format!("{error:#}"),
             format!("cannot bind {address}: Address already in use (os error 98)")

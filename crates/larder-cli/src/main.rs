@@ -1,4 +1,4 @@
-//! The larder command: reads the command line, starts what it names, and says in one line what went wrong.
+//! The `larder` binary: parses the command line, runs the command, and prints an error in one line.
 
 mod args;
 mod files;
@@ -15,18 +15,18 @@ mod up;
 use anyhow::Result;
 use args::{Cli, Command, LinksCommand};
 use clap::{CommandFactory, Parser};
-use larder_bench::{Counting, UsageError};
+use larder_bench::{CountingAllocator, UsageError};
 use settings::File;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
-/// Counts while `larder bench` asks it to; otherwise that costs a relaxed load.
+/// Counts allocations for `larder bench`; otherwise it costs one relaxed load.
 #[global_allocator]
-static ALLOCATOR: Counting<mimalloc::MiMalloc> = Counting(mimalloc::MiMalloc);
+static ALLOCATOR: CountingAllocator<mimalloc::MiMalloc> = CountingAllocator(mimalloc::MiMalloc);
 
 fn main() -> ExitCode {
-    // Exits with 2 on bad usage, with 0 after --help and --version.
+    // Exits with status 2 after a usage error, with 0 after --help and --version.
     let cli = Cli::parse();
     let name = cli.command.name();
     start_logging();
@@ -74,7 +74,7 @@ impl Command {
     }
 }
 
-/// An error and its causes. Some errors tell their cause themselves: it is not said twice.
+/// An error and its causes in one line. A cause that the error itself contains is not repeated.
 fn one_line(error: &anyhow::Error) -> String {
     let texts = error.chain().map(|cause| cause.to_string());
     let line =

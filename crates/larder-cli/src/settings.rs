@@ -1,7 +1,7 @@
-//! What the parts are started with: flags, then environment (both read by `args`), then the file, then the defaults.
+//! The settings of the parts. Precedence: flags, environment (both parsed by `args`), configuration file, defaults.
 
 use crate::args::{LinksFlags, ServerFlags, UpFlags};
-use crate::listen::Listen;
+use crate::listen::ListenAddress;
 use anyhow::{Context, Result};
 use larder_server::Password;
 use serde::Deserialize;
@@ -29,35 +29,35 @@ struct UpSection {
     data: Option<PathBuf>,
 }
 
-/// How `larder up` is started.
+/// The settings of `larder up`.
 #[derive(Debug)]
 pub(crate) struct Up {
     pub(crate) data: PathBuf,
-    pub(crate) admin: Listen,
+    pub(crate) admin: ListenAddress,
     pub(crate) server: Server,
     pub(crate) links: Links,
 }
 
-/// How the cache server is started.
+/// The settings of the cache server.
 #[derive(Debug)]
 pub(crate) struct Server {
-    pub(crate) listen: Option<Listen>,
+    pub(crate) listen: Option<ListenAddress>,
     pub(crate) config: larder_server::Config,
-    /// The password as it is to be sent, for parts of this process that are clients of the server.
+    /// The password in plain text, for parts of this process that are clients of the server.
     pub(crate) password: Option<String>,
 }
 
-/// How the URL shortener is started.
+/// The settings of the URL shortener.
 #[derive(Debug)]
 pub(crate) struct Links {
-    pub(crate) listen: Listen,
+    pub(crate) listen: ListenAddress,
     pub(crate) config: larder_links::Config,
-    /// Whether the database, or the Redis, was named and not just left at its default.
-    pub(crate) database_named: bool,
+    /// Whether the database is configured and not the default.
+    pub(crate) is_database_configured: bool,
 }
 
 impl File {
-    /// Reads a configuration file; without one, everything has its default.
+    /// Reads a configuration file. Without a path, every key has its default.
     pub(crate) fn read(path: Option<&Path>) -> Result<File> {
         let Some(path) = path else { return Ok(File::default()) };
         let name = path.display();
@@ -66,9 +66,9 @@ impl File {
     }
 
     fn parse(text: &str) -> Result<File> {
-        // The first line says what is wrong and the rest draws it; an error is one line here.
+        // Errors of toml have several lines, ours have one.
         let file: File = toml::from_str(text).map_err(|error| one_line(text, &error))?;
-        // A mistake in any section is told now, while it is known which file it is in.
+        // Check all sections here, where an error can name the file.
         file.clone().server(ServerFlags::default())?;
         file.clone().links(LinksFlags::default())?;
         Ok(file)
@@ -76,7 +76,7 @@ impl File {
 
     pub(crate) fn server(mut self, flags: ServerFlags) -> Result<Server> {
         let section = &mut self.server;
-        let named = flags.listen.is_some() || section.contains_key("listen");
+        let is_configured = flags.listen.is_some() || section.contains_key("listen");
         let password = match (flags.requirepass, section.get("requirepass")) {
             (Some(password), _) => Some(password),
             (None, file) => file.and_then(|password| password.as_str()).map(str::to_owned),
@@ -88,7 +88,7 @@ impl File {
         config.threads = flags.threads.or(config.threads);
         config.maxclients = flags.maxclients.unwrap_or(config.maxclients);
         config.requirepass = password.clone().map(Password::new);
-        let listen = config.listen.map(|address| Listen { address, named });
+        let listen = config.listen.map(|address| ListenAddress { address, is_configured });
         Ok(Server { listen, config, password })
     }
 
@@ -98,8 +98,8 @@ impl File {
             Some(address) => Some(address.try_into().context("links.listen is not an address")?),
             None => None,
         };
-        let listen = Listen::or_default(flags.listen.or(file_listen), 8080);
-        let database_named = flags.database.is_some() || section.contains_key("database");
+        let listen = ListenAddress::or_default(flags.listen.or(file_listen), 8080);
+        let is_database_configured = flags.database.is_some() || section.contains_key("database");
         let mut config: larder_links::Config = section_of("links", std::mem::take(section))?;
         config.database = flags.database.unwrap_or(config.database);
         config.redis = flags.redis.or(config.redis);
@@ -110,31 +110,31 @@ impl File {
         if !flags.trusted_proxies.is_empty() {
             config.trusted_proxies = flags.trusted_proxies;
         }
-        Ok(Links { listen, config, database_named })
+        Ok(Links { listen, config, is_database_configured })
     }
 
     pub(crate) fn up(mut self, flags: UpFlags) -> Result<Up> {
         let up = std::mem::take(&mut self.up);
         let resp = flags.resp.or(up.resp);
         let http = flags.http.or(up.http);
-        let admin = Listen::or_default(flags.admin.or(up.admin), 8081);
+        let admin = ListenAddress::or_default(flags.admin.or(up.admin), 8081);
         let data = flags.data.or(up.data).unwrap_or_else(|| PathBuf::from("larder-data"));
         let (server, links) = (std::mem::take(&mut self.server), std::mem::take(&mut self.links));
         let server = File { server, ..File::default() }
             .server(ServerFlags { listen: resp, ..ServerFlags::default() })?;
         let mut links =
             File { links, ..File::default() }.links(LinksFlags { listen: http, ..LinksFlags::default() })?;
-        if !links.database_named {
+        if !links.is_database_configured {
             links.config.database = format!("sqlite:{}", data.join("links.db").display());
         }
         Ok(Up { data, admin, server, links })
     }
 }
 
-impl Listen {
-    fn or_default(address: Option<SocketAddr>, port: u16) -> Listen {
+impl ListenAddress {
+    fn or_default(address: Option<SocketAddr>, port: u16) -> ListenAddress {
         let default = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        Listen { address: address.unwrap_or(default), named: address.is_some() }
+        ListenAddress { address: address.unwrap_or(default), is_configured: address.is_some() }
     }
 }
 
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reference_is_valid_and_states_the_defaults() {
+    fn reference_is_valid_and_has_the_defaults() {
         let reference = || File::parse(REFERENCE).expect("the reference parses");
         let server = reference().server(ServerFlags::default()).expect("valid");
         let links = reference().links(LinksFlags::default()).expect("valid");
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_the_reference_that_is_commented_out_is_known_too() {
+    fn commented_out_keys_of_the_reference_are_valid() {
         let uncommented: String = REFERENCE
             .lines()
             .map(|line| line.strip_prefix("#: ").unwrap_or(line).to_owned() + "\n")
@@ -176,24 +176,24 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_beats_the_file_which_beats_the_default() {
+    fn flag_takes_precedence_over_file_and_file_over_default() {
         let text = "[server]\nmaxclients = 7\nlisten = \"127.0.0.1:7000\"\n";
         let from_file = File::parse(text).expect("parses").server(ServerFlags::default()).expect("valid");
         assert_eq!(
-            (from_file.config.maxclients, from_file.listen.map(|listen| listen.named)),
+            (from_file.config.maxclients, from_file.listen.map(|listen| listen.is_configured)),
             (7, Some(true))
         );
         let flags = ServerFlags { maxclients: Some(8), ..ServerFlags::default() };
         assert_eq!(File::parse(text).expect("parses").server(flags).expect("valid").config.maxclients, 8);
         let default = File::default().server(ServerFlags::default()).expect("valid");
         assert_eq!(
-            (default.config.maxclients, default.listen.map(|listen| listen.named)),
+            (default.config.maxclients, default.listen.map(|listen| listen.is_configured)),
             (10_000, Some(false))
         );
     }
 
     #[test]
-    fn mistakes_are_one_line_that_names_them() {
+    fn parse_errors_are_one_line_that_names_the_cause() {
         let message = |text: &str| match File::parse(text) {
             Ok(file) => file.server(ServerFlags::default()).expect_err("refused").to_string(),
             Err(error) => error.to_string(),
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn up_keeps_its_database_in_its_data_folder_unless_one_is_named() {
+    fn up_database_is_in_the_data_folder_unless_configured() {
         let flags = || UpFlags { data: Some("/d".into()), ..UpFlags::default() };
         let up = File::default().up(flags()).expect("valid");
         assert_eq!(up.links.config.database, "sqlite:/d/links.db");

@@ -3,8 +3,9 @@
 use anyhow::{Context, Result};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Listens from now on; the future completes on the first Ctrl-C or SIGTERM. A second one ends the process at once.
-pub(crate) fn requested_to_stop() -> Result<impl Future<Output = ()>> {
+/// Installs the signal handlers. The future completes after the first Ctrl-C or SIGTERM; a second one ends the process
+/// immediately.
+pub(crate) fn stop_signal() -> Result<impl Future<Output = ()>> {
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut either = async move || {

@@ -1,16 +1,16 @@
-//! What the parts tell the dashboard: their own numbers, put into its words.
+//! The sources of the dashboard: convert the statistics of the parts into samples.
 
-use crate::supervisor::{State, Watched};
-use crate::up::ServedStats;
+use crate::supervisor::{HealthHandle, State};
+use crate::up::CurrentStats;
 use larder_admin::{Figure, PurgeFuture, Purger, Registry, Sample, Target, Tier, Unit};
 use larder_http::HttpCache;
 use larder_links::Links;
 
-/// The shortener: its redirects with the tiers behind them, and its API with the response cache in front.
-pub(crate) fn register_links(registry: &Registry, links: &Links, watched: &Watched) {
-    let (asked, health) = (links.clone(), watched.clone());
+/// Registers the shortener: its redirects with the tiers of their cache, and the response cache of its API.
+pub(crate) fn register_links(registry: &Registry, links: &Links, health: &HealthHandle) {
+    let (source, handle) = (links.clone(), health.clone());
     registry.register("links", "app", move || {
-        let stats = asked.stats();
+        let stats = source.stats();
         let redirects = Tier::new("redirects")
             .operations([
                 ("found", stats.redirects.found),
@@ -19,32 +19,32 @@ pub(crate) fn register_links(registry: &Registry, links: &Links, watched: &Watch
             ])
             .latency(stats.redirect_latency);
         let visits = stats.visits;
-        healthy(&health)
+        sample_with_health(&handle)
             .tier(redirects)
-            .with_cache(asked.cache())
+            .with_cache(source.cache())
             .figure(Figure::total("visits_written", Unit::Count, visits.written, "Visits in the database."))
-            .figure(Figure::now(
+            .figure(Figure::current(
                 "visits_waiting",
                 Unit::Count,
                 visits.queued as f64,
-                "Visits not yet written.",
+                "Visits that are not written yet.",
             ))
             .figure(Figure::total(
                 "visits_dropped",
                 Unit::Count,
                 visits.dropped,
-                "Visits that were not counted.",
+                "Visits dropped because the queue was full.",
             ))
-            .figure(Figure::total("links_created", Unit::Count, stats.created, "Links made."))
+            .figure(Figure::total("links_created", Unit::Count, stats.created, "Links created."))
     });
 
-    let (asked, health, purged) = (links.clone(), watched.clone(), links.responses().clone());
+    let (source, handle, responses) = (links.clone(), health.clone(), links.responses().clone());
     let sample = move || {
-        let stats = asked.responses().stats();
+        let stats = source.responses().stats();
         let mut latency = stats.hit_time.clone();
         latency.merge(&stats.miss_time);
         let bypassed = stats.bypassed_total();
-        let responses = Tier::new("http")
+        let tier = Tier::new("http")
             .lookups([
                 ("hit", stats.hits),
                 ("stale", stats.stale_hits),
@@ -56,53 +56,59 @@ pub(crate) fn register_links(registry: &Registry, links: &Links, watched: &Watch
             .entries(stats.entries)
             .bytes(stats.bytes, stats.capacity);
         let reasons = stats.bypassed.iter().chain(&stats.unstored);
-        healthy(&health)
-            .tier(responses)
+        sample_with_health(&handle)
+            .tier(tier)
             .reasons(reasons.map(|(reason, count)| (reason.as_str(), *count)))
-            .figure(Figure::total("purges", Unit::Count, stats.purges, "Purges asked for."))
+            .figure(Figure::total("purges", Unit::Count, stats.purges, "Purge requests."))
             .figure(Figure::total(
                 "not_modified",
                 Unit::Count,
                 stats.not_modified,
-                "Answers that were a 304.",
+                "Responses with status 304.",
             ))
     };
-    registry.register_with_purger("api responses", "http", sample, ResponsePurger(purged));
+    registry.register_with_purger("api responses", "http", sample, ResponsePurger(responses));
 }
 
-/// The cache server.
-pub(crate) fn register_server(registry: &Registry, served: ServedStats, watched: &Watched) {
-    let health = watched.clone();
+/// Registers the cache server.
+pub(crate) fn register_server(registry: &Registry, current: CurrentStats, health: &HealthHandle) {
+    let handle = health.clone();
     registry.register("server", "server", move || {
-        let stats = served.handle().snapshot();
-        let keys = Tier::new("memory")
+        let stats = current.handle().snapshot();
+        let memory = Tier::new("memory")
             .lookups([("hit", stats.hits), ("miss", stats.misses)])
             .operations([("command", stats.commands)])
             .latency(stats.latency)
             .entries(stats.keys)
             .bytes(stats.memory_used_bytes, stats.memory_capacity_bytes);
-        healthy(&health)
-            .tier(keys)
-            .figure(Figure::now("connections", Unit::Count, stats.connections as f64, "Connections open."))
-            .figure(Figure::total("errors", Unit::Count, stats.errors, "Commands answered with an error."))
-            .figure(Figure::total("evicted", Unit::Count, stats.evicted, "Entries that left to make room."))
-            .figure(Figure::total("expired", Unit::Count, stats.expired, "Entries whose time was over."))
+        sample_with_health(&handle)
+            .tier(memory)
+            .figure(Figure::current(
+                "connections",
+                Unit::Count,
+                stats.connections as f64,
+                "Open connections.",
+            ))
+            .figure(Figure::total("errors", Unit::Count, stats.errors, "Commands that failed with an error."))
+            .figure(Figure::total("evicted", Unit::Count, stats.evicted, "Entries evicted to make room."))
+            .figure(Figure::total("expired", Unit::Count, stats.expired, "Entries removed after their TTL."))
             .figure(Figure::total("bytes_in", Unit::Bytes, stats.bytes_in, "Bytes read from clients."))
             .figure(Figure::total("bytes_out", Unit::Bytes, stats.bytes_out, "Bytes written to clients."))
     });
 }
 
-fn healthy(watched: &Watched) -> Sample {
-    let health = watched.health();
+/// A sample with the state and the restarts of a part.
+fn sample_with_health(health: &HealthHandle) -> Sample {
+    let health = health.get();
     let state = match health.state {
         State::Running => larder_admin::State::Running,
-        State::Pausing => larder_admin::State::Restarting,
+        State::Restarting => larder_admin::State::Restarting,
         State::Stopped => larder_admin::State::Stopped,
     };
     Sample { state, restarts: health.restarts, ..Sample::running() }
 }
 
-/// Purges the response cache on behalf of the admin port.
+/// Purges the response cache for the admin port.
 struct ResponsePurger(HttpCache);
 
 impl Purger for ResponsePurger {

@@ -1,5 +1,5 @@
-//! Keeps the parts running: one that panics or fails is started again, after a pause that grows, and everything that
-//! it uses is kept, for it is made outside and only lent.
+//! Restarts parts that panic or fail, after a pause that grows. Caches and stores survive a restart, because their
+//! owner is the caller and not the part.
 
 use anyhow::Result;
 use std::future::Future;
@@ -9,52 +9,52 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// The pause before the first restart; it doubles with each.
+/// The pause before the first restart. It doubles with each restart.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// A part that ran this long is taken to be well: the next pause is the first again.
-const WELL_AFTER: Duration = Duration::from_secs(10);
+/// After running this long a part counts as healthy, and its next pause is [`FIRST_PAUSE`] again.
+const HEALTHY_AFTER: Duration = Duration::from_secs(10);
 
-/// What a part is doing.
+/// The state of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Running,
-    /// It has failed and waits to be started again.
-    Pausing,
+    /// It failed and waits for its restart.
+    Restarting,
     Stopped,
 }
 
-/// A part as the dashboard sees it. Cheap to clone.
+/// Access to the health of a part. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Watched(Arc<Mutex<Health>>);
+pub(crate) struct HealthHandle(Arc<Mutex<Health>>);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Health {
     pub(crate) state: State,
     pub(crate) restarts: u64,
-    /// Why it was last started again.
+    /// The reason of the last restart.
     pub(crate) last_failure: Option<String>,
 }
 
-impl Watched {
-    /// How the part is now.
-    pub(crate) fn health(&self) -> Health {
+impl HealthHandle {
+    /// The current health of the part.
+    pub(crate) fn get(&self) -> Health {
         self.0.lock().expect("nothing panics under this lock").clone()
     }
 
-    fn change(&self, change: impl FnOnce(&mut Health)) {
+    fn update(&self, change: impl FnOnce(&mut Health)) {
         change(&mut self.0.lock().expect("nothing panics under this lock"));
     }
 }
 
-/// The request to stop, as a part sees it. Cheap to clone.
+/// Tells a part when to stop. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop(watch::Receiver<bool>);
 
 impl Stop {
-    /// Completes when the parts are to stop.
+    /// Completes when a stop is requested.
     pub(crate) async fn requested(mut self) {
-        // A supervisor that is gone wants nothing any more either.
+        // An error means that the supervisor was dropped, which is also a stop.
         _ = self.0.wait_for(|stop| *stop).await;
     }
 
@@ -75,23 +75,28 @@ impl Supervisor {
         Supervisor { stop: watch::Sender::new(false), parts: JoinSet::new() }
     }
 
-    /// What the parts wait for.
+    /// A handle to the stop request.
     pub(crate) fn stop(&self) -> Stop {
         Stop(self.stop.subscribe())
     }
 
-    /// Starts a part: `run` makes its future, again for each restart. The future ends when a stop is requested.
-    pub(crate) fn start<F>(&mut self, name: &'static str, run: impl Fn(Stop) -> F + Send + 'static) -> Watched
+    /// Starts a part. `run` returns its future, and a new one for each restart; the future must end when a stop is
+    /// requested.
+    pub(crate) fn start<F>(
+        &mut self,
+        name: &'static str,
+        run: impl Fn(Stop) -> F + Send + 'static,
+    ) -> HealthHandle
     where
         F: Future<Output = Result<()>> + Send + 'static,
     {
         let health = Health { state: State::Running, restarts: 0, last_failure: None };
-        let watched = Watched(Arc::new(Mutex::new(health)));
-        self.parts.spawn(supervise(name, run, self.stop(), watched.clone()));
-        watched
+        let health = HealthHandle(Arc::new(Mutex::new(health)));
+        self.parts.spawn(supervise(name, run, self.stop(), health.clone()));
+        health
     }
 
-    /// Asks all parts to stop and waits for them until the deadline. False if some had not stopped by then.
+    /// Requests a stop of all parts and waits until the deadline. Returns whether all have stopped.
     pub(crate) async fn shut_down(mut self, deadline: Duration) -> bool {
         self.stop.send_replace(true);
         let all = async { while self.parts.join_next().await.is_some() {} };
@@ -99,44 +104,44 @@ impl Supervisor {
     }
 }
 
-async fn supervise<F>(name: &'static str, run: impl Fn(Stop) -> F, stop: Stop, watched: Watched)
+async fn supervise<F>(name: &'static str, run: impl Fn(Stop) -> F, stop: Stop, health_handle: HealthHandle)
 where
     F: Future<Output = Result<()>> + Send + 'static,
 {
     let mut pause = FIRST_PAUSE;
     loop {
-        let began = Instant::now();
+        let start = Instant::now();
         let ended = tokio::spawn(run(stop.clone())).await;
         if stop.is_requested() {
             if let Ok(Err(error)) = &ended {
-                tracing::error!(part = name, error = format!("{error:#}"), "did not stop cleanly");
+                tracing::error!(part = name, error = format!("{error:#}"), "failed while stopping");
             }
             break;
         }
         let reason = match ended {
-            Ok(Ok(())) => "it ended without being asked to".to_owned(),
+            Ok(Ok(())) => "it ended without a request to stop".to_owned(),
             Ok(Err(error)) => format!("{error:#}"),
             Err(error) if error.is_panic() => "it panicked".to_owned(),
             Err(_) => break,
         };
-        if began.elapsed() >= WELL_AFTER {
+        if start.elapsed() >= HEALTHY_AFTER {
             pause = FIRST_PAUSE;
         }
         tracing::error!(part = name, reason, pause_ms = pause.as_millis() as u64, "restarting");
-        watched.change(|health| {
-            health.state = State::Pausing;
+        health_handle.update(|health| {
+            health.state = State::Restarting;
             health.last_failure = Some(reason);
         });
         if tokio::time::timeout(pause, stop.clone().requested()).await.is_ok() {
             break;
         }
         pause = (pause * 2).min(LONGEST_PAUSE);
-        watched.change(|health| {
+        health_handle.update(|health| {
             health.state = State::Running;
             health.restarts += 1;
         });
     }
-    watched.change(|health| health.state = State::Stopped);
+    health_handle.update(|health| health.state = State::Stopped);
 }
 
 #[cfg(test)]
@@ -145,11 +150,11 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     #[tokio::test(start_paused = true)]
-    async fn a_part_that_panics_or_fails_is_started_again_and_stops_when_asked() {
+    async fn part_that_panics_or_fails_is_restarted_and_can_be_stopped() {
         let starts = Arc::new(AtomicU64::new(0));
         let mut supervisor = Supervisor::new();
         let counted = starts.clone();
-        let watched = supervisor.start("part", move |stop| {
+        let health = supervisor.start("part", move |stop| {
             let start = counted.fetch_add(1, Ordering::SeqCst);
             async move {
                 match start {
@@ -163,25 +168,25 @@ mod tests {
         while starts.load(Ordering::SeqCst) < 3 {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        let health = watched.health();
-        assert_eq!((health.state, health.restarts), (State::Running, 2));
-        assert_eq!(health.last_failure.as_deref(), Some("no luck"));
+        let last = health.get();
+        assert_eq!((last.state, last.restarts), (State::Running, 2));
+        assert_eq!(last.last_failure.as_deref(), Some("no luck"));
         assert!(supervisor.shut_down(Duration::from_secs(1)).await);
-        assert_eq!(watched.health().state, State::Stopped);
+        assert_eq!(health.get().state, State::Stopped);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_part_that_does_not_stop_is_not_waited_for_for_ever() {
+    async fn shut_down_does_not_wait_for_a_hanging_part_after_the_deadline() {
         let mut supervisor = Supervisor::new();
-        supervisor.start("deaf", |_| std::future::pending());
+        supervisor.start("hanging", |_| std::future::pending());
         assert!(!supervisor.shut_down(Duration::from_secs(1)).await);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_part_in_its_pause_stops_at_once() {
+    async fn part_stops_immediately_during_its_pause() {
         let mut supervisor = Supervisor::new();
-        let watched = supervisor.start("failing", |_| async { anyhow::bail!("always") });
-        while watched.health().restarts < 10 {
+        let health = supervisor.start("failing", |_| async { anyhow::bail!("always") });
+        while health.get().restarts < 10 {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
         assert!(supervisor.shut_down(Duration::from_millis(10)).await);

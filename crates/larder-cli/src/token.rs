@@ -1,4 +1,5 @@
-//! API tokens of the URL shortener: the commands that make, list and remove them, and the one that `larder up` makes.
+//! API tokens of the URL shortener: the commands that create, list and remove them, and the initial token of `larder
+//! up`.
 
 use crate::args::{DatabaseFlag, LinksFlags, TokenCommand};
 use crate::parts::runtime;
@@ -8,7 +9,7 @@ use larder_links::{Scope, Store};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// Name of the file in the data folder of `larder up`.
+/// The name of the token file in the data folder of `larder up`.
 const TOKEN_FILE: &str = "links-token";
 
 pub(crate) fn run(command: TokenCommand, file: File) -> Result<()> {
@@ -18,9 +19,9 @@ pub(crate) fn run(command: TokenCommand, file: File) -> Result<()> {
     };
     let store = open(flag, file, may_create)?;
     runtime()?.block_on(async {
-        let done = execute(&command, &store).await;
+        let result = execute(&command, &store).await;
         store.close().await;
-        done
+        result
     })
 }
 
@@ -39,8 +40,8 @@ async fn execute(command: &TokenCommand, store: &Store) -> Result<()> {
     match command {
         TokenCommand::Add { name, scope, .. } => {
             let (token, secret) = store.add_token(name.as_str(), *scope).await?;
-            // The token alone on stdout, so that a script can take it.
-            eprintln!("token {} with the scope {} was made; it is not shown again", token.id, token.scope);
+            // Only the token goes to stdout, so that a script can read it.
+            eprintln!("created token {} with the scope {}; it cannot be shown again", token.id, token.scope);
             println!("{}", secret.as_str());
         }
         TokenCommand::List { .. } => {
@@ -60,15 +61,15 @@ async fn execute(command: &TokenCommand, store: &Store) -> Result<()> {
             if !store.remove_token(*id).await? {
                 bail!("there is no token {id}");
             }
-            println!("token {id} was removed");
+            println!("removed token {id}");
         }
     }
     Ok(())
 }
 
-/// Makes the token of `larder up` in its data folder at the first start, for the owner alone; gives the file's path. A
-/// file that exists is left as it is: its token may have been removed on purpose.
-pub(crate) async fn make_first(data: &Path, store: &Store) -> Result<PathBuf> {
+/// Creates the initial token of `larder up` in a file in the data folder that only the owner can read; returns the path
+/// of the file. An existing file is not changed, because its token may have been removed on purpose.
+pub(crate) async fn create_initial(data: &Path, store: &Store) -> Result<PathBuf> {
     let path = data.join(TOKEN_FILE);
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
@@ -76,17 +77,17 @@ pub(crate) async fn make_first(data: &Path, store: &Store) -> Result<PathBuf> {
     let mut file = match options.open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(path),
-        Err(error) => return Err(error).with_context(|| format!("cannot make {}", path.display())),
+        Err(error) => return Err(error).with_context(|| format!("cannot create {}", path.display())),
     };
-    let made = async {
+    let created = async {
         let (_, secret) = store.add_token("larder up", Scope::Write).await?;
         writeln!(file, "{}", secret.as_str())?;
         anyhow::Ok(file.sync_all()?)
     };
-    if let Err(error) = made.await {
-        // An empty file would keep the next start from trying again.
+    if let Err(error) = created.await {
+        // With an empty file the next start would not try again.
         let _ = std::fs::remove_file(&path);
-        return Err(error.context(format!("cannot make {}", path.display())));
+        return Err(error.context(format!("cannot create {}", path.display())));
     }
     Ok(path)
 }

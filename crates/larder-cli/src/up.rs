@@ -1,16 +1,15 @@
-//! `larder up`: everything on one machine, in one process, under one supervisor.
+//! `larder up`: all parts in one process, under one supervisor.
 //!
 //! ```text
-//!             ┌── server ──── its own threads ── Store ◄─┐ the shortener's second tier
+//!             ┌── server ──── own threads ────── Store ◄─┐ the second tier of the shortener
 //! supervisor ─┼── links ───── caches, SQLite ────────────┘
-//!             └── admin ───── asks the others for their figures
+//!             └── admin ───── reads the statistics of the others
 //! ```
 //!
-//! Listeners, stores and caches are made here and lent to the parts: a part that is started again finds them as they
-//! were.
+//! Listeners, stores and caches are created here and lent to the parts, so that they survive the restart of a part.
 
 use crate::files::{ADMIN_CONNECTIONS, Shares};
-use crate::listen::Listen;
+use crate::listen::ListenAddress;
 use crate::parts::{bind_server, open_links, runtime, serve_admin};
 use crate::settings;
 use crate::supervisor::{Stop, Supervisor};
@@ -25,9 +24,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// The promise is five seconds; the rest is for the process to end.
+/// The guarantee is five seconds; the rest is for the exit of the process.
 const STOP_DEADLINE: Duration = Duration::from_millis(4_500);
-/// What the parts may take of it to drain.
+/// The part of this time in which the parts drain their connections.
 const DRAIN_MS: u64 = 3_000;
 
 pub(crate) fn run(settings: settings::Up) -> Result<()> {
@@ -35,16 +34,16 @@ pub(crate) fn run(settings: settings::Up) -> Result<()> {
 }
 
 async fn up(mut settings: settings::Up) -> Result<()> {
-    make_private_folder(&settings.data)?;
+    create_private_folder(&settings.data)?;
     let admin_token = Token::load_or_create(&settings.data)?;
-    let signal = signals::requested_to_stop()?;
+    let signal = signals::stop_signal()?;
 
-    let wanted = Shares {
+    let requested = Shares {
         server: settings.server.config.maxclients,
         links: settings.links.config.max_connections,
         admin: ADMIN_CONNECTIONS,
     };
-    let shares = Shares::of_process(wanted);
+    let shares = Shares::of_process(requested);
     settings.server.config.maxclients = shares.server.max(1);
     settings.links.config.max_connections = shares.links.max(1);
 
@@ -52,7 +51,7 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     let store = Store::new(settings.server.config.max_memory.map(|size| size.0))?;
     let server = bind_server(&settings.server, &store)?;
     let resp = server.local_addr();
-    settings.server.listen = resp.map(Listen::bound_to);
+    settings.server.listen = resp.map(ListenAddress::bound_to);
 
     let http = settings.links.listen.tcp()?;
     let admin = settings.admin.tcp()?;
@@ -61,19 +60,19 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     links_config.redis =
         links_config.redis.or(resp.map(|address| own_url(address, &settings.server.password)));
     let links = open_links(links_config)?;
-    let links_token = token::make_first(&settings.data, links.store()).await?;
+    let links_token = token::create_initial(&settings.data, links.store()).await?;
 
-    announce(&settings.data, resp, http.local_addr()?, admin.local_addr()?, &links_token);
+    print_addresses(&settings.data, resp, http.local_addr()?, admin.local_addr()?, &links_token);
 
     let mut supervisor = Supervisor::new();
-    let served = ServedStats::new(&server);
-    let first = Arc::new(Mutex::new(Some(server)));
-    let (server_settings, server_stats) = (Arc::new(settings.server), served.clone());
-    let server_watch = supervisor.start("server", move |stop| {
-        let (settings, store, first, stats) =
-            (server_settings.clone(), store.clone(), first.clone(), server_stats.clone());
+    let current_stats = CurrentStats::new(&server);
+    let initial = Arc::new(Mutex::new(Some(server)));
+    let (server_settings, server_stats) = (Arc::new(settings.server), current_stats.clone());
+    let server_health = supervisor.start("server", move |stop| {
+        let (settings, store, initial, stats) =
+            (server_settings.clone(), store.clone(), initial.clone(), server_stats.clone());
         async move {
-            let bound = first.lock().expect("nothing panics under this lock").take();
+            let bound = initial.lock().expect("nothing panics under this lock").take();
             let server = match bound {
                 Some(server) => server,
                 None => bind_server(&settings, &store)?,
@@ -82,13 +81,13 @@ async fn up(mut settings: settings::Up) -> Result<()> {
             Ok(server.run(stop.requested()).await?)
         }
     });
-    let served_links = links.clone();
-    let links_watch =
-        supervisor.start("links", move |stop| serve_links(served_links.clone(), http.try_clone(), stop));
+    let restarted_links = links.clone();
+    let links_health =
+        supervisor.start("links", move |stop| serve_links(restarted_links.clone(), http.try_clone(), stop));
 
     let registry = Registry::new();
-    sources::register_links(&registry, &links, &links_watch);
-    sources::register_server(&registry, served, &server_watch);
+    sources::register_links(&registry, &links, &links_health);
+    sources::register_server(&registry, current_stats, &server_health);
     let pages = Admin::new(registry).token(admin_token).router();
     supervisor.start("admin", move |stop| {
         let (pages, listener) = (pages.clone(), admin.try_clone());
@@ -98,7 +97,7 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     signal.await;
     println!("stopping");
     if !supervisor.shut_down(STOP_DEADLINE).await {
-        eprintln!("larder up: some connections did not end in time and were cut");
+        eprintln!("larder up: some connections did not end in time and were closed");
         links.flush_visits().await?;
     }
     Ok(())
@@ -109,13 +108,13 @@ async fn serve_links(links: Links, listener: std::io::Result<TcpListener>, stop:
     Ok(links.serve(listener, stop.requested()).await?)
 }
 
-/// Makes the data folder, for its owner alone.
-fn make_private_folder(folder: &Path) -> Result<()> {
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.with_context(|| format!("cannot make {}", folder.display()))
+/// Creates the data folder so that only its owner can access it.
+fn create_private_folder(folder: &Path) -> Result<()> {
+    let created = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    created.with_context(|| format!("cannot create {}", folder.display()))
 }
 
-/// The address of our own cache server for clients in this process.
+/// The URL of our own cache server for clients in this process.
 fn own_url(address: SocketAddr, password: &Option<String>) -> String {
     let reachable = match address.ip() {
         ip if ip.is_unspecified() => SocketAddr::from(([127, 0, 0, 1], address.port())),
@@ -138,7 +137,7 @@ fn percent_encode(text: &str) -> String {
         .collect()
 }
 
-fn announce(data: &Path, resp: Option<SocketAddr>, http: SocketAddr, admin: SocketAddr, token: &Path) {
+fn print_addresses(data: &Path, resp: Option<SocketAddr>, http: SocketAddr, admin: SocketAddr, token: &Path) {
     println!("larder {} is up; its data is in {}", env!("CARGO_PKG_VERSION"), data.display());
     if let Some(resp) = resp {
         println!("  cache server   redis://{resp}");
@@ -149,13 +148,13 @@ fn announce(data: &Path, resp: Option<SocketAddr>, http: SocketAddr, admin: Sock
     println!("Ctrl-C stops it.");
 }
 
-/// The numbers of the cache server that serves now: each restart makes a new one.
+/// The statistics of the current cache server. Each restart creates a new server.
 #[derive(Clone)]
-pub(crate) struct ServedStats(Arc<Mutex<StatsHandle>>);
+pub(crate) struct CurrentStats(Arc<Mutex<StatsHandle>>);
 
-impl ServedStats {
+impl CurrentStats {
     fn new(server: &Server) -> Self {
-        ServedStats(Arc::new(Mutex::new(server.stats_handle())))
+        CurrentStats(Arc::new(Mutex::new(server.stats_handle())))
     }
 
     fn replace(&self, server: &Server) {
@@ -172,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_own_server_is_reached_wherever_it_listens_and_whatever_its_password() {
+    fn own_url_is_reachable_and_escapes_the_password() {
         let any = SocketAddr::from(([0, 0, 0, 0], 7000));
         assert_eq!(own_url(any, &None), "redis://127.0.0.1:7000");
         let one = SocketAddr::from(([127, 0, 0, 1], 6379));

@@ -1,6 +1,6 @@
-//! The flags of `hit-ratio`, and which caches they ask for.
+//! The flags of `hit-ratio`, and the caches that they select.
 
-use super::contender::Setup;
+use super::cache::Setup;
 use super::ours::{exact_lru, larder};
 use super::peers;
 use super::replay::Replay;
@@ -17,28 +17,28 @@ const MAX_CAPACITY: u64 = 1 << 62;
 /// Flags of `hit-ratio`. Without `--policy` and `--all`: the default policy and the peers that are always built.
 #[derive(Debug, Args)]
 pub struct HitRatioArgs {
-    /// The recorded requests; may be compressed by gzip, zstd or xz. `-` reads the standard input.
+    /// The trace file, plain or compressed by gzip, zstd or xz. `-` reads the standard input.
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: PathBuf,
-    /// How the trace is laid out.
+    /// The format of the trace.
     #[arg(long)]
     pub(crate) format: Format,
-    /// How many entries a cache may hold, or how many bytes with --bytes.
+    /// The capacity of each cache in entries, or in bytes with --bytes.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_CAPACITY))]
     pub(crate) capacity: u64,
-    /// Only this policy of ours.
+    /// Only Larder, with this policy.
     #[arg(long, value_name = "NAME", conflicts_with = "all", value_parser = policy_parser())]
     pub(crate) policy: Option<Policy>,
-    /// All policies, all peers that are built in, and a plain LRU for reference.
+    /// All policies of Larder, all peers that are built in, and a plain LRU as the reference.
     #[arg(long)]
     pub(crate) all: bool,
-    /// An entry weighs its size in bytes instead of 1. Needs a format that knows sizes: oracle.
+    /// Weigh entries by their size in bytes. Requires the format oracle, the only one with sizes.
     #[arg(long)]
     pub(crate) bytes: bool,
-    /// One JSON object a line.
+    /// Print one JSON object per line instead of a table.
     #[arg(long)]
     pub(crate) json: bool,
-    /// How many shards our policies get [default: what the cache takes by itself].
+    /// The number of shards of Larder [default: chosen by the cache].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) shards: Option<u32>,
 }
@@ -50,7 +50,7 @@ fn policy_parser() -> impl TypedValueParser<Value = Policy> {
 }
 
 impl HitRatioArgs {
-    /// All caches, entries weighing 1.
+    /// Flags that select all caches and weigh each entry as 1.
     pub(crate) fn all(trace: PathBuf, format: Format, capacity: u64) -> Self {
         HitRatioArgs {
             trace,
@@ -66,18 +66,20 @@ impl HitRatioArgs {
 
     pub(super) fn check(&self) -> Result<()> {
         if self.bytes && !self.format.has_sizes() {
-            return Err(UsageError("--bytes needs sizes, which only --format oracle has".to_owned()).into());
+            return Err(
+                UsageError("--bytes requires sizes, which only --format oracle has".to_owned()).into()
+            );
         }
         Ok(())
     }
 
-    /// The request with the weight that it is to have.
+    /// The request, with a size of 1 unless entries are weighed by bytes.
     pub(super) fn weighed(&self, request: Request) -> Request {
         if self.bytes { request } else { Request { bytes: 1, ..request } }
     }
 
-    /// The caches to compare.
-    pub(super) fn contenders(&self, setup: &Setup) -> Result<Vec<Replay>> {
+    /// A replay for each cache to compare.
+    pub(super) fn replays(&self, setup: &Setup) -> Result<Vec<Replay>> {
         let ours = |policy: Policy| larder(setup, policy, self.shards);
         if let Some(policy) = self.policy {
             return Ok(vec![ours(policy)?]);

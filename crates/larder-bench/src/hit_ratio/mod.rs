@@ -1,11 +1,11 @@
-//! `hit-ratio`: one trace, request by request, through every cache at once.
+//! `hit-ratio`: replays one trace through several caches.
 //!
-//! A request is a `get`; what misses is inserted. Each value counts itself while it lives, so that what a cache holds is
-//! known without asking the cache. For our own policies two things are asserted: that they never hold more than their
-//! capacity, after any request, and that they never beat what is possible.
+//! A request is a `get`, and after a miss an `insert`. The weight of all live values is counted outside of the
+//! caches. For our own policies two things are verified: after each request the weight is at most the capacity, and
+//! the hit ratio is at most that of the optimum.
 
 mod args;
-mod contender;
+mod cache;
 mod optimum;
 mod ours;
 mod peers;
@@ -18,16 +18,16 @@ pub use args::HitRatioArgs;
 use crate::table::{self, Table, grouped};
 use crate::trace::{self, Request};
 use anyhow::{Result, bail, ensure};
-use contender::Setup;
+use cache::Setup;
 use indicatif::{ProgressBar, ProgressStyle};
 use optimum::Optimum;
 use replay::Row;
 use std::path::Path;
 
-/// How many requests each cache gets in turn.
+/// The number of requests that each cache gets before the next one takes its turn.
 const CHUNK: usize = 1 << 14;
 
-/// Replays the trace and prints what came of it.
+/// Replays the trace and prints the results.
 pub(crate) fn run(args: &HitRatioArgs) -> Result<()> {
     args.check()?;
     let bar = progress(&args.trace);
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &HitRatioArgs) -> Result<()> {
     outcome.check()
 }
 
-/// Replays the trace and returns what came of it, with our promises checked.
+/// Replays the trace, verifies our guarantees, and returns the results.
 pub(crate) fn replay_file(args: &HitRatioArgs) -> Result<Vec<Row>> {
     let requests = trace::open(&args.trace, args.format, std::convert::identity)?;
     let outcome = replay_all(requests, args, &ProgressBar::hidden())?;
@@ -46,14 +46,14 @@ pub(crate) fn replay_file(args: &HitRatioArgs) -> Result<Vec<Row>> {
     Ok(outcome.rows)
 }
 
-/// What all caches made of one trace, the best first.
+/// The results of all caches on one trace, the best first.
 pub(crate) struct Outcome {
     pub(crate) rows: Vec<Row>,
     requests: u64,
     bound: f64,
 }
 
-/// Sends all requests through the caches that the flags ask for.
+/// Replays all requests through the caches that the flags select.
 pub(crate) fn replay_all(
     requests: impl Iterator<Item = Result<Request>>,
     args: &HitRatioArgs,
@@ -64,19 +64,19 @@ pub(crate) fn replay_all(
     ensure!(!chunk.is_empty(), "{} has no requests", args.trace.display());
 
     let setup = Setup { capacity: args.capacity, weighed: args.bytes, mean_weight: mean_weight(&chunk) };
-    let mut replays = args.contenders(&setup)?;
+    let mut replays = args.replays(&setup)?;
     let mut optimum = Optimum::new(args.capacity);
     let mut total = 0;
     while !chunk.is_empty() {
         for replay in &mut replays {
             replay.run(&chunk);
         }
-        optimum.observe(&chunk)?;
+        optimum.record(&chunk)?;
         total += chunk.len() as u64;
         chunk = next_chunk(&mut requests)?;
     }
-    bar.set_message("working out what is possible");
-    let bound = optimum.most_hits(args.bytes) as f64 / total as f64;
+    bar.set_message("computing the optimum");
+    let bound = optimum.max_hits(args.bytes) as f64 / total as f64;
 
     let mut rows: Vec<Row> = replays.into_iter().map(|replay| replay.finish(args, total, bound)).collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.hits));
@@ -93,7 +93,7 @@ fn mean_weight(requests: &[Request]) -> u64 {
 }
 
 impl Outcome {
-    /// A line for each row.
+    /// One JSON object per line and row.
     fn json(&self) -> Result<String> {
         let mut lines = String::new();
         for row in &self.rows {
@@ -103,9 +103,9 @@ impl Outcome {
         Ok(lines)
     }
 
-    /// The table for people.
+    /// The results as a table.
     fn text(&self, args: &HitRatioArgs) -> String {
-        let mut table = Table::new(&["cache", "policy", "hits", "hit ratio", "to bound", "most held", ""]);
+        let mut table = Table::new(&["cache", "policy", "hits", "hit ratio", "to optimum", "max weight", ""]);
         for row in &self.rows {
             table.row([
                 row.source.clone(),
@@ -123,24 +123,28 @@ impl Outcome {
             args.trace.display(),
             grouped(self.requests),
             grouped(args.capacity),
-            if args.bytes { "No cache can reach more than" } else { "Bélády's optimum is" },
+            if args.bytes { "The upper bound of the hit ratio is" } else { "Bélády's optimum is" },
             percent(self.bound),
         );
         if self.rows.iter().any(|row| !row.within_capacity) {
-            text += "\n! held more than its capacity: its hit ratio is that of a larger cache\n";
+            text += "\n! exceeded its capacity: its hit ratio is that of a larger cache\n";
         }
         text
     }
 
-    /// Whether our own policies kept their promises.
+    /// Verifies the guarantees of our own policies.
     fn check(&self) -> Result<()> {
-        for row in self.rows.iter().filter(|row| row.source == contender::OURS) {
+        for row in self.rows.iter().filter(|row| row.source == cache::OURS) {
             let name = &row.policy;
             if !row.within_capacity {
-                bail!("{name} held {} with a capacity of {}", row.max_weight_seen, row.capacity);
+                bail!(
+                    "{name} reached a weight of {} with a capacity of {}",
+                    row.max_weight_seen,
+                    row.capacity
+                );
             }
             if row.hit_ratio > self.bound {
-                bail!("{name} hit {} where {} is possible", row.hit_ratio, self.bound);
+                bail!("{name} has a hit ratio of {}, above the optimum of {}", row.hit_ratio, self.bound);
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
-//! Our own contenders: the engine with each of its policies, and an exact LRU as the reference.
+//! Our own caches: the engine with each of its policies, and an exact LRU as the reference.
 
-use super::contender::{Contender, OURS, Setup, Value};
+use super::cache::{OURS, ReplayedCache, Setup, Value};
 use super::replay::Replay;
 use crate::lru::Lru;
 use anyhow::{Context, Result};
@@ -22,7 +22,7 @@ pub(super) fn larder(setup: &Setup, policy: Policy, shards: Option<u32>) -> Resu
     Ok(Replay::new(OURS, policy.name(), Box::new(cache)))
 }
 
-impl Contender for Cache<u64, Value> {
+impl ReplayedCache for Cache<u64, Value> {
     fn get(&mut self, key: u64) -> bool {
         self.get_with(&key, |_| ()).is_some()
     }
@@ -36,12 +36,12 @@ impl Contender for Cache<u64, Value> {
     }
 }
 
-/// What every other policy is measured against.
+/// The reference for all policies.
 pub(super) fn exact_lru(setup: &Setup) -> Replay {
     Replay::new("reference", "lru", Box::new(Lru::new(setup.capacity)))
 }
 
-impl Contender for Lru<u64, Value> {
+impl ReplayedCache for Lru<u64, Value> {
     fn get(&mut self, key: u64) -> bool {
         Lru::get(self, &key).is_some()
     }

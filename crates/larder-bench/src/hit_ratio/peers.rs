@@ -1,6 +1,6 @@
-//! Other caches, as their crates are, each built in the way that its documentation shows first.
+//! Other caches, each built in the way that its documentation shows first.
 
-use super::contender::{Contender, Setup, Value};
+use super::cache::{ReplayedCache, Setup, Value};
 use super::replay::Replay;
 use crate::subject::{Moka, QuickCache, Readable, Writable};
 use std::hash::RandomState;
@@ -23,7 +23,7 @@ fn replay<C: Writable<u64, Value>>(policy: &'static str, cache: C) -> Replay {
     Replay::new(C::NAME, policy, Box::new(cache))
 }
 
-impl<C: Writable<u64, Value>> Contender for C {
+impl<C: Writable<u64, Value>> ReplayedCache for C {
     fn get(&mut self, key: u64) -> bool {
         Readable::get(self, &key).is_some()
     }
@@ -69,7 +69,7 @@ mod more {
             ("s3fifo", foyer_memory::S3FifoConfig::default().into()),
         ];
         replays.extend(policies.map(|(policy, config)| foyer(setup, policy, config)));
-        // Its weights have 16 bits.
+        // TinyUFO's weights have only 16 bits.
         if !setup.weighed {
             replays.push(replay("s3fifo+tinylfu", TinyUfo::new(setup.capacity as usize)));
         }

@@ -1,26 +1,26 @@
-//! One cache's way through the trace, and the row that comes of it.
+//! The replay of a trace through one cache, and the row of results.
 
 use super::HitRatioArgs;
-use super::contender::{self, Contender, Ledger, Value};
+use super::cache::{self, LiveWeight, ReplayedCache, Value};
 use crate::trace::Request;
 use larder_engine::Policy;
 use serde::Serialize;
 use std::sync::Arc;
 
-/// A cache and what is known of it so far.
+/// A cache and its results so far.
 pub(crate) struct Replay {
     source: &'static str,
     policy: &'static str,
-    cache: Box<dyn Contender>,
-    ledger: Arc<Ledger>,
+    cache: Box<dyn ReplayedCache>,
+    live_weight: Arc<LiveWeight>,
     hits: u64,
     max_weight_seen: u64,
 }
 
-/// What one cache made of one trace.
+/// The results of one cache on one trace.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
-    /// `larder`, the peer's crate, or `reference` for what is worked out here.
+    /// `larder`, the crate of the peer, or `reference` for the plain LRU.
     pub(crate) source: String,
     pub(crate) policy: String,
     pub(crate) trace: String,
@@ -28,27 +28,27 @@ pub(crate) struct Row {
     pub(crate) requests: u64,
     pub(crate) hits: u64,
     pub(crate) hit_ratio: f64,
-    /// The most that the values in memory weighed, or that the cache said it held, after any request.
+    /// The highest weight after any request, by our count of the live values or by that of the cache.
     pub(crate) max_weight_seen: u64,
     pub(crate) within_capacity: bool,
-    /// What no cache of this capacity can surpass on this trace.
+    /// The highest hit ratio that a cache of this capacity can have on this trace.
     pub(crate) bound_hit_ratio: f64,
 }
 
 impl Replay {
-    pub(super) fn new(source: &'static str, policy: &'static str, cache: Box<dyn Contender>) -> Self {
-        Replay { source, policy, cache, ledger: Arc::default(), hits: 0, max_weight_seen: 0 }
+    pub(super) fn new(source: &'static str, policy: &'static str, cache: Box<dyn ReplayedCache>) -> Self {
+        Replay { source, policy, cache, live_weight: Arc::default(), hits: 0, max_weight_seen: 0 }
     }
 
-    /// Gets each key; inserts those that miss.
+    /// Gets each key and inserts it after a miss.
     pub(super) fn run(&mut self, requests: &[Request]) {
         for request in requests {
             if self.cache.get(request.key) {
                 self.hits += 1;
             } else {
-                self.cache.insert(request.key, Value::new(request.bytes.into(), &self.ledger));
+                self.cache.insert(request.key, Value::new(request.bytes.into(), &self.live_weight));
             }
-            let weight = self.ledger.weight().max(self.cache.weight().unwrap_or(0));
+            let weight = self.live_weight.weight().max(self.cache.weight().unwrap_or(0));
             self.max_weight_seen = self.max_weight_seen.max(weight);
         }
     }
@@ -70,15 +70,15 @@ impl Replay {
 }
 
 impl Row {
-    /// By which the cache is known where defaults need no word: `larder`, `moka`, `larder lru`.
+    /// The name of the cache, followed by its policy unless that is its default: `larder`, `moka`, `larder lru`.
     pub(crate) fn subject(&self) -> String {
-        let by_default = match self.source.as_str() {
-            contender::OURS => Policy::default().name(),
+        let default_policy = match self.source.as_str() {
+            cache::OURS => Policy::default().name(),
             "moka" => "tinylfu",
             "quick_cache" => "clock-pro",
             _ => "",
         };
-        if self.policy == by_default {
+        if self.policy == default_policy {
             self.source.clone()
         } else {
             format!("{} {}", self.source, self.policy)

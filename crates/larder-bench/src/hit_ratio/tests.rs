@@ -1,6 +1,6 @@
-//! The references against naive models, and the whole contest over small traces made here.
+//! The references against naive models, and whole replays of small generated traces.
 
-use super::contender::{Contender, Ledger, Value};
+use super::cache::{LiveWeight, ReplayedCache, Value};
 use super::optimum::Optimum;
 use super::{HitRatioArgs, Outcome, replay_all};
 use crate::lru::Lru;
@@ -13,11 +13,11 @@ use std::sync::Arc;
 
 fn args(flags: &str) -> HitRatioArgs {
     let command = HitRatioArgs::augment_args(clap::Command::new("hit-ratio"));
-    let flags = ["hit-ratio", "--trace", "made-here"].into_iter().chain(flags.split_ascii_whitespace());
+    let flags = ["hit-ratio", "--trace", "generated"].into_iter().chain(flags.split_ascii_whitespace());
     HitRatioArgs::from_arg_matches(&command.get_matches_from(flags)).unwrap()
 }
 
-fn contest(trace: &[Request], flags: &str) -> Outcome {
+fn replay_trace(trace: &[Request], flags: &str) -> Outcome {
     replay_all(trace.iter().copied().map(Ok), &args(flags), &ProgressBar::hidden()).unwrap()
 }
 
@@ -25,7 +25,7 @@ fn keys(keys: impl IntoIterator<Item = u64>) -> Vec<Request> {
     keys.into_iter().map(|key| Request { key, bytes: 1 }).collect()
 }
 
-/// Requests that come back to few keys often and to many rarely; a key keeps its size.
+/// Frequent requests for few keys and rare ones for many; the size of a key does not change.
 fn random_trace(seed: u64, length: usize, keys: u64, max_bytes: u32) -> Vec<Request> {
     let mut random = SmallRng::seed_from_u64(seed);
     let mut request = || {
@@ -35,73 +35,78 @@ fn random_trace(seed: u64, length: usize, keys: u64, max_bytes: u32) -> Vec<Requ
     (0..length).map(|_| request()).collect()
 }
 
-/// The most hits, by trying for each request to keep each possible set of keys.
-fn most_hits_by_trying(trace: &[u64], capacity: usize, cached: &[u64]) -> u64 {
+/// The maximum number of hits, by trying all decisions at each request.
+fn max_hits_by_exhaustive_search(trace: &[u64], capacity: usize, cached: &[u64]) -> u64 {
     let Some((key, rest)) = trace.split_first() else { return 0 };
     let hit = cached.contains(key);
-    let mut most = most_hits_by_trying(rest, capacity, cached);
+    let mut most = max_hits_by_exhaustive_search(rest, capacity, cached);
     if !hit && cached.len() < capacity {
-        most = most.max(most_hits_by_trying(rest, capacity, &[cached, &[*key]].concat()));
+        most = most.max(max_hits_by_exhaustive_search(rest, capacity, &[cached, &[*key]].concat()));
     } else if !hit {
         for victim in 0..cached.len() {
-            let mut kept = cached.to_vec();
-            kept[victim] = *key;
-            most = most.max(most_hits_by_trying(rest, capacity, &kept));
+            let mut after = cached.to_vec();
+            after[victim] = *key;
+            most = most.max(max_hits_by_exhaustive_search(rest, capacity, &after));
         }
     }
     most + u64::from(hit)
 }
 
 #[test]
-fn belady_is_what_trying_everything_finds() {
+fn belady_equals_exhaustive_search() {
     let mut random = SmallRng::seed_from_u64(1);
     for capacity in 1..=3 {
         for _ in 0..40 {
             let trace: Vec<u64> = (0..11).map(|_| random.random_range(0..5)).collect();
             let mut optimum = Optimum::new(capacity);
-            optimum.observe(&keys(trace.clone())).unwrap();
-            let expected = most_hits_by_trying(&trace, capacity as usize, &[]);
-            assert_eq!(optimum.most_hits(false), expected, "{trace:?} with capacity {capacity}");
-            assert!(
-                optimum.most_hits(true) >= expected,
-                "{trace:?}: the bound by areas is below the optimum"
-            );
+            optimum.record(&keys(trace.clone())).unwrap();
+            let expected = max_hits_by_exhaustive_search(&trace, capacity as usize, &[]);
+            assert_eq!(optimum.max_hits(false), expected, "{trace:?} with capacity {capacity}");
+            assert!(optimum.max_hits(true) >= expected, "{trace:?}: the bound by areas is below the optimum");
         }
     }
 }
 
 #[test]
-fn the_bound_by_areas_is_reached_where_all_fits() {
+fn bound_by_areas_is_exact_if_everything_fits() {
     let trace = random_trace(2, 1000, 50, 100);
     let mut optimum = Optimum::new(1 << 20);
-    optimum.observe(&trace).unwrap();
+    optimum.record(&trace).unwrap();
     let distinct = trace.iter().map(|request| request.key).collect::<std::collections::HashSet<_>>().len();
-    assert_eq!(optimum.most_hits(true), 1000 - distinct as u64);
+    assert_eq!(optimum.max_hits(true), 1000 - distinct as u64);
 }
 
 #[test]
-fn an_object_larger_than_the_cache_cannot_hit() {
+fn object_larger_than_the_capacity_has_no_hits() {
     let mut optimum = Optimum::new(10);
-    optimum.observe(&[Request { key: 1, bytes: 11 }; 5]).unwrap();
-    assert_eq!(optimum.most_hits(true), 0);
+    optimum.record(&[Request { key: 1, bytes: 11 }; 5]).unwrap();
+    assert_eq!(optimum.max_hits(true), 0);
 }
 
 #[test]
-fn the_exact_lru_agrees_with_a_list() {
+fn exact_lru_equals_a_list() {
     for (seed, capacity) in [(3, 40), (4, 300), (5, 5000)] {
         let mut cache = Lru::new(capacity);
         let mut model: Vec<Request> = Vec::new();
-        let ledger: Arc<Ledger> = Arc::default();
+        let live_weight: Arc<LiveWeight> = Arc::default();
         for request in random_trace(seed, 5000, 200, 100) {
             let found = model.iter().position(|known| known.key == request.key);
-            assert_eq!(Contender::get(&mut cache, request.key), found.is_some(), "seed {seed}, {request:?}");
+            assert_eq!(
+                ReplayedCache::get(&mut cache, request.key),
+                found.is_some(),
+                "seed {seed}, {request:?}"
+            );
             match found {
-                Some(at) => {
-                    let used = model.remove(at);
+                Some(index) => {
+                    let used = model.remove(index);
                     model.push(used);
                 }
                 None => {
-                    Contender::insert(&mut cache, request.key, Value::new(request.bytes.into(), &ledger));
+                    ReplayedCache::insert(
+                        &mut cache,
+                        request.key,
+                        Value::new(request.bytes.into(), &live_weight),
+                    );
                     model.push(request);
                 }
             }
@@ -112,18 +117,18 @@ fn the_exact_lru_agrees_with_a_list() {
             while weight(&model) > capacity {
                 model.remove(0);
             }
-            assert_eq!((ledger.weight(), cache.weight()), (weight(&model), weight(&model)));
+            assert_eq!((live_weight.weight(), cache.weight()), (weight(&model), weight(&model)));
         }
     }
 }
 
 #[test]
-fn our_lru_in_one_shard_is_the_exact_one() {
+fn our_lru_in_one_shard_equals_the_exact_lru() {
     for (flags, max_bytes) in [("", 1), ("--bytes", 900)] {
         let trace = random_trace(6, 20_000, 2000, max_bytes);
         let flags = format!("--format oracle --capacity 60000 --all --shards 1 {flags}");
         let flags = if max_bytes == 1 { flags.replace("60000", "300") } else { flags };
-        let outcome = contest(&trace, &flags);
+        let outcome = replay_trace(&trace, &flags);
         let hits = |source: &str| {
             outcome.rows.iter().find(|row| row.source == source && row.policy == "lru").unwrap().hits
         };
@@ -133,10 +138,10 @@ fn our_lru_in_one_shard_is_the_exact_one() {
 }
 
 #[test]
-fn the_flags_choose_the_caches() {
+fn flags_select_the_caches() {
     let trace = keys((0..2000).map(|n| n % 300));
     let sources = |flags: &str| {
-        let mut rows: Vec<_> = contest(&trace, flags)
+        let mut rows: Vec<_> = replay_trace(&trace, flags)
             .rows
             .into_iter()
             .map(|row| format!("{} {}", row.source, row.policy))
@@ -153,9 +158,9 @@ fn the_flags_choose_the_caches() {
 }
 
 #[test]
-fn rows_are_counted_and_sorted() {
+fn outcome_has_counted_and_sorted_rows() {
     let trace = keys((0..5000).map(|n| n % 300));
-    let outcome = contest(&trace, "--format lirs --capacity 256 --all");
+    let outcome = replay_trace(&trace, "--format lirs --capacity 256 --all");
     outcome.check().unwrap();
     assert!(outcome.rows.windows(2).all(|pair| pair[0].hits >= pair[1].hits));
     let lru = outcome.rows.iter().find(|row| row.source == "reference").unwrap();
@@ -164,14 +169,14 @@ fn rows_are_counted_and_sorted() {
 }
 
 #[test]
-fn a_broken_promise_is_an_error() {
+fn violated_guarantee_is_an_error() {
     let outcome = |hit_ratio: f64, within_capacity: bool| {
-        let mut outcome = contest(&keys([1, 1]), "--format lirs --capacity 1 --policy lru");
+        let mut outcome = replay_trace(&keys([1, 1]), "--format lirs --capacity 1 --policy lru");
         outcome.rows[0].hit_ratio = hit_ratio;
         outcome.rows[0].within_capacity = within_capacity;
         outcome.check()
     };
     assert!(outcome(0.5, true).is_ok());
     assert!(outcome(0.5, false).unwrap_err().to_string().contains("with a capacity of 1"));
-    assert!(outcome(0.6, true).unwrap_err().to_string().contains("where 0.5 is possible"));
+    assert!(outcome(0.6, true).unwrap_err().to_string().contains("above the optimum of 0.5"));
 }

@@ -1,20 +1,20 @@
-//! Bars with their spread, as SVG that takes its colours from the page.
+//! Bar charts with spreads, as SVG with the colours of the page.
 
-use super::escaped;
+use super::escape;
 use crate::result::{Better, Figure};
-use crate::suite::short;
+use crate::suite::format_number;
 use std::fmt::Write;
 
 const WIDTH: f64 = 460.0;
-/// Where the bars begin: left of it are the names.
+/// The start of the bars; the names are left of it.
 const LEFT: f64 = 96.0;
-/// What is kept for the values on the right.
+/// The space for the values on the right.
 const RIGHT: f64 = 64.0;
 const ROW: f64 = 22.0;
 const BAR: f64 = 13.0;
 
-/// A bar as long as the median for each figure, with a line from the lowest round to the highest. A round that was
-/// disturbed may be far off: the scale follows the medians, and lines end at the edge.
+/// A bar for each figure, as long as its median, with a line from the lowest round to the highest. The scale follows
+/// the medians, because a disturbed round may be far off; a line ends at the edge of the chart.
 pub(super) fn bars(figures: &[&Figure]) -> String {
     let Some(first) = figures.first() else { return String::new() };
     let longest = figures.iter().map(|figure| figure.spread().median).fold(0.0, f64::max);
@@ -27,10 +27,10 @@ pub(super) fn bars(figures: &[&Figure]) -> String {
     let mut svg = format!(
         "<figure><figcaption>{}, {} <span>{direction}</span></figcaption>\
          <svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{} {}\">",
-        escaped(&first.measure),
-        escaped(&first.unit),
-        escaped(&first.workload),
-        escaped(&first.measure)
+        escape(&first.measure),
+        escape(&first.unit),
+        escape(&first.workload),
+        escape(&first.measure)
     );
     for (row, figure) in figures.iter().enumerate() {
         let spread = figure.spread();
@@ -45,14 +45,14 @@ pub(super) fn bars(figures: &[&Figure]) -> String {
              <text x=\"{WIDTH}\" y=\"{}\" class=\"value\">{}</text>",
             LEFT - 8.0,
             top + BAR - 2.0,
-            escaped(&figure.subject),
+            escape(&figure.subject),
             scale(spread.median).max(1.0),
             LEFT + scale(spread.low),
             LEFT + scale(spread.high),
             top + BAR - 2.0,
-            short(spread.median)
+            format_number(spread.median)
         )
-        .expect("a string takes all");
+        .expect("writing to a string cannot fail");
     }
     svg + "</svg></figure>"
 }

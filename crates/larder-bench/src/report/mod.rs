@@ -1,11 +1,11 @@
-//! `report`: the result files of a folder as one page of HTML, and the same as JSON beside it.
+//! `report`: one HTML page of all result files in a folder, and their data as one JSON file.
 //!
-//! The page is complete in itself: no script, no font, no request to anywhere.
+//! The page is self-contained: it has no scripts, loads no fonts, and makes no requests.
 
 mod chart;
 
 use crate::result::{Figure, REPORT_FILE, ResultFile};
-use crate::suite::{grid, spread};
+use crate::suite::{format_spread, grid};
 use crate::table;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -18,7 +18,7 @@ const PAGE: &str = include_str!("page.html");
 /// Flags of `report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// The folder of the result files; the page goes there, too.
+    /// The folder of the result files, in which the page is written.
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
 }
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     let write = |name: &str, content: String| {
         let path = args.folder.join(name);
         std::fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
-        table::print(&format!("written to {}\n", path.display()))
+        table::print(&format!("wrote {}\n", path.display()))
     };
     write(REPORT_FILE, serde_json::to_string_pretty(&files)? + "\n")?;
     write(PAGE_FILE, page(&files))
@@ -43,14 +43,14 @@ fn suite(file: &ResultFile) -> String {
     let workloads: String = file.workloads().into_iter().map(|name| workload(file, name)).collect();
     format!(
         "<section><h2>Suite {}</h2>{}{}{workloads}</section>\n",
-        escaped(&file.suite),
-        origin(file),
+        escape(&file.suite),
+        conditions(file),
         verdicts(file)
     )
 }
 
-/// Where the figures come from, and what limits their worth.
-fn origin(file: &ResultFile) -> String {
+/// The conditions of the run, and reasons why its figures may be unreliable.
+fn conditions(file: &ResultFile) -> String {
     let machine = &file.machine;
     let versions: Vec<String> =
         file.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
@@ -66,11 +66,12 @@ fn origin(file: &ResultFile) -> String {
     ];
     let mut html = String::from("<dl>");
     for (name, value) in facts {
-        write!(html, "<div><dt>{name}</dt><dd>{}</dd></div>", escaped(&value)).expect("a string takes all");
+        write!(html, "<div><dt>{name}</dt><dd>{}</dd></div>", escape(&value))
+            .expect("writing to a string cannot fail");
     }
     html += "</dl>";
     for caveat in file.caveats() {
-        write!(html, "<p class=\"caveat\">{}</p>", escaped(&caveat)).expect("a string takes all");
+        write!(html, "<p class=\"caveat\">{}</p>", escape(&caveat)).expect("writing to a string cannot fail");
     }
     html
 }
@@ -86,8 +87,8 @@ fn verdicts(file: &ResultFile) -> String {
             let (class, word) = if verdict.met { ("met", "met") } else { ("unmet", "not met") };
             format!(
                 "<tr><th>{}</th><td>{}</td><td>{}</td><td class=\"{class}\">{word}</td></tr>",
-                escaped(&verdict.label()),
-                spread(verdict.value),
+                escape(&verdict.label()),
+                format_spread(verdict.value),
                 verdict.limit_text()
             )
         })
@@ -98,9 +99,9 @@ fn verdicts(file: &ResultFile) -> String {
     )
 }
 
-/// A chart of each measure and a table of all; the table alone where there is nothing to draw.
+/// A chart of each measure and a table of all; for events only the table.
 fn workload(file: &ResultFile, workload: &str) -> String {
-    let table = table(&grid::of(file, workload));
+    let table = table(&grid::rows(file, workload));
     let figures = if grid::counts_events(file, workload) {
         table
     } else {
@@ -109,7 +110,7 @@ fn workload(file: &ResultFile, workload: &str) -> String {
             "<div class=\"charts\">{charts}</div><details><summary>All figures</summary>{table}</details>"
         )
     };
-    format!("<article><h3>{}</h3>{figures}</article>\n", escaped(workload))
+    format!("<article><h3>{}</h3>{figures}</article>\n", escape(workload))
 }
 
 fn charts(file: &ResultFile, workload: &str) -> String {
@@ -122,18 +123,18 @@ fn charts(file: &ResultFile, workload: &str) -> String {
     file.measures(workload).iter().map(chart).collect()
 }
 
-/// The first row has the headings, and each row begins with its own.
+/// An HTML table. The first row and the first column are headings.
 fn table(rows: &[Vec<String>]) -> String {
     let line = |row: &Vec<String>| {
-        let cells: String = row[1..].iter().map(|cell| format!("<td>{}</td>", escaped(cell))).collect();
-        format!("<tr><th>{}</th>{cells}</tr>", escaped(&row[0]))
+        let cells: String = row[1..].iter().map(|cell| format!("<td>{}</td>", escape(cell))).collect();
+        format!("<tr><th>{}</th>{cells}</tr>", escape(&row[0]))
     };
     let body: String = rows[1..].iter().map(line).collect();
     format!("<div class=\"wide\"><table><thead>{}</thead><tbody>{body}</tbody></table></div>", line(&rows[0]))
 }
 
-/// Text that is safe between tags and in attributes.
-fn escaped(text: &str) -> String {
+/// Escapes text for use between tags and in attributes.
+fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -154,7 +155,7 @@ mod tests {
     use crate::result::tests::{figure, file};
 
     #[test]
-    fn the_page_has_every_figure_and_asks_for_nothing() {
+    fn page_has_every_figure_and_no_external_link() {
         let html = page(&[file(vec![
             figure("get", "larder", "time", Better::Lower, &[10.0, 12.5, 11.0]),
             figure("get", "<moka>", "time", Better::Lower, &[100.0]),
@@ -162,6 +163,6 @@ mod tests {
         assert!(html.contains("11.0 (10.0–12.5)") && html.contains("&lt;moka&gt;") && html.contains("<svg"));
         assert!(!html.contains("<moka>") && !html.contains("{{") && !html.contains("NaN"));
         let foreign = ["http:", "https:", "src=", "@import", "url("];
-        assert!(foreign.iter().all(|link| !html.contains(link)), "the page must be complete in itself");
+        assert!(foreign.iter().all(|link| !html.contains(link)), "the page must be self-contained");
     }
 }

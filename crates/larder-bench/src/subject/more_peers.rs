@@ -1,4 +1,4 @@
-//! Peers with larger dependency trees, built by the feature `bench-peers`: one wrapper for each, which every suite uses.
+//! Peers with larger dependency trees, behind the feature `bench-peers`, with one wrapper each for all suites.
 
 use super::{BuildHasher, Hasher, Key, Readable, Value, Writable};
 use foyer_memory::CacheProperties;
@@ -21,7 +21,7 @@ impl<K: Key, V: Value, S: BuildHasher> Readable<K, V> for MiniMoka<K, V, S> {
         self.0.get(key)
     }
 
-    fn settle(&self) {
+    fn complete_deferred_work(&self) {
         mini_moka::sync::ConcurrentCacheExt::sync(&self.0);
     }
 }

@@ -35,7 +35,7 @@ impl<K: Key, V: Value> Writable<K, V> for Larder<K, V> {
 }
 
 impl<K: Key, V: Value> Expiring<K, V> for Larder<K, V> {
-    fn expiring(capacity: usize, ttl: Duration) -> Self {
+    fn with_ttl(capacity: usize, ttl: Duration) -> Self {
         Self::build(Cache::builder().entries(capacity as u64).ttl(ttl))
     }
 }

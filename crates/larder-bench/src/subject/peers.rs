@@ -1,4 +1,4 @@
-//! The peers that are always built: one wrapper for each, which every suite uses.
+//! The peers that are always built, with one wrapper each for all suites.
 
 use super::{BuildHasher, Expiring, Hasher, Key, Readable, Value, Writable};
 use quick_cache::sync::DefaultLifecycle;
@@ -10,7 +10,7 @@ pub(crate) struct QuickCache<K, V, W = UnitWeighter, S = Hasher>(
 );
 
 impl<K: Key, V: Value, W: Weigh<K, V>, S: BuildHasher> QuickCache<K, V, W, S> {
-    /// For a total weight, and about so many entries.
+    /// A cache for a total weight and about `expected_entries` entries.
     pub(crate) fn with_weight(expected_entries: usize, weight: u64) -> Self {
         let (weigher, hasher, lifecycle) = (W::default(), S::default(), DefaultLifecycle::default());
         QuickCache(quick_cache::sync::Cache::with(expected_entries, weight, weigher, hasher, lifecycle))
@@ -62,7 +62,7 @@ impl<K: Key, V: Value, S: BuildHasher> Readable<K, V> for Moka<K, V, S> {
         self.0.get(key)
     }
 
-    fn settle(&self) {
+    fn complete_deferred_work(&self) {
         self.0.run_pending_tasks();
     }
 }
@@ -74,7 +74,7 @@ impl<K: Key, V: Value, S: BuildHasher> Writable<K, V> for Moka<K, V, S> {
 }
 
 impl<K: Key, V: Value, S: BuildHasher> Expiring<K, V> for Moka<K, V, S> {
-    fn expiring(capacity: usize, ttl: Duration) -> Self {
+    fn with_ttl(capacity: usize, ttl: Duration) -> Self {
         let builder = moka::sync::Cache::builder().max_capacity(capacity as u64).time_to_live(ttl);
         Moka(builder.build_with_hasher(S::default()))
     }

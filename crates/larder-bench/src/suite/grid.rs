@@ -1,22 +1,22 @@
-//! The figures of a workload as rows of text, for the terminal and for the page.
+//! The figures of a workload as rows of text, for the terminal and the report.
 
-use super::spread;
+use super::format_spread;
 use crate::result::{Figure, OCCURRED, ResultFile};
 
-/// What a cell has that nobody measured.
+/// The text of a cell without a figure: the subject has no API for the experiment.
 const NOT_EXPRESSIBLE: &str = "–";
 
-/// Headings, then a row for each subject; or a row for each event, where it is counted whether something occurred.
-pub(crate) fn of(file: &ResultFile, workload: &str) -> Vec<Vec<String>> {
+/// Headings, then a row for each subject; for a workload of events, a row for each event.
+pub(crate) fn rows(file: &ResultFile, workload: &str) -> Vec<Vec<String>> {
     if counts_events(file, workload) { events(file, workload) } else { measures(file, workload) }
 }
 
-/// Whether a workload tells of what occurred and not of how much it was.
+/// Whether the figures of a workload are events instead of amounts.
 pub(crate) fn counts_events(file: &ResultFile, workload: &str) -> bool {
     file.measures(workload).iter().all(|(_, unit)| *unit == OCCURRED)
 }
 
-/// Subjects down, measures across.
+/// One row per subject, one column per measure.
 fn measures(file: &ResultFile, workload: &str) -> Vec<Vec<String>> {
     let measures = file.measures(workload);
     let headings = measures.iter().map(|(measure, unit)| format!("{measure}, {unit}"));
@@ -24,33 +24,33 @@ fn measures(file: &ResultFile, workload: &str) -> Vec<Vec<String>> {
     for subject in file.subjects(workload) {
         let cell = |(measure, _): &(&str, &str)| {
             let figure = file.find(workload, measure, subject);
-            figure.map_or(String::new(), |figure| spread(figure.spread()))
+            figure.map_or(String::new(), |figure| format_spread(figure.spread()))
         };
         rows.push(std::iter::once(subject.to_owned()).chain(measures.iter().map(cell)).collect());
     }
     rows
 }
 
-/// Events down, subjects across.
+/// One row per event, one column per subject.
 fn events(file: &ResultFile, workload: &str) -> Vec<Vec<String>> {
     let subjects = file.subjects(workload);
     let headings = std::iter::once(workload).chain(subjects.iter().copied());
     let mut rows = vec![headings.map(str::to_owned).collect()];
     for (event, _) in file.measures(workload) {
         let cell = |subject: &&str| {
-            file.find(workload, event, subject).map_or(NOT_EXPRESSIBLE.to_owned(), how_often)
+            file.find(workload, event, subject).map_or(NOT_EXPRESSIBLE.to_owned(), frequency)
         };
         rows.push(std::iter::once(event.to_owned()).chain(subjects.iter().map(cell)).collect());
     }
     rows
 }
 
-fn how_often(figure: &Figure) -> String {
-    let all = figure.rounds.len();
+fn frequency(figure: &Figure) -> String {
+    let count = figure.rounds.len();
     match figure.rounds.iter().filter(|occurred| **occurred != 0.0).count() {
         0 => "never".to_owned(),
-        times if times == all => "always".to_owned(),
-        times => format!("{times} of {all}"),
+        times if times == count => "always".to_owned(),
+        times => format!("{times} of {count}"),
     }
 }
 
@@ -61,18 +61,18 @@ mod tests {
     use crate::result::tests::{figure, file};
 
     #[test]
-    fn subjects_are_rows_where_something_is_measured() {
+    fn rows_of_measures_are_subjects() {
         let file = file(vec![
             figure("get", "larder", "time", Better::Lower, &[10.0]),
             figure("get", "moka", "cpu", Better::Lower, &[20.0]),
         ]);
         assert!(!counts_events(&file, "get"));
         let rows = [["get", "time, ns", "cpu, ns"], ["larder", "10.0", ""], ["moka", "", "20.0"]];
-        assert_eq!(of(&file, "get"), rows);
+        assert_eq!(super::rows(&file, "get"), rows);
     }
 
     #[test]
-    fn events_are_rows_where_they_are_counted() {
+    fn rows_of_events_are_events() {
         let event = |subject, event, rounds: &[f64]| Figure {
             unit: OCCURRED.to_owned(),
             ..figure("stale", subject, event, Better::Lower, rounds)
@@ -88,6 +88,6 @@ mod tests {
             ["a", "never", "always", "–"],
             ["b", "never", "–", "1 of 2"],
         ];
-        assert_eq!(of(&file, "stale"), rows);
+        assert_eq!(super::rows(&file, "stale"), rows);
     }
 }

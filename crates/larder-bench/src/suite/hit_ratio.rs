@@ -1,7 +1,8 @@
-//! The suite `hit-ratio`: all policies and peers over a folder of published traces, forty cells of trace and capacity.
+//! The suite `hit-ratio`: all policies and peers with published traces, in forty cells of trace and capacity.
 //!
-//! The traces are not part of the project. Where the folder also has `REFERENCE-HIT-RATIOS.txt`, with lines such as
-//! `web07 size=1024: opt=63.72 lru=50.56 s3=54.11`, the gap to the best policy of each line is worked out as well.
+//! The traces are not part of the project. If their folder has the file `REFERENCE-HIT-RATIOS.txt`, with lines of the
+//! form `web07 size=1024: opt=63.72 lru=50.56 s3=54.11`, the suite also computes the gap to the best policy of each
+//! line.
 
 use super::{Findings, Plan, Suite, Target};
 use crate::hit_ratio::{HitRatioArgs, replay_file};
@@ -12,14 +13,14 @@ use indicatif::ProgressBar;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Replays of each cell: hashes differ from one to the next, and shards with them.
+/// Replays of each cell: the hash seed differs between them, and with it the distribution to shards.
 const ROUNDS: usize = 3;
 const MEASURE: &str = "hit ratio";
 const REFERENCE_FILE: &str = "REFERENCE-HIT-RATIOS.txt";
-/// Not a policy: what is possible.
+/// The optimum, which is not a policy.
 const OPTIMUM: &str = "opt";
 
-/// The trace whose outcome depends on one scan alone.
+/// The trace whose hit ratio depends only on how a policy treats one scan.
 const SCAN_ALONE: &str = "corda";
 
 struct Trace {
@@ -67,8 +68,8 @@ impl Suite for HitRatio {
         "hit-ratio"
     }
 
-    fn about(&self) -> &'static str {
-        "all policies and peers over the folder of traces that --traces names"
+    fn description(&self) -> &'static str {
+        "hit ratios of all policies and peers, with the traces in the folder of --traces"
     }
 
     fn crates(&self) -> &'static [&'static str] {
@@ -88,7 +89,9 @@ impl Suite for HitRatio {
     fn measure(&self, plan: &Plan, bar: &ProgressBar) -> Result<Findings> {
         let mut findings = Findings::default();
         let Some(folder) = &plan.traces else {
-            findings.notes.push("Nothing was measured: --traces names the folder of traces.".to_owned());
+            findings
+                .notes
+                .push("Nothing was measured: set the folder of the traces with --traces.".to_owned());
             return Ok(findings);
         };
         let mut cells = Vec::new();
@@ -101,7 +104,7 @@ impl Suite for HitRatio {
         findings.figures = means(&cells);
         findings.figures.extend(gaps(&cells, &best_known(folder)?));
         for peer in ["quick_cache", "moka"] {
-            findings.notes.push(medians(&cells, peer));
+            findings.notes.push(lead_note(&cells, peer));
         }
         findings.notes.push(format!("{} cells.", cells.len()));
         findings.figures.extend(cells.into_iter().flat_map(|cell| cell.figures));
@@ -109,7 +112,7 @@ impl Suite for HitRatio {
     }
 }
 
-/// A trace at a capacity, and what everybody made of it.
+/// The hit ratios of all subjects with one trace and one capacity.
 struct Cell {
     trace: &'static str,
     capacity: u64,
@@ -155,7 +158,7 @@ fn figure(
     Figure { workload, subject, measure, unit, better, rounds }
 }
 
-/// Each subject's mean over the cells: of all, and of all but one trace.
+/// The mean of each subject over all cells, and over all but those of one trace.
 fn means(cells: &[Cell]) -> Vec<Figure> {
     let Some(first) = cells.first() else { return Vec::new() };
     let mut figures = Vec::new();
@@ -169,7 +172,7 @@ fn means(cells: &[Cell]) -> Vec<Figure> {
     figures
 }
 
-/// How far each subject is from the best of the cell, of the policies known and of those that took part.
+/// The mean distance of each subject from the best known hit ratio of each cell.
 fn gaps(cells: &[Cell], known: &HashMap<(String, u64), f64>) -> Vec<Figure> {
     let Some(first) = cells.first().filter(|_| !known.is_empty()) else { return Vec::new() };
     let gap = |cell: &Cell, subject: &str| {
@@ -185,7 +188,8 @@ fn gaps(cells: &[Cell], known: &HashMap<(String, u64), f64>) -> Vec<Figure> {
         .collect()
 }
 
-fn medians(cells: &[Cell], peer: &str) -> String {
+/// The lead over a peer by cell, as a note.
+fn lead_note(cells: &[Cell], peer: &str) -> String {
     let leads = cells.iter().filter_map(|cell| Some(cell.median("larder")? - cell.median(peer)?));
     let spread = Spread::of(leads);
     format!(
@@ -198,7 +202,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// The best hit ratio of any policy by trace and capacity, if the folder has the file.
+/// The best hit ratio of any policy by trace and capacity; empty if the folder has no reference file.
 fn best_known(folder: &Path) -> Result<HashMap<(String, u64), f64>> {
     let path = folder.join(REFERENCE_FILE);
     if !path.exists() {
@@ -223,26 +227,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_forty_cells() {
+    fn traces_have_forty_cells() {
         assert_eq!(TRACES.iter().map(|trace| trace.capacities.len()).sum::<usize>(), 40);
     }
 
     #[test]
-    fn the_best_known_is_not_the_optimum() {
+    fn reference_line_ignores_the_optimum() {
         let parsed = parse_reference("web07 size=1024: opt=63.72 lru=50.56 s3=54.11").unwrap();
         assert_eq!(parsed, (("web07".to_owned(), 1024), 54.11));
         assert_eq!(parse_reference("# a comment: with a colon"), None);
     }
 
     #[test]
-    fn without_traces_there_is_a_note_and_no_figure() {
+    fn measure_without_traces_returns_a_note_and_no_figures() {
         let plan = Plan { quick: true, seed: 1, pairs: None, traces: None };
         let findings = HitRatio.measure(&plan, &ProgressBar::hidden()).unwrap();
         assert!(findings.figures.is_empty() && findings.notes[0].contains("--traces"));
     }
 
     #[test]
-    fn means_and_gaps_are_taken_over_cells() {
+    fn means_and_gaps_average_over_cells() {
         let cell = |trace, capacity, ours, theirs| {
             let mut cell = Cell { trace, capacity, figures: Vec::new() };
             cell.record("larder".to_owned(), ours);
@@ -259,7 +263,7 @@ mod tests {
         let known = HashMap::from([(("a".to_owned(), 1), 52.0), ((SCAN_ALONE.to_owned(), 2), 20.0)]);
         assert_eq!(value(&gaps(&cells, &known), "mean gap", "larder"), 1.0);
         assert_eq!(
-            medians(&cells, "moka"),
+            lead_note(&cells, "moka"),
             "Lead over moka by cell: median +15.00 points, from +10.00 to +20.00."
         );
     }

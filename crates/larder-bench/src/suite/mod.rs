@@ -1,6 +1,6 @@
-//! Suites: what `run` can measure, and what becomes of it.
+//! The suites of `run`, and the output of their results.
 //!
-//! A suite turns a plan into figures. Everything around that is here and the same for all: the table, the targets, the
+//! A suite turns a plan into figures. The rest is the same for all suites and is here: the table, the targets, the
 //! result file.
 
 mod args;
@@ -21,32 +21,32 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-/// What the flags ask of a suite.
+/// The options of a suite, from the flags.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// Shorter workloads, for a first look.
+    /// Whether to run shorter workloads, for a first impression.
     pub(crate) quick: bool,
     pub(crate) seed: u64,
-    /// A CSV file of addresses to use in place of made ones.
+    /// A CSV file of addresses to use instead of generated ones.
     pub(crate) pairs: Option<PathBuf>,
     /// A folder of published traces.
     pub(crate) traces: Option<PathBuf>,
 }
 
-/// What a suite found out.
+/// The results of a suite.
 #[derive(Default)]
 pub(crate) struct Findings {
     pub(crate) figures: Vec<Figure>,
-    /// What a reader must know besides the figures.
+    /// Facts that a reader needs to judge the figures.
     pub(crate) notes: Vec<String>,
 }
 
-/// Something that can be measured by its name.
+/// A set of workloads that runs under one name.
 pub(crate) trait Suite: Sync {
     fn name(&self) -> &'static str;
-    /// What it measures, in a line.
-    fn about(&self) -> &'static str;
-    /// The crates whose versions belong to its results.
+    /// What it measures, in one line.
+    fn description(&self) -> &'static str;
+    /// The crates whose versions are recorded in its results.
     fn crates(&self) -> &'static [&'static str];
     fn targets(&self) -> Vec<Target>;
     fn measure(&self, plan: &Plan, bar: &ProgressBar) -> Result<Findings>;
@@ -59,29 +59,31 @@ pub(crate) const SUITES: &[&dyn Suite] = &[&engine::Engine, &hit_ratio::HitRatio
 pub(crate) fn list() -> Result<()> {
     let mut table = Table::new(&["suite"]);
     for suite in SUITES {
-        table.row([format!("{:<10}  {}", suite.name(), suite.about())]);
+        table.row([format!("{:<10}  {}", suite.name(), suite.description())]);
     }
     table::print(&table.to_string())
 }
 
-/// Measures the suites that the flags name, prints what came of it and writes it to files.
+/// Runs the suites that the flags select, prints their results and writes them to files.
 pub(crate) fn run(args: &RunArgs) -> Result<()> {
     let folder = args.folder();
     for suite in args.suites() {
         let bar = ProgressBar::new_spinner();
-        bar.set_style(ProgressStyle::with_template("{spinner} {elapsed} {msg}").expect("it is well formed"));
+        bar.set_style(
+            ProgressStyle::with_template("{spinner} {elapsed} {msg}").expect("the template is well formed"),
+        );
         bar.enable_steady_tick(Duration::from_millis(200));
         let file = measure(suite, &args.plan(), &bar);
         bar.finish_and_clear();
         let file = file.with_context(|| format!("suite {}", suite.name()))?;
         let path = file.write(&folder)?;
-        table::print(&format!("{}written to {}\n\n", text(&file), path.display()))?;
+        table::print(&format!("{}wrote {}\n\n", text(&file), path.display()))?;
     }
-    table::print(&format!("`larder bench report {}` makes a page of it\n", folder.display()))
+    table::print(&format!("`larder bench report {}` writes a report of these results\n", folder.display()))
 }
 
 fn measure(suite: &dyn Suite, plan: &Plan, bar: &ProgressBar) -> Result<ResultFile> {
-    // Before: afterwards the load is our own.
+    // Before the measurement, because that raises the load average itself.
     let machine = machine::machine();
     let date = httpdate::fmt_http_date(SystemTime::now());
     let findings = suite.measure(plan, bar)?;
@@ -109,15 +111,15 @@ fn text(file: &ResultFile) -> String {
     let mut text =
         format!("suite {suite}, seed {seed}, {date}\n{}, {} threads\n", machine.processor, machine.threads);
     for workload in file.workloads() {
-        text += &format!("\n{}\n", Table::of(grid::of(file, workload)));
+        text += &format!("\n{}\n", Table::of(grid::rows(file, workload)));
     }
     if !file.verdicts.is_empty() {
         let mut table = Table::new(&["target", "value", "spread", "limit", ""]);
         for verdict in &file.verdicts {
             table.row([
                 verdict.label(),
-                short(verdict.value.median),
-                span(verdict.value),
+                format_number(verdict.value.median),
+                range(verdict.value),
                 verdict.limit_text(),
                 if verdict.met { "met" } else { "NOT MET" }.to_owned(),
             ]);
@@ -130,20 +132,22 @@ fn text(file: &ResultFile) -> String {
     text
 }
 
-pub(crate) fn spread(spread: Spread) -> String {
+/// The median, followed by the range of the rounds if they differ.
+pub(crate) fn format_spread(spread: Spread) -> String {
     if spread.low == spread.high {
-        short(spread.median)
+        format_number(spread.median)
     } else {
-        format!("{} ({})", short(spread.median), span(spread))
+        format!("{} ({})", format_number(spread.median), range(spread))
     }
 }
 
-fn span(spread: Spread) -> String {
-    format!("{}–{}", short(spread.low), short(spread.high))
+/// The range of the rounds.
+fn range(spread: Spread) -> String {
+    format!("{}–{}", format_number(spread.low), format_number(spread.high))
 }
 
-/// Three digits or so.
-pub(crate) fn short(value: f64) -> String {
+/// A number with about three digits.
+pub(crate) fn format_number(value: f64) -> String {
     match value.abs() {
         0.0..0.1 => format!("{value:.4}"),
         0.1..1.0 => format!("{value:.3}"),

@@ -1,26 +1,26 @@
-//! Targets: what a figure of ours must come to, by itself or as a ratio to a peer's in the same run.
+//! Targets: limits for our figures, alone or relative to those of a peer in the same run.
 
-use super::short;
+use super::format_number;
 use crate::result::{Better, Relation, ResultFile, Spread, Verdict};
 
-/// Whose figures are judged.
+/// The subject whose figures are judged.
 const OURS: &str = "larder";
 
-/// A bound for one of our figures.
+/// A limit for one of our figures.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     workload: &'static str,
     measure: &'static str,
     relation: Relation,
-    /// Nobody if ours stands for itself.
+    /// The peer; empty if our figure is judged alone.
     versus: &'static str,
     limit: f64,
-    /// Whether each round must keep the limit, and not just the median.
+    /// Whether the limit applies to each round instead of the median.
     always: bool,
 }
 
 impl Target {
-    /// Our figure divided by that of `versus`.
+    /// A limit for our figure divided by that of `versus`.
     pub(crate) const fn ratio(
         workload: &'static str,
         measure: &'static str,
@@ -30,7 +30,7 @@ impl Target {
         Target { workload, measure, relation: Relation::Ratio, versus, limit, always: false }
     }
 
-    /// Our figure less that of `versus`.
+    /// A limit for our figure minus that of `versus`.
     pub(crate) const fn lead(
         workload: &'static str,
         measure: &'static str,
@@ -40,24 +40,24 @@ impl Target {
         Target { workload, measure, relation: Relation::Lead, versus, limit, always: false }
     }
 
-    /// Our figure as it is.
+    /// A limit for the median of our figure.
     pub(crate) const fn value(workload: &'static str, measure: &'static str, limit: f64) -> Self {
         Target { workload, measure, relation: Relation::None, versus: "", limit, always: false }
     }
 
-    /// Our figure as it is, in every round.
+    /// A limit for our figure in every round.
     pub(crate) const fn always(workload: &'static str, measure: &'static str, limit: f64) -> Self {
         Target { workload, measure, relation: Relation::None, versus: "", limit, always: true }
     }
 
     /// The workload and the measure that are judged.
     #[cfg(test)]
-    pub(crate) fn subject_matter(&self) -> (&'static str, &'static str) {
+    pub(crate) fn workload_and_measure(&self) -> (&'static str, &'static str) {
         (self.workload, self.measure)
     }
 
-    /// What the figures say; none if they lack what it needs. Ratios are taken round by round: what disturbed the
-    /// machine for a while disturbed both.
+    /// Compares the figures with the limit; `None` if one of them is missing. Ratios are computed round by round,
+    /// because a disturbance of the machine affects both figures of a round.
     pub(crate) fn judge(&self, file: &ResultFile) -> Option<Verdict> {
         let ours = file.find(self.workload, self.measure, OURS)?;
         let value = match self.relation {
@@ -91,7 +91,7 @@ impl Target {
 }
 
 impl Verdict {
-    /// What was judged: `get-zipf time ÷ moka`, or `memory filled, B/entry`.
+    /// The judged figure or ratio: `get-zipf time ÷ moka`, or `memory filled, B/entry`.
     pub(crate) fn label(&self) -> String {
         let Verdict { workload, measure, versus, unit, .. } = self;
         match self.relation {
@@ -103,7 +103,7 @@ impl Verdict {
 
     pub(crate) fn limit_text(&self) -> String {
         let sign = if self.better == Better::Lower { "≤" } else { "≥" };
-        format!("{sign} {}", short(self.limit))
+        format!("{sign} {}", format_number(self.limit))
     }
 }
 
@@ -113,7 +113,7 @@ mod tests {
     use crate::result::tests::{figure, file};
 
     #[test]
-    fn ratios_are_taken_round_by_round() {
+    fn ratio_is_computed_round_by_round() {
         let figures = vec![
             figure("get", "larder", "time", Better::Lower, &[10.0, 40.0, 12.0]),
             figure("get", "moka", "time", Better::Lower, &[20.0, 80.0, 20.0]),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn higher_can_be_better_and_a_limit_can_bind_every_round() {
+    fn limit_applies_to_the_better_direction_and_to_every_round() {
         let figures = vec![
             figure("fill", "larder", "throughput", Better::Higher, &[3.0, 1.0, 4.0]),
             figure("churn", "larder", "longest", Better::Lower, &[0.1, 2.0, 0.1]),

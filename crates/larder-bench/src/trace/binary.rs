@@ -1,13 +1,13 @@
-//! Traces of records of a fixed number of bytes.
+//! Binary traces, whose records have a fixed length.
 
 use super::Request;
 use anyhow::{Context, Result, anyhow};
 use std::io::BufRead;
 
-/// The longest record of all formats.
+/// The length of the longest record of any format.
 const MAX_RECORD_BYTES: usize = 24;
 
-/// How many bytes a record has, and what it says.
+/// The length of a record, and its parser.
 pub(super) struct Layout {
     record_bytes: usize,
     parse: fn(&[u8]) -> Request,
@@ -43,10 +43,10 @@ impl<R: BufRead> Records<R> {
                     "{name}, byte {offset}: ends after {filled} of the {expected} bytes of a record"
                 ));
             }
-            let taken = bytes.len().min(record.len() - filled);
-            record[filled..filled + taken].copy_from_slice(&bytes[..taken]);
-            self.source.consume(taken);
-            filled += taken;
+            let length = bytes.len().min(record.len() - filled);
+            record[filled..filled + length].copy_from_slice(&bytes[..length]);
+            self.source.consume(length);
+            filled += length;
         }
         self.offset += record.len() as u64;
         Ok(Some((self.layout.parse)(record)))
@@ -74,7 +74,7 @@ pub(super) fn i32be() -> Layout {
     Layout { record_bytes: 4, parse: |record| Request::of(u32::from_be_bytes(field(record, 0)).into()) }
 }
 
-/// Its next access is not used: what is optimal is worked out from the requests themselves, for all formats alike.
+/// The field `next access` is ignored: the optimum is computed from the requests, for all formats alike.
 pub(super) fn oracle() -> Layout {
     Layout {
         record_bytes: 24,
@@ -85,6 +85,6 @@ pub(super) fn oracle() -> Layout {
     }
 }
 
-fn field<const N: usize>(record: &[u8], at: usize) -> [u8; N] {
-    record[at..at + N].try_into().expect("the layout has the field")
+fn field<const N: usize>(record: &[u8], offset: usize) -> [u8; N] {
+    record[offset..offset + N].try_into().expect("the layout has the field")
 }

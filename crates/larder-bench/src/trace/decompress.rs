@@ -1,4 +1,4 @@
-//! Undoes the compression of a trace file, which its first bytes tell: the name may be anything, or missing on a pipe.
+//! Decompresses trace files. The first bytes identify the compression, because a pipe has no file name.
 
 use std::io::{BufRead, BufReader, Cursor, Read, Result};
 
@@ -8,7 +8,7 @@ const XZ: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
 
 const BUFFER_BYTES: usize = 1 << 16;
 
-/// The plain bytes of `raw`.
+/// Reads the decompressed bytes of `raw`.
 pub(super) fn reader(mut raw: impl Read + 'static) -> Result<Box<dyn BufRead>> {
     let mut head = Vec::with_capacity(XZ.len());
     raw.by_ref().take(XZ.len() as u64).read_to_end(&mut head)?;

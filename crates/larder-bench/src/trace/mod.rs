@@ -1,15 +1,15 @@
-//! Recorded requests, read as a stream from the formats in which traces are published.
+//! Traces of recorded requests, read as a stream from the formats in which they are published.
 //!
 //! | format | layout | origin |
 //! |---|---|---|
-//! | `arc` | text, `start count 0 seq`: each line asks for `count` consecutive keys from `start` | ARC |
+//! | `arc` | text, `start count 0 seq`: each line requests `count` consecutive keys from `start` | ARC |
 //! | `lirs` | text, one decimal key a line; `*` and empty lines are skipped | LIRS |
 //! | `u64be` | binary, big-endian keys of 8 bytes | Caffeine's corpus |
 //! | `i32be` | binary, big-endian keys of 4 bytes | cache2k |
 //! | `address` | text, `l` or `s`, an address as the key, a number | UCSD course traces |
 //! | `oracle` | binary, little-endian `time: u32, key: u64, size: u32, next access: i64` | libCacheSim's oracleGeneral |
 //!
-//! Plain files, `.gz`, `.zst` and `.xz` are told apart by their first bytes.
+//! Files may be plain or compressed by gzip, zstd or xz; their first bytes identify the compression.
 
 mod binary;
 mod decompress;
@@ -24,7 +24,7 @@ use std::path::Path;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) key: u64,
-    /// How many bytes the object has; 1 in formats that do not say.
+    /// The size of the object; 1 in formats without sizes.
     pub(crate) bytes: u32,
 }
 
@@ -34,7 +34,7 @@ impl Request {
     }
 }
 
-/// How a trace file is laid out.
+/// The format of a trace file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// Text: first key, number of consecutive keys, 0, sequence number.
@@ -47,12 +47,12 @@ pub enum Format {
     I32be,
     /// Text: l or s, a hexadecimal address, a number.
     Address,
-    /// Binary: time, key, size in bytes, next access; the only format that knows sizes.
+    /// Binary: time, key, size in bytes, next access; the only format with sizes.
     Oracle,
 }
 
 impl Format {
-    /// Whether requests of this format say how large their objects are.
+    /// Whether requests of this format have the sizes of their objects.
     pub(crate) fn has_sizes(self) -> bool {
         self == Format::Oracle
     }
@@ -63,11 +63,11 @@ pub(crate) type Requests = Box<dyn Iterator<Item = Result<Request>>>;
 
 /// Opens a trace; `-` is the standard input.
 ///
-/// `watch` is put around the file before it is decompressed, so that a progress bar can count bytes of the file.
+/// `wrap` wraps the reader of the compressed file, so that a progress bar can count its bytes.
 pub(crate) fn open<R: Read + 'static>(
     path: &Path,
     format: Format,
-    watch: impl FnOnce(Box<dyn Read>) -> R,
+    wrap: impl FnOnce(Box<dyn Read>) -> R,
 ) -> Result<Requests> {
     let name = path.display().to_string();
     let raw: Box<dyn Read> = if path == Path::new("-") {
@@ -75,10 +75,10 @@ pub(crate) fn open<R: Read + 'static>(
     } else {
         Box::new(File::open(path).with_context(|| format!("cannot open {name}"))?)
     };
-    read(watch(raw), format, name)
+    read(wrap(raw), format, name)
 }
 
-/// Reads a trace from its bytes; `name` is what errors call it.
+/// Reads a trace from its bytes. Errors mention `name`.
 pub(crate) fn read(raw: impl Read + 'static, format: Format, name: String) -> Result<Requests> {
     let plain = decompress::reader(raw).with_context(|| format!("cannot read {name}"))?;
     Ok(match format {

@@ -1,4 +1,4 @@
-//! What the readers make of well-formed, compressed, cut and foreign files.
+//! The readers with well-formed, compressed, truncated and foreign files.
 
 use super::{Format, Request, read};
 use std::io::{Cursor, Write};
@@ -24,7 +24,7 @@ fn oracle_record(key: u64, bytes: u32) -> Vec<u8> {
 }
 
 #[test]
-fn each_format_is_read() {
+fn read_parses_every_format() {
     assert_eq!(keys(b"10 3 0 1\n7 1 0 2\n", Format::Arc), [10, 11, 12, 7]);
     assert_eq!(keys(b"5\r\n*\r\n\r\n6\r\n5", Format::Lirs), [5, 6, 5]);
     assert_eq!(keys(b"l 0x1fffff50 1\ns 0xA 0\n", Format::Address), [0x1fff_ff50, 10]);
@@ -39,14 +39,14 @@ fn each_format_is_read() {
 }
 
 #[test]
-fn an_empty_file_has_no_requests() {
+fn empty_file_has_no_requests() {
     for format in [Format::Arc, Format::Lirs, Format::U64be, Format::Oracle] {
         assert!(keys(b"", format).is_empty());
     }
 }
 
 #[test]
-fn compression_is_recognised_by_content() {
+fn read_detects_compression_by_content() {
     let plain = b"1\n2\n3\n".repeat(1000);
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(&plain).unwrap();
@@ -56,17 +56,17 @@ fn compression_is_recognised_by_content() {
     xz.write_all(&plain).unwrap();
     let xz = xz.finish().unwrap();
 
-    for packed in [&gzip, &zstd, &xz] {
-        assert_eq!(keys(packed, Format::Lirs).len(), 3000);
+    for compressed in [&gzip, &zstd, &xz] {
+        assert_eq!(keys(compressed, Format::Lirs).len(), 3000);
         assert!(
-            parse(&packed[..packed.len() / 2], Format::Lirs).is_err(),
-            "a file cut short must be an error"
+            parse(&compressed[..compressed.len() / 2], Format::Lirs).is_err(),
+            "a truncated file must be an error"
         );
     }
 }
 
 #[test]
-fn errors_name_the_line() {
+fn text_errors_name_the_line() {
     assert_eq!(
         error(b"1\n2\nx3\n", Format::Lirs),
         "the trace, line 3: the key is \"x3\", not a number from 0 to 2^64 - 1"
@@ -80,7 +80,7 @@ fn errors_name_the_line() {
     assert!(error(b"18446744073709551615 2 0 1\n", Format::Arc).contains("pass 2^64"));
     assert_eq!(
         error(b"l 1ff 0", Format::Address),
-        "the trace, line 1: \"1ff\" is not an address such as 0x1ff"
+        "the trace, line 1: \"1ff\" is not a hexadecimal address like 0x1ff"
     );
     assert_eq!(error(b"m 0x1 0", Format::Address), "the trace, line 1: \"m\" should be l or s");
     assert!(error(&[b'1'; 10_000], Format::Lirs).contains("longer than 4096 bytes"));
@@ -88,7 +88,7 @@ fn errors_name_the_line() {
 }
 
 #[test]
-fn errors_name_the_byte() {
+fn binary_errors_name_the_offset() {
     assert_eq!(error(&[0; 20], Format::U64be), "the trace, byte 16: ends after 4 of the 8 bytes of a record");
     assert_eq!(
         error(&oracle_record(1, 1)[..23], Format::Oracle),
@@ -97,7 +97,7 @@ fn errors_name_the_byte() {
 }
 
 #[test]
-fn nothing_follows_an_error() {
+fn requests_end_after_an_error() {
     let mut requests = read(Cursor::new(b"1\nx\n2\n".to_vec()), Format::Lirs, "t".to_owned()).unwrap();
     assert_eq!(requests.next().unwrap().unwrap().key, 1);
     assert!(requests.next().unwrap().is_err());

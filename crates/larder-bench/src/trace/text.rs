@@ -1,22 +1,22 @@
-//! Traces of text, a line at a time.
+//! Text traces, parsed line by line.
 
 use super::Request;
 use anyhow::{Context, Result, bail};
 use std::io::BufRead;
 use std::ops::RangeInclusive;
 
-/// No format has longer lines; a binary file read as text ends here instead of in memory.
+/// No format has longer lines. The limit keeps a binary file from being read into memory as one line.
 const MAX_LINE_BYTES: usize = 4096;
-/// No line of a real trace asks for more keys; a mistaken format ends here instead of in endless requests.
+/// No line of a real trace has more keys. The limit detects a wrong format before it yields endless requests.
 const MAX_KEYS_PER_LINE: u64 = 1 << 24;
 
-/// Consecutive keys. Inclusive, so that the last key of all can be one of them.
+/// Consecutive keys. Inclusive, so that `u64::MAX` can be one of them.
 type Keys = RangeInclusive<u64>;
 
 #[allow(clippy::reversed_empty_ranges, reason = "this is how an empty inclusive range is written")]
 const NO_KEYS: Keys = 1..=0;
 
-/// The keys that a line asks for, none if the line is to be skipped; or what is wrong with it.
+/// Parses the keys of a line; an empty range if the line is to be skipped.
 pub(super) type ParseLine = fn(&str) -> Result<Keys>;
 
 /// The requests of a text file.
@@ -35,7 +35,7 @@ impl<R: BufRead> Lines<R> {
         Lines { source, name, parse, line: Vec::new(), line_number: 0, pending: NO_KEYS, ended: false }
     }
 
-    /// Reads the next line that asks for something into `pending`; false at the end.
+    /// Reads the keys of the next line that has any into `pending`; false at the end.
     fn advance(&mut self) -> Result<bool> {
         while self.pending.is_empty() {
             self.line.clear();
@@ -95,7 +95,7 @@ pub(super) fn arc(line: &str) -> Result<Keys> {
     Ok(start..=last.with_context(|| format!("{count} keys from {start} on pass 2^64"))?)
 }
 
-/// A key a line; `*` marks a phase of the program that was traced.
+/// One key per line; `*` separates phases of the traced program.
 pub(super) fn lirs(line: &str) -> Result<Keys> {
     if line == "*" {
         return Ok(NO_KEYS);
@@ -115,7 +115,7 @@ pub(super) fn address(line: &str) -> Result<Keys> {
     let key = column
         .strip_prefix("0x")
         .and_then(|digits| u64::from_str_radix(digits, 16).ok())
-        .with_context(|| format!("{column:?} is not an address such as 0x1ff"))?;
+        .with_context(|| format!("{column:?} is not a hexadecimal address like 0x1ff"))?;
     Ok(key..=key)
 }
 

@@ -1,14 +1,14 @@
-//! Keys, and the order in which they are asked for.
+//! Keys, and the order in which they are requested.
 
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Zipf};
 
-/// The exponent with which web caches are commonly modelled.
+/// A common exponent in models of web caches.
 const ZIPF_EXPONENT: f64 = 0.99;
 
-/// The keys that are in a cache before anything is measured, in a random order: that of their popularity.
+/// The keys that are in a cache before the measurement, in random order, the most popular first.
 pub(crate) struct Population {
     keys: Vec<u64>,
     random: SmallRng,
@@ -26,24 +26,24 @@ impl Population {
         &self.keys
     }
 
-    /// Requests that ask for each key with the same chance.
+    /// Requests for keys of equal probability.
     pub(crate) fn uniform(&mut self, requests: usize) -> Vec<u64> {
         (0..requests).map(|_| self.keys[self.random.random_range(0..self.keys.len())]).collect()
     }
 
-    /// Requests of which a few keys get most.
+    /// Requests whose keys follow a Zipf distribution.
     pub(crate) fn zipf(&mut self, requests: usize) -> Vec<u64> {
         let ranks = Zipf::new(self.keys.len() as f64, ZIPF_EXPONENT).expect("the exponent is valid");
         (0..requests).map(|_| self.keys[ranks.sample(&mut self.random) as usize - 1]).collect()
     }
 }
 
-/// The `n`th of the keys that are in no population.
-pub(crate) fn fresh_key(n: u64) -> u64 {
+/// The `n`th key outside of every population.
+pub(crate) fn unused_key(n: u64) -> u64 {
     scrambled(n + (1 << 40))
 }
 
-/// Another number for each number, far from its neighbours': real keys are not counted up.
+/// Maps numbers to distinct numbers far apart: real keys are not consecutive.
 fn scrambled(n: u64) -> u64 {
     let n = (n ^ (n >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     n ^ (n >> 29)
@@ -55,17 +55,17 @@ mod tests {
     use std::collections::{HashMap, HashSet};
 
     #[test]
-    fn keys_are_distinct_and_come_from_the_seed() {
+    fn keys_are_distinct_and_depend_on_the_seed() {
         let population = Population::new(10_000, 7);
         let distinct: HashSet<u64> =
-            population.keys().iter().copied().chain((0..10_000).map(fresh_key)).collect();
+            population.keys().iter().copied().chain((0..10_000).map(unused_key)).collect();
         assert_eq!(distinct.len(), 20_000);
         assert_eq!(population.keys(), Population::new(10_000, 7).keys());
         assert_ne!(population.keys(), Population::new(10_000, 8).keys());
     }
 
     #[test]
-    fn popularity_is_as_told() {
+    fn zipf_and_uniform_requests_have_their_distributions() {
         let mut population = Population::new(1000, 7);
         let hottest = population.keys()[0];
         let count = |requests: Vec<u64>| {

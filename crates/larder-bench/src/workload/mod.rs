@@ -1,7 +1,7 @@
-//! What is asked of the caches, made from a seed: the same requests for every one of them.
+//! Requests to the caches, generated from a seed: the same for every cache.
 
 mod keys;
 mod pairs;
 
-pub(crate) use keys::{Population, fresh_key};
+pub(crate) use keys::{Population, unused_key};
 pub(crate) use pairs::Pairs;

@@ -1,4 +1,4 @@
-//! Slugs and the addresses that they lead to, as a URL shortener keeps them.
+//! Slugs and their target addresses, as a URL shortener stores them.
 
 use anyhow::{Context, Result, ensure};
 use rand::rngs::SmallRng;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// Lengths of real addresses of home pages at their deciles; half have at most 38 characters.
+/// The deciles of the lengths of real home page addresses; half have at most 38 characters.
 const LENGTH_DECILES: [usize; 11] = [16, 26, 30, 33, 35, 38, 40, 43, 47, 54, 110];
 
 /// Addresses, and a slug for each pair.
@@ -16,13 +16,13 @@ pub(crate) struct Pairs {
 }
 
 impl Pairs {
-    /// Addresses of realistic lengths.
-    pub(crate) fn made(count: usize, seed: u64) -> Self {
+    /// Generated addresses of realistic lengths.
+    pub(crate) fn generated(count: usize, seed: u64) -> Self {
         let mut random = SmallRng::seed_from_u64(seed);
-        Pairs { urls: (0..count).map(|_| made_url(&mut random)).collect() }
+        Pairs { urls: (0..count).map(|_| generate_url(&mut random)).collect() }
     }
 
-    /// The addresses in the column `url` of a CSV file; `larder links import` reads the same ones.
+    /// The addresses in the column `url` of a CSV file, as `larder links import` reads them.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("cannot open {}", path.display()))?;
@@ -30,7 +30,7 @@ impl Pairs {
         let heading = lines.next().unwrap_or_default();
         let column = heading.split(',').position(|name| name.trim().eq_ignore_ascii_case("url"));
         let column = column.with_context(|| format!("{} has no column url", path.display()))?;
-        // Names may hold quoted commas; addresses have none unquoted, so the column is found from the right.
+        // A quoted name may contain commas, an address has none unquoted: count the columns from the right.
         let from_right = heading.split(',').count() - 1 - column;
         let url = |line: &str| line.rsplit(',').nth(from_right).map(|url| url.trim_matches('"').to_owned());
         let urls: Vec<String> = lines.filter_map(url).filter(|url| !url.is_empty()).collect();
@@ -38,7 +38,7 @@ impl Pairs {
         Ok(Pairs { urls })
     }
 
-    /// `count` pairs; the addresses begin anew where there are fewer, the slugs do not.
+    /// `count` pairs. The addresses repeat if there are fewer, the slugs do not.
     pub(crate) fn iter(&self, count: usize) -> impl Iterator<Item = (String, &str)> {
         let urls = self.urls.iter().cycle().take(count).map(String::as_str);
         urls.enumerate().map(|(n, url)| (slug(n as u64), url))
@@ -51,7 +51,7 @@ impl Pairs {
     }
 }
 
-fn made_url(random: &mut SmallRng) -> String {
+fn generate_url(random: &mut SmallRng) -> String {
     let decile = random.random_range(0..10);
     let length = random.random_range(LENGTH_DECILES[decile]..=LENGTH_DECILES[decile + 1]);
     let mut url = String::with_capacity(length);
@@ -70,13 +70,13 @@ fn made_url(random: &mut SmallRng) -> String {
     url
 }
 
-/// Seven characters that hide the order in which slugs are given out.
+/// The `n`th slug: seven characters in no apparent order.
 fn slug(n: u64) -> String {
-    // Odd, so that every number below 62^7 gets another; coprime to 62 as well.
-    let mut left = (n.wrapping_mul(2_305_843_009) + 1_000_003) % 62u64.pow(7);
+    // The factor is coprime to 62, so that distinct numbers below 62^7 stay distinct.
+    let mut rest = (n.wrapping_mul(2_305_843_009) + 1_000_003) % 62u64.pow(7);
     let digit = |_| {
-        let digit = DIGITS[(left % 62) as usize];
-        left /= 62;
+        let digit = DIGITS[(rest % 62) as usize];
+        rest /= 62;
         digit as char
     };
     (0..7).map(digit).collect()
@@ -89,8 +89,8 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn slugs_differ_and_lengths_are_realistic() {
-        let pairs = Pairs::made(20_000, 3);
+    fn generated_pairs_have_distinct_slugs_and_realistic_lengths() {
+        let pairs = Pairs::generated(20_000, 3);
         let slugs: HashSet<String> = pairs.iter(50_000).map(|(slug, _)| slug).collect();
         assert_eq!(slugs.len(), 50_000);
         assert!(slugs.iter().all(|slug| slug.len() == 7));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_csv_file_gives_its_addresses() {
+    fn read_of_a_csv_file_returns_its_addresses() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         writeln!(file, "name,url\n\"a, b\",https://a.example/\nc,\"https://c.example/\"\n\nd,").unwrap();
         let pairs = Pairs::read(file.path()).unwrap();
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_csv_file_without_addresses_is_an_error() {
+    fn read_without_column_url_is_an_error() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         writeln!(file, "name,link\na,b").unwrap();
         let error = Pairs::read(file.path()).err().unwrap().to_string();

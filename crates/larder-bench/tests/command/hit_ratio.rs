@@ -16,7 +16,7 @@ fn looped() -> NamedTempFile {
 }
 
 #[test]
-fn the_table_names_every_cache_and_the_optimum() {
+fn table_has_every_cache_and_the_optimum() {
     let file = looped();
     let output = bench(&[
         "hit-ratio",
@@ -37,7 +37,7 @@ fn the_table_names_every_cache_and_the_optimum() {
 }
 
 #[test]
-fn json_is_one_object_a_line() {
+fn json_has_one_object_per_line() {
     let file = looped();
     let path = file.path().to_str().unwrap();
     let output =
@@ -58,11 +58,11 @@ fn json_is_one_object_a_line() {
 }
 
 #[test]
-fn usage_errors_exit_with_2() {
+fn contradictory_flags_exit_with_2() {
     let file = looped();
     let path = file.path().to_str().unwrap();
     for (flags, complaint) in [
-        (vec!["--format", "lirs", "--capacity", "10", "--bytes"], "--bytes needs sizes"),
+        (vec!["--format", "lirs", "--capacity", "10", "--bytes"], "--bytes requires sizes"),
         (vec!["--format", "lirs", "--capacity", "0"], "0 is not in 1..="),
         (vec!["--format", "lirs", "--capacity", "10", "--policy", "best"], "possible values: ctd"),
         (vec!["--format", "lirs", "--capacity", "10", "--policy", "lru", "--all"], "cannot be used with"),
@@ -76,12 +76,12 @@ fn usage_errors_exit_with_2() {
 }
 
 #[test]
-fn what_cannot_be_read_is_one_clear_line() {
-    let cut = trace(&[0; 12]);
+fn unreadable_trace_is_an_error_of_one_line() {
+    let truncated = trace(&[0; 12]);
     let empty = trace(b"");
     for (path, format, complaint) in [
         ("/no/such/file", "lirs", "cannot open /no/such/file"),
-        (cut.path().to_str().unwrap(), "u64be", "byte 8: ends after 4 of the 8 bytes of a record"),
+        (truncated.path().to_str().unwrap(), "u64be", "byte 8: ends after 4 of the 8 bytes of a record"),
         (empty.path().to_str().unwrap(), "lirs", "has no requests"),
     ] {
         let output = bench(&["hit-ratio", "--trace", path, "--format", format, "--capacity", "10"]);

@@ -1,4 +1,4 @@
-//! The commands as a user runs them: what is printed where, and with which exit code. One file per command.
+//! The commands as a user runs them: output and exit codes. One file per command.
 
 mod hit_ratio;
 mod results;

@@ -1,4 +1,4 @@
-//! `list`, `compare` and `report`: what is made of result files.
+//! `list`, and `compare` and `report`, which read result files.
 
 use crate::{bench, text};
 use std::path::Path;
@@ -20,14 +20,14 @@ fn write_results(folder: &Path, rounds: &[f64]) {
 }
 
 #[test]
-fn list_names_the_suites() {
+fn list_prints_the_suites() {
     let output = bench(&["list"]);
     assert!(output.status.success());
     assert!(text(&output.stdout).contains("engine"), "{}", text(&output.stdout));
 }
 
 #[test]
-fn an_unknown_suite_is_a_usage_error() {
+fn unknown_suite_is_a_usage_error() {
     let output = bench(&["run", "engines"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("possible values: engine, hit-ratio"), "{}", text(&output.stderr));
@@ -52,7 +52,7 @@ fn compare_prints_ratios() {
 fn report_writes_a_page_and_its_data() {
     let folder = tempfile::tempdir().unwrap();
     write_results(folder.path(), &[40.0, 41.0, 42.0]);
-    // Twice: what the first left there is no result file.
+    // Twice: the files of the first report are no result files.
     for _ in 0..2 {
         let output = bench(&["report", folder.path().to_str().unwrap()]);
         assert!(output.status.success(), "{}", text(&output.stderr));
@@ -65,7 +65,7 @@ fn report_writes_a_page_and_its_data() {
 }
 
 #[test]
-fn what_is_no_result_is_one_clear_line() {
+fn invalid_results_are_an_error_of_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
     let complaint = |arguments: &[&str]| {

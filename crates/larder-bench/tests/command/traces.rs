@@ -1,5 +1,5 @@
-//! Published figures on published traces. They are not part of the project: `LARDER_TRACES` names the folder that has
-//! them, and without it there is nothing to check.
+//! Published hit ratios of published traces. The traces are not part of the project: `LARDER_TRACES` names their
+//! folder. Without it nothing is checked.
 
 use crate::{bench, text};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ fn row(trace: &Path, format: &str, capacity: u64, more: &[&str]) -> serde_json::
 
 /// Misses of a plain LRU by bytes, as libCacheSim counts them.
 #[test]
-fn an_lru_by_bytes_misses_as_published() {
+fn lru_by_bytes_has_the_published_misses() {
     let Some(folder) = folder() else { return };
     let trace = folder.join("cloudphysics/cloudPhysicsIO.oracleGeneral.bin.xz");
     for (mebibytes, misses) in [(128, 93_374), (256, 89_783), (512, 81_722), (1024, 71_704)] {
@@ -32,7 +32,7 @@ fn an_lru_by_bytes_misses_as_published() {
 
 /// Hit ratios of LRU and of the optimum, in percent.
 #[test]
-fn hit_ratios_are_as_published() {
+fn lru_and_optimum_have_the_published_hit_ratios() {
     let Some(folder) = folder() else { return };
     for (trace, format, capacity, lru, optimum) in [
         ("arc/OLTP.lis.zst", "arc", 250, 16.47, 38.44),

@@ -1,9 +1,9 @@
-// Signs in to the page of a shortener that needs a token, as a person would, and out again.
+// Signs in to the page of a shortener that requires a token, and signs out again.
 //
 //   CHROMIUM=/usr/bin/chromium SCREENSHOTS=out TOKEN=larder_… READ_TOKEN=larder_… node sign-in.mjs http://127.0.0.1:8080
 //
-// One line per step, exit status 0 if all of them passed and 1 if one did not. SCREENSHOTS, if set, gets a picture of
-// each state, light and dark, at two widths.
+// Prints one line per step. The exit status is 0 if all steps passed, otherwise 1. SCREENSHOTS, if set, is the folder for
+// pictures of each state, light and dark, at two widths.
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -41,11 +41,11 @@ async function pictures(page, name) {
   }
 }
 
-// A page that runs into its own content security policy, or throws, has failed even if it looks right.
+// A page that violates its content security policy or throws an error has failed, even if it looks right.
 function watch(page) {
   page.on("pageerror", (error) => failures.push(`an error on ${page.url()}: ${error.message}`));
   page.on("console", (message) => {
-    // A refused request is reported as an error by the browser; it is what this script provokes.
+    // The browser reports a refused request as an error; this script causes such requests on purpose.
     if (message.type() === "error" && !/status of 40[13]/.test(message.text())) failures.push(message.text());
   });
   return page;
@@ -60,7 +60,7 @@ async function run(browser) {
     for (const name of names) await page.getByTestId(name).waitFor({ state: "hidden" });
   };
 
-  await step("the page shows the sign-in and nothing else", async () => {
+  await step("the page shows only the sign-in form", async () => {
     await page.goto(url);
     await token.waitFor();
     await hidden("create-form", "links", "empty", "sign-out");
@@ -75,7 +75,7 @@ async function run(browser) {
     await pictures(page, "sign-in-refused");
   });
 
-  await step("a token with the scope read shows the links and changes none", async () => {
+  await step("a token with the scope read shows links but cannot change them", async () => {
     await token.fill(READ_TOKEN);
     await page.keyboard.press("Enter");
     await page.getByTestId("link").waitFor();
@@ -85,9 +85,9 @@ async function run(browser) {
     await pictures(page, "signed-in-read");
   });
 
-  await step("scripts cannot read the session, and a new page has it", async () => {
+  await step("scripts cannot read the session, and it survives a reload", async () => {
     if ((await page.evaluate(() => document.cookie)) !== "") throw new Error("the cookie is readable");
-    if ((await page.evaluate(() => localStorage.length + sessionStorage.length)) !== 0) throw new Error("something is stored");
+    if ((await page.evaluate(() => localStorage.length + sessionStorage.length)) !== 0) throw new Error("the page stored data");
     await page.reload();
     await page.getByTestId("link").waitFor();
   });
@@ -98,7 +98,7 @@ async function run(browser) {
     await hidden("create-form", "links", "sign-out");
   });
 
-  await step("a token with the scope write makes and deletes links", async () => {
+  await step("a token with the scope write creates and deletes links", async () => {
     await token.fill(TOKEN);
     await page.getByTestId("sign-in-button").click();
     await page.getByTestId("url-input").fill("https://example.com/signed-in");
@@ -112,14 +112,14 @@ async function run(browser) {
     await page.getByTestId("link").nth(1).waitFor({ state: "detached" });
   });
 
-  await step("a session that ends elsewhere brings the sign-in back", async () => {
+  await step("the sign-in form returns when the session ends elsewhere", async () => {
     await context.clearCookies();
     await token.waitFor();
     await hidden("create-form", "links");
     if ((await page.getByTestId("link").count()) !== 0) throw new Error("links are still in the page");
   });
 
-  await step("no page broke its own rules", async () => {
+  await step("no page has errors", async () => {
     if (failures.length) throw new Error(failures.join("; "));
   });
 }
@@ -134,7 +134,7 @@ try {
   await run(browser);
   status = 0;
 } catch {
-  // The failed step has said so.
+  // The failed step has printed its error.
 } finally {
   await browser.close();
 }

@@ -1,10 +1,10 @@
-// Uses the pages of a running Larder as a person would: makes a link, follows it, sees the visit counted, and finds
-// the redirects on the dashboard.
+// Uses the pages of a running Larder like a person: creates a link, follows it, and checks that the list counts the
+// visit and the dashboard counts the redirects.
 //
 //   CHROMIUM=/usr/bin/chromium SCREENSHOTS=out node smoke.mjs http://127.0.0.1:8080 http://127.0.0.1:8081
 //
-// CHROMIUM is the browser to start; SCREENSHOTS, if set, the folder that gets a picture of each page. One line per
-// step, exit status 0 if all of them passed and 1 if one did not.
+// CHROMIUM is the browser to start; SCREENSHOTS, if set, is the folder for a picture of each page. Prints one line per
+// step. The exit status is 0 if all steps passed, otherwise 1.
 
 import { existsSync, mkdirSync } from "node:fs";
 import { createServer } from "node:http";
@@ -23,7 +23,7 @@ if (!linksUrl || !adminUrl) {
 
 const failures = [];
 
-// Steps build on each other: the first that fails ends the run.
+// A step depends on the steps before it: the first failure ends the run.
 async function step(name, work) {
   try {
     const detail = await work();
@@ -36,13 +36,13 @@ async function step(name, work) {
 
 async function until(what, ask) {
   const end = Date.now() + STEP_TIMEOUT_MS;
-  let seen;
+  let last;
   while (Date.now() < end) {
-    seen = await ask();
-    if (seen.done) return seen.value;
+    last = await ask();
+    if (last.done) return last.value;
     await new Promise((wake) => setTimeout(wake, 100));
   }
-  throw new Error(`${what} did not come within ${STEP_TIMEOUT_MS / 1000} s; last seen: ${JSON.stringify(seen.value)}`);
+  throw new Error(`${what} not reached within ${STEP_TIMEOUT_MS / 1000} s; last value: ${JSON.stringify(last.value)}`);
 }
 
 function browserPath() {
@@ -68,7 +68,7 @@ async function startTarget() {
   return { server, url: `http://127.0.0.1:${server.address().port}/landing?step=smoke` };
 }
 
-// A page that runs into its own content security policy, or throws, has failed even if it looks right.
+// A page that violates its content security policy or throws an error has failed, even if it looks right.
 function watch(page) {
   page.on("pageerror", (error) => failures.push(`an error on ${page.url()}: ${error.message}`));
   page.on("console", (message) => {
@@ -77,7 +77,7 @@ function watch(page) {
   return page;
 }
 
-// The redirects that the part "links" has counted, by its JSON.
+// The number of redirects of the part "links", from the JSON.
 async function counted() {
   const stats = await (await fetch(`${adminUrl}/api/stats`)).json();
   const part = stats.parts.find((one) => one.part === "links");
@@ -85,7 +85,7 @@ async function counted() {
   return part.tiers.find((tier) => tier.tier === "redirects").operations.found;
 }
 
-// The same as the page shows it.
+// The number of redirects that the page shows.
 async function shown(part) {
   const text = await part.locator(".tier", { has: part.page().getByRole("heading", { name: "redirects" }) }).textContent();
   return Number(text.match(/found (\d+)/)?.[1]);
@@ -111,11 +111,11 @@ async function run(browser, target) {
     await error.waitFor();
     await picture(page, "2-refused");
     const text = await error.textContent();
-    if (!/http/.test(text)) throw new Error(`it says ${JSON.stringify(text)}`);
+    if (!/http/.test(text)) throw new Error(`the message is ${JSON.stringify(text)}`);
     return text;
   });
 
-  await step("a link is made on the page", async () => {
+  await step("a link is created on the page", async () => {
     await page.getByTestId("url-input").fill(target);
     await page.getByTestId("options").locator("summary").click();
     await page.getByTestId("slug-input").fill(slug);
@@ -124,14 +124,14 @@ async function run(browser, target) {
     const link = page.getByTestId("result-link");
     await link.waitFor();
     shortUrl = await link.getAttribute("href");
-    await picture(page, "3-made");
+    await picture(page, "3-created");
     if (!shortUrl.endsWith(`/${slug}`)) throw new Error(`the short address is ${shortUrl}`);
     return shortUrl;
   });
 
   const row = page.locator(`[data-testid="link"][data-slug="${slug}"]`);
 
-  await step("the list has it, its title as text", async () => {
+  await step("the list shows the link, with its title as text", async () => {
     await row.waitFor();
     const title = await row.getByTestId("title").textContent();
     if (title !== "Smoke <b>test</b>") throw new Error(`the title is ${JSON.stringify(title)}`);
@@ -145,7 +145,7 @@ async function run(browser, target) {
     await landing.close();
   });
 
-  await step("the list shows the visit without being reloaded", async () => {
+  await step("the list shows the visit without a reload", async () => {
     await until("one visit", async () => {
       const value = await row.getByTestId("visits").textContent();
       return { done: value === "1", value };
@@ -161,10 +161,10 @@ async function run(browser, target) {
     const before = await counted();
     for (let n = 0; n < REDIRECTS; n += 1) {
       const answer = await fetch(shortUrl, { redirect: "manual" });
-      if (answer.status !== 302) throw new Error(`redirect ${n} was answered with ${answer.status}`);
+      if (answer.status !== 302) throw new Error(`redirect ${n} has status ${answer.status}`);
     }
     const after = before + REDIRECTS;
-    await until(`${after} redirects in the numbers`, async () => {
+    await until(`${after} redirects in the JSON`, async () => {
       const value = await counted();
       return { done: value === after, value };
     });
@@ -178,17 +178,17 @@ async function run(browser, target) {
     return `${before} before, ${after} after`;
   });
 
-  await step("the link is deleted and leads nowhere", async () => {
+  await step("the deleted link is not found", async () => {
     await row.getByTestId("details").click();
     await row.getByTestId("delete").click();
     await page.getByTestId("confirm-delete").click();
     await row.waitFor({ state: "detached" });
     const answer = await fetch(shortUrl, { redirect: "manual" });
-    if (answer.status !== 404) throw new Error(`it was answered with ${answer.status}`);
+    if (answer.status !== 404) throw new Error(`the status is ${answer.status}`);
     await picture(page, "6-deleted");
   });
 
-  await step("no page broke its own rules", async () => {
+  await step("no page has errors", async () => {
     if (failures.length) throw new Error(failures.join("; "));
   });
 }
@@ -205,7 +205,7 @@ try {
     await run(browser, target.url);
     status = 0;
   } catch {
-    // The failed step has said so.
+    // The failed step has printed its error.
   } finally {
     await browser.close();
   }

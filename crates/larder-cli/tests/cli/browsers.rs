@@ -1,5 +1,5 @@
-//! A web page must not reach the services of the machine that it is looked at on: what a browser could be made to
-//! send is refused by every port.
+//! A web page must not access the services on the machine of its visitor: every port refuses what a page can make a
+//! browser send.
 
 use crate::http::{connect, request};
 use crate::process::Up;
@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::net::SocketAddr;
 
 #[test]
-fn the_cache_server_hangs_up_on_http_and_executes_nothing_of_it() {
+fn cache_server_closes_http_connections_and_executes_nothing() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut up = Up::start(&folder.path().join("data"));
     let host = up.resp.to_string();
@@ -19,10 +19,10 @@ fn the_cache_server_hangs_up_on_http_and_executes_nothing_of_it() {
     let post = format!(
         "POST / HTTP/1.1\r\nHost: {host}\r\nContent-Type: text/plain\r\nContent-Length: 40\r\n\r\nSET planted 1\r\nFLUSHALL\r\n"
     );
-    // A page that chooses the path itself, and one whose request line is read as a command.
+    // A request line that is also a command.
     let path = format!("SET /planted HTTP/1.1\r\nHost: {host}\r\n\r\n");
     for sent in [fetch, post, path] {
-        let answer = answer_until_closed(up.resp, sent.as_bytes());
+        let answer = read_until_closed(up.resp, sent.as_bytes());
         assert!(
             !answer.contains("+OK") && !answer.contains("+PONG"),
             "{sent:?} was answered with {answer:?}"
@@ -30,17 +30,17 @@ fn the_cache_server_hangs_up_on_http_and_executes_nothing_of_it() {
     }
     assert_eq!(command(up.resp, "EXISTS planted /planted"), ":0");
     assert_eq!(command(up.resp, "GET mine"), "safe");
-    until("it is said", || {
+    until("the message on stderr", || {
         up.process.stderr().contains("closed a connection that speaks HTTP").then_some(())
     });
     up.process.running().terminate();
     up.process.end().assert_clean_stop();
 }
 
-/// Sends and reads until the other side closes, in whatever way.
-fn answer_until_closed(address: SocketAddr, bytes: &[u8]) -> String {
+/// Sends bytes, and reads until the server closes the connection or resets it.
+fn read_until_closed(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = connect(address).expect("a connection");
-    // The second half may meet a connection that is closed already.
+    // The server may close the connection before it has read everything.
     _ = stream.write_all(bytes);
     let (mut answer, mut buffer) = (Vec::new(), [0; 4_096]);
     loop {
@@ -48,14 +48,14 @@ fn answer_until_closed(address: SocketAddr, bytes: &[u8]) -> String {
             Ok(0) => break,
             Ok(length) => answer.extend_from_slice(&buffer[..length]),
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break,
-            Err(error) => panic!("it was not closed: {error}"),
+            Err(error) => panic!("the connection was not closed: {error}"),
         }
     }
     String::from_utf8_lossy(&answer).into_owned()
 }
 
 #[test]
-fn the_shortener_takes_nothing_from_foreign_pages() {
+fn shortener_refuses_requests_of_foreign_pages() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let up = Up::start(&folder.path().join("data"));
     let own = format!("http://{}", up.http);
@@ -67,10 +67,10 @@ fn the_shortener_takes_nothing_from_foreign_pages() {
     let refused: &[(&[(&str, &str)], u16)] = &[
         (&[json, ("Origin", "https://evil.example")], 403),
         (&[json, ("Origin", "null")], 403),
-        // A name that was pointed at this machine.
+        // A foreign name that resolves to this machine.
         (&[json, ("Host", "evil.example"), ("Origin", "http://evil.example")], 403),
         (&[json, ("Host", "evil.example")], 403),
-        // What a form can send without asking first.
+        // A form can send this without a preflight request.
         (&[("Content-Type", "text/plain"), ("Origin", &own)], 415),
     ];
     for (headers, status) in refused {
@@ -82,7 +82,7 @@ fn the_shortener_takes_nothing_from_foreign_pages() {
 }
 
 #[test]
-fn the_admin_port_answers_to_its_own_names_only() {
+fn admin_port_refuses_foreign_host_names() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = folder.path().join("data");
     let up = Up::start(&data);

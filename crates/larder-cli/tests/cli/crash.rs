@@ -1,4 +1,4 @@
-//! `kill -9`: what a client was told is there afterwards.
+//! `kill -9` loses nothing that was confirmed to a client.
 
 use crate::http::try_post;
 use crate::process::Up;
@@ -9,14 +9,14 @@ use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::thread;
 
-/// A link that was answered with 201.
-struct Made {
+/// A link whose creation was confirmed with 201.
+struct Confirmed {
     slug: String,
     url: String,
 }
 
 #[test]
-fn every_link_that_was_confirmed_and_every_visit_that_was_shown_survives() {
+fn confirmed_links_and_reported_visits_survive_a_crash() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = folder.path().join("data");
     let up = Up::start(&data);
@@ -27,13 +27,13 @@ fn every_link_that_was_confirmed_and_every_visit_that_was_shown_survives() {
     }
     await_visits(http, &visited, 20);
 
-    let made = Mutex::new(Vec::new());
+    let confirmed = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for writer in 0..3 {
-            let made = &made;
-            scope.spawn(move || create_until_it_dies(http, writer, made));
+            let confirmed = &confirmed;
+            scope.spawn(move || create_until_the_server_is_killed(http, writer, confirmed));
         }
-        until("links are being made", || (made.lock().expect("whole").len() >= 60).then_some(()));
+        until("60 confirmed links", || (confirmed.lock().expect("whole").len() >= 60).then_some(()));
         for _ in 0..10 {
             follow(http, &visited);
         }
@@ -41,20 +41,20 @@ fn every_link_that_was_confirmed_and_every_visit_that_was_shown_survives() {
     });
 
     let up = Up::start(&data);
-    let made = made.into_inner().expect("whole");
-    for Made { slug, url } in &made {
-        assert_eq!(show(up.http, slug)["url"], **url, "of {} links", made.len());
+    let confirmed = confirmed.into_inner().expect("whole");
+    for Confirmed { slug, url } in &confirmed {
+        assert_eq!(show(up.http, slug)["url"], **url, "of {} links", confirmed.len());
     }
-    assert_eq!(follow(up.http, &made[0].slug), made[0].url);
-    let kept = visits(up.http, &visited);
-    assert!((20..=30).contains(&kept), "{kept} visits");
+    assert_eq!(follow(up.http, &confirmed[0].slug), confirmed[0].url);
+    let count = visits(up.http, &visited);
+    assert!((20..=30).contains(&count), "{count} visits");
     up.stop();
 }
 
-fn create_until_it_dies(address: SocketAddr, writer: usize, made: &Mutex<Vec<Made>>) {
+fn create_until_the_server_is_killed(address: SocketAddr, writer: usize, confirmed: &Mutex<Vec<Confirmed>>) {
     for n in 0.. {
         let url = format!("https://example.com/{writer}/{n}");
         let Ok(reply) = try_post(address, "/api/links", &json!({ "url": url })) else { return };
-        made.lock().expect("whole").push(Made { slug: slug_of(&reply), url });
+        confirmed.lock().expect("whole").push(Confirmed { slug: slug_of(&reply), url });
     }
 }

@@ -1,29 +1,29 @@
-//! The numbers of the dashboard, as its JSON has them.
+//! The statistics of the dashboard, as JSON.
 
 use crate::http::get;
 use serde_json::Value;
 use std::net::SocketAddr;
 
-/// All of them.
+/// The statistics of all parts.
 #[track_caller]
 pub(crate) fn stats(admin: SocketAddr) -> Value {
     get(admin, "/api/stats").json()
 }
 
-/// One part of all.
+/// The statistics of one part.
 #[track_caller]
 pub(crate) fn part<'a>(stats: &'a Value, name: &str) -> &'a Value {
-    named(&stats["parts"], "part", name)
+    find_by_name(&stats["parts"], "part", name)
 }
 
-/// One tier of a part.
+/// The statistics of one tier of a part.
 #[track_caller]
 pub(crate) fn tier<'a>(part: &'a Value, name: &str) -> &'a Value {
-    named(&part["tiers"], "tier", name)
+    find_by_name(&part["tiers"], "tier", name)
 }
 
 #[track_caller]
-fn named<'a>(list: &'a Value, key: &str, name: &str) -> &'a Value {
+fn find_by_name<'a>(list: &'a Value, key: &str, name: &str) -> &'a Value {
     let found = list.as_array().and_then(|list| list.iter().find(|one| one[key] == name));
     found.unwrap_or_else(|| panic!("no {key} {name} in {list}"))
 }

@@ -1,4 +1,4 @@
-//! Half-sent requests on one port leave file descriptors for the others.
+//! Incomplete requests on one port do not exhaust the file descriptors of the others.
 
 use crate::http::get;
 use crate::process::{Up, larder};
@@ -11,10 +11,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 const FILES: u64 = 512;
-const HALF_SENT: usize = 600;
+const INCOMPLETE_REQUESTS: usize = 600;
 
 #[test]
-fn half_sent_heads_on_one_port_leave_the_other_ports_alone() {
+fn incomplete_requests_on_one_port_do_not_block_the_others() {
     if needs("a limit of 2000 open files", may_open(2_000)).is_none() {
         return;
     }
@@ -22,22 +22,22 @@ fn half_sent_heads_on_one_port_leave_the_other_ports_alone() {
     let up = Up::start_as(limited(), &folder.path().join("data"));
     let slug = create(up.http, "https://example.com/");
     for attacked in [up.admin, up.http] {
-        let half_sent = send_half(attacked);
-        assert!(half_sent.len() > 128, "only {} connections were made", half_sent.len());
-        let began = Instant::now();
+        let incomplete = send_incomplete_requests(attacked);
+        assert!(incomplete.len() > 128, "only {} connections were opened", incomplete.len());
+        let start = Instant::now();
         for round in 0..5 {
             assert_eq!(command(up.resp, &format!("SET key {round}")), "+OK");
             if attacked == up.admin {
                 assert_eq!(follow(up.http, &slug), "https://example.com/");
-                // A new link needs the database.
+                // Creating a link needs the database.
                 create(up.http, &format!("https://example.com/{round}"));
             } else {
                 assert_eq!(get(up.admin, "/healthz").status, 200);
             }
         }
-        // Without shares every port waits for the heads to time out, which takes ten seconds.
-        assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
-        drop(half_sent);
+        // Without shares every port would be blocked until the incomplete heads time out after ten seconds.
+        assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+        drop(incomplete);
         assert_eq!(get(attacked, "/healthz").status, 200);
     }
     up.stop();
@@ -58,14 +58,14 @@ fn limited() -> Command {
     command
 }
 
-/// Opens connections that each send half of a head, until the port's queue takes no more.
-fn send_half(address: SocketAddr) -> Vec<TcpStream> {
+/// Opens connections and sends half of a request head on each, until the queue of the port is full.
+fn send_incomplete_requests(address: SocketAddr) -> Vec<TcpStream> {
     let mut streams = Vec::new();
     let mut refused = 0;
-    while streams.len() < HALF_SENT && refused < 5 {
+    while streams.len() < INCOMPLETE_REQUESTS && refused < 5 {
         match TcpStream::connect_timeout(&address, Duration::from_millis(100)) {
             Ok(mut stream) => {
-                // The other side may have closed it already.
+                // The server may have closed the connection already.
                 _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: loc");
                 streams.push(stream);
             }

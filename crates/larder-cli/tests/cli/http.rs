@@ -1,11 +1,11 @@
-//! Plain HTTP requests, byte for byte as a test writes them.
+//! Plain HTTP/1.1 requests over a socket, without a client library.
 
 use larder_testkit::PATIENCE;
 use serde_json::Value;
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::{SocketAddr, TcpStream};
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -25,7 +25,7 @@ impl Reply {
     }
 }
 
-/// A connection that does not wait for ever.
+/// A connection with a read timeout.
 pub(crate) fn connect(address: SocketAddr) -> Result<TcpStream> {
     let stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
@@ -33,24 +33,24 @@ pub(crate) fn connect(address: SocketAddr) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// One request, to be answered whatever is wrong with it.
+/// A GET request. Panics without a response.
 #[track_caller]
 pub(crate) fn get(address: SocketAddr, path: &str) -> Reply {
     request(address, "GET", path, &[], "").expect("an answer")
 }
 
-/// A JSON request to change something.
+/// A POST request with a JSON body. Panics without a response.
 #[track_caller]
 pub(crate) fn post(address: SocketAddr, path: &str, body: &Value) -> Reply {
     try_post(address, path, body).expect("an answer")
 }
 
-/// The same to a server that may be gone.
+/// A POST request to a server that may have ended.
 pub(crate) fn try_post(address: SocketAddr, path: &str, body: &Value) -> Result<Reply> {
     request(address, "POST", path, &[("Content-Type", "application/json")], &body.to_string())
 }
 
-/// Any request. A `Host` among the headers replaces the true one.
+/// Any request. A `Host` in `headers` replaces the default one.
 pub(crate) fn request(
     address: SocketAddr,
     method: &str,
@@ -74,10 +74,11 @@ pub(crate) fn request(
     stream.write_all(text.as_bytes())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
-    parse(&answer).ok_or_else(|| Error::new(ErrorKind::UnexpectedEof, format!("cut short: {answer:?}")))
+    parse(&answer)
+        .ok_or_else(|| Error::new(ErrorKind::UnexpectedEof, format!("incomplete response: {answer:?}")))
 }
 
-/// A whole answer, its body as long as the head says.
+/// Parses a response; `None` if the body does not have the length in the head.
 fn parse(answer: &str) -> Option<Reply> {
     let (head, body) = answer.split_once("\r\n\r\n")?;
     let status = head.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;

@@ -1,11 +1,11 @@
-//! `larder links import`: rows go in once, odd ones are named, and the output suits a log file.
+//! `larder links import`: a row is imported once, invalid rows are listed, and the output is suitable for a log file.
 
 use crate::http::get;
 use crate::process::{Ended, Up, larder, run, start_links};
 use crate::shortener::{count, follow};
 use std::path::{Path, PathBuf};
 
-/// Three links and four mistakes, among things that only look like mistakes.
+/// Three valid rows, four invalid rows, and valid syntax that looks invalid.
 const ROWS: &str = "name,url\n\
     First,https://example.com/first\n\
     \"Second, with a comma\",https://example.com/second?a=1&b=\"2\"\n\
@@ -17,7 +17,7 @@ const ROWS: &str = "name,url\n\
     Grüße,https://example.com/grüße\n";
 
 #[test]
-fn rows_become_links_of_a_running_server_once() {
+fn import_into_a_running_server_creates_each_link_once() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let up = Up::start(&folder.path().join("data"));
     let file = file_in(folder.path(), ROWS);
@@ -25,16 +25,16 @@ fn rows_become_links_of_a_running_server_once() {
 
     let first = import(&file, "--server", &server);
     assert_eq!(first.code, Some(0), "{first:?}");
-    assert_counts(&first, "3 links made, 0 existed, 4 rows wrong");
-    let wrong: Vec<&str> = first.stdout.lines().skip(1).collect();
-    for (line, number) in wrong.iter().zip([5, 6, 7, 8]) {
-        assert!(line.starts_with(&format!("  line {number}: ")), "{wrong:?}");
+    assert_counts(&first, "3 links created, 0 existed, 4 rows invalid");
+    let invalid: Vec<&str> = first.stdout.lines().skip(1).collect();
+    for (line, number) in invalid.iter().zip([5, 6, 7, 8]) {
+        assert!(line.starts_with(&format!("  line {number}: ")), "{invalid:?}");
     }
-    assert_eq!(wrong.len(), 4, "{wrong:?}");
+    assert_eq!(invalid.len(), 4, "{invalid:?}");
     assert_eq!(count(up.http), 3);
 
     let again = import(&file, "--server", &server);
-    assert_counts(&again, "0 links made, 3 existed, 4 rows wrong");
+    assert_counts(&again, "0 links created, 3 existed, 4 rows invalid");
     assert_eq!(count(up.http), 3);
 
     let list = get(up.http, "/api/links?q=comma").json();
@@ -46,14 +46,14 @@ fn rows_become_links_of_a_running_server_once() {
 }
 
 #[test]
-fn rows_go_into_a_database_without_a_server() {
+fn import_into_a_database_needs_no_server() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let database = folder.path().join("links.db");
     let rows: String = (0..2_500).map(|n| format!("Page {n},https://example.com/{n}\n")).collect();
     let file = file_in(folder.path(), &rows);
     let address = format!("sqlite:{}", database.display());
-    assert_counts(&import(&file, "--database", &address), "2500 links made, 0 existed, 0 rows wrong");
-    assert_counts(&import(&file, "--database", &address), "0 links made, 2500 existed, 0 rows wrong");
+    assert_counts(&import(&file, "--database", &address), "2500 links created, 0 existed, 0 rows invalid");
+    assert_counts(&import(&file, "--database", &address), "0 links created, 2500 existed, 0 rows invalid");
 
     let (_links, http) = start_links(&database, None);
     let found = get(http, "/api/links?q=Page+2499").json();
@@ -62,18 +62,18 @@ fn rows_go_into_a_database_without_a_server() {
 }
 
 #[test]
-fn a_file_without_any_link_is_a_failure() {
+fn import_without_a_valid_row_fails() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = file_in(folder.path(), "what is this\nnot links at all\n");
     let address = format!("sqlite:{}", folder.path().join("links.db").display());
     let ended = import(&file, "--database", &address);
-    ended.assert_failure(&format!("larder links import: no row of {} is a link", file.display()));
-    assert!(ended.stdout.contains("2 rows wrong"), "{ended:?}");
+    ended.assert_failure(&format!("larder links import: {} has no valid row", file.display()));
+    assert!(ended.stdout.contains("2 rows invalid"), "{ended:?}");
 }
 
 fn import(file: &Path, flag: &str, destination: &str) -> Ended {
     let ended = run(larder(["links", "import"]).arg(file).args([flag, destination]));
-    // Neither a bar nor colours where nobody looks.
+    // The output is no terminal: no progress bar and no colours.
     for text in [&ended.stdout, &ended.stderr] {
         assert!(!text.contains(['\r', '\x1b']), "{text:?}");
     }

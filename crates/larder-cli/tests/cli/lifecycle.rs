@@ -1,4 +1,4 @@
-//! `larder up` from its first line to its last: what it makes, what it serves, and that it stops well and in time.
+//! `larder up` from start to end: the files that it creates, the ports that it serves, and a clean stop in time.
 
 use crate::dashboard::{part, stats, tier};
 use crate::http::{connect, get, request};
@@ -11,13 +11,13 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Visits are written by nobody but the one who stops: the clock comes too late.
-const SELDOM: &str = "[links]\nvisit_flush_ms = 60000\n";
+/// An interval so long that only the stop of the process writes visits.
+const NO_PERIODIC_FLUSH: &str = "[links]\nvisit_flush_ms = 60000\n";
 
 #[test]
-fn it_makes_a_private_folder_and_token_and_serves_all_ports() {
+fn up_creates_a_private_folder_and_token_and_serves_all_ports() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let data = folder.path().join("made/on/the/way");
+    let data = folder.path().join("a/new/folder");
     let up = Up::start(&data);
     assert_eq!(mode(&data), 0o700);
     assert_eq!(mode(&data.join("admin-token")), 0o600);
@@ -36,7 +36,7 @@ fn it_makes_a_private_folder_and_token_and_serves_all_ports() {
 }
 
 #[test]
-fn the_token_of_the_first_start_purges_after_the_second() {
+fn admin_token_is_valid_after_a_restart() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = folder.path().join("data");
     let first = Up::start(&data);
@@ -54,25 +54,25 @@ fn the_token_of_the_first_start_purges_after_the_second() {
 }
 
 #[test]
-fn sigterm_ends_it_with_every_link_and_visit_kept() {
+fn sigterm_stops_without_losing_links_or_visits() {
     stops_cleanly(Running::terminate);
 }
 
 #[test]
-fn ctrl_c_ends_it_with_every_link_and_visit_kept() {
+fn ctrl_c_stops_without_losing_links_or_visits() {
     stops_cleanly(Running::interrupt);
 }
 
 fn stops_cleanly(signal: fn(&Running)) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = folder.path().join("data");
-    let mut up = Up::start_with(&data, SELDOM);
+    let mut up = Up::start_with(&data, NO_PERIODIC_FLUSH);
     let slugs: Vec<String> = (0..5).map(|n| create(up.http, &format!("https://example.com/{n}"))).collect();
     for slug in &slugs {
         follow(up.http, slug);
         follow(up.http, slug);
     }
-    assert_eq!(visits(up.http, &slugs[0]), 0, "nothing has been written so far");
+    assert_eq!(visits(up.http, &slugs[0]), 0, "no visit is written yet");
 
     let clients = [
         hanging_clients(up.resp, b"PING\r\n", b"*2\r\n$3\r\nGET\r\n"),
@@ -84,7 +84,7 @@ fn stops_cleanly(signal: fn(&Running)) {
     assert!(ended.stdout.ends_with("stopping\n"), "{ended:?}");
     drop(clients);
 
-    let up = Up::start_with(&data, SELDOM);
+    let up = Up::start_with(&data, NO_PERIODIC_FLUSH);
     assert_eq!(count(up.http), slugs.len());
     for (n, slug) in slugs.iter().enumerate() {
         assert_eq!(visits(up.http, slug), 2);
@@ -95,27 +95,27 @@ fn stops_cleanly(signal: fn(&Running)) {
 
 const HEALTH: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
 const SLOW_HEAD: &[u8] = b"GET / HTTP/1.1\r\nHost: lo";
-/// The server says when it wants the body, which then does not come.
+/// The server requests the body, which is never sent.
 const SLOW_BODY: &[u8] = b"POST /api/links HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
     Content-Length: 100\r\nExpect: 100-continue\r\n\r\n";
 
-/// Three who would keep a server from ending: one that says nothing, one that was answered and stays, one that stops
-/// in the middle of a request.
+/// Three clients that could delay a stop: one sends nothing, one stays connected after its response, one sends an
+/// incomplete request.
 fn hanging_clients(address: SocketAddr, whole: &[u8], part: &[u8]) -> [TcpStream; 3] {
     let silent = connect(address).expect("a connection");
     [silent, answered(address, whole), answered(address, &[whole, part].concat())]
 }
 
-/// A connection on which this was sent and the answer has begun.
+/// A connection that has sent these bytes and received the start of a response.
 fn answered(address: SocketAddr, sent: &[u8]) -> TcpStream {
     let mut stream = connect(address).expect("a connection");
-    stream.write_all(sent).expect("it is sent");
+    stream.write_all(sent).expect("the bytes are sent");
     assert!(stream.read(&mut [0; 16]).expect("an answer") > 0);
     stream
 }
 
 #[test]
-fn a_second_signal_ends_it_at_once() {
+fn second_signal_ends_the_process_immediately() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut up = Up::start(&folder.path().join("data"));
     let slow = answered(up.http, SLOW_BODY);
@@ -127,7 +127,7 @@ fn a_second_signal_ends_it_at_once() {
 }
 
 #[test]
-fn the_dashboard_counts_what_happened() {
+fn dashboard_counts_redirects_and_commands() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let up = Up::start(&folder.path().join("data"));
     let slug = create(up.http, "https://example.com/counted");
@@ -148,7 +148,7 @@ fn the_dashboard_counts_what_happened() {
         (&4.into(), &1.into())
     );
     assert_eq!(redirects["latency"]["count"], 5);
-    // The first redirect and the wrong slug went down to the database, the other three no further than to the memory.
+    // The first redirect and the unknown slug were loaded from the database, the other three were hits in memory.
     assert_eq!(tier(links, "memory")["lookups"]["hit"], 3);
     assert_eq!(tier(links, "origin")["operations"]["load"], 2);
     let server = tier(part(&stats, "server"), "memory");
@@ -164,5 +164,5 @@ fn the_dashboard_counts_what_happened() {
 }
 
 fn mode(path: &Path) -> u32 {
-    std::fs::metadata(path).expect("it was made").permissions().mode() & 0o777
+    std::fs::metadata(path).expect("it was created").permissions().mode() & 0o777
 }

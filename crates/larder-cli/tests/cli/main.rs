@@ -1,19 +1,19 @@
-//! The one binary, from outside: every test starts its own processes on free ports and ends them.
+//! Tests of the binary: each starts its own processes on free ports and ends them.
 //!
-//! | a test about | goes into |
+//! | tests of | are in |
 //! |---|---|
 //! | starting and stopping `larder up` | `lifecycle` |
-//! | what survives a crash | `crash` |
+//! | data after a crash | `crash` |
 //! | flags, files, environment, exit codes | `usage` |
-//! | Debian's Redis tools against `larder server` | `redis_tools` |
+//! | Debian's Redis tools with `larder server` | `redis_tools` |
 //! | requests of foreign web pages | `browsers` |
 //! | `larder links import` | `import` |
-//! | tokens of the shortener, and strangers | `tokens` |
+//! | tokens of the shortener | `tokens` |
 //! | a low limit on open files | `descriptors` |
 //! | the tiers between processes | `tiers` |
 //! | the pages in a real browser | `pages` |
 //!
-//! `process`, `http`, `resp`, `shortener` and `dashboard` are what the tests share.
+//! `process`, `http`, `resp`, `shortener` and `dashboard` are helpers.
 
 mod browsers;
 mod crash;

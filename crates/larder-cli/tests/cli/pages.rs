@@ -1,4 +1,4 @@
-//! The pages in a real browser, driven by the scripts in `tests/browser`.
+//! The pages in a real browser, controlled by the scripts in `tests/browser`.
 
 use crate::process::{Up, larder, run};
 use crate::tokens::start_beyond_loopback;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 #[test]
-fn a_person_makes_a_link_follows_it_and_sees_it_counted() {
+fn link_can_be_created_followed_and_counted_in_a_browser() {
     let (Some(node), Some(chromium)) = (program("node"), program("chromium")) else { return };
     let Some(folder) = browser_folder() else { return };
     let data = tempfile::tempdir().expect("a temporary folder");
@@ -21,7 +21,7 @@ fn a_person_makes_a_link_follows_it_and_sees_it_counted() {
 }
 
 #[test]
-fn a_person_signs_in_with_a_token_and_out_again() {
+fn user_can_sign_in_with_a_token_and_sign_out() {
     let (Some(node), Some(chromium)) = (program("node"), program("chromium")) else { return };
     let Some(folder) = browser_folder() else { return };
     let data = tempfile::tempdir().expect("a temporary folder");
@@ -31,8 +31,8 @@ fn a_person_signs_in_with_a_token_and_out_again() {
     let address = format!("sqlite:{}", database.display());
     assert_eq!(run(larder(["links", "import", "--database", &address]).arg(&rows)).code, Some(0));
     let token = |scope: &str| {
-        let made = run(&mut larder(["links", "token", "add", "--scope", scope, "--database", &address]));
-        made.stdout.trim_end().to_owned()
+        let added = run(&mut larder(["links", "token", "add", "--scope", scope, "--database", &address]));
+        added.stdout.trim_end().to_owned()
     };
     let (write, read) = (token("write"), token("read"));
     let (_process, http) = start_beyond_loopback(&database);
@@ -43,10 +43,10 @@ fn a_person_signs_in_with_a_token_and_out_again() {
     assert_eq!(ended.code, Some(0), "\n{}{}", ended.stdout, ended.stderr);
 }
 
-/// The folder of npm packages below the target folder, with the present scripts in it: a script looks for its packages
-/// beside and above itself.
+/// The folder of npm packages below the target folder. The scripts are copied there, because Node.js searches packages
+/// in the folder of the script and its parents.
 fn browser_folder() -> Option<PathBuf> {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it lies in the target folder");
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it is in the target folder");
     let folder = target.join("browser");
     needs("the npm package playwright-core", folder.join("node_modules/playwright-core").is_dir())?;
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");

@@ -1,4 +1,4 @@
-//! Processes of the binary: started with nothing of the caller's settings, their output kept in files.
+//! Processes of the binary, started without the settings of the caller, with their output in files.
 
 use larder_testkit::{Running, start, until, wait_for_end};
 use std::ffi::OsStr;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 /// Any free port of this machine.
 pub(crate) const FREE: &str = "127.0.0.1:0";
 
-/// The binary, deaf to the settings of whoever runs the tests.
+/// The binary, without the `LARDER_` variables of the environment.
 pub(crate) fn larder<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
     for (name, _) in std::env::vars_os() {
@@ -35,14 +35,14 @@ pub(crate) struct Process {
     output: TempDir,
 }
 
-/// What a process has left.
+/// The exit code and the output of a process.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// `None` if a signal ended it.
+    /// `None` if a signal ended the process.
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    /// How long it was waited for.
+    /// How long the test waited for its end.
     pub(crate) waited: Duration,
 }
 
@@ -51,7 +51,7 @@ impl Process {
         let output = tempfile::tempdir().expect("a temporary folder");
         let file = |name| File::create(output.path().join(name)).expect("a file for the output");
         command.stdin(Stdio::null()).stdout(file("stdout")).stderr(file("stderr"));
-        // What it makes beside itself is gone with the test.
+        // Files that it creates in its folder are removed with the test.
         if command.get_current_dir().is_none() {
             command.current_dir(output.path());
         }
@@ -66,25 +66,25 @@ impl Process {
         self.read("stderr")
     }
 
-    /// Waits for a whole line on stdout that begins so, and returns the rest of it.
+    /// Waits for a complete line on stdout with this start, and returns the rest of the line.
     pub(crate) fn await_line(&mut self, start: &str) -> String {
         until(&format!("a line that begins with {start:?}"), || {
-            // Asked before the output is read: what a process wrote before it ended is seen.
+            // Check before reading the output, so that output from before the end is not missed.
             let ended = self.running.child().try_wait().expect("a child can be waited for");
             let stdout = self.read("stdout");
             let whole = stdout.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
             let rest = whole.filter_map(|line| line.strip_prefix(start)).next().map(str::to_owned);
-            let gone = ended.is_some() && rest.is_none();
-            assert!(!gone, "ended with {ended:?} after {stdout:?} and {:?}", self.stderr());
+            let ended_without_line = ended.is_some() && rest.is_none();
+            assert!(!ended_without_line, "ended with {ended:?} after {stdout:?} and {:?}", self.stderr());
             rest
         })
     }
 
-    /// Waits for the end of a process that ends by itself or was asked to.
+    /// Waits for the end of a process that ends by itself or got a signal.
     pub(crate) fn end(mut self) -> Ended {
-        let began = Instant::now();
+        let start = Instant::now();
         let status = wait_for_end(&mut self.running);
-        let waited = began.elapsed();
+        let waited = start.elapsed();
         Ended { code: status.code(), stdout: self.read("stdout"), stderr: self.read("stderr"), waited }
     }
 
@@ -102,12 +102,12 @@ pub(crate) struct Up {
 }
 
 impl Up {
-    /// Everything on free ports, with its data in this folder.
+    /// Starts all parts on free ports, with the data in this folder.
     pub(crate) fn start(data: &Path) -> Up {
         Up::start_as(larder(["up"]), data)
     }
 
-    /// The same with the settings of a file.
+    /// Starts with a configuration file of this content.
     pub(crate) fn start_with(data: &Path, config: &str) -> Up {
         let file = data.with_extension("toml");
         std::fs::write(&file, config).expect("the file can be written");
@@ -116,7 +116,7 @@ impl Up {
         Up::start_as(command, data)
     }
 
-    /// The same by another command, which gets the flags.
+    /// Starts with another command, to which the flags are added.
     pub(crate) fn start_as(mut command: Command, data: &Path) -> Up {
         command.args(["--resp", FREE, "--http", FREE, "--admin", FREE, "--data"]).arg(data);
         let mut process = Process::start(&mut command);
@@ -130,12 +130,12 @@ impl Up {
         Up { process, resp, http, admin }
     }
 
-    /// Ends it as a crash would: it gets no chance to write anything.
+    /// Kills the process, as a crash would: it cannot write anything.
     pub(crate) fn kill(mut self) {
         self.process.running().kill();
     }
 
-    /// Asks it to end and checks that it did so well and in time.
+    /// Sends SIGTERM, and checks that the process ends cleanly and in time.
     pub(crate) fn stop(self) -> Ended {
         self.process.running.terminate();
         self.process.end().assert_clean_stop()
@@ -143,16 +143,16 @@ impl Up {
 }
 
 impl Ended {
-    /// What is promised for SIGTERM and Ctrl-C.
+    /// Checks the guarantees for SIGTERM and Ctrl-C.
     #[track_caller]
     pub(crate) fn assert_clean_stop(self) -> Ended {
         assert!(self.waited < Duration::from_secs(5), "stopping took {:?}", self.waited);
         assert_eq!(self.code, Some(0), "{self:?}");
-        assert!(!self.stderr.contains('\x1b'), "colours where nobody looks: {self:?}");
+        assert!(!self.stderr.contains('\x1b'), "colours without a terminal: {self:?}");
         self
     }
 
-    /// A failure is told in one line.
+    /// Checks that the process failed with this message in one line.
     #[track_caller]
     pub(crate) fn assert_failure(&self, message: &str) {
         assert_eq!((self.code, self.stderr.trim_end_matches('\n')), (Some(1), message), "{self:?}");
@@ -160,7 +160,7 @@ impl Ended {
     }
 }
 
-/// A running `larder server`, and where it listens.
+/// A running `larder server`, and its address.
 pub(crate) fn start_server<S: AsRef<OsStr>>(flags: impl IntoIterator<Item = S>) -> (Process, SocketAddr) {
     let mut command = larder(["server", "--listen", FREE]);
     command.args(flags);
@@ -169,7 +169,7 @@ pub(crate) fn start_server<S: AsRef<OsStr>>(flags: impl IntoIterator<Item = S>) 
     (process, address.parse().expect("an address"))
 }
 
-/// A running `larder links`, and where it listens.
+/// A running `larder links`, and its address.
 pub(crate) fn start_links(database: &Path, redis: Option<&str>) -> (Process, SocketAddr) {
     let mut command = larder(["links", "--listen", FREE, "--database"]);
     command.arg(format!("sqlite:{}", database.display()));

@@ -1,4 +1,4 @@
-//! Debian's own tools against `larder server`: they work, and say nothing of errors.
+//! Debian's Redis tools with `larder server`: they work and report no errors.
 
 use crate::http::connect;
 use crate::process::{Ended, run, start_server};
@@ -9,11 +9,11 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-/// Requests per run: enough that every one of 300 clients sends several, few enough for an unoptimised build.
+/// Requests per run: each of 300 clients sends several, and an unoptimised build is fast enough.
 const REQUESTS: &str = "6000";
 
 #[test]
-fn redis_benchmark_runs_without_an_error_line() {
+fn redis_benchmark_runs_without_errors() {
     let Some(benchmark) = program("redis-benchmark") else { return };
     let (_server, address) = start_server(["--threads", "2"]);
     let plain = ["1", "2", "5", "6", "15", "50", "300"].map(|clients| (clients, "1"));
@@ -28,23 +28,23 @@ fn redis_benchmark_runs_without_an_error_line() {
             assert!(ended.stdout.contains(&done), "{clients} clients: no {done} in {ended:?}");
         }
         assert_eq!(ended.stdout.matches(&format!("{REQUESTS} requests completed")).count(), 2, "{ended:?}");
-        assert_no_complaint(&ended);
+        assert_no_errors(&ended);
     }
-    // What was asked has been executed: the keys are there, and all clients are gone.
+    // All requests were executed: the keys exist, and all clients are disconnected.
     assert!(info(address, "total_commands_processed") >= 8 * 2 * 6_000);
     let keys: usize = command(address, "DBSIZE").trim_start_matches(':').parse().expect("a number");
     assert!((500..=1_000).contains(&keys), "{keys} keys");
-    await_lone_client(address);
+    await_no_other_clients(address);
 }
 
 #[test]
-fn redis_cli_talks_to_it() {
+fn redis_cli_works() {
     let Some(cli) = program("redis-cli") else { return };
     let (_server, address) = start_server::<&str>([]);
     let ask = |words: &[&str]| {
         let ended = run(tool(&cli, address).args(words));
         assert_eq!(ended.code, Some(0), "{words:?}: {ended:?}");
-        assert_no_complaint(&ended);
+        assert_no_errors(&ended);
         ended.stdout
     };
     assert_eq!(ask(&["PING"]), "PONG\n");
@@ -54,7 +54,7 @@ fn redis_cli_talks_to_it() {
     assert!(ask(&["INFO", "server"]).contains("redis_version:"));
     assert!(ask(&["--scan"]).lines().eq(["key"]));
 
-    // Its way to load many keys: everything is sent at once, the replies are counted.
+    // Mass insertion: all commands are sent at once, and the replies are counted.
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("commands");
     let commands: String = (0..5_000).map(|n| format!("SET bulk:{n} {n}\r\n")).collect();
@@ -68,7 +68,7 @@ fn redis_cli_talks_to_it() {
 }
 
 #[test]
-fn three_hundred_clients_come_and_go() {
+fn three_hundred_clients_connect_and_disconnect() {
     let (mut server, address) = start_server(["--threads", "2"]);
     let mut clients: Vec<Client> = (0..300).map(|_| Client::connect(address)).collect();
     assert_eq!(info(address, "connected_clients"), 301);
@@ -79,15 +79,15 @@ fn three_hundred_clients_come_and_go() {
     let handles = handles(pid);
     assert!(handles > 300, "{handles} open files");
     drop(clients);
-    await_lone_client(address);
-    until("the sockets are given back", || (self::handles(pid) <= handles - 300).then_some(()));
+    await_no_other_clients(address);
+    until("the sockets are closed", || (self::handles(pid) <= handles - 300).then_some(()));
     assert_eq!(command(address, "GET key:299"), "299");
     server.running().terminate();
     server.end().assert_clean_stop();
 }
 
 #[test]
-fn ten_thousand_clients_are_served_and_the_next_is_told_so() {
+fn ten_thousand_clients_are_served_and_the_next_is_refused() {
     let Some(()) = needs("a limit of 10,100 open files", may_open(10_100)) else { return };
     let (mut server, address) = start_server(["--threads", "2", "--maxclients", "10000"]);
     let mut clients: Vec<Client> = (0..10_000).map(|_| Client::connect(address)).collect();
@@ -99,15 +99,15 @@ fn ten_thousand_clients_are_served_and_the_next_is_told_so() {
         assert_eq!(client.call(&format!("SET key {n}")).expect("an answer"), "+OK");
     }
     drop(clients);
-    await_lone_client(address);
+    await_no_other_clients(address);
     assert_eq!(command(address, "GET key"), "9999");
     server.running().terminate();
     server.end().assert_clean_stop();
 }
 
-/// Waits until only the connection that asks is left.
-fn await_lone_client(address: SocketAddr) {
-    until("all clients are gone", || (info(address, "connected_clients") == 1).then_some(()));
+/// Waits until the connection that asks is the only one.
+fn await_no_other_clients(address: SocketAddr) {
+    until("all clients are disconnected", || (info(address, "connected_clients") == 1).then_some(()));
 }
 
 /// Open files of a process.
@@ -122,7 +122,7 @@ fn tool(program: &Path, address: SocketAddr) -> Command {
 }
 
 #[track_caller]
-fn assert_no_complaint(ended: &Ended) {
+fn assert_no_errors(ended: &Ended) {
     for line in ended.stdout.lines().chain(ended.stderr.lines()) {
         let line = line.to_ascii_lowercase();
         let complaint = ["err", "warn"].into_iter().find(|word| line.contains(word));

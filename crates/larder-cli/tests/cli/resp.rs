@@ -1,10 +1,10 @@
-//! One command to a cache server, one reply.
+//! A client of the cache server that sends one command at a time.
 
 use crate::http::connect;
 use std::io::{BufRead, BufReader, Read, Result, Write};
 use std::net::{SocketAddr, TcpStream};
 
-/// A connection that has answered once, and so is known to the server.
+/// A connection that has received one reply, so that the server has accepted it.
 pub(crate) struct Client(BufReader<TcpStream>);
 
 impl Client {
@@ -31,13 +31,13 @@ impl Client {
     }
 }
 
-/// One command on a connection of its own.
+/// Sends one command on a new connection.
 #[track_caller]
 pub(crate) fn command(address: SocketAddr, line: &str) -> String {
     Client::connect(address).call(line).expect("an answer")
 }
 
-/// A number of `INFO`.
+/// A number in the reply to `INFO`.
 #[track_caller]
 pub(crate) fn info(address: SocketAddr, field: &str) -> u64 {
     let info = command(address, "INFO");

@@ -1,24 +1,24 @@
-//! The URL shortener, as its tests use it.
+//! A client of the URL shortener.
 
 use crate::http::{Reply, get, post};
 use larder_testkit::until;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 
-/// Makes a link and returns its slug.
+/// Creates a link and returns its slug.
 #[track_caller]
 pub(crate) fn create(address: SocketAddr, url: &str) -> String {
     slug_of(&post(address, "/api/links", &json!({ "url": url })))
 }
 
-/// The slug of a link that was just made.
+/// The slug in the response to the creation of a link.
 #[track_caller]
 pub(crate) fn slug_of(reply: &Reply) -> String {
     assert_eq!(reply.status, 201, "{reply:?}");
     reply.json()["slug"].as_str().expect("a slug").to_owned()
 }
 
-/// Follows a short link, which counts a visit, and returns where it leads.
+/// Follows a short link, which counts a visit, and returns its target.
 #[track_caller]
 pub(crate) fn follow(address: SocketAddr, slug: &str) -> String {
     let reply = get(address, &format!("/{slug}"));
@@ -26,7 +26,7 @@ pub(crate) fn follow(address: SocketAddr, slug: &str) -> String {
     reply.header("location").expect("a redirect names its target").to_owned()
 }
 
-/// A link as the API shows it.
+/// A link, as the API returns it.
 #[track_caller]
 pub(crate) fn show(address: SocketAddr, slug: &str) -> Value {
     let reply = get(address, &format!("/api/links/{slug}"));
@@ -34,18 +34,18 @@ pub(crate) fn show(address: SocketAddr, slug: &str) -> Value {
     reply.json()
 }
 
-/// The visits of a link that are in the database, as old as an answer of the API may be.
+/// The visits of a link in the database. The response may come from the cache of the API.
 #[track_caller]
 pub(crate) fn visits(address: SocketAddr, slug: &str) -> u64 {
     show(address, slug)["visits"].as_u64().expect("a number of visits")
 }
 
-/// Waits until this many visits are in the database.
+/// Waits until the database has at least `expected` visits.
 pub(crate) fn await_visits(address: SocketAddr, slug: &str, expected: u64) {
     until(&format!("{expected} visits of {slug}"), || (visits(address, slug) >= expected).then_some(()));
 }
 
-/// How many links there are.
+/// The number of links.
 #[track_caller]
 pub(crate) fn count(address: SocketAddr) -> usize {
     let reply = get(address, "/api/links?limit=100").json();

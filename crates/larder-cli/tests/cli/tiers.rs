@@ -11,21 +11,21 @@ use std::thread::sleep;
 use std::time::Duration;
 
 #[test]
-fn up_keeps_its_links_in_its_own_cache_server_and_can_lose_them_there() {
+fn up_uses_its_cache_server_as_a_second_tier_and_survives_its_loss() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = folder.path().join("data");
     let up = Up::start(&data);
     assert_eq!(keys(up.resp), 0);
-    let slug = create(up.http, "https://example.com/kept");
+    let slug = create(up.http, "https://example.com/target");
     follow(up.http, &slug);
     await_keys(up.resp, 1);
     command(up.resp, "FLUSHALL");
-    assert_eq!(follow(up.http, &slug), "https://example.com/kept");
+    assert_eq!(follow(up.http, &slug), "https://example.com/target");
     up.stop();
 
     let up = Up::start(&data);
-    assert_eq!(keys(up.resp), 0, "a cache server starts empty");
-    assert_eq!(follow(up.http, &slug), "https://example.com/kept");
+    assert_eq!(keys(up.resp), 0, "a cache server is empty after its start");
+    assert_eq!(follow(up.http, &slug), "https://example.com/target");
     await_keys(up.resp, 1);
     up.stop();
 }
@@ -42,10 +42,10 @@ fn two_shorteners_share_a_database_and_a_redis() {
         assert_eq!(follow(shortener, &of_one), "https://example.com/one");
         assert_eq!(follow(shortener, &of_two), "https://example.com/two");
     }
-    // With them the ledger of the namespace.
+    // The third key is the ledger of the namespace.
     until("both targets are in Redis", || (redis.command("DBSIZE") == ":3\r\n").then_some(()));
 
-    // A third that has neither database nor memory of these links finds them all the same.
+    // A third shortener, whose database does not have these links, finds them in Redis.
     let (_third, three) = start_links(&folder.path().join("empty.db"), Some(&redis.url()));
     assert_eq!(follow(three, &of_one), "https://example.com/one");
 
@@ -55,11 +55,11 @@ fn two_shorteners_share_a_database_and_a_redis() {
     assert_eq!(follow(two, &of_one), "https://example.com/one");
 }
 
-/// How old the state of a link may be at a shortener that did not change it: the cache's `max_lag`.
+/// The time after which a change must be visible at the other shortener: the `max_lag` of the cache.
 const MAX_LAG: Duration = Duration::from_secs(1);
 
 #[test]
-fn a_link_that_changes_at_one_shortener_has_changed_at_the_other() {
+fn change_at_one_shortener_is_visible_at_the_other_after_max_lag() {
     let Some(redis) = RedisServer::start() else { return };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let database = folder.path().join("links.db");
@@ -74,14 +74,14 @@ fn a_link_that_changes_at_one_shortener_has_changed_at_the_other() {
             assert_eq!(follow(shortener, slug), format!("https://example.com/{n}/before"));
         }
     }
-    // The absence of a link is remembered too.
+    // Cache the absence of a link, too.
     for shortener in [one, two] {
         assert_eq!(get(shortener, "/later").status, 404);
     }
 
     let changed = |n: usize| n.is_multiple_of(2);
     for (n, slug) in slugs.iter().enumerate() {
-        // Each change at another of the two than the one before.
+        // The shorteners make the changes in turn.
         let shortener = if n % 4 < 2 { one } else { two };
         let path = format!("/api/links/{slug}");
         let (method, body) = if changed(n) {
@@ -93,8 +93,8 @@ fn a_link_that_changes_at_one_shortener_has_changed_at_the_other() {
         let status = request(shortener, method, &path, &json, &body).expect("an answer").status;
         assert!((200..300).contains(&status), "{status}");
     }
-    let made = post(two, "/api/links", &json!({ "url": "https://example.com/later", "slug": "later" }));
-    assert_eq!(made.status, 201, "{made:?}");
+    let created = post(two, "/api/links", &json!({ "url": "https://example.com/later", "slug": "later" }));
+    assert_eq!(created.status, 201, "{created:?}");
 
     sleep(MAX_LAG);
     for shortener in [one, two] {
@@ -110,7 +110,7 @@ fn a_link_that_changes_at_one_shortener_has_changed_at_the_other() {
     }
 }
 
-/// Waits until the second tier has this many targets: it is filled when the redirect is on its way already.
+/// Waits until the second tier has `expected` keys: it is filled after the response.
 fn await_keys(address: SocketAddr, expected: u64) {
     until("the target is in the second tier", || (keys(address) >= expected).then_some(()));
 }

@@ -1,4 +1,4 @@
-//! Tokens of the URL shortener: made, listed and removed by a command, and needed beyond loopback.
+//! Tokens of the URL shortener: a command creates, lists and removes them; the API requires one beyond loopback.
 
 use crate::http::{get, request};
 use crate::process::{Process, Up, larder, run};
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 const JSON: (&str, &str) = ("Content-Type", "application/json");
-const LINK: &str = r#"{"url": "https://example.com/?secretquery=1", "slug": "made"}"#;
+const LINK: &str = r#"{"url": "https://example.com/?secretquery=1", "slug": "short"}"#;
 
 fn token<S: AsRef<OsStr>>(database: &Path, words: &[S]) -> crate::process::Ended {
     let mut command = larder(["links", "token"]);
@@ -18,7 +18,7 @@ fn token<S: AsRef<OsStr>>(database: &Path, words: &[S]) -> crate::process::Ended
     run(&mut command)
 }
 
-/// A shortener that listens on every address, and where this machine reaches it.
+/// A shortener that listens on all addresses, and its loopback address.
 pub(crate) fn start_beyond_loopback(database: &Path) -> (Process, SocketAddr) {
     let mut command = larder(["links", "--listen", "0.0.0.0:0", "--database"]);
     command.arg(database).env("LARDER_LOG", "trace");
@@ -32,18 +32,18 @@ pub(crate) fn start_beyond_loopback(database: &Path) -> (Process, SocketAddr) {
 }
 
 #[test]
-fn token_is_made_listed_and_removed() {
+fn token_can_be_created_listed_and_removed() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let database = folder.path().join("links.db");
     let missing = token(&database, &["list"]);
     missing.assert_failure(&format!("larder links token: there is no database at {}", database.display()));
 
-    let made = token(&database, &["add", "--name", "a laptop", "--scope", "read"]);
-    assert_eq!(made.code, Some(0), "{made:?}");
-    let secret = made.stdout.strip_suffix('\n').expect("one line");
+    let added = token(&database, &["add", "--name", "a laptop", "--scope", "read"]);
+    assert_eq!(added.code, Some(0), "{added:?}");
+    let secret = added.stdout.strip_suffix('\n').expect("one line");
     assert!(secret.starts_with("larder_") && secret.len() == 50, "{secret}");
-    assert!(!made.stderr.contains(secret));
-    assert!(made.stderr.starts_with("token 1 with the scope read was made"), "{made:?}");
+    assert!(!added.stderr.contains(secret));
+    assert!(added.stderr.starts_with("created token 1 with the scope read"), "{added:?}");
     assert_eq!(token(&database, &["add"]).code, Some(0));
 
     let listed = token(&database, &["list"]).stdout;
@@ -60,7 +60,7 @@ fn token_is_made_listed_and_removed() {
 }
 
 #[test]
-fn printed_command_opens_the_api_beyond_loopback_and_logs_show_no_secret() {
+fn printed_command_creates_a_token_that_works_and_logs_have_no_secrets() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let database = folder.path().join("it's here").join("links.db");
     let (mut process, http) = start_beyond_loopback(&database);
@@ -69,7 +69,7 @@ fn printed_command_opens_the_api_beyond_loopback_and_logs_show_no_secret() {
         request(http, method, path, headers, body).expect("an answer")
     };
     for (method, path, body) in
-        [("GET", "/api/links", ""), ("POST", "/api/links", LINK), ("DELETE", "/api/links/made", "{}")]
+        [("GET", "/api/links", ""), ("POST", "/api/links", LINK), ("DELETE", "/api/links/short", "{}")]
     {
         let refused = ask(method, path, &[JSON], body);
         assert_eq!(
@@ -79,20 +79,20 @@ fn printed_command_opens_the_api_beyond_loopback_and_logs_show_no_secret() {
         );
     }
 
-    // As a person does it: the line is pasted into a shell.
+    // Run the line in a shell, as a user who pastes it.
     let binary = Path::new(env!("CARGO_BIN_EXE_larder"));
     let path = format!(
         "{}:{}",
         binary.parent().expect("a folder").display(),
         std::env::var("PATH").unwrap_or_default()
     );
-    let made = run(Command::new("sh").args(["-c", &hint]).env("PATH", path));
-    assert_eq!(made.code, Some(0), "{hint}: {made:?}");
-    let secret = made.stdout.trim_end().to_owned();
+    let added = run(Command::new("sh").args(["-c", &hint]).env("PATH", path));
+    assert_eq!(added.code, Some(0), "{hint}: {added:?}");
+    let secret = added.stdout.trim_end().to_owned();
     let bearer = format!("Bearer {secret}");
     let authorized = [JSON, ("Authorization", &*bearer)];
     assert_eq!(ask("POST", "/api/links", &authorized, LINK).status, 201);
-    assert_eq!(get(http, "/made").status, 302);
+    assert_eq!(get(http, "/short").status, 302);
     assert_eq!(ask("GET", "/api/links?q=secretsearch", &authorized, "").status, 200);
     let session = ask("POST", "/api/session", &[JSON], &format!(r#"{{"token": "{secret}"}}"#));
     assert_eq!(session.status, 200, "{session:?}");
@@ -100,7 +100,7 @@ fn printed_command_opens_the_api_beyond_loopback_and_logs_show_no_secret() {
         session.header("set-cookie").expect("a cookie").split(';').next().expect("a pair").to_owned();
     assert_eq!(ask("GET", "/api/links", &[("Cookie", &cookie)], "").status, 200);
 
-    // A name in the host's file of an attacker's choice, a wrong token, an address with credentials.
+    // A foreign host name, a wrong token, an address with credentials.
     assert_eq!(ask("GET", "/api/links", &[("Host", "evil.example"), authorized[1]], "").status, 403);
     assert_eq!(ask("GET", "/api/links", &[("Authorization", "Bearer larder_wrongsecret")], "").status, 401);
     let credentials = r#"{"url": "https://me:secretpassword@example.com/"}"#;
@@ -128,17 +128,17 @@ fn printed_command_opens_the_api_beyond_loopback_and_logs_show_no_secret() {
 }
 
 #[test]
-fn up_makes_one_token_in_a_private_file() {
+fn up_creates_one_token_in_a_private_file() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = folder.path().join("data");
     let mut up = Up::start(&data);
     let file = data.join("links-token");
-    let said = up.process.await_line("  links token    ");
-    assert_eq!(Path::new(&said), file);
+    let path = up.process.await_line("  links token    ");
+    assert_eq!(Path::new(&path), file);
     assert_eq!(std::fs::metadata(&file).expect("it exists").permissions().mode() & 0o777, 0o600);
     let secret = std::fs::read_to_string(&file).expect("text");
     let bearer = format!("Bearer {}", secret.trim_end());
-    // On loopback the API is open, but not to what a proxy forwards.
+    // On loopback the API needs no token, except for requests that a proxy forwards.
     let forwarded = ("X-Forwarded-For", "192.0.2.1");
     assert_eq!(get(up.http, "/api/links").status, 200);
     let status = |headers: &[(&str, &str)]| {
@@ -155,7 +155,7 @@ fn up_makes_one_token_in_a_private_file() {
 }
 
 #[test]
-fn import_into_a_closed_server_needs_a_token() {
+fn import_into_a_server_beyond_loopback_requires_a_token() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let database = folder.path().join("links.db");
     let (_process, http) = start_beyond_loopback(&database);
@@ -172,8 +172,8 @@ fn import_into_a_closed_server_needs_a_token() {
     let refused = import(None);
     assert!(refused.code == Some(1) && refused.stderr.contains("401 Unauthorized"), "{refused:?}");
     let secret = token(&database, &["add"]).stdout;
-    let made = import(Some(secret.trim_end()));
-    assert!(made.code == Some(0) && made.stdout.contains("1 links made"), "{made:?}");
+    let accepted = import(Some(secret.trim_end()));
+    assert!(accepted.code == Some(0) && accepted.stdout.contains("1 links created"), "{accepted:?}");
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn allowed_hosts_come_from_flag_environment_and_file() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("larder.toml");
     std::fs::write(&file, "[links]\nallow_hosts = [\"file.internal\"]\n").expect("the file can be written");
-    // A token is needed under an allowed host, and under a foreign one nothing helps.
+    // 401 means that the host is allowed and a token is missing; 403 that the host is not allowed.
     let status = |host: &str, words: &[&str], variable: Option<&str>| {
         let mut command = larder(["links", "--listen", "127.0.0.1:0", "--config"]);
         command.arg(&file).arg("--database").arg(folder.path().join("links.db")).args(words);

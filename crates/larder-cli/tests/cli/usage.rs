@@ -1,9 +1,9 @@
-//! The command line itself: where settings come from, and how mistakes are told.
+//! The command line: precedence of settings, and error messages.
 
 use crate::dashboard::{part, stats, tier};
 use crate::http::get;
 use crate::process::{FREE, Process, Up, larder, run, start_server};
-use crate::resp::command;
+use crate::resp::{self, command};
 use crate::shortener::{create, follow};
 use larder_testkit::program;
 use std::net::{SocketAddr, TcpListener};
@@ -12,23 +12,23 @@ use std::process::Command;
 use tempfile::TempDir;
 
 #[test]
-fn a_default_port_that_is_taken_is_replaced_and_said_so() {
+fn default_port_in_use_is_replaced_with_a_message() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    // If it cannot be had here, somebody else has it: it is taken in any case.
+    // If this bind fails, another process uses the port: it is in use in either case.
     let _taken = TcpListener::bind("127.0.0.1:8080");
     let database = format!("sqlite:{}", folder.path().join("links.db").display());
     let mut process = Process::start(&mut larder(["links", "--database", &database]));
     let address = process.await_line("larder links listens on http://");
     let address: SocketAddr = address.trim_end_matches('/').parse().expect("an address");
     assert_ne!(address.port(), 8080);
-    assert_eq!(process.stderr(), "larder: port 8080 is taken, a free one is used instead\n");
+    assert_eq!(process.stderr(), "larder: port 8080 is in use, a free port is used instead\n");
     assert_eq!(get(address, "/healthz").status, 200);
 }
 
 #[test]
-fn a_port_that_was_asked_for_and_is_taken_is_an_error() {
-    let taken = TcpListener::bind(FREE).expect("a free port");
-    let address = taken.local_addr().expect("an address").to_string();
+fn configured_port_in_use_is_an_error() {
+    let occupied = TcpListener::bind(FREE).expect("a free port");
+    let address = occupied.local_addr().expect("an address").to_string();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = folder.path().join("data");
     let database = format!("sqlite:{}", folder.path().join("links.db").display());
@@ -48,7 +48,7 @@ fn a_port_that_was_asked_for_and_is_taken_is_an_error() {
 }
 
 #[test]
-fn bad_usage_exits_with_2_and_shows_the_way() {
+fn usage_error_exits_with_2_and_mentions_help() {
     for words in [
         &["sever"][..],
         &["up", "--resp", "nowhere"],
@@ -65,7 +65,7 @@ fn bad_usage_exits_with_2_and_shows_the_way() {
 }
 
 #[test]
-fn failures_are_one_line() {
+fn failure_is_one_line() {
     let missing = "/nonexistent/larder.toml";
     let message = "cannot read /nonexistent/larder.toml: No such file or directory (os error 2)";
     run(&mut larder(["server", "--config", missing])).assert_failure(&format!("larder server: {message}"));
@@ -80,8 +80,8 @@ fn failures_are_one_line() {
 }
 
 #[test]
-fn an_unknown_key_is_named_with_its_file_and_place() {
-    for (command, text, place) in [
+fn unknown_key_error_names_file_and_line() {
+    for (command, text, expected) in [
         ("up", "\n[up]\nport = 1\n", "line 3: unknown field `port`"),
         ("up", "[sever]\n", "line 1: unknown field `sever`"),
         ("server", "[server]\nmax_clients = 7\n", "[server]: unknown field `max_clients`"),
@@ -92,19 +92,19 @@ fn an_unknown_key_is_named_with_its_file_and_place() {
     ] {
         let (_folder, file) = file_with(text);
         let ended = run(larder([command, "--config"]).arg(&file));
-        let start = format!("larder {command}: {}: {place}", file.display());
+        let start = format!("larder {command}: {}: {expected}", file.display());
         assert!(ended.stderr.starts_with(&start), "{ended:?} does not begin with {start:?}");
         ended.assert_failure(ended.stderr.trim_end());
     }
 }
 
 #[test]
-fn a_flag_beats_the_environment_which_beats_the_file() {
+fn flag_takes_precedence_over_environment_and_environment_over_file() {
     let (_folder, file) = file_with("[server]\nmaxclients = 71\nlisten = \"127.0.0.1:0\"\n");
-    let maxclients = |from: &mut Command| {
-        let mut process = Process::start(from);
+    let maxclients = |command: &mut Command| {
+        let mut process = Process::start(command);
         let address = process.await_line("larder server listens on ").parse().expect("an address");
-        let reply = command(address, "INFO clients");
+        let reply = resp::command(address, "INFO clients");
         let line = reply.lines().find_map(|line| line.strip_prefix("maxclients:")).map(str::to_owned);
         line.unwrap_or_else(|| panic!("no maxclients in {reply}"))
     };
@@ -121,12 +121,12 @@ fn a_flag_beats_the_environment_which_beats_the_file() {
     assert_eq!(
         maxclients(by_env.env("LARDER_CONFIG", &file)),
         "71",
-        "the file itself can come from the environment"
+        "the path of the file can come from the environment"
     );
 }
 
 #[test]
-fn the_password_of_the_file_is_asked_for_and_up_knows_its_own() {
+fn password_from_the_file_is_required_and_used_by_up() {
     let (_folder, file) = file_with("[server]\nrequirepass = \"p@ss word\"\n");
     let (_server, address) = start_server(["--config".as_ref(), file.as_os_str()]);
     assert!(command(address, "GET key").starts_with("-NOAUTH"));
@@ -141,7 +141,7 @@ fn the_password_of_the_file_is_asked_for_and_up_knows_its_own() {
 }
 
 #[test]
-fn the_reference_that_config_prints_is_accepted() {
+fn printed_reference_is_a_valid_configuration() {
     let printed = run(&mut larder(["config"]));
     assert_eq!((printed.code, &*printed.stderr), (Some(0), ""));
     for section in ["[up]", "[server]", "[links]"] {
@@ -155,7 +155,7 @@ fn the_reference_that_config_prints_is_accepted() {
 }
 
 #[test]
-fn version_help_and_completions_are_printed() {
+fn version_and_help_are_printed() {
     let version = run(&mut larder(["--version"]));
     assert_eq!((version.code, version.stdout), (Some(0), format!("larder {}\n", env!("CARGO_PKG_VERSION"))));
     let help = run(&mut larder(["--help"]));
@@ -169,13 +169,13 @@ fn version_help_and_completions_are_printed() {
 }
 
 #[test]
-fn bash_takes_its_completions() {
+fn completions_work_in_bash() {
     let Some(bash) = program("bash") else { return };
     let script = run(&mut larder(["completions", "bash"])).stdout;
     let (_folder, file) = file_with(&script);
-    let asked =
+    let completion =
         r#". "$1"; COMP_WORDS=(larder ser); COMP_CWORD=1; _larder larder ser larder; echo "${COMPREPLY[@]}""#;
-    let ended = run(Command::new(bash).args(["--norc", "-c", asked, "bash"]).arg(file));
+    let ended = run(Command::new(bash).args(["--norc", "-c", completion, "bash"]).arg(file));
     assert_eq!((ended.code, ended.stdout.trim()), (Some(0), "server"), "{}", ended.stderr);
 }
 

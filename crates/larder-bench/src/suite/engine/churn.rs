@@ -1,9 +1,9 @@
-//! The longest single operation, by the clock of the thread's own work: what the machine does meanwhile is not counted.
+//! The longest single operation, in processor time of the thread, so that other processes do not count.
 //!
-//! What the allocator and the kernel do on behalf of the thread is counted: a huge page that is cleared when it is first
-//! touched can take longer than any cache operation.
+//! Work of the allocator and the kernel for the thread counts: clearing a huge page on its first access can take
+//! longer than any cache operation.
 //!
-//! The cache begins empty and grows to its capacity, entries expire all along, and reads and writes alternate.
+//! The cache starts empty and grows to its capacity. Entries expire all the time. Reads and writes alternate.
 
 use super::{Findings, Plan, Scale};
 use crate::clock::thread_cpu;
@@ -17,10 +17,10 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 const CAPACITY: usize = 3_000_000;
-/// Twice the capacity: entries are evicted as well as expired.
+/// Twice the capacity, so that entries are evicted as well as expired.
 const KEYS: u64 = 2 * CAPACITY as u64;
-/// The time is cut into so many rounds, each with its longest operation. An entry lives as long as a round.
-const SLICES: u32 = 10;
+/// The number of rounds of equal length; each records its longest operation. The TTL is the length of a round.
+const ROUNDS: u32 = 10;
 
 pub(super) fn measure(plan: &Plan, scale: &Scale, bar: &ProgressBar, findings: &mut Findings) -> Result<()> {
     for subject in [churn::<Larder<_, _>>, churn::<Moka<_, _>>] {
@@ -31,11 +31,11 @@ pub(super) fn measure(plan: &Plan, scale: &Scale, bar: &ProgressBar, findings: &
 }
 
 fn churn<S: Expiring<u64, u64>>(seed: u64, time: Duration) -> Vec<Figure> {
-    let subject = S::expiring(CAPACITY, time / SLICES);
+    let subject = S::with_ttl(CAPACITY, time / ROUNDS);
     let mut random = SmallRng::seed_from_u64(seed);
     let (mut longest, mut mean) = (Vec::new(), Vec::new());
-    for _ in 0..SLICES {
-        let (slowest, average) = slice(&subject, &mut random, time / SLICES);
+    for _ in 0..ROUNDS {
+        let (slowest, average) = round(&subject, &mut random, time / ROUNDS);
         longest.push(slowest.as_secs_f64() * 1e3);
         mean.push(average.as_secs_f64() * 1e9);
     }
@@ -50,14 +50,14 @@ fn churn<S: Expiring<u64, u64>>(seed: u64, time: Duration) -> Vec<Figure> {
     vec![figure("longest", "ms", longest), figure("cpu", "ns with the clock's own", mean)]
 }
 
-/// The longest operation and the mean of all.
-fn slice<S: Expiring<u64, u64>>(subject: &S, random: &mut SmallRng, time: Duration) -> (Duration, Duration) {
-    /// The time on the wall is looked at now and then only.
+/// The longest operation of a round, and the mean of all.
+fn round<S: Expiring<u64, u64>>(subject: &S, random: &mut SmallRng, time: Duration) -> (Duration, Duration) {
+    /// The number of operations between two reads of the wall clock.
     const BATCH: u32 = 1024;
-    let began = Instant::now();
+    let start = Instant::now();
     let first = thread_cpu();
     let (mut slowest, mut operations, mut before) = (Duration::ZERO, 0, first);
-    while began.elapsed() < time {
+    while start.elapsed() < time {
         for n in 0..BATCH {
             let key = random.random_range(0..KEYS);
             if n % 2 == 0 {

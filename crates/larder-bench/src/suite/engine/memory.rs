@@ -1,10 +1,10 @@
-//! Bytes per entry over key and value.
+//! Bytes per entry in addition to key and value.
 
 use super::{Findings, Plan, Scale};
 use crate::alloc;
 use crate::result::{Better, Figure};
 use crate::subject::{Expiring, Larder, Moka, Writable, each_cache};
-use crate::workload::{Population, fresh_key};
+use crate::workload::{Population, unused_key};
 use anyhow::Result;
 use indicatif::ProgressBar;
 use std::time::Duration;
@@ -12,52 +12,53 @@ use std::time::Duration;
 /// Longer than any run.
 const TTL: Duration = Duration::from_secs(24 * 3600);
 
-/// What key and value take themselves.
+/// The size of key and value.
 const PAIR_BYTES: f64 = 16.0;
 
 pub(super) fn measure(plan: &Plan, scale: &Scale, bar: &ProgressBar, findings: &mut Findings) -> Result<()> {
     bar.set_message("memory");
     let population = Population::new(scale.numbers, plan.seed);
-    let mut figures: Vec<Vec<Figure>> = each_cache!(plain(population.keys()));
-    figures.push(timed::<Larder<_, _>>(population.keys()));
-    figures.push(timed::<Moka<_, _>>(population.keys()));
+    let mut figures: Vec<Vec<Figure>> = each_cache!(without_ttl(population.keys()));
+    figures.push(with_ttl::<Larder<_, _>>(population.keys()));
+    figures.push(with_ttl::<Moka<_, _>>(population.keys()));
     findings.figures.extend(figures.into_iter().flatten());
     findings.notes.push(if findings.figures.iter().any(|figure| figure.workload == "memory") {
-        "Memory is counted as it was asked for; what the allocator rounds up comes on top.".to_owned()
+        "Memory is the number of requested bytes; the allocator may round each request up.".to_owned()
     } else {
         "Memory was not measured: this program's allocator does not count.".to_owned()
     });
     Ok(())
 }
 
-fn plain<S: Writable<u64, u64>>(keys: &[u64]) -> Vec<Figure> {
+fn without_ttl<S: Writable<u64, u64>>(keys: &[u64]) -> Vec<Figure> {
     bytes_per_entry("memory", keys, S::new)
 }
 
-fn timed<S: Expiring<u64, u64>>(keys: &[u64]) -> Vec<Figure> {
-    bytes_per_entry("memory-ttl", keys, |capacity| S::expiring(capacity, TTL))
+fn with_ttl<S: Expiring<u64, u64>>(keys: &[u64]) -> Vec<Figure> {
+    bytes_per_entry("memory-ttl", keys, |capacity| S::with_ttl(capacity, TTL))
 }
 
-/// Twice: once every key was inserted, and once as many others were, which shows what a cache remembers of the gone.
+/// Measures twice: after all keys were inserted, and after as many others replaced them, which includes the memory for
+/// ghosts.
 fn bytes_per_entry<S: Writable<u64, u64>>(
     workload: &str,
     keys: &[u64],
     new: impl FnOnce(usize) -> S,
 ) -> Vec<Figure> {
-    let fresh: Vec<u64> = (0..keys.len() as u64).map(fresh_key).collect();
+    let unused: Vec<u64> = (0..keys.len() as u64).map(unused_key).collect();
     let fill = |subject: &S, keys: &[u64]| {
         keys.iter().for_each(|&key| subject.insert(key, key));
-        subject.settle();
+        subject.complete_deferred_work();
     };
-    let filled = alloc::growth(|| {
+    let filled = alloc::measure_growth(|| {
         let subject = new(keys.len());
         fill(&subject, keys);
         subject
     });
     let Some((subject, filled_bytes)) = filled else { return Vec::new() };
     let filled_entries = count(&subject, keys);
-    let Some(((), more)) = alloc::growth(|| fill(&subject, &fresh)) else { return Vec::new() };
-    let churned_entries = count(&subject, keys) + count(&subject, &fresh);
+    let Some(((), growth)) = alloc::measure_growth(|| fill(&subject, &unused)) else { return Vec::new() };
+    let churned_entries = count(&subject, keys) + count(&subject, &unused);
 
     let figure = |measure: &str, bytes: i64, entries: usize| Figure {
         workload: workload.to_owned(),
@@ -69,7 +70,7 @@ fn bytes_per_entry<S: Writable<u64, u64>>(
     };
     vec![
         figure("filled", filled_bytes, filled_entries),
-        figure("replaced", filled_bytes + more, churned_entries),
+        figure("replaced", filled_bytes + growth, churned_entries),
     ]
 }
 

@@ -1,17 +1,17 @@
 //! The suite `engine`: our engine beside other in-process caches and beside plain maps.
 //!
-//! | workload | what |
+//! | workload | meaning |
 //! |---|---|
 //! | `get-uniform`, `get-zipf` | hits among a million pairs of numbers, one thread |
-//! | `get-zipf-2t`, `same-key-2t` | two threads at once; all their requests are for one key |
-//! | `mixed`, `mixed-2t` | three gets and an overwrite in turn |
-//! | `latency-get`, `latency-insert` | single operations; the subject `nothing` is what the clock itself takes |
+//! | `get-zipf-2t`, `same-key-2t` | two threads at once; in the second, all requests are for one key |
+//! | `mixed`, `mixed-2t` | one overwrite after every three gets |
+//! | `latency-get`, `latency-insert` | single operations; the subject `nothing` is the overhead of the clock |
 //! | `insert-evict` | new keys into a full cache |
 //! | `get-string` | keys of 16 characters |
-//! | `mixed-0b` … `mixed-1024b` | values of 0, 128 and 1024 bytes, made anew for each overwrite |
-//! | `memory`, `memory-ttl` | bytes per entry over key and value: filled, and after every entry was replaced |
-//! | `pairs` | slugs and addresses as a URL shortener keeps them: inserts, and bytes in all |
-//! | `churn` | reads and writes with times to live while a cache grows: the longest single operation |
+//! | `mixed-0b` … `mixed-1024b` | values of 0, 128 and 1024 bytes, allocated for each overwrite |
+//! | `memory`, `memory-ttl` | bytes per entry in addition to key and value: filled, and after every entry was replaced |
+//! | `pairs` | slugs and addresses as a URL shortener stores them: inserts, and total bytes |
+//! | `churn` | reads and writes with a TTL while a cache grows: the longest single operation |
 
 mod churn;
 mod latency;
@@ -22,18 +22,18 @@ mod pairs;
 mod throughput;
 
 use super::{Findings, Plan, Suite, Target};
-use crate::rounds::{self, Entrant};
+use crate::rounds::{self, Runner};
 use anyhow::Result;
 use indicatif::ProgressBar;
 use std::time::Duration;
 
-/// How often each subject's turn comes in each workload.
+/// The number of rounds of each workload.
 const ROUNDS: usize = 7;
 
-/// How much larger than its population a cache is where every request should hit: shards do not fill evenly.
+/// The factor by which the capacity exceeds the population in workloads of hits: shards fill unevenly.
 const HEADROOM: f64 = 1.1;
 
-/// Those that are measured, and those that times depend on.
+/// The crates that are measured, and those that affect the times.
 #[cfg(not(feature = "bench-peers"))]
 pub(super) const CRATES: &[&str] =
     &["larder-engine", "quick_cache", "moka", "hashbrown", "rapidhash", "mimalloc"];
@@ -57,8 +57,8 @@ impl Suite for Engine {
         "engine"
     }
 
-    fn about(&self) -> &'static str {
-        "in-process caches: speed, latency and memory beside quick_cache, moka and plain maps"
+    fn description(&self) -> &'static str {
+        "in-process caches: speed, latency and memory, compared with quick_cache, moka and plain maps"
     }
 
     fn crates(&self) -> &'static [&'static str] {
@@ -89,7 +89,7 @@ impl Suite for Engine {
     }
 }
 
-/// One part after another: what it has built is gone before the next begins.
+/// Runs one part after the other; each drops its caches before the next starts.
 fn measure(plan: &Plan, scale: &Scale, bar: &ProgressBar) -> Result<Findings> {
     let mut findings = Findings::default();
     for part in [numbers::measure, objects::measure, pairs::measure, memory::measure, churn::measure] {
@@ -98,7 +98,7 @@ fn measure(plan: &Plan, scale: &Scale, bar: &ProgressBar) -> Result<Findings> {
     Ok(findings)
 }
 
-/// How large the workloads are.
+/// The sizes of the workloads.
 struct Scale {
     /// Entries of the caches of numbers.
     numbers: usize,
@@ -125,33 +125,33 @@ fn with_headroom(entries: usize) -> usize {
     (entries as f64 * HEADROOM) as usize
 }
 
-/// An entrant and the workload that it enters.
-struct Entry {
+/// A runner and its workload.
+struct Case {
     workload: &'static str,
-    entrant: Entrant,
+    runner: Runner,
 }
 
-impl Entry {
+impl Case {
     fn new(
         workload: &'static str,
         subject: &'static str,
         round: impl FnMut() -> rounds::Sample + 'static,
     ) -> Self {
-        Entry { workload, entrant: Entrant { subject, round: Box::new(round) } }
+        Case { workload, runner: Runner { subject, round: Box::new(round) } }
     }
 }
 
-/// Runs each workload with all that entered it, in the order of the first entries.
-fn run_all(entries: Vec<Entry>, bar: &ProgressBar, findings: &mut Findings) -> Result<()> {
-    let mut workloads: Vec<(&'static str, Vec<Entrant>)> = Vec::new();
-    for Entry { workload, entrant } in entries {
+/// Runs each workload with all its runners, in the order in which the workloads first occur.
+fn run_all(cases: Vec<Case>, bar: &ProgressBar, findings: &mut Findings) -> Result<()> {
+    let mut workloads: Vec<(&'static str, Vec<Runner>)> = Vec::new();
+    for Case { workload, runner } in cases {
         match workloads.iter_mut().find(|(name, _)| *name == workload) {
-            Some((_, entrants)) => entrants.push(entrant),
-            None => workloads.push((workload, vec![entrant])),
+            Some((_, runners)) => runners.push(runner),
+            None => workloads.push((workload, vec![runner])),
         }
     }
-    for (workload, mut entrants) in workloads {
-        findings.figures.extend(rounds::run(workload, &mut entrants, ROUNDS, bar)?);
+    for (workload, mut runners) in workloads {
+        findings.figures.extend(rounds::run(workload, &mut runners, ROUNDS, bar)?);
     }
     Ok(())
 }
@@ -161,20 +161,20 @@ mod tests {
     use super::*;
     use crate::result::tests::file;
 
-    /// The test's allocator does not count.
-    const NEED_COUNTING: [(&str, &str); 3] =
+    /// Figures that need an allocator that counts, which the test does not have.
+    const REQUIRE_COUNTING: [(&str, &str); 3] =
         [("memory", "filled"), ("memory-ttl", "filled"), ("pairs", "memory")];
 
-    /// All workloads, small: every target finds its figures, and every count matches.
+    /// All workloads, with small sizes.
     #[test]
-    fn every_target_is_measured() {
+    fn measure_has_figures_for_every_target() {
         let plan = Plan { quick: true, seed: 1, pairs: None, traces: None };
         let churn = Duration::from_millis(20);
         let scale = Scale { numbers: 50_000, operations: 2000, objects: 20_000, pairs: 20_000, churn };
         let findings = measure(&plan, &scale, &ProgressBar::hidden()).unwrap();
         let file = file(findings.figures);
         for target in Engine.targets() {
-            let expected = !NEED_COUNTING.contains(&target.subject_matter());
+            let expected = !REQUIRE_COUNTING.contains(&target.workload_and_measure());
             assert_eq!(target.judge(&file).is_some(), expected, "{target:?}");
         }
         assert!(file.figures.iter().all(|figure| figure.rounds.iter().all(|value| value.is_finite())));

@@ -1,8 +1,8 @@
-//! Slugs and addresses as the URL shortener keeps them: the key in a box, the value behind an `Arc`.
+//! Slugs and addresses as the URL shortener stores them: the key in a `Box`, the value in an `Arc`.
 
-use super::{Entry, Findings, Plan, Scale, run_all, with_headroom};
+use super::{Case, Findings, Plan, Scale, run_all, with_headroom};
 use crate::alloc;
-use crate::clock::Took;
+use crate::clock::Timing;
 use crate::result::{Better, Figure};
 use crate::rounds::Sample;
 use crate::subject::{LockedMap, Writable, each_cache};
@@ -15,45 +15,45 @@ type Slug = Box<str>;
 type Url = Arc<str>;
 
 pub(super) fn measure(plan: &Plan, scale: &Scale, bar: &ProgressBar, findings: &mut Findings) -> Result<()> {
-    bar.set_message("making addresses");
+    bar.set_message("generating addresses");
     let pairs = match &plan.pairs {
         Some(path) => Pairs::read(path)?,
-        None => Pairs::made(scale.pairs, plan.seed),
+        None => Pairs::generated(scale.pairs, plan.seed),
     };
     let source: Arc<[(String, String)]> =
         pairs.iter(scale.pairs).map(|(slug, url)| (slug, url.to_owned())).collect();
     findings.notes.push(format!(
-        "Pairs: slugs of 7 characters, addresses of {} in the median{}.",
+        "Pairs: slugs of 7 characters, addresses with a median of {} characters{}.",
         pairs.median_length(),
-        if plan.pairs.is_some() { ", from a file" } else { ", made ones" }
+        if plan.pairs.is_some() { ", from a file" } else { ", generated" }
     ));
 
-    let mut entries: Vec<Entry> = each_cache!(inserts(&source));
-    entries.push(inserts::<LockedMap<_, _>>(&source));
-    run_all(entries, bar, findings)?;
+    let mut cases: Vec<Case> = each_cache!(inserts(&source));
+    cases.push(inserts::<LockedMap<_, _>>(&source));
+    run_all(cases, bar, findings)?;
     let mut figures: Vec<Option<Figure>> = each_cache!(bytes(&source));
     figures.push(bytes::<LockedMap<_, _>>(&source));
     findings.figures.extend(figures.into_iter().flatten());
     Ok(())
 }
 
-/// Each round fills an empty cache that grows on the way.
-fn inserts<S: Writable<Slug, Url>>(source: &Arc<[(String, String)]>) -> Entry {
+/// Each round fills an empty cache, which grows meanwhile.
+fn inserts<S: Writable<Slug, Url>>(source: &Arc<[(String, String)]>) -> Case {
     let source = source.clone();
-    Entry::new("pairs", S::NAME, move || {
+    Case::new("pairs", S::NAME, move || {
         let subject = S::new(with_headroom(source.len()));
-        let ((), took) = Took::by(|| fill(&subject, &source));
+        let ((), timing) = Timing::measure(|| fill(&subject, &source));
         let found = source.iter().filter(|(slug, _)| subject.get(&slug.as_str().into()).is_some()).count();
-        Sample { expected: source.len() as u64, ..Sample::throughput(took, source.len(), found as u64) }
+        Sample { expected: source.len() as u64, ..Sample::throughput(timing, source.len(), found as u64) }
     })
 }
 
-/// Everything that a pair takes: slug, address, and what the cache adds.
+/// The total memory per pair: slug, address, and the overhead of the cache.
 fn bytes<S: Writable<Slug, Url>>(source: &[(String, String)]) -> Option<Figure> {
-    let (subject, bytes) = alloc::growth(|| {
+    let (subject, bytes) = alloc::measure_growth(|| {
         let subject = S::new(with_headroom(source.len()));
         fill(&subject, source);
-        subject.settle();
+        subject.complete_deferred_work();
         subject
     })?;
     drop(subject);

@@ -1,36 +1,36 @@
-//! Rounds of many operations, timed as a whole.
+//! Rounds of many operations that are timed as a whole.
 
-use crate::clock::Took;
+use crate::clock::Timing;
 use crate::rounds::Sample;
 use crate::subject::{Key, Readable, Value, Writable};
 use std::hint::black_box;
 use std::sync::{Arc, Barrier};
 
-/// One in so many operations of a mixed workload writes.
+/// In a mixed workload every fourth operation is a write.
 const WRITE_EVERY: usize = 4;
 
 /// Gets each key on this thread.
 pub(super) fn gets<K: Key, V: Value, S: Readable<K, V>>(subject: &S, keys: &[K]) -> Sample {
-    let (hits, took) = Took::by(|| count_hits(subject, keys));
-    Sample::time_per_operation(took, keys.len(), hits)
+    let (hits, timing) = Timing::measure(|| count_hits(subject, keys));
+    Sample::time_per_operation(timing, keys.len(), hits)
 }
 
-/// Gets the keys of each list on a thread of its own.
+/// Gets the keys of each list on a separate thread.
 pub(super) fn gets_in_threads<K: Key, V: Value, S: Readable<K, V>>(subject: &S, keys: &[Arc<[K]>]) -> Sample {
     in_threads(keys, |keys| count_hits(subject, keys))
 }
 
-/// Gets most keys and overwrites the others, on this thread.
+/// Gets most keys and overwrites the others on this thread.
 pub(super) fn mixed<K: Key, V: Value, S: Writable<K, V>>(
     subject: &S,
     keys: &[K],
     value: impl Fn() -> V,
 ) -> Sample {
-    let (succeeded, took) = Took::by(|| mix(subject, keys, value));
-    Sample::time_per_operation(took, keys.len(), succeeded)
+    let (succeeded, timing) = Timing::measure(|| mix(subject, keys, value));
+    Sample::time_per_operation(timing, keys.len(), succeeded)
 }
 
-/// The same on a thread for each list.
+/// Gets most keys of each list and overwrites the others, each list on a separate thread.
 pub(super) fn mixed_in_threads<K: Key, V: Value, S: Writable<K, V>>(
     subject: &S,
     keys: &[Arc<[K]>],
@@ -39,15 +39,15 @@ pub(super) fn mixed_in_threads<K: Key, V: Value, S: Writable<K, V>>(
     in_threads(keys, |keys| mix(subject, keys, &value))
 }
 
-/// Inserts keys that are new to it.
+/// Inserts keys that are not in the cache.
 pub(super) fn inserts<V: Value, S: Writable<u64, V>>(
     subject: &S,
     keys: impl ExactSizeIterator<Item = u64>,
     value: V,
 ) -> Sample {
     let operations = keys.len();
-    let ((), took) = Took::by(|| keys.for_each(|key| subject.insert(key, value.clone())));
-    Sample::time_per_operation(took, operations, operations as u64)
+    let ((), timing) = Timing::measure(|| keys.for_each(|key| subject.insert(key, value.clone())));
+    Sample::time_per_operation(timing, operations, operations as u64)
 }
 
 fn count_hits<K: Key, V: Value, S: Readable<K, V>>(subject: &S, keys: &[K]) -> u64 {
@@ -69,20 +69,20 @@ fn mix<K: Key, V: Value, S: Writable<K, V>>(subject: &S, keys: &[K], value: impl
 
 fn in_threads<K: Key>(keys: &[Arc<[K]>], work: impl Fn(&[K]) -> u64 + Sync) -> Sample {
     let start = Barrier::new(keys.len());
-    let parts: Vec<(u64, Took)> = std::thread::scope(|scope| {
+    let parts: Vec<(u64, Timing)> = std::thread::scope(|scope| {
         let threads: Vec<_> = keys
             .iter()
             .map(|keys| {
                 let (start, work) = (&start, &work);
                 scope.spawn(move || {
                     start.wait();
-                    Took::by(|| work(keys))
+                    Timing::measure(|| work(keys))
                 })
             })
             .collect();
         threads.into_iter().map(|thread| thread.join().expect("the work does not panic")).collect()
     });
-    let took = Took::together(&parts.iter().map(|(_, took)| *took).collect::<Vec<_>>());
+    let timing = Timing::merge(&parts.iter().map(|(_, timing)| *timing).collect::<Vec<_>>());
     let operations = keys.iter().map(|keys| keys.len()).sum();
-    Sample::throughput(took, operations, parts.iter().map(|(succeeded, _)| succeeded).sum())
+    Sample::throughput(timing, operations, parts.iter().map(|(succeeded, _)| succeeded).sum())
 }

@@ -1,7 +1,7 @@
-//! Ten thousand callers of one key that no tier has.
+//! Ten thousand callers fetch one key that no tier has.
 
 use super::{Findings, ROUNDS, Scale};
-use crate::rounds::{self, Entrant, Sample, Value};
+use crate::rounds::{self, Runner, Sample, Value};
 use anyhow::Result;
 use indicatif::ProgressBar;
 use larder::{Cache, View};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::runtime::Builder;
 
-/// How long the loader takes.
+/// The duration of the load.
 const LOAD: Duration = Duration::from_millis(50);
 
 pub(super) fn measure(
@@ -28,8 +28,8 @@ pub(super) fn measure(
         key += 1;
         runtime.block_on(stampede(callers, url.clone(), key))
     };
-    let mut entrants = [Entrant { subject: "larder", round: Box::new(round) }];
-    findings.figures.extend(rounds::run("cold-key", &mut entrants, ROUNDS, bar)?);
+    let mut runners = [Runner { subject: "larder", round: Box::new(round) }];
+    findings.figures.extend(rounds::run("cold-key", &mut runners, ROUNDS, bar)?);
     Ok(())
 }
 
@@ -41,13 +41,13 @@ async fn stampede(callers: usize, url: String, key: u64) -> Sample {
         .build()
         .expect("the options are in range");
     let view: View<u64, u64> = cache.view("n");
-    // Connected before the callers come.
-    view.write(&u64::MAX, 0).await.expect("redis takes it");
+    // Connect before the callers start.
+    view.write(&u64::MAX, 0).await.expect("redis accepts the write");
     let reads = || cache.stats().redis.map_or(0, |redis| redis.hits + redis.misses);
     let before = reads();
     let loads = Arc::new(AtomicU64::new(0));
-    let began = Instant::now();
-    let fetching: Vec<_> = (0..callers)
+    let start = Instant::now();
+    let tasks: Vec<_> = (0..callers)
         .map(|_| {
             let (view, loads) = (view.clone(), loads.clone());
             tokio::spawn(async move {
@@ -57,15 +57,15 @@ async fn stampede(callers: usize, url: String, key: u64) -> Sample {
                     Ok::<_, Infallible>(7)
                 };
                 let value = view.fetch(&key).load(loader).await;
-                (value.is_ok_and(|value| *value == 7), began.elapsed())
+                (value.is_ok_and(|value| *value == 7), start.elapsed())
             })
         })
         .collect();
     let (mut succeeded, mut times) = (0, Vec::with_capacity(callers));
-    for task in fetching {
-        let (ok, took) = task.await.expect("no caller panics");
+    for task in tasks {
+        let (ok, elapsed) = task.await.expect("no caller panics");
         succeeded += u64::from(ok);
-        times.push(took);
+        times.push(elapsed);
     }
     times.sort_unstable();
     let p99 = times[callers * 99 / 100].saturating_sub(LOAD);

@@ -1,4 +1,4 @@
-//! Two documents: a map of 26 pairs, and a nested one that is 600 KiB of JSON.
+//! Two documents: a map of 26 pairs, and a nested document of 600 KiB as JSON.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ const WORDS: [&str; 16] = [
     "put", "into", "it",
 ];
 
-/// The same each time, and 600 KiB as JSON.
+/// The same catalogue in each call, 600 KiB as JSON.
 pub(super) fn catalogue() -> Catalogue {
     let mut state = 7_u64;
     let mut next = move |below: u64| {
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn documents_are_as_large_as_they_are_called() {
+    fn documents_have_the_sizes_in_their_names() {
         let kib = |json: Vec<u8>| json.len() as f64 / 1024.0;
         assert!((590.0..=610.0).contains(&kib(serde_json::to_vec(&catalogue()).unwrap())));
         assert!((26.0..=27.0).contains(&kib(serde_json::to_vec(&map_of_26()).unwrap())));

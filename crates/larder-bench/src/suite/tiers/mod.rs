@@ -1,14 +1,14 @@
-//! The suite `tiers`: the cache of two tiers beside single-tier caches, a bare Redis client and plain serializers.
+//! The suite `tiers`: the two-tier cache, compared with single-tier caches, a Redis client and plain serializers.
 //!
-//! | workload | what |
+//! | workload | meaning |
 //! |---|---|
-//! | `memory-hit` | a fetch that memory answers: its time, and how often it allocates |
-//! | `read-multi` | 26 values of 1 KiB out of Redis, beside the bare command of the client library |
-//! | `cold-key` | 10,000 callers fetch one key that nobody has: loads, reads of Redis, and the slowest of them |
+//! | `memory-hit` | a fetch that is a hit in memory: its time, and its allocations |
+//! | `read-multi` | 26 values of 1 KiB from Redis, compared with a bare MGET of the client library |
+//! | `cold-key` | 10,000 callers fetch one key that no tier has: loads, reads of Redis, and the latency |
 //! | `map-26`, `json-600k` | codecs and compressions on two documents: time each way, and size |
 //! | `stale` | invalidations and writes during a load, during promotion and on another node: is the old value served? |
 //!
-//! The workloads with Redis need a redis-server, which they start for themselves, on a Unix socket.
+//! The workloads with Redis start their own redis-server on a Unix socket, if it is installed.
 
 mod cold_key;
 mod documents;
@@ -23,7 +23,7 @@ use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use larder_process::{RedisServer, find_program};
 
-/// How often each subject's turn comes in each workload.
+/// The number of rounds of each workload.
 const ROUNDS: usize = 7;
 
 pub(crate) struct Tiers;
@@ -33,8 +33,8 @@ impl Suite for Tiers {
         "tiers"
     }
 
-    fn about(&self) -> &'static str {
-        "memory over Redis: hits, many keys at once, cold keys, serializers, and who serves what was invalidated"
+    fn description(&self) -> &'static str {
+        "memory and Redis: hits, many keys at once, cold keys, serializers, and stale reads after invalidations"
     }
 
     fn crates(&self) -> &'static [&'static str] {
@@ -75,15 +75,15 @@ impl Suite for Tiers {
         let mut findings = Findings::default();
         memory_hit::measure(&scale, bar, &mut findings)?;
         let program = find_program("redis-server");
-        let server = program.map(RedisServer::start).transpose().context("redis-server does not start")?;
+        let server = program.map(RedisServer::start).transpose().context("cannot start redis-server")?;
         match &server {
             Some(server) => {
                 read_multi::measure(&scale, server, bar, &mut findings)?;
                 cold_key::measure(&scale, server, bar, &mut findings)?;
             }
-            None => {
-                findings.notes.push("redis-server is not installed: nothing was read from Redis.".to_owned())
-            }
+            None => findings
+                .notes
+                .push("redis-server is not installed: the workloads with Redis were skipped.".to_owned()),
         }
         serializers::measure(&scale, bar, &mut findings)?;
         stale::measure(scale.experiments, server.as_ref(), bar, &mut findings)?;
@@ -91,24 +91,24 @@ impl Suite for Tiers {
     }
 }
 
-/// How much is done in each round.
+/// The size of a round of each workload.
 struct Scale {
     hits: usize,
     reads: usize,
     callers: usize,
     documents: usize,
-    /// How often each experiment is made.
+    /// The number of rounds of each experiment.
     experiments: usize,
 }
 
 impl Scale {
     fn of(plan: &Plan) -> Self {
-        let of = if plan.quick { 10 } else { 1 };
+        let divisor = if plan.quick { 10 } else { 1 };
         Scale {
-            hits: 1_000_000 / of,
-            reads: 5_000 / of,
+            hits: 1_000_000 / divisor,
+            reads: 5_000 / divisor,
             callers: 10_000,
-            documents: 20 / of.min(4),
+            documents: 20 / divisor.min(4),
             experiments: if plan.quick { 2 } else { ROUNDS },
         }
     }
@@ -119,23 +119,25 @@ mod tests {
     use super::*;
     use crate::result::tests::file;
 
-    /// All workloads, small: what can be measured here has its figures, and every count matches.
+    /// All workloads, with small sizes.
     #[test]
-    fn every_workload_is_measured() {
+    fn measure_has_figures_for_every_workload() {
         let plan = Plan { quick: true, seed: 1, pairs: None, traces: None };
         let findings = Tiers.measure(&plan, &ProgressBar::hidden()).unwrap();
         let file = file(findings.figures);
         let verdict = |workload: &str, measure: &str| {
-            let target =
-                Tiers.targets().into_iter().find(|target| target.subject_matter() == (workload, measure));
+            let target = Tiers
+                .targets()
+                .into_iter()
+                .find(|target| target.workload_and_measure() == (workload, measure));
             target.unwrap().judge(&file)
         };
         let has_redis = !file.subjects("read-multi").is_empty();
         for experiment in stale::experiments(has_redis) {
-            let verdict = verdict("stale", experiment).expect("ours goes through all");
-            assert!(verdict.met, "ours serves what was invalidated: {experiment}");
+            let verdict = verdict("stale", experiment).expect("ours runs every experiment");
+            assert!(verdict.met, "ours serves an invalidated value: {experiment}");
         }
-        // What no peer gets wrong the experiments might not find either.
+        // The experiments must find a stale read where one is known.
         let moka = file.find("stale", "invalidated during a load", "moka").unwrap();
         assert!(moka.rounds.iter().all(|stale| *stale == 1.0));
         assert!(verdict("memory-hit", "time").is_some());

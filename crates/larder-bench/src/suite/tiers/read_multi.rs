@@ -1,9 +1,9 @@
-//! 26 values of 1 KiB out of Redis in one call, beside the bare command of the client library.
+//! Reads of 26 values of 1 KiB from Redis in one call, compared with a bare MGET of the client library.
 
 use super::memory_hit::runtime;
 use super::{Findings, ROUNDS, Scale};
-use crate::clock::Took;
-use crate::rounds::{self, Entrant, Sample};
+use crate::clock::Timing;
+use crate::rounds::{self, Runner, Sample};
 use anyhow::Result;
 use indicatif::ProgressBar;
 use larder::{Cache, Raw, View};
@@ -19,8 +19,8 @@ pub(super) fn measure(
     bar: &ProgressBar,
     findings: &mut Findings,
 ) -> Result<()> {
-    let mut entrants = vec![larder(scale.reads, server)?, redis_rs(scale.reads, server)?];
-    findings.figures.extend(rounds::run("read-multi", &mut entrants, ROUNDS, bar)?);
+    let mut runners = vec![larder(scale.reads, server)?, redis_rs(scale.reads, server)?];
+    findings.figures.extend(rounds::run("read-multi", &mut runners, ROUNDS, bar)?);
     Ok(())
 }
 
@@ -28,10 +28,10 @@ fn value() -> Vec<u8> {
     vec![b'x'; VALUE_BYTES]
 }
 
-fn larder(reads: usize, server: &RedisServer) -> Result<Entrant> {
+fn larder(reads: usize, server: &RedisServer) -> Result<Runner> {
     let runtime = runtime()?;
     let (view, keys): (View<u64, Vec<u8>>, Vec<u64>) = runtime.block_on(async {
-        // Memory that has room for no value: each read asks Redis.
+        // Memory has no room for a value, so that each read goes to Redis.
         let cache = Cache::builder("bench")
             .memory_bytes(1 << 10)
             .ttl(Duration::from_secs(3_600))
@@ -44,7 +44,7 @@ fn larder(reads: usize, server: &RedisServer) -> Result<Entrant> {
         anyhow::Ok((view, (0..VALUES).collect()))
     })?;
     let round = move || {
-        let (found, took) = Took::by(|| {
+        let (found, timing) = Timing::measure(|| {
             runtime.block_on(async {
                 let mut found = 0;
                 for _ in 0..reads {
@@ -57,12 +57,12 @@ fn larder(reads: usize, server: &RedisServer) -> Result<Entrant> {
                 found
             })
         });
-        Sample::time_per_operation(took, reads, found)
+        Sample::time_per_operation(timing, reads, found)
     };
-    Ok(Entrant { subject: "larder", round: Box::new(round) })
+    Ok(Runner { subject: "larder", round: Box::new(round) })
 }
 
-fn redis_rs(reads: usize, server: &RedisServer) -> Result<Entrant> {
+fn redis_rs(reads: usize, server: &RedisServer) -> Result<Runner> {
     let runtime = runtime()?;
     let keys: Vec<String> = (0..VALUES).map(|key| format!("bare:kib:{key}")).collect();
     let mut connection = runtime.block_on(async {
@@ -73,7 +73,7 @@ fn redis_rs(reads: usize, server: &RedisServer) -> Result<Entrant> {
         anyhow::Ok(connection)
     })?;
     let round = move || {
-        let (found, took) = Took::by(|| {
+        let (found, timing) = Timing::measure(|| {
             runtime.block_on(async {
                 let mut found = 0;
                 for _ in 0..reads {
@@ -86,7 +86,7 @@ fn redis_rs(reads: usize, server: &RedisServer) -> Result<Entrant> {
                 found
             })
         });
-        Sample::time_per_operation(took, reads, found)
+        Sample::time_per_operation(timing, reads, found)
     };
-    Ok(Entrant { subject: "redis-rs", round: Box::new(round) })
+    Ok(Runner { subject: "redis-rs", round: Box::new(round) })
 }

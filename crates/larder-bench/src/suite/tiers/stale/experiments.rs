@@ -1,5 +1,5 @@
-//! The experiments, written once for all caches. Times decide only how long a node may lag: whoever loads or reads is
-//! stopped, and told to go on when the other has happened.
+//! The experiments, written once for all caches. A gate stops a load or a read until the other event has occurred;
+//! only the allowed lag of a node depends on time.
 
 use super::super::subject::{FetchThrough, Gate, InMemory, LoadFailed, OverRedis};
 use std::future::Future;
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 const OLD: u64 = 1;
 const NEW: u64 = 2;
 
-/// What one node needs no Redis for.
+/// The experiments without Redis.
 pub(super) const IN_MEMORY: [&str; 3] =
     ["invalidated during a load", "overwritten during a load", "invalidated, then a load fails"];
 
-/// What takes two tiers, and for most two nodes.
+/// The experiments with two tiers, most of them with two nodes.
 pub(super) const OVER_REDIS: [&str; 5] = [
     "two tiers: invalidated during a load",
     "two tiers: invalidated during promotion",
@@ -22,7 +22,7 @@ pub(super) const OVER_REDIS: [&str; 5] = [
     "two nodes: the other overwrote 1 s ago",
 ];
 
-/// How old an invalidation is when the other node must know of it.
+/// The age at which an invalidation must have reached the other node.
 const LAG: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(5);
 
@@ -49,8 +49,8 @@ pub(super) async fn over_redis<C: OverRedis>(url: &str) -> Vec<(&'static str, bo
     OVER_REDIS.into_iter().zip(stale).collect()
 }
 
-/// A key that no other experiment has: they share the Redis.
-fn fresh_key() -> u64 {
+/// A key that no other experiment uses: all share one Redis.
+fn unused_key() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
@@ -59,7 +59,7 @@ async fn serves_old(cache: &impl FetchThrough, key: u64) -> bool {
     cache.read(key).await == Some(OLD)
 }
 
-/// A loader reads the old value, something happens, and then the loader returns.
+/// A loader reads the old value, the event occurs, and then the loader returns.
 async fn load_during(cache: &impl FetchThrough, key: u64, event: impl Future<Output = ()>) {
     let gate = Gate::closed();
     let loading = {
@@ -70,83 +70,83 @@ async fn load_during(cache: &impl FetchThrough, key: u64, event: impl Future<Out
         };
         tokio::spawn(async move { cache.fetch(key, load).await })
     };
-    gate.arrival().await;
+    gate.stopped().await;
     event.await;
-    gate.go_on();
-    // Who asked before the event may get the old value: what counts is what is served from then on.
+    gate.release();
+    // A fetch that started before the event may return the old value; only later reads count.
     _ = loading.await.expect("no cache panics");
 }
 
 async fn invalidated_during_a_load(cache: &impl FetchThrough) -> bool {
-    let key = fresh_key();
+    let key = unused_key();
     load_during(cache, key, cache.invalidate(key)).await;
     serves_old(cache, key).await
 }
 
 async fn overwritten_during_a_load(cache: &impl FetchThrough) -> bool {
-    let key = fresh_key();
+    let key = unused_key();
     load_during(cache, key, cache.write(key, NEW)).await;
     serves_old(cache, key).await
 }
 
 async fn load_fails_after_invalidation(cache: &impl FetchThrough) -> bool {
-    let key = fresh_key();
+    let key = unused_key();
     cache.write(key, OLD).await;
     cache.invalidate(key).await;
     let fetched = cache.fetch(key, || async { Err(LoadFailed) }).await;
     fetched.is_ok() || serves_old(cache, key).await
 }
 
-/// The other node sees what Redis has been left with.
+/// The read of the other node shows what Redis has afterwards.
 async fn invalidated_during_a_load_in_either_tier<C: OverRedis>(node: &C, other: &C) -> bool {
-    let key = fresh_key();
+    let key = unused_key();
     load_during(node, key, node.invalidate(key)).await;
     serves_old(node, key).await || serves_old(other, key).await
 }
 
-/// What is on its way from Redis to memory is invalidated on the same node.
+/// A node invalidates a value while it copies that value from Redis to memory.
 async fn invalidated_during_promotion<C: OverRedis>(url: &str) -> bool {
-    let (key, gate) = (fresh_key(), Gate::closed());
+    let (key, gate) = (unused_key(), Gate::closed());
     C::node(url, &Gate::open()).write(key, OLD).await;
     let node = C::node(url, &gate);
     let reading = {
         let node = node.clone();
         tokio::spawn(async move { node.read(key).await })
     };
-    gate.arrival().await;
+    gate.stopped().await;
     node.invalidate(key).await;
-    gate.go_on();
+    gate.release();
     reading.await.expect("no cache panics");
     serves_old(&node, key).await
 }
 
 async fn other_node_invalidates_during_a_load<C: OverRedis>(node: &C, other: &C) -> bool {
-    let key = fresh_key();
+    let key = unused_key();
     load_during(node, key, other.invalidate(key)).await;
     serves_old(node, key).await || serves_old(other, key).await
 }
 
 async fn other_node_invalidated<C: OverRedis>(node: &C, other: &C) -> bool {
-    let key = fresh_key();
-    in_both_memories(node, other, key).await;
+    let key = unused_key();
+    fill_both_memories(node, other, key).await;
     other.invalidate(key).await;
-    still_serves_old(node, key).await
+    serves_old_after_lag(node, key).await
 }
 
 async fn other_node_overwrote<C: OverRedis>(node: &C, other: &C) -> bool {
-    let key = fresh_key();
-    in_both_memories(node, other, key).await;
+    let key = unused_key();
+    fill_both_memories(node, other, key).await;
     other.write(key, NEW).await;
-    still_serves_old(node, key).await
+    serves_old_after_lag(node, key).await
 }
 
-async fn in_both_memories<C: OverRedis>(node: &C, other: &C, key: u64) {
+async fn fill_both_memories<C: OverRedis>(node: &C, other: &C, key: u64) {
     other.write(key, OLD).await;
     assert_eq!(node.read(key).await, Some(OLD), "{} has two tiers", C::NAME);
 }
 
-/// Whether a read serves the old value that begins after [`LAG`]: who lets it go before need not be waited for.
-async fn still_serves_old(cache: &impl FetchThrough, key: u64) -> bool {
+/// Whether a read that starts after [`LAG`] serves the old value. Returns early once a read does not.
+async fn serves_old_after_lag(cache: &impl FetchThrough, key: u64) -> bool {
     let invalidated = Instant::now();
     loop {
         let age = invalidated.elapsed();

@@ -1,12 +1,12 @@
-//! Who serves what was invalidated: each cache goes through the experiments that it can express, and what counts is
-//! whether the old value is served afterwards.
+//! Which caches serve a value after its invalidation. Each cache runs the experiments that its API can express; an
+//! experiment reports whether the old value is served afterwards.
 
 mod experiments;
 
 use super::Findings;
 use super::subject::{FetchThrough, InMemory, Larder, Moka, OverRedis, QuickCache};
 use crate::result::OCCURRED;
-use crate::rounds::{self, Entrant, Sample, Value};
+use crate::rounds::{self, Runner, Sample, Value};
 use anyhow::{Result, ensure};
 use indicatif::ProgressBar;
 use larder_process::RedisServer;
@@ -16,27 +16,27 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
 const WORKLOAD: &str = "stale";
-/// Longer than any round takes in which nobody hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longer than any round without a hanging cache.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The experiments, by the names under which results have them; some take a Redis.
+/// The names of the experiments in results; some need Redis.
 pub(super) fn experiments(with_redis: bool) -> impl Iterator<Item = &'static str> {
     let over_redis = experiments::OVER_REDIS.into_iter().filter(move |_| with_redis);
     experiments::IN_MEMORY.into_iter().chain(over_redis)
 }
 
 /// # Errors
-/// If ours served what was invalidated, which is a fault and not a figure.
+/// If our cache served an invalidated value, which is a bug and not a figure.
 pub(super) fn measure(
     rounds: usize,
     server: Option<&RedisServer>,
     bar: &ProgressBar,
     findings: &mut Findings,
 ) -> Result<()> {
-    // What blocks in one task must not keep the others from going on.
+    // Two threads: a task that blocks must not block the others.
     let runtime = Arc::new(Builder::new_multi_thread().worker_threads(2).enable_all().build()?);
     let url = server.map(RedisServer::url);
-    let mut entrants = vec![
+    let mut runners = vec![
         two_tiers::<Larder, Larder>(&runtime, url.as_deref()),
         one_tier::<Moka>(&runtime),
         one_tier::<QuickCache>(&runtime),
@@ -44,15 +44,15 @@ pub(super) fn measure(
     #[cfg(feature = "bench-peers")]
     {
         use super::subject::{Cachet, Foyer, Hitbox, InMoka, InMokaAndRedis};
-        entrants.push(one_tier::<Foyer>(&runtime));
-        entrants.push(two_tiers::<Cachet, Cachet>(&runtime, url.as_deref()));
-        entrants.push(two_tiers::<Hitbox<InMoka>, Hitbox<InMokaAndRedis>>(&runtime, url.as_deref()));
+        runners.push(one_tier::<Foyer>(&runtime));
+        runners.push(two_tiers::<Cachet, Cachet>(&runtime, url.as_deref()));
+        runners.push(two_tiers::<Hitbox<InMoka>, Hitbox<InMokaAndRedis>>(&runtime, url.as_deref()));
     }
-    let figures = rounds::run(WORKLOAD, &mut entrants, rounds, bar)?;
+    let figures = rounds::run(WORKLOAD, &mut runners, rounds, bar)?;
     for figure in figures.iter().filter(|figure| figure.subject == Larder::NAME) {
         ensure!(
             figure.rounds.iter().all(|stale| *stale == 0.0),
-            "larder served what was invalidated: {}",
+            "larder served an invalidated value: {}",
             figure.measure
         );
     }
@@ -60,30 +60,30 @@ pub(super) fn measure(
     Ok(())
 }
 
-fn one_tier<C: InMemory>(runtime: &Arc<Runtime>) -> Entrant {
+fn one_tier<C: InMemory>(runtime: &Arc<Runtime>) -> Runner {
     let runtime = runtime.clone();
-    let round = move || sample(in_time::<C>(&runtime, experiments::in_memory::<C>()));
-    Entrant { subject: C::NAME, round: Box::new(round) }
+    let round = move || sample(with_timeout::<C>(&runtime, experiments::in_memory::<C>()));
+    Runner { subject: C::NAME, round: Box::new(round) }
 }
 
-/// Without an address, only what memory alone can do.
-fn two_tiers<C: InMemory, T: OverRedis>(runtime: &Arc<Runtime>, url: Option<&str>) -> Entrant {
+/// Without a `url`, only the experiments without Redis.
+fn two_tiers<C: InMemory, T: OverRedis>(runtime: &Arc<Runtime>, url: Option<&str>) -> Runner {
     let (runtime, url) = (runtime.clone(), url.map(str::to_owned));
     let round = move || {
-        let mut outcomes = in_time::<C>(&runtime, experiments::in_memory::<C>());
+        let mut outcomes = with_timeout::<C>(&runtime, experiments::in_memory::<C>());
         if let Some(url) = &url {
-            outcomes.extend(in_time::<T>(&runtime, experiments::over_redis::<T>(url)));
+            outcomes.extend(with_timeout::<T>(&runtime, experiments::over_redis::<T>(url)));
         }
         sample(outcomes)
     };
-    Entrant { subject: C::NAME, round: Box::new(round) }
+    Runner { subject: C::NAME, round: Box::new(round) }
 }
 
-fn in_time<C: FetchThrough>(
+fn with_timeout<C: FetchThrough>(
     runtime: &Runtime,
     experiments: impl Future<Output = Vec<(&'static str, bool)>>,
 ) -> Vec<(&'static str, bool)> {
-    let outcomes = runtime.block_on(async { tokio::time::timeout(PATIENCE, experiments).await });
+    let outcomes = runtime.block_on(async { tokio::time::timeout(TIMEOUT, experiments).await });
     outcomes.unwrap_or_else(|_| panic!("{} hangs", C::NAME))
 }
 

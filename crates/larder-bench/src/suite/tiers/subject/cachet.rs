@@ -1,4 +1,4 @@
-//! cachet, of Microsoft's oxidizer. It comes without a tier over Redis and says how to add one: here is the plainest.
+//! cachet, from Microsoft's oxidizer. It has no Redis tier, but an interface for one: this is a minimal implementation.
 
 use super::{CAPACITY, FetchThrough, Gate, InMemory, LoadFailed, OverRedis, TTL};
 use cachet::{Cache, CacheEntry, CacheTier, Error, InsertOutcome};
@@ -31,11 +31,11 @@ impl FetchThrough for Cachet {
     }
 
     async fn write(&self, key: u64, value: u64) {
-        self.0.insert(key, value).await.expect("every tier takes it");
+        self.0.insert(key, value).await.expect("every tier accepts the operation");
     }
 
     async fn invalidate(&self, key: u64) {
-        self.0.invalidate(&key).await.expect("every tier takes it");
+        self.0.invalidate(&key).await.expect("every tier accepts the operation");
     }
 }
 
@@ -64,7 +64,7 @@ struct RedisTier {
 }
 
 impl RedisTier {
-    async fn ask<T: redis::FromRedisValue>(&self, command: &mut redis::Cmd) -> Result<T, Error> {
+    async fn send<T: redis::FromRedisValue>(&self, command: &mut redis::Cmd) -> Result<T, Error> {
         let connect = || self.client.get_multiplexed_async_connection();
         let mut connection =
             self.connection.get_or_try_init(connect).await.map_err(Error::from_source)?.clone();
@@ -72,13 +72,13 @@ impl RedisTier {
     }
 }
 
-fn name(key: &u64) -> String {
+fn redis_key(key: &u64) -> String {
     format!("cachet:{key}")
 }
 
 impl CacheTier<u64, u64> for RedisTier {
     async fn get(&self, key: &u64) -> Result<Option<CacheEntry<u64>>, Error> {
-        let found: Option<u64> = self.ask(redis::cmd("GET").arg(name(key))).await?;
+        let found: Option<u64> = self.send(redis::cmd("GET").arg(redis_key(key))).await?;
         if found.is_some() {
             self.gate.pass().await;
         }
@@ -87,15 +87,15 @@ impl CacheTier<u64, u64> for RedisTier {
 
     async fn insert(&self, key: u64, entry: CacheEntry<u64>) -> Result<InsertOutcome, Error> {
         let mut set = redis::cmd("SET");
-        set.arg(name(&key)).arg(*entry.value()).arg("PX").arg(TTL.as_millis() as u64);
-        self.ask::<()>(&mut set).await.map(|()| InsertOutcome::Accepted)
+        set.arg(redis_key(&key)).arg(*entry.value()).arg("PX").arg(TTL.as_millis() as u64);
+        self.send::<()>(&mut set).await.map(|()| InsertOutcome::Accepted)
     }
 
     async fn invalidate(&self, key: &u64) -> Result<(), Error> {
-        self.ask(redis::cmd("DEL").arg(name(key))).await
+        self.send(redis::cmd("DEL").arg(redis_key(key))).await
     }
 
     async fn clear(&self) -> Result<(), Error> {
-        self.ask(&mut redis::cmd("FLUSHDB")).await
+        self.send(&mut redis::cmd("FLUSHDB")).await
     }
 }

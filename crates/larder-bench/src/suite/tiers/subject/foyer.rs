@@ -1,4 +1,4 @@
-//! foyer's memory. Its second tier is a disk.
+//! foyer's memory cache. Its second tier is a disk, which is not measured.
 
 use super::{CAPACITY, FetchThrough, InMemory, LoadFailed};
 use crate::subject::{Readable, Writable};

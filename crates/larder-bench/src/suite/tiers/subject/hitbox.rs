@@ -1,4 +1,4 @@
-//! hitbox, over moka and over Redis: each function that it caches is a state machine around a backend.
+//! hitbox, with moka and Redis as its backends.
 
 use super::{CAPACITY, FetchThrough, Gate, InMemory, LoadFailed, OverRedis, TTL};
 use hitbox::concurrency::BroadcastConcurrencyManager;
@@ -28,8 +28,8 @@ pub(crate) struct Hitbox<B> {
 }
 
 impl<B> Hitbox<B> {
-    fn over(backend: B) -> Self {
-        let one_load = ConcurrencyLimit::new(1).expect("it is in range");
+    fn with_backend(backend: B) -> Self {
+        let one_load = ConcurrencyLimit::new(1).expect("the limit is in range");
         let policy = PolicyConfig::builder().ttl(TTL).concurrency(one_load).build();
         Hitbox {
             backend: Arc::new(backend),
@@ -49,7 +49,7 @@ fn extractor() -> FnExtractor<Arguments> {
     FnExtractor::new("n")
 }
 
-async fn name(key: u64) -> CacheKey {
+async fn cache_key(key: u64) -> CacheKey {
     extractor().get(Args((key,))).await.into_cache_key().1
 }
 
@@ -63,7 +63,8 @@ impl<B: CacheBackend + Send + Sync + 'static> FetchThrough for Hitbox<B> {
         F: Future<Output = Result<u64, LoadFailed>> + Send + 'static,
     {
         let mut load = Some(load);
-        let upstream = FnUpstream::new(move |_: Arguments| load.take().expect("it is called once at most")());
+        let upstream =
+            FnUpstream::new(move |_: Arguments| load.take().expect("the loader runs at most once")());
         let (fetched, _) = CacheFuture::new(
             self.backend.clone(),
             Args((key,)),
@@ -79,7 +80,7 @@ impl<B: CacheBackend + Send + Sync + 'static> FetchThrough for Hitbox<B> {
         fetched
     }
 
-    /// A fetch that has nothing to load: only a fetch puts into memory what Redis has.
+    /// A fetch whose load fails, because only a fetch copies values from Redis to memory.
     async fn read(&self, key: u64) -> Option<u64> {
         self.fetch(key, || async { Err(LoadFailed) }).await.ok()
     }
@@ -87,12 +88,18 @@ impl<B: CacheBackend + Send + Sync + 'static> FetchThrough for Hitbox<B> {
     async fn write(&self, key: u64, value: u64) {
         let mut context = CacheContext::default().boxed();
         let value = CacheValue::new(value, None, None);
-        self.backend.set::<u64>(&name(key).await, &value, &mut context).await.expect("every tier takes it");
+        self.backend
+            .set::<u64>(&cache_key(key).await, &value, &mut context)
+            .await
+            .expect("every tier accepts the operation");
     }
 
     async fn invalidate(&self, key: u64) {
         let mut context = CacheContext::default().boxed();
-        self.backend.delete(&name(key).await, &mut context).await.expect("every tier takes it");
+        self.backend
+            .delete(&cache_key(key).await, &mut context)
+            .await
+            .expect("every tier accepts the operation");
     }
 }
 
@@ -102,23 +109,23 @@ fn moka() -> MokaBackend {
 
 impl InMemory for Hitbox<InMoka> {
     fn in_memory() -> Self {
-        Hitbox::over(moka())
+        Hitbox::with_backend(moka())
     }
 }
 
 impl OverRedis for Hitbox<InMokaAndRedis> {
-    /// With a memory that takes what Redis has, which is a choice.
+    /// With the option to copy values from Redis to memory.
     fn node(url: &str, gate: &Gate) -> Self {
         let redis = RedisBackend::builder()
             .connection(ConnectionMode::single(url))
             .compressor(Gated(gate.clone()))
             .build()
             .expect("the options are in range");
-        Hitbox::over(moka().compose(redis, DisabledOffload).refill(RefillPolicy::Always))
+        Hitbox::with_backend(moka().compose(redis, DisabledOffload).refill(RefillPolicy::Always))
     }
 }
 
-/// Decompression is what happens between Redis and memory.
+/// Passes the gate in decompression, which is between Redis and memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Gated(Gate);
 

@@ -1,6 +1,6 @@
-//! The caches that load what they do not have, behind the traits that all experiments use.
+//! Caches with read-through, behind the traits that all experiments use.
 //!
-//! Each is built as its documentation advises for many callers: with one load per key at a time, where that is a choice.
+//! Each is built as its documentation recommends for many callers: with single-flight, if that is an option.
 
 #[cfg(feature = "bench-peers")]
 mod cachet;
@@ -26,52 +26,52 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-/// How many entries a memory has room for.
+/// The capacity of a memory tier in entries.
 const CAPACITY: u64 = 10_000;
 /// Longer than any run.
 const TTL: Duration = Duration::from_secs(3_600);
 
-/// What a loader says that has no value.
+/// The error of a load.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LoadFailed;
 
 impl fmt::Display for LoadFailed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("there is no value")
+        f.write_str("the load failed")
     }
 }
 
 impl std::error::Error for LoadFailed {}
 
-/// A cache that loads what it does not have. Clones are the same cache.
+/// A cache that loads a missing value. Clones share the cache.
 pub(super) trait FetchThrough: Clone + Send + Sync + 'static {
-    /// By which it is known in results.
+    /// Its name in results.
     const NAME: &'static str;
 
-    /// What the cache has, or else what the loader returns.
+    /// The cached value, or the result of the loader.
     fn fetch<L, F>(&self, key: u64, load: L) -> impl Future<Output = Result<u64, LoadFailed>> + Send
     where
         L: FnOnce() -> F + Send + 'static,
         F: Future<Output = Result<u64, LoadFailed>> + Send + 'static;
 
-    /// What the cache has.
+    /// The cached value.
     fn read(&self, key: u64) -> impl Future<Output = Option<u64>> + Send;
 
     fn write(&self, key: u64, value: u64) -> impl Future<Output = ()> + Send;
 
-    /// Returns when the cache says that the value is gone.
+    /// Returns when the cache reports that the value is invalidated.
     fn invalidate(&self, key: u64) -> impl Future<Output = ()> + Send;
 }
 
-/// A cache that can do with its memory alone.
+/// A cache with a memory tier alone.
 pub(super) trait InMemory: FetchThrough {
-    /// An empty one. To be called in a runtime.
+    /// An empty cache. Must be called in a runtime.
     fn in_memory() -> Self;
 }
 
-/// A cache that has a second tier over Redis.
+/// A cache whose second tier is Redis.
 pub(super) trait OverRedis: FetchThrough {
-    /// A node with a memory of its own and the Redis that all nodes share. What it finds in Redis passes the gate before
-    /// it gets into memory.
+    /// A node with its own memory and the shared Redis. A value from Redis passes the gate before the node stores it in
+    /// memory.
     fn node(url: &str, gate: &Gate) -> Self;
 }

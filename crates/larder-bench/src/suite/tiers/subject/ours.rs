@@ -28,15 +28,15 @@ impl FetchThrough for Larder {
     }
 
     async fn write(&self, key: u64, value: u64) {
-        self.0.write(&key, value).await.expect("every tier takes it");
+        self.0.write(&key, value).await.expect("every tier accepts the operation");
     }
 
     async fn invalidate(&self, key: u64) {
-        self.0.delete(&key).await.expect("every tier takes it");
+        self.0.delete(&key).await.expect("every tier accepts the operation");
     }
 }
 
-/// With grace, so that there is something to hide: what is invalidated must not stand in for a load that fails.
+/// With a grace period: an invalidated value must not be served even if the load fails.
 fn builder() -> Builder {
     Cache::builder("bench").policy(Policy::new().ttl(TTL).grace(TTL))
 }
@@ -55,7 +55,7 @@ impl OverRedis for Larder {
     }
 }
 
-/// Decoding is what happens between Redis and memory.
+/// Passes the gate in decoding, which is between Redis and memory.
 struct Gated(Gate);
 
 impl Codec<u64> for Gated {

@@ -1,4 +1,4 @@
-//! The peers that are always built. Both have one tier.
+//! The peers that are always built. Both have only a memory tier.
 
 use super::{CAPACITY, FetchThrough, InMemory, LoadFailed, TTL};
 use crate::subject::{Expiring, Readable, Writable};
@@ -13,7 +13,7 @@ pub(crate) type Moka = crate::subject::Moka<u64, u64, RandomState>;
 impl FetchThrough for Moka {
     const NAME: &'static str = <Self as Readable<u64, u64>>::NAME;
 
-    /// The form of moka that is built here blocks.
+    /// The synchronous API of moka blocks.
     async fn fetch<L, F>(&self, key: u64, load: L) -> Result<u64, LoadFailed>
     where
         L: FnOnce() -> F + Send + 'static,
@@ -40,7 +40,7 @@ impl FetchThrough for Moka {
 
 impl InMemory for Moka {
     fn in_memory() -> Self {
-        Moka::expiring(CAPACITY as usize, TTL)
+        Moka::with_ttl(CAPACITY as usize, TTL)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a program has without a cache crate: the least that a cache should beat, and the most that it can hope for.
+//! Baselines without a cache crate: a simple LRU that a cache should beat, and plain maps that it can hardly beat.
 
 use super::{Hasher, Key, Readable, Value, Writable};
 use crate::lru::Lru;
@@ -55,7 +55,7 @@ impl<K: Key, V: Value> Writable<K, V> for LockedMap<K, V> {
     }
 }
 
-/// A hash map that nobody writes any more: a read without any lock.
+/// A read-only hash map, which needs no lock.
 pub(crate) struct BareMap<K, V>(HashMap<K, V, Hasher>);
 
 impl<K: Key, V: Value> Readable<K, V> for BareMap<K, V> {
