@@ -20,6 +20,24 @@ fn link_can_be_created_followed_and_counted_in_a_browser() {
     up.stop();
 }
 
+/// Also takes the picture of the README, which `cargo xtask docs --pictures` copies to `docs/pictures`.
+#[test]
+fn dashboard_shows_the_load_in_a_browser() {
+    let (Some(node), Some(chromium)) = (program("node"), program("chromium")) else { return };
+    let Some(folder) = browser_folder() else { return };
+    let data = tempfile::tempdir().expect("a temporary folder");
+    let up = Up::start(&data.path().join("data"));
+    let url = |address| format!("http://{address}/");
+    let mut command = Command::new(node);
+    command
+        .arg("dashboard.mjs")
+        .args([url(up.http), url(up.admin), up.resp.to_string()])
+        .current_dir(&folder);
+    let ended = run(command.env("CHROMIUM", chromium).env("SCREENSHOTS", folder.join("screenshots")));
+    assert_eq!(ended.code, Some(0), "\n{}{}", ended.stdout, ended.stderr);
+    up.stop();
+}
+
 #[test]
 fn user_can_sign_in_with_a_token_and_sign_out() {
     let (Some(node), Some(chromium)) = (program("node"), program("chromium")) else { return };
@@ -50,7 +68,7 @@ fn browser_folder() -> Option<PathBuf> {
     let folder = target.join("browser");
     needs("the npm package playwright-core", folder.join("node_modules/playwright-core").is_dir())?;
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
-    for script in ["smoke.mjs", "sign-in.mjs"] {
+    for script in ["smoke.mjs", "dashboard.mjs", "sign-in.mjs"] {
         std::fs::copy(scripts.join(script), folder.join(script)).expect("the script can be copied");
     }
     Some(folder)
