@@ -1,4 +1,4 @@
-//! Runs the examples of the library crates, as the build has made them.
+//! Runs the examples of the library crates, which must be built already.
 
 use crate::workspace::{array, members, metadata, root, target, text};
 use anyhow::{Context, Result, bail};
@@ -6,15 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The crates whose examples are run.
+/// The crates whose examples run.
 const CRATES: &[&str] = &["larder", "larder-engine"];
-/// Examples that serve until they are stopped: `--check` ends them once they listen.
+/// Examples that run until they are stopped. With `--check` they end as soon as they listen.
 const SERVICES: &[&str] = &["axum_service", "with_dashboard"];
-/// The example that needs a Redis.
+/// The example that requires Redis.
 const NEEDS_REDIS: &str = "two_nodes";
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Runs every example to its end. Returns how many ran, and what was skipped for want of a program.
+/// Runs every example to its end. Returns the number of examples that ran, and those skipped because of a missing
+/// program.
 pub(crate) fn run() -> Result<(u64, Vec<String>)> {
     let (mut ran, mut skipped) = (0, Vec::new());
     for name in examples()? {
@@ -43,8 +44,8 @@ pub(crate) fn run() -> Result<(u64, Vec<String>)> {
 /// The names of the examples, sorted.
 fn examples() -> Result<Vec<String>> {
     let metadata = metadata()?;
-    let chosen = members(&metadata).filter(|package| CRATES.contains(&text(&package["name"])));
-    let targets = chosen.flat_map(|package| array(&package["targets"]));
+    let selected = members(&metadata).filter(|package| CRATES.contains(&text(&package["name"])));
+    let targets = selected.flat_map(|package| array(&package["targets"]));
     let mut names: Vec<String> = targets
         .filter(|target| array(&target["kind"]).any(|kind| kind == "example"))
         .map(|target| text(&target["name"]).to_owned())
@@ -54,12 +55,12 @@ fn examples() -> Result<Vec<String>> {
 }
 
 fn wait(mut child: Child, name: &str) -> Result<()> {
-    let began = Instant::now();
+    let start = Instant::now();
     loop {
         match child.try_wait()? {
             Some(status) if status.success() => return Ok(()),
             Some(status) => bail!("example {name} failed: {status}"),
-            None if began.elapsed() > DEADLINE => {
+            None if start.elapsed() > DEADLINE => {
                 child.kill()?;
                 child.wait()?;
                 bail!("example {name} did not end within {DEADLINE:?}");
@@ -87,9 +88,9 @@ impl Redis {
             Err(error) => return Err(error).context("cannot run redis-server"),
         };
         let redis = Redis { server, socket };
-        let began = Instant::now();
-        while !redis.answers() {
-            if began.elapsed() > DEADLINE {
+        let start = Instant::now();
+        while !redis.is_listening() {
+            if start.elapsed() > DEADLINE {
                 bail!("redis-server did not open its socket within {DEADLINE:?}");
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -97,7 +98,7 @@ impl Redis {
         Ok(Some(redis))
     }
 
-    fn answers(&self) -> bool {
+    fn is_listening(&self) -> bool {
         std::os::unix::net::UnixStream::connect(Path::new(&self.socket)).is_ok()
     }
 
@@ -108,7 +109,7 @@ impl Redis {
 
 impl Drop for Redis {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The server may have ended already.
         _ = self.server.kill();
         _ = self.server.wait();
         _ = std::fs::remove_file(&self.socket);

@@ -1,4 +1,4 @@
-//! The figures of the documentation: tables that are written from the result files in `docs/results`, and checked.
+//! The figures in the documentation: generates tables from the result files in `docs/results`, and checks them.
 
 use crate::workspace::{array, root, text};
 use anyhow::{Context, Result, bail};
@@ -8,14 +8,14 @@ use std::fmt::Write;
 const RESULTS: &str = "docs/results";
 const OURS: &str = "larder";
 
-/// How our figure is related to that of a peer.
+/// The relation of our figure to that of a peer.
 #[derive(Clone, Copy)]
 enum Relation {
-    /// Ours alone.
+    /// Our figure alone.
     Value,
-    /// Ours divided by the peer's, round by round.
+    /// Our figure divided by the peer's, round by round.
     Ratio(&'static str),
-    /// Ours less the peer's, round by round, in percentage points.
+    /// Our figure minus the peer's, round by round, in percentage points.
     Lead(&'static str),
 }
 
@@ -73,7 +73,7 @@ const ROWS: [Row; 6] = [
     },
 ];
 
-/// The documents with tables, and the names of their tables.
+/// The documents with generated tables, and the names of the tables.
 const TABLES: &[(&str, &[&str])] = &[("README.md", &["figures", "stale"]), ("docs/bench.md", &["stale"])];
 
 /// Writes all tables into the documents.
@@ -83,35 +83,38 @@ pub(crate) fn write() -> Result<()> {
         let mut content =
             std::fs::read_to_string(&path).with_context(|| format!("cannot read {document}"))?;
         for name in *names {
-            content = replaced(&content, name, &table(name)?).with_context(|| format!("in {document}"))?;
+            content =
+                replace_table(&content, name, &table(name)?).with_context(|| format!("in {document}"))?;
         }
         std::fs::write(&path, content).with_context(|| format!("cannot write {document}"))?;
     }
     Ok(())
 }
 
-/// Tables that do not agree with the result files.
+/// The tables that differ from the result files.
 pub(crate) fn check() -> Result<Vec<String>> {
-    let mut wrong = Vec::new();
+    let mut faults = Vec::new();
     for (document, names) in TABLES {
         let content = std::fs::read_to_string(root().join(document))
             .with_context(|| format!("cannot read {document}"))?;
         for name in *names {
-            if replaced(&content, name, &table(name)?).with_context(|| format!("in {document}"))? != content {
-                wrong.push(format!(
-                    "{document}: the table {name:?} is not that of {RESULTS}; run `cargo xtask docs`"
+            if replace_table(&content, name, &table(name)?).with_context(|| format!("in {document}"))?
+                != content
+            {
+                faults.push(format!(
+                    "{document}: the table {name:?} differs from {RESULTS}; run `cargo xtask docs`"
                 ));
             }
         }
     }
-    Ok(wrong)
+    Ok(faults)
 }
 
-/// A document with the text between the marks of a table replaced.
-fn replaced(content: &str, name: &str, table: &str) -> Result<String> {
+/// Replaces the text between the markers of a table.
+fn replace_table(content: &str, name: &str, table: &str) -> Result<String> {
     let (begin, end) = (format!("<!-- {name}: begin -->\n"), format!("<!-- {name}: end -->"));
     let (Some(start), Some(stop)) = (content.find(&begin), content.find(&end)) else {
-        bail!("there are no marks {} and {end}", begin.trim_end());
+        bail!("there are no markers {} and {end}", begin.trim_end());
     };
     Ok([&content[..start + begin.len()], table, &content[stop..]].concat())
 }
@@ -137,9 +140,9 @@ fn figures() -> Result<String> {
             table,
             "| {} | **{}** | {} to {} | `larder bench run {}{quick}{traces}` | [{date}, {commit}]({RESULTS}/{}.json) |",
             row.text,
-            shown(median),
-            shown(low),
-            shown(high),
+            format_number(median),
+            format_number(low),
+            format_number(high),
             row.suite,
             row.suite,
         )?;
@@ -178,19 +181,19 @@ fn stale() -> Result<String> {
     for experiment in experiments {
         let cells = subjects.iter().map(|subject| {
             let found = of_stale.iter().find(|of| of["measure"] == experiment && of["subject"] == *subject);
-            found.map_or("–".to_owned(), |figure| how_often(&numbers(&figure["rounds"])))
+            found.map_or("–".to_owned(), |figure| frequency(&numbers(&figure["rounds"])))
         });
         writeln!(table, "| {experiment} | {} |", cells.collect::<Vec<_>>().join(" | "))?;
     }
     Ok(table)
 }
 
-/// In how many rounds the stale value was served.
-fn how_often(rounds: &[f64]) -> String {
+/// The number of rounds in which the stale value was served.
+fn frequency(rounds: &[f64]) -> String {
     match rounds.iter().filter(|stale| **stale > 0.0).count() {
         0 => "never".to_owned(),
-        all if all == rounds.len() => "always".to_owned(),
-        some => format!("{some} of {}", rounds.len()),
+        count if count == rounds.len() => "always".to_owned(),
+        count => format!("{count} of {}", rounds.len()),
     }
 }
 
@@ -221,7 +224,7 @@ fn spread(mut values: Vec<f64>) -> (f64, f64, f64) {
     (values[0], (low + high) / 2.0, values[values.len() - 1])
 }
 
-fn shown(value: f64) -> String {
+fn format_number(value: f64) -> String {
     if value.abs() >= 10.0 { format!("{value:.1}") } else { format!("{value:.2}") }
 }
 
@@ -230,24 +233,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn table_between_marks_is_replaced() {
+    fn replace_table_replaces_the_text_between_markers() {
         let document = "a\n<!-- t: begin -->\nold\n<!-- t: end -->\nb";
         assert_eq!(
-            replaced(document, "t", "new\n").unwrap(),
+            replace_table(document, "t", "new\n").unwrap(),
             "a\n<!-- t: begin -->\nnew\n<!-- t: end -->\nb"
         );
-        assert!(replaced("no marks", "t", "").is_err());
+        assert!(replace_table("no markers", "t", "").is_err());
     }
 
     #[test]
-    fn spread_of_an_even_number_has_the_mean_of_the_middle() {
+    fn spread_of_an_even_count_has_the_mean_of_the_middle_as_median() {
         assert_eq!(spread(vec![4.0, 1.0, 2.0, 3.0]), (1.0, 2.5, 4.0));
     }
 
     #[test]
-    fn experiment_is_counted_in_rounds() {
-        assert_eq!(how_often(&[0.0, 0.0]), "never");
-        assert_eq!(how_often(&[1.0, 1.0]), "always");
-        assert_eq!(how_often(&[1.0, 0.0, 0.0]), "1 of 3");
+    fn frequency_is_never_always_or_a_count_of_rounds() {
+        assert_eq!(frequency(&[0.0, 0.0]), "never");
+        assert_eq!(frequency(&[1.0, 1.0]), "always");
+        assert_eq!(frequency(&[1.0, 0.0, 0.0]), "1 of 3");
     }
 }

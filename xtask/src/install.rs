@@ -1,11 +1,12 @@
-//! Brings what the tests need: Debian packages, components of the toolchain, and npm packages into the target folder.
+//! Installs the dependencies of the tests: Debian packages, toolchain components, and npm packages in the target
+//! folder.
 
 use crate::workspace::{root, target};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A program that tests run, and the Debian package that has it.
+/// The programs that tests run, and their Debian packages.
 const PROGRAMS: &[(&str, &str)] = &[
     ("redis-server", "redis-server"),
     ("redis-cli", "redis-tools"),
@@ -15,7 +16,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("npm", "npm"),
 ];
 
-/// Where the npm packages of the browser test are put; its test looks here.
+/// The folder with the manifests of the npm packages for the browser tests.
 const BROWSER_PACKAGES: &str = "crates/larder-cli/tests/browser";
 
 pub(crate) fn install() -> Result<()> {
@@ -25,21 +26,24 @@ pub(crate) fn install() -> Result<()> {
 }
 
 fn install_packages() -> Result<()> {
-    let mut missing: Vec<&str> =
-        PROGRAMS.iter().filter(|(program, _)| find(program).is_none()).map(|(_, package)| *package).collect();
+    let mut missing: Vec<&str> = PROGRAMS
+        .iter()
+        .filter(|(program, _)| find_program(program).is_none())
+        .map(|(_, package)| *package)
+        .collect();
     missing.dedup();
     if missing.is_empty() {
         return Ok(());
     }
     println!("installing {}", missing.join(", "));
-    let _services_stay_off = ServicesOff::new()?;
+    let _services_off = ServicesOff::new()?;
     run("apt-get update", as_root("apt-get").args(["-qq", "update"]))?;
     let mut command = as_root("apt-get");
     command.args(["-qq", "install", "--yes", "--no-install-recommends"]).args(&missing);
     run("apt-get install", command.env("DEBIAN_FRONTEND", "noninteractive"))
 }
 
-/// Puts the npm packages of the browser test below the target folder, as its lock file names them.
+/// Installs the npm packages of the browser tests below the target folder, in the versions of the lock file.
 fn install_npm_packages() -> Result<()> {
     let folder = target().join("browser");
     std::fs::create_dir_all(&folder)?;
@@ -53,8 +57,8 @@ fn install_npm_packages() -> Result<()> {
     )
 }
 
-/// A policy file that keeps Debian from starting the services of the packages it installs. Taken away again, unless it
-/// was there before.
+/// A policy file that prevents Debian from starting the services of installed packages. Dropping it removes the file,
+/// unless the file existed before.
 struct ServicesOff(Option<PathBuf>);
 
 impl ServicesOff {
@@ -72,13 +76,13 @@ impl ServicesOff {
 impl Drop for ServicesOff {
     fn drop(&mut self) {
         if let Some(policy) = &self.0 {
-            // A policy that stays behind is a nuisance and no reason to fail.
+            // A policy file that cannot be removed is no reason to fail.
             _ = as_root("rm").arg("-f").arg(policy).status();
         }
     }
 }
 
-/// A command that runs as root: directly, or by sudo.
+/// A command that runs as root, directly or with sudo.
 fn as_root(program: &str) -> Command {
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| {
         use std::os::unix::fs::MetadataExt;
@@ -92,7 +96,7 @@ fn as_root(program: &str) -> Command {
     command
 }
 
-fn find(program: &str) -> Option<PathBuf> {
+fn find_program(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }

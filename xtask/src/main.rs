@@ -1,13 +1,13 @@
-//! The project's own commands.
+//! The development commands of the project.
 //!
 //! ```text
-//! cargo xtask test [--install] [--soak]   lints, checks, builds, and every test; --install brings what the tests need
-//!                                         first, --soak makes the soaks run for minutes
+//! cargo xtask test [--install] [--soak]   lints, checks, builds, and runs every test; --install first installs the
+//!                                         dependencies of the tests, --soak runs the soak tests for minutes
 //! cargo xtask sanitize                    the engine's tests under AddressSanitizer and, where present, valgrind
-//! cargo xtask check                       the checks of the tree alone: dependencies, licences, documents, words, figures
-//! cargo xtask docs [--pictures]           writes the figures of the documents from docs/results; --pictures also copies
-//!                                         the screenshots that the browser tests have made
-//! cargo xtask install                     what the tests need and nothing else
+//! cargo xtask check                       only the checks of the tree: dependencies, licences, documents, words, figures
+//! cargo xtask docs [--pictures]           updates the figures in the documents from docs/results; --pictures also copies
+//!                                         the screenshots of the browser tests
+//! cargo xtask install                     installs the dependencies of the tests
 //! ```
 
 mod check;

@@ -1,4 +1,4 @@
-//! The stages of `cargo xtask test`: each is announced, timed, and the last to run if it fails.
+//! The stages of `cargo xtask test`. Each stage is timed; the first failure ends the run.
 
 use crate::check;
 use crate::examples;
@@ -9,10 +9,10 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// How long each soak runs with `--soak`, in seconds.
+/// The duration of each soak test with `--soak`, in seconds.
 const SOAK_SECONDS: &str = "600";
 
-/// Everything that must hold before a change goes in.
+/// Everything that must pass before a change is merged.
 pub(crate) fn test(soak: bool) -> Result<()> {
     let mut stages = Stages::default();
     stages.run("format", || cargo(&["fmt", "--all", "--check"]))?;
@@ -31,8 +31,8 @@ pub(crate) fn test(soak: bool) -> Result<()> {
     counts.report()
 }
 
-/// Packages the crates that can be published, and builds each from its package alone: features that only came from other
-/// crates of the workspace, and files that were left out, show here.
+/// Packages the crates that can be published, and builds each from its package alone. This detects features that only
+/// other crates of the workspace enable, and files that the package lacks.
 fn package() -> Result<()> {
     let metadata = workspace::metadata()?;
     let mut words = vec!["package", "--workspace", "--locked", "--allow-dirty", "--quiet"];
@@ -43,15 +43,15 @@ fn package() -> Result<()> {
     cargo(&words)
 }
 
-/// The engine's tests where wrong use of memory ends them: minutes, so not a part of [`test()`]. The explorer of schedules
-/// is left out: it switches stacks, which neither tool follows.
+/// The tests of the engine with tools that detect memory errors. They run for minutes, so they are not a part of
+/// [`test()`]. The tests with the schedule explorer are excluded: it switches stacks, which neither tool supports.
 pub(crate) fn sanitize() -> Result<()> {
     const TESTS: &[&str] = &["test", "-p", "larder-engine", "--locked", "--lib"];
     let mut stages = Stages::default();
     stages.run("address", || {
         let more = ["--test", "promises", "--test", "soak", "--target", &host()?];
         let mut asan = command(&[TESTS, &more].concat());
-        // The compiler is the stable one; this lets it know the option.
+        // Enables the unstable option in the stable compiler.
         asan.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", "-Zsanitizer=address");
         succeed(asan.env("CARGO_TARGET_DIR", target().join("sanitize")))
     })?;
@@ -60,36 +60,38 @@ pub(crate) fn sanitize() -> Result<()> {
         return Ok(());
     }
     stages.run("valgrind", || {
-        // What the main thread still holds when it ends is no error: only what nothing leads to any more.
+        // Memory that is reachable when the main thread ends is no leak; unreachable memory is one.
         let options = "'--quiet', '--error-exitcode=1', '--leak-check=full', '--show-leak-kinds=definite', \
                        '--errors-for-leak-kinds=definite'";
         let runner = format!("target.'cfg(unix)'.runner = ['valgrind', {options}]");
-        // All threads take turns on one core here, so the unit tests alone, and fewer cases of each.
+        // valgrind runs all threads on one core: run only the unit tests, with fewer cases.
         succeed(command(&[&["--config", &runner], TESTS].concat()).env("PROPTEST_CASES", "8"))
     })?;
     stages.report();
     Ok(())
 }
 
-/// The machine that the compiler runs on, as it calls it.
+/// The target triple of the machine.
 fn host() -> Result<String> {
     let output = Command::new("rustc").arg("-vV").output().context("cannot run rustc")?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let host =
-        text.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc -vV names no host")?;
+    let host = text
+        .lines()
+        .find_map(|line| line.strip_prefix("host: "))
+        .context("the output of rustc -vV has no host")?;
     Ok(host.to_owned())
 }
 
-/// Times of the stages that have run.
+/// The durations of the completed stages.
 #[derive(Default)]
 struct Stages(Vec<(&'static str, f64)>);
 
 impl Stages {
     fn run(&mut self, name: &'static str, stage: impl FnOnce() -> Result<()>) -> Result<()> {
         println!("── {name}");
-        let began = Instant::now();
+        let start = Instant::now();
         stage().with_context(|| format!("stage {name} failed"))?;
-        let seconds = began.elapsed().as_secs_f64();
+        let seconds = start.elapsed().as_secs_f64();
         println!("── {name}: {seconds:.1} s");
         self.0.push((name, seconds));
         Ok(())
@@ -104,7 +106,8 @@ impl Stages {
     }
 }
 
-/// How many tests passed and failed, by their runners' own words, and which were skipped for want of a program.
+/// The numbers of passed and failed tests from the output of the test runners, and the tests that were skipped
+/// because of a missing program.
 #[derive(Default)]
 struct Counts {
     passed: u64,
@@ -113,7 +116,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Runs tests, shows what they print, and reads their summaries.
+    /// Runs tests, prints their output, and parses their summaries.
     fn add_run(&mut self, words: &[&str], soak: bool) -> Result<()> {
         let skip_log = target().join("skipped.txt");
         _ = std::fs::remove_file(&skip_log);
@@ -123,7 +126,7 @@ impl Counts {
             .stdout(Stdio::piped())
             .spawn()
             .context("cannot run cargo")?;
-        for line in BufReader::new(child.stdout.take().expect("it is piped")).lines() {
+        for line in BufReader::new(child.stdout.take().expect("stdout is piped")).lines() {
             let line = line?;
             println!("{line}");
             if let Some(summary) = line.strip_prefix("test result: ") {
@@ -137,7 +140,7 @@ impl Counts {
         if status.success() { Ok(()) } else { bail!("{} of the tests failed", self.failed.max(1)) }
     }
 
-    /// Runs the examples, each of which counts as a test.
+    /// Runs the examples; each counts as a test.
     fn add_examples(&mut self) -> Result<()> {
         let (ran, skipped) = examples::run()?;
         self.passed += ran;
@@ -152,14 +155,14 @@ impl Counts {
         println!("\n{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped.len());
         let on_ci = std::env::var("CI").as_deref() == Ok("true");
         if on_ci && !self.skipped.is_empty() {
-            bail!("a skipped test is a failure where CI=true")
+            bail!("skipped tests are failures with CI=true")
         } else {
             Ok(())
         }
     }
 }
 
-/// The number that stands right before a word.
+/// The number directly before a word.
 fn number_before(text: &str, word: &str) -> u64 {
     let before = text.split(word).next().unwrap_or_default();
     before.rsplit(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0)
@@ -185,9 +188,9 @@ mod tests {
     use super::number_before;
 
     #[test]
-    fn summaries_are_read() {
+    fn number_before_parses_test_summaries() {
         let summary = "ok. 49 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.16s";
         assert_eq!((number_before(summary, " passed"), number_before(summary, " failed")), (49, 2));
-        assert_eq!(number_before("nothing of the kind", " passed"), 0);
+        assert_eq!(number_before("no summary", " passed"), 0);
     }
 }

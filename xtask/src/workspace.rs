@@ -1,4 +1,4 @@
-//! Where the workspace is, what `cargo metadata` says about it, and how a command is run in it.
+//! The paths of the workspace, and the output of `cargo metadata`.
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -7,16 +7,16 @@ use std::process::Command;
 
 /// The root of the workspace.
 pub(crate) fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().expect("xtask lies in the workspace").to_owned()
+    let own_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own_folder.parent().expect("xtask is in the workspace").to_owned()
 }
 
-/// The folder that builds go to, and whatever else can be made again.
+/// The target folder of builds and other generated files.
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// Everything that `cargo metadata` says.
+/// The output of `cargo metadata`.
 pub(crate) fn metadata() -> Result<Value> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--locked"])
@@ -26,10 +26,10 @@ pub(crate) fn metadata() -> Result<Value> {
     if !output.status.success() {
         bail!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
-    serde_json::from_slice(&output.stdout).context("cargo metadata printed something else than JSON")
+    serde_json::from_slice(&output.stdout).context("the output of cargo metadata is not JSON")
 }
 
-/// The packages of the workspace itself.
+/// The packages of the workspace.
 pub(crate) fn members(metadata: &Value) -> impl Iterator<Item = &Value> {
     array(&metadata["packages"]).filter(|package| package["source"].is_null())
 }
@@ -42,7 +42,7 @@ pub(crate) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// All files below a folder whose name has this ending.
+/// All files below a folder whose name ends in `ending`, sorted.
 pub(crate) fn files_below(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let Ok(entries) = std::fs::read_dir(folder) else { return found };

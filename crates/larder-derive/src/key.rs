@@ -1,6 +1,6 @@
-//! `CacheKey`: name, version, variant, and each field behind its length.
+//! `CacheKey`: writes the name, the version, the variant, and each field with its length as a prefix.
 
-use crate::attributes::{TypeAttributes, bounded};
+use crate::attributes::{TypeAttributes, with_bound};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::{Data, DeriveInput, Fields, Result, parse_quote};
@@ -8,21 +8,21 @@ use syn::{Data, DeriveInput, Fields, Result, parse_quote};
 const DEFAULT_VERSION: u32 = 1;
 
 pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
-    let attributes = TypeAttributes::of(input, "key")?;
+    let attributes = TypeAttributes::parse(input, "key")?;
     let head = format!("{}@{}", attributes.name, attributes.version.unwrap_or(DEFAULT_VERSION));
     let body = match &input.data {
-        Data::Struct(of) => {
-            let (pattern, pushes) = fields(&of.fields);
+        Data::Struct(data) => {
+            let (pattern, pushes) = fields(&data.fields);
             quote! {
                 out.push(#head.as_bytes());
                 let Self #pattern = self;
                 #pushes
             }
         }
-        // There is nothing to match by reference.
-        Data::Enum(of) if of.variants.is_empty() => quote!(match *self {}),
-        Data::Enum(of) => {
-            let arms = of.variants.iter().map(|variant| {
+        // An empty enum cannot be matched by reference.
+        Data::Enum(data) if data.variants.is_empty() => quote!(match *self {}),
+        Data::Enum(data) => {
+            let arms = data.variants.iter().map(|variant| {
                 let (name, (pattern, pushes)) = (&variant.ident, fields(&variant.fields));
                 let head = format!("{head}/{name}");
                 quote! {
@@ -34,13 +34,13 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
             });
             quote!(match self { #(#arms)* })
         }
-        Data::Union(of) => return Err(syn::Error::new(of.union_token.span, "a union cannot be a key")),
+        Data::Union(data) => return Err(syn::Error::new(data.union_token.span, "a union cannot be a key")),
     };
     let name = &input.ident;
-    let generics = bounded(&input.generics, &parse_quote!(::larder::CacheKey));
-    let (of, names, bounds) = generics.split_for_impl();
+    let generics = with_bound(&input.generics, &parse_quote!(::larder::CacheKey));
+    let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
     Ok(quote! {
-        impl #of ::larder::CacheKey for #name #names #bounds {
+        impl #impl_generics ::larder::CacheKey for #name #type_generics #where_clause {
             fn write_key(&self, out: &mut ::larder::KeyBuf) {
                 #body
             }
@@ -48,9 +48,9 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// The pattern that binds the fields, and the pushes of all of them.
+/// The pattern that binds the fields, and the statements that write them.
 fn fields(fields: &Fields) -> (TokenStream, TokenStream) {
-    let bindings: Vec<_> = (0..fields.len()).map(|at| format_ident!("field_{at}")).collect();
+    let bindings: Vec<_> = (0..fields.len()).map(|index| format_ident!("field_{index}")).collect();
     let pattern = match fields {
         Fields::Named(named) => {
             let names = named.named.iter().map(|field| &field.ident);

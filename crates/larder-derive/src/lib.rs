@@ -1,4 +1,4 @@
-//! The derives of the crate `larder`, which re-exports them: [`macro@CacheKey`] and [`macro@Schema`].
+//! The derive macros of the crate `larder`, which re-exports them: [`macro@CacheKey`] and [`macro@Schema`].
 
 mod attributes;
 mod key;
@@ -7,16 +7,16 @@ mod schema;
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
 
-/// Makes a struct or an enum a key of a view.
+/// Implements `CacheKey` for a struct or an enum, so that it can be the key of a view.
 ///
-/// The bytes are the type's name and version, the variant if there is one, and each field behind its length. They are
-/// readable, two different keys never have the same, and they stay the same until the name, the version, the order of
-/// the fields or the name of a variant changes. Renaming a field changes nothing.
+/// The bytes are the name and version of the type, the variant of an enum, and each field with its length as a
+/// prefix. They are readable, and distinct keys have distinct bytes. They change only with the name, the version, the
+/// order of the fields or the name of a variant. Renaming a field does not change them.
 ///
 /// | attribute on the type | default | meaning |
 /// |---|---|---|
-/// | `#[key(name = "post")]` | the type's name | the first bytes: write it down before you rename the type |
-/// | `#[key(version = 2)]` | 1 | raise it when the same key is to mean something else |
+/// | `#[key(name = "post")]` | the type's name | the first bytes; set it to the old name when you rename the type |
+/// | `#[key(version = 2)]` | 1 | raise it when the meaning of the key changes |
 ///
 /// # Examples
 /// ```
@@ -40,14 +40,14 @@ use syn::{DeriveInput, parse_macro_input};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// What has no stable bytes does not compile:
+/// A field without stable bytes does not compile:
 /// ```compile_fail
 /// #[derive(larder::CacheKey)]
 /// struct Ratio {
 ///     value: f64,
 /// }
 /// ```
-/// Nor does a union, or a name that would be read as something else:
+/// A union or a name with a separator does not compile either:
 /// ```compile_fail
 /// #[derive(larder::CacheKey)]
 /// union Either {
@@ -65,20 +65,21 @@ pub fn derive_cache_key(input: TokenStream) -> TokenStream {
     expand(key::expand(&parse_macro_input!(input as DeriveInput)))
 }
 
-/// Gives a type a schema: a number made of its name, the names of its fields and variants in their order, and their
-/// types' schemas. Where any of it changes, the number does, and values stored before are misses.
+/// Implements `Schema`: a number computed from the name of the type, the names of its fields and variants in their
+/// order, and the schemas of the field types. If one of these changes, the number changes, and values stored before
+/// are misses.
 ///
 /// | attribute | meaning |
 /// |---|---|
-/// | `#[schema(version = 2)]` on the type | default 0; raise it when the meaning changes and the form does not |
-/// | `#[schema(name = "Page")]` on the type | default the type's name |
-/// | `#[schema(opaque)]` on a field | its type has no schema of its own, or is this type again: what is written here stands for it |
+/// | `#[schema(version = 2)]` on the type | raise it when the meaning changes and the fields do not; default 0 |
+/// | `#[schema(name = "Page")]` on the type | the name; default: the name of the type |
+/// | `#[schema(opaque)]` on a field | use the written type instead of its schema, if the type has no schema or is recursive |
 ///
 /// # Examples
 /// ```
 /// use larder::Schema;
 ///
-/// mod yesterday {
+/// mod previous {
 ///     #[derive(larder::Schema)]
 ///     pub struct Page {
 ///         pub title: String,
@@ -92,7 +93,7 @@ pub fn derive_cache_key(input: TokenStream) -> TokenStream {
 ///     visits: u64,
 /// }
 ///
-/// assert_ne!(yesterday::Page::SCHEMA, Page::SCHEMA);
+/// assert_ne!(previous::Page::SCHEMA, Page::SCHEMA);
 /// ```
 ///
 /// A field without a schema does not compile, unless it is opaque:

@@ -9,10 +9,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long a server may take to answer its first PING, and any later command.
+/// The time limit for the reply to the first PING and to each later command.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A redis-server that ends when this value is dropped, and its folder with it.
+/// A redis-server. Dropping it ends the server and removes its folder.
 #[derive(Debug)]
 pub struct RedisServer {
     program: PathBuf,
@@ -21,10 +21,10 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
-    /// Starts a server, and returns when it answers. `program` is the path of redis-server.
+    /// Starts a server and waits until it replies. `program` is the path of redis-server.
     ///
     /// # Errors
-    /// If the server cannot be started, ends, or does not answer within 20 s.
+    /// If the server cannot be started, ends, or does not reply within 20 s.
     pub fn start(program: PathBuf) -> io::Result<Self> {
         let folder = tempfile::tempdir()?;
         let mut server = RedisServer { program, folder, running: None };
@@ -32,17 +32,17 @@ impl RedisServer {
         Ok(server)
     }
 
-    /// The address for clients.
+    /// The URL for clients.
     pub fn url(&self) -> String {
         format!("redis+unix://{}", self.socket().display())
     }
 
-    /// The path of its socket.
+    /// The path of the socket.
     pub fn socket(&self) -> PathBuf {
         self.folder().join("redis.sock")
     }
 
-    /// The folder of its socket and its dump.
+    /// The folder of the socket and the dump.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -52,13 +52,13 @@ impl RedisServer {
         self.running.as_ref()
     }
 
-    /// Ends the server at once. Its address refuses connections then.
+    /// Kills the server. Its address then refuses connections.
     pub fn kill(&mut self) {
         self.running = None;
         _ = std::fs::remove_file(self.socket());
     }
 
-    /// Starts the server at the same address, with the content of `dump.rdb` in its folder if that exists.
+    /// Starts the server again at the same address, with the content of `dump.rdb` if its folder has that file.
     ///
     /// # Errors
     /// As [`RedisServer::start`].
@@ -71,10 +71,10 @@ impl RedisServer {
         self.await_ping()
     }
 
-    /// Sends one inline command and returns the raw reply, which must fit into one read.
+    /// Sends an inline command and returns the raw reply, which must arrive in one read.
     ///
     /// # Errors
-    /// If the server does not answer within 20 s.
+    /// If the server does not reply within 20 s.
     pub fn command(&self, line: &str) -> io::Result<String> {
         let mut stream = UnixStream::connect(self.socket())?;
         stream.set_read_timeout(Some(TIMEOUT))?;
@@ -92,7 +92,7 @@ impl RedisServer {
                 return Err(io::Error::other(format!("redis-server ended: {status}")));
             }
             if start.elapsed() > TIMEOUT {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "redis-server does not answer"));
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "redis-server does not reply"));
             }
             sleep(Duration::from_millis(5));
         }

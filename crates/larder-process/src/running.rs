@@ -1,4 +1,4 @@
-//! A child process, its signals, and its end.
+//! A child process that can be signalled, and that ends with its owner.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
@@ -6,14 +6,14 @@ use std::io;
 use std::process::{Child, Command};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The processes that run now, by id.
+/// The ids of the running processes.
 static ALL: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
 fn all() -> MutexGuard<'static, BTreeSet<u32>> {
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Kills every process that this one started as [`Running`]: for an exit that drops nothing.
+/// Kills every child process that was started as [`Running`], for an exit without destructors.
 pub fn kill_all() {
     all().iter().for_each(|id| send(*id, Signal::KILL));
 }
@@ -24,7 +24,7 @@ fn send(id: u32, signal: Signal) {
     _ = kill_process(pid, signal);
 }
 
-/// A process that ends when this value is dropped.
+/// A child process. Dropping it ends the process.
 #[derive(Debug)]
 pub struct Running(Child);
 
@@ -32,47 +32,47 @@ impl Running {
     /// Starts a program.
     ///
     /// # Errors
-    /// That of the system if it cannot be started.
+    /// The error of the system if the program cannot be started.
     pub fn start(command: &mut Command) -> io::Result<Self> {
-        // One lock for both, so that `kill_all` misses no process that has just started.
+        // Start and register under one lock, so that `kill_all` misses no process.
         let mut all = all();
         let child = command.spawn()?;
         all.insert(child.id());
         Ok(Running(child))
     }
 
-    /// Its process id.
+    /// The process id.
     pub fn id(&self) -> u32 {
         self.0.id()
     }
 
-    /// The process itself.
+    /// The child process.
     pub fn child(&mut self) -> &mut Child {
         &mut self.0
     }
 
-    /// Ends it at once, as a crash would, and waits for its end.
+    /// Kills the process, like a crash, and waits for its end.
     pub fn kill(&mut self) {
         _ = self.0.kill();
         _ = self.0.wait();
     }
 
-    /// Asks it to end, with SIGTERM.
+    /// Sends SIGTERM.
     pub fn terminate(&self) {
         send(self.id(), Signal::TERM);
     }
 
-    /// Asks it to end, with SIGINT, as Ctrl-C does.
+    /// Sends SIGINT, as Ctrl-C does.
     pub fn interrupt(&self) {
         send(self.id(), Signal::INT);
     }
 
-    /// Stops it from running, with SIGSTOP: it keeps its connections and answers nothing.
+    /// Pauses the process with SIGSTOP. Its connections stay open, but it does not reply.
     pub fn pause(&self) {
         send(self.id(), Signal::STOP);
     }
 
-    /// Lets it run again, with SIGCONT.
+    /// Resumes the process with SIGCONT.
     pub fn resume(&self) {
         send(self.id(), Signal::CONT);
     }
@@ -80,7 +80,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Under the lock: once it has ended, its id may be that of another process.
+        // Under the lock: after the end of the process its id may be reused.
         let mut all = all();
         self.resume();
         self.kill();

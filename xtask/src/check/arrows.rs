@@ -1,9 +1,9 @@
-//! Which crate of the workspace may depend on which: arrows point down only.
+//! Checks the dependencies between the crates of the workspace: they point down only.
 
 use crate::workspace::{array, members, text};
 use serde_json::Value;
 
-/// Each crate with the crates that it may depend on. A crate that is missing here may not exist.
+/// Each crate, and the crates that it may depend on. Every crate must be listed.
 const ARROWS: &[(&str, &[&str])] = &[
     ("larder-engine", &[]),
     ("larder-resp", &[]),
@@ -13,7 +13,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("larder-server", &["larder-engine", "larder-resp"]),
     ("larder-links", &["larder-engine", "larder", "larder-http"]),
     ("larder-admin", &["larder-engine", "larder"]),
-    // Started by the bench, which is a part of the binary, and by the tests.
+    // Used by the bench, which is a part of the binary, and by the tests.
     ("larder-process", &[]),
     (
         "larder-cli",
@@ -24,32 +24,32 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-/// An example of the one shows the other.
+/// The first crate may use the second in an example.
 const EXAMPLE: (&str, &str) = ("larder", "larder-admin");
 
-/// What only tests may use.
+/// The crate that only tests may use.
 const TESTS_ONLY: &str = "larder-testkit";
 
 pub(super) fn check(metadata: &Value) -> Vec<String> {
-    let mut wrong = Vec::new();
+    let mut faults = Vec::new();
     for package in members(metadata) {
         let name = text(&package["name"]);
-        let Some((_, allowed)) = ARROWS.iter().find(|(known, _)| *known == name) else {
-            wrong.push(format!("{name}: say in xtask/src/check/arrows.rs what it may depend on"));
+        let Some((_, allowed)) = ARROWS.iter().find(|(listed, _)| *listed == name) else {
+            faults.push(format!("{name}: list its allowed dependencies in xtask/src/check/arrows.rs"));
             continue;
         };
         for dependency in array(&package["dependencies"]) {
             let used = text(&dependency["name"]);
-            let in_workspace = ARROWS.iter().any(|(known, _)| *known == used);
+            let in_workspace = ARROWS.iter().any(|(listed, _)| *listed == used);
             let for_tests = dependency["kind"] == "dev";
-            // A crate may name itself among its dev-dependencies, to test with more features on; derives are tested with
-            // the crate that they are for.
-            let excused = for_tests
+            // A crate may have itself as a dev-dependency, to enable more features in tests. The derives are tested
+            // with the crate that re-exports them.
+            let is_exception = for_tests
                 && (used == TESTS_ONLY || used == name || name == "larder-derive" || (name, used) == EXAMPLE);
-            if in_workspace && !excused && !allowed.contains(&used) {
-                wrong.push(format!("{name} uses {used}: that dependency points up"));
+            if in_workspace && !is_exception && !allowed.contains(&used) {
+                faults.push(format!("{name} uses {used}: that dependency points up"));
             }
         }
     }
-    wrong
+    faults
 }

@@ -1,4 +1,4 @@
-//! Dependencies that nothing uses, and crates that are built in twice.
+//! Checks for unused dependencies, and for crates in several versions.
 
 use crate::workspace::{array, files_below, members, text};
 use anyhow::{Context, Result};
@@ -6,16 +6,16 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Crates that come in several versions because crates that we use have not moved to the same one yet: the last four
-/// with the explorer of schedules, in tests only.
-const KNOWN_TWICE: &[&str] = &["embedded-io", "syn", "getrandom", "rand", "rand_core", "windows-sys"];
+/// Crates with several versions, because our dependencies require different ones. The last four are dependencies of the
+/// schedule explorer, in tests only.
+const ALLOWED_DUPLICATES: &[&str] = &["embedded-io", "syn", "getrandom", "rand", "rand_core", "windows-sys"];
 
-/// A dependency whose name occurs in no source file of its package.
+/// The dependencies whose name occurs in no source file of their package.
 pub(super) fn unused(metadata: &Value) -> Result<Vec<String>> {
-    let mut wrong = Vec::new();
+    let mut faults = Vec::new();
     for package in members(metadata) {
         let manifest = Path::new(text(&package["manifest_path"]));
-        let folder = manifest.parent().context("a manifest lies in a folder")?;
+        let folder = manifest.parent().context("a manifest is in a folder")?;
         let mut source = String::new();
         for file in files_below(folder, ".rs") {
             source.push_str(&std::fs::read_to_string(&file)?);
@@ -23,14 +23,14 @@ pub(super) fn unused(metadata: &Value) -> Result<Vec<String>> {
         for dependency in array(&package["dependencies"]) {
             let name = dependency["rename"].as_str().unwrap_or(text(&dependency["name"]));
             if !source.contains(&name.replace('-', "_")) {
-                wrong.push(format!("{} depends on {name} and does not use it", text(&package["name"])));
+                faults.push(format!("{} depends on {name} and does not use it", text(&package["name"])));
             }
         }
     }
-    Ok(wrong)
+    Ok(faults)
 }
 
-/// A crate in more than one version that the list does not know.
+/// The crates with several versions that are not allowed duplicates.
 pub(super) fn duplicates(metadata: &Value) -> Vec<String> {
     let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for package in array(&metadata["packages"]) {
@@ -38,7 +38,7 @@ pub(super) fn duplicates(metadata: &Value) -> Vec<String> {
     }
     versions
         .into_iter()
-        .filter(|(name, versions)| versions.len() > 1 && !KNOWN_TWICE.contains(name))
+        .filter(|(name, versions)| versions.len() > 1 && !ALLOWED_DUPLICATES.contains(name))
         .map(|(name, versions)| {
             format!("{name} is built in {} versions: {}", versions.len(), versions.join(", "))
         })

@@ -1,4 +1,4 @@
-//! Every crate that is built in must be permissively licensed.
+//! Checks that every dependency has a permissive licence.
 
 use crate::workspace::{array, text};
 use serde_json::Value;
@@ -29,8 +29,8 @@ pub(super) fn check(metadata: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Whether an SPDX expression can be met with the licences on the list. `OR` binds weaker than `AND`, and the old form
-/// with a slash means `OR`.
+/// Whether the allowed licences satisfy an SPDX expression. `OR` has a lower precedence than `AND`; a slash is an old
+/// form of `OR`.
 fn allows(expression: &str) -> bool {
     let expression = expression.replace('/', " OR ");
     let expression = expression.trim();
@@ -50,13 +50,13 @@ fn allows(expression: &str) -> bool {
 fn split<'a>(expression: &'a str, operator: &str) -> Option<Vec<&'a str>> {
     let mut parts = Vec::new();
     let (mut depth, mut start) = (0, 0);
-    for (at, byte) in expression.bytes().enumerate() {
+    for (index, byte) in expression.bytes().enumerate() {
         match byte {
             b'(' => depth += 1,
             b')' => depth -= 1,
-            _ if depth == 0 && at >= start && expression[at..].starts_with(operator) => {
-                parts.push(expression[start..at].trim());
-                start = at + operator.len();
+            _ if depth == 0 && index >= start && expression[index..].starts_with(operator) => {
+                parts.push(expression[start..index].trim());
+                start = index + operator.len();
             }
             _ => {}
         }
@@ -70,7 +70,7 @@ mod tests {
     use super::allows;
 
     #[test]
-    fn expressions_are_read_as_spdx_means_them() {
+    fn allows_evaluates_spdx_expressions() {
         for allowed in [
             "MIT",
             "MIT OR Apache-2.0",

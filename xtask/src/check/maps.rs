@@ -1,43 +1,44 @@
-//! The documentation as a map of the tree: the paths that it names must exist, and every source file must say what it holds.
+//! Checks that the paths in the documentation exist, and that every source file starts with a description.
 
 use crate::workspace::{files_below, root};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 
-/// Paths in backticks, and targets of links, that the documentation names and the tree does not have.
+/// The paths in backticks and the targets of links in the documentation that do not exist.
 pub(super) fn paths_exist() -> Result<Vec<String>> {
-    let mut wrong = Vec::new();
-    for map in maps() {
-        let text = std::fs::read_to_string(&map).with_context(|| format!("cannot read {}", map.display()))?;
-        let name = map.strip_prefix(root()).unwrap_or(&map).display().to_string();
-        let folder = map.parent().unwrap_or(Path::new(""));
+    let mut faults = Vec::new();
+    for document in documents() {
+        let text = std::fs::read_to_string(&document)
+            .with_context(|| format!("cannot read {}", document.display()))?;
+        let name = relative(&document);
+        let folder = document.parent().unwrap_or(Path::new(""));
         let named =
             text.split('`').skip(1).step_by(2).filter(|word| is_path(word)).map(|path| root().join(path));
         let linked = links(&text).map(|target| folder.join(target));
-        wrong.extend(
+        faults.extend(
             named
                 .chain(linked)
                 .filter(|path| !path.exists())
-                .map(|path| format!("{name} names {}, which does not exist", shown(&path))),
+                .map(|path| format!("{name} mentions {}, which does not exist", relative(&path))),
         );
     }
-    Ok(wrong)
+    Ok(faults)
 }
 
-/// All documents: those at the root and those in `docs/`.
-fn maps() -> Vec<PathBuf> {
-    let mut maps = files_below(&root().join("docs"), ".md");
+/// All documents, at the root and in `docs/`.
+fn documents() -> Vec<PathBuf> {
+    let mut documents = files_below(&root().join("docs"), ".md");
     let at_root = std::fs::read_dir(root()).into_iter().flatten().flatten().map(|entry| entry.path());
-    maps.extend(at_root.filter(|path| path.extension().is_some_and(|ending| ending == "md")));
-    maps.sort();
-    maps
+    documents.extend(at_root.filter(|path| path.extension().is_some_and(|ending| ending == "md")));
+    documents.sort();
+    documents
 }
 
-/// Whether a word begins as a path of this tree does.
+/// Whether a word starts like a path of the tree.
 fn is_path(word: &str) -> bool {
     const ROOTS: &[&str] = &["crates/", "docs/", "config/", "xtask/", ".ci/"];
-    let plain = !word.contains([' ', '*', '{', '<', '…']);
-    plain && ROOTS.iter().any(|root| word.starts_with(root))
+    let is_literal = !word.contains([' ', '*', '{', '<', '…']);
+    is_literal && ROOTS.iter().any(|root| word.starts_with(root))
 }
 
 /// The targets of links to files, without their anchors.
@@ -47,21 +48,22 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
     local.filter_map(|target| target.split('#').next())
 }
 
-fn shown(path: &Path) -> String {
+/// A path relative to the root.
+fn relative(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }
 
-/// Source files that do not open with a `//!` sentence.
-pub(super) fn files_say_what_they_hold() -> Result<Vec<String>> {
-    let mut wrong = Vec::new();
+/// The source files that do not start with a `//!` line.
+pub(super) fn files_have_descriptions() -> Result<Vec<String>> {
+    let mut faults = Vec::new();
     for folder in ["crates", "xtask"] {
         for file in files_below(&root().join(folder), ".rs") {
             if !std::fs::read_to_string(&file)?.starts_with("//! ") {
-                wrong.push(format!("{} does not open with a sentence on what it holds", shown(&file)));
+                faults.push(format!("{} does not start with a `//!` description", relative(&file)));
             }
         }
     }
-    Ok(wrong)
+    Ok(faults)
 }
 
 #[cfg(test)]
@@ -69,13 +71,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn link_targets_are_local_and_without_anchor() {
+    fn links_are_local_targets_without_anchors() {
         let text = "[a](b.md#c) [d](https://e.test) [f](#g) ![h](i.png)";
         assert_eq!(links(text).collect::<Vec<_>>(), ["b.md", "i.png"]);
     }
 
     #[test]
-    fn path_in_backticks_needs_a_folder_of_the_tree() {
+    fn is_path_requires_a_folder_of_the_tree() {
         assert!(is_path("crates/larder/src/lib.rs") && !is_path("GET /crates/") && !is_path("crates/*/src"));
     }
 }

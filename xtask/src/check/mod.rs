@@ -1,4 +1,4 @@
-//! Checks of the tree that no compiler makes. Each returns the faults that it found, one line each.
+//! Checks of the tree in addition to those of the compiler. Each returns its faults, one line each.
 
 mod arrows;
 mod dependencies;
@@ -10,21 +10,21 @@ mod words;
 use crate::{figures, workspace};
 use anyhow::{Result, bail};
 
-/// Runs all checks and fails with everything that they found.
+/// Runs all checks and fails with all their faults.
 pub(crate) fn all() -> Result<()> {
     let metadata = workspace::metadata()?;
-    let mut wrong = Vec::new();
-    wrong.extend(arrows::check(&metadata));
-    wrong.extend(modules::check()?);
-    wrong.extend(licences::check(&metadata));
-    wrong.extend(dependencies::unused(&metadata)?);
-    wrong.extend(dependencies::duplicates(&metadata));
-    wrong.extend(maps::paths_exist()?);
-    wrong.extend(maps::files_say_what_they_hold()?);
-    wrong.extend(words::check()?);
-    wrong.extend(figures::check()?);
-    if wrong.is_empty() {
+    let mut faults = Vec::new();
+    faults.extend(arrows::check(&metadata));
+    faults.extend(modules::check()?);
+    faults.extend(licences::check(&metadata));
+    faults.extend(dependencies::unused(&metadata)?);
+    faults.extend(dependencies::duplicates(&metadata));
+    faults.extend(maps::paths_exist()?);
+    faults.extend(maps::files_have_descriptions()?);
+    faults.extend(words::check()?);
+    faults.extend(figures::check()?);
+    if faults.is_empty() {
         return Ok(());
     }
-    bail!("{} faults\n  {}", wrong.len(), wrong.join("\n  "));
+    bail!("{} faults\n  {}", faults.len(), faults.join("\n  "));
 }

@@ -1,9 +1,9 @@
-//! Which module of crate `larder` may use which: arrows point to the same layer or to a lower one.
+//! Checks the dependencies between the modules of crate `larder`: they point to the same layer or to a lower one.
 
 use crate::workspace::{files_below, root};
 use anyhow::{Context, Result};
 
-/// The layers, lowest first, with their modules. A module that is missing here may not exist.
+/// The layers, lowest first, with their modules. Every module must be listed.
 const LAYERS: &[(&str, &[&str])] = &[
     ("basics", &["glob", "key", "schema", "stats"]),
     ("values", &["codec", "compression", "envelope", "policy", "random"]),
@@ -18,45 +18,46 @@ const LAYERS: &[(&str, &[&str])] = &[
 
 const SOURCE: &str = "crates/larder/src";
 
-/// Arrows that point up, with their file, line and both layers.
+/// The dependencies that point up, with their file, line and layers.
 pub(super) fn check() -> Result<Vec<String>> {
     let folder = root().join(SOURCE);
-    let mut wrong = Vec::new();
+    let mut faults = Vec::new();
     for path in files_below(&folder, ".rs") {
         let file = path.strip_prefix(&folder)?.display().to_string();
         // The root of the crate re-exports every layer.
         if file != "lib.rs" {
             let source = std::fs::read_to_string(&path).with_context(|| format!("cannot read {file}"))?;
-            wrong.extend(faults(&file, &source));
+            faults.extend(file_faults(&file, &source));
         }
     }
-    Ok(wrong)
+    Ok(faults)
 }
 
 /// The faults of one file, whose path is relative to [`SOURCE`].
-fn faults(file: &str, source: &str) -> Vec<String> {
+fn file_faults(file: &str, source: &str) -> Vec<String> {
     let module: Vec<&str> = file.trim_end_matches(".rs").split('/').filter(|part| *part != "mod").collect();
     let Some(own) = layer(module[0]) else {
         return vec![format!("{SOURCE}/{file}: xtask/src/check/modules.rs has no layer for this module")];
     };
-    let mut wrong = Vec::new();
+    let mut faults = Vec::new();
     for (index, line) in source.lines().enumerate() {
         let code = line.split("//").next().unwrap_or_default();
         let location = format!("{SOURCE}/{file}:{}", index + 1);
         for used in paths_after(code, "crate::") {
             match layer(used) {
-                Some(layer) if layer > own => wrong.push(upward(&location, module[0], own, used, layer)),
+                Some(layer) if layer > own => faults.push(upward(&location, module[0], own, used, layer)),
                 Some(_) => {}
-                None => wrong.push(format!("{location}: crate::{used} names no module; use its own path")),
+                None => faults
+                    .push(format!("{location}: crate::{used} is not a module; use the path of its module")),
             }
         }
         for used in modules_above(code, module.len()) {
             if let Some(layer) = layer(used).filter(|layer| *layer > own) {
-                wrong.push(upward(&location, module[0], own, used, layer));
+                faults.push(upward(&location, module[0], own, used, layer));
             }
         }
     }
-    wrong
+    faults
 }
 
 fn upward(location: &str, module: &str, own: usize, used: &str, layer: usize) -> String {
@@ -68,23 +69,23 @@ fn layer(module: &str) -> Option<usize> {
     LAYERS.iter().position(|(_, modules)| modules.contains(&module))
 }
 
-/// The names behind each `prefix` that starts a path.
+/// The names after each `prefix` that starts a path.
 fn paths_after<'a>(code: &'a str, prefix: &'a str) -> impl Iterator<Item = &'a str> {
     code.match_indices(prefix)
         .filter(|(at, _)| {
             !code[..*at].ends_with(|before: char| is_name(before) || before == '$' || before == ':')
         })
-        .map(move |(at, _)| name_at(&code[at + prefix.len()..]))
+        .map(move |(at, _)| leading_name(&code[at + prefix.len()..]))
 }
 
-/// The names that enough `super::` lead to in the root of the crate, from a module at this depth.
+/// The names in the root of the crate that a module at this depth uses through `super::`.
 fn modules_above(code: &str, depth: usize) -> Vec<&str> {
     let to_root = "super::".repeat(depth);
     let starts = code.match_indices(&to_root);
-    starts.map(|(at, _)| name_at(&code[at + to_root.len()..])).collect()
+    starts.map(|(start, _)| leading_name(&code[start + to_root.len()..])).collect()
 }
 
-fn name_at(code: &str) -> &str {
+fn leading_name(code: &str) -> &str {
     let end = code.find(|next| !is_name(next)).unwrap_or(code.len());
     &code[..end]
 }
@@ -98,38 +99,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn upward_arrow_is_reported_with_line_and_layers() {
-        let wrong = faults("node/ledger.rs", "use crate::tier::Stamps;\nuse crate::view::View;\n");
+    fn upward_dependency_is_reported_with_line_and_layers() {
+        let faults = file_faults("node/ledger.rs", "use crate::tier::Stamps;\nuse crate::view::View;\n");
         let expected =
             "crates/larder/src/node/ledger.rs:2: node (layer node) uses view (layer view), which is higher";
-        assert_eq!(wrong, [expected]);
+        assert_eq!(faults, [expected]);
     }
 
     #[test]
-    fn inline_path_and_super_path_are_arrows() {
-        assert_eq!(faults("key.rs", "let entry = crate::node::entry::weigh(key);").len(), 1);
-        assert_eq!(faults("node/entry.rs", "use super::super::fetch::Fetch;").len(), 1);
+    fn inline_path_and_super_path_are_dependencies() {
+        assert_eq!(file_faults("key.rs", "let entry = crate::node::entry::weigh(key);").len(), 1);
+        assert_eq!(file_faults("node/entry.rs", "use super::super::fetch::Fetch;").len(), 1);
     }
 
     #[test]
     fn same_layer_and_lower_layers_are_allowed() {
         let source = "use crate::node::entry::MemoryEntry;\nuse super::Fetch;\nuse crate::load::LoadCx;\n";
-        assert_eq!(faults("fetch/multi.rs", source), [""; 0]);
+        assert_eq!(file_faults("fetch/multi.rs", source), [""; 0]);
     }
 
     #[test]
     fn comments_and_macros_are_ignored() {
         let source = "/// See [`crate::view::View`].\nlet x = 1; // crate::view\n$crate::view::View\npub(crate) fn f() {}";
-        assert_eq!(faults("glob.rs", source), [""; 0]);
+        assert_eq!(file_faults("glob.rs", source), [""; 0]);
     }
 
     #[test]
     fn root_path_is_reported() {
-        assert_eq!(faults("view/mod.rs", "impl<V: crate::Schema> View<V> {}").len(), 1);
+        assert_eq!(file_faults("view/mod.rs", "impl<V: crate::Schema> View<V> {}").len(), 1);
     }
 
     #[test]
     fn module_without_layer_is_reported() {
-        assert_eq!(faults("unknown.rs", "").len(), 1);
+        assert_eq!(file_faults("unknown.rs", "").len(), 1);
     }
 }

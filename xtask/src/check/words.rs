@@ -1,4 +1,4 @@
-//! Words that the glossary replaces: each must not occur in the source or the documentation.
+//! Checks that the source and the documentation do not use words that the glossary replaces.
 
 use crate::workspace::{files_below, root};
 use anyhow::{Context, Result};
@@ -6,30 +6,30 @@ use std::path::PathBuf;
 
 const WORDS: &str = include_str!("words.txt");
 
-/// The folders and files that are searched, and the endings of their files.
-const PLACES: &[&str] =
+/// The folders and files to search, and the endings of their files.
+const SEARCHED: &[&str] =
     &["crates", "docs", "xtask", "config", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"];
 const ENDINGS: &[&str] = &[".rs", ".md", ".toml", ".html", ".js", ".css"];
 
-/// Lines that use a replaced word.
+/// The lines with a replaced word.
 pub(super) fn check() -> Result<Vec<String>> {
-    let mut wrong = Vec::new();
-    for file in searched() {
+    let mut faults = Vec::new();
+    for file in searched_files() {
         let text =
             std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
         let name = file.strip_prefix(root()).unwrap_or(&file).display().to_string();
-        wrong.extend(
+        faults.extend(
             replaced_words(&text)
-                .map(|(line, old, new)| format!("{name}:{line}: say {new:?} instead of {old:?}")),
+                .map(|(line, old, new)| format!("{name}:{line}: write {new:?} instead of {old:?}")),
         );
     }
-    Ok(wrong)
+    Ok(faults)
 }
 
-fn searched() -> Vec<PathBuf> {
+fn searched_files() -> Vec<PathBuf> {
     let mut files = Vec::new();
-    for place in PLACES {
-        let path = root().join(place);
+    for name in SEARCHED {
+        let path = root().join(name);
         match path.is_dir() {
             true => files.extend(ENDINGS.iter().flat_map(|ending| files_below(&path, ending))),
             false => files.push(path),
@@ -41,7 +41,7 @@ fn searched() -> Vec<PathBuf> {
     files
 }
 
-/// Each replaced word in a text: its line, counted from 1, the word, and what to say instead.
+/// Each replaced word in a text: its line, counted from 1, the word, and its replacement.
 fn replaced_words(text: &str) -> impl Iterator<Item = (usize, &'static str, &'static str)> {
     let lines: Vec<String> = text.lines().map(str::to_lowercase).collect();
     pairs().flat_map(move |(old, new)| {
@@ -49,7 +49,7 @@ fn replaced_words(text: &str) -> impl Iterator<Item = (usize, &'static str, &'st
             .iter()
             .enumerate()
             .filter(|(_, line)| contains_word(line, old))
-            .map(|(at, _)| at + 1)
+            .map(|(index, _)| index + 1)
             .collect();
         hits.into_iter().map(move |line| (line, old, new))
     })
@@ -59,13 +59,13 @@ fn pairs() -> impl Iterator<Item = (&'static str, &'static str)> {
     WORDS.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once('\t'))
 }
 
-/// Whether a line has the word with no letter directly before or behind it, but for an ending such as `s`.
+/// Whether a line contains the word, with no letter directly before or after it except a plural `s`.
 fn contains_word(line: &str, word: &str) -> bool {
-    line.match_indices(word).any(|(at, _)| {
-        let before = line[..at].chars().next_back();
-        let behind = line[at + word.len()..].chars().next();
+    line.match_indices(word).any(|(start, _)| {
+        let before = line[..start].chars().next_back();
+        let after = line[start + word.len()..].chars().next();
         !before.is_some_and(char::is_alphanumeric)
-            && !behind.is_some_and(|letter| letter.is_alphanumeric() && letter != 's')
+            && !after.is_some_and(|letter| letter.is_alphanumeric() && letter != 's')
     })
 }
 
@@ -74,18 +74,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replaced_word_is_found_in_any_case_with_its_line() {
+    fn replaced_words_ignore_case_and_count_lines() {
         let found: Vec<_> = replaced_words("fine\nThe Caretaker and the hit rates").collect();
         assert_eq!(found, [(2, "caretaker", "coherence task"), (2, "hit rate", "hit ratio")]);
     }
 
     #[test]
-    fn longer_word_is_not_mistaken_for_a_replaced_one() {
+    fn replaced_words_skip_longer_words() {
         assert_eq!(replaced_words("in graceful words").count(), 0);
     }
 
     #[test]
-    fn every_line_of_the_list_is_a_pair() {
+    fn every_line_of_the_list_is_a_pair_of_words() {
         let lines = WORDS.lines().filter(|line| !line.starts_with('#')).count();
         assert_eq!(pairs().count(), lines);
     }
