@@ -1,8 +1,9 @@
 //! Runs the examples of the library crates, which must be built already.
 
-use crate::workspace::{array, members, metadata, root, target, text};
+use crate::install::find_program;
+use crate::workspace::{array, members, metadata, target, text};
 use anyhow::{Context, Result, bail};
-use std::path::{Path, PathBuf};
+use larder_process::RedisServer;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -21,8 +22,8 @@ pub(crate) fn run() -> Result<(u64, Vec<String>)> {
     for name in examples()? {
         let mut command = Command::new(target().join("debug/examples").join(&name));
         let redis = match name.as_str() {
-            NEEDS_REDIS => match Redis::start()? {
-                Some(redis) => Some(redis),
+            NEEDS_REDIS => match find_program("redis-server") {
+                Some(program) => Some(RedisServer::start(program)?),
                 None => {
                     skipped.push(format!("example {name}: redis-server is not installed"));
                     continue;
@@ -31,7 +32,7 @@ pub(crate) fn run() -> Result<(u64, Vec<String>)> {
             _ => None,
         };
         command
-            .args(redis.as_ref().map(Redis::address))
+            .args(redis.as_ref().map(RedisServer::url))
             .args(SERVICES.contains(&&*name).then_some("--check"));
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
         wait(child.with_context(|| format!("cannot run example {name}"))?, &name)?;
@@ -67,51 +68,5 @@ fn wait(mut child: Child, name: &str) -> Result<()> {
             }
             None => std::thread::sleep(Duration::from_millis(20)),
         }
-    }
-}
-
-/// A redis-server on a Unix socket, stopped when it is dropped.
-struct Redis {
-    server: Child,
-    socket: PathBuf,
-}
-
-impl Redis {
-    /// `None` if redis-server is not installed.
-    fn start() -> Result<Option<Redis>> {
-        let socket = std::env::temp_dir().join(format!("larder-example-{}.sock", std::process::id()));
-        let mut command = Command::new("redis-server");
-        command.args(["--port", "0", "--save", "", "--unixsocket"]).arg(&socket).current_dir(root());
-        let server = match command.stdout(Stdio::null()).spawn() {
-            Ok(server) => server,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error).context("cannot run redis-server"),
-        };
-        let redis = Redis { server, socket };
-        let start = Instant::now();
-        while !redis.is_listening() {
-            if start.elapsed() > DEADLINE {
-                bail!("redis-server did not open its socket within {DEADLINE:?}");
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Ok(Some(redis))
-    }
-
-    fn is_listening(&self) -> bool {
-        std::os::unix::net::UnixStream::connect(Path::new(&self.socket)).is_ok()
-    }
-
-    fn address(&self) -> String {
-        format!("redis+unix://{}", self.socket.display())
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        // The server may have ended already.
-        _ = self.server.kill();
-        _ = self.server.wait();
-        _ = std::fs::remove_file(&self.socket);
     }
 }

@@ -96,7 +96,8 @@ fn as_root(program: &str) -> Command {
     command
 }
 
-fn find_program(program: &str) -> Option<PathBuf> {
+/// The path of a program, if it is installed.
+pub(crate) fn find_program(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }

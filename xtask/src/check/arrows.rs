@@ -21,7 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("larder-bench", &["larder", "larder-engine", "larder-process"]),
     ("larder-testkit", &["larder-process"]),
-    ("xtask", &[]),
+    ("xtask", &["larder-process"]),
 ];
 
 /// The first crate may use the second in an example.
