@@ -17,7 +17,7 @@ pub enum Source {
     Redis,
     /// The loader.
     Loader,
-    /// A tier, past its time to live and within its grace period: the load failed or was slow.
+    /// A tier, past its TTL and within its grace period: the load failed or was slow.
     Stale,
 }
 
