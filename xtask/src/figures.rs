@@ -133,7 +133,8 @@ fn figures() -> Result<String> {
         let file = result(row.suite)?;
         let (low, median, high) = spread(row.values(&file)?);
         let commit = text(&file["commit"]).get(..12).unwrap_or("unknown");
-        let date = text(&file["date"]).get(..10).unwrap_or("unknown");
+        // `Sun, 22 Nov 2026 …`
+        let date = text(&file["date"]).get(5..16).unwrap_or("unknown");
         let quick = if file["quick"] == true { " --quick" } else { "" };
         let traces = if row.suite == "hit-ratio" { " --traces DIR" } else { "" };
         writeln!(
