@@ -8,68 +8,77 @@ use std::process::Command;
 
 #[test]
 fn link_can_be_created_followed_and_counted_in_a_browser() {
-    let (Some(node), Some(chromium)) = (program("node"), program("chromium")) else { return };
-    let Some(folder) = browser_folder() else { return };
+    let Some(browser) = Browser::find() else { return };
     let data = tempfile::tempdir().expect("a temporary folder");
     let up = Up::start(&data.path().join("data"));
-    let url = |address| format!("http://{address}/");
-    let mut command = Command::new(node);
-    command.arg("smoke.mjs").args([url(up.http), url(up.admin)]).current_dir(&folder);
-    let ended = run(command.env("CHROMIUM", chromium).env("SCREENSHOTS", folder.join("screenshots")));
-    assert_eq!(ended.code, Some(0), "\n{}{}", ended.stdout, ended.stderr);
+    let mut smoke = browser.script("smoke.mjs");
+    assert_succeeds(smoke.args([page(up.http), page(up.admin)]));
     up.stop();
 }
 
 /// Also takes the picture of the README, which `cargo xtask docs --pictures` copies to `docs/pictures`.
 #[test]
 fn dashboard_shows_the_load_in_a_browser() {
-    let (Some(node), Some(chromium)) = (program("node"), program("chromium")) else { return };
-    let Some(folder) = browser_folder() else { return };
+    let Some(browser) = Browser::find() else { return };
     let data = tempfile::tempdir().expect("a temporary folder");
     let up = Up::start(&data.path().join("data"));
-    let url = |address| format!("http://{address}/");
-    let mut command = Command::new(node);
-    command
-        .arg("dashboard.mjs")
-        .args([url(up.http), url(up.admin), up.resp.to_string()])
-        .current_dir(&folder);
-    let ended = run(command.env("CHROMIUM", chromium).env("SCREENSHOTS", folder.join("screenshots")));
-    assert_eq!(ended.code, Some(0), "\n{}{}", ended.stdout, ended.stderr);
+    let mut dashboard = browser.script("dashboard.mjs");
+    assert_succeeds(dashboard.args([page(up.http), page(up.admin), up.resp.to_string()]));
     up.stop();
 }
 
 #[test]
 fn user_can_sign_in_with_a_token_and_sign_out() {
-    let (Some(node), Some(chromium)) = (program("node"), program("chromium")) else { return };
-    let Some(folder) = browser_folder() else { return };
+    let Some(browser) = Browser::find() else { return };
     let data = tempfile::tempdir().expect("a temporary folder");
     let database = data.path().join("links.db");
     let rows = data.path().join("links.csv");
     std::fs::write(&rows, "name,url\nA page,https://example.com/a\n").expect("the file can be written");
     let address = format!("sqlite:{}", database.display());
-    assert_eq!(run(larder(["links", "import", "--database", &address]).arg(&rows)).code, Some(0));
+    assert_succeeds(larder(["links", "import", "--database", &address]).arg(&rows));
     let token = |scope: &str| {
         let added = run(&mut larder(["links", "token", "add", "--scope", scope, "--database", &address]));
         added.stdout.trim_end().to_owned()
     };
     let (write, read) = (token("write"), token("read"));
     let (_process, http) = start_beyond_loopback(&database);
-    let mut command = Command::new(node);
-    command.arg("sign-in.mjs").arg(format!("http://{http}/")).current_dir(&folder);
-    command.env("CHROMIUM", chromium).env("SCREENSHOTS", folder.join("screenshots"));
-    let ended = run(command.env("TOKEN", write).env("READ_TOKEN", read));
-    assert_eq!(ended.code, Some(0), "\n{}{}", ended.stdout, ended.stderr);
+    let mut sign_in = browser.script("sign-in.mjs");
+    assert_succeeds(sign_in.arg(page(http)).env("TOKEN", write).env("READ_TOKEN", read));
 }
 
-/// The folder of npm packages below the target folder. The scripts are copied there, because Node.js searches packages
-/// in the folder of the script and its parents.
-fn browser_folder() -> Option<PathBuf> {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it is in the target folder");
-    let folder = target.join("browser");
-    needs("the npm package playwright-core", folder.join("node_modules/playwright-core").is_dir())?;
-    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
-    for script in ["smoke.mjs", "dashboard.mjs", "sign-in.mjs"] {
-        std::fs::copy(scripts.join(script), folder.join(script)).expect("the script can be copied");
+/// Node.js, Chromium, and the folder of npm packages below the target folder.
+struct Browser {
+    node: PathBuf,
+    chromium: PathBuf,
+    folder: PathBuf,
+}
+
+impl Browser {
+    fn find() -> Option<Self> {
+        let (node, chromium) = (program("node")?, program("chromium")?);
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it is in the target folder");
+        let folder = target.join("browser");
+        needs("the npm package playwright-core", folder.join("node_modules/playwright-core").is_dir())?;
+        Some(Self { node, chromium, folder })
     }
-    Some(folder)
+
+    /// Runs the script, which is copied to the folder first: Node.js searches packages in the folder of the script
+    /// and its parents.
+    fn script(&self, name: &str) -> Command {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser").join(name);
+        std::fs::copy(source, self.folder.join(name)).expect("the script can be copied");
+        let mut command = Command::new(&self.node);
+        command.arg(name).current_dir(&self.folder);
+        command.env("CHROMIUM", &self.chromium).env("SCREENSHOTS", self.folder.join("screenshots"));
+        command
+    }
+}
+
+fn page(address: impl std::fmt::Display) -> String {
+    format!("http://{address}/")
+}
+
+fn assert_succeeds(command: &mut Command) {
+    let ended = run(command);
+    assert_eq!(ended.code, Some(0), "\n{}{}", ended.stdout, ended.stderr);
 }

@@ -29,7 +29,7 @@ struct StoredEntry<T: ?Sized> {
 pub(crate) enum Validity {
     /// Fresh and not invalidated.
     Valid,
-    /// past its TTL to live or softly invalidated, and within its grace period.
+    /// Past its TTL or softly invalidated, and within its grace period.
     Stale,
     /// Invalidated, or past its grace period. Never served.
     Dead,
