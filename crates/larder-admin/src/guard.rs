@@ -6,21 +6,13 @@ use std::net::{IpAddr, Ipv6Addr};
 use http::header::{HOST, ORIGIN};
 use http::uri::Authority;
 use http::{HeaderMap, Uri};
+use larder_web::{host_header_is_unambiguous, is_loopback_ip, is_loopback_name};
 
-/// Whether a request has exactly one authority and that is allowed.
+/// Whether a request names exactly one host and that is allowed.
 pub(crate) fn allows(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> bool {
-    let mut lines = headers.get_all(HOST).iter();
-    let host = lines.next();
-    if lines.next().is_some() {
-        return false;
-    }
-    let host: Option<Option<Authority>> = host.map(|host| host.as_bytes().try_into().ok());
-    match (uri.authority(), host) {
-        (None, Some(Some(host))) => is_allowed(host.host(), hosts),
-        (Some(target), None) => is_allowed(target.host(), hosts),
-        (Some(target), Some(Some(host))) => *target == host && is_allowed(host.host(), hosts),
-        _ => false,
-    }
+    let of_header = || headers.get(HOST).and_then(|host| Authority::try_from(host.as_bytes()).ok());
+    let host = uri.authority().cloned().or_else(of_header);
+    host_header_is_unambiguous(uri, headers) && host.is_some_and(|host| is_allowed(host.host(), hosts))
 }
 
 /// Whether a request comes from our own page or from no page.
@@ -40,16 +32,16 @@ pub(crate) fn same_origin(headers: &HeaderMap) -> bool {
 
 fn is_allowed(host: &str, hosts: &[String]) -> bool {
     let name = host.trim_end_matches('.').to_ascii_lowercase();
-    name == "localhost"
-        || name.ends_with(".localhost")
-        || is_loopback(&name)
+    is_loopback_name(&name)
+        || address_of(&name).is_some_and(is_loopback_ip)
         || hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(&name))
 }
 
-fn is_loopback(name: &str) -> bool {
-    match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
-        Some(inner) => inner.parse::<Ipv6Addr>().is_ok_and(|ip| ip.is_loopback()),
-        None => name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback()),
+/// The IP address that a host is, in the notation of URIs.
+fn address_of(host: &str) -> Option<IpAddr> {
+    match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(inner) => inner.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
+        None => host.parse().ok(),
     }
 }
 

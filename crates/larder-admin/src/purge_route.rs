@@ -5,7 +5,8 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::header::AUTHORIZATION;
+use larder_web::has_json_type;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -63,9 +64,7 @@ async fn authorized_purge(state: &AppState, request: Request) -> Result<(), (Sta
     if !sent.is_some_and(|sent| token.matches(sent)) {
         return refuse(StatusCode::UNAUTHORIZED, "the admin token is missing or wrong");
     }
-    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let essence = content_type.split(';').next().unwrap_or_default().trim();
-    if !essence.eq_ignore_ascii_case("application/json") {
+    if !has_json_type(headers) {
         return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the content type must be application/json");
     }
     let (part, target) = read(request.into_body()).await?;

@@ -89,7 +89,8 @@ async fn protect(State(state): State<AppState>, request: Request, next: Next) ->
     let mut response = if guard::allows(request.uri(), request.headers(), &state.hosts) {
         next.run(request).await
     } else {
-        let reason = "this host is not allowed; add it to the admin configuration\n";
+        let reason =
+            "this host is not allowed: only loopback hosts are, and those given to Admin::allow_host\n";
         (StatusCode::MISDIRECTED_REQUEST, reason).into_response()
     };
     let headers = response.headers_mut();

@@ -4,6 +4,7 @@
 //! in the parser's own form. Visitors get exactly what was checked: `http:example.com`, which a browser resolves
 //! against the page that it is on, cannot pass as one thing and be sent as another.
 
+use larder_web::{is_loopback_ip, is_loopback_name};
 use std::fmt;
 use url::{Host, Url};
 
@@ -81,17 +82,6 @@ pub(crate) struct Authority {
     pub(crate) port: u16,
 }
 
-/// The names of this machine in the hosts files of common systems.
-const LOOPBACK_NAMES: [&str; 7] = [
-    "localhost",
-    "localhost.localdomain",
-    "localhost4",
-    "localhost6",
-    "localhost6.localdomain6",
-    "ip6-localhost",
-    "ip6-loopback",
-];
-
 impl Authority {
     pub(crate) fn of(url: &Url) -> Option<Authority> {
         // A name with a final dot is the same machine.
@@ -112,9 +102,9 @@ impl Authority {
 
     pub(crate) fn is_loopback(&self) -> bool {
         match &self.host {
-            Host::Domain(name) => LOOPBACK_NAMES.contains(&name.as_str()) || name.ends_with(".localhost"),
-            Host::Ipv4(ip) => ip.is_loopback(),
-            Host::Ipv6(ip) => ip.to_canonical().is_loopback(),
+            Host::Domain(name) => is_loopback_name(name),
+            Host::Ipv4(ip) => is_loopback_ip((*ip).into()),
+            Host::Ipv6(ip) => is_loopback_ip((*ip).into()),
         }
     }
 

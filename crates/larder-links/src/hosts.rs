@@ -10,6 +10,7 @@ use crate::address::Authority;
 use crate::reply::ApiError;
 use http::header::{HOST, ORIGIN};
 use http::{HeaderMap, Uri};
+use larder_web::host_header_is_unambiguous;
 use parking_lot::RwLock;
 use std::net::{IpAddr, SocketAddr};
 use url::{Host, Url};
@@ -173,12 +174,7 @@ fn host_value(headers: &HeaderMap) -> Option<&str> {
 
 /// Rejects a request with more than one host, or with two that contradict each other (RFC 9112, section 3.2).
 pub(crate) fn check_single_host(uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
-    let hosts: Vec<_> = headers.get_all(HOST).iter().collect();
-    let contradicts = match (uri.authority(), hosts.as_slice()) {
-        (Some(authority), [host]) => host.as_bytes() != authority.as_str().as_bytes(),
-        _ => false,
-    };
-    if hosts.len() > 1 || contradicts {
+    if !host_header_is_unambiguous(uri, headers) {
         return Err(ApiError::bad_request("a request must name one host"));
     }
     Ok(())

@@ -8,8 +8,9 @@ use crate::reply::ApiError;
 use crate::slug;
 use crate::store::{LinkUpdate, ListQuery, MAX_BATCH_LINKS, MAX_PAGE_LINKS, MAX_TITLE_BYTES, NewLink};
 use axum::body::{Body, Bytes, to_bytes};
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Request, StatusCode};
+use larder_web::has_json_type;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -67,9 +68,7 @@ pub(crate) async fn read_body(request: Request<Body>, limit: usize) -> Result<By
 
 /// Requires `Content-Type: application/json`, with or without parameters.
 pub(crate) fn check_json_type(headers: &HeaderMap) -> Result<(), ApiError> {
-    let given = headers.get(CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()));
-    let essence = given.as_deref().unwrap_or_default().split(';').next().unwrap_or_default().trim();
-    if essence.eq_ignore_ascii_case("application/json") {
+    if has_json_type(headers) {
         return Ok(());
     }
     let message = "the Content-Type header must be application/json";

@@ -65,6 +65,8 @@ pub use visits::VisitStats;
 mod pages {
     #[doc = include_str!("../../../README.md")]
     struct Readme;
+    #[doc = include_str!("../../../docs/options.md")]
+    struct Options;
     #[doc = include_str!("../../../docs/engine.md")]
     struct Engine;
     #[doc = include_str!("../../../docs/stampede.md")]

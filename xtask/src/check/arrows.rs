@@ -11,8 +11,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("larder-derive", &[]),
     ("larder-http", &["larder-engine"]),
     ("larder-server", &["larder-engine", "larder-resp"]),
-    ("larder-links", &["larder-engine", "larder", "larder-http"]),
-    ("larder-admin", &["larder-engine", "larder"]),
+    ("larder-web", &[]),
+    ("larder-links", &["larder-engine", "larder", "larder-http", "larder-web"]),
+    ("larder-admin", &["larder-engine", "larder", "larder-web"]),
     // Used by the bench, which is a part of the binary, and by the tests.
     ("larder-process", &[]),
     (

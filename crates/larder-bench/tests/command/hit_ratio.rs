@@ -47,7 +47,8 @@ fn json_has_one_object_per_line() {
     assert!(rows.len() >= 9);
     for row in &rows {
         let (hits, ratio) = (row["hits"].as_f64().unwrap(), row["hit_ratio"].as_f64().unwrap());
-        assert_eq!(hits / 3000.0, ratio);
+        // The parser of JSON may be wrong in the last bit.
+        assert!((hits / 3000.0 - ratio).abs() < 1e-12, "{row}");
         assert_eq!((&row["requests"], &row["capacity"]), (&3000.into(), &300.into()));
         assert_eq!(row["trace"], path);
         assert!(row["source"].is_string() && row["policy"].is_string());
