@@ -1,11 +1,10 @@
 //! Runs the examples of the library crates, which must be built already.
 
-use crate::install::find_program;
 use crate::workspace::{array, members, metadata, target, text};
 use anyhow::{Context, Result, bail};
-use larder_process::RedisServer;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use larder_process::{RedisServer, Running, find_program};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// The crates whose examples run.
 const CRATES: &[&str] = &["larder", "larder-engine"];
@@ -34,8 +33,8 @@ pub(crate) fn run() -> Result<(u64, Vec<String>)> {
         command
             .args(redis.as_ref().map(RedisServer::url))
             .args(SERVICES.contains(&&*name).then_some("--check"));
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
-        wait(child.with_context(|| format!("cannot run example {name}"))?, &name)?;
+        let example = Running::start(command.stdin(Stdio::null()).stdout(Stdio::null()));
+        wait(example.with_context(|| format!("cannot run example {name}"))?, &name)?;
         println!("example {name} ... ok");
         ran += 1;
     }
@@ -55,18 +54,10 @@ fn examples() -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn wait(mut child: Child, name: &str) -> Result<()> {
-    let start = Instant::now();
-    loop {
-        match child.try_wait()? {
-            Some(status) if status.success() => return Ok(()),
-            Some(status) => bail!("example {name} failed: {status}"),
-            None if start.elapsed() > DEADLINE => {
-                child.kill()?;
-                child.wait()?;
-                bail!("example {name} did not end within {DEADLINE:?}");
-            }
-            None => std::thread::sleep(Duration::from_millis(20)),
-        }
+fn wait(mut example: Running, name: &str) -> Result<()> {
+    match example.wait_within(DEADLINE)? {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => bail!("example {name} failed: {status}"),
+        None => bail!("example {name} did not end within {DEADLINE:?}"),
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::workspace::{root, target};
 use anyhow::{Context, Result, bail};
+use larder_process::find_program;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -94,12 +95,6 @@ fn as_root(program: &str) -> Command {
     let mut command = Command::new("sudo");
     command.arg(program);
     command
-}
-
-/// The path of a program, if it is installed.
-pub(crate) fn find_program(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
 fn run(what: &str, command: &mut Command) -> Result<()> {

@@ -3,8 +3,13 @@
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::io;
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How often a running process is asked whether it has ended.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The ids of the running processes.
 static ALL: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
@@ -55,6 +60,21 @@ impl Running {
     pub fn kill(&mut self) {
         _ = self.0.kill();
         _ = self.0.wait();
+    }
+
+    /// Waits until the process ends, at most for `limit`. Returns `None` if it still runs then.
+    ///
+    /// # Errors
+    /// The error of the system if the process cannot be waited for.
+    pub fn wait_within(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
+        let start = Instant::now();
+        loop {
+            let status = self.0.try_wait()?;
+            if status.is_some() || start.elapsed() > limit {
+                return Ok(status);
+            }
+            sleep(PAUSE);
+        }
     }
 
     /// Sends SIGTERM.

@@ -1,6 +1,6 @@
 //! What tests need of the machine, and what they do where it is missing.
 
-use crate::wait::until;
+use crate::wait::PATIENCE;
 use larder_process::{Running, find_program};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::OpenOptions;
@@ -55,7 +55,8 @@ pub fn start(command: &mut Command) -> Running {
 /// # Panics
 /// If it does not end within [`PATIENCE`](crate::PATIENCE).
 pub fn wait_for_end(process: &mut Running) -> ExitStatus {
-    until("a process ends", || process.child().try_wait().expect("a child can be waited for"))
+    let status = process.wait_within(PATIENCE).expect("a child can be waited for");
+    status.unwrap_or_else(|| panic!("a process did not end within {PATIENCE:?}"))
 }
 
 /// Lets this process have so many files and sockets open; returns whether the system allows it.
