@@ -1,7 +1,7 @@
 //! Divides the file descriptors among the parts of a process, so that connections of one part cannot exhaust those of
 //! another, of the database or of the logs.
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use larder_server::raise_open_files;
 
 /// The maximum number of connections to the dashboard.
 pub(crate) const ADMIN_CONNECTIONS: usize = 64;
@@ -24,7 +24,7 @@ impl Shares {
     pub(crate) fn of_process(requested: Shares) -> Shares {
         let threads = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
         let reserved = RESERVED + PER_THREAD * threads;
-        let shares = requested.within(raise_limit(reserved + requested.total()), reserved);
+        let shares = requested.within(raise_open_files(reserved + requested.total()), reserved);
         if shares != requested {
             tracing::warn!(
                 server = shares.server,
@@ -50,20 +50,6 @@ impl Shares {
         let links = self.links.min((rest / 2).max(rest.saturating_sub(self.server)));
         let server = self.server.min(rest - links);
         Shares { server, links, admin }
-    }
-}
-
-/// Raises the limit on open files to `requested`, or as far as the system allows, and returns the new limit.
-fn raise_limit(requested: u64) -> u64 {
-    let limit = getrlimit(Resource::Nofile);
-    let current = limit.current.unwrap_or(u64::MAX);
-    let reachable = requested.min(limit.maximum.unwrap_or(u64::MAX));
-    if reachable <= current {
-        return current;
-    }
-    match setrlimit(Resource::Nofile, Rlimit { current: Some(reachable), maximum: limit.maximum }) {
-        Ok(()) => reachable,
-        Err(_) => current,
     }
 }
 

@@ -59,3 +59,4 @@ pub use db::Store;
 pub use error::ServerError;
 pub use server::Server;
 pub use stats::{ServerStats, StatsHandle};
+pub use system::raise_open_files;

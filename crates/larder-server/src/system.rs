@@ -28,8 +28,10 @@ pub(crate) fn resident_bytes() -> Option<u64> {
     Some(kibibytes << 10)
 }
 
-/// Raises the limit on open files to `required`, or as far as the system allows. Returns the new limit.
-pub(crate) fn raise_open_files(required: u64) -> u64 {
+/// Raises the limit on the open files of this process to `required`, or as far as the system allows; never lowers it.
+/// Returns the new limit. [`Server::bind`](crate::Server::bind) does so for itself; a process with further parts raises
+/// it for all of them first.
+pub fn raise_open_files(required: u64) -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     let current = limit.current.unwrap_or(u64::MAX);
