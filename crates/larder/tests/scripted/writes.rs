@@ -110,13 +110,13 @@ async fn replay_in_progress_keeps_newer_value() {
     let Some(server) = RedisServer::start() else { return };
     let fixture = Fixture::new(&server, false).await;
     server.command("CONFIG SET min-replicas-to-write 1");
-    fixture.far.delete("owed").await.expect_err("refused");
-    fixture.far_cache.invalidate_tags(["owed too"], Invalidation::Hard).await.expect_err("refused");
-    let stamps = fixture.proxy.hold(|frame| frame.is_request("EVALSHA") && frame.contains("owed too"));
+    fixture.far.delete("pending").await.expect_err("refused");
+    fixture.far_cache.invalidate_tags(["pending tag"], Invalidation::Hard).await.expect_err("refused");
+    let stamps = fixture.proxy.hold(|frame| frame.is_request("EVALSHA") && frame.contains("pending tag"));
     stamps.arrival().await;
     server.command("CONFIG SET min-replicas-to-write 0");
     let far = fixture.far.clone();
-    let writing = tokio::spawn(async move { far.write("owed", 2).await });
+    let writing = tokio::spawn(async move { far.write("pending", 2).await });
     tokio::task::yield_now().await;
     stamps.release();
     writing.await.expect("no panic").expect("written");
@@ -124,7 +124,7 @@ async fn replay_in_progress_keeps_newer_value() {
         fixture.far_cache.coherence().pending_invalidations == 0
     })
     .await;
-    assert_eq!(node(server.url(), false).1.read("owed").await.as_deref(), Some(&2));
+    assert_eq!(node(server.url(), false).1.read("pending").await.as_deref(), Some(&2));
 }
 
 /// The server confirms a deletion and is then restored from an older snapshot. The confirmation arrives after the replay of
