@@ -53,6 +53,8 @@ pub enum Event {
         /// How many invalidations of the last minute are replayed.
         replayed: usize,
     },
+    /// Redis has lost the ledger of tags, and the new one does not know all invalidations: everything is invalidated.
+    LedgerLost,
     /// A loaded value could not be encoded, so it was stored in no tier.
     EncodeFailed {
         /// The Redis key.

@@ -2,22 +2,26 @@
 //!
 //! ```text
 //! byte  0      version, 1
-//!       1      kind: 1 keys, 2 stamps
+//!       1      kind: 1 keys, 2 stamps, 3 a glob over keys
 //!       2..18  the origin: the node that announces
-//!       then   for each key or member: its length in four bytes, little-endian, and its bytes
+//!       then   for each key, member or glob: its length in four bytes, little-endian, and its bytes
 //!       then   stamps only: four bytes 0xff, and the ledger's clock in decimal digits
 //! ```
 //! A message that is not readable counts as a missed one: every entry becomes suspect.
 
 use super::Coordinator;
+use super::replay_log::Invalidated;
 use crate::events::Event;
 use crate::node::Node;
 use crate::tier::{Announcement, Push, PushHandler};
 use std::sync::Weak;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::watch;
 
 const VERSION: u8 = 1;
 const KEYS: u8 = 1;
 const STAMPS: u8 = 2;
+const MATCHING: u8 = 3;
 const END: [u8; 4] = [0xff; 4];
 const HEADER_BYTES: usize = 18;
 
@@ -31,6 +35,11 @@ pub(crate) fn keys<'k>(
     keys: impl IntoIterator<Item = &'k [u8]>,
 ) -> Announcement {
     Announcement { channel: channel.to_vec(), message: encode(KEYS, origin, keys) }
+}
+
+/// Announces the invalidation of all keys that match a glob.
+pub(super) fn matching(channel: &[u8], origin: Origin, glob: &[u8]) -> Announcement {
+    Announcement { channel: channel.to_vec(), message: encode(MATCHING, origin, [glob]) }
 }
 
 /// Announces new stamps of members of the ledger. The tier appends the clock.
@@ -55,6 +64,14 @@ fn encode<'a>(kind: u8, origin: Origin, parts: impl IntoIterator<Item = &'a [u8]
 enum Message<'a> {
     Keys(Origin, Vec<&'a [u8]>),
     Stamps(Origin, Vec<Vec<u8>>, u64),
+    Matching(Origin, &'a [u8]),
+}
+
+impl Message<'_> {
+    fn origin(&self) -> Origin {
+        let (Message::Keys(origin, _) | Message::Stamps(origin, ..) | Message::Matching(origin, _)) = self;
+        *origin
+    }
 }
 
 fn parse(message: &[u8]) -> Option<Message<'_>> {
@@ -75,6 +92,10 @@ fn parse(message: &[u8]) -> Option<Message<'_>> {
     }
     match header[1] {
         KEYS if rest.is_empty() => Some(Message::Keys(origin, parts)),
+        MATCHING if rest.is_empty() => match parts[..] {
+            [glob] => Some(Message::Matching(origin, glob)),
+            _ => None,
+        },
         STAMPS => {
             let clock = std::str::from_utf8(rest).ok()?.parse().ok()?;
             Some(Message::Stamps(origin, parts.into_iter().map(<[u8]>::to_vec).collect(), clock))
@@ -83,11 +104,53 @@ fn parse(message: &[u8]) -> Option<Message<'_>> {
     }
 }
 
-/// Handles the pushes for one cache, as long as it exists.
+/// Handles the pushes of one subscription of a cache, as long as the cache exists.
 pub(crate) struct CachePushHandler {
-    pub(crate) coordinator: Weak<Coordinator>,
+    coordinator: Weak<Coordinator>,
     /// Set when the connection is closed.
-    pub(crate) closed: tokio::sync::watch::Sender<bool>,
+    closed: watch::Sender<bool>,
+    /// The replay epoch since which the subscription is in use.
+    replay_epoch: AtomicU64,
+}
+
+impl CachePushHandler {
+    pub(super) fn new(coordinator: Weak<Coordinator>, closed: watch::Sender<bool>) -> Self {
+        // Its server is accepted after it was opened: what it announces until then is not late.
+        CachePushHandler { coordinator, closed, replay_epoch: AtomicU64::new(u64::MAX) }
+    }
+
+    pub(super) fn set_replay_epoch(&self, replay_epoch: u64) {
+        self.replay_epoch.store(replay_epoch, Ordering::Release);
+    }
+
+    fn receive(&self, coordinator: &Coordinator, message: Message<'_>) {
+        let node = &coordinator.node;
+        let record = |targets: &mut dyn Iterator<Item = Invalidated>| {
+            coordinator.replay_log.record_announced(targets, self.replay_epoch.load(Ordering::Acquire));
+        };
+        if message.origin() == coordinator.origin {
+            // This node applied its own mutations before it announced them.
+            return;
+        }
+        match message {
+            Message::Keys(_, keys) => {
+                node.observers.emit(|| Event::Announced { keys: keys.len() });
+                record(&mut keys.iter().map(|key| Invalidated::Key(key.to_vec())));
+                keys.into_iter().for_each(|key| node.invalidate_memory_of(key));
+            }
+            Message::Stamps(_, members, clock) => {
+                node.observers.emit(|| Event::AnnouncedTags { tags: members.len() });
+                record(&mut members.iter().cloned().map(Invalidated::Member));
+                node.ledger.receive(&members, clock);
+                node.purge_memory(&members);
+            }
+            Message::Matching(_, glob) => {
+                let keys = node.invalidate_matching(glob) as usize;
+                node.observers.emit(|| Event::Announced { keys });
+                record(&mut [Invalidated::Matching(glob.to_vec())].into_iter());
+            }
+        }
+    }
 }
 
 impl PushHandler for CachePushHandler {
@@ -96,7 +159,7 @@ impl PushHandler for CachePushHandler {
         let node = &coordinator.node;
         match push {
             Push::Announcement(message) => match parse(message) {
-                Some(message) => receive(node, coordinator.origin, message),
+                Some(message) => self.receive(&coordinator, message),
                 None => {
                     tracing::warn!(bytes = message.len(), "announcement is not readable");
                     node.ledger.record_gap();
@@ -106,22 +169,6 @@ impl PushHandler for CachePushHandler {
             Push::KeysWritten(keys) => keys.into_iter().for_each(|key| receive_tracked_write(node, key)),
             Push::Flushed => node.trust.end_gap(),
             Push::Closed => _ = self.closed.send(true),
-        }
-    }
-}
-
-fn receive(node: &Node, own_origin: Origin, message: Message<'_>) {
-    match message {
-        // This node applied its own mutations before it announced them.
-        Message::Keys(origin, _) | Message::Stamps(origin, ..) if origin == own_origin => {}
-        Message::Keys(_, keys) => {
-            node.observers.emit(|| Event::Announced { keys: keys.len() });
-            keys.into_iter().for_each(|key| node.invalidate_memory_of(key));
-        }
-        Message::Stamps(_, members, clock) => {
-            node.observers.emit(|| Event::AnnouncedTags { tags: members.len() });
-            node.ledger.receive(&members, clock);
-            node.purge_memory(&members);
         }
     }
 }
@@ -146,6 +193,8 @@ mod tests {
         let announced = keys(b"c", ORIGIN, [&b"a"[..], b"", b"\xff\xff\xff\xff"]);
         let expected = Message::Keys(ORIGIN, vec![b"a", b"", b"\xff\xff\xff\xff"]);
         assert_eq!(parse(&announced.message), Some(expected));
+        let announced = matching(b"c", ORIGIN, b"n:v:*");
+        assert_eq!(parse(&announced.message), Some(Message::Matching(ORIGIN, b"n:v:*")));
         let mut announced = stamps(b"c", ORIGIN, &[b"!t".to_vec()]).message;
         announced.extend_from_slice(b"1700000000000001");
         assert_eq!(
@@ -162,5 +211,6 @@ mod tests {
         }
         assert_eq!(parse(b"a message of another program"), None);
         assert_eq!(parse(&stamps(b"c", ORIGIN, &[]).message), None, "no clock");
+        assert_eq!(parse(&encode(MATCHING, ORIGIN, [&b"a*"[..], b"b*"])), None, "two globs");
     }
 }

@@ -7,7 +7,7 @@ use crate::error::CacheError;
 use crate::node::entry::{EntryState, Validity};
 use crate::node::ledger::{members_of, untagged_members};
 use crate::node::validity::Proof;
-use crate::tier::{KeyContent, LedgerQuery, Lookup};
+use crate::tier::{KeyContent, Lookup};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -55,7 +55,7 @@ impl Coordinator {
         }
         let members = untagged_members();
         let reads_ledger = !node.trust.is_standalone() && self.needs_ledger(purpose);
-        let ledger = || reads_ledger.then_some(LedgerQuery { key: &node.keyspace.ledger, members: &members });
+        let ledger = || reads_ledger.then(|| node.ledger_query(&members));
         let with_leases = purpose == Purpose::Load && !node.trust.is_standalone();
         let ids: Vec<Id> = keys.iter().filter(|_| with_leases).map(|_| node.random.id()).collect();
         let heads: Vec<_> = ids.iter().map(|id| Head::Lease(*id).to_bytes()).collect();
@@ -139,8 +139,7 @@ impl Coordinator {
             return None;
         }
         let members = members_of(state.tags.iter().map(|tag| &**tag));
-        let ledger = (!node.trust.is_standalone())
-            .then_some(LedgerQuery { key: &node.keyspace.ledger, members: &members });
+        let ledger = (!node.trust.is_standalone()).then(|| node.ledger_query(&members));
         let keys = [redis_key.to_vec()];
         let reply = redis.call(redis.tier.read_heads(&keys, ledger.as_ref())).await.ok()?;
         if self.replay_log.replay_epoch() != replay_epoch {

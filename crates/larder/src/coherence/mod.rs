@@ -14,9 +14,10 @@
 //! ```
 //!
 //! - [`lookup`]: lookups in Redis, with leases; [`lease`]: storing a loaded value under a condition.
-//! - [`mutation`]: writes and invalidations; [`announcement`]: what nodes tell each other.
+//! - [`mutation`]: writes and invalidations; [`pattern`]: those of all keys that match a glob; [`announcement`]: what nodes tell each other.
 //! - [`replay_log`]: invalidations that Redis has not confirmed, or may have lost; [`replay`]: doing them again.
-//! - [`task`]: the coherence task, which keeps the subscription; [`status`]: what users see of all this.
+//! - [`task`]: the coherence task, which keeps the subscription; [`server_time`]: what its heartbeats tell of the
+//!   server's clock; [`status`]: what users see of all this.
 //! - [`store_locks`]: order between this node's own stores, for a server that has no compare-and-set.
 //!
 //! # Counters
@@ -32,7 +33,8 @@
 //! | generation | [`Trust`], `EntryState::validated_in` | when a gap in the announcements ends | a hit: the entry was stored or compared with Redis in this generation. A loaded value: no gap ended during the load |
 //! | gaps | [`Ledger`] | when announcements may have been missed | taken before stamps are read. They are certain only if it is still the same |
 //! | tracked writes of a key | [`TrackedWrites`] | with each write that `CLIENT TRACKING` reports | taken before a load, a lookup or a comparison. If it has advanced when the entry is stored, the entry is suspect |
-//! | server run id, `ServerId` | [`task`], the Redis tier | when another server, or a restarted one, answers at the address | each connection: requests go only to the accepted server. A new subscription: another id starts a replay |
+//! | server run id, `ServerId` | the Redis tier | when another server, or a restarted one, answers at the address | each connection: requests go only to the accepted server. A new subscription: another id than the accepted one starts a replay |
+//! | marker | Redis | once a second, to the server's clock at an earlier heartbeat | a new subscription to another server: if its data are older than the recent invalidations in [`replay_log`], everything is invalidated |
 //!
 //! # Locks held across an await
 //!
@@ -44,8 +46,10 @@ pub(crate) mod announcement;
 pub(crate) mod lease;
 pub(crate) mod lookup;
 pub(crate) mod mutation;
+mod pattern;
 mod replay;
 pub(crate) mod replay_log;
+mod server_time;
 pub(crate) mod status;
 mod store_locks;
 pub(crate) mod task;
@@ -55,6 +59,7 @@ use crate::node::Node;
 use crate::node::{ledger::Ledger, tracked_writes::TrackedWrites, trust::Trust};
 use announcement::Origin;
 use replay_log::ReplayLog;
+use server_time::ServerTime;
 use std::time::Duration;
 use store_locks::StoreLocks;
 use task::Connection;
@@ -67,6 +72,7 @@ pub(crate) struct Coordinator {
     pub(crate) origin: Origin,
     pub(crate) options: CoherenceOptions,
     connection: Connection,
+    server_time: ServerTime,
     /// Shared by mutations of keys, exclusive for a replay.
     mutation_gate: RwLock<()>,
     store_locks: StoreLocks,
@@ -87,6 +93,7 @@ impl Coordinator {
             origin: node.random.bytes(),
             options,
             connection: Connection::new(),
+            server_time: ServerTime::default(),
             mutation_gate: RwLock::new(()),
             store_locks: StoreLocks::new(),
             node,

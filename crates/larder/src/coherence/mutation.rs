@@ -14,10 +14,9 @@ use super::replay::BATCH;
 use super::replay_log::Invalidated;
 use super::{Coordinator, announcement};
 use crate::error::CacheError;
-use crate::glob;
 use crate::key::MemoryKey;
 use crate::node::ledger::{Invalidation, MutationSeq, member};
-use crate::tier::{CompareAndSet, LedgerQuery, Operation, OperationResult, Stamps, Transaction};
+use crate::tier::{CompareAndSet, Operation, OperationResult, Stamps, Transaction};
 use std::sync::Arc;
 use tracing::Instrument;
 
@@ -48,7 +47,7 @@ impl Coordinator {
             Transaction { operations: &operations, ledger: None, announce: Some(&announcement) };
         let results = redis.call(redis.tier.transact(&transaction)).await.map(|reply| reply.results);
         drop(guards);
-        self.record_outcome(redis_keys(), seq, results.is_ok());
+        self.record_outcome(redis_keys().map(Invalidated::key), seq, results.is_ok());
         // A lookup may have read the old value from Redis in between.
         redis_keys().for_each(|key| self.node.invalidate_memory_of(key));
         results
@@ -73,8 +72,7 @@ impl Coordinator {
         let keys = operations.iter().map(Operation::key);
         let announcement = announcement::keys(&node.keyspace.channel, self.origin, keys.clone());
         let transact = async |operations: &[Operation]| {
-            let ledger =
-                (!node.trust.is_standalone()).then_some(LedgerQuery { key: &node.keyspace.ledger, members });
+            let ledger = (!node.trust.is_standalone()).then(|| node.ledger_query(members));
             let transaction = Transaction { operations, ledger, announce: Some(&announcement) };
             let gaps = node.ledger.gaps();
             let stamps = redis.call(redis.tier.transact(&transaction)).await?.stamps;
@@ -95,7 +93,7 @@ impl Coordinator {
             };
         }
         drop(guards);
-        self.record_outcome(operations.iter().map(Operation::key), seq, stamps.is_ok());
+        self.record_outcome(operations.iter().map(Operation::key).map(Invalidated::key), seq, stamps.is_ok());
         stamps.map(drop)
     }
 
@@ -112,18 +110,17 @@ impl Coordinator {
         let guards = self.lock_out_stores([&key[..]].into_iter()).await;
         let accepted = redis.call(redis.tier.compare_and_set(&[request], Some(&announcement))).await;
         drop(guards);
-        self.record_outcome([&key[..]].into_iter(), seq, accepted.is_ok());
+        self.record_outcome([Invalidated::Key(key)], seq, accepted.is_ok());
         Ok(accepted?.first() == Some(&true))
     }
 
-    /// Records in the replay log whether Redis confirmed a mutation of keys.
-    pub(crate) fn record_outcome<'k>(
+    /// Records in the replay log whether Redis confirmed a mutation.
+    pub(crate) fn record_outcome(
         &self,
-        redis_keys: impl Iterator<Item = &'k [u8]>,
+        targets: impl IntoIterator<Item = Invalidated>,
         seq: MutationSeq,
         confirmed: bool,
     ) {
-        let targets = redis_keys.map(|key| Invalidated::Key(key.to_vec()));
         if confirmed {
             self.replay_log.confirm(targets, seq);
         } else if let (seq, true) = self.replay_log.queue(targets) {
@@ -208,35 +205,8 @@ impl Coordinator {
         node.purge_memory(&members);
         advanced.map(drop)
     }
-
-    /// Deletes every key whose name without the namespace matches a glob. Returns their number.
-    pub(crate) async fn delete_matched(self: &Arc<Self>, pattern: &str) -> Result<u64, CacheError> {
-        let node = &self.node;
-        let before = node.memory.len();
-        // Memory may have keys that Redis evicted.
-        node.memory.retain(|key, _| !glob::matches(pattern.as_bytes(), &node.keyspace.name_of(key)));
-        let Some(redis) = &node.redis else {
-            return Ok(before.saturating_sub(node.memory.len()) as u64);
-        };
-        let prefix = node.keyspace.prefix();
-        let (mut cursor, mut deleted) = (0, 0);
-        loop {
-            let (next, keys) = redis.call(redis.tier.scan(cursor, &prefix, pattern)).await?;
-            // The ledger is no entry.
-            let keys: Vec<_> = keys.into_iter().filter(|key| *key != node.keyspace.ledger).collect();
-            for batch in keys.chunks(BATCH) {
-                let removals = batch.iter().cloned().map(Operation::Remove).collect();
-                let results = self.remove(removals).await?;
-                deleted += results.iter().filter(|result| removed_value(result)).count() as u64;
-            }
-            if next == 0 {
-                return Ok(deleted);
-            }
-            cursor = next;
-        }
-    }
 }
 
-fn removed_value(result: &OperationResult) -> bool {
+pub(super) fn removed_value(result: &OperationResult) -> bool {
     matches!(result, OperationResult::Removed(head) if is_value(head))
 }

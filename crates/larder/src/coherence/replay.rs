@@ -3,6 +3,7 @@
 use super::replay_log::Invalidated;
 use super::{Coordinator, announcement};
 use crate::error::CacheError;
+use crate::node::guarded_tier::GuardedTier;
 use crate::node::ledger::{FLOOR, MutationSeq};
 use crate::tier::{Announcement, LedgerAdvance, Operation, Transaction};
 
@@ -16,6 +17,7 @@ impl Coordinator {
         for target in targets {
             match target {
                 Invalidated::Key(key) => self.node.invalidate_memory_of(key),
+                Invalidated::Matching(glob) => _ = self.node.invalidate_matching(glob),
                 Invalidated::Member(member) => members.push(member.clone()),
             }
         }
@@ -29,16 +31,20 @@ impl Coordinator {
     /// keys: a full server accepts no stamps, and removals make room.
     pub(super) async fn replay(&self) {
         while self.replay_log.pending_count() > 0 {
-            // A value that is written now must not be what an older invalidation removes.
-            let _exclusive = self.mutation_gate.write().await;
             let seq = self.replay_log.next_seq();
-            let (members, keys) = self.replay_log.pending_batch(BATCH);
-            let members_replayed = self.replay_members(members, seq).await;
-            if matches!(members_replayed, Err(CacheError::Redis(_))) {
-                return;
-            }
-            let keys_replayed = self.replay_keys(keys, seq).await;
-            if !matches!((members_replayed, keys_replayed), (Ok(true), _) | (_, Ok(true))) {
+            let batch = self.replay_log.pending_batch(BATCH);
+            let members_and_keys = {
+                // A value that is written now must not be what an older invalidation removes.
+                let _exclusive = self.mutation_gate.write().await;
+                let members = self.replay_members(batch.members, seq).await;
+                if matches!(members, Err(CacheError::Redis(_))) {
+                    return;
+                }
+                matches!((members, self.replay_keys(batch.keys, seq).await), (Ok(true), _) | (_, Ok(true)))
+            };
+            // Without the gate: a scan takes long. What it removes too much is loaded again.
+            let globs = self.replay_globs(batch.globs, seq).await;
+            if !members_and_keys && !matches!(globs, Ok(true)) {
                 return;
             }
         }
@@ -54,12 +60,41 @@ impl Coordinator {
     /// Whether there were any.
     async fn replay_members(&self, members: Vec<Vec<u8>>, seq: MutationSeq) -> Result<bool, CacheError> {
         let Some(redis) = self.node.redis.as_ref().filter(|_| !members.is_empty()) else { return Ok(false) };
+        if self.node.trust.is_standalone() {
+            return self.replay_members_without_ledger(redis, members, seq).await;
+        }
         let announcement = announcement::stamps(&self.node.keyspace.channel, self.origin, &members);
         let (advance, gaps) = (self.ledger_advance(&members), self.node.ledger.gaps());
         let request = advance.announced_by(&announcement);
         let clock = redis.call_ignoring_breaker(redis.tier.advance_ledger(&request)).await?;
         self.node.ledger.confirm(&members, clock, seq, gaps);
         self.replay_log.confirm(members.into_iter().map(Invalidated::Member), seq);
+        Ok(true)
+    }
+
+    /// Redis has no tagged values, so only an invalidation of everything concerns it.
+    async fn replay_members_without_ledger(
+        &self,
+        redis: &GuardedTier,
+        members: Vec<Vec<u8>>,
+        seq: MutationSeq,
+    ) -> Result<bool, CacheError> {
+        if members.iter().any(|member| member == FLOOR) {
+            self.remove_matching(redis, &self.node.keyspace.glob("*")).await?;
+        }
+        self.node.ledger.confirm(&members, 0, seq, self.node.ledger.gaps());
+        self.replay_log.confirm(members.into_iter().map(Invalidated::Member), seq);
+        Ok(true)
+    }
+
+    /// Whether there were any.
+    async fn replay_globs(&self, globs: Vec<Vec<u8>>, seq: MutationSeq) -> Result<bool, CacheError> {
+        let Some(redis) = self.node.redis.as_ref().filter(|_| !globs.is_empty()) else { return Ok(false) };
+        for glob in globs {
+            self.remove_matching(redis, &glob).await?;
+            self.node.invalidate_matching(&glob);
+            self.replay_log.confirm([Invalidated::Matching(glob)], seq);
+        }
         Ok(true)
     }
 

@@ -1,9 +1,11 @@
 //! The invalidations that Redis must be told again.
 //!
 //! *Pending* invalidations were not confirmed. Until they are, Redis is not read for their keys. *Recent* invalidations
-//! were confirmed in the last minute. If another server or an older copy of the data answers, all of them are pending
-//! again. Both lists are bounded. Beyond the bound, one invalidation of everything covers the rest.
+//! were confirmed in the last minute, to this node or to another one that announced them: that node may be gone when
+//! they are needed. If another server or an older copy of the data answers, all of them are pending again. Both lists
+//! are bounded. Beyond the bound, or if the copy is older than the list, one invalidation of everything covers the rest.
 
+use crate::glob;
 use crate::node::ledger::{FLOOR, MutationSeq};
 use larder_engine::Clock;
 use parking_lot::Mutex;
@@ -13,7 +15,12 @@ use std::time::Duration;
 
 /// How long a confirmed invalidation is recent.
 const RECENT: Duration = Duration::from_secs(60);
+/// The highest age of a restored copy of the data that the recent invalidations cover. The rest of the minute is for
+/// what happens between the reading of the age and the use of the list.
+const MAX_RESTORED_AGE: Duration = Duration::from_secs(55);
 const MAX_PENDING: usize = 10_000;
+/// Each lookup compares its key with every pending glob.
+const MAX_PENDING_GLOBS: usize = 100;
 const MAX_RECENT: usize = 50_000;
 
 /// The target of an invalidation.
@@ -23,9 +30,15 @@ pub(crate) enum Invalidated {
     Key(Vec<u8>),
     /// A member of the ledger.
     Member(Vec<u8>),
+    /// All Redis keys that match a glob.
+    Matching(Vec<u8>),
 }
 
 impl Invalidated {
+    pub(crate) fn key(key: &[u8]) -> Self {
+        Invalidated::Key(key.to_vec())
+    }
+
     pub(crate) fn everything() -> Self {
         Invalidated::Member(FLOOR.to_vec())
     }
@@ -54,6 +67,27 @@ struct State {
     requeued: Option<MutationSeq>,
 }
 
+impl State {
+    /// The pending globs, which are the last targets in their order.
+    fn globs(&self) -> impl Iterator<Item = &[u8]> {
+        self.pending.keys().rev().map_while(|target| match target {
+            Invalidated::Matching(glob) => Some(&glob[..]),
+            Invalidated::Key(_) | Invalidated::Member(_) => None,
+        })
+    }
+
+    fn remember(&mut self, target: Invalidated, now: Duration) {
+        while self.recent.front().is_some_and(|(at, _)| at.saturating_add(RECENT) < now) {
+            self.recent.pop_front();
+        }
+        if self.recent.len() == MAX_RECENT {
+            self.recent.pop_front();
+            self.incomplete_until = now.saturating_add(RECENT);
+        }
+        self.recent.push_back((now, target));
+    }
+}
+
 impl ReplayLog {
     pub(crate) fn new(clock: Clock) -> Self {
         ReplayLog {
@@ -75,10 +109,6 @@ impl ReplayLog {
     pub(crate) fn confirm(&self, targets: impl IntoIterator<Item = Invalidated>, seq: MutationSeq) {
         let now = self.clock.now();
         let mut state = self.state.lock();
-        let state = &mut *state;
-        while state.recent.front().is_some_and(|(at, _)| at.saturating_add(RECENT) < now) {
-            state.recent.pop_front();
-        }
         let is_outdated = state.requeued.is_some_and(|requeued| seq < requeued);
         for target in targets {
             if is_outdated {
@@ -88,11 +118,23 @@ impl ReplayLog {
             if state.pending.get(&target).is_some_and(|pending| *pending <= seq) {
                 state.pending.remove(&target);
             }
-            if state.recent.len() == MAX_RECENT {
-                state.recent.pop_front();
-                state.incomplete_until = now.saturating_add(RECENT);
+            state.remember(target, now);
+        }
+        self.pending_count.store(state.pending.len(), Ordering::Release);
+    }
+
+    /// Another node announced invalidations on a subscription that was opened in this replay epoch. If another server
+    /// was found since, it may not know them.
+    pub(crate) fn record_announced(&self, targets: impl IntoIterator<Item = Invalidated>, replay_epoch: u64) {
+        let now = self.clock.now();
+        let mut state = self.state.lock();
+        let is_outdated = replay_epoch < self.replay_epoch();
+        for target in targets {
+            if is_outdated {
+                state.pending.insert(target, self.next_seq());
+            } else {
+                state.remember(target, now);
             }
-            state.recent.push_back((now, target));
         }
         self.pending_count.store(state.pending.len(), Ordering::Release);
     }
@@ -103,7 +145,7 @@ impl ReplayLog {
         let seq = self.next_seq();
         let mut state = self.state.lock();
         state.pending.extend(targets.into_iter().map(|target| (target, seq)));
-        let overflows = state.pending.len() > MAX_PENDING;
+        let overflows = state.pending.len() > MAX_PENDING || state.globs().count() > MAX_PENDING_GLOBS;
         if overflows {
             // The members stay: their stamps in this node's ledger are pending until they are confirmed.
             state.pending.retain(|target, _| matches!(target, Invalidated::Member(_)));
@@ -113,19 +155,22 @@ impl ReplayLog {
         (seq, overflows)
     }
 
-    /// Redis may have lost recent invalidations: queues them again. Returns their number and their targets.
-    pub(crate) fn requeue_recent(&self) -> (MutationSeq, Vec<Invalidated>) {
+    /// Redis may have lost recent invalidations, because it is a copy of the data of this age: queues them again, or one
+    /// of everything if they do not cover the age. Returns their number and their targets.
+    pub(crate) fn requeue_recent(&self, restored_age: Option<Duration>) -> (MutationSeq, Vec<Invalidated>) {
         let (now, seq) = (self.clock.now(), self.next_seq());
         let mut state = self.state.lock();
         self.replay_epoch.fetch_add(1, Ordering::AcqRel);
         state.requeued = Some(seq);
-        let mut targets: Vec<_> = if now < state.incomplete_until {
+        let is_covered = restored_age.is_some_and(|age| age <= MAX_RESTORED_AGE);
+        let mut targets: Vec<_> = if !is_covered || now < state.incomplete_until {
             vec![Invalidated::everything()]
         } else {
             let recent = state.recent.iter().filter(|(at, _)| at.saturating_add(RECENT) >= now);
             recent.map(|(_, target)| target.clone()).collect()
         };
-        if targets.len() > MAX_PENDING {
+        let globs = targets.iter().filter(|target| matches!(target, Invalidated::Matching(_))).count();
+        if targets.len() > MAX_PENDING || globs > MAX_PENDING_GLOBS {
             targets = vec![Invalidated::everything()];
         }
         state.pending.extend(targets.iter().map(|target| (target.clone(), seq)));
@@ -146,7 +191,8 @@ impl ReplayLog {
         }
         let state = self.state.lock();
         state.pending.contains_key(&Invalidated::everything())
-            || state.pending.contains_key(&Invalidated::Key(redis_key.to_vec()))
+            || state.pending.contains_key(&Invalidated::key(redis_key))
+            || state.globs().any(|glob| glob::matches(glob, redis_key))
     }
 
     pub(crate) fn has_pending_members(&self) -> bool {
@@ -158,21 +204,30 @@ impl ReplayLog {
         self.pending_count.load(Ordering::Acquire)
     }
 
-    /// A batch of pending invalidations: at most `limit` members of the ledger and as many keys.
-    pub(crate) fn pending_batch(&self, limit: usize) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    /// A batch of pending invalidations: at most `limit` of each kind.
+    pub(crate) fn pending_batch(&self, limit: usize) -> PendingBatch {
         let state = self.state.lock();
-        let (mut members, mut keys) = (Vec::new(), Vec::new());
+        let mut pending = PendingBatch::default();
         for target in state.pending.keys() {
             let (batch, name) = match target {
-                Invalidated::Member(member) => (&mut members, member),
-                Invalidated::Key(key) => (&mut keys, key),
+                Invalidated::Member(member) => (&mut pending.members, member),
+                Invalidated::Key(key) => (&mut pending.keys, key),
+                Invalidated::Matching(glob) => (&mut pending.globs, glob),
             };
             if batch.len() < limit {
                 batch.push(name.clone());
             }
         }
-        (members, keys)
+        pending
     }
+}
+
+/// Pending invalidations, by their kind.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct PendingBatch {
+    pub(crate) members: Vec<Vec<u8>>,
+    pub(crate) keys: Vec<Vec<u8>>,
+    pub(crate) globs: Vec<Vec<u8>>,
 }
 
 #[cfg(test)]
@@ -200,8 +255,20 @@ mod tests {
         let log = ReplayLog::new(Clock::monotonic());
         let many = (0..=MAX_PENDING).map(|n| key(&n.to_string()));
         assert!(log.queue(many).1);
-        assert_eq!(log.pending_batch(9), (vec![FLOOR.to_vec()], vec![]));
+        let everything = PendingBatch { members: vec![FLOOR.to_vec()], ..PendingBatch::default() };
+        assert_eq!(log.pending_batch(9), everything);
         assert!(log.blocks(b"anything"));
+    }
+
+    #[test]
+    fn pending_glob_blocks_what_matches() {
+        let log = ReplayLog::new(Clock::monotonic());
+        log.queue([key("z"), Invalidated::Matching(b"n:v:a*".to_vec())]);
+        assert!(log.blocks(b"n:v:abc") && log.blocks(b"z"));
+        assert!(!log.blocks(b"n:v:b"));
+        let globs = (0..MAX_PENDING_GLOBS).map(|n| Invalidated::Matching(n.to_string().into_bytes()));
+        assert!(log.queue(globs).1, "too many to compare with each key");
+        assert!(log.blocks(b"n:v:b"));
     }
 
     #[test]
@@ -212,16 +279,36 @@ mod tests {
         hand.advance(Duration::from_secs(61));
         log.confirm([key("new")], log.next_seq());
         let epoch = log.replay_epoch();
-        assert_eq!(log.requeue_recent().1, [key("new")]);
+        assert_eq!(log.requeue_recent(Some(Duration::ZERO)).1, [key("new")]);
         assert_ne!(log.replay_epoch(), epoch);
         assert!(log.blocks(b"new") && !log.blocks(b"old"));
+    }
+
+    #[test]
+    fn copy_older_than_recent_invalidations_needs_one_of_everything() {
+        for age in [None, Some(MAX_RESTORED_AGE + Duration::from_micros(1))] {
+            let log = ReplayLog::new(Clock::monotonic());
+            log.confirm([key("k")], log.next_seq());
+            assert_eq!(log.requeue_recent(age).1, [Invalidated::everything()], "{age:?}");
+        }
+    }
+
+    #[test]
+    fn announced_invalidation_is_queued_again_and_at_once_if_it_comes_late() {
+        let log = ReplayLog::new(Clock::monotonic());
+        log.record_announced([key("heard")], log.replay_epoch());
+        assert!(!log.blocks(b"heard"), "redis has confirmed it");
+        let before = log.replay_epoch();
+        assert_eq!(log.requeue_recent(Some(Duration::ZERO)).1, [key("heard")]);
+        log.record_announced([key("late")], before);
+        assert!(log.blocks(b"heard") && log.blocks(b"late"));
     }
 
     #[test]
     fn mutation_that_started_before_requeue_is_queued_again() {
         let log = ReplayLog::new(Clock::monotonic());
         let early = log.next_seq();
-        log.requeue_recent();
+        log.requeue_recent(Some(Duration::ZERO));
         log.confirm([key("k")], early);
         assert!(log.blocks(b"k"), "another server may have confirmed it");
         log.confirm([key("k")], log.next_seq());

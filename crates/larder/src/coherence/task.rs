@@ -5,17 +5,20 @@
 //!          ┌──────────── closed, heartbeats late, another server ────────────┐
 //!          ▼                                                                 │
 //!       subscribe ─► another server? requeue the last minute ─► end the gap ─► heartbeat, proof, replay
-//!          │ refused: the server has no announcements
-//!          └────► standalone: replay
 //! ```
+//! On a server without announcements the same connection is for heartbeats only: they notice another server.
 
 use super::Coordinator;
 use super::announcement::CachePushHandler;
+use super::replay_log::Invalidated;
 use crate::events::Event;
 use crate::node::guarded_tier::GuardedTier;
 use crate::node::ledger::untagged_members;
-use crate::tier::{LedgerQuery, ServerId, SubscribeOptions, Subscription, Tier};
+use crate::tier::{
+    Capabilities, LedgerQuery, Pulse, ServerId, SubscribeOptions, Subscription, Tier, TierError,
+};
 use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
@@ -29,18 +32,25 @@ const RECONNECT_PAUSE: (Duration, Duration) = (Duration::from_millis(50), Durati
 /// The longest time between heartbeats, and between replays.
 const MAX_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The task and the server that it is connected to. Dropping it ends the task.
+/// The task and what it knows of its connection. Dropping it ends the task.
 pub(crate) struct Connection {
-    /// The server of the last subscription.
-    server: Mutex<Option<ServerId>>,
     task: Mutex<Option<JoinHandle<()>>>,
     /// Closed after the first attempt to connect. It wakes its waiters in order; a watch channel would not.
     first_attempt: Semaphore,
+    /// Since when the announcements of the last subscription were received.
+    subscribed_at: Mutex<Option<Duration>>,
+    /// The highest ledger clock that was known when an older copy of the ledger was accepted. Its clock may be lower.
+    clock_at_accept: AtomicU64,
 }
 
 impl Connection {
     pub(super) fn new() -> Self {
-        Connection { server: Mutex::new(None), task: Mutex::new(None), first_attempt: Semaphore::new(0) }
+        Connection {
+            task: Mutex::new(None),
+            first_attempt: Semaphore::new(0),
+            subscribed_at: Mutex::new(None),
+            clock_at_accept: AtomicU64::new(0),
+        }
     }
 }
 
@@ -70,45 +80,95 @@ impl Coordinator {
     fn ensure_task(self: &Arc<Self>, redis: &GuardedTier) {
         let mut task = self.connection.task.lock();
         if task.as_ref().is_none_or(|task| task.is_finished()) {
-            let options = SubscribeOptions {
-                channel: self.node.keyspace.channel.clone(),
-                tracking: self.options.foreign_writers.then(|| self.node.keyspace.prefix()),
-            };
-            *task = Some(tokio::spawn(run(
-                Arc::downgrade(self),
-                redis.tier.clone(),
-                options,
-                self.node.keyspace.ledger.clone(),
-            )));
+            *task = Some(tokio::spawn(run(Arc::downgrade(self), redis.tier.clone())));
         }
     }
 
-    fn on_connected(&self, server: &ServerId) {
-        let Some(redis) = &self.node.redis else { return };
-        let before = self.connection.server.lock().replace(server.clone());
-        if before.is_some_and(|before| before != *server) {
-            let (seq, requeued) = self.replay_log.requeue_recent();
-            tracing::warn!(
-                invalidations = requeued.len(),
-                "redis is another server or an older copy: recent invalidations are replayed"
-            );
-            self.apply_locally(&requeued, seq);
-            self.node.observers.emit(|| Event::ServerChanged { replayed: requeued.len() });
+    /// The server was reached: what it can do decides what is promised, and what the task listens to.
+    fn on_reached(&self, can: Capabilities) -> SubscribeOptions {
+        if !can.coherent() {
+            self.node.trust.set_standalone();
         }
+        let keyspace = &self.node.keyspace;
+        SubscribeOptions {
+            channel: can.coherent().then(|| keyspace.channel.clone()),
+            tracking: (can.coherent() && self.options.foreign_writers).then(|| keyspace.prefix()),
+            ledger: keyspace.ledger.clone(),
+            marker: keyspace.marker.clone(),
+        }
+    }
+
+    /// The task has a connection to this server, which replied to a heartbeat that was sent at `sent`. On a
+    /// connection that `hears`, announcements are received.
+    fn on_connected(&self, server: &ServerId, sent: Duration, pulse: &Pulse, hears: bool) {
+        let Some(redis) = &self.node.redis else { return };
+        let is_other = redis.tier.accepted().is_some_and(|accepted| accepted != *server);
+        if is_other {
+            self.requeue_recent(pulse);
+        }
+        self.server_time.record(sent, pulse);
         // Requests fail until the server is accepted. The requeued keys are blocked by now.
         redis.tier.accept(server);
         redis.breaker.succeeded();
-        self.node.ledger.record_gap();
-        self.node.trust.end_gap();
-        self.node.observers.emit(|| Event::Connected);
+        if is_other || hears {
+            self.node.ledger.record_gap();
+            self.node.trust.end_gap();
+        }
+        *self.connection.subscribed_at.lock() = hears.then_some(sent);
     }
 
-    /// Without a subscription, a request finds out that the server is another one.
-    fn accept_new_server(&self) {
-        let Some(redis) = &self.node.redis else { return };
-        if let Some(server) = redis.new_server.lock().take() {
-            self.on_connected(&server);
+    /// Another server answers, maybe with an older copy of the data.
+    fn requeue_recent(&self, pulse: &Pulse) {
+        let node = &self.node;
+        let now = node.now();
+        let is_standalone = node.trust.is_standalone();
+        // The ledger that will be made starts now: nothing that the server has is newer.
+        let has_no_ledger = !is_standalone && pulse.ledger_clock.is_none();
+        let listened_for = match *self.connection.subscribed_at.lock() {
+            // No other node invalidates.
+            _ if is_standalone => Duration::MAX,
+            Some(at) => now.saturating_sub(at),
+            None => Duration::ZERO,
+        };
+        let restored_age = match has_no_ledger {
+            true => Some(Duration::ZERO),
+            false => self.server_time.restored_age(now, pulse).filter(|age| *age <= listened_for),
+        };
+        let (seq, requeued) = self.replay_log.requeue_recent(restored_age);
+        tracing::warn!(
+            invalidations = requeued.len(),
+            ?restored_age,
+            "redis is another server or an older copy: recent invalidations are replayed"
+        );
+        self.apply_locally(&requeued, seq);
+        let lowest_clock = if has_no_ledger { 0 } else { node.ledger.clock() };
+        self.connection.clock_at_accept.store(lowest_clock, Ordering::Release);
+        node.observers.emit(|| Event::ServerChanged { replayed: requeued.len() });
+    }
+
+    /// Compares the ledger's clock in a heartbeat with the clock that this node knew before it.
+    async fn check_ledger(&self, known_clock: u64, pulse: &Pulse) {
+        match pulse.ledger_clock {
+            // Whoever makes the next ledger must know the latest clock.
+            None if known_clock > 0 && !self.node.trust.is_standalone() => {
+                _ = self.node.read_stamps(&untagged_members()).await;
+            }
+            Some(clock) if clock < known_clock => self.on_older_ledger(known_clock, clock),
+            _ => {}
         }
+    }
+
+    /// Redis has lost the ledger, and a node that knew an older clock has made a new one, which does not know all
+    /// invalidations.
+    fn on_older_ledger(&self, known_clock: u64, clock: u64) {
+        if known_clock == self.connection.clock_at_accept.load(Ordering::Acquire) {
+            return;
+        }
+        tracing::warn!(known_clock, clock, "redis has lost the ledger: everything is invalidated");
+        let everything = [Invalidated::everything()];
+        let (seq, _) = self.replay_log.queue(everything.clone());
+        self.apply_locally(&everything, seq);
+        self.node.observers.emit(|| Event::LedgerLost);
     }
 
     fn end_first_attempt(&self) {
@@ -116,36 +176,13 @@ impl Coordinator {
     }
 }
 
-async fn run(
-    coordinator: Weak<Coordinator>,
-    tier: Arc<dyn Tier>,
-    options: SubscribeOptions,
-    ledger: Vec<u8>,
-) {
+async fn run(coordinator: Weak<Coordinator>, tier: Arc<dyn Tier>) {
     let mut pause = RECONNECT_PAUSE.0;
     loop {
-        if let Err(reason) = probe(&*tier, &ledger).await {
-            tracing::debug!(reason, "cannot reach redis");
-        } else if tier.capabilities().is_some_and(|can| !can.coherent()) {
-            return run_standalone(coordinator).await;
-        }
-        let (closed, mut is_closed) = watch::channel(false);
-        let handler = Arc::new(CachePushHandler { coordinator: coordinator.clone(), closed });
-        if tier.capabilities().is_some()
-            && let Ok(subscription) = tier.subscribe(&options, handler).await
-        {
-            let Some(strong) = coordinator.upgrade() else { return };
-            strong.on_connected(subscription.server());
-            strong.end_first_attempt();
-            drop(strong);
+        if connect_and_listen(&coordinator, &*tier).await {
             pause = RECONNECT_PAUSE.0;
-            send_heartbeats(&coordinator, &*subscription, &mut is_closed, options.tracking.is_some()).await;
-            if let Some(strong) = coordinator.upgrade() {
-                strong.node.observers.emit(|| Event::Disconnected);
-            }
         }
         let Some(strong) = coordinator.upgrade() else { return };
-        strong.accept_new_server();
         strong.end_first_attempt();
         drop(strong);
         sleep(pause).await;
@@ -153,16 +190,55 @@ async fn run(
     }
 }
 
+/// Opens a connection and sends heartbeats until it is closed. Returns whether it was opened.
+async fn connect_and_listen(coordinator: &Weak<Coordinator>, tier: &dyn Tier) -> bool {
+    let Some(ledger) = coordinator.upgrade().map(|strong| strong.node.keyspace.ledger.clone()) else {
+        return false;
+    };
+    let Some(can) = reach(tier, &ledger).await else { return false };
+    let Some(options) = coordinator.upgrade().map(|strong| strong.on_reached(can)) else {
+        return false;
+    };
+    let (closed, mut is_closed) = watch::channel(false);
+    let handler = Arc::new(CachePushHandler::new(coordinator.clone(), closed));
+    let (subscription, is_refused) = match tier.subscribe(&options, handler.clone()).await {
+        Ok(subscription) => (subscription, false),
+        Err(TierError::Refused(reason)) => {
+            tracing::warn!(reason, "redis refuses the subscription: memory is not trusted");
+            // Another server must be noticed and accepted all the same.
+            let unheard = SubscribeOptions { channel: None, tracking: None, ..options.clone() };
+            let Ok(connection) = tier.subscribe(&unheard, handler.clone()).await else { return false };
+            (connection, true)
+        }
+        Err(_) => return false,
+    };
+    let Some(sent) = coordinator.upgrade().map(|strong| strong.node.now()) else { return false };
+    let Ok(pulse) = subscription.heartbeat(None).await else { return false };
+    let Some(strong) = coordinator.upgrade() else { return false };
+    strong.on_connected(subscription.server(), sent, &pulse, can.coherent() && !is_refused);
+    if is_refused {
+        return false;
+    }
+    handler.set_replay_epoch(strong.replay_log.replay_epoch());
+    strong.node.observers.emit(|| Event::Connected);
+    strong.end_first_attempt();
+    drop(strong);
+    send_heartbeats(coordinator, &*subscription, &mut is_closed, options.tracking.is_some()).await;
+    if let Some(strong) = coordinator.upgrade() {
+        strong.node.observers.emit(|| Event::Disconnected);
+    }
+    true
+}
+
 /// Reaches the server once, which determines its capabilities.
-async fn probe(tier: &dyn Tier, ledger: &[u8]) -> Result<(), String> {
-    if tier.capabilities().is_some() {
-        return Ok(());
+async fn reach(tier: &dyn Tier, ledger: &[u8]) -> Option<Capabilities> {
+    if tier.capabilities().is_none() {
+        let query = LedgerQuery { key: ledger, at_least: 0, members: &untagged_members() };
+        if let Err(reason) = tier.read_stamps(&query).await {
+            tracing::debug!(%reason, "cannot read the ledger");
+        }
     }
-    let reply = tier.read_stamps(&LedgerQuery { key: ledger, members: &untagged_members() }).await;
-    match (reply, tier.capabilities()) {
-        (Err(error), None) => Err(error.to_string()),
-        _ => Ok(()),
-    }
+    tier.capabilities()
 }
 
 /// Sends heartbeats until the connection is closed.
@@ -175,16 +251,19 @@ async fn send_heartbeats(
     let (mut previous, mut late) = (None, 0);
     loop {
         let Some(strong) = coordinator.upgrade() else { return };
-        let sent = strong.node.now();
+        let (sent, known_clock) = (strong.node.now(), strong.node.ledger.clock());
+        let marker = strong.server_time.due_marker(sent);
         let interval = (strong.node.trust.max_lag() / 4).min(MAX_INTERVAL);
         drop(strong);
-        let reply = subscription.heartbeat().await;
+        let reply = subscription.heartbeat(marker).await;
         let Some(strong) = coordinator.upgrade() else { return };
         let trust = &strong.node.trust;
         let mut wait = interval;
         match reply {
-            Ok(()) => {
+            Ok(pulse) => {
                 late = 0;
+                strong.server_time.record(sent, &pulse);
+                strong.check_ledger(known_clock, &pulse).await;
                 // Tracked writes are pushed after the reply, so with tracking a reply proves the previous heartbeat.
                 match previous.replace(sent).filter(|_| tracking) {
                     Some(previous) => trust.record_proof(previous),
@@ -210,18 +289,5 @@ async fn send_heartbeats(
             () = server_changed.notified() => return,
             () = sleep(wait) => {}
         }
-    }
-}
-
-/// Without announcements there is no subscription; pending invalidations are replayed all the same.
-async fn run_standalone(coordinator: Weak<Coordinator>) {
-    loop {
-        let Some(strong) = coordinator.upgrade() else { return };
-        strong.node.trust.set_standalone();
-        strong.end_first_attempt();
-        strong.accept_new_server();
-        strong.replay().await;
-        drop(strong);
-        sleep(MAX_INTERVAL).await;
     }
 }

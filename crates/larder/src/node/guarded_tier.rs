@@ -2,9 +2,8 @@
 
 use super::breaker::Breaker;
 use crate::error::CacheError;
-use crate::tier::{ServerId, Tier, TierError, TierFuture};
+use crate::tier::{Tier, TierError, TierFuture};
 use larder_engine::stats::{Counter, Histogram};
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -21,8 +20,6 @@ pub(crate) struct GuardedTier {
     pub(crate) latency: Histogram,
     /// Notified when the address is answered by a server that was not accepted.
     pub(crate) server_changed: Arc<Notify>,
-    /// That server.
-    pub(crate) new_server: Mutex<Option<ServerId>>,
 }
 
 #[derive(Debug, Default)]
@@ -42,20 +39,25 @@ impl GuardedTier {
             counts: TierCounts::default(),
             latency: Histogram::new(),
             server_changed: Arc::default(),
-            new_server: Mutex::new(None),
         }
     }
 
     /// Awaits a request to the tier, unless the circuit breaker is open.
     pub(crate) async fn call<T>(&self, request: TierFuture<'_, T>) -> Result<T, CacheError> {
-        if !self.breaker.allows() {
-            self.counts.skipped.add(1);
-            return Err(CacheError::CircuitOpen);
-        }
+        self.check_breaker()?;
         self.call_ignoring_breaker(request).await
     }
 
-    /// The same for the coherence task, which is the only caller and waits between its requests.
+    /// Whether a request may be sent.
+    pub(crate) fn check_breaker(&self) -> Result<(), CacheError> {
+        if self.breaker.allows() {
+            return Ok(());
+        }
+        self.counts.skipped.add(1);
+        Err(CacheError::CircuitOpen)
+    }
+
+    /// The same for the coherence task, which waits between its requests, and for the rest of a sequence of requests.
     pub(crate) async fn call_ignoring_breaker<T>(&self, request: TierFuture<'_, T>) -> Result<T, CacheError> {
         let started = Instant::now();
         let reply = request.await;
@@ -72,10 +74,7 @@ impl GuardedTier {
                     TierError::NoReply(_) => self.breaker.failed(),
                     // The server is alive.
                     TierError::Refused(_) => self.breaker.succeeded(),
-                    TierError::ServerChanged(server) => {
-                        *self.new_server.lock() = Some(server.clone());
-                        self.server_changed.notify_one();
-                    }
+                    TierError::ServerChanged(_) => self.server_changed.notify_one(),
                 }
                 Err(CacheError::from(error))
             }

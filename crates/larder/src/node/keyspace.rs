@@ -10,18 +10,21 @@ pub(crate) struct Keyspace {
     pub(crate) channel: Vec<u8>,
     /// The key of the ledger.
     pub(crate) ledger: Vec<u8>,
+    /// The key of the marker, which tells how old a restored copy of the data is.
+    pub(crate) marker: Vec<u8>,
     /// The names of the views. The number of a view is its index.
     views: RwLock<Vec<String>>,
 }
 
 impl Keyspace {
     /// `scope` separates databases that share their channels. No view has an empty name, so neither the channel nor the
-    /// ledger is the key of an entry.
+    /// ledger nor the marker is the key of an entry.
     pub(crate) fn new(namespace: &str, scope: &str) -> Self {
         Keyspace {
             namespace: namespace.to_owned(),
             channel: format!("{namespace}::news:{scope}").into_bytes(),
             ledger: format!("{namespace}::ledger").into_bytes(),
+            marker: format!("{namespace}::marker").into_bytes(),
             views: RwLock::default(),
         }
     }
@@ -61,10 +64,29 @@ impl Keyspace {
         Some(MemoryKeyRef { view: number as u32, bytes }.into_owned())
     }
 
-    /// The name of a key in memory without the namespace, `view:key`.
-    pub(crate) fn name_of(&self, key: &MemoryKey) -> Vec<u8> {
+    /// The key in Redis of a key in memory.
+    pub(crate) fn redis_key_of(&self, key: &MemoryKey) -> Vec<u8> {
         let views = self.views.read();
         let view = views.get(key.view as usize).map_or("", |name| name.as_str());
-        [view.as_bytes(), b":", &key.bytes].concat()
+        [self.namespace.as_bytes(), b":", view.as_bytes(), b":", &key.bytes].concat()
+    }
+
+    /// A glob over Redis keys from a pattern over their names without the namespace, `view:key`.
+    pub(crate) fn glob(&self, pattern: &str) -> Vec<u8> {
+        let prefix = self.prefix();
+        let mut glob = Vec::with_capacity(prefix.len() + pattern.len());
+        for byte in prefix {
+            if b"*?[]\\^".contains(&byte) {
+                glob.push(b'\\');
+            }
+            glob.push(byte);
+        }
+        glob.extend_from_slice(pattern.as_bytes());
+        glob
+    }
+
+    /// Whether this is no key of an entry, but one of the cache's own.
+    pub(crate) fn is_own(&self, redis_key: &[u8]) -> bool {
+        redis_key == self.ledger || redis_key == self.marker
     }
 }

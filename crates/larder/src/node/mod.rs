@@ -27,6 +27,7 @@ pub(crate) mod view_config;
 use crate::codec::Format;
 use crate::compression::Packing;
 use crate::error::CacheError;
+use crate::glob;
 use crate::key::{MemoryKey, MemoryKeyRef};
 use crate::policy::Policy;
 use crate::random::Random;
@@ -114,6 +115,20 @@ impl Node {
         }
     }
 
+    /// Removes the entries whose Redis keys match a glob from memory and voids the tickets of all loads. Returns the
+    /// number of entries.
+    ///
+    /// Cost: all entries are compared.
+    pub(crate) fn invalidate_matching(&self, glob: &[u8]) -> u64 {
+        let mut removed = 0;
+        self.memory.retain(|key, _| {
+            let matches = glob::matches(glob, &self.keyspace.redis_key_of(key));
+            removed += u64::from(matches);
+            !matches
+        });
+        removed
+    }
+
     /// Marks an entry suspect.
     pub(crate) fn mark_suspect(&self, redis_key: &[u8]) {
         if let Some(key) = self.keyspace.memory_key_of(redis_key) {
@@ -160,10 +175,15 @@ impl Node {
         });
     }
 
+    /// The query for stamps of the ledger.
+    pub(crate) fn ledger_query<'a>(&'a self, members: &'a [Vec<u8>]) -> LedgerQuery<'a> {
+        LedgerQuery { key: &self.keyspace.ledger, at_least: self.ledger.clock(), members }
+    }
+
     /// Reads stamps of the ledger from Redis. Returns the ledger's clock.
     pub(crate) async fn read_stamps(&self, members: &[Vec<u8>]) -> Result<u64, CacheError> {
         let Some(redis) = &self.redis else { return Ok(0) };
-        let query = LedgerQuery { key: &self.keyspace.ledger, members };
+        let query = self.ledger_query(members);
         let gaps = self.ledger.gaps();
         let stamps = redis.call(redis.tier.read_stamps(&query)).await?;
         self.ledger.learn(members, &stamps, gaps);

@@ -79,18 +79,13 @@ pub trait Tier: Debug + Send + Sync {
     /// Adds to a counter and returns the sum. A new counter gets this time to live.
     fn increment<'a>(&'a self, key: &'a [u8], by: i64, ttl: Duration) -> TierFuture<'a, i64>;
 
-    /// One step of a scan of the keys that start with `prefix` and match the glob `pattern` after it. The cursor 0
-    /// starts and ends the scan. A key that exists during the whole scan is returned at least once.
-    fn scan<'a>(
-        &'a self,
-        cursor: u64,
-        prefix: &'a [u8],
-        pattern: &'a str,
-    ) -> TierFuture<'a, (u64, Vec<Vec<u8>>)>;
+    /// One step of a scan of the keys that match a glob. The cursor 0 starts and ends the scan. A key that exists during
+    /// the whole scan is returned at least once.
+    fn scan<'a>(&'a self, cursor: u64, glob: &'a [u8]) -> TierFuture<'a, (u64, Vec<Vec<u8>>)>;
 
-    /// Opens a connection that receives announcements, and with `options.tracking` every write under a prefix. The
-    /// handler gets them in their order. [`PushHandler::handle`] returns before a heartbeat whose reply follows the
-    /// push does.
+    /// Opens a connection for heartbeats. With `options.channel` it receives announcements, and with `options.tracking`
+    /// every write under a prefix. The handler gets them in their order. [`PushHandler::handle`] returns before a
+    /// heartbeat whose reply follows the push does.
     fn subscribe<'a>(
         &'a self,
         options: &'a SubscribeOptions,
@@ -101,6 +96,9 @@ pub trait Tier: Debug + Send + Sync {
     /// [`TierError::ServerChanged`] if it reaches another server than the one accepted last. The first server needs no
     /// acceptance.
     fn accept(&self, server: &ServerId);
+
+    /// The server that was accepted last, or that was reached first.
+    fn accepted(&self) -> Option<ServerId>;
 }
 
 /// An open subscription. Dropping it closes its connection.
@@ -108,10 +106,22 @@ pub trait Subscription: Debug + Send + Sync {
     /// Which server this is.
     fn server(&self) -> &ServerId;
 
-    /// Sends a heartbeat. Fails if the server is no longer a primary. A reply proves that every announcement before
-    /// the heartbeat was handled. Tracked writes come after the reply: it proves that every write before the previous
-    /// heartbeat was handled.
-    fn heartbeat(&self) -> TierFuture<'_, ()>;
+    /// Sends a heartbeat, and stores a new marker if there is one. Fails if the server is no longer a primary. A reply
+    /// proves that every announcement before the heartbeat was handled. Tracked writes come after the reply: it proves
+    /// that every write before the previous heartbeat was handled.
+    fn heartbeat(&self, marker: Option<u64>) -> TierFuture<'_, Pulse>;
+}
+
+/// The reply to a heartbeat. What the server does not tell is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pulse {
+    /// The server's clock, in microseconds since 1970.
+    pub time: Option<u64>,
+    /// The marker that was stored before this heartbeat: the server's clock at some earlier heartbeat. In a server that
+    /// was restored from an older copy, it tells the age of the copy.
+    pub marker: Option<u64>,
+    /// The ledger's clock.
+    pub ledger_clock: Option<u64>,
 }
 
 /// Handles the pushes of a [`Subscription`]. Called in order and never concurrently. It must not block.
@@ -296,6 +306,9 @@ pub struct Announcement {
 pub struct LedgerQuery<'a> {
     /// The key of the ledger.
     pub key: &'a [u8],
+    /// The lowest clock and floor of the ledger if it must be created: the highest clock that this node knows. The
+    /// server's clock alone may have gone back.
+    pub at_least: u64,
     /// The members whose stamps are read.
     pub members: &'a [Vec<u8>],
 }
@@ -336,8 +349,12 @@ pub struct LedgerAdvance<'a> {
 /// The options of a subscription.
 #[derive(Clone, Debug)]
 pub struct SubscribeOptions {
-    /// The channel of the announcements.
-    pub channel: Vec<u8>,
+    /// The channel of the announcements; `None` for a server without announcements.
+    pub channel: Option<Vec<u8>>,
+    /// The key of the ledger.
+    pub ledger: Vec<u8>,
+    /// The key of the marker.
+    pub marker: Vec<u8>,
     /// With `Some`, also every write to a key with this prefix.
     pub tracking: Option<Vec<u8>>,
 }

@@ -2,6 +2,7 @@
 
 use super::View;
 use crate::coherence::mutation::spawn_mutation;
+use crate::coherence::replay_log::Invalidated;
 use crate::envelope;
 use crate::error::CacheError;
 use crate::fetch::view_state::ViewState;
@@ -206,7 +207,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             }
             // A value without a ledger clock would be served by no node.
             Err(error) => {
-                let redis_keys = values.iter().map(|value| &value.redis_key[..]);
+                let redis_keys = values.iter().map(|value| Invalidated::key(&value.redis_key));
                 coordinator.record_outcome(redis_keys, coordinator.replay_log.next_seq(), false);
                 Err(error)
             }

@@ -178,6 +178,23 @@ struct Pipe {
     abandoned: Vec<Arc<AtomicBool>>,
 }
 
+/// A query for stamps that outlives its request.
+struct OwnedQuery {
+    key: Vec<u8>,
+    at_least: u64,
+    members: Vec<Vec<u8>>,
+}
+
+impl OwnedQuery {
+    fn of(query: &LedgerQuery<'_>) -> Self {
+        OwnedQuery { key: query.key.to_vec(), at_least: query.at_least, members: query.members.to_vec() }
+    }
+
+    fn query(&self) -> LedgerQuery<'_> {
+        LedgerQuery { key: &self.key, at_least: self.at_least, members: &self.members }
+    }
+}
+
 /// The tier of one node.
 struct SimTier {
     world: Arc<World>,
@@ -342,12 +359,11 @@ impl Tier for SimTier {
     fn lookup<'a>(&'a self, lookup: &'a Lookup<'a>) -> TierFuture<'a, LookupReply> {
         let keys = lookup.keys.to_vec();
         let lease = lookup.lease.map(|(leases, ttl)| (leases.to_vec(), ttl));
-        let ledger = lookup.ledger.as_ref().map(|ask| (ask.key.to_vec(), ask.members.to_vec()));
+        let ledger = lookup.ledger.as_ref().map(|ask| OwnedQuery::of(ask));
         let act = move |server: &mut Server| {
             let lease = |at: usize| lease.as_ref().map(|(leases, ttl)| (&leases[at], *ttl));
             let contents = keys.iter().enumerate().map(|(at, key)| server.lookup(key, lease(at))).collect();
-            let stamps =
-                ledger.map(|(key, members)| server.stamps(&LedgerQuery { key: &key, members: &members }));
+            let stamps = ledger.map(|ledger| server.stamps(&ledger.query()));
             LookupReply { keys: contents, stamps }
         };
         let leases: Vec<String> =
@@ -365,11 +381,10 @@ impl Tier for SimTier {
         ledger: Option<&'a LedgerQuery<'a>>,
     ) -> TierFuture<'a, HeadsReply> {
         let asked = keys.to_vec();
-        let ledger = ledger.map(|ask| (ask.key.to_vec(), ask.members.to_vec()));
+        let ledger = ledger.map(|ask| OwnedQuery::of(ask));
         let act = move |server: &mut Server| {
             let heads = asked.iter().map(|key| server.head(key)).collect();
-            let stamps =
-                ledger.map(|(key, members)| server.stamps(&LedgerQuery { key: &key, members: &members }));
+            let stamps = ledger.map(|ledger| server.stamps(&ledger.query()));
             HeadsReply { heads, stamps }
         };
         Box::pin(self.send(
@@ -408,11 +423,10 @@ impl Tier for SimTier {
     fn transact<'a>(&'a self, transaction: &'a Transaction<'a>) -> TierFuture<'a, TransactionReply> {
         let asked = transaction.operations.to_vec();
         let message = transaction.announce.map(|announce| announce.message.clone());
-        let ledger = transaction.ledger.as_ref().map(|ask| (ask.key.to_vec(), ask.members.to_vec()));
+        let ledger = transaction.ledger.as_ref().map(|ask| OwnedQuery::of(ask));
         let act = move |server: &mut Server| {
             let results = asked.iter().map(|operation| server.apply(operation)).collect();
-            let stamps =
-                ledger.map(|(key, members)| server.stamps(&LedgerQuery { key: &key, members: &members }));
+            let stamps = ledger.map(|ledger| server.stamps(&ledger.query()));
             message.into_iter().for_each(|message| server.publish(message));
             TransactionReply { results, stamps }
         };
@@ -425,9 +439,9 @@ impl Tier for SimTier {
     }
 
     fn read_stamps<'a>(&'a self, ask: &'a LedgerQuery<'a>) -> TierFuture<'a, Stamps> {
-        let (key, members) = (ask.key.to_vec(), ask.members.to_vec());
-        let pipe = Self::reader(Some(&key));
-        let act = move |server: &mut Server| server.stamps(&LedgerQuery { key: &key, members: &members });
+        let ledger = OwnedQuery::of(ask);
+        let pipe = Self::reader(Some(&ledger.key));
+        let act = move |server: &mut Server| server.stamps(&ledger.query());
         Box::pin(self.send(pipe, || "reads the ledger".into(), act))
     }
 
@@ -455,18 +469,10 @@ impl Tier for SimTier {
         })
     }
 
-    fn scan<'a>(
-        &'a self,
-        _cursor: u64,
-        prefix: &'a [u8],
-        _pattern: &'a str,
-    ) -> TierFuture<'a, (u64, Vec<Vec<u8>>)> {
-        let prefix = prefix.to_vec();
+    fn scan<'a>(&'a self, _cursor: u64, glob: &'a [u8]) -> TierFuture<'a, (u64, Vec<Vec<u8>>)> {
         // In one step, and with every pattern: only this simulation may return more than was asked for.
-        let act = move |server: &mut Server| {
-            (0, server.keys().into_iter().filter(|key| key.starts_with(&prefix)).collect())
-        };
-        Box::pin(self.send(WRITER, || "scans the keys".into(), act))
+        let act = |server: &mut Server| (0, server.keys());
+        Box::pin(self.send(WRITER, || format!("scans for {}", text(glob)), act))
     }
 
     fn subscribe<'a>(
@@ -475,6 +481,11 @@ impl Tier for SimTier {
         handler: Arc<dyn PushHandler>,
     ) -> TierFuture<'a, Box<dyn Subscription>> {
         Box::pin(self.open(options, handler))
+    }
+
+    fn accepted(&self) -> Option<ServerId> {
+        let accepted = *self.accepted.lock().expect("nobody panics with it");
+        accepted.map(|run| ServerId(format!("run-{run}")))
     }
 
     fn accept(&self, server: &ServerId) {

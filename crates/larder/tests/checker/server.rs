@@ -4,7 +4,7 @@
 use crate::forgery::Forgery;
 use larder::tier::{
     CasAction, CompareAndSet, HEAD_BYTES, Head, KeyContent, LedgerAdvance, LedgerQuery, Operation,
-    OperationResult, ServerId, Stamps,
+    OperationResult, Pulse, ServerId, Stamps, SubscribeOptions,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,6 +22,7 @@ pub(crate) enum Message {
 #[derive(Clone, Debug, Default)]
 struct Data {
     keys: BTreeMap<Vec<u8>, Value>,
+    markers: BTreeMap<Vec<u8>, u64>,
     ledgers: BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, u64>>,
 }
 
@@ -153,9 +154,22 @@ impl Server {
         }
     }
 
+    pub(crate) fn pulse(&mut self, options: &SubscribeOptions, marker: Option<u64>) -> Pulse {
+        let before = self.data.markers.get(&options.marker).copied();
+        if let Some(marker) = marker {
+            self.data.markers.insert(options.marker.clone(), marker);
+        }
+        let ledger = self.data.ledgers.get(&options.ledger);
+        Pulse {
+            time: Some(self.micros()),
+            marker: before,
+            ledger_clock: ledger.and_then(|ledger| ledger.get(&b"clock"[..]).copied()),
+        }
+    }
+
     /// The ledger under a key; a new one if there is none.
-    fn ledger(&mut self, key: &[u8]) -> &mut BTreeMap<Vec<u8>, u64> {
-        let now = if self.forgery == Forgery::LedgerStartsAtOne { 1 } else { self.micros() };
+    fn ledger(&mut self, key: &[u8], at_least: u64) -> &mut BTreeMap<Vec<u8>, u64> {
+        let now = if self.forgery == Forgery::LedgerStartsAtOne { 1 } else { self.micros().max(at_least) };
         self.data
             .ledgers
             .entry(key.to_vec())
@@ -164,7 +178,7 @@ impl Server {
 
     pub(crate) fn stamps(&mut self, ask: &LedgerQuery<'_>) -> Stamps {
         let later = if self.forgery == Forgery::ClockOfTheEnd { 1_000 } else { 0 };
-        let ledger = self.ledger(ask.key);
+        let ledger = self.ledger(ask.key, ask.at_least);
         let score = |member: &[u8]| ledger.get(member).copied();
         Stamps {
             clock: score(b"clock").unwrap_or_default() + later,
@@ -175,7 +189,7 @@ impl Server {
 
     pub(crate) fn advance_ledger(&mut self, advance: &LedgerAdvance<'_>) -> u64 {
         let forgets = self.forgery == Forgery::StampsNothing;
-        let ledger = self.ledger(advance.key);
+        let ledger = self.ledger(advance.key, advance.at_least);
         let clock = ledger[&b"clock"[..]].max(advance.at_least) + 1;
         ledger.insert(b"clock".to_vec(), clock);
         let floor = advance.floor.then(|| b"floor".to_vec());

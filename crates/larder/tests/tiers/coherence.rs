@@ -194,3 +194,38 @@ async fn long_load_renews_its_lease() {
         server.command("FLUSHALL");
     }
 }
+
+/// Redis may have evicted what the memory of another node still has.
+#[tokio::test]
+async fn deletion_by_pattern_reaches_memory_of_other_nodes() {
+    let Some(server) = RedisServer::start() else { return };
+    for (one, other) in crate::pairs(&server) {
+        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+        for key in ["a1", "a2", "b"] {
+            a.write(key, 1).await.expect("written");
+            assert_eq!(cached(&b, key).await, 1);
+        }
+        server.command("DEL test:n:a1");
+        assert_eq!(one.delete_matched("n:a*").await.ok(), Some(1));
+        assert!(a.read("a1").await.is_none() && a.read("a2").await.is_none());
+        eventually("the other node forgets", async || other.stats().memory.entries == Some(1)).await;
+        assert!(b.read("a1").await.is_none() && b.read("a2").await.is_none());
+        assert_eq!((cached(&a, "b").await, cached(&b, "b").await), (1, 1));
+        one.clear().await.expect("cleared");
+    }
+}
+
+#[tokio::test]
+async fn load_begun_before_deletion_by_pattern_stores_nothing() {
+    let Some(server) = RedisServer::start() else { return };
+    for (one, other) in crate::pairs(&server) {
+        let view: View<str, u32> = one.view("n");
+        let (gate, loading) = crate::begun(&view, 1).await;
+        other.delete_matched("n:*").await.expect("deleted");
+        gate.open(1);
+        assert_eq!(loading.await.expect("no panic"), 1, "it began before");
+        assert_eq!(crate::fetched(&view, "k", 2).await, 2);
+        assert_eq!(crate::fetched(&other.view("n"), "k", 3).await, 2);
+        one.clear().await.expect("cleared");
+    }
+}

@@ -1,12 +1,15 @@
 //! What each operation costs Redis: round trips and commands, so that a change of either is seen.
 
-use crate::{fetched, over};
+use crate::{fetched, node_with};
 use larder::{Cache, Counters, Invalidation, View, WriteOptions};
 use larder_testkit::RedisServer;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Commands that a connection costs, and not an operation, and those of this test.
 const UNCOUNTED: [&str; 5] = ["hello", "info", "config|resetstat", "client|kill", "ping"];
+/// A heartbeat is these and a HELLO. Once a second, by a clock that these tests stop, it writes instead of its GET.
+const HEARTBEAT: [&str; 3] = ["time", "get", "zscore"];
 
 fn commands(server: &RedisServer) -> String {
     let info = server.command("INFO commandstats");
@@ -14,10 +17,13 @@ fn commands(server: &RedisServer) -> String {
     for line in info.lines().filter_map(|line| line.trim().strip_prefix("cmdstat_")) {
         let (name, rest) = line.split_once(':').expect("name:calls=…");
         let calls = rest.strip_prefix("calls=").and_then(|rest| rest.split(',').next()).expect("calls");
-        if !UNCOUNTED.contains(&name) && calls != "0" {
-            counts.insert(name.to_owned(), calls.to_owned());
-        }
+        counts.insert(name.to_owned(), calls.parse::<u64>().expect("a number of calls"));
     }
+    let heartbeats = counts.get("hello").copied().unwrap_or(0);
+    for name in HEARTBEAT {
+        counts.entry(name.to_owned()).and_modify(|calls| *calls = calls.saturating_sub(heartbeats));
+    }
+    counts.retain(|name, calls| !UNCOUNTED.contains(&&**name) && *calls > 0);
     counts.into_iter().map(|(name, calls)| format!("{name} {calls}")).collect::<Vec<_>>().join(", ")
 }
 
@@ -30,10 +36,16 @@ async fn cost(server: &RedisServer, cache: &Cache, operation: impl AsyncFnOnce()
     (trips() - before, commands(server))
 }
 
+/// A node whose clock does not advance.
+fn stopped(server: &RedisServer) -> Cache {
+    let (clock, _) = larder_engine::Clock::manual();
+    node_with(server.url(), |options| options.redis_timeout(Duration::from_secs(5)).clock(clock))
+}
+
 #[tokio::test]
 async fn operation_costs_match_documentation() {
     let Some(server) = RedisServer::start() else { return };
-    let cache = over(server.url());
+    let cache = stopped(&server);
     let view: View<u32, u32> = cache.view("n");
     let counters: Counters<str> = cache.counters("c");
     // The connections, the scripts and the ledger are there; every slot of the readers has been used.
@@ -48,7 +60,7 @@ async fn operation_costs_match_documentation() {
     let warm = cost(&server, &cache, async || _ = fetched(&name, "cold", 1).await).await;
     assert_eq!(warm, (0, String::new()), "fetch warm in memory");
 
-    let other = over(server.url());
+    let other = stopped(&server);
     let elsewhere: View<str, u32> = other.view("s");
     elsewhere.read("nothing").await.is_none().then_some(()).expect("a miss");
     let found = cost(&server, &other, async || _ = fetched(&elsewhere, "cold", 1).await).await;
@@ -79,9 +91,5 @@ async fn operation_costs_match_documentation() {
 
     let tags = async || cache.invalidate_tags(["a", "b"], Invalidation::Hard).await.expect("invalidated");
     let tags = cost(&server, &cache, tags).await;
-    assert_eq!(
-        tags,
-        (1, "evalsha 1, publish 1, time 1, zadd 3, zcard 1, zscore 1".into()),
-        "invalidate_tags"
-    );
+    assert_eq!(tags, (1, "evalsha 1, publish 1, zadd 3, zcard 1, zscore 1".into()), "invalidate_tags");
 }

@@ -2,6 +2,7 @@
 
 use crate::{cached, fetched, node_with, over};
 use larder::{Cache, Event, Invalidation, View};
+use larder_engine::Clock;
 use larder_testkit::{RedisServer, eventually};
 use std::time::Duration;
 
@@ -49,6 +50,26 @@ async fn key_with_pending_invalidation_is_not_read_from_redis() {
     server.command("CONFIG SET min-replicas-to-write 0");
     eventually("the invalidations are replayed", async || cache.coherence().pending_invalidations == 0).await;
     assert_eq!(server.command("EXISTS test:n:k"), ":0\r\n");
+}
+
+#[tokio::test]
+async fn failed_deletion_by_pattern_is_replayed() {
+    let Some(server) = RedisServer::start() else { return };
+    let (one, other) = (impatient(&server), impatient(&server));
+    let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+    for key in ["k", "other"] {
+        a.write(key, 1).await.expect("written");
+        assert_eq!(cached(&b, key).await, 1);
+    }
+    server.command("CONFIG SET min-replicas-to-write 1");
+    assert!(one.delete_matched("n:k*").await.is_err());
+    assert_eq!(one.coherence().pending_invalidations, 1);
+    assert!(a.read("k").await.is_none(), "redis is not read for what matches");
+    assert_eq!(cached(&a, "other").await, 1);
+    server.command("CONFIG SET min-replicas-to-write 0");
+    eventually("the invalidation is replayed", async || one.coherence().pending_invalidations == 0).await;
+    eventually("the other node forgets", async || b.read("k").await.is_none()).await;
+    assert_eq!(server.command("EXISTS test:n:k test:n:other"), ":1\r\n");
 }
 
 #[tokio::test]
@@ -117,4 +138,86 @@ async fn too_many_pending_invalidations_become_one_of_everything() {
     eventually("the invalidations are replayed", async || one.coherence().pending_invalidations == 0).await;
     eventually("the other node forgets", async || b.read(&LAST).await.is_none()).await;
     assert!(a.read(&LAST).await.is_none());
+}
+
+/// Waits for the next marker. A snapshot that is taken then is covered by what the nodes heard since now.
+async fn marked(server: &RedisServer) {
+    let before = server.command("GET test::marker");
+    eventually("a marker is written", async || server.command("GET test::marker") != before).await;
+}
+
+#[tokio::test]
+async fn older_snapshot_gets_invalidations_of_lost_node_from_those_who_heard_them() {
+    let Some(mut server) = RedisServer::start() else { return };
+    let (lost, other) = (impatient(&server), impatient(&server));
+    let (a, b): (View<str, u32>, View<str, u32>) = (lost.view("n"), other.view("n"));
+    for key in ["deleted", "matched", "kept"] {
+        assert_eq!((fetched(&a, key, 1).await, cached(&b, key).await), (1, 1));
+    }
+    marked(&server).await;
+    server.take_snapshot();
+    a.delete("deleted").await.expect("deleted");
+    lost.delete_matched("n:mat*").await.expect("deleted");
+    for key in ["deleted", "matched"] {
+        eventually("the other node has heard it", async || b.read(key).await.is_none()).await;
+    }
+    drop((a, lost));
+    server.restart_from_snapshot();
+    assert_eq!(server.command("EXISTS test:n:deleted test:n:matched"), ":2\r\n", "the snapshot is older");
+    let gone = async || server.command("EXISTS test:n:deleted test:n:matched") == ":0\r\n";
+    eventually("the other node repeats it", gone).await;
+    assert_eq!(server.command("EXISTS test:n:kept"), ":1\r\n", "and no more than that");
+    assert!(b.read("deleted").await.is_none() && b.read("matched").await.is_none());
+}
+
+/// The age of a snapshot is the age of the marker in it.
+#[tokio::test]
+async fn snapshot_older_than_replay_log_loses_everything() {
+    let Some(mut server) = RedisServer::start() else { return };
+    let (clock, hand) = Clock::manual();
+    let cache = node_with(server.url(), |options| {
+        options.ttl(Duration::from_secs(600)).redis_timeout(Duration::from_millis(200)).clock(clock)
+    });
+    let view: View<str, u32> = cache.view("n");
+    view.write("k", 1).await.expect("written");
+    // With its clock at rest the node writes one marker.
+    eventually("the marker is written", async || server.command("EXISTS test::marker") == ":1\r\n").await;
+    let time = server.command("TIME");
+    let seconds: u64 = time.lines().nth(2).and_then(|line| line.trim().parse().ok()).expect("seconds");
+    server.command(&format!("SET test::marker {}", (seconds - 56) * 1_000_000));
+    server.take_snapshot();
+    view.delete("k").await.expect("deleted");
+    hand.advance(Duration::from_secs(61));
+    server.restart_from_snapshot();
+    assert_eq!(server.command("EXISTS test:n:k"), ":1\r\n", "the snapshot is older");
+    let fresh: View<str, u32> = over(server.url()).view("n");
+    eventually("no node reads it", async || fresh.read("k").await.is_none()).await;
+    assert!(view.read("k").await.is_none());
+}
+
+/// A ledger that is made again starts at the clock of the server, which may have gone back since. The nodes that know a
+/// later clock see to it that nothing older is read.
+#[tokio::test]
+async fn lost_ledger_and_clock_that_went_back_revive_nothing() {
+    let Some(server) = RedisServer::start() else { return };
+    let cache = impatient(&server);
+    let view: View<str, u32> = cache.view("n").with_tag("t");
+    // The clock was an hour ahead.
+    let ahead =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_micros()
+            + 3_600_000_000;
+    server.command(&format!("ZADD test::ledger {ahead} clock {ahead} floor"));
+    view.write("k", 1).await.expect("written");
+    let stale = server.command("DUMP test:n:k");
+    assert!(stale.starts_with('$'));
+    server.command("COPY test:n:k copy");
+    cache.invalidate_tags(["t"], Invalidation::Hard).await.expect("invalidated");
+    server.command("DEL test::ledger");
+    // A node that knows no clock.
+    let fresh: View<str, u32> = over(server.url()).view("n").with_tag("t");
+    assert!(fresh.read("other").await.is_none());
+    server.command("COPY copy test:n:k REPLACE");
+    eventually("no node reads it", async || fresh.read("k").await.is_none()).await;
+    let fresh: View<str, u32> = over(server.url()).view("n").with_tag("t");
+    assert!(fresh.read("k").await.is_none() && view.read("k").await.is_none());
 }

@@ -2,7 +2,7 @@
 //! invalidated value on one node.
 
 use crate::{begun, cached, fetched, gated, node_with};
-use larder::{Cache, CoherenceMode, Invalidation, View};
+use larder::{Cache, CoherenceMode, Event, Invalidation, View};
 use larder_testkit::{Direction, Frame, Gate, PATIENCE, RedisServer, ScriptedProxy, eventually};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,6 +66,55 @@ async fn tagged_value_stays_in_memory_and_clear_deletes_in_redis() {
     cache.clear().await.expect("cleared");
     assert!(view.read("k").await.is_none());
     assert_eq!(server.command("EXISTS test:n:k"), ":0\r\n");
+}
+
+/// The first server that a node reaches is known to it: a restart of it is noticed like any later one.
+#[tokio::test]
+async fn deletion_is_replayed_after_first_restart_from_snapshot() {
+    let Some(mut server) = RedisServer::start() else { return };
+    server.command(PLAIN);
+    let cache = node(&server);
+    let view: View<str, u32> = cache.view("n");
+    assert_eq!((fetched(&view, "k", 1).await, fetched(&view, "kept", 1).await), (1, 1));
+    eventually("the marker is written", async || server.command("EXISTS test::marker") == ":1\r\n").await;
+    server.take_snapshot();
+    view.delete("k").await.expect("deleted");
+    let mut events = cache.events();
+    server.restart_from_snapshot();
+    server.command(PLAIN);
+    let replayed = Event::ServerChanged { replayed: 1 };
+    eventually("the restart is noticed", async || events.try_recv().as_ref() == Ok(&replayed)).await;
+    eventually("it is deleted again", async || server.command("EXISTS test:n:k") == ":0\r\n").await;
+    assert!(view.read("k").await.is_none());
+    assert_eq!(server.command("EXISTS test:n:kept"), ":1\r\n");
+}
+
+#[tokio::test]
+async fn failed_clear_and_lost_marker_are_made_good_without_ledger() {
+    let Some(mut server) = RedisServer::start() else { return };
+    server.command(PLAIN);
+    let cache = node_with(format!("{}?user=plain&pass=any", server.url()), |options| {
+        options.redis_timeout(Duration::from_millis(200))
+    });
+    let view: View<str, u32> = cache.view("n");
+    view.write("k", 1).await.expect("written");
+    server.pause();
+    cache.clear().await.expect_err("no reply");
+    assert_eq!(cache.coherence().pending_invalidations, 1);
+    server.resume();
+    eventually("it is cleared", async || server.command("EXISTS test:n:k") == ":0\r\n").await;
+    eventually("nothing is pending", async || cache.coherence().pending_invalidations == 0).await;
+
+    view.write("k", 2).await.expect("written");
+    server.command("DEL test::marker");
+    server.take_snapshot();
+    view.delete("k").await.expect("deleted");
+    server.restart_from_snapshot();
+    server.command(PLAIN);
+    eventually("it is deleted again", async || server.command("EXISTS test:n:k") == ":0\r\n").await;
+    eventually("nothing is pending", async || cache.coherence().pending_invalidations == 0).await;
+    view.write("k", 3).await.expect("redis is used again");
+    assert_eq!(cached(&node(&server).view("n"), "k").await, 3);
 }
 
 /// How a key is changed while a load of it waits to store.

@@ -50,6 +50,10 @@ impl Address {
         self.client.get_connection_info().redis_settings().db()
     }
 
+    pub(super) fn accepted(&self) -> Option<ServerId> {
+        self.accepted.lock().clone()
+    }
+
     pub(super) fn accept(&self, server: &ServerId) {
         *self.accepted.lock() = Some(server.clone());
     }

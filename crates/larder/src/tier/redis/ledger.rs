@@ -4,7 +4,7 @@
 //! `floor` is valid. Every other member is a tag or everything, and its score is the clock of its last invalidation.
 
 use super::connect::Slot;
-use super::values::{array, checked, int, stamp, text};
+use super::values::{array, checked, int, stamp, time_micros};
 use super::{RedisTier, executed};
 use crate::tier::{Announcement, LedgerAdvance, LedgerQuery, Stamps, TierError};
 use redis::{Pipeline, Value};
@@ -40,9 +40,9 @@ impl RedisTier {
         if let Some(stamps) = stamps(scores)? {
             return Ok(stamps);
         }
-        let now = self.server_micros(slot).await?;
+        let start = self.server_micros(slot).await?.max(query.at_least);
         let mut pipeline = Pipeline::with_capacity(2);
-        create(&mut pipeline, query.key, now);
+        create(&mut pipeline, query.key, start);
         read(&mut pipeline, query);
         let mut answers = slot.send(&self.address, &pipeline).await?;
         let scores = answers.pop().unwrap_or_default();
@@ -84,10 +84,10 @@ impl RedisTier {
     /// Advances the clock, then stamps the members with it. A load that starts in between gets the new clock. That is
     /// right: it started after the invalidation.
     async fn advance_by_steps(&self, advance: &LedgerAdvance<'_>) -> Result<(u64, i64), TierError> {
-        let now = self.server_micros(&self.writer).await?;
+        let start = self.server_micros(&self.writer).await?.max(advance.at_least);
         let mut pipeline = Pipeline::with_capacity(5);
         pipeline.cmd("MULTI");
-        create(&mut pipeline, advance.key, now);
+        create(&mut pipeline, advance.key, start);
         pipeline.cmd("ZADD").arg(advance.key).arg("GT").arg(advance.at_least).arg("clock");
         pipeline.cmd("ZINCRBY").arg(advance.key).arg(1).arg("clock").cmd("EXEC");
         let mut answers = executed(self.writer.send(&self.address, &pipeline).await?)?;
@@ -124,18 +124,12 @@ impl RedisTier {
     async fn server_micros(&self, slot: &Slot) -> Result<u64, TierError> {
         let mut pipeline = Pipeline::with_capacity(1);
         pipeline.cmd("TIME");
-        let time = array(slot.send(&self.address, &pipeline).await?.pop().unwrap_or_default())?;
-        let mut parts =
-            time.into_iter().map(|part| text(part).ok().and_then(|part| part.parse::<u64>().ok()));
-        match (parts.next().flatten(), parts.next().flatten()) {
-            (Some(seconds), Some(micros)) => Ok(seconds * 1_000_000 + micros),
-            _ => Err(TierError::Refused("TIME is not two numbers".into())),
-        }
+        time_micros(slot.send(&self.address, &pipeline).await?.pop().unwrap_or_default())
     }
 }
 
-fn create(pipeline: &mut Pipeline, key: &[u8], now: u64) {
-    pipeline.cmd("ZADD").arg(key).arg("NX").arg(now).arg("clock").arg(now).arg("floor");
+fn create(pipeline: &mut Pipeline, key: &[u8], start: u64) {
+    pipeline.cmd("ZADD").arg(key).arg("NX").arg(start).arg("clock").arg(start).arg("floor");
 }
 
 fn stamped(advance: &LedgerAdvance<'_>, mut stamp: impl FnMut(&[u8])) {

@@ -14,6 +14,7 @@ mod compare_and_set;
 mod connect;
 mod ledger;
 mod lookup;
+mod pulse;
 mod scripts;
 mod subscribe;
 mod transact;
@@ -194,13 +195,8 @@ impl Tier for RedisTier {
         Box::pin(self.do_increment(key, by, ttl))
     }
 
-    fn scan<'a>(
-        &'a self,
-        cursor: u64,
-        prefix: &'a [u8],
-        pattern: &'a str,
-    ) -> TierFuture<'a, (u64, Vec<Vec<u8>>)> {
-        Box::pin(self.do_scan(cursor, prefix, pattern))
+    fn scan<'a>(&'a self, cursor: u64, glob: &'a [u8]) -> TierFuture<'a, (u64, Vec<Vec<u8>>)> {
+        Box::pin(self.do_scan(cursor, glob))
     }
 
     fn subscribe<'a>(
@@ -209,6 +205,10 @@ impl Tier for RedisTier {
         handler: Arc<dyn PushHandler>,
     ) -> TierFuture<'a, Box<dyn Subscription>> {
         Box::pin(self.do_subscribe(options, handler))
+    }
+
+    fn accepted(&self) -> Option<ServerId> {
+        self.address.accepted()
     }
 
     fn accept(&self, server: &ServerId) {

@@ -78,26 +78,28 @@ for i, key in ipairs(KEYS) do
 end
 return out";
 
-/// Removes keys and announces it, on a server that is too full to queue a transaction. ARGV: channel, message.
+/// Removes keys and announces it, on a server that is too full to queue a transaction. ARGV: channel and message, or
+/// nothing.
 pub(super) const REMOVE: &str = "\
 local out = {}
 for i, key in ipairs(KEYS) do
   out[i] = redis.call('GETRANGE', key, 0, 19)
   redis.call('UNLINK', key)
 end
-redis.call('PUBLISH', ARGV[1], ARGV[2])
+if ARGV[1] then
+  redis.call('PUBLISH', ARGV[1], ARGV[2])
+end
 return out";
 
 /// Advances the clock and stamps members with it.
 /// ARGV: the lowest new clock, channel, message, members.
 pub(super) const ADVANCE: &str = "\
 local ledger = KEYS[1]
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
 local clock = redis.call('ZSCORE', ledger, 'clock')
 if not clock then
-  redis.call('ZADD', ledger, 'NX', now, 'clock', now, 'floor')
-  clock = now
+  local time = redis.call('TIME')
+  clock = string.format('%.0f', math.max(time[1] * 1000000 + time[2], tonumber(ARGV[1])))
+  redis.call('ZADD', ledger, 'NX', clock, 'clock', clock, 'floor')
 end
 clock = string.format('%.0f', math.max(tonumber(clock), tonumber(ARGV[1])) + 1)
 redis.call('ZADD', ledger, clock, 'clock')

@@ -1,9 +1,12 @@
 //! The subscription: the task that reads the socket handles each push before it delivers a later reply.
 
 use super::RedisTier;
-use super::connect::{Address, Open, hello_field, send};
-use super::values::{checked, text};
-use crate::tier::{Push, PushHandler, ServerId, SubscribeOptions, Subscription, TierError, TierFuture};
+use super::connect::{Address, Open, send};
+use super::pulse;
+use super::values::checked;
+use crate::tier::{
+    Pulse, Push, PushHandler, ServerId, SubscribeOptions, Subscription, TierError, TierFuture,
+};
 use redis::{AsyncConnectionConfig, Pipeline, PushInfo, PushKind, Value};
 use std::sync::Arc;
 
@@ -23,10 +26,14 @@ impl RedisTier {
             pipeline.cmd("CLIENT").arg("TRACKING").arg("ON").arg("BCAST").arg("PREFIX").arg(prefix);
         }
         // Last, because the client library takes its confirmation, a push, as the last reply.
-        pipeline.cmd("SUBSCRIBE").arg(&options.channel);
-        let answers = send(&mut open.connection, &pipeline).await?;
-        answers.into_iter().try_for_each(|answer| checked(answer).map(drop))?;
-        Ok(Box::new(RedisSubscription { open, address: self.address.clone() }))
+        if let Some(channel) = &options.channel {
+            pipeline.cmd("SUBSCRIBE").arg(channel);
+        }
+        if !pipeline.is_empty() {
+            let answers = send(&mut open.connection, &pipeline).await?;
+            answers.into_iter().try_for_each(|answer| checked(answer).map(drop))?;
+        }
+        Ok(Box::new(RedisSubscription { open, address: self.address.clone(), options: options.clone() }))
     }
 }
 
@@ -49,6 +56,7 @@ fn dispatch(handler: &dyn PushHandler, push: &PushInfo) {
 struct RedisSubscription {
     open: Open,
     address: Arc<Address>,
+    options: SubscribeOptions,
 }
 
 impl Subscription for RedisSubscription {
@@ -56,23 +64,11 @@ impl Subscription for RedisSubscription {
         &self.open.server
     }
 
-    fn heartbeat(&self) -> TierFuture<'_, ()> {
+    fn heartbeat(&self, marker: Option<u64>) -> TierFuture<'_, Pulse> {
         Box::pin(async move {
-            // Every user may send HELLO, and its reply has the role of the server.
-            let mut pipeline = Pipeline::with_capacity(1);
-            pipeline.cmd("HELLO");
             let mut connection = self.open.connection.clone();
-            let hello = checked(send(&mut connection, &pipeline).await?.pop().unwrap_or_default())?;
-            match hello_field(&hello, "role").map(text).transpose()?.as_deref() {
-                Some("master" | "primary") => Ok(()),
-                role => {
-                    self.address.demoted();
-                    Err(TierError::NoReply(format!(
-                        "the role of the server is {}",
-                        role.unwrap_or("unknown")
-                    )))
-                }
-            }
+            let replies = send(&mut connection, &pulse::pipeline(&self.options, marker)).await?;
+            pulse::parse(replies).inspect_err(|_| self.address.demoted())
         })
     }
 }

@@ -19,8 +19,8 @@ impl RedisTier {
     ) -> Result<TransactionReply, TierError> {
         let can = self.can().await?;
         let reply = self.transact(can, transaction).await;
-        match (&reply, transaction.announce) {
-            (Err(TierError::Refused(reason)), Some(announce)) if can.scripts && reason.contains("OOM") => {
+        match &reply {
+            Err(TierError::Refused(reason)) if can.scripts && reason.contains("OOM") => {
                 // A full server queues no transaction, not even one of removals.
                 let removals = transaction.operations.iter().map(|operation| match operation {
                     Operation::Remove(key) => Some(&key[..]),
@@ -28,7 +28,7 @@ impl RedisTier {
                 });
                 match removals.collect::<Option<Vec<_>>>() {
                     Some(keys) => {
-                        let results = self.remove_by_script(&keys, announce).await?;
+                        let results = self.remove_by_script(&keys, transaction.announce).await?;
                         Ok(TransactionReply { results, stamps: None })
                     }
                     None => reply,
@@ -41,13 +41,15 @@ impl RedisTier {
     async fn remove_by_script(
         &self,
         keys: &[&[u8]],
-        Announcement { channel, message }: &Announcement,
+        announce: Option<&Announcement>,
     ) -> Result<Vec<OperationResult>, TierError> {
         let build = |by_text| {
             let mut pipeline = Pipeline::with_capacity(1);
             self.remove.call(&mut pipeline, by_text, keys.len());
             keys.iter().for_each(|key| _ = pipeline.arg(key));
-            pipeline.arg(channel).arg(message);
+            if let Some(Announcement { channel, message }) = announce {
+                pipeline.arg(channel).arg(message);
+            }
             pipeline
         };
         let heads = array(self.send_script(&self.writer, build).await?.pop().unwrap_or_default())?;
@@ -62,7 +64,9 @@ impl RedisTier {
         let Transaction { operations, announce, .. } = *transaction;
         let ledger = transaction.ledger.as_ref().filter(|_| can.ledger);
         let mut pipeline = Pipeline::with_capacity(2 * operations.len() + 4);
-        if can.transactions {
+        // An announcement alone needs none, and a full server queues nothing.
+        let in_transaction = can.transactions && !operations.is_empty();
+        if in_transaction {
             pipeline.cmd("MULTI");
         }
         for operation in operations {
@@ -81,11 +85,14 @@ impl RedisTier {
         if let Some(Announcement { channel, message }) = announce.filter(|_| can.announcements) {
             pipeline.cmd("PUBLISH").arg(channel).arg(message);
         }
-        if can.transactions {
+        if in_transaction {
             pipeline.cmd("EXEC");
         }
+        if pipeline.is_empty() {
+            return Ok(TransactionReply { results: Vec::new(), stamps: None });
+        }
         let mut answers = self.writer.send(&self.address, &pipeline).await?;
-        if can.transactions {
+        if in_transaction {
             answers = executed(answers)?;
         }
         let mut answers = answers.into_iter();
@@ -137,20 +144,7 @@ impl RedisTier {
         int(answers.pop().unwrap_or_default())
     }
 
-    pub(super) async fn do_scan(
-        &self,
-        cursor: u64,
-        prefix: &[u8],
-        pattern: &str,
-    ) -> Result<(u64, Vec<Vec<u8>>), TierError> {
-        let mut glob = Vec::with_capacity(prefix.len() + pattern.len());
-        for byte in prefix {
-            if b"*?[]\\^".contains(byte) {
-                glob.push(b'\\');
-            }
-            glob.push(*byte);
-        }
-        glob.extend_from_slice(pattern.as_bytes());
+    pub(super) async fn do_scan(&self, cursor: u64, glob: &[u8]) -> Result<(u64, Vec<Vec<u8>>), TierError> {
         let mut pipeline = Pipeline::with_capacity(1);
         pipeline.cmd("SCAN").arg(cursor).arg("MATCH").arg(glob).arg("COUNT").arg(SCAN_STEP);
         let mut answers = self.writer.send(&self.address, &pipeline).await?;

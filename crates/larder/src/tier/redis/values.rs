@@ -63,6 +63,16 @@ pub(super) fn stamp(value: Value) -> Result<Option<u64>, TierError> {
     }
 }
 
+/// The reply to TIME, in microseconds.
+pub(super) fn time_micros(value: Value) -> Result<u64, TierError> {
+    let parts =
+        array(value)?.into_iter().map(|part| text(part).ok().and_then(|part| part.parse::<u64>().ok()));
+    match parts.collect::<Option<Vec<_>>>().as_deref() {
+        Some([seconds, micros]) => Ok(seconds.saturating_mul(1_000_000).saturating_add(*micros)),
+        _ => Err(TierError::Refused("TIME is not two numbers".into())),
+    }
+}
+
 /// The time to live in the reply to PTTL for an existing key.
 pub(super) fn remaining_ttl(pttl_ms: i64) -> Option<Duration> {
     u64::try_from(pttl_ms).ok().map(Duration::from_millis)

@@ -3,7 +3,7 @@
 use super::{TIMEOUT, World, no_reply};
 use crate::forgery::Forgery;
 use crate::server::Message;
-use larder::tier::{Push, PushHandler, ServerId, SubscribeOptions, Subscription, TierFuture};
+use larder::tier::{Pulse, Push, PushHandler, ServerId, SubscribeOptions, Subscription, TierFuture};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -15,8 +15,8 @@ pub(super) struct SimSubscription {
     world: Arc<World>,
     node: usize,
     server: ServerId,
-    /// The prefix of the keys whose writes are pushed.
-    tracking: Option<Vec<u8>>,
+    /// What it is subscribed to.
+    options: SubscribeOptions,
     line: Mutex<Line>,
     more: Notify,
 }
@@ -36,7 +36,7 @@ struct Line {
 
 enum Item {
     Message(Message),
-    Heartbeat(oneshot::Sender<()>),
+    Heartbeat(Pulse, oneshot::Sender<Pulse>),
     Closed,
 }
 
@@ -57,7 +57,7 @@ impl SimSubscription {
             world: world.clone(),
             node,
             server: world.server().id(),
-            tracking: options.tracking.clone(),
+            options: options.clone(),
             line: Mutex::default(),
             more: Notify::new(),
         });
@@ -75,7 +75,7 @@ impl SimSubscription {
         match message {
             Message::Announced(_) => self.send(Item::Message(message.clone())),
             Message::Written(key) => {
-                if self.tracking.as_ref().is_some_and(|prefix| key.starts_with(prefix)) {
+                if self.options.tracking.as_ref().is_some_and(|prefix| key.starts_with(prefix)) {
                     self.line().tracked.push(message.clone());
                 }
             }
@@ -88,7 +88,7 @@ impl SimSubscription {
         let late = if rng.chance(weather.late_pushes) { rng.ms(0..2_000) } else { Duration::ZERO };
         let arrives = self.world.arrival(self.node, rng.ms(0..weather.usual_ms + 1) + late);
         let overtakes =
-            matches!(item, Item::Heartbeat(_)) && self.world.server().forgery == Forgery::HeartbeatsOvertake;
+            matches!(item, Item::Heartbeat(..)) && self.world.server().forgery == Forgery::HeartbeatsOvertake;
         let mut line = self.line();
         if line.closed {
             return;
@@ -150,7 +150,7 @@ impl SimSubscription {
                             handler.handle(Push::KeysWritten(vec![&key]))
                         }
                         // The caller may have given up.
-                        Some(Item::Heartbeat(reply)) => _ = reply.send(()),
+                        Some(Item::Heartbeat(pulse, reply)) => _ = reply.send(pulse),
                         Some(Item::Closed) => return handler.handle(Push::Closed),
                         None => {}
                     }
@@ -169,25 +169,26 @@ impl Subscription for OpenSubscription {
         &self.0.server
     }
 
-    fn heartbeat(&self) -> TierFuture<'_, ()> {
+    fn heartbeat(&self, marker: Option<u64>) -> TierFuture<'_, Pulse> {
         Box::pin(async move {
             let link = &self.0;
             let (world, rng) = (&link.world, &link.world.rng);
             if world.server().forgery == Forgery::HeartbeatsAlways {
                 sleep(rng.ms(0..world.weather.usual_ms + 1)).await;
-                return Ok(());
+                return Ok(Pulse::default());
             }
             let gives_up = Instant::now() + TIMEOUT;
             let asked = world.arrival(link.node, rng.ms(0..world.weather.usual_ms + 1));
             sleep_until(asked.min(gives_up)).await;
-            if asked > gives_up || rng.chance(world.weather.lost) {
+            if asked > gives_up || link.line().closed || rng.chance(world.weather.lost) {
                 return Err(no_reply("no reply to a heartbeat"));
             }
             let (reply, replied) = oneshot::channel();
-            link.send(Item::Heartbeat(reply));
+            let pulse = world.server().pulse(&link.options, marker);
+            link.send(Item::Heartbeat(pulse, reply));
             link.push_tracked();
             match tokio::time::timeout_at(gives_up, replied).await {
-                Ok(Ok(())) => Ok(()),
+                Ok(Ok(pulse)) => Ok(pulse),
                 _ => Err(no_reply("no reply to a heartbeat")),
             }
         })

@@ -1,0 +1,63 @@
+//! Invalidation of all keys that match a glob.
+//!
+//! ```text
+//! drop matching memory ─► PUBLISH the glob ─► SCAN, UNLINK ─► PUBLISH the glob ─► drop matching memory ─► Ok
+//!                         the nodes drop what matches    again: a lookup may have read
+//!                         and void their loads           the old value from Redis in between
+//! ```
+//! The scan also removes the leases of loads, so no load that began before it stores its value: a key that is there
+//! during the whole scan is found at least once.
+
+use super::mutation::removed_value;
+use super::replay::BATCH;
+use super::replay_log::Invalidated;
+use super::{Coordinator, announcement};
+use crate::error::CacheError;
+use crate::node::guarded_tier::GuardedTier;
+use crate::tier::{Operation, Transaction};
+use std::sync::Arc;
+
+impl Coordinator {
+    /// Deletes every key whose name without the namespace matches a pattern. Returns how many values there were in
+    /// Redis, or in memory if there is no Redis.
+    pub(crate) async fn delete_matched(self: &Arc<Self>, pattern: &str) -> Result<u64, CacheError> {
+        let glob = self.node.keyspace.glob(pattern);
+        let in_memory = self.node.invalidate_matching(&glob);
+        let Some(redis) = &self.node.redis else { return Ok(in_memory) };
+        self.ensure_connected().await;
+        let seq = self.replay_log.next_seq();
+        let removed = match redis.check_breaker() {
+            Ok(()) => self.remove_matching(redis, &glob).await,
+            Err(error) => Err(error),
+        };
+        self.record_outcome([Invalidated::Matching(glob.clone())], seq, removed.is_ok());
+        self.node.invalidate_matching(&glob);
+        removed
+    }
+
+    /// Removes matching keys from Redis, and announces the glob before and after it. Returns how many values there were.
+    pub(super) async fn remove_matching(&self, redis: &GuardedTier, glob: &[u8]) -> Result<u64, CacheError> {
+        let keyspace = &self.node.keyspace;
+        let announcement = announcement::matching(&keyspace.channel, self.origin, glob);
+        let announce = Transaction { operations: &[], ledger: None, announce: Some(&announcement) };
+        redis.call_ignoring_breaker(redis.tier.transact(&announce)).await?;
+        let (mut cursor, mut removed) = (0, 0);
+        loop {
+            let (next, mut keys) = redis.call_ignoring_breaker(redis.tier.scan(cursor, glob)).await?;
+            keys.retain(|key| !keyspace.is_own(key));
+            for batch in keys.chunks(BATCH) {
+                let _guards = self.lock_out_stores(batch.iter().map(|key| &key[..])).await;
+                let operations: Vec<_> = batch.iter().cloned().map(Operation::Remove).collect();
+                let removal = Transaction { operations: &operations, ledger: None, announce: None };
+                let reply = redis.call_ignoring_breaker(redis.tier.transact(&removal)).await?;
+                removed += reply.results.iter().filter(|result| removed_value(result)).count() as u64;
+            }
+            if next == 0 {
+                break;
+            }
+            cursor = next;
+        }
+        redis.call_ignoring_breaker(redis.tier.transact(&announce)).await?;
+        Ok(removed)
+    }
+}
