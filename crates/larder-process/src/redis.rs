@@ -16,6 +16,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub struct RedisServer {
     program: PathBuf,
+    options: Vec<String>,
     folder: TempDir,
     running: Option<Running>,
 }
@@ -26,8 +27,16 @@ impl RedisServer {
     /// # Errors
     /// If the server cannot be started, ends, or does not reply within 20 s.
     pub fn start(program: PathBuf) -> io::Result<Self> {
-        let folder = tempfile::tempdir()?;
-        let mut server = RedisServer { program, folder, running: None };
+        Self::start_with(program, &[])
+    }
+
+    /// The same with further options of its command line, which override the others.
+    ///
+    /// # Errors
+    /// As [`RedisServer::start`].
+    pub fn start_with(program: PathBuf, options: &[&str]) -> io::Result<Self> {
+        let options = options.iter().map(|option| (*option).to_owned()).collect();
+        let mut server = RedisServer { program, options, folder: tempfile::tempdir()?, running: None };
         server.run()?;
         Ok(server)
     }
@@ -66,7 +75,12 @@ impl RedisServer {
         self.kill();
         let mut command = Command::new(&self.program);
         command.args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"]).arg(self.socket());
-        command.arg("--dir").arg(self.folder()).stdin(Stdio::null()).stdout(Stdio::null());
+        command
+            .arg("--dir")
+            .arg(self.folder())
+            .args(&self.options)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
         self.running = Some(Running::start(&mut command)?);
         self.await_ping()
     }

@@ -18,8 +18,16 @@ impl RedisServer {
     /// # Panics
     /// If it is installed and does not start.
     pub fn start() -> Option<Self> {
+        Self::start_with(&[])
+    }
+
+    /// The same with further options of its command line.
+    ///
+    /// # Panics
+    /// As [`RedisServer::start`].
+    pub fn start_with(options: &[&str]) -> Option<Self> {
         let program = program("redis-server")?;
-        let server = larder_process::RedisServer::start(program).expect("redis-server starts");
+        let server = larder_process::RedisServer::start_with(program, options).expect("redis-server starts");
         Some(RedisServer { server, _deadline: Deadline::start() })
     }
 

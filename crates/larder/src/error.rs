@@ -75,7 +75,7 @@ pub enum CacheError {
 impl From<TierError> for CacheError {
     fn from(error: TierError) -> Self {
         match error {
-            TierError::Refused(reason) => CacheError::Refused(reason),
+            TierError::Refused(reason) | TierError::Unusable(reason) => CacheError::Refused(reason),
             other => CacheError::Redis(other.to_string()),
         }
     }

@@ -1,8 +1,11 @@
-//! A circuit breaker: after a failure no request is sent to Redis for a while, then one request as a probe.
+//! A circuit breaker: after a few failures no request is sent to Redis for a while, then one request as a probe.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// The failures without a success between them after which the breaker opens. One slow reply is no outage.
+const MAX_FAILURES: u32 = 2;
 
 /// Closed, or open until a moment. Then one caller passes, and the others once it has succeeded.
 #[derive(Debug)]
@@ -11,11 +14,18 @@ pub(crate) struct Breaker {
     open_for: Duration,
     /// Milliseconds after `started` until which nobody may pass; 0 while closed.
     open_until_ms: AtomicU64,
+    /// Failures since the last success.
+    failures: AtomicU32,
 }
 
 impl Breaker {
     pub(crate) fn new(open_for: Duration) -> Self {
-        Breaker { started: Instant::now(), open_for, open_until_ms: AtomicU64::new(0) }
+        Breaker {
+            started: Instant::now(),
+            open_for,
+            open_until_ms: AtomicU64::new(0),
+            failures: AtomicU32::new(0),
+        }
     }
 
     /// Whether the caller may send a request. The first caller after the pause is the probe. It opens the breaker
@@ -34,13 +44,18 @@ impl Breaker {
     }
 
     pub(crate) fn succeeded(&self) {
+        if self.failures.load(Ordering::Relaxed) != 0 {
+            self.failures.store(0, Ordering::Relaxed);
+        }
         if self.open_until_ms.load(Ordering::Relaxed) != 0 {
             self.open_until_ms.store(0, Ordering::Release);
         }
     }
 
     pub(crate) fn failed(&self) {
-        self.open_until_ms.store(self.next_ms(self.now_ms()), Ordering::Release);
+        if self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_FAILURES {
+            self.open_until_ms.store(self.next_ms(self.now_ms()), Ordering::Release);
+        }
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -61,10 +76,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failure_opens_and_success_closes() {
+    fn second_failure_opens_and_success_closes() {
         let breaker = Breaker::new(Duration::from_secs(3_600));
-        assert!(breaker.allows());
-        breaker.failed();
+        for _ in 0..2 {
+            breaker.failed();
+            assert!(breaker.allows(), "one failure says little");
+            breaker.succeeded();
+        }
+        (0..MAX_FAILURES).for_each(|_| breaker.failed());
         assert!(!breaker.allows() && breaker.is_open());
         breaker.succeeded();
         assert!(breaker.allows() && !breaker.is_open());
@@ -73,7 +92,7 @@ mod tests {
     #[test]
     fn one_caller_probes_after_pause() {
         let breaker = Breaker::new(Duration::from_secs(3_600));
-        breaker.failed();
+        (0..MAX_FAILURES).for_each(|_| breaker.failed());
         breaker.open_until_ms.store(1, Ordering::Release);
         while breaker.now_ms() < 1 {
             std::hint::spin_loop();

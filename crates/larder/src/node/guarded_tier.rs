@@ -4,6 +4,7 @@ use super::breaker::Breaker;
 use crate::error::CacheError;
 use crate::tier::{Tier, TierError, TierFuture};
 use larder_engine::stats::{Counter, Histogram};
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -20,6 +21,8 @@ pub(crate) struct GuardedTier {
     pub(crate) latency: Histogram,
     /// Notified when the address is answered by a server that was not accepted.
     pub(crate) server_changed: Arc<Notify>,
+    /// Why the server cannot be used, if that is why the circuit breaker is open.
+    unusable: Mutex<Option<String>>,
 }
 
 #[derive(Debug, Default)]
@@ -39,6 +42,7 @@ impl GuardedTier {
             counts: TierCounts::default(),
             latency: Histogram::new(),
             server_changed: Arc::default(),
+            unusable: Mutex::new(None),
         }
     }
 
@@ -54,7 +58,7 @@ impl GuardedTier {
             return Ok(());
         }
         self.counts.skipped.add(1);
-        Err(CacheError::CircuitOpen)
+        Err(self.unusable.lock().clone().map_or(CacheError::CircuitOpen, CacheError::Refused))
     }
 
     /// The same for the coherence task, which waits between its requests, and for the rest of a sequence of requests.
@@ -71,7 +75,16 @@ impl GuardedTier {
                 self.counts.errors.add(1);
                 tracing::warn!(%error, "request to redis failed");
                 match &error {
-                    TierError::NoReply(_) => self.breaker.failed(),
+                    TierError::NoReply(_) => {
+                        *self.unusable.lock() = None;
+                        self.breaker.failed();
+                    }
+                    TierError::Unusable(reason) => {
+                        *self.unusable.lock() = Some(reason.clone());
+                        self.breaker.failed();
+                    }
+                    // Whether the server is alive, the next request finds out.
+                    TierError::Disconnected(_) => {}
                     // The server is alive.
                     TierError::Refused(_) => self.breaker.succeeded(),
                     TierError::ServerChanged(_) => self.server_changed.notify_one(),

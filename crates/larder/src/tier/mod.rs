@@ -27,8 +27,9 @@ pub const HEAD_BYTES: usize = 20;
 ///
 /// # Order
 /// Commands of one tier object on one key take effect in the order in which their futures were first polled, also
-/// across reconnects. A command that ended with [`TierError::NoReply`] took effect before that, or takes effect before
-/// any later command on the same key, or never. No command is sent twice.
+/// across reconnects. A command that ended with [`TierError::NoReply`] or [`TierError::Disconnected`] took effect before
+/// that, or takes effect before any later command on the same key, or never. Only reads and removals are sent twice, if
+/// their connection is closed. A removal that is sent again may come after a later command: it may remove a newer value.
 ///
 /// # Cancel safety
 /// The command of a dropped future may or may not take effect.
@@ -363,9 +364,16 @@ pub struct SubscribeOptions {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TierError {
-    /// There is no reply: not connected, disconnected, or a timeout. The request may have been executed.
+    /// There is no reply: the server cannot be reached, or took too long. The request may have been executed.
     #[error("{0}")]
     NoReply(String),
+    /// The connection was closed before the reply. The request may have been executed. The next request opens another
+    /// connection.
+    #[error("{0}")]
+    Disconnected(String),
+    /// The server cannot be used: it refuses the user, or is part of a cluster.
+    #[error("{0}")]
+    Unusable(String),
     /// The server refused the request and did not execute it.
     #[error("{0}")]
     Refused(String),

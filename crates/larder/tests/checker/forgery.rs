@@ -16,7 +16,7 @@ pub(crate) enum Forgery {
     HeartbeatsAlways,
     /// A load gets the clock of a later moment than its start.
     ClockOfTheEnd,
-    /// A ledger that was lost starts at one instead of the current time.
+    /// A ledger that was lost starts at one instead of the current time, and heartbeats do not tell.
     LedgerStartsAtOne,
     /// An invalidated tag gets no stamp.
     StampsNothing,

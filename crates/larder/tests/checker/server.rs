@@ -160,11 +160,10 @@ impl Server {
             self.data.markers.insert(options.marker.clone(), marker);
         }
         let ledger = self.data.ledgers.get(&options.ledger);
-        Pulse {
-            time: Some(self.micros()),
-            marker: before,
-            ledger_clock: ledger.and_then(|ledger| ledger.get(&b"clock"[..]).copied()),
-        }
+        let clock = ledger.and_then(|ledger| ledger.get(&b"clock"[..]).copied());
+        let hides_clock = self.forgery == Forgery::LedgerStartsAtOne;
+        let ledger_clock = if hides_clock { clock.map(|_| u64::MAX) } else { clock };
+        Pulse { time: Some(self.micros()), marker: before, ledger_clock }
     }
 
     /// The ledger under a key; a new one if there is none.

@@ -2,6 +2,7 @@
 
 mod coherence;
 mod commands;
+mod connections;
 mod experiments;
 mod failures;
 mod grace;

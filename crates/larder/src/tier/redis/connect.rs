@@ -5,9 +5,11 @@ use crate::tier::{ServerId, TierError};
 use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Client, IntoConnectionInfo, Pipeline, ProtocolVersion, RedisError, Value,
+    AsyncConnectionConfig, Client, IntoConnectionInfo, Pipeline, ProtocolVersion, PushInfo, PushKind,
+    RedisError, Value,
 };
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Consecutive timeouts after which a connection is abandoned. One timeout is no reason: the commands on an abandoned
@@ -32,6 +34,8 @@ pub(super) struct Open {
     pub(super) server: ServerId,
     client_id: i64,
     demotions: u32,
+    /// Set when the connection is closed, also while nothing is sent on it.
+    closed: Arc<AtomicBool>,
 }
 
 impl Address {
@@ -72,13 +76,19 @@ impl Address {
             .client
             .get_multiplexed_async_connection_with_config(&config)
             .await
-            .map_err(|error| no_reply_or_refused(&error))?;
+            .map_err(|error| no_reply_or_unusable(&error))?;
         let mut pipeline = Pipeline::with_capacity(2);
         pipeline.cmd("HELLO").cmd("INFO").arg("server");
         let mut answers = send(&mut connection, &pipeline).await?.into_iter();
         let hello = answers.next().unwrap_or_default();
         let info = text(answers.next().unwrap_or_default()).unwrap_or_default();
-        let role = hello_field(&hello, "role").map(|role| text(role).unwrap_or_default()).unwrap_or_default();
+        let field = |name| hello_field(&hello, name).and_then(|field| text(field).ok()).unwrap_or_default();
+        if let mode @ ("cluster" | "sentinel") = &*field("mode") {
+            return Err(TierError::Unusable(format!(
+                "the server runs in {mode} mode, which is not supported: use the address of a single primary"
+            )));
+        }
+        let role = field("role");
         if !matches!(&*role, "master" | "primary" | "") {
             return Err(TierError::NoReply(format!("the server is a {role}, not a primary")));
         }
@@ -87,12 +97,20 @@ impl Address {
             _ => 0,
         };
         let run = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or("").trim().to_owned();
-        Ok(Open { connection, server: ServerId(run), client_id, demotions })
+        Ok(Open { connection, server: ServerId(run), client_id, demotions, closed: Arc::default() })
     }
 
     /// Opens a connection to the accepted server.
     async fn open_accepted(&self) -> Result<Open, TierError> {
-        let open = self.open(AsyncConnectionConfig::new()).await?;
+        let closed = Arc::new(AtomicBool::new(false));
+        let has_closed = closed.clone();
+        let config = AsyncConnectionConfig::new().set_push_sender(move |push: PushInfo| {
+            if push.kind == PushKind::Disconnection {
+                has_closed.store(true, Ordering::Release);
+            }
+            Ok::<(), redis::aio::SendError>(())
+        });
+        let open = Open { closed, ..self.open(config).await? };
         let mut accepted = self.accepted.lock();
         match &*accepted {
             Some(server) if *server != open.server => Err(TierError::ServerChanged(open.server)),
@@ -140,7 +158,19 @@ impl Slot {
         self.send_on(&open, address, pipeline).await
     }
 
-    /// The same on this connection, for state that a connection keeps between pipelines.
+    /// The same for requests that may be executed twice: if the connection is closed, they are sent once more.
+    pub(super) async fn send_repeatable(
+        &self,
+        address: &Address,
+        pipeline: &Pipeline,
+    ) -> Result<Vec<Value>, TierError> {
+        match self.send(address, pipeline).await {
+            Err(TierError::Disconnected(_)) => self.send(address, pipeline).await,
+            answers => answers,
+        }
+    }
+
+    /// Sends on this connection, for state that a connection keeps between pipelines.
     pub(super) async fn send_on(
         &self,
         open: &Open,
@@ -204,8 +234,12 @@ impl Slot {
     }
 
     fn current(&self, address: &Address) -> Option<Open> {
-        let demotions = address.demotions.load(Ordering::Acquire);
-        self.open.lock().clone().filter(|open| open.demotions == demotions)
+        let open = self.open.lock().clone()?;
+        if open.closed.load(Ordering::Acquire) {
+            self.abandon(&open);
+            return None;
+        }
+        (open.demotions == address.demotions.load(Ordering::Acquire)).then_some(open)
     }
 
     fn abandon(&self, which: &Open) {
@@ -234,8 +268,10 @@ pub(super) enum Failed {
 
 impl From<Failed> for TierError {
     fn from(failed: Failed) -> Self {
-        let (Failed::Broken(reason) | Failed::TimedOut(reason)) = failed;
-        TierError::NoReply(reason)
+        match failed {
+            Failed::Broken(reason) => TierError::Disconnected(reason),
+            Failed::TimedOut(reason) => TierError::NoReply(reason),
+        }
     }
 }
 
@@ -254,10 +290,10 @@ pub(super) async fn send(
 }
 
 /// An authentication error is a reply: the server refuses this user.
-fn no_reply_or_refused(error: &RedisError) -> TierError {
+fn no_reply_or_unusable(error: &RedisError) -> TierError {
     let reason = error.to_string();
     match error.kind() {
-        redis::ErrorKind::AuthenticationFailed => TierError::Refused(reason),
+        redis::ErrorKind::AuthenticationFailed => TierError::Unusable(reason),
         _ => TierError::NoReply(reason),
     }
 }

@@ -26,7 +26,7 @@ impl RedisTier {
         let slot = self.reader(query.key);
         let mut pipeline = Pipeline::with_capacity(1);
         read(&mut pipeline, query);
-        let scores = slot.send(&self.address, &pipeline).await?.pop().unwrap_or_default();
+        let scores = slot.send_repeatable(&self.address, &pipeline).await?.pop().unwrap_or_default();
         self.parse_stamps(slot, query, scores).await
     }
 

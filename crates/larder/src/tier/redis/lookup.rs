@@ -72,7 +72,11 @@ impl RedisTier {
         }
         keys.iter().for_each(|key| _ = pipeline.cmd("PTTL").arg(key));
         ledger.inspect(|query| ledger::read(&mut pipeline, query));
-        let mut answers = slot.send(&self.address, &pipeline).await?.into_iter();
+        let answers = match lookup.lease {
+            Some(_) => slot.send(&self.address, &pipeline).await?,
+            None => slot.send_repeatable(&self.address, &pipeline).await?,
+        };
+        let mut answers = answers.into_iter();
         let stored = array(answers.next().unwrap_or_default())?;
         let leased: Vec<bool> = match lookup.lease {
             Some(_) => answers
@@ -111,7 +115,7 @@ impl RedisTier {
             pipeline.cmd("GETRANGE").arg(key).arg(0).arg(HEAD_BYTES - 1);
         }
         ledger.inspect(|query| ledger::read(&mut pipeline, query));
-        let mut answers = slot.send(&self.address, &pipeline).await?.into_iter();
+        let mut answers = slot.send_repeatable(&self.address, &pipeline).await?.into_iter();
         let heads = answers.by_ref().take(keys.len()).map(|head| Ok(bytes(head)?.unwrap_or_default()));
         let heads = heads.collect::<Result<_, TierError>>()?;
         let stamps = match (ledger, answers.next()) {

@@ -7,8 +7,9 @@
 //! subscribe                              its own, for pushes
 //! ```
 //!
-//! No command is sent twice, since a command whose connection broke may have been executed. A compare-and-set needs no
-//! order, because it compares.
+//! A connection that the server closes while it is idle is replaced before it is used. Only reads and removals are sent
+//! twice, since a command whose connection broke may have been executed. A compare-and-set needs no order, because it
+//! compares.
 
 mod compare_and_set;
 mod connect;

@@ -91,7 +91,11 @@ impl RedisTier {
         if pipeline.is_empty() {
             return Ok(TransactionReply { results: Vec::new(), stamps: None });
         }
-        let mut answers = self.writer.send(&self.address, &pipeline).await?;
+        let is_repeatable = operations.iter().all(|operation| matches!(operation, Operation::Remove(_)));
+        let mut answers = match is_repeatable {
+            true => self.writer.send_repeatable(&self.address, &pipeline).await?,
+            false => self.writer.send(&self.address, &pipeline).await?,
+        };
         if in_transaction {
             answers = executed(answers)?;
         }
@@ -147,7 +151,7 @@ impl RedisTier {
     pub(super) async fn do_scan(&self, cursor: u64, glob: &[u8]) -> Result<(u64, Vec<Vec<u8>>), TierError> {
         let mut pipeline = Pipeline::with_capacity(1);
         pipeline.cmd("SCAN").arg(cursor).arg("MATCH").arg(glob).arg("COUNT").arg(SCAN_STEP);
-        let mut answers = self.writer.send(&self.address, &pipeline).await?;
+        let mut answers = self.writer.send_repeatable(&self.address, &pipeline).await?;
         let mut fields = array(answers.pop().unwrap_or_default())?.into_iter();
         let cursor = values::text(fields.next().unwrap_or_default())?;
         let keys = array(fields.next().unwrap_or_default())?.into_iter();

@@ -1,0 +1,104 @@
+//! What a connection that is closed, slow or unusable costs.
+
+use crate::{cached, fetched, node_with, over};
+use larder::{Cache, CacheError, CoherenceMode, Invalidation, View};
+use larder_testkit::{RedisServer, eventually};
+use std::net::TcpListener;
+use std::time::Duration;
+
+/// Closes every connection but those that subscribe.
+fn close_connections(server: &RedisServer) {
+    assert_ne!(server.command("CLIENT KILL TYPE normal"), ":0\r\n");
+}
+
+/// Operations of a node that Redis and the breaker let through.
+async fn works(cache: &Cache, view: &View<str, u32>) {
+    view.write("k", 1).await.expect("written");
+    view.delete("k").await.expect("deleted");
+    cache.invalidate_tags(["t"], Invalidation::Hard).await.expect("invalidated");
+    assert_eq!(cache.stats().redis.map(|redis| redis.skipped), Some(0), "the breaker stays closed");
+}
+
+#[tokio::test]
+async fn connection_that_redis_closed_is_replaced_before_its_next_use() {
+    let Some(server) = RedisServer::start() else { return };
+    let (cache, writer) = (over(server.url()), over(server.url()));
+    let (view, elsewhere): (View<str, u32>, View<str, u32>) = (cache.view("n"), writer.view("n"));
+    works(&cache, &view).await;
+    for round in 0..20 {
+        elsewhere.write("there", round).await.expect("written");
+        close_connections(&server);
+        // The node gets to know of it.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert_eq!(cached(&view, "there").await, round, "it does not load what redis has");
+        works(&cache, &view).await;
+        view.delete("there").await.expect("deleted");
+        assert_eq!(fetched(&view, "there", 1_000 + round).await, 1_000 + round);
+    }
+    assert_eq!(cache.stats().redis.map(|redis| redis.errors), Some(0));
+}
+
+/// `CLIENT KILL` runs while no task of the node does, so the node sends on a closed connection.
+#[tokio::test]
+async fn read_and_deletion_on_closed_connection_are_repeated() {
+    let Some(server) = RedisServer::start() else { return };
+    let (cache, writer) = (over(server.url()), over(server.url()));
+    let (view, elsewhere): (View<str, u32>, View<str, u32>) = (cache.view("n"), writer.view("n"));
+    works(&cache, &view).await;
+    for round in 0..20 {
+        elsewhere.write("there", round).await.expect("written");
+        close_connections(&server);
+        assert_eq!(view.read("there").await.as_deref(), Some(&round));
+        close_connections(&server);
+        view.delete("there").await.expect("deleted");
+        assert_eq!(server.command("EXISTS test:n:there"), ":0\r\n");
+    }
+    assert_eq!(cache.stats().redis.map(|redis| redis.skipped), Some(0), "the breaker stays closed");
+}
+
+#[tokio::test]
+async fn connection_that_was_idle_for_too_long_costs_nothing() {
+    let Some(server) = RedisServer::start() else { return };
+    server.command("CONFIG SET timeout 1");
+    let cache = over(server.url());
+    let view: View<str, u32> = cache.view("n");
+    works(&cache, &view).await;
+    let clients =
+        || server.command("CLIENT LIST TYPE normal").lines().filter(|line| line.contains("id=")).count();
+    // The server looks for idle connections now and then.
+    eventually("the connections are closed", async || clients() <= 1).await;
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    works(&cache, &view).await;
+    assert_eq!(cache.stats().redis.map(|redis| redis.errors), Some(0));
+}
+
+#[tokio::test]
+async fn one_slow_reply_opens_no_breaker() {
+    let Some(server) = RedisServer::start() else { return };
+    let cache = node_with(server.url(), |options| options.redis_timeout(Duration::from_millis(100)));
+    let view: View<str, u32> = cache.view("n");
+    works(&cache, &view).await;
+    server.pause();
+    view.delete("k").await.expect_err("no reply in time");
+    server.resume();
+    eventually("the deletion is repeated", async || cache.coherence().pending_invalidations == 0).await;
+    works(&cache, &view).await;
+}
+
+#[tokio::test]
+async fn node_of_cluster_is_refused_with_the_reason() {
+    // The cluster bus needs ports.
+    let port =
+        || TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
+    let (port, bus) = (port().port().to_string(), port().port().to_string());
+    let options = ["--cluster-enabled", "yes", "--port", &port, "--cluster-port", &bus];
+    let Some(server) = RedisServer::start_with(&options) else { return };
+    let cache = over(server.url());
+    let view: View<str, u32> = cache.view("n");
+    assert_eq!(fetched(&view, "k", 1).await, 1, "the cache works without it");
+    let Err(CacheError::Refused(reason)) = view.delete("k").await else {
+        panic!("a cluster is not supported")
+    };
+    assert!(reason.contains("cluster mode"), "{reason}");
+    assert_eq!(cache.coherence().mode, CoherenceMode::Unknown);
+}
