@@ -36,6 +36,8 @@ use tokio::time::timeout;
 const MAX_BATCHES: usize = 8;
 /// How long a batch waits for its permit.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a service that stops waits for Redis to confirm its changes.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The store and caches of a [`Links`]. The caller creates them, so that it can share them, monitor them, and keep them
 /// across a restart. Clones share the same store and caches.
@@ -174,6 +176,13 @@ impl Links {
             false => self.shared.visits.flush(&self.shared.store).await,
         };
         self.shared.store.close().await;
+        let pending = self.shared.targets.cache().close(CLOSE_TIMEOUT).await;
+        if pending > 0 {
+            tracing::warn!(
+                pending,
+                "redis has not confirmed some changes: other instances may serve older links"
+            );
+        }
         Ok(flushed?)
     }
 

@@ -191,6 +191,21 @@ impl Cache {
         spawn_mutation(async move { coordinator.delete_matched(&pattern).await }).await
     }
 
+    /// Waits until Redis has confirmed every invalidation of this node, at most for `limit`. Returns how many are still
+    /// pending. A process calls it before it ends: pending invalidations end with it, and other nodes may then serve
+    /// what they were about for the rest of its time to live.
+    ///
+    /// The cache can be used during the call and after it.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, if invalidations are pending.
+    ///
+    /// # Cancel safety
+    /// A dropped call changes nothing.
+    pub async fn close(&self, limit: Duration) -> usize {
+        self.coordinator.drain(limit).await
+    }
+
     /// How coherent this cache is with other nodes at this moment.
     pub fn coherence(&self) -> Coherence {
         self.coordinator.coherence()

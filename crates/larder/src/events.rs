@@ -53,6 +53,8 @@ pub enum Event {
         /// How many invalidations of the last minute are replayed.
         replayed: usize,
     },
+    /// The server lacks what coherent nodes need: the cache is coherent on one node only.
+    OneNode,
     /// Redis has lost the ledger of tags, and the new one does not know all invalidations: everything is invalidated.
     LedgerLost,
     /// A loaded value could not be encoded, so it was stored in no tier.

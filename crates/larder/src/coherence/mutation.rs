@@ -82,7 +82,7 @@ impl Coordinator {
         let guards = self.lock_out_stores(keys).await;
         let mut stamps: Result<Option<Stamps>, CacheError> = transact(&operations).await;
         if let Ok(Some(read)) = &stamps
-            && read.newest() > clock
+            && read.newest(members) > clock
         {
             stamps = match seal_again(read.clock) {
                 Ok(sealed_again) => {
@@ -183,6 +183,7 @@ impl Coordinator {
             node.purge_memory(&members);
             return cleared;
         }
+        let _shared = self.mutation_gate.read().await;
         let announcement = announcement::stamps(&node.keyspace.channel, self.origin, &members);
         let advance = self.ledger_advance(&members);
         let request = advance.announced_by(&announcement);

@@ -7,7 +7,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Coherence {
-    /// What the cache promises.
+    /// What the cache promises now.
     pub mode: CoherenceMode,
     /// Whether memory may answer without asking Redis.
     pub memory_trusted: bool,
@@ -35,6 +35,10 @@ pub enum CoherenceMode {
     OneNode,
     /// The whole promise.
     Full,
+    /// Redis does not reply, or its heartbeats do not: since [`Coherence::proof_age`]. Memory is served for
+    /// [`Builder::disconnected`](crate::Builder::disconnected) after that; then every fetch loads. What this node
+    /// invalidates is queued.
+    Lost,
 }
 
 impl Coordinator {
@@ -43,15 +47,21 @@ impl Coordinator {
         let mode = match (&self.node.redis, capabilities) {
             (None, _) => CoherenceMode::Memory,
             (Some(_), None) => CoherenceMode::Unknown,
-            (Some(_), Some(can)) if can.coherent() => CoherenceMode::Full,
-            (Some(_), Some(_)) => CoherenceMode::OneNode,
+            (Some(_), Some(can)) if can.coherent() => match self.node.trust.is_trusted() {
+                true => CoherenceMode::Full,
+                false => CoherenceMode::Lost,
+            },
+            (Some(redis), Some(_)) => match redis.breaker.is_open() {
+                true => CoherenceMode::Lost,
+                false => CoherenceMode::OneNode,
+            },
         };
         Coherence {
             mode,
             memory_trusted: self.node.trust.is_trusted(),
             proof_age: self.node.trust.proof_age(),
             pending_invalidations: self.replay_log.pending_count(),
-            foreign_writers: self.options.foreign_writers && mode == CoherenceMode::Full,
+            foreign_writers: self.options.foreign_writers && capabilities.is_some_and(|can| can.coherent()),
             scripts: capabilities.is_some_and(|can| can.scripts),
         }
     }

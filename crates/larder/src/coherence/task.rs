@@ -29,6 +29,8 @@ use tokio::time::{sleep, timeout};
 const MAX_LATE_HEARTBEATS: u32 = 3;
 /// The shortest and the longest pause between attempts to connect.
 const RECONNECT_PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+/// How often a cache that is closed looks for pending invalidations.
+const DRAIN_PAUSE: Duration = Duration::from_millis(10);
 /// The longest time between heartbeats, and between replays.
 const MAX_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -86,8 +88,13 @@ impl Coordinator {
 
     /// The server was reached: what it can do decides what is promised, and what the task listens to.
     fn on_reached(&self, can: Capabilities) -> SubscribeOptions {
-        if !can.coherent() {
+        if !can.coherent() && !self.node.trust.is_standalone() {
+            tracing::warn!(
+                ?can,
+                "redis lacks what coherent nodes need: invalidations by other nodes are not received"
+            );
             self.node.trust.set_standalone();
+            self.node.observers.emit(|| Event::OneNode);
         }
         let keyspace = &self.node.keyspace;
         SubscribeOptions {
@@ -169,6 +176,21 @@ impl Coordinator {
         let (seq, _) = self.replay_log.queue(everything.clone());
         self.apply_locally(&everything, seq);
         self.node.observers.emit(|| Event::LedgerLost);
+    }
+
+    /// Replays pending invalidations for at most `limit`. Returns how many are still pending.
+    pub(crate) async fn drain(self: &Arc<Self>, limit: Duration) -> usize {
+        let draining = async {
+            // Mutations that Redis has not answered yet are not pending yet.
+            drop(self.mutation_gate.write().await);
+            while self.replay_log.pending_count() > 0 {
+                // The task replays after each heartbeat; it finds out when Redis replies.
+                self.ensure_connected().await;
+                sleep(DRAIN_PAUSE).await;
+            }
+        };
+        _ = timeout(limit, draining).await;
+        self.replay_log.pending_count()
     }
 
     fn end_first_attempt(&self) {

@@ -160,6 +160,20 @@ async fn coherence_reports_active_mode() {
 }
 
 #[tokio::test]
+async fn coherence_reports_lost_redis() {
+    let Some(mut server) = RedisServer::start() else { return };
+    let cache = node_with(server.url(), |options| options.max_lag(Duration::from_millis(100)));
+    let view: View<str, u32> = cache.view("n");
+    view.write("k", 1).await.expect("written");
+    eventually("it is coherent", async || cache.coherence().mode == CoherenceMode::Full).await;
+    server.kill();
+    eventually("it is lost", async || cache.coherence().mode == CoherenceMode::Lost).await;
+    assert!(cache.coherence().proof_age > Duration::from_millis(100));
+    server.restart();
+    eventually("it is coherent again", async || cache.coherence().mode == CoherenceMode::Full).await;
+}
+
+#[tokio::test]
 async fn node_without_subscription_asks_redis_first() {
     let Some(server) = RedisServer::start() else { return };
     let cache = node_with(server.url(), |options| options.max_lag(Duration::from_millis(10)));

@@ -53,6 +53,23 @@ async fn key_with_pending_invalidation_is_not_read_from_redis() {
 }
 
 #[tokio::test]
+async fn close_waits_for_pending_invalidations() {
+    let Some(server) = RedisServer::start() else { return };
+    let (one, other) = (impatient(&server), impatient(&server));
+    let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+    a.write("k", 1).await.expect("written");
+    assert_eq!(cached(&b, "k").await, 1);
+    assert_eq!(one.close(Duration::from_secs(30)).await, 0, "nothing is pending");
+    server.pause();
+    assert!(a.delete("k").await.is_err());
+    assert_eq!(one.close(Duration::from_millis(50)).await, 1, "redis hangs");
+    server.resume();
+    assert_eq!(one.close(Duration::from_secs(30)).await, 0);
+    drop((a, one));
+    eventually("the other node forgets", async || b.read("k").await.is_none()).await;
+}
+
+#[tokio::test]
 async fn failed_deletion_by_pattern_is_replayed() {
     let Some(server) = RedisServer::start() else { return };
     let (one, other) = (impatient(&server), impatient(&server));

@@ -22,10 +22,12 @@ async fn server_without_announcements_is_mode_one_node() {
     server.command(PLAIN);
     let (cache, restarted) = (node(&server), node(&server));
     let (view, later): (View<str, u32>, View<str, u32>) = (cache.view("n"), restarted.view("n"));
+    let mut events = cache.events();
     assert_eq!(fetched(&view, "k", 1).await, 1);
     view.write("l", 2).await.expect("written");
     assert_eq!((cached(&later, "k").await, cached(&later, "l").await), (1, 2));
     assert_eq!(cache.coherence().mode, CoherenceMode::OneNode);
+    assert_eq!(events.recv().await, Ok(Event::OneNode), "nobody misses it");
     assert_eq!(view.delete("k").await.ok(), Some(true));
     assert!(view.read("k").await.is_none());
     assert_eq!(server.command("EXISTS test:n:k"), ":0\r\n");
