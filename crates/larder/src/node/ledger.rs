@@ -223,9 +223,8 @@ impl Ledger {
         self.make_room(&mut stamps, members.len());
         let mut is_news = read.floor > stamps.floor.clock;
         stamps.floor.clock = stamps.floor.clock.max(read.floor);
-        let floor = stamps.floor.clock;
         for (member, clock) in members.iter().zip(&read.members) {
-            let clock = clock.unwrap_or(floor);
+            let clock = read.of(member, *clock);
             if let Some(stamp) = stamps.stamp(member) {
                 is_news |= clock > stamp.clock;
                 stamp.clock = stamp.clock.max(clock);
@@ -329,7 +328,7 @@ mod tests {
     fn stamps_read_before_gap_are_unknown_after_it() {
         let ledger = Ledger::new(true);
         let members = members_of(["t"]);
-        let stamps = |clock| Stamps { clock, floor: 1, members: vec![None; members.len()] };
+        let stamps = |clock| Stamps { clock, floor: 1, tag_floor: 0, members: vec![None; members.len()] };
         let before = ledger.gaps();
         ledger.record_gap();
         ledger.learn(&members, &stamps(5), before);
@@ -393,7 +392,7 @@ mod tests {
             assert_eq!(ledger.judge(&tagged(&ledger, 0)), LedgerJudgement::VALID, "a newer entry");
         }
         let ledger = Ledger::new(true);
-        let read = Stamps { clock: 5, floor: 1, members: vec![None; 2] };
+        let read = Stamps { clock: 5, floor: 1, tag_floor: 0, members: vec![None; 2] };
         ledger.learn(&untagged_members(), &read, ledger.gaps());
         let loading = tagged(&ledger, 5);
         ledger.receive(&hard("t"), 6);

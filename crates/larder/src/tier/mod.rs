@@ -321,14 +321,24 @@ pub struct Stamps {
     pub clock: u64,
     /// No entry with an older clock is valid.
     pub floor: u64,
-    /// The stamp of each member of the query, in order; `None` counts as the floor.
+    /// No entry with a tag and an older clock is valid, unless the ledger has a stamp of the tag.
+    pub tag_floor: u64,
+    /// The stamp of each member of the query, in order. `None` counts as the floor, or that of tags if it is higher and
+    /// the member is a tag.
     pub members: Vec<Option<u64>>,
 }
 
 impl Stamps {
-    /// The newest of the stamps and the floor. No older entry is valid.
-    pub(crate) fn newest(&self) -> u64 {
-        self.members.iter().flatten().copied().fold(self.floor, u64::max)
+    /// The newest of the stamps of these members of the query. No older entry is valid.
+    pub(crate) fn newest(&self, members: &[Vec<u8>]) -> u64 {
+        let stamps = members.iter().zip(&self.members);
+        stamps.map(|(member, stamp)| self.of(member, *stamp)).fold(self.floor, u64::max)
+    }
+
+    /// What the stamp of a member in the reply stands for.
+    pub(crate) fn of(&self, member: &[u8], stamp: Option<u64>) -> u64 {
+        let is_tag = matches!(member.first(), Some(b'!' | b'~'));
+        stamp.unwrap_or(if is_tag { self.floor.max(self.tag_floor) } else { self.floor })
     }
 }
 

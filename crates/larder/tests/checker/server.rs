@@ -182,6 +182,7 @@ impl Server {
         Stamps {
             clock: score(b"clock").unwrap_or_default() + later,
             floor: score(b"floor").unwrap_or_default(),
+            tag_floor: score(b"tags").unwrap_or_default(),
             members: ask.members.iter().map(|member| score(member)).collect(),
         }
     }

@@ -1,7 +1,8 @@
 //! The ledger of a namespace: a sorted set whose scores only increase.
 //!
 //! The score of the member `clock` is the clock, the highest score. No entry with an older clock than the score of
-//! `floor` is valid. Every other member is a tag or everything, and its score is the clock of its last invalidation.
+//! `floor` is valid, and no entry with a tag and an older clock than that of `tags`. Every other member is a tag or
+//! everything, and its score is the clock of its last invalidation.
 
 use super::connect::Slot;
 use super::values::{array, checked, int, stamp, time_micros};
@@ -9,12 +10,14 @@ use super::{RedisTier, executed};
 use crate::tier::{Announcement, LedgerAdvance, LedgerQuery, Stamps, TierError};
 use redis::{Pipeline, Value};
 
-/// The most members. One more, and the older half is removed and the floor raised.
-const MAX_MEMBERS: i64 = 20_000;
+/// The most members, about 10 MB. One more, and the older half is removed and the floor of tags raised.
+const MAX_MEMBERS: i64 = 100_000;
+/// The members that judge every entry. They are never removed.
+const JUDGES_OF_EVERYTHING: [&str; 3] = ["floor", "clear", "expire"];
 
 /// Adds a read of stamps to a pipeline.
 pub(super) fn read(pipeline: &mut Pipeline, query: &LedgerQuery<'_>) {
-    pipeline.cmd("ZMSCORE").arg(query.key).arg("clock").arg("floor");
+    pipeline.cmd("ZMSCORE").arg(query.key).arg("clock").arg("floor").arg("tags");
     query.members.iter().for_each(|member| _ = pipeline.arg(member));
 }
 
@@ -105,19 +108,27 @@ impl RedisTier {
         Ok((clock, members))
     }
 
-    /// Removes the older half of the members. The new floor invalidates what they would invalidate.
+    /// Removes the older half of the members. The new floor of tags invalidates what they would invalidate.
     async fn trim(&self, key: &[u8], members: i64) -> Result<(), TierError> {
-        let mut pipeline = Pipeline::with_capacity(1);
+        let mut pipeline = Pipeline::with_capacity(2);
         pipeline.cmd("ZRANGE").arg(key).arg(members / 2).arg(members / 2).arg("WITHSCORES");
-        let pair = array(self.writer.send(&self.address, &pipeline).await?.pop().unwrap_or_default())?;
-        let pair = match pair.into_iter().next() {
+        pipeline.cmd("ZMSCORE").arg(key).arg(&JUDGES_OF_EVERYTHING);
+        let mut answers = self.writer.send(&self.address, &pipeline).await?.into_iter();
+        let pair = match array(answers.next().unwrap_or_default())?.into_iter().next() {
             Some(Value::Array(pair)) => pair,
             _ => return Ok(()),
         };
         let floor = stamp(pair.into_iter().nth(1).unwrap_or_default())?.unwrap_or_default();
-        let mut pipeline = Pipeline::with_capacity(4);
-        pipeline.cmd("MULTI").cmd("ZADD").arg(key).arg("GT").arg(floor).arg("floor");
-        pipeline.cmd("ZREMRANGEBYSCORE").arg(key).arg("-inf").arg(format!("({floor}")).cmd("EXEC");
+        let judges = array(answers.next().unwrap_or_default())?;
+        let mut pipeline = Pipeline::with_capacity(7);
+        pipeline.cmd("MULTI").cmd("ZADD").arg(key).arg("GT").arg(floor).arg("tags");
+        pipeline.cmd("ZREMRANGEBYSCORE").arg(key).arg("-inf").arg(format!("({floor}"));
+        for (judge, score) in JUDGES_OF_EVERYTHING.iter().zip(judges) {
+            if let Some(score) = stamp(score)? {
+                pipeline.cmd("ZADD").arg(key).arg("GT").arg(score).arg(judge);
+            }
+        }
+        pipeline.cmd("EXEC");
         executed(self.writer.send(&self.address, &pipeline).await?).map(drop)
     }
 
@@ -143,6 +154,7 @@ fn stamps(scores: Value) -> Result<Option<Stamps>, TierError> {
     let mut scores = array(scores)?.into_iter();
     let clock = stamp(scores.next().unwrap_or_default())?;
     let floor = stamp(scores.next().unwrap_or_default())?;
+    let tag_floor = stamp(scores.next().unwrap_or_default())?.unwrap_or_default();
     let members = scores.map(stamp).collect::<Result<_, _>>()?;
-    Ok(clock.zip(floor).map(|(clock, floor)| Stamps { clock, floor, members }))
+    Ok(clock.zip(floor).map(|(clock, floor)| Stamps { clock, floor, tag_floor, members }))
 }
