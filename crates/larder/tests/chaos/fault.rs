@@ -26,10 +26,12 @@ pub(crate) enum Fault {
     Full,
     /// It loses its scripts.
     ScriptsLost,
+    /// A node ends without confirming anything, and another takes its place.
+    NodeLost,
 }
 
 impl Fault {
-    pub(crate) const ALL: [Fault; 9] = [
+    pub(crate) const ALL: [Fault; 10] = [
         Fault::Killed,
         Fault::Restored,
         Fault::Stopped,
@@ -39,6 +41,7 @@ impl Fault {
         Fault::Delayed,
         Fault::Full,
         Fault::ScriptsLost,
+        Fault::NodeLost,
     ];
 
     /// After how many bytes a flaky proxy cuts a connection: few enough to split requests, enough for some connections
@@ -92,6 +95,7 @@ impl Fault {
                 server.set_full(false);
             }
             Fault::ScriptsLost => server.forget_scripts(),
+            Fault::NodeLost => unreachable!("the run replaces its nodes"),
         }
         true
     }

@@ -1,8 +1,8 @@
 //! One run: a server, three nodes with their clients, and one fault after the other.
 
 use crate::fault::Fault;
-use crate::promise::book::{Book, RECOVERY, Terms};
-use crate::promise::clients::{Clients, Pace};
+use crate::promise::book::{Book, Terms};
+use crate::promise::clients::{Clients, Nodes, Pace};
 use crate::promise::node::Node;
 use crate::promise::rng::Rng;
 use crate::promise::trace::Trace;
@@ -23,6 +23,8 @@ const CLIENTS: usize = 8;
 const KEYS: usize = 24;
 /// Short, so that many reads are checked between two invalidations of a key.
 const MAX_LAG: Duration = Duration::from_millis(100);
+/// How long the nodes may take to replay what a restarted server has lost, once they can reach it.
+const RECOVERY: Duration = Duration::from_secs(5);
 /// What is added to the lag because time is real. An invalidation is dated after it returned and a read before it began,
 /// so a thread that waits for a processor, however long, only makes a read later than the book believes: busy machines
 /// need nothing. What is left is that nodes and book ask the clock one after the other, and that processors may
@@ -68,9 +70,31 @@ impl fmt::Display for Tally {
     }
 }
 
+/// What is the same for all nodes that run at one place, one after the other.
+struct Place {
+    url: String,
+    memory_bytes: u64,
+    disconnected: Duration,
+}
+
+impl Place {
+    fn start_node(&self, rng: &Rng) -> Node {
+        let builder = Cache::builder("chaos")
+            .memory_bytes(self.memory_bytes)
+            .redis(&self.url)
+            // Those that run no scripts commit by WATCH.
+            .redis_scripts(rng.chance(600))
+            .max_lag(MAX_LAG)
+            .disconnected(self.disconnected)
+            .foreign_writers(rng.chance(300));
+        Node::start(builder, KEYS, rng)
+    }
+}
+
 pub(crate) struct Run {
     runtime: Runtime,
     clients: Clients,
+    places: Vec<Place>,
     proxies: Vec<FlakyProxy>,
     server: RedisServer,
     snapshot: Instant,
@@ -88,20 +112,14 @@ impl Run {
         let rng = Arc::new(Rng::new(RandomState::new().hash_one(0)));
         let proxies: Vec<FlakyProxy> = (1..NODES).map(|_| FlakyProxy::before(&server, rng.next())).collect();
         let urls = [server.url()].into_iter().chain(proxies.iter().map(FlakyProxy::url));
-        let nodes = urls.enumerate().map(|(node, url)| {
-            let builder = Cache::builder("chaos")
-                .memory_bytes(MEMORY_BYTES[node])
-                .redis(url)
-                // Those that run no scripts commit by WATCH.
-                .redis_scripts(rng.chance(600))
-                .max_lag(MAX_LAG)
-                .disconnected(disconnected)
-                .foreign_writers(rng.chance(300));
-            Node::start(builder, KEYS, &rng)
-        });
-        let terms = Terms { max_lag: MAX_LAG + SLACK, disconnected, faulty: true };
+        let places: Vec<Place> = urls
+            .zip(MEMORY_BYTES)
+            .map(|(url, memory_bytes)| Place { url, memory_bytes, disconnected })
+            .collect();
+        let nodes = Nodes::new(places.iter().map(|place| place.start_node(&rng)));
+        let terms = Terms { max_lag: MAX_LAG + SLACK, disconnected, faulty: true, recovery: RECOVERY };
         let clients = Clients {
-            nodes: Arc::new(nodes.collect()),
+            nodes,
             trace: Arc::new(Trace::new(TRACE.0)),
             book: Arc::new(Mutex::new(Book::new(NODES, KEYS, terms))),
             pace: PACE,
@@ -110,7 +128,7 @@ impl Run {
             rng,
         };
         server.take_snapshot();
-        Run { runtime, clients, proxies, server, snapshot: Instant::now(), long }
+        Run { runtime, clients, places, proxies, server, snapshot: Instant::now(), long }
     }
 
     /// Runs it for a time, and counts what happened.
@@ -164,13 +182,24 @@ impl Run {
         let lasting = if self.long && rng.chance(200) { rng.ms(500..3_000) } else { rng.ms(20..500) };
         trace.note(|| format!("fault: {fault:?} begins, for {} ms if it lasts", lasting.as_millis()));
         self.harms(fault, Instant::now() + LONG);
-        let happened = fault.inject(&mut self.server, &self.proxies, &rng, lasting);
+        let happened = match fault {
+            Fault::NodeLost => self.replace_node(rng.below(0..NODES as u64) as usize),
+            _ => fault.inject(&mut self.server, &self.proxies, &rng, lasting),
+        };
         self.harms(fault, Instant::now());
         trace.note(|| format!("fault: {fault:?} is over"));
         if fault == Fault::Restored && self.long && end > Instant::now() + 2 * RECOVERY {
             self.be_quiet();
         }
         happened
+    }
+
+    /// A node ends with all that it has not confirmed, and another starts in its place.
+    fn replace_node(&self, node: usize) -> bool {
+        self.clients.book().node_dies(node);
+        let next = self.places[node].start_node(&self.clients.rng);
+        self.clients.nodes.replace(node, next);
+        true
     }
 
     fn harms(&self, fault: Fault, until: Instant) {
@@ -194,7 +223,7 @@ impl Run {
             let trace = self.clients.trace.about(violation.key, TRACE.1);
             panic!("the promise is broken:\n{trace}\n{}", violation.words);
         }
-        for node in self.clients.nodes.iter() {
+        for node in (0..NODES).map(|node| self.clients.nodes.node(node)) {
             until("a node owes nothing and hears", || {
                 let coherence = node.cache.coherence();
                 let is_settled = coherence.pending_invalidations == 0 && coherence.memory_trusted;

@@ -3,7 +3,7 @@
 use crate::forgery::Forgery;
 use crate::network::{Weather, World};
 use crate::promise::book::{Book, PROGRAM, Terms, Violation};
-use crate::promise::clients::{Clients, Pace};
+use crate::promise::clients::{Clients, Nodes, Pace};
 use crate::promise::node::Node;
 use crate::promise::rng::Rng;
 use crate::promise::trace::Trace;
@@ -18,6 +18,9 @@ const KEYS: usize = 3;
 const CLIENTS: u64 = 3;
 const OPERATIONS: std::ops::Range<u64> = 8..16;
 const MAX_LAG: Duration = Duration::from_secs(1);
+/// How long the nodes need to replay what a restarted server has lost: where messages are lost, and otherwise.
+const FAULTY_RECOVERY: Duration = Duration::from_secs(5);
+const RECOVERY: Duration = Duration::from_millis(1_500);
 const PACE: Pace = Pace { only_reads: 0, clears: 100, slow_loads: 100, loads_ms: (60, 1_500) };
 
 /// How a history ended.
@@ -69,6 +72,10 @@ pub(crate) fn run(seed: u64, forgery: Forgery, traced: bool) -> Outcome {
 struct History {
     world: Arc<World>,
     clients: Clients,
+    disconnected: Duration,
+    /// Whether nodes die. Otherwise the clock of the server may go back and its ledger be lost: what a node knows that
+    /// died then is known to nobody.
+    mortal: bool,
     /// Whether a program that is no node writes to the server, and the nodes track that.
     foreign_writers: bool,
 }
@@ -90,27 +97,18 @@ impl History {
         trace.note(|| format!("seed {seed}: {weather:?}, disconnected {disconnected:?}, {forgery:?}"));
         let world = World::new(NODES, weather, forgery, rng.clone(), trace.clone());
         let foreign_writers = rng.chance(300);
-        let nodes = (0..NODES).map(|node| {
-            let start = Instant::now();
-            // Clocks of different machines have only their rate in common.
-            let offset = rng.ms(0..1_000_000);
-            let builder = Cache::builder("c")
-                .memory_bytes(1 << 20)
-                .tier(world.tier(node))
-                .max_lag(MAX_LAG)
-                .disconnected(disconnected)
-                .foreign_writers(foreign_writers)
-                .random_seed(rng.next())
-                .clock(Clock::custom(move || offset + start.elapsed()));
-            Node::start(builder, KEYS, &rng)
-        });
-        let nodes = Arc::new(nodes.collect());
-        let terms = Terms { max_lag: MAX_LAG, disconnected, faulty: severity > 0 };
+        let start = |node| start_node(&world, node, disconnected, foreign_writers);
+        let nodes = Nodes::new((0..NODES).map(start));
+        let recovery = if severity > 0 { FAULTY_RECOVERY } else { RECOVERY };
+        let terms = Terms { max_lag: MAX_LAG, disconnected, faulty: severity > 0, recovery };
         let book = Arc::new(Mutex::new(Book::new(NODES, KEYS, terms)));
         let quiet = Arc::default();
+        let mortal = rng.chance(500);
         History {
             world,
             foreign_writers,
+            disconnected,
+            mortal,
             clients: Clients { rng, trace, nodes, book, pace: PACE, quiet, keys: KEYS },
         }
     }
@@ -159,7 +157,7 @@ impl History {
             } else {
                 self.clients.rng.ms(1..500)
             };
-            match self.clients.rng.below(0..12) {
+            match self.clients.rng.below(0..14) {
                 0..3 => {
                     self.clients
                         .trace
@@ -176,17 +174,65 @@ impl History {
                 }
                 5..7 => self.world.evict(),
                 7..9 => self.world.take_snapshot(),
-                _ => {
-                    let from_snapshot = self.clients.rng.chance(500);
-                    (0..NODES).for_each(|node| self.clients.book().node_is_harmed(node, Instant::now()));
-                    if from_snapshot {
-                        self.clients.book().server_is_restored(Instant::now());
+                9..11 if self.mortal => {
+                    self.replace_node(node);
+                    if self.clients.rng.chance(500) {
+                        sleep(self.clients.rng.ms(0..500)).await;
+                        self.restore_server();
                     }
-                    self.world.restart(from_snapshot);
+                }
+                9..11 => {
+                    self.world.lose_ledger();
+                    // What the new ledger does not know, the nodes that know it tell within a heartbeat.
+                    self.clients.book().server_is_restored(Instant::now());
+                }
+                _ => {
+                    if self.clients.rng.chance(500) {
+                        self.restore_server();
+                    } else {
+                        self.nodes_are_harmed();
+                        self.world.restart(false);
+                    }
                 }
             }
         }
     }
+
+    fn nodes_are_harmed(&self) {
+        (0..NODES).for_each(|node| self.clients.book().node_is_harmed(node, Instant::now()));
+    }
+
+    /// The server is killed and started from its snapshot.
+    fn restore_server(&self) {
+        self.clients.book().server_is_restored(Instant::now());
+        self.nodes_are_harmed();
+        self.world.restart(true);
+    }
+
+    /// A node dies, and another takes its place.
+    fn replace_node(&self, node: usize) {
+        self.clients.trace.note(|| format!("node {node}: dies"));
+        self.clients.book().node_dies(node);
+        self.world.kill(node);
+        let next = start_node(&self.world, node, self.disconnected, self.foreign_writers);
+        self.clients.nodes.replace(node, next);
+    }
+}
+
+/// A node at one end of the world.
+fn start_node(world: &Arc<World>, node: usize, disconnected: Duration, foreign_writers: bool) -> Node {
+    let (start, rng) = (Instant::now(), &world.rng);
+    // Clocks of different machines have only their rate in common.
+    let offset = rng.ms(0..1_000_000);
+    let builder = Cache::builder("c")
+        .memory_bytes(1 << 20)
+        .tier(world.tier(node))
+        .max_lag(MAX_LAG)
+        .disconnected(disconnected)
+        .foreign_writers(foreign_writers)
+        .random_seed(rng.next())
+        .clock(Clock::custom(move || offset + start.elapsed()));
+    Node::start(builder, KEYS, rng)
 }
 
 /// The tests of the book.
@@ -197,7 +243,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn book_forbids_invalidated_values() {
-        let terms = Terms { max_lag: MAX_LAG, disconnected: Duration::ZERO, faulty: false };
+        let terms =
+            Terms { max_lag: MAX_LAG, disconnected: Duration::ZERO, faulty: false, recovery: RECOVERY };
         let mut book = Book::new(NODES, KEYS, terms);
         let old = Value { version: book.origin[0], write: 0 };
         book.change_origin(0);

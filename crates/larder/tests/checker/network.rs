@@ -62,6 +62,8 @@ struct Path {
     cut_until: Option<Instant>,
     /// Until when every message is delayed, as if the node was stopped.
     delayed_until: Option<Instant>,
+    /// How many nodes have died here. Their connections are dead.
+    deaths: u32,
     links: Vec<Weak<SimSubscription>>,
 }
 
@@ -85,7 +87,8 @@ impl World {
 
     pub(crate) fn tier(self: &Arc<Self>, node: usize) -> Arc<dyn Tier> {
         let pipes = std::array::from_fn(|_| Mutex::new(Pipe::default()));
-        Arc::new(SimTier { world: self.clone(), node, accepted: Mutex::new(None), pipes })
+        let death = self.deaths(node);
+        Arc::new(SimTier { world: self.clone(), node, death, accepted: Mutex::new(None), pipes })
     }
 
     fn server(&self) -> MutexGuard<'_, Server> {
@@ -120,6 +123,23 @@ impl World {
             std::mem::take(&mut paths[node].links)
         };
         links.iter().filter_map(Weak::upgrade).for_each(|link| link.close());
+    }
+
+    /// The node at this end has died.
+    pub(crate) fn kill(&self, node: usize) {
+        self.paths()[node].deaths += 1;
+        self.cut(node, Duration::ZERO);
+    }
+
+    fn deaths(&self, node: usize) -> u32 {
+        self.paths()[node].deaths
+    }
+
+    /// The server's clock goes back, and its ledgers are evicted.
+    pub(crate) fn lose_ledger(&self) {
+        let seconds = self.rng.below(0..60);
+        self.server().lose_ledger(Duration::from_secs(seconds));
+        self.trace.note(|| format!("server: loses its ledgers, and its clock goes back by {seconds} s"));
     }
 
     /// Delays every message from and to a node for a time.
@@ -199,6 +219,8 @@ impl OwnedQuery {
 struct SimTier {
     world: Arc<World>,
     node: usize,
+    /// How many nodes had died here when this one started.
+    death: u32,
     accepted: Mutex<Option<u64>>,
     pipes: [Mutex<Pipe>; READERS + 1],
 }
@@ -226,6 +248,7 @@ impl SimTier {
         name: impl Fn() -> String,
         act: impl FnOnce(&mut Server) -> T + Send + 'static,
     ) -> Result<T, TierError> {
+        self.lives().await;
         let (world, rng) = (&self.world, &self.world.rng);
         let sent = Instant::now();
         if world.is_cut(self.node) {
@@ -240,7 +263,7 @@ impl SimTier {
         if rng.chance(weather.lost) {
             world.trace.note(|| format!("node {}: {} is lost", self.node, name()));
             sleep(rng.ms(0..TIMEOUT.as_millis() as u64)).await;
-            return Err(no_reply("connection reset"));
+            return Err(TierError::Disconnected("connection reset".into()));
         }
         let most_ms =
             if rng.chance(weather.slow) { 2 * TIMEOUT.as_millis() as u64 } else { weather.usual_ms };
@@ -264,7 +287,7 @@ impl SimTier {
         self.pipes[pipe].lock().expect("nobody panics with it").cancel_abandoned();
         if world.is_cut(self.node) || world.server().run() != run {
             world.trace.note(|| format!("node {}: {} is disconnected", self.node, name()));
-            return Err(no_reply("connection reset"));
+            return Err(TierError::Disconnected("connection reset".into()));
         }
         self.identify(run)?;
         world.trace.note(|| format!("node {}: {}", self.node, name()));
@@ -277,7 +300,15 @@ impl SimTier {
             return Err(no_reply("no reply"));
         }
         sleep_until(replied).await;
+        self.lives().await;
         Ok(reply)
+    }
+
+    /// Nothing happens any more in a node that has died.
+    async fn lives(&self) {
+        if self.world.deaths(self.node) != self.death {
+            std::future::pending::<()>().await;
+        }
     }
 
     /// The command may arrive although its caller has given up.
@@ -327,6 +358,7 @@ impl SimTier {
         options: &SubscribeOptions,
         handler: Arc<dyn PushHandler>,
     ) -> Result<Box<dyn Subscription>, TierError> {
+        self.lives().await;
         let (world, rng) = (&self.world, &self.world.rng);
         if world.is_cut(self.node) || rng.chance(world.weather.lost) {
             sleep(rng.ms(0..TIMEOUT.as_millis() as u64)).await;
@@ -433,7 +465,7 @@ impl Tier for SimTier {
         let name = || {
             let keys: Vec<_> =
                 transaction.operations.iter().map(|operation| operation.key().to_vec()).collect();
-            format!("mutates {}", names(&keys))
+            if keys.is_empty() { "announces".to_owned() } else { format!("mutates {}", names(&keys)) }
         };
         Box::pin(self.send(WRITER, name, act))
     }

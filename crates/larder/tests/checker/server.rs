@@ -36,6 +36,8 @@ struct Value {
 #[derive(Debug)]
 pub(crate) struct Server {
     start: Instant,
+    /// How far the clock has gone back.
+    back: Duration,
     run: u64,
     data: Data,
     snapshot: Data,
@@ -51,6 +53,7 @@ impl Server {
     pub(crate) fn new(forgery: Forgery) -> Self {
         Server {
             start: Instant::now(),
+            back: Duration::ZERO,
             run: 1,
             data: Data::default(),
             snapshot: Data::default(),
@@ -72,7 +75,7 @@ impl Server {
     }
 
     fn micros(&self) -> u64 {
-        EPOCH_MICROS + self.start.elapsed().as_micros() as u64
+        EPOCH_MICROS + self.start.elapsed().as_micros() as u64 - self.back.as_micros() as u64
     }
 
     fn live(&mut self, key: &[u8]) -> Option<&Value> {
@@ -228,6 +231,11 @@ impl Server {
         self.data.ledgers.remove(&key);
         self.messages.push(Message::Written(key.clone()));
         Some(key)
+    }
+
+    pub(crate) fn lose_ledger(&mut self, clock_goes_back: Duration) {
+        self.back += clock_goes_back;
+        self.data.ledgers.clear();
     }
 
     pub(crate) fn take_snapshot(&mut self) {

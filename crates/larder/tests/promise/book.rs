@@ -12,13 +12,14 @@ pub(crate) struct Terms {
     pub(crate) disconnected: Duration,
     /// Whether nodes may lose it at any time, and not only when the book records a fault of theirs.
     pub(crate) faulty: bool,
+    /// How long the nodes may take to replay what a restarted server has lost, once they can reach it.
+    pub(crate) recovery: Duration,
 }
-
-/// How long the nodes may take to replay what a restarted server has lost, once they can reach it.
-pub(crate) const RECOVERY: Duration = Duration::from_secs(5);
 
 /// The node number of a program that is no node.
 pub(crate) const PROGRAM: usize = usize::MAX;
+/// The node number of all nodes that have died.
+const DEAD: usize = usize::MAX - 1;
 
 /// The name of an invalidation by tag.
 pub(crate) const TAG: &str = "invalidation of a tag";
@@ -67,10 +68,12 @@ pub(crate) struct Book {
     terms: Terms,
     /// When the server was last started from an older snapshot.
     restored: Option<Instant>,
+    /// The harm of the nodes at that time.
+    listeners_at_restore: Vec<Option<Instant>>,
     /// Until when nodes may read values from it that were invalidated before that.
     recovering_until: Option<Instant>,
-    /// Which nodes were ever disconnected or stopped.
-    harmed: Vec<bool>,
+    /// Until when each node was disconnected or stopped, or did not run; `None` if it never was.
+    harmed: Vec<Option<Instant>>,
     pub(crate) reads: u64,
     pub(crate) violation: Option<Violation>,
 }
@@ -90,8 +93,9 @@ impl Book {
             invalidations: Vec::new(),
             terms,
             restored: None,
+            listeners_at_restore: Vec::new(),
             recovering_until: None,
-            harmed: vec![false; nodes],
+            harmed: vec![None; nodes],
             reads: 0,
             violation: None,
         }
@@ -130,17 +134,27 @@ impl Book {
     }
 
     pub(crate) fn node_is_harmed(&mut self, node: usize, until: Instant) {
-        self.harmed[node] = true;
+        self.harmed[node] = self.harmed[node].max(Some(until));
         // Only nodes that reach the server can replay what it has lost.
         if self.recovering_until.is_some_and(|until| until > Instant::now()) {
-            self.recovering_until = self.recovering_until.max(Some(until + RECOVERY));
+            self.recovering_until = self.recovering_until.max(Some(until + self.terms.recovery));
         }
+    }
+
+    /// A node has died. What it has not confirmed is lost with it. The node that takes its number is another one.
+    pub(crate) fn node_dies(&mut self, node: usize) {
+        for invalidation in self.invalidations.iter_mut().filter(|invalidation| invalidation.node == node) {
+            invalidation.node = DEAD;
+            invalidation.ended = invalidation.ended.filter(|(_, ok)| *ok);
+        }
+        self.node_is_harmed(node, Instant::now());
     }
 
     /// From this moment on, at the latest, the server is an older copy of itself.
     pub(crate) fn server_is_restored(&mut self, at: Instant) {
+        self.listeners_at_restore = self.harmed.clone();
         self.restored = Some(at);
-        self.recovering_until = Some(at + RECOVERY);
+        self.recovering_until = Some(at + self.terms.recovery);
     }
 
     /// Checks whether a read may return a value, and records a violation if it may not.
@@ -186,6 +200,13 @@ impl Book {
             // No node replays it.
             return false;
         }
+        if invalidation.node == DEAD
+            && self.is_lost(invalidation)
+            && !self.was_heard(invalidation, ended.time)
+        {
+            // No node replays it.
+            return false;
+        }
         if invalidation.node == read.node {
             // Also if it returned Err: it takes effect on its own node.
             return true;
@@ -202,12 +223,25 @@ impl Book {
         })
     }
 
+    /// Whether the server may have lost an invalidation.
+    fn is_lost(&self, invalidation: &Invalidation) -> bool {
+        self.restored.is_some_and(|restored| invalidation.began.time <= restored)
+    }
+
+    /// Whether some node that still runs has heard an invalidation before the server lost it.
+    fn was_heard(&self, invalidation: &Invalidation, ended: Instant) -> bool {
+        let listens = |until: &Option<Instant>| {
+            until.is_none_or(|until| until + self.terms.recovery <= invalidation.began.time)
+        };
+        let is_in_time = self.restored.is_some_and(|restored| ended + self.terms.max_lag <= restored);
+        !self.terms.faulty && is_in_time && self.listeners_at_restore.iter().any(listens)
+    }
+
     /// When an invalidation by one node takes effect on another.
     fn holds_elsewhere_from(&self, invalidation: &Invalidation, reader: usize, ended: Instant) -> Instant {
-        let is_lost = self.restored.is_some_and(|restored| invalidation.began.time <= restored);
-        let replayed = self.recovering_until.filter(|_| is_lost);
+        let replayed = self.recovering_until.filter(|_| self.is_lost(invalidation));
         let from = replayed.map_or(ended, |replayed| replayed.max(ended));
-        let may_be_lost = self.terms.faulty || self.harmed[reader];
+        let may_be_lost = self.terms.faulty || self.harmed[reader].is_some();
         from + self.terms.max_lag + if may_be_lost { self.terms.disconnected } else { Duration::ZERO }
     }
 }

@@ -6,7 +6,8 @@ use super::node::Node;
 use super::rng::Rng;
 use super::trace::Trace;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use tokio::sync::Notify;
 use tokio::time::sleep;
 
 /// How often keys change and how long loads take.
@@ -22,11 +23,37 @@ pub(crate) struct Pace {
     pub(crate) loads_ms: (u64, u64),
 }
 
+/// The nodes that run. One that dies is replaced by another, whose memory is empty.
+#[derive(Debug)]
+pub(crate) struct Nodes(Vec<RwLock<(Arc<Node>, Arc<Notify>)>>);
+
+impl Nodes {
+    pub(crate) fn new(nodes: impl Iterator<Item = Node>) -> Arc<Self> {
+        Arc::new(Nodes(nodes.map(|node| RwLock::new((Arc::new(node), Arc::default()))).collect()))
+    }
+
+    pub(crate) fn node(&self, number: usize) -> Arc<Node> {
+        self.0[number].read().expect("nobody panics with it").0.clone()
+    }
+
+    /// Notified when the node dies.
+    fn death(&self, number: usize) -> Arc<Notify> {
+        self.0[number].read().expect("nobody panics with it").1.clone()
+    }
+
+    /// Ends a node, and every operation of its callers, and puts another in its place.
+    pub(crate) fn replace(&self, number: usize, node: Node) {
+        let mut place = self.0[number].write().expect("nobody panics with it");
+        let (_, death) = std::mem::replace(&mut *place, (Arc::new(node), Arc::default()));
+        death.notify_waiters();
+    }
+}
+
 #[derive(Clone)]
 pub(crate) struct Clients {
     pub(crate) rng: Arc<Rng>,
     pub(crate) trace: Arc<Trace>,
-    pub(crate) nodes: Arc<Vec<Node>>,
+    pub(crate) nodes: Arc<Nodes>,
     pub(crate) book: Arc<Mutex<Book>>,
     pub(crate) pace: Pace,
     /// While it is set nothing is changed.
@@ -43,8 +70,21 @@ impl Clients {
         self.book().violation.is_some()
     }
 
-    /// One operation of one caller of a node.
+    fn node(&self, number: usize) -> Arc<Node> {
+        self.nodes.node(number)
+    }
+
+    /// One operation of one caller of a node. It ends with the node.
     pub(crate) async fn act(&self, node: usize) {
+        let death = self.nodes.death(node);
+        tokio::select! {
+            biased;
+            () = death.notified() => self.trace.note(|| format!("node {node}: an operation ends with it")),
+            () = self.operate(node) => {}
+        }
+    }
+
+    async fn operate(&self, node: usize) {
         let key = self.rng.below(0..self.keys as u64) as usize;
         let reads = self.quiet.load(Ordering::SeqCst) || self.rng.chance(self.pace.only_reads);
         match self.rng.below(0..if reads { 70 } else { 100 }) {
@@ -55,7 +95,7 @@ impl Clients {
             70..74 => self.refresh(node, key).await,
             74..77 => self.add(node, key).await,
             77..80 => self.take(node, key).await,
-            80..82 => self.nodes[node].expire(key).await,
+            80..82 => self.node(node).expire(key).await,
             _ => self.invalidate(node, key).await,
         }
     }
@@ -97,7 +137,8 @@ impl Clients {
     async fn fetch(&self, node: usize, key: usize) {
         let read = self.begins(node, key);
         let loader = self.loader(node, key);
-        let fetching = self.nodes[node].fetch(key, loader);
+        let on = self.node(node);
+        let fetching = on.fetch(key, loader);
         if self.rng.chance(50) {
             // The caller leaves.
             _ = tokio::time::timeout(self.rng.ms(0..50), fetching).await;
@@ -108,17 +149,17 @@ impl Clients {
 
     async fn read(&self, node: usize, key: usize) {
         let read = self.begins(node, key);
-        self.returned(read, "a read", self.nodes[node].read(key).await);
+        self.returned(read, "a read", self.node(node).read(key).await);
     }
 
     async fn read_many(&self, node: usize) {
         let reads: Vec<Read> = (0..self.keys).map(|key| self.begins(node, key)).collect();
-        let values = self.nodes[node].read_many().await;
+        let values = self.node(node).read_many().await;
         reads.into_iter().zip(values).for_each(|(read, value)| self.returned(read, "a read of all", value));
     }
 
     async fn fetch_many(&self, node: usize, key: usize) {
-        let on = &self.nodes[node];
+        let on = self.node(node);
         let reads: Vec<Read> = on.tagged(key).map(|key| self.begins(node, key)).collect();
         let this = self.clone();
         let values = on.fetch_many(key, move |key| this.loader(node, key)).await;
@@ -128,7 +169,7 @@ impl Clients {
     async fn refresh(&self, node: usize, key: usize) {
         let read = self.begins(node, key);
         let loader = self.loader(node, key);
-        self.returned(read, "a refresh", self.nodes[node].refresh(key, loader).await);
+        self.returned(read, "a refresh", self.node(node).refresh(key, loader).await);
     }
 
     /// Writes the origin's version if the key is absent. It has no tags, and may be the last of two concurrent writes.
@@ -136,7 +177,7 @@ impl Clients {
         let number = self.book().invalidation_begins(node, "add", |_| false);
         let version = self.book().origin[key];
         self.trace.note_of(key, || format!("node {node}: add of key {key} begins with version {version}"));
-        let added = self.nodes[node].add(key, Value { version, write: number + 1 }).await;
+        let added = self.node(node).add(key, Value { version, write: number + 1 }).await;
         self.trace.note_of(key, || format!("node {node}: add of key {key} is {added:?}"));
         self.book().invalidation_ends(number, added.is_ok());
     }
@@ -145,7 +186,7 @@ impl Clients {
     async fn take(&self, node: usize, key: usize) {
         let number = self.book().invalidation_begins(node, "take", |other| other == key);
         let read = self.begins(node, key);
-        let taken = self.nodes[node].take(key).await;
+        let taken = self.node(node).take(key).await;
         let ok = taken.is_ok();
         self.returned(read, "a take", taken.ok().flatten());
         // A take that failed promises nothing.
@@ -165,24 +206,37 @@ impl Clients {
         if self.rng.chance(self.pace.clears) {
             return self.clear(node).await;
         }
-        match self.rng.below(0..9) {
+        match self.rng.below(0..10) {
             0..4 => self.delete(node, key).await,
             4..6 => self.write(node, key).await,
-            _ => self.invalidate_tag(node, key).await,
+            6..9 => self.invalidate_tag(node, key).await,
+            _ => self.delete_matched(node, self.rng.chance(800).then_some(key)).await,
         }
+    }
+
+    /// By a pattern that matches one key, or all.
+    async fn delete_matched(&self, node: usize, only: Option<usize>) {
+        let is_about = |other| only.is_none_or(|key| key == other);
+        let number = self.book().invalidation_begins(node, "deletion by a pattern", is_about);
+        let name =
+            format!("deletion by a pattern of {}", only.map_or("all".into(), |key| format!("key {key}")));
+        let on = self.node(node);
+        self.invalidated(number, node, only, &name, on.delete_matched(only)).await;
     }
 
     async fn delete(&self, node: usize, key: usize) {
         let number = self.book().invalidation_begins(node, "delete", |other| other == key);
         let name = format!("delete of key {key}");
-        self.invalidated(number, node, Some(key), &name, self.nodes[node].delete(key)).await;
+        let on = self.node(node);
+        self.invalidated(number, node, Some(key), &name, on.delete(key)).await;
     }
 
     async fn write(&self, node: usize, key: usize) {
         let number = self.book().invalidation_begins(node, "write", |other| other == key);
         let version = self.book().origin[key];
         let name = format!("write of version {version} of key {key}");
-        let writing = self.nodes[node].write(key, Value { version, write: number + 1 });
+        let on = self.node(node);
+        let writing = on.write(key, Value { version, write: number + 1 });
         self.invalidated(number, node, Some(key), &name, writing).await;
     }
 
@@ -190,12 +244,14 @@ impl Clients {
         let tag = Node::tag(key);
         let number = self.book().invalidation_begins(node, TAG, |other| Node::tag(other) == tag);
         let name = format!("invalidation of tag {tag}");
-        self.invalidated(number, node, None, &name, self.nodes[node].invalidate_tag(key)).await;
+        let on = self.node(node);
+        self.invalidated(number, node, None, &name, on.invalidate_tag(key)).await;
     }
 
     async fn clear(&self, node: usize) {
         let number = self.book().invalidation_begins(node, "clear", |_| true);
-        self.invalidated(number, node, None, "clear", self.nodes[node].clear()).await;
+        let on = self.node(node);
+        self.invalidated(number, node, None, "clear", on.clear()).await;
     }
 
     /// Waits, usually, for an invalidation that has started.

@@ -129,6 +129,12 @@ impl Node {
         self.cache.invalidate_tags([Self::tag(key)], Invalidation::Hard).await.is_ok()
     }
 
+    /// Deletes what a pattern matches: one key, or all.
+    pub(crate) async fn delete_matched(&self, key: Option<usize>) -> bool {
+        let pattern = key.map_or("v:*".to_owned(), |key| format!("v:{key}"));
+        self.cache.delete_matched(&pattern).await.is_ok()
+    }
+
     pub(crate) async fn clear(&self) -> bool {
         self.cache.clear().await.is_ok()
     }
