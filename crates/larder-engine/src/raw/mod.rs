@@ -26,7 +26,7 @@ mod record;
 
 pub use locked::Locked;
 pub use prefetch_batch::PrefetchBatch;
-pub use record::{Key, Record};
+pub use record::{Key, Record, TooLong};
 
 use crate::cache::steps::{Decision, Write};
 use crate::entry::{Refusal, Ttl};
