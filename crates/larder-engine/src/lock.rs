@@ -14,6 +14,7 @@
 use crate::prefetch::prefetch_at;
 use crate::sync::{AtomicUsize, Ordering, spin_loop, thread, thread_local};
 use std::cell::UnsafeCell;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 /// How often a thread spins before it yields: about half a microsecond.
@@ -66,7 +67,7 @@ impl<T> Locks<T> {
         if !lock.try_acquire(me) {
             self.lock_contended(lock, me);
         }
-        Guard { lock }
+        Guard::of(lock)
     }
 
     /// Acquires several locks in ascending order, which excludes deadlocks between threads that all do so.
@@ -85,7 +86,7 @@ impl<T> Locks<T> {
             if !lock.try_acquire(me) {
                 lock.wait_until_free(me);
             }
-            Guard { lock }
+            Guard::of(lock)
         };
         indices.into_iter().map(take).collect()
     }
@@ -108,7 +109,7 @@ impl<T> Locks<T> {
     pub(crate) fn try_lock_beside(&self, index: usize) -> Option<Guard<'_, T>> {
         let lock = &self.0[index];
         // Not `then_some`: a guard made before the lock is acquired would release it.
-        lock.try_acquire(thread_id()).then(|| Guard { lock })
+        lock.try_acquire(thread_id()).then(|| Guard::of(lock))
     }
 
     #[cold]
@@ -156,9 +157,17 @@ fn thread_id() -> usize {
 #[derive(Debug)]
 pub(crate) struct Guard<'a, T> {
     lock: &'a Lock<T>,
+    /// Neither `Send` nor `Sync`: the lock stores this thread as its holder.
+    _on_this_thread: PhantomData<*const ()>,
 }
 
-impl<T> Guard<'_, T> {
+impl<'a, T> Guard<'a, T> {
+    /// The guard of a lock that was just acquired.
+    #[inline]
+    fn of(lock: &'a Lock<T>) -> Self {
+        Guard { lock, _on_this_thread: PhantomData }
+    }
+
     /// Releases the lock, yields to other threads, and acquires it again. What was read before may have changed.
     pub(crate) fn yield_lock(&mut self) {
         self.lock.holder.store(UNLOCKED, Ordering::Release);

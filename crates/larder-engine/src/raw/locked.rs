@@ -9,7 +9,16 @@ use crate::shard::{RemovedEntries, Shard};
 
 /// The shards of some keys, locked until this is dropped. Made by [`Cache::lock_all`].
 ///
-/// The listener is called, and removed entries are dropped, after the locks are released.
+/// The listener is called, and removed entries are dropped, after the locks are released. The weigher runs under them.
+///
+/// It stays on its thread, because a lock stores the thread that holds it:
+///
+/// ```compile_fail,E0277
+/// fn move_to_another_thread(_: impl Send) {}
+/// let cache = larder_engine::raw::Cache::builder().entries(10).build()?;
+/// move_to_another_thread(cache.lock_all([]));
+/// # Ok::<(), larder_engine::BuildError>(())
+/// ```
 #[derive(Debug)]
 pub struct Locked<'a> {
     cache: &'a Cache,
