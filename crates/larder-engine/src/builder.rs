@@ -2,7 +2,7 @@
 
 use crate::MAX_TTL;
 use crate::cache::{Cache, Settings};
-use crate::clock::Clock;
+use crate::clock::{Clock, whole_ms};
 use crate::entry::Cause;
 use crate::policy::Policy;
 use std::hash::Hash;
@@ -84,13 +84,14 @@ impl<K: Hash + Eq, V> Builder<K, V> {
     }
 
     /// The time to live of an entry after it was written, unless it is stored with its own [`crate::Ttl`]:
-    /// 1 ms to [`MAX_TTL`]. Default: no limit.
+    /// above zero, up to [`MAX_TTL`]. Part of a millisecond counts as a whole one. Default: no limit.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// The time to idle: an entry expires this long after its last read or write, 1 ms to [`MAX_TTL`]. Default: no limit.
+    /// The time to idle: an entry expires this long after its last read or write; above zero, up to [`MAX_TTL`]. Part of a
+    /// millisecond counts as a whole one. Default: no limit.
     pub fn tti(mut self, tti: Duration) -> Self {
         self.tti = Some(tti);
         self
@@ -138,7 +139,7 @@ impl<K: Hash + Eq, V> Builder<K, V> {
         in_range("capacity", capacity, 1, MAX_CAPACITY)?;
         for (name, time) in [("ttl", self.ttl), ("tti", self.tti)] {
             if let Some(time) = time {
-                in_range(name, time.as_millis() as u64, 1, MAX_TTL.as_millis() as u64)?;
+                in_range(name, whole_ms(time), 1, whole_ms(MAX_TTL))?;
             }
         }
         if !(self.max_share > 0.0 && self.max_share <= 1.0) {
@@ -156,8 +157,8 @@ impl<K: Hash + Eq, V> Builder<K, V> {
         Ok(Cache::new(Settings {
             capacity,
             max_share: self.max_share,
-            ttl_ms: self.ttl.map(|ttl| ttl.as_millis() as u64),
-            tti_ms: self.tti.map(|tti| tti.as_millis() as u64),
+            ttl_ms: self.ttl.map(whole_ms),
+            tti_ms: self.tti.map(whole_ms),
             jitter: self.jitter,
             policy: self.policy,
             shards: shards.next_power_of_two(),

@@ -11,7 +11,8 @@ pub enum Ttl {
     Default,
     /// Until it is evicted or invalidated.
     Never,
-    /// This long from now. An entry with zero is stored and cannot be read.
+    /// This long from now; part of a millisecond counts as a whole one, and more than [`crate::MAX_TTL`] is
+    /// [`Ttl::Never`]. An entry with zero is stored and cannot be read.
     After(Duration),
     /// Until this moment, in milliseconds on the cache's own clock ([`crate::Cache::now_ms`]).
     At(u64),

@@ -165,9 +165,21 @@ impl Timing {
             .map_or(deadline, |(used_at, tti)| deadline.min(used_at.get(id).saturating_add(*tti)))
     }
 
+    /// Records a use. A thread reads the clock before it locks, so a use may be older than the last one.
     fn touch(&mut self, id: u32, now: u64) {
         if let Some((used_at, _)) = &mut self.idle {
-            used_at.set(id, now);
+            let last = used_at.get(id);
+            if last == NEVER || last < now {
+                used_at.set(id, now);
+            }
+        }
+    }
+
+    /// Forgets the entry that leaves a slot.
+    fn forget(&mut self, id: u32) {
+        self.wheel.unregister(id);
+        if let Some((used_at, _)) = &mut self.idle {
+            used_at.set(id, NEVER);
         }
     }
 
@@ -442,7 +454,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         let weight = self.slots.weight(id);
         self.queues.remove(&mut self.slots, id, hash, self.table.mark(id));
         if let Some(timing) = &mut self.timing {
-            timing.wheel.unregister(id);
+            timing.forget(id);
         }
         self.table.release(hash, id);
         // SAFETY: the slot was in use until the line above, so it holds a record, and it is not in use any more.

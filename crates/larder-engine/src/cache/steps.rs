@@ -1,7 +1,9 @@
 //! The steps that operations and loads share: locating a key, time, weight, deadlines, and making room.
 
 use super::{Cache, ENTRIES_PER_LOCK, KeyLocation};
+use crate::MAX_TTL;
 use crate::budget::Budget;
+use crate::clock::whole_ms;
 use crate::entry::{Cause, EntryRef, Refusal, Ttl};
 use crate::expiry::NEVER;
 use crate::lock::{Guard, Locks};
@@ -11,7 +13,6 @@ use crate::sync::STEAL_ROUNDS;
 use crate::table::RANK_END;
 use std::hash::{BuildHasher, Hash};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 /// How many entries that may have expired a write examines in its shard.
 const RECLAIM_PER_WRITE: usize = 4;
@@ -108,13 +109,13 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     pub(super) fn deadline(&self, ttl: Ttl, kept: Option<u64>, now: u64) -> u64 {
         let settings = &self.inner.settings;
         let after = |ms: u64| {
-            if ms > crate::MAX_TTL.as_millis() as u64 { NEVER } else { now + self.jittered(ms) }
+            if ms > whole_ms(MAX_TTL) { NEVER } else { now + self.jittered(ms) }
         };
         match ttl {
             Ttl::Keep if kept.is_some() => kept.expect("just checked"),
             Ttl::Default | Ttl::Keep => settings.ttl_ms.map_or(NEVER, after),
             Ttl::Never => NEVER,
-            Ttl::After(ttl) => after(duration_to_ms(ttl)),
+            Ttl::After(ttl) => after(whole_ms(ttl)),
             Ttl::At(ms) => ms,
         }
     }
@@ -324,8 +325,4 @@ impl<K, V> Drop for FreedWeight<'_, K, V> {
     fn drop(&mut self) {
         self.budget.release(self.weight);
     }
-}
-
-fn duration_to_ms(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
