@@ -117,3 +117,17 @@ fn weight_observed_concurrently_never_exceeds_capacity() {
     });
     cache.validate();
 }
+
+#[test]
+fn weights_near_the_largest_capacity_do_not_overflow() {
+    for policy in Policy::ALL {
+        let builder = Cache::builder().weight(1 << 62, |_, value| *value).shards(1);
+        let cache: Cache<u32, u64> = builder.policy(policy).build().expect("valid options");
+        for n in 0..40 {
+            assert_eq!(cache.insert(n, 1 << 61), Inserted::New);
+            assert!(cache.contains(&n));
+        }
+        assert_eq!((cache.len(), cache.weight()), (2, 1 << 62), "{policy:?}");
+        cache.validate();
+    }
+}
