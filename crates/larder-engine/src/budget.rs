@@ -3,17 +3,30 @@
 //! Weight is reserved before an entry is stored and released after an entry was removed, so the sum over all shards
 //! never exceeds the capacity, whatever the shards do concurrently.
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Mutex, Ordering};
 
 #[derive(Debug)]
 pub(crate) struct Budget {
     capacity: AtomicU64,
     free: AtomicU64,
+    resizing: Mutex<Resizing>,
+}
+
+/// The last change of the capacity.
+#[derive(Debug, Default)]
+struct Resizing {
+    number: u64,
+    /// How much the capacity has to fall still.
+    surplus: u64,
 }
 
 impl Budget {
     pub(crate) fn new(capacity: u64) -> Self {
-        Budget { capacity: AtomicU64::new(capacity), free: AtomicU64::new(capacity) }
+        Budget {
+            capacity: AtomicU64::new(capacity),
+            free: AtomicU64::new(capacity),
+            resizing: Mutex::new(Resizing::default()),
+        }
     }
 
     pub(crate) fn capacity(&self) -> u64 {
@@ -37,14 +50,32 @@ impl Budget {
         }
     }
 
-    /// Raises the capacity by `weight`, which is free immediately.
-    pub(crate) fn grow(&self, weight: u64) {
-        self.capacity.fetch_add(weight, Ordering::AcqRel);
-        self.release(weight);
+    /// Changes the capacity and returns the number of this change. A higher capacity is free at once; for a lower one, call
+    /// [`Budget::needs_less`] until it says no.
+    pub(crate) fn resize(&self, capacity: u64) -> u64 {
+        let mut resizing = self.resizing.lock();
+        let now = self.capacity();
+        if capacity > now {
+            self.capacity.fetch_add(capacity - now, Ordering::AcqRel);
+            self.release(capacity - now);
+        }
+        resizing.surplus = now.saturating_sub(capacity);
+        resizing.number += 1;
+        resizing.number
     }
 
-    /// Lowers the capacity by `weight`, which the caller has reserved.
-    pub(crate) fn shrink(&self, weight: u64) {
-        self.capacity.fetch_sub(weight, Ordering::AcqRel);
+    /// Lowers the capacity by what is free, as far as change `number` needs it. Returns whether more has to be released;
+    /// not if there was a later change.
+    pub(crate) fn needs_less(&self, number: u64) -> bool {
+        let mut resizing = self.resizing.lock();
+        if resizing.number != number {
+            return false;
+        }
+        let step = self.free.load(Ordering::Acquire).min(resizing.surplus);
+        if self.reserve(step) {
+            self.capacity.fetch_sub(step, Ordering::AcqRel);
+            resizing.surplus -= step;
+        }
+        resizing.surplus > 0
     }
 }

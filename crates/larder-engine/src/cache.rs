@@ -15,7 +15,6 @@ use crate::shard::{Hasher, RemovedEntries, Shard};
 use crate::stats::Stats;
 use crate::table::{RANK_END, rank};
 use hashbrown::Equivalent;
-use parking_lot::Mutex;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -55,8 +54,6 @@ struct Inner<K, V> {
     settings: Settings<K, V>,
     /// Whether any entry may have a deadline: if not, no operation reads the clock.
     timed: AtomicBool,
-    /// Serializes changes of the capacity.
-    resizing: Mutex<()>,
     jitter_state: AtomicU64,
 }
 
@@ -84,7 +81,6 @@ impl<K: Hash + Eq, V> Cache<K, V> {
                 budget: Budget::new(settings.capacity),
                 hasher,
                 timed: AtomicBool::new(settings.ttl_ms.is_some() || settings.tti_ms.is_some()),
-                resizing: Mutex::new(()),
                 jitter_state: AtomicU64::new(0x9e37_79b9_7f4a_7c15),
                 settings,
             }),
@@ -338,34 +334,24 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         self.inner.budget.capacity()
     }
 
-    /// Changes the total weight allowed. A lower capacity takes effect, and is reported, as entries are evicted for it.
+    /// Changes the total weight allowed. A lower capacity takes effect, and is reported, as entries are evicted for it. Of
+    /// several calls the last decides: the others end at once, also one whose listener makes the last.
     ///
     /// # Panics
     /// If `capacity` is zero or above 2^62.
     pub fn set_capacity(&self, capacity: u64) {
         assert!((1..=1 << 62).contains(&capacity), "capacity is {capacity}; it must be from 1 to 2^62");
-        let _one_at_a_time = self.inner.resizing.lock();
-        let before = self.capacity();
-        if capacity >= before {
-            self.inner.budget.grow(capacity - before);
-            return;
-        }
-        let mut surplus = before - capacity;
-        let mut next_shard = 0;
-        while !self.inner.budget.reserve(surplus) {
+        let budget = &self.inner.budget;
+        let resizing = budget.resize(capacity);
+        let mut shards = (0..self.inner.shards.len()).cycle();
+        while budget.needs_less(resizing) {
             let mut removed = RemovedEntries::new();
-            let mut shard = self.inner.shards.lock(next_shard);
+            let mut shard = self.inner.shards.lock(shards.next().expect("endless"));
             let freed = shard.evict(0, None, self.now(), &mut removed).unwrap_or(0);
             drop(shard);
-            // Accounted for at each step: if a listener panics, the capacity stays in between and no weight is lost.
-            let settled = freed.min(surplus);
-            self.inner.budget.shrink(settled);
-            self.inner.budget.release(freed - settled);
-            surplus -= settled;
+            budget.release(freed);
             self.notify_removed(removed);
-            next_shard = (next_shard + 1) % self.inner.shards.len();
         }
-        self.inner.budget.shrink(surplus);
     }
 
     /// The counters so far and what is held now.

@@ -1,6 +1,8 @@
 //! The capacity is never exceeded, and stored entries can be read.
 
 use crate::{BuildError, Builder, Cache, Inserted, Policy, Refusal};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -130,4 +132,32 @@ fn weights_near_the_largest_capacity_do_not_overflow() {
         assert_eq!((cache.len(), cache.weight()), (2, 1 << 62), "{policy:?}");
         cache.validate();
     }
+}
+
+/// Both waited for the same lock.
+#[test]
+fn listener_may_change_the_capacity_while_it_is_lowered() {
+    let slot: Arc<Mutex<Option<Cache<u32, u32>>>> = Arc::default();
+    let inside = slot.clone();
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let cache: Cache<u32, u32> = Cache::builder()
+            .entries(100)
+            .shards(2)
+            .listener(move |_, _, _| {
+                let cache = inside.lock().clone().expect("the cache is there");
+                if cache.len() == 50 {
+                    cache.set_capacity(60);
+                }
+            })
+            .build()
+            .expect("valid options");
+        *slot.lock() = Some(cache.clone());
+        (0..100).for_each(|n| _ = cache.insert(n, n));
+        cache.set_capacity(10);
+        slot.lock().take();
+        _ = done.send((cache.capacity(), cache.len()));
+    });
+    let held = is_done.recv_timeout(Duration::from_secs(20)).expect("it returns");
+    assert_eq!(held, (60, 50), "the later call decides");
 }
