@@ -356,7 +356,8 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         match self.on_hit {
             OnHit::Nothing => {}
             OnHit::Count => self.count_hit(id, self.table.mark(id)),
-            OnHit::Tell => self.queues.hit(&mut self.slots, id),
+            OnHit::Tell if self.slots.weight(id) > 0 => self.queues.hit(&mut self.slots, id),
+            OnHit::Tell => {}
         }
     }
 
@@ -376,10 +377,22 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         let id = self.table.allocate(hash);
         self.records.write(id, record);
         self.slots.set_weight(id, weight);
-        let mark = self.queues.insert(&mut self.slots, id, hash, &self.hits);
-        self.table.set_mark(id, mark);
+        self.enqueue(id, hash, weight);
         self.set_deadline(id, deadline, now);
         self.stats.inserts += 1;
+    }
+
+    /// Passes an entry to the policy, unless it weighs nothing: its eviction would free nothing.
+    fn enqueue(&mut self, id: u32, hash: u64, weight: u64) {
+        let mark = if weight == 0 { 0 } else { self.queues.insert(&mut self.slots, id, hash, &self.hits) };
+        self.table.set_mark(id, mark);
+    }
+
+    /// Takes an entry back from the policy.
+    fn dequeue(&mut self, id: u32, hash: u64) {
+        if self.slots.weight(id) > 0 {
+            self.queues.remove(&mut self.slots, id, hash, self.table.mark(id));
+        }
     }
 
     /// Moves all entries and their state to a larger table.
@@ -415,9 +428,16 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         now: u64,
     ) -> Record<K, V> {
         let former = self.slots.weight(id);
-        self.slots.set_weight(id, weight);
-        self.queues.reweigh(self.table.mark(id), former, weight);
-        self.record_hit(id);
+        if (former == 0) == (weight == 0) {
+            self.slots.set_weight(id, weight);
+            self.queues.reweigh(self.table.mark(id), former, weight);
+            self.record_hit(id);
+        } else {
+            let hash = self.hash_of(id);
+            self.dequeue(id, hash);
+            self.slots.set_weight(id, weight);
+            self.enqueue(id, hash, weight);
+        }
         self.set_deadline(id, deadline, now);
         self.stats.inserts += 1;
         self.stats.replaced += 1;
@@ -452,7 +472,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     pub(crate) fn remove(&mut self, id: u32, cause: Cause) -> RemovedEntry<K, V> {
         let hash = self.hash_of(id);
         let weight = self.slots.weight(id);
-        self.queues.remove(&mut self.slots, id, hash, self.table.mark(id));
+        self.dequeue(id, hash);
         if let Some(timing) = &mut self.timing {
             timing.forget(id);
         }
@@ -590,7 +610,8 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         }
         let mut queued = self.queues.walk(&self.slots);
         queued.sort_unstable();
-        assert_eq!(queued, used, "each entry is on one queue, once");
+        let weighing: Vec<u32> = used.iter().copied().filter(|&id| self.weight(id) > 0).collect();
+        assert_eq!(queued, weighing, "each entry that weighs something is on one queue, once");
         if let Some(timing) = &self.timing {
             let timed: Vec<u32> = used.iter().copied().filter(|&id| timing.due(id) < NEVER).collect();
             assert!(timed.iter().all(|&id| timing.wheel.is_registered(id)), "each deadline is registered");

@@ -161,3 +161,45 @@ fn listener_may_change_the_capacity_while_it_is_lowered() {
     let held = is_done.recv_timeout(Duration::from_secs(20)).expect("it returns");
     assert_eq!(held, (60, 50), "the later call decides");
 }
+
+fn shards_of(builder: Builder<u32, u32>) -> usize {
+    builder.build().expect("valid options").shards().len()
+}
+
+#[test]
+fn shards_follow_the_expected_entries_whatever_the_unit_of_weight() {
+    let unit = || Cache::<u32, u32>::builder().weight(1_000_000, |_, _| 1);
+    let by_entries = shards_of(Cache::builder().entries(1_000_000));
+    assert_eq!(shards_of(unit().expected_entries(1_000_000)), by_entries);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    assert!(shards_of(unit()) >= (8 * threads).min(32), "without a number: enough for the threads");
+    assert_eq!(shards_of(Cache::builder().weight(1_000_000, |_, _| 1).expected_entries(300)), 1);
+    assert_eq!(
+        Cache::<u32, u32>::builder().entries(9).expected_entries(0).build().expect_err("none").to_string(),
+        "expected_entries is 0; it must be from 1 to 4611686018427387904"
+    );
+}
+
+/// They free nothing. The random policy looks at slots, not at entries.
+#[test]
+fn entries_of_weight_zero_are_not_evicted() {
+    for policy in Policy::ALL.into_iter().filter(|policy| *policy != Policy::Random) {
+        let cache: Cache<u32, u64> =
+            Cache::builder().weight(10, |_, value| *value).policy(policy).build().expect("valid options");
+        for n in 0..100 {
+            cache.insert(n, 0);
+        }
+        for n in 100..200 {
+            cache.insert(n, 1);
+        }
+        assert_eq!((cache.len(), cache.weight()), (110, 10), "{policy:?}");
+        assert!((0..100).all(|n| cache.contains(&n)), "{policy:?}");
+        // Between zero and more, in both directions, and out.
+        (0..5).for_each(|n| _ = cache.insert(n, 1));
+        (195..200).for_each(|n| _ = cache.insert(n, 0));
+        cache.validate();
+        (0..200).for_each(|n| _ = cache.remove(&n));
+        assert_eq!((cache.len(), cache.weight()), (0, 0), "{policy:?}");
+        cache.validate();
+    }
+}
