@@ -153,18 +153,20 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let now = write.now;
         let mut shard = self.lock(location);
         shard.prefetch(location.hash);
-        let mut voided = shard.void_flight(location.hash, &write.record.key);
+        let mut voided = shard.flights.remove(location.hash, &write.record.key);
         let mut stored = self.store(&mut shard, write, &mut removed);
         let mut retries = INSERT_RETRIES;
         while retries > 0
             && let Err((Record { key, value }, Refusal::NoRoom)) = stored
         {
             // Nothing is inserted yet, so the load is not voided yet either.
-            shard.restore_flight(voided.take());
+            if let Some((hash, key, flight)) = voided.take() {
+                shard.flights.insert(hash, key, flight);
+            }
             // Of two writers that each hold a shard and want the other's room, one has to yield.
             shard.yield_lock();
             let write = Write::of(self, location, key, value, ttl, now);
-            voided = shard.void_flight(location.hash, &write.record.key);
+            voided = shard.flights.remove(location.hash, &write.record.key);
             stored = self.store(&mut shard, write, &mut removed);
             retries -= 1;
         }
@@ -188,7 +190,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         // Declared before the guard, so that it is dropped after the unlock.
         let _voided;
         let mut shard = self.lock(location);
-        _voided = shard.void_flight(location.hash, key);
+        _voided = shard.flights.remove(location.hash, key);
         let id = shard.find(location.hash, key)?;
         let live = shard.is_live(id, now);
         let cause = if live { Cause::Invalidated } else { Cause::Expired };
@@ -220,7 +222,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let id = shard.find_live(location.hash, &key, now);
         let (op, result) = f(id.map(|id| self.entry_ref(&shard, id)));
         if !matches!(op, Op::Keep) {
-            _voided = shard.void_flight(location.hash, &key);
+            _voided = shard.flights.remove(location.hash, &key);
         }
         let decision = match op {
             Op::Keep => Decision::Keep,

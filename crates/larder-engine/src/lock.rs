@@ -62,7 +62,7 @@ impl<T> Locks<T> {
     pub(crate) fn lock(&self, index: usize) -> Guard<'_, T> {
         let (lock, me) = (&self.0[index], thread_id());
         if cfg!(debug_assertions) {
-            self.refuse_reentry(me);
+            self.refuse_reentry();
         }
         if !lock.try_acquire(me) {
             self.lock_contended(lock, me);
@@ -77,7 +77,7 @@ impl<T> Locks<T> {
     pub(crate) fn lock_ascending(&self, indices: impl IntoIterator<Item = usize>) -> Vec<Guard<'_, T>> {
         let me = thread_id();
         if cfg!(debug_assertions) {
-            self.refuse_reentry(me);
+            self.refuse_reentry();
         }
         let mut last = None;
         let take = |index: usize| {
@@ -114,14 +114,19 @@ impl<T> Locks<T> {
 
     #[cold]
     fn lock_contended(&self, lock: &Lock<T>, me: usize) {
-        self.refuse_reentry(me);
+        self.refuse_reentry();
         lock.wait_until_free(me);
     }
 
-    fn refuse_reentry(&self, me: usize) {
-        let holds_one = self.0.iter().any(|lock| lock.holder.load(Ordering::Relaxed) == me);
+    /// Whether this thread holds one of these locks. Cost: reads all of them.
+    pub(crate) fn holds_any(&self) -> bool {
+        let me = thread_id();
+        self.0.iter().any(|lock| lock.holder.load(Ordering::Relaxed) == me)
+    }
+
+    fn refuse_reentry(&self) {
         assert!(
-            !holds_one,
+            !self.holds_any(),
             "a closure, Eq or Hash that runs under the lock of a cache called the same cache"
         );
     }

@@ -13,7 +13,7 @@
 
 use crate::entry::Cause;
 use crate::expiry::{NEVER, Timestamps, Wheel};
-use crate::load::Flight;
+use crate::load::flights::Flights;
 use crate::policy::{Entries, Hits, OnHit, Policy, Queues, hit_class, with_one_more_hit};
 use crate::prefetch::prefetch;
 use crate::records::{Record, Records};
@@ -22,10 +22,6 @@ use crate::stats::Stats;
 use crate::table::{RANK_END, Table, rank};
 use hashbrown::Equivalent;
 use std::hash::{BuildHasher, Hash};
-use std::sync::Arc;
-
-/// A load under way: its hash, its key, and the state that its leader and followers share.
-pub(crate) type LoadUnderWay<K, V> = (u64, K, Arc<Flight<V>>);
 
 /// The hasher of the keys of a cache.
 pub(crate) type Hasher = rapidhash::fast::RandomState;
@@ -48,8 +44,7 @@ pub(crate) struct Shard<K, V> {
     hasher: Hasher,
     /// The number of entries that this shard is expected to hold when the cache is full.
     expected: usize,
-    /// The loads under way. A shard has few at a time, so a list is the smallest table.
-    flights: Vec<LoadUnderWay<K, V>>,
+    pub(crate) flights: Flights<K, V>,
     pub(crate) stats: Stats,
 }
 
@@ -211,7 +206,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             tti_ms,
             hasher,
             expected,
-            flights: Vec::new(),
+            flights: Flights::new(),
             stats: Stats::default(),
         }
     }
@@ -555,44 +550,6 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             removed.push(left.key, left.value, Cause::Expired);
         }
         (budget, freed)
-    }
-
-    /// The load of `key` under way, if there is one.
-    pub(crate) fn flight<Q: Equivalent<K> + ?Sized>(&self, hash: u64, key: &Q) -> Option<&Arc<Flight<V>>> {
-        let same = |(of, candidate, _): &&LoadUnderWay<K, V>| *of == hash && key.equivalent(candidate);
-        self.flights.iter().find(same).map(|(_, _, flight)| flight)
-    }
-
-    pub(crate) fn begin_flight(&mut self, hash: u64, key: K, flight: Arc<Flight<V>>) {
-        self.flights.push((hash, key, flight));
-    }
-
-    /// Removes this load from the list; `None` if it was voided. The caller drops the result after the shard is unlocked.
-    pub(crate) fn end_flight(&mut self, flight: &Arc<Flight<V>>) -> Option<LoadUnderWay<K, V>> {
-        let position = self.flights.iter().position(|(_, _, other)| Arc::ptr_eq(other, flight))?;
-        Some(self.flights.swap_remove(position))
-    }
-
-    /// Voids the load of `key`: it can no longer commit, because the key has changed since it began. The caller drops the
-    /// result after the shard is unlocked.
-    #[inline]
-    pub(crate) fn void_flight<Q>(&mut self, hash: u64, key: &Q) -> Option<LoadUnderWay<K, V>>
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
-        let same = |(of, other, _): &LoadUnderWay<K, V>| *of == hash && key.equivalent(other);
-        let position = self.flights.iter().position(same)?;
-        Some(self.flights.swap_remove(position))
-    }
-
-    /// Restores a load that was voided under the same lock, for an operation that has to start again.
-    pub(crate) fn restore_flight(&mut self, voided: Option<LoadUnderWay<K, V>>) {
-        self.flights.extend(voided);
-    }
-
-    /// Voids all loads under way.
-    pub(crate) fn void_flights(&mut self) -> Vec<LoadUnderWay<K, V>> {
-        std::mem::take(&mut self.flights)
     }
 
     /// The counters so far and the number of entries.

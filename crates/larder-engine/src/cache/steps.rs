@@ -8,7 +8,7 @@ use crate::entry::{Cause, EntryRef, Refusal, Ttl};
 use crate::expiry::NEVER;
 use crate::lock::{Guard, Locks};
 use crate::records::Record;
-use crate::shard::{RemovedEntries, Shard};
+use crate::shard::{Hasher, RemovedEntries, Shard};
 use crate::sync::STEAL_ROUNDS;
 use crate::table::RANK_END;
 use std::hash::{BuildHasher, Hash};
@@ -63,6 +63,15 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     #[inline]
     pub(crate) fn lock(&self, location: KeyLocation) -> Guard<'_, Shard<K, V>> {
         self.inner.shards.lock(location.shard)
+    }
+
+    /// Whether this thread runs a closure under a lock of this cache.
+    pub(crate) fn holds_a_lock(&self) -> bool {
+        self.inner.shards.holds_any()
+    }
+
+    pub(crate) fn hasher(&self) -> &Hasher {
+        &self.inner.hasher
     }
 
     pub(crate) fn shards(&self) -> &Locks<Shard<K, V>> {
@@ -291,12 +300,12 @@ impl<K: Hash + Eq, V> Cache<K, V> {
             let mut from = 0;
             while from < RANK_END {
                 // Declared before the guard, so that it is dropped after the unlock.
-                let mut _voided = Vec::new();
+                let mut _voided = None;
                 let mut freed =
                     FreedWeight { budget: &self.inner.budget, weight: 0, removed: RemovedEntries::new() };
                 let mut shard = self.inner.shards.lock(index);
                 if from == 0 {
-                    _voided = shard.void_flights();
+                    _voided = Some(shard.flights.take());
                 }
                 from = shard.walk(from, ENTRIES_PER_LOCK, &mut slots);
                 visit(&mut shard, &slots, &mut freed);

@@ -2,6 +2,7 @@
 
 pub(crate) use shuttle::hint::spin_loop;
 pub(crate) use shuttle::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+pub(crate) use shuttle::thread::park_timeout;
 pub(crate) use shuttle::{thread, thread_local};
 
 /// A lock without poisoning, as `parking_lot` has it.

@@ -2,11 +2,13 @@
 
 use crate::{Cache, CommitOutcome, FollowOutcome, Follower, Load, Ticket, Ttl};
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 fn cache() -> Cache<u32, u32> {
     Cache::builder().entries(100).build().expect("valid options")
@@ -236,4 +238,134 @@ fn retain_during_load_voids_the_ticket() {
     assert_eq!(ticket.commit(7), CommitOutcome::Refused);
     assert_eq!(value(&mut follower), 7);
     assert!(!cache.contains(&1));
+}
+
+#[test]
+fn to_key_that_makes_another_key_panics_and_leaves_no_load() {
+    let cache: Cache<String, u32> =
+        Cache::builder().entries(4_096).shards(16).build().expect("valid options");
+    let now = cache.clock().now();
+    for n in 0..64 {
+        let name = n.to_string();
+        let other = |name: &str| format!("{name}?");
+        for attempt in [
+            &(|| drop(cache.load_at(name.as_str(), now, other))) as &dyn Fn(),
+            &(|| drop(cache.reload_with(name.as_str(), other))),
+        ] {
+            let panicked = catch_unwind(AssertUnwindSafe(attempt));
+            let message = *panicked.expect_err("refused").downcast::<&str>().expect("a message");
+            assert!(message.contains("another key"), "{message}");
+        }
+        let Load::Lead(ticket) = cache.load(&name) else { panic!("no load is left behind") };
+        assert_eq!(ticket.commit(n), CommitOutcome::Stored);
+        // A follower's key is checked as well: it looks up this key later.
+        let _load = cache.reload_with(name.as_str(), str::to_owned);
+        let follows = catch_unwind(AssertUnwindSafe(|| drop(cache.reload_with(name.as_str(), other))));
+        assert!(follows.is_err());
+    }
+    cache.validate();
+    assert_eq!(cache.len(), 64);
+    cache.clear();
+    assert_eq!((cache.len(), cache.weight()), (0, 0));
+}
+
+/// Calls a function when it is woken, and another when it is dropped.
+struct Hooks {
+    woken: Box<dyn Fn() + Send + Sync>,
+    dropped: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Wake for Hooks {
+    fn wake(self: Arc<Self>) {
+        (self.woken)();
+    }
+}
+
+impl Drop for Hooks {
+    fn drop(&mut self) {
+        (self.dropped)();
+    }
+}
+
+#[test]
+fn waker_that_panics_strands_no_other_follower() {
+    let cache = cache();
+    let ticket = lead(&cache, 1);
+    let mut followers = [follow(&cache, 1), follow(&cache, 1), follow(&cache, 1), follow(&cache, 1)];
+    let wakes = Arc::new(CountWakes(AtomicUsize::new(0)));
+    for (n, follower) in followers.iter_mut().enumerate() {
+        let panics = Hooks { woken: Box::new(|| panic!("waker")), dropped: Box::new(|| ()) };
+        let waker = if n % 2 == 0 { Waker::from(Arc::new(panics)) } else { Waker::from(wakes.clone()) };
+        wait_with(follower, &waker);
+    }
+    assert!(catch_unwind(AssertUnwindSafe(|| ticket.commit(7))).is_err(), "the panic reaches the leader");
+    assert_eq!(wakes.0.load(Ordering::SeqCst), 2);
+    assert_eq!(followers.each_mut().map(value), [7; 4]);
+}
+
+fn wait_with(follower: &mut Follower<u32, u32>, waker: &Waker) {
+    assert!(Pin::new(follower).poll(&mut Context::from_waker(waker)).is_pending());
+}
+
+/// A waker may hold the last reference to a task that holds a follower of the same load.
+#[test]
+fn waker_dropped_or_replaced_may_use_the_load() {
+    let cache = cache();
+    let ticket = lead(&cache, 1);
+    let drops = Arc::new(AtomicUsize::new(0));
+    let waker = || {
+        let (other, drops) = (parking_lot::Mutex::new(follow(&cache, 1)), drops.clone());
+        let polls = move || {
+            drops.fetch_add(1, Ordering::SeqCst);
+            assert!(poll(&mut other.lock()).is_pending());
+        };
+        Waker::from(Arc::new(Hooks { woken: Box::new(|| ()), dropped: Box::new(polls) }))
+    };
+    let mut follower = follow(&cache, 1);
+    wait_with(&mut follower, &waker());
+    wait_with(&mut follower, &waker());
+    drop(follower);
+    assert_eq!(drops.load(Ordering::SeqCst), 2);
+    ticket.commit(7);
+}
+
+/// A ticket that is forgotten is neither settled nor dropped.
+#[test]
+fn follower_of_a_forgotten_ticket_waits_for_a_limit() {
+    let cache = cache();
+    std::mem::forget(lead(&cache, 1));
+    let Err(follower) = follow(&cache, 1).wait_timeout(Duration::from_millis(1)) else {
+        panic!("it never ends")
+    };
+    cache.insert(1, 7);
+    let Err(_) = follower.wait_timeout(Duration::ZERO) else {
+        panic!("the insert voids, and does not end, the load")
+    };
+    let ticket = lead(&cache, 2);
+    let follower = follow(&cache, 2);
+    ticket.commit(8);
+    assert!(matches!(follower.wait_timeout(Duration::MAX), Ok(FollowOutcome::Value(8))));
+}
+
+#[test]
+fn get_or_load_timeout_loads_beside_a_leader_that_hangs() {
+    let cache = cache();
+    let (started, has_started) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let cache = &cache;
+        let leader = scope.spawn(move || {
+            let load = || {
+                started.send(()).expect("the test listens");
+                released.recv().expect("the test releases");
+                Ok::<_, ()>(1)
+            };
+            cache.get_or_load(&1, load)
+        });
+        has_started.recv().expect("the leader started");
+        assert_eq!(cache.get_or_load_timeout(&1, Duration::from_millis(1), || Ok::<_, ()>(2)), Ok(2));
+        release.send(()).expect("the leader waits");
+        assert_eq!(leader.join().expect("no panic"), Ok(1));
+    });
+    assert_eq!(cache.get(&1), Some(2), "the first valid value is stored");
 }
