@@ -79,3 +79,48 @@ impl Budget {
         resizing.surplus > 0
     }
 }
+
+/// Weight that an operation has freed or reserved, and has not used. Released when it is dropped, also by a panic.
+#[derive(Debug)]
+pub(crate) struct InHand<'a> {
+    budget: &'a Budget,
+    weight: u64,
+}
+
+impl<'a> InHand<'a> {
+    /// Nothing yet.
+    pub(crate) fn new(budget: &'a Budget) -> Self {
+        InHand { budget, weight: 0 }
+    }
+
+    /// Adds the weight of an entry that was removed.
+    pub(crate) fn add(&mut self, weight: u64) {
+        self.weight += weight;
+    }
+
+    /// Whether this is less than `needed`.
+    pub(crate) fn lacks(&self, needed: u64) -> bool {
+        self.weight < needed
+    }
+
+    /// Reserves what is missing to `needed`, if that much is free. Returns whether nothing is missing now.
+    pub(crate) fn reserve_rest(&mut self, needed: u64) -> bool {
+        let missing = needed.saturating_sub(self.weight);
+        let complete = missing == 0 || self.budget.reserve(missing);
+        if complete {
+            self.weight += missing;
+        }
+        complete
+    }
+
+    /// Passes `needed` on to an entry, and releases the rest.
+    pub(crate) fn keep(mut self, needed: u64) {
+        self.weight -= needed;
+    }
+}
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        self.budget.release(self.weight);
+    }
+}

@@ -1,18 +1,20 @@
 //! The public operations: each picks the shard, reads the clock, and runs user code only where that is allowed. The steps
 //! that they share are in [`steps`].
 
+mod room;
 pub(crate) mod steps;
 
-use crate::budget::Budget;
+use crate::budget::{Budget, InHand};
 use crate::builder::{Builder, Listener, Weigher};
 use crate::clock::Clock;
-use crate::entry::{Cause, Computed, EntryRef, Inserted, Op, Refusal, Ttl};
+use crate::entry::{Cause, Computed, EntryRef, Inserted, Op, Ttl};
 use crate::iter::Iter;
 use crate::lock::Locks;
 use crate::policy::Policy;
 use crate::records::Record;
 use crate::shard::{Hasher, RemovedEntries, Shard};
 use crate::stats::Stats;
+use crate::sync::Mutex;
 use crate::table::{RANK_END, rank};
 use hashbrown::Equivalent;
 use std::hash::Hash;
@@ -22,8 +24,6 @@ use steps::{Decision, Write};
 
 /// About how many entries are visited each time a shard's lock is held.
 pub(crate) const ENTRIES_PER_LOCK: usize = 128;
-/// How often an insertion that finds no room yields its shard and tries again before it gives up.
-const INSERT_RETRIES: u32 = 64;
 
 /// A bounded, concurrent cache. Cheap to clone: clones are handles to the same entries.
 ///
@@ -54,6 +54,8 @@ struct Inner<K, V> {
     settings: Settings<K, V>,
     /// Whether any entry may have a deadline: if not, no operation reads the clock.
     timed: AtomicBool,
+    /// Held by the write whose turn it is to wait for room.
+    making_room: Mutex<()>,
     jitter_state: AtomicU64,
 }
 
@@ -81,6 +83,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
                 budget: Budget::new(settings.capacity),
                 hasher,
                 timed: AtomicBool::new(settings.ttl_ms.is_some() || settings.tti_ms.is_some()),
+                making_room: Mutex::new(()),
                 jitter_state: AtomicU64::new(0x9e37_79b9_7f4a_7c15),
                 settings,
             }),
@@ -150,26 +153,10 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let mut removed = RemovedEntries::new();
         let location = self.locate(&key);
         let write = Write::of(self, location, key, value, ttl, self.now_for(ttl));
-        let now = write.now;
         let mut shard = self.lock(location);
         shard.prefetch(location.hash);
-        let mut voided = shard.flights.remove(location.hash, &write.record.key);
-        let mut stored = self.store(&mut shard, write, &mut removed);
-        let mut retries = INSERT_RETRIES;
-        while retries > 0
-            && let Err((Record { key, value }, Refusal::NoRoom)) = stored
-        {
-            // Nothing is inserted yet, so the load is not voided yet either.
-            if let Some((hash, key, flight)) = voided.take() {
-                shard.flights.insert(hash, key, flight);
-            }
-            // Of two writers that each hold a shard and want the other's room, one has to yield.
-            shard.yield_lock();
-            let write = Write::of(self, location, key, value, ttl, now);
-            voided = shard.flights.remove(location.hash, &write.record.key);
-            stored = self.store(&mut shard, write, &mut removed);
-            retries -= 1;
-        }
+        let voided = shard.flights.remove(location.hash, &write.record.key);
+        let stored = self.store(&mut shard, write, &mut removed);
         drop(shard);
         drop(voided);
         self.notify_removed(removed);
@@ -240,13 +227,13 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     /// time; entries that are stored meanwhile may or may not be passed to it. Loads under way can no longer commit: they
     /// have no value yet that `keep` could judge.
     pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
-        self.remove_in_batches(|shard, ids, freed| {
+        self.remove_in_batches(|shard, ids, gone| {
             for &id in ids {
                 let record = shard.record(id);
                 if !keep(&record.key, &record.value) {
                     let entry = shard.remove(id, Cause::Purged);
-                    freed.weight += entry.weight;
-                    freed.removed.push(entry.key, entry.value, Cause::Purged);
+                    gone.freed.add(entry.weight);
+                    gone.entries.push(entry.key, entry.value, Cause::Purged);
                 }
             }
         });
@@ -261,15 +248,15 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     pub fn drain(&self) -> Vec<(K, V)> {
         let now = self.now();
         let mut drained = Vec::new();
-        self.remove_in_batches(|shard, ids, freed| {
+        self.remove_in_batches(|shard, ids, gone| {
             for &id in ids {
                 let live = shard.is_live(id, now);
                 let entry = shard.remove(id, if live { Cause::Purged } else { Cause::Expired });
-                freed.weight += entry.weight;
+                gone.freed.add(entry.weight);
                 if live {
                     drained.push((entry.key, entry.value));
                 } else {
-                    freed.removed.push(entry.key, entry.value, Cause::Expired);
+                    gone.entries.push(entry.key, entry.value, Cause::Expired);
                 }
             }
         });
@@ -370,9 +357,10 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let mut looked_at = 0;
         for mut shard in self.inner.shards.each() {
             let mut removed = RemovedEntries::new();
-            let (n, freed) = shard.reclaim(now, budget - looked_at, &mut removed);
+            let mut freed = InHand::new(&self.inner.budget);
+            let n = shard.reclaim(now, budget - looked_at, &mut freed, &mut removed);
             drop(shard);
-            self.inner.budget.release(freed);
+            drop(freed);
             self.notify_removed(removed);
             looked_at += n;
             if looked_at == budget {

@@ -63,7 +63,7 @@ pub enum Refusal {
         /// The heaviest entry that the cache accepts.
         limit: u64,
     },
-    /// Every attempt to make room found the other shards locked.
+    /// For about a second, all shards that could make room were locked: closures that run under the locks do not end.
     #[error("no room could be made: the other shards were locked")]
     NoRoom,
 }

@@ -22,11 +22,12 @@
 //!   key was removed, purged or overwritten since it was issued cannot commit.
 //! - **Every operation on one key is linearizable.** Operations on many keys ([`Cache::iter`], [`Cache::retain`],
 //!   [`Cache::clear`]) visit the shards one after another and see each entry that stays throughout.
-//! - **Little user code runs under a lock.** Only `Eq` and `Hash` of keys, `Clone` of what is read, the closures of
-//!   [`Cache::get_with`], [`Cache::peek_with`], [`Cache::compute`], [`Cache::retain`], [`Cache::scan`], and in [`raw`]
-//!   those of `read` and `update`. Calling the same cache from one of them is an error: it panics where it would have to
-//!   wait for a lock, and always with debug assertions. Loaders, listeners and `Drop` run unlocked; so do weighers, but
-//!   for [`Cache::compute`] and `update`.
+//! - **Little user code runs under a lock.** Only `Eq` and `Hash` of keys, `Clone` of what is read and of keys that are
+//!   loaded, the closures of [`Cache::get_with`], [`Cache::peek_with`], [`Cache::compute`], [`Cache::retain`],
+//!   [`Cache::scan`], [`Cache::load_at`], and in [`raw`] those of `read` and `update`. Calling the same cache from one of
+//!   them is an error: it panics where it would have to wait for a lock, and always with debug assertions. Loaders,
+//!   listeners and `Drop` run unlocked; so do weighers, except in [`Cache::compute`], and in [`raw`] in `update` and
+//!   [`raw::Locked::insert`].
 //!
 //! The engine uses no I/O, no async runtime (its futures are plain `std` futures) and no wall clock: time comes from
 //! a [`Clock`], which tests advance by hand. The crate has no cargo features.

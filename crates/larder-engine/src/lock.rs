@@ -172,16 +172,6 @@ impl<'a, T> Guard<'a, T> {
     fn of(lock: &'a Lock<T>) -> Self {
         Guard { lock, _on_this_thread: PhantomData }
     }
-
-    /// Releases the lock, yields to other threads, and acquires it again. What was read before may have changed.
-    pub(crate) fn yield_lock(&mut self) {
-        self.lock.holder.store(UNLOCKED, Ordering::Release);
-        thread::yield_now();
-        let me = thread_id();
-        if !self.lock.try_acquire(me) {
-            self.lock.wait_until_free(me);
-        }
-    }
 }
 
 impl<T> Drop for Guard<'_, T> {

@@ -11,6 +11,7 @@
 //! more, with weights 4; seven of eight slots are in use when a cache is full. Per entry 4 to 4.5 in the queue, 4 in the
 //! policy's sketch, and with expiry 4.3 to 5.7 in the wheel.
 
+use crate::budget::InHand;
 use crate::entry::Cause;
 use crate::expiry::{NEVER, Timestamps, Wheel};
 use crate::load::flights::Flights;
@@ -64,6 +65,12 @@ pub(crate) struct RemovedEntry<K, V> {
     pub(crate) key: K,
     pub(crate) value: V,
     pub(crate) weight: u64,
+}
+
+impl<K, V> RemovedEntry<K, V> {
+    pub(crate) fn into_record(self) -> Record<K, V> {
+        Record { key: self.key, value: self.value }
+    }
 }
 
 /// Entries that were removed under a shard's lock. The listener is called, and the entries are dropped, after the lock is
@@ -528,28 +535,27 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         from
     }
 
-    /// Examines up to `budget` entries that may be due and removes those that are. Returns how many it examined, and the
-    /// weight that the caller releases.
+    /// Examines up to `most` entries that may be due and removes those that are. Returns how many it examined.
     pub(crate) fn reclaim(
         &mut self,
         now: u64,
-        budget: usize,
+        most: usize,
+        freed: &mut InHand<'_>,
         removed: &mut RemovedEntries<K, V>,
-    ) -> (usize, u64) {
-        let mut freed = 0;
-        for looked_at in 0..budget {
-            let Some(timing) = &mut self.timing else { return (looked_at, freed) };
-            let Some(id) = timing.wheel.next(now) else { return (looked_at, freed) };
+    ) -> usize {
+        for examined in 0..most {
+            let Some(timing) = &mut self.timing else { return examined };
+            let Some(id) = timing.wheel.next(now) else { return examined };
             let due = timing.due(id);
             if due > now {
                 timing.register(id);
                 continue;
             }
-            let left = self.remove(id, Cause::Expired);
-            freed += left.weight;
-            removed.push(left.key, left.value, Cause::Expired);
+            let entry = self.remove(id, Cause::Expired);
+            freed.add(entry.weight);
+            removed.push(entry.key, entry.value, Cause::Expired);
         }
-        (budget, freed)
+        most
     }
 
     /// The counters so far and the number of entries.

@@ -7,5 +7,12 @@ pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 pub(crate) use std::thread::park_timeout;
 pub(crate) use std::{thread, thread_local};
 
-/// How often a write looks for room in the other shards before it yields or gives up.
-pub(crate) const STEAL_ROUNDS: usize = 64;
+/// Lets other threads run before the next round of a wait that nobody ends.
+pub(crate) fn back_off(round: u32) {
+    if round < 100 {
+        thread::yield_now();
+    } else {
+        // A thread of high priority would never let another run by yielding.
+        thread::sleep(std::time::Duration::from_micros(100));
+    }
+}
