@@ -64,11 +64,6 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         self.inner.shards.lock(location.shard)
     }
 
-    /// Whether this thread runs a closure under a lock of this cache.
-    pub(crate) fn holds_a_lock(&self) -> bool {
-        self.inner.shards.holds_any()
-    }
-
     pub(crate) fn hasher(&self) -> &Hasher {
         &self.inner.hasher
     }

@@ -5,8 +5,9 @@ use super::{CommitOutcome, Failure};
 use crate::cache::steps::Write;
 use crate::cache::{Cache, KeyLocation};
 use crate::entry::{Cause, Ttl};
+use crate::lock::Guard;
 use crate::records::Record;
-use crate::shard::RemovedEntries;
+use crate::shard::{RemovedEntries, Shard};
 use std::hash::Hash;
 use std::sync::Arc;
 
@@ -99,7 +100,9 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
     /// If it is called under a lock of the same cache: the load is abandoned then. If a follower's waker panics, after the
     /// value was delivered.
     pub fn deliver(mut self, value: V) {
-        self.settle(State::Loaded(value));
+        let shard = self.cache.lock(self.location);
+        self.settled = true;
+        self.settle(shard, State::Loaded(value));
     }
 
     /// Delivers the failure to the followers. Nothing is stored: the next caller loads again.
@@ -108,7 +111,9 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
     /// As [`Ticket::deliver`].
     pub fn fail(mut self, why: Failure) {
         if self.leads {
-            self.settle(State::Failed(why));
+            let shard = self.cache.lock(self.location);
+            self.settled = true;
+            self.settle(shard, State::Failed(why));
         }
     }
 
@@ -119,9 +124,7 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
         shard.flights.get(self.location.hash, key).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight))
     }
 
-    fn settle(&mut self, outcome: State<V>) {
-        let mut shard = self.cache.lock(self.location);
-        self.settled = true;
+    fn settle(&self, mut shard: Guard<'_, Shard<K, V>>, outcome: State<V>) {
         let ended = shard.flights.remove_flight(self.location.hash, &self.flight);
         match outcome {
             State::Loaded(_) => shard.stats.loads += 1,
@@ -139,11 +142,10 @@ impl<K: Hash + Eq, V> Drop for Ticket<K, V> {
         if !self.leads || self.settled {
             return;
         }
-        if self.cache.holds_a_lock() {
-            // The shard cannot be locked. The next load of the key finds the ended flight and replaces it.
-            self.flight.end(State::Abandoned).wake();
-        } else {
-            self.settle(State::Abandoned);
+        match self.cache.shards().lock_unless_reentry(self.location.shard) {
+            Some(shard) => self.settle(shard, State::Abandoned),
+            // The next load of the key finds the ended flight and replaces it.
+            None => self.flight.end(State::Abandoned).wake(),
         }
     }
 }
