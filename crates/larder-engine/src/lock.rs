@@ -281,6 +281,14 @@ mod tests {
         assert_eq!(locks.locks[0].parked.load(Ordering::Relaxed), 0);
     }
 
+    /// A hit writes the lock and the shard's count of hits: one line that the processors pass on, not two.
+    #[test]
+    fn hit_writes_one_line_of_the_shard() {
+        assert!(
+            std::mem::offset_of!(Lock<crate::shard::Shard<u64, u64>>, guarded) + crate::shard::HITS_END <= 64
+        );
+    }
+
     /// A guard that was made before the lock was acquired, and dropped at once, released what another thread held.
     #[test]
     fn try_lock_failed_does_not_release_the_lock() {

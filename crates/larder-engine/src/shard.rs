@@ -27,13 +27,13 @@ use std::hash::{BuildHasher, Hash};
 /// The hasher of the keys of a cache.
 pub(crate) type Hasher = rapidhash::fast::RandomState;
 
-/// The fields that a hit reads come first, so that they lie in two cache lines.
+/// The fields that a hit reads come first, so that they lie in two cache lines; what it writes, in the line of the lock.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Shard<K, V> {
+    hits: Hits,
     table: Table,
     records: Records<K, V>,
-    hits: Hits,
     /// Allocated when the first entry gets a deadline.
     timing: Option<Box<Timing>>,
     on_hit: OnHit,
@@ -48,6 +48,10 @@ pub(crate) struct Shard<K, V> {
     pub(crate) flights: Flights<K, V>,
     pub(crate) stats: Stats,
 }
+
+/// Where the count of hits ends in a shard.
+#[cfg(test)]
+pub(crate) const HITS_END: usize = std::mem::offset_of!(Shard<u64, u64>, hits) + size_of::<Hits>();
 
 /// The expiry of the entries of a shard.
 #[derive(Debug)]
