@@ -172,16 +172,35 @@ impl<K: Hash + Eq, V> Cache<K, V> {
 
     /// Removes the entry of `key` and returns its value. A load of the key under way can no longer commit.
     pub fn remove<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Option<V> {
+        self.remove_if(key, |_| true)
+    }
+
+    /// As [`Cache::remove`], if `remove` returns true for the live entry, in one atomic step. It runs while the shard is
+    /// locked: it must be short.
+    ///
+    /// A load of the key under way can no longer commit, unless `remove` returns false: the load has no value to judge.
+    ///
+    /// # Panics
+    /// If `remove` calls the same cache. If it panics, the entry stays.
+    pub fn remove_if<Q>(&self, key: &Q, remove: impl FnOnce(EntryRef<'_, K, V>) -> bool) -> Option<V>
+    where
+        Q: Hash + Equivalent<K> + ?Sized,
+    {
         let location = self.locate(key);
         let now = self.now();
         // Declared before the guard, so that it is dropped after the unlock.
         let _voided;
         let mut shard = self.lock(location);
+        let id = shard.find(location.hash, key);
+        let live = id.is_some_and(|id| shard.is_live(id, now));
+        if let Some(id) = id.filter(|_| live)
+            && !remove(self.entry_ref(&shard, id))
+        {
+            return None;
+        }
         _voided = shard.flights.remove(location.hash, key);
-        let id = shard.find(location.hash, key)?;
-        let live = shard.is_live(id, now);
         let cause = if live { Cause::Invalidated } else { Cause::Expired };
-        let entry = shard.remove(id, cause);
+        let entry = shard.remove(id?, cause);
         drop(shard);
         self.inner.budget.release(entry.weight);
         self.notify(&entry.key, &entry.value, cause);

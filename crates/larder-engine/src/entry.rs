@@ -5,6 +5,7 @@ use std::time::Duration;
 
 /// The time to live of an entry, given when it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Ttl {
     /// The time to live of the cache.
     #[default]
@@ -54,6 +55,7 @@ impl<V> Inserted<V> {
 
 /// Why an entry was not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Refusal {
     /// The entry is heavier than [`crate::Builder::max_share`] allows.
     #[error("weight {weight} is above the limit of {limit} for one entry")]
@@ -70,6 +72,7 @@ pub enum Refusal {
 
 /// The five causes of removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Cause {
     /// Its time to live or time to idle was over.
     Expired,
@@ -122,6 +125,7 @@ impl<'a, K, V> EntryRef<'a, K, V> {
 
 /// What [`crate::Cache::compute`] does with the entry after its closure returned.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Op<V> {
     /// Keep it as it is.
     Keep,

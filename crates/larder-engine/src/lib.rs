@@ -24,7 +24,7 @@
 //!   [`Cache::clear`]) visit the shards one after another and see each entry that stays throughout.
 //! - **Little user code runs under a lock.** Only `Eq` and `Hash` of keys, `Clone` of what is read and of keys that are
 //!   loaded, the closures of [`Cache::get_with`], [`Cache::peek_with`], [`Cache::compute`], [`Cache::retain`],
-//!   [`Cache::scan`], [`Cache::load_at`], and in [`raw`] those of `read` and `update`. Calling the same cache from one of
+//!   [`Cache::remove_if`], [`Cache::scan`], [`Cache::load_at`], and in [`raw`] those of `read` and `update`. Calling the same cache from one of
 //!   them is an error: it panics where it would have to wait for a lock, and always with debug assertions. Loaders,
 //!   listeners and `Drop` run unlocked; so do weighers, except in [`Cache::compute`], and in [`raw`] in `update` and
 //!   [`raw::Locked::insert`].

@@ -14,6 +14,7 @@
 pub(crate) mod flight;
 pub(crate) mod flights;
 mod follower;
+mod get_or_load;
 mod ticket;
 
 pub use follower::Follower;
@@ -23,11 +24,9 @@ use crate::cache::{Cache, KeyLocation};
 use crate::lock::Guard;
 use crate::records::Record;
 use crate::shard::Shard;
-use crate::sync::thread_local;
-use flight::{Flight, FlightOutcome};
+use flight::Flight;
 use hashbrown::Equivalent;
 use std::any::Any;
-use std::cell::Cell;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 use std::time::Duration;
@@ -145,115 +144,5 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
         drop(shard);
         drop(ended);
         Load::Lead(Ticket::new(self, made, location, flight, true))
-    }
-
-    /// The value of `key`, loaded by `loader` on a miss, at most once at a time.
-    ///
-    /// Callers of this function wait for each other. They do not wait for a load that was begun with [`Cache::load`],
-    /// which may belong to a task that needs this very thread: they load for themselves, and the first value that is
-    /// valid when it comes is stored. `loader` runs without any lock. What it asks for in turn, its own key or another of
-    /// any cache, it does not wait for either: two loaders that need each other's key would wait for ever.
-    ///
-    /// # Errors
-    /// The error of `loader`, of this call or of the call that it waited for.
-    ///
-    /// # Panics
-    /// If `loader` panics; the callers that waited then load for themselves.
-    pub fn get_or_load<E>(&self, key: &K, loader: impl FnOnce() -> Result<V, E>) -> Result<V, E>
-    where
-        E: Clone + Send + Sync + 'static,
-    {
-        self.get_or_load_within(key, None, loader)
-    }
-
-    /// As [`Cache::get_or_load`], but it waits for the load of another caller at most for `limit` of real time. Then it
-    /// loads for itself, and the first value that is valid when it comes is stored.
-    ///
-    /// # Errors
-    /// As [`Cache::get_or_load`].
-    ///
-    /// # Panics
-    /// As [`Cache::get_or_load`].
-    pub fn get_or_load_timeout<E>(
-        &self,
-        key: &K,
-        limit: Duration,
-        loader: impl FnOnce() -> Result<V, E>,
-    ) -> Result<V, E>
-    where
-        E: Clone + Send + Sync + 'static,
-    {
-        self.get_or_load_within(key, Some(limit), loader)
-    }
-
-    fn get_or_load_within<E>(
-        &self,
-        key: &K,
-        limit: Option<Duration>,
-        loader: impl FnOnce() -> Result<V, E>,
-    ) -> Result<V, E>
-    where
-        E: Clone + Send + Sync + 'static,
-    {
-        loop {
-            let ticket = match self.load_from(key, self.now(), K::clone, true) {
-                Load::Hit(value) => return Ok(value),
-                Load::Lead(ticket) => ticket,
-                Load::Follow(mut follower) => {
-                    let may_wait = follower.flight.sync_leader && !InsideLoader::is_active();
-                    match may_wait.then(|| follower.wait_for_flight(limit)).flatten() {
-                        Some(FlightOutcome::Value(value)) => return Ok(value),
-                        Some(FlightOutcome::Failed(failure)) => match failure.downcast_ref::<E>() {
-                            Some(error) => return Err(error.clone()),
-                            None => continue,
-                        },
-                        // The next leader may be a task, which must not be waited for: look up the load again.
-                        Some(FlightOutcome::Abandoned) => continue,
-                        None => {
-                            let flight = follower.flight.clone();
-                            Ticket::new(self, key.clone(), self.locate(key), flight, false)
-                        }
-                    }
-                }
-            };
-            let loading = InsideLoader::begin();
-            let outcome = loader();
-            drop(loading);
-            return match outcome {
-                Ok(value) => {
-                    ticket.commit(value.clone());
-                    Ok(value)
-                }
-                Err(error) => {
-                    ticket.fail(Arc::new(error.clone()));
-                    Err(error)
-                }
-            };
-        }
-    }
-}
-
-thread_local! {
-    /// The number of loaders that this thread is executing, nested.
-    static LOADERS: Cell<u32> = const { Cell::new(0) };
-}
-
-/// Marks the thread as executing a loader, until it is dropped.
-struct InsideLoader;
-
-impl InsideLoader {
-    fn begin() -> Self {
-        LOADERS.with(|loaders| loaders.set(loaders.get() + 1));
-        InsideLoader
-    }
-
-    fn is_active() -> bool {
-        LOADERS.with(|loaders| loaders.get() > 0)
-    }
-}
-
-impl Drop for InsideLoader {
-    fn drop(&mut self) {
-        LOADERS.with(|loaders| loaders.set(loaders.get() - 1));
     }
 }

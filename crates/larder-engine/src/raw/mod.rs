@@ -62,6 +62,7 @@ impl Entry<'_> {
 
 /// What [`Cache::update`] does with the entry after its closure returned.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum UpdateOp {
     /// Keep it as it is.
     Keep,

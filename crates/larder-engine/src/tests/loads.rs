@@ -369,3 +369,62 @@ fn get_or_load_timeout_loads_beside_a_leader_that_hangs() {
     });
     assert_eq!(cache.get(&1), Some(2), "the first valid value is stored");
 }
+
+/// Polls a future that must not have to wait.
+fn now_or_never<T>(future: impl Future<Output = T>) -> T {
+    match std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("it waits"),
+    }
+}
+
+#[test]
+fn get_or_load_async_loads_once_and_shares_values_and_errors() {
+    let cache = cache();
+    let context = &mut Context::from_waker(Waker::noop());
+    for outcome in [Err("no"), Ok(7)] {
+        let (answer, answered) = mpsc::channel();
+        let ask = std::future::poll_fn(move |_| answered.try_recv().map_or(Poll::Pending, Poll::Ready));
+        let mut leader = Box::pin(cache.get_or_load_async(&1, || ask));
+        assert!(leader.as_mut().poll(context).is_pending());
+        let second = || -> std::future::Ready<Result<u32, &str>> { panic!("a second load") };
+        let mut follower = Box::pin(cache.get_or_load_async(&1, second));
+        assert!(follower.as_mut().poll(context).is_pending());
+        answer.send(outcome).expect("the leader listens");
+        assert_eq!(leader.as_mut().poll(context), Poll::Ready(outcome));
+        assert_eq!(follower.as_mut().poll(context), Poll::Ready(outcome));
+    }
+    assert_eq!(now_or_never(cache.get_or_load_async(&1, || async { Err("never asked") })), Ok(7));
+    assert_eq!((cache.stats().loads, cache.stats().load_failures), (1, 1));
+}
+
+#[test]
+fn get_or_load_async_leader_dropped_promotes_a_follower() {
+    let cache = cache();
+    let context = &mut Context::from_waker(Waker::noop());
+    let mut leader = Box::pin(cache.get_or_load_async(&1, std::future::pending::<Result<u32, ()>>));
+    assert!(leader.as_mut().poll(context).is_pending());
+    let mut follower = Box::pin(cache.get_or_load_async(&1, || async { Ok::<_, ()>(2) }));
+    assert!(follower.as_mut().poll(context).is_pending());
+    drop(leader);
+    assert_eq!(follower.as_mut().poll(context), Poll::Ready(Ok(2)));
+    assert_eq!(cache.get(&1), Some(2));
+}
+
+#[test]
+fn get_or_insert_with_loads_on_a_miss_only() {
+    let cache = cache();
+    assert_eq!(cache.get_or_insert_with(&1, || 7), 7);
+    assert_eq!(cache.get_or_insert_with(&1, || panic!("a second load")), 7);
+}
+
+#[test]
+fn get_or_load_with_ttl_stores_for_the_time_of_the_loader() {
+    let (clock, hand) = crate::Clock::manual();
+    let cache: Cache<u32, u32> = Cache::builder().entries(10).clock(clock).build().expect("valid options");
+    let ttl = Ttl::After(Duration::from_millis(5));
+    assert_eq!(cache.get_or_load_with_ttl(&1, || Ok::<_, ()>((7, ttl))), Ok(7));
+    assert_eq!(cache.get(&1), Some(7));
+    hand.advance(Duration::from_millis(5));
+    assert_eq!(cache.get(&1), None);
+}
