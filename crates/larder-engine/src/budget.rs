@@ -3,17 +3,30 @@
 //! Weight is reserved before an entry is stored and released after an entry was removed, so the sum over all shards
 //! never exceeds the capacity, whatever the shards do concurrently.
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Mutex, Ordering};
 
 #[derive(Debug)]
 pub(crate) struct Budget {
     capacity: AtomicU64,
     free: AtomicU64,
+    resizing: Mutex<Resizing>,
+}
+
+/// The last change of the capacity.
+#[derive(Debug, Default)]
+struct Resizing {
+    number: u64,
+    /// How much the capacity has to fall still.
+    surplus: u64,
 }
 
 impl Budget {
     pub(crate) fn new(capacity: u64) -> Self {
-        Budget { capacity: AtomicU64::new(capacity), free: AtomicU64::new(capacity) }
+        Budget {
+            capacity: AtomicU64::new(capacity),
+            free: AtomicU64::new(capacity),
+            resizing: Mutex::new(Resizing::default()),
+        }
     }
 
     pub(crate) fn capacity(&self) -> u64 {
@@ -37,14 +50,77 @@ impl Budget {
         }
     }
 
-    /// Raises the capacity by `weight`, which is free immediately.
-    pub(crate) fn grow(&self, weight: u64) {
-        self.capacity.fetch_add(weight, Ordering::AcqRel);
-        self.release(weight);
+    /// Changes the capacity and returns the number of this change. A higher capacity is free at once; for a lower one, call
+    /// [`Budget::needs_less`] until it says no.
+    pub(crate) fn resize(&self, capacity: u64) -> u64 {
+        let mut resizing = self.resizing.lock();
+        let now = self.capacity();
+        if capacity > now {
+            self.capacity.fetch_add(capacity - now, Ordering::AcqRel);
+            self.release(capacity - now);
+        }
+        resizing.surplus = now.saturating_sub(capacity);
+        resizing.number += 1;
+        resizing.number
     }
 
-    /// Lowers the capacity by `weight`, which the caller has reserved.
-    pub(crate) fn shrink(&self, weight: u64) {
-        self.capacity.fetch_sub(weight, Ordering::AcqRel);
+    /// Lowers the capacity by what is free, as far as change `number` needs it. Returns whether more has to be released;
+    /// not if there was a later change.
+    pub(crate) fn needs_less(&self, number: u64) -> bool {
+        let mut resizing = self.resizing.lock();
+        if resizing.number != number {
+            return false;
+        }
+        let step = self.free.load(Ordering::Acquire).min(resizing.surplus);
+        if self.reserve(step) {
+            self.capacity.fetch_sub(step, Ordering::AcqRel);
+            resizing.surplus -= step;
+        }
+        resizing.surplus > 0
+    }
+}
+
+/// Weight that an operation has freed or reserved, and has not used. Released when it is dropped, also by a panic.
+#[derive(Debug)]
+pub(crate) struct InHand<'a> {
+    budget: &'a Budget,
+    weight: u64,
+}
+
+impl<'a> InHand<'a> {
+    /// Nothing yet.
+    pub(crate) fn new(budget: &'a Budget) -> Self {
+        InHand { budget, weight: 0 }
+    }
+
+    /// Adds the weight of an entry that was removed.
+    pub(crate) fn add(&mut self, weight: u64) {
+        self.weight += weight;
+    }
+
+    /// Whether this is less than `needed`.
+    pub(crate) fn lacks(&self, needed: u64) -> bool {
+        self.weight < needed
+    }
+
+    /// Reserves what is missing to `needed`, if that much is free. Returns whether nothing is missing now.
+    pub(crate) fn reserve_rest(&mut self, needed: u64) -> bool {
+        let missing = needed.saturating_sub(self.weight);
+        let complete = missing == 0 || self.budget.reserve(missing);
+        if complete {
+            self.weight += missing;
+        }
+        complete
+    }
+
+    /// Passes `needed` on to an entry, and releases the rest.
+    pub(crate) fn keep(mut self, needed: u64) {
+        self.weight -= needed;
+    }
+}
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        self.budget.release(self.weight);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::MAX_TTL;
 use crate::cache::{Cache, Settings};
-use crate::clock::Clock;
+use crate::clock::{Clock, whole_ms};
 use crate::entry::Cause;
 use crate::policy::Policy;
 use std::hash::Hash;
@@ -19,10 +19,13 @@ const MAX_SHARDS: usize = 1 << 16;
 const MAX_CAPACITY: u64 = 1 << 62;
 /// With fewer expected entries a shard's policy sees too little of the traffic to judge it.
 const MIN_SHARD_ENTRIES: u64 = 256;
-/// The mean weight that is assumed in a cache bounded by weight, to give each policy enough of the traffic.
+/// The mean weight that is assumed in a cache bounded by weight: that of entries weighed in bytes.
 const ASSUMED_WEIGHT: u64 = 1024;
-/// The least weight that is assumed, so that shards do not become too large.
+/// The least mean weight that is assumed, so that shards do not become too large.
 const ASSUMED_MIN_WEIGHT: u64 = 256;
+/// Without a number of entries, the capacity per shard that justifies shards for all threads. Of two errors the smaller:
+/// with entries of a kibibyte a policy sees 16 of them, with entries of weight one a shard has 16,384.
+const ASSUMED_SHARD_WEIGHT: u64 = 16_384;
 /// With more entries, growing a shard's table would take longer than one operation should.
 const MAX_SHARD_ENTRIES: u64 = 16_384;
 /// Shards per hardware thread: enough that two threads rarely want the same shard.
@@ -33,6 +36,7 @@ const SHARDS_PER_THREAD: usize = 8;
 pub struct Builder<K, V> {
     capacity: Option<u64>,
     by_weight: bool,
+    expected_entries: Option<u64>,
     max_share: f64,
     ttl: Option<Duration>,
     tti: Option<Duration>,
@@ -49,6 +53,7 @@ impl<K: Hash + Eq, V> Builder<K, V> {
         Builder {
             capacity: None,
             by_weight: false,
+            expected_entries: None,
             max_share: 1.0,
             ttl: None,
             tti: None,
@@ -68,12 +73,24 @@ impl<K: Hash + Eq, V> Builder<K, V> {
         self
     }
 
-    /// Bounds the cache by the sum of the weights that `weigher` returns: 1 to 2^62, in any unit, usually bytes. An entry
-    /// is weighed once, when it is stored; outside any lock but in [`Cache::compute`]. Zero is a valid weight.
+    /// Bounds the cache by the sum of the weights that `weigher` returns: 1 to 2^62, in any unit, usually bytes. For other
+    /// units call [`Builder::expected_entries`] too.
+    ///
+    /// An entry is weighed once, when it is stored; outside any lock except in [`Cache::compute`] and, of [`crate::raw`],
+    /// `update` and [`crate::raw::Locked::insert`]. An entry of weight zero takes no room and is never evicted, except
+    /// by [`Policy::Random`]: bound the number of these by a time to live.
     pub fn weight(mut self, capacity: u64, weigher: impl Fn(&K, &V) -> u64 + Send + Sync + 'static) -> Self {
         self.capacity = Some(capacity);
         self.by_weight = true;
         self.weigher = Some(Arc::new(weigher));
+        self
+    }
+
+    /// How many entries the full cache is expected to hold, 1 to 2^62: from it follow the number of shards and the size to
+    /// which their tables grow at first. Not a bound. Default: the number given to [`Builder::entries`]; in a cache bounded
+    /// by weight, one per 1,024 of the capacity, as if it were bytes.
+    pub fn expected_entries(mut self, entries: u64) -> Self {
+        self.expected_entries = Some(entries);
         self
     }
 
@@ -84,13 +101,14 @@ impl<K: Hash + Eq, V> Builder<K, V> {
     }
 
     /// The time to live of an entry after it was written, unless it is stored with its own [`crate::Ttl`]:
-    /// 1 ms to [`MAX_TTL`]. Default: no limit.
+    /// above zero, up to [`MAX_TTL`]. Part of a millisecond counts as a whole one. Default: no limit.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// The time to idle: an entry expires this long after its last read or write, 1 ms to [`MAX_TTL`]. Default: no limit.
+    /// The time to idle: an entry expires this long after its last read or write; above zero, up to [`MAX_TTL`]. Part of a
+    /// millisecond counts as a whole one. Default: no limit.
     pub fn tti(mut self, tti: Duration) -> Self {
         self.tti = Some(tti);
         self
@@ -109,8 +127,9 @@ impl<K: Hash + Eq, V> Builder<K, V> {
         self
     }
 
-    /// The number of shards, rounded up to a power of two: 1 to 65,536. Default: eight per hardware thread, but at most
-    /// as many as leave 256 expected entries to each.
+    /// The number of shards, rounded up to a power of two: 1 to 65,536. Default: eight per hardware thread, at most as many
+    /// as leave 256 [expected entries](Builder::expected_entries) to each, and at least one per 16,384. If that number was
+    /// not given in a cache bounded by weight: at most one per 16,384 of the capacity, and at least one per 4,194,304.
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
         self
@@ -138,7 +157,7 @@ impl<K: Hash + Eq, V> Builder<K, V> {
         in_range("capacity", capacity, 1, MAX_CAPACITY)?;
         for (name, time) in [("ttl", self.ttl), ("tti", self.tti)] {
             if let Some(time) = time {
-                in_range(name, time.as_millis() as u64, 1, MAX_TTL.as_millis() as u64)?;
+                in_range(name, whole_ms(time), 1, whole_ms(MAX_TTL))?;
             }
         }
         if !(self.max_share > 0.0 && self.max_share <= 1.0) {
@@ -150,14 +169,20 @@ impl<K: Hash + Eq, V> Builder<K, V> {
         if let Some(shards) = self.shards {
             in_range("shards", shards as u64, 1, MAX_SHARDS as u64)?;
         }
-        let [expected, most] = [ASSUMED_WEIGHT, ASSUMED_MIN_WEIGHT]
-            .map(|weight| if self.by_weight { capacity / weight } else { capacity });
-        let shards = self.shards.unwrap_or_else(|| default_shards(expected, most));
+        if let Some(entries) = self.expected_entries {
+            in_range("expected_entries", entries, 1, MAX_CAPACITY)?;
+        }
+        let known = self.expected_entries.or((!self.by_weight).then_some(capacity));
+        let shards = self.shards.unwrap_or_else(|| match known {
+            Some(entries) => default_shards(entries, entries / MIN_SHARD_ENTRIES),
+            None => default_shards(capacity / ASSUMED_MIN_WEIGHT, capacity / ASSUMED_SHARD_WEIGHT),
+        });
+        let expected = known.unwrap_or(capacity / ASSUMED_WEIGHT);
         Ok(Cache::new(Settings {
             capacity,
             max_share: self.max_share,
-            ttl_ms: self.ttl.map(|ttl| ttl.as_millis() as u64),
-            tti_ms: self.tti.map(|tti| tti.as_millis() as u64),
+            ttl_ms: self.ttl.map(whole_ms),
+            tti_ms: self.tti.map(whole_ms),
             jitter: self.jitter,
             policy: self.policy,
             shards: shards.next_power_of_two(),
@@ -169,11 +194,11 @@ impl<K: Hash + Eq, V> Builder<K, V> {
     }
 }
 
-/// The number of shards for a cache that is expected to hold `expected` entries, and at most `most_entries`.
-fn default_shards(expected: u64, most_entries: u64) -> usize {
+/// The number of shards for a cache of at most this many entries: enough for the threads, and at most `most`.
+fn default_shards(most_entries: u64, most: u64) -> usize {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let wanted = (threads * SHARDS_PER_THREAD).max((most_entries / MAX_SHARD_ENTRIES) as usize);
-    let most = (expected / MIN_SHARD_ENTRIES).max(1) as usize;
+    let most = most.max(1) as usize;
     let shards = wanted.next_power_of_two().min(MAX_SHARDS);
     if shards <= most { shards } else { 1 << most.ilog2() }
 }

@@ -1,21 +1,22 @@
 //! The public operations: each picks the shard, reads the clock, and runs user code only where that is allowed. The steps
 //! that they share are in [`steps`].
 
+mod room;
 pub(crate) mod steps;
 
-use crate::budget::Budget;
+use crate::budget::{Budget, InHand};
 use crate::builder::{Builder, Listener, Weigher};
 use crate::clock::Clock;
-use crate::entry::{Cause, Computed, EntryRef, Inserted, Op, Refusal, Ttl};
+use crate::entry::{Cause, Computed, EntryRef, Inserted, Op, Ttl};
 use crate::iter::Iter;
 use crate::lock::Locks;
 use crate::policy::Policy;
 use crate::records::Record;
 use crate::shard::{Hasher, RemovedEntries, Shard};
 use crate::stats::Stats;
+use crate::sync::Mutex;
 use crate::table::{RANK_END, rank};
 use hashbrown::Equivalent;
-use parking_lot::Mutex;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -23,8 +24,6 @@ use steps::{Decision, Write};
 
 /// About how many entries are visited each time a shard's lock is held.
 pub(crate) const ENTRIES_PER_LOCK: usize = 128;
-/// How often an insertion that finds no room yields its shard and tries again before it gives up.
-const INSERT_RETRIES: u32 = 64;
 
 /// A bounded, concurrent cache. Cheap to clone: clones are handles to the same entries.
 ///
@@ -55,8 +54,8 @@ struct Inner<K, V> {
     settings: Settings<K, V>,
     /// Whether any entry may have a deadline: if not, no operation reads the clock.
     timed: AtomicBool,
-    /// Serializes changes of the capacity.
-    resizing: Mutex<()>,
+    /// Held by the write whose turn it is to wait for room.
+    making_room: Mutex<()>,
     jitter_state: AtomicU64,
 }
 
@@ -84,7 +83,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
                 budget: Budget::new(settings.capacity),
                 hasher,
                 timed: AtomicBool::new(settings.ttl_ms.is_some() || settings.tti_ms.is_some()),
-                resizing: Mutex::new(()),
+                making_room: Mutex::new(()),
                 jitter_state: AtomicU64::new(0x9e37_79b9_7f4a_7c15),
                 settings,
             }),
@@ -154,24 +153,10 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let mut removed = RemovedEntries::new();
         let location = self.locate(&key);
         let write = Write::of(self, location, key, value, ttl, self.now_for(ttl));
-        let now = write.now;
         let mut shard = self.lock(location);
         shard.prefetch(location.hash);
-        let mut voided = shard.void_flight(location.hash, &write.record.key);
-        let mut stored = self.store(&mut shard, write, &mut removed);
-        let mut retries = INSERT_RETRIES;
-        while retries > 0
-            && let Err((Record { key, value }, Refusal::NoRoom)) = stored
-        {
-            // Nothing is inserted yet, so the load is not voided yet either.
-            shard.restore_flight(voided.take());
-            // Of two writers that each hold a shard and want the other's room, one has to yield.
-            shard.yield_lock();
-            let write = Write::of(self, location, key, value, ttl, now);
-            voided = shard.void_flight(location.hash, &write.record.key);
-            stored = self.store(&mut shard, write, &mut removed);
-            retries -= 1;
-        }
+        let voided = shard.flights.remove(location.hash, &write.record.key);
+        let stored = self.store(&mut shard, write, &mut removed);
         drop(shard);
         drop(voided);
         self.notify_removed(removed);
@@ -187,16 +172,35 @@ impl<K: Hash + Eq, V> Cache<K, V> {
 
     /// Removes the entry of `key` and returns its value. A load of the key under way can no longer commit.
     pub fn remove<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Option<V> {
+        self.remove_if(key, |_| true)
+    }
+
+    /// As [`Cache::remove`], if `remove` returns true for the live entry, in one atomic step. It runs while the shard is
+    /// locked: it must be short.
+    ///
+    /// A load of the key under way can no longer commit, unless `remove` returns false: the load has no value to judge.
+    ///
+    /// # Panics
+    /// If `remove` calls the same cache. If it panics, the entry stays.
+    pub fn remove_if<Q>(&self, key: &Q, remove: impl FnOnce(EntryRef<'_, K, V>) -> bool) -> Option<V>
+    where
+        Q: Hash + Equivalent<K> + ?Sized,
+    {
         let location = self.locate(key);
         let now = self.now();
         // Declared before the guard, so that it is dropped after the unlock.
         let _voided;
         let mut shard = self.lock(location);
-        _voided = shard.void_flight(location.hash, key);
-        let id = shard.find(location.hash, key)?;
-        let live = shard.is_live(id, now);
+        let id = shard.find(location.hash, key);
+        let live = id.is_some_and(|id| shard.is_live(id, now));
+        if let Some(id) = id.filter(|_| live)
+            && !remove(self.entry_ref(&shard, id))
+        {
+            return None;
+        }
+        _voided = shard.flights.remove(location.hash, key);
         let cause = if live { Cause::Invalidated } else { Cause::Expired };
-        let entry = shard.remove(id, cause);
+        let entry = shard.remove(id?, cause);
         drop(shard);
         self.inner.budget.release(entry.weight);
         self.notify(&entry.key, &entry.value, cause);
@@ -224,7 +228,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let id = shard.find_live(location.hash, &key, now);
         let (op, result) = f(id.map(|id| self.entry_ref(&shard, id)));
         if !matches!(op, Op::Keep) {
-            _voided = shard.void_flight(location.hash, &key);
+            _voided = shard.flights.remove(location.hash, &key);
         }
         let decision = match op {
             Op::Keep => Decision::Keep,
@@ -239,15 +243,16 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     }
 
     /// Removes every entry for which `keep` returns false. `keep` runs under the lock of a shard, about 128 entries at a
-    /// time; entries that are stored meanwhile may or may not be passed to it.
+    /// time; entries that are stored meanwhile may or may not be passed to it. Loads under way can no longer commit: they
+    /// have no value yet that `keep` could judge.
     pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
-        self.for_each_locked_batch(|shard, ids, freed| {
+        self.remove_in_batches(|shard, ids, gone| {
             for &id in ids {
                 let record = shard.record(id);
                 if !keep(&record.key, &record.value) {
                     let entry = shard.remove(id, Cause::Purged);
-                    freed.weight += entry.weight;
-                    freed.removed.push(entry.key, entry.value, Cause::Purged);
+                    gone.freed.add(entry.weight);
+                    gone.entries.push(entry.key, entry.value, Cause::Purged);
                 }
             }
         });
@@ -255,32 +260,22 @@ impl<K: Hash + Eq, V> Cache<K, V> {
 
     /// Removes all entries; loads under way can no longer commit.
     pub fn clear(&self) {
-        self.void_flights();
         self.retain(|_, _| false);
     }
 
-    fn void_flights(&self) {
-        for index in 0..self.inner.shards.len() {
-            let voided = self.inner.shards.lock(index).void_flights();
-            // The shard is unlocked here.
-            drop(voided);
-        }
-    }
-
-    /// Removes all entries and returns those that had not expired.
+    /// Removes all entries and returns those that had not expired; loads under way can no longer commit.
     pub fn drain(&self) -> Vec<(K, V)> {
         let now = self.now();
         let mut drained = Vec::new();
-        self.void_flights();
-        self.for_each_locked_batch(|shard, ids, freed| {
+        self.remove_in_batches(|shard, ids, gone| {
             for &id in ids {
                 let live = shard.is_live(id, now);
                 let entry = shard.remove(id, if live { Cause::Purged } else { Cause::Expired });
-                freed.weight += entry.weight;
+                gone.freed.add(entry.weight);
                 if live {
                     drained.push((entry.key, entry.value));
                 } else {
-                    freed.removed.push(entry.key, entry.value, Cause::Expired);
+                    gone.entries.push(entry.key, entry.value, Cause::Expired);
                 }
             }
         });
@@ -347,34 +342,24 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         self.inner.budget.capacity()
     }
 
-    /// Changes the total weight allowed. A lower capacity takes effect, and is reported, as entries are evicted for it.
+    /// Changes the total weight allowed. A lower capacity takes effect, and is reported, as entries are evicted for it. Of
+    /// several calls the last decides: the others end at once, also one whose listener makes the last.
     ///
     /// # Panics
     /// If `capacity` is zero or above 2^62.
     pub fn set_capacity(&self, capacity: u64) {
         assert!((1..=1 << 62).contains(&capacity), "capacity is {capacity}; it must be from 1 to 2^62");
-        let _one_at_a_time = self.inner.resizing.lock();
-        let before = self.capacity();
-        if capacity >= before {
-            self.inner.budget.grow(capacity - before);
-            return;
-        }
-        let mut surplus = before - capacity;
-        let mut next_shard = 0;
-        while !self.inner.budget.reserve(surplus) {
+        let budget = &self.inner.budget;
+        let resizing = budget.resize(capacity);
+        let mut shards = (0..self.inner.shards.len()).cycle();
+        while budget.needs_less(resizing) {
             let mut removed = RemovedEntries::new();
-            let mut shard = self.inner.shards.lock(next_shard);
+            let mut shard = self.inner.shards.lock(shards.next().expect("endless"));
             let freed = shard.evict(0, None, self.now(), &mut removed).unwrap_or(0);
             drop(shard);
-            // Accounted for at each step: if a listener panics, the capacity stays in between and no weight is lost.
-            let settled = freed.min(surplus);
-            self.inner.budget.shrink(settled);
-            self.inner.budget.release(freed - settled);
-            surplus -= settled;
+            budget.release(freed);
             self.notify_removed(removed);
-            next_shard = (next_shard + 1) % self.inner.shards.len();
         }
-        self.inner.budget.shrink(surplus);
     }
 
     /// The counters so far and what is held now.
@@ -391,9 +376,10 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let mut looked_at = 0;
         for mut shard in self.inner.shards.each() {
             let mut removed = RemovedEntries::new();
-            let (n, freed) = shard.reclaim(now, budget - looked_at, &mut removed);
+            let mut freed = InHand::new(&self.inner.budget);
+            let n = shard.reclaim(now, budget - looked_at, &mut freed, &mut removed);
             drop(shard);
-            self.inner.budget.release(freed);
+            drop(freed);
             self.notify_removed(removed);
             looked_at += n;
             if looked_at == budget {

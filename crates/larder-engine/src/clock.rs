@@ -57,6 +57,12 @@ impl Clock {
     }
 }
 
+/// A duration in milliseconds, rounded up so that no time to live becomes zero; `u64::MAX` if it has more.
+pub(crate) fn whole_ms(duration: Duration) -> u64 {
+    let rest = u64::from(duration.subsec_nanos().div_ceil(1_000_000));
+    duration.as_secs().saturating_mul(1_000).saturating_add(rest)
+}
+
 impl Default for Clock {
     fn default() -> Self {
         Clock::monotonic()

@@ -5,13 +5,15 @@ use std::time::Duration;
 
 /// The time to live of an entry, given when it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Ttl {
     /// The time to live of the cache.
     #[default]
     Default,
     /// Until it is evicted or invalidated.
     Never,
-    /// This long from now. An entry with zero is stored and cannot be read.
+    /// This long from now; part of a millisecond counts as a whole one, and more than [`crate::MAX_TTL`] is
+    /// [`Ttl::Never`]. An entry with zero is stored and cannot be read.
     After(Duration),
     /// Until this moment, in milliseconds on the cache's own clock ([`crate::Cache::now_ms`]).
     At(u64),
@@ -53,6 +55,7 @@ impl<V> Inserted<V> {
 
 /// Why an entry was not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Refusal {
     /// The entry is heavier than [`crate::Builder::max_share`] allows.
     #[error("weight {weight} is above the limit of {limit} for one entry")]
@@ -62,13 +65,14 @@ pub enum Refusal {
         /// The heaviest entry that the cache accepts.
         limit: u64,
     },
-    /// Every attempt to make room found the other shards locked.
+    /// For about a second, all shards that could make room were locked: closures that run under the locks do not end.
     #[error("no room could be made: the other shards were locked")]
     NoRoom,
 }
 
 /// The five causes of removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Cause {
     /// Its time to live or time to idle was over.
     Expired,
@@ -121,6 +125,7 @@ impl<'a, K, V> EntryRef<'a, K, V> {
 
 /// What [`crate::Cache::compute`] does with the entry after its closure returned.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Op<V> {
     /// Keep it as it is.
     Keep,

@@ -19,14 +19,15 @@
 //!   reclaimed yet. Memory is reclaimed by writes, a bounded amount each, and by [`Cache::run_due`]; there is no
 //!   background thread.
 //! - **One load per key.** [`Cache::load`] gives one caller a [`Ticket`]; the others wait for its outcome. A ticket whose
-//!   key was removed, cleared or overwritten since it was issued cannot commit.
+//!   key was removed, purged or overwritten since it was issued cannot commit.
 //! - **Every operation on one key is linearizable.** Operations on many keys ([`Cache::iter`], [`Cache::retain`],
 //!   [`Cache::clear`]) visit the shards one after another and see each entry that stays throughout.
-//! - **Little user code runs under a lock.** Only `Eq` and `Hash` of keys, `Clone` of what is read, the closures of
-//!   [`Cache::get_with`], [`Cache::peek_with`], [`Cache::compute`], [`Cache::retain`], [`Cache::scan`], and in [`raw`]
-//!   those of `read` and `update`. Calling the same cache from one of them is an error: it panics where it would have to
-//!   wait for a lock, and always with debug assertions. Loaders, listeners and `Drop` run unlocked; so do weighers, but
-//!   for [`Cache::compute`] and `update`.
+//! - **Little user code runs under a lock.** Only `Eq` and `Hash` of keys, `Clone` of what is read and of keys that are
+//!   loaded, the closures of [`Cache::get_with`], [`Cache::peek_with`], [`Cache::compute`], [`Cache::retain`],
+//!   [`Cache::remove_if`], [`Cache::scan`], [`Cache::load_at`], and in [`raw`] those of `read` and `update`. Calling the same cache from one of
+//!   them is an error: it panics where it would have to wait for a lock, and always with debug assertions. Loaders,
+//!   listeners and `Drop` run unlocked; so do weighers, except in [`Cache::compute`], and in [`raw`] in `update` and
+//!   [`raw::Locked::insert`].
 //!
 //! The engine uses no I/O, no async runtime (its futures are plain `std` futures) and no wall clock: time comes from
 //! a [`Clock`], which tests advance by hand. The crate has no cargo features.

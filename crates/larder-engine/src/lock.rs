@@ -1,36 +1,52 @@
 //! The locks of a cache's shards: one word each, acquired by one exchange and released by a plain store. Re-entry panics
 //! where it would deadlock.
 //!
-//! A shard holds its lock for well under a microsecond, so a waiting thread spins for about as long and then yields, to
-//! the holder above all if it was preempted. Waiters are neither queued nor woken, so a release is a plain store; an
-//! exchange there would delay the loads of the following operations.
+//! A thread that waits looks at the lock that it waits for and at no other. It spins for about as long as a shard is held,
+//! and then parks:
+//!
+//! ```text
+//! waiter                                     holder
+//! parked += 1                                holder = UNLOCKED         the release, a plain store
+//! heavy barrier                              light barrier
+//! holder ≠ UNLOCKED: sleep                   parked ≠ 0: wake one
+//! ```
+//!
+//! One of the two sees what the other wrote, if each write comes before the read below it. On the holder's side that would
+//! cost an exchange, which delays the loads of the next operation. But parking is rare, so the waiter pays for both: its
+//! barrier makes each running thread of the process execute one (David Dice, Hui Huang, Mingyao Yang, "Asymmetric Dekker
+//! Synchronization", 2001; `membarrier` of Linux), and that of the holder only stops the compiler. Without such a barrier
+//! a waiter may miss a release, and sleeps for a millisecond at most.
 //!
 //! A closure that runs under the lock of one shard and calls the same cache again would wait for itself, or, through
-//! another shard, for a second thread that waits for it. A lock therefore stores the thread that holds it, and a thread
-//! that would have to wait checks first whether it holds another lock of the same cache. The check is free without
-//! contention, but then finds a re-entry only when the timing is bad; with debug assertions every acquisition checks, so
-//! that tests find each re-entry.
+//! another shard, for a second thread that waits for it. A lock therefore stores the thread that holds it. A thread that
+//! has to wait looks at once whether it holds this lock, and whether it holds another one of the same cache when it has
+//! waited for long. The check is free without contention, but then finds a re-entry only when the timing is bad; with
+//! debug assertions every acquisition checks all locks, so that tests find each re-entry.
 
 use crate::prefetch::prefetch_at;
-use crate::sync::{AtomicUsize, Ordering, spin_loop, thread, thread_local};
+use crate::sync::{
+    AtomicU32, AtomicUsize, Ordering, Outcome, Parking, SPINS, heavy_barrier, light_barrier, spin_loop,
+    thread_id,
+};
 use std::cell::UnsafeCell;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
-/// How often a thread spins before it yields: about half a microsecond.
-const SPINS: u32 = 64;
 /// The holder of a free lock.
 const UNLOCKED: usize = 0;
-
-thread_local! {
-    /// Its address identifies the thread among all that are alive.
-    static ME: u8 = const { 0 };
-}
+/// How long a thread waits before it looks whether it waits for itself.
+const LONG_WAIT: Duration = Duration::from_millis(100);
+/// How long a thread sleeps if releases may be missed.
+const UNSEEN_WAIT: Duration = Duration::from_millis(1);
 
 /// A lock, followed by what it guards in the same cache line.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Lock<T> {
     holder: AtomicUsize,
+    /// The number of threads that sleep until a release, or are about to.
+    parked: AtomicU32,
     guarded: UnsafeCell<T>,
 }
 
@@ -39,60 +55,78 @@ unsafe impl<T: Send> Sync for Lock<T> {}
 
 /// The locked shards of a cache.
 #[derive(Debug)]
-pub(crate) struct Locks<T>(Box<[Lock<T>]>);
+pub(crate) struct Locks<T> {
+    locks: Box<[Lock<T>]>,
+    parking: Parking,
+}
 
 impl<T> Locks<T> {
     pub(crate) fn new(guarded: impl Iterator<Item = T>) -> Self {
-        let lock = |guarded| Lock { holder: AtomicUsize::new(UNLOCKED), guarded: UnsafeCell::new(guarded) };
-        Locks(guarded.map(lock).collect())
+        let lock = |guarded| Lock {
+            holder: AtomicUsize::new(UNLOCKED),
+            parked: AtomicU32::new(0),
+            guarded: UnsafeCell::new(guarded),
+        };
+        Locks { locks: guarded.map(lock).collect(), parking: Parking::new() }
     }
 
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.locks.len()
     }
 
     /// Acquires the lock `index`.
     ///
     /// # Panics
-    /// If there is no such lock; if this thread holds one of these locks and would have to wait for another; with debug
-    /// assertions, if it holds any of them.
+    /// If there is no such lock; if this thread would wait for itself; with debug assertions, if it holds any of these
+    /// locks.
     #[inline]
     pub(crate) fn lock(&self, index: usize) -> Guard<'_, T> {
-        let (lock, me) = (&self.0[index], thread_id());
-        if cfg!(debug_assertions) {
-            self.refuse_reentry(me);
+        self.lock_unless_reentry(index).unwrap_or_else(|| refuse_reentry())
+    }
+
+    /// As [`Locks::lock`], but `None` where that panics because of a re-entry.
+    #[inline]
+    pub(crate) fn lock_unless_reentry(&self, index: usize) -> Option<Guard<'_, T>> {
+        let (lock, me) = (&self.locks[index], thread_id());
+        if cfg!(debug_assertions) && self.held_by(me) > 0 {
+            return None;
         }
-        if !lock.try_acquire(me) {
-            self.lock_contended(lock, me);
-        }
-        Guard { lock }
+        let acquired = lock.try_acquire(me) || self.acquire_contended(lock, me, 0);
+        acquired.then(|| self.guard(lock))
     }
 
     /// Acquires several locks in ascending order, which excludes deadlocks between threads that all do so.
     ///
     /// # Panics
-    /// If the indices do not ascend, or one does not exist; with debug assertions, if this thread holds a lock.
+    /// If the indices do not ascend, or one does not exist; if this thread would wait for itself; with debug assertions, if
+    /// it holds a lock.
     pub(crate) fn lock_ascending(&self, indices: impl IntoIterator<Item = usize>) -> Vec<Guard<'_, T>> {
         let me = thread_id();
-        if cfg!(debug_assertions) {
-            self.refuse_reentry(me);
+        if cfg!(debug_assertions) && self.held_by(me) > 0 {
+            refuse_reentry();
         }
+        self.acquire_ascending(indices, me)
+    }
+
+    fn acquire_ascending(&self, indices: impl IntoIterator<Item = usize>, me: usize) -> Vec<Guard<'_, T>> {
+        let mut guards: Vec<Guard<'_, T>> = Vec::new();
         let mut last = None;
-        let take = |index: usize| {
-            assert!(last.replace(index) < Some(index), "lock {index} does not come after {last:?}");
-            let lock = &self.0[index];
-            if !lock.try_acquire(me) {
-                lock.wait_until_free(me);
+        for index in indices {
+            assert!(last < Some(index), "lock {index} does not come after {last:?}");
+            last = Some(index);
+            let lock = &self.locks[index];
+            if !lock.try_acquire(me) && !self.acquire_contended(lock, me, guards.len()) {
+                refuse_reentry();
             }
-            Guard { lock }
-        };
-        indices.into_iter().map(take).collect()
+            guards.push(self.guard(lock));
+        }
+        guards
     }
 
     /// Prefetches what a lock guards.
     pub(crate) fn prefetch(&self, index: usize) {
-        let lock = std::ptr::from_ref(&self.0[index]).cast::<u8>();
+        let lock = std::ptr::from_ref(&self.locks[index]).cast::<u8>();
         prefetch_at(lock);
         // What a lookup needs is in the first two lines.
         prefetch_at(lock.wrapping_add(64));
@@ -106,23 +140,38 @@ impl<T> Locks<T> {
     /// Acquires a second lock if that needs no waiting. Two threads that each hold one lock and want the other's cannot
     /// deadlock, because neither waits.
     pub(crate) fn try_lock_beside(&self, index: usize) -> Option<Guard<'_, T>> {
-        let lock = &self.0[index];
+        let lock = &self.locks[index];
         // Not `then_some`: a guard made before the lock is acquired would release it.
-        lock.try_acquire(thread_id()).then(|| Guard { lock })
+        lock.try_acquire(thread_id()).then(|| self.guard(lock))
     }
 
+    /// The guard of a lock that was just acquired.
+    #[inline]
+    fn guard<'a>(&'a self, lock: &'a Lock<T>) -> Guard<'a, T> {
+        Guard { lock, parking: &self.parking, _on_this_thread: PhantomData }
+    }
+
+    /// Waits for a lock. Returns false if this thread would wait for itself; `own` is the number of these locks that the
+    /// operation has acquired already.
     #[cold]
-    fn lock_contended(&self, lock: &Lock<T>, me: usize) {
-        self.refuse_reentry(me);
-        lock.wait_until_free(me);
+    fn acquire_contended(&self, lock: &Lock<T>, me: usize, own: usize) -> bool {
+        if lock.holder.load(Ordering::Relaxed) == me {
+            return false;
+        }
+        loop {
+            if lock.spin(me) {
+                return true;
+            }
+            let waited_long = lock.park(&self.parking);
+            if waited_long && self.held_by(me) > own {
+                return false;
+            }
+        }
     }
 
-    fn refuse_reentry(&self, me: usize) {
-        let holds_one = self.0.iter().any(|lock| lock.holder.load(Ordering::Relaxed) == me);
-        assert!(
-            !holds_one,
-            "a closure, Eq or Hash that runs under the lock of a cache called the same cache"
-        );
+    /// How many of these locks a thread holds. Cost: reads all of them.
+    fn held_by(&self, thread: usize) -> usize {
+        self.locks.iter().filter(|lock| lock.holder.load(Ordering::Relaxed) == thread).count()
     }
 }
 
@@ -132,48 +181,67 @@ impl<T> Lock<T> {
         self.holder.compare_exchange(UNLOCKED, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    #[cold]
-    fn wait_until_free(&self, me: usize) {
-        let mut turns = 0;
-        // A read before each exchange leaves the cache line to the holder.
-        while self.holder.load(Ordering::Relaxed) != UNLOCKED || !self.try_acquire(me) {
-            turns += 1;
-            if turns % SPINS == 0 {
-                thread::yield_now();
-            } else {
-                spin_loop();
+    fn spin(&self, me: usize) -> bool {
+        for _ in 0..SPINS {
+            // A read before each exchange leaves the cache line to the holder.
+            if self.holder.load(Ordering::Relaxed) == UNLOCKED && self.try_acquire(me) {
+                return true;
             }
+            spin_loop();
         }
+        false
+    }
+
+    /// Sleeps until a release, unless the lock is free. Returns whether no release came for long.
+    fn park(&self, parking: &Parking) -> bool {
+        self.parked.fetch_add(1, Ordering::Relaxed);
+        let limit = if heavy_barrier() { LONG_WAIT } else { UNSEEN_WAIT };
+        let is_held = || self.holder.load(Ordering::Relaxed) != UNLOCKED;
+        let outcome = parking.park(self.key(), limit, is_held);
+        // Who wakes a thread counts it out, so that further releases need not look for it.
+        if outcome != Outcome::Woken {
+            self.parked.fetch_sub(1, Ordering::Relaxed);
+        }
+        outcome == Outcome::TimedOut
+    }
+
+    #[inline]
+    fn release(&self, parking: &Parking) {
+        self.holder.store(UNLOCKED, Ordering::Release);
+        light_barrier();
+        if self.parked.load(Ordering::Relaxed) != 0 {
+            self.wake_one(parking);
+        }
+    }
+
+    #[cold]
+    fn wake_one(&self, parking: &Parking) {
+        parking.wake_one(self.key(), || _ = self.parked.fetch_sub(1, Ordering::Relaxed));
+    }
+
+    fn key(&self) -> usize {
+        std::ptr::from_ref(self) as usize
     }
 }
 
-#[inline]
-fn thread_id() -> usize {
-    ME.with(|me| std::ptr::from_ref(me) as usize)
+#[cold]
+fn refuse_reentry() -> ! {
+    panic!("a closure, Eq or Hash that runs under the lock of a cache called the same cache")
 }
 
 /// Access to what an acquired lock guards.
 #[derive(Debug)]
 pub(crate) struct Guard<'a, T> {
     lock: &'a Lock<T>,
-}
-
-impl<T> Guard<'_, T> {
-    /// Releases the lock, yields to other threads, and acquires it again. What was read before may have changed.
-    pub(crate) fn yield_lock(&mut self) {
-        self.lock.holder.store(UNLOCKED, Ordering::Release);
-        thread::yield_now();
-        let me = thread_id();
-        if !self.lock.try_acquire(me) {
-            self.lock.wait_until_free(me);
-        }
-    }
+    parking: &'a Parking,
+    /// Neither `Send` nor `Sync`: the lock stores this thread as its holder.
+    _on_this_thread: PhantomData<*const ()>,
 }
 
 impl<T> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.lock.holder.store(UNLOCKED, Ordering::Release);
+        self.lock.release(self.parking);
     }
 }
 
@@ -199,6 +267,7 @@ impl<T> DerefMut for Guard<'_, T> {
 mod tests {
     use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::mpsc;
 
     #[test]
     fn lock_contended_excludes_other_threads() {
@@ -209,6 +278,15 @@ mod tests {
             }
         });
         assert_eq!(*locks.lock(0), 80_000);
+        assert_eq!(locks.locks[0].parked.load(Ordering::Relaxed), 0);
+    }
+
+    /// A hit writes the lock and the shard's count of hits: one line that the processors pass on, not two.
+    #[test]
+    fn hit_writes_one_line_of_the_shard() {
+        assert!(
+            std::mem::offset_of!(Lock<crate::shard::Shard<u64, u64>>, guarded) + crate::shard::HITS_END <= 64
+        );
     }
 
     /// A guard that was made before the lock was acquired, and dropped at once, released what another thread held.
@@ -225,12 +303,81 @@ mod tests {
 
     /// As in a build without debug assertions.
     #[test]
-    fn contended_lock_while_holding_another_panics() {
+    fn lock_held_by_this_thread_panics() {
         let locks = Locks::new([(), ()].into_iter());
         let _first = locks.lock(0);
-        for wanted in [0, 1] {
-            let waiting = || locks.lock_contended(&locks.0[wanted], thread_id());
-            assert!(catch_unwind(AssertUnwindSafe(waiting)).is_err(), "lock {wanted}");
-        }
+        assert!(!locks.acquire_contended(&locks.locks[0], thread_id(), 0));
+        let waits = || drop(locks.acquire_ascending([0, 1], thread_id()));
+        assert!(catch_unwind(AssertUnwindSafe(waits)).is_err(), "the first lock is held already");
+        assert_eq!(locks.locks[1].holder.load(Ordering::Relaxed), UNLOCKED);
+    }
+
+    /// A waiter looks at the lock that it waits for and at no other: a cache may have thousands.
+    #[test]
+    fn contended_lock_beside_a_held_one_is_acquired_when_it_is_free() {
+        let locks = Locks::new([(), ()].into_iter());
+        let (held, is_held) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let locks = &locks;
+            scope.spawn(move || {
+                let _second = locks.lock(1);
+                held.send(()).expect("the test listens");
+                std::thread::sleep(Duration::from_millis(5));
+            });
+            is_held.recv().expect("the thread sends");
+            let _first = locks.lock(0);
+            assert!(locks.acquire_contended(&locks.locks[1], thread_id(), 0));
+            drop(locks.guard(&locks.locks[1]));
+        });
+    }
+
+    /// Without debug assertions, closures under two locks that call each other's shard would wait for each other.
+    #[test]
+    fn threads_that_wait_for_each_others_locks_find_out() {
+        let locks = Locks::new([(), ()].into_iter());
+        let both_hold = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            let waiting = [0, 1].map(|own| {
+                let (locks, both_hold) = (&locks, &both_hold);
+                scope.spawn(move || {
+                    let _own = locks.lock(own);
+                    both_hold.wait();
+                    let other = &locks.locks[1 - own];
+                    let acquired = locks.acquire_contended(other, thread_id(), 0);
+                    drop(acquired.then(|| locks.guard(other)));
+                    acquired
+                })
+            });
+            let acquired = waiting.map(|thread| thread.join().expect("no panic"));
+            assert!(acquired.contains(&false), "one of them gives up, and the other goes on: {acquired:?}");
+        });
+        drop(locks.lock_ascending([0, 1]));
+    }
+
+    /// A waiter that spins takes the processor from the holder that it waits for.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn waiter_sleeps_until_the_lock_is_released() {
+        let locks = Locks::new([0].into_iter());
+        let (started, has_started) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let mut guard = locks.lock(0);
+            let locks = &locks;
+            let waiter = scope.spawn(move || {
+                let me = std::fs::read_link("/proc/thread-self").expect("Linux has it");
+                started.send(std::path::Path::new("/proc").join(me).join("stat")).expect("the test listens");
+                *locks.lock(0)
+            });
+            let stat = has_started.recv().expect("the waiter sends");
+            let sleeps = || std::fs::read_to_string(&stat).expect("it lives").contains(") S ");
+            let end = std::time::Instant::now() + Duration::from_secs(10);
+            while !sleeps() {
+                assert!(std::time::Instant::now() < end, "it does not sleep");
+                std::thread::yield_now();
+            }
+            *guard = 7;
+            drop(guard);
+            assert_eq!(waiter.join().expect("no panic"), 7);
+        });
     }
 }

@@ -11,9 +11,10 @@
 //! more, with weights 4; seven of eight slots are in use when a cache is full. Per entry 4 to 4.5 in the queue, 4 in the
 //! policy's sketch, and with expiry 4.3 to 5.7 in the wheel.
 
+use crate::budget::InHand;
 use crate::entry::Cause;
 use crate::expiry::{NEVER, Timestamps, Wheel};
-use crate::load::Flight;
+use crate::load::flights::Flights;
 use crate::policy::{Entries, Hits, OnHit, Policy, Queues, hit_class, with_one_more_hit};
 use crate::prefetch::prefetch;
 use crate::records::{Record, Records};
@@ -22,21 +23,17 @@ use crate::stats::Stats;
 use crate::table::{RANK_END, Table, rank};
 use hashbrown::Equivalent;
 use std::hash::{BuildHasher, Hash};
-use std::sync::Arc;
-
-/// A load under way: its hash, its key, and the state that its leader and followers share.
-pub(crate) type LoadUnderWay<K, V> = (u64, K, Arc<Flight<V>>);
 
 /// The hasher of the keys of a cache.
 pub(crate) type Hasher = rapidhash::fast::RandomState;
 
-/// The fields that a hit reads come first, so that they lie in two cache lines.
+/// The fields that a hit reads come first, so that they lie in two cache lines; what it writes, in the line of the lock.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Shard<K, V> {
+    hits: Hits,
     table: Table,
     records: Records<K, V>,
-    hits: Hits,
     /// Allocated when the first entry gets a deadline.
     timing: Option<Box<Timing>>,
     on_hit: OnHit,
@@ -48,10 +45,13 @@ pub(crate) struct Shard<K, V> {
     hasher: Hasher,
     /// The number of entries that this shard is expected to hold when the cache is full.
     expected: usize,
-    /// The loads under way. A shard has few at a time, so a list is the smallest table.
-    flights: Vec<LoadUnderWay<K, V>>,
+    pub(crate) flights: Flights<K, V>,
     pub(crate) stats: Stats,
 }
+
+/// Where the count of hits ends in a shard.
+#[cfg(test)]
+pub(crate) const HITS_END: usize = std::mem::offset_of!(Shard<u64, u64>, hits) + size_of::<Hits>();
 
 /// The expiry of the entries of a shard.
 #[derive(Debug)]
@@ -69,6 +69,12 @@ pub(crate) struct RemovedEntry<K, V> {
     pub(crate) key: K,
     pub(crate) value: V,
     pub(crate) weight: u64,
+}
+
+impl<K, V> RemovedEntry<K, V> {
+    pub(crate) fn into_record(self) -> Record<K, V> {
+        Record { key: self.key, value: self.value }
+    }
 }
 
 /// Entries that were removed under a shard's lock. The listener is called, and the entries are dropped, after the lock is
@@ -165,9 +171,21 @@ impl Timing {
             .map_or(deadline, |(used_at, tti)| deadline.min(used_at.get(id).saturating_add(*tti)))
     }
 
+    /// Records a use. A thread reads the clock before it locks, so a use may be older than the last one.
     fn touch(&mut self, id: u32, now: u64) {
         if let Some((used_at, _)) = &mut self.idle {
-            used_at.set(id, now);
+            let last = used_at.get(id);
+            if last == NEVER || last < now {
+                used_at.set(id, now);
+            }
+        }
+    }
+
+    /// Forgets the entry that leaves a slot.
+    fn forget(&mut self, id: u32) {
+        self.wheel.unregister(id);
+        if let Some((used_at, _)) = &mut self.idle {
+            used_at.set(id, NEVER);
         }
     }
 
@@ -199,7 +217,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             tti_ms,
             hasher,
             expected,
-            flights: Vec::new(),
+            flights: Flights::new(),
             stats: Stats::default(),
         }
     }
@@ -344,7 +362,8 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         match self.on_hit {
             OnHit::Nothing => {}
             OnHit::Count => self.count_hit(id, self.table.mark(id)),
-            OnHit::Tell => self.queues.hit(&mut self.slots, id),
+            OnHit::Tell if self.slots.weight(id) > 0 => self.queues.hit(&mut self.slots, id),
+            OnHit::Tell => {}
         }
     }
 
@@ -364,10 +383,22 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         let id = self.table.allocate(hash);
         self.records.write(id, record);
         self.slots.set_weight(id, weight);
-        let mark = self.queues.insert(&mut self.slots, id, hash, &self.hits);
-        self.table.set_mark(id, mark);
+        self.enqueue(id, hash, weight);
         self.set_deadline(id, deadline, now);
         self.stats.inserts += 1;
+    }
+
+    /// Passes an entry to the policy, unless it weighs nothing: its eviction would free nothing.
+    fn enqueue(&mut self, id: u32, hash: u64, weight: u64) {
+        let mark = if weight == 0 { 0 } else { self.queues.insert(&mut self.slots, id, hash, &self.hits) };
+        self.table.set_mark(id, mark);
+    }
+
+    /// Takes an entry back from the policy.
+    fn dequeue(&mut self, id: u32, hash: u64) {
+        if self.slots.weight(id) > 0 {
+            self.queues.remove(&mut self.slots, id, hash, self.table.mark(id));
+        }
     }
 
     /// Moves all entries and their state to a larger table.
@@ -403,9 +434,16 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         now: u64,
     ) -> Record<K, V> {
         let former = self.slots.weight(id);
-        self.slots.set_weight(id, weight);
-        self.queues.reweigh(self.table.mark(id), former, weight);
-        self.record_hit(id);
+        if (former == 0) == (weight == 0) {
+            self.slots.set_weight(id, weight);
+            self.queues.reweigh(self.table.mark(id), former, weight);
+            self.record_hit(id);
+        } else {
+            let hash = self.hash_of(id);
+            self.dequeue(id, hash);
+            self.slots.set_weight(id, weight);
+            self.enqueue(id, hash, weight);
+        }
         self.set_deadline(id, deadline, now);
         self.stats.inserts += 1;
         self.stats.replaced += 1;
@@ -440,9 +478,9 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     pub(crate) fn remove(&mut self, id: u32, cause: Cause) -> RemovedEntry<K, V> {
         let hash = self.hash_of(id);
         let weight = self.slots.weight(id);
-        self.queues.remove(&mut self.slots, id, hash, self.table.mark(id));
+        self.dequeue(id, hash);
         if let Some(timing) = &mut self.timing {
-            timing.wheel.unregister(id);
+            timing.forget(id);
         }
         self.table.release(hash, id);
         // SAFETY: the slot was in use until the line above, so it holds a record, and it is not in use any more.
@@ -501,66 +539,27 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         from
     }
 
-    /// Examines up to `budget` entries that may be due and removes those that are. Returns how many it examined, and the
-    /// weight that the caller releases.
+    /// Examines up to `most` entries that may be due and removes those that are. Returns how many it examined.
     pub(crate) fn reclaim(
         &mut self,
         now: u64,
-        budget: usize,
+        most: usize,
+        freed: &mut InHand<'_>,
         removed: &mut RemovedEntries<K, V>,
-    ) -> (usize, u64) {
-        let mut freed = 0;
-        for looked_at in 0..budget {
-            let Some(timing) = &mut self.timing else { return (looked_at, freed) };
-            let Some(id) = timing.wheel.next(now) else { return (looked_at, freed) };
+    ) -> usize {
+        for examined in 0..most {
+            let Some(timing) = &mut self.timing else { return examined };
+            let Some(id) = timing.wheel.next(now) else { return examined };
             let due = timing.due(id);
             if due > now {
                 timing.register(id);
                 continue;
             }
-            let left = self.remove(id, Cause::Expired);
-            freed += left.weight;
-            removed.push(left.key, left.value, Cause::Expired);
+            let entry = self.remove(id, Cause::Expired);
+            freed.add(entry.weight);
+            removed.push(entry.key, entry.value, Cause::Expired);
         }
-        (budget, freed)
-    }
-
-    /// The load of `key` under way, if there is one.
-    pub(crate) fn flight<Q: Equivalent<K> + ?Sized>(&self, hash: u64, key: &Q) -> Option<&Arc<Flight<V>>> {
-        let same = |(of, candidate, _): &&LoadUnderWay<K, V>| *of == hash && key.equivalent(candidate);
-        self.flights.iter().find(same).map(|(_, _, flight)| flight)
-    }
-
-    pub(crate) fn begin_flight(&mut self, hash: u64, key: K, flight: Arc<Flight<V>>) {
-        self.flights.push((hash, key, flight));
-    }
-
-    /// Removes this load from the list; `None` if it was voided. The caller drops the result after the shard is unlocked.
-    pub(crate) fn end_flight(&mut self, flight: &Arc<Flight<V>>) -> Option<LoadUnderWay<K, V>> {
-        let position = self.flights.iter().position(|(_, _, other)| Arc::ptr_eq(other, flight))?;
-        Some(self.flights.swap_remove(position))
-    }
-
-    /// Voids the load of `key`: it can no longer commit, because the key has changed since it began. The caller drops the
-    /// result after the shard is unlocked.
-    #[inline]
-    pub(crate) fn void_flight<Q>(&mut self, hash: u64, key: &Q) -> Option<LoadUnderWay<K, V>>
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
-        let same = |(of, other, _): &LoadUnderWay<K, V>| *of == hash && key.equivalent(other);
-        let position = self.flights.iter().position(same)?;
-        Some(self.flights.swap_remove(position))
-    }
-
-    /// Restores a load that was voided under the same lock, for an operation that has to start again.
-    pub(crate) fn restore_flight(&mut self, voided: Option<LoadUnderWay<K, V>>) {
-        self.flights.extend(voided);
-    }
-
-    /// Voids all loads under way.
-    pub(crate) fn void_flights(&mut self) -> Vec<LoadUnderWay<K, V>> {
-        std::mem::take(&mut self.flights)
+        most
     }
 
     /// The counters so far and the number of entries.
@@ -578,7 +577,8 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         }
         let mut queued = self.queues.walk(&self.slots);
         queued.sort_unstable();
-        assert_eq!(queued, used, "each entry is on one queue, once");
+        let weighing: Vec<u32> = used.iter().copied().filter(|&id| self.weight(id) > 0).collect();
+        assert_eq!(queued, weighing, "each entry that weighs something is on one queue, once");
         if let Some(timing) = &self.timing {
             let timed: Vec<u32> = used.iter().copied().filter(|&id| timing.due(id) < NEVER).collect();
             assert!(timed.iter().all(|&id| timing.wheel.is_registered(id)), "each deadline is registered");

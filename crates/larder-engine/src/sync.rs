@@ -1,10 +1,35 @@
-//! The synchronization primitives of the engine, named in one file so that the schedule explorer (`src/schedules.rs`)
-//! can compile the same code with primitives of its own.
+//! The synchronization primitives of the engine, named in one file so that the schedule explorer (`src/schedules.rs`) and
+//! the explorer of memory orderings (`src/models.rs`) can compile the same code with primitives of their own.
 
+mod barrier;
+mod parking;
+
+pub(crate) use barrier::{heavy_barrier, light_barrier};
+pub(crate) use parking::{Outcome, Parking};
 pub(crate) use parking_lot::Mutex;
 pub(crate) use std::hint::spin_loop;
-pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+pub(crate) use std::thread::park_timeout;
 pub(crate) use std::{thread, thread_local};
 
-/// How often a write looks for room in the other shards before it yields or gives up.
-pub(crate) const STEAL_ROUNDS: usize = 64;
+/// Identifies this thread among all that are alive.
+#[inline]
+pub(crate) fn thread_id() -> usize {
+    thread_local! {
+        static ME: u8 = const { 0 };
+    }
+    ME.with(|me| std::ptr::from_ref(me) as usize)
+}
+
+/// How often a thread looks whether a lock is free before it parks: for about a microsecond.
+pub(crate) const SPINS: u32 = 64;
+
+/// Lets other threads run before the next round of a wait that nobody ends.
+pub(crate) fn back_off(round: u32) {
+    if round < 100 {
+        thread::yield_now();
+    } else {
+        // A thread of high priority would never let another run by yielding.
+        thread::sleep(std::time::Duration::from_micros(100));
+    }
+}

@@ -1,17 +1,17 @@
 //! The steps that operations and loads share: locating a key, time, weight, deadlines, and making room.
 
 use super::{Cache, ENTRIES_PER_LOCK, KeyLocation};
-use crate::budget::Budget;
+use crate::MAX_TTL;
+use crate::budget::InHand;
+use crate::clock::whole_ms;
 use crate::entry::{Cause, EntryRef, Refusal, Ttl};
 use crate::expiry::NEVER;
 use crate::lock::{Guard, Locks};
 use crate::records::Record;
-use crate::shard::{RemovedEntries, Shard};
-use crate::sync::STEAL_ROUNDS;
+use crate::shard::{Hasher, RemovedEntries, Shard};
 use crate::table::RANK_END;
 use std::hash::{BuildHasher, Hash};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 /// How many entries that may have expired a write examines in its shard.
 const RECLAIM_PER_WRITE: usize = 4;
@@ -64,6 +64,10 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         self.inner.shards.lock(location.shard)
     }
 
+    pub(crate) fn hasher(&self) -> &Hasher {
+        &self.inner.hasher
+    }
+
     pub(crate) fn shards(&self) -> &Locks<Shard<K, V>> {
         &self.inner.shards
     }
@@ -108,13 +112,13 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     pub(super) fn deadline(&self, ttl: Ttl, kept: Option<u64>, now: u64) -> u64 {
         let settings = &self.inner.settings;
         let after = |ms: u64| {
-            if ms > crate::MAX_TTL.as_millis() as u64 { NEVER } else { now + self.jittered(ms) }
+            if ms > whole_ms(MAX_TTL) { NEVER } else { now + self.jittered(ms) }
         };
         match ttl {
             Ttl::Keep if kept.is_some() => kept.expect("just checked"),
             Ttl::Default | Ttl::Keep => settings.ttl_ms.map_or(NEVER, after),
             Ttl::Never => NEVER,
-            Ttl::After(ttl) => after(duration_to_ms(ttl)),
+            Ttl::After(ttl) => after(whole_ms(ttl)),
             Ttl::At(ms) => ms,
         }
     }
@@ -149,39 +153,52 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         write: Write<K, V>,
         removed: &mut RemovedEntries<K, V>,
     ) -> StoreResult<K, V> {
-        let Write { location, record, weight, ttl, now } = write;
-        let mut existing = shard.find(location.hash, &record.key);
+        self.store_at_once(shard, write, removed)
+            .unwrap_or_else(|write| self.store_in_turn(shard, write, removed))
+    }
+
+    /// As [`Cache::store`], without waiting for room.
+    ///
+    /// # Errors
+    /// The write, if the other shards that could make room are locked. The former entry stays.
+    pub(crate) fn store_at_once(
+        &self,
+        shard: &mut Shard<K, V>,
+        write: Write<K, V>,
+        removed: &mut RemovedEntries<K, V>,
+    ) -> Result<StoreResult<K, V>, Write<K, V>> {
+        let &Write { location, weight, ttl, now, .. } = &write;
+        let mut existing = shard.find(location.hash, &write.record.key);
         if let Some(id) = existing.filter(|&id| !shard.is_live(id, now)) {
             self.discard(shard, id, Cause::Expired, removed);
             existing = None;
         }
-        let (_, freed) = shard.reclaim(now, RECLAIM_PER_WRITE, removed);
-        self.inner.budget.release(freed);
+        shard.reclaim(now, RECLAIM_PER_WRITE, &mut InHand::new(&self.inner.budget), removed);
 
-        let held = existing.map_or(0, |id| shard.weight(id));
-        let room = if weight > self.limit() {
-            Err(Refusal::TooHeavy { weight, limit: self.limit() })
-        } else {
-            self.make_room(shard, location.shard, weight.saturating_sub(held), existing, now, removed)
-        };
-        if let Err(reason) = room {
+        let limit = self.limit();
+        if weight > limit {
             shard.stats.refused += 1;
             if let Some(id) = existing {
                 self.discard(shard, id, Cause::Invalidated, removed);
             }
-            return Err((record, reason));
+            return Ok(Err((write.record, Refusal::TooHeavy { weight, limit })));
+        }
+        let held = existing.map_or(0, |id| shard.weight(id));
+        let more = weight.saturating_sub(held);
+        if !self.make_room_at_once(shard, location.shard, more, existing, now, removed) {
+            return Err(write);
         }
         self.inner.budget.release(held.saturating_sub(weight));
 
         let kept = existing.map(|id| shard.deadline(id));
         let deadline = self.deadline(ttl, kept, now);
-        match existing {
-            Some(id) => Ok(Some(shard.replace(id, record, weight, deadline, now))),
+        Ok(Ok(match existing {
+            Some(id) => Some(shard.replace(id, write.record, weight, deadline, now)),
             None => {
-                shard.insert(location.hash, record, weight, deadline, now);
-                Ok(None)
+                shard.insert(location.hash, write.record, weight, deadline, now);
+                None
             }
-        }
+        }))
     }
 
     /// Applies a decision to a locked entry; `id` is its slot, if it is live. If the record is refused, the caller drops it
@@ -224,77 +241,31 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         removed.push(entry.key, entry.value, cause);
     }
 
-    /// Reserves `needed`: from what is free, then by evicting from this shard, then from the others.
-    pub(super) fn make_room(
+    /// Voids the loads under way and walks all entries, a bounded number each time a lock is held. `visit` removes some of
+    /// them and records what is gone.
+    ///
+    /// A load is voided when the walk comes to its shard. If it commits before that, its entry is visited.
+    pub(super) fn remove_in_batches(
         &self,
-        shard: &mut Shard<K, V>,
-        shard_index: usize,
-        needed: u64,
-        keep: Option<u32>,
-        now: u64,
-        removed: &mut RemovedEntries<K, V>,
-    ) -> Result<(), Refusal> {
-        let budget = &self.inner.budget;
-        let mut in_hand = 0;
-        let mut rounds = 0;
-        while in_hand < needed && !budget.reserve(needed - in_hand) {
-            if let Some(freed) = shard.evict(needed, keep, now, removed) {
-                in_hand += freed;
-                continue;
-            }
-            in_hand += self.steal(shard_index, needed - in_hand, now, removed);
-            rounds += 1;
-            if rounds == STEAL_ROUNDS {
-                budget.release(in_hand);
-                return Err(Refusal::NoRoom);
-            }
-        }
-        budget.release(in_hand.saturating_sub(needed));
-        Ok(())
-    }
-
-    /// Evicts from the other shards until `wanted` is freed, skipping those that are locked.
-    pub(super) fn steal(
-        &self,
-        shard_index: usize,
-        wanted: u64,
-        now: u64,
-        removed: &mut RemovedEntries<K, V>,
-    ) -> u64 {
-        let shards = &self.inner.shards;
-        let mut freed = 0;
-        for step in 1..shards.len() {
-            let other = shards.try_lock_beside((shard_index + step) % shards.len());
-            let Some(mut other) = other else { continue };
-            while freed < wanted {
-                let Some(weight) = other.evict(wanted, None, now, removed) else { break };
-                freed += weight;
-            }
-            if freed >= wanted {
-                break;
-            }
-        }
-        freed
-    }
-
-    /// Walks all entries, a bounded number each time a lock is held. `visit` records what it freed.
-    pub(super) fn for_each_locked_batch(
-        &self,
-        mut visit: impl FnMut(&mut Shard<K, V>, &[u32], &mut FreedWeight<'_, K, V>),
+        mut visit: impl FnMut(&mut Shard<K, V>, &[u32], &mut Removed<'_, K, V>),
     ) {
         let mut slots = Vec::new();
         for index in 0..self.inner.shards.len() {
             let mut from = 0;
             while from < RANK_END {
-                let mut freed =
-                    FreedWeight { budget: &self.inner.budget, weight: 0, removed: RemovedEntries::new() };
+                // Declared before the guard, so that it is dropped after the unlock.
+                let mut _voided = None;
+                let mut gone =
+                    Removed { freed: InHand::new(&self.inner.budget), entries: RemovedEntries::new() };
                 let mut shard = self.inner.shards.lock(index);
+                if from == 0 {
+                    _voided = Some(shard.flights.take());
+                }
                 from = shard.walk(from, ENTRIES_PER_LOCK, &mut slots);
-                visit(&mut shard, &slots, &mut freed);
+                visit(&mut shard, &slots, &mut gone);
                 drop(shard);
-                let removed = std::mem::replace(&mut freed.removed, RemovedEntries::new());
-                drop(freed);
-                self.notify_removed(removed);
+                drop(gone.freed);
+                self.notify_removed(gone.entries);
             }
         }
     }
@@ -313,19 +284,8 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     }
 }
 
-/// The weight that a walk has freed: released even if the walk panics.
-pub(super) struct FreedWeight<'a, K, V> {
-    budget: &'a Budget,
-    pub(super) weight: u64,
-    pub(super) removed: RemovedEntries<K, V>,
-}
-
-impl<K, V> Drop for FreedWeight<'_, K, V> {
-    fn drop(&mut self) {
-        self.budget.release(self.weight);
-    }
-}
-
-fn duration_to_ms(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+/// What a walk removes.
+pub(super) struct Removed<'a, K, V> {
+    pub(super) freed: InHand<'a>,
+    pub(super) entries: RemovedEntries<K, V>,
 }

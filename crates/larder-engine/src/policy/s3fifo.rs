@@ -78,7 +78,8 @@ impl Evict for S3Fifo {
         self.full = true;
         for _ in 0..MAX_SECOND_CHANCES {
             let held = self.small.weight() + self.main.weight();
-            let small_is_over = (self.small.weight() + incoming) * SMALL_SHARE > held;
+            // Not multiplied by ten, which would overflow.
+            let small_is_over = self.small.weight() + incoming > held / SMALL_SHARE;
             let Some(id) = self.small.front_but(keep).filter(|_| small_is_over) else { break };
             if entries.mark(id) == 0 {
                 self.ghosts.remember(entries.hash(id), self.main.len());

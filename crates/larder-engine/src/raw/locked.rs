@@ -9,7 +9,16 @@ use crate::shard::{RemovedEntries, Shard};
 
 /// The shards of some keys, locked until this is dropped. Made by [`Cache::lock_all`].
 ///
-/// The listener is called, and removed entries are dropped, after the locks are released.
+/// The listener is called, and removed entries are dropped, after the locks are released. The weigher runs under them.
+///
+/// It stays on its thread, because a lock stores the thread that holds it:
+///
+/// ```compile_fail,E0277
+/// fn move_to_another_thread(_: impl Send) {}
+/// let cache = larder_engine::raw::Cache::builder().entries(10).build()?;
+/// move_to_another_thread(cache.lock_all([]));
+/// # Ok::<(), larder_engine::BuildError>(())
+/// ```
 #[derive(Debug)]
 pub struct Locked<'a> {
     cache: &'a Cache,
@@ -66,13 +75,14 @@ impl Locked<'_> {
         let mut removed = self.removed.take().unwrap_or_else(RemovedEntries::new);
         let mut write = Write::of(self.cache, location, record, (), ttl, now);
         let stored = loop {
-            match self.cache.store(&mut self.shards[own], write, &mut removed) {
-                Ok(replaced) => break Ok(replaced),
+            match self.cache.store_at_once(&mut self.shards[own], write, &mut removed) {
+                Ok(stored) => break stored.map_err(|(_, reason)| reason),
                 // The entries that could make room may be in the shards that this call has locked.
-                Err((record, Refusal::NoRoom)) if self.evict_one(now, &mut removed) => {
-                    write = Write::of(self.cache, location, record.key, (), ttl, now);
+                Err(again) if self.evict_beside(own, now, &mut removed) => write = again,
+                Err(last) => {
+                    let stored = self.cache.store_in_turn(&mut self.shards[own], last, &mut removed);
+                    break stored.map_err(|(_, reason)| reason);
                 }
-                Err((_, reason)) => break Err(reason),
             }
         };
         let inserted = stored.map(|replaced| {
@@ -86,8 +96,10 @@ impl Locked<'_> {
         inserted
     }
 
-    fn evict_one(&mut self, now: u64, removed: &mut RemovedEntries<Record, ()>) -> bool {
-        let freed = self.shards.iter_mut().find_map(|shard| shard.evict(0, None, now, removed));
+    /// Evicts an entry of a locked shard other than `own`.
+    fn evict_beside(&mut self, own: usize, now: u64, removed: &mut RemovedEntries<Record, ()>) -> bool {
+        let others = self.shards.iter_mut().enumerate().filter(|(index, _)| *index != own);
+        let freed = others.into_iter().find_map(|(_, shard)| shard.evict(0, None, now, removed));
         self.cache.release_weight(freed.unwrap_or(0));
         freed.is_some()
     }

@@ -26,7 +26,7 @@ mod record;
 
 pub use locked::Locked;
 pub use prefetch_batch::PrefetchBatch;
-pub use record::{Key, Record};
+pub use record::{Key, Record, TooLong};
 
 use crate::cache::steps::{Decision, Write};
 use crate::entry::{Refusal, Ttl};
@@ -62,6 +62,7 @@ impl Entry<'_> {
 
 /// What [`Cache::update`] does with the entry after its closure returned.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum UpdateOp {
     /// Keep it as it is.
     Keep,

@@ -44,6 +44,11 @@ unsafe impl Send for Record {}
 // SAFETY: likewise; through a shared reference the block is only read.
 unsafe impl Sync for Record {}
 
+/// A record would be longer than an allocation may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the record is longer than an allocation may be")]
+pub struct TooLong;
+
 /// The offsets in a block.
 #[derive(Clone, Copy)]
 struct Shape {
@@ -59,16 +64,28 @@ const MAX_HEAD_BYTES: usize = 1 + 2 * 10;
 
 impl Record {
     /// A record whose value is the concatenation of `parts`. Cost: one allocation, one copy.
+    ///
+    /// # Panics
+    /// If the record is longer than an allocation may be: see [`Record::try_new`].
     #[must_use]
     pub fn new(key: Key<'_>, parts: &[&[u8]]) -> Self {
-        let value_len: usize = parts.iter().map(|part| part.len()).sum();
+        Self::try_new(key, parts).expect("a record fits into an allocation")
+    }
+
+    /// As [`Record::new`], for parts whose total length is not bounded: parts may overlap, so a few bytes of a request can
+    /// ask for more than there is memory.
+    ///
+    /// # Errors
+    /// [`TooLong`] if the record is longer than an allocation may be. Nothing was allocated then.
+    pub fn try_new(key: Key<'_>, parts: &[&[u8]]) -> Result<Self, TooLong> {
+        let value_len = total_len(parts.iter().map(|part| part.len()))?;
         let mut head = [0; MAX_HEAD_BYTES];
         head[0] = key.space;
         let mut head_len = 1;
         for number in [key.name.len(), value_len] {
             head_len += write_varint(&mut head[head_len..], number);
         }
-        let layout = layout(head_len + key.name.len() + value_len);
+        let layout = layout(total_len([head_len, key.name.len(), value_len].into_iter())?);
         // SAFETY: the layout is not empty: a header has at least three bytes.
         let block = unsafe { alloc(layout) };
         let Some(block) = NonNull::new(block) else { handle_alloc_error(layout) };
@@ -80,7 +97,7 @@ impl Record {
                 at = at.add(bytes.len());
             }
         }
-        Record(block)
+        Ok(Record(block))
     }
 
     /// The key.
@@ -170,8 +187,16 @@ fn write_varint(to: &mut [u8], mut number: usize) -> usize {
     at + 1
 }
 
+/// The sum of some lengths, unless it exceeds the longest allocation.
+fn total_len(mut lengths: impl Iterator<Item = usize>) -> Result<usize, TooLong> {
+    lengths
+        .try_fold(0usize, |sum, len| sum.checked_add(len))
+        .filter(|sum| *sum <= isize::MAX as usize)
+        .ok_or(TooLong)
+}
+
 fn layout(bytes: usize) -> Layout {
-    Layout::array::<u8>(bytes).expect("the parts are in memory, so their sum fits into it")
+    Layout::array::<u8>(bytes).expect("`total_len` refused what does not fit")
 }
 
 impl Drop for Record {
@@ -213,6 +238,15 @@ mod tests {
     fn record_short_value_has_three_bytes_of_header() {
         let record = Record::new(Key { space: 3, name: b"name" }, &[b"val", b"ue"]);
         assert_eq!((size_of::<Option<Record>>(), record.bytes_allocated()), (8, 4 + 5 + 3));
+    }
+
+    /// Parts may overlap: on a machine with 32 bits, 256 times the same 16 MiB are more than there is memory.
+    #[test]
+    fn total_len_beyond_an_allocation_is_refused() {
+        let part = usize::MAX / 256 + 1;
+        assert_eq!(total_len(std::iter::repeat_n(part, 256)), Err(TooLong), "the sum wraps to zero");
+        assert_eq!(total_len([isize::MAX as usize, 1].into_iter()), Err(TooLong));
+        assert_eq!(total_len([isize::MAX as usize - 1, 1].into_iter()), Ok(isize::MAX as usize));
     }
 
     proptest! {

@@ -1,12 +1,25 @@
 //! Making room: shards that evict from each other, and a capacity that changes meanwhile.
 
-use crate::{Cache, CommitOutcome, Load, Scenario};
+use crate::{Cache, CommitOutcome, Load, Scenario, raw};
 use shuttle::thread;
+use std::hash::Hash;
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
     (
         "room::inserts_that_need_each_others_room_do_not_deadlock",
         inserts_that_need_each_others_room_do_not_deadlock,
+    ),
+    (
+        "room::computes_that_need_each_others_room_are_all_stored",
+        computes_that_need_each_others_room_are_all_stored,
+    ),
+    (
+        "room::commits_that_need_each_others_room_are_all_stored",
+        commits_that_need_each_others_room_are_all_stored,
+    ),
+    (
+        "room::updates_that_need_each_others_room_are_all_stored",
+        updates_that_need_each_others_room_are_all_stored,
     ),
     (
         "room::insert_that_yields_voids_no_load_before_it_stores",
@@ -37,6 +50,57 @@ fn inserts_that_need_each_others_room_do_not_deadlock() {
     assert_eq!(stored, 4, "there is room for each, once the other is done");
     assert_eq!((cache.len(), cache.weight()), (1, 10));
     cache.validate();
+}
+
+/// Stores entries of which each fills the cache, from three threads, each in its own shard; all must be stored. `store` gets
+/// a key.
+fn all_are_stored<K: Hash + Eq + Send + 'static, V: Send + 'static>(
+    cache: &Cache<K, V>,
+    key: impl Fn(u32) -> K + Send + Copy + 'static,
+    store: impl Fn(&Cache<K, V>, K) -> bool + Send + Copy + 'static,
+) {
+    let writers = [0, 1, 2].map(|shard| {
+        let cache = cache.clone();
+        thread::spawn(move || {
+            let keys = (0..).map(key).filter(|key| cache.locate(key).shard == shard).take(2);
+            assert!(
+                keys.into_iter().all(|key| store(&cache, key)),
+                "there is room, once the others are done"
+            );
+        })
+    });
+    writers.into_iter().for_each(|writer| writer.join().expect("no panic"));
+    assert_eq!((cache.len(), cache.weight()), (1, 10));
+    cache.validate();
+}
+
+fn computes_that_need_each_others_room_are_all_stored() {
+    all_are_stored(
+        &weighed(10, 4),
+        |n| n,
+        |cache, key| cache.compute(key, |_| (crate::Op::Put(10, crate::Ttl::Default), ())).refused.is_none(),
+    );
+}
+
+fn commits_that_need_each_others_room_are_all_stored() {
+    all_are_stored(
+        &weighed(10, 4),
+        |n| n,
+        |cache, key| match cache.load(&key) {
+            Load::Lead(ticket) => ticket.commit(10) == CommitOutcome::Stored,
+            Load::Hit(_) | Load::Follow(_) => panic!("nobody else loads this key"),
+        },
+    );
+}
+
+fn updates_that_need_each_others_room_are_all_stored() {
+    let cache = raw::Cache::builder().weight(10, |_, ()| 10).shards(4).build().expect("valid options");
+    let record = |n: u32| raw::Record::new(raw::Key { space: 0, name: &n.to_le_bytes() }, &[]);
+    all_are_stored(&cache, record, |cache, record| {
+        let name = record.key().name.to_vec();
+        let key = raw::Key { space: 0, name: &name };
+        cache.update(key, |_| (raw::UpdateOp::Put(record, crate::Ttl::Never), ())).is_ok()
+    });
 }
 
 /// An insert that finds no room yields its shard and tries again. If it had voided the load of its key already, another

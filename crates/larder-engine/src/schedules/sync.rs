@@ -1,8 +1,21 @@
 //! The primitives of `src/sync.rs`, as the schedule explorer provides them.
 
+mod parking;
+
+pub(crate) use parking::{Outcome, Parking};
 pub(crate) use shuttle::hint::spin_loop;
-pub(crate) use shuttle::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+pub(crate) use shuttle::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+pub(crate) use shuttle::thread::park_timeout;
 pub(crate) use shuttle::{thread, thread_local};
+
+/// Identifies this thread among all that are alive.
+#[inline]
+pub(crate) fn thread_id() -> usize {
+    thread_local! {
+        static ME: u8 = const { 0 };
+    }
+    ME.with(|me| std::ptr::from_ref(me) as usize)
+}
 
 /// A lock without poisoning, as `parking_lot` has it.
 #[derive(Debug)]
@@ -18,5 +31,16 @@ impl<T> Mutex<T> {
     }
 }
 
-/// Few, so that the explorer often reaches the code that runs when no room was found.
-pub(crate) const STEAL_ROUNDS: usize = 2;
+pub(crate) fn back_off(_round: u32) {
+    thread::yield_now();
+}
+
+/// Few, so that threads often park.
+pub(crate) const SPINS: u32 = 1;
+
+/// Nothing is reordered.
+pub(crate) fn light_barrier() {}
+
+pub(crate) fn heavy_barrier() -> bool {
+    true
+}

@@ -1,6 +1,8 @@
 //! The capacity is never exceeded, and stored entries can be read.
 
 use crate::{BuildError, Builder, Cache, Inserted, Policy, Refusal};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -116,4 +118,88 @@ fn weight_observed_concurrently_never_exceeds_capacity() {
         }
     });
     cache.validate();
+}
+
+#[test]
+fn weights_near_the_largest_capacity_do_not_overflow() {
+    for policy in Policy::ALL {
+        let builder = Cache::builder().weight(1 << 62, |_, value| *value).shards(1);
+        let cache: Cache<u32, u64> = builder.policy(policy).build().expect("valid options");
+        for n in 0..40 {
+            assert_eq!(cache.insert(n, 1 << 61), Inserted::New);
+            assert!(cache.contains(&n));
+        }
+        assert_eq!((cache.len(), cache.weight()), (2, 1 << 62), "{policy:?}");
+        cache.validate();
+    }
+}
+
+/// Both waited for the same lock.
+#[test]
+fn listener_may_change_the_capacity_while_it_is_lowered() {
+    let slot: Arc<Mutex<Option<Cache<u32, u32>>>> = Arc::default();
+    let inside = slot.clone();
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let cache: Cache<u32, u32> = Cache::builder()
+            .entries(100)
+            .shards(2)
+            .listener(move |_, _, _| {
+                let cache = inside.lock().clone().expect("the cache is there");
+                if cache.len() == 50 {
+                    cache.set_capacity(60);
+                }
+            })
+            .build()
+            .expect("valid options");
+        *slot.lock() = Some(cache.clone());
+        (0..100).for_each(|n| _ = cache.insert(n, n));
+        cache.set_capacity(10);
+        slot.lock().take();
+        _ = done.send((cache.capacity(), cache.len()));
+    });
+    let held = is_done.recv_timeout(Duration::from_secs(20)).expect("it returns");
+    assert_eq!(held, (60, 50), "the later call decides");
+}
+
+fn shards_of(builder: Builder<u32, u32>) -> usize {
+    builder.build().expect("valid options").shards().len()
+}
+
+#[test]
+fn shards_follow_the_expected_entries_whatever_the_unit_of_weight() {
+    let unit = || Cache::<u32, u32>::builder().weight(1_000_000, |_, _| 1);
+    let by_entries = shards_of(Cache::builder().entries(1_000_000));
+    assert_eq!(shards_of(unit().expected_entries(1_000_000)), by_entries);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    assert!(shards_of(unit()) >= (8 * threads).min(32), "without a number: enough for the threads");
+    assert_eq!(shards_of(Cache::builder().weight(1_000_000, |_, _| 1).expected_entries(300)), 1);
+    assert_eq!(
+        Cache::<u32, u32>::builder().entries(9).expected_entries(0).build().expect_err("none").to_string(),
+        "expected_entries is 0; it must be from 1 to 4611686018427387904"
+    );
+}
+
+/// They free nothing. The random policy looks at slots, not at entries.
+#[test]
+fn entries_of_weight_zero_are_not_evicted() {
+    for policy in Policy::ALL.into_iter().filter(|policy| *policy != Policy::Random) {
+        let cache: Cache<u32, u64> =
+            Cache::builder().weight(10, |_, value| *value).policy(policy).build().expect("valid options");
+        for n in 0..100 {
+            cache.insert(n, 0);
+        }
+        for n in 100..200 {
+            cache.insert(n, 1);
+        }
+        assert_eq!((cache.len(), cache.weight()), (110, 10), "{policy:?}");
+        assert!((0..100).all(|n| cache.contains(&n)), "{policy:?}");
+        // Between zero and more, in both directions, and out.
+        (0..5).for_each(|n| _ = cache.insert(n, 1));
+        (195..200).for_each(|n| _ = cache.insert(n, 0));
+        cache.validate();
+        (0..200).for_each(|n| _ = cache.remove(&n));
+        assert_eq!((cache.len(), cache.weight()), (0, 0), "{policy:?}");
+        cache.validate();
+    }
 }

@@ -141,3 +141,55 @@ fn jitter_only_shortens_the_ttl() {
     let early = deadlines.iter().filter(|at| **at < 900).count();
     assert!((300..700).contains(&early), "{early} of 1000 in the earlier half");
 }
+
+#[test]
+fn ttl_too_long_is_refused_by_the_builder() {
+    for seconds in [18_446_744_073_709_552, u64::MAX] {
+        let ttl = Duration::from_secs(seconds);
+        let builder = || Cache::<u32, u32>::builder().entries(1);
+        assert!(builder().ttl(ttl).build().is_err(), "{seconds} s");
+        assert!(builder().tti(ttl).build().is_err(), "{seconds} s");
+    }
+    let (cache, _) = timed(Some(crate::MAX_TTL), None);
+    cache.insert(1, 1);
+    assert_eq!(cache.peek_with(&1, |entry| entry.expires_in()), Some(Some(crate::MAX_TTL)));
+}
+
+/// Part of a millisecond counts as a whole one, for the cache and for an entry.
+#[test]
+fn ttl_below_a_millisecond_is_one_millisecond() {
+    for (ttl, expected) in
+        [(Duration::from_nanos(1), 1), (Duration::from_micros(900), 1), (Duration::from_micros(1_001), 2)]
+    {
+        let (by_default, hand) = timed(Some(ttl), None);
+        by_default.insert(1, 1);
+        let (by_entry, other_hand) = timed(None, None);
+        assert_eq!(by_entry.insert_with_ttl(1, 1, Ttl::After(ttl)), Inserted::New);
+        let (idle, idle_hand) = timed(None, Some(ttl));
+        idle.insert(1, 1);
+        for (cache, hand) in [(by_default, hand), (by_entry, other_hand), (idle, idle_hand)] {
+            hand.advance(ms(expected - 1));
+            assert_eq!(cache.get(&1), Some(1), "{ttl:?}");
+            hand.advance(ms(expected));
+            assert_eq!(cache.get(&1), None, "{ttl:?}");
+        }
+    }
+}
+
+/// Threads read the clock before they lock, so an earlier time may come later.
+#[test]
+fn read_with_an_earlier_time_does_not_shorten_the_time_to_idle() {
+    let (cache, hand) = timed(None, Some(ms(30)));
+    cache.insert(1, 1);
+    hand.advance(ms(20));
+    assert!(matches!(cache.load_at(&1, ms(20), u32::clone), crate::Load::Hit(1)));
+    assert!(matches!(cache.load_at(&1, ms(5), u32::clone), crate::Load::Hit(1)));
+    hand.advance(ms(20));
+    assert_eq!(cache.get(&1), Some(1), "last used at 20 ms, not at 5 ms");
+    cache.remove(&1);
+    hand.advance(ms(10));
+    cache.insert(1, 2);
+    hand.advance(ms(29));
+    assert_eq!(cache.get(&1), Some(2));
+    cache.validate();
+}

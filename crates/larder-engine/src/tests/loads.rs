@@ -2,11 +2,13 @@
 
 use crate::{Cache, CommitOutcome, FollowOutcome, Follower, Load, Ticket, Ttl};
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 fn cache() -> Cache<u32, u32> {
     Cache::builder().entries(100).build().expect("valid options")
@@ -224,4 +226,205 @@ fn loader_panicked_affects_only_its_caller() {
     }));
     assert!(panicked.is_err());
     assert_eq!(cache.get_or_load(&1, || Ok::<_, ()>(3)), Ok(3));
+}
+
+/// A load under way has no value to pass to the predicate, so it must not store one afterwards.
+#[test]
+fn retain_during_load_voids_the_ticket() {
+    let cache = cache();
+    let ticket = lead(&cache, 1);
+    let mut follower = follow(&cache, 1);
+    cache.retain(|_, _| true);
+    assert_eq!(ticket.commit(7), CommitOutcome::Refused);
+    assert_eq!(value(&mut follower), 7);
+    assert!(!cache.contains(&1));
+}
+
+#[test]
+fn to_key_that_makes_another_key_panics_and_leaves_no_load() {
+    let cache: Cache<String, u32> =
+        Cache::builder().entries(4_096).shards(16).build().expect("valid options");
+    let now = cache.clock().now();
+    for n in 0..64 {
+        let name = n.to_string();
+        let other = |name: &str| format!("{name}?");
+        for attempt in [
+            &(|| drop(cache.load_at(name.as_str(), now, other))) as &dyn Fn(),
+            &(|| drop(cache.reload_with(name.as_str(), other))),
+        ] {
+            let panicked = catch_unwind(AssertUnwindSafe(attempt));
+            let message = *panicked.expect_err("refused").downcast::<&str>().expect("a message");
+            assert!(message.contains("another key"), "{message}");
+        }
+        let Load::Lead(ticket) = cache.load(&name) else { panic!("no load is left behind") };
+        assert_eq!(ticket.commit(n), CommitOutcome::Stored);
+        // A follower's key is checked as well: it looks up this key later.
+        let _load = cache.reload_with(name.as_str(), str::to_owned);
+        let follows = catch_unwind(AssertUnwindSafe(|| drop(cache.reload_with(name.as_str(), other))));
+        assert!(follows.is_err());
+    }
+    cache.validate();
+    assert_eq!(cache.len(), 64);
+    cache.clear();
+    assert_eq!((cache.len(), cache.weight()), (0, 0));
+}
+
+/// Calls a function when it is woken, and another when it is dropped.
+struct Hooks {
+    woken: Box<dyn Fn() + Send + Sync>,
+    dropped: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Wake for Hooks {
+    fn wake(self: Arc<Self>) {
+        (self.woken)();
+    }
+}
+
+impl Drop for Hooks {
+    fn drop(&mut self) {
+        (self.dropped)();
+    }
+}
+
+#[test]
+fn waker_that_panics_strands_no_other_follower() {
+    let cache = cache();
+    let ticket = lead(&cache, 1);
+    let mut followers = [follow(&cache, 1), follow(&cache, 1), follow(&cache, 1), follow(&cache, 1)];
+    let wakes = Arc::new(CountWakes(AtomicUsize::new(0)));
+    for (n, follower) in followers.iter_mut().enumerate() {
+        let panics = Hooks { woken: Box::new(|| panic!("waker")), dropped: Box::new(|| ()) };
+        let waker = if n % 2 == 0 { Waker::from(Arc::new(panics)) } else { Waker::from(wakes.clone()) };
+        wait_with(follower, &waker);
+    }
+    assert!(catch_unwind(AssertUnwindSafe(|| ticket.commit(7))).is_err(), "the panic reaches the leader");
+    assert_eq!(wakes.0.load(Ordering::SeqCst), 2);
+    assert_eq!(followers.each_mut().map(value), [7; 4]);
+}
+
+fn wait_with(follower: &mut Follower<u32, u32>, waker: &Waker) {
+    assert!(Pin::new(follower).poll(&mut Context::from_waker(waker)).is_pending());
+}
+
+/// A waker may hold the last reference to a task that holds a follower of the same load.
+#[test]
+fn waker_dropped_or_replaced_may_use_the_load() {
+    let cache = cache();
+    let ticket = lead(&cache, 1);
+    let drops = Arc::new(AtomicUsize::new(0));
+    let waker = || {
+        let (other, drops) = (parking_lot::Mutex::new(follow(&cache, 1)), drops.clone());
+        let polls = move || {
+            drops.fetch_add(1, Ordering::SeqCst);
+            assert!(poll(&mut other.lock()).is_pending());
+        };
+        Waker::from(Arc::new(Hooks { woken: Box::new(|| ()), dropped: Box::new(polls) }))
+    };
+    let mut follower = follow(&cache, 1);
+    wait_with(&mut follower, &waker());
+    wait_with(&mut follower, &waker());
+    drop(follower);
+    assert_eq!(drops.load(Ordering::SeqCst), 2);
+    ticket.commit(7);
+}
+
+/// A ticket that is forgotten is neither settled nor dropped.
+#[test]
+fn follower_of_a_forgotten_ticket_waits_for_a_limit() {
+    let cache = cache();
+    std::mem::forget(lead(&cache, 1));
+    let Err(follower) = follow(&cache, 1).wait_timeout(Duration::from_millis(1)) else {
+        panic!("it never ends")
+    };
+    cache.insert(1, 7);
+    let Err(_) = follower.wait_timeout(Duration::ZERO) else {
+        panic!("the insert voids, and does not end, the load")
+    };
+    let ticket = lead(&cache, 2);
+    let follower = follow(&cache, 2);
+    ticket.commit(8);
+    assert!(matches!(follower.wait_timeout(Duration::MAX), Ok(FollowOutcome::Value(8))));
+}
+
+#[test]
+fn get_or_load_timeout_loads_beside_a_leader_that_hangs() {
+    let cache = cache();
+    let (started, has_started) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let cache = &cache;
+        let leader = scope.spawn(move || {
+            let load = || {
+                started.send(()).expect("the test listens");
+                released.recv().expect("the test releases");
+                Ok::<_, ()>(1)
+            };
+            cache.get_or_load(&1, load)
+        });
+        has_started.recv().expect("the leader started");
+        assert_eq!(cache.get_or_load_timeout(&1, Duration::from_millis(1), || Ok::<_, ()>(2)), Ok(2));
+        release.send(()).expect("the leader waits");
+        assert_eq!(leader.join().expect("no panic"), Ok(1));
+    });
+    assert_eq!(cache.get(&1), Some(2), "the first valid value is stored");
+}
+
+/// Polls a future that must not have to wait.
+fn now_or_never<T>(future: impl Future<Output = T>) -> T {
+    match std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("it waits"),
+    }
+}
+
+#[test]
+fn get_or_load_async_loads_once_and_shares_values_and_errors() {
+    let cache = cache();
+    let context = &mut Context::from_waker(Waker::noop());
+    for outcome in [Err("no"), Ok(7)] {
+        let (answer, answered) = mpsc::channel();
+        let ask = std::future::poll_fn(move |_| answered.try_recv().map_or(Poll::Pending, Poll::Ready));
+        let mut leader = Box::pin(cache.get_or_load_async(&1, || ask));
+        assert!(leader.as_mut().poll(context).is_pending());
+        let second = || -> std::future::Ready<Result<u32, &str>> { panic!("a second load") };
+        let mut follower = Box::pin(cache.get_or_load_async(&1, second));
+        assert!(follower.as_mut().poll(context).is_pending());
+        answer.send(outcome).expect("the leader listens");
+        assert_eq!(leader.as_mut().poll(context), Poll::Ready(outcome));
+        assert_eq!(follower.as_mut().poll(context), Poll::Ready(outcome));
+    }
+    assert_eq!(now_or_never(cache.get_or_load_async(&1, || async { Err("never asked") })), Ok(7));
+    assert_eq!((cache.stats().loads, cache.stats().load_failures), (1, 1));
+}
+
+#[test]
+fn get_or_load_async_leader_dropped_promotes_a_follower() {
+    let cache = cache();
+    let context = &mut Context::from_waker(Waker::noop());
+    let mut leader = Box::pin(cache.get_or_load_async(&1, std::future::pending::<Result<u32, ()>>));
+    assert!(leader.as_mut().poll(context).is_pending());
+    let mut follower = Box::pin(cache.get_or_load_async(&1, || async { Ok::<_, ()>(2) }));
+    assert!(follower.as_mut().poll(context).is_pending());
+    drop(leader);
+    assert_eq!(follower.as_mut().poll(context), Poll::Ready(Ok(2)));
+    assert_eq!(cache.get(&1), Some(2));
+}
+
+#[test]
+fn get_or_insert_with_loads_on_a_miss_only() {
+    let cache = cache();
+    assert_eq!(cache.get_or_insert_with(&1, || 7), 7);
+    assert_eq!(cache.get_or_insert_with(&1, || panic!("a second load")), 7);
+}
+
+#[test]
+fn get_or_load_with_ttl_stores_for_the_time_of_the_loader() {
+    let (clock, hand) = crate::Clock::manual();
+    let cache: Cache<u32, u32> = Cache::builder().entries(10).clock(clock).build().expect("valid options");
+    let ttl = Ttl::After(Duration::from_millis(5));
+    assert_eq!(cache.get_or_load_with_ttl(&1, || Ok::<_, ()>((7, ttl))), Ok(7));
+    assert_eq!(cache.get(&1), Some(7));
+    hand.advance(Duration::from_millis(5));
+    assert_eq!(cache.get(&1), None);
 }

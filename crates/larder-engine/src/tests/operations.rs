@@ -23,6 +23,30 @@ fn insert_get_replace_remove_round_trip() {
 }
 
 #[test]
+fn remove_if_removes_what_the_closure_accepts() {
+    let cache = cache(10);
+    cache.insert("a".into(), 1);
+    assert_eq!(cache.remove_if("a", |entry| *entry.value() == 2), None);
+    assert_eq!(cache.get("a"), Some(1));
+    assert_eq!(cache.remove_if("a", |entry| *entry.value() == 1), Some(1));
+    assert_eq!(cache.remove_if("a", |_| panic!("there is no entry")), None);
+    assert_eq!((cache.len(), cache.weight(), cache.stats().invalidated), (0, 0, 1));
+    // A load has no value to judge: it is voided, unless an entry was judged and stays.
+    let load = |cache: &Cache<String, u32>| match cache.reload_with("a", str::to_owned) {
+        crate::Load::Lead(ticket) => ticket,
+        other => panic!("expected to lead: {other:?}"),
+    };
+    let ticket = load(&cache);
+    cache.remove_if("a", |_| false);
+    assert!(!ticket.is_valid());
+    cache.insert("a".into(), 1);
+    let ticket = load(&cache);
+    cache.remove_if("a", |_| false);
+    assert!(ticket.is_valid());
+    cache.validate();
+}
+
+#[test]
 fn peek_has_no_effect_on_policy_or_stats() {
     let cache = cache(2);
     cache.insert("a".into(), 1);

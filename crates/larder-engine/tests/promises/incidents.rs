@@ -4,7 +4,7 @@ use larder_engine::{Cache, Cause, Clock, Inserted, Op, Policy, Refusal, Ttl};
 use std::borrow::Borrow;
 use std::hash::{Hash, Hasher};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -468,4 +468,38 @@ fn scan_cursor_survives_growth_and_removal() {
     seen.sort_unstable();
     seen.dedup();
     assert_eq!(seen.len(), 1_000, "at least once each");
+}
+
+/// The number of calls of `Hash` until one panics.
+static HASHES_LEFT: AtomicI64 = AtomicI64::new(i64::MAX);
+
+#[derive(Clone, PartialEq, Eq)]
+struct PanicsOnHash(u32);
+
+impl Hash for PanicsOnHash {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        assert!(HASHES_LEFT.fetch_sub(1, Ordering::Relaxed) != 0, "asked to panic");
+        self.0.hash(state);
+    }
+}
+
+/// What an eviction had freed before the panic belonged to nobody, for ever.
+#[test]
+fn hash_panicked_while_room_is_made_loses_no_weight() {
+    for (policy, hashes) in Policy::ALL.into_iter().flat_map(|policy| (0..80).map(move |n| (policy, n))) {
+        let cache: Cache<PanicsOnHash, u64> = Cache::builder()
+            .weight(20, |_, value| *value)
+            .shards(2)
+            .policy(policy)
+            .build()
+            .expect("valid options");
+        (0..20).for_each(|n| _ = cache.insert(PanicsOnHash(n), 1));
+        HASHES_LEFT.store(hashes, Ordering::Relaxed);
+        let insert = || _ = cache.insert(PanicsOnHash(100), 15);
+        _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(insert));
+        HASHES_LEFT.store(i64::MAX, Ordering::Relaxed);
+        cache.validate();
+        let held: u64 = cache.iter().map(|(_, weight)| weight).sum();
+        assert_eq!(cache.weight(), held, "{policy:?}, panicked after {hashes} calls");
+    }
 }

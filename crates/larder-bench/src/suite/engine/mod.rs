@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `get-uniform`, `get-zipf` | hits among a million pairs of numbers, one thread |
 //! | `get-zipf-2t`, `same-key-2t` | two threads at once; in the second, all requests are for one key |
+//! | `same-key-64t` | 64 threads at once, all requests for one key: waits, and how often the system switched threads |
 //! | `mixed`, `mixed-2t` | one overwrite after every three gets |
 //! | `latency-get`, `latency-insert` | single operations; the subject `nothing` is the overhead of the clock |
 //! | `insert-evict` | new keys into a full cache |
@@ -14,6 +15,7 @@
 //! | `churn` | reads and writes with a TTL while a cache grows: the longest single operation |
 
 mod churn;
+mod contention;
 mod latency;
 mod memory;
 mod numbers;
@@ -92,7 +94,15 @@ impl Suite for Engine {
 /// Runs one part after the other; each drops its caches before the next starts.
 fn measure(plan: &Plan, scale: &Scale, bar: &ProgressBar) -> Result<Findings> {
     let mut findings = Findings::default();
-    for part in [numbers::measure, objects::measure, pairs::measure, memory::measure, churn::measure] {
+    let parts = [
+        numbers::measure,
+        contention::measure,
+        objects::measure,
+        pairs::measure,
+        memory::measure,
+        churn::measure,
+    ];
+    for part in parts {
         part(plan, scale, bar, &mut findings)?;
     }
     Ok(findings)
@@ -108,16 +118,25 @@ struct Scale {
     objects: usize,
     pairs: usize,
     churn: Duration,
+    /// The length of a round with many threads.
+    contention: Duration,
 }
 
 impl Scale {
     fn of(plan: &Plan) -> Self {
-        let (numbers, operations, objects, pairs, churn) = if plan.quick {
-            (1_000_000, 100_000, 50_000, 100_000, 5)
+        let (numbers, operations, objects, pairs, churn, contention) = if plan.quick {
+            (1_000_000, 100_000, 50_000, 100_000, 5, 100)
         } else {
-            (1_000_000, 1_000_000, 100_000, 1_000_000, 60)
+            (1_000_000, 1_000_000, 100_000, 1_000_000, 60, 1_000)
         };
-        Scale { numbers, operations, objects, pairs, churn: Duration::from_secs(churn) }
+        Scale {
+            numbers,
+            operations,
+            objects,
+            pairs,
+            churn: Duration::from_secs(churn),
+            contention: Duration::from_millis(contention),
+        }
     }
 }
 
@@ -169,8 +188,15 @@ mod tests {
     #[test]
     fn measure_has_figures_for_every_target() {
         let plan = Plan { quick: true, seed: 1, pairs: None, traces: None };
-        let churn = Duration::from_millis(20);
-        let scale = Scale { numbers: 50_000, operations: 2000, objects: 20_000, pairs: 20_000, churn };
+        let time = Duration::from_millis(20);
+        let scale = Scale {
+            numbers: 50_000,
+            operations: 2000,
+            objects: 20_000,
+            pairs: 20_000,
+            churn: time,
+            contention: time,
+        };
         let findings = measure(&plan, &scale, &ProgressBar::hidden()).unwrap();
         let file = file(findings.figures);
         for target in Engine.targets() {

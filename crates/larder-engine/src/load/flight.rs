@@ -1,0 +1,126 @@
+//! One load under way: its state, and the followers that wait for its end.
+
+use super::Failure;
+use crate::sync::Mutex;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// One load under way, shared by its leader, its followers and its shard.
+#[derive(Debug)]
+pub(crate) struct Flight<V> {
+    state: Mutex<State<V>>,
+    /// When it began, on the cache's clock.
+    pub(super) began: Duration,
+    /// Whether the leader loads synchronously; synchronous callers may block on it.
+    pub(super) sync_leader: bool,
+}
+
+/// Wakers are user code: none is cloned, called or dropped while this is locked.
+#[derive(Debug)]
+pub(super) enum State<V> {
+    Pending(Vec<Option<Waker>>),
+    Loaded(V),
+    Failed(Failure),
+    Abandoned,
+}
+
+/// The outcome of a flight for a follower.
+pub(super) enum FlightOutcome<V> {
+    Value(V),
+    Failed(Failure),
+    Abandoned,
+}
+
+impl<V> Flight<V> {
+    pub(super) fn new(began: Duration, sync_leader: bool) -> Self {
+        Flight { state: Mutex::new(State::Pending(Vec::new())), began, sync_leader }
+    }
+
+    /// Whether it has not ended.
+    pub(crate) fn is_pending(&self) -> bool {
+        matches!(*self.state.lock(), State::Pending(_))
+    }
+
+    /// Ends the flight, if it has not ended yet, and returns the followers to wake after the shard is unlocked.
+    pub(super) fn end(&self, outcome: State<V>) -> Waiters {
+        let mut state = self.state.lock();
+        match &mut *state {
+            State::Pending(wakers) => {
+                let waiting = Waiters(std::mem::take(wakers));
+                *state = outcome;
+                waiting
+            }
+            _ => Waiters(Vec::new()),
+        }
+    }
+
+    /// Removes a follower from those that wait.
+    pub(super) fn leave(&self, index: usize) {
+        // Declared before the guard, so that it is dropped after the unlock.
+        let _waker;
+        if let State::Pending(wakers) = &mut *self.state.lock() {
+            _waker = wakers[index].take();
+            // Followers that come and go during a long load must not accumulate.
+            while wakers.last().is_some_and(Option::is_none) {
+                wakers.pop();
+            }
+        }
+    }
+}
+
+impl<V: Clone> Flight<V> {
+    /// The outcome, or registers the waker of `context` at the follower's index, which the first call assigns.
+    pub(super) fn poll(&self, index: &mut Option<usize>, context: &Context<'_>) -> Poll<FlightOutcome<V>> {
+        match &*self.state.lock() {
+            State::Pending(wakers) => {
+                let registered = index.and_then(|index| wakers[index].as_ref());
+                if registered.is_some_and(|waker| waker.will_wake(context.waker())) {
+                    return Poll::Pending;
+                }
+            }
+            ended => return ended.outcome(),
+        }
+        // Both are declared before the guard, so that they are dropped after the unlock.
+        let waker = context.waker().clone();
+        let _former;
+        let mut state = self.state.lock();
+        let State::Pending(wakers) = &mut *state else { return state.outcome() };
+        let index = *index.get_or_insert_with(|| {
+            wakers.push(None);
+            wakers.len() - 1
+        });
+        _former = wakers[index].replace(waker);
+        Poll::Pending
+    }
+}
+
+impl<V: Clone> State<V> {
+    fn outcome(&self) -> Poll<FlightOutcome<V>> {
+        Poll::Ready(match self {
+            State::Pending(_) => return Poll::Pending,
+            State::Loaded(value) => FlightOutcome::Value(value.clone()),
+            State::Failed(why) => FlightOutcome::Failed(why.clone()),
+            State::Abandoned => FlightOutcome::Abandoned,
+        })
+    }
+}
+
+/// The followers of a flight that has just ended.
+#[must_use = "followers wait until they are woken"]
+pub(super) struct Waiters(Vec<Option<Waker>>);
+
+impl Waiters {
+    /// Wakes all. If wakers panic, the first panic continues after that, unless this thread panics already.
+    pub(super) fn wake(self) {
+        let mut panicked = None;
+        for waker in self.0.into_iter().flatten() {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+                panicked.get_or_insert(panic);
+            }
+        }
+        if let Some(panic) = panicked.filter(|_| !std::thread::panicking()) {
+            resume_unwind(panic);
+        }
+    }
+}
