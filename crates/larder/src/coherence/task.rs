@@ -114,6 +114,7 @@ impl Coordinator {
             self.requeue_recent(pulse);
         }
         self.server_time.record(sent, pulse);
+        self.node.ledger.observe(pulse.ledger_clock.unwrap_or(0));
         // Requests fail until the server is accepted. The requeued keys are blocked by now.
         redis.tier.accept(server);
         redis.breaker.succeeded();
@@ -161,7 +162,8 @@ impl Coordinator {
                 _ = self.node.read_stamps(&untagged_members()).await;
             }
             Some(clock) if clock < known_clock => self.on_older_ledger(known_clock, clock),
-            _ => {}
+            Some(clock) => self.node.ledger.observe(clock),
+            None => {}
         }
     }
 

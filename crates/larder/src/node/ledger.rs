@@ -167,6 +167,11 @@ impl Ledger {
         self.clock.load(Ordering::Acquire)
     }
 
+    /// A heartbeat found the ledger at this clock.
+    pub(crate) fn observe(&self, clock: u64) {
+        self.clock.fetch_max(clock, Ordering::AcqRel);
+    }
+
     /// The highest clock of the ledger that exists now, if it was read.
     pub(crate) fn known_clock(&self) -> Option<u64> {
         self.is_current.load(Ordering::Acquire).then(|| self.clock())

@@ -20,6 +20,10 @@ pub type TierFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, TierError>> +
 /// The first bytes under a key: magic, version, kind and id. A lease has no others.
 pub type Head = [u8; HEAD_BYTES];
 
+/// How far a ledger that was lost may have been ahead of what a node knows of it: each invalidation advances its clock
+/// by one. A new ledger starts so much later.
+pub const UNKNOWN_ADVANCES: u64 = 1_000_000;
+
 /// The length of a [`Head`].
 pub const HEAD_BYTES: usize = 20;
 
@@ -71,7 +75,8 @@ pub trait Tier: Debug + Send + Sync {
     /// Reads stamps of a ledger. Creates the ledger if there is none.
     fn read_stamps<'a>(&'a self, query: &'a LedgerQuery<'a>) -> TierFuture<'a, Stamps>;
 
-    /// Advances the ledger's clock by at least one and to at least `advance.at_least`, stamps the members with it, and
+    /// Advances the ledger's clock by at least one and to at least `advance.at_least`, or creates the ledger as
+    /// [`LedgerQuery::at_least`] says, stamps the members with it, and
     /// announces it with the clock in decimal digits after the message. Stamps never decrease. Writes the ledger only.
     ///
     /// The stamps and the announcement are one atomic step. The clock may advance before it.
@@ -307,8 +312,8 @@ pub struct Announcement {
 pub struct LedgerQuery<'a> {
     /// The key of the ledger.
     pub key: &'a [u8],
-    /// The lowest clock and floor of the ledger if it must be created: the highest clock that this node knows. The
-    /// server's clock alone may have gone back.
+    /// The highest clock that this node knows. If the ledger must be created, its clock and its floor are later by
+    /// [`UNKNOWN_ADVANCES`] or more: the server's clock alone may have gone back.
     pub at_least: u64,
     /// The members whose stamps are read.
     pub members: &'a [Vec<u8>],

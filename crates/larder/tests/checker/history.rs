@@ -73,6 +73,7 @@ struct History {
     world: Arc<World>,
     clients: Clients,
     disconnected: Duration,
+    recovery: Duration,
     /// Whether nodes die. Otherwise the clock of the server may go back and its ledger be lost: what a node knows that
     /// died then is known to nobody.
     mortal: bool,
@@ -108,6 +109,7 @@ impl History {
             world,
             foreign_writers,
             disconnected,
+            recovery,
             mortal,
             clients: Clients { rng, trace, nodes, book, pace: PACE, quiet, keys: KEYS },
         }
@@ -172,7 +174,12 @@ impl History {
                     self.clients.book().node_is_harmed(node, Instant::now() + time);
                     self.world.delay(node, time);
                 }
-                5..7 => self.world.evict(),
+                5..7 => {
+                    self.world.evict();
+                    if self.world.clock_went_back() {
+                        self.ledger_may_be_lost();
+                    }
+                }
                 7..9 => self.world.take_snapshot(),
                 9..11 if self.mortal => {
                     self.replace_node(node);
@@ -183,8 +190,7 @@ impl History {
                 }
                 9..11 => {
                     self.world.lose_ledger();
-                    // What the new ledger does not know, the nodes that know it tell within a heartbeat.
-                    self.clients.book().server_is_restored(Instant::now());
+                    self.ledger_may_be_lost();
                 }
                 _ => {
                     if self.clients.rng.chance(500) {
@@ -196,6 +202,12 @@ impl History {
                 }
             }
         }
+    }
+
+    /// A new ledger starts before the end of the lost one if the node that makes it knows less than others. They notice
+    /// that at their next heartbeat, and invalidate everything.
+    fn ledger_may_be_lost(&self) {
+        self.clients.book().server_is_restored(Instant::now() + self.recovery);
     }
 
     fn nodes_are_harmed(&self) {

@@ -159,6 +159,10 @@ impl World {
         self.trace.note(|| format!("server: evicts {}", evicted.map_or("nothing".into(), |key| text(&key))));
     }
 
+    pub(crate) fn clock_went_back(&self) -> bool {
+        self.server().clock_went_back()
+    }
+
     pub(crate) fn take_snapshot(&self) {
         self.server().take_snapshot();
         self.trace.note(|| "server: takes a snapshot".into());

@@ -4,7 +4,7 @@
 use crate::forgery::Forgery;
 use larder::tier::{
     CasAction, CompareAndSet, HEAD_BYTES, Head, KeyContent, LedgerAdvance, LedgerQuery, Operation,
-    OperationResult, Pulse, ServerId, Stamps, SubscribeOptions,
+    OperationResult, Pulse, ServerId, Stamps, SubscribeOptions, UNKNOWN_ADVANCES,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -165,13 +165,17 @@ impl Server {
         let ledger = self.data.ledgers.get(&options.ledger);
         let clock = ledger.and_then(|ledger| ledger.get(&b"clock"[..]).copied());
         let hides_clock = self.forgery == Forgery::LedgerStartsAtOne;
-        let ledger_clock = if hides_clock { clock.map(|_| u64::MAX) } else { clock };
+        let ledger_clock = clock.filter(|_| !hides_clock);
         Pulse { time: Some(self.micros()), marker: before, ledger_clock }
     }
 
     /// The ledger under a key; a new one if there is none.
     fn ledger(&mut self, key: &[u8], at_least: u64) -> &mut BTreeMap<Vec<u8>, u64> {
-        let now = if self.forgery == Forgery::LedgerStartsAtOne { 1 } else { self.micros().max(at_least) };
+        let now = if self.forgery == Forgery::LedgerStartsAtOne {
+            1
+        } else {
+            self.micros().max(at_least + UNKNOWN_ADVANCES)
+        };
         self.data
             .ledgers
             .entry(key.to_vec())
@@ -231,6 +235,11 @@ impl Server {
         self.data.ledgers.remove(&key);
         self.messages.push(Message::Written(key.clone()));
         Some(key)
+    }
+
+    /// Whether a new ledger may start before the end of one that was lost.
+    pub(crate) fn clock_went_back(&self) -> bool {
+        !self.back.is_zero()
     }
 
     pub(crate) fn lose_ledger(&mut self, clock_goes_back: Duration) {

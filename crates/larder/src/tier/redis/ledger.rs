@@ -7,7 +7,7 @@
 use super::connect::Slot;
 use super::values::{array, checked, int, stamp, time_micros};
 use super::{RedisTier, executed};
-use crate::tier::{Announcement, LedgerAdvance, LedgerQuery, Stamps, TierError};
+use crate::tier::{Announcement, LedgerAdvance, LedgerQuery, Stamps, TierError, UNKNOWN_ADVANCES};
 use redis::{Pipeline, Value};
 
 /// The most members, about 10 MB. One more, and the older half is removed and the floor of tags raised.
@@ -43,7 +43,7 @@ impl RedisTier {
         if let Some(stamps) = stamps(scores)? {
             return Ok(stamps);
         }
-        let start = self.server_micros(slot).await?.max(query.at_least);
+        let start = self.server_micros(slot).await?.max(query.at_least + UNKNOWN_ADVANCES);
         let mut pipeline = Pipeline::with_capacity(2);
         create(&mut pipeline, query.key, start);
         read(&mut pipeline, query);
@@ -73,7 +73,8 @@ impl RedisTier {
     async fn advance_by_script(&self, advance: &LedgerAdvance<'_>) -> Result<(u64, i64), TierError> {
         let build = |by_text| {
             let mut pipeline = Pipeline::with_capacity(1);
-            self.advance.call(&mut pipeline, by_text, 1).arg(advance.key).arg(advance.at_least);
+            self.advance.call(&mut pipeline, by_text, 1).arg(advance.key);
+            pipeline.arg(advance.at_least).arg(UNKNOWN_ADVANCES);
             pipeline.arg(&advance.announce.channel).arg(&advance.announce.message);
             stamped(advance, |member| _ = pipeline.arg(member));
             pipeline
@@ -87,7 +88,7 @@ impl RedisTier {
     /// Advances the clock, then stamps the members with it. A load that starts in between gets the new clock. That is
     /// right: it started after the invalidation.
     async fn advance_by_steps(&self, advance: &LedgerAdvance<'_>) -> Result<(u64, i64), TierError> {
-        let start = self.server_micros(&self.writer).await?.max(advance.at_least);
+        let start = self.server_micros(&self.writer).await?.max(advance.at_least + UNKNOWN_ADVANCES);
         let mut pipeline = Pipeline::with_capacity(5);
         pipeline.cmd("MULTI");
         create(&mut pipeline, advance.key, start);

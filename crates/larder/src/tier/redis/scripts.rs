@@ -92,21 +92,21 @@ end
 return out";
 
 /// Advances the clock and stamps members with it.
-/// ARGV: the lowest new clock, channel, message, members.
+/// ARGV: the lowest new clock, its margin for a new ledger, channel, message, members.
 pub(super) const ADVANCE: &str = "\
 local ledger = KEYS[1]
 local clock = redis.call('ZSCORE', ledger, 'clock')
 if not clock then
   local time = redis.call('TIME')
-  clock = string.format('%.0f', math.max(time[1] * 1000000 + time[2], tonumber(ARGV[1])))
+  clock = string.format('%.0f', math.max(time[1] * 1000000 + time[2], ARGV[1] + ARGV[2]))
   redis.call('ZADD', ledger, 'NX', clock, 'clock', clock, 'floor')
 end
 clock = string.format('%.0f', math.max(tonumber(clock), tonumber(ARGV[1])) + 1)
 redis.call('ZADD', ledger, clock, 'clock')
-for i = 4, #ARGV do
+for i = 5, #ARGV do
   redis.call('ZADD', ledger, 'GT', clock, ARGV[i])
 end
-redis.call('PUBLISH', ARGV[2], ARGV[3] .. clock)
+redis.call('PUBLISH', ARGV[3], ARGV[4] .. clock)
 return {clock, redis.call('ZCARD', ledger)}";
 
 #[cfg(test)]
