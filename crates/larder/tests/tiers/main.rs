@@ -9,6 +9,7 @@ mod journal;
 mod loads;
 mod memory;
 mod multi;
+mod observers;
 mod one_node;
 mod races;
 mod raw;
