@@ -78,7 +78,7 @@ where
     ) -> SealedLoad<V, E> {
         let node = self.view.node();
         let config = &self.view.config;
-        let lifetime = self.view.lifetime(&value, options.policy_or(self.policy));
+        let lifetime = self.view.lifetime(&value, options.policy_or(self.call.policy));
         let tags = config.tags(self.tags.iter().chain(stale_tags).chain(&options.tags));
         let id = pending.condition.id();
         let sealing = Sealing {
@@ -182,7 +182,7 @@ where
 
     /// A stale value that is served until the next attempt to load.
     fn retry_entry(&self, stale: &MemoryEntry) -> MemoryEntry {
-        let retry_after = self.policy.retry_after_or_default();
+        let retry_after = self.call.policy.retry_after_or_default();
         let state = stale.state().for_retry(self.view.node().now(), retry_after);
         let value = stale.value::<V>().expect("the entry was made for this view").clone();
         MemoryEntry::new(value, state)

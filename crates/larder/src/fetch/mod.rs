@@ -25,8 +25,9 @@ pub use multi::FetchMulti;
 use crate::error::FetchError;
 use crate::key::KeyBuf;
 use crate::load::{self, Always, LoadCx, Loaded, Loader, OrKeep};
+use crate::node::entry::MemoryEntry;
 use crate::node::fetched::{Fetched, Source};
-use crate::node::lookup::{MemoryLookup, Waiter, source_in_memory};
+use crate::node::lookup::{Candidate, MemoryLookup, Waiter, source_in_memory};
 use crate::policy::Policy;
 use larder_engine::FollowOutcome;
 use load_batch::{LoadBatch, PendingKey, fetch_error};
@@ -36,7 +37,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout, timeout_at};
 use tracing::Instrument;
 use view_state::ViewState;
 
@@ -77,6 +79,22 @@ impl<V> Deref for ViewRef<'_, V> {
             ViewRef::Borrowed(view) => view,
             ViewRef::Owned(view) => view,
         }
+    }
+}
+
+/// What the loads of one call have in common.
+#[derive(Clone, Copy)]
+pub(super) struct Call {
+    /// The policy, which leaves nothing open that the view decides.
+    pub(super) policy: Policy,
+    /// When the call started. The soft timeout counts from here.
+    pub(super) started: Instant,
+}
+
+impl Call {
+    /// When the soft timeout is over.
+    pub(super) fn soft_end(&self) -> Option<Instant> {
+        self.started.checked_add(self.policy.soft_timeout?)
     }
 }
 
@@ -136,6 +154,10 @@ where
     }
 
     /// Loads even if there is a fresh value. Other calls get that value until the new one is stored.
+    ///
+    /// The value comes from a loader that began after this call. A load of the key that is running is awaited first, at
+    /// most for [`lease_wait`](crate::Builder::lease_wait); then its value is stored in no tier. All refreshes that
+    /// waited for the same load share the next one.
     pub fn refresh(mut self) -> Self {
         self.refresh = true;
         self
@@ -204,11 +226,7 @@ where
             let State::Start(fetch, loader) = std::mem::replace(&mut self.state, State::Done) else {
                 unreachable!("the state was checked above")
             };
-            let fetch = fetch.into_owned();
-            self.state = State::Slow(match lookup {
-                Some(missed) => Box::pin(fetch.slow(missed, loader)),
-                None => Box::pin(fetch.refreshed(loader)),
-            });
+            self.state = State::Slow(Box::pin(fetch.into_owned().slow(lookup, loader)));
         }
         let State::Slow(slow) = &mut self.state else { panic!("fetch polled after completion") };
         let polled = slow.as_mut().poll(context);
@@ -224,44 +242,69 @@ where
     V: Send + Sync + 'static,
     E: Send + Sync + 'static,
 {
-    /// Loads although there may be a fresh value, or because the cache is off.
-    async fn refreshed<L: Loader<V, E>>(self, loader: L) -> Outcome<V, E> {
+    /// Leads or follows loads of the key until there is an outcome. Without a lookup it begins with one.
+    async fn slow<L: Loader<V, E>>(self, lookup: Option<MemoryLookup<V>>, loader: L) -> Outcome<V, E> {
         if self.view.is_off() {
             return self.uncached(loader).await;
         }
-        let lookup = self.view.node().lookup_for_refresh(&self.view.config, &self.key);
-        self.slow(lookup, loader).await
-    }
-
-    /// Leads or follows loads of the key until there is an outcome.
-    async fn slow<L: Loader<V, E>>(self, mut lookup: MemoryLookup<V>, loader: L) -> Outcome<V, E> {
-        let policy = self.resolved_policy();
+        let call = Call { policy: self.resolved_policy(), started: Instant::now() };
+        let called_at = self.view.node().now();
+        let mut lookup = match lookup {
+            Some(lookup) => lookup,
+            None => self.lookup(&call, called_at).await,
+        };
         loop {
             lookup = match lookup {
                 MemoryLookup::Hit(fetched) => return Ok(fetched),
                 MemoryLookup::Lead { ticket, candidate } => {
-                    let (pending, answer) =
-                        PendingKey::new(self.view.redis_key(&self.key), ticket, candidate);
-                    let namespace = self.view.node().keyspace.namespace();
+                    let (view, key, stale) =
+                        (self.view.clone(), self.key.clone(), servable(candidate.as_ref()));
+                    let (pending, answer) = PendingKey::new(view.redis_key(&key), ticket, candidate);
+                    let namespace = view.node().keyspace.namespace();
                     let span = tracing::debug_span!("larder.fetch", cache = namespace);
-                    tokio::spawn(self.lead(pending, loader).instrument(span));
-                    return answer.await.unwrap_or(Err(FetchError::Dropped));
+                    tokio::spawn(self.lead(call, pending, loader).instrument(span));
+                    return answer_or_stale(&view, &call, &key, stale, answer).await;
                 }
-                MemoryLookup::Follow(waiter) => match follow(&self.view, &policy, &self.key, waiter).await {
-                    Ok(outcome) => return outcome,
-                    Err(next) => {
-                        next.unwrap_or_else(|| self.view.node().lookup(&self.view.config, &self.key))
+                MemoryLookup::Follow(waiter) => match follow(&self.view, &call, &self.key, waiter).await {
+                    Ok(Ok(fetched)) if self.refresh && !is_loaded_after(&fetched, called_at) => {
+                        self.lookup(&call, called_at).await
                     }
+                    Ok(outcome) => return outcome,
+                    Err(Some(next)) => next,
+                    Err(None) => self.lookup(&call, called_at).await,
                 },
             };
         }
     }
 
+    /// Looks up memory. A refresh waits for the end of a load that began before it was called; many refreshes that do
+    /// so share the next load. It does not wait for ever: it voids a load that takes too long.
+    async fn lookup(&self, call: &Call, called_at: Duration) -> MemoryLookup<V> {
+        let (node, config) = (self.view.node(), &self.view.config);
+        if !self.refresh {
+            return node.lookup(config, &self.key);
+        }
+        let lease_wait = self.view.coordinator.options.lease_wait;
+        let deadline =
+            call.started + call.policy.soft_timeout.map_or(lease_wait, |soft| soft.min(lease_wait));
+        loop {
+            match node.lookup_for_refresh(config, &self.key, called_at) {
+                Ok(lookup) => return lookup,
+                Err(older) => match timeout_at(deadline, older).await {
+                    Ok(FollowOutcome::Lead(ticket)) => {
+                        return node.lead(self.view.memory_key(&self.key), ticket, None);
+                    }
+                    Ok(FollowOutcome::Value(_) | FollowOutcome::Failed(_)) => {}
+                    Err(_) => node.invalidate_memory(&self.view.memory_key(&self.key).into_owned()),
+                },
+            }
+        }
+    }
+
     /// Looks up Redis, then loads, and ends the ticket.
-    async fn lead<L: Loader<V, E>>(self, pending: PendingKey<V, E>, loader: L) {
-        let policy = self.resolved_policy();
+    async fn lead<L: Loader<V, E>>(self, call: Call, pending: PendingKey<V, E>, loader: L) {
         let tags = self.options.map_or_else(Vec::new, |options| options.tags);
-        let batch = LoadBatch { view: self.view.into_owned(), policy, tags, refresh: self.refresh };
+        let batch = LoadBatch { view: self.view.into_owned(), call, tags, refresh: self.refresh };
         let mut keys = [pending];
         batch.lookup(&mut keys).await;
         if !keys[0].is_open() {
@@ -269,7 +312,7 @@ where
         }
         let cx = batch.context(&keys[0]);
         let started = Instant::now();
-        let loading = load::run(|| loader.start(cx.clone()), batch.policy.hard_timeout);
+        let loading = load::run(|| loader.start(cx.clone()), batch.call.policy.hard_timeout);
         let loaded = batch.await_load(&mut keys, loading).await;
         let [pending] = keys;
         match loaded {
@@ -289,11 +332,62 @@ where
     }
 }
 
+/// The stale value of memory that a caller may be served. One that must be compared with Redis first is none.
+fn servable(candidate: Option<&Candidate>) -> Option<MemoryEntry> {
+    let candidate = candidate.filter(|candidate| !candidate.needs_revalidation)?;
+    Some(candidate.entry.clone())
+}
+
+/// Serves a stale value, if it is still within its grace period.
+fn serve_stale<V: Send + Sync + 'static>(
+    view: &ViewState<V>,
+    key: &KeyBuf,
+    stale: MemoryEntry,
+    coalesced: bool,
+) -> Option<Fetched<V>> {
+    let node = view.node();
+    let is_kept = stale.state().is_kept(node.now());
+    let fetched = node.fetched(stale, Source::Stale, coalesced).filter(|_| is_kept)?;
+    node.observers.served_stale(&view.redis_key(key));
+    Some(fetched)
+}
+
+/// Whether the value comes from a loader that ended after this moment, or is served because that loader failed or was
+/// slow. The load began after this moment too, but it may have found the value in a tier.
+fn is_loaded_after<V>(fetched: &Fetched<V>, moment: Duration) -> bool {
+    let state = fetched.state();
+    fetched.source() == Source::Stale || (!state.promoted && state.stored_at > moment)
+}
+
+/// Waits for the answer of a load that this caller leads, or serves stale after the soft timeout.
+async fn answer_or_stale<V, E>(
+    view: &ViewState<V>,
+    call: &Call,
+    key: &KeyBuf,
+    stale: Option<MemoryEntry>,
+    mut answer: oneshot::Receiver<Outcome<V, E>>,
+) -> Outcome<V, E>
+where
+    V: Send + Sync + 'static,
+{
+    if let Some((stale, soft_end)) = stale.zip(call.soft_end()) {
+        match timeout_at(soft_end, &mut answer).await {
+            Ok(answered) => return answered.unwrap_or(Err(FetchError::Dropped)),
+            Err(_) => {
+                if let Some(fetched) = serve_stale(view, key, stale, false) {
+                    return Ok(fetched);
+                }
+            }
+        }
+    }
+    answer.await.unwrap_or(Err(FetchError::Dropped))
+}
+
 /// Waits for another caller's load. If its result cannot be served to this caller: `Err` with the next lookup, or
 /// `None` to look up memory again.
 async fn follow<V, E>(
     view: &ViewState<V>,
-    policy: &Policy,
+    call: &Call,
     key: &KeyBuf,
     Waiter { mut follower, candidate, since, epoch }: Waiter,
 ) -> Result<Outcome<V, E>, Option<MemoryLookup<V>>>
@@ -303,25 +397,33 @@ where
 {
     let node = view.node();
     let counts = &node.observers.counts;
-    // A stale value can be served after the soft timeout. One that must be compared with Redis cannot.
-    let stale = candidate.as_ref().filter(|candidate| !candidate.needs_revalidation);
-    let stale = stale.map(|candidate| candidate.entry.clone());
-    let timeout = match &stale {
-        Some(_) => policy.soft_timeout.or(policy.hard_timeout),
-        None => policy.hard_timeout,
-    };
-    let outcome = match timeout {
-        None => follower.await,
-        Some(timeout) => tokio::select! {
-            biased;
-            outcome = &mut follower => outcome,
-            () = sleep(timeout) => {
-                let stale = stale.filter(|entry| entry.state().is_kept(node.now()));
-                let stale = stale.and_then(|entry| node.fetched(entry, Source::Stale, true));
-                counts.stale.add(u64::from(stale.is_some()));
-                return Ok(stale.ok_or(FetchError::Timeout));
+    let stale = servable(candidate.as_ref());
+    let mut outcome = None;
+    if let Some((stale, soft_end)) = stale.clone().zip(call.soft_end()) {
+        match timeout_at(soft_end, &mut follower).await {
+            Ok(ended) => outcome = Some(ended),
+            Err(_) => {
+                if let Some(fetched) = serve_stale(view, key, stale, true) {
+                    return Ok(Ok(fetched));
+                }
             }
-        },
+        }
+    }
+    let outcome = match (outcome, call.policy.hard_timeout) {
+        (Some(outcome), _) => outcome,
+        (None, None) => follower.await,
+        (None, Some(hard_timeout)) => {
+            // The loader may not run yet: its caller may wait for another node first.
+            let lease_wait =
+                node.redis.as_ref().map_or(Duration::ZERO, |_| view.coordinator.options.lease_wait);
+            match timeout(hard_timeout + lease_wait, &mut follower).await {
+                Ok(outcome) => outcome,
+                Err(_) => {
+                    let stale = stale.and_then(|stale| serve_stale(view, key, stale, true));
+                    return Ok(stale.ok_or(FetchError::Timeout));
+                }
+            }
+        }
     };
     match outcome {
         FollowOutcome::Lead(ticket) => Err(Some(node.lead(view.memory_key(key), ticket, candidate))),

@@ -2,7 +2,7 @@
 
 use super::load_batch::{LoadBatch, PendingKey, fetch_error};
 use super::view_state::ViewState;
-use super::{Outcome, follow};
+use super::{Call, Outcome, answer_or_stale, follow, servable};
 use crate::error::FetchError;
 use crate::key::{CacheKey, KeyBuf};
 use crate::load::{self, LoadCx, Loaded};
@@ -59,7 +59,7 @@ where
     /// Sets the bulk loader and fetches: one outcome for each key, in the order of the keys, duplicates included.
     ///
     /// The loader is called once, in a task of its own, with the keys that no tier has and no other caller loads. It
-    /// is called again only for keys whose load by another caller failed. The outcome of a key without a value is
+    /// is called again only for keys that another caller or another node was loading, and did not load. The outcome of a key without a value is
     /// [`FetchError::NotLoaded`]. Values of other keys are dropped, since no lease covers them. The options that the
     /// loader sets in its context apply to all values. Cost: one round trip to Redis before the load and one after it.
     ///
@@ -86,33 +86,33 @@ where
             return uncached::<K, V, E, _, _>(&view, policy, order, loader(missing, LoadCx::new(None))).await;
         }
         let loader = Arc::new(loader);
+        let call = Call { policy, started: Instant::now() };
         let mut outcomes: HashMap<Vec<u8>, Outcome<V, E>> = HashMap::with_capacity(wanted.len());
         while !wanted.is_empty() {
-            let (mut pending, mut missing, mut answers, mut waiters) = (vec![], vec![], vec![], vec![]);
+            let (mut missing, mut answers, mut waiters) = (vec![], vec![], vec![]);
             for (bytes, (key, owned)) in std::mem::take(&mut wanted) {
                 match view.node().lookup(&view.config, &key) {
                     MemoryLookup::Hit(fetched) => _ = outcomes.insert(bytes, Ok(fetched)),
                     MemoryLookup::Follow(waiter) => waiters.push((bytes, key, owned, waiter)),
                     MemoryLookup::Lead { ticket, candidate } => {
-                        let (key, answer) = PendingKey::new(view.redis_key(&key), ticket, candidate);
-                        pending.push(key);
-                        missing.push((bytes.clone(), owned));
-                        answers.push((bytes, answer));
+                        let stale = servable(candidate.as_ref());
+                        let (pending, answer) = PendingKey::new(view.redis_key(&key), ticket, candidate);
+                        missing.push((pending, MissingKey { bytes: bytes.clone(), owned }));
+                        answers.push((bytes, key, stale, answer));
                     }
                 }
             }
-            if !pending.is_empty() {
-                let batch = LoadBatch { view: view.clone(), policy, tags: tags.clone(), refresh: false };
+            if !missing.is_empty() {
+                let batch = LoadBatch { view: view.clone(), call, tags: tags.clone(), refresh: false };
                 let namespace = view.node().keyspace.namespace();
                 let span = tracing::debug_span!("larder.fetch_multi", cache = namespace);
-                let leading = lead::<K, V, E, _, _, _>(batch, pending, missing, loader.clone());
-                tokio::spawn(leading.instrument(span));
+                tokio::spawn(lead::<K, V, E, _, _, _>(batch, missing, loader.clone()).instrument(span));
             }
-            for (bytes, answer) in answers {
-                outcomes.insert(bytes, answer.await.unwrap_or(Err(FetchError::Dropped)));
+            for (bytes, key, stale, answer) in answers {
+                outcomes.insert(bytes, answer_or_stale(&view, &call, &key, stale, answer).await);
             }
             for (bytes, key, owned, waiter) in waiters {
-                match follow(&view, &policy, &key, waiter).await {
+                match follow(&view, &call, &key, waiter).await {
                     Ok(outcome) => _ = outcomes.insert(bytes, outcome),
                     // The load of another caller failed: this fetch loads the key.
                     Err(_) => _ = wanted.insert(bytes, (key, owned)),
@@ -127,10 +127,17 @@ where
     }
 }
 
+/// A key that memory does not have.
+struct MissingKey<O> {
+    bytes: Vec<u8>,
+    /// The key for the loader.
+    owned: O,
+}
+
+/// Looks up Redis and loads what it does not have. The keys that other nodes load are awaited meanwhile.
 async fn lead<K, V, E, L, F, I>(
     batch: LoadBatch<V>,
-    mut pending: Vec<PendingKey<V, E>>,
-    missing: Vec<(Vec<u8>, K::Owned)>,
+    missing: Vec<(PendingKey<V, E>, MissingKey<K::Owned>)>,
     loader: Arc<L>,
 ) where
     K: CacheKey + ToOwned + ?Sized,
@@ -140,21 +147,44 @@ async fn lead<K, V, E, L, F, I>(
     F: Future<Output = Result<I, E>>,
     I: IntoIterator<Item = (K::Owned, V)>,
 {
+    let (mut pending, keys): (Vec<_>, Vec<_>) = missing.into_iter().unzip();
     batch.lookup(&mut pending).await;
+    let has_waited = pending.len() == 1;
+    let (elsewhere, here): (Vec<_>, Vec<_>) =
+        pending.into_iter().zip(keys).partition(|(pending, _)| pending.is_loaded_elsewhere() && !has_waited);
+    let (mut elsewhere, keys): (Vec<_>, Vec<_>) = elsewhere.into_iter().unzip();
+    tokio::join!(load::<K, V, E, _, _, _>(&batch, here, &*loader), async {
+        batch.await_other_nodes(&mut elsewhere).await;
+        load::<K, V, E, _, _, _>(&batch, elsewhere.into_iter().zip(keys).collect(), &*loader).await;
+    });
+}
+
+/// Loads the keys that are still open.
+async fn load<K, V, E, L, F, I>(
+    batch: &LoadBatch<V>,
+    keys: Vec<(PendingKey<V, E>, MissingKey<K::Owned>)>,
+    loader: &L,
+) where
+    K: CacheKey + ToOwned + ?Sized,
+    V: Send + Sync + 'static,
+    E: Send + Sync + 'static,
+    L: Fn(Vec<K::Owned>, LoadCx<V>) -> F,
+    F: Future<Output = Result<I, E>>,
+    I: IntoIterator<Item = (K::Owned, V)>,
+{
+    let missing = keys.into_iter().filter(|(pending, _)| pending.is_open());
     let (mut open, mut keys, mut owned_keys) = (Vec::new(), Vec::new(), Vec::new());
-    for (pending, (bytes, owned)) in pending.into_iter().zip(missing) {
-        if pending.is_open() {
-            open.push(pending);
-            keys.push(bytes);
-            owned_keys.push(owned);
-        }
+    for (pending, MissingKey { bytes, owned }) in missing {
+        open.push(pending);
+        keys.push(bytes);
+        owned_keys.push(owned);
     }
     if open.is_empty() {
         return;
     }
     let cx = LoadCx::new(None);
     let started = Instant::now();
-    let loading = load::run(|| loader(owned_keys, cx.clone()), batch.policy.hard_timeout);
+    let loading = load::run(|| loader(owned_keys, cx.clone()), batch.call.policy.hard_timeout);
     let loaded = match batch.await_load(&mut open, loading).await {
         Ok(loaded) => loaded,
         Err(failure) => return batch.fail(open, fetch_error(failure)).await,

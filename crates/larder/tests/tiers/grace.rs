@@ -1,9 +1,9 @@
 //! What a fetch does when its loader fails, is slow, or has nothing new.
 
-use crate::{cached, fetched, in_memory, over};
+use crate::{cached, fetched, in_memory, node_with, over};
 use larder::{Cache, FetchError, Loaded, Policy, Source, View, WriteOptions};
 use larder_engine::Clock;
-use larder_testkit::{Deadline, Gate, RedisServer, eventually};
+use larder_testkit::{Deadline, Gate, PATIENCE, RedisServer, ScriptedProxy, eventually};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -204,5 +204,55 @@ async fn stale_value_is_not_served_after_its_grace_ended_during_the_load() {
         };
         let served = view.fetch("k").load(slow).await.ok().map(|fetched| (*fetched, fetched.source()));
         assert_eq!(served, expected, "a load of {load_time:?}");
+    }
+}
+
+#[tokio::test]
+async fn soft_timeout_counts_from_start_of_fetch() {
+    let Some(server) = RedisServer::start() else { return };
+    let proxy = ScriptedProxy::before(&server);
+    let policy = Policy::new().ttl(Duration::from_millis(50)).grace(60 * SECOND);
+    let cache = node_with(proxy.url(), |options| {
+        options.policy(policy.soft_timeout(Duration::from_millis(20))).redis_timeout(3 * SECOND)
+    });
+    let view: View<str, u32> = cache.view("n");
+    view.write_multi([("one", 1), ("k", 1)]).await.expect("written");
+    eventually("it is stale", async || view.read("k").await.is_none()).await;
+    let held = proxy.hold(|frame| frame.is_request("EVALSHA"));
+    let one = view.fetch("one").load(|_| async { Ok(2) }).await.expect("serves stale");
+    assert_eq!((*one, one.source()), (1, Source::Stale), "redis has not answered");
+    let many = view.fetch_multi(["k"]).load(|_, _| async { Ok([("k".to_owned(), 2)]) }).await;
+    let many = many[0].as_ref().expect("serves stale");
+    assert_eq!((**many, many.source()), (1, Source::Stale), "redis has not answered");
+    assert_eq!(cache.stats().stale, 2);
+    held.release();
+    for key in ["one", "k"] {
+        eventually("the load continues", async || view.read(key).await.as_deref() == Some(&2)).await;
+    }
+}
+
+#[tokio::test]
+async fn hard_timeout_of_follower_does_not_run_while_its_leader_waits_for_lease() {
+    let Some(server) = RedisServer::start() else { return };
+    let node = || node_with(server.url(), |options| options.lease_wait(PATIENCE).redis_timeout(PATIENCE));
+    let (one, other) = (node(), node());
+    let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+    let (gate, loading) = crate::begun(&a, 1).await;
+    let limited = b.with_policy(Policy::new().hard_timeout(Duration::from_millis(100)));
+    let fetches: Vec<_> = (0..2)
+        .map(|_| {
+            let limited = limited.clone();
+            tokio::spawn(async move { limited.fetch("k").load(|_| async { Ok(9) }).await.map(|f| *f) })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(
+        fetches.iter().all(|fetch| !fetch.is_finished()),
+        "no loader has run for longer than its timeout"
+    );
+    gate.open(1);
+    assert_eq!(loading.await.expect("no panic"), 1);
+    for fetch in fetches {
+        assert_eq!(fetch.await.expect("no panic").ok(), Some(1));
     }
 }

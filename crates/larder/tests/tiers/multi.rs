@@ -1,8 +1,8 @@
 //! Many keys at once.
 
-use crate::{fetched, gated, in_memory, misses_reach, over};
+use crate::{cached, fetched, gated, in_memory, misses_reach, over};
 use larder::{Cache, FetchError, LoadCx, Source, View};
-use larder_testkit::{Deadline, Gate, RedisServer};
+use larder_testkit::{Deadline, Gate, RedisServer, eventually};
 use std::sync::{Arc, Mutex};
 
 fn caches(server: &RedisServer) -> [Cache; 2] {
@@ -117,4 +117,63 @@ async fn add_stores_only_absent_keys() {
         assert_eq!(view.add("k", 3).await.ok(), Some(true));
         assert_eq!(view.read("k").await.as_deref(), Some(&3));
     }
+}
+
+#[tokio::test]
+async fn fetch_multi_waits_for_load_of_other_node() {
+    let Some(server) = RedisServer::start() else { return };
+    for (one, other) in crate::pairs(&server) {
+        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+        let (gate, loading) = crate::begun(&a, 1).await;
+        let (calls, own_gate) = (Arc::new(Mutex::new(Vec::new())), Gate::closed());
+        let (seen, passes) = (calls.clone(), own_gate.clone());
+        let bulk = tokio::spawn(async move {
+            let loader = move |keys: Vec<String>, _| {
+                seen.lock().expect("no panic").push(keys.clone());
+                let passes = passes.clone();
+                async move {
+                    passes.pass().await;
+                    Ok(keys.into_iter().map(|key| (key, 9)).collect::<Vec<_>>())
+                }
+            };
+            let found = b.fetch_multi(["k", "b"]).load(loader).await;
+            found.into_iter().map(|found| found.map(|f| *f).ok()).collect::<Vec<_>>()
+        });
+        own_gate.arrival().await;
+        own_gate.open(2);
+        gate.open(1);
+        assert_eq!(loading.await.expect("no panic"), 1);
+        assert_eq!(bulk.await.expect("no panic"), [Some(1), Some(9)]);
+        assert_eq!(*calls.lock().expect("no panic"), [["b"]], "the other node loads the other key");
+        one.clear().await.expect("cleared");
+    }
+}
+
+#[tokio::test]
+async fn fetch_multi_loads_what_other_node_fails_to_load() {
+    let Some(server) = RedisServer::start() else { return };
+    let (one, other) = (over(server.url()), over(server.url()));
+    let (a, b): (View<str, u32, &str>, View<str, u32, &str>) = (one.view("n"), other.view("n"));
+    let gate = Gate::closed();
+    let passes = gate.clone();
+    let failing = tokio::spawn(async move {
+        let loader = move |_| async move {
+            passes.pass().await;
+            Err("down")
+        };
+        a.fetch("k").load(loader).await.map(|f| *f)
+    });
+    gate.arrival().await;
+    let bulk = tokio::spawn(async move {
+        let loader =
+            |keys: Vec<String>, _| async { Ok(keys.into_iter().map(|key| (key, 9)).collect::<Vec<_>>()) };
+        let found = b.fetch_multi(["k", "b"]).load(loader).await;
+        found.into_iter().map(|found| found.map(|f| *f).ok()).collect::<Vec<_>>()
+    });
+    let own: View<str, u32> = other.view("n");
+    eventually("the other key is stored", async || own.read("b").await.is_some()).await;
+    gate.open(1);
+    assert!(failing.await.expect("no panic").is_err());
+    assert_eq!(bulk.await.expect("no panic"), [Some(9), Some(9)]);
+    assert_eq!(cached(&other.view("n"), "k").await, 9);
 }
