@@ -82,7 +82,7 @@ impl<K: CacheKey + ?Sized> Counters<K> {
         let node = &self.coordinator.node;
         if node.redis.is_none() {
             let entry = node.memory.get(&self.memory_key(&key));
-            let counter = entry.as_ref().and_then(|entry| entry.value::<AtomicI64>());
+            let counter = entry.as_ref().and_then(|entry| entry.value::<Sum>());
             return Ok(counter.map(|counter| counter.load(Ordering::Acquire)));
         }
         let (mut lookups, _) = self.coordinator.lookup_redis(&[self.redis_key(&key)], Purpose::Raw).await?;
@@ -116,7 +116,7 @@ impl<K: CacheKey + ?Sized> Counters<K> {
         let memory = &self.coordinator.node.memory;
         let now = memory.clock().now();
         let sum = memory.compute(self.memory_key(key), |entry| {
-            let counter = entry.and_then(|entry| entry.value().value::<AtomicI64>().cloned());
+            let counter = entry.and_then(|entry| entry.value().value::<Sum>().cloned());
             match counter {
                 Some(counter) => {
                     let added =

@@ -80,6 +80,9 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             };
         }
         coordinator.ensure_connected().await;
+        if node.trust.is_standalone() && !self.config.tags.is_empty() {
+            return self.add_without_ledger(key, value).await;
+        }
         coordinator.replay_members_first().await;
         for _ in 0..MAX_TRIES {
             let seq = coordinator.replay_log.next_seq();
@@ -116,6 +119,27 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             }
         }
         Ok(false)
+    }
+
+    /// Adds a tagged value where Redis has no ledger: to memory only, since nothing could invalidate it in Redis.
+    async fn add_without_ledger(&self, key: &KeyBuf, value: V) -> Result<bool, CacheError> {
+        let (coordinator, node) = (&self.coordinator, self.node());
+        let redis_key = self.redis_key(key);
+        // Of concurrent callers one gets the ticket.
+        let MemoryLookup::Lead { ticket, .. } = node.lookup(&self.config, key) else { return Ok(false) };
+        let (seq, start) = (coordinator.replay_log.next_seq(), node.start_state(&redis_key));
+        let keys = std::slice::from_ref(&redis_key);
+        let (mut lookups, _) = coordinator.lookup_redis(keys, Purpose::Mutate).await?;
+        if let Some(RedisLookup::Bytes { bytes, remaining_ttl }) = lookups.pop() {
+            let opened = node.open(&self.config, &redis_key, &bytes, remaining_ttl, &start).await;
+            if matches!(opened, Some(OpenedEntry { validity: Validity::Valid, .. })) {
+                return Ok(false);
+            }
+            let (expected, action) = (Vec::new(), CasAction::Remove);
+            let removal = CompareAndSet { key: redis_key.clone(), expected, action };
+            coordinator.compare_and_set(removal, seq).await?;
+        }
+        self.add_to_memory(&redis_key, ticket, value)
     }
 
     fn add_to_memory(&self, redis_key: &[u8], ticket: MemoryTicket, value: V) -> Result<bool, CacheError> {

@@ -1,7 +1,7 @@
 //! What a cache without Redis does.
 
 use crate::in_memory;
-use larder::{BuildError, Cache, CacheError, FetchError, Source, View};
+use larder::{BuildError, Cache, CacheError, FetchError, Policy, Source, View};
 use larder_engine::Clock;
 use larder_testkit::Deadline;
 use std::convert::Infallible;
@@ -51,6 +51,27 @@ async fn absence_has_its_own_ttl() {
         view.read("b").await.map(|found| (*found, found.age())),
         Some((Some(1), Duration::from_secs(5)))
     );
+}
+
+#[tokio::test]
+async fn negative_ttl_of_policy_holds_for_none() {
+    let _deadline = Deadline::start();
+    let (clock, hand) = Clock::manual();
+    let policy = Policy::new().ttl(Duration::from_secs(60)).negative_ttl(Duration::from_secs(5));
+    let cache = Cache::builder("test").policy(policy).clock(clock).build().expect("valid");
+    let options: View<str, Option<u32>> = cache.view("n");
+    let boxed: View<str, Box<Option<u32>>> = cache.view("boxed");
+    let units: View<str, ()> = cache.view("units");
+    let nested: View<str, (Option<u32>,)> = cache.view("nested");
+    options.write("none", None).await.expect("written");
+    options.write("some", Some(1)).await.expect("written");
+    boxed.write("none", Box::new(None)).await.expect("written");
+    units.write("k", ()).await.expect("written");
+    nested.write("k", (None,)).await.expect("written");
+    hand.advance(Duration::from_secs(5));
+    assert!(options.read("none").await.is_none() && boxed.read("none").await.is_none());
+    assert!(options.read("some").await.is_some(), "a value");
+    assert!(units.read("k").await.is_some() && nested.read("k").await.is_some(), "values of other types");
 }
 
 #[tokio::test]

@@ -12,14 +12,15 @@ use std::time::{Duration, Instant};
 const PLAIN: &str = "ACL SETUSER plain on nopass ~* &* +@all -multi -exec -watch -eval -evalsha -publish -subscribe \
                      -zscore -zmscore -zadd -zincrby";
 
-fn node(server: &RedisServer) -> Cache {
+/// A node over such a server.
+pub(crate) fn node(server: &RedisServer) -> Cache {
+    server.command(PLAIN);
     node_with(format!("{}?user=plain&pass=any", server.url()), |options| options)
 }
 
 #[tokio::test]
 async fn server_without_announcements_is_mode_one_node() {
     let Some(server) = RedisServer::start() else { return };
-    server.command(PLAIN);
     let (cache, restarted) = (node(&server), node(&server));
     let (view, later): (View<str, u32>, View<str, u32>) = (cache.view("n"), restarted.view("n"));
     assert_eq!(fetched(&view, "k", 1).await, 1);
@@ -34,7 +35,6 @@ async fn server_without_announcements_is_mode_one_node() {
 #[tokio::test]
 async fn load_does_not_undo_local_delete_or_write() {
     let Some(server) = RedisServer::start() else { return };
-    server.command(PLAIN);
     let view: View<str, u32> = node(&server).view("n");
     let (gate, loading) = begun(&view, 1).await;
     view.delete("k").await.expect("deleted");
@@ -53,7 +53,6 @@ async fn load_does_not_undo_local_delete_or_write() {
 #[tokio::test]
 async fn tagged_value_stays_in_memory_and_clear_deletes_in_redis() {
     let Some(server) = RedisServer::start() else { return };
-    server.command(PLAIN);
     let cache = node(&server);
     let view: View<str, u32> = cache.view("n");
     let tagged = || view.fetch("t").tag("tag").load(|_| async { Ok(1) });
@@ -66,6 +65,43 @@ async fn tagged_value_stays_in_memory_and_clear_deletes_in_redis() {
     cache.clear().await.expect("cleared");
     assert!(view.read("k").await.is_none());
     assert_eq!(server.command("EXISTS test:n:k"), ":0\r\n");
+}
+
+#[tokio::test]
+async fn add_of_tagged_value_stays_in_memory() {
+    let Some(server) = RedisServer::start() else { return };
+    let cache = node(&server);
+    let by_view: View<str, u32> = cache.view("n").with_tag("tag");
+    let in_space: View<str, u32> = cache.space("eu").view("n");
+    for (view, clear) in [(&by_view, false), (&in_space, true)] {
+        assert_eq!(view.add("k", 1).await.ok(), Some(true));
+        assert_eq!(view.add("k", 2).await.ok(), Some(false));
+        assert_eq!(cached(view, "k").await, 1);
+        assert_eq!(server.command("DBSIZE"), ":0\r\n", "no ledger, no tags in redis");
+        match clear {
+            true => cache.space("eu").clear().await,
+            false => cache.invalidate_tags(["tag"], Invalidation::Hard).await,
+        }
+        .expect("invalidated");
+        assert!(view.read("k").await.is_none());
+        assert_eq!(view.add("k", 3).await.ok(), Some(true));
+        assert_eq!(cached(view, "k").await, 3);
+    }
+}
+
+#[tokio::test]
+async fn add_of_tagged_value_respects_value_in_redis() {
+    let Some(server) = RedisServer::start() else { return };
+    let (cache, restarted) = (node(&server), node(&server));
+    let view: View<str, u32> = cache.view("n");
+    view.write("k", 1).await.expect("written");
+    let tagged: View<str, u32> = restarted.view("n").with_tag("tag");
+    assert_eq!(tagged.add("k", 2).await.ok(), Some(false));
+    assert_eq!(cached(&tagged, "k").await, 1);
+    server.command("SET test:n:other \"no value of this view\"");
+    assert_eq!(tagged.add("other", 2).await.ok(), Some(true));
+    assert_eq!(cached(&tagged, "other").await, 2);
+    assert_eq!(server.command("EXISTS test:n:other"), ":0\r\n", "what it replaces is gone");
 }
 
 /// How a key is changed while a load of it waits to store.

@@ -1,6 +1,6 @@
 //! Counters and raw values.
 
-use crate::{in_memory, over};
+use crate::{in_memory, one_node, over};
 use larder::{Counters, RawView, View};
 use larder_testkit::{RedisServer, eventually};
 use std::time::Duration;
@@ -52,4 +52,23 @@ async fn touch_on_read_extends_session() {
     let left =
         || server.command("PTTL test:session:k").trim_matches([':', '\r', '\n']).parse::<u64>().unwrap_or(0);
     eventually("redis has a new time to live", async || left() > 50_000).await;
+}
+
+#[tokio::test]
+async fn clear_keeps_counters_and_raw_values() {
+    let Some(server) = RedisServer::start() else { return };
+    for cache in [in_memory(), over(server.url()), one_node::node(&server)] {
+        let view: View<str, u32> = cache.view("n");
+        let counters: Counters<str> = cache.counters("hits");
+        let raw: RawView<str> = cache.raw("session");
+        let has_redis = raw.write("a", "text", Duration::from_secs(60)).await.is_ok();
+        view.write("k", 1).await.expect("written");
+        counters.increment("k", 5).await.expect("added");
+        cache.space("eu").clear().await.expect("cleared");
+        cache.clear().await.expect("cleared");
+        assert!(view.read("k").await.is_none());
+        assert_eq!(counters.read("k").await.ok(), Some(Some(5)), "redis: {has_redis}");
+        assert_eq!(raw.read("a").await.is_ok_and(|bytes| bytes.is_some()), has_redis);
+        counters.delete("k").await.expect("deleted");
+    }
 }
