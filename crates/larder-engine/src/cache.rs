@@ -239,9 +239,10 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     }
 
     /// Removes every entry for which `keep` returns false. `keep` runs under the lock of a shard, about 128 entries at a
-    /// time; entries that are stored meanwhile may or may not be passed to it.
+    /// time; entries that are stored meanwhile may or may not be passed to it. Loads under way can no longer commit: they
+    /// have no value yet that `keep` could judge.
     pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
-        self.for_each_locked_batch(|shard, ids, freed| {
+        self.remove_in_batches(|shard, ids, freed| {
             for &id in ids {
                 let record = shard.record(id);
                 if !keep(&record.key, &record.value) {
@@ -255,24 +256,14 @@ impl<K: Hash + Eq, V> Cache<K, V> {
 
     /// Removes all entries; loads under way can no longer commit.
     pub fn clear(&self) {
-        self.void_flights();
         self.retain(|_, _| false);
     }
 
-    fn void_flights(&self) {
-        for index in 0..self.inner.shards.len() {
-            let voided = self.inner.shards.lock(index).void_flights();
-            // The shard is unlocked here.
-            drop(voided);
-        }
-    }
-
-    /// Removes all entries and returns those that had not expired.
+    /// Removes all entries and returns those that had not expired; loads under way can no longer commit.
     pub fn drain(&self) -> Vec<(K, V)> {
         let now = self.now();
         let mut drained = Vec::new();
-        self.void_flights();
-        self.for_each_locked_batch(|shard, ids, freed| {
+        self.remove_in_batches(|shard, ids, freed| {
             for &id in ids {
                 let live = shard.is_live(id, now);
                 let entry = shard.remove(id, if live { Cause::Purged } else { Cause::Expired });

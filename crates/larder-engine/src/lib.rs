@@ -19,7 +19,7 @@
 //!   reclaimed yet. Memory is reclaimed by writes, a bounded amount each, and by [`Cache::run_due`]; there is no
 //!   background thread.
 //! - **One load per key.** [`Cache::load`] gives one caller a [`Ticket`]; the others wait for its outcome. A ticket whose
-//!   key was removed, cleared or overwritten since it was issued cannot commit.
+//!   key was removed, purged or overwritten since it was issued cannot commit.
 //! - **Every operation on one key is linearizable.** Operations on many keys ([`Cache::iter`], [`Cache::retain`],
 //!   [`Cache::clear`]) visit the shards one after another and see each entry that stays throughout.
 //! - **Little user code runs under a lock.** Only `Eq` and `Hash` of keys, `Clone` of what is read, the closures of

@@ -58,7 +58,7 @@ pub enum FollowOutcome<K: Hash + Eq, V> {
 pub enum CommitOutcome {
     /// The value is in the cache.
     Stored,
-    /// It is not: its key was removed, cleared or overwritten since the ticket was issued, or it is too heavy. The
+    /// It is not: its key was removed, purged or overwritten since the ticket was issued, or it is too heavy. The
     /// followers got the value nevertheless.
     Refused,
 }

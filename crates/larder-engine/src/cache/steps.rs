@@ -277,8 +277,11 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         freed
     }
 
-    /// Walks all entries, a bounded number each time a lock is held. `visit` records what it freed.
-    pub(super) fn for_each_locked_batch(
+    /// Voids the loads under way and walks all entries, a bounded number each time a lock is held. `visit` removes some of
+    /// them and records what it freed.
+    ///
+    /// A load is voided when the walk comes to its shard. If it commits before that, its entry is visited.
+    pub(super) fn remove_in_batches(
         &self,
         mut visit: impl FnMut(&mut Shard<K, V>, &[u32], &mut FreedWeight<'_, K, V>),
     ) {
@@ -286,9 +289,14 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         for index in 0..self.inner.shards.len() {
             let mut from = 0;
             while from < RANK_END {
+                // Declared before the guard, so that it is dropped after the unlock.
+                let mut _voided = Vec::new();
                 let mut freed =
                     FreedWeight { budget: &self.inner.budget, weight: 0, removed: RemovedEntries::new() };
                 let mut shard = self.inner.shards.lock(index);
+                if from == 0 {
+                    _voided = shard.void_flights();
+                }
                 from = shard.walk(from, ENTRIES_PER_LOCK, &mut slots);
                 visit(&mut shard, &slots, &mut freed);
                 drop(shard);

@@ -26,6 +26,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         key_computed_during_load_keeps_the_computed_value,
     ),
     ("loads::key_cleared_during_load_stays_cleared", key_cleared_during_load_stays_cleared),
+    ("loads::key_purged_during_load_stays_purged", key_purged_during_load_stays_purged),
     ("loads::load_after_invalidation_is_a_new_one", load_after_invalidation_is_a_new_one),
     ("loads::sync_caller_beside_a_task_ends_the_load_once", sync_caller_beside_a_task_ends_the_load_once),
     ("loads::sync_callers_load_once", sync_callers_load_once),
@@ -243,6 +244,13 @@ fn key_cleared_during_load_stays_cleared() {
     let cache = cache();
     beside(&cache, |cache| cache.clear());
     assert_eq!(cache.get(&1), None, "stored before it was cleared, or not at all");
+    cache.validate();
+}
+
+fn key_purged_during_load_stays_purged() {
+    let cache = cache();
+    beside(&cache, |cache| cache.retain(|_, value| *value != 1));
+    assert_eq!(cache.get(&1), None, "stored before it was purged, or not at all");
     cache.validate();
 }
 

@@ -225,3 +225,15 @@ fn loader_panicked_affects_only_its_caller() {
     assert!(panicked.is_err());
     assert_eq!(cache.get_or_load(&1, || Ok::<_, ()>(3)), Ok(3));
 }
+
+/// A load under way has no value to pass to the predicate, so it must not store one afterwards.
+#[test]
+fn retain_during_load_voids_the_ticket() {
+    let cache = cache();
+    let ticket = lead(&cache, 1);
+    let mut follower = follow(&cache, 1);
+    cache.retain(|_, _| true);
+    assert_eq!(ticket.commit(7), CommitOutcome::Refused);
+    assert_eq!(value(&mut follower), 7);
+    assert!(!cache.contains(&1));
+}
