@@ -71,6 +71,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn escaped_text_matches_itself_only() {
+        let text = r"a*b?[c-d]\";
+        assert!(matches(escaped(text).as_bytes(), text.as_bytes()));
+        assert!(!matches(escaped("a*").as_bytes(), b"ab"));
+    }
+
+    #[test]
     fn glob_matches_as_in_redis() {
         for (pattern, text, expected) in [
             ("*", "", true),

@@ -14,7 +14,8 @@
 //! ```
 //!
 //! - [`lookup`]: lookups in Redis, with leases; [`lease`]: storing a loaded value under a condition.
-//! - [`mutation`]: writes and invalidations; [`announcement`]: what nodes tell each other.
+//! - [`mutation`]: writes and invalidations; [`announcement`]: what nodes tell each other; [`clearing`]: a clear
+//!   without a ledger.
 //! - [`replay_log`]: invalidations that Redis has not confirmed, or may have lost; [`replay`]: doing them again.
 //! - [`task`]: the coherence task, which keeps the subscription; [`status`]: what users see of all this.
 //! - [`store_locks`]: order between this node's own stores, for a server that has no compare-and-set.
@@ -41,6 +42,7 @@
 //! taken after it. The Redis tier locks a connection slot last: while it connects, and for a WATCH … EXEC.
 
 pub(crate) mod announcement;
+mod clearing;
 pub(crate) mod lease;
 pub(crate) mod lookup;
 pub(crate) mod mutation;

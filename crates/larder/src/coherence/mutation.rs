@@ -181,7 +181,7 @@ impl Coordinator {
         };
         self.ensure_connected().await;
         if node.trust.is_standalone() {
-            let cleared = if tags.is_none() { self.delete_matched("*").await.map(drop) } else { Ok(()) };
+            let cleared = if tags.is_none() { self.delete_entries().await } else { Ok(()) };
             node.ledger.confirm(&members, 0, seq, gaps);
             node.purge_memory(&members);
             return cleared;

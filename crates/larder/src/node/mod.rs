@@ -121,11 +121,12 @@ impl Node {
         }
     }
 
-    /// Empties memory if one of the members invalidates everything. The ledger alone would do; this frees the memory.
+    /// Removes all entries but counters from memory, and voids all tickets, if one of the members invalidates
+    /// everything. The ledger alone would do for the entries; this frees their memory.
     pub(crate) fn purge_memory(&self, members: &[Vec<u8>]) {
         let clear = member(None, Invalidation::Hard);
         if members.iter().any(|member| *member == clear || member == FLOOR) {
-            self.memory.clear();
+            self.memory.retain(|_, entry| entry.is_counter());
         }
     }
 

@@ -196,7 +196,8 @@ pub enum KeyContent {
 /// The reply of [`Tier::read_heads`].
 #[derive(Clone, Debug)]
 pub struct HeadsReply {
-    /// The first bytes of each key, in order; fewer than a [`Head`] if there are no more, none if the key is absent.
+    /// The first bytes of each key, in order; fewer than a [`Head`] if there are no more, none if the key is absent or
+    /// holds no bytes.
     pub heads: Vec<Vec<u8>>,
     /// The stamps, if they were requested.
     pub stamps: Option<Stamps>,

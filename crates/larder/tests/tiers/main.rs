@@ -17,6 +17,7 @@ mod redis;
 mod redis_down;
 mod refresh;
 mod single_flight;
+mod spaces;
 mod tags;
 
 use larder::{Builder, Cache, FetchError, Fetched, View};
