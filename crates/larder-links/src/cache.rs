@@ -44,9 +44,9 @@ pub(crate) struct Targets {
 }
 
 impl Targets {
-    pub(crate) fn new(cache: Cache, config: &Config) -> Result<Targets, LinksError> {
+    pub(crate) fn new(cache: Cache, config: &Config) -> Targets {
         let view = cache.view("slug").with_negative_ttl(Duration::from_secs(config.negative_ttl_seconds));
-        Ok(Targets { view: view.map_err(|error| LinksError::Cache(error.into()))?, cache })
+        Targets { view, cache }
     }
 
     pub(crate) fn cache(&self) -> &Cache {

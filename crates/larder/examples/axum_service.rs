@@ -39,7 +39,7 @@ async fn delete(State(products): State<Products>, Path(id): Path<u64>) -> Result
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cache = Cache::builder("shop").ttl(Duration::from_secs(60)).build()?;
-    let products: Products = cache.view("product").with_negative_ttl(Duration::from_secs(5))?;
+    let products: Products = cache.view("product").with_negative_ttl(Duration::from_secs(5));
     let router = Router::new().route("/products/{id}", get(product).delete(delete)).with_state(products);
 
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;

@@ -4,7 +4,7 @@ use crate::cache::Cache;
 use crate::codec::Format;
 use crate::coherence::{CoherenceOptions, Coordinator, announcement};
 use crate::compression::{Compression, Packing};
-use crate::error::{BuildError, CacheError, check_ttl};
+use crate::error::{BuildError, CacheError, check_ttl, without_password};
 use crate::node::entry::weigh;
 use crate::node::guarded_tier::GuardedTier;
 use crate::node::keyspace::Keyspace;
@@ -13,7 +13,7 @@ use crate::node::observers::{Observers, OnError};
 use crate::node::tracked_writes::TrackedWrites;
 use crate::node::trust::Trust;
 use crate::node::{Node, Settings};
-use crate::policy::Policy;
+use crate::policy::{Policy, Prefer};
 use crate::random::Random;
 use crate::tier::Tier;
 use crate::tier::redis::{Probe, RedisTier};
@@ -40,6 +40,7 @@ pub struct Builder {
     tier: Option<Arc<dyn Tier>>,
     max_lag: Duration,
     disconnected: Duration,
+    prefer: Prefer,
     foreign_writers: bool,
     lease_wait: Duration,
     policy: Policy,
@@ -62,6 +63,7 @@ impl Builder {
             tier: None,
             max_lag: DEFAULT_MAX_LAG,
             disconnected: DEFAULT_DISCONNECTED,
+            prefer: Prefer::Coherence,
             foreign_writers: false,
             lease_wait: DEFAULT_LEASE_WAIT,
             policy: Policy::new(),
@@ -114,9 +116,16 @@ impl Builder {
         self
     }
 
-    /// How long memory is served without Redis after the last liveness proof; zero for not at all. Default: 30 s.
+    /// How long memory is served without Redis after the last liveness proof; zero for not at all. Default: 30 s. See
+    /// also [`Builder::prefer`].
     pub fn disconnected(mut self, at_most: Duration) -> Self {
         self.disconnected = at_most;
+        self
+    }
+
+    /// What comes first once Redis is lost for longer than [`Builder::disconnected`]. Default: coherence.
+    pub fn prefer(mut self, prefer: Prefer) -> Self {
+        self.prefer = prefer;
         self
     }
 
@@ -232,7 +241,7 @@ impl Builder {
                 let probe = Probe { announcement, ledger: names.ledger };
                 match RedisTier::new(&url, self.redis_timeout, self.redis_scripts, probe) {
                     Ok(tier) => Some(Arc::new(tier) as Arc<dyn Tier>),
-                    Err(reason) => return Err(BuildError::RedisUrl { url, reason }),
+                    Err(reason) => return Err(BuildError::RedisUrl { url: without_password(&url), reason }),
                 }
             }
             (None, None) => None,
@@ -245,7 +254,12 @@ impl Builder {
             memory,
             redis: tier.map(GuardedTier::new),
             tracked_writes: TrackedWrites::new(),
-            settings: Settings { policy: self.policy, format: self.format, packing: self.packing },
+            settings: Settings {
+                policy: self.policy,
+                prefer: self.prefer,
+                format: self.format,
+                packing: self.packing,
+            },
             observers: Observers::new(self.on_error),
             random: Random::new(self.seed),
             enabled: AtomicBool::new(self.enabled),

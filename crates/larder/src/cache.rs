@@ -1,5 +1,6 @@
 //! The handle of a cache: it makes views and counters, invalidates tags, and shows what the cache does.
 
+use crate::absence;
 use crate::builder::Builder;
 use crate::codec::Codec;
 use crate::coherence::Coordinator;
@@ -81,7 +82,8 @@ impl Cache {
     where
         V: Serialize + DeserializeOwned + 'static,
     {
-        self.view_of(name, self.coordinator.node.settings.format, schema::of_shape::<V>())
+        let view = self.view_of(name, self.coordinator.node.settings.format, schema::of_shape::<V>());
+        view.with_negative(absence::is_none)
     }
 
     /// The same with a codec, for values without serde or with another encoding than the cache's.

@@ -41,6 +41,7 @@
 //! | `lz4` | no | `Compression::Lz4` |
 //! | `zstd` | no | `Compression::Zstd` |
 
+mod absence;
 mod builder;
 mod cache;
 mod codec;
@@ -73,13 +74,17 @@ pub use coherence::status::{Coherence, CoherenceMode};
 pub use compression::Compression;
 pub use envelope::{EncodeError, Unreadable};
 pub use error::{BuildError, CacheError, FetchError};
-pub use events::Event;
+pub use events::{Event, EventKey};
 pub use fetch::{Fetch, FetchFuture, FetchMulti};
 pub use key::{CacheKey, KeyBuf};
+#[doc(no_inline)]
+pub use larder_engine::stats::HistogramSnapshot;
+#[doc(no_inline)]
+pub use larder_engine::{Clock, ManualClock};
 pub use load::{Always, LoadCx, Loaded, Loader, OrKeep};
 pub use node::fetched::{Fetched, Source};
 pub use node::ledger::Invalidation;
-pub use policy::Policy;
+pub use policy::{Policy, Prefer};
 pub use raw::{Counters, RawView};
 pub use schema::Schema;
 #[doc(hidden)]

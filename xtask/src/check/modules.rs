@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 /// The layers, lowest first, with their modules. Every module must be listed.
 const LAYERS: &[(&str, &[&str])] = &[
     ("basics", &["glob", "key", "schema", "stats"]),
-    ("values", &["codec", "compression", "envelope", "policy", "random"]),
+    ("values", &["absence", "codec", "compression", "envelope", "policy", "random"]),
     ("tier", &["tier"]),
     ("errors", &["error", "events"]),
     ("node", &["node"]),

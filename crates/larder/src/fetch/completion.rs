@@ -3,7 +3,7 @@
 use super::load_batch::{LoadBatch, PendingKey};
 use crate::coherence::lease::{StoreCondition, StoreOutcome, StoreRequest};
 use crate::error::{CacheError, FetchError};
-use crate::events::Event;
+use crate::events::{Event, EventKey};
 use crate::load::{LoadOptions, Loaded};
 use crate::node::entry::MemoryEntry;
 use crate::node::fetched::Source;
@@ -90,7 +90,7 @@ where
         };
         let envelope = node.seal(config, &value, sealing).map_err(|error| {
             tracing::warn!(%error, "value cannot be encoded");
-            node.observers.emit(|| Event::EncodeFailed { key: pending.redis_key.clone() });
+            node.observers.emit(|| Event::EncodeFailed { key: EventKey::new(&pending.redis_key) });
             node.observers.report(&CacheError::Encode(error));
         });
         let may_store = envelope.is_ok() && !options.no_store;
@@ -113,7 +113,7 @@ where
     fn commit<E: Send + Sync + 'static>(&self, load: SealedLoad<V, E>, outcome: StoreOutcome) {
         let SealedLoad { mut pending, entry, may_store, .. } = load;
         let node = self.view.node();
-        node.observers.emit(|| Event::Loaded { key: pending.redis_key.clone(), ok: true });
+        node.observers.emit(|| Event::Loaded { key: EventKey::new(&pending.redis_key), ok: true });
         if outcome != StoreOutcome::Stored {
             // The key may have been invalidated since the load started. Followers that joined within `max_lag` of the
             // start need not know of that.
@@ -132,7 +132,7 @@ where
                 }
                 (true, StoreOutcome::Refused) => {
                     node.observers.counts.refused.add(1);
-                    node.observers.emit(|| Event::Refused { key: pending.redis_key.clone() });
+                    node.observers.emit(|| Event::Refused { key: EventKey::new(&pending.redis_key) });
                     ticket.deliver(entry.clone());
                 }
                 (false, _) => ticket.deliver(entry.clone()),
@@ -151,7 +151,7 @@ where
         node.observers.counts.load_failures.add(1);
         let mut leases = Vec::new();
         for mut pending in keys {
-            node.observers.emit(|| Event::Loaded { key: pending.redis_key.clone(), ok: false });
+            node.observers.emit(|| Event::Loaded { key: EventKey::new(&pending.redis_key), ok: false });
             let Some(ticket) = pending.ticket.take() else { continue };
             match self.servable_stale(&pending) {
                 Some(stale) => {

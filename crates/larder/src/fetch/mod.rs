@@ -25,7 +25,7 @@ pub use multi::FetchMulti;
 use crate::error::FetchError;
 use crate::key::KeyBuf;
 use crate::load::{self, Always, LoadCx, Loaded, Loader, OrKeep};
-use crate::node::entry::MemoryEntry;
+use crate::node::entry::Validity;
 use crate::node::fetched::{Fetched, Source};
 use crate::node::lookup::{Candidate, MemoryLookup, Waiter, source_in_memory};
 use crate::policy::Policy;
@@ -45,7 +45,7 @@ use view_state::ViewState;
 pub(crate) type Outcome<V, E> = Result<Fetched<V>, FetchError<E>>;
 
 /// The options of a fetch. Made by [`crate::View::fetch`].
-#[must_use = "a fetch starts when it has a loader and is awaited"]
+#[must_use = "a fetch does nothing until it has a loader: call `.load(…)` and await that, or use `View::read` to read without loading"]
 pub struct Fetch<'v, V, E> {
     view: ViewRef<'v, V>,
     key: KeyBuf,
@@ -257,13 +257,12 @@ where
             lookup = match lookup {
                 MemoryLookup::Hit(fetched) => return Ok(fetched),
                 MemoryLookup::Lead { ticket, candidate } => {
-                    let (view, key, stale) =
-                        (self.view.clone(), self.key.clone(), servable(candidate.as_ref()));
+                    let (view, key, own) = (self.view.clone(), self.key.clone(), candidate.clone());
                     let (pending, answer) = PendingKey::new(view.redis_key(&key), ticket, candidate);
                     let namespace = view.node().keyspace.namespace();
                     let span = tracing::debug_span!("larder.fetch", cache = namespace);
                     tokio::spawn(self.lead(call, pending, loader).instrument(span));
-                    return answer_or_stale(&view, &call, &key, stale, answer).await;
+                    return answer_or_stale(&view, &call, &key, own, answer).await;
                 }
                 MemoryLookup::Follow(waiter) => match follow(&self.view, &call, &self.key, waiter).await {
                     Ok(Ok(fetched)) if self.refresh && !is_loaded_after(&fetched, called_at) => {
@@ -332,22 +331,24 @@ where
     }
 }
 
-/// The stale value of memory that a caller may be served. One that must be compared with Redis first is none.
-fn servable(candidate: Option<&Candidate>) -> Option<MemoryEntry> {
-    let candidate = candidate.filter(|candidate| !candidate.needs_revalidation)?;
-    Some(candidate.entry.clone())
-}
-
-/// Serves a stale value, if it is still within its grace period.
+/// Serves the candidate of a caller that does not wait any longer, if it is within its grace period. One that must be
+/// compared with Redis first is served only while Redis is lost.
 fn serve_stale<V: Send + Sync + 'static>(
     view: &ViewState<V>,
     key: &KeyBuf,
-    stale: MemoryEntry,
+    candidate: &Candidate,
     coalesced: bool,
 ) -> Option<Fetched<V>> {
-    let node = view.node();
-    let is_kept = stale.state().is_kept(node.now());
-    let fetched = node.fetched(stale, Source::Stale, coalesced).filter(|_| is_kept)?;
+    let (node, state) = (view.node(), candidate.entry.state());
+    let is_servable = match candidate.needs_revalidation {
+        false => state.is_kept(node.now()),
+        true => {
+            let validity = node.redis_is_lost().then(|| node.judge_without_redis(state));
+            matches!(validity, Some(Validity::Valid | Validity::Stale))
+        }
+    };
+    let entry = is_servable.then(|| candidate.entry.clone())?;
+    let fetched = node.fetched(entry, Source::Stale, coalesced)?;
     node.observers.served_stale(&view.redis_key(key));
     Some(fetched)
 }
@@ -364,17 +365,17 @@ async fn answer_or_stale<V, E>(
     view: &ViewState<V>,
     call: &Call,
     key: &KeyBuf,
-    stale: Option<MemoryEntry>,
+    candidate: Option<Candidate>,
     mut answer: oneshot::Receiver<Outcome<V, E>>,
 ) -> Outcome<V, E>
 where
     V: Send + Sync + 'static,
 {
-    if let Some((stale, soft_end)) = stale.zip(call.soft_end()) {
+    if let Some((candidate, soft_end)) = candidate.zip(call.soft_end()) {
         match timeout_at(soft_end, &mut answer).await {
             Ok(answered) => return answered.unwrap_or(Err(FetchError::Dropped)),
             Err(_) => {
-                if let Some(fetched) = serve_stale(view, key, stale, false) {
+                if let Some(fetched) = serve_stale(view, key, &candidate, false) {
                     return Ok(fetched);
                 }
             }
@@ -397,13 +398,12 @@ where
 {
     let node = view.node();
     let counts = &node.observers.counts;
-    let stale = servable(candidate.as_ref());
     let mut outcome = None;
-    if let Some((stale, soft_end)) = stale.clone().zip(call.soft_end()) {
+    if let Some((candidate, soft_end)) = candidate.as_ref().zip(call.soft_end()) {
         match timeout_at(soft_end, &mut follower).await {
             Ok(ended) => outcome = Some(ended),
             Err(_) => {
-                if let Some(fetched) = serve_stale(view, key, stale, true) {
+                if let Some(fetched) = serve_stale(view, key, candidate, true) {
                     return Ok(Ok(fetched));
                 }
             }
@@ -419,7 +419,7 @@ where
             match timeout(hard_timeout + lease_wait, &mut follower).await {
                 Ok(outcome) => outcome,
                 Err(_) => {
-                    let stale = stale.and_then(|stale| serve_stale(view, key, stale, true));
+                    let stale = candidate.and_then(|candidate| serve_stale(view, key, &candidate, true));
                     return Ok(stale.ok_or(FetchError::Timeout));
                 }
             }

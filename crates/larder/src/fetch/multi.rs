@@ -2,7 +2,7 @@
 
 use super::load_batch::{LoadBatch, PendingKey, fetch_error};
 use super::view_state::ViewState;
-use super::{Call, Outcome, answer_or_stale, follow, servable};
+use super::{Call, Outcome, answer_or_stale, follow};
 use crate::error::FetchError;
 use crate::key::{CacheKey, KeyBuf};
 use crate::load::{self, LoadCx, Loaded};
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 /// The options of a fetch of many keys. Made by [`crate::View::fetch_multi`].
-#[must_use = "a fetch starts when it has a loader and is awaited"]
+#[must_use = "a fetch does nothing until it has a loader: call `.load(…)` and await that, or use `View::read_multi` to read without loading"]
 pub struct FetchMulti<K: ToOwned + ?Sized, V, E> {
     view: Arc<ViewState<V>>,
     keys: Vec<(KeyBuf, K::Owned)>,
@@ -95,10 +95,10 @@ where
                     MemoryLookup::Hit(fetched) => _ = outcomes.insert(bytes, Ok(fetched)),
                     MemoryLookup::Follow(waiter) => waiters.push((bytes, key, owned, waiter)),
                     MemoryLookup::Lead { ticket, candidate } => {
-                        let stale = servable(candidate.as_ref());
-                        let (pending, answer) = PendingKey::new(view.redis_key(&key), ticket, candidate);
+                        let (pending, answer) =
+                            PendingKey::new(view.redis_key(&key), ticket, candidate.clone());
                         missing.push((pending, MissingKey { bytes: bytes.clone(), owned }));
-                        answers.push((bytes, key, stale, answer));
+                        answers.push((bytes, key, candidate, answer));
                     }
                 }
             }
@@ -108,8 +108,8 @@ where
                 let span = tracing::debug_span!("larder.fetch_multi", cache = namespace);
                 tokio::spawn(lead::<K, V, E, _, _, _>(batch, missing, loader.clone()).instrument(span));
             }
-            for (bytes, key, stale, answer) in answers {
-                outcomes.insert(bytes, answer_or_stale(&view, &call, &key, stale, answer).await);
+            for (bytes, key, candidate, answer) in answers {
+                outcomes.insert(bytes, answer_or_stale(&view, &call, &key, candidate, answer).await);
             }
             for (bytes, key, owned, waiter) in waiters {
                 match follow(&view, &call, &key, waiter).await {

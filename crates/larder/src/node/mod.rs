@@ -28,7 +28,7 @@ use crate::codec::Format;
 use crate::compression::Packing;
 use crate::error::CacheError;
 use crate::key::{MemoryKey, MemoryKeyRef};
-use crate::policy::Policy;
+use crate::policy::{Policy, Prefer};
 use crate::random::Random;
 use crate::tier::LedgerQuery;
 use entry::{Memory, MemoryEntry};
@@ -61,6 +61,7 @@ pub(crate) struct Node {
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) policy: Policy,
+    pub(crate) prefer: Prefer,
     /// The encoding of views without a codec of their own.
     pub(crate) format: Format,
     pub(crate) packing: Packing,
@@ -190,6 +191,7 @@ pub(crate) mod tests {
             tracked_writes: TrackedWrites::new(),
             settings: Settings {
                 policy: Policy::new(),
+                prefer: Prefer::Coherence,
                 format: Format::default(),
                 packing: Packing::default(),
             },

@@ -5,7 +5,7 @@ use super::view_config::ViewConfig;
 use super::{Node, StartState};
 use crate::codec;
 use crate::envelope::{EncodeError, Id, Meta};
-use crate::events::Event;
+use crate::events::{Event, EventKey};
 use crate::policy::Lifetime;
 use larder_engine::{CommitOutcome, Ttl};
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl Node {
                     redis.counts.unreadable.add(1);
                 }
                 tracing::debug!(view = view.name, reason = %why, "value in redis is not readable");
-                self.observers.emit(|| Event::Unreadable { key: redis_key.to_vec(), why });
+                self.observers.emit(|| Event::Unreadable { key: EventKey::new(redis_key), why });
                 return None;
             }
         };

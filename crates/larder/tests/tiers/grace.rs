@@ -1,7 +1,7 @@
 //! What a fetch does when its loader fails, is slow, or has nothing new.
 
 use crate::{cached, fetched, in_memory, node_with, over};
-use larder::{Cache, FetchError, Loaded, Policy, Source, View, WriteOptions};
+use larder::{Cache, FetchError, Loaded, Policy, Prefer, Source, View, WriteOptions};
 use larder_engine::Clock;
 use larder_testkit::{Deadline, Gate, PATIENCE, RedisServer, ScriptedProxy, eventually};
 use std::convert::Infallible;
@@ -254,5 +254,48 @@ async fn hard_timeout_of_follower_does_not_run_while_its_leader_waits_for_lease(
     assert_eq!(loading.await.expect("no panic"), 1);
     for fetch in fetches {
         assert_eq!(fetch.await.expect("no panic").ok(), Some(1));
+    }
+}
+
+#[tokio::test]
+async fn beyond_disconnected_preference_decides_whether_stale_is_served() {
+    for (prefer, expected) in [(Prefer::Coherence, None), (Prefer::Availability, Some((1, Source::Stale)))] {
+        let Some(mut server) = RedisServer::start() else { return };
+        let cache = node_with(server.url(), |options| {
+            let policy = Policy::new().ttl(60 * SECOND).soft_timeout(Duration::from_millis(20));
+            options.policy(policy).disconnected(Duration::ZERO).prefer(prefer).redis_timeout(SECOND / 2)
+        });
+        let view: View<str, u32, &str> = cache.view("n");
+        view.write_multi([("k", 1), ("slow", 1), ("gone", 1)]).await.expect("written");
+        server.kill();
+        view.delete("gone").await.expect_err("queued");
+        eventually("memory is not trusted", async || view.read("k").await.is_none()).await;
+        let failing = || async { view.fetch("k").load(|_| async { Err("down") }).await.ok() };
+        let served = failing().await.map(|fetched| (*fetched, fetched.source()));
+        assert_eq!(served, expected, "{prefer:?}");
+        let paused = view.fetch("k").load(|_| async { panic!("loaded within retry_after") }).await;
+        assert_eq!(paused.ok().map(|fetched| *fetched), expected.map(|(value, _)| value), "{prefer:?}");
+        let gone = view.fetch("gone").load(|_| async { Err("down") }).await;
+        assert!(gone.is_err(), "{prefer:?}: this node knows that it was deleted");
+        let gate = Gate::closed();
+        let slow = || {
+            let passes = gate.clone();
+            view.fetch("slow").load(move |_| async move {
+                passes.pass().await;
+                Ok(2)
+            })
+        };
+        let (mut leader, mut follower) = (Box::pin(slow()), Box::pin(slow()));
+        assert!(
+            crate::poll_once(&mut leader).await.is_none() && crate::poll_once(&mut follower).await.is_none()
+        );
+        if expected.is_none() {
+            gate.open(1);
+        }
+        for fetch in [leader, follower] {
+            let fetched = fetch.await.expect("loads or serves stale");
+            let value = (*fetched, fetched.source() == Source::Stale);
+            assert_eq!(value, if expected.is_some() { (1, true) } else { (2, false) }, "{prefer:?}");
+        }
     }
 }
