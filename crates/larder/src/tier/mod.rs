@@ -41,7 +41,8 @@ pub trait Tier: Debug + Send + Sync {
         String::new()
     }
 
-    /// Reads the keys, puts a lease under each absent key if there is a `lease`, and reads the ledger: one round trip.
+    /// Reads the keys, puts a lease under each absent key if there is a `lease`, and reads the ledger: one round trip, or
+    /// one for each 500 keys.
     ///
     /// Each key is one atomic step: of concurrent lookups of one absent key, one gets [`KeyContent::LeaseGranted`].
     /// The keys and the ledger are not one step.
