@@ -82,6 +82,16 @@ pub enum Event {
         /// How many invalidations of the last minute are replayed.
         replayed: usize,
     },
+    /// Redis did not confirm invalidations of this node. They are in effect here, and are replayed until it does.
+    Queued {
+        /// The number of keys and tags.
+        invalidations: usize,
+    },
+    /// Redis confirmed queued invalidations.
+    Replayed {
+        /// The number of keys and tags.
+        invalidations: usize,
+    },
     /// A loaded value could not be encoded, so it was stored in no tier.
     EncodeFailed {
         /// The Redis key.

@@ -55,6 +55,8 @@ pub(crate) mod task;
 use crate::node::Node;
 #[cfg(doc)]
 use crate::node::{ledger::Ledger, tracked_writes::TrackedWrites, trust::Trust};
+pub(crate) use replay::BATCH;
+
 use announcement::Origin;
 use replay_log::ReplayLog;
 use std::time::Duration;

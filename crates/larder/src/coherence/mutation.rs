@@ -14,6 +14,7 @@ use super::replay::BATCH;
 use super::replay_log::Invalidated;
 use super::{Coordinator, announcement};
 use crate::error::CacheError;
+use crate::events::Event;
 use crate::glob;
 use crate::key::MemoryKey;
 use crate::node::ledger::{Invalidation, MutationSeq, member};
@@ -126,8 +127,12 @@ impl Coordinator {
         let targets = redis_keys.map(|key| Invalidated::Key(key.to_vec()));
         if confirmed {
             self.replay_log.confirm(targets, seq);
-        } else if let (seq, true) = self.replay_log.queue(targets) {
-            self.apply_locally(&[Invalidated::everything()], seq);
+        } else {
+            let targets: Vec<_> = targets.collect();
+            self.node.observers.emit(|| Event::Queued { invalidations: targets.len() });
+            if let (seq, true) = self.replay_log.queue(targets) {
+                self.apply_locally(&[Invalidated::everything()], seq);
+            }
         }
     }
 
@@ -198,6 +203,7 @@ impl Coordinator {
             }
             Err(_) => {
                 let targets: Vec<_> = targets.collect();
+                node.observers.emit(|| Event::Queued { invalidations: targets.len() });
                 let (seq, overflows) = self.replay_log.queue(targets.iter().cloned());
                 self.apply_locally(&targets, seq);
                 if overflows {

@@ -3,11 +3,12 @@
 use super::replay_log::Invalidated;
 use super::{Coordinator, announcement};
 use crate::error::CacheError;
+use crate::events::Event;
 use crate::node::ledger::{FLOOR, MutationSeq};
 use crate::tier::{Announcement, LedgerAdvance, Operation, Transaction};
 
 /// The most keys of one transaction, and the most members of one advance of the ledger.
-pub(super) const BATCH: usize = 500;
+pub(crate) const BATCH: usize = 500;
 
 impl Coordinator {
     /// Applies invalidations that Redis has not confirmed to this node.
@@ -59,6 +60,7 @@ impl Coordinator {
         let request = advance.announced_by(&announcement);
         let clock = redis.call_ignoring_breaker(redis.tier.advance_ledger(&request)).await?;
         self.node.ledger.confirm(&members, clock, seq, gaps);
+        self.node.observers.emit(|| Event::Replayed { invalidations: members.len() });
         self.replay_log.confirm(members.into_iter().map(Invalidated::Member), seq);
         Ok(true)
     }
@@ -73,6 +75,7 @@ impl Coordinator {
         redis.call_ignoring_breaker(redis.tier.transact(&transaction)).await?;
         // Values that this node stored while Redis did not reply are compared before their next use.
         keys.iter().for_each(|key| self.node.mark_suspect(key));
+        self.node.observers.emit(|| Event::Replayed { invalidations: keys.len() });
         self.replay_log.confirm(keys.into_iter().map(Invalidated::Key), seq);
         Ok(true)
     }
