@@ -13,13 +13,16 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let users = [1, 2, 3];
     let found = names
         .fetch_multi(&users)
-        .load(|missing: Vec<u64>, _| async move {
+        .load(|missing: Vec<u64>, cx| async move {
             println!("one query for the keys {missing:?}");
-            Ok(missing.into_iter().map(|id| (id, format!("user {id}"))).collect::<Vec<_>>())
+            missing.iter().for_each(|id| cx.of(id).tag(format!("user:{id}")));
+            // There is no user 3.
+            let users = missing.into_iter().filter(|id| *id != 3);
+            Ok(users.map(|id| (id, format!("user {id}"))).collect::<Vec<_>>())
         })
         .await;
     for (id, name) in users.iter().zip(found) {
-        println!("{id}: {}", *name?);
+        println!("{id}: {:?}", name?.as_deref());
     }
     Ok(())
 }

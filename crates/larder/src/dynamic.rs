@@ -100,6 +100,20 @@ impl Cache {
         self.any::<V, ()>().write_multi(values).await
     }
 
+    /// See [`View::write_multi_with`].
+    ///
+    /// # Errors
+    /// As [`View::write`].
+    pub async fn write_multi_with<'k, V>(
+        &self,
+        values: impl IntoIterator<Item = (&'k str, V, WriteOptions)>,
+    ) -> Result<(), CacheError>
+    where
+        V: Serialize + DeserializeOwned + Send + Sync + 'static,
+    {
+        self.any::<V, ()>().write_multi_with(values).await
+    }
+
     /// See [`View::add`].
     ///
     /// # Errors
@@ -109,6 +123,17 @@ impl Cache {
         V: Serialize + DeserializeOwned + Send + Sync + 'static,
     {
         self.any::<V, ()>().add(key, value).await
+    }
+
+    /// See [`View::add_with`].
+    ///
+    /// # Errors
+    /// As [`View::add`].
+    pub async fn add_with<V>(&self, key: &str, value: V, options: &WriteOptions) -> Result<bool, CacheError>
+    where
+        V: Serialize + DeserializeOwned + Send + Sync + 'static,
+    {
+        self.any::<V, ()>().add_with(key, value, options).await
     }
 
     /// See [`View::take`].

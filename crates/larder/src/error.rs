@@ -21,8 +21,6 @@ pub enum FetchError<E> {
     /// The loader returned [`Loaded::NotModified`](crate::Loaded::NotModified) although
     /// [`LoadCx::stale`](crate::LoadCx::stale) was `None`. Return a new value in that case.
     NoStaleValue,
-    /// The bulk loader returned no value for this key.
-    NotLoaded,
     /// The runtime shut down before the load ended.
     Dropped,
 }
@@ -34,7 +32,6 @@ impl<E: std::fmt::Display> std::fmt::Display for FetchError<E> {
             FetchError::LoaderPanicked => f.write_str("the loader panicked"),
             FetchError::Timeout => f.write_str("the loader exceeded its hard timeout"),
             FetchError::NoStaleValue => f.write_str("the loader returned NotModified without a stale value"),
-            FetchError::NotLoaded => f.write_str("the bulk loader returned no value for this key"),
             FetchError::Dropped => f.write_str("the load was dropped because its runtime shut down"),
         }
     }
@@ -57,7 +54,6 @@ impl<E> Clone for FetchError<E> {
             FetchError::LoaderPanicked => FetchError::LoaderPanicked,
             FetchError::Timeout => FetchError::Timeout,
             FetchError::NoStaleValue => FetchError::NoStaleValue,
-            FetchError::NotLoaded => FetchError::NotLoaded,
             FetchError::Dropped => FetchError::Dropped,
         }
     }

@@ -75,13 +75,13 @@ pub use compression::Compression;
 pub use envelope::{EncodeError, Unreadable};
 pub use error::{BuildError, CacheError, FetchError};
 pub use events::{Event, EventKey};
-pub use fetch::{Fetch, FetchFuture, FetchMulti};
+pub use fetch::{BulkOutcome, Fetch, FetchFuture, FetchMulti};
 pub use key::{CacheKey, KeyBuf};
 #[doc(no_inline)]
 pub use larder_engine::stats::HistogramSnapshot;
 #[doc(no_inline)]
 pub use larder_engine::{Clock, ManualClock};
-pub use load::{Always, LoadCx, Loaded, Loader, OrKeep};
+pub use load::{Always, BulkCx, LoadCx, Loaded, Loader, OrKeep};
 pub use node::fetched::{Fetched, Source};
 pub use node::ledger::Invalidation;
 pub use policy::{Policy, Prefer};

@@ -30,14 +30,13 @@ where
     /// Stores loaded values and answers their callers.
     pub(crate) async fn complete<E: Send + Sync + 'static>(
         &self,
-        loads: Vec<(PendingKey<V, E>, Loaded<V>)>,
-        options: &LoadOptions,
+        loads: Vec<(PendingKey<V, E>, Loaded<V>, LoadOptions)>,
         started: Instant,
     ) {
         let cost = started.elapsed();
         self.view.node().observers.counts.load_latency.record(cost);
         let mut sealed = Vec::with_capacity(loads.len());
-        for (mut pending, loaded) in loads {
+        for (mut pending, loaded, options) in loads {
             let stale = pending.stale.take();
             let (value, stale_tags) = match loaded {
                 Loaded::New(value) => (Arc::new(value), Vec::new()),
@@ -51,7 +50,7 @@ where
                     }
                 }
             };
-            sealed.push(self.seal(pending, value, &stale_tags, options, cost));
+            sealed.push(self.seal(pending, value, &stale_tags, &options, cost));
         }
         let requests: Vec<_> = sealed
             .iter_mut()
@@ -169,15 +168,33 @@ where
                 leases.push((pending.redis_key, pending.condition));
             }
         }
-        if !leases.is_empty() {
-            let releases = leases.iter().map(|(key, condition)| StoreRequest {
-                key,
-                condition: condition.clone(),
-                ticket: None,
-                put: None,
-            });
-            self.view.coordinator.store(releases.collect()).await;
+        self.release(leases).await;
+    }
+
+    /// Ends keys that the bulk loader returned no value for. Callers that follow load them with loaders of their own.
+    pub(crate) async fn mark_absent<E>(&self, keys: Vec<PendingKey<V, E>>) {
+        let mut leases = Vec::new();
+        for mut pending in keys {
+            drop(pending.ticket.take());
+            pending.answer(Ok(None));
+            if pending.condition.is_lease() {
+                leases.push((pending.redis_key, pending.condition));
+            }
         }
+        self.release(leases).await;
+    }
+
+    async fn release(&self, leases: Vec<(Vec<u8>, StoreCondition)>) {
+        if leases.is_empty() {
+            return;
+        }
+        let releases = leases.iter().map(|(key, condition)| StoreRequest {
+            key,
+            condition: condition.clone(),
+            ticket: None,
+            put: None,
+        });
+        self.view.coordinator.store(releases.collect()).await;
     }
 
     /// A stale value that is served until the next attempt to load.

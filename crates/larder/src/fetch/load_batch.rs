@@ -1,7 +1,7 @@
 //! A load from its tickets to its loader: what the tiers can answer is not loaded. One task for one key or for many.
 
 use super::view_state::ViewState;
-use super::{Call, Outcome};
+use super::{BulkOutcome, Call};
 use crate::coherence::lease::StoreCondition;
 use crate::coherence::lookup::{Purpose, RedisLookup};
 use crate::envelope::Head;
@@ -25,7 +25,7 @@ pub(crate) struct PendingKey<V, E> {
     /// `None` once the load of the key has ended.
     pub(crate) ticket: Option<MemoryTicket>,
     pub(crate) candidate: Option<Candidate>,
-    answer: Option<oneshot::Sender<Outcome<V, E>>>,
+    answer: Option<oneshot::Sender<BulkOutcome<V, E>>>,
     pub(super) start: StartState,
     pub(super) condition: StoreCondition,
     /// When the lookup started, on the engine's clock.
@@ -39,7 +39,7 @@ impl<V, E> PendingKey<V, E> {
         redis_key: Vec<u8>,
         ticket: MemoryTicket,
         candidate: Option<Candidate>,
-    ) -> (Self, oneshot::Receiver<Outcome<V, E>>) {
+    ) -> (Self, oneshot::Receiver<BulkOutcome<V, E>>) {
         let (answer, answered) = oneshot::channel();
         let pending = PendingKey {
             redis_key,
@@ -60,7 +60,7 @@ impl<V, E> PendingKey<V, E> {
     }
 
     /// Answers the caller. Returns whether it still waited: the load continues for the tiers if it was dropped.
-    pub(super) fn answer(&mut self, outcome: Outcome<V, E>) -> bool {
+    pub(super) fn answer(&mut self, outcome: BulkOutcome<V, E>) -> bool {
         self.answer.take().is_some_and(|answer| answer.send(outcome).is_ok())
     }
 
@@ -288,7 +288,7 @@ where
         source: Source,
     ) -> bool {
         let fetched = self.view.node().fetched(entry, source, false);
-        pending.answer(fetched.ok_or(FetchError::Dropped))
+        pending.answer(fetched.map(Some).ok_or(FetchError::Dropped))
     }
 
     /// The context of the loader of a key.

@@ -44,6 +44,9 @@ use view_state::ViewState;
 
 pub(crate) type Outcome<V, E> = Result<Fetched<V>, FetchError<E>>;
 
+/// The outcome of one key of a [`FetchMulti`]; `None` if the loader returned no value for the key.
+pub type BulkOutcome<V, E> = Result<Option<Fetched<V>>, FetchError<E>>;
+
 /// The options of a fetch. Made by [`crate::View::fetch`].
 #[must_use = "a fetch does nothing until it has a loader: call `.load(…)` and await that, or use `View::read` to read without loading"]
 pub struct Fetch<'v, V, E> {
@@ -262,7 +265,8 @@ where
                     let namespace = view.node().keyspace.namespace();
                     let span = tracing::debug_span!("larder.fetch", cache = namespace);
                     tokio::spawn(self.lead(call, pending, loader).instrument(span));
-                    return answer_or_stale(&view, &call, &key, own, answer).await;
+                    let answered = answer_or_stale(&view, &call, &key, own, answer).await?;
+                    return Ok(answered.expect("only a bulk loader leaves a key out"));
                 }
                 MemoryLookup::Follow(waiter) => match follow(&self.view, &call, &self.key, waiter).await {
                     Ok(Ok(fetched)) if self.refresh && !is_loaded_after(&fetched, called_at) => {
@@ -315,7 +319,7 @@ where
         let loaded = batch.await_load(&mut keys, loading).await;
         let [pending] = keys;
         match loaded {
-            Ok(loaded) => batch.complete(vec![(pending, loaded)], &cx.options(), started).await,
+            Ok(loaded) => batch.complete(vec![(pending, loaded, cx.options())], started).await,
             Err(failure) => batch.fail(vec![pending], fetch_error(failure)).await,
         }
     }
@@ -366,8 +370,8 @@ async fn answer_or_stale<V, E>(
     call: &Call,
     key: &KeyBuf,
     candidate: Option<Candidate>,
-    mut answer: oneshot::Receiver<Outcome<V, E>>,
-) -> Outcome<V, E>
+    mut answer: oneshot::Receiver<BulkOutcome<V, E>>,
+) -> BulkOutcome<V, E>
 where
     V: Send + Sync + 'static,
 {
@@ -376,7 +380,7 @@ where
             Ok(answered) => return answered.unwrap_or(Err(FetchError::Dropped)),
             Err(_) => {
                 if let Some(fetched) = serve_stale(view, key, &candidate, false) {
-                    return Ok(fetched);
+                    return Ok(Some(fetched));
                 }
             }
         }

@@ -144,6 +144,13 @@ impl EntryState {
         }
     }
 
+    /// The time to the end of the time to live; zero if that is over.
+    pub(crate) fn remaining_ttl(&self, now: Duration) -> Duration {
+        let (fresh, kept) =
+            (self.fresh_until.load(Ordering::Relaxed), self.keep_until.load(Ordering::Relaxed));
+        Duration::from_nanos(fresh.min(kept)).saturating_sub(now)
+    }
+
     pub(crate) fn set_stale_from(&self, moment: Duration) {
         self.fresh_until.store(nanos(moment), Ordering::Relaxed);
     }

@@ -1,6 +1,6 @@
 //! Writes that depend on the current content: add, take, expire.
 
-use super::View;
+use super::{View, WriteOptions};
 use crate::coherence::lease::is_value;
 use crate::coherence::lookup::{Purpose, RedisLookup};
 use crate::coherence::mutation::spawn_mutation;
@@ -14,6 +14,7 @@ use crate::node::fetched::{Fetched, Source};
 use crate::node::ledger::untagged_members;
 use crate::node::lookup::MemoryLookup;
 use crate::node::sealing::{NewEntry, OpenedEntry, Sealing};
+use crate::policy::Lifetime;
 use crate::tier::{CasAction, CompareAndSet, HEAD_BYTES, KeyContent, Operation, OperationResult};
 use larder_engine::CommitOutcome;
 use std::sync::Arc;
@@ -36,11 +37,24 @@ where
     /// # Panics
     /// Outside a tokio runtime.
     pub async fn add(&self, key: &K, value: V) -> Result<bool, CacheError> {
+        self.add_with(key, value, &WriteOptions::new()).await
+    }
+
+    /// As [`View::add`], with options.
+    ///
+    /// # Errors
+    /// As [`View::add`].
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn add_with(&self, key: &K, value: V, options: &WriteOptions) -> Result<bool, CacheError> {
         if self.state.is_off() {
             return Ok(false);
         }
         let (state, key) = (self.state.clone(), KeyBuf::of(key));
-        spawn_mutation(async move { state.add(&key, value).await }).await
+        let tags = state.config.tags(&options.tags);
+        let lifetime = state.lifetime(&value, options.policy);
+        spawn_mutation(async move { state.add(&key, AddedValue { value, lifetime, tags }).await }).await
     }
 
     /// Removes a key and returns its value. Of concurrent callers one gets it.
@@ -69,19 +83,26 @@ where
     }
 }
 
+/// A value to add.
+struct AddedValue<V> {
+    value: V,
+    lifetime: Lifetime,
+    tags: Vec<Box<str>>,
+}
+
 impl<V: Send + Sync + 'static> ViewState<V> {
-    async fn add(self: Arc<Self>, key: &KeyBuf, value: V) -> Result<bool, CacheError> {
+    async fn add(self: Arc<Self>, key: &KeyBuf, added: AddedValue<V>) -> Result<bool, CacheError> {
         let (coordinator, node) = (&self.coordinator, self.node());
         let (memory_key, redis_key) = self.both_keys(key);
         if node.redis.is_none() {
             return match node.lookup(&self.config, key) {
-                MemoryLookup::Lead { ticket, .. } => self.add_to_memory(&redis_key, ticket, value),
+                MemoryLookup::Lead { ticket, .. } => self.add_to_memory(&redis_key, ticket, added),
                 MemoryLookup::Hit(_) | MemoryLookup::Follow(_) => Ok(false),
             };
         }
         coordinator.ensure_connected().await;
-        if node.trust.is_standalone() && !self.config.tags.is_empty() {
-            return self.add_without_ledger(key, value).await;
+        if node.trust.is_standalone() && !added.tags.is_empty() {
+            return self.add_without_ledger(key, added).await;
         }
         coordinator.replay_members_first().await;
         for _ in 0..MAX_TRIES {
@@ -105,10 +126,10 @@ impl<V: Send + Sync + 'static> ViewState<V> {
                 Some(RedisLookup::LeaseHeldByOther(id)) => Head::Lease(id).to_bytes().to_vec(),
                 _ => Vec::new(),
             };
-            let lifetime = self.lifetime(&value, self.config.policy);
-            let tags = self.config.tags([]);
-            let sealing = Sealing { id: node.random.id(), clock, lifetime, cost: Duration::ZERO, tags };
-            let bytes = node.seal(&self.config, &value, sealing).map_err(CacheError::Encode)?;
+            let AddedValue { value, lifetime, tags } = &added;
+            let (id, lifetime, tags) = (node.random.id(), *lifetime, tags.clone());
+            let sealing = Sealing { id, clock, lifetime, cost: Duration::ZERO, tags };
+            let bytes = node.seal(&self.config, value, sealing).map_err(CacheError::Encode)?;
             let action = CasAction::Put(bytes, lifetime.kept_for());
             // A server without compare-and-set refuses no store: the tickets of running loads are voided first.
             node.invalidate_memory(&memory_key);
@@ -122,7 +143,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
     }
 
     /// Adds a tagged value where Redis has no ledger: to memory only, since nothing could invalidate it in Redis.
-    async fn add_without_ledger(&self, key: &KeyBuf, value: V) -> Result<bool, CacheError> {
+    async fn add_without_ledger(&self, key: &KeyBuf, added: AddedValue<V>) -> Result<bool, CacheError> {
         let (coordinator, node) = (&self.coordinator, self.node());
         let redis_key = self.redis_key(key);
         // Of concurrent callers one gets the ticket.
@@ -139,13 +160,17 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             let removal = CompareAndSet { key: redis_key.clone(), expected, action };
             coordinator.compare_and_set(removal, seq).await?;
         }
-        self.add_to_memory(&redis_key, ticket, value)
+        self.add_to_memory(&redis_key, ticket, added)
     }
 
-    fn add_to_memory(&self, redis_key: &[u8], ticket: MemoryTicket, value: V) -> Result<bool, CacheError> {
+    fn add_to_memory(
+        &self,
+        redis_key: &[u8],
+        ticket: MemoryTicket,
+        AddedValue { value, lifetime, tags }: AddedValue<V>,
+    ) -> Result<bool, CacheError> {
         let node = self.node();
-        let lifetime = self.lifetime(&value, self.config.policy);
-        let (id, tags) = (node.random.id(), self.config.tags([]));
+        let id = node.random.id();
         let sealing = Sealing { id, clock: 0, lifetime, cost: Duration::ZERO, tags: tags.clone() };
         let encoded_bytes = node.seal(&self.config, &value, sealing).map_err(CacheError::Encode)?.len();
         let start = node.start_state(redis_key);

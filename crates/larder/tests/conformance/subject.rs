@@ -122,10 +122,7 @@ impl Subject for Tiers {
         });
         let mut values = Vec::new();
         for one in loaded.await {
-            match one {
-                Err(FetchError::NotLoaded) => values.push(None),
-                other => values.push(Some(outcome(other)?)),
-            }
+            values.push(one.transpose().map(outcome).transpose()?);
         }
         Ok(values)
     }

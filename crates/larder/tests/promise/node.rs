@@ -99,7 +99,7 @@ impl Node {
                 Ok(values)
             }
         });
-        found.await.iter().map(|found| found.as_deref().ok().copied()).collect()
+        found.await.into_iter().map(|found| found.ok().flatten().map(|value| *value)).collect()
     }
 
     pub(crate) async fn write(&self, key: usize, value: Value) -> bool {

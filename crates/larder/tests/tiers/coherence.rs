@@ -76,7 +76,7 @@ async fn second_node_waits_for_load_of_first() {
             let b = b.clone();
             tokio::spawn(async move { cached(&b, "k").await })
         };
-        let looks = || other.stats().redis.expect("a redis tier").misses;
+        let looks = || other.stats().redis.expect("a redis tier").latency.count();
         eventually("the other node sees the lease", async || looks() > 0).await;
         gate.open(1);
         assert_eq!(loading.await.expect("no panic"), 1);

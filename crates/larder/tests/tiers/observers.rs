@@ -1,7 +1,7 @@
 //! What people see of a cache: errors, events and counters.
 
 use crate::{begun, in_memory, over};
-use larder::{Cache, Event, FetchError, View};
+use larder::{Cache, Event, FetchError, Policy, View};
 use larder_testkit::{Deadline, RedisServer};
 use std::error::Error;
 use std::time::Duration;
@@ -66,4 +66,48 @@ async fn stats_print_on_a_few_lines() {
     let shown = format!("{:?}", cache.stats());
     assert!(shown.len() < 1_000, "{} bytes: {shown}", shown.len());
     assert!(shown.contains("misses: 1"), "{shown}");
+}
+
+#[tokio::test]
+async fn queued_and_replayed_invalidations_are_events() {
+    let Some(mut server) = RedisServer::start() else { return };
+    let cache = over(server.url());
+    let view: View<str, u32> = cache.view("n");
+    view.write("k", 1).await.expect("written");
+    let mut events = cache.events();
+    server.kill();
+    view.delete_multi(["k", "l"]).await.expect_err("queued");
+    cache.invalidate_tags(["t"], larder::Invalidation::Hard).await.expect_err("queued");
+    server.restart();
+    let (mut queued, mut replayed) = (0, 0);
+    while replayed < 3 {
+        match events.recv().await.expect("events") {
+            Event::Queued { invalidations } => queued += invalidations,
+            Event::Replayed { invalidations } => replayed += invalidations,
+            _ => {}
+        }
+    }
+    assert_eq!((queued, replayed), (3, 3));
+}
+
+#[tokio::test]
+async fn fetched_value_has_age_and_remaining_ttl() {
+    let _deadline = Deadline::start();
+    let (clock, hand) = larder::Clock::manual();
+    let policy = Policy::new().ttl(Duration::from_secs(60)).grace(Duration::from_secs(60));
+    let cache = Cache::builder("test").policy(policy).clock(clock).build().expect("valid options");
+    let view: View<str, u32, &str> = cache.view("n");
+    view.write("k", 1).await.expect("written");
+    hand.advance(Duration::from_secs(20));
+    let found = view.read("k").await.expect("fresh");
+    assert_eq!((found.age(), found.remaining_ttl()), (Duration::from_secs(20), Duration::from_secs(40)));
+    hand.advance(Duration::from_secs(50));
+    assert_eq!(found.remaining_ttl(), Duration::ZERO);
+    let stale = view.fetch("k").load(|_| async { Err("down") }).await.expect("serves stale");
+    assert_eq!((stale.age(), stale.remaining_ttl()), (Duration::from_secs(70), Duration::ZERO));
+    let unstored = view.fetch("other").load(|cx| async move {
+        cx.no_store();
+        Ok(1)
+    });
+    assert!(unstored.await.expect("loads").remaining_ttl() <= Duration::from_secs(60));
 }
