@@ -97,7 +97,7 @@ impl Cache {
         self.view_of(name, codec, schema::of_name::<V>())
     }
 
-    fn view_of<K: ?Sized, V: 'static, E>(
+    pub(crate) fn view_of<K: ?Sized, V: 'static, E>(
         &self,
         name: &str,
         codec: impl Codec<V>,

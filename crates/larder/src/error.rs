@@ -110,6 +110,13 @@ pub enum BuildError {
     /// The capacity of the memory tier is out of range.
     #[error("memory_bytes is {0}; it must be from 1024 to 2^62")]
     MemoryBytes(u64),
+    /// The capacity of the memory tier is out of range.
+    #[error("memory_entries is {0}; it must be from 1 to 2^62")]
+    MemoryEntries(u64),
+    /// [`Builder::build_local`](crate::Builder::build_local) was called after
+    /// [`Builder::redis`](crate::Builder::redis).
+    #[error("a local cache has no redis: call build() instead of build_local()")]
+    LocalWithRedis,
     /// The limit for one value is out of range.
     #[error("max_value_bytes is {0}; it must be from 1 to 2^32 - 1")]
     MaxValueBytes(usize),

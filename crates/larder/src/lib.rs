@@ -55,6 +55,7 @@ mod fetch;
 mod glob;
 mod key;
 mod load;
+mod local;
 mod node;
 mod policy;
 mod random;
@@ -82,6 +83,7 @@ pub use larder_engine::stats::HistogramSnapshot;
 #[doc(no_inline)]
 pub use larder_engine::{Clock, ManualClock};
 pub use load::{Always, BulkCx, LoadCx, Loaded, Loader, OrKeep};
+pub use local::LocalCache;
 pub use node::fetched::{Fetched, Source};
 pub use node::ledger::Invalidation;
 pub use policy::{Policy, Prefer};

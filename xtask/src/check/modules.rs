@@ -13,7 +13,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("coherence", &["coherence"]),
     ("fetch", &["fetch", "load"]),
     ("view", &["raw", "view"]),
-    ("handles", &["builder", "cache", "dynamic"]),
+    ("handles", &["builder", "cache", "dynamic", "local"]),
 ];
 
 const SOURCE: &str = "crates/larder/src";

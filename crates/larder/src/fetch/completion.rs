@@ -87,17 +87,15 @@ where
             cost,
             tags: tags.clone(),
         };
-        let envelope = node.seal(config, &value, sealing).map_err(|error| {
+        let sealed_value = node.seal(config, &value, sealing).map_err(|error| {
             tracing::warn!(%error, "value cannot be encoded");
             node.observers.emit(|| Event::EncodeFailed { key: EventKey::new(&pending.redis_key) });
             node.observers.report(&CacheError::Encode(error));
         });
-        let may_store = envelope.is_ok() && !options.no_store;
-        let encoded_bytes = envelope.as_ref().map_or(0, Vec::len);
-        // Without a ledger, nothing could invalidate a tagged value in Redis.
-        let is_memory_only = node.trust.is_standalone() && !tags.is_empty();
-        let put = envelope.ok().filter(|_| may_store && !is_memory_only);
-        let put = put.map(|bytes| (bytes, lifetime.kept_for()));
+        let may_store = sealed_value.is_ok() && !options.no_store;
+        let (envelope, encoded_bytes) =
+            sealed_value.map_or((None, 0), |sealed| (sealed.envelope, sealed.encoded_bytes));
+        let put = envelope.filter(|_| may_store).map(|bytes| (bytes, lifetime.kept_for()));
         // A value that may not be stored releases its lease. It does not replace an older value.
         let condition = match &pending.condition {
             condition if may_store || condition.is_lease() => condition.clone(),

@@ -65,6 +65,8 @@ pub(crate) struct Settings {
     /// The encoding of views without a codec of their own.
     pub(crate) format: Format,
     pub(crate) packing: Packing,
+    /// Whether memory is bounded by bytes, and not by entries.
+    pub(crate) weighs_bytes: bool,
 }
 
 /// The counters of a node when a load, a lookup in Redis or a write started. They decide where its value may be stored.
@@ -194,6 +196,7 @@ pub(crate) mod tests {
                 prefer: Prefer::Coherence,
                 format: Format::default(),
                 packing: Packing::default(),
+                weighs_bytes: true,
             },
             observers: Observers::new(None),
             random: Random::new(Some(1)),

@@ -129,7 +129,9 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             let AddedValue { value, lifetime, tags } = &added;
             let (id, lifetime, tags) = (node.random.id(), *lifetime, tags.clone());
             let sealing = Sealing { id, clock, lifetime, cost: Duration::ZERO, tags };
-            let bytes = node.seal(&self.config, value, sealing).map_err(CacheError::Encode)?;
+            let sealed = node.seal(&self.config, value, sealing).map_err(CacheError::Encode)?;
+            // The server was replaced by one without a ledger.
+            let Some(bytes) = sealed.envelope else { return self.add_without_ledger(key, added).await };
             let action = CasAction::Put(bytes, lifetime.kept_for());
             // A server without compare-and-set refuses no store: the tickets of running loads are voided first.
             node.invalidate_memory(&memory_key);
@@ -172,7 +174,8 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         let node = self.node();
         let id = node.random.id();
         let sealing = Sealing { id, clock: 0, lifetime, cost: Duration::ZERO, tags: tags.clone() };
-        let encoded_bytes = node.seal(&self.config, &value, sealing).map_err(CacheError::Encode)?.len();
+        let encoded_bytes =
+            node.seal(&self.config, &value, sealing).map_err(CacheError::Encode)?.encoded_bytes;
         let start = node.start_state(redis_key);
         let new = NewEntry { encoded_bytes, lifetime, tags, id: Some(id) };
         let entry = node.new_entry(&self.config, Arc::new(value), new, &start);

@@ -10,7 +10,7 @@ use crate::key::{CacheKey, KeyBuf, MemoryKey};
 use crate::node::StartState;
 use crate::node::entry::{MemoryEntry, MemoryTicket};
 use crate::node::ledger::members_of;
-use crate::node::sealing::{NewEntry, Sealing};
+use crate::node::sealing::{NewEntry, SealedValue, Sealing};
 use crate::policy::{Lifetime, Policy};
 use crate::tier::Operation;
 use larder_engine::{CommitOutcome, Load};
@@ -309,15 +309,14 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         for WrittenValue { redis_key, value, lifetime, tags, .. } in values {
             let (id, lifetime) = (node.random.id(), *lifetime);
             let sealing = Sealing { id, clock, lifetime, cost: Duration::ZERO, tags: tags.clone() };
-            let bytes = node.seal(&self.config, value, sealing).map_err(CacheError::Encode)?;
+            let SealedValue { envelope, encoded_bytes } =
+                node.seal(&self.config, value, sealing).map_err(CacheError::Encode)?;
             let start = StartState { clock, ..node.start_state(redis_key) };
-            let new = NewEntry { encoded_bytes: bytes.len(), lifetime, tags: tags.clone(), id: Some(id) };
+            let new = NewEntry { encoded_bytes, lifetime, tags: tags.clone(), id: Some(id) };
             sealed.entries.push(node.new_entry(&self.config, value.clone(), new, &start));
-            // Without a ledger, nothing could invalidate a tagged value in Redis.
-            let is_memory_only = node.trust.is_standalone() && !tags.is_empty();
-            sealed.operations.push(match is_memory_only {
-                true => Operation::Remove(redis_key.clone()),
-                false => Operation::Put(redis_key.clone(), bytes, lifetime.kept_for()),
+            sealed.operations.push(match envelope {
+                Some(bytes) => Operation::Put(redis_key.clone(), bytes, lifetime.kept_for()),
+                None => Operation::Remove(redis_key.clone()),
             });
         }
         Ok(sealed)

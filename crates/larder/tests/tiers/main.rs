@@ -7,6 +7,7 @@ mod failures;
 mod grace;
 mod journal;
 mod loads;
+mod local;
 mod memory;
 mod multi;
 mod observers;
