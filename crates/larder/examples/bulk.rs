@@ -1,6 +1,6 @@
 //! Many keys with one call of the loader. `cargo run -p larder --example bulk`
 
-use larder::{Cache, View};
+use larder::{Cache, Reach, View};
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cache = Cache::builder("shop").ttl(Duration::from_secs(60)).build()?;
     let names: View<u64, String, Infallible> = cache.view("name");
-    names.write(&2, "Grace".to_owned()).await?;
+    assert_eq!(names.write(&2, "Grace".to_owned()).await?, Reach::Everywhere);
 
     let users = [1, 2, 3];
     let found = names

@@ -13,6 +13,7 @@ use crate::glob;
 use crate::node::ledger::Invalidation;
 use crate::node::view_config::ViewConfig;
 use crate::raw::{Counters, RawView};
+use crate::reach::Reach;
 use crate::schema;
 use crate::stats::CacheStats;
 use crate::view::View;
@@ -155,9 +156,11 @@ impl Cache {
     ///
     /// Cost: one round trip to Redis, however many entries there are.
     ///
+    /// [`Reach::HereAndQueued`] if Redis did not confirm: the invalidation is in effect on this node, and is queued and
+    /// replayed until Redis confirms it.
+    ///
     /// # Errors
-    /// If Redis did not confirm: the invalidation is in effect on this node, and is queued and replayed until Redis
-    /// confirms it.
+    /// If a tag is longer than 255 bytes or there are more than 64: nothing was done.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -165,11 +168,12 @@ impl Cache {
         &self,
         tags: impl IntoIterator<Item = T>,
         how: Invalidation,
-    ) -> Result<(), CacheError> {
+    ) -> Result<Reach, CacheError> {
         let tags: Vec<Box<str>> = tags.into_iter().map(Into::into).collect();
         envelope::check_tags(&tags).map_err(CacheError::Encode)?;
         let coordinator = self.coordinator.clone();
-        spawn_mutation(async move { coordinator.invalidate(Some(tags), how).await }).await
+        let confirmed = spawn_mutation(async move { coordinator.invalidate(Some(tags), how).await }).await;
+        self.reach(confirmed)
     }
 
     /// Invalidates all entries of this namespace, or of this part of it and the parts below, in both tiers and on every
@@ -178,15 +182,28 @@ impl Cache {
     /// Cost: one round trip to Redis. The bytes in Redis expire by their times to live. Without a ledger in Redis
     /// ([`CoherenceMode::OneNode`](crate::CoherenceMode::OneNode)) the keys of the namespace are scanned and deleted.
     ///
+    /// [`Reach::HereAndQueued`] as for [`Cache::invalidate_tags`].
+    ///
     /// # Errors
-    /// As [`Cache::invalidate_tags`].
+    /// If Redis has no ledger and did not confirm: memory is empty, and keys may be left in Redis. Repeat it.
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub async fn clear(&self) -> Result<(), CacheError> {
+    pub async fn clear(&self) -> Result<Reach, CacheError> {
         let tags = self.tags().pop().map(|own| vec![own]);
         let coordinator = self.coordinator.clone();
-        spawn_mutation(async move { coordinator.invalidate(tags, Invalidation::Hard).await }).await
+        let cleared =
+            spawn_mutation(async move { coordinator.invalidate(tags, Invalidation::Hard).await }).await;
+        if self.coordinator.node.trust.is_standalone() {
+            // Without a ledger nothing is queued.
+            return cleared.map(|()| Reach::Everywhere);
+        }
+        self.reach(cleared)
+    }
+
+    /// The reach of an invalidation that is queued if Redis did not confirm it.
+    fn reach(&self, confirmed: Result<(), CacheError>) -> Result<Reach, CacheError> {
+        Reach::of(confirmed, |error| self.coordinator.node.observers.report(error))
     }
 
     /// Deletes every key whose name without the namespace, `view:key`, matches a glob. Returns how many were in Redis,

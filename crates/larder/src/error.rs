@@ -59,10 +59,9 @@ impl<E> Clone for FetchError<E> {
     }
 }
 
-/// Why a mutation is not in effect on other nodes, or why Redis gave no answer.
-///
-/// A mutation that failed is in effect on this node. It is queued and replayed until Redis confirms it; a `write` is
-/// replayed as a deletion. Callers need not repeat it.
+/// Why a call did nothing, or why Redis gave no answer. Of an invalidation that is in effect on this node and queued no
+/// caller gets one: it returns [`Reach::HereAndQueued`](crate::Reach::HereAndQueued), and
+/// [`Builder::on_error`](crate::Builder::on_error) gets the error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CacheError {

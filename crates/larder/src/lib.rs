@@ -21,15 +21,16 @@
 //! time, on however many nodes, one of them loads. The others get its value.
 //!
 //! # The promise
-//! An *invalidation* is a `delete`, `write`, `invalidate_tags` or `clear` that returned Ok. (1) On that node no read
-//! started afterwards returns a value loaded or written before the invalidation began. (2) On other nodes the same
+//! An *invalidation* is a `delete`, `write`, `invalidate_tags` or `clear` that returned [`Reach::Everywhere`]. (1) On
+//! that node no read started afterwards returns a value loaded or written before the invalidation began. (2) On other nodes the same
 //! holds for reads started more than [`Builder::max_lag`] later; a node that has lost Redis may serve memory for
 //! [`Builder::disconnected`], and no longer. (3) No loader that began before it stores its result in either tier.
-//! `Err` means: in effect on this node, queued and replayed, not yet elsewhere.
+//! [`Reach::HereAndQueued`] means: in effect on this node, queued and replayed, not yet elsewhere. `Err` means that
+//! nothing was done.
 //!
 //! [`Cache::coherence`] shows whether the promise is in effect. A failure of Redis never reaches the caller of
 //! [`View::fetch`] or [`View::read`]: the cache serves memory, loads, counts the failure ([`Cache::stats`]) and
-//! retries. Mutations report it, because their callers rely on other nodes.
+//! retries. Mutations report it by their [`Reach`], because their callers rely on other nodes.
 //!
 //! # Features
 //!
@@ -60,6 +61,7 @@ mod node;
 mod policy;
 mod random;
 mod raw;
+mod reach;
 mod schema;
 mod stats;
 #[doc(hidden)]
@@ -88,6 +90,7 @@ pub use node::fetched::{Fetched, Source};
 pub use node::ledger::Invalidation;
 pub use policy::{Policy, Prefer};
 pub use raw::{Counters, RawView};
+pub use reach::{Reach, Removal};
 pub use schema::Schema;
 #[doc(hidden)]
 pub use schema::mix_schema;

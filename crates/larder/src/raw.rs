@@ -108,8 +108,8 @@ impl<K: CacheKey + ?Sized> Counters<K> {
         let key = KeyBuf::of(key);
         let keys = vec![(self.memory_key(&key), self.redis_key(&key))];
         let coordinator = self.coordinator.clone();
-        let deleted = spawn_mutation(async move { coordinator.delete_keys(keys).await }).await?;
-        Ok(deleted.first() == Some(&true))
+        let (existed, confirmed) = spawn_mutation(async move { coordinator.delete_keys(keys).await }).await;
+        confirmed.map(|()| existed.first() == Some(&true))
     }
 
     fn increment_in_memory(&self, key: &KeyBuf, by: i64) -> Result<i64, CacheError> {

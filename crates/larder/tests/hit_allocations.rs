@@ -47,8 +47,14 @@ async fn hit_in_memory_allocates_nothing() {
     for (what, cache) in caches {
         let numbers: View<u64, String> = cache.view("n");
         let texts: View<str, Option<Vec<u64>>, std::io::Error> = cache.space("eu").view("t").with_tag("tag");
-        numbers.write(&u64::MAX, "a value".to_owned()).await.expect("written");
-        texts.write("a key of 39 bytes, which needs no heap", Some(vec![1, 2])).await.expect("written");
+        assert!(numbers.write(&u64::MAX, "a value".to_owned()).await.expect("written").is_everywhere());
+        assert!(
+            texts
+                .write("a key of 39 bytes, which needs no heap", Some(vec![1, 2]))
+                .await
+                .expect("written")
+                .is_everywhere()
+        );
         // Counters of the thread and samples of the latency are made on the first hits.
         for _ in 0..1_000 {
             assert!(numbers.read(&u64::MAX).await.is_some());

@@ -8,7 +8,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("basics", &["glob", "key", "schema", "stats"]),
     ("values", &["absence", "codec", "compression", "envelope", "policy", "random"]),
     ("tier", &["tier"]),
-    ("errors", &["error", "events"]),
+    ("errors", &["error", "events", "reach"]),
     ("node", &["node"]),
     ("coherence", &["coherence"]),
     ("fetch", &["fetch", "load"]),

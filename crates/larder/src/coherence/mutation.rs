@@ -136,11 +136,11 @@ impl Coordinator {
         }
     }
 
-    /// Removes keys from both tiers. Returns for each whether either had a value.
+    /// Removes keys from both tiers. Returns for each whether either had a value, and the error if Redis did not confirm.
     pub(crate) async fn delete_keys(
         self: &Arc<Self>,
         keys: Vec<(MemoryKey, Vec<u8>)>,
-    ) -> Result<Vec<bool>, CacheError> {
+    ) -> (Vec<bool>, Result<(), CacheError>) {
         let now = self.node.now();
         let mut existed = Vec::with_capacity(keys.len());
         for (key, _) in &keys {
@@ -160,7 +160,7 @@ impl Coordinator {
                 Err(error) => failed = Some(error),
             }
         }
-        failed.map_or(Ok(existed), Err)
+        (existed, failed.map_or(Ok(()), Err))
     }
 
     /// Invalidates the entries with these tags, or all entries.

@@ -15,6 +15,7 @@ use crate::node::ledger::untagged_members;
 use crate::node::lookup::MemoryLookup;
 use crate::node::sealing::{NewEntry, OpenedEntry, Sealing};
 use crate::policy::Lifetime;
+use crate::reach::{Reach, Removal};
 use crate::tier::{CasAction, CompareAndSet, HEAD_BYTES, KeyContent, Operation, OperationResult};
 use larder_engine::CommitOutcome;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ where
     /// Stores a value if neither tier has a valid one. Returns whether it was stored.
     ///
     /// # Errors
-    /// As [`View::write`]; if Redis did not confirm, nothing is stored.
+    /// If the value cannot be encoded, or Redis did not confirm: nothing is stored.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -60,7 +61,7 @@ where
     /// Removes a key and returns its value. Of concurrent callers one gets it.
     ///
     /// # Errors
-    /// As [`View::delete`].
+    /// If Redis did not confirm: nobody gets the value. The key is removed on this node, and its removal is queued.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -70,14 +71,15 @@ where
     }
 
     /// Marks a value stale: a fetch serves it only within its grace period, and only if the load fails or is slow. A
-    /// value without a grace period is removed. Returns whether there was a value.
+    /// value without a grace period is removed. [`Reach::HereAndQueued`] as for [`View::delete`]: then the value is
+    /// removed.
     ///
     /// # Errors
-    /// As [`View::delete`].
+    /// If Redis could not be looked up: nothing has changed.
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub async fn expire(&self, key: &K) -> Result<bool, CacheError> {
+    pub async fn expire(&self, key: &K) -> Result<Removal, CacheError> {
         let (state, key) = (self.state.clone(), KeyBuf::of(key));
         spawn_mutation(async move { state.expire(&key).await }).await
     }
@@ -223,11 +225,11 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         })
     }
 
-    async fn expire(self: Arc<Self>, key: &KeyBuf) -> Result<bool, CacheError> {
+    async fn expire(self: Arc<Self>, key: &KeyBuf) -> Result<Removal, CacheError> {
         let (coordinator, node) = (&self.coordinator, self.node());
         let (memory_key, redis_key) = self.both_keys(key);
         if node.redis.is_none() {
-            return Ok(node.expire_memory(&memory_key));
+            return Ok(Removal { existed: node.expire_memory(&memory_key), reach: Reach::Everywhere });
         }
         coordinator.ensure_connected().await;
         for _ in 0..MAX_TRIES {
@@ -244,18 +246,20 @@ impl<V: Send + Sync + 'static> ViewState<V> {
                 }
                 _ => {
                     node.invalidate_memory(&memory_key);
-                    return Ok(false);
+                    return Ok(Removal { existed: false, reach: Reach::Everywhere });
                 }
             };
             node.invalidate_memory(&memory_key);
             let accepted = coordinator.compare_and_set(request, seq).await;
             node.invalidate_memory(&memory_key);
-            if accepted? {
-                return Ok(existed);
+            match accepted {
+                Ok(true) => return Ok(Removal { existed, reach: Reach::Everywhere }),
+                Ok(false) => {}
+                Err(error) => return Ok(Removal { existed, reach: self.reach(Err(error))? }),
             }
         }
         // Other writers replace the value all the time: the present one is newer than this call.
-        Ok(true)
+        Ok(Removal { existed: true, reach: Reach::Everywhere })
     }
 }
 

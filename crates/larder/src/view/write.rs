@@ -12,6 +12,7 @@ use crate::node::entry::{MemoryEntry, MemoryTicket};
 use crate::node::ledger::members_of;
 use crate::node::sealing::{NewEntry, SealedValue, Sealing};
 use crate::policy::{Lifetime, Policy};
+use crate::reach::{Reach, Removal};
 use crate::tier::Operation;
 use larder_engine::{CommitOutcome, Load};
 use std::collections::BTreeSet;
@@ -62,13 +63,15 @@ where
     /// The write continues if the caller is dropped. Cost: one round trip to Redis; another one before it if this node
     /// may have missed an invalidation, and one after it if it did.
     ///
+    /// [`Reach::HereAndQueued`] if Redis did not confirm: this process has the value, and the key is deleted everywhere
+    /// as soon as Redis replies.
+    ///
     /// # Errors
-    /// If Redis did not confirm: this process has the value, and the key is deleted everywhere as soon as Redis
-    /// replies. If the value cannot be encoded: nothing has changed.
+    /// If the value cannot be encoded: nothing has changed.
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub async fn write(&self, key: &K, value: V) -> Result<(), CacheError> {
+    pub async fn write(&self, key: &K, value: V) -> Result<Reach, CacheError> {
         self.write_with(key, value, &WriteOptions::new()).await
     }
 
@@ -79,22 +82,22 @@ where
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub async fn write_with(&self, key: &K, value: V, options: &WriteOptions) -> Result<(), CacheError> {
+    pub async fn write_with(&self, key: &K, value: V, options: &WriteOptions) -> Result<Reach, CacheError> {
         self.write_all(vec![(KeyBuf::of(key), value, options.clone())]).await
     }
 
-    /// Stores many values: 500 in a transaction.
+    /// Stores many values: 500 in a transaction. [`Reach::HereAndQueued`] if Redis did not confirm one of the
+    /// transactions; the others are sent all the same.
     ///
     /// # Errors
-    /// As [`View::write`]; if one cannot be encoded, none is stored. If Redis did not confirm a transaction, the others
-    /// are sent all the same.
+    /// If one cannot be encoded: none is stored.
     ///
     /// # Panics
     /// Outside a tokio runtime.
     pub async fn write_multi<'k>(
         &self,
         values: impl IntoIterator<Item = (&'k K, V)>,
-    ) -> Result<(), CacheError>
+    ) -> Result<Reach, CacheError>
     where
         K: 'k,
     {
@@ -112,7 +115,7 @@ where
     pub async fn write_multi_with<'k>(
         &self,
         values: impl IntoIterator<Item = (&'k K, V, WriteOptions)>,
-    ) -> Result<(), CacheError>
+    ) -> Result<Reach, CacheError>
     where
         K: 'k,
     {
@@ -120,36 +123,36 @@ where
         self.write_all(values.collect()).await
     }
 
-    async fn write_all(&self, values: Vec<(KeyBuf, V, WriteOptions)>) -> Result<(), CacheError> {
+    async fn write_all(&self, values: Vec<(KeyBuf, V, WriteOptions)>) -> Result<Reach, CacheError> {
         if values.is_empty() {
-            return Ok(());
+            return Ok(Reach::Everywhere);
         }
         if self.state.is_off() {
             // An older value must not be served once the cache is turned on again.
             let keys = values.iter().map(|(key, ..)| self.state.both_keys(key)).collect();
-            let coordinator = self.state.coordinator.clone();
-            return spawn_mutation(async move { coordinator.delete_keys(keys).await }).await.map(drop);
+            return Ok(self.state.delete(keys).await?.reach);
         }
         let state = self.state.clone();
-        spawn_mutation(async move { state.write(values).await }).await
+        let confirmed = spawn_mutation(async move { state.write(values).await }).await;
+        self.state.reach(confirmed)
     }
 
-    /// Removes a key from both tiers. Returns whether either had it. Running loads of the key can no longer store their
-    /// values, on any node.
+    /// Removes a key from both tiers. Running loads of the key can no longer store their values, on any node.
     ///
-    /// The removal continues if the caller is dropped.
+    /// The removal continues if the caller is dropped. [`Reach::HereAndQueued`] if Redis did not confirm: this process
+    /// has removed the key, and the removal is queued and replayed until Redis confirms it.
     ///
     /// # Errors
-    /// If Redis did not confirm: this process has removed the key, and the removal is queued and replayed until Redis
-    /// confirms it.
+    /// None so far.
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub async fn delete(&self, key: &K) -> Result<bool, CacheError> {
-        Ok(self.delete_multi([key]).await?.first().copied().unwrap_or(false))
+    pub async fn delete(&self, key: &K) -> Result<Removal, CacheError> {
+        let Removal { existed, reach } = self.delete_multi([key]).await?;
+        Ok(Removal { existed: existed.first() == Some(&true), reach })
     }
 
-    /// Removes many keys. Returns whether either tier had them, in the order of the keys.
+    /// Removes many keys.
     ///
     /// # Errors
     /// As [`View::delete`].
@@ -159,16 +162,15 @@ where
     pub async fn delete_multi<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k K>,
-    ) -> Result<Vec<bool>, CacheError>
+    ) -> Result<Removal<Vec<bool>>, CacheError>
     where
         K: 'k,
     {
         let keys: Vec<_> = keys.into_iter().map(|key| self.state.both_keys(&KeyBuf::of(key))).collect();
         if keys.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Removal { existed: Vec::new(), reach: Reach::Everywhere });
         }
-        let coordinator = self.state.coordinator.clone();
-        spawn_mutation(async move { coordinator.delete_keys(keys).await }).await
+        self.state.delete(keys).await
     }
 }
 
@@ -192,6 +194,19 @@ struct WriteTicket {
 struct SealedValues {
     operations: Vec<Operation>,
     entries: Vec<MemoryEntry>,
+}
+
+impl<V> ViewState<V> {
+    async fn delete(&self, keys: Vec<(MemoryKey, Vec<u8>)>) -> Result<Removal<Vec<bool>>, CacheError> {
+        let coordinator = self.coordinator.clone();
+        let (existed, confirmed) = spawn_mutation(async move { coordinator.delete_keys(keys).await }).await;
+        Ok(Removal { existed, reach: self.reach(confirmed)? })
+    }
+
+    /// The reach of a mutation that is queued if Redis did not confirm it.
+    pub(super) fn reach(&self, confirmed: Result<(), CacheError>) -> Result<Reach, CacheError> {
+        Reach::of(confirmed, |error| self.node().observers.report(error))
+    }
 }
 
 impl<V: Send + Sync + 'static> ViewState<V> {

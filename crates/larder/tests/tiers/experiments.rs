@@ -1,5 +1,6 @@
 //! What other caches were seen to get wrong, against this one, with both tiers.
 
+use crate::mutation::Mutation;
 use crate::{begun, cached, fail_together, fetched, gated, leader_and_follower, misses_reach, over};
 use larder::{FetchError, View};
 use larder_testkit::{Gate, RedisServer, eventually};
@@ -13,7 +14,7 @@ async fn delete_during_load_is_not_undone() {
     let cache = over(server.url());
     let view: View<str, u32> = cache.view("n");
     let (gate, loading) = begun(&view, 1).await;
-    view.delete("k").await.expect("deleted");
+    view.delete("k").await.everywhere();
     gate.open(1);
     assert_eq!(loading.await.expect("no panic"), 1);
     assert!(view.read("k").await.is_none());
@@ -26,7 +27,7 @@ async fn write_during_load_is_not_overwritten() {
     let cache = over(server.url());
     let view: View<str, u32> = cache.view("n");
     let (gate, loading) = begun(&view, 1).await;
-    view.write("k", 2).await.expect("written");
+    view.write("k", 2).await.everywhere();
     gate.open(1);
     assert_eq!(loading.await.expect("no panic"), 1);
     assert_eq!(cached(&view, "k").await, 2);
@@ -148,7 +149,7 @@ async fn aborted_leader_does_not_block_followers() {
 async fn promoted_value_keeps_its_age() {
     let Some(server) = RedisServer::start() else { return };
     let writer: View<str, u32> = over(server.url()).view("n");
-    writer.write("k", 1).await.expect("written");
+    writer.write("k", 1).await.everywhere();
     server.command("PEXPIRE test:n:k 20000");
     let cache = over(server.url());
     let reader: View<str, u32> = cache.view("n");

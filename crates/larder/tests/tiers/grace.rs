@@ -1,5 +1,6 @@
 //! What a fetch does when its loader fails, is slow, or has nothing new.
 
+use crate::mutation::Mutation;
 use crate::{cached, fetched, in_memory, node_with, over};
 use larder::{Cache, FetchError, Loaded, Policy, Prefer, Source, View, WriteOptions};
 use larder_engine::Clock;
@@ -54,9 +55,9 @@ async fn take_ignores_stale_entries() {
         Cache::builder("test").policy(policy).redis(server.url()).build().expect("valid options")
     };
     let (view, other): (View<str, u32>, View<str, u32>) = (node().view("n"), node().view("n"));
-    view.write_with("k", 1, &WriteOptions::new().ttl(60 * SECOND)).await.expect("written");
+    view.write_with("k", 1, &WriteOptions::new().ttl(60 * SECOND)).await.everywhere();
     assert_eq!(other.take("k").await.expect("taken").as_deref(), Some(&1));
-    view.write("k", 2).await.expect("written");
+    view.write("k", 2).await.everywhere();
     eventually("it is stale", async || view.read("k").await.is_none()).await;
     assert!(other.take("k").await.expect("taken").is_none());
     assert_eq!(server.command("EXISTS test:n:k"), ":0\r\n", "it is gone all the same");
@@ -70,7 +71,7 @@ async fn redis_keeps_stale_value_for_new_node() {
         Cache::builder("test").policy(policy).redis(server.url()).build().expect("valid options")
     };
     let view: View<str, u32, &str> = node().view("n");
-    view.write("k", 1).await.expect("written");
+    view.write("k", 1).await.everywhere();
     let other: View<str, u32, &str> = node().view("n");
     eventually("it is stale", async || other.read("k").await.is_none()).await;
     let stale = other.fetch("k").load(|_| async { Err("down") }).await.expect("serves stale");
@@ -148,17 +149,17 @@ async fn expire_makes_value_stale_and_voids_loads() {
     let builder = || Cache::builder("test").policy(POLICY.ttl(60 * SECOND));
     for cache in [builder().build(), builder().redis(server.url()).build()] {
         let view: View<str, u32, &str> = cache.expect("valid options").view("n");
-        view.write("k", 1).await.expect("written");
-        assert_eq!(view.expire("k").await.ok(), Some(true));
+        view.write("k", 1).await.everywhere();
+        assert!(view.expire("k").await.everywhere());
         assert!(view.read("k").await.is_none());
         let stale = view.fetch("k").load(|_| async { Err("down") }).await.expect("serves stale");
         assert_eq!((*stale, stale.source()), (1, Source::Stale));
-        assert_eq!(view.expire("nothing").await.ok(), Some(false));
+        assert!(!view.expire("nothing").await.everywhere());
     }
     let cache = over(server.url());
     let without: View<str, u32> = cache.view("without");
-    without.write("k", 1).await.expect("written");
-    assert_eq!(without.expire("k").await.ok(), Some(true));
+    without.write("k", 1).await.everywhere();
+    assert!(without.expire("k").await.everywhere());
     assert!(without.read("k").await.is_none(), "no grace: gone");
 }
 
@@ -183,10 +184,10 @@ async fn disabled_cache_loads_each_time_and_stores_nothing() {
     assert!(view.read("k").await.is_none());
     let cache = in_memory();
     let view: View<str, u32> = cache.view("n");
-    view.write("k", 1).await.expect("written");
+    view.write("k", 1).await.everywhere();
     cache.set_enabled(false);
     assert_eq!(fetched(&view, "k", 2).await, 2);
-    view.write("k", 3).await.expect("accepted");
+    view.write("k", 3).await.everywhere();
     cache.set_enabled(true);
     assert!(view.read("k").await.is_none(), "neither the old value nor the new one");
 }
@@ -196,7 +197,7 @@ async fn stale_value_is_not_served_after_its_grace_ended_during_the_load() {
     for (load_time, expected) in [(30 * SECOND, Some((1, Source::Stale))), (60 * SECOND, None)] {
         let (cache, hand) = by_hand(POLICY);
         let view: View<str, u32, &str> = cache.view("n");
-        view.write("k", 1).await.expect("written");
+        view.write("k", 1).await.everywhere();
         hand.advance(2 * SECOND);
         let slow = move |_| async move {
             hand.advance(load_time);
@@ -216,7 +217,7 @@ async fn soft_timeout_counts_from_start_of_fetch() {
         options.policy(policy.soft_timeout(Duration::from_millis(20))).redis_timeout(3 * SECOND)
     });
     let view: View<str, u32> = cache.view("n");
-    view.write_multi([("one", 1), ("k", 1)]).await.expect("written");
+    view.write_multi([("one", 1), ("k", 1)]).await.everywhere();
     eventually("it is stale", async || view.read("k").await.is_none()).await;
     let held = proxy.hold(|frame| frame.is_request("EVALSHA"));
     let one = view.fetch("one").load(|_| async { Ok(2) }).await.expect("serves stale");
@@ -266,9 +267,9 @@ async fn beyond_disconnected_preference_decides_whether_stale_is_served() {
             options.policy(policy).disconnected(Duration::ZERO).prefer(prefer).redis_timeout(SECOND / 2)
         });
         let view: View<str, u32, &str> = cache.view("n");
-        view.write_multi([("k", 1), ("slow", 1), ("gone", 1)]).await.expect("written");
+        view.write_multi([("k", 1), ("slow", 1), ("gone", 1)]).await.everywhere();
         server.kill();
-        view.delete("gone").await.expect_err("queued");
+        view.delete("gone").await.queued();
         eventually("memory is not trusted", async || view.read("k").await.is_none()).await;
         let failing = || async { view.fetch("k").load(|_| async { Err("down") }).await.ok() };
         let served = failing().await.map(|fetched| (*fetched, fetched.source()));

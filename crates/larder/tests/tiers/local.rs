@@ -1,5 +1,6 @@
 //! Caches in memory only: values are not encoded.
 
+use crate::mutation::Mutation;
 use crate::{cached, in_memory};
 use larder::{BuildError, Cache, Codec, CodecError, Invalidation, View, WriteOptions};
 use larder_testkit::Deadline;
@@ -32,7 +33,7 @@ impl Codec<u32> for Counting {
 
 /// Stores values by every call that does.
 async fn store(view: &View<str, u32>) {
-    view.write("written", 1).await.expect("written");
+    view.write("written", 1).await.everywhere();
     assert_eq!(view.add("added", 2).await.ok(), Some(true));
     view.fetch("loaded").tag("t").load(|_| async { Ok(3) }).await.expect("loads");
     for (key, value) in [("written", 1), ("added", 2), ("loaded", 3)] {
@@ -69,9 +70,9 @@ async fn value_without_weigher_weighs_its_encoded_length() {
     let _deadline = Deadline::start();
     let cache = in_memory();
     let view: View<str, Text> = cache.view("n");
-    view.write("a", Text("x".repeat(1_000))).await.expect("written");
+    view.write("a", Text("x".repeat(1_000))).await.everywhere();
     let one = cache.stats().memory.bytes.expect("bytes");
-    view.write("b", Text("x".repeat(3_000))).await.expect("written");
+    view.write("b", Text("x".repeat(3_000))).await.everywhere();
     let two = cache.stats().memory.bytes.expect("bytes");
     assert_eq!(two - 2 * one, 2_000, "postcard writes text as it is");
     assert_eq!(PASSES.load(Ordering::SeqCst), 2, "one pass for each");
@@ -83,7 +84,7 @@ async fn entries_bound_cache_whatever_their_size() {
     let cache = builder().memory_entries(10).build().expect("valid options");
     let view: View<u32, String> = cache.view("n");
     for key in 0..100 {
-        view.write(&key, "x".repeat(10_000)).await.expect("written");
+        view.write(&key, "x".repeat(10_000)).await.everywhere();
     }
     let memory = cache.stats().memory;
     assert_eq!((memory.entries, memory.max_entries, memory.bytes), (Some(10), Some(10), None));
@@ -102,13 +103,13 @@ async fn local_cache_stores_values_without_serde() {
     assert_eq!((rules.fetch("double").load(move |_| double()).await.expect("loads").0)(21), 42);
     assert!(cache.stats().memory.bytes.is_some_and(|bytes| (1_000..2_000).contains(&bytes)));
     let options = WriteOptions::new().tag("half");
-    rules.write_with("half", Rule(Box::new(|n| n / 2)), &options).await.expect("written");
+    rules.write_with("half", Rule(Box::new(|n| n / 2)), &options).await.everywhere();
     assert_eq!(rules.read("half").await.map(|rule| (rule.0)(4)), Some(2));
-    cache.invalidate_tags(["half"], Invalidation::Hard).await.expect("invalidated");
+    cache.invalidate_tags(["half"], Invalidation::Hard).await.everywhere();
     assert!(rules.read("half").await.is_none() && rules.read("double").await.is_some());
     let part: View<str, Rule> = cache.space("eu").view("rule");
-    part.write("double", Rule(Box::new(|n| n + n))).await.expect("written");
-    cache.space("eu").clear().await.expect("cleared");
+    part.write("double", Rule(Box::new(|n| n + n))).await.everywhere();
+    cache.space("eu").clear().await.everywhere();
     assert!(part.read("double").await.is_none() && rules.read("double").await.is_some());
     let over_redis = builder().redis("redis://localhost").build_local();
     assert!(matches!(over_redis, Err(BuildError::LocalWithRedis)));

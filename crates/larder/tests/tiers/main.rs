@@ -10,6 +10,8 @@ mod loads;
 mod local;
 mod memory;
 mod multi;
+#[path = "../mutation/mod.rs"]
+mod mutation;
 mod observers;
 mod one_node;
 mod races;

@@ -1,5 +1,6 @@
 //! What people see of a cache: errors, events and counters.
 
+use crate::mutation::Mutation;
 use crate::{begun, in_memory, over};
 use larder::{Cache, Event, FetchError, Policy, View};
 use larder_testkit::{Deadline, RedisServer};
@@ -73,11 +74,11 @@ async fn queued_and_replayed_invalidations_are_events() {
     let Some(mut server) = RedisServer::start() else { return };
     let cache = over(server.url());
     let view: View<str, u32> = cache.view("n");
-    view.write("k", 1).await.expect("written");
+    view.write("k", 1).await.everywhere();
     let mut events = cache.events();
     server.kill();
-    view.delete_multi(["k", "l"]).await.expect_err("queued");
-    cache.invalidate_tags(["t"], larder::Invalidation::Hard).await.expect_err("queued");
+    view.delete_multi(["k", "l"]).await.queued();
+    cache.invalidate_tags(["t"], larder::Invalidation::Hard).await.queued();
     server.restart();
     let (mut queued, mut replayed) = (0, 0);
     while replayed < 3 {
@@ -97,7 +98,7 @@ async fn fetched_value_has_age_and_remaining_ttl() {
     let policy = Policy::new().ttl(Duration::from_secs(60)).grace(Duration::from_secs(60));
     let cache = Cache::builder("test").policy(policy).clock(clock).build().expect("valid options");
     let view: View<str, u32, &str> = cache.view("n");
-    view.write("k", 1).await.expect("written");
+    view.write("k", 1).await.everywhere();
     hand.advance(Duration::from_secs(20));
     let found = view.read("k").await.expect("fresh");
     assert_eq!((found.age(), found.remaining_ttl()), (Duration::from_secs(20), Duration::from_secs(40)));

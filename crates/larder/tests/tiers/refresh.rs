@@ -1,5 +1,6 @@
 //! A refresh: its value comes from a loader that began after the call, and is the value that is stored.
 
+use crate::mutation::Mutation;
 use crate::{begun, cached, fetched, gated, in_memory, node_with, over, poll_once};
 use larder::{Builder, Cache, View};
 use larder_testkit::{Deadline, Gate, PATIENCE, RedisServer};
@@ -102,7 +103,7 @@ async fn refresh_by_ticket_of_failed_load_loads() {
 async fn fetch_during_refresh_joins_it_only_without_a_value() {
     let _deadline = Deadline::start();
     let view: View<str, u32> = in_memory().view("n");
-    view.write("k", 1).await.expect("written");
+    view.write("k", 1).await.everywhere();
     let gate = Gate::closed();
     let refresh = {
         let (view, gate) = (view.clone(), gate.clone());
@@ -116,7 +117,7 @@ async fn fetch_during_refresh_joins_it_only_without_a_value() {
     };
     gate.arrival().await;
     assert_eq!(cached(&view, "k").await, 1, "the old value until the new one is stored");
-    view.delete("k").await.expect("deleted");
+    view.delete("k").await.everywhere();
     let later = gated(&view, &gate, 3);
     gate.arrival().await;
     gate.open(2);
