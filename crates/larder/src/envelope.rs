@@ -99,6 +99,11 @@ impl Head {
     }
 }
 
+/// Gives a value another id. The checksum does not cover the head.
+pub(crate) fn set_id(bytes: &mut [u8], id: Id) {
+    bytes[..HEAD_BYTES].copy_from_slice(&Head::Value(id).to_bytes());
+}
+
 /// The metadata of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Meta {

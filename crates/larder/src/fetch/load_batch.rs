@@ -1,7 +1,8 @@
 //! A load from its tickets to its loader: what the tiers can answer is not loaded. One task for one key or for many.
 
+use super::BulkOutcome;
 use super::view_state::ViewState;
-use super::{BulkOutcome, Call};
+use super::waiting::Call;
 use crate::coherence::lease::StoreCondition;
 use crate::coherence::lookup::{Purpose, RedisLookup};
 use crate::envelope::Head;
@@ -194,7 +195,7 @@ where
         wait.end(keys.iter().filter(|pending| pending.is_loaded_elsewhere()).count());
     }
 
-    /// Takes over what Redis has under a key. Returns bytes that may not be served.
+    /// Takes over what Redis has under a key. Returns bytes that may not be served, or that have changed since.
     async fn apply_lookup<E: Send + Sync + 'static>(
         &self,
         pending: &mut PendingKey<V, E>,
@@ -226,8 +227,14 @@ where
                     self.answer(pending, opened.entry, Source::Redis);
                     return None;
                 }
+                let condition = match remaining_ttl.filter(|_| self.refresh && !node.trust.is_standalone()) {
+                    // Another node may be loading the value again, since before the refresh was called.
+                    Some(remaining_ttl) => coordinator.renew_id(redis_key, &bytes, remaining_ttl).await,
+                    None => Some(coordinator.condition_to_replace(&bytes)),
+                };
+                let Some(condition) = condition else { return Some(bytes) };
                 pending.stale = Some(opened.entry);
-                coordinator.condition_to_replace(&bytes)
+                condition
             }
         };
         None

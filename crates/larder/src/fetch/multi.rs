@@ -1,8 +1,9 @@
 //! Fetching many keys with one call of one loader.
 
+use super::BulkOutcome;
 use super::load_batch::{LoadBatch, PendingKey, fetch_error};
 use super::view_state::ViewState;
-use super::{BulkOutcome, Call, answer_or_stale, follow};
+use super::waiting::{Call, answer_or_stale, follow};
 use crate::key::{CacheKey, KeyBuf};
 use crate::load::{self, BulkCx, Loaded};
 use crate::node::lookup::MemoryLookup;

@@ -274,7 +274,7 @@ fn make_stale(
     let grace = envelope::parse(&bytes).map_or(Duration::ZERO, |(meta, _)| meta.grace);
     let grace = remaining_ttl.map_or(grace, |remaining| remaining.min(grace));
     let put = (!grace.is_zero()).then(|| {
-        bytes[..HEAD_BYTES].copy_from_slice(&Head::Value(id).to_bytes());
+        envelope::set_id(&mut bytes, id);
         (bytes, grace)
     });
     CompareAndSet { key: redis_key.to_vec(), expected, action: CasAction::put_or_remove(put) }

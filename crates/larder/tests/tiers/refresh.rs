@@ -2,8 +2,8 @@
 
 use crate::mutation::Mutation;
 use crate::{begun, cached, fetched, gated, in_memory, node_with, over, poll_once};
-use larder::{Builder, Cache, View};
-use larder_testkit::{Deadline, Gate, PATIENCE, RedisServer};
+use larder::{Builder, Cache, Policy, View};
+use larder_testkit::{Deadline, Gate, PATIENCE, RedisServer, eventually};
 use std::time::Duration;
 
 /// A refresh with a loader that returns `value`.
@@ -123,4 +123,42 @@ async fn fetch_during_refresh_joins_it_only_without_a_value() {
     gate.open(2);
     assert_eq!((refresh.await.expect("no panic"), later.await.expect("no panic")), (2, 3));
     assert_eq!(cached(&view, "k").await, 3);
+}
+
+#[tokio::test]
+async fn refresh_is_stored_although_older_load_of_other_node_ends_first() {
+    let Some(server) = RedisServer::start() else { return };
+    for scripts in [true, false] {
+        let node = || {
+            let policy = Policy::new().ttl(Duration::from_millis(100)).grace(Duration::from_secs(60));
+            node_with(server.url(), |options| {
+                options.policy(policy).redis_timeout(PATIENCE).redis_scripts(scripts)
+            })
+        };
+        let (one, other, third) = (node(), node(), node());
+        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+        a.write("k", 0).await.everywhere();
+        eventually("it is stale", async || a.read("k").await.is_none()).await;
+        let (gate, older) = begun(&a, 1).await;
+        let b = b.with_policy(Policy::new().ttl(Duration::from_secs(60)));
+        let own = Gate::closed();
+        let refresh = {
+            let (b, own) = (b.clone(), own.clone());
+            tokio::spawn(async move {
+                let loader = move |_| async move {
+                    own.pass().await;
+                    Ok(2)
+                };
+                *b.fetch("k").refresh().load(loader).await.expect("loads")
+            })
+        };
+        own.arrival().await;
+        gate.open(1);
+        assert_eq!(older.await.expect("no panic"), 1, "its caller asked before the refresh");
+        own.open(1);
+        assert_eq!(refresh.await.expect("no panic"), 2);
+        assert_eq!(cached(&b, "k").await, 2);
+        let found = third.view::<str, u32, ()>("n").read("k").await.map(|found| *found);
+        assert_eq!(found, Some(2), "redis has the value of the refresh, scripts: {scripts}");
+    }
 }
