@@ -1,6 +1,6 @@
 //! A cache of the crate `larder` as a part of the dashboard.
 
-use larder::{Cache, CoherenceMode, Invalidation, TierStats};
+use larder::{Cache, CoherenceMode, Invalidation, Reach, TierStats};
 
 use crate::purge::{PurgeFuture, Purger, Target};
 use crate::registry::Registry;
@@ -119,7 +119,13 @@ impl Purger for CachePurger {
                 Target::All => self.0.clear().await,
                 other => return Err(format!("a cache cannot purge {other:?}; expected a tag, or all: true")),
             };
-            purged.map_err(|error| error.to_string())
+            match purged {
+                Ok(Reach::Everywhere) => Ok(()),
+                Ok(Reach::HereAndQueued) => {
+                    Err("purged on this node and queued: Redis did not confirm it, so other nodes do not know yet".into())
+                }
+                Err(error) => Err(error.to_string()),
+            }
         })
     }
 }

@@ -6,7 +6,7 @@ use axum::body::Body;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
-use larder::{Cache, View, WriteOptions};
+use larder::{Cache, Reach, View, WriteOptions};
 use larder_admin::{Admin, Registry, Token};
 use std::time::Duration;
 use tower::ServiceExt;
@@ -23,7 +23,7 @@ async fn registered_cache_has_hits_and_misses_in_the_stats() {
     let (cache, registry) = registered();
     let prices: View<str, u32> = cache.view("price");
     assert!(prices.read("apple").await.is_none());
-    prices.write("apple", 42).await.expect("no redis");
+    assert_eq!(prices.write("apple", 42).await.ok(), Some(Reach::Everywhere));
     assert_eq!(prices.read("apple").await.as_deref(), Some(&42));
 
     let request =
@@ -43,8 +43,9 @@ async fn purge_of_a_registered_cache_by_tag_invalidates_its_entries() {
     let token = Token::load_or_create(folder.path()).expect("a token");
     let router = Admin::new(registry).token(token.clone()).router();
     let prices: View<str, u32> = cache.view("price");
-    prices.write_with("apple", 42, &WriteOptions::new().tag("fruit")).await.expect("no redis");
-    prices.write("nail", 1).await.expect("no redis");
+    let written = prices.write_with("apple", 42, &WriteOptions::new().tag("fruit")).await;
+    assert_eq!(written.ok(), Some(Reach::Everywhere));
+    assert_eq!(prices.write("nail", 1).await.ok(), Some(Reach::Everywhere));
 
     let purge = |body: &'static str| {
         let request = Request::post("/api/purge")

@@ -34,7 +34,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// let cache = Cache::builder("blog").ttl(Duration::from_secs(60)).build()?;
 /// let posts: View<PostKey<'_>, String> = cache.view("posts");
 /// // In Redis: blog:posts:post@2:2=42:2=en
-/// posts.write(&PostKey { id: 42, language: "en" }, "Hello".into()).await?;
+/// assert!(posts.write(&PostKey { id: 42, language: "en" }, "Hello".into()).await?.is_everywhere());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

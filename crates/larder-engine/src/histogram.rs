@@ -67,7 +67,7 @@ impl Default for Histogram {
 }
 
 /// The counts of a [`Histogram`] at one moment.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct HistogramSnapshot {
     buckets: Vec<u64>,
     sum: Duration,
@@ -132,6 +132,19 @@ impl HistogramSnapshot {
         }
         self.sum += other.sum;
         self.max = self.max.max(other.max);
+    }
+}
+
+/// A summary, since there are hundreds of buckets.
+impl std::fmt::Debug for HistogramSnapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HistogramSnapshot")
+            .field("count", &self.count())
+            .field("mean", &self.mean())
+            .field("p50", &self.quantile(0.5))
+            .field("p99", &self.quantile(0.99))
+            .field("max", &self.max)
+            .finish()
     }
 }
 

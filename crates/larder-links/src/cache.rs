@@ -7,7 +7,7 @@ use crate::address::to_location;
 use crate::config::Config;
 use crate::error::LinksError;
 use crate::store::{Link, Store, StoreError};
-use larder::{Cache, FetchError, Fetched, View};
+use larder::{Cache, FetchError, Fetched, Reach, Removal, View};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -44,9 +44,9 @@ pub(crate) struct Targets {
 }
 
 impl Targets {
-    pub(crate) fn new(cache: Cache, config: &Config) -> Result<Targets, LinksError> {
+    pub(crate) fn new(cache: Cache, config: &Config) -> Targets {
         let view = cache.view("slug").with_negative_ttl(Duration::from_secs(config.negative_ttl_seconds));
-        Ok(Targets { view: view.map_err(|error| LinksError::Cache(error.into()))?, cache })
+        Targets { view, cache }
     }
 
     pub(crate) fn cache(&self) -> &Cache {
@@ -68,8 +68,16 @@ impl Targets {
     /// A load that starts afterwards is correct in either order.
     pub(crate) async fn invalidate(&self, slugs: impl IntoIterator<Item = String>) {
         let slugs: Vec<String> = slugs.into_iter().collect();
-        if let Err(error) = self.view.delete_multi(slugs.iter().map(String::as_str)).await {
-            tracing::warn!(%error, links = slugs.len(), "Redis failed; other processes may serve the old targets until it is back");
+        let links = slugs.len();
+        match self.view.delete_multi(slugs.iter().map(String::as_str)).await {
+            Ok(Removal { reach: Reach::Everywhere, .. }) => {}
+            Ok(Removal { reach: Reach::HereAndQueued, .. }) => {
+                tracing::warn!(
+                    links,
+                    "Redis failed; other processes may serve the old targets until it is back"
+                );
+            }
+            Err(error) => tracing::error!(%error, links, "the cache may serve the old targets"),
         }
     }
 }

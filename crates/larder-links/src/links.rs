@@ -114,7 +114,7 @@ impl Links {
         config.validate()?;
         let hosts = OwnHosts::new(config.public_base()?, config.allowed_hosts()?);
         let access = Access::new(&config, deps.store.clone())?;
-        let targets = Targets::new(deps.cache, &config)?;
+        let targets = Targets::new(deps.cache, &config);
         let visits = Arc::new(Visits::new(config.visit_batch, config.visit_queue));
         let (stop_flusher, stopped) = watch::channel(false);
         let every = Duration::from_millis(config.visit_flush_ms);

@@ -4,7 +4,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::get;
 use axum::{Json, Router};
-use larder::{Cache, View};
+use larder::{Cache, Reach, View};
 use std::time::Duration;
 
 #[derive(Clone, serde::Serialize, serde::Deserialize)]
@@ -32,14 +32,17 @@ async fn product(State(products): State<Products>, Path(id): Path<u64>) -> Resul
 
 async fn delete(State(products): State<Products>, Path(id): Path<u64>) -> Result<StatusCode, StatusCode> {
     // First the database, then the cache: a load that has read the old row can no longer store it.
-    products.delete(&id).await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
-    Ok(StatusCode::NO_CONTENT)
+    match products.delete(&id).await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?.reach {
+        Reach::Everywhere => Ok(StatusCode::NO_CONTENT),
+        // Other nodes follow as soon as Redis replies.
+        Reach::HereAndQueued => Ok(StatusCode::ACCEPTED),
+    }
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cache = Cache::builder("shop").ttl(Duration::from_secs(60)).build()?;
-    let products: Products = cache.view("product").with_negative_ttl(Duration::from_secs(5))?;
+    let products: Products = cache.view("product").with_negative_ttl(Duration::from_secs(5));
     let router = Router::new().route("/products/{id}", get(product).delete(delete)).with_state(products);
 
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;

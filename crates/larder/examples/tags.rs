@@ -1,6 +1,6 @@
 //! Tags invalidate many entries in one call. `cargo run -p larder --example tags`
 
-use larder::{Cache, Invalidation, LoadCx, View};
+use larder::{Cache, Invalidation, LoadCx, Reach, View};
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         pages.fetch(path).load(move |cx| render(path, cx)).await?;
     }
     println!("user 7 changes: both pages are invalid");
-    cache.invalidate_tags(["user:7"], Invalidation::Hard).await?;
+    assert_eq!(cache.invalidate_tags(["user:7"], Invalidation::Hard).await?, Reach::Everywhere);
     for path in ["home", "cart"] {
         pages.fetch(path).load(move |cx| render(path, cx)).await?;
     }

@@ -1,7 +1,7 @@
 //! Two nodes over one Redis: what one of them invalidates, the other does not serve.
 //! `cargo run -p larder --example two_nodes -- redis://127.0.0.1:6379`
 
-use larder::{Cache, CoherenceMode, View};
+use larder::{Cache, CoherenceMode, Reach, View};
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     println!("the first node changes the price and deletes the key");
     let prices: View<str, u32, Infallible> = one.view("price");
-    prices.delete("apple").await?;
+    assert_eq!(prices.delete("apple").await?.reach, Reach::Everywhere);
     assert_eq!(price(&one, 43).await?, 43);
     // The promise allows the other node this long; it usually hears within a millisecond.
     tokio::time::sleep(MAX_LAG).await;

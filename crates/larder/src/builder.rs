@@ -4,7 +4,8 @@ use crate::cache::Cache;
 use crate::codec::Format;
 use crate::coherence::{CoherenceOptions, Coordinator, announcement};
 use crate::compression::{Compression, Packing};
-use crate::error::{BuildError, CacheError, check_ttl};
+use crate::error::{BuildError, CacheError, check_ttl, without_password};
+use crate::local::LocalCache;
 use crate::node::entry::weigh;
 use crate::node::guarded_tier::GuardedTier;
 use crate::node::keyspace::Keyspace;
@@ -13,7 +14,7 @@ use crate::node::observers::{Observers, OnError};
 use crate::node::tracked_writes::TrackedWrites;
 use crate::node::trust::Trust;
 use crate::node::{Node, Settings};
-use crate::policy::Policy;
+use crate::policy::{Policy, Prefer};
 use crate::random::Random;
 use crate::tier::Tier;
 use crate::tier::redis::{Probe, RedisTier};
@@ -29,17 +30,25 @@ const DEFAULT_MAX_LAG: Duration = Duration::from_secs(1);
 const DEFAULT_DISCONNECTED: Duration = Duration::from_secs(30);
 const DEFAULT_LEASE_WAIT: Duration = Duration::from_secs(2);
 
+/// The bound of the memory tier.
+#[derive(Clone, Copy)]
+enum Capacity {
+    Bytes(u64),
+    Entries(u64),
+}
+
 /// Options of a [`Cache`]. Made by [`Cache::builder`].
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder {
     namespace: String,
-    memory_bytes: u64,
+    capacity: Capacity,
     redis_url: Option<String>,
     redis_timeout: Duration,
     redis_scripts: bool,
     tier: Option<Arc<dyn Tier>>,
     max_lag: Duration,
     disconnected: Duration,
+    prefer: Prefer,
     foreign_writers: bool,
     lease_wait: Duration,
     policy: Policy,
@@ -55,13 +64,14 @@ impl Builder {
     pub(crate) fn new(namespace: &str) -> Self {
         Builder {
             namespace: namespace.to_owned(),
-            memory_bytes: DEFAULT_MEMORY_BYTES,
+            capacity: Capacity::Bytes(DEFAULT_MEMORY_BYTES),
             redis_url: None,
             redis_timeout: DEFAULT_REDIS_TIMEOUT,
             redis_scripts: true,
             tier: None,
             max_lag: DEFAULT_MAX_LAG,
             disconnected: DEFAULT_DISCONNECTED,
+            prefer: Prefer::Coherence,
             foreign_writers: false,
             lease_wait: DEFAULT_LEASE_WAIT,
             policy: Policy::new(),
@@ -74,10 +84,17 @@ impl Builder {
         }
     }
 
-    /// The capacity of the memory tier in bytes: encoded values, keys and 240 bytes for each entry. 1 KiB to 2^62.
-    /// Default: 64 MiB.
+    /// The capacity of the memory tier in bytes: encoded values, or what a view's weigher returns, keys, and 240 bytes
+    /// for each entry. 1 KiB to 2^62. Default: 64 MiB.
     pub fn memory_bytes(mut self, bytes: u64) -> Self {
-        self.memory_bytes = bytes;
+        self.capacity = Capacity::Bytes(bytes);
+        self
+    }
+
+    /// The capacity of the memory tier in entries, whatever their size, instead of bytes: 1 to 2^62. No value is
+    /// weighed.
+    pub fn memory_entries(mut self, entries: u64) -> Self {
+        self.capacity = Capacity::Entries(entries);
         self
     }
 
@@ -114,9 +131,16 @@ impl Builder {
         self
     }
 
-    /// How long memory is served without Redis after the last liveness proof; zero for not at all. Default: 30 s.
+    /// How long memory is served without Redis after the last liveness proof; zero for not at all. Default: 30 s. See
+    /// also [`Builder::prefer`].
     pub fn disconnected(mut self, at_most: Duration) -> Self {
         self.disconnected = at_most;
+        self
+    }
+
+    /// What comes first once Redis is lost for longer than [`Builder::disconnected`]. Default: coherence.
+    pub fn prefer(mut self, prefer: Prefer) -> Self {
+        self.prefer = prefer;
         self
     }
 
@@ -197,6 +221,17 @@ impl Builder {
         self
     }
 
+    /// Builds a cache in memory only, whose values need no serde; see [`LocalCache`].
+    ///
+    /// # Errors
+    /// As [`Builder::build`], and if [`Builder::redis`] was called.
+    pub fn build_local(self) -> Result<LocalCache, BuildError> {
+        if self.redis_url.is_some() || self.tier.is_some() {
+            return Err(BuildError::LocalWithRedis);
+        }
+        self.build().map(LocalCache::new)
+    }
+
     /// Builds the cache. Does not wait for Redis, and does not fail without it.
     ///
     /// # Errors
@@ -206,8 +241,14 @@ impl Builder {
             return Err(BuildError::Namespace(self.namespace));
         }
         check_ttl(self.policy.ttl.ok_or(BuildError::NoTtl)?)?;
-        if !(1 << 10..=1 << 62).contains(&self.memory_bytes) {
-            return Err(BuildError::MemoryBytes(self.memory_bytes));
+        match self.capacity {
+            Capacity::Bytes(bytes) if !(1 << 10..=1 << 62).contains(&bytes) => {
+                return Err(BuildError::MemoryBytes(bytes));
+            }
+            Capacity::Entries(entries) if !(1..=1 << 62).contains(&entries) => {
+                return Err(BuildError::MemoryEntries(entries));
+            }
+            _ => {}
         }
         let minute = Duration::from_secs(60);
         if !(Duration::from_millis(1)..=minute).contains(&self.redis_timeout) {
@@ -219,11 +260,12 @@ impl Builder {
         if !(1..=u32::MAX as usize).contains(&self.packing.max_bytes) {
             return Err(BuildError::MaxValueBytes(self.packing.max_bytes));
         }
-        let memory = larder_engine::Cache::builder()
-            .weight(self.memory_bytes, weigh)
-            .clock(self.clock.clone())
-            .build()
-            .expect("the capacity was checked");
+        let memory = larder_engine::Cache::builder();
+        let memory = match self.capacity {
+            Capacity::Bytes(bytes) => memory.weight(bytes, weigh),
+            Capacity::Entries(entries) => memory.entries(entries),
+        };
+        let memory = memory.clock(self.clock.clone()).build().expect("the capacity was checked");
         let tier = match (self.tier, self.redis_url) {
             (Some(tier), _) => Some(tier),
             (None, Some(url)) => {
@@ -232,7 +274,7 @@ impl Builder {
                 let probe = Probe { announcement, ledger: names.ledger };
                 match RedisTier::new(&url, self.redis_timeout, self.redis_scripts, probe) {
                     Ok(tier) => Some(Arc::new(tier) as Arc<dyn Tier>),
-                    Err(reason) => return Err(BuildError::RedisUrl { url, reason }),
+                    Err(reason) => return Err(BuildError::RedisUrl { url: without_password(&url), reason }),
                 }
             }
             (None, None) => None,
@@ -245,7 +287,13 @@ impl Builder {
             memory,
             redis: tier.map(GuardedTier::new),
             tracked_writes: TrackedWrites::new(),
-            settings: Settings { policy: self.policy, format: self.format, packing: self.packing },
+            settings: Settings {
+                policy: self.policy,
+                prefer: self.prefer,
+                format: self.format,
+                packing: self.packing,
+                weighs_bytes: matches!(self.capacity, Capacity::Bytes(_)),
+            },
             observers: Observers::new(self.on_error),
             random: Random::new(self.seed),
             enabled: AtomicBool::new(self.enabled),

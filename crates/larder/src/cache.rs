@@ -1,5 +1,6 @@
 //! The handle of a cache: it makes views and counters, invalidates tags, and shows what the cache does.
 
+use crate::absence;
 use crate::builder::Builder;
 use crate::codec::Codec;
 use crate::coherence::Coordinator;
@@ -8,9 +9,11 @@ use crate::coherence::status::Coherence;
 use crate::envelope;
 use crate::error::CacheError;
 use crate::events::Event;
+use crate::glob;
 use crate::node::ledger::Invalidation;
 use crate::node::view_config::ViewConfig;
 use crate::raw::{Counters, RawView};
+use crate::reach::{Reach, Removal};
 use crate::schema;
 use crate::stats::CacheStats;
 use crate::view::View;
@@ -29,13 +32,17 @@ pub struct Cache {
     space: Option<Arc<Space>>,
 }
 
-/// A part of a namespace: its views have their own names, and its entries a tag.
+/// A part of a namespace: its views have their own names, and its entries tags.
 #[derive(Debug)]
 struct Space {
-    /// The prefix of the names of its views.
+    /// The prefix of the names of its views: the names of the spaces from the namespace down, each with a [`SEPARATOR`].
     prefix: String,
-    tag: Box<str>,
+    /// The tag of each space from the namespace down. The last one is that of this space.
+    tags: Vec<Box<str>>,
 }
+
+/// Separates the names of spaces and views. No name contains it, so no two paths are the same text.
+const SEPARATOR: char = '/';
 
 impl Cache {
     pub(crate) fn new(coordinator: Coordinator) -> Self {
@@ -52,15 +59,17 @@ impl Cache {
         Builder::new("null").ttl(Duration::from_secs(1)).enabled(false).build().expect("valid options")
     }
 
-    /// A part of this namespace: the same tiers and capacity, and its own views. [`Cache::clear`] on it leaves the
-    /// other parts alone.
+    /// A part of this namespace, or of this part: the same tiers and capacity, and its own views. [`Cache::clear`] on
+    /// it reaches the parts below and leaves the others alone. Each level is a tag of its entries, of which there may
+    /// be 64.
     ///
     /// # Panics
-    /// If the name is empty or contains a `:`.
+    /// If the name is empty or contains a `:` or a `/`.
     pub fn space(&self, name: &str) -> Cache {
-        let name = self.full_name(name);
-        let tag = format!("space:{name}").into();
-        let space = Space { prefix: name + ".", tag };
+        let path = self.full_name(name);
+        let mut tags = self.tags();
+        tags.push(format!("space:{path}").into());
+        let space = Space { prefix: format!("{path}{SEPARATOR}"), tags };
         Cache { coordinator: self.coordinator.clone(), space: Some(Arc::new(space)) }
     }
 
@@ -69,18 +78,19 @@ impl Cache {
     /// changed.
     ///
     /// # Panics
-    /// If the name is empty or contains a `:`.
+    /// If the name is empty or contains a `:` or a `/`.
     pub fn view<K: ?Sized, V, E>(&self, name: &str) -> View<K, V, E>
     where
         V: Serialize + DeserializeOwned + 'static,
     {
-        self.view_of(name, self.coordinator.node.settings.format, schema::of_shape::<V>())
+        let view = self.view_of(name, self.coordinator.node.settings.format, schema::of_shape::<V>());
+        view.with_negative(absence::is_none)
     }
 
     /// The same with a codec, for values without serde or with another encoding than the cache's.
     ///
     /// # Panics
-    /// If the name is empty or contains a `:`.
+    /// If the name is empty or contains a `:` or a `/`.
     pub fn view_with_codec<K: ?Sized, V, E>(&self, name: &str, codec: impl Codec<V>) -> View<K, V, E>
     where
         V: 'static,
@@ -88,7 +98,7 @@ impl Cache {
         self.view_of(name, codec, schema::of_name::<V>())
     }
 
-    fn view_of<K: ?Sized, V: 'static, E>(
+    pub(crate) fn view_of<K: ?Sized, V: 'static, E>(
         &self,
         name: &str,
         codec: impl Codec<V>,
@@ -97,14 +107,14 @@ impl Cache {
         let (name, number) = self.registered(name);
         let policy = self.coordinator.node.settings.policy;
         let mut config = ViewConfig::new(name, number, Arc::new(codec), schema, policy);
-        config.tags = self.space.iter().map(|space| space.tag.clone()).collect();
+        config.tags = self.tags();
         View::new(self.coordinator.clone(), config)
     }
 
     /// Counters under keys of type `K`. They are stored in Redis only, or in memory if there is no Redis.
     ///
     /// # Panics
-    /// If the name is empty or contains a `:`.
+    /// If the name is empty or contains a `:` or a `/`.
     pub fn counters<K: ?Sized>(&self, name: &str) -> Counters<K> {
         let (name, number) = self.registered(name);
         Counters::new(self.coordinator.clone(), name, number)
@@ -113,7 +123,7 @@ impl Cache {
     /// Bytes as other programs read and write them. They are stored in Redis only, and no promise covers them.
     ///
     /// # Panics
-    /// If the name is empty or contains a `:`.
+    /// If the name is empty or contains a `:` or a `/`.
     pub fn raw<K: ?Sized>(&self, name: &str) -> RawView<K> {
         let (name, _) = self.registered(name);
         RawView::new(self.coordinator.clone(), name)
@@ -121,9 +131,14 @@ impl Cache {
 
     /// A name with the prefix of the space.
     fn full_name(&self, name: &str) -> String {
-        let is_valid = !name.is_empty() && !name.contains(':');
-        assert!(is_valid, "view name is {name:?}; it must be a name without ':'");
+        let is_valid = !name.is_empty() && !name.contains([':', SEPARATOR]);
+        assert!(is_valid, "the name of a view or space is {name:?}; it must be a name without ':' and '/'");
         format!("{}{name}", self.prefix())
+    }
+
+    /// The tags of the space and of those above it.
+    fn tags(&self) -> Vec<Box<str>> {
+        self.space.as_ref().map_or_else(Vec::new, |space| space.tags.clone())
     }
 
     fn prefix(&self) -> &str {
@@ -141,9 +156,11 @@ impl Cache {
     ///
     /// Cost: one round trip to Redis, however many entries there are.
     ///
+    /// [`Reach::HereAndQueued`] if Redis did not confirm: the invalidation is in effect on this node, and is queued and
+    /// replayed until Redis confirms it.
+    ///
     /// # Errors
-    /// If Redis did not confirm: the invalidation is in effect on this node, and is queued and replayed until Redis
-    /// confirms it.
+    /// If a tag is longer than 255 bytes or there are more than 64: nothing was done.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -151,44 +168,59 @@ impl Cache {
         &self,
         tags: impl IntoIterator<Item = T>,
         how: Invalidation,
-    ) -> Result<(), CacheError> {
+    ) -> Result<Reach, CacheError> {
         let tags: Vec<Box<str>> = tags.into_iter().map(Into::into).collect();
         envelope::check_tags(&tags).map_err(CacheError::Encode)?;
         let coordinator = self.coordinator.clone();
-        spawn_mutation(async move { coordinator.invalidate(Some(tags), how).await }).await
+        let confirmed = spawn_mutation(async move { coordinator.invalidate(Some(tags), how).await }).await;
+        self.reach(confirmed)
     }
 
-    /// Invalidates all entries of this namespace, or of this part of it, in both tiers and on every node. Counters and
-    /// raw values stay.
+    /// Invalidates all entries of this namespace, or of this part of it and the parts below, in both tiers and on every
+    /// node. Counters and raw values stay.
     ///
-    /// Cost: one round trip to Redis. The bytes in Redis expire by their times to live.
+    /// Cost: one round trip to Redis. The bytes in Redis expire by their times to live. Without a ledger in Redis
+    /// ([`CoherenceMode::OneNode`](crate::CoherenceMode::OneNode)) the keys of the namespace are scanned and deleted.
+    ///
+    /// [`Reach::HereAndQueued`] as for [`Cache::invalidate_tags`].
+    ///
+    /// # Errors
+    /// None so far.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn clear(&self) -> Result<Reach, CacheError> {
+        let tags = self.tags().pop().map(|own| vec![own]);
+        let coordinator = self.coordinator.clone();
+        let cleared =
+            spawn_mutation(async move { coordinator.invalidate(tags, Invalidation::Hard).await }).await;
+        self.reach(cleared)
+    }
+
+    /// The reach of an invalidation that is queued if Redis did not confirm it.
+    fn reach(&self, confirmed: Result<(), CacheError>) -> Result<Reach, CacheError> {
+        Reach::of(confirmed, |error| self.coordinator.node.observers.report(error))
+    }
+
+    /// Deletes every key whose name without the namespace, `view:key`, matches a glob, in both tiers and on every node.
+    /// Returns how many values were in Redis, or in memory if there is no Redis or it did not confirm. Counters and raw
+    /// values whose names match are deleted too.
+    ///
+    /// Cost: a scan of *all* keys of the Redis, also those of other programs, 1,000 in a round trip, and a transaction
+    /// for each 500 that match; and a walk through the memory of each node. An invalidation of a tag takes one round
+    /// trip.
     ///
     /// # Errors
     /// As [`Cache::invalidate_tags`].
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub async fn clear(&self) -> Result<(), CacheError> {
-        let tags = self.space.as_ref().map(|space| vec![space.tag.clone()]);
+    pub async fn delete_matched(&self, pattern: &str) -> Result<Removal<u64>, CacheError> {
+        let pattern = glob::escaped(self.prefix()) + pattern;
         let coordinator = self.coordinator.clone();
-        spawn_mutation(async move { coordinator.invalidate(tags, Invalidation::Hard).await }).await
-    }
-
-    /// Deletes every key whose name without the namespace, `view:key`, matches a glob. Returns how many were in Redis,
-    /// or in memory if there is no Redis.
-    ///
-    /// Cost: a scan of *all* keys of the Redis, also those of other programs, 1,000 in a round trip, and a transaction
-    /// for each 500 that match. An invalidation of a tag takes one round trip.
-    ///
-    /// # Errors
-    /// If Redis did not confirm. The keys that were deleted before stay deleted.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
-    pub async fn delete_matched(&self, pattern: &str) -> Result<u64, CacheError> {
-        let pattern = format!("{}{pattern}", self.prefix());
-        let coordinator = self.coordinator.clone();
-        spawn_mutation(async move { coordinator.delete_matched(&pattern).await }).await
+        let (existed, confirmed) =
+            spawn_mutation(async move { coordinator.delete_matched(&pattern).await }).await;
+        Ok(Removal { existed, reach: self.reach(confirmed)? })
     }
 
     /// Waits until Redis has confirmed every invalidation of this node, at most for `limit`. Returns how many are still

@@ -49,6 +49,16 @@ pub trait Codec<V>: Send + Sync + 'static {
     /// If the codec cannot encode the value. The value is not stored.
     fn encode(&self, value: &V, out: &mut Vec<u8>) -> Result<(), CodecError>;
 
+    /// The encoded length in bytes, by which a cache without Redis weighs a value. Default: encodes it.
+    ///
+    /// # Errors
+    /// If the codec cannot encode the value. The value is not stored.
+    fn encoded_bytes(&self, value: &V) -> Result<usize, CodecError> {
+        let mut bytes = Vec::new();
+        self.encode(value, &mut bytes)?;
+        Ok(bytes.len())
+    }
+
     /// Reads the bytes of a value that the codec number `codec` wrote.
     ///
     /// # Errors
@@ -62,6 +72,8 @@ const JSON: u8 = 2;
 #[cfg(feature = "messagepack")]
 const MESSAGE_PACK: u8 = 3;
 const RAW: u8 = 4;
+/// Never stored.
+const UNENCODED: u8 = 0;
 
 /// The codecs for types with serde. Each reads the bytes of the others, so changing the codec loses no value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -115,6 +127,27 @@ impl<V: Serialize + DeserializeOwned> Codec<V> for Format {
         }
     }
 
+    /// Encodes into nothing: no bytes are stored.
+    fn encoded_bytes(&self, value: &V) -> Result<usize, CodecError> {
+        match self {
+            Format::Postcard => {
+                Ok(postcard::serialize_with_flavor(value, postcard::ser_flavors::Size::default())?)
+            }
+            #[cfg(feature = "json")]
+            Format::Json => {
+                let mut length = Length(0);
+                serde_json::to_writer(&mut length, value)?;
+                Ok(length.0)
+            }
+            #[cfg(feature = "messagepack")]
+            Format::MessagePack => {
+                let mut length = Length(0);
+                rmp_serde::encode::write_named(&mut length, value)?;
+                Ok(length.0)
+            }
+        }
+    }
+
     fn decode(&self, codec: u8, bytes: &[u8]) -> Result<V, CodecError> {
         match codec {
             POSTCARD => match postcard::take_from_bytes(bytes)? {
@@ -138,6 +171,44 @@ impl<V: Serialize + DeserializeOwned> Codec<V> for Format {
     }
 }
 
+/// Counts the bytes that are written to it.
+#[cfg(any(feature = "json", feature = "messagepack"))]
+struct Length(usize);
+
+#[cfg(any(feature = "json", feature = "messagepack"))]
+impl std::io::Write for Length {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The codec of values that stay in memory: a value weighs its own size, without what it points to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unencoded;
+
+impl<V> Codec<V> for Unencoded {
+    fn id(&self) -> u8 {
+        UNENCODED
+    }
+
+    fn encode(&self, _: &V, _: &mut Vec<u8>) -> Result<(), CodecError> {
+        Err("values of this view are not encoded".into())
+    }
+
+    fn encoded_bytes(&self, _: &V) -> Result<usize, CodecError> {
+        Ok(size_of::<V>())
+    }
+
+    fn decode(&self, _: u8, _: &[u8]) -> Result<V, CodecError> {
+        Err("values of this view are not encoded".into())
+    }
+}
+
 /// Bytes and text without encoding, for values that are encoded already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Raw;
@@ -150,6 +221,10 @@ impl Codec<Vec<u8>> for Raw {
     fn encode(&self, value: &Vec<u8>, out: &mut Vec<u8>) -> Result<(), CodecError> {
         out.extend_from_slice(value);
         Ok(())
+    }
+
+    fn encoded_bytes(&self, value: &Vec<u8>) -> Result<usize, CodecError> {
+        Ok(value.len())
     }
 
     fn decode(&self, _codec: u8, bytes: &[u8]) -> Result<Vec<u8>, CodecError> {
@@ -165,6 +240,10 @@ impl Codec<String> for Raw {
     fn encode(&self, value: &String, out: &mut Vec<u8>) -> Result<(), CodecError> {
         out.extend_from_slice(value.as_bytes());
         Ok(())
+    }
+
+    fn encoded_bytes(&self, value: &String) -> Result<usize, CodecError> {
+        Ok(value.len())
     }
 
     fn decode(&self, _codec: u8, bytes: &[u8]) -> Result<String, CodecError> {

@@ -7,6 +7,7 @@ use crate::cache::Cache;
 use crate::error::CacheError;
 use crate::fetch::{Fetch, FetchMulti};
 use crate::node::fetched::Fetched;
+use crate::reach::{Reach, Removal};
 use crate::view::{View, WriteOptions};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -68,7 +69,7 @@ impl Cache {
     ///
     /// # Errors
     /// As [`View::write`].
-    pub async fn write<V>(&self, key: &str, value: V) -> Result<(), CacheError>
+    pub async fn write<V>(&self, key: &str, value: V) -> Result<Reach, CacheError>
     where
         V: Serialize + DeserializeOwned + Send + Sync + 'static,
     {
@@ -79,7 +80,12 @@ impl Cache {
     ///
     /// # Errors
     /// As [`View::write`].
-    pub async fn write_with<V>(&self, key: &str, value: V, options: &WriteOptions) -> Result<(), CacheError>
+    pub async fn write_with<V>(
+        &self,
+        key: &str,
+        value: V,
+        options: &WriteOptions,
+    ) -> Result<Reach, CacheError>
     where
         V: Serialize + DeserializeOwned + Send + Sync + 'static,
     {
@@ -93,11 +99,25 @@ impl Cache {
     pub async fn write_multi<'k, V>(
         &self,
         values: impl IntoIterator<Item = (&'k str, V)>,
-    ) -> Result<(), CacheError>
+    ) -> Result<Reach, CacheError>
     where
         V: Serialize + DeserializeOwned + Send + Sync + 'static,
     {
         self.any::<V, ()>().write_multi(values).await
+    }
+
+    /// See [`View::write_multi_with`].
+    ///
+    /// # Errors
+    /// As [`View::write`].
+    pub async fn write_multi_with<'k, V>(
+        &self,
+        values: impl IntoIterator<Item = (&'k str, V, WriteOptions)>,
+    ) -> Result<Reach, CacheError>
+    where
+        V: Serialize + DeserializeOwned + Send + Sync + 'static,
+    {
+        self.any::<V, ()>().write_multi_with(values).await
     }
 
     /// See [`View::add`].
@@ -111,10 +131,21 @@ impl Cache {
         self.any::<V, ()>().add(key, value).await
     }
 
+    /// See [`View::add_with`].
+    ///
+    /// # Errors
+    /// As [`View::add`].
+    pub async fn add_with<V>(&self, key: &str, value: V, options: &WriteOptions) -> Result<bool, CacheError>
+    where
+        V: Serialize + DeserializeOwned + Send + Sync + 'static,
+    {
+        self.any::<V, ()>().add_with(key, value, options).await
+    }
+
     /// See [`View::take`].
     ///
     /// # Errors
-    /// As [`View::delete`].
+    /// As [`View::take`].
     pub async fn take<V>(&self, key: &str) -> Result<Option<Fetched<V>>, CacheError>
     where
         V: Serialize + DeserializeOwned + Send + Sync + 'static,
@@ -126,7 +157,7 @@ impl Cache {
     ///
     /// # Errors
     /// As [`View::delete`].
-    pub async fn delete(&self, key: &str) -> Result<bool, CacheError> {
+    pub async fn delete(&self, key: &str) -> Result<Removal, CacheError> {
         self.any::<(), ()>().delete(key).await
     }
 
@@ -137,15 +168,15 @@ impl Cache {
     pub async fn delete_multi<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k str>,
-    ) -> Result<Vec<bool>, CacheError> {
+    ) -> Result<Removal<Vec<bool>>, CacheError> {
         self.any::<(), ()>().delete_multi(keys).await
     }
 
     /// See [`View::expire`].
     ///
     /// # Errors
-    /// As [`View::delete`].
-    pub async fn expire(&self, key: &str) -> Result<bool, CacheError> {
+    /// As [`View::expire`].
+    pub async fn expire(&self, key: &str) -> Result<Removal, CacheError> {
         self.any::<(), ()>().expire(key).await
     }
 

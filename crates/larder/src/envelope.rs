@@ -62,11 +62,16 @@ pub(crate) enum Head {
     Value(Id),
 }
 
+/// Whether this library wrote the bytes, in this version or in another one.
+pub(crate) fn has_magic(bytes: &[u8]) -> bool {
+    bytes.starts_with(MAGIC)
+}
+
 impl Head {
     /// Parses the first bytes under a key.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Unreadable> {
         let head: &[u8; HEAD_BYTES] = bytes.first_chunk().ok_or(Unreadable::Foreign)?;
-        if &head[..2] != MAGIC {
+        if !has_magic(head) {
             return Err(Unreadable::Foreign);
         }
         if head[2] != VERSION {
@@ -92,6 +97,11 @@ impl Head {
         head[4..].copy_from_slice(&id.0);
         head
     }
+}
+
+/// Gives a value another id. The checksum does not cover the head.
+pub(crate) fn set_id(bytes: &mut [u8], id: Id) {
+    bytes[..HEAD_BYTES].copy_from_slice(&Head::Value(id).to_bytes());
 }
 
 /// The metadata of a value.

@@ -7,30 +7,44 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Why a fetch has no value. A failure of Redis is never the reason: the cache then loads.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum FetchError<E> {
     /// The loader returned this error. All callers that waited for the load get it. A [`grace`](crate::Policy::grace)
     /// period serves the stale value instead.
-    #[error("the loader failed: {0}")]
     Load(Arc<E>),
     /// The loader panicked. The panic hook has reported it.
-    #[error("the loader panicked")]
     LoaderPanicked,
     /// The load exceeded its [`hard_timeout`](crate::Policy::hard_timeout), and there was no stale value. Retry, raise
     /// the timeout, or set a grace period.
-    #[error("the loader exceeded its hard timeout")]
     Timeout,
     /// The loader returned [`Loaded::NotModified`](crate::Loaded::NotModified) although
     /// [`LoadCx::stale`](crate::LoadCx::stale) was `None`. Return a new value in that case.
-    #[error("the loader returned NotModified without a stale value")]
     NoStaleValue,
-    /// The bulk loader returned no value for this key.
-    #[error("the bulk loader returned no value for this key")]
-    NotLoaded,
     /// The runtime shut down before the load ended.
-    #[error("the load was dropped because its runtime shut down")]
     Dropped,
+}
+
+impl<E: std::fmt::Display> std::fmt::Display for FetchError<E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            FetchError::Load(error) => write!(f, "the loader failed: {error}"),
+            FetchError::LoaderPanicked => f.write_str("the loader panicked"),
+            FetchError::Timeout => f.write_str("the loader exceeded its hard timeout"),
+            FetchError::NoStaleValue => f.write_str("the loader returned NotModified without a stale value"),
+            FetchError::Dropped => f.write_str("the load was dropped because its runtime shut down"),
+        }
+    }
+}
+
+/// The source is the error of the loader.
+impl<E: std::error::Error + 'static> std::error::Error for FetchError<E> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            FetchError::Load(error) => Some(&**error),
+            _ => None,
+        }
+    }
 }
 
 impl<E> Clone for FetchError<E> {
@@ -40,16 +54,14 @@ impl<E> Clone for FetchError<E> {
             FetchError::LoaderPanicked => FetchError::LoaderPanicked,
             FetchError::Timeout => FetchError::Timeout,
             FetchError::NoStaleValue => FetchError::NoStaleValue,
-            FetchError::NotLoaded => FetchError::NotLoaded,
             FetchError::Dropped => FetchError::Dropped,
         }
     }
 }
 
-/// Why a mutation is not in effect on other nodes, or why Redis gave no answer.
-///
-/// A mutation that failed is in effect on this node. It is queued and replayed until Redis confirms it; a `write` is
-/// replayed as a deletion. Callers need not repeat it.
+/// Why a call did nothing, or why Redis gave no answer. Of an invalidation that is in effect on this node and queued no
+/// caller gets one: it returns [`Reach::HereAndQueued`](crate::Reach::HereAndQueued), and
+/// [`Builder::on_error`](crate::Builder::on_error) gets the error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CacheError {
@@ -97,6 +109,13 @@ pub enum BuildError {
     /// The capacity of the memory tier is out of range.
     #[error("memory_bytes is {0}; it must be from 1024 to 2^62")]
     MemoryBytes(u64),
+    /// The capacity of the memory tier is out of range.
+    #[error("memory_entries is {0}; it must be from 1 to 2^62")]
+    MemoryEntries(u64),
+    /// [`Builder::build_local`](crate::Builder::build_local) was called after
+    /// [`Builder::redis`](crate::Builder::redis).
+    #[error("a local cache has no redis: call build() instead of build_local()")]
+    LocalWithRedis,
     /// The limit for one value is out of range.
     #[error("max_value_bytes is {0}; it must be from 1 to 2^32 - 1")]
     MaxValueBytes(usize),
@@ -109,14 +128,56 @@ pub enum BuildError {
     /// The address of Redis is not valid.
     #[error("redis address {url:?}: {reason}")]
     RedisUrl {
-        /// The address.
+        /// The address, without its password.
         url: String,
         /// What is wrong with it.
         reason: String,
     },
 }
 
+/// An address as an error may show it: without user information but the name, and without parameters for a password.
+pub(crate) fn without_password(url: &str) -> String {
+    let (address, query) = url.split_once('?').unwrap_or((url, ""));
+    let (scheme, rest) = address
+        .split_once("://")
+        .map_or(("", address), |(_, rest)| (&address[..address.len() - rest.len()], rest));
+    let shown = match rest.rsplit_once('@') {
+        Some((user, host)) => {
+            let name = user.split_once(':').map_or("", |(name, _)| name);
+            format!("{scheme}{name}:***@{host}")
+        }
+        None => address.to_owned(),
+    };
+    let parameters: Vec<_> = query
+        .split('&')
+        .map(|parameter| match parameter.split_once('=') {
+            Some((name, _)) if name.contains("pass") => format!("{name}=***"),
+            _ => parameter.to_owned(),
+        })
+        .collect();
+    if query.is_empty() { shown } else { format!("{shown}?{}", parameters.join("&")) }
+}
+
 pub(crate) fn check_ttl(ttl: Duration) -> Result<(), BuildError> {
     let valid = (Duration::from_millis(1)..=MAX_TTL).contains(&ttl);
     if valid { Ok(()) } else { Err(BuildError::Ttl(ttl)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shown_address_has_no_password() {
+        for (url, shown) in [
+            ("redis://host:1/0", "redis://host:1/0"),
+            ("redis://ada:p@ss:w@host:1", "redis://ada:***@host:1"),
+            ("redis://:secret@host", "redis://:***@host"),
+            ("redis://secret@host", "redis://:***@host"),
+            ("secret@host", ":***@host"),
+            ("redis+unix:///path?user=ada&pass=secret&db=1", "redis+unix:///path?user=ada&pass=***&db=1"),
+        ] {
+            assert_eq!(without_password(url), shown);
+        }
+    }
 }

@@ -6,6 +6,35 @@ use tokio::sync::broadcast;
 /// How many events a slow watcher can lag behind before it misses some.
 const BUFFERED_EVENTS: usize = 1_024;
 
+/// The Redis key of an entry, which prints as text.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct EventKey(Box<[u8]>);
+
+impl EventKey {
+    pub(crate) fn new(redis_key: &[u8]) -> Self {
+        EventKey(redis_key.into())
+    }
+
+    /// The bytes of the key.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Bytes that are not UTF-8 print as `U+FFFD`.
+impl std::fmt::Display for EventKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.0))
+    }
+}
+
+/// As [`Display`](std::fmt::Display), quoted, and with control characters escaped.
+impl std::fmt::Debug for EventKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Debug::fmt(&*String::from_utf8_lossy(&self.0), f)
+    }
+}
+
 /// An event in a cache. Memory hits are counted and send no event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -13,24 +42,24 @@ pub enum Event {
     /// A load ended.
     Loaded {
         /// The Redis key.
-        key: Vec<u8>,
+        key: EventKey,
         /// Whether it returned a value.
         ok: bool,
     },
     /// A loaded value was stored in no tier, because its key was invalidated during the load.
     Refused {
         /// The Redis key.
-        key: Vec<u8>,
+        key: EventKey,
     },
     /// A stale value was served, because the load failed or was slow.
     ServedStale {
         /// The Redis key.
-        key: Vec<u8>,
+        key: EventKey,
     },
     /// Bytes in Redis are no value of this view.
     Unreadable {
         /// The Redis key.
-        key: Vec<u8>,
+        key: EventKey,
         /// Why.
         why: Unreadable,
     },
@@ -57,10 +86,20 @@ pub enum Event {
     OneNode,
     /// Redis has lost the ledger of tags, and the new one does not know all invalidations: everything is invalidated.
     LedgerLost,
+    /// Redis did not confirm invalidations of this node. They are in effect here, and are replayed until it does.
+    Queued {
+        /// The number of keys and tags.
+        invalidations: usize,
+    },
+    /// Redis confirmed queued invalidations.
+    Replayed {
+        /// The number of keys and tags.
+        invalidations: usize,
+    },
     /// A loaded value could not be encoded, so it was stored in no tier.
     EncodeFailed {
         /// The Redis key.
-        key: Vec<u8>,
+        key: EventKey,
     },
 }
 

@@ -21,6 +21,18 @@ pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
+/// A pattern that matches this text only.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut pattern = String::with_capacity(text.len());
+    for character in text.chars() {
+        if matches!(character, '*' | '?' | '[' | ']' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(character);
+    }
+    pattern
+}
+
 /// Matches one byte. Returns the next position in the pattern.
 fn one(pattern: &[u8], at: usize, byte: u8) -> Option<usize> {
     match *pattern.get(at)? {
@@ -57,6 +69,13 @@ fn class(pattern: &[u8], mut at: usize, byte: u8) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn escaped_text_matches_itself_only() {
+        let text = r"a*b?[c-d]\";
+        assert!(matches(escaped(text).as_bytes(), text.as_bytes()));
+        assert!(!matches(escaped("a*").as_bytes(), b"ab"));
+    }
 
     #[test]
     fn glob_matches_as_in_redis() {

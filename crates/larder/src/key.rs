@@ -7,6 +7,12 @@ use std::hash::{Hash, Hasher};
 ///
 /// Two keys are the same entry if they write the same bytes. Implemented for strings, byte strings, integers, `bool`,
 /// `char`, options and tuples. Derive it for other types; see [`macro@crate::CacheKey`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the key of a view",
+    label = "this type does not implement `CacheKey`",
+    note = "derive it for your own types: `#[derive(larder::CacheKey)]`",
+    note = "floating-point numbers are no keys, because equal numbers can have different bytes"
+)]
 pub trait CacheKey {
     /// Writes the bytes of the key. They should be readable text, since they are part of the Redis key.
     fn write_key(&self, out: &mut KeyBuf);

@@ -21,15 +21,16 @@
 //! time, on however many nodes, one of them loads. The others get its value.
 //!
 //! # The promise
-//! An *invalidation* is a `delete`, `write`, `invalidate_tags` or `clear` that returned Ok. (1) On that node no read
-//! started afterwards returns a value loaded or written before the invalidation began. (2) On other nodes the same
+//! An *invalidation* is a `delete`, `write`, `invalidate_tags` or `clear` that returned [`Reach::Everywhere`]. (1) On
+//! that node no read started afterwards returns a value loaded or written before the invalidation began. (2) On other nodes the same
 //! holds for reads started more than [`Builder::max_lag`] later; a node that has lost Redis may serve memory for
 //! [`Builder::disconnected`], and no longer. (3) No loader that began before it stores its result in either tier.
-//! `Err` means: in effect on this node, queued and replayed, not yet elsewhere.
+//! [`Reach::HereAndQueued`] means: in effect on this node, queued and replayed, not yet elsewhere. `Err` means that
+//! nothing was done.
 //!
 //! [`Cache::coherence`] shows whether the promise is in effect. A failure of Redis never reaches the caller of
 //! [`View::fetch`] or [`View::read`]: the cache serves memory, loads, counts the failure ([`Cache::stats`]) and
-//! retries. Mutations report it, because their callers rely on other nodes.
+//! retries. Mutations report it by their [`Reach`], because their callers rely on other nodes.
 //!
 //! # Features
 //!
@@ -41,6 +42,7 @@
 //! | `lz4` | no | `Compression::Lz4` |
 //! | `zstd` | no | `Compression::Zstd` |
 
+mod absence;
 mod builder;
 mod cache;
 mod codec;
@@ -54,10 +56,12 @@ mod fetch;
 mod glob;
 mod key;
 mod load;
+mod local;
 mod node;
 mod policy;
 mod random;
 mod raw;
+mod reach;
 mod schema;
 mod stats;
 #[doc(hidden)]
@@ -73,14 +77,20 @@ pub use coherence::status::{Coherence, CoherenceMode};
 pub use compression::Compression;
 pub use envelope::{EncodeError, Unreadable};
 pub use error::{BuildError, CacheError, FetchError};
-pub use events::Event;
-pub use fetch::{Fetch, FetchFuture, FetchMulti};
+pub use events::{Event, EventKey};
+pub use fetch::{BulkOutcome, Fetch, FetchFuture, FetchMulti};
 pub use key::{CacheKey, KeyBuf};
-pub use load::{Always, LoadCx, Loaded, Loader, OrKeep};
+#[doc(no_inline)]
+pub use larder_engine::stats::HistogramSnapshot;
+#[doc(no_inline)]
+pub use larder_engine::{Clock, ManualClock};
+pub use load::{Always, BulkCx, LoadCx, Loaded, Loader, OrKeep};
+pub use local::LocalCache;
 pub use node::fetched::{Fetched, Source};
 pub use node::ledger::Invalidation;
-pub use policy::Policy;
+pub use policy::{Policy, Prefer};
 pub use raw::{Counters, RawView};
+pub use reach::{Reach, Removal};
 pub use schema::Schema;
 #[doc(hidden)]
 pub use schema::mix_schema;

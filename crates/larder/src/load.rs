@@ -1,8 +1,11 @@
 //! Running a loader: its context, its result, and its panics, which are caught so that every caller gets an error.
 
+use crate::key::{CacheKey, KeyBuf};
 use crate::policy::Policy;
 use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -94,6 +97,73 @@ impl<V> std::fmt::Debug for LoadCx<V> {
             .field("options", &*self.options.lock())
             .field("has_stale", &self.stale.is_some())
             .finish()
+    }
+}
+
+/// The context of a bulk loader: options for all values that it returns, and the context of each key. Cheap to clone.
+pub struct BulkCx<K: ?Sized, V> {
+    all: LoadCx<V>,
+    /// By the bytes of the key.
+    keys: Arc<HashMap<Vec<u8>, LoadCx<V>>>,
+    _key: PhantomData<fn(&K)>,
+}
+
+impl<K: ?Sized, V> BulkCx<K, V> {
+    pub(crate) fn new(keys: HashMap<Vec<u8>, LoadCx<V>>) -> Self {
+        BulkCx { all: LoadCx::new(None), keys: Arc::new(keys), _key: PhantomData }
+    }
+
+    /// How long each value is fresh. Overrides the call, the view and the cache.
+    pub fn ttl(&self, ttl: Duration) {
+        self.all.ttl(ttl);
+    }
+
+    /// The grace period of each value. Overrides the call, the view and the cache.
+    pub fn grace(&self, grace: Duration) {
+        self.all.grace(grace);
+    }
+
+    /// Adds a tag to each value: its invalidation invalidates all of them.
+    pub fn tag(&self, tag: impl Into<Box<str>>) {
+        self.all.tag(tag);
+    }
+
+    /// Returns the values to their callers and stores none.
+    pub fn no_store(&self) {
+        self.all.no_store();
+    }
+
+    /// The options of one key: its own first, then those of all keys.
+    pub(crate) fn options(&self, key: &[u8]) -> LoadOptions {
+        let (mut own, all) =
+            (self.keys.get(key).map(LoadCx::options).unwrap_or_default(), self.all.options());
+        own.tags.extend(all.tags);
+        LoadOptions {
+            ttl: own.ttl.or(all.ttl),
+            grace: own.grace.or(all.grace),
+            tags: own.tags,
+            no_store: own.no_store || all.no_store,
+        }
+    }
+}
+
+impl<K: CacheKey + ?Sized, V> BulkCx<K, V> {
+    /// The context of one key: options for its value, which come before those of all keys, and its stale value. For a
+    /// key that the loader was not called for, it has no effect.
+    pub fn of(&self, key: &K) -> LoadCx<V> {
+        self.keys.get(KeyBuf::of(key).as_bytes()).cloned().unwrap_or_else(|| LoadCx::new(None))
+    }
+}
+
+impl<K: ?Sized, V> Clone for BulkCx<K, V> {
+    fn clone(&self) -> Self {
+        BulkCx { all: self.all.clone(), keys: self.keys.clone(), _key: PhantomData }
+    }
+}
+
+impl<K: ?Sized, V> std::fmt::Debug for BulkCx<K, V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BulkCx").field("all", &self.all).field("keys", &self.keys.len()).finish()
     }
 }
 

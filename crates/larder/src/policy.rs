@@ -4,6 +4,20 @@ use crate::random::Random;
 use larder_engine::MAX_TTL;
 use std::time::Duration;
 
+/// What comes first while Redis is lost for longer than [`Builder::disconnected`](crate::Builder::disconnected). Then
+/// other nodes may have invalidated what this one has in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Prefer {
+    /// Memory is not used: every fetch loads, and an error of the loader reaches the caller.
+    #[default]
+    Coherence,
+    /// Values in memory count as stale: every fetch loads, and serves the value if the load fails or is slow, for as
+    /// long as its TTL and grace period say. After a failed load it is served without another one for
+    /// [`Policy::retry_after`]. What this node knows to be invalidated is never served.
+    Availability,
+}
+
 /// Times and timeouts. What a policy leaves open the next wider one decides: the call's, then the view's, then the
 /// cache's.
 ///
@@ -40,13 +54,16 @@ impl Policy {
         }
     }
 
-    /// How long a value is fresh after it was stored. From 1 ms; longer than 8,900 years is 8,900 years.
+    /// How long a value is fresh after it was stored. A shorter time than 1 ms counts as 1 ms, a longer one than 8,900
+    /// years as 8,900 years. Only [`Builder::build`](crate::Builder::build) refuses such a time.
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// How long a negative value, a remembered absence, is fresh. Default: `ttl`.
+    /// How long a negative value, a remembered absence, is fresh. Negative is what serde serializes as none, such as
+    /// `None`, and what [`View::with_negative`](crate::View::with_negative) accepts; a view with a codec of its own has
+    /// only the latter. Default: `ttl`.
     pub const fn negative_ttl(mut self, ttl: Duration) -> Self {
         self.negative_ttl = Some(ttl);
         self

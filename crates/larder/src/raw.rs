@@ -5,7 +5,7 @@ use crate::coherence::lookup::{Purpose, RedisLookup};
 use crate::coherence::mutation::spawn_mutation;
 use crate::error::CacheError;
 use crate::key::{CacheKey, KeyBuf, MemoryKey, MemoryKeyRef};
-use crate::node::entry::{EntryState, MemoryEntry};
+use crate::node::entry::{EntryState, MemoryCounter, MemoryEntry};
 use crate::tier::{Operation, OperationResult, Transaction};
 use larder_engine::{Op, Ttl};
 use std::marker::PhantomData;
@@ -82,8 +82,8 @@ impl<K: CacheKey + ?Sized> Counters<K> {
         let node = &self.coordinator.node;
         if node.redis.is_none() {
             let entry = node.memory.get(&self.memory_key(&key));
-            let counter = entry.as_ref().and_then(|entry| entry.value::<AtomicI64>());
-            return Ok(counter.map(|counter| counter.load(Ordering::Acquire)));
+            let counter = entry.as_ref().and_then(|entry| entry.value::<MemoryCounter>());
+            return Ok(counter.map(|counter| counter.0.load(Ordering::Acquire)));
         }
         let (mut lookups, _) = self.coordinator.lookup_redis(&[self.redis_key(&key)], Purpose::Raw).await?;
         match lookups.pop() {
@@ -108,24 +108,24 @@ impl<K: CacheKey + ?Sized> Counters<K> {
         let key = KeyBuf::of(key);
         let keys = vec![(self.memory_key(&key), self.redis_key(&key))];
         let coordinator = self.coordinator.clone();
-        let deleted = spawn_mutation(async move { coordinator.delete_keys(keys).await }).await?;
-        Ok(deleted.first() == Some(&true))
+        let (existed, confirmed) = spawn_mutation(async move { coordinator.delete_keys(keys).await }).await;
+        confirmed.map(|()| existed.first() == Some(&true))
     }
 
     fn increment_in_memory(&self, key: &KeyBuf, by: i64) -> Result<i64, CacheError> {
         let memory = &self.coordinator.node.memory;
         let now = memory.clock().now();
         let sum = memory.compute(self.memory_key(key), |entry| {
-            let counter = entry.and_then(|entry| entry.value().value::<AtomicI64>().cloned());
+            let counter = entry.and_then(|entry| entry.value().value::<MemoryCounter>().cloned());
             match counter {
                 Some(counter) => {
                     let added =
-                        counter.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_add(by));
+                        counter.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_add(by));
                     (Op::Keep, added.ok().map(|before| before + by))
                 }
                 None => {
                     let state = EntryState::new(now, self.ttl, self.ttl, 1, 1);
-                    let entry = MemoryEntry::new(Arc::new(AtomicI64::new(by)), state);
+                    let entry = MemoryEntry::new(Arc::new(MemoryCounter(AtomicI64::new(by))), state);
                     (Op::Put(entry, Ttl::After(self.ttl)), Some(by))
                 }
             }

@@ -46,8 +46,10 @@ pub struct TierStats {
     pub entries: Option<u64>,
     /// Their weight in bytes, if the tier can tell.
     pub bytes: Option<u64>,
-    /// The capacity in bytes, if there is a bound.
+    /// The capacity in bytes, if they are bounded.
     pub capacity: Option<u64>,
+    /// The capacity in entries, if they are bounded.
+    pub max_entries: Option<u64>,
     /// The latency of operations. In memory one in 256 is measured, since a measurement costs as much as a hit.
     pub latency: HistogramSnapshot,
 }

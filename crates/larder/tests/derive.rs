@@ -39,7 +39,7 @@ async fn names<const N: usize>(keys: [&dyn Fn(&mut larder::KeyBuf); N], server: 
     let mut names = Vec::new();
     for key in keys {
         server.command("FLUSHALL");
-        view.write(&Any(key), 1).await.expect("written");
+        assert!(view.write(&Any(key), 1).await.expect("written").is_everywhere());
         let reply = server.command("KEYS t:v:*");
         names.push(reply.lines().last().expect("one key").trim_start_matches("t:v:").to_owned());
     }
@@ -172,7 +172,7 @@ async fn program_versions_do_not_read_each_other() {
     };
     let old: View<str, deployed::Page> = node().view("pages").with_derived_schema();
     let new: View<str, deploying::Page> = node().view("pages").with_derived_schema();
-    old.write("a", deployed::Page { visits: 1, likes: 2 }).await.expect("written");
+    assert!(old.write("a", deployed::Page { visits: 1, likes: 2 }).await.expect("written").is_everywhere());
     assert!(new.read("a").await.is_none());
     let loaded = new.fetch("a").load(|_| async { Ok(deploying::Page { likes: 2, visits: 1 }) }).await;
     assert_eq!(*loaded.expect("loads"), deploying::Page { likes: 2, visits: 1 });

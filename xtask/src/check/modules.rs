@@ -6,14 +6,14 @@ use anyhow::{Context, Result};
 /// The layers, lowest first, with their modules. Every module must be listed.
 const LAYERS: &[(&str, &[&str])] = &[
     ("basics", &["glob", "key", "schema", "stats"]),
-    ("values", &["codec", "compression", "envelope", "policy", "random"]),
+    ("values", &["absence", "codec", "compression", "envelope", "policy", "random"]),
     ("tier", &["tier"]),
-    ("errors", &["error", "events"]),
+    ("errors", &["error", "events", "reach"]),
     ("node", &["node"]),
     ("coherence", &["coherence"]),
     ("fetch", &["fetch", "load"]),
     ("view", &["raw", "view"]),
-    ("handles", &["builder", "cache", "dynamic"]),
+    ("handles", &["builder", "cache", "dynamic", "local"]),
 ];
 
 const SOURCE: &str = "crates/larder/src";

@@ -40,6 +40,32 @@ pub(crate) enum RedisLookup {
     Bytes { bytes: Vec<u8>, remaining_ttl: Option<Duration> },
 }
 
+/// A wait for leases of other nodes.
+pub(crate) struct LeaseWait<'a> {
+    coordinator: &'a Coordinator,
+    deadline: Instant,
+    pause: Duration,
+}
+
+impl LeaseWait<'_> {
+    /// Pauses before the next lookup. False if the wait is over.
+    pub(crate) async fn pause(&mut self) -> bool {
+        if Instant::now() >= self.deadline {
+            return false;
+        }
+        sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(PAUSE.1);
+        true
+    }
+
+    /// Ends the wait: so many leases are still there, which counts as misses.
+    pub(crate) fn end(self, leases: usize) {
+        if let Some(redis) = &self.coordinator.node.redis {
+            redis.counts.misses.add(leases as u64);
+        }
+    }
+}
+
 impl Coordinator {
     /// Looks up keys in Redis. Returns their contents, and the ledger's clock, or 0 if it was not read.
     pub(crate) async fn lookup_redis(
@@ -85,8 +111,12 @@ impl Coordinator {
         });
         let lookups: Vec<RedisLookup> = lookups.collect();
         for lookup in &lookups {
-            let is_hit = matches!(lookup, RedisLookup::Bytes { .. });
-            (if is_hit { &redis.counts.hits } else { &redis.counts.misses }).add(1);
+            match lookup {
+                RedisLookup::Bytes { .. } => redis.counts.hits.add(1),
+                // The key will be looked up again: the end of the wait counts.
+                RedisLookup::LeaseHeldByOther(_) if purpose == Purpose::Load => {}
+                _ => redis.counts.misses.add(1),
+            }
         }
         Ok((lookups, clock))
     }
@@ -105,22 +135,26 @@ impl Coordinator {
         &self,
         key: &[Vec<u8>],
     ) -> Result<(RedisLookup, u64), CacheError> {
-        let deadline = Instant::now() + self.options.lease_wait;
-        let mut pause = PAUSE.0;
+        let mut wait = self.lease_wait();
         loop {
             let (mut lookups, clock) = self.lookup_redis(key, Purpose::Load).await?;
-            match lookups.pop().unwrap_or(RedisLookup::Absent) {
+            let lookup = lookups.pop().unwrap_or(RedisLookup::Absent);
+            let must_wait = match lookup {
                 // Without scripts a lease of another node can end between the read and the attempt to lease.
-                RedisLookup::Absent
-                    if !self.node.trust.is_standalone()
-                        && Instant::now() < deadline
-                        && self.leases_without_scripts() => {}
-                RedisLookup::LeaseHeldByOther(_) if Instant::now() < deadline => {}
-                lookup => return Ok((lookup, clock)),
+                RedisLookup::Absent => !self.node.trust.is_standalone() && self.leases_without_scripts(),
+                RedisLookup::LeaseHeldByOther(_) => true,
+                _ => false,
+            };
+            if !must_wait || !wait.pause().await {
+                wait.end(usize::from(matches!(lookup, RedisLookup::LeaseHeldByOther(_))));
+                return Ok((lookup, clock));
             }
-            sleep(pause).await;
-            pause = (pause * 2).min(PAUSE.1);
         }
+    }
+
+    /// Starts a wait for leases of other nodes.
+    pub(crate) fn lease_wait(&self) -> LeaseWait<'_> {
+        LeaseWait { coordinator: self, deadline: Instant::now() + self.options.lease_wait, pause: PAUSE.0 }
     }
 
     fn leases_without_scripts(&self) -> bool {

@@ -14,7 +14,8 @@
 //! ```
 //!
 //! - [`lookup`]: lookups in Redis, with leases; [`lease`]: storing a loaded value under a condition.
-//! - [`mutation`]: writes and invalidations; [`pattern`]: those of all keys that match a glob; [`announcement`]: what nodes tell each other.
+//! - [`mutation`]: writes and invalidations; [`pattern`]: those of all keys that match a glob; [`announcement`]: what
+//!   nodes tell each other.
 //! - [`replay_log`]: invalidations that Redis has not confirmed, or may have lost; [`replay`]: doing them again.
 //! - [`task`]: the coherence task, which keeps the subscription; [`server_time`]: what its heartbeats tell of the
 //!   server's clock; [`status`]: what users see of all this.
@@ -57,6 +58,8 @@ pub(crate) mod task;
 use crate::node::Node;
 #[cfg(doc)]
 use crate::node::{ledger::Ledger, tracked_writes::TrackedWrites, trust::Trust};
+pub(crate) use replay::BATCH;
+
 use announcement::Origin;
 use replay_log::ReplayLog;
 use server_time::ServerTime;

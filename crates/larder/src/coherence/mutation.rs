@@ -14,6 +14,7 @@ use super::replay::BATCH;
 use super::replay_log::Invalidated;
 use super::{Coordinator, announcement};
 use crate::error::CacheError;
+use crate::events::Event;
 use crate::key::MemoryKey;
 use crate::node::ledger::{Invalidation, MutationSeq, member};
 use crate::tier::{CompareAndSet, Operation, OperationResult, Stamps, Transaction};
@@ -123,16 +124,20 @@ impl Coordinator {
     ) {
         if confirmed {
             self.replay_log.confirm(targets, seq);
-        } else if let (seq, true) = self.replay_log.queue(targets) {
-            self.apply_locally(&[Invalidated::everything()], seq);
+        } else {
+            let targets: Vec<_> = targets.into_iter().collect();
+            self.node.observers.emit(|| Event::Queued { invalidations: targets.len() });
+            if let (seq, true) = self.replay_log.queue(targets) {
+                self.apply_locally(&[Invalidated::everything()], seq);
+            }
         }
     }
 
-    /// Removes keys from both tiers. Returns for each whether either had a value.
+    /// Removes keys from both tiers. Returns for each whether either had a value, and the error if Redis did not confirm.
     pub(crate) async fn delete_keys(
         self: &Arc<Self>,
         keys: Vec<(MemoryKey, Vec<u8>)>,
-    ) -> Result<Vec<bool>, CacheError> {
+    ) -> (Vec<bool>, Result<(), CacheError>) {
         let now = self.node.now();
         let mut existed = Vec::with_capacity(keys.len());
         for (key, _) in &keys {
@@ -152,7 +157,7 @@ impl Coordinator {
                 Err(error) => failed = Some(error),
             }
         }
-        failed.map_or(Ok(existed), Err)
+        (existed, failed.map_or(Ok(()), Err))
     }
 
     /// Invalidates the entries with these tags, or all entries.
@@ -178,7 +183,8 @@ impl Coordinator {
         };
         self.ensure_connected().await;
         if node.trust.is_standalone() {
-            let cleared = if tags.is_none() { self.delete_matched("*").await.map(drop) } else { Ok(()) };
+            // Redis has no tagged values.
+            let cleared = if tags.is_none() { self.clear_without_ledger(redis).await } else { Ok(()) };
             node.ledger.confirm(&members, 0, seq, gaps);
             node.purge_memory(&members);
             return cleared;
@@ -196,6 +202,7 @@ impl Coordinator {
             }
             Err(_) => {
                 let targets: Vec<_> = targets.collect();
+                node.observers.emit(|| Event::Queued { invalidations: targets.len() });
                 let (seq, overflows) = self.replay_log.queue(targets.iter().cloned());
                 self.apply_locally(&targets, seq);
                 if overflows {

@@ -12,6 +12,7 @@ use super::mutation::removed_value;
 use super::replay::BATCH;
 use super::replay_log::Invalidated;
 use super::{Coordinator, announcement};
+use crate::envelope;
 use crate::error::CacheError;
 use crate::node::guarded_tier::GuardedTier;
 use crate::tier::{Operation, Transaction};
@@ -19,24 +20,32 @@ use std::sync::Arc;
 
 impl Coordinator {
     /// Deletes every key whose name without the namespace matches a pattern. Returns how many values there were in
-    /// Redis, or in memory if there is no Redis.
-    pub(crate) async fn delete_matched(self: &Arc<Self>, pattern: &str) -> Result<u64, CacheError> {
+    /// Redis, or in memory if Redis did not confirm or there is none, and the error if it did not confirm.
+    pub(crate) async fn delete_matched(self: &Arc<Self>, pattern: &str) -> (u64, Result<(), CacheError>) {
         let glob = self.node.keyspace.glob(pattern);
         let in_memory = self.node.invalidate_matching(&glob);
-        let Some(redis) = &self.node.redis else { return Ok(in_memory) };
+        let Some(redis) = &self.node.redis else { return (in_memory, Ok(())) };
         self.ensure_connected().await;
         let seq = self.replay_log.next_seq();
         let removed = match redis.check_breaker() {
-            Ok(()) => self.remove_matching(redis, &glob).await,
+            Ok(()) => self.remove_matching(redis, &glob, Scan::Keys).await,
             Err(error) => Err(error),
         };
         self.record_outcome([Invalidated::Matching(glob.clone())], seq, removed.is_ok());
         self.node.invalidate_matching(&glob);
-        removed
+        match removed {
+            Ok(removed) => (removed, Ok(())),
+            Err(error) => (in_memory, Err(error)),
+        }
     }
 
     /// Removes matching keys from Redis, and announces the glob before and after it. Returns how many values there were.
-    pub(super) async fn remove_matching(&self, redis: &GuardedTier, glob: &[u8]) -> Result<u64, CacheError> {
+    pub(super) async fn remove_matching(
+        &self,
+        redis: &GuardedTier,
+        glob: &[u8],
+        what: Scan,
+    ) -> Result<u64, CacheError> {
         let keyspace = &self.node.keyspace;
         let announcement = announcement::matching(&keyspace.channel, self.origin, glob);
         let announce = Transaction { operations: &[], ledger: None, announce: Some(&announcement) };
@@ -46,6 +55,10 @@ impl Coordinator {
             let (next, mut keys) = redis.call_ignoring_breaker(redis.tier.scan(cursor, glob)).await?;
             keys.retain(|key| !keyspace.is_own(key));
             for batch in keys.chunks(BATCH) {
+                let batch = match what {
+                    Scan::Keys => batch.to_vec(),
+                    Scan::Entries => entries(redis, batch).await?,
+                };
                 let _guards = self.lock_out_stores(batch.iter().map(|key| &key[..])).await;
                 let operations: Vec<_> = batch.iter().cloned().map(Operation::Remove).collect();
                 let removal = Transaction { operations: &operations, ledger: None, announce: None };
@@ -60,4 +73,31 @@ impl Coordinator {
         redis.call_ignoring_breaker(redis.tier.transact(&announce)).await?;
         Ok(removed)
     }
+
+    /// Clears a Redis without a ledger: every entry is removed, and counters and raw values stay.
+    pub(super) async fn clear_without_ledger(&self, redis: &GuardedTier) -> Result<(), CacheError> {
+        let seq = self.replay_log.next_seq();
+        let removed = match redis.check_breaker() {
+            Ok(()) => self.remove_matching(redis, &self.node.keyspace.glob("*"), Scan::Entries).await,
+            Err(error) => Err(error),
+        };
+        self.record_outcome([Invalidated::everything()], seq, removed.is_ok());
+        removed.map(drop)
+    }
+}
+
+/// What a scan removes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scan {
+    /// Every key that it finds.
+    Keys,
+    /// Values and leases. Counters and raw values have no envelope.
+    Entries,
+}
+
+/// The keys of values and leases among these.
+async fn entries(redis: &GuardedTier, keys: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, CacheError> {
+    let heads = redis.call_ignoring_breaker(redis.tier.read_heads(keys, None)).await?.heads;
+    let entries = keys.iter().zip(&heads).filter(|(_, head)| envelope::has_magic(head));
+    Ok(entries.map(|(key, _)| key.clone()).collect())
 }

@@ -1,14 +1,16 @@
 //! Replaying pending invalidations to Redis, and applying on this node what Redis does not know.
 
+use super::pattern::Scan;
 use super::replay_log::Invalidated;
 use super::{Coordinator, announcement};
 use crate::error::CacheError;
+use crate::events::Event;
 use crate::node::guarded_tier::GuardedTier;
 use crate::node::ledger::{FLOOR, MutationSeq};
 use crate::tier::{Announcement, LedgerAdvance, Operation, Transaction};
 
 /// The most keys of one transaction, and the most members of one advance of the ledger.
-pub(super) const BATCH: usize = 500;
+pub(crate) const BATCH: usize = 500;
 
 impl Coordinator {
     /// Applies invalidations that Redis has not confirmed to this node.
@@ -68,6 +70,7 @@ impl Coordinator {
         let request = advance.announced_by(&announcement);
         let clock = redis.call_ignoring_breaker(redis.tier.advance_ledger(&request)).await?;
         self.node.ledger.confirm(&members, clock, seq, gaps);
+        self.node.observers.emit(|| Event::Replayed { invalidations: members.len() });
         self.replay_log.confirm(members.into_iter().map(Invalidated::Member), seq);
         Ok(true)
     }
@@ -80,9 +83,10 @@ impl Coordinator {
         seq: MutationSeq,
     ) -> Result<bool, CacheError> {
         if members.iter().any(|member| member == FLOOR) {
-            self.remove_matching(redis, &self.node.keyspace.glob("*")).await?;
+            self.remove_matching(redis, &self.node.keyspace.glob("*"), Scan::Entries).await?;
         }
         self.node.ledger.confirm(&members, 0, seq, self.node.ledger.gaps());
+        self.node.observers.emit(|| Event::Replayed { invalidations: members.len() });
         self.replay_log.confirm(members.into_iter().map(Invalidated::Member), seq);
         Ok(true)
     }
@@ -91,8 +95,9 @@ impl Coordinator {
     async fn replay_globs(&self, globs: Vec<Vec<u8>>, seq: MutationSeq) -> Result<bool, CacheError> {
         let Some(redis) = self.node.redis.as_ref().filter(|_| !globs.is_empty()) else { return Ok(false) };
         for glob in globs {
-            self.remove_matching(redis, &glob).await?;
+            self.remove_matching(redis, &glob, Scan::Keys).await?;
             self.node.invalidate_matching(&glob);
+            self.node.observers.emit(|| Event::Replayed { invalidations: 1 });
             self.replay_log.confirm([Invalidated::Matching(glob)], seq);
         }
         Ok(true)
@@ -108,6 +113,7 @@ impl Coordinator {
         redis.call_ignoring_breaker(redis.tier.transact(&transaction)).await?;
         // Values that this node stored while Redis did not reply are compared before their next use.
         keys.iter().for_each(|key| self.node.mark_suspect(key));
+        self.node.observers.emit(|| Event::Replayed { invalidations: keys.len() });
         self.replay_log.confirm(keys.into_iter().map(Invalidated::Key), seq);
         Ok(true)
     }

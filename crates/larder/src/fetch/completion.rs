@@ -3,7 +3,7 @@
 use super::load_batch::{LoadBatch, PendingKey};
 use crate::coherence::lease::{StoreCondition, StoreOutcome, StoreRequest};
 use crate::error::{CacheError, FetchError};
-use crate::events::Event;
+use crate::events::{Event, EventKey};
 use crate::load::{LoadOptions, Loaded};
 use crate::node::entry::MemoryEntry;
 use crate::node::fetched::Source;
@@ -30,14 +30,13 @@ where
     /// Stores loaded values and answers their callers.
     pub(crate) async fn complete<E: Send + Sync + 'static>(
         &self,
-        loads: Vec<(PendingKey<V, E>, Loaded<V>)>,
-        options: &LoadOptions,
+        loads: Vec<(PendingKey<V, E>, Loaded<V>, LoadOptions)>,
         started: Instant,
     ) {
         let cost = started.elapsed();
         self.view.node().observers.counts.load_latency.record(cost);
         let mut sealed = Vec::with_capacity(loads.len());
-        for (mut pending, loaded) in loads {
+        for (mut pending, loaded, options) in loads {
             let stale = pending.stale.take();
             let (value, stale_tags) = match loaded {
                 Loaded::New(value) => (Arc::new(value), Vec::new()),
@@ -51,7 +50,7 @@ where
                     }
                 }
             };
-            sealed.push(self.seal(pending, value, &stale_tags, options, cost));
+            sealed.push(self.seal(pending, value, &stale_tags, &options, cost));
         }
         let requests: Vec<_> = sealed
             .iter_mut()
@@ -78,7 +77,7 @@ where
     ) -> SealedLoad<V, E> {
         let node = self.view.node();
         let config = &self.view.config;
-        let lifetime = self.view.lifetime(&value, options.policy_or(self.policy));
+        let lifetime = self.view.lifetime(&value, options.policy_or(self.call.policy));
         let tags = config.tags(self.tags.iter().chain(stale_tags).chain(&options.tags));
         let id = pending.condition.id();
         let sealing = Sealing {
@@ -88,17 +87,15 @@ where
             cost,
             tags: tags.clone(),
         };
-        let envelope = node.seal(config, &value, sealing).map_err(|error| {
+        let sealed_value = node.seal(config, &value, sealing).map_err(|error| {
             tracing::warn!(%error, "value cannot be encoded");
-            node.observers.emit(|| Event::EncodeFailed { key: pending.redis_key.clone() });
+            node.observers.emit(|| Event::EncodeFailed { key: EventKey::new(&pending.redis_key) });
             node.observers.report(&CacheError::Encode(error));
         });
-        let may_store = envelope.is_ok() && !options.no_store;
-        let encoded_bytes = envelope.as_ref().map_or(0, Vec::len);
-        // Without a ledger, nothing could invalidate a tagged value in Redis.
-        let is_memory_only = node.trust.is_standalone() && !tags.is_empty();
-        let put = envelope.ok().filter(|_| may_store && !is_memory_only);
-        let put = put.map(|bytes| (bytes, lifetime.kept_for()));
+        let may_store = sealed_value.is_ok() && !options.no_store;
+        let (envelope, encoded_bytes) =
+            sealed_value.map_or((None, 0), |sealed| (sealed.envelope, sealed.encoded_bytes));
+        let put = envelope.filter(|_| may_store).map(|bytes| (bytes, lifetime.kept_for()));
         // A value that may not be stored releases its lease. It does not replace an older value.
         let condition = match &pending.condition {
             condition if may_store || condition.is_lease() => condition.clone(),
@@ -113,7 +110,7 @@ where
     fn commit<E: Send + Sync + 'static>(&self, load: SealedLoad<V, E>, outcome: StoreOutcome) {
         let SealedLoad { mut pending, entry, may_store, .. } = load;
         let node = self.view.node();
-        node.observers.emit(|| Event::Loaded { key: pending.redis_key.clone(), ok: true });
+        node.observers.emit(|| Event::Loaded { key: EventKey::new(&pending.redis_key), ok: true });
         if outcome != StoreOutcome::Stored {
             // The key may have been invalidated since the load started. Followers that joined within `max_lag` of the
             // start need not know of that.
@@ -132,7 +129,7 @@ where
                 }
                 (true, StoreOutcome::Refused) => {
                     node.observers.counts.refused.add(1);
-                    node.observers.emit(|| Event::Refused { key: pending.redis_key.clone() });
+                    node.observers.emit(|| Event::Refused { key: EventKey::new(&pending.redis_key) });
                     ticket.deliver(entry.clone());
                 }
                 (false, _) => ticket.deliver(entry.clone()),
@@ -151,7 +148,7 @@ where
         node.observers.counts.load_failures.add(1);
         let mut leases = Vec::new();
         for mut pending in keys {
-            node.observers.emit(|| Event::Loaded { key: pending.redis_key.clone(), ok: false });
+            node.observers.emit(|| Event::Loaded { key: EventKey::new(&pending.redis_key), ok: false });
             let Some(ticket) = pending.ticket.take() else { continue };
             match self.servable_stale(&pending) {
                 Some(stale) => {
@@ -169,20 +166,38 @@ where
                 leases.push((pending.redis_key, pending.condition));
             }
         }
-        if !leases.is_empty() {
-            let releases = leases.iter().map(|(key, condition)| StoreRequest {
-                key,
-                condition: condition.clone(),
-                ticket: None,
-                put: None,
-            });
-            self.view.coordinator.store(releases.collect()).await;
+        self.release(leases).await;
+    }
+
+    /// Ends keys that the bulk loader returned no value for. Callers that follow load them with loaders of their own.
+    pub(crate) async fn mark_absent<E>(&self, keys: Vec<PendingKey<V, E>>) {
+        let mut leases = Vec::new();
+        for mut pending in keys {
+            drop(pending.ticket.take());
+            pending.answer(Ok(None));
+            if pending.condition.is_lease() {
+                leases.push((pending.redis_key, pending.condition));
+            }
         }
+        self.release(leases).await;
+    }
+
+    async fn release(&self, leases: Vec<(Vec<u8>, StoreCondition)>) {
+        if leases.is_empty() {
+            return;
+        }
+        let releases = leases.iter().map(|(key, condition)| StoreRequest {
+            key,
+            condition: condition.clone(),
+            ticket: None,
+            put: None,
+        });
+        self.view.coordinator.store(releases.collect()).await;
     }
 
     /// A stale value that is served until the next attempt to load.
     fn retry_entry(&self, stale: &MemoryEntry) -> MemoryEntry {
-        let retry_after = self.policy.retry_after_or_default();
+        let retry_after = self.call.policy.retry_after_or_default();
         let state = stale.state().for_retry(self.view.node().now(), retry_after);
         let value = stale.value::<V>().expect("the entry was made for this view").clone();
         MemoryEntry::new(value, state)

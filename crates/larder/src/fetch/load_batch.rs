@@ -1,7 +1,8 @@
 //! A load from its tickets to its loader: what the tiers can answer is not loaded. One task for one key or for many.
 
-use super::Outcome;
+use super::BulkOutcome;
 use super::view_state::ViewState;
+use super::waiting::Call;
 use crate::coherence::lease::StoreCondition;
 use crate::coherence::lookup::{Purpose, RedisLookup};
 use crate::envelope::Head;
@@ -11,10 +12,10 @@ use crate::node::StartState;
 use crate::node::entry::{MemoryEntry, MemoryTicket, Validity};
 use crate::node::fetched::Source;
 use crate::node::lookup::{Candidate, source_in_memory};
-use crate::policy::Policy;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
+use tokio::time::timeout_at;
 
 /// How many times a key is looked up again because it changed between the lookup and the lease.
 const MAX_LOOKUPS: usize = 4;
@@ -25,7 +26,7 @@ pub(crate) struct PendingKey<V, E> {
     /// `None` once the load of the key has ended.
     pub(crate) ticket: Option<MemoryTicket>,
     pub(crate) candidate: Option<Candidate>,
-    answer: Option<oneshot::Sender<Outcome<V, E>>>,
+    answer: Option<oneshot::Sender<BulkOutcome<V, E>>>,
     pub(super) start: StartState,
     pub(super) condition: StoreCondition,
     /// When the lookup started, on the engine's clock.
@@ -39,7 +40,7 @@ impl<V, E> PendingKey<V, E> {
         redis_key: Vec<u8>,
         ticket: MemoryTicket,
         candidate: Option<Candidate>,
-    ) -> (Self, oneshot::Receiver<Outcome<V, E>>) {
+    ) -> (Self, oneshot::Receiver<BulkOutcome<V, E>>) {
         let (answer, answered) = oneshot::channel();
         let pending = PendingKey {
             redis_key,
@@ -59,11 +60,14 @@ impl<V, E> PendingKey<V, E> {
         self.ticket.is_some()
     }
 
-    pub(super) fn answer(&mut self, outcome: Outcome<V, E>) {
-        if let Some(answer) = self.answer.take() {
-            // The caller may have been dropped. The load continues for the tiers.
-            _ = answer.send(outcome);
-        }
+    /// Answers the caller. Returns whether it still waited: the load continues for the tiers if it was dropped.
+    pub(super) fn answer(&mut self, outcome: BulkOutcome<V, E>) -> bool {
+        self.answer.take().is_some_and(|answer| answer.send(outcome).is_ok())
+    }
+
+    /// Whether another node loads the key.
+    pub(super) fn is_loaded_elsewhere(&self) -> bool {
+        self.is_open() && matches!(self.condition, StoreCondition::ForeignLease(_))
     }
 
     fn needs_revalidation(&self) -> bool {
@@ -74,7 +78,7 @@ impl<V, E> PendingKey<V, E> {
 /// What the keys of one load share.
 pub(crate) struct LoadBatch<V> {
     pub(crate) view: Arc<ViewState<V>>,
-    pub(crate) policy: Policy,
+    pub(super) call: Call,
     pub(crate) tags: Vec<Box<str>>,
     /// Whether valid entries are loaded too.
     pub(crate) refresh: bool,
@@ -84,7 +88,8 @@ impl<V> LoadBatch<V>
 where
     V: Send + Sync + 'static,
 {
-    /// Answers the keys that the tiers can answer. The keys that are open afterwards must be loaded.
+    /// Answers the keys that the tiers can answer. The keys that are open afterwards must be loaded. Waits for another
+    /// node if it loads the only key; see also [`LoadBatch::await_other_nodes`].
     pub(crate) async fn lookup<E: Send + Sync + 'static>(&self, keys: &mut [PendingKey<V, E>]) {
         let node = self.view.node();
         if node.redis.is_some() {
@@ -105,7 +110,7 @@ where
         if let [pending] = &mut *keys {
             self.lookup_one(pending).await;
         } else {
-            self.lookup_many(keys).await;
+            self.lookup_many(keys.iter_mut().collect()).await;
         }
     }
 
@@ -136,24 +141,23 @@ where
         }
     }
 
-    async fn lookup_many<E: Send + Sync + 'static>(&self, keys: &mut [PendingKey<V, E>]) {
+    async fn lookup_many<E: Send + Sync + 'static>(&self, keys: Vec<&mut PendingKey<V, E>>) {
         let coordinator = &self.view.coordinator;
-        let (mut indices, mut redis_keys) = (Vec::new(), Vec::new());
-        for (index, pending) in keys.iter_mut().enumerate() {
+        let (mut asked, mut redis_keys) = (Vec::new(), Vec::new());
+        for pending in keys {
             if coordinator.replay_log.blocks(&pending.redis_key) {
                 self.use_candidate_without_redis(pending);
             } else {
-                indices.push(index);
                 redis_keys.push(pending.redis_key.clone());
+                asked.push(pending);
             }
         }
-        if redis_keys.is_empty() {
+        if asked.is_empty() {
             return;
         }
         match coordinator.lookup_redis(&redis_keys, Purpose::Load).await {
             Ok((lookups, clock)) => {
-                for (index, lookup) in indices.into_iter().zip(lookups) {
-                    let pending = &mut keys[index];
+                for (pending, lookup) in asked.into_iter().zip(lookups) {
                     pending.start.clock = clock;
                     if let Some(dead_bytes) = self.apply_lookup(pending, lookup).await {
                         // Only an envelope has an id. Another program may write the same bytes again.
@@ -169,12 +173,29 @@ where
             }
             Err(error) => {
                 coordinator.node.observers.report(&error);
-                indices.into_iter().for_each(|index| self.use_candidate_without_redis(&mut keys[index]));
+                for pending in asked {
+                    pending.condition = StoreCondition::None;
+                    self.use_candidate_without_redis(pending);
+                }
             }
         }
     }
 
-    /// Takes over what Redis has under a key. Returns bytes that may not be served.
+    /// Waits for other nodes that load these keys: until they have stored a value or given up, or `lease_wait` is over.
+    /// The keys that are open afterwards must be loaded.
+    pub(crate) async fn await_other_nodes<E: Send + Sync + 'static>(&self, keys: &mut [PendingKey<V, E>]) {
+        let mut wait = self.view.coordinator.lease_wait();
+        loop {
+            let waiting: Vec<_> = keys.iter_mut().filter(|pending| pending.is_loaded_elsewhere()).collect();
+            if waiting.is_empty() || !wait.pause().await {
+                break;
+            }
+            self.lookup_many(waiting).await;
+        }
+        wait.end(keys.iter().filter(|pending| pending.is_loaded_elsewhere()).count());
+    }
+
+    /// Takes over what Redis has under a key. Returns bytes that may not be served, or that have changed since.
     async fn apply_lookup<E: Send + Sync + 'static>(
         &self,
         pending: &mut PendingKey<V, E>,
@@ -188,6 +209,10 @@ where
         }
         pending.condition = match lookup {
             RedisLookup::LeaseGranted(id) => StoreCondition::lease(id),
+            // That load may have begun before the refresh was called: its store must be refused.
+            RedisLookup::LeaseHeldByOther(id) if self.refresh => {
+                return Some(Head::Lease(id).to_bytes().to_vec());
+            }
             RedisLookup::LeaseHeldByOther(id) => StoreCondition::ForeignLease(id),
             RedisLookup::Absent if node.trust.is_standalone() => coordinator.condition_to_replace(&[]),
             RedisLookup::Absent => StoreCondition::None,
@@ -202,8 +227,14 @@ where
                     self.answer(pending, opened.entry, Source::Redis);
                     return None;
                 }
+                let condition = match remaining_ttl.filter(|_| self.refresh && !node.trust.is_standalone()) {
+                    // Another node may be loading the value again, since before the refresh was called.
+                    Some(remaining_ttl) => coordinator.renew_id(redis_key, &bytes, remaining_ttl).await,
+                    None => Some(coordinator.condition_to_replace(&bytes)),
+                };
+                let Some(condition) = condition else { return Some(bytes) };
                 pending.stale = Some(opened.entry);
-                coordinator.condition_to_replace(&bytes)
+                condition
             }
         };
         None
@@ -256,9 +287,15 @@ where
         }
     }
 
-    pub(super) fn answer<E>(&self, pending: &mut PendingKey<V, E>, entry: MemoryEntry, source: Source) {
+    /// Answers the caller with an entry. Returns whether it still waited.
+    pub(super) fn answer<E>(
+        &self,
+        pending: &mut PendingKey<V, E>,
+        entry: MemoryEntry,
+        source: Source,
+    ) -> bool {
         let fetched = self.view.node().fetched(entry, source, false);
-        pending.answer(fetched.ok_or(FetchError::Dropped));
+        pending.answer(fetched.map(Some).ok_or(FetchError::Dropped))
     }
 
     /// The context of the loader of a key.
@@ -289,16 +326,15 @@ where
     ) -> R {
         let mut loading = std::pin::pin!(loading);
         let has_stale = keys.iter().any(|pending| pending.stale.is_some());
-        if let Some(soft_timeout) = self.policy.soft_timeout.filter(|_| has_stale) {
-            tokio::select! {
-                biased;
-                loaded = &mut loading => return loaded,
-                () = tokio::time::sleep(soft_timeout) => {}
+        if let Some(soft_end) = self.call.soft_end().filter(|_| has_stale) {
+            if let Ok(loaded) = timeout_at(soft_end, &mut loading).await {
+                return loaded;
             }
             for pending in keys.iter_mut().filter(|pending| pending.is_open()) {
-                if let Some(stale) = self.servable_stale(pending) {
+                if let Some(stale) = self.servable_stale(pending)
+                    && self.answer(pending, stale, Source::Stale)
+                {
                     self.view.node().observers.served_stale(&pending.redis_key);
-                    self.answer(pending, stale, Source::Stale);
                 }
             }
         }

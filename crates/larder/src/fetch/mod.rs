@@ -12,6 +12,7 @@
 //! ```
 //!
 //! - [`view_state`]: what a view shares with its fetches.
+//! - [`waiting`]: the wait for a load, of this caller or of another one.
 //! - [`load_batch`]: what the tiers can answer, for one key or for many; [`completion`]: the end of a load.
 //! - [`multi`]: fetches of many keys.
 
@@ -19,14 +20,15 @@ mod completion;
 mod load_batch;
 mod multi;
 pub(crate) mod view_state;
+mod waiting;
 
 pub use multi::FetchMulti;
 
 use crate::error::FetchError;
 use crate::key::KeyBuf;
 use crate::load::{self, Always, LoadCx, Loaded, Loader, OrKeep};
-use crate::node::fetched::{Fetched, Source};
-use crate::node::lookup::{MemoryLookup, Waiter, source_in_memory};
+use crate::node::fetched::Fetched;
+use crate::node::lookup::MemoryLookup;
 use crate::policy::Policy;
 use larder_engine::FollowOutcome;
 use load_batch::{LoadBatch, PendingKey, fetch_error};
@@ -36,14 +38,18 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 use view_state::ViewState;
+use waiting::{Call, answer_or_stale, follow, is_loaded_after};
 
 pub(crate) type Outcome<V, E> = Result<Fetched<V>, FetchError<E>>;
 
+/// The outcome of one key of a [`FetchMulti`]; `None` if the loader returned no value for the key.
+pub type BulkOutcome<V, E> = Result<Option<Fetched<V>>, FetchError<E>>;
+
 /// The options of a fetch. Made by [`crate::View::fetch`].
-#[must_use = "a fetch starts when it has a loader and is awaited"]
+#[must_use = "a fetch does nothing until it has a loader: call `.load(…)` and await that, or use `View::read` to read without loading"]
 pub struct Fetch<'v, V, E> {
     view: ViewRef<'v, V>,
     key: KeyBuf,
@@ -136,6 +142,10 @@ where
     }
 
     /// Loads even if there is a fresh value. Other calls get that value until the new one is stored.
+    ///
+    /// The value comes from a loader that began after this call. A load of the key that is running is awaited first, at
+    /// most for [`lease_wait`](crate::Builder::lease_wait); then its value is stored in no tier. All refreshes that
+    /// waited for the same load share the next one.
     pub fn refresh(mut self) -> Self {
         self.refresh = true;
         self
@@ -204,11 +214,7 @@ where
             let State::Start(fetch, loader) = std::mem::replace(&mut self.state, State::Done) else {
                 unreachable!("the state was checked above")
             };
-            let fetch = fetch.into_owned();
-            self.state = State::Slow(match lookup {
-                Some(missed) => Box::pin(fetch.slow(missed, loader)),
-                None => Box::pin(fetch.refreshed(loader)),
-            });
+            self.state = State::Slow(Box::pin(fetch.into_owned().slow(lookup, loader)));
         }
         let State::Slow(slow) = &mut self.state else { panic!("fetch polled after completion") };
         let polled = slow.as_mut().poll(context);
@@ -224,44 +230,69 @@ where
     V: Send + Sync + 'static,
     E: Send + Sync + 'static,
 {
-    /// Loads although there may be a fresh value, or because the cache is off.
-    async fn refreshed<L: Loader<V, E>>(self, loader: L) -> Outcome<V, E> {
+    /// Leads or follows loads of the key until there is an outcome. Without a lookup it begins with one.
+    async fn slow<L: Loader<V, E>>(self, lookup: Option<MemoryLookup<V>>, loader: L) -> Outcome<V, E> {
         if self.view.is_off() {
             return self.uncached(loader).await;
         }
-        let lookup = self.view.node().lookup_for_refresh(&self.view.config, &self.key);
-        self.slow(lookup, loader).await
-    }
-
-    /// Leads or follows loads of the key until there is an outcome.
-    async fn slow<L: Loader<V, E>>(self, mut lookup: MemoryLookup<V>, loader: L) -> Outcome<V, E> {
-        let policy = self.resolved_policy();
+        let call = Call { policy: self.resolved_policy(), started: Instant::now() };
+        let called_at = self.view.node().now();
+        let mut lookup = match lookup {
+            Some(lookup) => lookup,
+            None => self.lookup(&call, called_at).await,
+        };
         loop {
             lookup = match lookup {
                 MemoryLookup::Hit(fetched) => return Ok(fetched),
                 MemoryLookup::Lead { ticket, candidate } => {
-                    let (pending, answer) =
-                        PendingKey::new(self.view.redis_key(&self.key), ticket, candidate);
-                    let namespace = self.view.node().keyspace.namespace();
+                    let (view, key, own) = (self.view.clone(), self.key.clone(), candidate.clone());
+                    let (pending, answer) = PendingKey::new(view.redis_key(&key), ticket, candidate);
+                    let namespace = view.node().keyspace.namespace();
                     let span = tracing::debug_span!("larder.fetch", cache = namespace);
-                    tokio::spawn(self.lead(pending, loader).instrument(span));
-                    return answer.await.unwrap_or(Err(FetchError::Dropped));
+                    tokio::spawn(self.lead(call, pending, loader).instrument(span));
+                    let answered = answer_or_stale(&view, &call, &key, own, answer).await?;
+                    return Ok(answered.expect("only a bulk loader leaves a key out"));
                 }
-                MemoryLookup::Follow(waiter) => match follow(&self.view, &policy, &self.key, waiter).await {
-                    Ok(outcome) => return outcome,
-                    Err(next) => {
-                        next.unwrap_or_else(|| self.view.node().lookup(&self.view.config, &self.key))
+                MemoryLookup::Follow(waiter) => match follow(&self.view, &call, &self.key, waiter).await {
+                    Ok(Ok(fetched)) if self.refresh && !is_loaded_after(&fetched, called_at) => {
+                        self.lookup(&call, called_at).await
                     }
+                    Ok(outcome) => return outcome,
+                    Err(Some(next)) => next,
+                    Err(None) => self.lookup(&call, called_at).await,
                 },
             };
         }
     }
 
+    /// Looks up memory. A refresh waits for the end of a load that began before it was called; many refreshes that do
+    /// so share the next load. It does not wait for ever: it voids a load that takes too long.
+    async fn lookup(&self, call: &Call, called_at: Duration) -> MemoryLookup<V> {
+        let (node, config) = (self.view.node(), &self.view.config);
+        if !self.refresh {
+            return node.lookup(config, &self.key);
+        }
+        let lease_wait = self.view.coordinator.options.lease_wait;
+        let deadline =
+            call.started + call.policy.soft_timeout.map_or(lease_wait, |soft| soft.min(lease_wait));
+        loop {
+            match node.lookup_for_refresh(config, &self.key, called_at) {
+                Ok(lookup) => return lookup,
+                Err(older) => match timeout_at(deadline, older).await {
+                    Ok(FollowOutcome::Lead(ticket)) => {
+                        return node.lead(self.view.memory_key(&self.key), ticket, None);
+                    }
+                    Ok(FollowOutcome::Value(_) | FollowOutcome::Failed(_)) => {}
+                    Err(_) => node.invalidate_memory(&self.view.memory_key(&self.key).into_owned()),
+                },
+            }
+        }
+    }
+
     /// Looks up Redis, then loads, and ends the ticket.
-    async fn lead<L: Loader<V, E>>(self, pending: PendingKey<V, E>, loader: L) {
-        let policy = self.resolved_policy();
+    async fn lead<L: Loader<V, E>>(self, call: Call, pending: PendingKey<V, E>, loader: L) {
         let tags = self.options.map_or_else(Vec::new, |options| options.tags);
-        let batch = LoadBatch { view: self.view.into_owned(), policy, tags, refresh: self.refresh };
+        let batch = LoadBatch { view: self.view.into_owned(), call, tags, refresh: self.refresh };
         let mut keys = [pending];
         batch.lookup(&mut keys).await;
         if !keys[0].is_open() {
@@ -269,11 +300,11 @@ where
         }
         let cx = batch.context(&keys[0]);
         let started = Instant::now();
-        let loading = load::run(|| loader.start(cx.clone()), batch.policy.hard_timeout);
+        let loading = load::run(|| loader.start(cx.clone()), batch.call.policy.hard_timeout);
         let loaded = batch.await_load(&mut keys, loading).await;
         let [pending] = keys;
         match loaded {
-            Ok(loaded) => batch.complete(vec![(pending, loaded)], &cx.options(), started).await,
+            Ok(loaded) => batch.complete(vec![(pending, loaded, cx.options())], started).await,
             Err(failure) => batch.fail(vec![pending], fetch_error(failure)).await,
         }
     }
@@ -286,63 +317,5 @@ where
             Loaded::New(value) => Ok(self.view.node().unstored(value)),
             Loaded::NotModified => Err(FetchError::NoStaleValue),
         }
-    }
-}
-
-/// Waits for another caller's load. If its result cannot be served to this caller: `Err` with the next lookup, or
-/// `None` to look up memory again.
-async fn follow<V, E>(
-    view: &ViewState<V>,
-    policy: &Policy,
-    key: &KeyBuf,
-    Waiter { mut follower, candidate, since, epoch }: Waiter,
-) -> Result<Outcome<V, E>, Option<MemoryLookup<V>>>
-where
-    V: Send + Sync + 'static,
-    E: Send + Sync + 'static,
-{
-    let node = view.node();
-    let counts = &node.observers.counts;
-    // A stale value can be served after the soft timeout. One that must be compared with Redis cannot.
-    let stale = candidate.as_ref().filter(|candidate| !candidate.needs_revalidation);
-    let stale = stale.map(|candidate| candidate.entry.clone());
-    let timeout = match &stale {
-        Some(_) => policy.soft_timeout.or(policy.hard_timeout),
-        None => policy.hard_timeout,
-    };
-    let outcome = match timeout {
-        None => follower.await,
-        Some(timeout) => tokio::select! {
-            biased;
-            outcome = &mut follower => outcome,
-            () = sleep(timeout) => {
-                let stale = stale.filter(|entry| entry.state().is_kept(node.now()));
-                let stale = stale.and_then(|entry| node.fetched(entry, Source::Stale, true));
-                counts.stale.add(u64::from(stale.is_some()));
-                return Ok(stale.ok_or(FetchError::Timeout));
-            }
-        },
-    };
-    match outcome {
-        FollowOutcome::Lead(ticket) => Err(Some(node.lead(view.memory_key(key), ticket, candidate))),
-        FollowOutcome::Value(entry) if node.may_serve_follower(&entry, since, epoch) => {
-            let source = source_in_memory(&entry);
-            match node.fetched(entry, source, true) {
-                Some(fetched) => {
-                    counts.coalesced.add(1);
-                    Ok(Ok(fetched))
-                }
-                None => Err(None),
-            }
-        }
-        FollowOutcome::Value(_) => Err(None),
-        FollowOutcome::Failed(failure) => match failure.downcast_ref::<FetchError<E>>() {
-            Some(error) => {
-                counts.coalesced.add(1);
-                Ok(Err(error.clone()))
-            }
-            // The load was of a view of the same name with another type of error.
-            None => Err(None),
-        },
     }
 }

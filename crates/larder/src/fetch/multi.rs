@@ -1,11 +1,11 @@
 //! Fetching many keys with one call of one loader.
 
+use super::BulkOutcome;
 use super::load_batch::{LoadBatch, PendingKey, fetch_error};
 use super::view_state::ViewState;
-use super::{Outcome, follow};
-use crate::error::FetchError;
+use super::waiting::{Call, answer_or_stale, follow};
 use crate::key::{CacheKey, KeyBuf};
-use crate::load::{self, LoadCx, Loaded};
+use crate::load::{self, BulkCx, Loaded};
 use crate::node::lookup::MemoryLookup;
 use crate::policy::Policy;
 use std::borrow::Borrow;
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 /// The options of a fetch of many keys. Made by [`crate::View::fetch_multi`].
-#[must_use = "a fetch starts when it has a loader and is awaited"]
+#[must_use = "a fetch does nothing until it has a loader: call `.load(…)` and await that, or use `View::read_multi` to read without loading"]
 pub struct FetchMulti<K: ToOwned + ?Sized, V, E> {
     view: Arc<ViewState<V>>,
     keys: Vec<(KeyBuf, K::Owned)>,
@@ -58,18 +58,42 @@ where
 
     /// Sets the bulk loader and fetches: one outcome for each key, in the order of the keys, duplicates included.
     ///
+    /// The loader returns a map or a list of pairs. A key that it leaves out has no value: its outcome is `Ok(None)`, and
+    /// nothing is stored for it; a view of `Option` values can store that. Values of other keys are dropped, since no
+    /// lease covers them. The options that the loader sets in its context apply to all values, and those that it sets in
+    /// [`BulkCx::of`] to one.
+    ///
     /// The loader is called once, in a task of its own, with the keys that no tier has and no other caller loads. It
-    /// is called again only for keys whose load by another caller failed. The outcome of a key without a value is
-    /// [`FetchError::NotLoaded`]. Values of other keys are dropped, since no lease covers them. The options that the
-    /// loader sets in its context apply to all values. Cost: one round trip to Redis before the load and one after it.
+    /// is called again only for keys that another caller or another node was loading, and did not load. Cost: one round
+    /// trip to Redis before the load and one after it, for each 500 keys.
     ///
     /// Cancel safe: the load continues if the caller is dropped.
     ///
     /// # Panics
     /// Outside a tokio runtime, unless memory has all values.
-    pub async fn load<L, F, I>(self, loader: L) -> Vec<Outcome<V, E>>
+    ///
+    /// # Examples
+    /// ```
+    /// use larder::{Cache, View};
+    /// use std::{collections::HashMap, time::Duration};
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let cache = Cache::builder("shop").ttl(Duration::from_secs(60)).build()?;
+    /// let stock: View<str, u32> = cache.view("stock");
+    /// let found = stock.fetch_multi(["apple", "pear", "unknown"]).load(|names, cx| async move {
+    ///     cx.of("apple").tag("supplier:7");
+    ///     cx.of("pear").ttl(Duration::from_secs(5));
+    ///     Ok::<_, std::convert::Infallible>(HashMap::from([("apple".to_owned(), 3), ("pear".to_owned(), 0)]))
+    /// });
+    /// let found: Vec<Option<u32>> = found.await.into_iter().map(|found| Ok(found?.map(|stock| *stock))).collect::<Result<_, larder::FetchError<_>>>()?;
+    /// assert_eq!(found, [Some(3), Some(0), None]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn load<L, F, I>(self, loader: L) -> Vec<BulkOutcome<V, E>>
     where
-        L: Fn(Vec<K::Owned>, LoadCx<V>) -> F + Send + Sync + 'static,
+        L: Fn(Vec<K::Owned>, BulkCx<K, V>) -> F + Send + Sync + 'static,
         F: Future<Output = Result<I, E>> + Send + 'static,
         I: IntoIterator<Item = (K::Owned, V)> + Send + 'static,
         K: 'static,
@@ -83,37 +107,38 @@ where
         }
         if view.is_off() {
             let missing = wanted.into_values().map(|(_, owned)| owned).collect();
-            return uncached::<K, V, E, _, _>(&view, policy, order, loader(missing, LoadCx::new(None))).await;
+            let loading = loader(missing, BulkCx::new(HashMap::new()));
+            return uncached::<K, V, E, _, _>(&view, policy, order, loading).await;
         }
         let loader = Arc::new(loader);
-        let mut outcomes: HashMap<Vec<u8>, Outcome<V, E>> = HashMap::with_capacity(wanted.len());
+        let call = Call { policy, started: Instant::now() };
+        let mut outcomes: HashMap<Vec<u8>, BulkOutcome<V, E>> = HashMap::with_capacity(wanted.len());
         while !wanted.is_empty() {
-            let (mut pending, mut missing, mut answers, mut waiters) = (vec![], vec![], vec![], vec![]);
+            let (mut missing, mut answers, mut waiters) = (vec![], vec![], vec![]);
             for (bytes, (key, owned)) in std::mem::take(&mut wanted) {
                 match view.node().lookup(&view.config, &key) {
-                    MemoryLookup::Hit(fetched) => _ = outcomes.insert(bytes, Ok(fetched)),
+                    MemoryLookup::Hit(fetched) => _ = outcomes.insert(bytes, Ok(Some(fetched))),
                     MemoryLookup::Follow(waiter) => waiters.push((bytes, key, owned, waiter)),
                     MemoryLookup::Lead { ticket, candidate } => {
-                        let (key, answer) = PendingKey::new(view.redis_key(&key), ticket, candidate);
-                        pending.push(key);
-                        missing.push((bytes.clone(), owned));
-                        answers.push((bytes, answer));
+                        let (pending, answer) =
+                            PendingKey::new(view.redis_key(&key), ticket, candidate.clone());
+                        missing.push((pending, (bytes.clone(), owned)));
+                        answers.push((bytes, key, candidate, answer));
                     }
                 }
             }
-            if !pending.is_empty() {
-                let batch = LoadBatch { view: view.clone(), policy, tags: tags.clone(), refresh: false };
+            if !missing.is_empty() {
+                let batch = LoadBatch { view: view.clone(), call, tags: tags.clone(), refresh: false };
                 let namespace = view.node().keyspace.namespace();
                 let span = tracing::debug_span!("larder.fetch_multi", cache = namespace);
-                let leading = lead::<K, V, E, _, _, _>(batch, pending, missing, loader.clone());
-                tokio::spawn(leading.instrument(span));
+                tokio::spawn(lead::<K, V, E, _, _, _>(batch, missing, loader.clone()).instrument(span));
             }
-            for (bytes, answer) in answers {
-                outcomes.insert(bytes, answer.await.unwrap_or(Err(FetchError::Dropped)));
+            for (bytes, key, candidate, answer) in answers {
+                outcomes.insert(bytes, answer_or_stale(&view, &call, &key, candidate, answer).await);
             }
             for (bytes, key, owned, waiter) in waiters {
-                match follow(&view, &policy, &key, waiter).await {
-                    Ok(outcome) => _ = outcomes.insert(bytes, outcome),
+                match follow(&view, &call, &key, waiter).await {
+                    Ok(outcome) => _ = outcomes.insert(bytes, outcome.map(Some)),
                     // The load of another caller failed: this fetch loads the key.
                     Err(_) => _ = wanted.insert(bytes, (key, owned)),
                 }
@@ -127,53 +152,78 @@ where
     }
 }
 
-async fn lead<K, V, E, L, F, I>(
-    batch: LoadBatch<V>,
-    mut pending: Vec<PendingKey<V, E>>,
-    missing: Vec<(Vec<u8>, K::Owned)>,
-    loader: Arc<L>,
-) where
+/// A key that memory does not have: its load, its bytes, and the key for the loader.
+type MissingKey<V, E, O> = (PendingKey<V, E>, (Vec<u8>, O));
+
+/// Looks up Redis and loads what it does not have. The keys that other nodes load are awaited meanwhile.
+async fn lead<K, V, E, L, F, I>(batch: LoadBatch<V>, missing: Vec<MissingKey<V, E, K::Owned>>, loader: Arc<L>)
+where
     K: CacheKey + ToOwned + ?Sized,
     V: Send + Sync + 'static,
     E: Send + Sync + 'static,
-    L: Fn(Vec<K::Owned>, LoadCx<V>) -> F,
+    L: Fn(Vec<K::Owned>, BulkCx<K, V>) -> F,
     F: Future<Output = Result<I, E>>,
     I: IntoIterator<Item = (K::Owned, V)>,
 {
+    let (mut pending, keys): (Vec<_>, Vec<_>) = missing.into_iter().unzip();
     batch.lookup(&mut pending).await;
+    let has_waited = pending.len() == 1;
+    let (elsewhere, here): (Vec<_>, Vec<_>) =
+        pending.into_iter().zip(keys).partition(|(pending, _)| pending.is_loaded_elsewhere() && !has_waited);
+    let (mut elsewhere, keys): (Vec<_>, Vec<_>) = elsewhere.into_iter().unzip();
+    tokio::join!(load::<K, V, E, _, _, _>(&batch, here, &*loader), async {
+        batch.await_other_nodes(&mut elsewhere).await;
+        load::<K, V, E, _, _, _>(&batch, elsewhere.into_iter().zip(keys).collect(), &*loader).await;
+    });
+}
+
+/// Loads the keys that are still open.
+async fn load<K, V, E, L, F, I>(batch: &LoadBatch<V>, keys: Vec<MissingKey<V, E, K::Owned>>, loader: &L)
+where
+    K: CacheKey + ToOwned + ?Sized,
+    V: Send + Sync + 'static,
+    E: Send + Sync + 'static,
+    L: Fn(Vec<K::Owned>, BulkCx<K, V>) -> F,
+    F: Future<Output = Result<I, E>>,
+    I: IntoIterator<Item = (K::Owned, V)>,
+{
+    let missing = keys.into_iter().filter(|(pending, _)| pending.is_open());
     let (mut open, mut keys, mut owned_keys) = (Vec::new(), Vec::new(), Vec::new());
-    for (pending, (bytes, owned)) in pending.into_iter().zip(missing) {
-        if pending.is_open() {
-            open.push(pending);
-            keys.push(bytes);
-            owned_keys.push(owned);
-        }
+    for (pending, (bytes, owned)) in missing {
+        open.push(pending);
+        keys.push(bytes);
+        owned_keys.push(owned);
     }
     if open.is_empty() {
         return;
     }
-    let cx = LoadCx::new(None);
+    let contexts = keys.iter().cloned().zip(open.iter().map(|pending| batch.context(pending)));
+    let cx = BulkCx::new(contexts.collect());
     let started = Instant::now();
-    let loading = load::run(|| loader(owned_keys, cx.clone()), batch.policy.hard_timeout);
+    let loading = load::run(|| loader(owned_keys, cx.clone()), batch.call.policy.hard_timeout);
     let loaded = match batch.await_load(&mut open, loading).await {
         Ok(loaded) => loaded,
         Err(failure) => return batch.fail(open, fetch_error(failure)).await,
     };
-    let mut values: HashMap<Vec<u8>, V> = loaded
-        .into_iter()
-        .map(|(key, value)| (KeyBuf::of(Borrow::<K>::borrow(&key)).as_bytes().to_vec(), value))
-        .collect();
-    let (mut loads, mut not_loaded) = (Vec::new(), Vec::new());
+    let mut values = by_key_bytes::<K, V>(loaded);
+    let (mut loads, mut absent) = (Vec::new(), Vec::new());
     for (pending, key) in open.into_iter().zip(keys) {
         match values.remove(&key) {
-            Some(value) => loads.push((pending, Loaded::New(value))),
-            None => not_loaded.push(pending),
+            Some(value) => loads.push((pending, Loaded::New(value), cx.options(&key))),
+            None => absent.push(pending),
         }
     }
-    batch.complete(loads, &cx.options(), started).await;
-    if !not_loaded.is_empty() {
-        batch.fail(not_loaded, FetchError::NotLoaded).await;
-    }
+    batch.complete(loads, started).await;
+    batch.mark_absent(absent).await;
+}
+
+/// The values of a bulk loader by the bytes of their keys.
+fn by_key_bytes<K, V>(values: impl IntoIterator<Item = (K::Owned, V)>) -> HashMap<Vec<u8>, V>
+where
+    K: CacheKey + ToOwned + ?Sized,
+{
+    let bytes_of = |key: &K::Owned| KeyBuf::of(Borrow::<K>::borrow(key)).as_bytes().to_vec();
+    values.into_iter().map(|(key, value)| (bytes_of(&key), value)).collect()
 }
 
 /// Loads all keys and stores none.
@@ -182,7 +232,7 @@ async fn uncached<K, V, E, F, I>(
     policy: Policy,
     order: Vec<KeyBuf>,
     loading: F,
-) -> Vec<Outcome<V, E>>
+) -> Vec<BulkOutcome<V, E>>
 where
     K: CacheKey + ToOwned + ?Sized,
     V: Send + Sync + 'static,
@@ -195,12 +245,9 @@ where
         Ok(loaded) => loaded,
         Err(error) => return order.iter().map(|_| Err(error.clone())).collect(),
     };
-    let values: HashMap<Vec<u8>, _> = loaded
+    let values: HashMap<Vec<u8>, _> = by_key_bytes::<K, V>(loaded)
         .into_iter()
-        .map(|(key, value)| {
-            (KeyBuf::of(Borrow::<K>::borrow(&key)).as_bytes().to_vec(), view.node().unstored(value))
-        })
+        .map(|(key, value)| (key, view.node().unstored(value)))
         .collect();
-    let of = |key: &KeyBuf| values.get(key.as_bytes()).cloned().ok_or(FetchError::NotLoaded);
-    order.iter().map(of).collect()
+    order.iter().map(|key| Ok(values.get(key.as_bytes()).cloned())).collect()
 }

@@ -4,7 +4,7 @@ use crate::envelope::Id;
 use crate::key::MemoryKey;
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 pub(crate) type Memory = larder_engine::Cache<MemoryKey, MemoryEntry>;
@@ -23,6 +23,10 @@ struct StoredEntry<T: ?Sized> {
     state: EntryState,
     value: T,
 }
+
+/// A counter of a cache without Redis. A clear keeps counters.
+#[derive(Debug)]
+pub(crate) struct MemoryCounter(pub(crate) AtomicI64);
 
 /// Whether an entry may be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,6 +144,13 @@ impl EntryState {
         }
     }
 
+    /// The time to the end of the time to live; zero if that is over.
+    pub(crate) fn remaining_ttl(&self, now: Duration) -> Duration {
+        let (fresh, kept) =
+            (self.fresh_until.load(Ordering::Relaxed), self.keep_until.load(Ordering::Relaxed));
+        Duration::from_nanos(fresh.min(kept)).saturating_sub(now)
+    }
+
     pub(crate) fn set_stale_from(&self, moment: Duration) {
         self.fresh_until.store(nanos(moment), Ordering::Relaxed);
     }
@@ -243,6 +254,10 @@ impl MemoryEntry {
     /// The value, if it is of this type.
     pub(crate) fn value<V: Send + Sync + 'static>(&self) -> Option<&Arc<V>> {
         self.0.value.downcast_ref::<Arc<V>>()
+    }
+
+    pub(crate) fn is_counter(&self) -> bool {
+        self.value::<MemoryCounter>().is_some()
     }
 }
 

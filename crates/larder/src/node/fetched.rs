@@ -64,6 +64,14 @@ impl<V> Fetched<V> {
         state.initial_age.saturating_add(self.clock.now().saturating_sub(state.stored_at))
     }
 
+    /// How much longer the value is fresh, as far as this process and Redis know; zero if it is stale or stored nowhere.
+    pub fn remaining_ttl(&self) -> Duration {
+        match self.source {
+            Source::Stale => Duration::ZERO,
+            _ => self.entry.state().remaining_ttl(self.clock.now()),
+        }
+    }
+
     pub(crate) fn state(&self) -> &EntryState {
         self.entry.state()
     }

@@ -1,5 +1,6 @@
 //! The names of a cache: its namespace and views, the keys of entries in both tiers, the channel and the ledger.
 
+use crate::glob;
 use crate::key::{KeyBuf, MemoryKey, MemoryKeyRef};
 use parking_lot::RwLock;
 
@@ -73,16 +74,7 @@ impl Keyspace {
 
     /// A glob over Redis keys from a pattern over their names without the namespace, `view:key`.
     pub(crate) fn glob(&self, pattern: &str) -> Vec<u8> {
-        let prefix = self.prefix();
-        let mut glob = Vec::with_capacity(prefix.len() + pattern.len());
-        for byte in prefix {
-            if b"*?[]\\^".contains(&byte) {
-                glob.push(b'\\');
-            }
-            glob.push(byte);
-        }
-        glob.extend_from_slice(pattern.as_bytes());
-        glob
+        (glob::escaped(&self.namespace) + ":" + pattern).into_bytes()
     }
 
     /// Whether this is no key of an entry, but one of the cache's own.

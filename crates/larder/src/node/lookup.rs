@@ -82,12 +82,14 @@ impl Node {
         }
     }
 
-    /// Leads or follows a load of the key, whether memory has a valid entry or not.
+    /// Leads a load of the key, whether memory has a valid entry or not, or follows one that began after `called_at`.
+    /// `Err` with a load that began before: it may return what it read before the call.
     pub(crate) fn lookup_for_refresh<V: Send + Sync + 'static>(
         &self,
         view: &ViewConfig<V>,
         key: &KeyBuf,
-    ) -> MemoryLookup<V> {
+        called_at: Duration,
+    ) -> Result<MemoryLookup<V>, MemoryFollower> {
         let memory_key = MemoryKeyRef { view: view.number, bytes: key.as_bytes() };
         loop {
             let now = self.now();
@@ -96,9 +98,12 @@ impl Node {
                 let validity = self.judge(entry.state(), Proof::Trust(trust), epoch, now);
                 candidate::<V>(entry, validity)
             });
-            let load = self.memory.reload_with(&memory_key, |key| key.into_owned());
+            let load = match self.memory.reload_with(&memory_key, |key| key.into_owned()) {
+                Load::Follow(older) if older.began() <= called_at => return Err(older),
+                load => load,
+            };
             if let Some(missed) = self.lead_or_follow(memory_key, load, candidate, trust, epoch) {
-                return missed;
+                return Ok(missed);
             }
         }
     }

@@ -29,7 +29,7 @@ use crate::compression::Packing;
 use crate::error::CacheError;
 use crate::glob;
 use crate::key::{MemoryKey, MemoryKeyRef};
-use crate::policy::Policy;
+use crate::policy::{Policy, Prefer};
 use crate::random::Random;
 use crate::tier::LedgerQuery;
 use entry::{Memory, MemoryEntry};
@@ -62,9 +62,12 @@ pub(crate) struct Node {
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) policy: Policy,
+    pub(crate) prefer: Prefer,
     /// The encoding of views without a codec of their own.
     pub(crate) format: Format,
     pub(crate) packing: Packing,
+    /// Whether memory is bounded by bytes, and not by entries.
+    pub(crate) weighs_bytes: bool,
 }
 
 /// The counters of a node when a load, a lookup in Redis or a write started. They decide where its value may be stored.
@@ -136,11 +139,12 @@ impl Node {
         }
     }
 
-    /// Empties memory if one of the members invalidates everything. The ledger alone would do; this frees the memory.
+    /// Removes all entries but counters from memory, and voids all tickets, if one of the members invalidates
+    /// everything. The ledger alone would do for the entries; this frees their memory.
     pub(crate) fn purge_memory(&self, members: &[Vec<u8>]) {
         let clear = member(None, Invalidation::Hard);
         if members.iter().any(|member| *member == clear || member == FLOOR) {
-            self.memory.clear();
+            self.memory.retain(|_, entry| entry.is_counter());
         }
     }
 
@@ -209,8 +213,10 @@ pub(crate) mod tests {
             tracked_writes: TrackedWrites::new(),
             settings: Settings {
                 policy: Policy::new(),
+                prefer: Prefer::Coherence,
                 format: Format::default(),
                 packing: Packing::default(),
+                weighs_bytes: true,
             },
             observers: Observers::new(None),
             random: Random::new(Some(1)),

@@ -1,7 +1,7 @@
 //! What an operator sees of a node: its events, its counters, and the errors that no caller sees.
 
 use crate::error::CacheError;
-use crate::events::{Event, Events};
+use crate::events::{Event, EventKey, Events};
 use crate::stats::Counts;
 use tokio::sync::broadcast;
 
@@ -36,6 +36,6 @@ impl Observers {
     /// A stale value was served.
     pub(crate) fn served_stale(&self, redis_key: &[u8]) {
         self.counts.stale.add(1);
-        self.emit(|| Event::ServedStale { key: redis_key.to_vec() });
+        self.emit(|| Event::ServedStale { key: EventKey::new(redis_key) });
     }
 }

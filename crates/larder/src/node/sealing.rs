@@ -4,8 +4,8 @@ use super::entry::{EntryState, MemoryEntry, MemoryTicket, Validity};
 use super::view_config::ViewConfig;
 use super::{Node, StartState};
 use crate::codec;
-use crate::envelope::{EncodeError, Id, Meta};
-use crate::events::Event;
+use crate::envelope::{self, EncodeError, Id, Meta};
+use crate::events::{Event, EventKey};
 use crate::policy::Lifetime;
 use larder_engine::{CommitOutcome, Ttl};
 use std::sync::Arc;
@@ -25,6 +25,13 @@ pub(crate) struct Sealing {
     pub(crate) lifetime: Lifetime,
     pub(crate) cost: Duration,
     pub(crate) tags: Vec<Box<str>>,
+}
+
+/// A value that is written, as the tiers store it.
+pub(crate) struct SealedValue {
+    /// `None` if Redis may not store it: there is none, or it has no ledger, and nothing could invalidate a tagged value.
+    pub(crate) envelope: Option<Vec<u8>>,
+    pub(crate) encoded_bytes: usize,
 }
 
 /// The metadata of a value that is stored in memory.
@@ -54,7 +61,7 @@ impl Node {
                     redis.counts.unreadable.add(1);
                 }
                 tracing::debug!(view = view.name, reason = %why, "value in redis is not readable");
-                self.observers.emit(|| Event::Unreadable { key: redis_key.to_vec(), why });
+                self.observers.emit(|| Event::Unreadable { key: EventKey::new(redis_key), why });
                 return None;
             }
         };
@@ -79,13 +86,17 @@ impl Node {
         }
     }
 
-    /// Encodes a value into an envelope.
+    /// Encodes a value into an envelope, if Redis may store it.
     pub(crate) fn seal<V: 'static>(
         &self,
         view: &ViewConfig<V>,
         value: &V,
         sealing: Sealing,
-    ) -> Result<Vec<u8>, EncodeError> {
+    ) -> Result<SealedValue, EncodeError> {
+        if self.redis.is_none() || (self.trust.is_standalone() && !sealing.tags.is_empty()) {
+            envelope::check_tags(&sealing.tags)?;
+            return Ok(SealedValue { envelope: None, encoded_bytes: self.encoded_bytes(view, value)? });
+        }
         let Sealing { id, clock, lifetime, cost, tags } = sealing;
         let meta = Meta {
             id,
@@ -98,7 +109,18 @@ impl Node {
             cost,
             tags,
         };
-        codec::seal(value, &*view.codec, meta, &self.settings.packing)
+        let envelope = codec::seal(value, &*view.codec, meta, &self.settings.packing)?;
+        Ok(SealedValue { encoded_bytes: envelope.len(), envelope: Some(envelope) })
+    }
+
+    /// The encoded length of a value that is not encoded; 0 where nothing is weighed by it.
+    fn encoded_bytes<V: 'static>(&self, view: &ViewConfig<V>, value: &V) -> Result<usize, EncodeError> {
+        if view.weigher.is_some() || !self.settings.weighs_bytes {
+            return Ok(0);
+        }
+        let bytes = view.codec.encoded_bytes(value).map_err(EncodeError::Codec)?;
+        let limit = self.settings.packing.max_bytes;
+        if bytes > limit { Err(EncodeError::TooLarge { bytes, limit }) } else { Ok(bytes) }
     }
 
     /// The entry of a value that was loaded or written.

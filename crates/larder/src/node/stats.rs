@@ -7,6 +7,7 @@ impl Node {
     pub(crate) fn stats(&self) -> CacheStats {
         let memory = self.memory.stats();
         let counts = &self.observers.counts;
+        let weighs_bytes = self.settings.weighs_bytes;
         let load_latency = counts.load_latency.snapshot();
         CacheStats {
             memory: TierStats {
@@ -15,8 +16,9 @@ impl Node {
                 evicted: memory.evicted,
                 expired: memory.expired,
                 entries: Some(memory.entries),
-                bytes: Some(memory.weight),
-                capacity: Some(memory.capacity),
+                bytes: Some(memory.weight).filter(|_| weighs_bytes),
+                capacity: Some(memory.capacity).filter(|_| weighs_bytes),
+                max_entries: Some(memory.capacity).filter(|_| !weighs_bytes),
                 latency: counts.memory_latency.snapshot(),
                 ..TierStats::default()
             },

@@ -5,6 +5,7 @@ use super::Node;
 use super::entry::{EntryState, Validity};
 use super::ledger::{Invalidation, LedgerJudgement, members_of};
 use super::trust::TrustSnapshot;
+use crate::policy::Prefer;
 use std::time::Duration;
 
 /// How the caller knows that no invalidation of the entry is missing.
@@ -57,7 +58,9 @@ impl Node {
         let may_serve =
             (is_proved && is_certain) || (has_no_reply && self.trust.may_serve_disconnected(state));
         if !may_serve {
-            return Validity::Unknown;
+            let is_proof_lost =
+                matches!(proof, Proof::NoReply) && self.settings.prefer == Prefer::Availability;
+            return if is_proof_lost { judge_unproved(state, now) } else { Validity::Unknown };
         }
         match state.is_fresh(now) {
             true if state.is_kept(now) => Validity::Valid,
@@ -89,6 +92,16 @@ impl Node {
             }
         }
         self.judge(state, Proof::Redis, self.ledger.epoch(), state.stored_at)
+    }
+}
+
+/// Judges an entry that may have been invalidated since Redis was lost, where availability comes first: it is stale,
+/// and served without another load for a while after one has failed.
+fn judge_unproved(state: &EntryState, now: Duration) -> Validity {
+    match state.is_kept(now) {
+        true if state.is_stale_value && state.is_fresh(now) => Validity::Valid,
+        true => Validity::Stale,
+        false => Validity::Dead,
     }
 }
 

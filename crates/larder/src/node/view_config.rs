@@ -53,7 +53,7 @@ impl<V: 'static> ViewConfig<V> {
 
     /// How long a value is fresh and kept by a policy that leaves nothing open.
     pub(crate) fn lifetime(&self, value: &V, policy: Policy, random: &Random) -> Lifetime {
-        policy.lifetime(self.is_negative(value), random)
+        policy.lifetime(policy.negative_ttl.is_some() && self.is_negative(value), random)
     }
 
     /// The tags of a value: the view's and those of the call and the loader, each once.

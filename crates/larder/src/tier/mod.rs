@@ -46,7 +46,8 @@ pub trait Tier: Debug + Send + Sync {
         String::new()
     }
 
-    /// Reads the keys, puts a lease under each absent key if there is a `lease`, and reads the ledger: one round trip.
+    /// Reads the keys, puts a lease under each absent key if there is a `lease`, and reads the ledger: one round trip, or
+    /// one for each 500 keys.
     ///
     /// Each key is one atomic step: of concurrent lookups of one absent key, one gets [`KeyContent::LeaseGranted`].
     /// The keys and the ledger are not one step.
@@ -212,7 +213,8 @@ pub enum KeyContent {
 /// The reply of [`Tier::read_heads`].
 #[derive(Clone, Debug)]
 pub struct HeadsReply {
-    /// The first bytes of each key, in order; fewer than a [`Head`] if there are no more, none if the key is absent.
+    /// The first bytes of each key, in order; fewer than a [`Head`] if there are no more, none if the key is absent or
+    /// holds no bytes.
     pub heads: Vec<Vec<u8>>,
     /// The stamps, if they were requested.
     pub stamps: Option<Stamps>,

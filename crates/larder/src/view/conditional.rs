@@ -1,6 +1,6 @@
 //! Writes that depend on the current content: add, take, expire.
 
-use super::View;
+use super::{View, WriteOptions};
 use crate::coherence::lease::is_value;
 use crate::coherence::lookup::{Purpose, RedisLookup};
 use crate::coherence::mutation::spawn_mutation;
@@ -14,6 +14,8 @@ use crate::node::fetched::{Fetched, Source};
 use crate::node::ledger::untagged_members;
 use crate::node::lookup::MemoryLookup;
 use crate::node::sealing::{NewEntry, OpenedEntry, Sealing};
+use crate::policy::Lifetime;
+use crate::reach::{Reach, Removal};
 use crate::tier::{CasAction, CompareAndSet, HEAD_BYTES, KeyContent, Operation, OperationResult};
 use larder_engine::CommitOutcome;
 use std::sync::Arc;
@@ -31,22 +33,35 @@ where
     /// Stores a value if neither tier has a valid one. Returns whether it was stored.
     ///
     /// # Errors
-    /// As [`View::write`]; if Redis did not confirm, nothing is stored.
+    /// If the value cannot be encoded, or Redis did not confirm: nothing is stored.
     ///
     /// # Panics
     /// Outside a tokio runtime.
     pub async fn add(&self, key: &K, value: V) -> Result<bool, CacheError> {
+        self.add_with(key, value, &WriteOptions::new()).await
+    }
+
+    /// As [`View::add`], with options.
+    ///
+    /// # Errors
+    /// As [`View::add`].
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn add_with(&self, key: &K, value: V, options: &WriteOptions) -> Result<bool, CacheError> {
         if self.state.is_off() {
             return Ok(false);
         }
         let (state, key) = (self.state.clone(), KeyBuf::of(key));
-        spawn_mutation(async move { state.add(&key, value).await }).await
+        let tags = state.config.tags(&options.tags);
+        let lifetime = state.lifetime(&value, options.policy);
+        spawn_mutation(async move { state.add(&key, AddedValue { value, lifetime, tags }).await }).await
     }
 
     /// Removes a key and returns its value. Of concurrent callers one gets it.
     ///
     /// # Errors
-    /// As [`View::delete`].
+    /// If Redis did not confirm: nobody gets the value. The key is removed on this node, and its removal is queued.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -56,30 +71,41 @@ where
     }
 
     /// Marks a value stale: a fetch serves it only within its grace period, and only if the load fails or is slow. A
-    /// value without a grace period is removed. Returns whether there was a value.
+    /// value without a grace period is removed. [`Reach::HereAndQueued`] as for [`View::delete`]: then the value is
+    /// removed.
     ///
     /// # Errors
-    /// As [`View::delete`].
+    /// If Redis could not be looked up: nothing has changed.
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub async fn expire(&self, key: &K) -> Result<bool, CacheError> {
+    pub async fn expire(&self, key: &K) -> Result<Removal, CacheError> {
         let (state, key) = (self.state.clone(), KeyBuf::of(key));
         spawn_mutation(async move { state.expire(&key).await }).await
     }
 }
 
+/// A value to add.
+struct AddedValue<V> {
+    value: V,
+    lifetime: Lifetime,
+    tags: Vec<Box<str>>,
+}
+
 impl<V: Send + Sync + 'static> ViewState<V> {
-    async fn add(self: Arc<Self>, key: &KeyBuf, value: V) -> Result<bool, CacheError> {
+    async fn add(self: Arc<Self>, key: &KeyBuf, added: AddedValue<V>) -> Result<bool, CacheError> {
         let (coordinator, node) = (&self.coordinator, self.node());
         let (memory_key, redis_key) = self.both_keys(key);
         if node.redis.is_none() {
             return match node.lookup(&self.config, key) {
-                MemoryLookup::Lead { ticket, .. } => self.add_to_memory(&redis_key, ticket, value),
+                MemoryLookup::Lead { ticket, .. } => self.add_to_memory(&redis_key, ticket, added),
                 MemoryLookup::Hit(_) | MemoryLookup::Follow(_) => Ok(false),
             };
         }
         coordinator.ensure_connected().await;
+        if node.trust.is_standalone() && !added.tags.is_empty() {
+            return self.add_without_ledger(key, added).await;
+        }
         coordinator.replay_members_first().await;
         for _ in 0..MAX_TRIES {
             let seq = coordinator.replay_log.next_seq();
@@ -102,10 +128,12 @@ impl<V: Send + Sync + 'static> ViewState<V> {
                 Some(RedisLookup::LeaseHeldByOther(id)) => Head::Lease(id).to_bytes().to_vec(),
                 _ => Vec::new(),
             };
-            let lifetime = self.lifetime(&value, self.config.policy);
-            let tags = self.config.tags([]);
-            let sealing = Sealing { id: node.random.id(), clock, lifetime, cost: Duration::ZERO, tags };
-            let bytes = node.seal(&self.config, &value, sealing).map_err(CacheError::Encode)?;
+            let AddedValue { value, lifetime, tags } = &added;
+            let (id, lifetime, tags) = (node.random.id(), *lifetime, tags.clone());
+            let sealing = Sealing { id, clock, lifetime, cost: Duration::ZERO, tags };
+            let sealed = node.seal(&self.config, value, sealing).map_err(CacheError::Encode)?;
+            // The server was replaced by one without a ledger.
+            let Some(bytes) = sealed.envelope else { return self.add_without_ledger(key, added).await };
             let action = CasAction::Put(bytes, lifetime.kept_for());
             // A server without compare-and-set refuses no store: the tickets of running loads are voided first.
             node.invalidate_memory(&memory_key);
@@ -118,12 +146,38 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         Ok(false)
     }
 
-    fn add_to_memory(&self, redis_key: &[u8], ticket: MemoryTicket, value: V) -> Result<bool, CacheError> {
+    /// Adds a tagged value where Redis has no ledger: to memory only, since nothing could invalidate it in Redis.
+    async fn add_without_ledger(&self, key: &KeyBuf, added: AddedValue<V>) -> Result<bool, CacheError> {
+        let (coordinator, node) = (&self.coordinator, self.node());
+        let redis_key = self.redis_key(key);
+        // Of concurrent callers one gets the ticket.
+        let MemoryLookup::Lead { ticket, .. } = node.lookup(&self.config, key) else { return Ok(false) };
+        let (seq, start) = (coordinator.replay_log.next_seq(), node.start_state(&redis_key));
+        let keys = std::slice::from_ref(&redis_key);
+        let (mut lookups, _) = coordinator.lookup_redis(keys, Purpose::Mutate).await?;
+        if let Some(RedisLookup::Bytes { bytes, remaining_ttl }) = lookups.pop() {
+            let opened = node.open(&self.config, &redis_key, &bytes, remaining_ttl, &start).await;
+            if matches!(opened, Some(OpenedEntry { validity: Validity::Valid, .. })) {
+                return Ok(false);
+            }
+            let (expected, action) = (Vec::new(), CasAction::Remove);
+            let removal = CompareAndSet { key: redis_key.clone(), expected, action };
+            coordinator.compare_and_set(removal, seq).await?;
+        }
+        self.add_to_memory(&redis_key, ticket, added)
+    }
+
+    fn add_to_memory(
+        &self,
+        redis_key: &[u8],
+        ticket: MemoryTicket,
+        AddedValue { value, lifetime, tags }: AddedValue<V>,
+    ) -> Result<bool, CacheError> {
         let node = self.node();
-        let lifetime = self.lifetime(&value, self.config.policy);
-        let (id, tags) = (node.random.id(), self.config.tags([]));
+        let id = node.random.id();
         let sealing = Sealing { id, clock: 0, lifetime, cost: Duration::ZERO, tags: tags.clone() };
-        let encoded_bytes = node.seal(&self.config, &value, sealing).map_err(CacheError::Encode)?.len();
+        let encoded_bytes =
+            node.seal(&self.config, &value, sealing).map_err(CacheError::Encode)?.encoded_bytes;
         let start = node.start_state(redis_key);
         let new = NewEntry { encoded_bytes, lifetime, tags, id: Some(id) };
         let entry = node.new_entry(&self.config, Arc::new(value), new, &start);
@@ -171,11 +225,11 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         })
     }
 
-    async fn expire(self: Arc<Self>, key: &KeyBuf) -> Result<bool, CacheError> {
+    async fn expire(self: Arc<Self>, key: &KeyBuf) -> Result<Removal, CacheError> {
         let (coordinator, node) = (&self.coordinator, self.node());
         let (memory_key, redis_key) = self.both_keys(key);
         if node.redis.is_none() {
-            return Ok(node.expire_memory(&memory_key));
+            return Ok(Removal { existed: node.expire_memory(&memory_key), reach: Reach::Everywhere });
         }
         coordinator.ensure_connected().await;
         for _ in 0..MAX_TRIES {
@@ -192,18 +246,20 @@ impl<V: Send + Sync + 'static> ViewState<V> {
                 }
                 _ => {
                     node.invalidate_memory(&memory_key);
-                    return Ok(false);
+                    return Ok(Removal { existed: false, reach: Reach::Everywhere });
                 }
             };
             node.invalidate_memory(&memory_key);
             let accepted = coordinator.compare_and_set(request, seq).await;
             node.invalidate_memory(&memory_key);
-            if accepted? {
-                return Ok(existed);
+            match accepted {
+                Ok(true) => return Ok(Removal { existed, reach: Reach::Everywhere }),
+                Ok(false) => {}
+                Err(error) => return Ok(Removal { existed, reach: self.reach(Err(error))? }),
             }
         }
         // Other writers replace the value all the time: the present one is newer than this call.
-        Ok(true)
+        Ok(Removal { existed: true, reach: Reach::Everywhere })
     }
 }
 
@@ -218,7 +274,7 @@ fn make_stale(
     let grace = envelope::parse(&bytes).map_or(Duration::ZERO, |(meta, _)| meta.grace);
     let grace = remaining_ttl.map_or(grace, |remaining| remaining.min(grace));
     let put = (!grace.is_zero()).then(|| {
-        bytes[..HEAD_BYTES].copy_from_slice(&Head::Value(id).to_bytes());
+        envelope::set_id(&mut bytes, id);
         (bytes, grace)
     });
     CompareAndSet { key: redis_key.to_vec(), expected, action: CasAction::put_or_remove(put) }

@@ -9,7 +9,6 @@ pub use write::WriteOptions;
 
 use crate::codec::Codec;
 use crate::coherence::Coordinator;
-use crate::error::{BuildError, check_ttl};
 use crate::fetch::view_state::ViewState;
 use crate::fetch::{Fetch, FetchMulti};
 use crate::key::{CacheKey, KeyBuf};
@@ -34,13 +33,9 @@ impl<K: ?Sized, V: 'static, E> View<K, V, E> {
         View { state: Arc::new(ViewState { config, coordinator }), _types: PhantomData }
     }
 
-    /// The same view with another time to live.
-    ///
-    /// # Errors
-    /// If it is not from 1 ms to 8,900 years.
-    pub fn with_ttl(self, ttl: Duration) -> Result<Self, BuildError> {
-        check_ttl(ttl)?;
-        Ok(self.with(|config| config.policy.ttl = Some(ttl)))
+    /// The same view with another time to live; see [`Policy::ttl`].
+    pub fn with_ttl(self, ttl: Duration) -> Self {
+        self.with(|config| config.policy.ttl = Some(ttl))
     }
 
     /// The same view with another policy. What the policy leaves open stays as it is.
@@ -102,14 +97,10 @@ impl<K: ?Sized, V: Schema + 'static, E> View<K, V, E> {
 }
 
 impl<K: ?Sized, T: 'static, E> View<K, Option<T>, E> {
-    /// The same view with another time to live for `None`, the remembered absence.
-    ///
-    /// # Errors
-    /// If it is not from 1 ms to 8,900 years.
-    pub fn with_negative_ttl(self, ttl: Duration) -> Result<Self, BuildError> {
-        check_ttl(ttl)?;
+    /// The same view with another time to live for `None`, the remembered absence; see [`Policy::negative_ttl`].
+    pub fn with_negative_ttl(self, ttl: Duration) -> Self {
         let view = self.with_negative(Option::is_none);
-        Ok(view.with(|config| config.policy.negative_ttl = Some(ttl)))
+        view.with(|config| config.policy.negative_ttl = Some(ttl))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Writing and deleting: at once in memory, and in Redis together with the announcement.
 
 use super::View;
+use crate::coherence::BATCH;
 use crate::coherence::mutation::spawn_mutation;
 use crate::coherence::replay_log::Invalidated;
 use crate::envelope;
@@ -10,19 +11,21 @@ use crate::key::{CacheKey, KeyBuf, MemoryKey};
 use crate::node::StartState;
 use crate::node::entry::{MemoryEntry, MemoryTicket};
 use crate::node::ledger::members_of;
-use crate::node::sealing::{NewEntry, Sealing};
+use crate::node::sealing::{NewEntry, SealedValue, Sealing};
 use crate::policy::{Lifetime, Policy};
+use crate::reach::{Reach, Removal};
 use crate::tier::Operation;
 use larder_engine::{CommitOutcome, Load};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The options of [`View::write_with`]. The view decides what they leave open.
+/// The options of a write or an add. The view decides what they leave open.
 #[derive(Clone, Debug, Default)]
 #[must_use = "options do nothing until they are passed to a write"]
 pub struct WriteOptions {
-    policy: Policy,
-    tags: Vec<Box<str>>,
+    pub(super) policy: Policy,
+    pub(super) tags: Vec<Box<str>>,
 }
 
 impl WriteOptions {
@@ -61,13 +64,15 @@ where
     /// The write continues if the caller is dropped. Cost: one round trip to Redis; another one before it if this node
     /// may have missed an invalidation, and one after it if it did.
     ///
+    /// [`Reach::HereAndQueued`] if Redis did not confirm: this process has the value, and the key is deleted everywhere
+    /// as soon as Redis replies.
+    ///
     /// # Errors
-    /// If Redis did not confirm: this process has the value, and the key is deleted everywhere as soon as Redis
-    /// replies. If the value cannot be encoded: nothing has changed.
+    /// If the value cannot be encoded: nothing has changed.
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub async fn write(&self, key: &K, value: V) -> Result<(), CacheError> {
+    pub async fn write(&self, key: &K, value: V) -> Result<Reach, CacheError> {
         self.write_with(key, value, &WriteOptions::new()).await
     }
 
@@ -78,58 +83,77 @@ where
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub async fn write_with(&self, key: &K, value: V, options: &WriteOptions) -> Result<(), CacheError> {
-        self.write_all(vec![(KeyBuf::of(key), value)], options).await
+    pub async fn write_with(&self, key: &K, value: V, options: &WriteOptions) -> Result<Reach, CacheError> {
+        self.write_all(vec![(KeyBuf::of(key), value, options.clone())]).await
     }
 
-    /// Stores many values, in one transaction.
+    /// Stores many values: 500 in a transaction. [`Reach::HereAndQueued`] if Redis did not confirm one of the
+    /// transactions; the others are sent all the same.
     ///
     /// # Errors
-    /// As [`View::write`]; if one cannot be encoded, none is stored.
+    /// If one cannot be encoded: none is stored.
     ///
     /// # Panics
     /// Outside a tokio runtime.
     pub async fn write_multi<'k>(
         &self,
         values: impl IntoIterator<Item = (&'k K, V)>,
-    ) -> Result<(), CacheError>
+    ) -> Result<Reach, CacheError>
     where
         K: 'k,
     {
-        let values = values.into_iter().map(|(key, value)| (KeyBuf::of(key), value)).collect();
-        self.write_all(values, &WriteOptions::new()).await
+        let values = values.into_iter().map(|(key, value)| (KeyBuf::of(key), value, WriteOptions::new()));
+        self.write_all(values.collect()).await
     }
 
-    async fn write_all(&self, values: Vec<(KeyBuf, V)>, options: &WriteOptions) -> Result<(), CacheError> {
-        if values.is_empty() {
-            return Ok(());
-        }
-        if self.state.is_off() {
-            // An older value must not be served once the cache is turned on again.
-            let keys = values.iter().map(|(key, _)| self.state.both_keys(key)).collect();
-            let coordinator = self.state.coordinator.clone();
-            return spawn_mutation(async move { coordinator.delete_keys(keys).await }).await.map(drop);
-        }
-        let (state, options) = (self.state.clone(), options.clone());
-        spawn_mutation(async move { state.write(values, &options).await }).await
-    }
-
-    /// Removes a key from both tiers. Returns whether either had it. Running loads of the key can no longer store their
-    /// values, on any node.
-    ///
-    /// The removal continues if the caller is dropped.
+    /// As [`View::write_multi`], with options for each value.
     ///
     /// # Errors
-    /// If Redis did not confirm: this process has removed the key, and the removal is queued and replayed until Redis
-    /// confirms it.
+    /// As [`View::write_multi`].
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub async fn delete(&self, key: &K) -> Result<bool, CacheError> {
-        Ok(self.delete_multi([key]).await?.first().copied().unwrap_or(false))
+    pub async fn write_multi_with<'k>(
+        &self,
+        values: impl IntoIterator<Item = (&'k K, V, WriteOptions)>,
+    ) -> Result<Reach, CacheError>
+    where
+        K: 'k,
+    {
+        let values = values.into_iter().map(|(key, value, options)| (KeyBuf::of(key), value, options));
+        self.write_all(values.collect()).await
     }
 
-    /// Removes many keys. Returns whether either tier had them, in the order of the keys.
+    async fn write_all(&self, values: Vec<(KeyBuf, V, WriteOptions)>) -> Result<Reach, CacheError> {
+        if values.is_empty() {
+            return Ok(Reach::Everywhere);
+        }
+        if self.state.is_off() {
+            // An older value must not be served once the cache is turned on again.
+            let keys = values.iter().map(|(key, ..)| self.state.both_keys(key)).collect();
+            return Ok(self.state.delete(keys).await?.reach);
+        }
+        let state = self.state.clone();
+        let confirmed = spawn_mutation(async move { state.write(values).await }).await;
+        self.state.reach(confirmed)
+    }
+
+    /// Removes a key from both tiers. Running loads of the key can no longer store their values, on any node.
+    ///
+    /// The removal continues if the caller is dropped. [`Reach::HereAndQueued`] if Redis did not confirm: this process
+    /// has removed the key, and the removal is queued and replayed until Redis confirms it.
+    ///
+    /// # Errors
+    /// None so far.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn delete(&self, key: &K) -> Result<Removal, CacheError> {
+        let Removal { existed, reach } = self.delete_multi([key]).await?;
+        Ok(Removal { existed: existed.first() == Some(&true), reach })
+    }
+
+    /// Removes many keys.
     ///
     /// # Errors
     /// As [`View::delete`].
@@ -139,16 +163,15 @@ where
     pub async fn delete_multi<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k K>,
-    ) -> Result<Vec<bool>, CacheError>
+    ) -> Result<Removal<Vec<bool>>, CacheError>
     where
         K: 'k,
     {
         let keys: Vec<_> = keys.into_iter().map(|key| self.state.both_keys(&KeyBuf::of(key))).collect();
         if keys.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Removal { existed: Vec::new(), reach: Reach::Everywhere });
         }
-        let coordinator = self.state.coordinator.clone();
-        spawn_mutation(async move { coordinator.delete_keys(keys).await }).await
+        self.state.delete(keys).await
     }
 }
 
@@ -158,6 +181,7 @@ struct WrittenValue<V> {
     redis_key: Vec<u8>,
     value: Arc<V>,
     lifetime: Lifetime,
+    tags: Vec<Box<str>>,
 }
 
 /// The ticket of a key that is written.
@@ -173,43 +197,76 @@ struct SealedValues {
     entries: Vec<MemoryEntry>,
 }
 
+impl<V> ViewState<V> {
+    async fn delete(&self, keys: Vec<(MemoryKey, Vec<u8>)>) -> Result<Removal<Vec<bool>>, CacheError> {
+        let coordinator = self.coordinator.clone();
+        let (existed, confirmed) = spawn_mutation(async move { coordinator.delete_keys(keys).await }).await;
+        Ok(Removal { existed, reach: self.reach(confirmed)? })
+    }
+
+    /// The reach of a mutation that is queued if Redis did not confirm it.
+    pub(super) fn reach(&self, confirmed: Result<(), CacheError>) -> Result<Reach, CacheError> {
+        Reach::of(confirmed, |error| self.node().observers.report(error))
+    }
+}
+
 impl<V: Send + Sync + 'static> ViewState<V> {
-    async fn write(
-        self: Arc<Self>,
-        values: Vec<(KeyBuf, V)>,
-        options: &WriteOptions,
+    async fn write(self: Arc<Self>, values: Vec<(KeyBuf, V, WriteOptions)>) -> Result<(), CacheError> {
+        let coordinator = &self.coordinator;
+        let values: Vec<_> =
+            values.into_iter().map(|(key, value, options)| self.written(&key, value, &options)).collect();
+        for value in &values {
+            envelope::check_tags(&value.tags).map_err(CacheError::Encode)?;
+        }
+        coordinator.replay_members_first().await;
+        let clock = self.current_clock(&values).await;
+        let known_clock = clock.as_ref().ok().copied();
+        // A value that cannot be encoded changes nothing.
+        let batches = values.chunks(BATCH).map(|batch| self.seal_all(batch, known_clock.unwrap_or(0)));
+        let batches: Vec<SealedValues> = batches.collect::<Result<_, _>>()?;
+        let tickets: Vec<_> = values.iter().map(|value| self.start_write(value)).collect();
+        let mut failed = clock.err();
+        let mut values = values.into_iter().zip(tickets);
+        for sealed in batches {
+            let (batch, tickets): (Vec<_>, Vec<_>) = values.by_ref().take(sealed.entries.len()).unzip();
+            if let Err(error) = self.write_batch(batch, tickets, sealed, known_clock).await {
+                failed.get_or_insert(error);
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn written(&self, key: &KeyBuf, value: V, options: &WriteOptions) -> WrittenValue<V> {
+        let (memory_key, redis_key) = self.both_keys(key);
+        let lifetime = self.lifetime(&value, options.policy);
+        let tags = self.config.tags(&options.tags);
+        WrittenValue { memory_key, redis_key, value: Arc::new(value), lifetime, tags }
+    }
+
+    /// Writes values in one transaction, then to memory. Without a ledger clock only to memory: a value without one would
+    /// be served by no node.
+    async fn write_batch(
+        &self,
+        values: Vec<WrittenValue<V>>,
+        tickets: Vec<WriteTicket>,
+        mut sealed: SealedValues,
+        clock: Option<u64>,
     ) -> Result<(), CacheError> {
         let (coordinator, node) = (&self.coordinator, self.node());
-        let tags = self.config.tags(&options.tags);
-        envelope::check_tags(&tags).map_err(CacheError::Encode)?;
-        coordinator.replay_members_first().await;
-        let clock = self.current_clock(&tags).await;
-        let values: Vec<_> = values
-            .into_iter()
-            .map(|(key, value)| {
-                let lifetime = self.lifetime(&value, options.policy);
-                let (memory_key, redis_key) = self.both_keys(&key);
-                WrittenValue { memory_key, redis_key, value: Arc::new(value), lifetime }
-            })
-            .collect();
-        // A value that cannot be encoded changes nothing.
-        let mut sealed = self.seal_all(&values, &tags, clock.as_ref().copied().unwrap_or(0))?;
-        let tickets: Vec<_> = values.iter().map(|value| self.start_write(value)).collect();
         let written = match clock {
-            Ok(clock) => {
+            Some(clock) => {
                 let operations = std::mem::take(&mut sealed.operations);
-                let members = members_of(tags.iter().map(|tag| &**tag));
+                let members = members_of(tags_of(&values));
                 let seal_again = |clock| {
-                    sealed = self.seal_all(&values, &tags, clock)?;
+                    sealed = self.seal_all(&values, clock)?;
                     Ok(std::mem::take(&mut sealed.operations))
                 };
                 coordinator.put(operations, &members, clock, seal_again).await
             }
-            // A value without a ledger clock would be served by no node.
-            Err(error) => {
+            None => {
                 let redis_keys = values.iter().map(|value| Invalidated::key(&value.redis_key));
                 coordinator.record_outcome(redis_keys, coordinator.replay_log.next_seq(), false);
-                Err(error)
+                Err(CacheError::CircuitOpen)
             }
         };
         for ((value, WriteTicket { ticket, tracked_writes }), entry) in
@@ -229,7 +286,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
     }
 
     /// The ledger clock for values that are written now. Reads it if this node may have missed an invalidation.
-    async fn current_clock(&self, tags: &[Box<str>]) -> Result<u64, CacheError> {
+    async fn current_clock(&self, values: &[WrittenValue<V>]) -> Result<u64, CacheError> {
         let node = self.node();
         if node.redis.is_none() {
             return Ok(0);
@@ -241,7 +298,13 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         let is_trusted = node.trust.is_trusted();
         match node.ledger.known_clock() {
             Some(clock) if is_trusted => Ok(clock),
-            _ => node.read_stamps(&members_of(tags.iter().map(|tag| &**tag))).await,
+            _ => {
+                let mut clock = u64::MAX;
+                for members in members_of(tags_of(values)).chunks(BATCH) {
+                    clock = clock.min(node.read_stamps(members).await?);
+                }
+                Ok(clock)
+            }
         }
     }
 
@@ -256,28 +319,27 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         WriteTicket { ticket, tracked_writes: node.tracked_writes.count(redis_key) }
     }
 
-    fn seal_all(
-        &self,
-        values: &[WrittenValue<V>],
-        tags: &[Box<str>],
-        clock: u64,
-    ) -> Result<SealedValues, CacheError> {
+    fn seal_all(&self, values: &[WrittenValue<V>], clock: u64) -> Result<SealedValues, CacheError> {
         let node = self.node();
-        // Without a ledger, nothing could invalidate a tagged value in Redis.
-        let is_memory_only = node.trust.is_standalone() && !tags.is_empty();
         let mut sealed = SealedValues { operations: Vec::new(), entries: Vec::new() };
-        for WrittenValue { redis_key, value, lifetime, .. } in values {
+        for WrittenValue { redis_key, value, lifetime, tags, .. } in values {
             let (id, lifetime) = (node.random.id(), *lifetime);
-            let sealing = Sealing { id, clock, lifetime, cost: Duration::ZERO, tags: tags.to_vec() };
-            let bytes = node.seal(&self.config, value, sealing).map_err(CacheError::Encode)?;
+            let sealing = Sealing { id, clock, lifetime, cost: Duration::ZERO, tags: tags.clone() };
+            let SealedValue { envelope, encoded_bytes } =
+                node.seal(&self.config, value, sealing).map_err(CacheError::Encode)?;
             let start = StartState { clock, ..node.start_state(redis_key) };
-            let new = NewEntry { encoded_bytes: bytes.len(), lifetime, tags: tags.to_vec(), id: Some(id) };
+            let new = NewEntry { encoded_bytes, lifetime, tags: tags.clone(), id: Some(id) };
             sealed.entries.push(node.new_entry(&self.config, value.clone(), new, &start));
-            sealed.operations.push(match is_memory_only {
-                true => Operation::Remove(redis_key.clone()),
-                false => Operation::Put(redis_key.clone(), bytes, lifetime.kept_for()),
+            sealed.operations.push(match envelope {
+                Some(bytes) => Operation::Put(redis_key.clone(), bytes, lifetime.kept_for()),
+                None => Operation::Remove(redis_key.clone()),
             });
         }
         Ok(sealed)
     }
+}
+
+/// The tags of all values, each once.
+fn tags_of<V>(values: &[WrittenValue<V>]) -> BTreeSet<&str> {
+    values.iter().flat_map(|value| &value.tags).map(|tag| &**tag).collect()
 }

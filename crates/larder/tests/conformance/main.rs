@@ -1,5 +1,7 @@
 //! What every cache has to do, for each composition of tiers: memory alone, Redis with as good as no memory, and both.
 
+#[path = "../mutation/mod.rs"]
+mod mutation;
 mod subject;
 
 use larder_testkit::RedisServer;

@@ -1,6 +1,7 @@
 //! The cache as the suite sees it. Time passes by hand: the clock of memory is moved, and what Redis keeps is given so
 //! much less to live.
 
+use crate::mutation::Mutation;
 use larder::{Cache, Counters, FetchError, Fetched, Invalidation, Policy, View, WriteOptions};
 use larder_engine::{Clock, ManualClock};
 use larder_testkit::RedisServer;
@@ -96,12 +97,12 @@ impl Subject for Tiers {
 
     async fn write(&self, key: &str, value: Value, how: How) {
         let options = how.tags.iter().fold(WriteOptions::new().policy(policy(&how)), |o, tag| o.tag(*tag));
-        self.0.view.write_with(key, value, &options).await.expect("written");
+        self.0.view.write_with(key, value, &options).await.everywhere();
     }
 
     async fn write_multi(&self, pairs: &[(&str, Value)]) {
         let pairs = pairs.iter().map(|(key, value)| (*key, value.clone()));
-        self.0.view.write_multi(pairs).await.expect("written");
+        self.0.view.write_multi(pairs).await.everywhere();
     }
 
     async fn write_if_absent(&self, key: &str, value: Value) -> bool {
@@ -122,10 +123,7 @@ impl Subject for Tiers {
         });
         let mut values = Vec::new();
         for one in loaded.await {
-            match one {
-                Err(FetchError::NotLoaded) => values.push(None),
-                other => values.push(Some(outcome(other)?)),
-            }
+            values.push(one.transpose().map(outcome).transpose()?);
         }
         Ok(values)
     }
@@ -139,11 +137,11 @@ impl Subject for Tiers {
     }
 
     async fn delete(&self, key: &str) -> bool {
-        self.0.view.delete(key).await.expect("deleted")
+        self.0.view.delete(key).await.everywhere()
     }
 
     async fn delete_multi(&self, keys: &[&str]) -> usize {
-        let deleted = self.0.view.delete_multi(keys.iter().copied()).await.expect("deleted");
+        let deleted = self.0.view.delete_multi(keys.iter().copied()).await.everywhere();
         deleted.into_iter().filter(|there| *there).count()
     }
 
@@ -152,15 +150,15 @@ impl Subject for Tiers {
     }
 
     async fn expire(&self, key: &str) {
-        self.0.view.expire(key).await.expect("expired");
+        self.0.view.expire(key).await.everywhere();
     }
 
     async fn invalidate_tags(&self, tags: &[&str]) {
-        self.0.cache.invalidate_tags(tags.iter().copied(), Invalidation::Hard).await.expect("invalidated");
+        self.0.cache.invalidate_tags(tags.iter().copied(), Invalidation::Hard).await.everywhere();
     }
 
     async fn clear(&self) {
-        self.0.cache.clear().await.expect("cleared");
+        self.0.cache.clear().await.everywhere();
     }
 
     async fn increment(&self, key: &str, by: i64) -> Option<i64> {

@@ -2,7 +2,7 @@
 
 use super::book::Value;
 use super::rng::Rng;
-use larder::{Builder, Cache, CacheError, Invalidation, Policy, View, WriteOptions};
+use larder::{Builder, Cache, CacheError, Invalidation, Policy, Reach, Removal, View, WriteOptions};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -99,16 +99,16 @@ impl Node {
                 Ok(values)
             }
         });
-        found.await.iter().map(|found| found.as_deref().ok().copied()).collect()
+        found.await.into_iter().map(|found| found.ok().flatten().map(|value| *value)).collect()
     }
 
     pub(crate) async fn write(&self, key: usize, value: Value) -> bool {
         let options = WriteOptions::new().tag(Self::tag(key));
-        self.view.write_with(&(key as u64), value, &options).await.is_ok()
+        matches!(self.view.write_with(&(key as u64), value, &options).await, Ok(Reach::Everywhere))
     }
 
     pub(crate) async fn delete(&self, key: usize) -> bool {
-        self.view.delete(&(key as u64)).await.is_ok()
+        matches!(self.view.delete(&(key as u64)).await, Ok(Removal { reach: Reach::Everywhere, .. }))
     }
 
     /// Whether it was stored, or why that is unknown.
@@ -126,16 +126,18 @@ impl Node {
     }
 
     pub(crate) async fn invalidate_tag(&self, key: usize) -> bool {
-        self.cache.invalidate_tags([Self::tag(key)], Invalidation::Hard).await.is_ok()
+        let invalidated = self.cache.invalidate_tags([Self::tag(key)], Invalidation::Hard).await;
+        matches!(invalidated, Ok(Reach::Everywhere))
     }
 
     /// Deletes what a pattern matches: one key, or all.
     pub(crate) async fn delete_matched(&self, key: Option<usize>) -> bool {
         let pattern = key.map_or("v:*".to_owned(), |key| format!("v:{key}"));
-        self.cache.delete_matched(&pattern).await.is_ok()
+        let deleted = self.cache.delete_matched(&pattern).await;
+        matches!(deleted, Ok(Removal { reach: Reach::Everywhere, .. }))
     }
 
     pub(crate) async fn clear(&self) -> bool {
-        self.cache.clear().await.is_ok()
+        matches!(self.cache.clear().await, Ok(Reach::Everywhere))
     }
 }

@@ -1,5 +1,6 @@
 //! Requests of an abandoned connection may still arrive, but not after requests of the next connection.
 
+use crate::mutation::Mutation;
 use crate::{Versions, node};
 use larder::Cache;
 use larder_testkit::{RedisServer, ScriptedProxy, eventually, until};
@@ -22,15 +23,15 @@ async fn abandoned_request_does_not_run_after_later_one() {
         .build()
         .expect("the options are in range");
     let view: Versions = cache.view("v");
-    view.write("k", 1).await.expect("written");
+    view.write("k", 1).await.everywhere();
     let is_first = AtomicBool::new(true);
     let held = proxy.hold(move |frame| frame.is_request("MULTI") && is_first.swap(false, Ordering::SeqCst));
-    view.write("k", 2).await.expect_err("no answer comes");
+    view.write("k", 2).await.queued();
     // The cache continues on the other thread of the runtime.
     until("the pending invalidation is replayed on another connection", || {
         (cache.coherence().pending_invalidations == 0).then_some(())
     });
-    view.write("k", 3).await.expect("written");
+    view.write("k", 3).await.everywhere();
     let given_up = held.arrival().await.connection;
     let replies = proxy.hold(move |frame| frame.connection == given_up && frame.is_reply("EXEC"));
     held.release();

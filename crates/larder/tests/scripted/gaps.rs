@@ -1,6 +1,7 @@
 //! Messages and loads that cross a gap, that is a time in which a node has no subscription. A reply from before the gap
 //! says nothing about invalidations in the gap, and later callers do not join a load from before it.
 
+use crate::mutation::Mutation;
 use crate::{Fixture, MAX_LAG, Origin, Versions};
 use larder::{Event, FetchError, Invalidation, Policy, Source, WriteOptions};
 use larder_testkit::{Gate, Hold, PATIENCE, RedisServer, eventually, within};
@@ -40,7 +41,7 @@ impl Fixture {
 
     async fn write_tagged(&self, key: &str, version: u64) {
         let options = WriteOptions::new().tag("t");
-        self.near.write_with(key, version, &options).await.expect("written");
+        self.near.write_with(key, version, &options).await.everywhere();
     }
 }
 
@@ -57,7 +58,7 @@ async fn stamps_read_before_gap_are_not_used_after_it() {
     let asking = tokio::spawn(async move { far.read("asked").await.map(|value| *value) });
     stamps.arrival().await;
     let unsubscribed = fixture.unsubscribe().await;
-    fixture.near_cache.invalidate_tags(["t"], Invalidation::Hard).await.expect("invalidated");
+    fixture.near_cache.invalidate_tags(["t"], Invalidation::Hard).await.everywhere();
     fixture.resubscribe(unsubscribed).await;
     drop(stamps);
     assert!(asking.await.expect("no panic").is_none_or(|version| version == 1), "it started before");
@@ -83,7 +84,7 @@ async fn joining(refresh: bool, then: Moment) {
     gate.arrival().await;
     let unsubscribed = fixture.unsubscribe().await;
     origin.change();
-    fixture.near_cache.invalidate_tags(["t"], Invalidation::Hard).await.expect("invalidated");
+    fixture.near_cache.invalidate_tags(["t"], Invalidation::Hard).await.everywhere();
     let floor = origin.read();
     tokio::time::sleep(2 * MAX_LAG).await;
     let unsubscribed = match then {
@@ -144,7 +145,7 @@ async fn load_without_redis_before_gap_is_not_served_after_it() {
     gate.arrival().await;
     let unsubscribed = fixture.unsubscribe().await;
     origin.change();
-    fixture.near.delete("k").await.expect("deleted");
+    fixture.near.delete("k").await.everywhere();
     fixture.resubscribe(unsubscribed).await;
     gate.open(1);
     assert_eq!(early.await.expect("no panic").ok(), Some(1), "it started before");
@@ -157,13 +158,13 @@ async fn load_without_redis_before_gap_is_not_served_after_it() {
 async fn value_read_before_gap_is_not_served_after_it() {
     let Some(server) = RedisServer::start() else { return };
     let fixture = Fixture::new(&server, false).await;
-    fixture.near.write("k", 1).await.expect("written");
+    fixture.near.write("k", 1).await.everywhere();
     let replies = fixture.proxy.hold(|frame| frame.is_reply("MGET") || frame.is_reply("EVALSHA"));
     let far = fixture.far.clone();
     let reading = tokio::spawn(async move { far.read("k").await.map(|value| *value) });
     replies.arrival().await;
     let unsubscribed = fixture.unsubscribe().await;
-    fixture.near.delete("k").await.expect("deleted");
+    fixture.near.delete("k").await.everywhere();
     fixture.resubscribe(unsubscribed).await;
     drop(replies);
     reading.await.expect("no panic");
@@ -196,13 +197,13 @@ async fn removed_value_stays_removed_when_redis_is_lost() {
             options.redis_timeout(Duration::from_millis(500))
         })
         .await;
-        fixture.near.write("k", 1).await.expect("written");
+        fixture.near.write("k", 1).await.everywhere();
         eventually("it is in memory", async || {
             fixture.far.read("k").await.is_some_and(|found| found.source() == Source::Memory)
         })
         .await;
         let unsubscribed = fixture.unsubscribe().await;
-        fixture.near.delete("k").await.expect("deleted");
+        fixture.near.delete("k").await.everywhere();
         fixture.resubscribe(unsubscribed).await;
 
         let slow = fixture.far.clone().with_policy(Policy::new().hard_timeout(Duration::from_millis(10)));

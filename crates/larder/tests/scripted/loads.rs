@@ -1,6 +1,7 @@
 //! A key is deleted on one node while the other loads it: at each step of the load, with the announcement in time, late or
 //! lost, and with each answer given or lost.
 
+use crate::mutation::Mutation;
 use crate::{Fixture, Origin, settled};
 use larder_testkit::{Gate, Hold, RedisServer};
 
@@ -94,7 +95,7 @@ async fn play(server: &RedisServer, step: Step, push: Push, line: Line) {
     }
 
     origin.change();
-    fixture.near.delete(&key).await.expect("deleted");
+    fixture.near.delete(&key).await.everywhere();
     let floor = origin.read();
     assert!(
         fixture.near.read(&key).await.is_none_or(|version| *version >= floor),

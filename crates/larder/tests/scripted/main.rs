@@ -6,6 +6,8 @@
 mod abandoned;
 mod gaps;
 mod loads;
+#[path = "../mutation/mod.rs"]
+mod mutation;
 mod promotions;
 mod touches;
 mod validity;
@@ -13,6 +15,7 @@ mod writes;
 
 use larder::{Builder, Cache, View};
 use larder_testkit::{Hold, RedisServer, ScriptedProxy};
+use mutation::Mutation;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -78,7 +81,7 @@ impl Fixture {
         let (near_cache, near) = node_with(server.url(), &change);
         for view in [&far, &near] {
             view.fetch("warm").load(|_| async { Ok(0) }).await.expect("loads");
-            view.delete("warm").await.expect("deleted");
+            view.delete("warm").await.everywhere();
         }
         Fixture { proxy, far, near, far_cache, near_cache }
     }

@@ -1,6 +1,7 @@
 //! A value in flight from Redis into memory meets its invalidation: reply before push, push before reply, both at once,
 //! push lost. Many client-side caches lose this race.
 
+use crate::mutation::Mutation;
 use crate::{Fixture, settled};
 use larder_testkit::RedisServer;
 use std::convert::Infallible;
@@ -39,7 +40,7 @@ async fn play(server: &RedisServer, order: Order, how: How, who: Who) {
     let what = format!("{order:?}, {how:?}, {who:?}");
     let key = format!("{order:?}-{how:?}-{who:?}");
     let fixture = Fixture::new(server, matches!(who, Who::Program)).await;
-    fixture.near.write(&key, 1).await.expect("written");
+    fixture.near.write(&key, 1).await.everywhere();
 
     let name = key.clone();
     let replies = fixture.proxy.hold(|frame| frame.is_reply("EVALSHA") || frame.is_reply("MGET"));
@@ -61,7 +62,7 @@ async fn play(server: &RedisServer, order: Order, how: How, who: Who) {
 
     let pushes = fixture.proxy.hold(move |frame| frame.is_push(&name));
     match who {
-        Who::Node => assert!(fixture.near.delete(&key).await.expect("deleted")),
+        Who::Node => assert!(fixture.near.delete(&key).await.everywhere()),
         Who::Program => assert_eq!(server.command(&format!("DEL s:v:{key}")), ":1\r\n"),
     }
     pushes.arrival().await;

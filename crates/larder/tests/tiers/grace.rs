@@ -1,9 +1,10 @@
 //! What a fetch does when its loader fails, is slow, or has nothing new.
 
-use crate::{cached, fetched, in_memory, over};
-use larder::{Cache, FetchError, Loaded, Policy, Source, View, WriteOptions};
+use crate::mutation::Mutation;
+use crate::{cached, fetched, in_memory, node_with, over};
+use larder::{Cache, FetchError, Loaded, Policy, Prefer, Source, View, WriteOptions};
 use larder_engine::Clock;
-use larder_testkit::{Deadline, Gate, RedisServer, eventually};
+use larder_testkit::{Deadline, Gate, PATIENCE, RedisServer, ScriptedProxy, eventually};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -54,9 +55,9 @@ async fn take_ignores_stale_entries() {
         Cache::builder("test").policy(policy).redis(server.url()).build().expect("valid options")
     };
     let (view, other): (View<str, u32>, View<str, u32>) = (node().view("n"), node().view("n"));
-    view.write_with("k", 1, &WriteOptions::new().ttl(60 * SECOND)).await.expect("written");
+    view.write_with("k", 1, &WriteOptions::new().ttl(60 * SECOND)).await.everywhere();
     assert_eq!(other.take("k").await.expect("taken").as_deref(), Some(&1));
-    view.write("k", 2).await.expect("written");
+    view.write("k", 2).await.everywhere();
     eventually("it is stale", async || view.read("k").await.is_none()).await;
     assert!(other.take("k").await.expect("taken").is_none());
     assert_eq!(server.command("EXISTS test:n:k"), ":0\r\n", "it is gone all the same");
@@ -70,7 +71,7 @@ async fn redis_keeps_stale_value_for_new_node() {
         Cache::builder("test").policy(policy).redis(server.url()).build().expect("valid options")
     };
     let view: View<str, u32, &str> = node().view("n");
-    view.write("k", 1).await.expect("written");
+    view.write("k", 1).await.everywhere();
     let other: View<str, u32, &str> = node().view("n");
     eventually("it is stale", async || other.read("k").await.is_none()).await;
     let stale = other.fetch("k").load(|_| async { Err("down") }).await.expect("serves stale");
@@ -148,17 +149,17 @@ async fn expire_makes_value_stale_and_voids_loads() {
     let builder = || Cache::builder("test").policy(POLICY.ttl(60 * SECOND));
     for cache in [builder().build(), builder().redis(server.url()).build()] {
         let view: View<str, u32, &str> = cache.expect("valid options").view("n");
-        view.write("k", 1).await.expect("written");
-        assert_eq!(view.expire("k").await.ok(), Some(true));
+        view.write("k", 1).await.everywhere();
+        assert!(view.expire("k").await.everywhere());
         assert!(view.read("k").await.is_none());
         let stale = view.fetch("k").load(|_| async { Err("down") }).await.expect("serves stale");
         assert_eq!((*stale, stale.source()), (1, Source::Stale));
-        assert_eq!(view.expire("nothing").await.ok(), Some(false));
+        assert!(!view.expire("nothing").await.everywhere());
     }
     let cache = over(server.url());
     let without: View<str, u32> = cache.view("without");
-    without.write("k", 1).await.expect("written");
-    assert_eq!(without.expire("k").await.ok(), Some(true));
+    without.write("k", 1).await.everywhere();
+    assert!(without.expire("k").await.everywhere());
     assert!(without.read("k").await.is_none(), "no grace: gone");
 }
 
@@ -183,10 +184,10 @@ async fn disabled_cache_loads_each_time_and_stores_nothing() {
     assert!(view.read("k").await.is_none());
     let cache = in_memory();
     let view: View<str, u32> = cache.view("n");
-    view.write("k", 1).await.expect("written");
+    view.write("k", 1).await.everywhere();
     cache.set_enabled(false);
     assert_eq!(fetched(&view, "k", 2).await, 2);
-    view.write("k", 3).await.expect("accepted");
+    view.write("k", 3).await.everywhere();
     cache.set_enabled(true);
     assert!(view.read("k").await.is_none(), "neither the old value nor the new one");
 }
@@ -196,7 +197,7 @@ async fn stale_value_is_not_served_after_its_grace_ended_during_the_load() {
     for (load_time, expected) in [(30 * SECOND, Some((1, Source::Stale))), (60 * SECOND, None)] {
         let (cache, hand) = by_hand(POLICY);
         let view: View<str, u32, &str> = cache.view("n");
-        view.write("k", 1).await.expect("written");
+        view.write("k", 1).await.everywhere();
         hand.advance(2 * SECOND);
         let slow = move |_| async move {
             hand.advance(load_time);
@@ -204,5 +205,98 @@ async fn stale_value_is_not_served_after_its_grace_ended_during_the_load() {
         };
         let served = view.fetch("k").load(slow).await.ok().map(|fetched| (*fetched, fetched.source()));
         assert_eq!(served, expected, "a load of {load_time:?}");
+    }
+}
+
+#[tokio::test]
+async fn soft_timeout_counts_from_start_of_fetch() {
+    let Some(server) = RedisServer::start() else { return };
+    let proxy = ScriptedProxy::before(&server);
+    let policy = Policy::new().ttl(Duration::from_millis(50)).grace(60 * SECOND);
+    let cache = node_with(proxy.url(), |options| {
+        options.policy(policy.soft_timeout(Duration::from_millis(20))).redis_timeout(3 * SECOND)
+    });
+    let view: View<str, u32> = cache.view("n");
+    view.write_multi([("one", 1), ("k", 1)]).await.everywhere();
+    eventually("it is stale", async || view.read("k").await.is_none()).await;
+    let held = proxy.hold(|frame| frame.is_request("EVALSHA"));
+    let one = view.fetch("one").load(|_| async { Ok(2) }).await.expect("serves stale");
+    assert_eq!((*one, one.source()), (1, Source::Stale), "redis has not answered");
+    let many = view.fetch_multi(["k"]).load(|_, _| async { Ok([("k".to_owned(), 2)]) }).await;
+    let many = many[0].as_ref().ok().and_then(Option::as_ref).expect("serves stale");
+    assert_eq!((**many, many.source()), (1, Source::Stale), "redis has not answered");
+    assert_eq!(cache.stats().stale, 2);
+    held.release();
+    for key in ["one", "k"] {
+        eventually("the load continues", async || view.read(key).await.as_deref() == Some(&2)).await;
+    }
+}
+
+#[tokio::test]
+async fn hard_timeout_of_follower_does_not_run_while_its_leader_waits_for_lease() {
+    let Some(server) = RedisServer::start() else { return };
+    let node = || node_with(server.url(), |options| options.lease_wait(PATIENCE).redis_timeout(PATIENCE));
+    let (one, other) = (node(), node());
+    let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+    let (gate, loading) = crate::begun(&a, 1).await;
+    let limited = b.with_policy(Policy::new().hard_timeout(Duration::from_millis(100)));
+    let fetches: Vec<_> = (0..2)
+        .map(|_| {
+            let limited = limited.clone();
+            tokio::spawn(async move { limited.fetch("k").load(|_| async { Ok(9) }).await.map(|f| *f) })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(
+        fetches.iter().all(|fetch| !fetch.is_finished()),
+        "no loader has run for longer than its timeout"
+    );
+    gate.open(1);
+    assert_eq!(loading.await.expect("no panic"), 1);
+    for fetch in fetches {
+        assert_eq!(fetch.await.expect("no panic").ok(), Some(1));
+    }
+}
+
+#[tokio::test]
+async fn beyond_disconnected_preference_decides_whether_stale_is_served() {
+    for (prefer, expected) in [(Prefer::Coherence, None), (Prefer::Availability, Some((1, Source::Stale)))] {
+        let Some(mut server) = RedisServer::start() else { return };
+        let cache = node_with(server.url(), |options| {
+            let policy = Policy::new().ttl(60 * SECOND).soft_timeout(Duration::from_millis(20));
+            options.policy(policy).disconnected(Duration::ZERO).prefer(prefer).redis_timeout(SECOND / 2)
+        });
+        let view: View<str, u32, &str> = cache.view("n");
+        view.write_multi([("k", 1), ("slow", 1), ("gone", 1)]).await.everywhere();
+        server.kill();
+        view.delete("gone").await.queued();
+        eventually("memory is not trusted", async || view.read("k").await.is_none()).await;
+        let failing = || async { view.fetch("k").load(|_| async { Err("down") }).await.ok() };
+        let served = failing().await.map(|fetched| (*fetched, fetched.source()));
+        assert_eq!(served, expected, "{prefer:?}");
+        let paused = view.fetch("k").load(|_| async { panic!("loaded within retry_after") }).await;
+        assert_eq!(paused.ok().map(|fetched| *fetched), expected.map(|(value, _)| value), "{prefer:?}");
+        let gone = view.fetch("gone").load(|_| async { Err("down") }).await;
+        assert!(gone.is_err(), "{prefer:?}: this node knows that it was deleted");
+        let gate = Gate::closed();
+        let slow = || {
+            let passes = gate.clone();
+            view.fetch("slow").load(move |_| async move {
+                passes.pass().await;
+                Ok(2)
+            })
+        };
+        let (mut leader, mut follower) = (Box::pin(slow()), Box::pin(slow()));
+        assert!(
+            crate::poll_once(&mut leader).await.is_none() && crate::poll_once(&mut follower).await.is_none()
+        );
+        if expected.is_none() {
+            gate.open(1);
+        }
+        for fetch in [leader, follower] {
+            let fetched = fetch.await.expect("loads or serves stale");
+            let value = (*fetched, fetched.source() == Source::Stale);
+            assert_eq!(value, if expected.is_some() { (1, true) } else { (2, false) }, "{prefer:?}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! What Redis did not confirm holds here, and is repeated until it does.
 
+use crate::mutation::Mutation;
 use crate::{cached, fetched, node_with, over};
 use larder::{Cache, Event, Invalidation, View};
 use larder_engine::Clock;
@@ -17,11 +18,11 @@ async fn failed_delete_is_replayed_when_redis_returns() {
     let Some(server) = RedisServer::start() else { return };
     let (one, other) = (impatient(&server), impatient(&server));
     let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
-    a.write("k", 1).await.expect("written");
-    a.write("tagged", 1).await.expect("written");
+    a.write("k", 1).await.everywhere();
+    a.write("tagged", 1).await.everywhere();
     assert_eq!(cached(&b, "k").await, 1);
     server.pause();
-    assert!(a.delete("k").await.is_err());
+    a.delete("k").await.queued();
     assert_eq!(one.coherence().pending_invalidations, 1);
     assert!(a.read("k").await.is_none(), "it holds here");
     assert_eq!(fetched(&a, "k", 2).await, 2, "and what is loaded now is new");
@@ -37,12 +38,12 @@ async fn key_with_pending_invalidation_is_not_read_from_redis() {
     let Some(server) = RedisServer::start() else { return };
     let cache = impatient(&server);
     let view: View<str, u32> = cache.view("n");
-    view.write("k", 1).await.expect("written");
-    cache.invalidate_tags(["none"], Invalidation::Hard).await.expect("invalidated");
+    view.write("k", 1).await.everywhere();
+    cache.invalidate_tags(["none"], Invalidation::Hard).await.everywhere();
     // Redis answers reads and refuses what changes it.
     server.command("CONFIG SET min-replicas-to-write 1");
-    assert!(view.delete("k").await.is_err());
-    assert!(cache.invalidate_tags(["t"], Invalidation::Hard).await.is_err());
+    view.delete("k").await.queued();
+    cache.invalidate_tags(["t"], Invalidation::Hard).await.queued();
     assert_eq!(server.command("EXISTS test:n:k"), ":1\r\n");
     assert!(view.read("k").await.is_none());
     assert_eq!(fetched(&view, "k", 2).await, 2);
@@ -57,11 +58,11 @@ async fn close_waits_for_pending_invalidations() {
     let Some(server) = RedisServer::start() else { return };
     let (one, other) = (impatient(&server), impatient(&server));
     let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
-    a.write("k", 1).await.expect("written");
+    a.write("k", 1).await.everywhere();
     assert_eq!(cached(&b, "k").await, 1);
     assert_eq!(one.close(Duration::from_secs(30)).await, 0, "nothing is pending");
     server.pause();
-    assert!(a.delete("k").await.is_err());
+    a.delete("k").await.queued();
     assert_eq!(one.close(Duration::from_millis(50)).await, 1, "redis hangs");
     server.resume();
     assert_eq!(one.close(Duration::from_secs(30)).await, 0);
@@ -75,11 +76,11 @@ async fn failed_deletion_by_pattern_is_replayed() {
     let (one, other) = (impatient(&server), impatient(&server));
     let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
     for key in ["k", "other"] {
-        a.write(key, 1).await.expect("written");
+        a.write(key, 1).await.everywhere();
         assert_eq!(cached(&b, key).await, 1);
     }
     server.command("CONFIG SET min-replicas-to-write 1");
-    assert!(one.delete_matched("n:k*").await.is_err());
+    one.delete_matched("n:k*").await.queued();
     assert_eq!(one.coherence().pending_invalidations, 1);
     assert!(a.read("k").await.is_none(), "redis is not read for what matches");
     assert_eq!(cached(&a, "other").await, 1);
@@ -95,13 +96,13 @@ async fn failed_tag_and_clear_are_replayed() {
     let (one, other) = (impatient(&server), impatient(&server));
     let (a, b): (View<str, u32>, View<str, u32>) =
         (one.view("n").with_tag("t"), other.view("n").with_tag("t"));
-    a.write("k", 1).await.expect("written");
-    a.write("l", 1).await.expect("written");
+    a.write("k", 1).await.everywhere();
+    a.write("l", 1).await.everywhere();
     assert_eq!((cached(&b, "k").await, cached(&b, "l").await), (1, 1));
     server.pause();
-    assert!(one.invalidate_tags(["t"], Invalidation::Hard).await.is_err());
+    one.invalidate_tags(["t"], Invalidation::Hard).await.queued();
     assert!(a.read("k").await.is_none() && a.read("l").await.is_none());
-    assert!(one.clear().await.is_err());
+    one.clear().await.queued();
     server.resume();
     eventually("the invalidations are replayed", async || one.coherence().pending_invalidations == 0).await;
     eventually("the other node forgets", async || b.read("k").await.is_none()).await;
@@ -114,12 +115,12 @@ async fn older_snapshot_gets_last_minute_replayed() {
     let Some(mut server) = RedisServer::start() else { return };
     let (one, other) = (impatient(&server), impatient(&server));
     let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n").with_tag("t"));
-    a.write("deleted", 1).await.expect("written");
-    b.write("tagged", 1).await.expect("written");
-    a.write("kept", 1).await.expect("written");
+    a.write("deleted", 1).await.everywhere();
+    b.write("tagged", 1).await.everywhere();
+    a.write("kept", 1).await.everywhere();
     server.take_snapshot();
-    a.delete("deleted").await.expect("deleted");
-    one.invalidate_tags(["t"], Invalidation::Hard).await.expect("invalidated");
+    a.delete("deleted").await.everywhere();
+    one.invalidate_tags(["t"], Invalidation::Hard).await.everywhere();
     let mut events = one.events();
     server.restart_from_snapshot();
     assert_eq!(server.command("EXISTS test:n:deleted"), ":1\r\n", "the snapshot is older");
@@ -145,11 +146,11 @@ async fn too_many_pending_invalidations_become_one_of_everything() {
     let Some(server) = RedisServer::start() else { return };
     let (one, other) = (impatient(&server), impatient(&server));
     let (a, b): (View<u32, u32>, View<u32, u32>) = (one.view("n"), other.view("n"));
-    a.write(&LAST, 1).await.expect("written");
+    a.write(&LAST, 1).await.everywhere();
     assert_eq!(b.read(&LAST).await.as_deref(), Some(&1));
     server.pause();
     let keys: Vec<u32> = (0..=LAST).collect();
-    assert!(a.delete_multi(&keys).await.is_err());
+    a.delete_multi(&keys).await.queued();
     assert!(one.coherence().pending_invalidations < 1_000);
     server.resume();
     eventually("the invalidations are replayed", async || one.coherence().pending_invalidations == 0).await;
@@ -173,8 +174,8 @@ async fn older_snapshot_gets_invalidations_of_lost_node_from_those_who_heard_the
     }
     marked(&server).await;
     server.take_snapshot();
-    a.delete("deleted").await.expect("deleted");
-    lost.delete_matched("n:mat*").await.expect("deleted");
+    a.delete("deleted").await.everywhere();
+    lost.delete_matched("n:mat*").await.everywhere();
     for key in ["deleted", "matched"] {
         eventually("the other node has heard it", async || b.read(key).await.is_none()).await;
     }
@@ -196,14 +197,14 @@ async fn snapshot_older_than_replay_log_loses_everything() {
         options.ttl(Duration::from_secs(600)).redis_timeout(Duration::from_millis(200)).clock(clock)
     });
     let view: View<str, u32> = cache.view("n");
-    view.write("k", 1).await.expect("written");
+    view.write("k", 1).await.everywhere();
     // With its clock at rest the node writes one marker.
     eventually("the marker is written", async || server.command("EXISTS test::marker") == ":1\r\n").await;
     let time = server.command("TIME");
     let seconds: u64 = time.lines().nth(2).and_then(|line| line.trim().parse().ok()).expect("seconds");
     server.command(&format!("SET test::marker {}", (seconds - 56) * 1_000_000));
     server.take_snapshot();
-    view.delete("k").await.expect("deleted");
+    view.delete("k").await.everywhere();
     hand.advance(Duration::from_secs(61));
     server.restart_from_snapshot();
     assert_eq!(server.command("EXISTS test:n:k"), ":1\r\n", "the snapshot is older");
@@ -224,11 +225,11 @@ async fn lost_ledger_and_clock_that_went_back_revive_nothing() {
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_micros()
             + 3_600_000_000;
     server.command(&format!("ZADD test::ledger {ahead} clock {ahead} floor"));
-    view.write("k", 1).await.expect("written");
+    view.write("k", 1).await.everywhere();
     let stale = server.command("DUMP test:n:k");
     assert!(stale.starts_with('$'));
     server.command("COPY test:n:k copy");
-    cache.invalidate_tags(["t"], Invalidation::Hard).await.expect("invalidated");
+    cache.invalidate_tags(["t"], Invalidation::Hard).await.everywhere();
     server.command("DEL test::ledger");
     // A node that knows no clock.
     let fresh: View<str, u32> = over(server.url()).view("n").with_tag("t");

@@ -8,20 +8,29 @@ mod failures;
 mod grace;
 mod journal;
 mod loads;
+mod local;
 mod memory;
 mod multi;
+#[path = "../mutation/mod.rs"]
+mod mutation;
+mod observers;
 mod one_node;
 mod races;
 mod raw;
 mod redis;
 mod redis_down;
+mod refresh;
 mod single_flight;
+mod spaces;
 mod tags;
 
 use larder::{Builder, Cache, FetchError, Fetched, View};
 use larder_testkit::{Gate, RedisServer, eventually};
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
@@ -52,6 +61,15 @@ fn pairs(server: &RedisServer) -> [(Cache, Cache); 2] {
         (over(server.url()), over(server.url())),
         (over_without_scripts(server.url()), over_without_scripts(server.url())),
     ]
+}
+
+/// Polls a future once.
+async fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    poll_fn(|context| match Pin::new(&mut *future).poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
 }
 
 /// Fetches with a loader that must not run.

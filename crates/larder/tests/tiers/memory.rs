@@ -1,7 +1,8 @@
 //! What a cache without Redis does.
 
 use crate::in_memory;
-use larder::{BuildError, Cache, CacheError, FetchError, Source, View};
+use crate::mutation::Mutation;
+use larder::{BuildError, Cache, CacheError, FetchError, Policy, Source, View};
 use larder_engine::Clock;
 use larder_testkit::Deadline;
 use std::convert::Infallible;
@@ -16,10 +17,10 @@ async fn value_is_fetched_read_written_and_deleted() {
     assert_eq!((*loaded, loaded.source(), loaded.coalesced()), (1, Source::Loader, false));
     let hit = view.fetch("a").load(|_| async { Ok(2) }).await.expect("cached");
     assert_eq!((*hit, hit.source()), (1, Source::Memory));
-    view.write("a", 3).await.expect("written");
+    view.write("a", 3).await.everywhere();
     assert_eq!(view.read("a").await.as_deref(), Some(&3));
-    assert_eq!(view.delete("a").await.ok(), Some(true));
-    assert_eq!(view.delete("a").await.ok(), Some(false));
+    assert!(view.delete("a").await.everywhere());
+    assert!(!view.delete("a").await.everywhere());
     assert!(view.read("a").await.is_none());
 }
 
@@ -29,7 +30,7 @@ async fn none_false_value_and_miss_are_distinct() {
     let cache = in_memory();
     let options: View<str, Option<bool>> = cache.view("o");
     for value in [None, Some(false), Some(true)] {
-        options.write("k", value).await.expect("written");
+        options.write("k", value).await.everywhere();
         assert_eq!(options.read("k").await.map(|found| *found), Some(value));
     }
     assert!(options.read("other").await.is_none());
@@ -40,17 +41,37 @@ async fn absence_has_its_own_ttl() {
     let _deadline = Deadline::start();
     let (clock, hand) = Clock::manual();
     let cache = Cache::builder("test").ttl(Duration::from_secs(60)).clock(clock).build().expect("valid");
-    let view: View<str, Option<u32>> =
-        cache.view("n").with_negative_ttl(Duration::from_secs(5)).expect("in range");
+    let view: View<str, Option<u32>> = cache.view("n").with_negative_ttl(Duration::from_secs(5));
     let missing = view.fetch("a").ttl(Duration::from_secs(30)).load(|_| async { Ok(None) });
     assert_eq!(*missing.await.expect("loads"), None);
-    view.write("b", Some(1)).await.expect("written");
+    view.write("b", Some(1)).await.everywhere();
     hand.advance(Duration::from_secs(5));
     assert!(view.read("a").await.is_none());
     assert_eq!(
         view.read("b").await.map(|found| (*found, found.age())),
         Some((Some(1), Duration::from_secs(5)))
     );
+}
+
+#[tokio::test]
+async fn negative_ttl_of_policy_holds_for_none() {
+    let _deadline = Deadline::start();
+    let (clock, hand) = Clock::manual();
+    let policy = Policy::new().ttl(Duration::from_secs(60)).negative_ttl(Duration::from_secs(5));
+    let cache = Cache::builder("test").policy(policy).clock(clock).build().expect("valid");
+    let options: View<str, Option<u32>> = cache.view("n");
+    let boxed: View<str, Box<Option<u32>>> = cache.view("boxed");
+    let units: View<str, ()> = cache.view("units");
+    let nested: View<str, (Option<u32>,)> = cache.view("nested");
+    options.write("none", None).await.everywhere();
+    options.write("some", Some(1)).await.everywhere();
+    boxed.write("none", Box::new(None)).await.everywhere();
+    units.write("k", ()).await.everywhere();
+    nested.write("k", (None,)).await.everywhere();
+    hand.advance(Duration::from_secs(5));
+    assert!(options.read("none").await.is_none() && boxed.read("none").await.is_none());
+    assert!(options.read("some").await.is_some(), "a value");
+    assert!(units.read("k").await.is_some() && nested.read("k").await.is_some(), "values of other types");
 }
 
 #[tokio::test]
@@ -80,7 +101,7 @@ async fn views_are_separate() {
     let _deadline = Deadline::start();
     let cache = in_memory();
     let (a, b): (View<str, u32>, View<str, u32>) = (cache.view("a"), cache.view("b"));
-    a.write("k", 1).await.expect("written");
+    a.write("k", 1).await.everywhere();
     assert!(b.read("k").await.is_none());
     let again: View<str, u32> = cache.view("a");
     assert_eq!(again.read("k").await.as_deref(), Some(&1));
@@ -92,8 +113,8 @@ async fn views_are_separate() {
 async fn read_multi_keeps_order_of_keys() {
     let _deadline = Deadline::start();
     let view: View<u32, u32> = in_memory().view("n");
-    view.write(&1, 10).await.expect("written");
-    view.write(&3, 30).await.expect("written");
+    view.write(&1, 10).await.everywhere();
+    view.write(&3, 30).await.everywhere();
     let found = view.read_multi(&[3, 2, 1, 3]).await;
     let values: Vec<Option<u32>> = found.iter().map(|found| found.as_deref().copied()).collect();
     assert_eq!(values, [Some(30), None, Some(10), Some(30)]);
@@ -146,9 +167,10 @@ async fn unencodable_write_keeps_old_value() {
         }
     }
     let view: View<str, Even> = in_memory().view("e");
-    view.write("a", Even(2)).await.expect("written");
+    view.write("a", Even(2)).await.everywhere();
     assert!(matches!(view.write("a", Even(3)).await, Err(CacheError::Encode(_))));
-    assert!(view.write_multi([("a", Even(4)), ("b", Even(5))]).await.is_err());
+    let written = view.write_multi([("a", Even(4)), ("b", Even(5))]).await;
+    assert!(matches!(written, Err(CacheError::Encode(_))));
     assert_eq!(view.read("a").await.map(|found| found.0), Some(2));
 }
 
@@ -162,7 +184,7 @@ async fn memory_stays_within_its_bytes() {
         .expect("valid options");
     let view: View<u32, Vec<u8>> = cache.view("v");
     for n in 0..200 {
-        view.write(&n, vec![0; 1_000]).await.expect("written");
+        view.write(&n, vec![0; 1_000]).await.everywhere();
         assert!(view.read(&n).await.is_some(), "what was just stored can be read");
     }
     let memory = cache.stats().memory;
@@ -194,8 +216,8 @@ async fn dynamic_handle_does_what_a_view_does() {
     let cache = in_memory();
     let loaded = cache.fetch::<u32, Infallible>("a").load(|_| async { Ok(1) }).await.expect("loads");
     assert_eq!(*loaded, 1);
-    cache.write("b", "text".to_owned()).await.expect("written");
-    cache.write_multi([("c", 3u32), ("d", 4)]).await.expect("written");
+    cache.write("b", "text".to_owned()).await.everywhere();
+    cache.write_multi([("c", 3u32), ("d", 4)]).await.everywhere();
     assert_eq!(cache.read::<String>("b").await.as_deref().map(String::as_str), Some("text"));
     assert!(cache.read::<u32>("b").await.is_none(), "a value of another type is a miss");
     let found = cache.read_multi::<u32>(["d", "none", "c"]).await;
@@ -205,8 +227,8 @@ async fn dynamic_handle_does_what_a_view_does() {
     );
     assert_eq!(cache.add("a", 9u32).await.ok(), Some(false));
     assert_eq!(cache.take::<u32>("a").await.ok().flatten().as_deref(), Some(&1));
-    assert_eq!(cache.delete_multi(["c", "a"]).await.ok(), Some(vec![true, false]));
-    assert_eq!(cache.expire("d").await.ok(), Some(true));
+    assert_eq!(cache.delete_multi(["c", "a"]).await.everywhere(), [true, false]);
+    assert!(cache.expire("d").await.everywhere());
     assert!(!cache.exist::<u32>("d").await);
     assert_eq!((cache.increment("n", 2).await.ok(), cache.decrement("n", 3).await.ok()), (Some(2), Some(-1)));
 }

@@ -1,12 +1,22 @@
 //! Many keys at once.
 
-use crate::{fetched, gated, in_memory, misses_reach, over};
-use larder::{Cache, FetchError, LoadCx, Source, View};
-use larder_testkit::{Deadline, Gate, RedisServer};
+use crate::mutation::Mutation;
+use crate::{cached, fetched, gated, in_memory, misses_reach, node_with, over};
+use larder::{BulkCx, BulkOutcome, Cache, FetchError, Invalidation, Source, View, WriteOptions};
+use larder_engine::Clock;
+use larder_testkit::{Deadline, Gate, PATIENCE, RedisServer, ScriptedProxy, eventually};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 fn caches(server: &RedisServer) -> [Cache; 2] {
     [in_memory(), over(server.url())]
+}
+
+/// The values that were found or loaded; `None` for an absence.
+fn values<E: std::fmt::Debug>(outcomes: Vec<BulkOutcome<u32, E>>) -> Vec<Option<u32>> {
+    let value = |outcome: BulkOutcome<u32, E>| outcome.expect("no error").map(|value| *value);
+    outcomes.into_iter().map(value).collect()
 }
 
 #[tokio::test]
@@ -14,7 +24,7 @@ async fn fetch_multi_loads_all_missing_keys_at_once() {
     let Some(server) = RedisServer::start() else { return };
     for cache in caches(&server) {
         let view: View<u32, u32> = cache.view("n");
-        view.write(&2, 20).await.expect("written");
+        view.write(&2, 20).await.everywhere();
         let calls = Arc::new(Mutex::new(Vec::new()));
         let seen = calls.clone();
         let loader = move |mut keys: Vec<u32>, _| {
@@ -24,15 +34,13 @@ async fn fetch_multi_loads_all_missing_keys_at_once() {
             async move { Ok(keys.into_iter().filter(|key| *key != 5).chain([77]).map(|key| (key, key * 10))) }
         };
         let found = view.fetch_multi(&[3, 2, 1, 3, 5]).load(loader).await;
-        let values: Vec<Option<u32>> = found.iter().map(|found| found.as_deref().ok().copied()).collect();
-        assert_eq!(values, [Some(30), Some(20), Some(10), Some(30), None]);
-        assert!(matches!(found[4], Err(FetchError::NotLoaded)));
+        assert_eq!(values(found), [Some(30), Some(20), Some(10), Some(30), None]);
         assert_eq!(*calls.lock().expect("no panic"), [vec![1, 3, 5]]);
         assert!(view.read(&77).await.is_none(), "there was no lease for it");
         let again = view
             .fetch_multi(&[1, 2, 3])
             .load(|_, _| async { panic!("all are cached") as Result<Vec<(u32, u32)>, _> });
-        assert!(again.await.iter().all(|found| found.as_ref().is_ok_and(|f| f.source() == Source::Memory)));
+        assert!(again.await.iter().all(|found| matches!(found, Ok(Some(f)) if f.source() == Source::Memory)));
     }
 }
 
@@ -57,7 +65,7 @@ async fn fetch_multi_and_fetch_wait_for_each_other() {
                     }
                 };
                 let found = view.fetch_multi(["k", "b"]).load(loader).await;
-                found.into_iter().map(|found| found.map(|f| *f).ok()).collect::<Vec<_>>()
+                values(found)
             })
         };
         bulk_gate.arrival().await;
@@ -78,10 +86,10 @@ async fn fetch_multi_and_fetch_wait_for_each_other() {
 async fn fetch_multi_error_reaches_missing_keys_only() {
     let _deadline = Deadline::start();
     let view: View<u32, u32, &str> = in_memory().view("n");
-    view.write(&1, 10).await.expect("written");
-    let loader = |_: Vec<u32>, _: LoadCx<u32>| async { Err::<Vec<(u32, u32)>, _>("down") };
+    view.write(&1, 10).await.everywhere();
+    let loader = |_: Vec<u32>, _: BulkCx<u32, u32>| async { Err::<Vec<(u32, u32)>, _>("down") };
     let found = view.fetch_multi(&[1, 2, 3]).load(loader).await;
-    assert_eq!(found[0].as_deref().ok(), Some(&10));
+    assert!(matches!(&found[0], Ok(Some(value)) if **value == 10));
     for failed in &found[1..] {
         assert!(matches!(failed, Err(FetchError::Load(error)) if **error == "down"));
     }
@@ -93,11 +101,11 @@ async fn multi_operations_write_and_delete() {
     for cache in caches(&server) {
         let view: View<str, u32> = cache.view("n");
         let other: View<str, u32> = cache.view("other");
-        view.write_multi([("a1", 1), ("a2", 2), ("b1", 3)]).await.expect("written");
-        other.write("a1", 9).await.expect("written");
-        assert_eq!(view.delete_multi(["a1", "none"]).await.ok(), Some(vec![true, false]));
+        view.write_multi([("a1", 1), ("a2", 2), ("b1", 3)]).await.everywhere();
+        other.write("a1", 9).await.everywhere();
+        assert_eq!(view.delete_multi(["a1", "none"]).await.everywhere(), [true, false]);
         assert!(!view.exist("a1").await && view.exist("a2").await);
-        assert_eq!(cache.delete_matched("n:a*").await.ok(), Some(1));
+        assert_eq!(cache.delete_matched("n:a*").await.everywhere(), 1);
         assert!(!view.exist("a2").await && view.exist("b1").await && other.exist("a1").await);
         assert_eq!(view.read_only().read("b1").await.as_deref(), Some(&3));
         assert_eq!(view.take("b1").await.ok().flatten().as_deref(), Some(&3));
@@ -113,8 +121,209 @@ async fn add_stores_only_absent_keys() {
         assert_eq!(view.add("k", 1).await.ok(), Some(true));
         assert_eq!(view.add("k", 2).await.ok(), Some(false));
         assert_eq!(view.read("k").await.as_deref(), Some(&1));
-        view.delete("k").await.expect("deleted");
+        view.delete("k").await.everywhere();
         assert_eq!(view.add("k", 3).await.ok(), Some(true));
         assert_eq!(view.read("k").await.as_deref(), Some(&3));
+    }
+}
+
+#[tokio::test]
+async fn fetch_multi_waits_for_load_of_other_node() {
+    let Some(server) = RedisServer::start() else { return };
+    for (one, other) in crate::pairs(&server) {
+        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+        let (gate, loading) = crate::begun(&a, 1).await;
+        let (calls, own_gate) = (Arc::new(Mutex::new(Vec::new())), Gate::closed());
+        let (seen, passes) = (calls.clone(), own_gate.clone());
+        let bulk = tokio::spawn(async move {
+            let loader = move |keys: Vec<String>, _| {
+                seen.lock().expect("no panic").push(keys.clone());
+                let passes = passes.clone();
+                async move {
+                    passes.pass().await;
+                    Ok(keys.into_iter().map(|key| (key, 9)).collect::<Vec<_>>())
+                }
+            };
+            let found = b.fetch_multi(["k", "b"]).load(loader).await;
+            values(found)
+        });
+        own_gate.arrival().await;
+        own_gate.open(2);
+        gate.open(1);
+        assert_eq!(loading.await.expect("no panic"), 1);
+        assert_eq!(bulk.await.expect("no panic"), [Some(1), Some(9)]);
+        assert_eq!(*calls.lock().expect("no panic"), [["b"]], "the other node loads the other key");
+        one.clear().await.everywhere();
+    }
+}
+
+#[tokio::test]
+async fn fetch_multi_loads_what_other_node_fails_to_load() {
+    let Some(server) = RedisServer::start() else { return };
+    let (one, other) = (over(server.url()), over(server.url()));
+    let (a, b): (View<str, u32, &str>, View<str, u32, &str>) = (one.view("n"), other.view("n"));
+    let gate = Gate::closed();
+    let passes = gate.clone();
+    let failing = tokio::spawn(async move {
+        let loader = move |_| async move {
+            passes.pass().await;
+            Err("down")
+        };
+        a.fetch("k").load(loader).await.map(|f| *f)
+    });
+    gate.arrival().await;
+    let bulk = tokio::spawn(async move {
+        let loader =
+            |keys: Vec<String>, _| async { Ok(keys.into_iter().map(|key| (key, 9)).collect::<Vec<_>>()) };
+        let found = b.fetch_multi(["k", "b"]).load(loader).await;
+        values(found)
+    });
+    let own: View<str, u32> = other.view("n");
+    eventually("the other key is stored", async || own.read("b").await.is_some()).await;
+    gate.open(1);
+    assert!(failing.await.expect("no panic").is_err());
+    assert_eq!(bulk.await.expect("no panic"), [Some(9), Some(9)]);
+    assert_eq!(cached(&other.view("n"), "k").await, 9);
+}
+
+#[tokio::test]
+async fn bulk_loader_sets_options_of_each_key() {
+    let Some(server) = RedisServer::start() else { return };
+    let (clock, hand) = Clock::manual();
+    let local = Cache::builder("test").ttl(Duration::from_secs(60)).clock(clock).build();
+    for cache in [local.expect("valid options"), over(server.url())] {
+        let view: View<str, u32> = cache.view("n");
+        let loader = |keys: Vec<String>, cx: BulkCx<str, u32>| async move {
+            cx.tag("all");
+            cx.of("red").tag("colour");
+            cx.of("short").ttl(Duration::from_millis(50));
+            cx.of("secret").no_store();
+            cx.of("another key").no_store();
+            Ok(keys.into_iter().zip(1..).collect::<Vec<_>>())
+        };
+        let found = view.fetch_multi(["plain", "red", "secret", "short"]).load(loader).await;
+        assert_eq!(values(found), [Some(1), Some(2), Some(3), Some(4)]);
+        assert!(view.read("secret").await.is_none(), "stored nowhere");
+        hand.advance(Duration::from_millis(50));
+        eventually("the short one expires", async || view.read("short").await.is_none()).await;
+        cache.invalidate_tags(["colour"], Invalidation::Hard).await.everywhere();
+        assert!(view.read("red").await.is_none());
+        assert_eq!(cached(&view, "plain").await, 1, "the tag of another key");
+        cache.invalidate_tags(["all"], Invalidation::Hard).await.everywhere();
+        assert!(view.read("plain").await.is_none());
+    }
+}
+
+#[tokio::test]
+async fn bulk_loader_gets_stale_value_of_each_key() {
+    let _deadline = Deadline::start();
+    let (clock, hand) = Clock::manual();
+    let policy = larder::Policy::new().ttl(Duration::from_secs(1)).grace(Duration::from_secs(60));
+    let cache = Cache::builder("test").policy(policy).clock(clock).build().expect("valid options");
+    let view: View<str, u32> = cache.view("n");
+    view.write("k", 1).await.everywhere();
+    hand.advance(Duration::from_secs(1));
+    let loader = |keys: Vec<String>, cx: BulkCx<str, u32>| async move {
+        Ok(keys.into_iter().map(move |key| (key.clone(), cx.of(&key).stale().map_or(0, |stale| **stale + 1))))
+    };
+    let found = view.fetch_multi(["k", "new"]).load(loader).await;
+    let found: Vec<_> = found.into_iter().map(|found| *found.expect("loads").expect("a value")).collect();
+    assert_eq!(found, [2, 0]);
+}
+
+#[tokio::test]
+async fn key_that_bulk_loader_leaves_out_is_loaded_by_its_followers() {
+    let Some(server) = RedisServer::start() else { return };
+    for cache in caches(&server) {
+        let view: View<str, u32> = cache.view("n");
+        let gate = Gate::closed();
+        let (bulk_view, passes) = (view.clone(), gate.clone());
+        let bulk = tokio::spawn(async move {
+            let loader = move |_: Vec<String>, _| {
+                let passes = passes.clone();
+                async move {
+                    passes.pass().await;
+                    Ok(Vec::new())
+                }
+            };
+            values(bulk_view.fetch_multi(["k"]).load(loader).await)
+        });
+        gate.arrival().await;
+        let follower = {
+            let view = view.clone();
+            tokio::spawn(async move { fetched(&view, "k", 7).await })
+        };
+        misses_reach(&cache, 2).await;
+        gate.open(1);
+        assert_eq!(bulk.await.expect("no panic"), [None]);
+        assert_eq!(follower.await.expect("no panic"), 7);
+        assert_eq!(cached(&view, "k").await, 7);
+    }
+}
+
+#[tokio::test]
+async fn writes_and_adds_have_options_of_their_own() {
+    let Some(server) = RedisServer::start() else { return };
+    let (clock, hand) = Clock::manual();
+    let local = Cache::builder("test").ttl(Duration::from_secs(60)).clock(clock).build();
+    for cache in [local.expect("valid options"), over(server.url())] {
+        let view: View<str, u32> = cache.view("n");
+        let options = WriteOptions::new;
+        let written = [
+            ("red", 1, options().tag("colour")),
+            ("short", 2, options().ttl(Duration::from_millis(50))),
+            ("plain", 3, options()),
+        ];
+        view.write_multi_with(written).await.everywhere();
+        assert_eq!(view.add_with("added", 4, &options().tag("colour")).await.ok(), Some(true));
+        assert_eq!(
+            view.add_with("brief", 5, &options().ttl(Duration::from_millis(50))).await.ok(),
+            Some(true)
+        );
+        let ttl = |key| {
+            let view = view.clone();
+            async move { view.read(key).await.map(|found| found.remaining_ttl()) }
+        };
+        assert!(ttl("short").await.is_none_or(|left| left <= Duration::from_millis(50)));
+        assert!(ttl("plain").await.is_some_and(|left| left > Duration::from_secs(30)));
+        hand.advance(Duration::from_millis(50));
+        for key in ["short", "brief"] {
+            eventually("it expires", async || view.read(key).await.is_none()).await;
+        }
+        cache.invalidate_tags(["colour"], Invalidation::Hard).await.everywhere();
+        assert!(view.read("red").await.is_none() && view.read("added").await.is_none());
+        assert_eq!(cached(&view, "plain").await, 3);
+    }
+}
+
+#[tokio::test]
+async fn no_command_has_more_than_500_keys() {
+    let Some(server) = RedisServer::start() else { return };
+    for scripts in [true, false] {
+        let proxy = ScriptedProxy::before(&server);
+        let node =
+            || node_with(proxy.url(), |options| options.redis_timeout(PATIENCE).redis_scripts(scripts));
+        let longest = Arc::new(AtomicUsize::new(0));
+        let seen = longest.clone();
+        let _none = proxy.hold(move |frame| {
+            // A command begins with the number of its arguments.
+            let count =
+                frame.bytes.strip_prefix(b"*").and_then(|rest| rest.split(|byte| *byte == b'\r').next());
+            let count = count.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok()).unwrap_or(0);
+            seen.fetch_max(count, Ordering::SeqCst);
+            false
+        });
+        let keys: Vec<u32> = (0..3_000).collect();
+        let load = |keys: Vec<u32>, _| async { Ok(keys.into_iter().map(|key| (key, key))) };
+        let view: View<u32, u32> = node().view("n");
+        let found = view.fetch_multi(&keys).load(load).await;
+        assert!(found.iter().zip(0..).all(|(found, key)| matches!(found, Ok(Some(value)) if **value == key)));
+        view.write_multi(keys.iter().map(|key| (key, key + 1))).await.everywhere();
+        let other: View<u32, u32> = node().view("n");
+        let found = other.read_multi(&keys).await;
+        assert!(found.iter().zip(1..).all(|(found, value)| found.as_deref() == Some(&value)));
+        assert!(view.delete_multi(&keys).await.everywhere().iter().all(|existed| *existed));
+        let longest = longest.load(Ordering::SeqCst);
+        assert!((500..=500 * 5 + 10).contains(&longest), "{longest} arguments, scripts: {scripts}");
     }
 }

@@ -1,6 +1,7 @@
 //! A server without transactions, announcements and sorted sets, such as a Larder server: no promise between nodes, and no
 //! invalidated value on one node.
 
+use crate::mutation::Mutation;
 use crate::{begun, cached, fetched, gated, node_with};
 use larder::{Cache, CoherenceMode, Event, Invalidation, View};
 use larder_testkit::{Direction, Frame, Gate, PATIENCE, RedisServer, ScriptedProxy, eventually};
@@ -12,23 +13,24 @@ use std::time::{Duration, Instant};
 const PLAIN: &str = "ACL SETUSER plain on nopass ~* &* +@all -multi -exec -watch -eval -evalsha -publish -subscribe \
                      -zscore -zmscore -zadd -zincrby";
 
-fn node(server: &RedisServer) -> Cache {
+/// A node over such a server.
+pub(crate) fn node(server: &RedisServer) -> Cache {
+    server.command(PLAIN);
     node_with(format!("{}?user=plain&pass=any", server.url()), |options| options)
 }
 
 #[tokio::test]
 async fn server_without_announcements_is_mode_one_node() {
     let Some(server) = RedisServer::start() else { return };
-    server.command(PLAIN);
     let (cache, restarted) = (node(&server), node(&server));
     let (view, later): (View<str, u32>, View<str, u32>) = (cache.view("n"), restarted.view("n"));
     let mut events = cache.events();
     assert_eq!(fetched(&view, "k", 1).await, 1);
-    view.write("l", 2).await.expect("written");
+    view.write("l", 2).await.everywhere();
     assert_eq!((cached(&later, "k").await, cached(&later, "l").await), (1, 2));
     assert_eq!(cache.coherence().mode, CoherenceMode::OneNode);
     assert_eq!(events.recv().await, Ok(Event::OneNode), "nobody misses it");
-    assert_eq!(view.delete("k").await.ok(), Some(true));
+    assert!(view.delete("k").await.everywhere());
     assert!(view.read("k").await.is_none());
     assert_eq!(server.command("EXISTS test:n:k"), ":0\r\n");
 }
@@ -36,16 +38,15 @@ async fn server_without_announcements_is_mode_one_node() {
 #[tokio::test]
 async fn load_does_not_undo_local_delete_or_write() {
     let Some(server) = RedisServer::start() else { return };
-    server.command(PLAIN);
     let view: View<str, u32> = node(&server).view("n");
     let (gate, loading) = begun(&view, 1).await;
-    view.delete("k").await.expect("deleted");
+    view.delete("k").await.everywhere();
     gate.open(1);
     assert_eq!(loading.await.expect("no panic"), 1);
     assert!(view.read("k").await.is_none());
     let loading = gated(&view, &gate, 1);
     gate.arrival().await;
-    view.write("k", 2).await.expect("written");
+    view.write("k", 2).await.everywhere();
     gate.open(1);
     assert_eq!(loading.await.expect("no panic"), 1);
     assert_eq!(cached(&view, "k").await, 2);
@@ -55,17 +56,16 @@ async fn load_does_not_undo_local_delete_or_write() {
 #[tokio::test]
 async fn tagged_value_stays_in_memory_and_clear_deletes_in_redis() {
     let Some(server) = RedisServer::start() else { return };
-    server.command(PLAIN);
     let cache = node(&server);
     let view: View<str, u32> = cache.view("n");
     let tagged = || view.fetch("t").tag("tag").load(|_| async { Ok(1) });
     assert_eq!(tagged().await.map(|f| *f).ok(), Some(1));
     assert_eq!(cached(&view, "t").await, 1);
     assert_eq!(server.command("EXISTS test:n:t"), ":0\r\n", "no ledger, no tags in redis");
-    cache.invalidate_tags(["tag"], Invalidation::Hard).await.expect("invalidated");
+    cache.invalidate_tags(["tag"], Invalidation::Hard).await.everywhere();
     assert!(view.read("t").await.is_none());
-    view.write("k", 1).await.expect("written");
-    cache.clear().await.expect("cleared");
+    view.write("k", 1).await.everywhere();
+    cache.clear().await.everywhere();
     assert!(view.read("k").await.is_none());
     assert_eq!(server.command("EXISTS test:n:k"), ":0\r\n");
 }
@@ -80,7 +80,7 @@ async fn deletion_is_replayed_after_first_restart_from_snapshot() {
     assert_eq!((fetched(&view, "k", 1).await, fetched(&view, "kept", 1).await), (1, 1));
     eventually("the marker is written", async || server.command("EXISTS test::marker") == ":1\r\n").await;
     server.take_snapshot();
-    view.delete("k").await.expect("deleted");
+    view.delete("k").await.everywhere();
     let mut events = cache.events();
     server.restart_from_snapshot();
     server.command(PLAIN);
@@ -99,24 +99,61 @@ async fn failed_clear_and_lost_marker_are_made_good_without_ledger() {
         options.redis_timeout(Duration::from_millis(200))
     });
     let view: View<str, u32> = cache.view("n");
-    view.write("k", 1).await.expect("written");
+    view.write("k", 1).await.everywhere();
     server.pause();
-    cache.clear().await.expect_err("no reply");
+    cache.clear().await.queued();
     assert_eq!(cache.coherence().pending_invalidations, 1);
     server.resume();
     eventually("it is cleared", async || server.command("EXISTS test:n:k") == ":0\r\n").await;
     eventually("nothing is pending", async || cache.coherence().pending_invalidations == 0).await;
 
-    view.write("k", 2).await.expect("written");
+    view.write("k", 2).await.everywhere();
     server.command("DEL test::marker");
     server.take_snapshot();
-    view.delete("k").await.expect("deleted");
+    view.delete("k").await.everywhere();
     server.restart_from_snapshot();
     server.command(PLAIN);
     eventually("it is deleted again", async || server.command("EXISTS test:n:k") == ":0\r\n").await;
     eventually("nothing is pending", async || cache.coherence().pending_invalidations == 0).await;
-    view.write("k", 3).await.expect("redis is used again");
+    view.write("k", 3).await.everywhere();
     assert_eq!(cached(&node(&server).view("n"), "k").await, 3);
+}
+
+#[tokio::test]
+async fn add_of_tagged_value_stays_in_memory() {
+    let Some(server) = RedisServer::start() else { return };
+    let cache = node(&server);
+    let by_view: View<str, u32> = cache.view("n").with_tag("tag");
+    let in_space: View<str, u32> = cache.space("eu").view("n");
+    for (view, clear) in [(&by_view, false), (&in_space, true)] {
+        assert_eq!(view.add("k", 1).await.ok(), Some(true));
+        assert_eq!(view.add("k", 2).await.ok(), Some(false));
+        assert_eq!(cached(view, "k").await, 1);
+        assert_eq!(server.command("EXISTS test:n:k test:eu.n:k"), ":0\r\n", "no ledger, no tags in redis");
+        match clear {
+            true => cache.space("eu").clear().await,
+            false => cache.invalidate_tags(["tag"], Invalidation::Hard).await,
+        }
+        .everywhere();
+        assert!(view.read("k").await.is_none());
+        assert_eq!(view.add("k", 3).await.ok(), Some(true));
+        assert_eq!(cached(view, "k").await, 3);
+    }
+}
+
+#[tokio::test]
+async fn add_of_tagged_value_respects_value_in_redis() {
+    let Some(server) = RedisServer::start() else { return };
+    let (cache, restarted) = (node(&server), node(&server));
+    let view: View<str, u32> = cache.view("n");
+    view.write("k", 1).await.everywhere();
+    let tagged: View<str, u32> = restarted.view("n").with_tag("tag");
+    assert_eq!(tagged.add("k", 2).await.ok(), Some(false));
+    assert_eq!(cached(&tagged, "k").await, 1);
+    server.command("SET test:n:other \"no value of this view\"");
+    assert_eq!(tagged.add("other", 2).await.ok(), Some(true));
+    assert_eq!(cached(&tagged, "other").await, 2);
+    assert_eq!(server.command("EXISTS test:n:other"), ":0\r\n", "what it replaces is gone");
 }
 
 /// How a key is changed while a load of it waits to store.
@@ -178,9 +215,9 @@ fn load_waiting_for_a_write_does_not_store_after_it() {
             let held = proxy.hold(is_change);
             let changing = tokio::spawn(async move {
                 match how {
-                    How::Delete => changes.delete("k").await.map(drop),
-                    How::Write => changes.write("k", 2).await,
-                    How::Take => changes.take("k").await.map(drop),
+                    How::Delete => _ = changes.delete("k").await.everywhere(),
+                    How::Write => changes.write("k", 2).await.everywhere(),
+                    How::Take => _ = changes.take("k").await.expect("taken"),
                 }
             });
             held.arrival().await;
@@ -189,7 +226,7 @@ fn load_waiting_for_a_write_does_not_store_after_it() {
             eventually("the load waits", async || waits.load(Ordering::SeqCst)).await;
             slow.store(true, Ordering::SeqCst);
             held.release();
-            changing.await.expect("no panic").expect("changed");
+            changing.await.expect("no panic");
             slow.store(false, Ordering::SeqCst);
         });
         assert_eq!(loading.join().expect("no panic"), 1);

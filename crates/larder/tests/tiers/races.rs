@@ -1,5 +1,6 @@
 //! Races that were found on paper, in a model or in a run, each named after what would have gone wrong.
 
+use crate::mutation::Mutation;
 use crate::{cached, fetched, gated, in_memory, node_with, over, pairs};
 use larder::{Invalidation, Policy, Source, View};
 use larder_testkit::{Gate, RedisServer, eventually};
@@ -26,7 +27,7 @@ async fn fetch_after_tag_invalidation_does_not_join_earlier_load() {
         };
         let early = start(1);
         gate.arrival().await;
-        cache.invalidate_tags(["t"], Invalidation::Hard).await.expect("invalidated");
+        cache.invalidate_tags(["t"], Invalidation::Hard).await.everywhere();
         let before = cache.stats().memory.misses;
         let late = start(2);
         eventually("the late one waits", async || cache.stats().memory.misses > before).await;
@@ -46,9 +47,9 @@ async fn replayed_invalidation_keeps_newer_value() {
     let view: View<str, u32> = cache.view("n");
     for round in 0..20 {
         server.command("CONFIG SET maxmemory 1");
-        view.write("k", round).await.expect_err("redis is full");
+        view.write("k", round).await.queued();
         server.command("CONFIG SET maxmemory 0");
-        view.write("k", round + 100).await.expect("written");
+        view.write("k", round + 100).await.everywhere();
         eventually("no invalidation is pending", async || cache.coherence().pending_invalidations == 0).await;
         let other: View<str, u32> = over(server.url()).view("n");
         assert_eq!(other.read("k").await.as_deref(), Some(&(round + 100)), "round {round}");
@@ -61,16 +62,16 @@ async fn replayed_clear_keeps_newer_value() {
     let Some(server) = RedisServer::start() else { return };
     let cache = over(server.url());
     let view: View<str, u32> = cache.view("n").with_tag("t");
-    view.write("k", 0).await.expect("written");
+    view.write("k", 0).await.everywhere();
     for round in 1..20 {
         server.command("CONFIG SET min-replicas-to-write 1");
         if round % 2 == 0 {
-            cache.clear().await.expect_err("refused");
+            cache.clear().await.queued();
         } else {
-            cache.invalidate_tags(["t"], Invalidation::Hard).await.expect_err("refused");
+            cache.invalidate_tags(["t"], Invalidation::Hard).await.queued();
         }
         server.command("CONFIG SET min-replicas-to-write 0");
-        view.write("k", round).await.expect("written");
+        view.write("k", round).await.everywhere();
         eventually("no invalidation is pending", async || cache.coherence().pending_invalidations == 0).await;
         assert_eq!(view.read("k").await.as_deref(), Some(&round), "round {round}, here");
         let other: View<str, u32> = over(server.url()).view("n");
@@ -90,7 +91,7 @@ async fn concurrent_local_writes_end_with_one_value() {
             tokio::spawn(async move { view.write("k", round * 2 + n).await })
         });
         for written in writing {
-            written.await.expect("no panic").expect("written");
+            written.await.expect("no panic").everywhere();
         }
         let here = cached(&view, "k").await;
         let other: View<str, u32> = over(server.url()).view("n");
@@ -104,7 +105,7 @@ async fn add_replaces_memory_entry_that_redis_lost() {
     let Some(server) = RedisServer::start() else { return };
     for (cache, _) in pairs(&server) {
         let view: View<str, u32> = cache.view("n");
-        view.write("k", 1).await.expect("written");
+        view.write("k", 1).await.everywhere();
         assert_eq!(cached(&view, "k").await, 1);
         server.command("DEL test:n:k");
         assert_eq!(view.add("k", 2).await.ok(), Some(true));
@@ -124,7 +125,7 @@ async fn concurrent_remote_writes_end_with_one_value() {
                 tokio::spawn(async move { view.write("k", round * 2 + n as u32).await })
             });
             for written in writing {
-                written.await.expect("no panic").expect("written");
+                written.await.expect("no panic").everywhere();
             }
             let third: View<str, u32> = over(server.url()).view("n");
             let truth = third.read("k").await.map(|found| *found).expect("written");
@@ -142,16 +143,16 @@ async fn read_during_delete_is_not_promoted() {
     let (one, other) = (over(server.url()), over(server.url()));
     let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
     for round in 0..100 {
-        b.write("k", round).await.expect("written");
+        b.write("k", round).await.everywhere();
         eventually("the write is announced", async || a.read("k").await.as_deref() == Some(&round)).await;
         // What memory has goes, so that the read has to ask Redis.
-        one.clear().await.expect("cleared");
-        b.write("k", round + 1_000).await.expect("written");
+        one.clear().await.everywhere();
+        b.write("k", round + 1_000).await.everywhere();
         let reading = {
             let a = a.clone();
             tokio::spawn(async move { a.read("k").await.map(|found| *found) })
         };
-        a.delete("k").await.expect("deleted");
+        a.delete("k").await.everywhere();
         reading.await.expect("no panic");
         assert!(a.read("k").await.is_none(), "round {round}");
     }
@@ -164,8 +165,8 @@ async fn write_after_remote_clear_stays() {
     for (one, other) in pairs(&server) {
         let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
         for round in 0..300 {
-            one.clear().await.expect("cleared");
-            b.write("k", round).await.expect("written");
+            one.clear().await.everywhere();
+            b.write("k", round).await.everywhere();
             assert_eq!(a.read("k").await.as_deref(), Some(&round));
         }
     }
@@ -177,7 +178,7 @@ async fn refresh_before_delete_does_not_restore_value() {
     let Some(server) = RedisServer::start() else { return };
     for (one, other) in pairs(&server) {
         let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
-        a.write("k", 1).await.expect("written");
+        a.write("k", 1).await.everywhere();
         let gate = Gate::closed();
         let refreshing = {
             let (a, gate) = (a.clone(), gate.clone());
@@ -191,7 +192,7 @@ async fn refresh_before_delete_does_not_restore_value() {
         };
         gate.arrival().await;
         assert_eq!(cached(&a, "k").await, 1, "the old value is read meanwhile");
-        b.delete("k").await.expect("deleted");
+        b.delete("k").await.everywhere();
         gate.open(1);
         assert_eq!(refreshing.await.expect("no panic"), Some(2));
         eventually("it stays deleted", async || a.read("k").await.is_none()).await;
@@ -205,7 +206,7 @@ async fn evicted_lease_does_not_match_its_successor() {
     let Some(server) = RedisServer::start() else { return };
     for (one, other) in pairs(&server) {
         let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
-        a.delete("k").await.expect("deleted");
+        a.delete("k").await.everywhere();
         let (early, late) = (Gate::closed(), Gate::closed());
         let first = gated(&a, &early, 1);
         early.arrival().await;
@@ -228,7 +229,7 @@ async fn new_node_honours_earlier_tag_invalidation() {
     let view: View<str, u32> = old.view("n");
     let tagged = view.fetch("k").tag("t").load(|_| async { Ok(1) });
     assert_eq!(*tagged.await.expect("loads"), 1);
-    old.invalidate_tags(["t"], Invalidation::Hard).await.expect("invalidated");
+    old.invalidate_tags(["t"], Invalidation::Hard).await.everywhere();
     let new: View<str, u32> = over(server.url()).view("n");
     assert_eq!(fetched(&new, "k", 2).await, 2);
 }
@@ -256,7 +257,7 @@ async fn value_deleted_while_fetch_waits_is_not_served_stale() {
     let Some(server) = RedisServer::start() else { return };
     let view: View<str, u32, &str> = over(server.url()).view("n");
     let view = view.with_policy(Policy::new().ttl(Duration::from_millis(20)).grace(Duration::from_secs(60)));
-    view.write("k", 1).await.expect("written");
+    view.write("k", 1).await.everywhere();
     eventually("it is stale", async || view.read("k").await.is_none()).await;
     let (reads, fetches, deletes, gate) = (view.clone(), view.clone(), view.clone(), Gate::closed());
     let passes = gate.clone();
@@ -275,7 +276,7 @@ async fn value_deleted_while_fetch_waits_is_not_served_stale() {
     let deleting = tokio::spawn(async move { deletes.delete("k").await });
     tokio::task::yield_now().await;
     server.resume();
-    deleting.await.expect("no panic").expect("deleted");
+    deleting.await.expect("no panic").everywhere();
     gate.arrival().await;
     gate.open(1);
     fetching.await.expect("no panic").ok();

@@ -1,6 +1,7 @@
 //! Counters and raw values.
 
-use crate::{in_memory, over};
+use crate::mutation::Mutation;
+use crate::{in_memory, one_node, over};
 use larder::{Counters, RawView, View};
 use larder_testkit::{RedisServer, eventually};
 use std::time::Duration;
@@ -17,7 +18,7 @@ async fn counters_add_up_across_nodes() {
     assert_eq!(a.read("k").await.ok(), Some(Some(3)));
     assert_eq!(server.command("GET test:hits:k"), "$1\r\n3\r\n", "as any program would store it");
     assert!(server.command("PTTL test:hits:k").trim_matches([':', '\r', '\n']).parse::<u64>().is_ok());
-    assert_eq!(a.delete("k").await.ok(), Some(true));
+    assert!(a.delete("k").await.expect("deleted"));
     server.command("SET test:hits:k text");
     assert!(a.increment("k", 1).await.is_err());
     let local: Counters<str> = in_memory().counters("hits");
@@ -35,7 +36,7 @@ async fn raw_view_exchanges_values_with_other_programs() {
     assert_eq!(raw.read("a").await.ok(), Some(Some(b"hello".to_vec())));
     raw.write("b", "world", Duration::from_secs(60)).await.expect("written");
     assert_eq!(server.command("GET test:session:b"), "$5\r\nworld\r\n");
-    assert_eq!(raw.delete("b").await.ok(), Some(true));
+    assert!(raw.delete("b").await.expect("deleted"));
     assert_eq!(raw.read("b").await.ok(), Some(None));
     let none: RawView<str> = in_memory().raw("session");
     assert!(none.read("a").await.is_err());
@@ -46,10 +47,29 @@ async fn touch_on_read_extends_session() {
     let Some(server) = RedisServer::start() else { return };
     let cache = over(server.url());
     let view: View<str, u32> = cache.view("session").touch_on_read();
-    view.write("k", 1).await.expect("written");
+    view.write("k", 1).await.everywhere();
     server.command("PEXPIRE test:session:k 5000");
     assert!(view.read("k").await.is_some());
     let left =
         || server.command("PTTL test:session:k").trim_matches([':', '\r', '\n']).parse::<u64>().unwrap_or(0);
     eventually("redis has a new time to live", async || left() > 50_000).await;
+}
+
+#[tokio::test]
+async fn clear_keeps_counters_and_raw_values() {
+    let Some(server) = RedisServer::start() else { return };
+    for cache in [in_memory(), over(server.url()), one_node::node(&server)] {
+        let view: View<str, u32> = cache.view("n");
+        let counters: Counters<str> = cache.counters("hits");
+        let raw: RawView<str> = cache.raw("session");
+        let has_redis = raw.write("a", "text", Duration::from_secs(60)).await.is_ok();
+        view.write("k", 1).await.everywhere();
+        counters.increment("k", 5).await.expect("added");
+        cache.space("eu").clear().await.everywhere();
+        cache.clear().await.everywhere();
+        assert!(view.read("k").await.is_none());
+        assert_eq!(counters.read("k").await.ok(), Some(Some(5)), "redis: {has_redis}");
+        assert_eq!(raw.read("a").await.is_ok_and(|bytes| bytes.is_some()), has_redis);
+        counters.delete("k").await.expect("deleted");
+    }
 }

@@ -1,5 +1,6 @@
 //! Two nodes over one real Redis.
 
+use crate::mutation::Mutation;
 use crate::{cached, node_with, over};
 use larder::{Source, View};
 use larder_engine::Clock;
@@ -11,7 +12,7 @@ async fn loaded_value_is_found_by_other_node() {
     let Some(server) = RedisServer::start() else { return };
     let one: View<str, u32> = over(server.url()).view("n");
     let other: View<str, u32> = over(server.url()).view("n");
-    one.write("a", 1).await.expect("written");
+    one.write("a", 1).await.everywhere();
     let found = other.read("a").await.expect("found");
     assert_eq!((*found, found.source()), (1, Source::Redis));
     assert_eq!(other.read("a").await.map(|found| found.source()), Some(Source::Memory), "promoted");
@@ -26,17 +27,16 @@ async fn loaded_value_is_found_by_other_node() {
 async fn delete_removes_key_from_redis() {
     let Some(server) = RedisServer::start() else { return };
     let one: View<str, u32> = over(server.url()).view("n");
-    one.write("a", 1).await.expect("written");
-    assert_eq!(one.delete("a").await.ok(), Some(true));
+    one.write("a", 1).await.everywhere();
+    assert!(one.delete("a").await.everywhere());
     assert_eq!(server.command("EXISTS test:n:a"), ":0\r\n");
 }
 
 #[tokio::test]
 async fn redis_key_is_readable_and_expires() {
     let Some(server) = RedisServer::start() else { return };
-    let view: View<(&str, u32), u32> =
-        over(server.url()).view("n").with_ttl(Duration::from_secs(100)).expect("in range");
-    view.write(&("user", 7), 1).await.expect("written");
+    let view: View<(&str, u32), u32> = over(server.url()).view("n").with_ttl(Duration::from_secs(100));
+    view.write(&("user", 7), 1).await.everywhere();
     let left: u64 = server
         .command("PTTL test:n:user:7")
         .trim_matches([':', '\r', '\n'])
@@ -48,9 +48,8 @@ async fn redis_key_is_readable_and_expires() {
 #[tokio::test]
 async fn promoted_value_expires_with_redis_key() {
     let Some(server) = RedisServer::start() else { return };
-    let writer: View<str, u32> =
-        over(server.url()).view("n").with_ttl(Duration::from_secs(5)).expect("in range");
-    writer.write("a", 1).await.expect("written");
+    let writer: View<str, u32> = over(server.url()).view("n").with_ttl(Duration::from_secs(5));
+    writer.write("a", 1).await.everywhere();
     let (clock, hand) = Clock::manual();
     let reading = node_with(server.url(), |options| options.ttl(Duration::from_secs(3_600)).clock(clock));
     let reader: View<str, u32> = reading.view("n");
@@ -64,7 +63,7 @@ async fn read_multi_costs_one_round_trip() {
     let Some(server) = RedisServer::start() else { return };
     let writer: View<u32, u32> = over(server.url()).view("n");
     for n in 0..20 {
-        writer.write(&n, n * 10).await.expect("written");
+        writer.write(&n, n * 10).await.everywhere();
     }
     let cache = over(server.url());
     let reader: View<u32, u32> = cache.view("n");
@@ -88,7 +87,7 @@ async fn unreadable_bytes_are_counted_misses() {
     assert_eq!(*view.fetch("b").load(|_| async { Ok(3) }).await.expect("loads"), 3);
 
     let written: View<str, (u32, String)> = over(server.url()).view("typed");
-    written.write("k", (1, "one".into())).await.expect("written");
+    written.write("k", (1, "one".into())).await.everywhere();
     let other_schema: View<str, (u32, String)> = cache.view("typed").with_schema(2);
     assert!(other_schema.read("k").await.is_none());
     assert_eq!(cache.stats().redis.expect("a redis tier").unreadable, 3);

@@ -1,5 +1,6 @@
 //! One key is loaded once, however many callers ask for it, and no caller blocks when another leaves.
 
+use crate::mutation::Mutation;
 use crate::{begun, cached, fail_together, gated, in_memory, leader_and_follower, misses_reach, over};
 use larder::{FetchError, Source, View};
 use larder_testkit::{Deadline, Gate, RedisServer};
@@ -54,7 +55,7 @@ async fn delete_during_load_keeps_value_out_of_memory() {
     let gate = Gate::closed();
     let before = gated(&view, &gate, 1);
     gate.arrival().await;
-    view.delete("k").await.expect("deleted");
+    view.delete("k").await.everywhere();
     let after = gated(&view, &gate, 2);
     gate.arrival().await;
     gate.open(2);
@@ -68,7 +69,7 @@ async fn write_during_load_wins() {
     let _deadline = Deadline::start();
     let view: View<str, u32> = in_memory().view("n");
     let (gate, loading) = begun(&view, 1).await;
-    view.write("k", 9).await.expect("written");
+    view.write("k", 9).await.everywhere();
     gate.open(1);
     assert_eq!(loading.await.expect("no panic"), 1);
     assert_eq!(cached(&view, "k").await, 9);
@@ -78,7 +79,7 @@ async fn write_during_load_wins() {
 async fn many_callers_make_one_redis_lookup() {
     let Some(server) = RedisServer::start() else { return };
     let writer: View<str, u32> = over(server.url()).view("n");
-    writer.write("k", 5).await.expect("written");
+    writer.write("k", 5).await.everywhere();
     let cache = over(server.url());
     let reader: View<str, u32> = cache.view("n");
     let callers: Vec<_> = (0..100)

@@ -1,5 +1,6 @@
 //! Tags and clear: one round trip invalidates everything that has a tag, on every node, in both tiers.
 
+use crate::mutation::Mutation;
 use crate::{cached, fetched, in_memory, over, pairs};
 use larder::{Cache, Invalidation, LoadCx, Policy, Source, View, WriteOptions};
 use larder_testkit::{Gate, RedisServer, eventually};
@@ -21,9 +22,9 @@ async fn tag_invalidation_removes_tagged_entries_only() {
         let view: View<str, u32> = cache.view("n");
         assert_eq!(tagged(&view, "red", "colour", 1).await, 1);
         assert_eq!(fetched(&view, "seven", 7).await, 7);
-        view.write_with("blue", 2, &WriteOptions::new().tag("colour").tag("cold")).await.expect("written");
+        view.write_with("blue", 2, &WriteOptions::new().tag("colour").tag("cold")).await.everywhere();
         assert_eq!((cached(&view, "red").await, cached(&view, "blue").await), (1, 2));
-        cache.invalidate_tags(["colour"], Invalidation::Hard).await.expect("invalidated");
+        cache.invalidate_tags(["colour"], Invalidation::Hard).await.everywhere();
         assert!(view.read("red").await.is_none() && view.read("blue").await.is_none());
         assert_eq!(cached(&view, "seven").await, 7);
         assert_eq!(tagged(&view, "red", "colour", 3).await, 3);
@@ -36,15 +37,15 @@ async fn tag_invalidation_reaches_other_node() {
     let Some(server) = RedisServer::start() else { return };
     for (one, other) in pairs(&server) {
         let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
-        a.delete("k").await.expect("deleted");
+        a.delete("k").await.everywhere();
         assert_eq!(tagged(&a, "k", "t", 1).await, 1);
         assert_eq!(cached(&b, "k").await, 1);
         assert_eq!(cached(&b, "k").await, 1);
-        a.delete("other").await.expect("deleted");
-        one.invalidate_tags(["t"], Invalidation::Hard).await.expect("invalidated");
+        a.delete("other").await.everywhere();
+        one.invalidate_tags(["t"], Invalidation::Hard).await.everywhere();
         assert!(a.read("k").await.is_none());
         eventually("the other node forgets", async || b.read("k").await.is_none()).await;
-        one.invalidate_tags(["u"], Invalidation::Hard).await.expect("invalidated");
+        one.invalidate_tags(["u"], Invalidation::Hard).await.everywhere();
         assert_eq!(tagged(&b, "k", "t", 2).await, 2);
         assert_eq!(cached(&a, "k").await, 2);
     }
@@ -55,7 +56,7 @@ async fn load_before_tag_invalidation_is_not_kept() {
     let Some(server) = RedisServer::start() else { return };
     for (one, other) in pairs(&server) {
         let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
-        a.delete("k").await.expect("deleted");
+        a.delete("k").await.everywhere();
         let gate = Gate::closed();
         let loading = {
             let (a, gate) = (a.clone(), gate.clone());
@@ -70,7 +71,7 @@ async fn load_before_tag_invalidation_is_not_kept() {
             })
         };
         gate.arrival().await;
-        other.invalidate_tags(["t"], Invalidation::Hard).await.expect("invalidated");
+        other.invalidate_tags(["t"], Invalidation::Hard).await.everywhere();
         gate.open(1);
         assert_eq!(loading.await.expect("no panic"), 1);
         assert!(b.read("k").await.is_none());
@@ -83,14 +84,14 @@ async fn clear_of_space_keeps_rest_of_cache() {
     let Some(server) = RedisServer::start() else { return };
     for cache in [in_memory(), over(server.url())] {
         let (all, part): (View<str, u32>, View<str, u32>) = (cache.view("n"), cache.space("eu").view("n"));
-        all.write("k", 1).await.expect("written");
-        part.write("k", 2).await.expect("written");
+        all.write("k", 1).await.everywhere();
+        part.write("k", 2).await.everywhere();
         assert_eq!((cached(&all, "k").await, cached(&part, "k").await), (1, 2));
-        cache.space("eu").clear().await.expect("cleared");
+        cache.space("eu").clear().await.everywhere();
         assert!(part.read("k").await.is_none());
         assert_eq!(cached(&all, "k").await, 1);
-        part.write("k", 3).await.expect("written");
-        cache.clear().await.expect("cleared");
+        part.write("k", 3).await.everywhere();
+        cache.clear().await.everywhere();
         assert!(all.read("k").await.is_none() && part.read("k").await.is_none());
         assert_eq!(fetched(&all, "k", 4).await, 4);
     }
@@ -101,9 +102,9 @@ async fn clear_reaches_other_node() {
     let Some(server) = RedisServer::start() else { return };
     for (one, other) in pairs(&server) {
         let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
-        a.write("k", 1).await.expect("written");
+        a.write("k", 1).await.everywhere();
         assert_eq!(cached(&b, "k").await, 1);
-        one.clear().await.expect("cleared");
+        one.clear().await.everywhere();
         assert!(a.read("k").await.is_none());
         eventually("the other node forgets", async || b.read("k").await.is_none()).await;
     }
@@ -115,7 +116,7 @@ async fn lost_ledger_causes_misses_only() {
     let old = over(server.url());
     let view: View<str, u32> = old.view("n");
     assert_eq!(tagged(&view, "k", "t", 1).await, 1);
-    old.invalidate_tags(["t"], Invalidation::Hard).await.expect("invalidated");
+    old.invalidate_tags(["t"], Invalidation::Hard).await.everywhere();
     server.command("DEL test::ledger");
     let new: View<str, u32> = over(server.url()).view("n");
     assert_eq!(fetched(&new, "k", 2).await, 2);
@@ -132,11 +133,11 @@ async fn soft_invalidation_makes_value_stale() {
         let view: View<str, u32, &str> = cache.view("n");
         let tagged = view.fetch("k").tag("t").load(|_| async { Ok(1) });
         assert_eq!(tagged.await.map(|f| *f).ok(), Some(1));
-        cache.invalidate_tags(["t"], Invalidation::Soft).await.expect("invalidated");
+        cache.invalidate_tags(["t"], Invalidation::Soft).await.everywhere();
         assert!(view.read("k").await.is_none(), "not fresh");
         let failing = view.fetch("k").load(|_| async { Err("down") }).await.expect("stale");
         assert_eq!((*failing, failing.source()), (1, Source::Stale));
-        cache.invalidate_tags(["t"], Invalidation::Hard).await.expect("invalidated");
+        cache.invalidate_tags(["t"], Invalidation::Hard).await.everywhere();
         assert!(view.fetch("k").load(|_| async { Err("down") }).await.is_err(), "hard is never served again");
     }
 }
@@ -149,14 +150,14 @@ async fn trimmed_ledger_revives_no_value_and_ends_none_without_tags() {
     assert_eq!(tagged(&view, "k", "t0", 1).await, 1);
     assert_eq!(tagged(&view, "expired", "t1", 1).await, 1);
     assert_eq!(fetched(&view, "untagged", 1).await, 1);
-    cache.invalidate_tags(["t0"], Invalidation::Hard).await.expect("invalidated");
+    cache.invalidate_tags(["t0"], Invalidation::Hard).await.everywhere();
     // As many tags as a ledger may have, each invalidated after that.
     let fill = "local clock = redis.call('ZSCORE', KEYS[1], 'clock') \
                 for n = 1, 100000 do redis.call('ZADD', KEYS[1], clock + n, '!' .. n) end \
                 redis.call('ZADD', KEYS[1], clock + 100000, 'clock')";
     server.command(&format!("EVAL \"{fill}\" 1 test::ledger"));
     assert_eq!(tagged(&view, "new", "t2", 1).await, 1);
-    cache.invalidate_tags(["last"], Invalidation::Hard).await.expect("invalidated");
+    cache.invalidate_tags(["last"], Invalidation::Hard).await.everywhere();
     let members: u64 =
         server.command("ZCARD test::ledger").trim_matches([':', '\r', '\n']).parse().expect("a number");
     assert!((50_000..51_000).contains(&members), "{members} members");
@@ -165,7 +166,7 @@ async fn trimmed_ledger_revives_no_value_and_ends_none_without_tags() {
     assert!(new.read("expired").await.is_none(), "nothing proves that its tag was not invalidated");
     assert_eq!(new.read("untagged").await.as_deref(), Some(&1));
     assert_eq!(new.read("new").await.as_deref(), Some(&1), "newer than the floor");
-    cache.clear().await.expect("cleared");
+    cache.clear().await.everywhere();
     eventually("the other node has heard it", async || new.read("untagged").await.is_none()).await;
 }
 
@@ -176,7 +177,7 @@ async fn soft_invalidation_without_grace_removes_value() {
         let view: View<str, u32, &str> = cache.view("n");
         let tagged = view.fetch("k").tag("t").load(|_| async { Ok(1) });
         assert_eq!(tagged.await.map(|f| *f).ok(), Some(1));
-        cache.invalidate_tags(["t"], Invalidation::Soft).await.expect("invalidated");
+        cache.invalidate_tags(["t"], Invalidation::Soft).await.everywhere();
         assert!(view.fetch("k").load(|_| async { Err("down") }).await.is_err());
         assert!(view.read("k").await.is_none());
     }

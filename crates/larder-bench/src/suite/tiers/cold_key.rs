@@ -4,7 +4,7 @@ use super::{Findings, ROUNDS, Scale};
 use crate::rounds::{self, Runner, Sample, Value};
 use anyhow::Result;
 use indicatif::ProgressBar;
-use larder::{Cache, View};
+use larder::{Cache, Reach, View};
 use larder_process::RedisServer;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -42,7 +42,8 @@ async fn stampede(callers: usize, url: String, key: u64) -> Sample {
         .expect("the options are in range");
     let view: View<u64, u64> = cache.view("n");
     // Connect before the callers start.
-    view.write(&u64::MAX, 0).await.expect("redis accepts the write");
+    let reach = view.write(&u64::MAX, 0).await.expect("the value can be encoded");
+    assert_eq!(reach, Reach::Everywhere, "redis accepts the write");
     let reads = || cache.stats().redis.map_or(0, |redis| redis.hits + redis.misses);
     let before = reads();
     let loads = Arc::new(AtomicU64::new(0));

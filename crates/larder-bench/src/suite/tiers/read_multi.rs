@@ -4,7 +4,7 @@ use super::memory_hit::runtime;
 use super::{Findings, ROUNDS, Scale};
 use crate::clock::Timing;
 use crate::rounds::{self, Runner, Sample};
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use indicatif::ProgressBar;
 use larder::{Cache, Raw, View};
 use larder_process::RedisServer;
@@ -39,7 +39,7 @@ fn larder(reads: usize, server: &RedisServer) -> Result<Runner> {
             .build()?;
         let view: View<u64, Vec<u8>> = cache.view_with_codec("kib", Raw);
         for key in 0..VALUES {
-            view.write(&key, value()).await?;
+            ensure!(view.write(&key, value()).await?.is_everywhere(), "redis refuses a write");
         }
         anyhow::Ok((view, (0..VALUES).collect()))
     })?;

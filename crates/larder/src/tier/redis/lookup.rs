@@ -116,12 +116,19 @@ impl RedisTier {
         }
         ledger.inspect(|query| ledger::read(&mut pipeline, query));
         let mut answers = slot.send_repeatable(&self.address, &pipeline).await?.into_iter();
-        let heads = answers.by_ref().take(keys.len()).map(|head| Ok(bytes(head)?.unwrap_or_default()));
-        let heads = heads.collect::<Result<_, TierError>>()?;
+        let heads = answers.by_ref().take(keys.len()).map(head).collect::<Result<_, TierError>>()?;
         let stamps = match (ledger, answers.next()) {
             (Some(query), Some(scores)) => Some(self.parse_stamps(slot, query, scores).await?),
             _ => None,
         };
         Ok(HeadsReply { heads, stamps })
+    }
+}
+
+/// The first bytes of a key; none if it is absent or of another kind than a string.
+fn head(answer: Value) -> Result<Vec<u8>, TierError> {
+    match answer {
+        Value::ServerError(error) if error.code() == "WRONGTYPE" => Ok(Vec::new()),
+        answer => Ok(bytes(answer)?.unwrap_or_default()),
     }
 }

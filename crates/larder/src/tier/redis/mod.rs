@@ -11,6 +11,7 @@
 //! twice, since a command whose connection broke may have been executed. A compare-and-set needs no order, because it
 //! compares.
 
+mod batches;
 mod compare_and_set;
 mod connect;
 mod ledger;
@@ -161,7 +162,7 @@ impl Tier for RedisTier {
     }
 
     fn lookup<'a>(&'a self, lookup: &'a Lookup<'a>) -> TierFuture<'a, LookupReply> {
-        Box::pin(self.do_lookup(lookup))
+        Box::pin(self.lookup_in_batches(lookup))
     }
 
     fn read_heads<'a>(
@@ -169,7 +170,7 @@ impl Tier for RedisTier {
         keys: &'a [Vec<u8>],
         ledger: Option<&'a LedgerQuery<'a>>,
     ) -> TierFuture<'a, HeadsReply> {
-        Box::pin(self.do_read_heads(keys, ledger))
+        Box::pin(self.read_heads_in_batches(keys, ledger))
     }
 
     fn compare_and_set<'a>(
@@ -177,7 +178,10 @@ impl Tier for RedisTier {
         requests: &'a [CompareAndSet],
         announce: Option<&'a Announcement>,
     ) -> TierFuture<'a, Vec<bool>> {
-        Box::pin(self.do_compare_and_set(requests, announce))
+        match announce {
+            Some(_) => Box::pin(self.do_compare_and_set(requests, announce)),
+            None => Box::pin(self.compare_and_set_in_batches(requests)),
+        }
     }
 
     fn transact<'a>(&'a self, transaction: &'a Transaction<'a>) -> TierFuture<'a, TransactionReply> {

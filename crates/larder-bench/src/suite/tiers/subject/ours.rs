@@ -1,7 +1,7 @@
 //! Our own cache.
 
 use super::{FetchThrough, Gate, InMemory, LoadFailed, OverRedis, TTL};
-use larder::{Builder, Cache, Codec, CodecError, Policy, View};
+use larder::{Builder, Cache, Codec, CodecError, Policy, Reach, View};
 use std::future::Future;
 use std::time::Duration;
 
@@ -28,11 +28,13 @@ impl FetchThrough for Larder {
     }
 
     async fn write(&self, key: u64, value: u64) {
-        self.0.write(&key, value).await.expect("every tier accepts the operation");
+        let reach = self.0.write(&key, value).await.expect("the value can be encoded");
+        assert_eq!(reach, Reach::Everywhere, "every tier accepts the operation");
     }
 
     async fn invalidate(&self, key: u64) {
-        self.0.delete(&key).await.expect("every tier accepts the operation");
+        let removal = self.0.delete(&key).await.expect("a key can be deleted");
+        assert_eq!(removal.reach, Reach::Everywhere, "every tier accepts the operation");
     }
 }
 

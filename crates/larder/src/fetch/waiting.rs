@@ -1,0 +1,148 @@
+//! The wait for a load, of this caller or of another one, and what is served if it takes too long.
+
+use super::view_state::ViewState;
+use super::{BulkOutcome, Outcome};
+use crate::error::FetchError;
+use crate::key::KeyBuf;
+use crate::node::entry::Validity;
+use crate::node::fetched::{Fetched, Source};
+use crate::node::lookup::{Candidate, MemoryLookup, Waiter, source_in_memory};
+use crate::policy::Policy;
+use larder_engine::FollowOutcome;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// What the loads of one call have in common.
+#[derive(Clone, Copy)]
+pub(super) struct Call {
+    /// The policy, which leaves nothing open that the view decides.
+    pub(super) policy: Policy,
+    /// When the call started. The soft timeout counts from here.
+    pub(super) started: Instant,
+}
+
+impl Call {
+    /// When the soft timeout is over.
+    pub(super) fn soft_end(&self) -> Option<Instant> {
+        self.started.checked_add(self.policy.soft_timeout?)
+    }
+}
+
+/// Whether the value comes from a loader that ended after this moment, or is served because that loader failed or was
+/// slow. The load began after this moment too, but it may have found the value in a tier.
+pub(super) fn is_loaded_after<V>(fetched: &Fetched<V>, moment: Duration) -> bool {
+    let state = fetched.state();
+    fetched.source() == Source::Stale || (!state.promoted && state.stored_at > moment)
+}
+
+/// Waits for the answer of a load that this caller leads, or serves stale after the soft timeout.
+pub(super) async fn answer_or_stale<V, E>(
+    view: &ViewState<V>,
+    call: &Call,
+    key: &KeyBuf,
+    candidate: Option<Candidate>,
+    mut answer: oneshot::Receiver<BulkOutcome<V, E>>,
+) -> BulkOutcome<V, E>
+where
+    V: Send + Sync + 'static,
+{
+    if let Some((candidate, soft_end)) = candidate.zip(call.soft_end()) {
+        match timeout_at(soft_end, &mut answer).await {
+            Ok(answered) => return answered.unwrap_or(Err(FetchError::Dropped)),
+            Err(_) => {
+                if let Some(fetched) = serve_stale(view, key, &candidate, false) {
+                    return Ok(Some(fetched));
+                }
+            }
+        }
+    }
+    answer.await.unwrap_or(Err(FetchError::Dropped))
+}
+
+/// Waits for another caller's load. If its result cannot be served to this caller: `Err` with the next lookup, or
+/// `None` to look up memory again.
+pub(super) async fn follow<V, E>(
+    view: &ViewState<V>,
+    call: &Call,
+    key: &KeyBuf,
+    Waiter { mut follower, candidate, since, epoch }: Waiter,
+) -> Result<Outcome<V, E>, Option<MemoryLookup<V>>>
+where
+    V: Send + Sync + 'static,
+    E: Send + Sync + 'static,
+{
+    let node = view.node();
+    let counts = &node.observers.counts;
+    let mut outcome = None;
+    if let Some((candidate, soft_end)) = candidate.as_ref().zip(call.soft_end()) {
+        match timeout_at(soft_end, &mut follower).await {
+            Ok(ended) => outcome = Some(ended),
+            Err(_) => {
+                if let Some(fetched) = serve_stale(view, key, candidate, true) {
+                    return Ok(Ok(fetched));
+                }
+            }
+        }
+    }
+    let outcome = match (outcome, call.policy.hard_timeout) {
+        (Some(outcome), _) => outcome,
+        (None, None) => follower.await,
+        (None, Some(hard_timeout)) => {
+            // The loader may not run yet: its caller may wait for another node first.
+            let lease_wait =
+                node.redis.as_ref().map_or(Duration::ZERO, |_| view.coordinator.options.lease_wait);
+            match timeout(hard_timeout + lease_wait, &mut follower).await {
+                Ok(outcome) => outcome,
+                Err(_) => {
+                    let stale = candidate.and_then(|candidate| serve_stale(view, key, &candidate, true));
+                    return Ok(stale.ok_or(FetchError::Timeout));
+                }
+            }
+        }
+    };
+    match outcome {
+        FollowOutcome::Lead(ticket) => Err(Some(node.lead(view.memory_key(key), ticket, candidate))),
+        FollowOutcome::Value(entry) if node.may_serve_follower(&entry, since, epoch) => {
+            let source = source_in_memory(&entry);
+            match node.fetched(entry, source, true) {
+                Some(fetched) => {
+                    counts.coalesced.add(1);
+                    Ok(Ok(fetched))
+                }
+                None => Err(None),
+            }
+        }
+        FollowOutcome::Value(_) => Err(None),
+        FollowOutcome::Failed(failure) => match failure.downcast_ref::<FetchError<E>>() {
+            Some(error) => {
+                counts.coalesced.add(1);
+                Ok(Err(error.clone()))
+            }
+            // The load was of a view of the same name with another type of error.
+            None => Err(None),
+        },
+    }
+}
+
+/// Serves the candidate of a caller that does not wait any longer, if it is within its grace period. One that must be
+/// compared with Redis first is served only while Redis is lost.
+fn serve_stale<V: Send + Sync + 'static>(
+    view: &ViewState<V>,
+    key: &KeyBuf,
+    candidate: &Candidate,
+    coalesced: bool,
+) -> Option<Fetched<V>> {
+    let (node, state) = (view.node(), candidate.entry.state());
+    let is_servable = match candidate.needs_revalidation {
+        false => state.is_kept(node.now()),
+        true => {
+            let validity = node.redis_is_lost().then(|| node.judge_without_redis(state));
+            matches!(validity, Some(Validity::Valid | Validity::Stale))
+        }
+    };
+    let entry = is_servable.then(|| candidate.entry.clone())?;
+    let fetched = node.fetched(entry, Source::Stale, coalesced)?;
+    node.observers.served_stale(&view.redis_key(key));
+    Some(fetched)
+}

@@ -1,0 +1,164 @@
+//! A refresh: its value comes from a loader that began after the call, and is the value that is stored.
+
+use crate::mutation::Mutation;
+use crate::{begun, cached, fetched, gated, in_memory, node_with, over, poll_once};
+use larder::{Builder, Cache, Policy, View};
+use larder_testkit::{Deadline, Gate, PATIENCE, RedisServer, eventually};
+use std::time::Duration;
+
+/// A refresh with a loader that returns `value`.
+async fn refreshed(view: View<str, u32>, value: u32) -> u32 {
+    *view.fetch("k").refresh().load(move |_| async move { Ok(value) }).await.expect("loads")
+}
+
+#[tokio::test]
+async fn refresh_during_older_load_returns_and_stores_its_own_value() {
+    let Some(server) = RedisServer::start() else { return };
+    for cache in [in_memory(), over(server.url())] {
+        let view: View<str, u32> = cache.view("n");
+        let (gate, older) = begun(&view, 1).await;
+        let mut refresh = Box::pin(refreshed(view.clone(), 2));
+        assert!(poll_once(&mut refresh).await.is_none(), "the older load is running");
+        gate.open(1);
+        assert_eq!(older.await.expect("no panic"), 1);
+        assert_eq!(refresh.await, 2);
+        assert_eq!(cached(&view, "k").await, 2);
+    }
+}
+
+#[tokio::test]
+async fn refreshes_that_wait_for_an_older_load_share_one_load() {
+    let _deadline = Deadline::start();
+    let cache = in_memory();
+    let view: View<str, u32> = cache.view("n");
+    let (gate, older) = begun(&view, 1).await;
+    let mut refreshes: Vec<_> = (2..102).map(|value| Box::pin(refreshed(view.clone(), value))).collect();
+    for refresh in &mut refreshes {
+        assert!(poll_once(refresh).await.is_none());
+    }
+    gate.open(1);
+    assert_eq!(older.await.expect("no panic"), 1);
+    let refreshes: Vec<_> = refreshes.into_iter().map(tokio::spawn).collect();
+    for refresh in refreshes {
+        assert!(refresh.await.expect("no panic") >= 2);
+    }
+    assert_eq!(cache.stats().loads, 2, "the older one, and one for all refreshes");
+}
+
+#[tokio::test]
+async fn refresh_does_not_wait_for_ever_for_an_older_load() {
+    let Some(server) = RedisServer::start() else { return };
+    let impatient = |options: Builder| options.lease_wait(Duration::from_millis(50)).redis_timeout(PATIENCE);
+    let local = Cache::builder("test").ttl(Duration::from_secs(60)).lease_wait(Duration::from_millis(50));
+    for cache in [local.build().expect("valid options"), node_with(server.url(), impatient)] {
+        let view: View<str, u32> = cache.view("n");
+        let (gate, older) = begun(&view, 1).await;
+        assert_eq!(refreshed(view.clone(), 2).await, 2);
+        gate.open(1);
+        assert_eq!(older.await.expect("no panic"), 1, "its caller asked before the refresh");
+        assert_eq!(cached(&view, "k").await, 2);
+    }
+}
+
+#[tokio::test]
+async fn refresh_takes_lease_from_older_load_of_other_node() {
+    let Some(server) = RedisServer::start() else { return };
+    let impatient = |options: Builder| options.lease_wait(Duration::from_millis(50)).redis_timeout(PATIENCE);
+    let node = || node_with(server.url(), impatient);
+    let (one, other) = (node(), node());
+    let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+    let (gate, older) = begun(&a, 1).await;
+    assert_eq!(refreshed(b.clone(), 2).await, 2);
+    gate.open(1);
+    assert_eq!(older.await.expect("no panic"), 1, "its caller asked before the refresh");
+    assert_eq!(cached(&b, "k").await, 2);
+    let third: View<str, u32> = node().view("n");
+    assert_eq!(fetched(&third, "k", 3).await, 2, "redis has the value of the refresh");
+}
+
+#[tokio::test]
+async fn refresh_by_ticket_of_failed_load_loads() {
+    let _deadline = Deadline::start();
+    let view: View<str, u32, &str> = in_memory().view("n");
+    let gate = Gate::closed();
+    let failing = {
+        let (view, gate) = (view.clone(), gate.clone());
+        tokio::spawn(async move {
+            let loader = move |_| async move {
+                gate.pass().await;
+                Err("down")
+            };
+            view.fetch("k").load(loader).await.map(|fetched| *fetched)
+        })
+    };
+    gate.arrival().await;
+    let mut refresh = Box::pin(view.fetch("k").refresh().load(|_| async { Ok(2) }));
+    assert!(poll_once(&mut refresh).await.is_none());
+    gate.open(1);
+    assert!(failing.await.expect("no panic").is_err());
+    assert_eq!(refresh.await.map(|fetched| *fetched).ok(), Some(2), "an older error is no outcome either");
+}
+
+#[tokio::test]
+async fn fetch_during_refresh_joins_it_only_without_a_value() {
+    let _deadline = Deadline::start();
+    let view: View<str, u32> = in_memory().view("n");
+    view.write("k", 1).await.everywhere();
+    let gate = Gate::closed();
+    let refresh = {
+        let (view, gate) = (view.clone(), gate.clone());
+        tokio::spawn(async move {
+            let loader = move |_| async move {
+                gate.pass().await;
+                Ok(2)
+            };
+            *view.fetch("k").refresh().load(loader).await.expect("loads")
+        })
+    };
+    gate.arrival().await;
+    assert_eq!(cached(&view, "k").await, 1, "the old value until the new one is stored");
+    view.delete("k").await.everywhere();
+    let later = gated(&view, &gate, 3);
+    gate.arrival().await;
+    gate.open(2);
+    assert_eq!((refresh.await.expect("no panic"), later.await.expect("no panic")), (2, 3));
+    assert_eq!(cached(&view, "k").await, 3);
+}
+
+#[tokio::test]
+async fn refresh_is_stored_although_older_load_of_other_node_ends_first() {
+    let Some(server) = RedisServer::start() else { return };
+    for scripts in [true, false] {
+        let node = || {
+            let policy = Policy::new().ttl(Duration::from_millis(100)).grace(Duration::from_secs(60));
+            node_with(server.url(), |options| {
+                options.policy(policy).redis_timeout(PATIENCE).redis_scripts(scripts)
+            })
+        };
+        let (one, other, third) = (node(), node(), node());
+        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+        a.write("k", 0).await.everywhere();
+        eventually("it is stale", async || a.read("k").await.is_none()).await;
+        let (gate, older) = begun(&a, 1).await;
+        let b = b.with_policy(Policy::new().ttl(Duration::from_secs(60)));
+        let own = Gate::closed();
+        let refresh = {
+            let (b, own) = (b.clone(), own.clone());
+            tokio::spawn(async move {
+                let loader = move |_| async move {
+                    own.pass().await;
+                    Ok(2)
+                };
+                *b.fetch("k").refresh().load(loader).await.expect("loads")
+            })
+        };
+        own.arrival().await;
+        gate.open(1);
+        assert_eq!(older.await.expect("no panic"), 1, "its caller asked before the refresh");
+        own.open(1);
+        assert_eq!(refresh.await.expect("no panic"), 2);
+        assert_eq!(cached(&b, "k").await, 2);
+        let found = third.view::<str, u32, ()>("n").read("k").await.map(|found| *found);
+        assert_eq!(found, Some(2), "redis has the value of the refresh, scripts: {scripts}");
+    }
+}
