@@ -43,8 +43,8 @@ fn package() -> Result<()> {
     cargo(&words)
 }
 
-/// The tests of the engine with tools that detect memory errors. They run for minutes, so they are not a part of
-/// [`test()`]. The tests with the schedule explorer are excluded: it switches stacks, which neither tool supports.
+/// The tests of the engine with tools that detect memory errors and data races. They run for minutes, so they are not a part of
+/// [`test()`]. The tests with the explorers are excluded: they switch stacks, which none of the tools supports.
 pub(crate) fn sanitize() -> Result<()> {
     const TESTS: &[&str] = &["test", "-p", "larder-engine", "--locked", "--lib"];
     let mut stages = Stages::default();
@@ -54,6 +54,14 @@ pub(crate) fn sanitize() -> Result<()> {
         // Enables the unstable option in the stable compiler.
         asan.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", "-Zsanitizer=address");
         succeed(asan.env("CARGO_TARGET_DIR", target().join("sanitize")))
+    })?;
+    stages.run("thread", || {
+        let mut tsan = command(&[TESTS, &["--target", &host()?]].concat());
+        // The standard library stays as it is: to build it anew would need its sources.
+        let flags = "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer";
+        let suppressions = format!("suppressions={}", root().join("xtask/tsan.txt").display());
+        tsan.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", flags).env("TSAN_OPTIONS", suppressions);
+        succeed(tsan.env("CARGO_TARGET_DIR", target().join("sanitize-thread")))
     })?;
     if Command::new("valgrind").arg("--version").stdout(Stdio::null()).status().is_err() {
         println!("skipped valgrind: it is not installed");

@@ -51,7 +51,7 @@ impl Budget {
     }
 
     /// Changes the capacity and returns the number of this change. A higher capacity is free at once; for a lower one, call
-    /// [`Budget::needs_less`] until it says no.
+    /// [`Budget::lower`] until it says no.
     pub(crate) fn resize(&self, capacity: u64) -> u64 {
         let mut resizing = self.resizing.lock();
         let now = self.capacity();
@@ -64,18 +64,18 @@ impl Budget {
         resizing.number
     }
 
-    /// Lowers the capacity by what is free, as far as change `number` needs it. Returns whether more has to be released;
-    /// not if there was a later change.
-    pub(crate) fn needs_less(&self, number: u64) -> bool {
+    /// Lowers the capacity by what is in hand and by what is free, as far as change `number` needs it. Returns whether more
+    /// has to be freed; not if there was a later change.
+    pub(crate) fn lower(&self, number: u64, in_hand: &mut InHand<'_>) -> bool {
         let mut resizing = self.resizing.lock();
         if resizing.number != number {
             return false;
         }
-        let step = self.free.load(Ordering::Acquire).min(resizing.surplus);
-        if self.reserve(step) {
-            self.capacity.fetch_sub(step, Ordering::AcqRel);
-            resizing.surplus -= step;
-        }
+        in_hand.reserve_free(resizing.surplus);
+        let step = in_hand.weight.min(resizing.surplus);
+        self.capacity.fetch_sub(step, Ordering::AcqRel);
+        in_hand.weight -= step;
+        resizing.surplus -= step;
         resizing.surplus > 0
     }
 }
@@ -111,6 +111,15 @@ impl<'a> InHand<'a> {
             self.weight += missing;
         }
         complete
+    }
+
+    /// Reserves what is free, up to `most` in hand.
+    fn reserve_free(&mut self, most: u64) {
+        let free = self.budget.free.load(Ordering::Acquire);
+        let more = free.min(most.saturating_sub(self.weight));
+        if self.budget.reserve(more) {
+            self.weight += more;
+        }
     }
 
     /// Passes `needed` on to an entry, and releases the rest.

@@ -14,7 +14,7 @@ use crate::policy::Policy;
 use crate::records::Record;
 use crate::shard::{Hasher, RemovedEntries, Shard};
 use crate::stats::Stats;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, thread};
 use crate::table::{RANK_END, rank};
 use hashbrown::Equivalent;
 use std::hash::Hash;
@@ -351,14 +351,21 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         assert!((1..=1 << 62).contains(&capacity), "capacity is {capacity}; it must be from 1 to 2^62");
         let budget = &self.inner.budget;
         let resizing = budget.resize(capacity);
-        let mut shards = (0..self.inner.shards.len()).cycle();
-        while budget.needs_less(resizing) {
+        let mut next_shard = 0;
+        let mut freed = InHand::new(budget);
+        while budget.lower(resizing, &mut freed) {
             let mut removed = RemovedEntries::new();
-            let mut shard = self.inner.shards.lock(shards.next().expect("endless"));
-            let freed = shard.evict(0, None, self.now(), &mut removed).unwrap_or(0);
+            let mut shard = self.inner.shards.lock(next_shard);
+            freed.add(shard.evict(0, None, self.now(), &mut removed).unwrap_or(0));
             drop(shard);
-            budget.release(freed);
+            // Before a listener runs, which may change the capacity again.
+            budget.lower(resizing, &mut freed);
             self.notify_removed(removed);
+            next_shard = (next_shard + 1) % self.inner.shards.len();
+            if next_shard == 0 {
+                // What is missing may be in the hands of writes that other threads have to complete.
+                thread::yield_now();
+            }
         }
     }
 

@@ -65,8 +65,9 @@ pub enum Refusal {
         /// The heaviest entry that the cache accepts.
         limit: u64,
     },
-    /// For about a second, all shards that could make room were locked: closures that run under the locks do not end.
-    #[error("no room could be made: the other shards were locked")]
+    /// The capacity was lowered below its weight meanwhile; or, for about a second, all shards that could make room were
+    /// locked by closures that do not end.
+    #[error("no room could be made")]
     NoRoom,
 }
 

@@ -1,8 +1,8 @@
 //! The locks of a cache's shards: one word each, acquired by one exchange and released by a plain store. Re-entry panics
 //! where it would deadlock.
 //!
-//! A thread that waits looks at the lock that it waits for and at no other. It spins for about as long as a shard is held,
-//! and then parks:
+//! A thread that waits looks at the lock that it waits for and at no other. It spins for some microseconds, which is longer
+//! than most operations take, and then parks:
 //!
 //! ```text
 //! waiter                                     holder
@@ -25,7 +25,7 @@
 
 use crate::prefetch::prefetch_at;
 use crate::sync::{
-    AtomicU32, AtomicUsize, Ordering, Outcome, Parking, SPINS, heavy_barrier, light_barrier, spin_loop,
+    AtomicU32, AtomicUsize, Ordering, Outcome, Parking, SPIN_PAUSES, heavy_barrier, light_barrier, spin_loop,
     thread_id,
 };
 use std::cell::UnsafeCell;
@@ -181,13 +181,15 @@ impl<T> Lock<T> {
         self.holder.compare_exchange(UNLOCKED, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
+    /// Looks at the lock a few times, each time after a longer pause: a look takes the cache line from the holder, which
+    /// needs it for its next operations. Returns whether the lock was acquired.
     fn spin(&self, me: usize) -> bool {
-        for _ in 0..SPINS {
-            // A read before each exchange leaves the cache line to the holder.
+        for pause in SPIN_PAUSES {
+            (0..*pause).for_each(|_| spin_loop());
+            // A read before each exchange, which would take the line even if the lock is held.
             if self.holder.load(Ordering::Relaxed) == UNLOCKED && self.try_acquire(me) {
                 return true;
             }
-            spin_loop();
         }
         false
     }

@@ -21,8 +21,8 @@ pub(crate) fn thread_id() -> usize {
     ME.with(|me| std::ptr::from_ref(me) as usize)
 }
 
-/// How often a thread looks whether a lock is free before it parks: for about a microsecond.
-pub(crate) const SPINS: u32 = 64;
+/// The pauses between looks at a lock before a thread parks, in spins: some microseconds in all.
+pub(crate) const SPIN_PAUSES: &[u32] = &[16, 32, 64, 64];
 
 /// Lets other threads run before the next round of a wait that nobody ends.
 pub(crate) fn back_off(round: u32) {

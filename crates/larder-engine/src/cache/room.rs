@@ -84,6 +84,10 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let _turn = self.inner.making_room.lock();
         let mut room = InHand::new(&self.inner.budget);
         for round in 0..ROUNDS_IN_TURN {
+            if needed > self.capacity() {
+                // It was lowered meanwhile.
+                return false;
+            }
             if self.steal(shard_index, needed, &mut room, now, removed) {
                 room.keep(needed);
                 return true;

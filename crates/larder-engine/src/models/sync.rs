@@ -41,7 +41,7 @@ impl<T> Mutex<T> {
 }
 
 /// One, so that threads often park.
-pub(crate) const SPINS: u32 = 1;
+pub(crate) const SPIN_PAUSES: &[u32] = &[1];
 
 /// The pair of barriers, as a pair of fences: what the heavy one makes of the light one.
 pub(crate) fn light_barrier() {

@@ -21,12 +21,10 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         "room::updates_that_need_each_others_room_are_all_stored",
         updates_that_need_each_others_room_are_all_stored,
     ),
-    (
-        "room::insert_that_yields_voids_no_load_before_it_stores",
-        insert_that_yields_voids_no_load_before_it_stores,
-    ),
+    ("room::insert_that_waits_for_room_is_one_step", insert_that_waits_for_room_is_one_step),
     ("room::weight_observed_never_exceeds_capacity", weight_observed_never_exceeds_capacity),
     ("room::set_capacity_lower_holds_when_it_returns", set_capacity_lower_holds_when_it_returns),
+    ("room::capacity_set_concurrently_is_one_of_them", capacity_set_concurrently_is_one_of_them),
     ("room::key_inserted_twice_is_one_entry", key_inserted_twice_is_one_entry),
     ("room::compute_concurrent_loses_no_update", compute_concurrent_loses_no_update),
 ];
@@ -103,9 +101,9 @@ fn updates_that_need_each_others_room_are_all_stored() {
     });
 }
 
-/// An insert that finds no room yields its shard and tries again. If it had voided the load of its key already, another
-/// load could begin and commit meanwhile, and the insert would then replace a value that came after it.
-fn insert_that_yields_voids_no_load_before_it_stores() {
+/// An insert that waited for room gave up its shard meanwhile, with the load of its key voided already: another load could
+/// begin and commit, and the insert then replaced a value that came after it.
+fn insert_that_waits_for_room_is_one_step() {
     let cache = weighed(10, 2);
     let [ours, theirs] =
         [0, 1].map(|shard| (0..).find(|key| cache.locate(key).shard == shard).expect("every shard has keys"));
@@ -159,6 +157,20 @@ fn set_capacity_lower_holds_when_it_returns() {
     assert!(cache.weight() <= 9 && cache.capacity() == 9);
     writer.join().expect("no panic");
     assert!(cache.weight() <= 9);
+    cache.validate();
+}
+
+fn capacity_set_concurrently_is_one_of_them() {
+    let cache = weighed(20, 2);
+    (0..5).for_each(|key| _ = cache.insert(key, 4));
+    let callers = [5, 15].map(|capacity| {
+        let cache = cache.clone();
+        thread::spawn(move || cache.set_capacity(capacity))
+    });
+    // As heavy as the lower capacity or more, so that it may come too late.
+    _ = cache.insert(9, 8);
+    callers.into_iter().for_each(|caller| caller.join().expect("no panic"));
+    assert!([5, 15].contains(&cache.capacity()), "{}", cache.capacity());
     cache.validate();
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn back_off(_round: u32) {
 }
 
 /// Few, so that threads often park.
-pub(crate) const SPINS: u32 = 1;
+pub(crate) const SPIN_PAUSES: &[u32] = &[1];
 
 /// Nothing is reordered.
 pub(crate) fn light_barrier() {}
