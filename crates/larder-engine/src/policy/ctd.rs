@@ -24,7 +24,7 @@ use super::{Entries, Evict, Hits, IN_MAIN, MAX_HITS, OnHit, USED};
 use crate::queue::Queue;
 use crate::sketch::Sketch;
 use crate::slots::{Moves, NONE, Slots};
-use contest::{Class, Contest};
+use contest::{Class, Contest, Contestant};
 
 /// The window's share of the weight: at the start and at least, and at most. A larger window is not needed for recency,
 /// because the contest can admit all newcomers.
@@ -162,38 +162,38 @@ impl Ctd {
         if entries.is_due(newcomer) {
             return newcomer;
         }
-        if entries.is_due(resident) {
+        let [newcomer, resident] = [newcomer, resident].map(|id| Contestant::of(entries, id));
+        if entries.is_due(resident.id) {
             self.promote(slots, entries, newcomer);
-            return resident;
+            return resident.id;
         }
-        let class = self.class(entries, newcomer, resident);
-        // A resident with hits is here because the hand has granted all of its second chances: no example for others.
-        let is_typical = entries.mark(resident) & MAX_HITS == 0;
+        let lead = self.uses(newcomer) - self.uses(resident);
+        let class = Class::of(lead, newcomer.hits > 0);
         let admitted = self.contest.admits(class);
         let (keeper, loser) = if admitted { (newcomer, resident) } else { (resident, newcomer) };
         if admitted {
             self.promote(slots, entries, newcomer);
         } else {
-            self.record_win(slots, resident);
+            self.record_win(slots, entries, resident.id);
         }
-        if is_typical {
+        // A resident with hits is here because the hand has granted all of its second chances: no example for others.
+        if resident.hits == 0 {
             self.contest.observe(entries, class, admitted, keeper, loser);
         }
-        loser
+        loser.id
     }
 
-    fn class(&self, entries: &impl Entries, newcomer: u32, resident: u32) -> Class {
-        let hits = |id: u32| entries.mark(id) & MAX_HITS;
-        let uses = |id: u32| i32::from(self.estimate(entries.hash(id)) + hits(id));
-        Class::of(uses(newcomer) - uses(resident), hits(newcomer) > 0)
+    fn uses(&self, contestant: Contestant) -> i32 {
+        i32::from(self.estimate(contestant.hash) + contestant.hits)
     }
 
-    fn record_win(&mut self, slots: &mut Slots, resident: u32) {
+    fn record_win(&mut self, slots: &mut Slots, entries: &impl Entries, resident: u32) {
         self.wins = if self.winner == resident { self.wins + 1 } else { 1 };
         self.winner = resident;
         if self.wins == MAX_WINS {
             self.winner = NONE;
             self.main.requeue(slots, resident);
+            self.prefetch_contests(&self.main, slots, entries);
         }
     }
 
@@ -209,12 +209,12 @@ impl Ctd {
         }
     }
 
-    fn promote(&mut self, slots: &mut Slots, entries: &mut impl Entries, id: u32) {
-        let hits = entries.mark(id) & MAX_HITS;
-        self.count(entries.hash(id), hits);
-        self.window.unlink(slots, id);
-        entries.set_mark(id, IN_MAIN);
-        self.main.push_back(slots, id);
+    fn promote(&mut self, slots: &mut Slots, entries: &mut impl Entries, newcomer: Contestant) {
+        self.count(newcomer.hash, newcomer.hits);
+        self.window.unlink(slots, newcomer.id);
+        entries.set_mark(newcomer.id, IN_MAIN);
+        self.main.push_back(slots, newcomer.id);
+        self.prefetch_contests(&self.main, slots, entries);
     }
 }
 
@@ -267,7 +267,6 @@ impl Evict for Ctd {
         {
             self.prefetch_contests(&self.window, slots, entries);
             let Some(resident) = self.main_victim(slots, entries, keep) else { return Some(candidate) };
-            self.prefetch_contests(&self.main, slots, entries);
             return Some(self.decide(slots, entries, candidate, resident));
         }
         self.main_victim(slots, entries, keep).or(candidate)

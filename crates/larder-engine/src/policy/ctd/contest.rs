@@ -32,6 +32,21 @@ const MAX_WEIGHT: f32 = 3.0;
 const ENTRIES_PER_OBSERVATION: usize = 16;
 const MIN_OBSERVATIONS: usize = 64;
 
+/// One of the pair. Its hash is computed once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Contestant {
+    pub(super) id: u32,
+    pub(super) hash: u64,
+    /// The hits that the sketch has not counted.
+    pub(super) hits: u8,
+}
+
+impl Contestant {
+    pub(super) fn of(entries: &impl Entries, id: u32) -> Self {
+        Contestant { id, hash: entries.hash(id), hits: entries.mark(id) & MAX_HITS }
+    }
+}
+
 /// The properties of a contest that decide it: an index of the weights.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Class(u8);
@@ -122,19 +137,23 @@ impl Contest {
         entries: &mut impl Entries,
         class: Class,
         admitted: bool,
-        keeper: u32,
-        loser: u32,
+        keeper: Contestant,
+        loser: Contestant,
     ) {
         if !self.is_sampled() {
             return;
         }
-        let loser = entries.hash(loser);
-        let index = self.index(loser);
+        let index = self.index(loser.hash);
         self.settle(entries, index, false);
         self.untaught = self.untaught.saturating_sub(1);
-        let keeper_hash = entries.hash(keeper) as u16;
-        entries.set_mark(keeper, entries.mark(keeper) & !USED);
-        self.observations[index] = Observation { loser: loser as u32, keeper, keeper_hash, class, admitted };
+        entries.set_mark(keeper.id, entries.mark(keeper.id) & !USED);
+        self.observations[index] = Observation {
+            loser: loser.hash as u32,
+            keeper: keeper.id,
+            keeper_hash: keeper.hash as u16,
+            class,
+            admitted,
+        };
     }
 
     /// Whether to observe this contest: one in `sampled_of`, at random (Xorshift, George Marsaglia, 2003).

@@ -1,7 +1,7 @@
 //! The queues of a small cache, what contests teach, and hit ratios of whole caches.
 
 use super::super::testing::{Numbered, PolicyHarness};
-use super::contest::{Class, Contest};
+use super::contest::{Class, Contest, Contestant};
 use super::*;
 use crate::{Cache, Policy};
 
@@ -78,11 +78,17 @@ impl Lesson {
         Lesson { contest, entries: Numbered { marks: [IN_MAIN; 8], used: [true; 8], due: [false; 8] } }
     }
 
+    /// 1 stays and 2 leaves.
+    fn observe(&mut self, class: Class, admitted: bool) {
+        let [keeper, loser] = [1, 2].map(|id| Contestant::of(&self.entries, id));
+        self.contest.observe(&mut self.entries, class, admitted, keeper, loser);
+    }
+
     /// In each round the key of 2 leaves and returns; before, `meanwhile` happens to the entries. `newcomer` is 1 or 2.
     fn repeat(&mut self, rounds: usize, class: Class, newcomer: u32, meanwhile: impl Fn(&mut Numbered)) {
         for _ in 0..rounds {
             self.entries.marks = [IN_MAIN; 8];
-            self.contest.observe(&mut self.entries, class, newcomer == 1, 1, 2);
+            self.observe(class, newcomer == 1);
             meanwhile(&mut self.entries);
             self.contest.inserted(self.entries.hash(2));
             self.contest.learn(&self.entries);
@@ -125,7 +131,7 @@ fn entry_that_has_left_was_not_first() {
 fn forget_drops_all_observations() {
     let (mut lesson, tie) = (Lesson::new(), Class::of(0, false));
     for _ in 0..100 {
-        lesson.contest.observe(&mut lesson.entries, tie, false, 1, 2);
+        lesson.observe(tie, false);
         lesson.contest.forget();
         lesson.contest.inserted(lesson.entries.hash(2));
         lesson.contest.learn(&lesson.entries);
