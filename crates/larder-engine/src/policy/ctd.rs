@@ -39,10 +39,10 @@ const MAX_STEP: f64 = 0.30;
 /// The CLOCK hand grants at most sixteen second chances per eviction.
 const MAX_SECOND_CHANCES: usize = 16;
 /// How many uses the sketch counts when the hand takes the hits of an entry. The entry had one to three counted hits and an
-/// unknown number in all. Counting each would keep what was hot long ago.
+/// unknown number in all. Counting more would keep what was hot long ago.
 const USES_PER_ROUND: u8 = 1;
-/// A resident that wins so many contests in a row goes to the back of the queue. Else one that is not used any more, but
-/// was used often, would turn every newcomer away.
+/// A resident that wins this many contests in a row goes to the back of the queue. Otherwise one that was used often, but
+/// is not used any more, would turn every newcomer away.
 const MAX_WINS: u8 = 2;
 
 /// How many contests ahead the record of an entry is prefetched, and its line of the sketch.

@@ -86,7 +86,9 @@ pub(super) struct Contest {
     untaught: usize,
     /// The index of an observation whose loser was inserted again.
     returned: Option<usize>,
+    /// One in this many contests is observed.
     sampled_of: u64,
+    /// The state of the random choice.
     random: u64,
 }
 
@@ -156,7 +158,8 @@ impl Contest {
         };
     }
 
-    /// Whether to observe this contest: one in `sampled_of`, at random (Xorshift, George Marsaglia, 2003).
+    /// Whether to observe this contest: at random, because a fixed stride might follow a loop (Xorshift, George Marsaglia,
+    /// "Xorshift RNGs", 2003).
     fn is_sampled(&mut self) -> bool {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
