@@ -18,7 +18,7 @@ pub enum BenchCommand {
     Compare(CompareArgs),
     /// Write an HTML report of the results in a folder.
     Report(ReportArgs),
-    /// Replay a trace through several caches and compare their hit ratios.
+    /// Replay a trace or generated requests through several caches and compare their hit ratios.
     HitRatio(HitRatioArgs),
 }
 

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Bytes per slot in addition to key and value: 2 in the table, 4 for the queue index, with expiry 7, with time to idle 6
-//! more, with weights 4; seven of eight slots are in use when a cache is full. Per entry 4 to 4.5 in the queue, 4 in the
-//! policy's sketch, and with expiry 4.3 to 5.7 in the wheel.
+//! more, with weights 4; seven of eight slots are in use when a cache is full. Per entry 4 to 4.5 in the queue, 8 in the
+//! policy's sketch and 0.75 in its observations, and with expiry 4.3 to 5.7 in the wheel.
 
 use crate::budget::InHand;
 use crate::entry::Cause;
@@ -122,7 +122,7 @@ impl<K: Hash, V> Entries for View<'_, K, V> {
     }
 
     fn hash(&self, id: u32) -> u64 {
-        // SAFETY: the policy asks about entries that are on its queues, and their slots are in use.
+        // SAFETY: the policy asks about entries that are on its queues, or after `is_used`: their slots are in use.
         self.hasher.hash_one(unsafe { &self.records.get(id).key })
     }
 

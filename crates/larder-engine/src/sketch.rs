@@ -2,8 +2,10 @@
 //!
 //! A count-min sketch (Graham Cormode and S. Muthukrishnan, "An Improved Data Stream Summary: The Count-Min Sketch and
 //! its Applications", 2005) with the ageing of TinyLFU (Gil Einziger, Roy Friedman, Ben Manes, "TinyLFU: A Highly
-//! Efficient Cache Admission Policy", 2017, <https://arxiv.org/abs/1512.00727>). The four counters of a key lie in one
-//! cache line, so an estimate costs at most one miss of the processor's cache.
+//! Efficient Cache Admission Policy", 2017, <https://arxiv.org/abs/1512.00727>). The update is conservative: it raises only
+//! the counters that are too low (Cristian Estan and George Varghese, "New Directions in Traffic Measurement and
+//! Accounting", 2002). The four counters of a key lie in one cache line, so an estimate costs at most one miss of the
+//! processor's cache.
 
 use crate::prefetch::prefetch;
 
@@ -14,11 +16,14 @@ type Block = [u64; 8];
 #[repr(align(64))]
 struct Line(Block);
 
-/// How many entries share a line: eight counters for each entry, of which it uses four.
-const ENTRIES_PER_LINE: usize = 16;
-/// All counters are halved after this many counted uses per entry.
-const SAMPLE_PER_ENTRY: usize = 10;
+/// How many entries share a line: sixteen counters for each entry, of which it uses four. With eight counters the mean hit
+/// ratio over the traces of the benchmark is half a point lower.
+const ENTRIES_PER_LINE: usize = 8;
+/// All counters are halved after this many counted uses per entry. From 30 to 100 the hit ratios are the same; with the 10 of
+/// TinyLFU the counts of entries that are used rarely are too low to be compared.
+const SAMPLE_PER_ENTRY: usize = 40;
 const ROWS: u32 = 4;
+const MAX_COUNT: u8 = 15;
 /// The lowest bit of each counter.
 const LOW_BITS: u64 = 0x1111_1111_1111_1111;
 
@@ -47,13 +52,13 @@ impl Sketch {
         prefetch(&self.lines[self.line_of(hash)]);
     }
 
-    /// How often the key was counted, at most 15. Never too low, but for what halving took.
+    /// How often the key was counted, at most `MAX_COUNT`. Never too low, but for what halving took.
     pub(crate) fn estimate(&self, hash: u64) -> u8 {
         let line = &self.lines[self.line_of(hash)].0;
-        let mut least = 15;
+        let mut least = MAX_COUNT;
         for row in 0..ROWS {
             let (word, shift) = counter(hash, row);
-            least = least.min((line[word & 7] >> shift) as u8 & 15);
+            least = least.min((line[word & 7] >> shift) as u8 & MAX_COUNT);
         }
         least
     }
@@ -61,13 +66,14 @@ impl Sketch {
     /// Counts `uses` of a key.
     pub(crate) fn add(&mut self, hash: u64, uses: u8) {
         let at = self.line_of(hash);
+        let raised = u64::from(self.estimate(hash).saturating_add(uses).min(MAX_COUNT));
         let line = &mut self.lines[at].0;
         for row in 0..ROWS {
             let (word, shift) = counter(hash, row);
             // A line has eight words: the mask removes the bounds check.
             let word = &mut line[word & 7];
-            let room = 15 - (*word >> shift & 15);
-            *word += u64::from(uses).min(room) << shift;
+            let count = *word >> shift & u64::from(MAX_COUNT);
+            *word += raised.saturating_sub(count) << shift;
         }
         self.counted += usize::from(uses);
         if self.counted >= self.sample {
@@ -116,7 +122,7 @@ mod tests {
             assert!(estimate >= (n % 3) as u8);
             exact += usize::from(estimate == (n % 3) as u8);
         }
-        assert!(exact > 3_300, "{exact} of 4096 are exact");
+        assert!(exact > 4_000, "{exact} of 4096 are exact");
     }
 
     #[test]
@@ -125,7 +131,7 @@ mod tests {
         sketch.add(hash(1), 15);
         sketch.add(hash(1), 15);
         assert_eq!(sketch.estimate(hash(1)), 15);
-        for n in 10..140 {
+        for n in 10..10 + 16 * SAMPLE_PER_ENTRY as u64 {
             sketch.add(hash(n), 1);
         }
         assert!(sketch.estimate(hash(1)) <= 9, "halved once at least");

@@ -4,8 +4,10 @@ use super::cache::Setup;
 use super::ours::{exact_lru, larder};
 use super::peers;
 use super::replay::Replay;
+use super::source::Source;
 use crate::command::UsageError;
 use crate::trace::{Format, Request};
+use crate::workload::{SYNTHETIC_HELP, Synthetic};
 use anyhow::Result;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -18,11 +20,14 @@ const MAX_CAPACITY: u64 = 1 << 62;
 #[derive(Debug, Args)]
 pub struct HitRatioArgs {
     /// The trace file, plain or compressed by gzip, zstd or xz. `-` reads the standard input.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) trace: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "synthetic", requires = "format")]
+    pub(crate) trace: Option<PathBuf>,
     /// The format of the trace.
     #[arg(long)]
-    pub(crate) format: Format,
+    pub(crate) format: Option<Format>,
+    /// Requests generated from a seed instead of a trace, such as zipf:keys=50000,skew=0.8.
+    #[arg(long, value_name = "SPEC", conflicts_with_all = ["trace", "format", "bytes"], long_help = SYNTHETIC_HELP)]
+    pub(crate) synthetic: Option<Synthetic>,
     /// The capacity of each cache in entries, or in bytes with --bytes.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_CAPACITY))]
     pub(crate) capacity: u64,
@@ -51,10 +56,15 @@ fn policy_parser() -> impl TypedValueParser<Value = Policy> {
 
 impl HitRatioArgs {
     /// Flags that select all caches and weigh each entry as 1.
-    pub(crate) fn all(trace: PathBuf, format: Format, capacity: u64) -> Self {
+    pub(crate) fn all(source: Source, capacity: u64) -> Self {
+        let (trace, format, synthetic) = match source {
+            Source::Trace { path, format } => (Some(path), Some(format), None),
+            Source::Synthetic(workload) => (None, None, Some(workload)),
+        };
         HitRatioArgs {
             trace,
             format,
+            synthetic,
             capacity,
             policy: None,
             all: true,
@@ -64,8 +74,17 @@ impl HitRatioArgs {
         }
     }
 
+    /// Where the requests come from.
+    pub(super) fn source(&self) -> Source {
+        if let Some(workload) = &self.synthetic {
+            return Source::Synthetic(workload.clone());
+        }
+        let (path, format) = self.trace.clone().zip(self.format).expect("the parser demands both");
+        Source::Trace { path, format }
+    }
+
     pub(super) fn check(&self) -> Result<()> {
-        if self.bytes && !self.format.has_sizes() {
+        if self.bytes && !self.source().has_sizes() {
             return Err(
                 UsageError("--bytes requires sizes, which only --format oracle has".to_owned()).into()
             );

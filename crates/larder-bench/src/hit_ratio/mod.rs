@@ -1,4 +1,4 @@
-//! `hit-ratio`: replays one trace through several caches.
+//! `hit-ratio`: replays the same requests, of a trace or a generated workload, through several caches.
 //!
 //! A request is a `get`, and after a miss an `insert`. The weight of all live values is counted outside of the
 //! caches. For our own policies two things are verified: after each request the weight is at most the capacity, and
@@ -10,43 +10,44 @@ mod optimum;
 mod ours;
 mod peers;
 mod replay;
+mod source;
 #[cfg(test)]
 mod tests;
 
 pub use args::HitRatioArgs;
+pub(crate) use source::Source;
 
 use crate::table::{self, Table, grouped};
-use crate::trace::{self, Request};
+use crate::trace::Request;
 use anyhow::{Result, bail, ensure};
 use cache::Setup;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use optimum::Optimum;
 use replay::Row;
-use std::path::Path;
 
 /// The number of requests that each cache gets before the next one takes its turn.
 const CHUNK: usize = 1 << 14;
 
-/// Replays the trace and prints the results.
+/// Replays the requests and prints the results.
 pub(crate) fn run(args: &HitRatioArgs) -> Result<()> {
     args.check()?;
-    let bar = progress(&args.trace);
-    let requests = trace::open(&args.trace, args.format, |raw| bar.wrap_read(raw))?;
-    let outcome = replay_all(requests, args, &bar)?;
+    let source = args.source();
+    let bar = source.progress();
+    let outcome = replay_all(source.open(&bar)?, args, &bar)?;
     bar.finish_and_clear();
     table::print(&if args.json { outcome.json()? } else { outcome.text(args) })?;
     outcome.check()
 }
 
-/// Replays the trace, verifies our guarantees, and returns the results.
-pub(crate) fn replay_file(args: &HitRatioArgs) -> Result<Vec<Row>> {
-    let requests = trace::open(&args.trace, args.format, std::convert::identity)?;
-    let outcome = replay_all(requests, args, &ProgressBar::hidden())?;
+/// Replays the requests, verifies our guarantees, and returns the results.
+pub(crate) fn replay_source(args: &HitRatioArgs) -> Result<Vec<Row>> {
+    let bar = ProgressBar::hidden();
+    let outcome = replay_all(args.source().open(&bar)?, args, &bar)?;
     outcome.check()?;
     Ok(outcome.rows)
 }
 
-/// The results of all caches on one trace, the best first.
+/// The results of all caches on the same requests, the best first.
 pub(crate) struct Outcome {
     pub(crate) rows: Vec<Row>,
     requests: u64,
@@ -61,7 +62,7 @@ pub(crate) fn replay_all(
 ) -> Result<Outcome> {
     let mut requests = requests.map(|request| request.map(|r| args.weighed(r)));
     let mut chunk = next_chunk(&mut requests)?;
-    ensure!(!chunk.is_empty(), "{} has no requests", args.trace.display());
+    ensure!(!chunk.is_empty(), "{} has no requests", args.source());
 
     let setup = Setup { capacity: args.capacity, weighed: args.bytes, mean_weight: mean_weight(&chunk) };
     let mut replays = args.replays(&setup)?;
@@ -120,7 +121,7 @@ impl Outcome {
         let unit = if args.bytes { "bytes" } else { "entries" };
         let mut text = format!(
             "{}: {} requests, capacity {} {unit}\n{} {}\n\n{table}",
-            args.trace.display(),
+            args.source(),
             grouped(self.requests),
             grouped(args.capacity),
             if args.bytes { "The upper bound of the hit ratio is" } else { "Bélády's optimum is" },
@@ -153,14 +154,4 @@ impl Outcome {
 
 fn percent(ratio: f64) -> String {
     format!("{:.2} %", 100.0 * ratio)
-}
-
-/// A bar over the bytes of the file; drawn only on a terminal.
-fn progress(trace: &Path) -> ProgressBar {
-    let file_bytes = std::fs::metadata(trace).ok().filter(std::fs::Metadata::is_file).map(|file| file.len());
-    let (bar, template) = match file_bytes {
-        Some(bytes) => (ProgressBar::new(bytes), "{bar:40} {percent:>3} % {eta} {msg}"),
-        None => (ProgressBar::new_spinner(), "{spinner} {bytes} {msg}"),
-    };
-    bar.with_style(ProgressStyle::with_template(template).expect("the template is well formed"))
 }

@@ -17,12 +17,13 @@ pub(crate) struct Replay {
     max_weight_seen: u64,
 }
 
-/// The results of one cache on one trace.
+/// The results of one cache on the same requests.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
     /// `larder`, the crate of the peer, or `reference` for the plain LRU.
     pub(crate) source: String,
     pub(crate) policy: String,
+    /// The file, or the generated workload with all of its parameters.
     pub(crate) trace: String,
     pub(crate) capacity: u64,
     pub(crate) requests: u64,
@@ -57,7 +58,7 @@ impl Replay {
         Row {
             source: self.source.to_owned(),
             policy: self.policy.to_owned(),
-            trace: args.trace.display().to_string(),
+            trace: args.source().to_string(),
             capacity: args.capacity,
             requests,
             hits: self.hits,

@@ -1,13 +1,18 @@
-//! The suite `hit-ratio`: all policies and peers with published traces, in forty cells of trace and capacity.
+//! The suite `hit-ratio`: all policies and peers, in forty cells of published trace and capacity, and in 32 cells of
+//! generated workload and capacity.
+//!
+//! The generated workloads are for the traffic that the traces lack: they favour recency, or change. Their seed is that
+//! of the run, so that another seed tests what was tuned on the first.
 //!
 //! The traces are not part of the project. If their folder has the file `REFERENCE-HIT-RATIOS.txt`, with lines of the
 //! form `web07 size=1024: opt=63.72 lru=50.56 s3=54.11`, the suite also computes the gap to the best policy of each
 //! line.
 
 use super::{Findings, Plan, Suite, Target};
-use crate::hit_ratio::{HitRatioArgs, replay_file};
+use crate::hit_ratio::{HitRatioArgs, Source, replay_source};
 use crate::result::{Better, Figure, Spread};
 use crate::trace::Format;
+use crate::workload::Synthetic;
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use std::collections::HashMap;
@@ -16,6 +21,7 @@ use std::path::Path;
 /// Replays of each cell: the hash seed differs between them, and with it the distribution to shards.
 const ROUNDS: usize = 3;
 const MEASURE: &str = "hit ratio";
+const GENERATED_MEAN: &str = "mean of generated";
 const REFERENCE_FILE: &str = "REFERENCE-HIT-RATIOS.txt";
 /// The optimum, which is not a policy.
 const OPTIMUM: &str = "opt";
@@ -61,6 +67,25 @@ const TRACES: &[Trace] = &[
     long(trace("orm-night", "cache2k/orm-night.trace.xz", Format::I32be, &[1024])),
 ];
 
+/// Generated workloads and their capacities; the number of requests and the seed are set by the run.
+const WORKLOADS: &[(&str, &[u64])] = &[
+    ("stack:keys=50000,skew=0.8", &[1000, 4000, 16_000]),
+    ("stack:keys=50000,skew=1.2", &[250, 2000, 16_000]),
+    ("zipf:keys=100000,skew=0.9", &[1000, 5000, 25_000]),
+    ("zipf:keys=100000,skew=0.8,drift=0.1", &[1000, 5000, 25_000]),
+    ("zipf:keys=100000,skew=1,drift=0.5", &[1000, 5000, 25_000]),
+    ("loop:keys=2000", &[500, 1800]),
+    ("loop:keys=20000", &[10_000]),
+    ("window:keys=3000,drift=0.1", &[1500, 3000]),
+    ("window:keys=20000,drift=0.3", &[5000, 20_000]),
+    ("scan:keys=20000,skew=0.9,length=2000,share=0.3", &[500, 4000]),
+    ("scan:keys=50000,skew=0.7,length=20000,share=0.5", &[5000, 15_000]),
+    ("phases:keys=2000,skew=0.6,length=20000", &[500, 1500]),
+    ("phases:keys=10000,skew=0.9,length=100000", &[1000, 4000]),
+    ("phases:keys=20000,skew=0,length=100000", &[5000, 15_000]),
+];
+const WORKLOAD_REQUESTS: u32 = 400_000;
+
 pub(crate) struct HitRatio;
 
 impl Suite for HitRatio {
@@ -69,7 +94,7 @@ impl Suite for HitRatio {
     }
 
     fn description(&self) -> &'static str {
-        "hit ratios of all policies and peers, with the traces in the folder of --traces"
+        "hit ratios of all policies and peers: generated workloads, and the traces in the folder of --traces"
     }
 
     fn crates(&self) -> &'static [&'static str] {
@@ -83,36 +108,68 @@ impl Suite for HitRatio {
             Target::lead("mean", MEASURE, "moka", 1.0),
             Target::lead("mean without corda", MEASURE, "moka", 0.0),
             Target::value("mean gap", "to the best known", 1.8),
+            Target::lead(GENERATED_MEAN, MEASURE, "quick_cache", 2.5),
+            Target::lead(GENERATED_MEAN, MEASURE, "moka", 9.0),
+            Target::lead(GENERATED_MEAN, MEASURE, "larder lru", 6.0),
+            Target::lead(GENERATED_MEAN, MEASURE, "larder s3fifo", 2.0),
         ]
     }
 
     fn measure(&self, plan: &Plan, bar: &ProgressBar) -> Result<Findings> {
         let mut findings = Findings::default();
-        let Some(folder) = &plan.traces else {
-            findings
-                .notes
-                .push("Nothing was measured: set the folder of the traces with --traces.".to_owned());
-            return Ok(findings);
-        };
-        let mut cells = Vec::new();
-        for trace in TRACES.iter().filter(|trace| !(plan.quick && trace.long)) {
-            for &capacity in trace.capacities {
-                bar.set_message(format!("{} at {capacity}", trace.name));
-                cells.push(Cell::measure(folder, trace, capacity, if plan.quick { 1 } else { ROUNDS })?);
-            }
-        }
-        findings.figures = means(&cells);
-        findings.figures.extend(gaps(&cells, &best_known(folder)?));
-        for peer in ["quick_cache", "moka"] {
-            findings.notes.push(lead_note(&cells, peer));
-        }
-        findings.notes.push(format!("{} cells.", cells.len()));
-        findings.figures.extend(cells.into_iter().flat_map(|cell| cell.figures));
+        measure_traces(plan, bar, &mut findings)?;
+        measure_workloads(plan, bar, &mut findings)?;
         Ok(findings)
     }
 }
 
-/// The hit ratios of all subjects with one trace and one capacity.
+fn measure_traces(plan: &Plan, bar: &ProgressBar, findings: &mut Findings) -> Result<()> {
+    let Some(folder) = &plan.traces else {
+        findings.notes.push("No traces were measured: set their folder with --traces.".to_owned());
+        return Ok(());
+    };
+    let mut cells = Vec::new();
+    for trace in TRACES.iter().filter(|trace| !(plan.quick && trace.long)) {
+        let source = Source::Trace { path: folder.join(trace.file), format: trace.format };
+        for &capacity in trace.capacities {
+            cells.push(Cell::measure(trace.name, &source, capacity, plan, bar)?);
+        }
+    }
+    findings.figures.extend(means(&cells, "mean", None));
+    findings.figures.extend(means(&cells, "mean without corda", Some(SCAN_ALONE)));
+    findings.figures.extend(gaps(&cells, &best_known(folder)?));
+    findings.record(cells, "traces");
+    Ok(())
+}
+
+fn measure_workloads(plan: &Plan, bar: &ProgressBar, findings: &mut Findings) -> Result<()> {
+    let mut cells = Vec::new();
+    for &(name, capacities) in WORKLOADS {
+        for &capacity in capacities {
+            cells.push(Cell::measure(name, &generated(name, plan.seed), capacity, plan, bar)?);
+        }
+    }
+    findings.figures.extend(means(&cells, GENERATED_MEAN, None));
+    findings.record(cells, "generated workloads");
+    Ok(())
+}
+
+/// The requests of a generated workload.
+fn generated(workload: &str, seed: u64) -> Source {
+    let text = format!("{workload},requests={WORKLOAD_REQUESTS}");
+    let workload: Synthetic = text.parse().expect("the workloads of the suite are well formed");
+    Source::Synthetic(workload.with_seed(seed))
+}
+
+impl Findings {
+    fn record(&mut self, cells: Vec<Cell>, set: &str) {
+        let leads = ["quick_cache", "moka"].map(|peer| lead_note(&cells, peer));
+        self.notes.push(format!("{} cells of {set}. {}", cells.len(), leads.join(" ")));
+        self.figures.extend(cells.into_iter().flat_map(|cell| cell.figures));
+    }
+}
+
+/// The hit ratios of all subjects with one trace or generated workload and one capacity.
 struct Cell {
     trace: &'static str,
     capacity: u64,
@@ -120,11 +177,18 @@ struct Cell {
 }
 
 impl Cell {
-    fn measure(folder: &Path, trace: &Trace, capacity: u64, rounds: usize) -> Result<Self> {
-        let mut cell = Cell { trace: trace.name, capacity, figures: Vec::new() };
-        let args = HitRatioArgs::all(folder.join(trace.file), trace.format, capacity);
-        for _ in 0..rounds {
-            for row in replay_file(&args)? {
+    fn measure(
+        trace: &'static str,
+        source: &Source,
+        capacity: u64,
+        plan: &Plan,
+        bar: &ProgressBar,
+    ) -> Result<Self> {
+        bar.set_message(format!("{trace} at {capacity}"));
+        let mut cell = Cell { trace, capacity, figures: Vec::new() };
+        let args = HitRatioArgs::all(source.clone(), capacity);
+        for _ in 0..if plan.quick { 1 } else { ROUNDS } {
+            for row in replay_source(&args)? {
                 cell.record(row.subject(), 100.0 * row.hit_ratio);
             }
         }
@@ -158,18 +222,17 @@ fn figure(
     Figure { workload, subject, measure, unit, better, rounds }
 }
 
-/// The mean of each subject over all cells, and over all but those of one trace.
-fn means(cells: &[Cell]) -> Vec<Figure> {
+/// The mean of each subject over all cells but those of one trace.
+fn means(cells: &[Cell], workload: &str, without: Option<&str>) -> Vec<Figure> {
     let Some(first) = cells.first() else { return Vec::new() };
-    let mut figures = Vec::new();
-    for (workload, without) in [("mean", None), ("mean without corda", Some(SCAN_ALONE))] {
-        for subject in first.figures.iter().map(|figure| &figure.subject) {
-            let cells = cells.iter().filter(|cell| Some(cell.trace) != without);
-            let values: Vec<f64> = cells.filter_map(|cell| cell.median(subject)).collect();
-            figures.push(figure(workload, MEASURE, "%", subject, Better::Higher, vec![mean(&values)]));
-        }
-    }
-    figures
+    let mean_of = |subject: &str| {
+        let cells = cells.iter().filter(|cell| Some(cell.trace) != without);
+        mean(&cells.filter_map(|cell| cell.median(subject)).collect::<Vec<f64>>())
+    };
+    let subjects = first.figures.iter().map(|figure| &figure.subject);
+    subjects
+        .map(|subject| figure(workload, MEASURE, "%", subject, Better::Higher, vec![mean_of(subject)]))
+        .collect()
 }
 
 /// The mean distance of each subject from the best known hit ratio of each cell.
@@ -239,9 +302,19 @@ mod tests {
     }
 
     #[test]
-    fn measure_without_traces_returns_a_note_and_no_figures() {
+    fn generated_workloads_have_32_cells_and_the_seed_of_the_run() {
+        assert_eq!(WORKLOADS.iter().map(|(_, capacities)| capacities.len()).sum::<usize>(), 32);
+        for (workload, _) in WORKLOADS {
+            let text = generated(workload, 77).to_string();
+            assert!(text.ends_with(",requests=400000,seed=77"), "{text}");
+        }
+    }
+
+    #[test]
+    fn measure_traces_without_a_folder_returns_a_note_and_no_figures() {
         let plan = Plan { quick: true, seed: 1, pairs: None, traces: None };
-        let findings = HitRatio.measure(&plan, &ProgressBar::hidden()).unwrap();
+        let mut findings = Findings::default();
+        measure_traces(&plan, &ProgressBar::hidden(), &mut findings).unwrap();
         assert!(findings.figures.is_empty() && findings.notes[0].contains("--traces"));
     }
 
@@ -257,9 +330,9 @@ mod tests {
         let value = |figures: &[Figure], workload: &str, subject: &str| {
             figures.iter().find(|f| f.workload == workload && f.subject == subject).unwrap().rounds[0]
         };
-        let means = means(&cells);
-        assert_eq!((value(&means, "mean", "larder"), value(&means, "mean", "moka")), (40.0, 25.0));
-        assert_eq!(value(&means, "mean without corda", "moka"), 40.0);
+        let all = means(&cells, "mean", None);
+        assert_eq!((value(&all, "mean", "larder"), value(&all, "mean", "moka")), (40.0, 25.0));
+        assert_eq!(value(&means(&cells, "mean", Some(SCAN_ALONE)), "mean", "moka"), 40.0);
         let known = HashMap::from([(("a".to_owned(), 1), 52.0), ((SCAN_ALONE.to_owned(), 2), 20.0)]);
         assert_eq!(value(&gaps(&cells, &known), "mean gap", "larder"), 1.0);
         assert_eq!(

@@ -29,7 +29,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    fn of(key: u64) -> Self {
+    pub(crate) fn of(key: u64) -> Self {
         Request { key, bytes: 1 }
     }
 }

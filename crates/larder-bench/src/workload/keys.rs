@@ -44,7 +44,7 @@ pub(crate) fn unused_key(n: u64) -> u64 {
 }
 
 /// Maps numbers to distinct numbers far apart: real keys are not consecutive.
-fn scrambled(n: u64) -> u64 {
+pub(super) fn scrambled(n: u64) -> u64 {
     let n = (n ^ (n >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     n ^ (n >> 29)
 }

@@ -2,6 +2,8 @@
 
 mod keys;
 mod pairs;
+mod synthetic;
 
 pub(crate) use keys::{Population, unused_key};
 pub(crate) use pairs::Pairs;
+pub(crate) use synthetic::{HELP as SYNTHETIC_HELP, Synthetic};

@@ -91,3 +91,67 @@ fn unreadable_trace_is_an_error_of_one_line() {
         assert!(stderr.contains(complaint) && stderr.lines().count() == 1, "{stderr}");
     }
 }
+
+#[test]
+fn synthetic_requests_replace_a_trace() {
+    let run = |seed: &str| {
+        let spec = format!("window:keys=500,drift=0.2,requests=20000,seed={seed}");
+        let output = bench(&[
+            "hit-ratio",
+            "--synthetic",
+            &spec,
+            "--capacity",
+            "400",
+            "--policy",
+            "lru",
+            "--shards",
+            "1",
+            "--json",
+        ]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let row: serde_json::Value = serde_json::from_str(text(&output.stdout)).unwrap();
+        assert_eq!((&row["trace"], &row["requests"]), (&spec.into(), &20_000.into()));
+        row["hits"].as_u64().unwrap()
+    };
+    assert_eq!(run("3"), run("3"));
+    assert_ne!(run("3"), run("4"));
+}
+
+#[test]
+fn synthetic_loop_has_no_hits_under_lru() {
+    let flags = ["hit-ratio", "--synthetic", "loop:keys=300,requests=5000", "--capacity", "256", "--all"];
+    let output = bench(&flags);
+    let table = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(table.starts_with("loop:keys=300,requests=5000,seed=1: 5,000 requests, capacity 256"), "{table}");
+    let lru = table.lines().find(|line| line.contains("reference")).unwrap();
+    assert!(lru.contains("0.00 %"), "{lru}");
+}
+
+#[test]
+fn wrong_synthetic_spec_exits_with_2_and_names_the_part() {
+    for (flags, complaint) in [
+        (vec!["--synthetic", "zipf:keys=0"], "keys is a whole number from 1 to 10000000"),
+        (vec!["--synthetic", "stack:keys=99999999999"], "keys is a whole number from 1 to 1000000"),
+        (vec!["--synthetic", "zip"], "there is no workload \"zip\""),
+        (vec!["--synthetic", "loop", "--trace", "x", "--format", "lirs"], "cannot be used with"),
+        (vec!["--synthetic", "loop", "--format", "lirs"], "cannot be used with"),
+        (vec!["--synthetic", "loop", "--bytes"], "cannot be used with"),
+        (vec!["--trace", "x"], "--format"),
+        (vec![], "--trace"),
+    ] {
+        let output = bench(&[&["hit-ratio", "--capacity", "10"], &flags[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{flags:?}");
+        assert!(text(&output.stderr).contains(complaint), "{flags:?}: {}", text(&output.stderr));
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn help_explains_the_synthetic_workloads() {
+    let output = bench(&["hit-ratio", "--help"]);
+    let help = text(&output.stdout);
+    for kind in ["zipf", "stack", "loop", "window", "scan", "phases"] {
+        assert!(help.contains(&format!("\n          {kind} ")), "{kind} is missing in\n{help}");
+    }
+}

@@ -1,4 +1,4 @@
-//! The default policy, CLOCK-TinyLFU with density steering: a window, a CLOCK, and a contest between them.
+//! The default policy, CLOCK-TinyLFU with density steering: a window, a CLOCK, and a contest between them that learns.
 //!
 //! ```text
 //!  new ──► window, first in first out ──► contest ──► main, CLOCK ──► out
@@ -6,24 +6,30 @@
 //! ```
 //!
 //! A new entry enters the *window*. When it leaves the window it competes with the entry under the hand of the *main*
-//! space's CLOCK: the one that was used more often lately stays (the admission of TinyLFU, see [`crate::sketch`]). A hit
-//! raises the two-bit hit count of its entry and does nothing else. The hand decrements the count and grants a second
-//! chance to an entry that has any. The sketch counts uses only when an entry is inserted, moves, is removed, or loses the
-//! last of its hits.
+//! space's CLOCK. Both are compared by how often they were used lately (the admission of TinyLFU, see [`crate::sketch`]);
+//! what that comparison is worth is learned from the outcomes of former contests (see [`contest`]). A hit raises the
+//! two-bit hit count of its entry and does nothing else. The hand resets the count and grants a second chance to an entry
+//! that had any. The sketch counts uses only when an entry is inserted, moves, is removed, or loses its hits.
 //!
 //! The size of the window adapts to the traffic: over a sample of requests, the policy compares the hits per entry of
 //! window and main and moves the border towards the denser side. Traffic that favours recency gets a large window, traffic
 //! that favours frequency a small one. This rule is that of Caffeine's density climber (Ben Manes, 2026); the CLOCK
 //! instead of its lists, and a sketch that a hit does not touch, are ours.
 
-use super::{Entries, Evict, Hits, IN_MAIN, MAX_HITS, OnHit};
+mod contest;
+#[cfg(test)]
+mod tests;
+
+use super::{Entries, Evict, Hits, IN_MAIN, MAX_HITS, OnHit, USED};
 use crate::queue::Queue;
 use crate::sketch::Sketch;
-use crate::slots::{Moves, Slots};
+use crate::slots::{Moves, NONE, Slots};
+use contest::{Class, Contest, Contestant};
 
-/// The window's share of the weight: at the start and at least, and at most.
+/// The window's share of the weight: at the start and at least, and at most. A larger window is not needed for recency,
+/// because the contest can admit all newcomers.
 const MIN_WINDOW: f64 = 0.02;
-const MAX_WINDOW: f64 = 0.80;
+const MAX_WINDOW: f64 = 0.40;
 /// A sample is this many requests per entry. Shorter samples follow chance more than the traffic.
 const SAMPLE_PER_ENTRY: u64 = 8;
 /// How far the border moves: `STEP` for each factor of e between the densities, at most `MAX_STEP`.
@@ -32,13 +38,12 @@ const MAX_STEP: f64 = 0.30;
 
 /// The CLOCK hand grants at most sixteen second chances per eviction.
 const MAX_SECOND_CHANCES: usize = 16;
-/// How many uses the sketch counts when the hand takes the last hit of an entry. The entry had one to three counted hits
-/// and an unknown number in all. Counting each hit would cost a cache miss each, and would keep what was hot long ago.
-const USES_PER_LIFETIME: u8 = 2;
-/// One in `ADMIT_ONE_IN` candidates that lose in spite of an estimate of `WARM_ESTIMATE` or more is admitted, so that an
-/// attacker cannot lock the main space by making a few keys look frequent.
-const WARM_ESTIMATE: u8 = 6;
-const ADMIT_ONE_IN: u32 = 512;
+/// How many uses the sketch counts when the hand takes the hits of an entry. The entry had one to three counted hits and an
+/// unknown number in all. Counting more would keep what was hot long ago.
+const USES_PER_ROUND: u8 = 1;
+/// A resident that wins this many contests in a row goes to the back of the queue. Otherwise one that was used often, but
+/// is not used any more, would turn every newcomer away.
+const MAX_WINS: u8 = 2;
 
 /// How many contests ahead the record of an entry is prefetched, and its line of the sketch.
 const RECORDS_AHEAD: u32 = 6;
@@ -54,7 +59,10 @@ pub(crate) struct Ctd {
     /// The hits at the start of the current sample, and the insertions since then.
     sample_from: Hits,
     inserts: u64,
-    warm_losers: u32,
+    contest: Contest,
+    /// The resident that won the last contest, and how many in a row.
+    winner: u32,
+    wins: u8,
 }
 
 impl Ctd {
@@ -66,7 +74,9 @@ impl Ctd {
             window_share: MIN_WINDOW,
             sample_from: Hits::default(),
             inserts: 0,
-            warm_losers: 0,
+            contest: Contest::new(),
+            winner: NONE,
+            wins: 0,
         }
     }
 
@@ -103,6 +113,7 @@ impl Ctd {
             sketch.add(entries.hash(id), 1);
         }
         self.sketch = Some(sketch);
+        self.contest.resize(len);
     }
 
     /// Moves the border between window and main when a sample is complete.
@@ -131,14 +142,13 @@ impl Ctd {
         for _ in 0..MAX_SECOND_CHANCES {
             let id = self.main.front()?;
             let mark = entries.mark(id);
-            if Some(id) != keep && (mark == IN_MAIN || entries.is_due(id)) {
+            let has_hits = mark & MAX_HITS != 0;
+            if Some(id) != keep && (!has_hits || entries.is_due(id)) {
                 return Some(id);
             }
-            if mark > IN_MAIN {
-                entries.set_mark(id, mark - 1);
-                if mark - 1 == IN_MAIN {
-                    self.count(entries.hash(id), USES_PER_LIFETIME);
-                }
+            if has_hits {
+                entries.set_mark(id, IN_MAIN | USED);
+                self.count(entries.hash(id), USES_PER_ROUND);
             }
             self.prefetch_contests(&self.main, slots, entries);
             self.main.requeue(slots, id);
@@ -146,18 +156,45 @@ impl Ctd {
         self.main.front_but(keep)
     }
 
-    /// Whether a candidate from the window replaces an entry of the main space.
-    fn admits(&mut self, entries: &impl Entries, candidate: u32, resident: u32) -> bool {
-        let strength = |id: u32| self.estimate(entries.hash(id)).saturating_add(entries.mark(id) & MAX_HITS);
-        let (challenge, defence) = (strength(candidate), strength(resident));
-        if challenge > defence {
-            return true;
+    /// Decides which of two entries leaves: the newcomer at the end of the window, or the resident under the hand. A
+    /// newcomer that stays is promoted.
+    fn decide(&mut self, slots: &mut Slots, entries: &mut impl Entries, newcomer: u32, resident: u32) -> u32 {
+        if entries.is_due(newcomer) {
+            return newcomer;
         }
-        if challenge < WARM_ESTIMATE {
-            return false;
+        let [newcomer, resident] = [newcomer, resident].map(|id| Contestant::of(entries, id));
+        if entries.is_due(resident.id) {
+            self.promote(slots, entries, newcomer);
+            return resident.id;
         }
-        self.warm_losers += 1;
-        self.warm_losers.is_multiple_of(ADMIT_ONE_IN)
+        let lead = self.uses(newcomer) - self.uses(resident);
+        let class = Class::of(lead, newcomer.hits > 0);
+        let admitted = self.contest.admits(class);
+        let (keeper, loser) = if admitted { (newcomer, resident) } else { (resident, newcomer) };
+        if admitted {
+            self.promote(slots, entries, newcomer);
+        } else {
+            self.record_win(slots, entries, resident.id);
+        }
+        // A resident with hits is here because the hand has granted all of its second chances: no example for others.
+        if resident.hits == 0 {
+            self.contest.observe(entries, class, admitted, keeper, loser);
+        }
+        loser.id
+    }
+
+    fn uses(&self, contestant: Contestant) -> i32 {
+        i32::from(self.estimate(contestant.hash) + contestant.hits)
+    }
+
+    fn record_win(&mut self, slots: &mut Slots, entries: &impl Entries, resident: u32) {
+        self.wins = if self.winner == resident { self.wins + 1 } else { 1 };
+        self.winner = resident;
+        if self.wins == MAX_WINS {
+            self.winner = NONE;
+            self.main.requeue(slots, resident);
+            self.prefetch_contests(&self.main, slots, entries);
+        }
     }
 
     /// Prefetches what the next contests of a queue read: the record of an entry first, then the line of the sketch that
@@ -167,17 +204,17 @@ impl Ctd {
             entries.prefetch(far);
             slots.prefetch(far);
         }
-        if let Some(near) = queue.peek_ahead(SKETCH_LINES_AHEAD) {
-            self.prefetch(entries.hash(near));
+        if let (Some(near), Some(sketch)) = (queue.peek_ahead(SKETCH_LINES_AHEAD), &self.sketch) {
+            sketch.prefetch(entries.hash(near));
         }
     }
 
-    fn promote(&mut self, slots: &mut Slots, entries: &mut impl Entries, id: u32) {
-        let hits = entries.mark(id) & MAX_HITS;
-        self.count(entries.hash(id), hits);
-        self.window.unlink(slots, id);
-        entries.set_mark(id, IN_MAIN);
-        self.main.push_back(slots, id);
+    fn promote(&mut self, slots: &mut Slots, entries: &mut impl Entries, newcomer: Contestant) {
+        self.count(newcomer.hash, newcomer.hits);
+        self.window.unlink(slots, newcomer.id);
+        entries.set_mark(newcomer.id, IN_MAIN);
+        self.main.push_back(slots, newcomer.id);
+        self.prefetch_contests(&self.main, slots, entries);
     }
 }
 
@@ -187,6 +224,7 @@ impl Evict for Ctd {
     fn prefetch(&self, hash: u64) {
         if let Some(sketch) = &self.sketch {
             sketch.prefetch(hash);
+            self.contest.prefetch(hash);
         }
     }
 
@@ -196,6 +234,7 @@ impl Evict for Ctd {
         self.queue(mark).push_back(slots, id);
         self.inserts += 1;
         self.count(hash, 1);
+        self.contest.inserted(hash);
         if self.sketch.is_some() {
             self.adapt_window(hits);
         }
@@ -219,6 +258,7 @@ impl Evict for Ctd {
         keep: Option<u32>,
     ) -> Option<u32> {
         self.ensure_sketch(entries);
+        self.contest.learn(entries);
         let held = self.window.weight() + self.main.weight();
         let window_target = (held as f64 * self.window_share) as u64;
         let candidate = self.window.front_but(keep);
@@ -227,12 +267,7 @@ impl Evict for Ctd {
         {
             self.prefetch_contests(&self.window, slots, entries);
             let Some(resident) = self.main_victim(slots, entries, keep) else { return Some(candidate) };
-            if entries.is_due(candidate) || !self.admits(entries, candidate, resident) {
-                return Some(candidate);
-            }
-            self.prefetch_contests(&self.main, slots, entries);
-            self.promote(slots, entries, candidate);
-            return Some(resident);
+            return Some(self.decide(slots, entries, candidate, resident));
         }
         self.main_victim(slots, entries, keep).or(candidate)
     }
@@ -240,6 +275,8 @@ impl Evict for Ctd {
     fn relocate(&mut self, moves: &Moves) {
         self.window.relocate(moves);
         self.main.relocate(moves);
+        self.contest.forget();
+        self.winner = NONE;
     }
 
     fn walk(&self, slots: &Slots) -> Vec<u32> {

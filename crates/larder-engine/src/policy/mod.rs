@@ -17,8 +17,9 @@ use crate::slots::{Moves, Slots};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Policy {
-    /// CLOCK-TinyLFU with density steering: a first-in-first-out window in front of a CLOCK, and a contest of frequencies
-    /// between them; the size of the window adapts to the traffic. The best all-rounder, and a hit costs next to nothing.
+    /// CLOCK-TinyLFU with density steering: a first-in-first-out window in front of a CLOCK, and a contest between them
+    /// that compares frequencies and learns what that is worth; the size of the window adapts to the traffic. The best
+    /// all-rounder, and a hit costs next to nothing.
     #[default]
     Ctd,
     /// S3-FIFO: two first-in-first-out queues and a list of ghosts, entries that recently left the first.
@@ -52,7 +53,7 @@ pub(crate) trait Entries {
     /// How many slots there are, in use or not.
     fn slots(&self) -> u32;
     fn is_used(&self, id: u32) -> bool;
-    /// The hash of the entry's key.
+    /// The hash of the entry's key. The slot must be in use.
     fn hash(&self, id: u32) -> u64;
     /// Whether the entry has expired: then it may be evicted before all others.
     fn is_due(&self, id: u32) -> bool;
@@ -67,6 +68,8 @@ pub(crate) trait Entries {
 const MAX_HITS: u8 = 3;
 /// The bit of a mark that tells in which of two queues its entry is, for policies that have two.
 const IN_MAIN: u8 = 4;
+/// The bit of a mark that tells that the CLOCK hand has taken hits of its entry, for policies that observe this.
+const USED: u8 = 8;
 
 /// What the shard does for the policy on a hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,10 +211,11 @@ mod testing {
     use super::{Entries, Evict, Hits, OnHit, with_one_more_hit};
     use crate::slots::Slots;
 
-    /// Entries that never expire and whose hash derives from their slot.
+    /// Entries whose hash derives from their slot.
     pub(super) struct Numbered {
-        marks: [u8; 8],
-        used: [bool; 8],
+        pub(super) marks: [u8; 8],
+        pub(super) used: [bool; 8],
+        pub(super) due: [bool; 8],
     }
 
     impl Entries for Numbered {
@@ -227,8 +231,8 @@ mod testing {
             u64::from(id + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
         }
 
-        fn is_due(&self, _: u32) -> bool {
-            false
+        fn is_due(&self, id: u32) -> bool {
+            self.due[id as usize]
         }
 
         fn mark(&self, id: u32) -> u8 {
@@ -252,7 +256,7 @@ mod testing {
             PolicyHarness {
                 policy,
                 slots: Slots::new(8, false),
-                entries: Numbered { marks: [0; 8], used: [false; 8] },
+                entries: Numbered { marks: [0; 8], used: [false; 8], due: [false; 8] },
             }
         }
 
@@ -270,6 +274,10 @@ mod testing {
                 OnHit::Count => self.entries.set_mark(id, with_one_more_hit(self.entries.mark(id))),
                 OnHit::Tell => self.policy.hit(&mut self.slots, id),
             }
+        }
+
+        pub(super) fn expire(&mut self, id: u32) {
+            self.entries.due[id as usize] = true;
         }
 
         pub(super) fn victim(&mut self, keep: Option<u32>) -> Option<u32> {

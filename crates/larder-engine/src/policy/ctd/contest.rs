@@ -1,0 +1,225 @@
+//! The contest between a newcomer and a resident: which of the two stays, and what former contests have taught.
+//!
+//! The better of the two is the one that is requested first. The policy observes for a sample of its contests which one
+//! that was: it records the key of the entry that left and the slot of the one that stayed. When that key is inserted again,
+//! the entry that stayed was either used before, or it was not. A logistic regression with one weight for each *class* of
+//! contests learns from it how likely the newcomer is the first. An observation tells who was first whatever the decision
+//! was, so no decision is made worse for the sake of learning.
+//!
+//! A class is the newcomer's lead in uses, and whether the newcomer had a hit in the window. At the start the weights are
+//! the rule of TinyLFU: admit what leads. Traffic that favours frequency keeps them there; traffic that favours recency
+//! raises them until most newcomers are admitted.
+
+use crate::policy::{Entries, IN_MAIN, MAX_HITS, USED};
+use crate::prefetch::prefetch;
+use crate::slots::NONE;
+
+/// The leads that are told apart. What leads by more is as certain.
+const LEADS: std::ops::RangeInclusive<i32> = -3..=4;
+const LEAD_COUNT: usize = 8;
+
+/// The weight of a class whose newcomer leads, and the negative weight of the others, at the start: a few observations
+/// confirm it, and five to ten outweigh it.
+const INITIAL_WEIGHT: f32 = 0.3;
+/// How far an observation moves the weights: a memory of about twenty observations. A longer one is slow when the traffic
+/// changes, a shorter one follows chance.
+const LEARNING_RATE: f32 = 0.05;
+/// The limit of the weights, so that a rule that held for long can be unlearned.
+const MAX_WEIGHT: f32 = 3.0;
+
+/// One observation for this many entries, and at least `MIN_OBSERVATIONS`. About as many contests as there are entries
+/// pass before an observation is replaced: this is how far ahead the contest looks.
+const ENTRIES_PER_OBSERVATION: usize = 16;
+const MIN_OBSERVATIONS: usize = 64;
+
+/// One of the pair. Its hash is computed once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Contestant {
+    pub(super) id: u32,
+    pub(super) hash: u64,
+    /// The hits that the sketch has not counted.
+    pub(super) hits: u8,
+}
+
+impl Contestant {
+    pub(super) fn of(entries: &impl Entries, id: u32) -> Self {
+        Contestant { id, hash: entries.hash(id), hits: entries.mark(id) & MAX_HITS }
+    }
+}
+
+/// The properties of a contest that decide it: an index of the weights.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Class(u8);
+
+impl Class {
+    /// `lead` is the number of the newcomer's uses minus that of the resident's.
+    pub(super) fn of(lead: i32, newcomer_has_hits: bool) -> Self {
+        let lead = lead.clamp(*LEADS.start(), *LEADS.end()) - LEADS.start();
+        Class(lead as u8 + u8::from(newcomer_has_hits) * LEAD_COUNT as u8)
+    }
+}
+
+/// A contest whose outcome is awaited.
+#[derive(Clone, Copy, Debug)]
+struct Observation {
+    /// A part of the hash of the key that left.
+    loser: u32,
+    /// The slot of the entry that stayed, or `NONE` if nothing is observed here.
+    keeper: u32,
+    /// A part of the hash of its key, because the slot may be used for another entry later.
+    keeper_hash: u16,
+    class: Class,
+    admitted: bool,
+}
+
+const NOTHING: Observation =
+    Observation { loser: 0, keeper: NONE, keeper_hash: 0, class: Class(0), admitted: false };
+
+#[derive(Debug)]
+pub(super) struct Contest {
+    /// The part of the weights that all classes share.
+    bias: f32,
+    weights: [f32; 2 * LEAD_COUNT],
+    /// By the hash of the key that left; empty until the first eviction.
+    observations: Box<[Observation]>,
+    /// How many more contests are recorded before the first is learned from.
+    untaught: usize,
+    /// The index of an observation whose loser was inserted again.
+    returned: Option<usize>,
+    /// One in this many contests is observed.
+    sampled_of: u64,
+    /// The state of the random choice.
+    random: u64,
+}
+
+impl Contest {
+    pub(super) fn new() -> Self {
+        let leads = LEADS.map(|lead| if lead > 0 { INITIAL_WEIGHT } else { -INITIAL_WEIGHT });
+        let weights: Vec<f32> = leads.clone().chain(leads).collect();
+        Contest {
+            bias: 0.0,
+            weights: weights.try_into().expect("one weight for each class"),
+            observations: Box::default(),
+            untaught: 0,
+            returned: None,
+            sampled_of: 1,
+            random: 0x2545_f491_4f6c_dd1d,
+        }
+    }
+
+    /// Starts to observe contests among this many entries.
+    pub(super) fn resize(&mut self, entries: usize) {
+        let count = (entries / ENTRIES_PER_OBSERVATION).max(MIN_OBSERVATIONS);
+        self.observations = vec![NOTHING; count].into();
+        self.returned = None;
+        self.sampled_of = (entries / count).max(1) as u64;
+        // A key that returns soon is seen sooner than an entry that is used late: what the first observations tell is biased.
+        self.untaught = count / 2;
+    }
+
+    /// Ends all observations, because the entries have moved to other slots.
+    pub(super) fn forget(&mut self) {
+        self.observations.fill(NOTHING);
+        self.returned = None;
+    }
+
+    /// Whether the newcomer of such a contest stays.
+    pub(super) fn admits(&self, class: Class) -> bool {
+        self.score(class) > 0.0
+    }
+
+    /// The logarithm of the odds that the newcomer is requested first.
+    fn score(&self, class: Class) -> f32 {
+        self.bias + self.weights[usize::from(class.0)]
+    }
+
+    /// Observes a contest that was decided, if it is one of the sample.
+    pub(super) fn observe(
+        &mut self,
+        entries: &mut impl Entries,
+        class: Class,
+        admitted: bool,
+        keeper: Contestant,
+        loser: Contestant,
+    ) {
+        if !self.is_sampled() {
+            return;
+        }
+        let index = self.index(loser.hash);
+        self.settle(entries, index, false);
+        self.untaught = self.untaught.saturating_sub(1);
+        entries.set_mark(keeper.id, entries.mark(keeper.id) & !USED);
+        self.observations[index] = Observation {
+            loser: loser.hash as u32,
+            keeper: keeper.id,
+            keeper_hash: keeper.hash as u16,
+            class,
+            admitted,
+        };
+    }
+
+    /// Whether to observe this contest: at random, because a fixed stride might follow a loop (Xorshift, George Marsaglia,
+    /// "Xorshift RNGs", 2003).
+    fn is_sampled(&mut self) -> bool {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        ((self.random >> 32) * self.sampled_of) >> 32 == 0
+    }
+
+    /// Prefetches what the insertion of this hash reads.
+    pub(super) fn prefetch(&self, hash: u64) {
+        if let Some(observation) = self.observations.get(self.index(hash)) {
+            prefetch(observation);
+        }
+    }
+
+    /// A key was inserted. If it had to leave in an observed contest, the next call of `learn` settles that contest: only
+    /// then are the entries accessible.
+    pub(super) fn inserted(&mut self, hash: u64) {
+        let index = self.index(hash);
+        let observation = self.observations.get(index);
+        if observation
+            .is_some_and(|observation| observation.keeper != NONE && observation.loser == hash as u32)
+        {
+            self.returned = Some(index);
+        }
+    }
+
+    /// Learns from the key that was inserted again.
+    pub(super) fn learn(&mut self, entries: &impl Entries) {
+        if let Some(index) = self.returned.take() {
+            self.settle(entries, index, true);
+        }
+    }
+
+    /// Ends an observation. If neither of the two entries was requested, there is nothing to learn from it.
+    fn settle(&mut self, entries: &impl Entries, index: usize, loser_returned: bool) {
+        let Observation { keeper, keeper_hash, class, admitted, .. } =
+            std::mem::replace(&mut self.observations[index], NOTHING);
+        if keeper == NONE || self.untaught > 0 {
+            return;
+        }
+        let keeper_was_first = entries.is_used(keeper)
+            && entries.mark(keeper) & IN_MAIN != 0
+            && entries.mark(keeper) & (MAX_HITS | USED) != 0
+            && entries.hash(keeper) as u16 == keeper_hash;
+        if keeper_was_first || loser_returned {
+            self.adjust(class, keeper_was_first == admitted);
+        }
+    }
+
+    /// One step of the gradient.
+    fn adjust(&mut self, class: Class, newcomer_was_first: bool) {
+        let expected = 1.0 / (1.0 + (-self.score(class)).exp());
+        let observed = if newcomer_was_first { 1.0 } else { 0.0 };
+        for weight in [&mut self.bias, &mut self.weights[usize::from(class.0)]] {
+            *weight = (*weight + LEARNING_RATE * (observed - expected)).clamp(-MAX_WEIGHT, MAX_WEIGHT);
+        }
+    }
+
+    fn index(&self, hash: u64) -> usize {
+        let mixed = hash.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 32;
+        ((mixed * self.observations.len() as u64) >> 32) as usize
+    }
+}
