@@ -6,6 +6,7 @@ use super::{Node, StartState};
 use crate::codec;
 use crate::envelope::{self, EncodeError, Id, Meta};
 use crate::events::{Event, EventKey};
+use crate::key::MemoryKey;
 use crate::policy::Lifetime;
 use larder_engine::{CommitOutcome, Ttl};
 use std::sync::Arc;
@@ -143,6 +144,12 @@ impl Node {
             self.ledger.judge_loaded(&state, self.trust.generation() == start.generation);
         }
         MemoryEntry::new(value, state)
+    }
+
+    /// Stores an entry in memory and voids the tickets of its key.
+    pub(crate) fn insert(&self, key: MemoryKey, entry: MemoryEntry) {
+        let ttl = Ttl::After(entry.state().remaining(entry.state().stored_at));
+        self.memory.insert_with_ttl(key, entry, ttl);
     }
 
     /// Stores an entry in memory under its ticket, if the ticket is still valid.

@@ -272,6 +272,11 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         for ((value, WriteTicket { ticket, tracked_writes }), entry) in
             values.into_iter().zip(tickets).zip(sealed.entries)
         {
+            if node.redis.is_none() {
+                // There is no other copy: of two overlapping writes the later one stays, and loads under way are void.
+                node.insert(value.memory_key, entry);
+                continue;
+            }
             if written.is_err() {
                 // Valid on this node until it can be compared with Redis.
                 entry.state().mark_suspect();

@@ -232,3 +232,17 @@ async fn dynamic_handle_does_what_a_view_does() {
     assert!(!cache.exist::<u32>("d").await);
     assert_eq!((cache.increment("n", 2).await.ok(), cache.decrement("n", 3).await.ok()), (Some(2), Some(-1)));
 }
+
+/// Each voids the ticket of the other. The last one to store must not take that for a deletion.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_overlapping_writes_one_stays() {
+    let view: View<u32, u32> = in_memory().view("n");
+    for key in 0..20_000 {
+        let (first, second) = (view.clone(), view.clone());
+        let first = tokio::spawn(async move { first.write(&key, 1).await });
+        let second = tokio::spawn(async move { second.write(&key, 2).await });
+        first.await.expect("no panic").everywhere();
+        second.await.expect("no panic").everywhere();
+        assert!(view.read(&key).await.is_some(), "key {key} is empty");
+    }
+}
