@@ -160,6 +160,30 @@ async fn coherence_reports_active_mode() {
     }
 }
 
+/// Without announcements every read asks Redis, and a restart is noticed all the same.
+#[tokio::test]
+async fn node_that_may_not_subscribe_trusts_no_memory() {
+    let Some(mut server) = RedisServer::start() else { return };
+    const DEAF: &str = "ACL SETUSER deaf on nopass ~* &* +@all -subscribe";
+    server.command(DEAF);
+    let deaf = node_with(format!("{}?user=deaf&pass=any", server.url()), |options| {
+        options.max_lag(Duration::from_millis(50)).redis_timeout(Duration::from_secs(5))
+    });
+    let (near, far): (View<str, u32>, View<str, u32>) = (over(server.url()).view("n"), deaf.view("n"));
+    for round in 0..5 {
+        near.write("k", round).await.everywhere();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(far.read("k").await.as_deref(), Some(&round));
+    }
+    assert_eq!(deaf.coherence().mode, CoherenceMode::Lost);
+    let mut events = deaf.events();
+    server.restart();
+    server.command(DEAF);
+    let is_changed = |event: Event| matches!(event, Event::ServerChanged { .. });
+    eventually("the restart is noticed", async || events.try_recv().is_ok_and(is_changed)).await;
+    far.write("k", 9).await.everywhere();
+}
+
 #[tokio::test]
 async fn coherence_reports_lost_redis() {
     let Some(mut server) = RedisServer::start() else { return };
