@@ -20,7 +20,7 @@ const OPERATIONS: std::ops::Range<u64> = 8..16;
 const MAX_LAG: Duration = Duration::from_secs(1);
 /// How long the nodes need to replay what a restarted server has lost: where messages are lost, and otherwise.
 const FAULTY_RECOVERY: Duration = Duration::from_secs(5);
-const RECOVERY: Duration = Duration::from_millis(1_500);
+const RECOVERY: Duration = Duration::from_millis(800);
 const PACE: Pace = Pace { only_reads: 0, clears: 100, slow_loads: 100, loads_ms: (60, 1_500) };
 
 /// How a history ended.
@@ -118,7 +118,9 @@ impl History {
     /// One caller of one node.
     async fn client(self, node: usize) {
         let rng = &self.clients.rng;
-        for _ in 0..rng.below(OPERATIONS) {
+        // Nodes that die leave less time for what must be seen after it.
+        let operations = rng.below(OPERATIONS) * if self.mortal { 2 } else { 1 };
+        for _ in 0..operations {
             let pause = if rng.chance(300) { rng.ms(0..1_500) } else { rng.ms(0..60) };
             sleep(pause).await;
             self.clients.act(node).await;
@@ -181,13 +183,7 @@ impl History {
                     }
                 }
                 7..9 => self.world.take_snapshot(),
-                9..11 if self.mortal => {
-                    self.replace_node(node);
-                    if self.clients.rng.chance(500) {
-                        sleep(self.clients.rng.ms(0..500)).await;
-                        self.restore_server();
-                    }
-                }
+                9..11 if self.mortal => self.lose_node_and_data(node).await,
                 9..11 => {
                     self.world.lose_ledger();
                     self.ledger_may_be_lost();
@@ -219,6 +215,21 @@ impl History {
         self.clients.book().server_is_restored(Instant::now());
         self.nodes_are_harmed();
         self.world.restart(true);
+    }
+
+    /// A node dies, and usually the server is restored from a snapshot soon after: what the node invalidated in between
+    /// is known to those who heard it.
+    async fn lose_node_and_data(&self, node: usize) {
+        let rng = &self.clients.rng;
+        if rng.chance(700) {
+            self.world.take_snapshot();
+            sleep(rng.ms(0..3_000)).await;
+        }
+        self.replace_node(node);
+        if rng.chance(700) {
+            sleep(rng.ms(0..300)).await;
+            self.restore_server();
+        }
     }
 
     /// A node dies, and another takes its place.
