@@ -9,6 +9,7 @@ use crate::promise::rng::Rng;
 use crate::promise::trace::Trace;
 use larder::Cache;
 use larder_engine::Clock;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -218,18 +219,22 @@ impl History {
     }
 
     /// A node dies, and usually the server is restored from a snapshot soon after: what the node invalidated in between
-    /// is known to those who heard it.
+    /// is known to those who heard it. Nothing is changed for a while, so that no later invalidation hides a loss.
     async fn lose_node_and_data(&self, node: usize) {
-        let rng = &self.clients.rng;
+        let Clients { rng, quiet, .. } = &self.clients;
         if rng.chance(700) {
             self.world.take_snapshot();
             sleep(rng.ms(0..3_000)).await;
+            quiet.store(true, Ordering::SeqCst);
+            sleep(rng.ms(0..2_000)).await;
         }
         self.replace_node(node);
         if rng.chance(700) {
             sleep(rng.ms(0..300)).await;
             self.restore_server();
+            sleep(self.recovery + 2 * MAX_LAG + self.disconnected).await;
         }
+        quiet.store(false, Ordering::SeqCst);
     }
 
     /// A node dies, and another takes its place.

@@ -69,7 +69,7 @@ pub(crate) struct Book {
     /// When the server was last started from an older snapshot.
     restored: Option<Instant>,
     /// The harm of the nodes at that time.
-    listeners_at_restore: Vec<Option<Instant>>,
+    harmed_before_restore: Vec<Option<Instant>>,
     /// Until when nodes may read values from it that were invalidated before that.
     recovering_until: Option<Instant>,
     /// Until when each node was disconnected or stopped, or did not run; `None` if it never was.
@@ -93,7 +93,7 @@ impl Book {
             invalidations: Vec::new(),
             terms,
             restored: None,
-            listeners_at_restore: Vec::new(),
+            harmed_before_restore: Vec::new(),
             recovering_until: None,
             harmed: vec![None; nodes],
             reads: 0,
@@ -152,7 +152,7 @@ impl Book {
 
     /// From this moment on, at the latest, the server is an older copy of itself.
     pub(crate) fn server_is_restored(&mut self, at: Instant) {
-        self.listeners_at_restore = self.harmed.clone();
+        self.harmed_before_restore = self.harmed.clone();
         self.restored = Some(at);
         self.recovering_until = Some(at + self.terms.recovery);
     }
@@ -200,10 +200,7 @@ impl Book {
             // No node replays it.
             return false;
         }
-        if invalidation.node == DEAD
-            && self.is_lost(invalidation)
-            && !self.was_heard(invalidation, ended.time)
-        {
+        if invalidation.node == DEAD && self.is_lost(invalidation) && !self.was_heard(ended.time) {
             // No node replays it.
             return false;
         }
@@ -228,13 +225,13 @@ impl Book {
         self.restored.is_some_and(|restored| invalidation.began.time <= restored)
     }
 
-    /// Whether some node that still runs has heard an invalidation before the server lost it.
-    fn was_heard(&self, invalidation: &Invalidation, ended: Instant) -> bool {
-        let listens = |until: &Option<Instant>| {
-            until.is_none_or(|until| until + self.terms.recovery <= invalidation.began.time)
-        };
-        let is_in_time = self.restored.is_some_and(|restored| ended + self.terms.max_lag <= restored);
-        !self.terms.faulty && is_in_time && self.listeners_at_restore.iter().any(listens)
+    /// Whether some node listened when the server lost an invalidation: then that node has heard it, or knows that the
+    /// data are older than its subscription.
+    fn was_heard(&self, ended: Instant) -> bool {
+        let Some(restored) = self.restored.filter(|_| !self.terms.faulty) else { return false };
+        let listens =
+            |until: &Option<Instant>| until.is_none_or(|until| until + self.terms.recovery <= restored);
+        ended + self.terms.max_lag <= restored && self.harmed_before_restore.iter().any(listens)
     }
 
     /// When an invalidation by one node takes effect on another.
