@@ -84,6 +84,9 @@ pub enum Event {
     },
     /// The server lacks what coherent nodes need: the cache is coherent on one node only.
     OneNode,
+    /// Redis has a memory limit and evicts any key, so also the ledger of tags. Everything is loaded again then. Give it
+    /// memory enough, or a policy that evicts only keys with a time to live, such as `volatile-lru`.
+    LedgerEvictable,
     /// Redis has lost the ledger of tags, and the new one does not know all invalidations: everything is invalidated.
     LedgerLost,
     /// Redis did not confirm invalidations of this node. They are in effect here, and are replayed until it does.

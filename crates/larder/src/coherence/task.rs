@@ -245,6 +245,10 @@ async fn connect_and_listen(coordinator: &Weak<Coordinator>, tier: &dyn Tier) ->
     }
     handler.set_replay_epoch(strong.replay_log.replay_epoch());
     strong.node.observers.emit(|| Event::Connected);
+    if can.coherent() && subscription.may_evict_ledger() {
+        tracing::warn!("redis evicts any key when it is full: losing the ledger of tags empties the cache");
+        strong.node.observers.emit(|| Event::LedgerEvictable);
+    }
     strong.end_first_attempt();
     drop(strong);
     send_heartbeats(coordinator, &*subscription, &mut is_closed, options.tracking.is_some()).await;

@@ -113,6 +113,11 @@ pub trait Subscription: Debug + Send + Sync {
     /// Which server this is.
     fn server(&self) -> &ServerId;
 
+    /// Whether the server may evict the ledger when it is full, as far as it tells.
+    fn may_evict_ledger(&self) -> bool {
+        false
+    }
+
     /// Sends a heartbeat, and stores a new marker if there is one. Fails if the server is no longer a primary. A reply
     /// proves that every announcement before the heartbeat was handled. Tracked writes come after the reply: it proves
     /// that every write before the previous heartbeat was handled.

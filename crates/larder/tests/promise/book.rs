@@ -173,12 +173,16 @@ impl Book {
         {
             let when = invalidation.ended.map_or(Duration::ZERO, |(ended, _)| read.began.time - ended.time);
             let words = format!(
-                "node {} read version {} of key {}; the {} of node {} that had returned {} ms before had begun at version {floor}",
+                "node {} read version {} of key {}; the {} of {} that had returned {} ms before had begun at version {floor}",
                 read.node,
                 value.version,
                 read.key,
                 invalidation.what,
-                invalidation.node,
+                match invalidation.node {
+                    PROGRAM => "a program".to_owned(),
+                    DEAD => "a node that has died".to_owned(),
+                    node => format!("node {node}"),
+                },
                 when.as_millis(),
             );
             self.violation = Some(Violation { key: read.key, words });

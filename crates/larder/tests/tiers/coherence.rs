@@ -160,6 +160,25 @@ async fn coherence_reports_active_mode() {
     }
 }
 
+#[tokio::test]
+async fn server_that_may_evict_the_ledger_is_reported() {
+    let Some(server) = RedisServer::start() else { return };
+    let is_reported = async |limit: &str, policy: &str| {
+        server.command(&format!("CONFIG SET maxmemory {limit}"));
+        server.command(&format!("CONFIG SET maxmemory-policy {policy}"));
+        let cache = over(server.url());
+        let mut events = cache.events();
+        let view: View<str, u32> = cache.view("n");
+        view.write("k", 1).await.everywhere();
+        assert_eq!(events.recv().await, Ok(Event::Connected));
+        // The write came after both.
+        std::iter::from_fn(|| events.try_recv().ok()).any(|event| event == Event::LedgerEvictable)
+    };
+    assert!(is_reported("100mb", "allkeys-lru").await);
+    assert!(!is_reported("100mb", "volatile-lru").await, "the ledger has no time to live");
+    assert!(!is_reported("0", "allkeys-lru").await, "without a limit nothing is evicted");
+}
+
 /// Without announcements every read asks Redis, and a restart is noticed all the same.
 #[tokio::test]
 async fn node_that_may_not_subscribe_trusts_no_memory() {

@@ -3,7 +3,7 @@
 use super::RedisTier;
 use super::connect::{Address, Open, send};
 use super::pulse;
-use super::values::checked;
+use super::values::{checked, text};
 use crate::tier::{
     Pulse, Push, PushHandler, ServerId, SubscribeOptions, Subscription, TierError, TierFuture,
 };
@@ -21,7 +21,8 @@ impl RedisTier {
             Ok::<(), redis::aio::SendError>(())
         });
         let mut open = self.address.open(config).await?;
-        let mut pipeline = Pipeline::with_capacity(2);
+        let mut pipeline = Pipeline::with_capacity(3);
+        pipeline.cmd("INFO").arg("memory");
         if let Some(prefix) = &options.tracking {
             pipeline.cmd("CLIENT").arg("TRACKING").arg("ON").arg("BCAST").arg("PREFIX").arg(prefix);
         }
@@ -29,11 +30,12 @@ impl RedisTier {
         if let Some(channel) = &options.channel {
             pipeline.cmd("SUBSCRIBE").arg(channel);
         }
-        if !pipeline.is_empty() {
-            let answers = send(&mut open.connection, &pipeline).await?;
-            answers.into_iter().try_for_each(|answer| checked(answer).map(drop))?;
-        }
-        Ok(Box::new(RedisSubscription { open, address: self.address.clone(), options: options.clone() }))
+        let mut answers = send(&mut open.connection, &pipeline).await?.into_iter();
+        // Some users may not ask.
+        let info = text(answers.next().unwrap_or_default()).unwrap_or_default();
+        answers.try_for_each(|answer| checked(answer).map(drop))?;
+        let (address, options) = (self.address.clone(), options.clone());
+        Ok(Box::new(RedisSubscription { open, address, options, may_evict: may_evict(&info) }))
     }
 }
 
@@ -57,11 +59,23 @@ struct RedisSubscription {
     open: Open,
     address: Arc<Address>,
     options: SubscribeOptions,
+    may_evict: bool,
+}
+
+/// Whether a server with this INFO evicts keys that have no time to live.
+fn may_evict(info: &str) -> bool {
+    let field = |name| info.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'));
+    field("maxmemory").is_some_and(|bytes| bytes != "0")
+        && field("maxmemory_policy").is_some_and(|policy| policy.starts_with("allkeys"))
 }
 
 impl Subscription for RedisSubscription {
     fn server(&self) -> &ServerId {
         &self.open.server
+    }
+
+    fn may_evict_ledger(&self) -> bool {
+        self.may_evict
     }
 
     fn heartbeat(&self, marker: Option<u64>) -> TierFuture<'_, Pulse> {
