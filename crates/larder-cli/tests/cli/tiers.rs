@@ -55,6 +55,15 @@ fn two_shorteners_share_a_database_and_a_redis() {
     assert_eq!(follow(two, &of_one), "https://example.com/one");
 }
 
+#[test]
+fn binary_has_the_crypto_provider_for_a_redis_with_tls() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    // Nothing listens there. Without a provider the shortener would not start.
+    let (_process, address) = start_links(&folder.path().join("links.db"), Some("rediss://localhost:1"));
+    let slug = create(address, "https://example.com/target");
+    assert_eq!(follow(address, &slug), "https://example.com/target");
+}
+
 /// The time after which a change must be visible at the other shortener: the `max_lag` of the cache.
 const MAX_LAG: Duration = Duration::from_secs(1);
 
