@@ -42,8 +42,8 @@ fn two_shorteners_share_a_database_and_a_redis() {
         assert_eq!(follow(shortener, &of_one), "https://example.com/one");
         assert_eq!(follow(shortener, &of_two), "https://example.com/two");
     }
-    // The third key is the ledger of the namespace.
-    until("both targets are in Redis", || (redis.command("DBSIZE") == ":3\r\n").then_some(()));
+    // The other keys are the ledger of the namespace and its marker.
+    until("both targets are in Redis", || (redis.command("DBSIZE") == ":4\r\n").then_some(()));
 
     // A third shortener, whose database does not have these links, finds them in Redis.
     let (_third, three) = start_links(&folder.path().join("empty.db"), Some(&redis.url()));
