@@ -184,6 +184,21 @@ async fn port_without_tls_is_refused_with_advice() {
     assert!(errors.iter().any(|error| error.contains("TLS port")), "{errors:?}");
 }
 
+#[tokio::test]
+async fn tls_port_without_tls_is_reported_with_advice() {
+    let authority = Authority::new("test");
+    let Some((_server, port)) = authority.server("no") else { return };
+    let errors: Arc<Mutex<Vec<String>>> = Arc::default();
+    let log = errors.clone();
+    let cache = node_with(format!("redis://localhost:{port}"), |options| {
+        options.on_error(move |error| log.lock().expect("no panic").push(error.to_string()))
+    });
+    let view: View<str, u32> = cache.view("n");
+    assert_eq!(fetched(&view, "k", 1).await, 1, "the cache works without it");
+    let errors = errors.lock().expect("no panic");
+    assert!(errors.iter().any(|error| error.contains("use rediss://")), "{errors:?}");
+}
+
 #[test]
 fn certificates_are_checked_when_the_cache_is_built() {
     let _deadline = Deadline::start();

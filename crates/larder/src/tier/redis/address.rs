@@ -148,7 +148,12 @@ impl Address {
         if let Some(reason) = super::tls::explain(self.info.addr(), error) {
             return TierError::Unusable(reason);
         }
-        let reason = error.to_string();
+        let is_closed = error.is_connection_dropped() && !error.is_connection_refusal();
+        let advice = match self.info.addr() {
+            ConnectionAddr::Tcp(..) if is_closed => ": use rediss:// if this is a TLS port",
+            _ => "",
+        };
+        let reason = format!("{error}{advice}");
         // An authentication error is a reply: the server refuses this user.
         let is_refused = error.kind() == redis::ErrorKind::AuthenticationFailed
             || matches!(error.code(), Some("WRONGPASS" | "NOAUTH" | "NOPERM"));
