@@ -48,8 +48,20 @@ pub struct Config {
 
     /// Memory for the targets of links, in bytes. Default 64 MiB, at least 1 MiB. A target costs about 200 bytes.
     pub cache_bytes: u64,
-    /// A Redis server to share targets with other instances, as a URL. Default none.
+    /// A Redis server to share targets with other instances, as a URL. Default none. `rediss://` is TLS.
     pub redis: Option<String>,
+    /// The user of Redis whose password is in `redis_password_file`. Default `default`.
+    pub redis_user: Option<String>,
+    /// A file with the password of Redis, without its last line break. It is read for each connection, so that the password can
+    /// rotate. Default none: user and password are those of the URL.
+    pub redis_password_file: Option<PathBuf>,
+    /// A file in PEM with the root certificates that a `rediss://` server is verified with. Default none: the roots of the
+    /// operating system.
+    pub redis_roots: Option<PathBuf>,
+    /// A file in PEM with the certificate for a Redis that demands one of its clients. Default none.
+    pub redis_certificate: Option<PathBuf>,
+    /// A file in PEM with the private key of `redis_certificate`. Default none.
+    pub redis_key: Option<PathBuf>,
     /// TTL of the target of a link. Default 3,600, from 1 to 2,592,000 (30 days). Changes through this service take
     /// effect at once; the TTL limits how long a direct change of the database goes unnoticed.
     pub ttl_seconds: u64,
@@ -93,6 +105,11 @@ impl Default for Config {
             database_busy_ms: 5_000,
             cache_bytes: 64 << 20,
             redis: None,
+            redis_user: None,
+            redis_password_file: None,
+            redis_roots: None,
+            redis_certificate: None,
+            redis_key: None,
             ttl_seconds: 3_600,
             negative_ttl_seconds: 30,
             response_cache_bytes: 8 << 20,

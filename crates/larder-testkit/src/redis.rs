@@ -1,8 +1,9 @@
 //! A real redis-server for one test, and every way in which a server fails.
 
-use crate::program::program;
+use crate::program::{needs, program};
 use crate::wait::Deadline;
-use std::path::PathBuf;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A redis-server of the test's own. It ends with the test, and the test ends by its [`Deadline`].
@@ -29,6 +30,26 @@ impl RedisServer {
         let program = program("redis-server")?;
         let server = larder_process::RedisServer::start_with(program, options).expect("redis-server starts");
         Some(RedisServer { server, _deadline: Deadline::start() })
+    }
+
+    /// The same with a free TCP port of 127.0.0.1, which is the value of the option `port`: `--port` or `--tls-port`.
+    ///
+    /// # Panics
+    /// As [`RedisServer::start`].
+    pub fn start_with_port(port: &str, options: &[&str]) -> Option<(Self, u16)> {
+        let redis = program("redis-server")?;
+        if port == "--tls-port" {
+            needs("a redis-server with TLS", has_tls(&redis))?;
+        }
+        // Another process may take the port before the server does.
+        let mut attempts = (0..10).map(|_| {
+            let free = free_port();
+            let number = free.to_string();
+            let options = [&[port, &number, "--bind", "127.0.0.1"], options].concat();
+            larder_process::RedisServer::start_with(redis.clone(), &options).map(|server| (server, free))
+        });
+        let (server, port) = attempts.find_map(Result::ok).expect("redis-server starts on a free port");
+        Some((RedisServer { server, _deadline: Deadline::start() }, port))
     }
 
     /// The address for clients.
@@ -138,4 +159,14 @@ impl RedisServer {
             .command(line)
             .unwrap_or_else(|error| panic!("redis-server does not answer {line:?}: {error}"))
     }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    listener.local_addr().expect("it is bound").port()
+}
+
+/// Whether this redis-server was built with TLS: the others do not know its options.
+fn has_tls(redis: &Path) -> bool {
+    larder_process::RedisServer::start_with(redis.to_owned(), &["--tls-port", "0"]).is_ok()
 }

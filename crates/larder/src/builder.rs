@@ -1,5 +1,7 @@
 //! The options of a cache, checked when it is built.
 
+mod redis;
+
 use crate::cache::Cache;
 use crate::codec::Format;
 use crate::coherence::{CoherenceOptions, Coordinator, announcement};
@@ -17,14 +19,13 @@ use crate::node::{Node, Settings};
 use crate::policy::{Policy, Prefer};
 use crate::random::Random;
 use crate::tier::Tier;
-use crate::tier::redis::{Probe, RedisTier};
+use crate::tier::redis::{Probe, RedisOptions, RedisTier};
 use larder_engine::Clock;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 const DEFAULT_MEMORY_BYTES: u64 = 64 << 20;
-const DEFAULT_REDIS_TIMEOUT: Duration = Duration::from_millis(250);
 
 const DEFAULT_MAX_LAG: Duration = Duration::from_secs(1);
 const DEFAULT_DISCONNECTED: Duration = Duration::from_secs(30);
@@ -43,8 +44,7 @@ pub struct Builder {
     namespace: String,
     capacity: Capacity,
     redis_url: Option<String>,
-    redis_timeout: Duration,
-    redis_scripts: bool,
+    redis: RedisOptions,
     tier: Option<Arc<dyn Tier>>,
     max_lag: Duration,
     disconnected: Duration,
@@ -66,8 +66,7 @@ impl Builder {
             namespace: namespace.to_owned(),
             capacity: Capacity::Bytes(DEFAULT_MEMORY_BYTES),
             redis_url: None,
-            redis_timeout: DEFAULT_REDIS_TIMEOUT,
-            redis_scripts: true,
+            redis: RedisOptions::default(),
             tier: None,
             max_lag: DEFAULT_MAX_LAG,
             disconnected: DEFAULT_DISCONNECTED,
@@ -95,19 +94,6 @@ impl Builder {
     /// weighed.
     pub fn memory_entries(mut self, entries: u64) -> Self {
         self.capacity = Capacity::Entries(entries);
-        self
-    }
-
-    /// A Redis, Valkey or Larder server behind the memory: `redis://[user:password@]host[:port][/db]` or
-    /// `redis+unix:///path`. The first use connects. Default: none.
-    pub fn redis(mut self, url: impl Into<String>) -> Self {
-        self.redis_url = Some(url.into());
-        self
-    }
-
-    /// The timeout for connecting to Redis and for each reply: 1 ms to 1 min. Default: 250 ms.
-    pub fn redis_timeout(mut self, timeout: Duration) -> Self {
-        self.redis_timeout = timeout;
         self
     }
 
@@ -155,12 +141,6 @@ impl Builder {
     /// How long a fetch waits for another node that loads the same key. Then it loads too. Default: 2 s.
     pub fn lease_wait(mut self, at_most: Duration) -> Self {
         self.lease_wait = at_most;
-        self
-    }
-
-    /// Whether scripts may be used if Redis has them. Without scripts a store takes two round trips. Default: yes.
-    pub fn redis_scripts(mut self, allowed: bool) -> Self {
-        self.redis_scripts = allowed;
         self
     }
 
@@ -251,9 +231,7 @@ impl Builder {
             _ => {}
         }
         let minute = Duration::from_secs(60);
-        if !(Duration::from_millis(1)..=minute).contains(&self.redis_timeout) {
-            return Err(BuildError::RedisTimeout(self.redis_timeout));
-        }
+        redis::check(&self.redis)?;
         if !(Duration::from_millis(10)..=minute).contains(&self.max_lag) {
             return Err(BuildError::MaxLag(self.max_lag));
         }
@@ -272,7 +250,7 @@ impl Builder {
                 let names = Keyspace::new(&self.namespace, "");
                 let announcement = announcement::keys(&names.channel, Default::default(), []);
                 let probe = Probe { announcement, ledger: names.ledger };
-                match RedisTier::new(&url, self.redis_timeout, self.redis_scripts, probe) {
+                match RedisTier::new(&url, &self.redis, probe) {
                     Ok(tier) => Some(Arc::new(tier) as Arc<dyn Tier>),
                     Err(reason) => return Err(BuildError::RedisUrl { url: without_password(&url), reason }),
                 }

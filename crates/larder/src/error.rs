@@ -122,10 +122,19 @@ pub enum BuildError {
     /// The timeout is out of range.
     #[error("redis_timeout is {0:?}; it must be from 1 ms to 1 min")]
     RedisTimeout(Duration),
+    /// The timeout for connecting is out of range.
+    #[error("redis_connect_timeout is {0:?}; it must be from 1 ms to 1 min")]
+    RedisConnectTimeout(Duration),
+    /// The interval between probes is out of range.
+    #[error("redis_keepalive is {0:?}; it must be from 1 s to 1 h")]
+    RedisKeepalive(Duration),
+    /// The number of connections is out of range.
+    #[error("redis_connections is {0}; it must be from 1 to 64")]
+    RedisConnections(usize),
     /// The limit of the lag is out of range.
     #[error("max_lag is {0:?}; it must be from 10 ms to 1 min")]
     MaxLag(Duration),
-    /// The address of Redis is not valid.
+    /// The address of Redis or the certificates for it are not valid.
     #[error("redis address {url:?}: {reason}")]
     RedisUrl {
         /// The address, without its password.

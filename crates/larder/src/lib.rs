@@ -39,6 +39,8 @@
 //! | `derive` | yes | the derives `CacheKey` and `Schema` |
 //! | `json` | no | `Format::Json` |
 //! | `messagepack` | no | `Format::MessagePack` |
+//! | `tls` | no | `rediss://` addresses and `RedisTls`; the program installs a crypto provider of rustls |
+//! | `tls-ring` | no | the same with ring, if the program installs no other provider |
 //! | `lz4` | no | `Compression::Lz4` |
 //! | `zstd` | no | `Compression::Zstd` |
 
@@ -95,6 +97,9 @@ pub use schema::Schema;
 #[doc(hidden)]
 pub use schema::mix_schema;
 pub use stats::{CacheStats, TierStats};
+pub use tier::redis::RedisCredentials;
+#[cfg(feature = "tls")]
+pub use tier::redis::RedisTls;
 pub use view::{ReadView, View, WriteOptions};
 
 #[cfg(feature = "derive")]

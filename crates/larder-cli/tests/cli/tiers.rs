@@ -42,8 +42,8 @@ fn two_shorteners_share_a_database_and_a_redis() {
         assert_eq!(follow(shortener, &of_one), "https://example.com/one");
         assert_eq!(follow(shortener, &of_two), "https://example.com/two");
     }
-    // The third key is the ledger of the namespace.
-    until("both targets are in Redis", || (redis.command("DBSIZE") == ":3\r\n").then_some(()));
+    // The other keys are the ledger of the namespace and its marker.
+    until("both targets are in Redis", || (redis.command("DBSIZE") == ":4\r\n").then_some(()));
 
     // A third shortener, whose database does not have these links, finds them in Redis.
     let (_third, three) = start_links(&folder.path().join("empty.db"), Some(&redis.url()));
@@ -53,6 +53,15 @@ fn two_shorteners_share_a_database_and_a_redis() {
     let alone = create(one, "https://example.com/alone");
     assert_eq!(follow(two, &alone), "https://example.com/alone");
     assert_eq!(follow(two, &of_one), "https://example.com/one");
+}
+
+#[test]
+fn binary_has_the_crypto_provider_for_a_redis_with_tls() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    // Nothing listens there. Without a provider the shortener would not start.
+    let (_process, address) = start_links(&folder.path().join("links.db"), Some("rediss://localhost:1"));
+    let slug = create(address, "https://example.com/target");
+    assert_eq!(follow(address, &slug), "https://example.com/target");
 }
 
 /// The time after which a change must be visible at the other shortener: the `max_lag` of the cache.

@@ -11,6 +11,7 @@
 //! | `visits` | every counted visit is written, also when the service stops |
 //! | `failure` | a full, locked or closed database is a clear error, and no acknowledged write is lost |
 //! | `import` | a CSV file is imported once, and invalid rows are reported |
+//! | `second_tier` | the options of Redis: a password that rotates, certificates |
 //! | `serving` | over real sockets: draining, limits, and a restart |
 //! | `page` | the page works offline under a strict policy |
 
@@ -23,6 +24,7 @@ mod import;
 mod limits;
 mod page;
 mod redirect;
+mod second_tier;
 mod serving;
 mod support;
 mod visits;

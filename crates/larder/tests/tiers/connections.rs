@@ -3,7 +3,7 @@
 use crate::mutation::Mutation;
 use crate::{cached, fetched, node_with, over};
 use larder::{Cache, CoherenceMode, Invalidation, View};
-use larder_testkit::{RedisServer, eventually};
+use larder_testkit::{RedisServer, eventually, within};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -106,4 +106,76 @@ async fn node_of_cluster_is_refused_with_the_reason() {
     assert_eq!(cache.coherence().mode, CoherenceMode::Unknown);
     let errors = errors.lock().expect("no panic");
     assert!(errors.iter().any(|error| error.contains("cluster mode")), "{errors:?}");
+}
+
+#[tokio::test]
+async fn number_of_connections_is_an_option() {
+    let Some(server) = RedisServer::start() else { return };
+    for connections in [1, 9] {
+        let cache = node_with(server.url(), |options| {
+            options.redis_timeout(Duration::from_secs(5)).redis_connections(connections)
+        });
+        let view: View<u32, u32> = cache.view("n");
+        view.write(&0, 0).await.everywhere();
+        for key in 1..=200 {
+            assert!(view.read(&key).await.is_none());
+        }
+        let clients = server.command("CLIENT LIST TYPE normal");
+        let open = clients.lines().filter(|line| line.contains("id=")).count();
+        assert_eq!(open, connections + 2, "one for mutations, one of the test: {clients}");
+        drop((cache, view));
+        let is_alone =
+            || server.command("CLIENT LIST").lines().filter(|line| line.contains("id=")).count() == 1;
+        eventually("the connections are closed", async || is_alone()).await;
+    }
+}
+
+#[tokio::test]
+async fn opening_a_connection_has_its_own_timeout() {
+    let Some(server) = RedisServer::start() else { return };
+    let errors: Arc<Mutex<Vec<String>>> = Arc::default();
+    let log = errors.clone();
+    let cache = node_with(server.url(), |options| {
+        options
+            .redis_timeout(Duration::from_secs(60))
+            .redis_connect_timeout(Duration::from_millis(50))
+            .on_error(move |error| log.lock().expect("no panic").push(error.to_string()))
+    });
+    // The system accepts connections for it.
+    server.pause();
+    let view: View<str, u32> = cache.view("n");
+    let fetch = within(Duration::from_secs(20), "the fetch ends", fetched(&view, "k", 1));
+    assert_eq!(fetch.await, 1);
+    server.resume();
+    let errors = errors.lock().expect("no panic");
+    assert!(errors.iter().any(|error| error.contains("no connection within 50ms")), "{errors:?}");
+}
+
+/// The system's table of TCP connections tells when the next probe is due.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn idle_connections_are_probed() {
+    let Some((_server, port)) = RedisServer::start_with_port("--port", &[]) else { return };
+    let cache = node_with(format!("redis://127.0.0.1:{port}"), |options| {
+        options.redis_timeout(Duration::from_secs(5)).redis_keepalive(Duration::from_secs(10))
+    });
+    let view: View<str, u32> = cache.view("n");
+    works(&cache, &view).await;
+    let remote = format!("0100007F:{port:04X}");
+    // The time until the probe in hundredths of a second, if that is what the timer is for.
+    let probe = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let (timer, time) = fields[5].split_once(':').expect("a timer");
+        (timer == "02").then(|| u64::from_str_radix(time, 16).expect("a number"))
+    };
+    eventually("each connection has its probe", async || {
+        let table = std::fs::read_to_string("/proc/self/net/tcp").expect("linux has it");
+        let to_server = table.lines().filter(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            fields.get(2) == Some(&&*remote) && fields[3] == "01"
+        });
+        let probes: Vec<_> = to_server.map(probe).collect();
+        !probes.is_empty() && probes.iter().all(|probe| probe.is_some_and(|time| time <= 1_000))
+    })
+    .await;
 }

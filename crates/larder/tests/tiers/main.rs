@@ -3,6 +3,7 @@
 mod coherence;
 mod commands;
 mod connections;
+mod credentials;
 mod experiments;
 mod failures;
 mod grace;
@@ -23,6 +24,7 @@ mod refresh;
 mod single_flight;
 mod spaces;
 mod tags;
+mod tls;
 
 use larder::{Builder, Cache, FetchError, Fetched, View};
 use larder_testkit::{Gate, RedisServer, eventually};

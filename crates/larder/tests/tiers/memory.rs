@@ -207,6 +207,25 @@ fn option_out_of_range_is_refused_with_value_and_range() {
         "ttl is 0ns; it must be from 1 ms to 8,900 years"
     );
     assert_eq!(message(builder().memory_bytes(1).build()), "memory_bytes is 1; it must be from 1024 to 2^62");
+    let redis = || builder().redis("redis://localhost");
+    assert_eq!(
+        message(redis().redis_timeout(Duration::ZERO).build()),
+        "redis_timeout is 0ns; it must be from 1 ms to 1 min"
+    );
+    assert_eq!(
+        message(redis().redis_connect_timeout(Duration::from_secs(61)).build()),
+        "redis_connect_timeout is 61s; it must be from 1 ms to 1 min"
+    );
+    assert_eq!(
+        message(redis().redis_keepalive(Duration::from_millis(999)).build()),
+        "redis_keepalive is 999ms; it must be from 1 s to 1 h"
+    );
+    for connections in [0, 65] {
+        assert_eq!(
+            message(redis().redis_connections(connections).build()),
+            format!("redis_connections is {connections}; it must be from 1 to 64")
+        );
+    }
     assert!(message(builder().redis("gopher://x").build()).starts_with(r#"redis address "gopher://x": "#));
 }
 

@@ -1,127 +1,16 @@
-//! Connections: opened when first used and replaced when they fail, without leaving commands on an abandoned one.
+//! Slots for connections: opened when first used and replaced when they fail, without leaving commands on an abandoned
+//! one.
 
-use crate::tier::redis::values::text;
+use super::address::{Address, Open};
 use crate::tier::{ServerId, TierError};
 use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
-use redis::{
-    AsyncConnectionConfig, Client, IntoConnectionInfo, Pipeline, ProtocolVersion, PushInfo, PushKind,
-    RedisError, Value,
-};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
+use redis::{Pipeline, Value};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Consecutive timeouts after which a connection is abandoned. One timeout is no reason: the commands on an abandoned
 /// connection must not be executed after later ones.
 const MAX_TIMEOUTS: u32 = 3;
-
-/// The address of the server, and which server is accepted there.
-#[derive(Debug)]
-pub(super) struct Address {
-    client: Client,
-    timeout: Duration,
-    /// The accepted server. The first one that is reached needs no acceptance.
-    accepted: Mutex<Option<ServerId>>,
-    /// Advances when the server is no longer a primary: older connections are opened again, and refused.
-    demotions: AtomicU32,
-}
-
-/// An open connection and its server.
-#[derive(Clone)]
-pub(super) struct Open {
-    pub(super) connection: MultiplexedConnection,
-    pub(super) server: ServerId,
-    client_id: i64,
-    demotions: u32,
-    /// Set when the connection is closed, also while nothing is sent on it.
-    closed: Arc<AtomicBool>,
-}
-
-impl Address {
-    pub(super) fn new(url: &str, timeout: Duration) -> Result<Self, String> {
-        let info = url.into_connection_info().map_err(|error| error.to_string())?;
-        let settings =
-            info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3).set_skip_set_lib_name();
-        let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true);
-        let client = Client::open(info.set_tcp_settings(tcp).set_redis_settings(settings));
-        let client = client.map_err(|error| error.to_string())?;
-        Ok(Address { client, timeout, accepted: Mutex::new(None), demotions: AtomicU32::new(0) })
-    }
-
-    /// The number of the database. Channels are shared by all databases.
-    pub(super) fn database(&self) -> i64 {
-        self.client.get_connection_info().redis_settings().db()
-    }
-
-    pub(super) fn accepted(&self) -> Option<ServerId> {
-        self.accepted.lock().clone()
-    }
-
-    pub(super) fn accept(&self, server: &ServerId) {
-        *self.accepted.lock() = Some(server.clone());
-    }
-
-    /// The server is not a primary: it must not be read either.
-    pub(super) fn demoted(&self) {
-        self.demotions.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// Opens a connection to any primary.
-    pub(super) async fn open(&self, config: AsyncConnectionConfig) -> Result<Open, TierError> {
-        let config =
-            config.set_connection_timeout(Some(self.timeout)).set_response_timeout(Some(self.timeout));
-        let demotions = self.demotions.load(Ordering::Acquire);
-        let mut connection = self
-            .client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await
-            .map_err(|error| no_reply_or_unusable(&error))?;
-        let mut pipeline = Pipeline::with_capacity(2);
-        pipeline.cmd("HELLO").cmd("INFO").arg("server");
-        let mut answers = send(&mut connection, &pipeline).await?.into_iter();
-        let hello = answers.next().unwrap_or_default();
-        let info = text(answers.next().unwrap_or_default()).unwrap_or_default();
-        let field = |name| hello_field(&hello, name).and_then(|field| text(field).ok()).unwrap_or_default();
-        if let mode @ ("cluster" | "sentinel") = &*field("mode") {
-            return Err(TierError::Unusable(format!(
-                "the server runs in {mode} mode, which is not supported: use the address of a single primary"
-            )));
-        }
-        let role = field("role");
-        if !matches!(&*role, "master" | "primary" | "") {
-            return Err(TierError::NoReply(format!("the server is a {role}, not a primary")));
-        }
-        let client_id = match hello_field(&hello, "id") {
-            Some(Value::Int(id)) => id,
-            _ => 0,
-        };
-        let run = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or("").trim().to_owned();
-        Ok(Open { connection, server: ServerId(run), client_id, demotions, closed: Arc::default() })
-    }
-
-    /// Opens a connection to the accepted server.
-    async fn open_accepted(&self) -> Result<Open, TierError> {
-        let closed = Arc::new(AtomicBool::new(false));
-        let has_closed = closed.clone();
-        let config = AsyncConnectionConfig::new().set_push_sender(move |push: PushInfo| {
-            if push.kind == PushKind::Disconnection {
-                has_closed.store(true, Ordering::Release);
-            }
-            Ok::<(), redis::aio::SendError>(())
-        });
-        let open = Open { closed, ..self.open(config).await? };
-        let mut accepted = self.accepted.lock();
-        match &*accepted {
-            Some(server) if *server != open.server => Err(TierError::ServerChanged(open.server)),
-            Some(_) => Ok(open),
-            None => {
-                *accepted = Some(open.server.clone());
-                Ok(open)
-            }
-        }
-    }
-}
 
 pub(super) fn hello_field(hello: &Value, name: &str) -> Option<Value> {
     let Value::Map(fields) = hello else { return None };
@@ -235,11 +124,11 @@ impl Slot {
 
     fn current(&self, address: &Address) -> Option<Open> {
         let open = self.open.lock().clone()?;
-        if open.closed.load(Ordering::Acquire) {
+        if open.is_closed() {
             self.abandon(&open);
             return None;
         }
-        (open.demotions == address.demotions.load(Ordering::Acquire)).then_some(open)
+        (!address.is_demoted_since(&open)).then_some(open)
     }
 
     fn abandon(&self, which: &Open) {
@@ -287,13 +176,4 @@ pub(super) async fn send(
             Failed::Broken(error.to_string())
         }
     })
-}
-
-/// An authentication error is a reply: the server refuses this user.
-fn no_reply_or_unusable(error: &RedisError) -> TierError {
-    let reason = error.to_string();
-    match error.kind() {
-        redis::ErrorKind::AuthenticationFailed => TierError::Unusable(reason),
-        _ => TierError::NoReply(reason),
-    }
 }

@@ -1,7 +1,7 @@
 //! The Redis tier: requests over a few connections. No other module uses the client library.
 //!
 //! ```text
-//! lookup, read_heads, compare_and_set    four connections, by the hash of the key
+//! lookup, read_heads, compare_and_set    a few connections, by the hash of the key
 //! transact, advance_ledger, …            one connection: mutations of a key keep their order
 //! compare_and_set without scripts        four more, each for one caller at a time: WATCH … EXEC
 //! subscribe                              its own, for pushes
@@ -11,14 +11,18 @@
 //! twice, since a command whose connection broke may have been executed. A compare-and-set needs no order, because it
 //! compares.
 
+mod address;
 mod batches;
 mod compare_and_set;
 mod connect;
+mod credentials;
 mod ledger;
 mod lookup;
 mod pulse;
 mod scripts;
 mod subscribe;
+#[cfg(feature = "tls")]
+mod tls;
 mod transact;
 mod values;
 
@@ -27,7 +31,8 @@ use crate::tier::{
     PushHandler, ServerId, Stamps, SubscribeOptions, Subscription, Tier, TierError, TierFuture, Transaction,
     TransactionReply,
 };
-use connect::{Address, Slot};
+use address::Address;
+use connect::Slot;
 use redis::{Pipeline, Value};
 use scripts::Script;
 use std::sync::{Arc, OnceLock};
@@ -35,13 +40,55 @@ use std::time::Duration;
 use values::{array, checked};
 use xxhash_rust::xxh3::xxh3_64;
 
+pub(crate) use credentials::CredentialsSource;
+pub use credentials::RedisCredentials;
+#[cfg(feature = "tls")]
+pub use tls::RedisTls;
+
+const DEFAULT_TIMEOUT: Duration = Duration::from_millis(250);
+/// Shorter than the idle timeouts of the load balancers and firewalls of the large clouds, 4 to 10 minutes.
+const DEFAULT_KEEPALIVE: Duration = Duration::from_secs(60);
+
 /// One connection saturates before one core does. More than a few only cost wake-ups.
 const CONNECTIONS: usize = 4;
+
+/// How a server is reached and used.
+#[derive(Debug)]
+pub(crate) struct RedisOptions {
+    /// The time limit for each reply.
+    pub(crate) timeout: Duration,
+    /// The time limit for opening a connection; `timeout` if there is none.
+    pub(crate) connect_timeout: Option<Duration>,
+    /// How long a connection over TCP is idle before it is probed, and the time between probes.
+    pub(crate) keepalive: Duration,
+    /// The number of connections for lookups.
+    pub(crate) connections: usize,
+    /// Whether scripts may be used if the server has them.
+    pub(crate) scripts: bool,
+    pub(crate) credentials: CredentialsSource,
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<RedisTls>,
+}
+
+impl Default for RedisOptions {
+    fn default() -> Self {
+        RedisOptions {
+            timeout: DEFAULT_TIMEOUT,
+            connect_timeout: None,
+            keepalive: DEFAULT_KEEPALIVE,
+            connections: CONNECTIONS,
+            scripts: true,
+            credentials: CredentialsSource::default(),
+            #[cfg(feature = "tls")]
+            tls: None,
+        }
+    }
+}
 
 pub(crate) struct RedisTier {
     address: Arc<Address>,
     /// For lookups and compare-and-sets, by the hash of the key.
-    readers: [Slot; CONNECTIONS],
+    readers: Box<[Slot]>,
     /// For mutations.
     writer: Slot,
     /// For compare-and-sets without scripts; each for one caller at a time.
@@ -57,20 +104,14 @@ pub(crate) struct RedisTier {
 }
 
 impl RedisTier {
-    /// `timeout` limits the wait for a connection and for each reply.
-    pub(crate) fn new(
-        url: &str,
-        timeout: Duration,
-        scripts_allowed: bool,
-        probe: Probe,
-    ) -> Result<Self, String> {
+    pub(crate) fn new(url: &str, options: &RedisOptions, probe: Probe) -> Result<Self, String> {
         Ok(RedisTier {
-            address: Arc::new(Address::new(url, timeout)?),
-            readers: Default::default(),
+            address: Arc::new(Address::new(url, options)?),
+            readers: (0..options.connections).map(|_| Slot::default()).collect(),
             writer: Slot::default(),
             watchers: Default::default(),
             capabilities: OnceLock::new(),
-            scripts_allowed,
+            scripts_allowed: options.scripts,
             probe,
             lookup: Script::new(scripts::LOOKUP),
             compare_and_set: Script::new(scripts::COMPARE_AND_SET),
@@ -80,7 +121,7 @@ impl RedisTier {
     }
 
     fn reader(&self, key: &[u8]) -> &Slot {
-        &self.readers[xxh3_64(key) as usize % CONNECTIONS]
+        &self.readers[xxh3_64(key) as usize % self.readers.len()]
     }
 
     /// The capabilities of the server, determined once by trying.

@@ -1,7 +1,8 @@
 //! The subscription: the task that reads the socket handles each push before it delivers a later reply.
 
 use super::RedisTier;
-use super::connect::{Address, Open, send};
+use super::address::{Address, Open};
+use super::connect::send;
 use super::pulse;
 use super::values::{checked, text};
 use crate::tier::{

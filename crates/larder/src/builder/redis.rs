@@ -1,0 +1,115 @@
+//! The options of a [`Builder`] for Redis: its address, its user, its certificates and its connections.
+
+use super::Builder;
+use crate::error::BuildError;
+#[cfg(feature = "tls")]
+use crate::tier::redis::RedisTls;
+use crate::tier::redis::{CredentialsSource, RedisCredentials, RedisOptions};
+use std::error::Error;
+use std::future::Future;
+use std::time::Duration;
+
+impl Builder {
+    /// A Redis, Valkey or Larder server behind the memory: `redis://[user:password@]host[:port][/db]`, the same with
+    /// `rediss://` for TLS, which needs the feature `tls` or `tls-ring`, or `redis+unix:///path`. Special characters in
+    /// the user and the password are percent-encoded. The first use connects. The host is resolved again for each
+    /// connection. Default: none.
+    pub fn redis(mut self, url: impl Into<String>) -> Self {
+        self.redis_url = Some(url.into());
+        self
+    }
+
+    /// The user and the password, in place of those of the address. Default: those of the address.
+    pub fn redis_user(mut self, credentials: RedisCredentials) -> Self {
+        self.redis.credentials = CredentialsSource::Fixed(credentials);
+        self
+    }
+
+    /// A function that returns the user and the password, for credentials that rotate. It is called for each
+    /// connection that is opened, also concurrently, in a task of its own, and its time counts as part of
+    /// [`Builder::redis_connect_timeout`]: when that is over, its future is dropped. Open connections stay as they are.
+    /// If it fails or panics, Redis is not used until a later call succeeds. Replaces [`Builder::redis_user`].
+    ///
+    /// ```
+    /// use larder::{Cache, RedisCredentials};
+    /// use std::time::Duration;
+    ///
+    /// let cache = Cache::builder("shop")
+    ///     .ttl(Duration::from_secs(300))
+    ///     .redis("redis://cache.internal")
+    ///     .redis_credentials(|| async {
+    ///         let password = std::fs::read_to_string("/run/secrets/redis")?;
+    ///         Ok::<_, std::io::Error>(RedisCredentials::new("shop", password.trim_end()))
+    ///     })
+    ///     .build()?;
+    /// # Ok::<(), larder::BuildError>(())
+    /// ```
+    pub fn redis_credentials<F, A, E>(mut self, ask: F) -> Self
+    where
+        F: Fn() -> A + Send + Sync + 'static,
+        A: Future<Output = Result<RedisCredentials, E>> + Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.redis.credentials = CredentialsSource::function(ask);
+        self
+    }
+
+    /// The certificates for a `rediss://` address. Default: the roots of the operating system, and no client
+    /// certificate.
+    #[cfg(feature = "tls")]
+    pub fn redis_tls(mut self, tls: RedisTls) -> Self {
+        self.redis.tls = Some(tls);
+        self
+    }
+
+    /// The timeout for each reply of Redis: 1 ms to 1 min. Default: 250 ms.
+    pub fn redis_timeout(mut self, timeout: Duration) -> Self {
+        self.redis.timeout = timeout;
+        self
+    }
+
+    /// The timeout for opening a connection: credentials, host, TCP, TLS and authentication. 1 ms to 1 min. Default:
+    /// the [`Builder::redis_timeout`].
+    pub fn redis_connect_timeout(mut self, timeout: Duration) -> Self {
+        self.redis.connect_timeout = Some(timeout);
+        self
+    }
+
+    /// How long a connection over TCP is idle before the system probes it, and the time between probes: 1 s to 1 h. A
+    /// probe keeps the connection open in load balancers and firewalls. Default: 60 s.
+    pub fn redis_keepalive(mut self, interval: Duration) -> Self {
+        self.redis.keepalive = interval;
+        self
+    }
+
+    /// The number of connections for lookups and compare-and-sets: 1 to 64. Mutations have one more, and so have
+    /// announcements. They are opened when they are first used. Default: 4.
+    pub fn redis_connections(mut self, connections: usize) -> Self {
+        self.redis.connections = connections;
+        self
+    }
+
+    /// Whether scripts may be used if Redis has them. Without scripts a store takes two round trips, on one of four more
+    /// connections. Default: yes.
+    pub fn redis_scripts(mut self, allowed: bool) -> Self {
+        self.redis.scripts = allowed;
+        self
+    }
+}
+
+pub(super) fn check(options: &RedisOptions) -> Result<(), BuildError> {
+    let timeouts = Duration::from_millis(1)..=Duration::from_secs(60);
+    if !timeouts.contains(&options.timeout) {
+        return Err(BuildError::RedisTimeout(options.timeout));
+    }
+    if let Some(timeout) = options.connect_timeout.filter(|timeout| !timeouts.contains(timeout)) {
+        return Err(BuildError::RedisConnectTimeout(timeout));
+    }
+    if !(Duration::from_secs(1)..=Duration::from_secs(3_600)).contains(&options.keepalive) {
+        return Err(BuildError::RedisKeepalive(options.keepalive));
+    }
+    if !(1..=64).contains(&options.connections) {
+        return Err(BuildError::RedisConnections(options.connections));
+    }
+    Ok(())
+}

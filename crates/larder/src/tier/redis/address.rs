@@ -1,0 +1,255 @@
+//! The address of a server: how a connection is opened, and which server is accepted there.
+//!
+//! The host is resolved, and the credentials are asked for, each time that a connection is opened: a rented server
+//! changes both while its clients run.
+
+use super::connect::{hello_field, send};
+use super::credentials::CredentialsSource;
+use super::values::text;
+use crate::tier::redis::RedisOptions;
+use crate::tier::{ServerId, TierError};
+use parking_lot::Mutex;
+use redis::aio::MultiplexedConnection;
+use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Pipeline,
+    ProtocolVersion, PushInfo, PushKind, RedisError, Value,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+/// The address of the server, and which server is accepted there.
+#[derive(Debug)]
+pub(super) struct Address {
+    /// Without the credentials of `credentials`.
+    info: ConnectionInfo,
+    credentials: CredentialsSource,
+    timeout: Duration,
+    connect_timeout: Duration,
+    /// The accepted server. The first one that is reached needs no acceptance.
+    accepted: Mutex<Option<ServerId>>,
+    /// Advances when the server is no longer a primary: older connections are opened again, and refused.
+    demotions: AtomicU32,
+}
+
+/// An open connection and its server.
+#[derive(Clone)]
+pub(super) struct Open {
+    pub(super) connection: MultiplexedConnection,
+    pub(super) server: ServerId,
+    pub(super) client_id: i64,
+    demotions: u32,
+    /// Set when the connection is closed, also while nothing is sent on it.
+    closed: Arc<AtomicBool>,
+}
+
+impl Open {
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+}
+
+impl Address {
+    pub(super) fn new(url: &str, options: &RedisOptions) -> Result<Self, String> {
+        let info = parse(url)?;
+        let settings =
+            info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3).set_skip_set_lib_name();
+        let keepalive = TcpKeepalive::new().with_time(options.keepalive).with_interval(options.keepalive);
+        let tcp = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
+        let info = info.set_tcp_settings(tcp).set_redis_settings(settings);
+        Ok(Address {
+            info: with_certificates(info, options)?,
+            credentials: options.credentials.clone(),
+            timeout: options.timeout,
+            connect_timeout: options.connect_timeout.unwrap_or(options.timeout),
+            accepted: Mutex::new(None),
+            demotions: AtomicU32::new(0),
+        })
+    }
+
+    /// The number of the database. Channels are shared by all databases.
+    pub(super) fn database(&self) -> i64 {
+        self.info.redis_settings().db()
+    }
+
+    pub(super) fn accepted(&self) -> Option<ServerId> {
+        self.accepted.lock().clone()
+    }
+
+    pub(super) fn accept(&self, server: &ServerId) {
+        *self.accepted.lock() = Some(server.clone());
+    }
+
+    /// The server is not a primary: it must not be read either.
+    pub(super) fn demoted(&self) {
+        self.demotions.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Whether the server stopped being a primary after this connection was opened.
+    pub(super) fn is_demoted_since(&self, open: &Open) -> bool {
+        open.demotions != self.demotions.load(Ordering::Acquire)
+    }
+
+    /// Opens a connection to any primary.
+    pub(super) async fn open(&self, config: AsyncConnectionConfig) -> Result<Open, TierError> {
+        let demotions = self.demotions.load(Ordering::Acquire);
+        let connecting = tokio::time::timeout(self.connect_timeout, self.connect(config));
+        let mut connection = connecting.await.unwrap_or_else(|_| Err(self.timed_out()))?;
+        let mut pipeline = Pipeline::with_capacity(2);
+        pipeline.cmd("HELLO").cmd("INFO").arg("server");
+        let mut answers = send(&mut connection, &pipeline).await?.into_iter();
+        let hello = answers.next().unwrap_or_default();
+        let info = text(answers.next().unwrap_or_default()).unwrap_or_default();
+        let field = |name| hello_field(&hello, name).and_then(|field| text(field).ok()).unwrap_or_default();
+        if let mode @ ("cluster" | "sentinel") = &*field("mode") {
+            return Err(TierError::Unusable(format!(
+                "the server runs in {mode} mode, which is not supported: use the address of a single primary"
+            )));
+        }
+        let role = field("role");
+        if !matches!(&*role, "master" | "primary" | "") {
+            return Err(TierError::NoReply(format!("the server is a {role}, not a primary")));
+        }
+        let client_id = match hello_field(&hello, "id") {
+            Some(Value::Int(id)) => id,
+            _ => 0,
+        };
+        let run = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or("").trim().to_owned();
+        Ok(Open { connection, server: ServerId(run), client_id, demotions, closed: Arc::default() })
+    }
+
+    /// Gets the credentials, resolves the host, connects and authenticates.
+    async fn connect(&self, config: AsyncConnectionConfig) -> Result<MultiplexedConnection, TierError> {
+        // The caller limits the time for all of it.
+        let config = config.set_connection_timeout(None).set_response_timeout(Some(self.timeout));
+        let mut info = self.info.clone();
+        if let Some(credentials) = self.credentials.next().await? {
+            let settings = credentials.apply(info.redis_settings().clone());
+            info = info.set_redis_settings(settings);
+        }
+        let client = Client::open(info).map_err(|error| self.failed(&error))?;
+        let connection = client.get_multiplexed_async_connection_with_config(&config).await;
+        connection.map_err(|error| self.failed(&error))
+    }
+
+    fn timed_out(&self) -> TierError {
+        let advice = match self.info.addr() {
+            // A server without TLS waits for the end of a command.
+            ConnectionAddr::TcpTls { .. } => ": check that this is the server's TLS port",
+            _ => "",
+        };
+        TierError::NoReply(format!("no connection within {:?}{advice}", self.connect_timeout))
+    }
+
+    /// Why a connection was not opened.
+    fn failed(&self, error: &RedisError) -> TierError {
+        #[cfg(feature = "tls")]
+        if let Some(reason) = super::tls::explain(self.info.addr(), error) {
+            return TierError::Unusable(reason);
+        }
+        let is_closed = error.is_connection_dropped() && !error.is_connection_refusal();
+        let advice = match self.info.addr() {
+            ConnectionAddr::Tcp(..) if is_closed => ": use rediss:// if this is a TLS port",
+            _ => "",
+        };
+        let reason = format!("{error}{advice}");
+        // An authentication error is a reply: the server refuses this user.
+        let is_refused = error.kind() == redis::ErrorKind::AuthenticationFailed
+            || matches!(error.code(), Some("WRONGPASS" | "NOAUTH" | "NOPERM"));
+        if is_refused { TierError::Unusable(reason) } else { TierError::NoReply(reason) }
+    }
+
+    /// Opens a connection to the accepted server.
+    pub(super) async fn open_accepted(&self) -> Result<Open, TierError> {
+        let closed = Arc::new(AtomicBool::new(false));
+        let has_closed = closed.clone();
+        let config = AsyncConnectionConfig::new().set_push_sender(move |push: PushInfo| {
+            if push.kind == PushKind::Disconnection {
+                has_closed.store(true, Ordering::Release);
+            }
+            Ok::<(), redis::aio::SendError>(())
+        });
+        let open = Open { closed, ..self.open(config).await? };
+        let mut accepted = self.accepted.lock();
+        match &*accepted {
+            Some(server) if *server != open.server => Err(TierError::ServerChanged(open.server)),
+            Some(_) => Ok(open),
+            None => {
+                *accepted = Some(open.server.clone());
+                Ok(open)
+            }
+        }
+    }
+}
+
+fn parse(url: &str) -> Result<ConnectionInfo, String> {
+    let is_tls = is_tls(url);
+    if is_tls && !cfg!(feature = "tls") {
+        return Err("TLS needs the feature `tls-ring` of larder, or `tls` and a crypto provider".into());
+    }
+    if is_tls && url.ends_with("#insecure") {
+        return Err("a server that is not verified is not supported: give its root certificate to \
+                    RedisTls::with_root_certificates"
+            .into());
+    }
+    url.into_connection_info().map_err(|error| error.to_string())
+}
+
+fn is_tls(url: &str) -> bool {
+    url.starts_with("rediss://") || url.starts_with("valkeys://")
+}
+
+#[cfg(feature = "tls")]
+fn with_certificates(info: ConnectionInfo, options: &RedisOptions) -> Result<ConnectionInfo, String> {
+    match (info.addr(), &options.tls) {
+        (ConnectionAddr::TcpTls { .. }, tls) => tls.clone().unwrap_or_default().apply(info),
+        (_, Some(_)) => Err("redis_tls needs an address with rediss://".into()),
+        (_, None) => Ok(info),
+    }
+}
+
+#[cfg(not(feature = "tls"))]
+fn with_certificates(info: ConnectionInfo, _: &RedisOptions) -> Result<ConnectionInfo, String> {
+    Ok(info)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use redis::RedisFuture;
+    use redis::io::AsyncDNSResolver;
+    use std::net::SocketAddr;
+    use tokio::net::TcpListener;
+
+    /// A name whose server moves: each time that it is resolved it has another address.
+    #[derive(Clone)]
+    struct Moving(Arc<Mutex<Vec<SocketAddr>>>);
+
+    impl AsyncDNSResolver for Moving {
+        fn resolve<'a, 'b: 'a>(
+            &'a self,
+            _: &'b str,
+            _: u16,
+        ) -> RedisFuture<'a, Box<dyn Iterator<Item = SocketAddr> + Send + 'a>> {
+            Box::pin(async { Ok(Box::new(self.0.lock().pop().into_iter()) as Box<_>) })
+        }
+    }
+
+    #[tokio::test]
+    async fn host_is_resolved_for_each_connection() {
+        let first = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let second = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let ports = [&second, &first].map(|listener| listener.local_addr().expect("bound"));
+        let name = Moving(Arc::new(Mutex::new(ports.to_vec())));
+        let options = RedisOptions { timeout: Duration::from_secs(20), ..RedisOptions::default() };
+        let address = Address::new("redis://redis.invalid", &options).expect("valid");
+        for listener in [first, second] {
+            let config = AsyncConnectionConfig::new().set_dns_resolver(name.clone());
+            // The server closes the connection at once.
+            let (opened, accepted) =
+                tokio::join!(address.open(config), async { listener.accept().await.map(drop) });
+            assert!(opened.is_err() && accepted.is_ok());
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! TLS to Redis: the certificates of an address, and what its errors mean.
+//!
+//! The client library builds its TLS configuration from the crypto provider of the process and panics without one. So the
+//! provider and the certificates are checked when the cache is built.
+
+use redis::{Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, RedisError, TlsCertificates};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+/// The certificates for a `rediss://` address. Without any, the server's certificate must be signed by a root of the
+/// operating system, and no client certificate is sent. `Debug` shows no key.
+#[derive(Clone, Default)]
+pub struct RedisTls {
+    roots: Option<Vec<u8>>,
+    client: Option<ClientTlsConfig>,
+}
+
+impl RedisTls {
+    /// The roots of the operating system, and no client certificate.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Trusts these root certificates, in PEM, and no others.
+    #[must_use]
+    pub fn with_root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.roots = Some(pem.into());
+        self
+    }
+
+    /// Sends a client certificate to a server that demands one. The certificate, with its intermediates, and its
+    /// private key are in PEM.
+    #[must_use]
+    pub fn with_client_certificate(
+        mut self,
+        certificate_pem: impl Into<Vec<u8>>,
+        key_pem: impl Into<Vec<u8>>,
+    ) -> Self {
+        self.client =
+            Some(ClientTlsConfig { client_cert: certificate_pem.into(), client_key: key_pem.into() });
+        self
+    }
+
+    /// Adds the certificates to the address.
+    pub(super) fn apply(self, info: ConnectionInfo) -> Result<ConnectionInfo, String> {
+        self.check()?;
+        let certificates = TlsCertificates { client_tls: self.client, root_cert: self.roots };
+        let client = Client::build_with_tls(info, certificates).map_err(|error| error.to_string())?;
+        Ok(client.get_connection_info().clone())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let provider = crypto_provider()?;
+        let mut roots = RootCertStore::empty();
+        for certificate in self.roots.iter().flat_map(|pem| CertificateDer::pem_slice_iter(pem)) {
+            let certificate = certificate.map_err(|error| format!("the root certificates: {error}"))?;
+            roots.add(certificate).map_err(|error| format!("the root certificates: {error}"))?;
+        }
+        if self.roots.is_some() && roots.is_empty() {
+            return Err("the root certificates have no certificate in PEM".into());
+        }
+        let Some(ClientTlsConfig { client_cert, client_key }) = &self.client else { return Ok(()) };
+        let chain = CertificateDer::pem_slice_iter(client_cert).collect::<Result<Vec<_>, _>>();
+        let chain = chain.map_err(|error| format!("the client certificate: {error}"))?;
+        if chain.is_empty() {
+            return Err("the client certificate has no certificate in PEM".into());
+        }
+        let key = PrivateKeyDer::from_pem_slice(client_key);
+        let key = key.map_err(|error| format!("the key of the client certificate: {error}"))?;
+        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = config.map_err(|error| error.to_string())?.with_root_certificates(roots);
+        let config = config.with_client_auth_cert(chain, key);
+        config.map(drop).map_err(|error| format!("the key of the client certificate: {error}"))
+    }
+}
+
+impl fmt::Debug for RedisTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisTls")
+            .field("has_root_certificates", &self.roots.is_some())
+            .field("has_client_certificate", &self.client.is_some())
+            .finish()
+    }
+}
+
+/// The crypto provider of the process. With the feature `tls-ring` it is ring unless the program installed another.
+fn crypto_provider() -> Result<Arc<CryptoProvider>, String> {
+    #[cfg(feature = "tls-ring")]
+    if CryptoProvider::get_default().is_none() {
+        // Another thread may have installed one meanwhile, which is as good.
+        _ = rustls::crypto::ring::default_provider().install_default();
+    }
+    CryptoProvider::get_default().cloned().ok_or_else(|| {
+        "TLS needs a crypto provider: enable the feature `tls-ring` of larder, or call \
+         rustls::crypto::CryptoProvider::install_default first"
+            .into()
+    })
+}
+
+/// What a failed connection to this address means, and what to do, if TLS is the reason.
+pub(super) fn explain(address: &ConnectionAddr, error: &RedisError) -> Option<String> {
+    let ConnectionAddr::TcpTls { host, .. } = address else { return None };
+    let error = tls_error(error)?;
+    let advice = match error {
+        // A root of the same name with another key.
+        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => {
+            "no trusted root signed the server's certificate: give its root to RedisTls::with_root_certificates"
+                .into()
+        }
+        rustls::Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        ) => format!("the server's certificate is not for {host}: use a name of the certificate as the host"),
+        rustls::Error::InvalidCertificate(_) => "renew or replace the server's certificate".into(),
+        rustls::Error::AlertReceived(
+            AlertDescription::CertificateRequired | AlertDescription::HandshakeFailure,
+        ) => "the server demands a client certificate: give it to RedisTls::with_client_certificate".into(),
+        rustls::Error::AlertReceived(_) => {
+            "the server refused the handshake: check the client certificate and the server's TLS versions"
+                .into()
+        }
+        rustls::Error::InvalidMessage(_) => {
+            "the server does not speak TLS here: use its TLS port, or redis://".into()
+        }
+        _ => return Some(format!("TLS failed: {error}")),
+    };
+    Some(format!("TLS failed: {error}: {advice}"))
+}
+
+/// The TLS error inside of an error of the client library.
+fn tls_error(error: &RedisError) -> Option<&rustls::Error> {
+    let inner = error.source()?.downcast_ref::<Arc<dyn Error + Send + Sync>>()?;
+    let inner: &(dyn Error + 'static) = &**inner;
+    match inner.downcast_ref::<io::Error>() {
+        Some(error) => error.get_ref()?.downcast_ref(),
+        None => inner.downcast_ref(),
+    }
+}
