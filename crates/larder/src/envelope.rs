@@ -29,7 +29,6 @@
 //! a miss and never an error; [`Unreadable`] is the reason. Lengths are checked before memory is allocated for them.
 
 use crate::compression::{Packed, Packing};
-use crate::tier::DEADLINE_AT;
 use std::ops::Range;
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
@@ -41,7 +40,7 @@ const KIND_LEASE: u8 = 2;
 
 /// The bytes that a compare-and-set compares.
 pub(crate) const HEAD_BYTES: usize = 20;
-const DEADLINE: Range<usize> = DEADLINE_AT..DEADLINE_AT + 8;
+const DEADLINE: Range<usize> = HEAD_BYTES..HEAD_BYTES + 8;
 const CHECKSUM: Range<usize> = 28..36;
 const FLAGS_AT: usize = 37;
 const RAW_LENGTH: Range<usize> = 74..78;
