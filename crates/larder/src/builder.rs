@@ -260,6 +260,7 @@ impl Builder {
         let scope = tier.as_ref().map(|tier| tier.scope()).unwrap_or_default();
         let node = Node {
             keyspace: Keyspace::new(&self.namespace, &scope),
+            server_clock: Default::default(),
             trust: Trust::new(self.clock, tier.is_some(), self.max_lag, self.disconnected),
             ledger: Ledger::new(tier.is_some()),
             memory,

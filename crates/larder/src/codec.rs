@@ -297,6 +297,7 @@ pub mod stored {
         let none = Duration::ZERO;
         let meta = Meta {
             id: Random::Os.id(),
+            deadline_ms: 0,
             codec: codec.id(),
             negative: false,
             schema: 0,

@@ -3,45 +3,48 @@
 //! ```text
 //! offset  bytes
 //!      0      2  magic, "Lr"
-//!      2      1  version, 1
+//!      2      1  version, 2
 //!      3      1  kind: 1 a value, 2 a lease
 //!      4     16  id, random, new for each lease; a value that was stored under a lease has the lease's id
 //!   ── the head ends here: a compare-and-set compares it, and a lease has nothing else ──
-//!     20      8  xxh3 of everything that follows
-//!     28      1  codec: 1 postcard, 2 JSON, 3 MessagePack, 4 raw bytes, from 128 codecs of the user
-//!     29      1  flags: bits 0 and 1 compression (0 none, 1 LZ4, 2 zstd), bit 2 the value is an absence, others 0
-//!     30      8  schema of the value type
-//!     38      8  clock of the ledger when the load started; 0 without a ledger
-//!     46      8  TTL in milliseconds: fresh for so long after it was stored
-//!     54      8  grace period in milliseconds: kept for so long after that
-//!     62      4  duration of the load in milliseconds
-//!     66      4  length of the payload before compression
-//!     70      4  length of the payload
-//!     74      1  number of tags, at most 64; then for each its length in one byte, and its UTF-8
+//!     20      8  deadline: when the key leaves Redis, in milliseconds since 1970 by the server's clock
+//!     28      8  xxh3 of everything that follows
+//!     36      1  codec: 1 postcard, 2 JSON, 3 MessagePack, 4 raw bytes, from 128 codecs of the user
+//!     37      1  flags: bits 0 and 1 compression (0 none, 1 LZ4, 2 zstd), bit 2 the value is an absence, others 0
+//!     38      8  schema of the value type
+//!     46      8  clock of the ledger when the load started; 0 without a ledger
+//!     54      8  TTL in milliseconds: fresh for so long after it was stored
+//!     62      8  grace period in milliseconds: kept for so long after that
+//!     70      4  duration of the load in milliseconds
+//!     74      4  length of the payload before compression
+//!     78      4  length of the payload
+//!     82      1  number of tags, at most 64; then for each its length in one byte, and its UTF-8
 //!      …      …  payload, to the end
 //! ```
 //!
-//! Integers are little-endian. The envelope contains no time of a node: a reader gets the remaining time to live from
-//! Redis. That time without the grace period is how long the value is fresh.
+//! Integers are little-endian. The envelope contains no time of a node. The time to the deadline without the grace period
+//! is how long the value is fresh. A touch overwrites the deadline in place, so it is not part of the checksum.
 //!
-//! A new field needs a new version, and a reader also reads the version before its own. Unknown or damaged bytes are a
-//! miss and never an error; [`Unreadable`] is the reason. Lengths are checked before memory is allocated for them.
+//! A new field needs a new version, and a version reads no other: version 1 had no deadline. Unknown or damaged bytes are
+//! a miss and never an error; [`Unreadable`] is the reason. Lengths are checked before memory is allocated for them.
 
 use crate::compression::{Packed, Packing};
+use std::ops::Range;
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
 const MAGIC: &[u8; 2] = b"Lr";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const KIND_VALUE: u8 = 1;
 const KIND_LEASE: u8 = 2;
 
 /// The bytes that a compare-and-set compares.
 pub(crate) const HEAD_BYTES: usize = 20;
-const CHECKSUM: std::ops::Range<usize> = 20..28;
-const FLAGS_AT: usize = 29;
-const RAW_LENGTH: std::ops::Range<usize> = 66..70;
-const PAYLOAD_LENGTH: std::ops::Range<usize> = 70..74;
+const DEADLINE: Range<usize> = HEAD_BYTES..HEAD_BYTES + 8;
+const CHECKSUM: Range<usize> = 28..36;
+const FLAGS_AT: usize = 37;
+const RAW_LENGTH: Range<usize> = 74..78;
+const PAYLOAD_LENGTH: Range<usize> = 78..82;
 
 const COMPRESSION_BITS: u8 = 0b011;
 const NEGATIVE_BIT: u8 = 0b100;
@@ -104,10 +107,17 @@ pub(crate) fn set_id(bytes: &mut [u8], id: Id) {
     bytes[..HEAD_BYTES].copy_from_slice(&Head::Value(id).to_bytes());
 }
 
+/// Sets the deadline of a value. The checksum does not cover it.
+pub(crate) fn set_deadline(bytes: &mut [u8], deadline_ms: u64) {
+    bytes[DEADLINE].copy_from_slice(&deadline_ms.to_le_bytes());
+}
+
 /// The metadata of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Meta {
     pub(crate) id: Id,
+    /// When the value leaves Redis, in milliseconds of the server's clock; 0 before it is stored.
+    pub(crate) deadline_ms: u64,
     pub(crate) codec: u8,
     /// The value is a remembered absence.
     pub(crate) negative: bool,
@@ -131,7 +141,7 @@ pub enum Unreadable {
     /// Another program wrote the bytes.
     #[error("not written by larder")]
     Foreign,
-    /// A later version of the library wrote them.
+    /// Another version of the library wrote them.
     #[error("envelope version {0} is unknown")]
     Version(u8),
     /// Neither a value nor a lease.
@@ -203,6 +213,7 @@ pub(crate) fn seal(
     check_tags(&meta.tags)?;
     let mut bytes = Vec::with_capacity(128);
     bytes.extend_from_slice(&Head::Value(meta.id).to_bytes());
+    bytes.extend_from_slice(&meta.deadline_ms.to_le_bytes());
     bytes.extend_from_slice(&[0; 8]);
     let flags = if meta.negative { NEGATIVE_BIT } else { 0 };
     bytes.extend_from_slice(&[meta.codec, flags]);
@@ -248,11 +259,12 @@ pub(crate) fn check_tags(tags: &[Box<str>]) -> Result<(), EncodeError> {
 /// each tag.
 pub(crate) fn parse(bytes: &[u8]) -> Result<(Meta, Packed<'_>), Unreadable> {
     let Head::Value(id) = Head::parse(bytes)? else { return Err(Unreadable::Lease) };
-    let (checksum, body) = bytes[HEAD_BYTES..].split_first_chunk().ok_or(Unreadable::Length)?;
-    if u64::from_le_bytes(*checksum) != xxh3_64(body) {
+    let mut fields = Fields(&bytes[HEAD_BYTES..]);
+    let deadline_ms = u64::from_le_bytes(fields.take()?);
+    let checksum = u64::from_le_bytes(fields.take()?);
+    if checksum != xxh3_64(fields.0) {
         return Err(Unreadable::Damaged);
     }
-    let mut fields = Fields(body);
     let [codec, flags] = fields.take()?;
     if flags & !(COMPRESSION_BITS | NEGATIVE_BIT) != 0 {
         return Err(Unreadable::Flags(flags));
@@ -271,7 +283,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<(Meta, Packed<'_>), Unreadable> {
     }
     let negative = flags & NEGATIVE_BIT != 0;
     let packed = Packed { compression: flags & COMPRESSION_BITS, raw_length, payload };
-    Ok((Meta { id, codec, negative, schema, clock, ttl, grace, cost, tags }, packed))
+    Ok((Meta { id, deadline_ms, codec, negative, schema, clock, ttl, grace, cost, tags }, packed))
 }
 
 /// The fields of an envelope that are not parsed yet.

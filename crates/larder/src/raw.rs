@@ -6,7 +6,7 @@ use crate::coherence::mutation::spawn_mutation;
 use crate::error::CacheError;
 use crate::key::{CacheKey, KeyBuf, MemoryKey, MemoryKeyRef};
 use crate::node::entry::{EntryState, MemoryCounter, MemoryEntry};
-use crate::tier::{Operation, OperationResult, Transaction};
+use crate::tier::{Expiry, Operation, OperationResult, Transaction};
 use larder_engine::{Op, Ttl};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ impl<K: CacheKey + ?Sized> Counters<K> {
         }
         let (mut lookups, _) = self.coordinator.lookup_redis(&[self.redis_key(&key)], Purpose::Raw).await?;
         match lookups.pop() {
-            Some(RedisLookup::Bytes { bytes, .. }) => {
+            Some(RedisLookup::Bytes(bytes)) => {
                 match std::str::from_utf8(&bytes).ok().and_then(|n| n.parse().ok()) {
                     Some(number) => Ok(Some(number)),
                     None => Err(CacheError::Refused("the value is not an integer".into())),
@@ -166,7 +166,7 @@ impl<K: CacheKey + ?Sized> RawView<K> {
         }
         let (mut lookups, _) = self.coordinator.lookup_redis(&[self.redis_key(key)], Purpose::Raw).await?;
         Ok(match lookups.pop() {
-            Some(RedisLookup::Bytes { bytes, .. }) => Some(bytes),
+            Some(RedisLookup::Bytes(bytes)) => Some(bytes),
             _ => None,
         })
     }
@@ -176,7 +176,7 @@ impl<K: CacheKey + ?Sized> RawView<K> {
     /// # Errors
     /// If Redis did not confirm, or the cache has none.
     pub async fn write(&self, key: &K, bytes: impl Into<Vec<u8>>, ttl: Duration) -> Result<(), CacheError> {
-        self.transact(Operation::Put(self.redis_key(key), bytes.into(), ttl)).await.map(drop)
+        self.transact(Operation::Put(self.redis_key(key), bytes.into(), Expiry::After(ttl))).await.map(drop)
     }
 
     /// Removes a key. Returns whether there was one.

@@ -12,8 +12,9 @@
 
 use super::Coordinator;
 use crate::envelope::{self, Head, Id};
+use crate::error::CacheError;
 use crate::node::entry::MemoryTicket;
-use crate::tier::{CasAction, CompareAndSet, HEAD_BYTES};
+use crate::tier::{CasAction, CompareAndSet, Expiry, HEAD_BYTES};
 use std::convert::Infallible;
 use std::future::pending;
 use std::time::Duration;
@@ -118,7 +119,7 @@ impl Coordinator {
         let request = CompareAndSet {
             key: key.to_vec(),
             expected: bytes[..bytes.len().min(HEAD_BYTES)].to_vec(),
-            action: CasAction::Put(Head::Lease(id).to_bytes().to_vec(), LEASE_TTL),
+            action: CasAction::Put(Head::Lease(id).to_bytes().to_vec(), Expiry::After(LEASE_TTL)),
         };
         match redis.call(redis.tier.compare_and_set(&[request], None)).await {
             Ok(accepted) if accepted.first() == Some(&true) => Some(StoreCondition::lease(id)),
@@ -126,19 +127,19 @@ impl Coordinator {
         }
     }
 
-    /// Gives the value of a key another id, so that no load that found it before can replace it. Returns the condition of
+    /// Gives the value of a key with this deadline another id, so that no load that found it before can replace it. Returns the condition of
     /// a load that replaces it; `None` if it has changed or Redis does not reply.
     pub(crate) async fn renew_id(
         &self,
         key: &[u8],
         bytes: &[u8],
-        remaining_ttl: Duration,
+        deadline_ms: u64,
     ) -> Option<StoreCondition> {
         let redis = self.node.redis.as_ref()?;
         let (expected, mut bytes) = (bytes[..HEAD_BYTES].to_vec(), bytes.to_vec());
         envelope::set_id(&mut bytes, self.node.random.id());
         let condition = self.condition_to_replace(&bytes);
-        let action = CasAction::Put(bytes, remaining_ttl);
+        let action = CasAction::Put(bytes, Expiry::At(deadline_ms));
         let request = CompareAndSet { key: key.to_vec(), expected, action };
         let accepted = redis.call(redis.tier.compare_and_set(&[request], None)).await.ok()?;
         (accepted == [true]).then_some(condition)
@@ -165,14 +166,13 @@ impl Coordinator {
         for (index, request) in requests.into_iter().enumerate() {
             match request.condition {
                 StoreCondition::None => {}
-                StoreCondition::CompareAndSet { expected, .. } => {
-                    swap_indices.push(index);
-                    swaps.push(CompareAndSet {
-                        key: request.key.to_vec(),
-                        expected,
-                        action: CasAction::put_or_remove(request.put),
-                    });
-                }
+                StoreCondition::CompareAndSet { expected, .. } => match self.action(request.put).await {
+                    Ok(action) => {
+                        swap_indices.push(index);
+                        swaps.push(CompareAndSet { key: request.key.to_vec(), expected, action });
+                    }
+                    Err(error) => self.node.observers.report(&error),
+                },
                 StoreCondition::ForeignLease(id) => {
                     foreign_leases.push((index, id));
                     foreign_keys.push(request.key.to_vec());
@@ -208,15 +208,33 @@ impl Coordinator {
         outcomes
     }
 
+    /// The action that stores an envelope, with its deadline, or releases a lease.
+    async fn action(&self, put: Option<(Vec<u8>, Duration)>) -> Result<CasAction, CacheError> {
+        let Some((envelope, kept_for)) = put else { return Ok(CasAction::Remove) };
+        self.learn_server_time().await?;
+        let put = self.node.with_deadline(envelope, kept_for).ok_or(CacheError::CircuitOpen)?;
+        Ok(CasAction::put_or_remove(Some(put)))
+    }
+
+    /// Restarts the time to live of a value in Redis. A newer value keeps its own.
+    pub(crate) async fn touch(&self, key: Vec<u8>, id: Id, kept_for: Duration) -> Result<(), CacheError> {
+        let Some(redis) = &self.node.redis else { return Ok(()) };
+        self.learn_server_time().await?;
+        let deadline_ms = self.node.server_clock.deadline(kept_for).ok_or(CacheError::CircuitOpen)?;
+        let expected = Head::Value(id).to_bytes().to_vec();
+        let touch = CompareAndSet { key, expected, action: CasAction::Renew(deadline_ms) };
+        redis.call(redis.tier.compare_and_set(&[touch], None)).await.map(drop)
+    }
+
     /// Stores without compare-and-set. Mutations of this node take the same lock, so none comes between the check of
     /// the ticket and the store.
     async fn store_unconditionally(&self, request: StoreRequest<'_>) -> StoreOutcome {
         let Some(redis) = &self.node.redis else { return StoreOutcome::Stored };
+        let Ok(action) = self.action(request.put).await else { return StoreOutcome::Unknown };
         let _guard = self.store_locks.lock(request.key).await;
         if request.ticket.is_some_and(|ticket| !ticket.is_valid()) {
             return StoreOutcome::Refused;
         }
-        let action = CasAction::put_or_remove(request.put);
         let swap = CompareAndSet { key: request.key.to_vec(), expected: Vec::new(), action };
         match redis.call(redis.tier.compare_and_set(&[swap], None)).await {
             Ok(_) => StoreOutcome::Stored,

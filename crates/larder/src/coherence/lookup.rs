@@ -37,7 +37,7 @@ pub(crate) enum RedisLookup {
     /// Another load has the lease.
     LeaseHeldByOther(Id),
     /// Bytes that may be a value.
-    Bytes { bytes: Vec<u8>, remaining_ttl: Option<Duration> },
+    Bytes(Vec<u8>),
 }
 
 /// A wait for leases of other nodes.
@@ -75,6 +75,10 @@ impl Coordinator {
     ) -> Result<(Vec<RedisLookup>, u64), CacheError> {
         let node = &self.node;
         let Some(redis) = &node.redis else { return Err(CacheError::CircuitOpen) };
+        if purpose != Purpose::Raw {
+            // The deadlines of values are judged by it.
+            self.learn_server_time().await?;
+        }
         let (replay_epoch, gaps) = (self.replay_log.replay_epoch(), node.ledger.gaps());
         if keys.iter().any(|key| self.replay_log.blocks(key)) {
             return Err(CacheError::CircuitOpen);
@@ -104,15 +108,15 @@ impl Coordinator {
             KeyContent::LeaseGranted => {
                 ids.get(index).map_or(RedisLookup::Absent, |id| RedisLookup::LeaseGranted(*id))
             }
-            KeyContent::Bytes { bytes, remaining_ttl } => match Head::parse(&bytes) {
+            KeyContent::Bytes(bytes) => match Head::parse(&bytes) {
                 Ok(Head::Lease(id)) => RedisLookup::LeaseHeldByOther(id),
-                _ => RedisLookup::Bytes { bytes, remaining_ttl },
+                _ => RedisLookup::Bytes(bytes),
             },
         });
         let lookups: Vec<RedisLookup> = lookups.collect();
         for lookup in &lookups {
             match lookup {
-                RedisLookup::Bytes { .. } => redis.counts.hits.add(1),
+                RedisLookup::Bytes(_) => redis.counts.hits.add(1),
                 // The key will be looked up again: the end of the wait counts.
                 RedisLookup::LeaseHeldByOther(_) if purpose == Purpose::Load => {}
                 _ => redis.counts.misses.add(1),

@@ -33,20 +33,19 @@ impl Coordinator {
     /// keys: a full server accepts no stamps, and removals make room.
     pub(super) async fn replay(&self) {
         while self.replay_log.pending_count() > 0 {
+            // A value that is written now must not be what an older invalidation removes.
+            let exclusive = self.mutation_gate.write().await;
             let seq = self.replay_log.next_seq();
             let batch = self.replay_log.pending_batch(BATCH);
-            let members_and_keys = {
-                // A value that is written now must not be what an older invalidation removes.
-                let _exclusive = self.mutation_gate.write().await;
-                let members = self.replay_members(batch.members, seq).await;
-                if matches!(members, Err(CacheError::Redis(_))) {
-                    return;
-                }
-                matches!((members, self.replay_keys(batch.keys, seq).await), (Ok(true), _) | (_, Ok(true)))
-            };
+            let members = self.replay_members(batch.members, seq).await;
+            if matches!(members, Err(CacheError::Redis(_))) {
+                return;
+            }
+            let keys = self.replay_keys(batch.keys, seq).await;
+            drop(exclusive);
             // Without the gate: a scan takes long. What it removes too much is loaded again.
             let globs = self.replay_globs(batch.globs, seq).await;
-            if !members_and_keys && !matches!(globs, Ok(true)) {
+            if ![members, keys, globs].iter().any(|replayed| matches!(replayed, Ok(true))) {
                 return;
             }
         }

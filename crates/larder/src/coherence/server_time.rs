@@ -1,6 +1,8 @@
 //! What the heartbeats tell of the server's clock: when the next marker is due, and how old a restored copy of the data
-//! is.
+//! is. What is computed from the clock itself is in `node::server_clock`.
 
+use super::Coordinator;
+use crate::error::CacheError;
 use crate::tier::Pulse;
 use parking_lot::Mutex;
 use std::time::Duration;
@@ -49,6 +51,17 @@ impl ServerTime {
             .reading
             .map_or(0, |(time, at)| time.saturating_add(now.saturating_sub(at).as_micros() as u64));
         Some(Duration::from_micros(time.max(continued).saturating_sub(marker)))
+    }
+}
+
+impl Coordinator {
+    /// Returns once the server's clock is known. Heartbeats tell it; if none did of late, asks: one round trip.
+    pub(crate) async fn learn_server_time(&self) -> Result<(), CacheError> {
+        let clock = &self.node.server_clock;
+        let Some(redis) = self.node.redis.as_ref().filter(|_| !clock.is_known()) else { return Ok(()) };
+        let request = clock.request();
+        clock.record(request, redis.call(redis.tier.time()).await?);
+        Ok(())
     }
 }
 

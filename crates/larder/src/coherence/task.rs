@@ -14,6 +14,7 @@ use super::replay_log::Invalidated;
 use crate::events::Event;
 use crate::node::guarded_tier::GuardedTier;
 use crate::node::ledger::untagged_members;
+use crate::node::server_clock::TimeRequest;
 use crate::tier::{
     Capabilities, LedgerQuery, Pulse, ServerId, SubscribeOptions, Subscription, Tier, TierError,
 };
@@ -107,13 +108,20 @@ impl Coordinator {
 
     /// The task has a connection to this server, which replied to a heartbeat that was sent at `sent`. On a
     /// connection that `hears`, announcements are received.
-    fn on_connected(&self, server: &ServerId, sent: Duration, pulse: &Pulse, hears: bool) {
+    fn on_connected(
+        &self,
+        server: &ServerId,
+        (sent, request): (Duration, TimeRequest),
+        pulse: &Pulse,
+        hears: bool,
+    ) {
         let Some(redis) = &self.node.redis else { return };
         let is_other = redis.tier.accepted().is_some_and(|accepted| accepted != *server);
         if is_other {
             self.requeue_recent(pulse);
         }
         self.server_time.record(sent, pulse);
+        self.node.server_clock.replace(request, pulse.time);
         self.node.ledger.observe(pulse.ledger_clock.unwrap_or(0));
         // Requests fail until the server is accepted. The requeued keys are blocked by now.
         redis.tier.accept(server);
@@ -236,7 +244,8 @@ async fn connect_and_listen(coordinator: &Weak<Coordinator>, tier: &dyn Tier) ->
         }
         Err(_) => return false,
     };
-    let Some(sent) = coordinator.upgrade().map(|strong| strong.node.now()) else { return false };
+    let sent = coordinator.upgrade().map(|strong| (strong.node.now(), strong.node.server_clock.request()));
+    let Some(sent) = sent else { return false };
     let Ok(pulse) = subscription.heartbeat(None).await else { return false };
     let Some(strong) = coordinator.upgrade() else { return false };
     strong.on_connected(subscription.server(), sent, &pulse, can.coherent() && !is_refused);
@@ -281,6 +290,7 @@ async fn send_heartbeats(
         let Some(strong) = coordinator.upgrade() else { return };
         let (sent, known_clock) = (strong.node.now(), strong.node.ledger.clock());
         let marker = strong.server_time.due_marker(sent);
+        let request = strong.node.server_clock.request();
         let interval = (strong.node.trust.max_lag() / 4).min(MAX_INTERVAL);
         drop(strong);
         let reply = subscription.heartbeat(marker).await;
@@ -291,6 +301,9 @@ async fn send_heartbeats(
             Ok(pulse) => {
                 late = 0;
                 strong.server_time.record(sent, &pulse);
+                if let Some(time) = pulse.time {
+                    strong.node.server_clock.record(request, time);
+                }
                 strong.check_ledger(known_clock, &pulse).await;
                 // Tracked writes are pushed after the reply, so with tracking a reply proves the previous heartbeat.
                 match previous.replace(sent).filter(|_| tracking) {

@@ -1,4 +1,4 @@
-//! Envelopes of every version stay readable. All other bytes are a miss with a reason.
+//! Envelopes of this version stay readable. All other bytes are a miss with a reason.
 
 use super::*;
 use crate::codec::{self, Codec, Format, Raw};
@@ -23,6 +23,7 @@ fn page() -> Page {
 fn meta() -> Meta {
     Meta {
         id: Id(std::array::from_fn(|at| at as u8)),
+        deadline_ms: 1_700_000_300_000,
         codec: 0,
         negative: false,
         schema: SCHEMA,
@@ -41,14 +42,14 @@ fn packing(compression: Compression) -> Packing {
 /// The file of each kind, codec and flag.
 fn golden(name: &str) -> &'static [u8] {
     match name {
-        "lease" => include_bytes!("golden/v1-lease.bin"),
-        "postcard" => include_bytes!("golden/v1-postcard.bin"),
-        "json" => include_bytes!("golden/v1-json.bin"),
-        "messagepack" => include_bytes!("golden/v1-messagepack.bin"),
-        "raw" => include_bytes!("golden/v1-raw.bin"),
-        "negative" => include_bytes!("golden/v1-negative.bin"),
-        "lz4" => include_bytes!("golden/v1-lz4.bin"),
-        "zstd" => include_bytes!("golden/v1-zstd.bin"),
+        "lease" => include_bytes!("golden/v2-lease.bin"),
+        "postcard" => include_bytes!("golden/v2-postcard.bin"),
+        "json" => include_bytes!("golden/v2-json.bin"),
+        "messagepack" => include_bytes!("golden/v2-messagepack.bin"),
+        "raw" => include_bytes!("golden/v2-raw.bin"),
+        "negative" => include_bytes!("golden/v2-negative.bin"),
+        "lz4" => include_bytes!("golden/v2-lz4.bin"),
+        "zstd" => include_bytes!("golden/v2-zstd.bin"),
         _ => unreachable!("no such file"),
     }
 }
@@ -77,7 +78,7 @@ fn assert_readable<V: PartialEq + std::fmt::Debug + 'static>(
 }
 
 #[test]
-fn version_1_stays_readable() {
+fn version_2_stays_readable() {
     let none = Compression::None;
     assert_readable("postcard", page(), Format::Postcard, meta(), none);
     assert_readable("json", page(), Format::Json, meta(), none);
@@ -92,6 +93,22 @@ fn version_1_stays_readable() {
     assert_eq!(Head::parse(golden("lease")), Ok(lease));
     assert_eq!(lease.to_bytes(), golden("lease"));
     assert_eq!(parse(golden("lease")).err(), Some(Unreadable::Lease));
+}
+
+#[test]
+fn version_1_is_a_miss() {
+    for bytes in [&include_bytes!("golden/v1-lease.bin")[..], include_bytes!("golden/v1-postcard.bin")] {
+        assert_eq!(Head::parse(bytes), Err(Unreadable::Version(1)));
+        assert_eq!(parse(bytes).err(), Some(Unreadable::Version(1)));
+    }
+}
+
+/// A touch overwrites the deadline in place.
+#[test]
+fn deadline_is_readable_after_it_was_overwritten() {
+    let mut bytes = golden("postcard").to_vec();
+    set_deadline(&mut bytes, 7);
+    assert_eq!(parse(&bytes).expect("readable").0, Meta { deadline_ms: 7, codec: 1, ..meta() });
 }
 
 #[test]
@@ -123,14 +140,14 @@ fn unreadable_bytes_have_a_reason() {
     assert_eq!(set(0, b'l'), Unreadable::Foreign);
     assert_eq!(set(2, 9), Unreadable::Version(9));
     assert_eq!(set(3, 9), Unreadable::Kind(9));
-    assert_eq!(set(28, 200), Unreadable::Codec(200));
-    assert_eq!(set(29, 0b1000), Unreadable::Flags(0b1000));
-    assert_eq!(set(29, 3), Unreadable::Compression(3));
-    assert_eq!(set(30, 0), Unreadable::Schema);
-    assert_eq!(set(66, 0), Unreadable::Length, "without compression both lengths are one");
-    assert_eq!(set(70, 0), Unreadable::Length);
-    assert_eq!(set(74, 65), Unreadable::Length, "more tags than allowed");
-    assert_eq!(set(76, 0xff), Unreadable::Damaged, "a tag that is not UTF-8");
+    assert_eq!(set(36, 200), Unreadable::Codec(200));
+    assert_eq!(set(37, 0b1000), Unreadable::Flags(0b1000));
+    assert_eq!(set(37, 3), Unreadable::Compression(3));
+    assert_eq!(set(38, 0), Unreadable::Schema);
+    assert_eq!(set(74, 0), Unreadable::Length, "without compression both lengths are one");
+    assert_eq!(set(78, 0), Unreadable::Length);
+    assert_eq!(set(82, 65), Unreadable::Length, "more tags than allowed");
+    assert_eq!(set(84, 0xff), Unreadable::Damaged, "a tag that is not UTF-8");
     let longer = forged("postcard", |bytes| bytes.push(0));
     assert_eq!(open_page(&longer), Err(Unreadable::Length));
     let one_more = forged("postcard", |bytes| {

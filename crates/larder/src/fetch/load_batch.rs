@@ -216,9 +216,9 @@ where
             RedisLookup::LeaseHeldByOther(id) => StoreCondition::ForeignLease(id),
             RedisLookup::Absent if node.trust.is_standalone() => coordinator.condition_to_replace(&[]),
             RedisLookup::Absent => StoreCondition::None,
-            RedisLookup::Bytes { bytes, remaining_ttl } => {
+            RedisLookup::Bytes(bytes) => {
                 let (config, redis_key) = (&self.view.config, &pending.redis_key);
-                let opened = node.open(config, redis_key, &bytes, remaining_ttl, &pending.start).await;
+                let opened = node.open(config, redis_key, &bytes, &pending.start).await;
                 let Some(opened) = opened else { return Some(bytes) };
                 if opened.validity == Validity::Valid && !self.refresh {
                     if let Some(ticket) = pending.ticket.take() {
@@ -227,10 +227,10 @@ where
                     self.answer(pending, opened.entry, Source::Redis);
                     return None;
                 }
-                let condition = match remaining_ttl.filter(|_| self.refresh && !node.trust.is_standalone()) {
+                let condition = match self.refresh && !node.trust.is_standalone() {
                     // Another node may be loading the value again, since before the refresh was called.
-                    Some(remaining_ttl) => coordinator.renew_id(redis_key, &bytes, remaining_ttl).await,
-                    None => Some(coordinator.condition_to_replace(&bytes)),
+                    true => coordinator.renew_id(redis_key, &bytes, opened.deadline_ms).await,
+                    false => Some(coordinator.condition_to_replace(&bytes)),
                 };
                 let Some(condition) = condition else { return Some(bytes) };
                 pending.stale = Some(opened.entry);

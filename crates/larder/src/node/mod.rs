@@ -7,7 +7,7 @@
 //! - [`validity`]: the one function that judges it.
 //! - [`lookup`]: memory lookups; [`sealing`]: between a value, its envelope and its entry.
 //! - [`keyspace`]: the names; [`view_config`]: one view; [`observers`]: events, counters and errors.
-//! - [`guarded_tier`], [`breaker`]: Redis.
+//! - [`guarded_tier`], [`breaker`]: Redis; [`server_clock`]: its clock, by which values expire there.
 
 pub(crate) mod breaker;
 pub(crate) mod entry;
@@ -18,6 +18,7 @@ pub(crate) mod ledger;
 pub(crate) mod lookup;
 pub(crate) mod observers;
 pub(crate) mod sealing;
+pub(crate) mod server_clock;
 mod stats;
 pub(crate) mod tracked_writes;
 pub(crate) mod trust;
@@ -38,6 +39,7 @@ use keyspace::Keyspace;
 use larder_engine::Ttl;
 use ledger::{FLOOR, Invalidation, Ledger, member};
 use observers::Observers;
+use server_clock::ServerClock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tracked_writes::TrackedWrites;
@@ -48,6 +50,8 @@ pub(crate) struct Node {
     pub(crate) memory: Memory,
     /// The tier behind memory.
     pub(crate) redis: Option<GuardedTier>,
+    /// The clock of Redis.
+    pub(crate) server_clock: ServerClock,
     pub(crate) trust: Trust,
     pub(crate) ledger: Ledger,
     pub(crate) tracked_writes: TrackedWrites,
@@ -208,6 +212,7 @@ pub(crate) mod tests {
             keyspace: Keyspace::new("test", ""),
             memory: memory.expect("valid options"),
             redis: None,
+            server_clock: ServerClock::default(),
             trust: Trust::new(clock, false, Duration::from_secs(1), Duration::ZERO),
             ledger: Ledger::new(false),
             tracked_writes: TrackedWrites::new(),

@@ -8,6 +8,7 @@ use crate::envelope::{self, EncodeError, Id, Meta};
 use crate::events::{Event, EventKey};
 use crate::key::MemoryKey;
 use crate::policy::Lifetime;
+use crate::tier::Expiry;
 use larder_engine::{CommitOutcome, Ttl};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,8 @@ pub(crate) struct OpenedEntry {
     pub(crate) entry: MemoryEntry,
     /// [`Validity::Valid`] or [`Validity::Stale`].
     pub(crate) validity: Validity,
+    /// When it leaves Redis, in milliseconds of the server's clock.
+    pub(crate) deadline_ms: u64,
 }
 
 /// The metadata of a value that is written.
@@ -52,7 +55,6 @@ impl Node {
         view: &ViewConfig<V>,
         redis_key: &[u8],
         bytes: &[u8],
-        remaining_ttl: Option<Duration>,
         start: &StartState,
     ) -> Option<OpenedEntry> {
         let (meta, value) = match codec::open(bytes, &*view.codec, view.schema, &self.settings.packing) {
@@ -67,11 +69,13 @@ impl Node {
             }
         };
         let lifetime = view.policy.lifetime(meta.negative, &self.random);
-        let remaining = remaining_ttl.unwrap_or_else(|| lifetime.kept_for());
-        // The remaining time in Redis ends with the grace period.
+        // The time before the server's: the entry ends no later than its key.
+        let now = self.now();
+        let remaining = self.server_clock.remaining(meta.deadline_ms)?;
+        // The deadline is the end of the grace period.
         let fresh_for = remaining.saturating_sub(meta.grace).min(lifetime.fresh);
         let kept_for = remaining.min(fresh_for + meta.grace);
-        let mut state = EntryState::new(self.now(), fresh_for, kept_for, start.generation, start.epoch);
+        let mut state = EntryState::new(now, fresh_for, kept_for, start.generation, start.epoch);
         state.id = Some(meta.id);
         state.clock = meta.clock;
         state.promoted = true;
@@ -81,7 +85,8 @@ impl Node {
         state.set_unchecked();
         match self.judge_promoted(&state).await {
             validity @ (Validity::Valid | Validity::Stale) => {
-                Some(OpenedEntry { entry: MemoryEntry::new(Arc::new(value), state), validity })
+                let entry = MemoryEntry::new(Arc::new(value), state);
+                Some(OpenedEntry { entry, validity, deadline_ms: meta.deadline_ms })
             }
             Validity::Dead | Validity::Unknown => None,
         }
@@ -101,6 +106,7 @@ impl Node {
         let Sealing { id, clock, lifetime, cost, tags } = sealing;
         let meta = Meta {
             id,
+            deadline_ms: 0,
             codec: view.codec.id(),
             negative: view.is_negative(value),
             schema: view.schema,
@@ -112,6 +118,17 @@ impl Node {
         };
         let envelope = codec::seal(value, &*view.codec, meta, &self.settings.packing)?;
         Ok(SealedValue { encoded_bytes: envelope.len(), envelope: Some(envelope) })
+    }
+
+    /// An envelope that is stored now and kept for so long, with its deadline. `None` if the server's clock is not known.
+    pub(crate) fn with_deadline(
+        &self,
+        mut envelope: Vec<u8>,
+        kept_for: Duration,
+    ) -> Option<(Vec<u8>, Expiry)> {
+        let deadline_ms = self.server_clock.deadline(kept_for)?;
+        envelope::set_deadline(&mut envelope, deadline_ms);
+        Some((envelope, Expiry::At(deadline_ms)))
     }
 
     /// The encoded length of a value that is not encoded; 0 where nothing is weighed by it.

@@ -27,6 +27,9 @@ pub const UNKNOWN_ADVANCES: u64 = 1_000_000;
 /// The length of a [`Head`].
 pub const HEAD_BYTES: usize = 20;
 
+/// Where a value has its deadline, after its head: 8 bytes, little-endian, in milliseconds as in [`Expiry::At`].
+pub const DEADLINE_AT: usize = HEAD_BYTES;
+
 /// A tier that several nodes share.
 ///
 /// # Order
@@ -72,6 +75,9 @@ pub trait Tier: Debug + Send + Sync {
 
     /// Does the operations, reads the ledger and announces: one atomic step for all, if the server has transactions.
     fn transact<'a>(&'a self, transaction: &'a Transaction<'a>) -> TierFuture<'a, TransactionReply>;
+
+    /// The server's clock, in microseconds since 1970.
+    fn time(&self) -> TierFuture<'_, u64>;
 
     /// Reads stamps of a ledger. Creates the ledger if there is none.
     fn read_stamps<'a>(&'a self, query: &'a LedgerQuery<'a>) -> TierFuture<'a, Stamps>;
@@ -207,12 +213,7 @@ pub enum KeyContent {
     /// There was nothing. Now there is the lease of the lookup.
     LeaseGranted,
     /// A value, a lease of another load, or bytes of another program.
-    Bytes {
-        /// The bytes.
-        bytes: Vec<u8>,
-        /// The remaining time to live by the server's clock; `None` without one.
-        remaining_ttl: Option<Duration>,
-    },
+    Bytes(Vec<u8>),
 }
 
 /// The reply of [`Tier::read_heads`].
@@ -236,21 +237,32 @@ pub struct CompareAndSet {
     pub action: CasAction,
 }
 
+/// When a key leaves the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// After this time.
+    After(Duration),
+    /// When the server's clock shows more than these milliseconds since 1970.
+    At(u64),
+}
+
 /// The action of a [`CompareAndSet`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CasAction {
-    /// Stores bytes for a time.
-    Put(Vec<u8>, Duration),
-    /// Sets another time to live.
+    /// Stores bytes until then.
+    Put(Vec<u8>, Expiry),
+    /// Sets another time to live of a lease.
     Touch(Duration),
+    /// Sets another deadline of a value, in its bytes too: the number of [`Expiry::At`] at [`DEADLINE_AT`].
+    Renew(u64),
     /// Removes the key.
     Remove,
 }
 
 impl CasAction {
     /// Puts, or removes if there is nothing to put.
-    pub(crate) fn put_or_remove(put: Option<(Vec<u8>, Duration)>) -> Self {
-        put.map_or(CasAction::Remove, |(bytes, ttl)| CasAction::Put(bytes, ttl))
+    pub(crate) fn put_or_remove(put: Option<(Vec<u8>, Expiry)>) -> Self {
+        put.map_or(CasAction::Remove, |(bytes, expiry)| CasAction::Put(bytes, expiry))
     }
 }
 
@@ -261,8 +273,8 @@ pub enum Operation {
     Remove(Vec<u8>),
     /// Removes a key and returns its content.
     Take(Vec<u8>),
-    /// Stores bytes for a time.
-    Put(Vec<u8>, Vec<u8>, Duration),
+    /// Stores bytes until then.
+    Put(Vec<u8>, Vec<u8>, Expiry),
 }
 
 impl Operation {

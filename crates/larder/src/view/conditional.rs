@@ -4,19 +4,19 @@ use super::{View, WriteOptions};
 use crate::coherence::lease::is_value;
 use crate::coherence::lookup::{Purpose, RedisLookup};
 use crate::coherence::mutation::spawn_mutation;
-use crate::envelope::{self, Head, Id};
+use crate::envelope::{self, Head};
 use crate::error::CacheError;
 use crate::fetch::view_state::ViewState;
 use crate::key::{CacheKey, KeyBuf};
-use crate::node::StartState;
 use crate::node::entry::{MemoryTicket, Validity};
 use crate::node::fetched::{Fetched, Source};
 use crate::node::ledger::untagged_members;
 use crate::node::lookup::MemoryLookup;
 use crate::node::sealing::{NewEntry, OpenedEntry, Sealing};
+use crate::node::{Node, StartState};
 use crate::policy::Lifetime;
 use crate::reach::{Reach, Removal};
-use crate::tier::{CasAction, CompareAndSet, HEAD_BYTES, KeyContent, Operation, OperationResult};
+use crate::tier::{CasAction, CompareAndSet, Expiry, HEAD_BYTES, KeyContent, Operation, OperationResult};
 use larder_engine::CommitOutcome;
 use std::sync::Arc;
 use std::time::Duration;
@@ -117,8 +117,8 @@ impl<V: Send + Sync + 'static> ViewState<V> {
                 coordinator.lookup_redis(std::slice::from_ref(&redis_key), Purpose::Mutate).await?;
             let start = StartState { clock, ..start };
             let expected = match lookups.pop() {
-                Some(RedisLookup::Bytes { bytes, remaining_ttl }) => {
-                    let opened = node.open(&self.config, &redis_key, &bytes, remaining_ttl, &start).await;
+                Some(RedisLookup::Bytes(bytes)) => {
+                    let opened = node.open(&self.config, &redis_key, &bytes, &start).await;
                     if matches!(opened, Some(OpenedEntry { validity: Validity::Valid, .. })) {
                         return Ok(false);
                     }
@@ -134,7 +134,9 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             let sealed = node.seal(&self.config, value, sealing).map_err(CacheError::Encode)?;
             // The server was replaced by one without a ledger.
             let Some(bytes) = sealed.envelope else { return self.add_without_ledger(key, added).await };
-            let action = CasAction::Put(bytes, lifetime.kept_for());
+            let (bytes, expiry) =
+                node.with_deadline(bytes, lifetime.kept_for()).ok_or(CacheError::CircuitOpen)?;
+            let action = CasAction::Put(bytes, expiry);
             // A server without compare-and-set refuses no store: the tickets of running loads are voided first.
             node.invalidate_memory(&memory_key);
             let request = CompareAndSet { key: redis_key.clone(), expected, action };
@@ -155,8 +157,8 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         let (seq, start) = (coordinator.replay_log.next_seq(), node.start_state(&redis_key));
         let keys = std::slice::from_ref(&redis_key);
         let (mut lookups, _) = coordinator.lookup_redis(keys, Purpose::Mutate).await?;
-        if let Some(RedisLookup::Bytes { bytes, remaining_ttl }) = lookups.pop() {
-            let opened = node.open(&self.config, &redis_key, &bytes, remaining_ttl, &start).await;
+        if let Some(RedisLookup::Bytes(bytes)) = lookups.pop() {
+            let opened = node.open(&self.config, &redis_key, &bytes, &start).await;
             if matches!(opened, Some(OpenedEntry { validity: Validity::Valid, .. })) {
                 return Ok(false);
             }
@@ -201,14 +203,14 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         if coordinator.replay_log.blocks(&redis_key) {
             return Err(CacheError::CircuitOpen);
         }
+        // What is taken must be readable.
+        coordinator.learn_server_time().await?;
         let start = StartState { clock: node.ledger.clock(), ..node.start_state(&redis_key) };
         if !node.trust.is_standalone() {
             node.read_stamps(&untagged_members()).await?;
         }
         let results = coordinator.remove(vec![Operation::Take(redis_key.clone())]).await?;
-        let Some(OperationResult::Taken(KeyContent::Bytes { bytes, remaining_ttl })) =
-            results.into_iter().next()
-        else {
+        let Some(OperationResult::Taken(KeyContent::Bytes(bytes))) = results.into_iter().next() else {
             return Ok(None);
         };
         if coordinator.replay_log.replay_epoch() != replay_epoch {
@@ -217,8 +219,8 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         if !is_value(&bytes) {
             return Ok(None);
         }
-        Ok(match node.open(&self.config, &redis_key, &bytes, remaining_ttl, &start).await {
-            Some(OpenedEntry { entry, validity: Validity::Valid }) => {
+        Ok(match node.open(&self.config, &redis_key, &bytes, &start).await {
+            Some(OpenedEntry { entry, validity: Validity::Valid, .. }) => {
                 node.fetched(entry, Source::Redis, false)
             }
             _ => None,
@@ -237,9 +239,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             let (mut lookups, _) =
                 coordinator.lookup_redis(std::slice::from_ref(&redis_key), Purpose::Mutate).await?;
             let (request, existed) = match lookups.pop() {
-                Some(RedisLookup::Bytes { bytes, remaining_ttl }) => {
-                    (make_stale(&redis_key, bytes, remaining_ttl, node.random.id()), true)
-                }
+                Some(RedisLookup::Bytes(bytes)) => (make_stale(node, &redis_key, bytes), true),
                 Some(RedisLookup::LeaseHeldByOther(id)) => {
                     let expected = Head::Lease(id).to_bytes().to_vec();
                     (CompareAndSet { key: redis_key.clone(), expected, action: CasAction::Remove }, false)
@@ -264,18 +264,19 @@ impl<V: Send + Sync + 'static> ViewState<V> {
 }
 
 /// Leaves a value for its grace period, under another id, so that a load that started before cannot replace it.
-fn make_stale(
-    redis_key: &[u8],
-    mut bytes: Vec<u8>,
-    remaining_ttl: Option<Duration>,
-    id: Id,
-) -> CompareAndSet {
+fn make_stale(node: &Node, redis_key: &[u8], bytes: Vec<u8>) -> CompareAndSet {
     let expected = bytes[..bytes.len().min(HEAD_BYTES)].to_vec();
-    let grace = envelope::parse(&bytes).map_or(Duration::ZERO, |(meta, _)| meta.grace);
-    let grace = remaining_ttl.map_or(grace, |remaining| remaining.min(grace));
-    let put = (!grace.is_zero()).then(|| {
-        envelope::set_id(&mut bytes, id);
-        (bytes, grace)
-    });
+    let put = match envelope::parse(&bytes) {
+        Ok((meta, _)) if !meta.grace.is_zero() => {
+            let deadline_ms = node.server_clock.deadline(meta.grace);
+            deadline_ms.map(|deadline_ms| {
+                let (mut bytes, deadline_ms) = (bytes.clone(), deadline_ms.min(meta.deadline_ms));
+                envelope::set_id(&mut bytes, node.random.id());
+                envelope::set_deadline(&mut bytes, deadline_ms);
+                (bytes, Expiry::At(deadline_ms))
+            })
+        }
+        _ => None,
+    };
     CompareAndSet { key: redis_key.to_vec(), expected, action: CasAction::put_or_remove(put) }
 }

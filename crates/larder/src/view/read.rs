@@ -2,7 +2,6 @@
 
 use super::View;
 use crate::coherence::lookup::{Purpose, RedisLookup};
-use crate::envelope::Head;
 use crate::fetch::view_state::ViewState;
 use crate::key::{CacheKey, KeyBuf};
 use crate::node::StartState;
@@ -10,7 +9,6 @@ use crate::node::entry::{MemoryTicket, Validity};
 use crate::node::fetched::{Fetched, Source};
 use crate::node::lookup::{Candidate, MemoryLookup, source_in_memory};
 use crate::node::sealing::OpenedEntry;
-use crate::tier::{CasAction, CompareAndSet};
 
 /// A [`View`] that can only be read.
 pub struct ReadView<K: ?Sized, V, E = std::convert::Infallible>(pub(crate) View<K, V, E>);
@@ -170,15 +168,15 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         for ((read, lookup), redis_key) in pending.into_iter().zip(lookups).zip(&redis_keys) {
             let PendingRead { index, ticket, candidate, tracked_writes } = read;
             let start = StartState { clock, epoch, generation, tracked_writes };
-            let RedisLookup::Bytes { bytes, remaining_ttl } = lookup else {
+            let RedisLookup::Bytes(bytes) = lookup else {
                 // Redis does not have it, so memory must not serve it.
                 if let Some(candidate) = candidate.filter(|candidate| candidate.needs_revalidation) {
                     candidate.entry.state().mark_dead();
                 }
                 continue;
             };
-            let opened = node.open(&self.config, redis_key, &bytes, remaining_ttl, &start).await;
-            if let Some(OpenedEntry { entry, validity: Validity::Valid }) = opened {
+            let opened = node.open(&self.config, redis_key, &bytes, &start).await;
+            if let Some(OpenedEntry { entry, validity: Validity::Valid, .. }) = opened {
                 if let Some(ticket) = ticket {
                     node.commit(redis_key, ticket, &entry, tracked_writes);
                 }
@@ -217,16 +215,10 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         found.state().renew(node.now(), lifetime.fresh, lifetime.kept_for());
         node.renew_memory(self.memory_key(key), lifetime.kept_for());
         if let (Some(_), Some(id)) = (&node.redis, found.state().id) {
-            // A newer value in Redis keeps its own time to live.
-            let expected = Head::Value(id).to_bytes().to_vec();
-            let action = CasAction::Touch(lifetime.kept_for());
-            let touch = CompareAndSet { key: self.redis_key(key), expected, action };
-            let coordinator = self.coordinator.clone();
+            let (coordinator, redis_key) = (self.coordinator.clone(), self.redis_key(key));
             tokio::spawn(async move {
-                if let Some(redis) = &coordinator.node.redis {
-                    // If the touch fails, the value expires earlier. No caller needs to know.
-                    _ = redis.call(redis.tier.compare_and_set(&[touch], None)).await;
-                }
+                // If the touch fails, the value expires earlier. No caller needs to know.
+                _ = coordinator.touch(redis_key, id, lifetime.kept_for()).await;
             });
         }
     }

@@ -290,13 +290,15 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         written
     }
 
-    /// The ledger clock for values that are written now. Reads it if this node may have missed an invalidation.
+    /// The ledger clock for values that are written now. Reads it if this node may have missed an invalidation. Their
+    /// deadlines need the server's clock too.
     async fn current_clock(&self, values: &[WrittenValue<V>]) -> Result<u64, CacheError> {
         let node = self.node();
         if node.redis.is_none() {
             return Ok(0);
         }
         self.coordinator.ensure_connected().await;
+        self.coordinator.learn_server_time().await?;
         if node.trust.is_standalone() {
             return Ok(0);
         }
@@ -335,8 +337,9 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             let start = StartState { clock, ..node.start_state(redis_key) };
             let new = NewEntry { encoded_bytes, lifetime, tags: tags.clone(), id: Some(id) };
             sealed.entries.push(node.new_entry(&self.config, value.clone(), new, &start));
-            sealed.operations.push(match envelope {
-                Some(bytes) => Operation::Put(redis_key.clone(), bytes, lifetime.kept_for()),
+            let put = envelope.and_then(|envelope| node.with_deadline(envelope, lifetime.kept_for()));
+            sealed.operations.push(match put {
+                Some((envelope, expiry)) => Operation::Put(redis_key.clone(), envelope, expiry),
                 None => Operation::Remove(redis_key.clone()),
             });
         }

@@ -13,6 +13,7 @@
 //! seed, the trace of the key and the command that repeats the history. `LARDER_CHECKER_HISTORIES` sets how many
 //! histories run: 5,000, or a million in a soak. `LARDER_CHECKER_REPEATS` sets how many of them run twice.
 
+mod deadlines;
 mod forgery;
 mod history;
 mod network;

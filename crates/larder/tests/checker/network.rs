@@ -12,9 +12,9 @@ use crate::promise::rng::Rng;
 use crate::promise::trace::Trace;
 use crate::server::Server;
 use larder::tier::{
-    Announcement, Capabilities, CompareAndSet, HeadsReply, LedgerAdvance, LedgerQuery, Lookup, LookupReply,
-    PushHandler, ServerId, Stamps, SubscribeOptions, Subscription, Tier, TierError, TierFuture, Transaction,
-    TransactionReply,
+    Announcement, Capabilities, CompareAndSet, Expiry, HeadsReply, LedgerAdvance, LedgerQuery, Lookup,
+    LookupReply, PushHandler, ServerId, Stamps, SubscribeOptions, Subscription, Tier, TierError, TierFuture,
+    Transaction, TransactionReply,
 };
 use link::{OpenSubscription, SimSubscription};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -142,6 +142,10 @@ impl World {
         self.trace.note(|| format!("server: loses its ledgers, and its clock goes back by {seconds} s"));
     }
 
+    pub(crate) fn turn_clock_back(&self, by: Duration) {
+        self.server().turn_clock_back(by);
+    }
+
     /// Delays every message from and to a node for a time.
     pub(crate) fn delay(&self, node: usize, time: Duration) {
         self.paths()[node].delayed_until = Some(Instant::now() + time);
@@ -149,7 +153,7 @@ impl World {
 
     /// Writes bytes that no node can read, without an announcement: only nodes with tracking notice.
     pub(crate) fn write_foreign(&self, key: &[u8]) {
-        self.on_server(|server| server.put(key, b"foreign".to_vec(), Duration::from_secs(60)));
+        self.on_server(|server| server.put(key, b"foreign".to_vec(), Expiry::After(Duration::from_secs(60))));
         self.trace.note(|| format!("a program writes {}", text(key)));
     }
 
@@ -472,6 +476,11 @@ impl Tier for SimTier {
             if keys.is_empty() { "announces".to_owned() } else { format!("mutates {}", names(&keys)) }
         };
         Box::pin(self.send(WRITER, name, act))
+    }
+
+    fn time(&self) -> TierFuture<'_, u64> {
+        let act = |server: &mut Server| server.micros();
+        Box::pin(self.send(0, || "asks for the time".into(), act))
     }
 
     fn read_stamps<'a>(&'a self, ask: &'a LedgerQuery<'a>) -> TierFuture<'a, Stamps> {

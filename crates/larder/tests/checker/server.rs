@@ -3,8 +3,8 @@
 
 use crate::forgery::Forgery;
 use larder::tier::{
-    CasAction, CompareAndSet, HEAD_BYTES, Head, KeyContent, LedgerAdvance, LedgerQuery, Operation,
-    OperationResult, Pulse, ServerId, Stamps, SubscribeOptions, UNKNOWN_ADVANCES,
+    CasAction, CompareAndSet, DEADLINE_AT, Expiry, HEAD_BYTES, Head, KeyContent, LedgerAdvance, LedgerQuery,
+    Operation, OperationResult, Pulse, ServerId, Stamps, SubscribeOptions, UNKNOWN_ADVANCES,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,7 +29,8 @@ struct Data {
 #[derive(Clone, Debug)]
 struct Value {
     bytes: Vec<u8>,
-    expires: Instant,
+    /// By the clock of the server, in microseconds. If that goes back, the value stays longer.
+    expires: u64,
 }
 
 /// One server at one address; a restart makes it another.
@@ -74,22 +75,29 @@ impl Server {
         std::mem::take(&mut self.messages)
     }
 
-    fn micros(&self) -> u64 {
+    pub(crate) fn micros(&self) -> u64 {
         EPOCH_MICROS + self.start.elapsed().as_micros() as u64 - self.back.as_micros() as u64
     }
 
     fn live(&mut self, key: &[u8]) -> Option<&Value> {
-        if self.data.keys.get(key).is_some_and(|stored| stored.expires <= Instant::now()) {
+        if self.data.keys.get(key).is_some_and(|stored| stored.expires <= self.micros()) {
             self.data.keys.remove(key);
         }
         self.data.keys.get(key)
     }
 
-    pub(crate) fn put(&mut self, key: &[u8], bytes: Vec<u8>, ttl: Duration) {
-        // PX counts whole milliseconds, and at least one.
-        let ttl = Duration::from_millis((ttl.as_millis() as u64).max(1));
-        self.data.keys.insert(key.to_vec(), Value { bytes, expires: Instant::now() + ttl });
+    pub(crate) fn put(&mut self, key: &[u8], bytes: Vec<u8>, expiry: Expiry) {
+        let expires = self.expires(expiry);
+        self.data.keys.insert(key.to_vec(), Value { bytes, expires });
         self.messages.push(Message::Written(key.to_vec()));
+    }
+
+    fn expires(&self, expiry: Expiry) -> u64 {
+        match expiry {
+            // PX counts whole milliseconds, and at least one.
+            Expiry::After(ttl) => self.micros() + (ttl.as_millis() as u64).max(1) * 1_000,
+            Expiry::At(deadline_ms) => deadline_ms * 1_000,
+        }
     }
 
     fn remove(&mut self, key: &[u8]) -> Option<Vec<u8>> {
@@ -101,12 +109,11 @@ impl Server {
 
     pub(crate) fn lookup(&mut self, key: &[u8], lease: Option<(&Head, Duration)>) -> KeyContent {
         if let Some(stored) = self.live(key) {
-            let left = stored.expires - Instant::now();
-            return KeyContent::Bytes { bytes: stored.bytes.clone(), remaining_ttl: Some(left) };
+            return KeyContent::Bytes(stored.bytes.clone());
         }
         match lease {
             Some((lease, ttl)) => {
-                self.put(key, lease.to_vec(), ttl);
+                self.put(key, lease.to_vec(), Expiry::After(ttl));
                 KeyContent::LeaseGranted
             }
             None => KeyContent::Absent,
@@ -122,11 +129,18 @@ impl Server {
             return false;
         }
         match &cas.action {
-            CasAction::Put(bytes, ttl) => self.put(&cas.key, bytes.clone(), *ttl),
+            CasAction::Put(bytes, expiry) => self.put(&cas.key, bytes.clone(), *expiry),
             CasAction::Touch(ttl) => {
                 if let Some(Value { bytes, .. }) = self.live(&cas.key) {
                     let bytes = bytes.clone();
-                    self.put(&cas.key, bytes, *ttl);
+                    self.put(&cas.key, bytes, Expiry::After(*ttl));
+                }
+            }
+            CasAction::Renew(deadline_ms) => {
+                if let Some(Value { bytes, .. }) = self.live(&cas.key) {
+                    let mut bytes = bytes.clone();
+                    bytes[DEADLINE_AT..DEADLINE_AT + 8].copy_from_slice(&deadline_ms.to_le_bytes());
+                    self.put(&cas.key, bytes, Expiry::At(*deadline_ms));
                 }
             }
             CasAction::Remove => _ = self.remove(&cas.key),
@@ -144,8 +158,8 @@ impl Server {
                 self.remove(key);
                 OperationResult::Taken(found)
             }
-            Operation::Put(key, bytes, ttl) => {
-                self.put(key, bytes.clone(), *ttl);
+            Operation::Put(key, bytes, expiry) => {
+                self.put(key, bytes.clone(), *expiry);
                 OperationResult::Stored
             }
         }
@@ -211,7 +225,7 @@ impl Server {
     pub(crate) fn increment(&mut self, key: &[u8], by: i64, ttl: Duration) -> Option<i64> {
         let (before, expires) = match self.live(key) {
             Some(stored) => (std::str::from_utf8(&stored.bytes).ok()?.parse().ok()?, stored.expires),
-            None => (0, Instant::now() + ttl),
+            None => (0, self.expires(Expiry::After(ttl))),
         };
         let sum = by.checked_add(before)?;
         self.data.keys.insert(key.to_vec(), Value { bytes: sum.to_string().into_bytes(), expires });
@@ -243,8 +257,13 @@ impl Server {
     }
 
     pub(crate) fn lose_ledger(&mut self, clock_goes_back: Duration) {
-        self.back += clock_goes_back;
+        self.turn_clock_back(clock_goes_back);
         self.data.ledgers.clear();
+    }
+
+    /// Keys with a time to live stay longer by as much.
+    pub(crate) fn turn_clock_back(&mut self, by: Duration) {
+        self.back += by;
     }
 
     pub(crate) fn take_snapshot(&mut self) {

@@ -4,6 +4,7 @@
 //! Node `far` is connected through a scripted proxy, node `near` directly.
 
 mod abandoned;
+mod deadlines;
 mod gaps;
 mod loads;
 #[path = "../mutation/mod.rs"]

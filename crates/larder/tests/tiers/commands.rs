@@ -65,7 +65,7 @@ async fn operation_costs_match_documentation() {
     let elsewhere: View<str, u32> = other.view("s");
     elsewhere.read("nothing").await.is_none().then_some(()).expect("a miss");
     let found = cost(&server, &other, async || _ = fetched(&elsewhere, "cold", 1).await).await;
-    assert_eq!(found.0, 1, "fetch warm in redis");
+    assert_eq!(found, (1, "evalsha 1, get 1, zmscore 1".into()), "fetch warm in redis");
 
     let keys: Vec<u32> = (0..26).collect();
     let bulk = async || {
@@ -75,6 +75,23 @@ async fn operation_costs_match_documentation() {
     };
     let multi = cost(&server, &cache, bulk).await;
     assert_eq!(multi, (2, "evalsha 2, get 26, getrange 26, set 52, zmscore 1".into()), "fetch_multi of 26");
+
+    let everywhere: View<u32, u32> = other.view("n");
+    let one = cost(&server, &other, async || _ = everywhere.read(&30).await).await;
+    assert_eq!(one, (1, "mget 1".into()), "read of an absent value");
+
+    let one = cost(&server, &other, async || assert!(everywhere.read(&0).await.is_some())).await;
+    assert_eq!(one, (1, "mget 1".into()), "read");
+
+    let many = cost(&server, &other, async || {
+        assert!(everywhere.read_multi(&keys).await.iter().all(Option::is_some));
+    });
+    assert_eq!(many.await, (1, "mget 1".into()), "read_multi of 26, of which memory has one");
+
+    let taken =
+        cost(&server, &cache, async || assert!(view.take(&25).await.is_ok_and(|v| v.is_some()))).await;
+    let take = (2, "exec 1, getdel 1, multi 1, publish 1, zmscore 1".into());
+    assert_eq!(taken, take, "take");
 
     let write = cost(&server, &cache, async || view.write(&1, 2).await.everywhere()).await;
     assert_eq!(write, (1, "exec 1, multi 1, publish 1, set 1, zmscore 1".into()), "write");

@@ -70,6 +70,30 @@ async fn tagged_value_stays_in_memory_and_clear_deletes_in_redis() {
     assert_eq!(server.command("EXISTS test:n:k"), ":0\r\n");
 }
 
+/// A touch moves the deadline in the value and that of the key, and makes no key.
+#[tokio::test]
+async fn touch_renews_value_and_makes_no_key() {
+    let Some(server) = RedisServer::start() else { return };
+    let cache = node(&server);
+    let view: View<str, u32> = cache.view("n").touch_on_read();
+    let other: View<str, u32> = node(&server).view("n");
+    view.write("k", 1).await.everywhere();
+    server.pass(Duration::from_secs(55));
+    assert!(view.read("k").await.is_some());
+    let left = || server.command("PTTL test:n:k").trim_matches([':', '\r', '\n']).parse().unwrap_or(0_u64);
+    eventually("the key lives on", async || left() > 50_000).await;
+    let found = other.read("k").await.expect("found");
+    assert!(found.remaining_ttl() > Duration::from_secs(50), "{:?}", found.remaining_ttl());
+
+    server.command("DEL test:n:k");
+    server.command("CONFIG RESETSTAT");
+    assert!(view.read("k").await.is_some(), "from memory");
+    let has_compared = async || server.command("INFO commandstats").contains("cmdstat_getrange");
+    eventually("the touch compares", has_compared).await;
+    assert!(view.read("other").await.is_none(), "a later request");
+    assert_eq!(server.command("EXISTS test:n:k"), ":0\r\n");
+}
+
 /// The first server that a node reaches is known to it: a restart of it is noticed like any later one.
 #[tokio::test]
 async fn deletion_is_replayed_after_first_restart_from_snapshot() {

@@ -1,7 +1,7 @@
 //! Two nodes over one real Redis.
 
 use crate::mutation::Mutation;
-use crate::{cached, node_with, over};
+use crate::{cached, fetched, node_with, over, pairs};
 use larder::{Source, View};
 use larder_engine::Clock;
 use larder_testkit::{RedisServer, eventually};
@@ -43,6 +43,37 @@ async fn redis_key_is_readable_and_expires() {
         .parse()
         .expect("the key has a time to live");
     assert!((90_000..=100_000).contains(&left), "{left}");
+}
+
+/// As an older version of the library has left it: that had no deadline.
+#[tokio::test]
+async fn value_of_envelope_version_1_is_a_miss() {
+    let Some(server) = RedisServer::start() else { return };
+    let (one, other) = (over(server.url()), over(server.url()));
+    let [one, other]: [View<str, u32>; 2] = [one.view("n"), other.view("n")];
+    one.write("a", 1).await.everywhere();
+    server.command(r#"SETRANGE test:n:a 2 "\x01""#);
+    assert!(other.read("a").await.is_none());
+    assert_eq!(fetched(&other, "a", 2).await, 2);
+    assert_eq!(server.command("GETRANGE test:n:a 2 2"), "$1\r\n\x02\r\n");
+}
+
+/// A touch moves the deadline in the value and that of the key in one step.
+#[tokio::test]
+async fn touched_value_has_new_deadline_for_every_node() {
+    let Some(server) = RedisServer::start() else { return };
+    for (one, other) in pairs(&server) {
+        let (one, other): (View<str, u32>, View<str, u32>) = (one.view("n").touch_on_read(), other.view("n"));
+        one.write("k", 1).await.everywhere();
+        server.pass(Duration::from_secs(55));
+        assert!(one.read("k").await.is_some());
+        let left =
+            || server.command("PTTL test:n:k").trim_matches([':', '\r', '\n']).parse().unwrap_or(0_u64);
+        eventually("the key lives on", async || left() > 50_000).await;
+        let found = other.read("k").await.expect("found");
+        assert!(found.remaining_ttl() > Duration::from_secs(50), "{:?}", found.remaining_ttl());
+        server.command("FLUSHALL");
+    }
 }
 
 #[tokio::test]

@@ -3,9 +3,9 @@
 //! On a shared connection another task's EXEC would end the WATCH.
 
 use super::connect::Slot;
-use super::values::{array, bytes, checked, int, px};
+use super::values::{array, bytes, checked, int, px, set_option};
 use super::{CONNECTIONS, RedisTier};
-use crate::tier::{Announcement, CasAction, CompareAndSet, HEAD_BYTES, TierError};
+use crate::tier::{Announcement, CasAction, CompareAndSet, DEADLINE_AT, HEAD_BYTES, TierError};
 use redis::{Pipeline, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -51,9 +51,15 @@ impl RedisTier {
             for CompareAndSet { expected, action, .. } in swaps {
                 pipeline.arg(expected);
                 match action {
-                    CasAction::Put(bytes, ttl) => pipeline.arg("put").arg(bytes).arg(px(*ttl)),
-                    CasAction::Touch(ttl) => pipeline.arg("touch").arg("").arg(px(*ttl)),
-                    CasAction::Remove => pipeline.arg("remove").arg("").arg(0),
+                    CasAction::Put(bytes, expiry) => {
+                        let (option, time) = set_option(*expiry);
+                        pipeline.arg(option).arg(bytes).arg(time)
+                    }
+                    CasAction::Touch(ttl) => pipeline.arg("PEXPIRE").arg("").arg(px(*ttl)),
+                    CasAction::Renew(deadline_ms) => {
+                        pipeline.arg("PEXPIREAT").arg(&deadline_ms.to_le_bytes()).arg(*deadline_ms)
+                    }
+                    CasAction::Remove => pipeline.arg("UNLINK").arg("").arg(0),
                 };
             }
             pipeline
@@ -114,22 +120,45 @@ impl RedisTier {
         }
     }
 
-    /// On a server without scripts and transactions nothing is compared. The order of one connection, and locks of the
+    /// On a server without scripts and transactions nothing is compared in one step. The order of one connection, and locks of the
     /// cache, keep this node's own mutations apart.
     async fn swap_unguarded(&self, swaps: &[CompareAndSet]) -> Result<Vec<bool>, TierError> {
         let mut pipeline = Pipeline::with_capacity(swaps.len());
-        swaps.iter().for_each(|CompareAndSet { key, action, .. }| apply(&mut pipeline, key, action));
-        let answers = self.writer.send(&self.address, &pipeline).await?;
-        answers.into_iter().try_for_each(|answer| checked(answer).map(drop))?;
-        Ok(vec![true; swaps.len()])
+        let mut accepted = Vec::with_capacity(swaps.len());
+        for CompareAndSet { key, expected, action } in swaps {
+            let accepts = match action {
+                // SETRANGE makes a key that is absent. The bytes of one that is removed just now are no value.
+                CasAction::Renew(_) => {
+                    let heads = self.do_read_heads(std::slice::from_ref(key), None).await?.heads;
+                    heads.first() == Some(expected)
+                }
+                _ => true,
+            };
+            if accepts {
+                apply(&mut pipeline, key, action);
+            }
+            accepted.push(accepts);
+        }
+        if !pipeline.is_empty() {
+            let answers = self.writer.send(&self.address, &pipeline).await?;
+            answers.into_iter().try_for_each(|answer| checked(answer).map(drop))?;
+        }
+        Ok(accepted)
     }
 }
 
 /// Adds the action of an accepted compare-and-set.
 fn apply(pipeline: &mut Pipeline, key: &[u8], action: &CasAction) {
     match action {
-        CasAction::Put(bytes, ttl) => pipeline.cmd("SET").arg(key).arg(bytes).arg("PX").arg(px(*ttl)),
+        CasAction::Put(bytes, expiry) => {
+            let (option, time) = set_option(*expiry);
+            pipeline.cmd("SET").arg(key).arg(bytes).arg(option).arg(time)
+        }
         CasAction::Touch(ttl) => pipeline.cmd("PEXPIRE").arg(key).arg(px(*ttl)),
+        CasAction::Renew(deadline_ms) => {
+            pipeline.cmd("SETRANGE").arg(key).arg(DEADLINE_AT).arg(&deadline_ms.to_le_bytes());
+            pipeline.cmd("PEXPIREAT").arg(key).arg(*deadline_ms)
+        }
         CasAction::Remove => pipeline.cmd("UNLINK").arg(key),
     };
 }

@@ -133,10 +133,10 @@ impl RedisTier {
         executed(self.writer.send(&self.address, &pipeline).await?).map(drop)
     }
 
-    async fn server_micros(&self, slot: &Slot) -> Result<u64, TierError> {
+    pub(super) async fn server_micros(&self, slot: &Slot) -> Result<u64, TierError> {
         let mut pipeline = Pipeline::with_capacity(1);
         pipeline.cmd("TIME");
-        time_micros(slot.send(&self.address, &pipeline).await?.pop().unwrap_or_default())
+        time_micros(slot.send_repeatable(&self.address, &pipeline).await?.pop().unwrap_or_default())
     }
 }
 

@@ -1,9 +1,9 @@
-//! Reads: keys with their times to live and leases, or heads, and the ledger, in one round trip.
+//! Reads: keys and leases, or heads, and the ledger, in one round trip.
 
 use super::RedisTier;
 use super::connect::Slot;
 use super::ledger;
-use super::values::{array, bytes, int, px, remaining_ttl};
+use super::values::{array, bytes, px};
 use crate::tier::{HEAD_BYTES, HeadsReply, KeyContent, LedgerQuery, Lookup, LookupReply, TierError};
 use redis::{Pipeline, Value};
 
@@ -28,18 +28,12 @@ impl RedisTier {
                     pipeline
                 };
                 let mut answers = self.send_script(slot, build).await?.into_iter();
-                let mut fields = array(answers.next().unwrap_or_default())?.into_iter();
-                let mut contents = Vec::with_capacity(key_count);
-                while let (Some(stored), Some(number)) = (fields.next(), fields.next()) {
-                    contents.push(match (bytes(stored)?, int(number)?) {
-                        (Some(bytes), pttl) => {
-                            KeyContent::Bytes { bytes, remaining_ttl: remaining_ttl(pttl) }
-                        }
-                        (None, 1) => KeyContent::LeaseGranted,
-                        (None, _) => KeyContent::Absent,
-                    });
-                }
-                (contents, answers.next())
+                let stored = array(answers.next().unwrap_or_default())?.into_iter();
+                let contents = stored.map(|stored| match stored {
+                    Value::Int(_) => Ok(KeyContent::LeaseGranted),
+                    stored => content(stored),
+                });
+                (contents.collect::<Result<_, TierError>>()?, answers.next())
             }
             None => self.plain_lookup(slot, lookup, ledger).await?,
         };
@@ -62,7 +56,7 @@ impl RedisTier {
         ledger: Option<&LedgerQuery<'_>>,
     ) -> Result<(Vec<KeyContent>, Option<Value>), TierError> {
         let keys = lookup.keys;
-        let mut pipeline = Pipeline::with_capacity(2 * keys.len() + 2);
+        let mut pipeline = Pipeline::with_capacity(2 + lookup.lease.map_or(0, |(leases, _)| leases.len()));
         pipeline.cmd("MGET");
         keys.iter().for_each(|key| _ = pipeline.arg(key));
         if let Some((leases, ttl)) = lookup.lease {
@@ -70,7 +64,6 @@ impl RedisTier {
                 pipeline.cmd("SET").arg(key).arg(&lease[..]).arg("NX").arg("PX").arg(px(ttl));
             }
         }
-        keys.iter().for_each(|key| _ = pipeline.cmd("PTTL").arg(key));
         ledger.inspect(|query| ledger::read(&mut pipeline, query));
         let answers = match lookup.lease {
             Some(_) => slot.send(&self.address, &pipeline).await?,
@@ -88,12 +81,7 @@ impl RedisTier {
         };
         let mut contents = Vec::with_capacity(keys.len());
         for (stored, leased) in stored.into_iter().zip(leased) {
-            let pttl = int(answers.next().unwrap_or_default())?;
-            contents.push(match (bytes(stored)?, leased) {
-                (_, true) => KeyContent::LeaseGranted,
-                (Some(bytes), false) => KeyContent::Bytes { bytes, remaining_ttl: remaining_ttl(pttl) },
-                (None, false) => KeyContent::Absent,
-            });
+            contents.push(if leased { KeyContent::LeaseGranted } else { content(stored)? });
         }
         Ok((contents, answers.next()))
     }
@@ -123,6 +111,10 @@ impl RedisTier {
         };
         Ok(HeadsReply { heads, stamps })
     }
+}
+
+fn content(stored: Value) -> Result<KeyContent, TierError> {
+    Ok(bytes(stored)?.map_or(KeyContent::Absent, KeyContent::Bytes))
 }
 
 /// The first bytes of a key; none if it is absent or of another kind than a string.

@@ -229,6 +229,10 @@ impl Tier for RedisTier {
         Box::pin(self.do_transact(transaction))
     }
 
+    fn time(&self) -> TierFuture<'_, u64> {
+        Box::pin(self.server_micros(&self.readers[0]))
+    }
+
     fn read_stamps<'a>(&'a self, query: &'a LedgerQuery<'a>) -> TierFuture<'a, Stamps> {
         Box::pin(self.do_read_stamps(query))
     }

@@ -33,40 +33,39 @@ impl Script {
     }
 }
 
-/// Returns for each key its content and its time to live, or puts a lease if the key is absent.
-/// ARGV: the lifetime of the leases, then a lease for each key; without ARGV it only reads.
+/// Returns for each key its content, or puts a lease if the key is absent, and returns 1.
+/// ARGV: the lifetime of the leases, then a lease for each key.
 pub(super) const LOOKUP: &str = "\
 local out = {}
 for i, key in ipairs(KEYS) do
   local bytes = redis.call('GET', key)
   if bytes then
-    out[2 * i - 1] = bytes
-    out[2 * i] = redis.call('PTTL', key)
+    out[i] = bytes
   else
-    out[2 * i - 1] = false
-    out[2 * i] = 0
-    if ARGV[1] then
-      redis.call('SET', key, ARGV[1 + i], 'PX', ARGV[1])
-      out[2 * i] = 1
-    end
+    redis.call('SET', key, ARGV[1 + i], 'PX', ARGV[1])
+    out[i] = 1
   end
 end
 return out";
 
-/// Puts, touches or removes each key that starts with the expected bytes. Returns 1 for each that did, otherwise 0.
-/// ARGV: channel, message, then for each key the expected bytes, the action, the new bytes, their time to live.
+/// Puts, touches, renews or removes each key that starts with the expected bytes. Returns 1 for each that did, otherwise 0.
+/// ARGV: channel, message, then for each key the expected bytes, what to do, the new bytes, a time. What to do is an
+/// option of SET, or a command; before PEXPIREAT the new bytes are the deadline in the value.
 pub(super) const COMPARE_AND_SET: &str = "\
 local out = {}
 for i, key in ipairs(KEYS) do
   local at = 4 * i - 1
   if redis.call('GETRANGE', key, 0, 19) == ARGV[at] then
     local what = ARGV[at + 1]
-    if what == 'put' then
-      redis.call('SET', key, ARGV[at + 2], 'PX', ARGV[at + 3])
-    elseif what == 'touch' then
-      redis.call('PEXPIRE', key, ARGV[at + 3])
-    else
+    if what == 'PX' or what == 'PXAT' then
+      redis.call('SET', key, ARGV[at + 2], what, ARGV[at + 3])
+    elseif what == 'UNLINK' then
       redis.call('UNLINK', key)
+    else
+      if what == 'PEXPIREAT' then
+        redis.call('SETRANGE', key, 20, ARGV[at + 2])
+      end
+      redis.call(what, key, ARGV[at + 3])
     end
     if ARGV[1] ~= '' then
       redis.call('PUBLISH', ARGV[1], ARGV[2])

@@ -1,6 +1,6 @@
 //! Mutations: put, remove, take and increment, and the scan that finds keys to remove.
 
-use super::values::{self, array, bytes, checked, int, px, remaining_ttl};
+use super::values::{self, array, bytes, checked, int, px, set_option};
 use super::{RedisTier, executed, ledger};
 use crate::tier::{
     Announcement, Capabilities, HEAD_BYTES, KeyContent, Operation, OperationResult, TierError, Transaction,
@@ -75,9 +75,10 @@ impl RedisTier {
                     pipeline.cmd("GETRANGE").arg(key).arg(0).arg(HEAD_BYTES - 1);
                     pipeline.cmd("UNLINK").arg(key);
                 }
-                Operation::Take(key) => _ = pipeline.cmd("PTTL").arg(key).cmd("GETDEL").arg(key),
-                Operation::Put(key, bytes, ttl) => {
-                    pipeline.cmd("SET").arg(key).arg(bytes).arg("PX").arg(px(*ttl));
+                Operation::Take(key) => _ = pipeline.cmd("GETDEL").arg(key),
+                Operation::Put(key, bytes, expiry) => {
+                    let (option, time) = set_option(*expiry);
+                    pipeline.cmd("SET").arg(key).arg(bytes).arg(option).arg(time);
                 }
             }
         }
@@ -110,10 +111,7 @@ impl RedisTier {
                     OperationResult::Removed(head)
                 }
                 Operation::Take(_) => {
-                    let remaining_ttl = remaining_ttl(int(next())?);
-                    let taken = bytes(next())?
-                        .map_or(KeyContent::Absent, |bytes| KeyContent::Bytes { bytes, remaining_ttl });
-                    OperationResult::Taken(taken)
+                    OperationResult::Taken(bytes(next())?.map_or(KeyContent::Absent, KeyContent::Bytes))
                 }
                 Operation::Put(..) => {
                     checked(next())?;

@@ -1,6 +1,6 @@
-//! Parsing the replies of the client library.
+//! Between the values of the client library and those of a tier.
 
-use crate::tier::TierError;
+use crate::tier::{Expiry, TierError};
 use redis::{RedisError, Value};
 use std::time::Duration;
 
@@ -73,13 +73,16 @@ pub(super) fn time_micros(value: Value) -> Result<u64, TierError> {
     }
 }
 
-/// The time to live in the reply to PTTL for an existing key.
-pub(super) fn remaining_ttl(pttl_ms: i64) -> Option<Duration> {
-    u64::try_from(pttl_ms).ok().map(Duration::from_millis)
-}
-
 /// The argument of PX: at least 1, and not so large that the server's clock overflows.
 pub(super) fn px(ttl: Duration) -> u64 {
     const LONGEST_MS: u64 = 1 << 53;
     u64::try_from(ttl.as_millis()).unwrap_or(LONGEST_MS).clamp(1, LONGEST_MS)
+}
+
+/// The option of SET for an expiry, and its argument.
+pub(super) fn set_option(expiry: Expiry) -> (&'static str, u64) {
+    match expiry {
+        Expiry::After(ttl) => ("PX", px(ttl)),
+        Expiry::At(deadline_ms) => ("PXAT", deadline_ms),
+    }
 }
