@@ -48,7 +48,7 @@ impl Coordinator {
             Transaction { operations: &operations, ledger: None, announce: Some(&announcement) };
         let results = redis.call(redis.tier.transact(&transaction)).await.map(|reply| reply.results);
         drop(guards);
-        self.record_outcome(redis_keys().map(Invalidated::key), seq, results.is_ok());
+        let results = self.record_outcome(redis_keys().map(Invalidated::key), seq, results);
         // A lookup may have read the old value from Redis in between.
         redis_keys().for_each(|key| self.node.invalidate_memory_of(key));
         results
@@ -94,8 +94,8 @@ impl Coordinator {
             };
         }
         drop(guards);
-        self.record_outcome(operations.iter().map(Operation::key).map(Invalidated::key), seq, stamps.is_ok());
-        stamps.map(drop)
+        let keys = operations.iter().map(Operation::key).map(Invalidated::key);
+        self.record_outcome(keys, seq, stamps).map(drop)
     }
 
     /// A compare-and-set that is announced. Returns whether it was accepted.
@@ -111,26 +111,28 @@ impl Coordinator {
         let guards = self.lock_out_stores([&key[..]].into_iter()).await;
         let accepted = redis.call(redis.tier.compare_and_set(&[request], Some(&announcement))).await;
         drop(guards);
-        self.record_outcome([Invalidated::Key(key)], seq, accepted.is_ok());
+        let accepted = self.record_outcome([Invalidated::Key(key)], seq, accepted);
         Ok(accepted?.first() == Some(&true))
     }
 
-    /// Records in the replay log whether Redis confirmed a mutation.
-    pub(crate) fn record_outcome(
+    /// Records in the replay log whether Redis confirmed a mutation. It did not if the server is another one since.
+    pub(crate) fn record_outcome<T>(
         &self,
         targets: impl IntoIterator<Item = Invalidated>,
         seq: MutationSeq,
-        confirmed: bool,
-    ) {
-        if confirmed {
-            self.replay_log.confirm(targets, seq);
-        } else {
-            let targets: Vec<_> = targets.into_iter().collect();
-            self.node.observers.emit(|| Event::Queued { invalidations: targets.len() });
-            if let (seq, true) = self.replay_log.queue(targets) {
-                self.apply_locally(&[Invalidated::everything()], seq);
-            }
+        outcome: Result<T, CacheError>,
+    ) -> Result<T, CacheError> {
+        if outcome.is_ok() {
+            let is_in_effect = self.replay_log.confirm(targets, seq);
+            let changed = || CacheError::Redis("another server answers since the request was sent".into());
+            return outcome.and_then(|done| is_in_effect.then_some(done).ok_or_else(changed));
         }
+        let targets: Vec<_> = targets.into_iter().collect();
+        self.node.observers.emit(|| Event::Queued { invalidations: targets.len() });
+        if let (seq, true) = self.replay_log.queue(targets) {
+            self.apply_locally(&[Invalidated::everything()], seq);
+        }
+        outcome
     }
 
     /// Removes keys from both tiers. Returns for each whether either had a value, and the error if Redis did not confirm.

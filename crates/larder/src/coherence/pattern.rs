@@ -31,7 +31,7 @@ impl Coordinator {
             Ok(()) => self.remove_matching(redis, &glob, Scan::Keys).await,
             Err(error) => Err(error),
         };
-        self.record_outcome([Invalidated::Matching(glob.clone())], seq, removed.is_ok());
+        let removed = self.record_outcome([Invalidated::Matching(glob.clone())], seq, removed);
         self.node.invalidate_matching(&glob);
         match removed {
             Ok(removed) => (removed, Ok(())),
@@ -81,8 +81,7 @@ impl Coordinator {
             Ok(()) => self.remove_matching(redis, &self.node.keyspace.glob("*"), Scan::Entries).await,
             Err(error) => Err(error),
         };
-        self.record_outcome([Invalidated::everything()], seq, removed.is_ok());
-        removed.map(drop)
+        self.record_outcome([Invalidated::everything()], seq, removed).map(drop)
     }
 }
 

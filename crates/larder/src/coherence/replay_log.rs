@@ -105,8 +105,8 @@ impl ReplayLog {
     }
 
     /// Redis confirmed the mutation `seq`, which ends what was pending before it started. If recent invalidations were
-    /// queued again since it started, it is queued again too.
-    pub(crate) fn confirm(&self, targets: impl IntoIterator<Item = Invalidated>, seq: MutationSeq) {
+    /// queued again since it started, it is queued again too: then this returns false.
+    pub(crate) fn confirm(&self, targets: impl IntoIterator<Item = Invalidated>, seq: MutationSeq) -> bool {
         let now = self.clock.now();
         let mut state = self.state.lock();
         let is_outdated = state.requeued.is_some_and(|requeued| seq < requeued);
@@ -121,6 +121,7 @@ impl ReplayLog {
             state.remember(target, now);
         }
         self.pending_count.store(state.pending.len(), Ordering::Release);
+        !is_outdated
     }
 
     /// Another node announced invalidations on a subscription that was opened in this replay epoch. If another server

@@ -265,8 +265,8 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             }
             None => {
                 let redis_keys = values.iter().map(|value| Invalidated::key(&value.redis_key));
-                coordinator.record_outcome(redis_keys, coordinator.replay_log.next_seq(), false);
-                Err(CacheError::CircuitOpen)
+                let seq = coordinator.replay_log.next_seq();
+                coordinator.record_outcome(redis_keys, seq, Err(CacheError::CircuitOpen))
             }
         };
         for ((value, WriteTicket { ticket, tracked_writes }), entry) in

@@ -135,7 +135,7 @@ async fn delete_confirmed_by_replaced_server_is_replayed() {
     let Some(mut server) = RedisServer::start() else { return };
     let fixture = Fixture::new(&server, false).await;
     // Loaded, for what is written is repeated as a deletion.
-    fixture.near.fetch("deleted").load(async |_| Ok(1)).await.expect("loads");
+    fixture.near.fetch("deleted").load(|_| async { Ok(1) }).await.expect("loads");
     server.take_snapshot();
     let mut events = fixture.far_cache.events();
     let replies = fixture.proxy.hold(|frame| frame.is_reply("EXEC"));
