@@ -23,7 +23,7 @@ pub(crate) fn test(soak: bool) -> Result<()> {
     // One build for the tests and for the binaries that they start.
     stages.run("build", || cargo(&["test", "--workspace", "--locked", "--no-run"]))?;
     let mut counts = Counts::default();
-    stages.run("tests", || counts.add_run(&["test", "--workspace", "--locked"], soak))?;
+    stages.run("tests", || counts.add_run(&["test", "--workspace", "--locked", "--no-fail-fast"], soak))?;
     stages.run("examples", || counts.add_examples())?;
     stages.run("docs", || cargo(&["doc", "--workspace", "--no-deps", "--locked"]))?;
     stages.run("package", package)?;
