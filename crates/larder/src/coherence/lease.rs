@@ -211,7 +211,7 @@ impl Coordinator {
     /// The action that stores an envelope, with its deadline, or releases a lease.
     async fn action(&self, put: Option<(Vec<u8>, Duration)>) -> Result<CasAction, CacheError> {
         let Some((envelope, kept_for)) = put else { return Ok(CasAction::Remove) };
-        self.learn_server_time().await?;
+        self.node.learn_server_time().await?;
         let put = self.node.with_deadline(envelope, kept_for).ok_or(CacheError::CircuitOpen)?;
         Ok(CasAction::put_or_remove(Some(put)))
     }
@@ -219,7 +219,7 @@ impl Coordinator {
     /// Restarts the time to live of a value in Redis. A newer value keeps its own.
     pub(crate) async fn touch(&self, key: Vec<u8>, id: Id, kept_for: Duration) -> Result<(), CacheError> {
         let Some(redis) = &self.node.redis else { return Ok(()) };
-        self.learn_server_time().await?;
+        self.node.learn_server_time().await?;
         let deadline_ms = self.node.server_clock.deadline(kept_for).ok_or(CacheError::CircuitOpen)?;
         let expected = Head::Value(id).to_bytes().to_vec();
         let touch = CompareAndSet { key, expected, action: CasAction::Renew(deadline_ms) };

@@ -77,7 +77,7 @@ impl Coordinator {
         let Some(redis) = &node.redis else { return Err(CacheError::CircuitOpen) };
         if purpose != Purpose::Raw {
             // The deadlines of values are judged by it.
-            self.learn_server_time().await?;
+            self.node.learn_server_time().await?;
         }
         let (replay_epoch, gaps) = (self.replay_log.replay_epoch(), node.ledger.gaps());
         if keys.iter().any(|key| self.replay_log.blocks(key)) {

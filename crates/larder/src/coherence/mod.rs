@@ -17,8 +17,8 @@
 //! - [`mutation`]: writes and invalidations; [`pattern`]: those of all keys that match a glob; [`announcement`]: what
 //!   nodes tell each other.
 //! - [`replay_log`]: invalidations that Redis has not confirmed, or may have lost; [`replay`]: doing them again.
-//! - [`task`]: the coherence task, which keeps the subscription; [`server_time`]: what its heartbeats tell of the
-//!   server's clock; [`status`]: what users see of all this.
+//! - [`task`]: the coherence task, which keeps the subscription; [`marker`]: how old the data of another server are;
+//!   [`status`]: what users see of all this.
 //! - [`store_locks`]: order between this node's own stores, for a server that has no compare-and-set.
 //!
 //! # Counters
@@ -46,11 +46,11 @@
 pub(crate) mod announcement;
 pub(crate) mod lease;
 pub(crate) mod lookup;
+mod marker;
 pub(crate) mod mutation;
 mod pattern;
 mod replay;
 pub(crate) mod replay_log;
-mod server_time;
 pub(crate) mod status;
 mod store_locks;
 pub(crate) mod task;
@@ -61,8 +61,8 @@ use crate::node::{ledger::Ledger, tracked_writes::TrackedWrites, trust::Trust};
 pub(crate) use replay::BATCH;
 
 use announcement::Origin;
+use marker::MarkerSchedule;
 use replay_log::ReplayLog;
-use server_time::ServerTime;
 use std::time::Duration;
 use store_locks::StoreLocks;
 use task::Connection;
@@ -75,7 +75,7 @@ pub(crate) struct Coordinator {
     pub(crate) origin: Origin,
     pub(crate) options: CoherenceOptions,
     connection: Connection,
-    server_time: ServerTime,
+    markers: MarkerSchedule,
     /// Shared by mutations of keys, exclusive for a replay.
     mutation_gate: RwLock<()>,
     store_locks: StoreLocks,
@@ -96,7 +96,7 @@ impl Coordinator {
             origin: node.random.bytes(),
             options,
             connection: Connection::new(),
-            server_time: ServerTime::default(),
+            markers: MarkerSchedule::default(),
             mutation_gate: RwLock::new(()),
             store_locks: StoreLocks::new(),
             node,

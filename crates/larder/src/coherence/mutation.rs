@@ -122,17 +122,24 @@ impl Coordinator {
         seq: MutationSeq,
         outcome: Result<T, CacheError>,
     ) -> Result<T, CacheError> {
-        if outcome.is_ok() {
-            let is_in_effect = self.replay_log.confirm(targets, seq);
-            let changed = || CacheError::Redis("another server answers since the request was sent".into());
-            return outcome.and_then(|done| is_in_effect.then_some(done).ok_or_else(changed));
-        }
-        let targets: Vec<_> = targets.into_iter().collect();
-        self.node.observers.emit(|| Event::Queued { invalidations: targets.len() });
-        if let (seq, true) = self.replay_log.queue(targets) {
-            self.apply_locally(&[Invalidated::everything()], seq);
-        }
-        outcome
+        let (error, queued) = match outcome {
+            Ok(done) => match self.replay_log.confirm(targets, seq) {
+                0 => return Ok(done),
+                queued => {
+                    (CacheError::Redis("another server answers since the request was sent".into()), queued)
+                }
+            },
+            Err(error) => {
+                let targets: Vec<_> = targets.into_iter().collect();
+                let queued = targets.len();
+                if let (seq, true) = self.replay_log.queue(targets) {
+                    self.apply_locally(&[Invalidated::everything()], seq);
+                }
+                (error, queued)
+            }
+        };
+        self.node.observers.emit(|| Event::Queued { invalidations: queued });
+        Err(error)
     }
 
     /// Removes keys from both tiers. Returns for each whether either had a value, and the error if Redis did not confirm.
@@ -196,21 +203,13 @@ impl Coordinator {
         let advance = self.ledger_advance(&members);
         let request = advance.announced_by(&announcement);
         let advanced = redis.call(redis.tier.advance_ledger(&request)).await;
-        let targets = members.iter().cloned().map(Invalidated::Member);
-        match &advanced {
-            Ok(clock) => {
-                node.ledger.confirm(&members, *clock, seq, gaps);
-                self.replay_log.confirm(targets, seq);
-            }
-            Err(_) => {
-                let targets: Vec<_> = targets.collect();
-                node.observers.emit(|| Event::Queued { invalidations: targets.len() });
-                let (seq, overflows) = self.replay_log.queue(targets.iter().cloned());
-                self.apply_locally(&targets, seq);
-                if overflows {
-                    self.apply_locally(&[Invalidated::everything()], seq);
-                }
-            }
+        let targets: Vec<_> = members.iter().cloned().map(Invalidated::Member).collect();
+        if let Ok(clock) = &advanced {
+            node.ledger.confirm(&members, *clock, seq, gaps);
+        }
+        let advanced = self.record_outcome(targets.iter().cloned(), seq, advanced);
+        if advanced.is_err() {
+            self.apply_locally(&targets, self.replay_log.next_seq());
         }
         node.purge_memory(&members);
         advanced.map(drop)

@@ -105,14 +105,16 @@ impl ReplayLog {
     }
 
     /// Redis confirmed the mutation `seq`, which ends what was pending before it started. If recent invalidations were
-    /// queued again since it started, it is queued again too: then this returns false.
-    pub(crate) fn confirm(&self, targets: impl IntoIterator<Item = Invalidated>, seq: MutationSeq) -> bool {
+    /// queued again since it started, its targets are queued again too. Returns how many were.
+    pub(crate) fn confirm(&self, targets: impl IntoIterator<Item = Invalidated>, seq: MutationSeq) -> usize {
+        let mut requeued = 0;
         let now = self.clock.now();
         let mut state = self.state.lock();
         let is_outdated = state.requeued.is_some_and(|requeued| seq < requeued);
         for target in targets {
             if is_outdated {
                 state.pending.insert(target, self.next_seq());
+                requeued += 1;
                 continue;
             }
             if state.pending.get(&target).is_some_and(|pending| *pending <= seq) {
@@ -121,7 +123,7 @@ impl ReplayLog {
             state.remember(target, now);
         }
         self.pending_count.store(state.pending.len(), Ordering::Release);
-        !is_outdated
+        requeued
     }
 
     /// Another node announced invalidations on a subscription that was opened in this replay epoch. If another server

@@ -6,10 +6,12 @@
 //!          ▼                                                                 │
 //!       subscribe ─► another server? requeue the last minute ─► end the gap ─► heartbeat, proof, replay
 //! ```
-//! On a server without announcements the same connection is for heartbeats only: they notice another server.
+//! On a server without announcements, or one that refuses the subscription, the same connection is for heartbeats only:
+//! they notice another server.
 
 use super::Coordinator;
 use super::announcement::CachePushHandler;
+use super::marker::restored_age;
 use super::replay_log::Invalidated;
 use crate::events::Event;
 use crate::node::guarded_tier::GuardedTier;
@@ -30,6 +32,8 @@ use tokio::time::{sleep, timeout};
 const MAX_LATE_HEARTBEATS: u32 = 3;
 /// The shortest and the longest pause between attempts to connect.
 const RECONNECT_PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+/// How long a node that may not subscribe waits until it tries again. It sends heartbeats meanwhile.
+const REFUSED_PAUSE: Duration = Duration::from_secs(5);
 /// How often a cache that is closed looks for pending invalidations.
 const DRAIN_PAUSE: Duration = Duration::from_millis(10);
 /// The longest time between heartbeats, and between replays.
@@ -120,7 +124,6 @@ impl Coordinator {
         if is_other {
             self.requeue_recent(pulse);
         }
-        self.server_time.record(sent, pulse);
         self.node.server_clock.replace(request, pulse.time);
         self.node.ledger.observe(pulse.ledger_clock.unwrap_or(0));
         // Requests fail until the server is accepted. The requeued keys are blocked by now.
@@ -148,7 +151,7 @@ impl Coordinator {
         };
         let restored_age = match has_no_ledger {
             true => Some(Duration::ZERO),
-            false => self.server_time.restored_age(now, pulse).filter(|age| *age <= listened_for),
+            false => restored_age(&node.server_clock, pulse).filter(|age| *age <= listened_for),
         };
         let (seq, requeued) = self.replay_log.requeue_recent(restored_age);
         tracing::warn!(
@@ -222,6 +225,17 @@ async fn run(coordinator: Weak<Coordinator>, tier: Arc<dyn Tier>) {
     }
 }
 
+/// What the reply to a heartbeat proves: that every announcement from before a heartbeat was received.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Proof {
+    /// Redis refuses the subscription: nothing.
+    Nothing,
+    /// The announcements from before this heartbeat.
+    This,
+    /// Those from before the previous one: tracked writes are pushed after the reply.
+    Previous,
+}
+
 /// Opens a connection and sends heartbeats until it is closed. Returns whether it was opened.
 async fn connect_and_listen(coordinator: &Weak<Coordinator>, tier: &dyn Tier) -> bool {
     let Some(ledger) = coordinator.upgrade().map(|strong| strong.node.keyspace.ledger.clone()) else {
@@ -233,14 +247,15 @@ async fn connect_and_listen(coordinator: &Weak<Coordinator>, tier: &dyn Tier) ->
     };
     let (closed, mut is_closed) = watch::channel(false);
     let handler = Arc::new(CachePushHandler::new(coordinator.clone(), closed));
-    let (subscription, is_refused) = match tier.subscribe(&options, handler.clone()).await {
-        Ok(subscription) => (subscription, false),
+    let (subscription, proof) = match tier.subscribe(&options, handler.clone()).await {
+        Ok(subscription) if options.tracking.is_some() => (subscription, Proof::Previous),
+        Ok(subscription) => (subscription, Proof::This),
         Err(TierError::Refused(reason)) => {
             tracing::warn!(reason, "redis refuses the subscription: memory is not trusted");
-            // Another server must be noticed and accepted all the same.
+            // Another server must be noticed and accepted all the same, and pending invalidations be replayed.
             let unheard = SubscribeOptions { channel: None, tracking: None, ..options.clone() };
             let Ok(connection) = tier.subscribe(&unheard, handler.clone()).await else { return false };
-            (connection, true)
+            (connection, Proof::Nothing)
         }
         Err(_) => return false,
     };
@@ -248,9 +263,12 @@ async fn connect_and_listen(coordinator: &Weak<Coordinator>, tier: &dyn Tier) ->
     let Some(sent) = sent else { return false };
     let Ok(pulse) = subscription.heartbeat(None).await else { return false };
     let Some(strong) = coordinator.upgrade() else { return false };
-    strong.on_connected(subscription.server(), sent, &pulse, can.coherent() && !is_refused);
-    if is_refused {
-        return false;
+    strong.on_connected(subscription.server(), sent, &pulse, can.coherent() && proof != Proof::Nothing);
+    strong.end_first_attempt();
+    if proof == Proof::Nothing {
+        drop(strong);
+        let heartbeats = send_heartbeats(coordinator, &*subscription, &mut is_closed, proof);
+        return timeout(REFUSED_PAUSE, heartbeats).await.is_err();
     }
     handler.set_replay_epoch(strong.replay_log.replay_epoch());
     strong.node.observers.emit(|| Event::Connected);
@@ -258,9 +276,8 @@ async fn connect_and_listen(coordinator: &Weak<Coordinator>, tier: &dyn Tier) ->
         tracing::warn!("redis evicts any key when it is full: losing the ledger of tags empties the cache");
         strong.node.observers.emit(|| Event::LedgerEvictable);
     }
-    strong.end_first_attempt();
     drop(strong);
-    send_heartbeats(coordinator, &*subscription, &mut is_closed, options.tracking.is_some()).await;
+    send_heartbeats(coordinator, &*subscription, &mut is_closed, proof).await;
     if let Some(strong) = coordinator.upgrade() {
         strong.node.observers.emit(|| Event::Disconnected);
     }
@@ -283,13 +300,13 @@ async fn send_heartbeats(
     coordinator: &Weak<Coordinator>,
     subscription: &dyn Subscription,
     closed: &mut watch::Receiver<bool>,
-    tracking: bool,
+    proof: Proof,
 ) {
     let (mut previous, mut late) = (None, 0);
     loop {
         let Some(strong) = coordinator.upgrade() else { return };
         let (sent, known_clock) = (strong.node.now(), strong.node.ledger.clock());
-        let marker = strong.server_time.due_marker(sent);
+        let marker = strong.markers.due(sent, &strong.node.server_clock);
         let request = strong.node.server_clock.request();
         let interval = (strong.node.trust.max_lag() / 4).min(MAX_INTERVAL);
         drop(strong);
@@ -300,16 +317,15 @@ async fn send_heartbeats(
         match reply {
             Ok(pulse) => {
                 late = 0;
-                strong.server_time.record(sent, &pulse);
                 if let Some(time) = pulse.time {
                     strong.node.server_clock.record(request, time);
                 }
                 strong.check_ledger(known_clock, &pulse).await;
-                // Tracked writes are pushed after the reply, so with tracking a reply proves the previous heartbeat.
-                match previous.replace(sent).filter(|_| tracking) {
-                    Some(previous) => trust.record_proof(previous),
-                    None if tracking => wait = Duration::ZERO,
-                    None => trust.record_proof(sent),
+                match (proof, previous.replace(sent)) {
+                    (Proof::Nothing, _) => {}
+                    (Proof::This, _) => trust.record_proof(sent),
+                    (Proof::Previous, Some(previous)) => trust.record_proof(previous),
+                    (Proof::Previous, None) => wait = Duration::ZERO,
                 }
                 strong.replay().await;
             }

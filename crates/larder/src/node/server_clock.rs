@@ -9,6 +9,8 @@
 //! deadline, however long the replies took. Clocks of nodes are never compared. If the server's clock goes back, the
 //! server keeps a key longer, and nodes judge its deadline by that clock too.
 
+use super::Node;
+use crate::error::CacheError;
 use parking_lot::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -85,10 +87,31 @@ impl ServerClock {
 
     /// The time until a deadline; zero after it. `None` if the server never told its time.
     pub(crate) fn remaining(&self, deadline_ms: u64) -> Option<Duration> {
+        let latest = self.latest()?;
+        Some(Duration::from_micros(deadline_ms.saturating_mul(1_000).saturating_sub(latest)))
+    }
+
+    /// What the server's clock shows now at the latest, in microseconds. `None` if the server never told its time.
+    pub(crate) fn latest(&self) -> Option<u64> {
         let reading = self.0.lock().reading?;
         let since = reading.sent.elapsed();
-        let latest = reading.time.saturating_add(micros(since + since / DRIFT));
-        Some(Duration::from_micros(deadline_ms.saturating_mul(1_000).saturating_sub(latest)))
+        Some(reading.time.saturating_add(micros(since + since / DRIFT)))
+    }
+
+    /// What the server's clock showed when it last told its time, in microseconds.
+    pub(crate) fn last_reply(&self) -> Option<u64> {
+        self.0.lock().reading.map(|reading| reading.time)
+    }
+}
+
+impl Node {
+    /// Returns once the server's clock is known. Heartbeats tell it; if none did of late, asks: one round trip.
+    pub(crate) async fn learn_server_time(&self) -> Result<(), CacheError> {
+        let clock = &self.server_clock;
+        let Some(redis) = self.redis.as_ref().filter(|_| !clock.is_known()) else { return Ok(()) };
+        let request = clock.request();
+        clock.record(request, redis.call(redis.tier.time()).await?);
+        Ok(())
     }
 }
 

@@ -204,7 +204,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             return Err(CacheError::CircuitOpen);
         }
         // What is taken must be readable.
-        coordinator.learn_server_time().await?;
+        coordinator.node.learn_server_time().await?;
         let start = StartState { clock: node.ledger.clock(), ..node.start_state(&redis_key) };
         if !node.trust.is_standalone() {
             node.read_stamps(&untagged_members()).await?;

@@ -298,7 +298,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             return Ok(0);
         }
         self.coordinator.ensure_connected().await;
-        self.coordinator.learn_server_time().await?;
+        self.coordinator.node.learn_server_time().await?;
         if node.trust.is_standalone() {
             return Ok(0);
         }

@@ -2,7 +2,7 @@
 
 use crate::mutation::Mutation;
 use crate::{Fixture, MAX_LAG, Origin, Versions, node, node_with};
-use larder::{Event, Invalidation, Policy, Source};
+use larder::{Event, Invalidation, Policy, Reach, Source};
 use larder_testkit::{Gate, PATIENCE, RedisServer, ScriptedProxy, eventually, within};
 use std::time::Duration;
 
@@ -155,6 +155,30 @@ async fn delete_confirmed_by_replaced_server_is_replayed() {
     let new = node(server.url(), false).1;
     assert!(new.read("deleted").await.is_none(), "{confirmed:?}, and it is there");
     assert!(fixture.far.read("deleted").await.is_none(), "{confirmed:?}, and it is there");
+}
+
+/// As above, with tags: the ledger of the snapshot does not know the invalidation until it is replayed.
+#[tokio::test]
+async fn tag_invalidation_confirmed_by_replaced_server_is_queued() {
+    let Some(mut server) = RedisServer::start() else { return };
+    let fixture = Fixture::new(&server, false).await;
+    fixture.near.fetch("tagged").tag("t").load(|_| async { Ok(1) }).await.expect("loads");
+    server.take_snapshot();
+    let mut events = fixture.far_cache.events();
+    let replies = fixture.proxy.hold(|frame| frame.is_reply("EVALSHA"));
+    let far = fixture.far_cache.clone();
+    let invalidating = tokio::spawn(async move { far.invalidate_tags(["t"], Invalidation::Hard).await });
+    replies.arrival().await;
+    server.restart_from_snapshot();
+    eventually("it is noticed", async || events.try_recv() == Ok(Event::Connected)).await;
+    replies.release();
+    let reach = invalidating.await.expect("no panic").expect("in effect here");
+    assert_eq!(reach, Reach::HereAndQueued, "the server that confirmed it is gone");
+    eventually("no invalidation is pending", async || {
+        fixture.far_cache.coherence().pending_invalidations == 0
+    })
+    .await;
+    assert!(node(server.url(), false).1.read("tagged").await.is_none());
 }
 
 /// A node revalidates an entry while another program deletes it: the reply is older than the push that arrived meanwhile.

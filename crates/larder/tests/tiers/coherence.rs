@@ -2,7 +2,7 @@
 
 use crate::mutation::Mutation;
 use crate::{begun, cached, fetched, gated, node_with, over, pairs};
-use larder::{CoherenceMode, Event, Source, View};
+use larder::{CoherenceMode, Event, Reach, Source, View};
 use larder_testkit::{Gate, RedisServer, ScriptedProxy, eventually};
 use std::time::Duration;
 
@@ -201,6 +201,13 @@ async fn node_that_may_not_subscribe_trusts_no_memory() {
     let is_changed = |event: Event| matches!(event, Event::ServerChanged { .. });
     eventually("the restart is noticed", async || events.try_recv().is_ok_and(is_changed)).await;
     far.write("k", 9).await.everywhere();
+    server.command("CONFIG SET min-replicas-to-write 1");
+    assert_eq!(far.delete("k").await.expect("queued").reach, Reach::HereAndQueued);
+    server.command("CONFIG SET min-replicas-to-write 0");
+    eventually("it is replayed", async || deaf.coherence().pending_invalidations == 0).await;
+    assert!(near.read("k").await.is_none());
+    server.command("ACL SETUSER deaf +subscribe");
+    eventually("it subscribes", async || deaf.coherence().mode == CoherenceMode::Full).await;
 }
 
 #[tokio::test]
