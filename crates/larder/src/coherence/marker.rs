@@ -1,5 +1,5 @@
-//! The marker: a key to which each node writes the server's time once a second. A server that is found later has a copy
-//! of the data that is at most as old as its marker.
+//! The marker of a server: a key to which each node writes the server's time once a second. If another server answers
+//! later, its copy of the data is at most as old as the marker of the former server in it.
 
 use crate::node::server_clock::ServerClock;
 use crate::tier::Pulse;

@@ -35,7 +35,7 @@
 //! | gaps | [`Ledger`] | when announcements may have been missed | taken before stamps are read. They are certain only if it is still the same |
 //! | tracked writes of a key | [`TrackedWrites`] | with each write that `CLIENT TRACKING` reports | taken before a load, a lookup or a comparison. If it has advanced when the entry is stored, the entry is suspect |
 //! | server run id, `ServerId` | the Redis tier | when another server, or a restarted one, answers at the address | each connection: requests go only to the accepted server. A new subscription: another id than the accepted one starts a replay |
-//! | marker | Redis | once a second, to the server's clock at an earlier heartbeat | a new subscription to another server: if its data are older than the recent invalidations in [`replay_log`], everything is invalidated |
+//! | marker | Redis, one for each server | once a second, to the server's clock at an earlier heartbeat | a new subscription to another server: if its copy of the former server's marker is older than the recent invalidations in [`replay_log`], everything is invalidated |
 //!
 //! # Locks held across an await
 //!

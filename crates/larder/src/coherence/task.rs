@@ -18,7 +18,7 @@ use crate::node::guarded_tier::GuardedTier;
 use crate::node::ledger::untagged_members;
 use crate::node::server_clock::TimeRequest;
 use crate::tier::{
-    Capabilities, LedgerQuery, Pulse, ServerId, SubscribeOptions, Subscription, Tier, TierError,
+    Capabilities, LedgerQuery, Marker, Pulse, ServerId, SubscribeOptions, Subscription, Tier, TierError,
 };
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -261,7 +261,10 @@ async fn connect_and_listen(coordinator: &Weak<Coordinator>, tier: &dyn Tier) ->
     };
     let sent = coordinator.upgrade().map(|strong| (strong.node.now(), strong.node.server_clock.request()));
     let Some(sent) = sent else { return false };
-    let Ok(pulse) = subscription.heartbeat(None).await else { return false };
+    // Without a former server there is nothing that a copy could be older than.
+    let former = tier.accepted();
+    let former = former.as_ref().map_or(Marker::Ignore, Marker::Read);
+    let Ok(pulse) = subscription.heartbeat(former).await else { return false };
     let Some(strong) = coordinator.upgrade() else { return false };
     strong.on_connected(subscription.server(), sent, &pulse, can.coherent() && proof != Proof::Nothing);
     strong.end_first_attempt();
@@ -310,7 +313,7 @@ async fn send_heartbeats(
         let request = strong.node.server_clock.request();
         let interval = (strong.node.trust.max_lag() / 4).min(MAX_INTERVAL);
         drop(strong);
-        let reply = subscription.heartbeat(marker).await;
+        let reply = subscription.heartbeat(marker.map_or(Marker::Ignore, Marker::Store)).await;
         let Some(strong) = coordinator.upgrade() else { return };
         let trust = &strong.node.trust;
         let mut wait = interval;

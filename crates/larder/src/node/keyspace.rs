@@ -11,7 +11,7 @@ pub(crate) struct Keyspace {
     pub(crate) channel: Vec<u8>,
     /// The key of the ledger.
     pub(crate) ledger: Vec<u8>,
-    /// The key of the marker, which tells how old a restored copy of the data is.
+    /// The prefix of the markers, which tell how old a restored copy of the data is.
     pub(crate) marker: Vec<u8>,
     /// The names of the views. The number of a view is its index.
     views: RwLock<Vec<String>>,
@@ -19,13 +19,13 @@ pub(crate) struct Keyspace {
 
 impl Keyspace {
     /// `scope` separates databases that share their channels. No view has an empty name, so neither the channel nor the
-    /// ledger nor the marker is the key of an entry.
+    /// ledger nor a marker is the key of an entry.
     pub(crate) fn new(namespace: &str, scope: &str) -> Self {
         Keyspace {
             namespace: namespace.to_owned(),
             channel: format!("{namespace}::news:{scope}").into_bytes(),
             ledger: format!("{namespace}::ledger").into_bytes(),
-            marker: format!("{namespace}::marker").into_bytes(),
+            marker: format!("{namespace}::marker:").into_bytes(),
             views: RwLock::default(),
         }
     }
@@ -79,6 +79,6 @@ impl Keyspace {
 
     /// Whether this is no key of an entry, but one of the cache's own.
     pub(crate) fn is_own(&self, redis_key: &[u8]) -> bool {
-        redis_key == self.ledger || redis_key == self.marker
+        redis_key == self.ledger || redis_key.starts_with(&self.marker)
     }
 }

@@ -124,10 +124,23 @@ pub trait Subscription: Debug + Send + Sync {
         false
     }
 
-    /// Sends a heartbeat, and stores a new marker if there is one. Fails if the server is no longer a primary. A reply
+    /// Sends a heartbeat that also reads or stores a marker. Fails if the server is no longer a primary. A reply
     /// proves that every announcement before the heartbeat was handled. Tracked writes come after the reply: it proves
     /// that every write before the previous heartbeat was handled.
-    fn heartbeat(&self, marker: Option<u64>) -> TierFuture<'_, Pulse>;
+    fn heartbeat<'a>(&'a self, marker: Marker<'a>) -> TierFuture<'a, Pulse>;
+}
+
+/// What a heartbeat does with the markers. Each server has its own under a key with its identity, so that a node that
+/// reaches a restored server first does not replace the marker by which the others tell the age of the copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marker<'a> {
+    /// Nothing.
+    Ignore,
+    /// Reads the marker of this server, which may be the former one.
+    Read(&'a ServerId),
+    /// Stores a marker of the server that the heartbeat reaches: its clock at an earlier heartbeat, in microseconds
+    /// since 1970. It is kept for an hour.
+    Store(u64),
 }
 
 /// The reply to a heartbeat. What the server does not tell is `None`.
@@ -135,8 +148,8 @@ pub trait Subscription: Debug + Send + Sync {
 pub struct Pulse {
     /// The server's clock, in microseconds since 1970.
     pub time: Option<u64>,
-    /// The marker that was stored before this heartbeat: the server's clock at some earlier heartbeat. In a server that
-    /// was restored from an older copy, it tells the age of the copy.
+    /// The marker that was read: the former server's clock at some heartbeat. In a server that was restored from an
+    /// older copy, it tells the age of the copy.
     pub marker: Option<u64>,
     /// The ledger's clock.
     pub ledger_clock: Option<u64>,
@@ -388,10 +401,17 @@ pub struct SubscribeOptions {
     pub channel: Option<Vec<u8>>,
     /// The key of the ledger.
     pub ledger: Vec<u8>,
-    /// The key of the marker.
+    /// The prefix of the keys of the markers. The identity of a server follows.
     pub marker: Vec<u8>,
     /// With `Some`, also every write to a key with this prefix.
     pub tracking: Option<Vec<u8>>,
+}
+
+impl SubscribeOptions {
+    /// The key of a server's marker.
+    pub fn marker_of(&self, server: &ServerId) -> Vec<u8> {
+        [&self.marker, server.0.as_bytes()].concat()
+    }
 }
 
 /// Why a request to a tier failed.

@@ -4,7 +4,7 @@
 use crate::forgery::Forgery;
 use larder::tier::{
     CasAction, CompareAndSet, DEADLINE_AT, Expiry, HEAD_BYTES, Head, KeyContent, LedgerAdvance, LedgerQuery,
-    Operation, OperationResult, Pulse, ServerId, Stamps, SubscribeOptions, UNKNOWN_ADVANCES,
+    Marker, Operation, OperationResult, Pulse, ServerId, Stamps, SubscribeOptions, UNKNOWN_ADVANCES,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -171,16 +171,25 @@ impl Server {
         }
     }
 
-    pub(crate) fn pulse(&mut self, options: &SubscribeOptions, marker: Option<u64>) -> Pulse {
-        let before = self.data.markers.get(&options.marker).copied();
-        if let Some(marker) = marker {
-            self.data.markers.insert(options.marker.clone(), marker);
-        }
+    pub(crate) fn pulse(
+        &mut self,
+        options: &SubscribeOptions,
+        server: &ServerId,
+        marker: Marker<'_>,
+    ) -> Pulse {
+        let read = match marker {
+            Marker::Ignore => None,
+            Marker::Read(former) => self.data.markers.get(&options.marker_of(former)).copied(),
+            Marker::Store(time) => {
+                self.data.markers.insert(options.marker_of(server), time);
+                None
+            }
+        };
         let ledger = self.data.ledgers.get(&options.ledger);
         let clock = ledger.and_then(|ledger| ledger.get(&b"clock"[..]).copied());
         let hides_clock = self.forgery == Forgery::LedgerStartsAtOne;
         let ledger_clock = clock.filter(|_| !hides_clock);
-        Pulse { time: Some(self.micros()), marker: before, ledger_clock }
+        Pulse { time: Some(self.micros()), marker: read, ledger_clock }
     }
 
     /// The ledger under a key; a new one if there is none.

@@ -1,10 +1,10 @@
 //! What Redis did not confirm holds here, and is repeated until it does.
 
 use crate::mutation::Mutation;
-use crate::{cached, fetched, node_with, over};
+use crate::{cached, fetched, marker_key, node_with, over};
 use larder::{Cache, Event, Invalidation, View};
 use larder_engine::Clock;
-use larder_testkit::{RedisServer, eventually};
+use larder_testkit::{FlakyProxy, RedisServer, eventually};
 use std::time::Duration;
 
 fn impatient(server: &RedisServer) -> Cache {
@@ -160,8 +160,10 @@ async fn too_many_pending_invalidations_become_one_of_everything() {
 
 /// Waits for the next marker. A snapshot that is taken then is covered by what the nodes heard since now.
 async fn marked(server: &RedisServer) {
-    let before = server.command("GET test::marker");
-    eventually("a marker is written", async || server.command("GET test::marker") != before).await;
+    eventually("a marker is written", async || marker_key(server).is_some()).await;
+    let read = format!("GET {}", marker_key(server).expect("it was written"));
+    let before = server.command(&read);
+    eventually("the next marker is written", async || server.command(&read) != before).await;
 }
 
 #[tokio::test]
@@ -188,6 +190,16 @@ async fn older_snapshot_gets_invalidations_of_lost_node_from_those_who_heard_the
     assert!(b.read("deleted").await.is_none() && b.read("matched").await.is_none());
 }
 
+/// Takes a snapshot that is older than it seems, by its marker. A node whose clock is at rest writes one marker only.
+async fn take_snapshot_of_age(server: &RedisServer, seconds: u64) {
+    eventually("the marker is written", async || marker_key(server).is_some()).await;
+    let time = server.command("TIME");
+    let now: u64 = time.lines().nth(2).and_then(|line| line.trim().parse().ok()).expect("seconds");
+    let marker = marker_key(server).expect("it was written");
+    server.command(&format!("SET {marker} {}", (now - seconds) * 1_000_000));
+    server.take_snapshot();
+}
+
 /// The age of a snapshot is the age of the marker in it.
 #[tokio::test]
 async fn snapshot_older_than_replay_log_loses_everything() {
@@ -198,18 +210,37 @@ async fn snapshot_older_than_replay_log_loses_everything() {
     });
     let view: View<str, u32> = cache.view("n");
     view.write("k", 1).await.everywhere();
-    // With its clock at rest the node writes one marker.
-    eventually("the marker is written", async || server.command("EXISTS test::marker") == ":1\r\n").await;
-    let time = server.command("TIME");
-    let seconds: u64 = time.lines().nth(2).and_then(|line| line.trim().parse().ok()).expect("seconds");
-    server.command(&format!("SET test::marker {}", (seconds - 56) * 1_000_000));
-    server.take_snapshot();
+    take_snapshot_of_age(&server, 56).await;
     view.delete("k").await.everywhere();
     hand.advance(Duration::from_secs(61));
     server.restart_from_snapshot();
     assert_eq!(server.command("EXISTS test:n:k"), ":1\r\n", "the snapshot is older");
     let fresh: View<str, u32> = over(server.url()).view("n");
     eventually("no node reads it", async || fresh.read("k").await.is_none()).await;
+    assert!(view.read("k").await.is_none());
+}
+
+/// A node that starts after the restore knows no invalidation. Its markers do not make the copy younger for the others.
+#[tokio::test]
+async fn node_that_reaches_older_snapshot_first_hides_no_age() {
+    let Some(mut server) = RedisServer::start() else { return };
+    let proxy = FlakyProxy::before(&server, 1);
+    let (clock, hand) = Clock::manual();
+    let cache = node_with(proxy.url(), |options| options.ttl(Duration::from_secs(600)).clock(clock));
+    let view: View<str, u32> = cache.view("n");
+    view.write("k", 1).await.everywhere();
+    take_snapshot_of_age(&server, 56).await;
+    view.delete("k").await.everywhere();
+    hand.advance(Duration::from_secs(61));
+    proxy.refuse(true);
+    proxy.cut();
+    server.restart_from_snapshot();
+    let fresh: View<str, u32> = over(server.url()).view("n");
+    assert_eq!(fresh.read("k").await.as_deref(), Some(&1), "nobody has told it");
+    let markers = async || server.command("KEYS test::marker:*").starts_with("*2");
+    eventually("it has written its own marker", markers).await;
+    proxy.refuse(false);
+    eventually("the other node has told it", async || fresh.read("k").await.is_none()).await;
     assert!(view.read("k").await.is_none());
 }
 

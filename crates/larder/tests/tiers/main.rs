@@ -65,6 +65,11 @@ fn pairs(server: &RedisServer) -> [(Cache, Cache); 2] {
     ]
 }
 
+/// The key of the marker of a server that no other server preceded, once it is written.
+fn marker_key(server: &RedisServer) -> Option<String> {
+    server.command("KEYS test::marker:*").lines().nth(2).map(str::to_owned)
+}
+
 /// Polls a future once.
 async fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
     poll_fn(|context| match Pin::new(&mut *future).poll(context) {

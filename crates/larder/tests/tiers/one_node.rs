@@ -2,7 +2,7 @@
 //! invalidated value on one node.
 
 use crate::mutation::Mutation;
-use crate::{begun, cached, fetched, gated, node_with};
+use crate::{begun, cached, fetched, gated, marker_key, node_with};
 use larder::{Cache, CoherenceMode, Event, Invalidation, View};
 use larder_testkit::{Direction, Frame, Gate, PATIENCE, RedisServer, ScriptedProxy, eventually};
 use std::sync::Arc;
@@ -102,7 +102,7 @@ async fn deletion_is_replayed_after_first_restart_from_snapshot() {
     let cache = node(&server);
     let view: View<str, u32> = cache.view("n");
     assert_eq!((fetched(&view, "k", 1).await, fetched(&view, "kept", 1).await), (1, 1));
-    eventually("the marker is written", async || server.command("EXISTS test::marker") == ":1\r\n").await;
+    eventually("the marker is written", async || marker_key(&server).is_some()).await;
     server.take_snapshot();
     view.delete("k").await.everywhere();
     let mut events = cache.events();
@@ -132,7 +132,8 @@ async fn failed_clear_and_lost_marker_are_made_good_without_ledger() {
     eventually("nothing is pending", async || cache.coherence().pending_invalidations == 0).await;
 
     view.write("k", 2).await.everywhere();
-    server.command("DEL test::marker");
+    eventually("the marker is written", async || marker_key(&server).is_some()).await;
+    server.command(&format!("DEL {}", marker_key(&server).expect("it was written")));
     server.take_snapshot();
     view.delete("k").await.everywhere();
     server.restart_from_snapshot();

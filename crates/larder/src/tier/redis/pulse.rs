@@ -2,18 +2,24 @@
 
 use super::connect::hello_field;
 use super::values::{checked, stamp, text, time_micros};
-use crate::tier::{Pulse, SubscribeOptions, TierError};
+use crate::tier::{Marker, Pulse, ServerId, SubscribeOptions, TierError};
 use redis::{Pipeline, Value};
 
+/// How long a marker is kept. Nodes remember invalidations for a minute: a missing marker means the same as an old one.
+const KEPT_SECONDS: u64 = 3_600;
+
 /// The commands of a heartbeat. Every user may send HELLO, and its reply has the role of the server.
-pub(super) fn pipeline(options: &SubscribeOptions, marker: Option<u64>) -> Pipeline {
+pub(super) fn pipeline(options: &SubscribeOptions, server: &ServerId, marker: Marker<'_>) -> Pipeline {
     let mut pipeline = Pipeline::with_capacity(4);
-    pipeline.cmd("HELLO").cmd("TIME");
+    pipeline.cmd("HELLO").cmd("TIME").cmd("ZSCORE").arg(&options.ledger).arg("clock");
     match marker {
-        Some(marker) => pipeline.cmd("SET").arg(&options.marker).arg(marker).arg("GET"),
-        None => pipeline.cmd("GET").arg(&options.marker),
-    };
-    pipeline.cmd("ZSCORE").arg(&options.ledger).arg("clock");
+        Marker::Ignore => {}
+        Marker::Read(former) => _ = pipeline.cmd("GET").arg(options.marker_of(former)),
+        Marker::Store(time) => {
+            let key = options.marker_of(server);
+            pipeline.cmd("SET").arg(key).arg(time).arg("EX").arg(KEPT_SECONDS);
+        }
+    }
     pipeline
 }
 
@@ -31,7 +37,7 @@ pub(super) fn parse(replies: Vec<Value>) -> Result<Pulse, TierError> {
     }
     Ok(Pulse {
         time: time_micros(next()).ok(),
-        marker: text(next()).ok().and_then(|marker| marker.parse().ok()),
         ledger_clock: stamp(next()).ok().flatten(),
+        marker: text(next()).ok().and_then(|marker| marker.parse().ok()),
     })
 }

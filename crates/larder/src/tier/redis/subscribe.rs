@@ -6,7 +6,7 @@ use super::connect::send;
 use super::pulse;
 use super::values::{checked, text};
 use crate::tier::{
-    Pulse, Push, PushHandler, ServerId, SubscribeOptions, Subscription, TierError, TierFuture,
+    Marker, Pulse, Push, PushHandler, ServerId, SubscribeOptions, Subscription, TierError, TierFuture,
 };
 use redis::{AsyncConnectionConfig, Pipeline, PushInfo, PushKind, Value};
 use std::sync::Arc;
@@ -79,10 +79,11 @@ impl Subscription for RedisSubscription {
         self.may_evict
     }
 
-    fn heartbeat(&self, marker: Option<u64>) -> TierFuture<'_, Pulse> {
+    fn heartbeat<'a>(&'a self, marker: Marker<'a>) -> TierFuture<'a, Pulse> {
         Box::pin(async move {
             let mut connection = self.open.connection.clone();
-            let replies = send(&mut connection, &pulse::pipeline(&self.options, marker)).await?;
+            let heartbeat = pulse::pipeline(&self.options, &self.open.server, marker);
+            let replies = send(&mut connection, &heartbeat).await?;
             pulse::parse(replies).inspect_err(|_| self.address.demoted())
         })
     }

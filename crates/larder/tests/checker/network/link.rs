@@ -3,7 +3,7 @@
 use super::{TIMEOUT, World, no_reply};
 use crate::forgery::Forgery;
 use crate::server::Message;
-use larder::tier::{Pulse, Push, PushHandler, ServerId, SubscribeOptions, Subscription, TierFuture};
+use larder::tier::{Marker, Pulse, Push, PushHandler, ServerId, SubscribeOptions, Subscription, TierFuture};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -169,7 +169,7 @@ impl Subscription for OpenSubscription {
         &self.0.server
     }
 
-    fn heartbeat(&self, marker: Option<u64>) -> TierFuture<'_, Pulse> {
+    fn heartbeat<'a>(&'a self, marker: Marker<'a>) -> TierFuture<'a, Pulse> {
         Box::pin(async move {
             let link = &self.0;
             let (world, rng) = (&link.world, &link.world.rng);
@@ -184,7 +184,7 @@ impl Subscription for OpenSubscription {
                 return Err(no_reply("no reply to a heartbeat"));
             }
             let (reply, replied) = oneshot::channel();
-            let pulse = world.server().pulse(&link.options, marker);
+            let pulse = world.server().pulse(&link.options, &link.server, marker);
             link.send(Item::Heartbeat(pulse, reply));
             link.push_tracked();
             match tokio::time::timeout_at(gives_up, replied).await {
