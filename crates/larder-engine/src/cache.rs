@@ -302,7 +302,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     /// If `visit` calls the same cache.
     pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(EntryRef<'_, K, V>)) -> u64 {
         let now = self.now();
-        let (mut shard_index, mut from) = ((cursor >> 32) as usize, rank(cursor));
+        let (mut shard_index, mut from) = ((cursor >> 32) as usize, u64::from(rank(cursor)));
         let mut left = count.max(1);
         let mut slots = Vec::new();
         while shard_index < self.inner.shards.len() {
