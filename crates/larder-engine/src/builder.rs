@@ -77,8 +77,8 @@ impl<K: Hash + Eq, V> Builder<K, V> {
     /// units call [`Builder::expected_entries`] too.
     ///
     /// An entry is weighed once, when it is stored; outside any lock except in [`Cache::compute`] and, of [`crate::raw`],
-    /// `update` and [`crate::raw::Locked::insert`]. An entry of weight zero takes no room and is never evicted, except
-    /// by [`Policy::Random`]: bound the number of these by a time to live.
+    /// `update` and [`crate::raw::Locked::insert`]. An entry of weight zero takes no room and is never evicted: bound the
+    /// number of these by a time to live.
     pub fn weight(mut self, capacity: u64, weigher: impl Fn(&K, &V) -> u64 + Send + Sync + 'static) -> Self {
         self.capacity = Some(capacity);
         self.by_weight = true;

@@ -49,6 +49,24 @@ fn insert_too_heavy_is_refused_and_removes_the_former_entry() {
     assert_eq!((cache.weight(), cache.stats().refused), (0, 1));
 }
 
+/// Their eviction frees nothing: `Policy::Random` chose them all the same.
+#[test]
+fn entries_of_zero_weight_are_never_evicted() {
+    for policy in Policy::ALL {
+        let builder = Cache::builder().weight(10, |_, value| *value).policy(policy);
+        let cache: Cache<u32, u64> = builder.build().expect("valid options");
+        for n in 0..100 {
+            cache.insert(n, 0);
+        }
+        for n in 100..200 {
+            cache.insert(n, 1);
+        }
+        assert!((0..100).all(|n| cache.contains(&n)), "{policy:?}");
+        assert_eq!((cache.len(), cache.weight()), (110, 10), "{policy:?}");
+        cache.validate();
+    }
+}
+
 #[test]
 fn zero_weight_is_valid_and_replacement_is_weighed_again() {
     let cache: Cache<u32, u64> =
