@@ -1,6 +1,7 @@
 //! The public operations: each picks the shard, reads the clock, and runs user code only where that is allowed. The steps
 //! that they share are in [`steps`].
 
+pub(crate) mod many;
 mod room;
 pub(crate) mod steps;
 

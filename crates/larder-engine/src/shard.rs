@@ -325,6 +325,12 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         self.queues.prefetch(rank(hash));
     }
 
+    /// Prefetches the group in which a lookup of this hash begins.
+    #[inline]
+    pub(crate) fn prefetch_group(&self, hash: u64) {
+        self.table.prefetch(hash);
+    }
+
     /// The record that a lookup of this hash will most likely find: the tag matches, the key is not compared.
     #[inline]
     pub(crate) fn candidate(&self, hash: u64) -> Option<&Record<K, V>> {
