@@ -88,7 +88,8 @@ impl<K: Hash + Eq, V> Builder<K, V> {
 
     /// How many entries the full cache is expected to hold, 1 to 2^62: from it follow the number of shards and the size to
     /// which their tables grow at first. Not a bound. Default: the number given to [`Builder::entries`]; in a cache bounded
-    /// by weight, one per 1,024 of the capacity, as if it were bytes.
+    /// by weight, one per 1,024 of the capacity, as if it were bytes. If the entries are many more, each shard has more of
+    /// them than it was made for: a growing table then delays one insertion by some milliseconds.
     pub fn expected_entries(mut self, entries: u64) -> Self {
         self.expected_entries = Some(entries);
         self
