@@ -394,10 +394,10 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         self.table.set_mark(entry.slot, mark);
     }
 
-    /// Takes an entry back from the policy.
+    /// Takes an entry back from the policy, to which it was passed with this weight.
     #[inline]
-    fn dequeue(&mut self, entry: Queued) {
-        if self.slots.weight(entry.slot) > 0 {
+    fn dequeue(&mut self, entry: Queued, weight: u64) {
+        if weight > 0 {
             self.queues.remove(&mut self.slots, entry, self.table.mark(entry.slot));
         }
     }
@@ -441,7 +441,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             self.record_hit(id);
         } else {
             let entry = Queued { slot: id, rank: rank(self.hash_of(id)) };
-            self.dequeue(entry);
+            self.dequeue(entry, former);
             self.slots.set_weight(id, weight);
             self.enqueue(entry, weight);
         }
@@ -486,7 +486,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     fn remove_entry(&mut self, entry: Queued, cause: Cause) -> RemovedEntry<K, V> {
         let id = entry.slot;
         let weight = self.slots.weight(id);
-        self.dequeue(entry);
+        self.dequeue(entry, weight);
         if let Some(timing) = &mut self.timing {
             timing.forget(id);
         }

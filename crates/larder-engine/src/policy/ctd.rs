@@ -165,6 +165,7 @@ impl Ctd {
     }
 
     /// The entry that the CLOCK hand stops at.
+    #[inline]
     fn main_victim(
         &mut self,
         slots: &mut Slots,
@@ -304,14 +305,13 @@ impl Evict for Ctd {
         let held = self.window.weight() + self.main.weight();
         let window_target = self.window_share.of(held);
         let candidate = self.window.front_but(keep);
-        if let Some(candidate) = candidate
-            && (self.window.weight() + incoming > window_target.max(1) || entries.is_due(candidate.slot))
-        {
+        let resident = self.main_victim(slots, entries, keep);
+        let (Some(candidate), Some(resident)) = (candidate, resident) else { return resident.or(candidate) };
+        if self.window.weight() + incoming > window_target.max(1) || entries.is_due(candidate.slot) {
             self.prefetch_ahead(&self.window, slots, entries);
-            let Some(resident) = self.main_victim(slots, entries, keep) else { return Some(candidate) };
             return Some(self.decide(slots, entries, candidate, resident));
         }
-        self.main_victim(slots, entries, keep).or(candidate)
+        Some(resident)
     }
 
     fn relocate(&mut self, moves: &Moves) {
