@@ -23,7 +23,7 @@ const ENTRIES_PER_LINE: usize = 8;
 /// TinyLFU the counts of entries that are used rarely are too low to be compared.
 const SAMPLE_PER_ENTRY: usize = 40;
 const ROWS: usize = 4;
-const MAX_COUNT: u8 = 15;
+const MAX_COUNT: u64 = 15;
 /// The lowest bit of each counter.
 const LOW_BITS: u64 = 0x1111_1111_1111_1111;
 
@@ -57,7 +57,7 @@ impl Sketch {
     #[inline]
     pub(crate) fn estimate(&self, rank: u32) -> u8 {
         let line = &self.lines[self.line_of(rank)].0;
-        counters(rank).map(|counter| counter.read(line)).into_iter().fold(MAX_COUNT, u8::min)
+        least(counters(rank).map(|counter| counter.read(line))) as u8
     }
 
     /// Counts `uses` of a key.
@@ -67,7 +67,7 @@ impl Sketch {
         let line = &mut self.lines[at].0;
         let counters = counters(rank);
         let counts = counters.map(|counter| counter.read(line));
-        let raised = counts.into_iter().fold(MAX_COUNT, u8::min).saturating_add(uses).min(MAX_COUNT);
+        let raised = (least(counts) + u64::from(uses)).min(MAX_COUNT);
         for (counter, count) in counters.into_iter().zip(counts) {
             counter.raise(line, raised.saturating_sub(count));
         }
@@ -112,14 +112,19 @@ fn counters(rank: u32) -> [Counter; ROWS] {
 impl Counter {
     // A line has eight words: the masks remove the bounds checks.
     #[inline]
-    fn read(self, line: &Block) -> u8 {
-        (line[self.word & 7] >> self.shift) as u8 & MAX_COUNT
+    fn read(self, line: &Block) -> u64 {
+        line[self.word & 7] >> self.shift & MAX_COUNT
     }
 
     #[inline]
-    fn raise(self, line: &mut Block, by: u8) {
-        line[self.word & 7] += u64::from(by) << self.shift;
+    fn raise(self, line: &mut Block, by: u64) {
+        line[self.word & 7] += by << self.shift;
     }
+}
+
+#[inline]
+fn least([a, b, c, d]: [u64; ROWS]) -> u64 {
+    a.min(b).min(c.min(d))
 }
 
 #[cfg(test)]
