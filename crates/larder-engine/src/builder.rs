@@ -77,8 +77,8 @@ impl<K: Hash + Eq, V> Builder<K, V> {
     /// units call [`Builder::expected_entries`] too.
     ///
     /// An entry is weighed once, when it is stored; outside any lock except in [`Cache::compute`] and, of [`crate::raw`],
-    /// `update` and [`crate::raw::Locked::insert`]. An entry of weight zero takes no room and is never evicted, except
-    /// by [`Policy::Random`]: bound the number of these by a time to live.
+    /// `update` and [`crate::raw::Locked::insert`]. An entry of weight zero takes no room and is never evicted: bound the
+    /// number of these by a time to live.
     pub fn weight(mut self, capacity: u64, weigher: impl Fn(&K, &V) -> u64 + Send + Sync + 'static) -> Self {
         self.capacity = Some(capacity);
         self.by_weight = true;
@@ -88,7 +88,8 @@ impl<K: Hash + Eq, V> Builder<K, V> {
 
     /// How many entries the full cache is expected to hold, 1 to 2^62: from it follow the number of shards and the size to
     /// which their tables grow at first. Not a bound. Default: the number given to [`Builder::entries`]; in a cache bounded
-    /// by weight, one per 1,024 of the capacity, as if it were bytes.
+    /// by weight, one per 1,024 of the capacity, as if it were bytes. If the entries are many more, each shard has more of
+    /// them than it was made for: a growing table then delays one insertion by some milliseconds.
     pub fn expected_entries(mut self, entries: u64) -> Self {
         self.expected_entries = Some(entries);
         self

@@ -1,6 +1,7 @@
 //! The public operations: each picks the shard, reads the clock, and runs user code only where that is allowed. The steps
 //! that they share are in [`steps`].
 
+pub(crate) mod many;
 mod room;
 pub(crate) mod steps;
 
@@ -302,7 +303,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     /// If `visit` calls the same cache.
     pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(EntryRef<'_, K, V>)) -> u64 {
         let now = self.now();
-        let (mut shard_index, mut from) = ((cursor >> 32) as usize, rank(cursor));
+        let (mut shard_index, mut from) = ((cursor >> 32) as usize, u64::from(rank(cursor)));
         let mut left = count.max(1);
         let mut slots = Vec::new();
         while shard_index < self.inner.shards.len() {

@@ -11,7 +11,7 @@
 //!
 //! Bytes per slot: 6 for the deadline, 1 for the bucket; per registration 4.3.
 
-use crate::prefetch::prefetch;
+use crate::prefetch::prefetch_element;
 use crate::slots::Moves;
 
 /// No deadline. The latest deadline is 2^48 − 2 ms after the clock's start, 8,900 years; later ones become `NEVER`.
@@ -50,8 +50,8 @@ impl Timestamps {
     /// Prefetches the time of a slot.
     #[inline]
     pub(crate) fn prefetch(&self, id: u32) {
-        prefetch(&self.low[id as usize]);
-        prefetch(&self.high[id as usize]);
+        prefetch_element(&self.low, id as usize);
+        prefetch_element(&self.high, id as usize);
     }
 
     /// The time of a slot, `NEVER` if none was set.

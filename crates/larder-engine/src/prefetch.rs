@@ -7,6 +7,12 @@ pub(crate) fn prefetch<T>(memory: &T) {
     prefetch_at(std::ptr::from_ref(memory).cast());
 }
 
+/// As [`prefetch`], for an element of a slice, which need not exist.
+#[inline]
+pub(crate) fn prefetch_element<T>(slice: &[T], index: usize) {
+    prefetch_at(slice.as_ptr().wrapping_add(index).cast());
+}
+
 /// As [`prefetch`], at an address that need not be valid.
 #[inline]
 pub(crate) fn prefetch_at(memory: *const u8) {

@@ -1,23 +1,34 @@
-//! A first-in-first-out queue of slots that also supports removal from the middle.
+//! A first-in-first-out queue of entries that also supports removal from the middle.
 //!
-//! The slots lie in a ring buffer, so the next one is in the processor's cache before it is needed; a list linked through
+//! The entries lie in a ring buffer, so the next one is in the processor's cache before it is needed; a list linked through
 //! the entries would cost one to three accesses to memory per step. Removal from the middle leaves a hole, which is
 //! skipped when it reaches the front. When the ring is full it is compacted: holes are dropped, at the cost of one walk.
+//!
+//! The ring has the rank of each entry beside its slot. So a policy can judge an entry, and the shard can take it from the
+//! table, without a look at its key: that is an access to memory, and a hash of the key, for each.
 
 use crate::slots::{Moves, NONE, Slots};
 
-/// The mark of a removed slot.
-const HOLE: u32 = NONE;
-/// A compacted ring has room for an eighth more than it holds, and at least for `MIN_SPARE`.
-const SPARE_SHARE: usize = 8;
+/// An entry on a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Queued {
+    pub(crate) slot: u32,
+    /// The [`rank`](crate::table::rank) of the hash of its key.
+    pub(crate) rank: u32,
+}
+
+/// The mark of a removed entry.
+const HOLE: Queued = Queued { slot: NONE, rank: 0 };
+/// A compacted ring has room for a sixteenth more than it holds, and at least for `MIN_SPARE`.
+const SPARE_SHARE: usize = 16;
 const MIN_SPARE: usize = 8;
 
 #[derive(Debug)]
 pub(crate) struct Queue {
-    ring: Box<[u32]>,
-    /// The index of the first slot; never that of a hole.
+    ring: Box<[Queued]>,
+    /// The index of the first entry; never that of a hole.
     head: u32,
-    /// Places from the first slot to behind the last, with the holes between them.
+    /// Positions from the first entry to behind the last, with the holes between them.
     span: u32,
     len: u32,
     weight: u64,
@@ -28,82 +39,116 @@ impl Queue {
         Queue { ring: Box::default(), head: 0, span: 0, len: 0, weight: 0 }
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len as usize
     }
 
     /// The sum of the weights in the queue.
+    #[inline]
     pub(crate) fn weight(&self) -> u64 {
         self.weight
     }
 
-    /// The slots from front to back.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
-        (0..self.span).map(|n| self.ring[self.index(n) as usize]).filter(|slot| *slot != HOLE)
+    /// The entries from front to back.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Queued> {
+        (0..self.span).filter_map(|n| self.at(n))
     }
 
-    /// The first slot.
+    /// The first entry.
     #[inline]
-    pub(crate) fn front(&self) -> Option<u32> {
+    pub(crate) fn front(&self) -> Option<Queued> {
         (self.len > 0).then(|| self.ring[self.head as usize])
     }
 
-    /// The first slot that is not `keep`.
-    pub(crate) fn front_but(&self, keep: Option<u32>) -> Option<u32> {
-        self.iter().find(|slot| Some(*slot) != keep)
+    /// The first entry that is not in the slot `keep`.
+    #[inline]
+    pub(crate) fn front_but(&self, keep: Option<u32>) -> Option<Queued> {
+        self.front()
+            .filter(|front| Some(front.slot) != keep)
+            .or_else(|| self.iter().find(|entry| Some(entry.slot) != keep))
     }
 
-    /// The slot `n` positions behind the first, holes included; for prefetching.
-    pub(crate) fn peek_ahead(&self, n: u32) -> Option<u32> {
-        (n < self.span).then(|| self.ring[self.index(n) as usize]).filter(|slot| *slot != HOLE)
+    /// How many positions the queue has, those of removed entries included.
+    pub(crate) fn span(&self) -> u32 {
+        self.span
     }
 
-    pub(crate) fn push_back(&mut self, slots: &mut Slots, slot: u32) {
+    /// The entry `n` positions behind the first; `None` behind the last, and if it was removed.
+    #[inline]
+    pub(crate) fn at(&self, n: u32) -> Option<Queued> {
+        (n < self.span).then(|| self.ring[self.index(n) as usize]).filter(|entry| entry.slot != NONE)
+    }
+
+    #[inline]
+    pub(crate) fn push_back(&mut self, slots: &mut Slots, entry: Queued) {
         if self.span as usize == self.ring.len() {
             self.compact(slots);
         }
         let index = self.index(self.span);
-        self.ring[index as usize] = slot;
-        slots.set_queue_index(slot, index);
+        self.ring[index as usize] = entry;
+        slots.set_queue_index(entry.slot, index);
         self.span += 1;
         self.len += 1;
-        self.weight += slots.weight(slot);
+        self.weight += slots.weight(entry.slot);
     }
 
+    /// Removes the entry of a slot.
+    #[inline]
     pub(crate) fn unlink(&mut self, slots: &Slots, slot: u32) {
-        let index = slots.queue_index(slot);
-        debug_assert_eq!(self.ring[index as usize], slot, "the slot is in this queue");
-        self.ring[index as usize] = HOLE;
         self.len -= 1;
         self.weight -= slots.weight(slot);
-        while self.span > 0 && self.ring[self.head as usize] == HOLE {
+        // Most entries leave at the front, whose index is known.
+        if self.ring[self.head as usize].slot == slot {
+            self.advance();
+            return;
+        }
+        let index = slots.queue_index(slot);
+        debug_assert_eq!(self.ring[index as usize].slot, slot, "the slot is in this queue");
+        self.ring[index as usize] = HOLE;
+    }
+
+    /// Drops the first position, and the holes behind it.
+    #[inline]
+    fn advance(&mut self) {
+        loop {
+            self.ring[self.head as usize] = HOLE;
             self.head = self.index(1);
             self.span -= 1;
+            if self.span == 0 || self.ring[self.head as usize].slot != NONE {
+                return;
+            }
         }
     }
 
-    /// Moves a slot to the back.
-    pub(crate) fn requeue(&mut self, slots: &mut Slots, slot: u32) {
-        self.unlink(slots, slot);
-        self.push_back(slots, slot);
+    /// Moves an entry to the back.
+    #[inline]
+    pub(crate) fn requeue(&mut self, slots: &mut Slots, entry: Queued) {
+        self.unlink(slots, entry.slot);
+        self.push_back(slots, entry);
+    }
+
+    /// Moves the entry of a slot to the back.
+    pub(crate) fn requeue_slot(&mut self, slots: &mut Slots, slot: u32) {
+        self.requeue(slots, self.ring[slots.queue_index(slot) as usize]);
     }
 
     /// Renames the slots after the table has grown.
     pub(crate) fn relocate(&mut self, moves: &Moves) {
-        self.ring.iter_mut().for_each(|slot| *slot = moves.of(*slot));
+        self.ring.iter_mut().for_each(|entry| entry.slot = moves.of(entry.slot));
     }
 
-    /// Accounts for a slot of this queue whose weight changed.
+    /// Accounts for an entry of this queue whose weight changed.
     pub(crate) fn reweigh(&mut self, from: u64, to: u64) {
         self.weight = self.weight - from + to;
     }
 
-    /// The slots from front to back, after a check of places and sums.
-    pub(crate) fn collect(&self, slots: &Slots) -> Vec<u32> {
-        let queued: Vec<u32> = self.iter().collect();
-        assert!(queued.iter().all(|&slot| self.ring[slots.queue_index(slot) as usize] == slot));
+    /// The entries from front to back, after a check of positions and sums.
+    pub(crate) fn collect(&self, slots: &Slots) -> Vec<Queued> {
+        let queued: Vec<Queued> = self.iter().collect();
+        assert!(queued.iter().all(|entry| self.ring[slots.queue_index(entry.slot) as usize] == *entry));
         assert_eq!(queued.len(), self.len());
-        assert_eq!(queued.iter().map(|&slot| slots.weight(slot)).sum::<u64>(), self.weight);
+        assert_eq!(queued.iter().map(|entry| slots.weight(entry.slot)).sum::<u64>(), self.weight);
         queued
     }
 
@@ -114,13 +159,14 @@ impl Queue {
         if index >= end { index - end } else { index }
     }
 
-    /// Moves the slots to a new ring without holes and with some spare room.
+    /// Moves the entries to a new ring without holes and with some spare room.
+    #[cold]
     fn compact(&mut self, slots: &mut Slots) {
         let len = self.len();
         let mut ring = Vec::with_capacity(len + (len / SPARE_SHARE).max(MIN_SPARE));
-        for slot in self.iter() {
-            slots.set_queue_index(slot, ring.len() as u32);
-            ring.push(slot);
+        for entry in self.iter() {
+            slots.set_queue_index(entry.slot, ring.len() as u32);
+            ring.push(entry);
         }
         ring.resize(ring.capacity(), HOLE);
         (self.ring, self.head, self.span) = (ring.into(), 0, self.len);
@@ -132,6 +178,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// An entry whose rank derives from its slot.
+    fn queued(slot: u32) -> Queued {
+        Queued { slot, rank: slot * 1_000 }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -140,26 +191,26 @@ mod tests {
             let (mut queue, mut slots, mut model) = (Queue::new(), Slots::new(40, true), Vec::new());
             (0..40).for_each(|slot| slots.set_weight(slot, u64::from(slot)));
             for (kind, slot) in steps {
-                let known = model.iter().position(|other| *other == slot);
+                let known = model.iter().position(|other| *other == queued(slot));
                 match (kind, known) {
                     (0, None) => {
-                        queue.push_back(&mut slots, slot);
-                        model.push(slot);
+                        queue.push_back(&mut slots, queued(slot));
+                        model.push(queued(slot));
                     }
                     (1, Some(at)) => {
                         queue.unlink(&slots, slot);
                         model.remove(at);
                     }
                     (2, Some(at)) => {
-                        queue.requeue(&mut slots, slot);
+                        queue.requeue_slot(&mut slots, slot);
                         model.remove(at);
-                        model.push(slot);
+                        model.push(queued(slot));
                     }
                     _ => {}
                 }
                 prop_assert_eq!(queue.collect(&slots), model.clone());
                 prop_assert_eq!(queue.front(), model.first().copied());
-                prop_assert_eq!(queue.front_but(queue.front()), model.get(1).copied());
+                prop_assert_eq!(queue.front_but(queue.front().map(|front| front.slot)), model.get(1).copied());
             }
         }
     }
@@ -167,10 +218,10 @@ mod tests {
     #[test]
     fn requeue_repeated_does_not_grow_the_ring() {
         let (mut queue, mut slots) = (Queue::new(), Slots::new(100, false));
-        (0..100).for_each(|slot| queue.push_back(&mut slots, slot));
+        (0..100).for_each(|slot| queue.push_back(&mut slots, queued(slot)));
         for turn in 0..10_000 {
-            queue.requeue(&mut slots, turn * 7 % 100);
+            queue.requeue_slot(&mut slots, turn * 7 % 100);
         }
-        assert!(queue.ring.len() <= 112, "{} places for 100 slots", queue.ring.len());
+        assert!(queue.ring.len() <= 112, "{} positions for 100 entries", queue.ring.len());
     }
 }

@@ -4,6 +4,7 @@
 //! stores it already. The invariant: a record is initialized from `write` to `take`, and only the shard calls these, in
 //! step with its table.
 
+use crate::prefetch::prefetch_element;
 use std::mem::MaybeUninit;
 
 #[derive(Debug)]
@@ -54,10 +55,10 @@ impl<K, V> Records<K, V> {
         unsafe { self.0[slot as usize].assume_init_read() }
     }
 
-    /// The memory of a slot, initialized or not, to be prefetched.
+    /// Prefetches the memory of a slot, initialized or not.
     #[inline]
-    pub(crate) fn memory(&self, slot: u32) -> Option<&MaybeUninit<Record<K, V>>> {
-        self.0.get(slot as usize)
+    pub(crate) fn prefetch(&self, slot: u32) {
+        prefetch_element(&self.0, slot as usize);
     }
 }
 

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Bytes per slot in addition to key and value: 2 in the table, 4 for the queue index, with expiry 7, with time to idle 6
-//! more, with weights 4; seven of eight slots are in use when a cache is full. Per entry 4 to 4.5 in the queue, 8 in the
+//! more, with weights 4; seven of eight slots are in use when a cache is full. Per entry 8 to 8.5 in the queue, 8 in the
 //! policy's sketch and 0.75 in its observations, and with expiry 4.3 to 5.7 in the wheel.
 
 use crate::budget::InHand;
@@ -16,7 +16,7 @@ use crate::entry::Cause;
 use crate::expiry::{NEVER, Timestamps, Wheel};
 use crate::load::flights::Flights;
 use crate::policy::{Entries, Hits, OnHit, Policy, Queues, hit_class, with_one_more_hit};
-use crate::prefetch::prefetch;
+use crate::queue::Queued;
 use crate::records::{Record, Records};
 use crate::slots::{Moves, Slots};
 use crate::stats::Stats;
@@ -113,17 +113,13 @@ struct View<'a, K, V> {
 }
 
 impl<K: Hash, V> Entries for View<'_, K, V> {
-    fn slots(&self) -> u32 {
-        self.table.slots()
-    }
-
     fn is_used(&self, id: u32) -> bool {
         self.table.is_used(id)
     }
 
-    fn hash(&self, id: u32) -> u64 {
-        // SAFETY: the policy asks about entries that are on its queues, or after `is_used`: their slots are in use.
-        self.hasher.hash_one(unsafe { &self.records.get(id).key })
+    fn rank(&self, id: u32) -> u32 {
+        // SAFETY: the policy asks after `is_used`: the slot is in use.
+        rank(self.hasher.hash_one(unsafe { &self.records.get(id).key }))
     }
 
     fn is_due(&self, id: u32) -> bool {
@@ -139,9 +135,7 @@ impl<K: Hash, V> Entries for View<'_, K, V> {
     }
 
     fn prefetch(&self, id: u32) {
-        if let Some(memory) = self.records.memory(id) {
-            prefetch(memory);
-        }
+        self.records.prefetch(id);
         self.table.prefetch_slot(id);
     }
 }
@@ -325,9 +319,16 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     }
 
     /// Prefetches what storing a value under this hash will read.
+    #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
         self.table.prefetch(hash);
-        self.queues.prefetch(hash);
+        self.queues.prefetch(rank(hash));
+    }
+
+    /// Prefetches the group in which a lookup of this hash begins.
+    #[inline]
+    pub(crate) fn prefetch_group(&self, hash: u64) {
+        self.table.prefetch(hash);
     }
 
     /// The record that a lookup of this hash will most likely find: the tag matches, the key is not compared.
@@ -342,9 +343,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     #[inline]
     pub(crate) fn prefetch_record(&self, hash: u64) {
         let Some(id) = self.table.find(hash, |_| true) else { return };
-        if let Some(memory) = self.records.memory(id) {
-            prefetch(memory);
-        }
+        self.records.prefetch(id);
         if let Some(timing) = &self.timing {
             timing.deadlines.prefetch(id);
         }
@@ -383,21 +382,23 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         let id = self.table.allocate(hash);
         self.records.write(id, record);
         self.slots.set_weight(id, weight);
-        self.enqueue(id, hash, weight);
+        self.enqueue(Queued { slot: id, rank: rank(hash) }, weight);
         self.set_deadline(id, deadline, now);
         self.stats.inserts += 1;
     }
 
     /// Passes an entry to the policy, unless it weighs nothing: its eviction would free nothing.
-    fn enqueue(&mut self, id: u32, hash: u64, weight: u64) {
-        let mark = if weight == 0 { 0 } else { self.queues.insert(&mut self.slots, id, hash, &self.hits) };
-        self.table.set_mark(id, mark);
+    #[inline]
+    fn enqueue(&mut self, entry: Queued, weight: u64) {
+        let mark = if weight == 0 { 0 } else { self.queues.insert(&mut self.slots, entry, &self.hits) };
+        self.table.set_mark(entry.slot, mark);
     }
 
-    /// Takes an entry back from the policy.
-    fn dequeue(&mut self, id: u32, hash: u64) {
-        if self.slots.weight(id) > 0 {
-            self.queues.remove(&mut self.slots, id, hash, self.table.mark(id));
+    /// Takes an entry back from the policy, to which it was passed with this weight.
+    #[inline]
+    fn dequeue(&mut self, entry: Queued, weight: u64) {
+        if weight > 0 {
+            self.queues.remove(&mut self.slots, entry, self.table.mark(entry.slot));
         }
     }
 
@@ -439,10 +440,10 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             self.queues.reweigh(self.table.mark(id), former, weight);
             self.record_hit(id);
         } else {
-            let hash = self.hash_of(id);
-            self.dequeue(id, hash);
+            let entry = Queued { slot: id, rank: rank(self.hash_of(id)) };
+            self.dequeue(entry, former);
             self.slots.set_weight(id, weight);
-            self.enqueue(id, hash, weight);
+            self.enqueue(entry, weight);
         }
         self.set_deadline(id, deadline, now);
         self.stats.inserts += 1;
@@ -450,15 +451,18 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         std::mem::replace(self.record_mut(id), record)
     }
 
+    #[inline]
     pub(crate) fn set_deadline(&mut self, id: u32, deadline: u64, now: u64) {
-        if self.timing.is_none() {
-            if deadline >= NEVER && self.tti_ms.is_none() {
-                return;
-            }
-            self.timing = Some(Box::new(Timing::new(self.table.slots(), self.tti_ms, now)));
-            self.counts_only = false;
+        if self.timing.is_some() || deadline < NEVER || self.tti_ms.is_some() {
+            self.store_deadline(id, deadline, now);
         }
-        let Some(timing) = &mut self.timing else { return };
+    }
+
+    fn store_deadline(&mut self, id: u32, deadline: u64, now: u64) {
+        let timing = self.timing.get_or_insert_with(|| {
+            self.counts_only = false;
+            Box::new(Timing::new(self.table.slots(), self.tti_ms, now))
+        });
         timing.deadlines.set(id, deadline);
         timing.touch(id, now);
         timing.register(id);
@@ -476,13 +480,18 @@ impl<K: Hash + Eq, V> Shard<K, V> {
 
     /// Removes an entry and counts it under its cause. The caller releases its weight.
     pub(crate) fn remove(&mut self, id: u32, cause: Cause) -> RemovedEntry<K, V> {
-        let hash = self.hash_of(id);
+        self.remove_entry(Queued { slot: id, rank: rank(self.hash_of(id)) }, cause)
+    }
+
+    fn remove_entry(&mut self, entry: Queued, cause: Cause) -> RemovedEntry<K, V> {
+        let id = entry.slot;
         let weight = self.slots.weight(id);
-        self.dequeue(id, hash);
+        self.dequeue(entry, weight);
         if let Some(timing) = &mut self.timing {
             timing.forget(id);
         }
-        self.table.release(hash, id);
+        assert!(self.is_used(id), "slot {id} is not in use");
+        self.table.release(entry.rank, id);
         // SAFETY: the slot was in use until the line above, so it holds a record, and it is not in use any more.
         let Record { key, value } = unsafe { self.records.take(id) };
         match cause {
@@ -511,9 +520,9 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             hasher: &self.hasher,
             now,
         };
-        let id = self.queues.victim(&mut self.slots, &mut view, incoming, keep)?;
-        let cause = if self.is_live(id, now) { Cause::Evicted } else { Cause::Expired };
-        let left = self.remove(id, cause);
+        let victim = self.queues.victim(&mut self.slots, &mut view, incoming, keep)?;
+        let cause = if self.is_live(victim.slot, now) { Cause::Evicted } else { Cause::Expired };
+        let left = self.remove_entry(victim, cause);
         removed.push(left.key, left.value, cause);
         Some(left.weight)
     }
@@ -528,7 +537,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             let next = self.table.visit_home(from, |id| found.push(id));
             let mut kept = begin;
             for at in begin..found.len() {
-                if (from..next).contains(&rank(self.hash_of(found[at]))) {
+                if (from..next).contains(&rank(self.hash_of(found[at])).into()) {
                     found[kept] = found[at];
                     kept += 1;
                 }
@@ -537,6 +546,12 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             from = next;
         }
         from
+    }
+
+    /// Whether any entry was ever given a deadline.
+    #[inline]
+    pub(crate) fn is_timed(&self) -> bool {
+        self.timing.is_some()
     }
 
     /// Examines up to `most` entries that may be due and removes those that are. Returns how many it examined.
@@ -576,8 +591,10 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             assert_eq!(self.find(self.hash_of(id), key), Some(id), "the table finds the slot of each key");
         }
         let mut queued = self.queues.walk(&self.slots);
-        queued.sort_unstable();
-        let weighing: Vec<u32> = used.iter().copied().filter(|&id| self.weight(id) > 0).collect();
+        queued.sort_unstable_by_key(|entry| entry.slot);
+        let weighing = used.iter().copied().filter(|&id| self.weight(id) > 0);
+        let weighing: Vec<Queued> =
+            weighing.map(|id| Queued { slot: id, rank: rank(self.hash_of(id)) }).collect();
         assert_eq!(queued, weighing, "each entry that weighs something is on one queue, once");
         if let Some(timing) = &self.timing {
             let timed: Vec<u32> = used.iter().copied().filter(|&id| timing.due(id) < NEVER).collect();

@@ -7,7 +7,7 @@
 //! Accounting", 2002). The four counters of a key lie in one cache line, so an estimate costs at most one miss of the
 //! processor's cache.
 
-use crate::prefetch::prefetch;
+use crate::prefetch::prefetch_element;
 
 /// Counters of one cache line: four rows of 32, one row in two words.
 type Block = [u64; 8];
@@ -22,8 +22,8 @@ const ENTRIES_PER_LINE: usize = 8;
 /// All counters are halved after this many counted uses per entry. From 30 to 100 the hit ratios are the same; with the 10 of
 /// TinyLFU the counts of entries that are used rarely are too low to be compared.
 const SAMPLE_PER_ENTRY: usize = 40;
-const ROWS: u32 = 4;
-const MAX_COUNT: u8 = 15;
+const ROWS: usize = 4;
+const MAX_COUNT: u64 = 15;
 /// The lowest bit of each counter.
 const LOW_BITS: u64 = 0x1111_1111_1111_1111;
 
@@ -48,32 +48,28 @@ impl Sketch {
     }
 
     /// Prefetches the line of a key.
-    pub(crate) fn prefetch(&self, hash: u64) {
-        prefetch(&self.lines[self.line_of(hash)]);
+    #[inline]
+    pub(crate) fn prefetch(&self, rank: u32) {
+        prefetch_element(&self.lines, self.line_of(rank));
     }
 
     /// How often the key was counted, at most `MAX_COUNT`. Never too low, but for what halving took.
-    pub(crate) fn estimate(&self, hash: u64) -> u8 {
-        let line = &self.lines[self.line_of(hash)].0;
-        let mut least = MAX_COUNT;
-        for row in 0..ROWS {
-            let (word, shift) = counter(hash, row);
-            least = least.min((line[word & 7] >> shift) as u8 & MAX_COUNT);
-        }
-        least
+    #[inline]
+    pub(crate) fn estimate(&self, rank: u32) -> u8 {
+        let line = &self.lines[self.line_of(rank)].0;
+        least(counters(rank).map(|counter| counter.read(line))) as u8
     }
 
     /// Counts `uses` of a key.
-    pub(crate) fn add(&mut self, hash: u64, uses: u8) {
-        let at = self.line_of(hash);
-        let raised = u64::from(self.estimate(hash).saturating_add(uses).min(MAX_COUNT));
+    #[inline]
+    pub(crate) fn add(&mut self, rank: u32, uses: u8) {
+        let at = self.line_of(rank);
         let line = &mut self.lines[at].0;
-        for row in 0..ROWS {
-            let (word, shift) = counter(hash, row);
-            // A line has eight words: the mask removes the bounds check.
-            let word = &mut line[word & 7];
-            let count = *word >> shift & u64::from(MAX_COUNT);
-            *word += raised.saturating_sub(count) << shift;
+        let counters = counters(rank);
+        let counts = counters.map(|counter| counter.read(line));
+        let raised = (least(counts) + u64::from(uses)).min(MAX_COUNT);
+        for (counter, count) in counters.into_iter().zip(counts) {
+            counter.raise(line, raised.saturating_sub(count));
         }
         self.counted += usize::from(uses);
         if self.counted >= self.sample {
@@ -81,6 +77,7 @@ impl Sketch {
         }
     }
 
+    #[cold]
     fn halve(&mut self) {
         for word in self.lines.iter_mut().flat_map(|line| &mut line.0) {
             *word = *word >> 1 & (LOW_BITS * 7);
@@ -88,37 +85,66 @@ impl Sketch {
         self.counted /= 2;
     }
 
-    fn line_of(&self, hash: u64) -> usize {
+    #[inline]
+    fn line_of(&self, rank: u32) -> usize {
         // Mixed, so that keys that share a group of the table do not share a line here too.
-        let mixed = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let mixed = u64::from(rank).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         ((mixed * self.lines.len() as u64) >> 32) as usize
     }
 }
 
-/// The word and the shift of a key's counter in a row: five bits of the hash.
+/// The position of a counter in its line.
+#[derive(Clone, Copy)]
+struct Counter {
+    word: usize,
+    shift: u32,
+}
+
+/// The counters of a key, one in each row: five bits of the rank select it.
 #[inline]
-fn counter(hash: u64, row: u32) -> (usize, u32) {
-    let bits = hash >> (row * 5 + 3) & 31;
-    ((row * 2) as usize + (bits >> 4) as usize, (bits & 15) as u32 * 4)
+fn counters(rank: u32) -> [Counter; ROWS] {
+    std::array::from_fn(|row| {
+        let bits = rank >> (row * 5 + 3) & 31;
+        Counter { word: row * 2 + (bits >> 4) as usize, shift: (bits & 15) * 4 }
+    })
+}
+
+impl Counter {
+    // A line has eight words: the masks remove the bounds checks.
+    #[inline]
+    fn read(self, line: &Block) -> u64 {
+        line[self.word & 7] >> self.shift & MAX_COUNT
+    }
+
+    #[inline]
+    fn raise(self, line: &mut Block, by: u64) {
+        line[self.word & 7] += by << self.shift;
+    }
+}
+
+#[inline]
+fn least([a, b, c, d]: [u64; ROWS]) -> u64 {
+    a.min(b).min(c.min(d))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn hash(n: u64) -> u64 {
-        (n + 1).wrapping_mul(0xd6e8_feb8_6659_fd93).rotate_left(29).wrapping_mul(0xd6e8_feb8_6659_fd93)
+    fn rank(n: u64) -> u32 {
+        ((n + 1).wrapping_mul(0xd6e8_feb8_6659_fd93).rotate_left(29).wrapping_mul(0xd6e8_feb8_6659_fd93)
+            >> 32) as u32
     }
 
     #[test]
     fn estimate_is_never_too_low_and_rarely_too_high() {
         let mut sketch = Sketch::new(4_096);
         for n in 0..4_096 {
-            sketch.add(hash(n), (n % 3) as u8);
+            sketch.add(rank(n), (n % 3) as u8);
         }
         let mut exact = 0;
         for n in 0..4_096 {
-            let estimate = sketch.estimate(hash(n));
+            let estimate = sketch.estimate(rank(n));
             assert!(estimate >= (n % 3) as u8);
             exact += usize::from(estimate == (n % 3) as u8);
         }
@@ -128,12 +154,12 @@ mod tests {
     #[test]
     fn counters_saturate_and_age() {
         let mut sketch = Sketch::new(16);
-        sketch.add(hash(1), 15);
-        sketch.add(hash(1), 15);
-        assert_eq!(sketch.estimate(hash(1)), 15);
+        sketch.add(rank(1), 15);
+        sketch.add(rank(1), 15);
+        assert_eq!(sketch.estimate(rank(1)), 15);
         for n in 10..10 + 16 * SAMPLE_PER_ENTRY as u64 {
-            sketch.add(hash(n), 1);
+            sketch.add(rank(n), 1);
         }
-        assert!(sketch.estimate(hash(1)) <= 9, "halved once at least");
+        assert!(sketch.estimate(rank(1)) <= 9, "halved once at least");
     }
 }

@@ -3,7 +3,7 @@
 //! Each slot has its index in the one [`crate::queue`] that it is on, in four bytes. Weights are stored only in caches
 //! with a weigher, in four bytes.
 
-use crate::prefetch::prefetch;
+use crate::prefetch::prefetch_element;
 use std::collections::HashMap;
 
 /// No slot.
@@ -56,8 +56,9 @@ impl Slots {
     }
 
     /// Prefetches the queue index of a slot.
+    #[inline]
     pub(crate) fn prefetch(&self, slot: u32) {
-        prefetch(&self.queue_indices[slot as usize]);
+        prefetch_element(&self.queue_indices, slot as usize);
     }
 
     #[inline]
@@ -65,16 +66,24 @@ impl Slots {
         if !self.weighed {
             return 1;
         }
+        self.stored_weight(slot)
+    }
+
+    fn stored_weight(&self, slot: u32) -> u64 {
         match self.weights[slot as usize] {
             HEAVY => self.heavy[&slot],
             weight => u64::from(weight),
         }
     }
 
+    #[inline]
     pub(crate) fn set_weight(&mut self, slot: u32, weight: u64) {
-        if !self.weighed {
-            return;
+        if self.weighed {
+            self.store_weight(slot, weight);
         }
+    }
+
+    fn store_weight(&mut self, slot: u32, weight: u64) {
         let light = u32::try_from(weight).unwrap_or(HEAVY);
         let former = std::mem::replace(&mut self.weights[slot as usize], light);
         if light == HEAVY {

@@ -21,7 +21,7 @@
 //!
 //! The groups are ordered by the *rank* of the hashes, whatever their number: a scan by rank survives growth.
 
-use crate::prefetch::prefetch;
+use crate::prefetch::prefetch_element;
 
 const GROUP_SLOTS: usize = 16;
 /// The mean number of entries in a group above which the table grows.
@@ -75,7 +75,7 @@ impl Table {
     /// The slot under this hash that `is_it` accepts.
     #[inline]
     pub(crate) fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
-        let (home, tag) = (self.home(hash), tag_of(hash));
+        let (home, tag) = (self.home(rank(hash)), tag_of(hash));
         // SAFETY: a number below 2^32 times the number of groups, divided by 2^32, is below the number of groups.
         let group = unsafe { self.groups.get_unchecked(home) };
         let found = group.find(home, tag, &mut is_it);
@@ -103,13 +103,13 @@ impl Table {
     /// Prefetches the home group of a hash.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
-        prefetch(&self.groups[self.home(hash)]);
+        prefetch_element(&self.groups, self.home(rank(hash)));
     }
 
     /// Prefetches the group of a slot.
     #[inline]
     pub(crate) fn prefetch_slot(&self, slot: u32) {
-        prefetch(&self.groups[group_of(slot)]);
+        prefetch_element(&self.groups, group_of(slot));
     }
 
     #[inline]
@@ -148,7 +148,7 @@ impl Table {
     /// If the table is full: call [`Table::growth_target`] first.
     pub(crate) fn allocate(&mut self, hash: u64) -> u32 {
         assert!(self.len < self.groups.len() * GROUP_SLOTS, "a full table has no free slot");
-        let mut at = self.home(hash);
+        let mut at = self.home(rank(hash));
         loop {
             let group = &mut self.groups[at];
             let mut free = group.match_tag(FREE);
@@ -163,12 +163,12 @@ impl Table {
         }
     }
 
-    /// Releases a slot that was allocated for this hash.
-    pub(crate) fn release(&mut self, hash: u64, slot: u32) {
+    /// Releases a slot that was allocated for a hash of this rank.
+    pub(crate) fn release(&mut self, rank: u32, slot: u32) {
         let group = group_of(slot);
         self.groups[group].tags[index_in_group(slot)] = FREE;
         self.len -= 1;
-        let mut passed = self.home(hash);
+        let mut passed = self.home(rank);
         while passed != group {
             let overflow = &mut self.groups[passed].overflow;
             if *overflow != SATURATED {
@@ -183,10 +183,10 @@ impl Table {
         (0..self.slots()).filter(|&slot| self.is_used(slot))
     }
 
-    /// Calls `visit` with each slot that may hold an entry whose home is the group of rank `from`, and returns the first
-    /// rank of the next group. The entries with that home are those whose rank lies in between.
+    /// Calls `visit` with each slot that may hold an entry whose home is the group of rank `from`, which is below
+    /// [`RANK_END`], and returns the first rank of the next group. The entries with that home are those whose rank lies in between.
     pub(crate) fn visit_home(&self, from: u64, mut visit: impl FnMut(u32)) -> u64 {
-        let home = self.home(from);
+        let home = self.home(from as u32);
         let mut at = home;
         for _ in 0..self.groups.len() {
             let mut used = !self.groups[at].match_tag(FREE) & ALL_SLOTS;
@@ -202,9 +202,9 @@ impl Table {
     }
 
     #[inline]
-    fn home(&self, hash: u64) -> usize {
+    fn home(&self, rank: u32) -> usize {
         // Multiply and shift: spreads the hash over any number of groups without a division.
-        ((rank(hash) * self.groups.len() as u64) >> RANK_BITS) as usize
+        ((u64::from(rank) * self.groups.len() as u64) >> RANK_BITS) as usize
     }
 
     #[inline]
@@ -213,10 +213,10 @@ impl Table {
     }
 }
 
-/// The bits of a hash that order the entries of a table.
+/// The bits of a hash that order the entries of a table. The policies count uses by them too.
 #[inline]
-pub(crate) fn rank(hash: u64) -> u64 {
-    hash & (RANK_END - 1)
+pub(crate) fn rank(hash: u64) -> u32 {
+    hash as u32
 }
 
 #[inline]
@@ -336,7 +336,7 @@ mod tests {
 
         fn release(&mut self, nth: usize) {
             let Some((&slot, &hash)) = self.model.iter().nth(nth % self.model.len().max(1)) else { return };
-            self.table.release(hash, slot);
+            self.table.release(rank(hash), slot);
             self.model.remove(&slot);
             assert!(!self.table.is_used(slot));
         }
@@ -358,7 +358,7 @@ mod tests {
             while from < RANK_END {
                 let mut here = Vec::new();
                 let next = self.table.visit_home(from, |slot| here.push(slot));
-                here.retain(|slot| (from..next).contains(&rank(self.model[slot])));
+                here.retain(|slot| (from..next).contains(&rank(self.model[slot]).into()));
                 slots.extend(here);
                 from = next;
             }

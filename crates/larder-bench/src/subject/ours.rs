@@ -2,6 +2,7 @@
 
 use super::{Expiring, Key, Readable, Value, Writable};
 use larder_engine::{Builder, Cache};
+use std::hint::black_box;
 use std::time::Duration;
 
 pub(crate) struct Larder<K, V>(Cache<K, V>);
@@ -9,6 +10,15 @@ pub(crate) struct Larder<K, V>(Cache<K, V>);
 impl<K: Key, V: Value> Larder<K, V> {
     fn build(builder: Builder<K, V>) -> Self {
         Larder(builder.build().expect("the options are in range"))
+    }
+}
+
+impl<K: Key, V: Value> Larder<K, V> {
+    /// Gets several keys at once and returns how many hits there were.
+    pub(crate) fn get_many(&self, keys: &[K]) -> u64 {
+        let mut hits = 0;
+        self.0.get_many_with(keys, |_, value| hits += u64::from(black_box(value.cloned()).is_some()));
+        hits
     }
 }
 

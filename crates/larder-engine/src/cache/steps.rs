@@ -173,7 +173,9 @@ impl<K: Hash + Eq, V> Cache<K, V> {
             self.discard(shard, id, Cause::Expired, removed);
             existing = None;
         }
-        shard.reclaim(now, RECLAIM_PER_WRITE, &mut InHand::new(&self.inner.budget), removed);
+        if shard.is_timed() {
+            shard.reclaim(now, RECLAIM_PER_WRITE, &mut InHand::new(&self.inner.budget), removed);
+        }
 
         let limit = self.limit();
         if weight > limit {

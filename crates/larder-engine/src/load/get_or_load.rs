@@ -100,6 +100,25 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
         E: Clone + Send + Sync + 'static,
         F: Future<Output = Result<V, E>>,
     {
+        let loader = || async { Ok((loader().await?, Ttl::Default)) };
+        self.get_or_load_async_with_ttl(key, loader).await
+    }
+
+    /// As [`Cache::get_or_load_async`], with a loader that also says how long its value lives.
+    ///
+    /// # Errors
+    /// As [`Cache::get_or_load_async`].
+    ///
+    /// # Panics
+    /// As [`Cache::get_or_load_async`].
+    ///
+    /// # Cancel safety
+    /// As [`Cache::get_or_load_async`].
+    pub async fn get_or_load_async_with_ttl<E, F>(&self, key: &K, loader: impl FnOnce() -> F) -> Result<V, E>
+    where
+        E: Clone + Send + Sync + 'static,
+        F: Future<Output = Result<(V, Ttl), E>>,
+    {
         let ticket = loop {
             match self.load(key) {
                 Load::Hit(value) => return Ok(value),
@@ -115,7 +134,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
                 },
             }
         };
-        settle(ticket, loader().await.map(|value| (value, Ttl::Default)))
+        settle(ticket, loader().await)
     }
 
     fn get_or_load_within<E>(

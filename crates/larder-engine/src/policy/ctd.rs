@@ -21,7 +21,7 @@ mod contest;
 mod tests;
 
 use super::{Entries, Evict, Hits, IN_MAIN, MAX_HITS, OnHit, USED};
-use crate::queue::Queue;
+use crate::queue::{Queue, Queued};
 use crate::sketch::Sketch;
 use crate::slots::{Moves, NONE, Slots};
 use contest::{Class, Contest, Contestant};
@@ -45,9 +45,27 @@ const USES_PER_ROUND: u8 = 1;
 /// is not used any more, would turn every newcomer away.
 const MAX_WINS: u8 = 2;
 
-/// How many contests ahead the record of an entry is prefetched, and its line of the sketch.
-const RECORDS_AHEAD: u32 = 6;
-const SKETCH_LINES_AHEAD: u32 = 2;
+/// How many positions ahead of the front of a queue the memory of an entry is prefetched.
+const PREFETCHED_AHEAD: u32 = 4;
+
+/// A share in units of 2^-32: each eviction multiplies by it, and conversions to floating point are slow.
+#[derive(Clone, Copy, Debug)]
+struct Share(u32);
+
+impl Share {
+    fn new(share: f64) -> Self {
+        Share((share * 2f64.powi(32)) as u32)
+    }
+
+    fn to_f64(self) -> f64 {
+        f64::from(self.0) / 2f64.powi(32)
+    }
+
+    #[inline]
+    fn of(self, weight: u64) -> u64 {
+        ((u128::from(weight) * u128::from(self.0)) >> 32) as u64
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Ctd {
@@ -55,7 +73,7 @@ pub(crate) struct Ctd {
     main: Queue,
     /// Allocated at the first eviction: before that there is nothing to decide.
     sketch: Option<Sketch>,
-    window_share: f64,
+    window_share: Share,
     /// The hits at the start of the current sample, and the insertions since then.
     sample_from: Hits,
     inserts: u64,
@@ -71,7 +89,7 @@ impl Ctd {
             window: Queue::new(),
             main: Queue::new(),
             sketch: None,
-            window_share: MIN_WINDOW,
+            window_share: Share::new(MIN_WINDOW),
             sample_from: Hits::default(),
             inserts: 0,
             contest: Contest::new(),
@@ -80,92 +98,114 @@ impl Ctd {
         }
     }
 
+    #[inline]
     fn queue(&mut self, mark: u8) -> &mut Queue {
         if mark & IN_MAIN == 0 { &mut self.window } else { &mut self.main }
     }
 
+    #[inline]
     fn len(&self) -> usize {
         self.window.len() + self.main.len()
     }
 
     /// Counts uses in the sketch.
-    fn count(&mut self, hash: u64, uses: u8) {
+    #[inline]
+    fn count(&mut self, rank: u32, uses: u8) {
         if uses > 0
             && let Some(sketch) = &mut self.sketch
         {
-            sketch.add(hash, uses);
+            sketch.add(rank, uses);
         }
     }
 
-    fn estimate(&self, hash: u64) -> u8 {
-        self.sketch.as_ref().map_or(0, |sketch| sketch.estimate(hash))
+    #[inline]
+    fn estimate(&self, rank: u32) -> u8 {
+        self.sketch.as_ref().map_or(0, |sketch| sketch.estimate(rank))
     }
 
     /// Allocates the sketch, seeded with the present entries. It is sized by the number of entries, and made again when
     /// that has doubled, because a capacity by weight does not fix the number.
-    fn ensure_sketch(&mut self, entries: &impl Entries) {
+    #[inline]
+    fn ensure_sketch(&mut self) {
         let len = self.len();
-        if self.sketch.as_ref().is_some_and(|sketch| sketch.entries() * 2 > len) {
-            return;
+        if self.sketch.as_ref().is_none_or(|sketch| sketch.entries() * 2 <= len) {
+            self.allocate_sketch(len);
         }
-        let mut sketch = Sketch::new(len);
-        for id in self.main.iter().chain(self.window.iter()) {
-            sketch.add(entries.hash(id), 1);
+    }
+
+    #[cold]
+    fn allocate_sketch(&mut self, entries: usize) {
+        let mut sketch = Sketch::new(entries);
+        for entry in self.main.iter().chain(self.window.iter()) {
+            sketch.add(entry.rank, 1);
         }
         self.sketch = Some(sketch);
-        self.contest.resize(len);
+        self.contest.resize(entries);
     }
 
     /// Moves the border between window and main when a sample is complete.
+    #[inline]
     fn adapt_window(&mut self, hits: &Hits) {
         let [in_window, in_main] = [hits[0] - self.sample_from[0], hits[1] - self.sample_from[1]];
         let requests = in_window + in_main + self.inserts;
-        if requests < SAMPLE_PER_ENTRY * self.len() as u64 {
-            return;
+        if requests >= SAMPLE_PER_ENTRY * self.len() as u64 {
+            self.move_border(in_window, in_main);
+            (self.sample_from, self.inserts) = (*hits, 0);
         }
+    }
+
+    #[cold]
+    fn move_border(&mut self, in_window: u64, in_main: u64) {
         let density = |hits: u64, len: usize| (hits as f64 + 0.5) / (len as f64 + 0.5);
         let window = density(in_window, self.window.len());
         let main = density(in_main, self.main.len());
         let lean = (window / main).ln();
         let step = (lean.abs() * STEP).min(MAX_STEP).copysign(lean);
-        self.window_share = (self.window_share + step).clamp(MIN_WINDOW, MAX_WINDOW);
-        (self.sample_from, self.inserts) = (*hits, 0);
+        self.window_share = Share::new((self.window_share.to_f64() + step).clamp(MIN_WINDOW, MAX_WINDOW));
     }
 
     /// The entry that the CLOCK hand stops at.
+    #[inline]
     fn main_victim(
         &mut self,
         slots: &mut Slots,
         entries: &mut impl Entries,
         keep: Option<u32>,
-    ) -> Option<u32> {
+    ) -> Option<Queued> {
         for _ in 0..MAX_SECOND_CHANCES {
-            let id = self.main.front()?;
-            let mark = entries.mark(id);
+            let resident = self.main.front()?;
+            let mark = entries.mark(resident.slot);
             let has_hits = mark & MAX_HITS != 0;
-            if Some(id) != keep && (!has_hits || entries.is_due(id)) {
-                return Some(id);
+            if Some(resident.slot) != keep && (!has_hits || entries.is_due(resident.slot)) {
+                return Some(resident);
             }
             if has_hits {
-                entries.set_mark(id, IN_MAIN | USED);
-                self.count(entries.hash(id), USES_PER_ROUND);
+                entries.set_mark(resident.slot, IN_MAIN | USED);
+                self.count(resident.rank, USES_PER_ROUND);
             }
-            self.prefetch_contests(&self.main, slots, entries);
-            self.main.requeue(slots, id);
+            self.prefetch_ahead(&self.main, slots, entries);
+            self.main.requeue(slots, resident);
         }
         self.main.front_but(keep)
     }
 
     /// Decides which of two entries leaves: the newcomer at the end of the window, or the resident under the hand. A
     /// newcomer that stays is promoted.
-    fn decide(&mut self, slots: &mut Slots, entries: &mut impl Entries, newcomer: u32, resident: u32) -> u32 {
-        if entries.is_due(newcomer) {
+    fn decide(
+        &mut self,
+        slots: &mut Slots,
+        entries: &mut impl Entries,
+        newcomer: Queued,
+        resident: Queued,
+    ) -> Queued {
+        if entries.is_due(newcomer.slot) {
             return newcomer;
         }
-        let [newcomer, resident] = [newcomer, resident].map(|id| Contestant::of(entries, id));
-        if entries.is_due(resident.id) {
+        let newcomer = Contestant::of(entries, newcomer);
+        let resident = Contestant::of(entries, resident);
+        if entries.is_due(resident.entry.slot) {
             self.promote(slots, entries, newcomer);
-            return resident.id;
+            return resident.entry;
         }
         let lead = self.uses(newcomer) - self.uses(resident);
         let class = Class::of(lead, newcomer.hits > 0);
@@ -174,76 +214,79 @@ impl Ctd {
         if admitted {
             self.promote(slots, entries, newcomer);
         } else {
-            self.record_win(slots, entries, resident.id);
+            self.record_win(slots, entries, resident.entry);
         }
         // A resident with hits is here because the hand has granted all of its second chances: no example for others.
         if resident.hits == 0 {
-            self.contest.observe(entries, class, admitted, keeper, loser);
+            self.contest.observe(entries, class, admitted, keeper.entry, loser.entry);
         }
-        loser.id
+        loser.entry
     }
 
     fn uses(&self, contestant: Contestant) -> i32 {
-        i32::from(self.estimate(contestant.hash) + contestant.hits)
+        i32::from(self.estimate(contestant.entry.rank) + contestant.hits)
     }
 
-    fn record_win(&mut self, slots: &mut Slots, entries: &impl Entries, resident: u32) {
-        self.wins = if self.winner == resident { self.wins + 1 } else { 1 };
-        self.winner = resident;
+    fn record_win(&mut self, slots: &mut Slots, entries: &impl Entries, resident: Queued) {
+        self.wins = if self.winner == resident.slot { self.wins + 1 } else { 1 };
+        self.winner = resident.slot;
         if self.wins == MAX_WINS {
             self.winner = NONE;
             self.main.requeue(slots, resident);
-            self.prefetch_contests(&self.main, slots, entries);
+            self.prefetch_ahead(&self.main, slots, entries);
         }
     }
 
-    /// Prefetches what the next contests of a queue read: the record of an entry first, then the line of the sketch that
-    /// the record's key leads to.
-    fn prefetch_contests(&self, queue: &Queue, slots: &Slots, entries: &impl Entries) {
-        if let Some(far) = queue.peek_ahead(RECORDS_AHEAD) {
-            entries.prefetch(far);
-            slots.prefetch(far);
-        }
-        if let (Some(near), Some(sketch)) = (queue.peek_ahead(SKETCH_LINES_AHEAD), &self.sketch) {
-            sketch.prefetch(entries.hash(near));
+    /// Prefetches what a later contest of a queue reads and its end writes. The ring of the queue knows both, so this does
+    /// not wait for the entry.
+    #[inline]
+    fn prefetch_ahead(&self, queue: &Queue, slots: &Slots, entries: &impl Entries) {
+        if let (Some(entry), Some(sketch)) = (queue.at(PREFETCHED_AHEAD), &self.sketch) {
+            entries.prefetch(entry.slot);
+            slots.prefetch(entry.slot);
+            sketch.prefetch(entry.rank);
         }
     }
 
     fn promote(&mut self, slots: &mut Slots, entries: &mut impl Entries, newcomer: Contestant) {
-        self.count(newcomer.hash, newcomer.hits);
-        self.window.unlink(slots, newcomer.id);
-        entries.set_mark(newcomer.id, IN_MAIN);
-        self.main.push_back(slots, newcomer.id);
-        self.prefetch_contests(&self.main, slots, entries);
+        let Contestant { entry, hits } = newcomer;
+        self.count(entry.rank, hits);
+        self.window.unlink(slots, entry.slot);
+        entries.set_mark(entry.slot, IN_MAIN);
+        self.main.push_back(slots, entry);
+        self.prefetch_ahead(&self.main, slots, entries);
     }
 }
 
 impl Evict for Ctd {
     const ON_HIT: OnHit = OnHit::Count;
 
-    fn prefetch(&self, hash: u64) {
+    #[inline]
+    fn prefetch(&self, rank: u32) {
         if let Some(sketch) = &self.sketch {
-            sketch.prefetch(hash);
-            self.contest.prefetch(hash);
+            sketch.prefetch(rank);
+            self.contest.prefetch(rank);
         }
     }
 
-    fn insert(&mut self, slots: &mut Slots, id: u32, hash: u64, hits: &Hits) -> u8 {
+    #[inline]
+    fn insert(&mut self, slots: &mut Slots, entry: Queued, hits: &Hits) -> u8 {
         // Until the first eviction every entry belongs to the main space.
         let mark = if self.sketch.is_none() { IN_MAIN } else { 0 };
-        self.queue(mark).push_back(slots, id);
+        self.queue(mark).push_back(slots, entry);
         self.inserts += 1;
-        self.count(hash, 1);
-        self.contest.inserted(hash);
+        self.count(entry.rank, 1);
+        self.contest.inserted(entry.rank);
         if self.sketch.is_some() {
             self.adapt_window(hits);
         }
         mark
     }
 
-    fn remove(&mut self, slots: &mut Slots, id: u32, hash: u64, mark: u8) {
-        self.queue(mark).unlink(slots, id);
-        self.count(hash, mark & MAX_HITS);
+    #[inline]
+    fn remove(&mut self, slots: &mut Slots, entry: Queued, mark: u8) {
+        self.queue(mark).unlink(slots, entry.slot);
+        self.count(entry.rank, mark & MAX_HITS);
     }
 
     fn reweigh(&mut self, mark: u8, from: u64, to: u64) {
@@ -256,20 +299,19 @@ impl Evict for Ctd {
         entries: &mut impl Entries,
         incoming: u64,
         keep: Option<u32>,
-    ) -> Option<u32> {
-        self.ensure_sketch(entries);
+    ) -> Option<Queued> {
+        self.ensure_sketch();
         self.contest.learn(entries);
         let held = self.window.weight() + self.main.weight();
-        let window_target = (held as f64 * self.window_share) as u64;
+        let window_target = self.window_share.of(held);
         let candidate = self.window.front_but(keep);
-        if let Some(candidate) = candidate
-            && (self.window.weight() + incoming > window_target.max(1) || entries.is_due(candidate))
-        {
-            self.prefetch_contests(&self.window, slots, entries);
-            let Some(resident) = self.main_victim(slots, entries, keep) else { return Some(candidate) };
+        let resident = self.main_victim(slots, entries, keep);
+        let (Some(candidate), Some(resident)) = (candidate, resident) else { return resident.or(candidate) };
+        if self.window.weight() + incoming > window_target.max(1) || entries.is_due(candidate.slot) {
+            self.prefetch_ahead(&self.window, slots, entries);
             return Some(self.decide(slots, entries, candidate, resident));
         }
-        self.main_victim(slots, entries, keep).or(candidate)
+        Some(resident)
     }
 
     fn relocate(&mut self, moves: &Moves) {
@@ -279,9 +321,9 @@ impl Evict for Ctd {
         self.winner = NONE;
     }
 
-    fn walk(&self, slots: &Slots) -> Vec<u32> {
-        let mut ids = self.window.collect(slots);
-        ids.extend(self.main.collect(slots));
-        ids
+    fn walk(&self, slots: &Slots) -> Vec<Queued> {
+        let mut entries = self.window.collect(slots);
+        entries.extend(self.main.collect(slots));
+        entries
     }
 }

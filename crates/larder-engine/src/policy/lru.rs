@@ -1,7 +1,7 @@
 //! Least recently used: one queue, most recent at the back.
 
 use super::{Entries, Evict, Hits, OnHit};
-use crate::queue::Queue;
+use crate::queue::{Queue, Queued};
 use crate::slots::{Moves, Slots};
 
 #[derive(Debug)]
@@ -17,23 +17,23 @@ impl Evict for Lru {
     const ON_HIT: OnHit = OnHit::Tell;
 
     fn hit(&mut self, slots: &mut Slots, id: u32) {
-        self.0.requeue(slots, id);
+        self.0.requeue_slot(slots, id);
     }
 
-    fn insert(&mut self, slots: &mut Slots, id: u32, _: u64, _: &Hits) -> u8 {
-        self.0.push_back(slots, id);
+    fn insert(&mut self, slots: &mut Slots, entry: Queued, _: &Hits) -> u8 {
+        self.0.push_back(slots, entry);
         0
     }
 
-    fn remove(&mut self, slots: &mut Slots, id: u32, _: u64, _: u8) {
-        self.0.unlink(slots, id);
+    fn remove(&mut self, slots: &mut Slots, entry: Queued, _: u8) {
+        self.0.unlink(slots, entry.slot);
     }
 
     fn reweigh(&mut self, _: u8, from: u64, to: u64) {
         self.0.reweigh(from, to);
     }
 
-    fn victim(&mut self, _: &mut Slots, _: &mut impl Entries, _: u64, keep: Option<u32>) -> Option<u32> {
+    fn victim(&mut self, _: &mut Slots, _: &mut impl Entries, _: u64, keep: Option<u32>) -> Option<Queued> {
         self.0.front_but(keep)
     }
 
@@ -41,7 +41,7 @@ impl Evict for Lru {
         self.0.relocate(moves);
     }
 
-    fn walk(&self, slots: &Slots) -> Vec<u32> {
+    fn walk(&self, slots: &Slots) -> Vec<Queued> {
         self.0.collect(slots)
     }
 }

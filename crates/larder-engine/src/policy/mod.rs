@@ -1,7 +1,7 @@
 //! Eviction policies: one trait, one file per policy.
 //!
-//! A policy knows entries by their slots. Its state is in its queues and in the entry's mark, four bits that are stored
-//! where a hit reads anyway. The shard guarantees that `insert` and `remove` come in pairs, that `hit` and `reweigh` name
+//! A policy knows entries by their slots, and counts their uses by the ranks of their hashes. Its state is in its queues and
+//! in the entry's mark, four bits that are stored where a hit reads anyway. The shard guarantees that `insert` and `remove` come in pairs, that `hit` and `reweigh` name
 //! an entry that is present, and that all calls happen under its lock. The policy guarantees that `victim` names an entry
 //! that is present, finds one as long as there is any besides `keep`, and examines a bounded number of entries.
 
@@ -11,6 +11,7 @@ mod lru;
 mod random;
 mod s3fifo;
 
+use crate::queue::Queued;
 use crate::slots::{Moves, Slots};
 
 /// The eviction policies.
@@ -48,19 +49,17 @@ impl Policy {
     }
 }
 
-/// What a policy may ask about entries when it chooses a victim. Each answer reads the entry itself.
+/// What a policy may ask about entries when it chooses a victim.
 pub(crate) trait Entries {
-    /// How many slots there are, in use or not.
-    fn slots(&self) -> u32;
     fn is_used(&self, id: u32) -> bool;
-    /// The hash of the entry's key. The slot must be in use.
-    fn hash(&self, id: u32) -> u64;
+    /// The rank of the hash of the entry's key, which this reads. The slot must be in use.
+    fn rank(&self, id: u32) -> u32;
     /// Whether the entry has expired: then it may be evicted before all others.
     fn is_due(&self, id: u32) -> bool;
     /// The entry's mark.
     fn mark(&self, id: u32) -> u8;
     fn set_mark(&mut self, id: u32, mark: u8);
-    /// Prefetches what the answers about this entry read.
+    /// Prefetches what the answers about this entry and its removal read.
     fn prefetch(&self, _id: u32) {}
 }
 
@@ -99,14 +98,14 @@ pub(crate) fn with_one_more_hit(mark: u8) -> u8 {
 pub(crate) trait Evict {
     /// What the shard does on a hit.
     const ON_HIT: OnHit;
-    /// Prefetches what the insertion of an entry with this hash will read.
-    fn prefetch(&self, _hash: u64) {}
+    /// Prefetches what the insertion of an entry of this rank will read.
+    fn prefetch(&self, _rank: u32) {}
     /// The entry was read or overwritten. Called only with [`OnHit::Tell`].
     fn hit(&mut self, _slots: &mut Slots, _id: u32) {}
     /// A new entry was stored in a slot; returns its initial mark.
-    fn insert(&mut self, slots: &mut Slots, id: u32, hash: u64, hits: &Hits) -> u8;
+    fn insert(&mut self, slots: &mut Slots, entry: Queued, hits: &Hits) -> u8;
     /// The entry is removed from its slot, evicted or not.
-    fn remove(&mut self, slots: &mut Slots, id: u32, hash: u64, mark: u8);
+    fn remove(&mut self, slots: &mut Slots, entry: Queued, mark: u8);
     /// The weight of the entry has changed; `slots` has the new one already.
     fn reweigh(&mut self, mark: u8, from: u64, to: u64);
     /// The entry to evict next, to make room for one of weight `incoming`; never `keep`.
@@ -116,11 +115,11 @@ pub(crate) trait Evict {
         entries: &mut impl Entries,
         incoming: u64,
         keep: Option<u32>,
-    ) -> Option<u32>;
+    ) -> Option<Queued>;
     /// Renames the slots after the table has grown.
     fn relocate(&mut self, moves: &Moves);
     /// All entries in queue order; validates the queues on the way.
-    fn walk(&self, slots: &Slots) -> Vec<u32>;
+    fn walk(&self, slots: &Slots) -> Vec<Queued>;
 }
 
 /// The state of a policy. An enum and not a trait object: a hit is too short for an indirect call.
@@ -165,33 +164,37 @@ impl Queues {
         each!(self, queues => of(queues))
     }
 
-    pub(crate) fn prefetch(&self, hash: u64) {
-        each!(self, queues => queues.prefetch(hash));
+    #[inline]
+    pub(crate) fn prefetch(&self, rank: u32) {
+        each!(self, queues => queues.prefetch(rank));
     }
 
     pub(crate) fn hit(&mut self, slots: &mut Slots, id: u32) {
         each!(self, queues => queues.hit(slots, id));
     }
 
-    pub(crate) fn insert(&mut self, slots: &mut Slots, id: u32, hash: u64, hits: &Hits) -> u8 {
-        each!(self, queues => queues.insert(slots, id, hash, hits))
+    #[inline]
+    pub(crate) fn insert(&mut self, slots: &mut Slots, entry: Queued, hits: &Hits) -> u8 {
+        each!(self, queues => queues.insert(slots, entry, hits))
     }
 
-    pub(crate) fn remove(&mut self, slots: &mut Slots, id: u32, hash: u64, mark: u8) {
-        each!(self, queues => queues.remove(slots, id, hash, mark));
+    #[inline]
+    pub(crate) fn remove(&mut self, slots: &mut Slots, entry: Queued, mark: u8) {
+        each!(self, queues => queues.remove(slots, entry, mark));
     }
 
     pub(crate) fn reweigh(&mut self, mark: u8, from: u64, to: u64) {
         each!(self, queues => queues.reweigh(mark, from, to));
     }
 
+    #[inline]
     pub(crate) fn victim(
         &mut self,
         slots: &mut Slots,
         entries: &mut impl Entries,
         incoming: u64,
         keep: Option<u32>,
-    ) -> Option<u32> {
+    ) -> Option<Queued> {
         each!(self, queues => queues.victim(slots, entries, incoming, keep))
     }
 
@@ -199,7 +202,7 @@ impl Queues {
         each!(self, queues => queues.relocate(moves));
     }
 
-    pub(crate) fn walk(&self, slots: &Slots) -> Vec<u32> {
+    pub(crate) fn walk(&self, slots: &Slots) -> Vec<Queued> {
         each!(self, queues => queues.walk(slots))
     }
 }
@@ -209,26 +212,29 @@ mod testing {
     //! A policy with eight slots and no shard, for tests that dump its queues.
 
     use super::{Entries, Evict, Hits, OnHit, with_one_more_hit};
+    use crate::queue::Queued;
     use crate::slots::Slots;
 
-    /// Entries whose hash derives from their slot.
+    /// Entries whose rank derives from their slot.
     pub(super) struct Numbered {
         pub(super) marks: [u8; 8],
         pub(super) used: [bool; 8],
         pub(super) due: [bool; 8],
     }
 
-    impl Entries for Numbered {
-        fn slots(&self) -> u32 {
-            8
+    impl Numbered {
+        pub(super) fn entry(&self, id: u32) -> Queued {
+            Queued { slot: id, rank: self.rank(id) }
         }
+    }
 
+    impl Entries for Numbered {
         fn is_used(&self, id: u32) -> bool {
             self.used[id as usize]
         }
 
-        fn hash(&self, id: u32) -> u64 {
-            u64::from(id + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        fn rank(&self, id: u32) -> u32 {
+            (id + 1).wrapping_mul(0x9e37_79b9)
         }
 
         fn is_due(&self, id: u32) -> bool {
@@ -263,7 +269,7 @@ mod testing {
         pub(super) fn insert(&mut self) -> u32 {
             let id = self.entries.used.iter().position(|used| !used).expect("a slot is free") as u32;
             self.entries.used[id as usize] = true;
-            let mark = self.policy.insert(&mut self.slots, id, self.entries.hash(id), &Hits::default());
+            let mark = self.policy.insert(&mut self.slots, self.entries.entry(id), &Hits::default());
             self.entries.set_mark(id, mark);
             id
         }
@@ -281,12 +287,11 @@ mod testing {
         }
 
         pub(super) fn victim(&mut self, keep: Option<u32>) -> Option<u32> {
-            self.policy.victim(&mut self.slots, &mut self.entries, 1, keep)
+            self.policy.victim(&mut self.slots, &mut self.entries, 1, keep).map(|entry| entry.slot)
         }
 
         pub(super) fn remove(&mut self, id: u32) {
-            let (hash, mark) = (self.entries.hash(id), self.entries.mark(id));
-            self.policy.remove(&mut self.slots, id, hash, mark);
+            self.policy.remove(&mut self.slots, self.entries.entry(id), self.entries.mark(id));
             self.entries.used[id as usize] = false;
         }
 
@@ -297,7 +302,7 @@ mod testing {
         }
 
         pub(super) fn order(&self) -> Vec<u32> {
-            self.policy.walk(&self.slots)
+            self.policy.walk(&self.slots).into_iter().map(|entry| entry.slot).collect()
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Random eviction: the floor that a policy has to beat.
 
 use super::{Entries, Evict, Hits, OnHit};
-use crate::queue::Queue;
+use crate::queue::{Queue, Queued};
 use crate::slots::{Moves, Slots};
 
 /// The queue gives no order; it lists the entries that are present.
@@ -11,7 +11,7 @@ pub(crate) struct Random {
     state: u64,
 }
 
-/// How many random slots are tried before the oldest entry is taken: enough that this is rare.
+/// How many random positions are tried before the oldest entry is taken: enough that this is rare.
 const TRIES: u32 = 32;
 
 impl Random {
@@ -32,30 +32,24 @@ impl Random {
 impl Evict for Random {
     const ON_HIT: OnHit = OnHit::Nothing;
 
-    fn insert(&mut self, slots: &mut Slots, id: u32, _: u64, _: &Hits) -> u8 {
-        self.present.push_back(slots, id);
+    fn insert(&mut self, slots: &mut Slots, entry: Queued, _: &Hits) -> u8 {
+        self.present.push_back(slots, entry);
         0
     }
 
-    fn remove(&mut self, slots: &mut Slots, id: u32, _: u64, _: u8) {
-        self.present.unlink(slots, id);
+    fn remove(&mut self, slots: &mut Slots, entry: Queued, _: u8) {
+        self.present.unlink(slots, entry.slot);
     }
 
     fn reweigh(&mut self, _: u8, from: u64, to: u64) {
         self.present.reweigh(from, to);
     }
 
-    fn victim(
-        &mut self,
-        _: &mut Slots,
-        entries: &mut impl Entries,
-        _: u64,
-        keep: Option<u32>,
-    ) -> Option<u32> {
+    fn victim(&mut self, _: &mut Slots, _: &mut impl Entries, _: u64, keep: Option<u32>) -> Option<Queued> {
         for _ in 0..TRIES {
-            let id = self.below(entries.slots());
-            if entries.is_used(id) && Some(id) != keep {
-                return Some(id);
+            let position = self.below(self.present.span());
+            if let Some(entry) = self.present.at(position).filter(|entry| Some(entry.slot) != keep) {
+                return Some(entry);
             }
         }
         self.present.front_but(keep)
@@ -65,7 +59,7 @@ impl Evict for Random {
         self.present.relocate(moves);
     }
 
-    fn walk(&self, slots: &Slots) -> Vec<u32> {
+    fn walk(&self, slots: &Slots) -> Vec<Queued> {
         self.present.collect(slots)
     }
 }

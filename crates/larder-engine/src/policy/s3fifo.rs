@@ -6,7 +6,7 @@
 //! main queue is filled first, so that a loop larger than the small queue is not lost at the start.
 
 use super::{Entries, Evict, Hits, IN_MAIN, OnHit};
-use crate::queue::Queue;
+use crate::queue::{Queue, Queued};
 use crate::slots::{Moves, Slots};
 use std::collections::{HashSet, VecDeque};
 
@@ -37,15 +37,15 @@ impl S3Fifo {
         slots: &mut Slots,
         entries: &mut impl Entries,
         keep: Option<u32>,
-    ) -> Option<u32> {
+    ) -> Option<Queued> {
         for _ in 0..MAX_SECOND_CHANCES {
-            let id = self.main.front()?;
-            let mark = entries.mark(id);
-            if mark == IN_MAIN && Some(id) != keep {
-                return Some(id);
+            let resident = self.main.front()?;
+            let mark = entries.mark(resident.slot);
+            if mark == IN_MAIN && Some(resident.slot) != keep {
+                return Some(resident);
             }
-            entries.set_mark(id, mark.saturating_sub(1).max(IN_MAIN));
-            self.main.requeue(slots, id);
+            entries.set_mark(resident.slot, mark.saturating_sub(1).max(IN_MAIN));
+            self.main.requeue(slots, resident);
         }
         self.main.front_but(keep)
     }
@@ -54,14 +54,14 @@ impl S3Fifo {
 impl Evict for S3Fifo {
     const ON_HIT: OnHit = OnHit::Count;
 
-    fn insert(&mut self, slots: &mut Slots, id: u32, hash: u64, _: &Hits) -> u8 {
-        let mark = if !self.full || self.ghosts.take(hash) { IN_MAIN } else { 0 };
-        self.queue(mark).push_back(slots, id);
+    fn insert(&mut self, slots: &mut Slots, entry: Queued, _: &Hits) -> u8 {
+        let mark = if !self.full || self.ghosts.take(entry.rank) { IN_MAIN } else { 0 };
+        self.queue(mark).push_back(slots, entry);
         mark
     }
 
-    fn remove(&mut self, slots: &mut Slots, id: u32, _: u64, mark: u8) {
-        self.queue(mark).unlink(slots, id);
+    fn remove(&mut self, slots: &mut Slots, entry: Queued, mark: u8) {
+        self.queue(mark).unlink(slots, entry.slot);
     }
 
     fn reweigh(&mut self, mark: u8, from: u64, to: u64) {
@@ -74,20 +74,20 @@ impl Evict for S3Fifo {
         entries: &mut impl Entries,
         incoming: u64,
         keep: Option<u32>,
-    ) -> Option<u32> {
+    ) -> Option<Queued> {
         self.full = true;
         for _ in 0..MAX_SECOND_CHANCES {
             let held = self.small.weight() + self.main.weight();
             // Not multiplied by ten, which would overflow.
             let small_is_over = self.small.weight() + incoming > held / SMALL_SHARE;
-            let Some(id) = self.small.front_but(keep).filter(|_| small_is_over) else { break };
-            if entries.mark(id) == 0 {
-                self.ghosts.remember(entries.hash(id), self.main.len());
-                return Some(id);
+            let Some(entry) = self.small.front_but(keep).filter(|_| small_is_over) else { break };
+            if entries.mark(entry.slot) == 0 {
+                self.ghosts.remember(entry.rank, self.main.len());
+                return Some(entry);
             }
-            self.small.unlink(slots, id);
-            entries.set_mark(id, IN_MAIN);
-            self.main.push_back(slots, id);
+            self.small.unlink(slots, entry.slot);
+            entries.set_mark(entry.slot, IN_MAIN);
+            self.main.push_back(slots, entry);
         }
         self.main_victim(slots, entries, keep).or_else(|| self.small.front_but(keep))
     }
@@ -97,14 +97,14 @@ impl Evict for S3Fifo {
         self.main.relocate(moves);
     }
 
-    fn walk(&self, slots: &Slots) -> Vec<u32> {
-        let mut ids = self.small.collect(slots);
-        ids.extend(self.main.collect(slots));
-        ids
+    fn walk(&self, slots: &Slots) -> Vec<Queued> {
+        let mut entries = self.small.collect(slots);
+        entries.extend(self.main.collect(slots));
+        entries
     }
 }
 
-/// Fingerprints of entries that left the small queue unread, oldest first.
+/// The ranks of entries that left the small queue unread, oldest first.
 #[derive(Debug, Default)]
 struct Ghosts {
     order: VecDeque<u32>,
@@ -112,10 +112,9 @@ struct Ghosts {
 }
 
 impl Ghosts {
-    fn remember(&mut self, hash: u64, most: usize) {
-        let fingerprint = (hash >> 16) as u32;
-        if self.known.insert(fingerprint) {
-            self.order.push_back(fingerprint);
+    fn remember(&mut self, rank: u32, most: usize) {
+        if self.known.insert(rank) {
+            self.order.push_back(rank);
         }
         while self.order.len() > most.max(1) {
             if let Some(oldest) = self.order.pop_front() {
@@ -125,8 +124,8 @@ impl Ghosts {
     }
 
     /// Removes and reports a ghost. Its position in the order stays until it reaches the front.
-    fn take(&mut self, hash: u64) -> bool {
-        self.known.remove(&((hash >> 16) as u32))
+    fn take(&mut self, rank: u32) -> bool {
+        self.known.remove(&rank)
     }
 }
 
@@ -164,7 +163,7 @@ mod tests {
     fn insert_of_a_ghost_goes_to_the_main_queue() {
         let mut harness = full();
         assert_eq!(harness.evict(), Some(0));
-        assert_eq!(harness.insert(), 0, "the same number, so the same hash");
+        assert_eq!(harness.insert(), 0, "the same number, so the same rank");
         assert_eq!(harness.order(), [1, 2, 3, 4, 5, 6, 7, 0], "at the end of main");
     }
 }

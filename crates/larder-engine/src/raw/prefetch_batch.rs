@@ -1,42 +1,29 @@
-//! Prefetching for several lookups at once.
-//!
-//! A lookup makes several dependent accesses to memory: the shard, its table, the pointer to the record, the record. One
-//! lookup after the other waits for each of them. A batch prefetches the first for all keys, then the second for all,
-//! and so on; by the time that a key's next step is due, its memory has arrived.
+//! Prefetching for lookups of several records that the caller executes one after the other: see [`crate::cache::many`].
 
 use super::{Cache, Key};
-use crate::cache::KeyLocation;
-
-/// The most keys in a batch: about as many memory requests as a processor core keeps in flight.
-const MAX_KEYS: usize = 16;
+use crate::cache::many::LocationBatch;
 
 /// Up to 16 keys that are about to be looked up.
 #[derive(Debug)]
-pub struct PrefetchBatch {
-    locations: [KeyLocation; MAX_KEYS],
-    len: usize,
-}
+pub struct PrefetchBatch(LocationBatch);
 
 impl PrefetchBatch {
     /// An empty batch.
     #[must_use]
     pub fn new() -> Self {
-        PrefetchBatch { locations: [KeyLocation { hash: 0, shard: 0 }; MAX_KEYS], len: 0 }
+        PrefetchBatch(LocationBatch::new())
     }
 
     /// Adds a key of this cache, unless the batch [is full](PrefetchBatch::is_full).
     #[inline]
     pub fn add(&mut self, cache: &Cache, key: Key<'_>) {
-        if !self.is_full() {
-            self.locations[self.len] = cache.locate(&key);
-            self.len += 1;
-        }
+        self.0.add(cache.locate(&key));
     }
 
     /// Whether the batch has 16 keys.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.len == MAX_KEYS
+        self.0.is_full()
     }
 }
 
@@ -47,25 +34,15 @@ impl Default for PrefetchBatch {
 }
 
 impl Cache {
-    /// Prefetches the memory that looking up these keys will read. Changes nothing. Skips keys whose shard is locked, and
+    /// Prefetches the memory that looking up or storing these keys will read. Changes nothing. Skips keys whose shard is locked, and
     /// does nothing for a batch of one.
     ///
     /// Cost: some 40 ns per key, which pays off when the entries exceed the processor's caches.
     pub fn prefetch(&self, batch: &PrefetchBatch) {
-        let locations = &batch.locations[..batch.len];
-        if locations.len() < 2 {
-            return;
-        }
-        let shards = self.shards();
-        locations.iter().for_each(|location| shards.prefetch(location.shard));
-        let unlocked = || {
-            locations
-                .iter()
-                .filter_map(|location| Some((shards.try_lock_beside(location.shard)?, location.hash)))
-        };
-        unlocked().for_each(|(shard, hash)| shard.prefetch(hash));
-        unlocked().for_each(|(shard, hash)| shard.prefetch_record(hash));
-        unlocked().for_each(|(shard, hash)| {
+        self.prefetch_batch(&batch.0);
+        self.each_unlocked(&batch.0).for_each(|(shard, hash)| {
+            // Some of the keys may be about to be stored, which reads more.
+            shard.prefetch(hash);
             if let Some(record) = shard.candidate(hash) {
                 record.key.prefetch();
             }

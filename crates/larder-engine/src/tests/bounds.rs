@@ -3,7 +3,7 @@
 use crate::{BuildError, Builder, Cache, Inserted, Policy, Refusal};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 #[test]
@@ -47,6 +47,50 @@ fn insert_too_heavy_is_refused_and_removes_the_former_entry() {
     assert_eq!(reason.to_string(), "weight 51 is above the limit of 50 for one entry");
     assert_eq!(cache.get(&1), None, "the old value was to be replaced: it must not be served");
     assert_eq!((cache.weight(), cache.stats().refused), (0, 1));
+}
+
+/// A key that counts how often it is hashed.
+#[derive(Debug, PartialEq, Eq)]
+struct Counted(u32);
+
+static HASHED: AtomicUsize = AtomicUsize::new(0);
+
+impl std::hash::Hash for Counted {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        HASHED.fetch_add(1, Ordering::Relaxed);
+        self.0.hash(state);
+    }
+}
+
+/// The contests, the second chances and the removal of the victim hashed four to six keys for each insertion, and to hash a
+/// key is to read it.
+#[test]
+fn insert_that_evicts_hashes_its_own_key_only() {
+    let cache: Cache<Counted, ()> = Cache::builder().entries(1_000).shards(1).build().expect("valid options");
+    (0..2_000).for_each(|n| _ = cache.insert(Counted(n), ()));
+    let before = HASHED.load(Ordering::Relaxed);
+    (2_000..3_000).for_each(|n| _ = cache.insert(Counted(n), ()));
+    let hashed = HASHED.load(Ordering::Relaxed) - before;
+    // One contest in sixteen is observed, and reads the key of the entry that stayed.
+    assert!(hashed <= 1_000 + 2 * 1_000 / 16, "{hashed} keys were hashed for 1,000 insertions");
+}
+
+/// Their eviction frees nothing: `Policy::Random` chose them all the same.
+#[test]
+fn entries_of_zero_weight_are_never_evicted() {
+    for policy in Policy::ALL {
+        let builder = Cache::builder().weight(10, |_, value| *value).policy(policy);
+        let cache: Cache<u32, u64> = builder.build().expect("valid options");
+        for n in 0..100 {
+            cache.insert(n, 0);
+        }
+        for n in 100..200 {
+            cache.insert(n, 1);
+        }
+        assert!((0..100).all(|n| cache.contains(&n)), "{policy:?}");
+        assert_eq!((cache.len(), cache.weight()), (110, 10), "{policy:?}");
+        cache.validate();
+    }
 }
 
 #[test]

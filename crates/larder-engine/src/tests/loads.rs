@@ -428,3 +428,15 @@ fn get_or_load_with_ttl_stores_for_the_time_of_the_loader() {
     hand.advance(Duration::from_millis(5));
     assert_eq!(cache.get(&1), None);
 }
+
+#[test]
+fn get_or_load_async_with_ttl_stores_for_the_time_of_the_loader() {
+    let (clock, hand) = crate::Clock::manual();
+    let cache: Cache<u32, u32> = Cache::builder().entries(10).clock(clock).build().expect("valid options");
+    let ttl = Ttl::After(Duration::from_millis(5));
+    let loaded = now_or_never(cache.get_or_load_async_with_ttl(&1, || async { Ok::<_, ()>((7, ttl)) }));
+    assert_eq!(loaded, Ok(7));
+    assert_eq!(cache.get(&1), Some(7));
+    hand.advance(Duration::from_millis(5));
+    assert_eq!(cache.get(&1), None);
+}

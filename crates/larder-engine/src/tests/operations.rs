@@ -22,6 +22,28 @@ fn insert_get_replace_remove_round_trip() {
     cache.validate();
 }
 
+/// Batches of sixteen: numbers of keys below, at and above one and two batches.
+#[test]
+fn get_many_equals_single_reads_in_order() {
+    let cache = cache(1000);
+    (0..100).step_by(2).for_each(|n| _ = cache.insert(n.to_string(), n));
+    cache.insert_with_ttl("2".into(), 2, Ttl::At(0));
+    for count in [0, 1, 2, 15, 16, 17, 32, 33, 100] {
+        let keys: Vec<String> = (0..count).map(|n| n.to_string()).collect();
+        let before = cache.stats();
+        let single: Vec<Option<u32>> = keys.iter().map(|key| cache.get(key)).collect();
+        let between = cache.stats();
+        assert_eq!(cache.get_many(&keys), single, "{count} keys");
+        let after = cache.stats();
+        let counted = |from: crate::Stats, to: crate::Stats| (to.hits - from.hits, to.misses - from.misses);
+        assert_eq!(counted(before, between), counted(between, after), "{count} keys");
+        let mut seen = Vec::new();
+        cache.get_many_with(&keys, |key, value| seen.push((key.clone(), value.copied())));
+        assert_eq!(seen, keys.into_iter().zip(single).collect::<Vec<_>>());
+    }
+    cache.validate();
+}
+
 #[test]
 fn remove_if_removes_what_the_closure_accepts() {
     let cache = cache(10);

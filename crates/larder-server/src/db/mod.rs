@@ -22,7 +22,7 @@ pub(crate) const DATABASE_COUNT: usize = 16;
 
 /// Bytes that an entry is charged in addition to its block: for the table, the policy's queue and sketch, and the timer
 /// wheel, assuming that half of the entries have a deadline. Measured as the resident memory of a full cache.
-const ENTRY_OVERHEAD_BYTES: u64 = 56;
+const ENTRY_OVERHEAD_BYTES: u64 = 60;
 /// The typical overhead of the allocator: one byte per this many bytes.
 const BYTES_PER_ALLOCATOR_BYTE: u64 = 16;
 

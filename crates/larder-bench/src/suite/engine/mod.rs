@@ -3,6 +3,7 @@
 //! | workload | meaning |
 //! |---|---|
 //! | `get-uniform`, `get-zipf` | hits among a million pairs of numbers, one thread |
+//! | `get-many` | as `get-uniform`, 32 keys in each call, beside one call for each |
 //! | `get-zipf-2t`, `same-key-2t` | two threads at once; in the second, all requests are for one key |
 //! | `same-key-64t` | 64 threads at once, all requests for one key: waits, and how often the system switched threads |
 //! | `mixed`, `mixed-2t` | one overwrite after every three gets |

@@ -1,7 +1,7 @@
 //! Caches of numbers, whose times are almost only those of the cache itself.
 
 use super::{Case, Findings, Plan, Scale, latency, run_all, throughput, with_headroom};
-use crate::subject::{BareMap, LockedMap, Readable, Writable, each_cache};
+use crate::subject::{BareMap, Larder, LockedMap, Readable, Writable, each_cache};
 use crate::workload::{Population, unused_key};
 use anyhow::Result;
 use indicatif::ProgressBar;
@@ -47,6 +47,7 @@ pub(super) fn measure(plan: &Plan, scale: &Scale, bar: &ProgressBar, findings: &
     cases.extend(overwrites(&locked, &requests));
     cases.extend(reads(&filled::<BareMap<_, _>>(&requests), &requests));
     cases.extend(timing_overhead(&requests));
+    cases.extend(gets_together(&requests));
     run_all(reads_first(cases), bar, findings)?;
     if std::thread::available_parallelism().map_or(1, usize::from) < THREADS {
         findings.notes.push(
@@ -136,6 +137,22 @@ fn evictions<S: Writable<u64, u64>>(subject: &Arc<S>, requests: &Requests) -> Ve
                 single.insert(key, 1);
                 true
             })
+        }),
+    ]
+}
+
+/// Keys in each call of the workload `get-many`.
+const KEYS_TOGETHER: usize = 32;
+
+/// The same keys one by one and together.
+fn gets_together(requests: &Requests) -> Vec<Case> {
+    let subject = filled::<Larder<u64, u64>>(requests);
+    let (one_by_one, keys) = (subject.clone(), requests.uniform.clone());
+    let (together, same_keys) = (subject, requests.uniform.clone());
+    vec![
+        Case::new("get-many", "larder, one by one", move || throughput::gets(&*one_by_one, &keys)),
+        Case::new("get-many", "larder", move || {
+            throughput::gets_together(&same_keys, KEYS_TOGETHER, |keys| together.get_many(keys))
         }),
     ]
 }

@@ -15,6 +15,12 @@ pub(super) fn gets<K: Key, V: Value, S: Readable<K, V>>(subject: &S, keys: &[K])
     Sample::time_per_operation(timing, keys.len(), hits)
 }
 
+/// Gets the keys on this thread, as many at a time as `get_many` is called with.
+pub(super) fn gets_together<K>(keys: &[K], at_a_time: usize, get_many: impl Fn(&[K]) -> u64) -> Sample {
+    let (hits, timing) = Timing::measure(|| keys.chunks(at_a_time).map(get_many).sum());
+    Sample::time_per_operation(timing, keys.len(), hits)
+}
+
 /// Gets the keys of each list on a separate thread.
 pub(super) fn gets_in_threads<K: Key, V: Value, S: Readable<K, V>>(subject: &S, keys: &[Arc<[K]>]) -> Sample {
     in_threads(keys, |keys| count_hits(subject, keys))

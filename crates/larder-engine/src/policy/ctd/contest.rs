@@ -11,7 +11,8 @@
 //! raises them until most newcomers are admitted.
 
 use crate::policy::{Entries, IN_MAIN, MAX_HITS, USED};
-use crate::prefetch::prefetch;
+use crate::prefetch::prefetch_element;
+use crate::queue::Queued;
 use crate::slots::NONE;
 
 /// The leads that are told apart. What leads by more is as certain.
@@ -32,18 +33,18 @@ const MAX_WEIGHT: f32 = 3.0;
 const ENTRIES_PER_OBSERVATION: usize = 16;
 const MIN_OBSERVATIONS: usize = 64;
 
-/// One of the pair. Its hash is computed once.
+/// One of the pair.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Contestant {
-    pub(super) id: u32,
-    pub(super) hash: u64,
+    pub(super) entry: Queued,
     /// The hits that the sketch has not counted.
     pub(super) hits: u8,
 }
 
 impl Contestant {
-    pub(super) fn of(entries: &impl Entries, id: u32) -> Self {
-        Contestant { id, hash: entries.hash(id), hits: entries.mark(id) & MAX_HITS }
+    #[inline]
+    pub(super) fn of(entries: &impl Entries, entry: Queued) -> Self {
+        Contestant { entry, hits: entries.mark(entry.slot) & MAX_HITS }
     }
 }
 
@@ -62,25 +63,25 @@ impl Class {
 /// A contest whose outcome is awaited.
 #[derive(Clone, Copy, Debug)]
 struct Observation {
-    /// A part of the hash of the key that left.
+    /// The rank of the key that left.
     loser: u32,
     /// The slot of the entry that stayed, or `NONE` if nothing is observed here.
     keeper: u32,
-    /// A part of the hash of its key, because the slot may be used for another entry later.
-    keeper_hash: u16,
+    /// A part of the rank of its key, because the slot may be used for another entry later.
+    keeper_rank: u16,
     class: Class,
     admitted: bool,
 }
 
 const NOTHING: Observation =
-    Observation { loser: 0, keeper: NONE, keeper_hash: 0, class: Class(0), admitted: false };
+    Observation { loser: 0, keeper: NONE, keeper_rank: 0, class: Class(0), admitted: false };
 
 #[derive(Debug)]
 pub(super) struct Contest {
     /// The part of the weights that all classes share.
     bias: f32,
     weights: [f32; 2 * LEAD_COUNT],
-    /// By the hash of the key that left; empty until the first eviction.
+    /// By the rank of the key that left; empty until the first eviction.
     observations: Box<[Observation]>,
     /// How many more contests are recorded before the first is learned from.
     untaught: usize,
@@ -139,20 +140,20 @@ impl Contest {
         entries: &mut impl Entries,
         class: Class,
         admitted: bool,
-        keeper: Contestant,
-        loser: Contestant,
+        keeper: Queued,
+        loser: Queued,
     ) {
         if !self.is_sampled() {
             return;
         }
-        let index = self.index(loser.hash);
+        let index = self.index(loser.rank);
         self.settle(entries, index, false);
         self.untaught = self.untaught.saturating_sub(1);
-        entries.set_mark(keeper.id, entries.mark(keeper.id) & !USED);
+        entries.set_mark(keeper.slot, entries.mark(keeper.slot) & !USED);
         self.observations[index] = Observation {
-            loser: loser.hash as u32,
-            keeper: keeper.id,
-            keeper_hash: keeper.hash as u16,
+            loser: loser.rank,
+            keeper: keeper.slot,
+            keeper_rank: keeper.rank as u16,
             class,
             admitted,
         };
@@ -167,26 +168,25 @@ impl Contest {
         ((self.random >> 32) * self.sampled_of) >> 32 == 0
     }
 
-    /// Prefetches what the insertion of this hash reads.
-    pub(super) fn prefetch(&self, hash: u64) {
-        if let Some(observation) = self.observations.get(self.index(hash)) {
-            prefetch(observation);
-        }
+    /// Prefetches what the insertion of a key of this rank reads.
+    #[inline]
+    pub(super) fn prefetch(&self, rank: u32) {
+        prefetch_element(&self.observations, self.index(rank));
     }
 
     /// A key was inserted. If it had to leave in an observed contest, the next call of `learn` settles that contest: only
     /// then are the entries accessible.
-    pub(super) fn inserted(&mut self, hash: u64) {
-        let index = self.index(hash);
+    #[inline]
+    pub(super) fn inserted(&mut self, rank: u32) {
+        let index = self.index(rank);
         let observation = self.observations.get(index);
-        if observation
-            .is_some_and(|observation| observation.keeper != NONE && observation.loser == hash as u32)
-        {
+        if observation.is_some_and(|observation| observation.keeper != NONE && observation.loser == rank) {
             self.returned = Some(index);
         }
     }
 
     /// Learns from the key that was inserted again.
+    #[inline]
     pub(super) fn learn(&mut self, entries: &impl Entries) {
         if let Some(index) = self.returned.take() {
             self.settle(entries, index, true);
@@ -195,7 +195,7 @@ impl Contest {
 
     /// Ends an observation. If neither of the two entries was requested, there is nothing to learn from it.
     fn settle(&mut self, entries: &impl Entries, index: usize, loser_returned: bool) {
-        let Observation { keeper, keeper_hash, class, admitted, .. } =
+        let Observation { keeper, keeper_rank, class, admitted, .. } =
             std::mem::replace(&mut self.observations[index], NOTHING);
         if keeper == NONE || self.untaught > 0 {
             return;
@@ -203,7 +203,7 @@ impl Contest {
         let keeper_was_first = entries.is_used(keeper)
             && entries.mark(keeper) & IN_MAIN != 0
             && entries.mark(keeper) & (MAX_HITS | USED) != 0
-            && entries.hash(keeper) as u16 == keeper_hash;
+            && entries.rank(keeper) as u16 == keeper_rank;
         if keeper_was_first || loser_returned {
             self.adjust(class, keeper_was_first == admitted);
         }
@@ -218,8 +218,9 @@ impl Contest {
         }
     }
 
-    fn index(&self, hash: u64) -> usize {
-        let mixed = hash.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 32;
+    #[inline]
+    fn index(&self, rank: u32) -> usize {
+        let mixed = u64::from(rank).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 32;
         ((mixed * self.observations.len() as u64) >> 32) as usize
     }
 }

@@ -1,7 +1,7 @@
 //! The queues of a small cache, what contests teach, and hit ratios of whole caches.
 
 use super::super::testing::{Numbered, PolicyHarness};
-use super::contest::{Class, Contest, Contestant};
+use super::contest::{Class, Contest};
 use super::*;
 use crate::{Cache, Policy};
 
@@ -80,7 +80,7 @@ impl Lesson {
 
     /// 1 stays and 2 leaves.
     fn observe(&mut self, class: Class, admitted: bool) {
-        let [keeper, loser] = [1, 2].map(|id| Contestant::of(&self.entries, id));
+        let [keeper, loser] = [1, 2].map(|id| self.entries.entry(id));
         self.contest.observe(&mut self.entries, class, admitted, keeper, loser);
     }
 
@@ -90,7 +90,7 @@ impl Lesson {
             self.entries.marks = [IN_MAIN; 8];
             self.observe(class, newcomer == 1);
             meanwhile(&mut self.entries);
-            self.contest.inserted(self.entries.hash(2));
+            self.contest.inserted(self.entries.rank(2));
             self.contest.learn(&self.entries);
         }
     }
@@ -133,7 +133,7 @@ fn forget_drops_all_observations() {
     for _ in 0..100 {
         lesson.observe(tie, false);
         lesson.contest.forget();
-        lesson.contest.inserted(lesson.entries.hash(2));
+        lesson.contest.inserted(lesson.entries.rank(2));
         lesson.contest.learn(&lesson.entries);
     }
     assert!(!lesson.contest.admits(tie));
