@@ -13,6 +13,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("redis-cli", "redis-tools"),
     ("redis-benchmark", "redis-tools"),
     ("chromium", "chromium"),
+    ("nginx", "nginx-light"),
+    ("varnishd", "varnish"),
     ("node", "nodejs"),
     ("npm", "npm"),
 ];

@@ -20,7 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "larder-cli",
         &["larder", "larder-http", "larder-server", "larder-links", "larder-admin", "larder-bench"],
     ),
-    ("larder-bench", &["larder", "larder-engine", "larder-process"]),
+    ("larder-bench", &["larder", "larder-engine", "larder-http", "larder-process"]),
     ("larder-testkit", &["larder-process"]),
     ("xtask", &["larder-process"]),
 ];

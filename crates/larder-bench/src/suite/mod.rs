@@ -4,9 +4,11 @@
 //! result file.
 
 mod args;
+mod documents;
 mod engine;
 pub(crate) mod grid;
 mod hit_ratio;
+mod http;
 mod target;
 mod tiers;
 
@@ -53,7 +55,7 @@ pub(crate) trait Suite: Sync {
 }
 
 /// All suites, in the order in which they are run.
-pub(crate) const SUITES: &[&dyn Suite] = &[&engine::Engine, &hit_ratio::HitRatio, &tiers::Tiers];
+pub(crate) const SUITES: &[&dyn Suite] = &[&engine::Engine, &hit_ratio::HitRatio, &tiers::Tiers, &http::Http];
 
 /// Prints the suites.
 pub(crate) fn list() -> Result<()> {

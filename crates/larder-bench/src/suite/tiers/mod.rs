@@ -11,7 +11,6 @@
 //! The workloads with Redis start their own redis-server on a Unix socket, if it is installed.
 
 mod cold_key;
-mod documents;
 mod memory_hit;
 mod read_multi;
 mod serializers;

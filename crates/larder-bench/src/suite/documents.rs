@@ -4,15 +4,15 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A value of 1 KiB under each letter.
-pub(super) type Map = BTreeMap<String, String>;
+pub(crate) type Map = BTreeMap<String, String>;
 
-pub(super) fn map_of_26() -> Map {
+pub(crate) fn map_of_26() -> Map {
     ('a'..='z').map(|letter| (letter.to_string(), letter.to_string().repeat(1 << 10))).collect()
 }
 
 /// A shop's catalogue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Catalogue {
+pub(crate) struct Catalogue {
     name: String,
     products: Vec<Product>,
 }
@@ -50,7 +50,7 @@ const WORDS: [&str; 16] = [
 ];
 
 /// The same catalogue in each call, 600 KiB as JSON.
-pub(super) fn catalogue() -> Catalogue {
+pub(crate) fn catalogue() -> Catalogue {
     let mut state = 7_u64;
     let mut next = move |below: u64| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -1,0 +1,147 @@
+//! The suite `http`: a response cache in front of handlers that encode JSON, compared with the same handlers without a
+//! cache, with handlers that return encoded bytes, and with nginx and Varnish.
+//!
+//! ```text
+//!  client: a thread, 1 or 50 connections ──► larder    thread: larder-http ─► axum ─► encode
+//!                                        ──► no cache  thread:                axum ─► encode
+//!                                        ──► axum      thread:                axum ─► bytes
+//!                                        ──► nginx, varnish: processes ─► a server without a cache
+//! ```
+//!
+//! | workload | meaning |
+//! |---|---|
+//! | `hit-BODY`, `hit-BODY-50` | the same target each time, by one connection or by 50 at once |
+//! | `miss-BODY` | a new target each time, by one connection: each body is encoded, sent and stored |
+//!
+//! A body is named by the size of its JSON. `at the server` is the time from a request's last byte to the head and the
+//! body of its response; `time` is the median to the last byte at the client. `cpu` and `allocations` are those of the
+//! server.
+
+mod bodies;
+mod client;
+mod proxies;
+mod server;
+mod workload;
+
+use super::{Findings, Plan, Suite, Target};
+use crate::rounds;
+use anyhow::Result;
+use bodies::Body;
+use client::Targets;
+use indicatif::ProgressBar;
+use workload::Subject;
+
+/// The number of rounds of each workload.
+const ROUNDS: usize = 9;
+/// The largest body that 50 clients request at once: each holds its own copy where nothing is cached.
+const MAX_SHARED: usize = 1 << 20;
+
+pub(crate) struct Http;
+
+impl Suite for Http {
+    fn name(&self) -> &'static str {
+        "http"
+    }
+
+    fn description(&self) -> &'static str {
+        "responses of 0.2 KB to 212 MB: cached, encoded for each request, and from nginx and Varnish"
+    }
+
+    fn crates(&self) -> &'static [&'static str] {
+        &["larder-http", "axum", "hyper", "serde_json"]
+    }
+
+    fn targets(&self) -> Vec<Target> {
+        vec![
+            Target::ratio("hit-1kb-50", "cpu", "axum", 1.08),
+            // nginx needs at least 1.9 times as much.
+            Target::ratio("hit-1kb-50", "cpu", "nginx", 1.0 / 1.9),
+            Target::ratio("hit-0.6mb", "at the server", "no cache", 1.0 / 100.0),
+            Target::ratio("hit-212mb", "at the server", "no cache", 1.0 / 20.0),
+            Target::ratio("miss-0.2kb", "time", "no cache", 1.05),
+            Target::ratio("miss-1kb", "time", "no cache", 1.05),
+            Target::ratio("miss-18kb", "time", "no cache", 1.05),
+            Target::ratio("miss-167kb", "time", "no cache", 1.05),
+            Target::ratio("miss-0.6mb", "time", "no cache", 1.05),
+            Target::ratio("miss-20mb", "time", "no cache", 1.10),
+            Target::ratio("miss-212mb", "time", "no cache", 1.10),
+        ]
+    }
+
+    fn measure(&self, plan: &Plan, bar: &ProgressBar) -> Result<Findings> {
+        measure(&Scale::of(plan), bar)
+    }
+}
+
+/// The size of the bodies and of the rounds.
+struct Scale {
+    /// Larger bodies are left out.
+    max_body: usize,
+    /// The bytes of all responses of a round, in the middle of the range.
+    bytes: usize,
+    max_requests: usize,
+}
+
+impl Scale {
+    fn of(plan: &Plan) -> Self {
+        match plan.quick {
+            true => Scale { max_body: 1 << 20, bytes: 8 << 20, max_requests: 2_000 },
+            false => Scale { max_body: usize::MAX, bytes: 200 << 20, max_requests: 20_000 },
+        }
+    }
+
+    /// How many requests each connection sends in a round.
+    fn requests(&self, body: &Body, clients: usize) -> usize {
+        (self.bytes / body.size).clamp(clients, self.max_requests) / clients
+    }
+}
+
+fn measure(scale: &Scale, bar: &ProgressBar) -> Result<Findings> {
+    let mut findings = Findings::default();
+    for kind in proxies::missing() {
+        findings.notes.push(format!("{} is not installed: it was not measured.", kind.program()));
+    }
+    findings.notes.push("bodies above 1 MB are requested by one client only.".to_owned());
+    for body in bodies::all(scale.max_body) {
+        let subjects = || Subject::all(&body);
+        for clients in [1, 50] {
+            if clients > 1 && body.size > MAX_SHARED {
+                continue;
+            }
+            let suffix = if clients > 1 { format!("-{clients}") } else { String::new() };
+            let workload = format!("hit-{}{suffix}", body.name);
+            let requests = scale.requests(&body, clients);
+            let mut runners = workload::runners(subjects()?, Targets::Same, clients, requests, body.size)?;
+            findings.figures.extend(rounds::run(&workload, &mut runners, ROUNDS, bar)?);
+        }
+        let (workload, requests) = (format!("miss-{}", body.name), scale.requests(&body, 1).min(2_000));
+        let own = Subject::own(&body, &[server::Kind::Cached, server::Kind::Encoded])?;
+        let mut runners = workload::runners(own, Targets::New(0), 1, requests, body.size)?;
+        findings.figures.extend(rounds::run(&workload, &mut runners, ROUNDS, bar)?);
+    }
+    Ok(findings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::tests::file;
+
+    /// Every workload of small bodies, with few requests.
+    #[test]
+    fn measure_has_figures_for_every_target() {
+        let scale = Scale { max_body: 1 << 20, bytes: 1 << 20, max_requests: 100 };
+        let findings = measure(&scale, &ProgressBar::hidden()).unwrap();
+        let file = file(findings.figures);
+        let has_nginx = proxies::missing().all(|kind| kind != proxies::Kind::Nginx);
+        for target in Http.targets() {
+            let (workload, _) = target.workload_and_measure();
+            let is_small = !workload.contains("20mb") && !workload.contains("212mb");
+            let is_possible = has_nginx || !format!("{target:?}").contains("nginx");
+            assert_eq!(target.judge(&file).is_some(), is_small && is_possible, "{target:?}");
+        }
+        let times = |subject| file.find("hit-0.6mb", "at the server", subject).unwrap().spread().median;
+        assert!(times("larder") < times("no cache"), "a hit encodes nothing");
+        assert!(file.figures.iter().all(|figure| figure.rounds.iter().all(|value| value.is_finite())));
+    }
+}
