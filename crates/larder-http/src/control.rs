@@ -31,8 +31,13 @@ impl Directives {
     }
 }
 
-/// The trimmed members of a comma-separated field. Commas in quotes do not separate (RFC 9110, 5.6).
+/// The trimmed members of a comma-separated field, without empty ones. Commas in quotes do not separate (RFC 9110, 5.6).
 pub(crate) fn list_members(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    split_list(line).filter(|member| !member.is_empty())
+}
+
+/// The trimmed members of a comma-separated field, with empty ones.
+pub(crate) fn split_list(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(line);
     std::iter::from_fn(move || {
         let line = rest?;
@@ -40,7 +45,6 @@ pub(crate) fn list_members(line: &[u8]) -> impl Iterator<Item = &[u8]> {
         rest = end.map(|comma| &line[comma + 1..]);
         Some(line[..end.unwrap_or(line.len())].trim_ascii())
     })
-    .filter(|member| !member.is_empty())
 }
 
 fn unquoted_comma(line: &[u8]) -> Option<usize> {

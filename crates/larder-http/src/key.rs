@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! resource   'R' | len scheme | len authority | len path | len query (or ABSENT)
-//! variant    'V' | id of its vary record | len value (or ABSENT) per field that Vary names
+//! variant    'V' | id of its vary record | per field that Vary names: number of lines | len line …
 //! ```
 
 use std::borrow::Borrow;
@@ -81,12 +81,7 @@ pub(crate) fn write_resource(
 pub(crate) fn write_origin(key: &mut Vec<u8>, scheme: &str, authority: &str) -> Result<(), Reason> {
     key.push(b'R');
     write_part(key, Some(scheme.as_bytes()));
-    let length_offset = key.len();
-    key.extend_from_slice(&[0; 4]);
-    write_authority(key, scheme, authority)?;
-    let len = (key.len() - length_offset - 4) as u32;
-    key[length_offset..length_offset + 4].copy_from_slice(&len.to_be_bytes());
-    Ok(())
+    write_prefixed(key, |key| write_authority(key, scheme, authority))
 }
 
 /// Appends the key of a variant, without the values of its fields.
@@ -99,6 +94,16 @@ pub(crate) fn write_part(key: &mut Vec<u8>, part: Option<&[u8]>) {
     let len = part.map_or(ABSENT, |part| part.len() as u32);
     key.extend_from_slice(&len.to_be_bytes());
     key.extend_from_slice(part.unwrap_or_default());
+}
+
+/// Appends what `write` appends, prefixed with its length.
+pub(crate) fn write_prefixed<R>(key: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+    let length_offset = key.len();
+    key.extend_from_slice(&[0; 4]);
+    let result = write(key);
+    let len = (key.len() - length_offset - 4) as u32;
+    key[length_offset..length_offset + 4].copy_from_slice(&len.to_be_bytes());
+    result
 }
 
 /// Whether a resource's key has this origin (see [`write_origin`]) and path prefix.
