@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, StatusCode, Uri};
 use larder_engine::{Cache, Op, Ttl};
 
 use crate::entry::{StoreValue, StoredResponse};
-use crate::key::{self, Key};
+use crate::key::{self, Key, RequestKey};
 use crate::purge::{PurgeKey, Purges};
 use crate::stats::{Counters, Stats};
 use crate::status::Reason;
@@ -68,8 +68,8 @@ impl StoreLocation {
 }
 
 impl HttpCache {
-    /// Purges one resource with all its variants, for GET and HEAD; `uri` is absolute and includes the query.
-    /// Returns whether a response was stored.
+    /// Purges one URI with all its variants, for every method and body; `uri` is absolute and includes the query.
+    /// Returns whether a response to GET was stored.
     ///
     /// After any purge has returned, no response whose handler started before the purge is served or stored.
     ///
@@ -78,9 +78,9 @@ impl HttpCache {
     pub fn purge_uri(&self, uri: &str) -> Result<bool, PurgeError> {
         let uri = parse_absolute(uri)?;
         key::with_key_buffer(|key| {
-            key::write_resource(key, &uri, &HeaderMap::new(), &self.0.scheme)
+            key::write_uri(key, &uri, &HeaderMap::new(), &self.0.scheme)
                 .map_err(|reason| PurgeError::new(&uri.to_string(), reason.as_str()))?;
-            Ok(self.purge_resource(key))
+            Ok(self.purge_uri_key(key))
         })
     }
 
@@ -131,20 +131,21 @@ impl HttpCache {
         &self.0
     }
 
-    fn purge_resource(&self, resource: &[u8]) -> bool {
+    fn purge_uri_key(&self, uri: &[u8]) -> bool {
         self.0.counters.purges.add(1);
-        self.0.purges.purge_by_key(self.0.purges.purge_key(resource));
-        self.0.store.remove(resource).is_some()
+        self.0.purges.purge_by_key(self.0.purges.purge_key(uri));
+        self.0.store.remove(uri).is_some()
     }
 
-    /// Invalidates the resource of an unsafe method. Unlike a purge, this is logged only if there is something to
+    /// Invalidates the URI of an unsafe method. Unlike a purge, this is logged only if there may be something to
     /// invalidate: most targets of POST requests were never cached, and would fill the purge log.
-    pub(crate) fn invalidate(&self, resource: &[u8]) {
-        // The removal also voids the ticket of a running fill. A fill without a ticket checks the purge log instead.
-        let stored = self.0.store.remove(resource).is_some();
-        if stored || self.0.unticketed_fills.load(Ordering::SeqCst) > 0 {
+    pub(crate) fn invalidate(&self, uri: &[u8], has_body_keys: bool) {
+        // The removal also voids the ticket of a running fill. A fill without a ticket checks the purge log instead, and
+        // so do responses to requests with a body, which are stored under other keys.
+        let stored = self.0.store.remove(uri).is_some();
+        if stored || has_body_keys || self.0.unticketed_fills.load(Ordering::SeqCst) > 0 {
             self.0.counters.purges.add(1);
-            self.0.purges.purge_by_key(self.0.purges.purge_key(resource));
+            self.0.purges.purge_by_key(self.0.purges.purge_key(uri));
         }
     }
 }
@@ -154,10 +155,10 @@ impl CacheCore {
     ///
     /// # Errors
     /// Why the request has no key.
-    pub(crate) fn look_up(&self, uri: &Uri, headers: &HeaderMap) -> Result<Lookup, Reason> {
+    pub(crate) fn look_up(&self, request: RequestKey<'_>) -> Result<Lookup, Reason> {
         key::with_key_buffer(|key| {
-            key::write_resource(key, uri, headers, &self.scheme)?;
-            Ok(self.look_up_key(key, headers))
+            request.write(key, &self.scheme)?;
+            Ok(self.look_up_key(key, request.headers))
         })
     }
 
@@ -208,14 +209,14 @@ impl CacheCore {
     }
 
     /// Where the response to a request is stored now. A refresh needs it, a hit does not.
-    pub(crate) fn location_of(&self, uri: &Uri, headers: &HeaderMap) -> Result<StoreLocation, Reason> {
+    pub(crate) fn location_of(&self, request: RequestKey<'_>) -> Result<StoreLocation, Reason> {
         key::with_key_buffer(|key| {
-            key::write_resource(key, uri, headers, &self.scheme)?;
+            request.write(key, &self.scheme)?;
             let resource = Key::new(key);
             let variant = match self.store.peek(key.as_slice()) {
                 Some(StoreValue::Varies(record)) => {
                     key.clear();
-                    record.write_key(key, headers);
+                    record.write_key(key, request.headers);
                     Some((record, Key::new(key)))
                 }
                 _ => None,

@@ -135,7 +135,7 @@ where
         let ctx = CacheCtx::default();
         request.extensions_mut().insert(ctx.clone());
         // Taken before the handler starts: every later purge covers its response.
-        let stamp = self.core().purges.stamp(self.location.resource.as_bytes());
+        let stamp = self.core().purges.stamp(key::uri_of(self.location.resource.as_bytes()));
         let mut response = match forward::call(inner, request).await {
             Ok(response) => response,
             Err(error) => {

@@ -39,7 +39,7 @@
 //!   that set a cookie, are `private` or `no-store`, vary by credentials, or reflect an origin without `Vary: Origin`.
 //! - **One key, one response.** Scheme, authority, raw path and raw query are compared in full, and so are the
 //!   fields that `Vary` names. Requests that name two authorities, have a body, or override their
-//!   method bypass.
+//!   method bypass. POST and QUERY bypass too, except on routes with a [`BodyRule`], whose body is a part of the key.
 //! - **Only complete responses are stored.** A body that ends early, fails, has trailers or exceeds the limit is sent
 //!   to its client and not stored. A 404 is cached only if the handler allows it, and is replayed as a 404.
 //! - **One handler call per key.** Concurrent misses follow the first one, which runs in its own task, so that its
@@ -57,6 +57,7 @@
 //! allocations, and a hash of the body if it has no `ETag`.
 
 mod body;
+mod body_key;
 mod builder;
 mod cache;
 mod conditional;
@@ -71,12 +72,14 @@ mod layer;
 mod policy;
 mod purge;
 mod range;
+mod request;
 mod service;
 mod stats;
 mod status;
 mod vary;
 
 pub use body::Body;
+pub use body_key::{BodyKey, BodyRule, BodyRules, NoBodyKey};
 pub use builder::{BuildError, Builder};
 pub use cache::{HttpCache, PurgeError};
 pub use larder_engine::{Clock, ManualClock};

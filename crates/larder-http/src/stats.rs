@@ -52,7 +52,7 @@ impl Counters {
                     self.count_unstored(reason);
                 }
             }
-            Outcome::Bypass(reason) => self.bypassed[reason as usize].add(1),
+            Outcome::Bypass(reason) | Outcome::Rejected(reason) => self.bypassed[reason as usize].add(1),
         }
     }
 
@@ -100,7 +100,7 @@ pub struct Stats {
     pub misses: u64,
     /// Requests answered by the fill of another request.
     pub collapsed: u64,
-    /// Requests that bypassed the cache, by reason; reasons that did not occur are omitted.
+    /// Requests that bypassed the cache or were rejected, by reason; reasons that did not occur are omitted.
     pub bypassed: Vec<(Reason, u64)>,
     /// Responses that were not stored, by reason, including those of refreshes.
     pub unstored: Vec<(Reason, u64)>,
@@ -125,7 +125,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Requests that bypassed the cache, for any reason.
+    /// Requests that bypassed the cache or were rejected, for any reason.
     pub fn bypassed_total(&self) -> u64 {
         self.bypassed.iter().map(|(_, count)| count).sum()
     }

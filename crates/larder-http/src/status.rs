@@ -32,12 +32,18 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// The method is neither GET nor HEAD.
+    /// The method is neither GET nor HEAD, and no body rule applies.
     Method => "method",
     /// A header overrides the request method.
     MethodOverride => "method-override",
     /// A GET or HEAD with a body, which the key does not cover.
     RequestBody => "request-body",
+    /// The request body is longer than the limit of its rule: the answer is 413.
+    RequestBodyTooLarge => "request-body-too-large",
+    /// The request body did not arrive in the time of its rule: the answer is 408.
+    RequestBodyTimeout => "request-body-timeout",
+    /// The request body ended with an error: the answer is 400.
+    RequestBodyError => "request-body-error",
     /// Two `Host` lines, a `Host` that differs from the target's authority, or an invalid authority.
     Authority => "authority",
     /// The request target exceeds the longest key.
@@ -50,7 +56,7 @@ reasons! {
     Upgrade => "upgrade",
     /// A range request for a response that is not stored.
     Range => "range",
-    /// `If-Match` or `If-Unmodified-Since`: the handler must evaluate them.
+    /// `If-Match`, `If-Unmodified-Since`, or any condition or range of a POST: the handler must evaluate them.
     Precondition => "precondition",
     /// The request has `Cache-Control: no-store`.
     RequestNoStore => "request-no-store",
@@ -139,10 +145,12 @@ pub enum Outcome {
     },
     /// The request bypassed the cache.
     Bypass(Reason),
+    /// Answered by the layer itself, with an error: the request's body could not be read.
+    Rejected(Reason),
 }
 
 impl Outcome {
-    /// One word for logs and metrics: `hit`, `stale`, `miss`, `collapsed` or `bypass`.
+    /// One word for logs and metrics: `hit`, `stale`, `miss`, `collapsed`, `bypass` or `rejected`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Outcome::Hit { .. } => "hit",
@@ -150,6 +158,7 @@ impl Outcome {
             Outcome::Miss { collapsed: true, .. } => "collapsed",
             Outcome::Miss { .. } => "miss",
             Outcome::Bypass(_) => "bypass",
+            Outcome::Rejected(_) => "rejected",
         }
     }
 
@@ -182,6 +191,7 @@ impl fmt::Display for Outcome {
             }
             Outcome::Bypass(Reason::Method) => f.write_str("fwd=method"),
             Outcome::Bypass(reason) => write!(f, "fwd=bypass; detail={reason}"),
+            Outcome::Rejected(reason) => write!(f, "detail={reason}"),
         }
     }
 }
@@ -203,6 +213,7 @@ mod tests {
             (Outcome::Stale { over: 0 }, "larder; hit; ttl=0; detail=stale"),
             (Outcome::Stale { over: u64::MAX }, "larder; hit; ttl=-18446744073709551615; detail=stale"),
             (Outcome::Bypass(Reason::Method), "larder; fwd=method"),
+            (Outcome::Rejected(Reason::RequestBodyTimeout), "larder; detail=request-body-timeout"),
             (Outcome::Bypass(Reason::Authority), "larder; fwd=bypass; detail=authority"),
         ] {
             assert_eq!(outcome.header(), text);

@@ -87,18 +87,11 @@ impl VaryRecord {
     }
 }
 
-/// Appends the lines of a field: their number, and each with its length.
-///
-/// Lines are neither joined nor dropped, although RFC 9111 allows it for equal meanings (4.1): a handler that reads only
-/// the first line would reply to another request.
+/// Appends the lines of a field.
 fn write_values(key: &mut Vec<u8>, field: &HeaderName, request: &HeaderMap) {
-    let lines = request.get_all(field);
-    key.extend_from_slice(&(lines.iter().count() as u32).to_be_bytes());
-    for line in lines {
-        match ListField::of(field) {
-            Some(list) => key::write_prefixed(key, |key| list.write_line(key, line.as_bytes())),
-            None => key::write_part(key, Some(line.as_bytes())),
-        }
+    match ListField::of(field) {
+        Some(list) => key::write_lines(key, request, field, |key, line| list.write_line(key, line)),
+        None => key::write_lines(key, request, field, |key, line| key.extend_from_slice(line)),
     }
 }
 

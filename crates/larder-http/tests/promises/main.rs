@@ -10,6 +10,7 @@
 //! - `purge`: a purge is final.
 //! - `replay`: a stored response is replayed unchanged.
 //! - `reporting`: every request is counted once, with its reason.
+//! - `request_bodies`: a request body is a part of the key where a rule says so.
 //! - `stale`: a stale response is served within the grace period.
 //! - `vary`: a variant is served only to requests that select it.
 
@@ -22,6 +23,7 @@ mod private;
 mod purge;
 mod replay;
 mod reporting;
+mod request_bodies;
 mod stale;
 mod support;
 mod vary;

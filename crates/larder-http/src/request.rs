@@ -1,0 +1,82 @@
+//! The traits of a request that decide whether and how it is answered from the cache.
+
+use http::header::{
+    AUTHORIZATION, CONTENT_LENGTH, COOKIE, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE,
+    PROXY_AUTHORIZATION, RANGE, TRANSFER_ENCODING, UPGRADE,
+};
+use http::{HeaderName, Method, Request};
+
+use crate::control::Directives;
+use crate::status::Reason;
+
+/// Fields that make some frameworks treat a request as one of another method.
+const METHOD_OVERRIDES: [HeaderName; 3] = [
+    HeaderName::from_static("x-http-method-override"),
+    HeaderName::from_static("x-http-method"),
+    HeaderName::from_static("x-method-override"),
+];
+
+/// The traits of an eligible request.
+#[derive(Clone, Copy)]
+pub(crate) struct RequestTraits {
+    pub(crate) head: bool,
+    pub(crate) cookie: bool,
+    pub(crate) range: bool,
+    pub(crate) only_if_cached: bool,
+}
+
+impl RequestTraits {
+    /// `has_body_rule`: the body will be a part of the key.
+    ///
+    /// # Errors
+    /// The reason why the request bypasses the cache.
+    pub(crate) fn parse<B: http_body::Body>(
+        request: &Request<B>,
+        credentials: &[HeaderName],
+        has_body_rule: bool,
+    ) -> Result<RequestTraits, Reason> {
+        let headers = request.headers();
+        let method = request.method();
+        if !has_body_rule && !matches!(*method, Method::GET | Method::HEAD) {
+            return Err(Reason::Method);
+        }
+        let has = |name: &HeaderName| headers.contains_key(name);
+        if METHOD_OVERRIDES.iter().any(has) {
+            return Err(Reason::MethodOverride);
+        }
+        if !has_body_rule && has_body(request) {
+            return Err(Reason::RequestBody);
+        }
+        if has(&AUTHORIZATION) || has(&PROXY_AUTHORIZATION) || credentials.iter().any(has) {
+            return Err(Reason::Authorization);
+        }
+        if has(&UPGRADE) {
+            return Err(Reason::Upgrade);
+        }
+        // The cache evaluates the other conditions and ranges of GET, HEAD and QUERY; for POST they mean something else.
+        let foreign_to_post = [IF_NONE_MATCH, IF_MODIFIED_SINCE, RANGE];
+        if has(&IF_MATCH)
+            || has(&IF_UNMODIFIED_SINCE)
+            || (*method == Method::POST && foreign_to_post.iter().any(has))
+        {
+            return Err(Reason::Precondition);
+        }
+        let directives = Directives::parse(headers);
+        if directives.no_store {
+            return Err(Reason::RequestNoStore);
+        }
+        Ok(RequestTraits {
+            head: *method == Method::HEAD,
+            cookie: has(&COOKIE),
+            range: has(&RANGE),
+            only_if_cached: directives.only_if_cached,
+        })
+    }
+}
+
+/// Whether a request has a body.
+fn has_body<B: http_body::Body>(request: &Request<B>) -> bool {
+    let headers = request.headers();
+    headers.get_all(CONTENT_LENGTH).iter().any(|length| length != "0")
+        || headers.contains_key(TRANSFER_ENCODING)
+}
