@@ -74,9 +74,10 @@ impl RequestTraits {
     }
 }
 
-/// Whether a request has a body.
+/// Whether a request has a body. HTTP/2 has bodies without `Content-Length` and `Transfer-Encoding`.
 fn has_body<B: http_body::Body>(request: &Request<B>) -> bool {
     let headers = request.headers();
     headers.get_all(CONTENT_LENGTH).iter().any(|length| length != "0")
         || headers.contains_key(TRANSFER_ENCODING)
+        || !(request.body().is_end_stream() || request.body().size_hint().exact() == Some(0))
 }

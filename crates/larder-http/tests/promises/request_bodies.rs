@@ -268,3 +268,12 @@ async fn response_to_a_body_may_vary() {
     assert_eq!(send("fr").await.body, "POST a 2");
     assert_eq!(send("de").await.body, "POST a 1");
 }
+
+#[tokio::test]
+async fn get_with_a_body_of_undeclared_length_bypasses() {
+    let site = Search::new();
+    let body = Body::new(Frames(vec!["evil"], After::End));
+    let response = site.send(request("GET", "/page", &[], body)).await;
+    assert_eq!(response.cache_status(), "fwd=bypass; detail=request-body");
+    assert_eq!(site.send(request("GET", "/page", &[], Body::empty())).await.body, "GET  2");
+}
