@@ -84,6 +84,7 @@ pub(crate) struct StoredResponse {
     pub(crate) stamp: PurgeStamp,
     // Times of the engine's clock, in milliseconds.
     created_at_ms: u64,
+    initial_age_ms: u64,
     fresh_until_ms: u64,
     next_refresh_ms: AtomicU64,
     bytes: usize,
@@ -111,6 +112,7 @@ impl StoredResponse {
             ignores_cookies: plan.ignores_cookies,
             stamp,
             created_at_ms: now_ms,
+            initial_age_ms: plan.age.as_millis() as u64,
             fresh_until_ms: now_ms + plan.ttl.as_millis() as u64,
             next_refresh_ms: AtomicU64::new(0),
         }
@@ -197,7 +199,7 @@ impl StoredResponse {
     }
 
     fn age(&self, now_ms: u64) -> HeaderValue {
-        let age = now_ms.saturating_sub(self.created_at_ms) / 1000;
+        let age = (self.initial_age_ms + now_ms.saturating_sub(self.created_at_ms)) / 1000;
         // Many hits have an age of 0, and a static value costs no allocation.
         match age {
             0 => HeaderValue::from_static("0"),

@@ -48,7 +48,7 @@ impl Counters {
             Outcome::Miss { collapsed: true, .. } => self.collapsed.add(1),
             Outcome::Miss { unstored, .. } => {
                 self.misses.add(1);
-                if let Some(reason) = unstored {
+                if let Some(reason) = unstored.filter(|reason| *reason != Reason::Streaming) {
                     self.count_unstored(reason);
                 }
             }

@@ -50,8 +50,10 @@ reasons! {
     TargetTooLong => "target-too-long",
     /// The request has `Authorization`, `Proxy-Authorization`, or a field that is configured as a credential.
     Authorization => "authorization",
-    /// The request has `Cookie`, and the handler did not declare that cookies do not matter.
+    /// The request has `Cookie`, other than the ignored ones, and the handler did not declare that cookies do not matter.
     Cookie => "cookie",
+    /// The request has an extension that is configured as personal.
+    PersonalExtension => "personal-extension",
     /// The request asks for a protocol upgrade.
     Upgrade => "upgrade",
     /// A range request for a response that is not stored.
@@ -70,6 +72,10 @@ reasons! {
     Released => "released",
     /// The fill that the request followed took too long.
     WaitTimeout => "wait-timeout",
+    /// The fill did not end in time.
+    FillTimeout => "fill-timeout",
+    /// The head was sent before the end of the body, which decides whether the response is stored.
+    Streaming => "streaming",
     /// The handler did not opt in.
     NotOptedIn => "not-opted-in",
     /// The handler, or nested code, forbade caching.
@@ -84,12 +90,16 @@ reasons! {
     Private => "private",
     /// The response is `Cache-Control: no-store`.
     NoStore => "no-store",
+    /// The response is `Cache-Control: no-cache`.
+    NoCache => "no-cache",
     /// `Vary: *`.
     VaryAny => "vary-any",
     /// The response varies by `Cookie` or `Authorization`.
     VaryCredentials => "vary-credentials",
     /// `Vary` names more fields than a variant may have.
     VaryTooWide => "vary-too-wide",
+    /// The request's values of the fields that `Vary` names exceed the longest key.
+    VariantTooLong => "variant-too-long",
     /// `Access-Control-Allow-Origin` names an origin, but the response does not vary by `Origin`.
     Cors => "cors",
     /// The response has too many tags.
@@ -140,7 +150,7 @@ pub enum Outcome {
         variant: bool,
         /// Whether the response comes from the fill of another request.
         collapsed: bool,
-        /// Why the response was not stored; `None` if it was.
+        /// Why the response was not stored, or [`Reason::Streaming`] if that is not known yet; `None` if it was.
         unstored: Option<Reason>,
     },
     /// The request bypassed the cache.
