@@ -8,6 +8,7 @@ use larder_engine::{Cache, Clock};
 
 use crate::cache::{CacheCore, HttpCache};
 use crate::purge::Purges;
+use crate::request::PersonalTraits;
 use crate::stats::Counters;
 
 /// How long a resource is hit-for-miss after its response could not be stored.
@@ -23,7 +24,7 @@ pub struct Builder {
     max_bytes: u64,
     max_body_bytes: usize,
     cached_errors: Vec<StatusCode>,
-    credential_fields: Vec<HeaderName>,
+    personal: PersonalTraits,
     scheme: String,
     wait_timeout: Duration,
     clock: Clock,
@@ -42,7 +43,7 @@ impl Builder {
             max_bytes: 64 << 20,
             max_body_bytes: 4 << 20,
             cached_errors: Vec::new(),
-            credential_fields: Vec::new(),
+            personal: PersonalTraits::default(),
             scheme: "http".to_owned(),
             wait_timeout: Duration::from_secs(5),
             clock: Clock::monotonic(),
@@ -72,7 +73,23 @@ impl Builder {
     /// Further request fields that identify a user, such as `x-api-key`. A request with such a field bypasses the
     /// cache, like one with `Authorization`. Default: none.
     pub fn credential_fields(mut self, names: impl IntoIterator<Item = HeaderName>) -> Builder {
-        self.credential_fields.extend(names);
+        self.personal.credential_fields.extend(names);
+        self
+    }
+
+    /// Cookies that no response depends on, such as those of an analytics script; names are case-sensitive. A request
+    /// that has no other cookie is treated as one without cookies: it is answered from the cache, and concurrent ones
+    /// call the handler once. The handler still sees the cookies of the first request. Default: none.
+    pub fn ignored_cookies<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Builder {
+        self.personal.ignored_cookies.extend(names.into_iter().map(Into::into));
+        self
+    }
+
+    /// A type of request extensions that identifies a user, such as the principal that an outer layer has
+    /// authenticated. A request with such an extension bypasses the cache, like one with `Authorization`. All other
+    /// extensions of the first request reach the handler of a fill that many requests share. Default: none.
+    pub fn personal_extension<T: Clone + Send + Sync + 'static>(mut self) -> Builder {
+        self.personal.extensions.push(|extensions| extensions.get::<T>().is_some());
         self
     }
 
@@ -123,7 +140,7 @@ impl Builder {
             counters: Counters::new(),
             max_body_bytes: self.max_body_bytes,
             cached_errors: self.cached_errors,
-            credential_fields: self.credential_fields,
+            personal: self.personal,
             scheme: self.scheme,
             wait_timeout: self.wait_timeout,
         }))

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderName, StatusCode, Uri};
+use http::{HeaderMap, StatusCode, Uri};
 use larder_engine::{Cache, Op, Ttl};
 
 use crate::entry::{StoreValue, StoredResponse};
 use crate::key::{self, Key, RequestKey};
 use crate::purge::{PurgeKey, Purges};
+use crate::request::PersonalTraits;
 use crate::stats::{Counters, Stats};
 use crate::status::Reason;
 use crate::vary::VaryRecord;
@@ -42,7 +43,7 @@ pub(crate) struct CacheCore {
     pub(crate) counters: Counters,
     pub(crate) max_body_bytes: usize,
     pub(crate) cached_errors: Vec<StatusCode>,
-    pub(crate) credential_fields: Vec<HeaderName>,
+    pub(crate) personal: PersonalTraits,
     pub(crate) scheme: String,
     pub(crate) wait_timeout: Duration,
 }

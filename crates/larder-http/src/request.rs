@@ -4,7 +4,7 @@ use http::header::{
     AUTHORIZATION, CONTENT_LENGTH, COOKIE, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE,
     PROXY_AUTHORIZATION, RANGE, TRANSFER_ENCODING, UPGRADE,
 };
-use http::{HeaderName, Method, Request};
+use http::{Extensions, HeaderMap, HeaderName, Method, Request};
 
 use crate::control::Directives;
 use crate::status::Reason;
@@ -15,6 +15,32 @@ const METHOD_OVERRIDES: [HeaderName; 3] = [
     HeaderName::from_static("x-http-method"),
     HeaderName::from_static("x-method-override"),
 ];
+
+/// What identifies a user in a request, besides `Authorization`.
+#[derive(Debug, Default)]
+pub(crate) struct PersonalTraits {
+    pub(crate) credential_fields: Vec<HeaderName>,
+    /// All other cookies are personal.
+    pub(crate) ignored_cookies: Vec<String>,
+    pub(crate) extensions: Vec<fn(&Extensions) -> bool>,
+}
+
+impl PersonalTraits {
+    fn has_credentials(&self, headers: &HeaderMap) -> bool {
+        let has = |name: &HeaderName| headers.contains_key(name);
+        has(&AUTHORIZATION) || has(&PROXY_AUTHORIZATION) || self.credential_fields.iter().any(has)
+    }
+
+    /// Whether the request has a cookie that is not ignored. A malformed one has no name, so it is not.
+    fn has_cookie(&self, headers: &HeaderMap) -> bool {
+        let is_ignored = |cookie: &[u8]| {
+            let name = cookie.iter().position(|b| *b == b'=').map(|end| cookie[..end].trim_ascii());
+            name.is_some_and(|name| self.ignored_cookies.iter().any(|ignored| ignored.as_bytes() == name))
+        };
+        let lines = headers.get_all(COOKIE).iter();
+        lines.flat_map(|line| line.as_bytes().split(|b| *b == b';')).any(|cookie| !is_ignored(cookie))
+    }
+}
 
 /// The traits of an eligible request.
 #[derive(Clone, Copy)]
@@ -32,7 +58,7 @@ impl RequestTraits {
     /// The reason why the request bypasses the cache.
     pub(crate) fn parse<B: http_body::Body>(
         request: &Request<B>,
-        credentials: &[HeaderName],
+        personal: &PersonalTraits,
         has_body_rule: bool,
     ) -> Result<RequestTraits, Reason> {
         let headers = request.headers();
@@ -47,8 +73,11 @@ impl RequestTraits {
         if !has_body_rule && has_body(request) {
             return Err(Reason::RequestBody);
         }
-        if has(&AUTHORIZATION) || has(&PROXY_AUTHORIZATION) || credentials.iter().any(has) {
+        if personal.has_credentials(headers) {
             return Err(Reason::Authorization);
+        }
+        if personal.extensions.iter().any(|is_in| is_in(request.extensions())) {
+            return Err(Reason::PersonalExtension);
         }
         if has(&UPGRADE) {
             return Err(Reason::Upgrade);
@@ -67,7 +96,7 @@ impl RequestTraits {
         }
         Ok(RequestTraits {
             head: *method == Method::HEAD,
-            cookie: has(&COOKIE),
+            cookie: personal.has_cookie(headers),
             range: has(&RANGE),
             only_if_cached: directives.only_if_cached,
         })

@@ -86,8 +86,7 @@ where
 
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
         let rule = self.body_key.rule(request.method(), request.uri());
-        let credential_fields = &self.cache.core().credential_fields;
-        let traits = match RequestTraits::parse(&request, credential_fields, rule.is_some()) {
+        let traits = match RequestTraits::parse(&request, &self.cache.core().personal, rule.is_some()) {
             Ok(traits) => traits,
             Err(reason) => {
                 let invalidates_uri = self.body_key.has_rule_for(request.uri());
