@@ -213,10 +213,13 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         S: Service<Request<ReqBody>, Response = Response<B>>,
         B: http_body::Body,
     {
-        let follow_up = match reason == Reason::Method && !request.method().is_safe() {
-            true => self.invalidation(&request, has_body_keys),
-            false => FollowUp::Nothing,
+        let may_change = match reason {
+            Reason::Method => !request.method().is_safe(),
+            Reason::MethodOverride => true,
+            _ => false,
         };
+        let follow_up =
+            if may_change { self.invalidation(&request, has_body_keys) } else { FollowUp::Nothing };
         self.forward(request, Outcome::Bypass(reason), follow_up)
     }
 
