@@ -159,12 +159,13 @@ impl CacheCore {
     pub(crate) fn look_up(&self, request: RequestKey<'_>) -> Result<Lookup, Reason> {
         key::with_key_buffer(|key| {
             request.write(key, &self.scheme)?;
-            Ok(self.look_up_key(key, request.headers))
+            self.look_up_key(key, request.headers)
         })
     }
 
-    fn look_up_key(&self, key: &mut Vec<u8>, headers: &HeaderMap) -> Lookup {
-        let missing = |key: &[u8]| Lookup::Missing(StoreLocation { resource: Key::new(key), variant: None });
+    fn look_up_key(&self, key: &mut Vec<u8>, headers: &HeaderMap) -> Result<Lookup, Reason> {
+        let missing =
+            |key: &[u8]| Ok(Lookup::Missing(StoreLocation { resource: Key::new(key), variant: None }));
         let Some(value) = self.store.get(key.as_slice()) else { return missing(key) };
         if !self.purges.is_unpurged(value.stamp(), key) {
             self.remove_if_same(Key::new(key), &value);
@@ -172,7 +173,7 @@ impl CacheCore {
         }
         let record = match value {
             StoreValue::Response(stored) if stored.tags_are_unpurged(&self.purges) => {
-                return Lookup::Found(stored);
+                return Ok(Lookup::Found(stored));
             }
             StoreValue::Response(_) => {
                 self.remove_if_same(Key::new(key), &value);
@@ -181,17 +182,17 @@ impl CacheCore {
             StoreValue::Varies(record) => record,
         };
         let end = key.len();
-        record.write_key(key, headers);
+        record.write_key(key, headers)?;
         let (resource, variant) = key.split_at(end);
         match self.store.get(variant) {
             Some(StoreValue::Response(stored)) if stored.tags_are_unpurged(&self.purges) => {
-                return Lookup::Found(stored);
+                return Ok(Lookup::Found(stored));
             }
             Some(value) => self.remove_if_same(Key::new(variant), &value),
             None => {}
         }
         let variant = Some((record, Key::new(variant)));
-        Lookup::Missing(StoreLocation { resource: Key::new(resource), variant })
+        Ok(Lookup::Missing(StoreLocation { resource: Key::new(resource), variant }))
     }
 
     /// The response that a fill stored at this location, unless it was purged meanwhile.
@@ -217,7 +218,7 @@ impl CacheCore {
             let variant = match self.store.peek(key.as_slice()) {
                 Some(StoreValue::Varies(record)) => {
                     key.clear();
-                    record.write_key(key, request.headers);
+                    record.write_key(key, request.headers)?;
                     Some((record, Key::new(key)))
                 }
                 _ => None,
@@ -226,12 +227,19 @@ impl CacheCore {
         })
     }
 
-    /// Extends the TTL of a vary record, so that it expires no earlier than its newest variant.
-    pub(crate) fn extend_record_ttl(&self, resource: &Key, record: &Arc<VaryRecord>, ttl: Duration) {
+    /// The key of a location among those that are hit-for-miss. It is a hash: keys may be long, and if two are mistaken
+    /// for each other, their requests only do not wait.
+    pub(crate) fn hit_for_miss_key(&self, location: &StoreLocation) -> PurgeKey {
+        self.purges.purge_key(location.key().as_bytes())
+    }
+
+    /// Stores a vary record again after a variant was added: with its new weight, and with a TTL that is no shorter than
+    /// that of the variant.
+    pub(crate) fn update_record(&self, resource: &Key, record: &Arc<VaryRecord>, ttl: Duration) {
         self.store.compute(resource.clone(), |present| match present {
             Some(entry) if matches!(entry.value(), StoreValue::Varies(current) if Arc::ptr_eq(current, record)) => {
-                let too_short = entry.expires_in().is_some_and(|remaining| remaining < ttl);
-                (if too_short { Op::SetTtl(Ttl::After(ttl)) } else { Op::Keep }, ())
+                let ttl = entry.expires_in().map_or(ttl, |remaining| remaining.max(ttl));
+                (Op::Put(StoreValue::Varies(record.clone()), Ttl::After(ttl)), ())
             }
             _ => (Op::Keep, ()),
         });

@@ -303,7 +303,7 @@ where
         match variant {
             None if plan.vary.is_empty() => self.role.store(cache, resource, value, ttl),
             None => {
-                let (record, key) = self.new_variant(stored, plan);
+                let (record, key) = self.new_variant(stored, plan)?;
                 cache.store.insert_with_ttl(key.clone(), value, ttl);
                 let result = self.role.store(cache, resource, StoreValue::Varies(record), ttl);
                 if result.is_err() {
@@ -316,7 +316,7 @@ where
                 if let Some(evicted) = record.add_variant(key) {
                     cache.store.remove(&evicted);
                 }
-                cache.extend_record_ttl(resource, record, plan.ttl + plan.grace);
+                cache.update_record(resource, record, plan.ttl + plan.grace);
                 Ok(())
             }
             Some((record, _)) => {
@@ -325,7 +325,7 @@ where
                 let replacement = if plan.vary.is_empty() {
                     value
                 } else {
-                    let (record, key) = self.new_variant(stored, plan);
+                    let (record, key) = self.new_variant(stored, plan)?;
                     cache.store.insert_with_ttl(key, value, ttl);
                     StoreValue::Varies(record)
                 };
@@ -334,14 +334,15 @@ where
         }
     }
 
-    fn new_variant(&self, stored: &StoredResponse, plan: &Plan) -> (Arc<VaryRecord>, Key) {
+    /// A record with one variant: the response to this request.
+    fn new_variant(&self, stored: &StoredResponse, plan: &Plan) -> Result<(Arc<VaryRecord>, Key), Reason> {
         let record = VaryRecord::new(plan.vary.clone(), stored.stamp.copy());
         let key = key::with_key_buffer(|key| {
-            record.write_key(key, &self.request_headers);
-            Key::new(key)
-        });
+            record.write_key(key, &self.request_headers)?;
+            Ok(Key::new(key))
+        })?;
         record.add_variant(&key);
-        (Arc::new(record), key)
+        Ok((Arc::new(record), key))
     }
 
     /// Releases the followers of a response that is not stored, and marks the resource as hit-for-miss if the reason

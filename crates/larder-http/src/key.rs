@@ -15,8 +15,8 @@ use http::{HeaderMap, HeaderName, Method, Request, Uri};
 
 use crate::status::Reason;
 
-/// The longest key of a resource; requests with longer targets bypass. Most servers reject them anyway.
-const MAX_KEY_BYTES: usize = 16 * 1024;
+/// The longest key of a URI or of a variant; requests with longer ones bypass. Most servers reject them anyway.
+pub(crate) const MAX_KEY_BYTES: usize = 16 * 1024;
 
 /// The fields that say what the bytes of a request body mean.
 pub(crate) const CONTENT_FIELDS: [HeaderName; 3] = [CONTENT_TYPE, CONTENT_ENCODING, CONTENT_LANGUAGE];

@@ -66,11 +66,16 @@ impl VaryRecord {
     }
 
     /// Appends the key of the variant that a request selects.
-    pub(crate) fn write_key(&self, key: &mut Vec<u8>, request: &HeaderMap) {
+    ///
+    /// # Errors
+    /// `VariantTooLong` if the request's values are longer than the longest key.
+    pub(crate) fn write_key(&self, key: &mut Vec<u8>, request: &HeaderMap) -> Result<(), Reason> {
+        let start = key.len();
         key::write_variant_prefix(key, self.id);
         for field in &self.fields {
             write_values(key, field, request);
         }
+        if key.len() - start > key::MAX_KEY_BYTES { Err(Reason::VariantTooLong) } else { Ok(()) }
     }
 
     /// Adds a stored variant. Returns the oldest one if it must be removed for it.
@@ -82,8 +87,11 @@ impl VaryRecord {
         oldest
     }
 
+    /// The size in bytes. It changes with each added variant, so the record is stored again then.
     pub(crate) fn bytes(&self) -> usize {
-        size_of::<Self>() + self.fields.len() * size_of::<HeaderName>() + MAX_VARIANTS * size_of::<Key>()
+        let variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
+        let in_keys: usize = variants.iter().map(|key| size_of::<Key>() + key.as_bytes().len()).sum();
+        size_of::<Self>() + self.fields.len() * size_of::<HeaderName>() + in_keys
     }
 }
 
@@ -140,7 +148,7 @@ mod tests {
 
     fn key(record: &VaryRecord, request: &[(&'static str, &'static str)]) -> Vec<u8> {
         let mut key = Vec::new();
-        record.write_key(&mut key, &map(request));
+        record.write_key(&mut key, &map(request)).unwrap();
         key
     }
 
