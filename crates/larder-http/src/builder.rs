@@ -11,9 +11,9 @@ use crate::purge::Purges;
 use crate::request::PersonalTraits;
 use crate::stats::Counters;
 
-/// How long a resource is hit-for-miss after its response could not be stored.
+/// How long a key is hit-for-miss after its response could not be stored.
 const HIT_FOR_MISS_TTL: Duration = Duration::from_secs(10);
-/// The maximum number of hit-for-miss resources.
+/// The maximum number of hit-for-miss keys.
 const HIT_FOR_MISS_KEYS: u64 = 65_536;
 const MIN_BYTES: u64 = 4096;
 
@@ -27,6 +27,7 @@ pub struct Builder {
     personal: PersonalTraits,
     scheme: String,
     wait_timeout: Duration,
+    fill_timeout: Duration,
     clock: Clock,
 }
 
@@ -46,6 +47,7 @@ impl Builder {
             personal: PersonalTraits::default(),
             scheme: "http".to_owned(),
             wait_timeout: Duration::from_secs(5),
+            fill_timeout: Duration::from_secs(60),
             clock: Clock::monotonic(),
         }
     }
@@ -100,10 +102,17 @@ impl Builder {
         self
     }
 
-    /// How long a request waits for the fill of another request before it calls the handler itself. Zero: not at all.
-    /// Default: 5 s.
+    /// How long a request waits for the fill of another request before it calls the handler itself. After one has waited
+    /// in vain, further requests for its key do not wait for ten seconds. Zero: not at all. Default: 5 s.
     pub fn wait_timeout(mut self, timeout: Duration) -> Builder {
         self.wait_timeout = timeout;
+        self
+    }
+
+    /// How long a fill may take to the end of the body. After that its response is not stored, its followers call the
+    /// handler, and the next request starts a new fill. Its own client still gets the response. Default: 60 s.
+    pub fn fill_timeout(mut self, timeout: Duration) -> Builder {
+        self.fill_timeout = timeout;
         self
     }
 
@@ -143,6 +152,7 @@ impl Builder {
             personal: self.personal,
             scheme: self.scheme,
             wait_timeout: self.wait_timeout,
+            fill_timeout: self.fill_timeout,
         }))
     }
 }

@@ -34,8 +34,8 @@ pub struct HttpCache(Arc<CacheCore>);
 #[derive(Debug)]
 pub(crate) struct CacheCore {
     pub(crate) store: Cache<Key, StoreValue>,
-    /// The hit-for-miss resources: their last response could not be stored, so for a few seconds their requests do not
-    /// wait for each other.
+    /// The hit-for-miss keys: their last response could not be stored or was too slow, so for a few seconds their
+    /// requests do not wait for each other.
     pub(crate) hit_for_miss: Cache<PurgeKey, ()>,
     pub(crate) purges: Purges,
     /// The number of running fills without a ticket.
@@ -46,6 +46,7 @@ pub(crate) struct CacheCore {
     pub(crate) personal: PersonalTraits,
     pub(crate) scheme: String,
     pub(crate) wait_timeout: Duration,
+    pub(crate) fill_timeout: Duration,
 }
 
 /// The result of a lookup.

@@ -13,6 +13,7 @@
 //! of it from the handler.
 
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
@@ -23,6 +24,7 @@ use http::{HeaderMap, Request, Response, StatusCode, response};
 use http_body::{Frame, SizeHint};
 use larder_engine::{CommitOutcome, Op, Ticket, Ttl};
 use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
 use tower_service::Service;
 
 use crate::body::{Body, Writer};
@@ -136,7 +138,16 @@ where
         request.extensions_mut().insert(ctx.clone());
         // Taken before the handler starts: every later purge covers its response.
         let stamp = self.core().purges.stamp(key::uri_of(self.location.resource.as_bytes()));
-        let mut response = match forward::call(inner, request).await {
+        let deadline = Instant::now() + self.core().fill_timeout;
+        let mut call = pin!(forward::call(inner, request));
+        let (result, is_late) = match timeout_at(deadline, &mut call).await {
+            Ok(result) => (result, false),
+            Err(_) => {
+                self.release_followers_of_slow_fill();
+                (call.await, true)
+            }
+        };
+        let mut response = match result {
             Ok(response) => response,
             Err(error) => {
                 self.role.release_followers();
@@ -149,10 +160,11 @@ where
         };
         let plan = policy::plan(&mut response, &ctx, &self.core().cached_errors, self.has_cookie);
         match plan {
+            Ok(_) if is_late => self.send_unstored(response, Reason::FillTimeout),
             Ok(_) if response.body().size_hint().lower() > self.core().max_body_bytes as u64 => {
                 self.send_unstored(response, Reason::BodyTooLarge);
             }
-            Ok(plan) => self.collect_body(response, plan, stamp).await,
+            Ok(plan) => self.collect_body(response, plan, stamp, deadline).await,
             Err(reason) => self.send_unstored(response, reason),
         }
     }
@@ -171,7 +183,7 @@ where
     }
 
     /// Reads the body to its end, or until it is clear that it cannot be stored.
-    async fn collect_body(mut self, response: Response<B>, plan: Plan, stamp: PurgeStamp) {
+    async fn collect_body(mut self, response: Response<B>, plan: Plan, stamp: PurgeStamp, deadline: Instant) {
         let (head, body) = response.into_parts();
         let (status, headers) = (head.status, head.headers.clone());
         let hint = body.size_hint();
@@ -185,10 +197,13 @@ where
                 Poll::Pending => {
                     // Send the head now: the client must not wait for the end of a slow body.
                     if let Some(head) = unsent_head.take() {
-                        let outcome = self.miss_outcome(None);
+                        let outcome = self.miss_outcome(Some(Reason::Streaming));
                         streaming = self.stream(head, &collected, hint, outcome);
                     }
-                    poll_fn(|cx| body.as_mut().poll_frame(cx)).await
+                    match timeout_at(deadline, poll_fn(|cx| body.as_mut().poll_frame(cx))).await {
+                        Ok(frame) => frame,
+                        Err(_) => break Err((Reason::FillTimeout, None)),
+                    }
                 }
             };
             match collected.push(frame, self.core().max_body_bytes) {
@@ -198,7 +213,7 @@ where
                     }
                 }
                 CollectStep::End => break collected.check_length(&headers).map_err(|reason| (reason, None)),
-                CollectStep::Stop(reason, last) => break Err((reason, Some(last))),
+                CollectStep::Stop(reason, frame) => break Err((reason, Some(frame))),
             }
         };
         match end {
@@ -267,7 +282,7 @@ where
             Ok(()) => {
                 let core = self.core();
                 core.counters.stores.add(1);
-                core.hit_for_miss.remove(&core.purges.purge_key(self.location.resource.as_bytes()));
+                core.hit_for_miss.remove(&core.hit_for_miss_key(&self.location));
             }
             Err(reason) => self.abandon_store(reason, StatusCode::OK),
         }
@@ -345,22 +360,35 @@ where
         Ok((Arc::new(record), key))
     }
 
-    /// Releases the followers of a response that is not stored, and marks the resource as hit-for-miss if the reason
-    /// is likely to apply to the next response too.
+    /// Releases the followers of a response that is not stored, and marks its key as hit-for-miss if the reason is likely
+    /// to apply to the next response too.
     fn abandon_store(&mut self, reason: Reason, status: StatusCode) {
         self.role.release_followers();
         let is_lasting = !matches!(reason, Reason::BodyError | Reason::Purged | Reason::Cookie);
-        if is_lasting && self.client.is_some() {
-            let core = self.core();
-            core.hit_for_miss.insert(core.purges.purge_key(self.location.resource.as_bytes()), ());
+        if is_lasting && !matches!(self.role, FillRole::Refresh(_)) {
+            self.mark_hit_for_miss();
         }
-        // The handler no longer opts in, so the stale entry must go. After a server error it stays.
+        // The handler no longer opts in, so the stale entry must go. If it failed or was too slow, the entry stays.
         if is_lasting
+            && reason != Reason::FillTimeout
             && !status.is_server_error()
             && let FillRole::Refresh(old) = &self.role
         {
             self.core().remove_if_same(self.location.key().clone(), old);
         }
+    }
+
+    /// Ends the wait for a handler that is too slow. Marks the key first: followers that return must not wait again.
+    fn release_followers_of_slow_fill(&mut self) {
+        if !matches!(self.role, FillRole::Refresh(_)) {
+            self.mark_hit_for_miss();
+        }
+        self.role.release_followers();
+    }
+
+    fn mark_hit_for_miss(&self) {
+        let core = self.core();
+        core.hit_for_miss.insert(core.hit_for_miss_key(&self.location), ());
     }
 
     /// Whether the client's copy is current. The handler did not see the client's conditions.

@@ -32,7 +32,7 @@ pub(crate) enum FollowUp {
         uri: Key,
         has_body_keys: bool,
     },
-    /// The resource is hit-for-miss: a response that could be stored ends that. The `Instant` is the start of the
+    /// The key is hit-for-miss: a response that can surely be stored ends that. The `Instant` is the start of the
     /// request.
     CheckHitForMiss(CacheCtx, PurgeKey, Instant),
 }
@@ -106,10 +106,13 @@ where
                     this.cache.invalidate(uri.as_bytes(), *has_body_keys);
                 }
             }
-            FollowUp::CheckHitForMiss(ctx, purge_key, started) => {
+            FollowUp::CheckHitForMiss(ctx, key, started) => {
                 core.counters.miss_time.record(started.elapsed());
-                if policy::plan(&mut response, ctx, &core.cached_errors, false).is_ok() {
-                    core.hit_for_miss.remove(purge_key);
+                let len = response.body().size_hint().exact();
+                let has_storable_length = len.is_some_and(|len| len <= core.max_body_bytes as u64);
+                if policy::plan(&mut response, ctx, &core.cached_errors, false).is_ok() && has_storable_length
+                {
+                    core.hit_for_miss.remove(key);
                 }
             }
         }

@@ -277,12 +277,13 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         if traits.range {
             return self.bypass(request, Reason::Range, false);
         }
-        let purge_key = core.purges.purge_key(location.resource.as_bytes());
-        if core.hit_for_miss.contains(&purge_key) {
+        let hit_for_miss_key = core.hit_for_miss_key(&location);
+        if core.hit_for_miss.contains(&hit_for_miss_key) {
             let ctx = CacheCtx::default();
             request.extensions_mut().insert(ctx.clone());
             let outcome = miss_outcome(&location, Reason::HitForMiss);
-            return self.forward(request, outcome, FollowUp::CheckHitForMiss(ctx, purge_key, Instant::now()));
+            let follow_up = FollowUp::CheckHitForMiss(ctx, hit_for_miss_key, Instant::now());
+            return self.forward(request, outcome, follow_up);
         }
         let started = Instant::now();
         let (cache, inner) = (self.cache.clone(), self.inner.clone());
@@ -381,6 +382,9 @@ where
                 }
                 Ok(FollowOutcome::Failed(_)) => break,
                 Err(_) => {
+                    // The next requests do not wait for this fill too.
+                    let core = cache.core();
+                    core.hit_for_miss.insert(core.hit_for_miss_key(&location), ());
                     reason = Reason::WaitTimeout;
                     break;
                 }

@@ -81,7 +81,7 @@ async fn client_reads_while_fill_runs() {
     let (frames, receiver) = mpsc::unbounded_channel();
     replies.send(receiver).unwrap();
     let response = site.service.clone().oneshot(get("/", &[])).await.unwrap();
-    assert_eq!(response.headers()["cache-status"], "larder; fwd=uri-miss; stored");
+    assert_eq!(response.headers()["cache-status"], "larder; fwd=uri-miss; detail=streaming");
     let mut body = response.into_body();
     for text in ["one ", "two"] {
         frames.send(data(text)).unwrap();
@@ -221,5 +221,47 @@ async fn panicking_body_never_looks_complete() {
     let response = site.service.clone().oneshot(get("/", &[])).await.unwrap();
     let outcome = tokio::spawn(response.into_body().collect()).await;
     assert!(outcome.unwrap_err().is_panic());
+    assert_eq!(site.cache.stats().entries, 0);
+}
+
+#[tokio::test]
+async fn streamed_body_above_limit_is_hit_for_miss() {
+    let (site, replies) = streaming(None);
+    let (frames, receiver) = mpsc::unbounded_channel();
+    replies.send(receiver).unwrap();
+    let response = site.service.clone().oneshot(get("/", &[])).await.unwrap();
+    frames.send(data("0123456789a")).unwrap();
+    drop(frames);
+    response.into_body().collect().await.unwrap();
+    replies.send(reply(vec![data("1")])).unwrap();
+    assert_eq!(site.get("/").await.cache_status(), "fwd=uri-miss; detail=hit-for-miss");
+}
+
+#[tokio::test]
+async fn head_of_a_running_body_does_not_claim_to_be_stored() {
+    let (site, replies) = streaming(None);
+    let (frames, receiver) = mpsc::unbounded_channel();
+    replies.send(receiver).unwrap();
+    let response = site.service.clone().oneshot(get("/", &[])).await.unwrap();
+    assert_eq!(response.headers()["cache-status"], "larder; fwd=uri-miss; detail=streaming");
+    frames.send(Err(io::Error::other("cut"))).unwrap();
+    assert!(response.into_body().collect().await.is_err());
+    assert_eq!(site.cache.stats().unstored, [(larder_http::Reason::BodyError, 1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_body_reaches_client_and_is_not_stored() {
+    let (site, replies) = streaming(None);
+    let (frames, receiver) = mpsc::unbounded_channel();
+    replies.send(receiver).unwrap();
+    let response = site.service.clone().oneshot(get("/", &[])).await.unwrap();
+    frames.send(data("1")).unwrap();
+    settle().await;
+    tokio::time::advance(SECOND * 61).await;
+    settle().await;
+    assert_eq!(site.cache.stats().unstored, [(larder_http::Reason::FillTimeout, 1)]);
+    frames.send(data("2")).unwrap();
+    drop(frames);
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "12");
     assert_eq!(site.cache.stats().entries, 0);
 }
