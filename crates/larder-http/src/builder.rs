@@ -7,6 +7,7 @@ use http::{HeaderName, StatusCode};
 use larder_engine::{Cache, Clock};
 
 use crate::cache::{CacheCore, HttpCache};
+use crate::memory::BodyMemory;
 use crate::purge::Purges;
 use crate::request::PersonalTraits;
 use crate::stats::Counters;
@@ -23,6 +24,8 @@ const MIN_BYTES: u64 = 4096;
 pub struct Builder {
     max_bytes: u64,
     max_body_bytes: usize,
+    max_fill_bytes: u64,
+    max_waiters: usize,
     cached_errors: Vec<StatusCode>,
     personal: PersonalTraits,
     scheme: String,
@@ -43,6 +46,8 @@ impl Builder {
         Builder {
             max_bytes: 64 << 20,
             max_body_bytes: 4 << 20,
+            max_fill_bytes: 32 << 20,
+            max_waiters: 16_384,
             cached_errors: Vec::new(),
             personal: PersonalTraits::default(),
             scheme: "http".to_owned(),
@@ -58,10 +63,25 @@ impl Builder {
         self
     }
 
-    /// The longest body that is stored, in bytes. A longer body is streamed to the client. A running fill buffers up to
-    /// this many bytes, which do not count towards [`Builder::max_bytes`]. Any value. Default: 4 MiB.
+    /// The longest body that is stored, in bytes. A longer body is streamed to its client, and requests that followed
+    /// the fill end with an error. Any value. Default: 4 MiB.
     pub fn max_body_bytes(mut self, bytes: usize) -> Builder {
         self.max_body_bytes = bytes;
+        self
+    }
+
+    /// Bytes of bodies beside those in the store: in running fills, and in replies whose entry was evicted or purged
+    /// while clients were still reading. All bodies together take at most [`Builder::max_bytes`] and this. A body that
+    /// finds no room is streamed to its client, at the client's speed, and not stored. Any value. Default: 32 MiB.
+    pub fn max_fill_bytes(mut self, bytes: u64) -> Builder {
+        self.max_fill_bytes = bytes;
+        self
+    }
+
+    /// How many requests may wait for the head of a response from the fill of another request; further ones call the
+    /// handler. Default: 16,384.
+    pub fn max_waiters(mut self, waiters: usize) -> Builder {
+        self.max_waiters = waiters;
         self
     }
 
@@ -148,6 +168,9 @@ impl Builder {
             unticketed_fills: AtomicUsize::new(0),
             counters: Counters::new(),
             max_body_bytes: self.max_body_bytes,
+            memory: BodyMemory::new(self.max_bytes.saturating_add(self.max_fill_bytes)),
+            waiters: AtomicUsize::new(0),
+            max_waiters: self.max_waiters,
             cached_errors: self.cached_errors,
             personal: self.personal,
             scheme: self.scheme,

@@ -9,6 +9,7 @@ use larder_engine::{Cache, Op, Ttl};
 
 use crate::entry::{StoreValue, StoredResponse};
 use crate::key::{self, Key, RequestKey};
+use crate::memory::BodyMemory;
 use crate::purge::{PurgeKey, Purges};
 use crate::request::PersonalTraits;
 use crate::stats::{Counters, Stats};
@@ -42,6 +43,10 @@ pub(crate) struct CacheCore {
     pub(crate) unticketed_fills: AtomicUsize,
     pub(crate) counters: Counters,
     pub(crate) max_body_bytes: usize,
+    pub(crate) memory: Arc<BodyMemory>,
+    /// The number of requests that wait for the fill of another one.
+    pub(crate) waiters: AtomicUsize,
+    pub(crate) max_waiters: usize,
     pub(crate) cached_errors: Vec<StatusCode>,
     pub(crate) personal: PersonalTraits,
     pub(crate) scheme: String,
@@ -122,7 +127,12 @@ impl HttpCache {
     /// The counters of the cache, and its current size.
     pub fn stats(&self) -> Stats {
         let store = &self.0.store;
-        self.0.counters.snapshot(store.len() as u64, store.weight(), store.capacity())
+        self.0.counters.snapshot(
+            store.len() as u64,
+            store.weight(),
+            store.capacity(),
+            self.0.memory.charged(),
+        )
     }
 
     pub(crate) fn from_core(core: CacheCore) -> HttpCache {

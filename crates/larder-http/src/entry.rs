@@ -1,18 +1,19 @@
-//! A stored response: its status, the header fields that may be replayed, and the bytes of the body.
+//! A stored response: its status, the header fields that may be replayed, and its body, which may still be filled.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use bytes::Bytes;
 use http::header::{
     ACCEPT_RANGES, AGE, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, TE, TRAILER,
     TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
-use xxhash_rust::xxh3::xxh3_128;
 
 use crate::body::Body;
+use crate::buffer::FillBuffer;
+use crate::chunks::Chunks;
 use crate::conditional::REPEATED_IN_304;
 use crate::control::list_members;
 use crate::policy::Plan;
@@ -78,7 +79,7 @@ pub(crate) struct StoredResponse {
     status: StatusCode,
     /// Includes placeholders for `Age` and `Cache-Status`. A replay overwrites them, so the copied map never grows.
     headers: HeaderMap,
-    body: Bytes,
+    body: StoredBody,
     tags: Box<[PurgeKey]>,
     pub(crate) ignores_cookies: bool,
     pub(crate) stamp: PurgeStamp,
@@ -90,11 +91,29 @@ pub(crate) struct StoredResponse {
     bytes: usize,
 }
 
+/// The body of a stored response.
+#[derive(Debug)]
+pub(crate) enum StoredBody {
+    Complete(Chunks),
+    /// The fill is running: requests follow it. The bytes are not charged to the entry yet.
+    Filling(Arc<FillBuffer>),
+}
+
+impl StoredBody {
+    fn bytes(&self) -> usize {
+        match self {
+            StoredBody::Complete(chunks) => chunks.len() + chunks.overhead(),
+            StoredBody::Filling(_) => 0,
+        }
+    }
+}
+
 impl StoredResponse {
+    /// `now_ms` is the time at which the handler has replied.
     pub(crate) fn new(
         status: StatusCode,
         headers: &HeaderMap,
-        body: Bytes,
+        body: StoredBody,
         plan: &Plan,
         stamp: PurgeStamp,
         purges: &Purges,
@@ -105,7 +124,7 @@ impl StoredResponse {
         let fields: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 96).sum();
         StoredResponse {
             status,
-            bytes: size_of::<Self>() + fields + body.len() + size_of_val(&*tags),
+            bytes: size_of::<Self>() + fields + body.bytes() + size_of_val(&*tags),
             headers,
             body,
             tags,
@@ -140,6 +159,11 @@ impl StoredResponse {
                 .is_ok()
     }
 
+    /// Whether the fill is still running.
+    pub(crate) fn is_filling(&self) -> bool {
+        matches!(self.body, StoredBody::Filling(_))
+    }
+
     /// The stored headers, which include the validators.
     pub(crate) fn headers(&self) -> &HeaderMap {
         &self.headers
@@ -147,7 +171,11 @@ impl StoredResponse {
 
     /// The complete response, without the outcome. The body is shared, not copied; a HEAD gets none.
     pub(crate) fn replay<B: http_body::Body>(&self, now_ms: u64, head_only: bool) -> Response<Body<B>> {
-        let body = if head_only { Body::empty() } else { Body::full(self.body.clone()) };
+        let body = match &self.body {
+            _ if head_only => Body::empty(),
+            StoredBody::Complete(chunks) => complete_body(chunks, 0..chunks.len()),
+            StoredBody::Filling(buffer) => Body::follower(buffer),
+        };
         let mut response = Response::new(body);
         *response.status_mut() = self.status;
         *response.headers_mut() = self.headers.clone();
@@ -162,22 +190,21 @@ impl StoredResponse {
         request: &HeaderMap,
         now_ms: u64,
     ) -> Option<Response<Body<B>>> {
-        let len = self.body.len();
-        let (status, body, range) = match range::requested_range(request, &self.headers, len) {
+        let StoredBody::Complete(chunks) = &self.body else { return None };
+        let len = chunks.len();
+        let (status, part, content_range) = match range::requested_range(request, &self.headers, len) {
             BodyRange::Whole => return None,
-            BodyRange::Unsatisfiable => {
-                (StatusCode::RANGE_NOT_SATISFIABLE, Bytes::new(), format!("bytes */{len}"))
-            }
+            BodyRange::Unsatisfiable => (StatusCode::RANGE_NOT_SATISFIABLE, 0..0, format!("bytes */{len}")),
             BodyRange::Part(part) => {
                 let range = format!("bytes {}-{}/{len}", part.start, part.end - 1);
-                (StatusCode::PARTIAL_CONTENT, self.body.slice(part), range)
+                (StatusCode::PARTIAL_CONTENT, part, range)
             }
         };
         let mut response = self.replay(now_ms, false);
         *response.status_mut() = status;
-        response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
-        response.headers_mut().insert(CONTENT_RANGE, header_value(range));
-        *response.body_mut() = Body::full(body);
+        response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(part.len()));
+        response.headers_mut().insert(CONTENT_RANGE, header_value(content_range));
+        *response.body_mut() = complete_body(chunks, part);
         Some(response)
     }
 
@@ -208,6 +235,13 @@ impl StoredResponse {
     }
 }
 
+fn complete_body<B: http_body::Body>(chunks: &Chunks, range: Range<usize>) -> Body<B> {
+    match chunks.as_one() {
+        Some(bytes) => Body::full(bytes.slice(range)),
+        None => Body::chunks(chunks.reader(range)),
+    }
+}
+
 /// Adds the outcome to the headers, for the client, and to the body, for loggers outside of the layer.
 pub(crate) fn add_cache_status<B: http_body::Body>(response: &mut Response<Body<B>>, outcome: Outcome) {
     response.body_mut().set_outcome(outcome);
@@ -218,8 +252,9 @@ pub(crate) fn add_cache_status<B: http_body::Body>(response: &mut Response<Body<
     }
 }
 
-/// The fields to replay. Adds those that every stored response must have: length, date and validator.
-fn stored_headers(from: &HeaderMap, body: &Bytes) -> HeaderMap {
+/// The fields to replay. Adds those that every stored response must have: date, and those of a complete body: its
+/// length, a validator, and that ranges are supported.
+fn stored_headers(from: &HeaderMap, body: &StoredBody) -> HeaderMap {
     let connection_options: Vec<&[u8]> =
         from.get_all(CONNECTION).iter().flat_map(|line| list_members(line.as_bytes())).collect();
     let mut headers = HeaderMap::with_capacity(from.len() + 6);
@@ -230,15 +265,17 @@ fn stored_headers(from: &HeaderMap, body: &Bytes) -> HeaderMap {
             headers.append(name, value.clone());
         }
     }
-    headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
     if !headers.contains_key(DATE) {
         headers.insert(DATE, header_value(httpdate::fmt_http_date(SystemTime::now())));
     }
-    if !headers.contains_key(ETAG) {
-        headers.insert(ETAG, header_value(format!("\"{:032x}\"", xxh3_128(body))));
-    }
-    if !headers.contains_key(ACCEPT_RANGES) {
-        headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    if let StoredBody::Complete(chunks) = body {
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(chunks.len()));
+        if !headers.contains_key(ETAG) {
+            headers.insert(ETAG, header_value(format!("\"{:032x}\"", chunks.hash())));
+        }
+        if !headers.contains_key(ACCEPT_RANGES) {
+            headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+        }
     }
     headers.insert(AGE, HeaderValue::from(0));
     headers.insert(CACHE_STATUS, HeaderValue::from_static(""));

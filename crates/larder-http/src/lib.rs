@@ -43,8 +43,11 @@
 //! - **Only complete responses are stored.** A body that ends early, fails, has trailers or exceeds the limit is sent
 //!   to its client and not stored. A 404 is cached only if the handler allows it, and is replayed as a 404.
 //! - **One handler call per key.** Concurrent misses follow the first one, which runs in its own task, so that its
-//!   client may disconnect. Followers get its response if it may be stored. Otherwise each follower calls the handler
-//!   at once, and for ten seconds requests for that key do not wait for each other.
+//!   client may disconnect. Followers get its response if it may be stored, and read its body while the handler sends
+//!   it. Otherwise each follower calls the handler at once, and for ten seconds requests for that key do not wait for
+//!   each other. If a fill fails after a follower got its head, the follower's body ends with [`IncompleteBody`].
+//! - **Memory is bounded.** Bodies in the store, in fills and in replies take at most [`Builder::max_bytes`] and
+//!   [`Builder::max_fill_bytes`] together, also if clients stop reading.
 //! - **A purge is final.** After it has returned, no response whose handler started before it is served or stored.
 //!   This includes the fills that are running.
 //! - **Every decision is reported.** Every response has a `Cache-Status` field (RFC 9211) with the reason, and its body
@@ -58,8 +61,10 @@
 
 mod body;
 mod body_key;
+mod buffer;
 mod builder;
 mod cache;
+mod chunks;
 mod conditional;
 mod control;
 mod entry;
@@ -69,6 +74,7 @@ mod fill;
 mod forward;
 mod key;
 mod layer;
+mod memory;
 mod policy;
 mod purge;
 mod range;
@@ -76,9 +82,10 @@ mod request;
 mod service;
 mod stats;
 mod status;
+mod stream;
 mod vary;
 
-pub use body::Body;
+pub use body::{Body, BoxError, IncompleteBody};
 pub use body_key::{BodyKey, BodyRule, BodyRules, NoBodyKey};
 pub use builder::{BuildError, Builder};
 pub use cache::{HttpCache, PurgeError};

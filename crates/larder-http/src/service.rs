@@ -17,22 +17,23 @@ use std::cell::Cell;
 use std::future::Future;
 use std::panic;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use larder_engine::stats::Histogram;
-use larder_engine::{FollowOutcome, Load, Ticket};
+use larder_engine::{FollowOutcome, Follower, Load, Ticket};
 use pin_project_lite::pin_project;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tower_service::Service;
 
-use crate::body::Body;
+use crate::body::{Body, BoxError};
 use crate::body_key::{BodyKey, BodyRejection, NoBodyKey};
-use crate::cache::{HttpCache, Lookup, StoreLocation};
+use crate::cache::{CacheCore, HttpCache, Lookup, StoreLocation};
 use crate::conditional;
 use crate::entry::{self, StoreValue, StoredResponse};
 use crate::fill::{Fill, FillRole, ServiceResult, UnticketedFill};
@@ -74,7 +75,7 @@ where
     K: BodyKey<ReqBody>,
     ReqBody: http_body::Body + Send + 'static,
     B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Send + 'static,
+    B::Error: Into<BoxError> + Send + 'static,
 {
     type Response = Response<Body<B>>;
     type Error = S::Error;
@@ -167,7 +168,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         S::Error: Send + 'static,
         ReqBody: Send + 'static,
         B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Send + 'static,
+        B::Error: Into<BoxError> + Send + 'static,
     {
         let timer = HitTimer::start();
         let core = self.cache.core();
@@ -176,6 +177,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
             Ok(Lookup::Found(stored)) if traits.cookie && !stored.ignores_cookies => {
                 self.bypass(request, Reason::Cookie, false)
             }
+            Ok(Lookup::Found(stored)) if stored.is_filling() => self.join_fill(request, &stored, traits),
             Ok(Lookup::Found(stored)) => {
                 let now = core.store.now_ms();
                 let outcome = stored.outcome(now);
@@ -189,6 +191,29 @@ impl<S: Clone, K> HttpCacheService<S, K> {
             }
             Ok(Lookup::Missing(location)) => self.miss(request, body_key, location, traits),
         }
+    }
+
+    /// Answers with a response whose body is still being filled.
+    fn join_fill<ReqBody, B>(
+        &self,
+        request: Request<ReqBody>,
+        filling: &StoredResponse,
+        traits: RequestTraits,
+    ) -> ResponseFuture<S, ReqBody, B>
+    where
+        S: Service<Request<ReqBody>, Response = Response<B>>,
+        B: http_body::Body,
+    {
+        if traits.head {
+            return self.bypass(request, Reason::Head, false);
+        }
+        if traits.range {
+            return self.bypass(request, Reason::Range, false);
+        }
+        let now = self.cache.core().store.now_ms();
+        let outcome =
+            Outcome::Miss { variant: filling.headers().contains_key(VARY), collapsed: true, unstored: None };
+        ResponseFuture::ready(stored_response(&self.cache, filling, request.headers(), false, outcome, now))
     }
 
     /// The layer's own answer to a request whose body could not be read.
@@ -260,7 +285,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         S::Error: Send + 'static,
         ReqBody: Send + 'static,
         B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Send + 'static,
+        B::Error: Into<BoxError> + Send + 'static,
     {
         let core = self.cache.core();
         if traits.only_if_cached {
@@ -320,7 +345,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         S::Error: Send + 'static,
         ReqBody: Send + 'static,
         B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Send + 'static,
+        B::Error: Into<BoxError> + Send + 'static,
     {
         let core = self.cache.core();
         let Ok(location) = core.location_of(RequestKey::new(&request, &body_key)) else { return };
@@ -368,24 +393,21 @@ where
     S::Error: Send + 'static,
     ReqBody: Send + 'static,
     B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Send + 'static,
+    B::Error: Into<BoxError> + Send + 'static,
 {
     let mut reason = Reason::Released;
     for _ in 0..MAX_LOOKUPS {
         let value = match cache.core().store.load(location.key()) {
             Load::Hit(value) => value,
             Load::Lead(ticket) => return lead(cache, inner, request, location, ticket).await,
-            Load::Follow(follower) => match timeout(cache.core().wait_timeout, follower).await {
+            Load::Follow(follower) => match wait(&cache, &location, follower).await {
                 Ok(FollowOutcome::Value(value)) => value,
                 Ok(FollowOutcome::Lead(ticket)) => {
                     return lead(cache, inner, request, location, ticket).await;
                 }
                 Ok(FollowOutcome::Failed(_)) => break,
-                Err(_) => {
-                    // The next requests do not wait for this fill too.
-                    let core = cache.core();
-                    core.hit_for_miss.insert(core.hit_for_miss_key(&location), ());
-                    reason = Reason::WaitTimeout;
+                Err(wait_error) => {
+                    reason = wait_error;
                     break;
                 }
             },
@@ -411,6 +433,39 @@ where
     Forward::new(cache, inner, request, outcome, FollowUp::Nothing).await
 }
 
+/// Waits for the fill of another request.
+///
+/// # Errors
+/// `TooManyWaiters`, or `WaitTimeout`: then the next requests do not wait for this fill too.
+async fn wait(
+    cache: &HttpCache,
+    location: &StoreLocation,
+    follower: Follower<Key, StoreValue>,
+) -> Result<FollowOutcome<Key, StoreValue>, Reason> {
+    let core = cache.core();
+    let _waiter = Waiter::new(core).ok_or(Reason::TooManyWaiters)?;
+    timeout(core.wait_timeout, follower).await.map_err(|_| {
+        core.hit_for_miss.insert(core.hit_for_miss_key(location), ());
+        Reason::WaitTimeout
+    })
+}
+
+/// Counts a request that waits for the fill of another one.
+struct Waiter<'a>(&'a AtomicUsize);
+
+impl<'a> Waiter<'a> {
+    fn new(core: &'a CacheCore) -> Option<Waiter<'a>> {
+        let waiter = Waiter(&core.waiters);
+        (waiter.0.fetch_add(1, Ordering::Relaxed) < core.max_waiters).then_some(waiter)
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 fn lead<S, ReqBody, B>(
     cache: HttpCache,
     inner: S,
@@ -424,7 +479,7 @@ where
     S::Error: Send + 'static,
     ReqBody: Send + 'static,
     B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Send + 'static,
+    B::Error: Into<BoxError> + Send + 'static,
 {
     run_fill(cache, inner, request, location, FillRole::Leader(Some(ticket)), false)
 }
@@ -444,7 +499,7 @@ where
     S::Error: Send + 'static,
     ReqBody: Send + 'static,
     B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Send + 'static,
+    B::Error: Into<BoxError> + Send + 'static,
 {
     let (client, response) = oneshot::channel();
     let request_headers = request.headers().clone();

@@ -76,6 +76,8 @@ reasons! {
     FillTimeout => "fill-timeout",
     /// The head was sent before the end of the body, which decides whether the response is stored.
     Streaming => "streaming",
+    /// Too many requests wait for fills.
+    TooManyWaiters => "too-many-waiters",
     /// The handler did not opt in.
     NotOptedIn => "not-opted-in",
     /// The handler, or nested code, forbade caching.
@@ -106,6 +108,8 @@ reasons! {
     TooManyTags => "too-many-tags",
     /// The body is larger than the limit.
     BodyTooLarge => "body-too-large",
+    /// The bodies in the store, in fills and in replies have reached their limit together.
+    BodyMemory => "body-memory",
     /// The response has trailers.
     Trailers => "trailers",
     /// The body was shorter or longer than its `Content-Length`.

@@ -12,6 +12,7 @@
 //! - `reporting`: every request is counted once, with its reason.
 //! - `request_bodies`: a request body is a part of the key where a rule says so.
 //! - `stale`: a stale response is served within the grace period.
+//! - `streaming`: a body that is being filled has many readers, and is held once.
 //! - `vary`: a variant is served only to requests that select it.
 
 mod bodies;
@@ -25,5 +26,6 @@ mod replay;
 mod reporting;
 mod request_bodies;
 mod stale;
+mod streaming;
 mod support;
 mod vary;
