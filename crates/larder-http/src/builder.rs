@@ -7,6 +7,8 @@ use http::{HeaderName, StatusCode};
 use larder_engine::{Cache, Clock};
 
 use crate::cache::{CacheCore, HttpCache};
+#[cfg(feature = "compression")]
+use crate::encoding::{Coding, Codings};
 use crate::memory::BodyMemory;
 use crate::purge::Purges;
 use crate::request::PersonalTraits;
@@ -28,6 +30,8 @@ pub struct Builder {
     max_waiters: usize,
     cached_errors: Vec<StatusCode>,
     personal: PersonalTraits,
+    #[cfg(feature = "compression")]
+    codings: Vec<Coding>,
     scheme: String,
     wait_timeout: Duration,
     fill_timeout: Duration,
@@ -50,6 +54,8 @@ impl Builder {
             max_waiters: 16_384,
             cached_errors: Vec::new(),
             personal: PersonalTraits::default(),
+            #[cfg(feature = "compression")]
+            codings: Vec::new(),
             scheme: "http".to_owned(),
             wait_timeout: Duration::from_secs(5),
             fill_timeout: Duration::from_secs(60),
@@ -115,6 +121,17 @@ impl Builder {
         self
     }
 
+    /// The codings in which stored bodies are sent to clients that accept them, the preferred one first. Each is made
+    /// once per entry, in the background, after the first hit that accepts it, and charged to the entry. This concerns
+    /// text, JSON, XML and the like of 1 KiB to 4 MiB, unless the handler has encoded the body, varies by
+    /// `Accept-Encoding`, or says `no-transform`; the response gets `Vary: Accept-Encoding`. Do not use it for pages
+    /// that contain both a secret and input of the client (BREACH). Needs the feature `compression`. Default: none.
+    #[cfg(feature = "compression")]
+    pub fn codings(mut self, codings: impl IntoIterator<Item = Coding>) -> Builder {
+        self.codings = codings.into_iter().collect();
+        self
+    }
+
     /// The scheme of requests whose target has none, as is usual in HTTP/1.1: `http` or `https`. The scheme is
     /// part of the key, and thus of the URIs to purge. Default: `http`.
     pub fn scheme(mut self, scheme: impl Into<String>) -> Builder {
@@ -173,6 +190,8 @@ impl Builder {
             max_waiters: self.max_waiters,
             cached_errors: self.cached_errors,
             personal: self.personal,
+            #[cfg(feature = "compression")]
+            codings: Codings::new(self.codings),
             scheme: self.scheme,
             wait_timeout: self.wait_timeout,
             fill_timeout: self.fill_timeout,

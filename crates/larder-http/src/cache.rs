@@ -7,6 +7,8 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode, Uri};
 use larder_engine::{Cache, Op, Ttl};
 
+#[cfg(feature = "compression")]
+use crate::encoding::Codings;
 use crate::entry::{StoreValue, StoredResponse};
 use crate::key::{self, Key, RequestKey};
 use crate::memory::BodyMemory;
@@ -49,6 +51,8 @@ pub(crate) struct CacheCore {
     pub(crate) max_waiters: usize,
     pub(crate) cached_errors: Vec<StatusCode>,
     pub(crate) personal: PersonalTraits,
+    #[cfg(feature = "compression")]
+    pub(crate) codings: Codings,
     pub(crate) scheme: String,
     pub(crate) wait_timeout: Duration,
     pub(crate) fill_timeout: Duration,
@@ -252,6 +256,15 @@ impl CacheCore {
                 let ttl = entry.expires_in().map_or(ttl, |remaining| remaining.max(ttl));
                 (Op::Put(StoreValue::Varies(record.clone()), Ttl::After(ttl)), ())
             }
+            _ => (Op::Keep, ()),
+        });
+    }
+
+    /// Stores an entry again because its weight has changed, unless its value was replaced meanwhile.
+    #[cfg(feature = "compression")]
+    pub(crate) fn update_weight(&self, key: &Key, value: &StoreValue) {
+        self.store.compute(key.clone(), |present| match present {
+            Some(entry) if entry.value().is_same(value) => (Op::Put(value.clone(), Ttl::Keep), ()),
             _ => (Op::Keep, ()),
         });
     }

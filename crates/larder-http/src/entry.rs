@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
+#[cfg(feature = "compression")]
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, VARY};
 use http::header::{
     ACCEPT_RANGES, AGE, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, TE, TRAILER,
     TRANSFER_ENCODING, UPGRADE,
@@ -16,6 +18,8 @@ use crate::buffer::FillBuffer;
 use crate::chunks::Chunks;
 use crate::conditional::REPEATED_IN_304;
 use crate::control::list_members;
+#[cfg(feature = "compression")]
+use crate::encoding::{self, Siblings};
 use crate::policy::Plan;
 use crate::purge::{PurgeKey, PurgeStamp, Purges};
 use crate::range::{self, BodyRange};
@@ -67,7 +71,7 @@ impl StoreValue {
     /// The size in bytes, for the weight of the entry.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            StoreValue::Response(stored) => stored.bytes,
+            StoreValue::Response(stored) => stored.bytes(),
             StoreValue::Varies(record) => record.bytes(),
         }
     }
@@ -89,6 +93,8 @@ pub(crate) struct StoredResponse {
     fresh_until_ms: u64,
     next_refresh_ms: AtomicU64,
     bytes: usize,
+    #[cfg(feature = "compression")]
+    siblings: Option<Box<Siblings>>,
 }
 
 /// The body of a stored response.
@@ -121,10 +127,9 @@ impl StoredResponse {
     ) -> StoredResponse {
         let headers = stored_headers(headers, &body);
         let tags: Box<[PurgeKey]> = plan.tags.iter().map(|tag| purges.purge_key(tag.as_bytes())).collect();
-        let fields: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 96).sum();
         StoredResponse {
             status,
-            bytes: size_of::<Self>() + fields + body.bytes() + size_of_val(&*tags),
+            bytes: size_of::<Self>() + headers_bytes(&headers) + body.bytes() + size_of_val(&*tags),
             headers,
             body,
             tags,
@@ -134,7 +139,18 @@ impl StoredResponse {
             initial_age_ms: plan.age.as_millis() as u64,
             fresh_until_ms: now_ms + plan.ttl.as_millis() as u64,
             next_refresh_ms: AtomicU64::new(0),
+            #[cfg(feature = "compression")]
+            siblings: None,
         }
+    }
+
+    /// The size in bytes, with that of its encoded siblings, which are added later.
+    pub(crate) fn bytes(&self) -> usize {
+        #[cfg(feature = "compression")]
+        let in_siblings = self.siblings.as_ref().map_or(0, |siblings| siblings.bytes());
+        #[cfg(not(feature = "compression"))]
+        let in_siblings = 0;
+        self.bytes + in_siblings
     }
 
     pub(crate) fn tags_are_unpurged(&self, purges: &Purges) -> bool {
@@ -240,6 +256,65 @@ fn complete_body<B: http_body::Body>(chunks: &Chunks, range: Range<usize>) -> Bo
         Some(bytes) => Body::full(bytes.slice(range)),
         None => Body::chunks(chunks.reader(range)),
     }
+}
+
+/// Encoded siblings: responses that differ in the body, and in the fields that describe its bytes.
+#[cfg(feature = "compression")]
+impl StoredResponse {
+    /// Allows siblings, if the body is worth it. All representations then vary by `Accept-Encoding`.
+    pub(crate) fn with_siblings(mut self, plan: &Plan) -> StoredResponse {
+        let varies = plan.vary.contains(&ACCEPT_ENCODING);
+        let len = self.complete_body().map_or(0, Chunks::len);
+        if self.status == StatusCode::OK && encoding::is_encodable(&self.headers, len, varies) {
+            self.headers.append(VARY, HeaderValue::from_static("accept-encoding"));
+            self.siblings = Some(Box::default());
+            self.bytes += size_of::<Siblings>();
+        }
+        self
+    }
+
+    pub(crate) fn siblings(&self) -> Option<&Siblings> {
+        self.siblings.as_deref()
+    }
+
+    pub(crate) fn complete_body(&self) -> Option<&Chunks> {
+        match &self.body {
+            StoredBody::Complete(chunks) => Some(chunks),
+            StoredBody::Filling(_) => None,
+        }
+    }
+
+    /// The sibling with this body.
+    pub(crate) fn encoded(&self, coding: &'static str, body: Chunks) -> StoredResponse {
+        let mut headers = self.headers.clone();
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding));
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+        if let Some(etag) = headers.get(ETAG).and_then(|etag| encoding::sibling_etag(etag, coding)) {
+            headers.insert(ETAG, etag);
+        }
+        for name in &encoding::DIGESTS {
+            headers.remove(name);
+        }
+        let body = StoredBody::Complete(body);
+        StoredResponse {
+            status: self.status,
+            bytes: size_of::<Self>() + headers_bytes(&headers) + body.bytes(),
+            headers,
+            body,
+            tags: Box::default(),
+            ignores_cookies: self.ignores_cookies,
+            stamp: self.stamp.copy(),
+            created_at_ms: self.created_at_ms,
+            initial_age_ms: self.initial_age_ms,
+            fresh_until_ms: self.fresh_until_ms,
+            next_refresh_ms: AtomicU64::new(0),
+            siblings: None,
+        }
+    }
+}
+
+fn headers_bytes(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 96).sum()
 }
 
 /// Adds the outcome to the headers, for the client, and to the body, for loggers outside of the layer.

@@ -236,8 +236,13 @@ where
                 let replied_at = stream.as_ref().and_then(Stream::published).map_or(now, |p| p.at_ms);
                 let body = StoredBody::Complete(collected.into_chunks());
                 let purges = &self.core().purges;
-                let stored =
-                    Arc::new(StoredResponse::new(status, &headers, body, &plan, stamp, purges, replied_at));
+                let stored = StoredResponse::new(status, &headers, body, &plan, stamp, purges, replied_at);
+                #[cfg(feature = "compression")]
+                let stored = match self.core().codings.offered.is_empty() {
+                    true => stored,
+                    false => stored.with_siblings(&plan),
+                };
+                let stored = Arc::new(stored);
                 match (stream, unsent_head) {
                     (Some(stream), _) => self.store_streamed(stored, &plan, stream, now),
                     (None, Some(head)) => self.store_and_send(stored, &plan, head, now),

@@ -67,6 +67,8 @@ mod cache;
 mod chunks;
 mod conditional;
 mod control;
+#[cfg(feature = "compression")]
+mod encoding;
 mod entry;
 #[cfg(feature = "axum")]
 mod extract;
@@ -89,6 +91,8 @@ pub use body::{Body, BoxError, IncompleteBody};
 pub use body_key::{BodyKey, BodyRule, BodyRules, NoBodyKey};
 pub use builder::{BuildError, Builder};
 pub use cache::{HttpCache, PurgeError};
+#[cfg(feature = "compression")]
+pub use encoding::Coding;
 pub use larder_engine::{Clock, ManualClock};
 pub use layer::HttpCacheLayer;
 pub use policy::{CacheCtx, Cached, ForbiddenBecause};

@@ -17,6 +17,7 @@ use std::cell::Cell;
 use std::future::Future;
 use std::panic;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -35,6 +36,8 @@ use crate::body::{Body, BoxError};
 use crate::body_key::{BodyKey, BodyRejection, NoBodyKey};
 use crate::cache::{CacheCore, HttpCache, Lookup, StoreLocation};
 use crate::conditional;
+#[cfg(feature = "compression")]
+use crate::encoding;
 use crate::entry::{self, StoreValue, StoredResponse};
 use crate::fill::{Fill, FillRole, ServiceResult, UnticketedFill};
 use crate::forward::{FollowUp, Forward};
@@ -181,8 +184,13 @@ impl<S: Clone, K> HttpCacheService<S, K> {
             Ok(Lookup::Found(stored)) => {
                 let now = core.store.now_ms();
                 let outcome = stored.outcome(now);
+                #[cfg(feature = "compression")]
+                let encoded = self.encoded_sibling(&request, &body_key, &stored);
+                #[cfg(not(feature = "compression"))]
+                let encoded = None;
+                let replayed = encoded.as_ref().unwrap_or(&stored);
                 let response =
-                    stored_response(&self.cache, &stored, request.headers(), traits.head, outcome, now);
+                    stored_response(&self.cache, replayed, request.headers(), traits.head, outcome, now);
                 timer.record(&core.counters.hit_time);
                 if matches!(outcome, Outcome::Stale { .. }) && stored.claim_refresh(now) {
                     self.refresh(request, body_key, stored);
@@ -191,6 +199,19 @@ impl<S: Clone, K> HttpCacheService<S, K> {
             }
             Ok(Lookup::Missing(location)) => self.miss(request, body_key, location, traits),
         }
+    }
+
+    #[cfg(feature = "compression")]
+    fn encoded_sibling<ReqBody>(
+        &self,
+        request: &Request<ReqBody>,
+        body_key: &Option<Bytes>,
+        stored: &Arc<StoredResponse>,
+    ) -> Option<Arc<StoredResponse>> {
+        encoding::select(&self.cache, stored, request.headers(), || {
+            let location = self.cache.core().location_of(RequestKey::new(request, body_key)).ok()?;
+            Some(location.key().clone())
+        })
     }
 
     /// Answers with a response whose body is still being filled.
@@ -338,7 +359,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         &self,
         mut request: Request<ReqBody>,
         body_key: Option<Bytes>,
-        stale: std::sync::Arc<StoredResponse>,
+        stale: Arc<StoredResponse>,
     ) where
         S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
         S::Future: Send + 'static,

@@ -4,6 +4,7 @@
 //! - `bodies`: only complete responses are stored; every other response reaches its client unchanged.
 //! - `bounds`: memory is bounded, whatever clients request.
 //! - `coalescing`: one handler call per key.
+//! - `encodings`: a stored body is encoded once per coding.
 //! - `keys`: one key, one response.
 //! - `opt_in`: nothing is cached unless the handler opts in.
 //! - `private`: nothing personal is shared.
@@ -18,6 +19,8 @@
 mod bodies;
 mod bounds;
 mod coalescing;
+#[cfg(feature = "compression")]
+mod encodings;
 mod keys;
 mod opt_in;
 mod private;
