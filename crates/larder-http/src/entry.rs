@@ -16,13 +16,14 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use crate::body::Body;
 use crate::buffer::FillBuffer;
 use crate::chunks::Chunks;
-use crate::conditional::REPEATED_IN_304;
+use crate::conditional::{self, REPEATED_IN_304};
 use crate::control::list_members;
 #[cfg(feature = "compression")]
 use crate::encoding::{self, Siblings};
 use crate::policy::Plan;
 use crate::purge::{PurgeKey, PurgeStamp, Purges};
 use crate::range::{self, BodyRange};
+use crate::stats::Counters;
 use crate::status::{CACHE_STATUS, Outcome};
 use crate::vary::VaryRecord;
 
@@ -249,6 +250,32 @@ impl StoredResponse {
             _ => HeaderValue::from(age),
         }
     }
+}
+
+/// The response from the store: a 304 if the client's copy is current, a part of the body if the request has a range,
+/// else the complete response.
+pub(crate) fn answer<B: http_body::Body>(
+    counters: &Counters,
+    stored: &StoredResponse,
+    request: &HeaderMap,
+    head_only: bool,
+    outcome: Outcome,
+    now_ms: u64,
+) -> Response<Body<B>> {
+    counters.count(outcome);
+    let complete = || stored.replay(now_ms, head_only);
+    let mut response = if stored.status() != StatusCode::OK {
+        complete()
+    } else if conditional::not_modified(request, stored.headers()) {
+        counters.not_modified.add(1);
+        stored.not_modified(now_ms)
+    } else if head_only {
+        complete()
+    } else {
+        stored.replay_part(request, now_ms).unwrap_or_else(complete)
+    };
+    add_cache_status(&mut response, outcome);
+    response
 }
 
 fn complete_body<B: http_body::Body>(chunks: &Chunks, range: Range<usize>) -> Body<B> {

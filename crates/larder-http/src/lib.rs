@@ -77,6 +77,7 @@ mod forward;
 mod key;
 mod layer;
 mod memory;
+mod miss;
 mod policy;
 mod purge;
 mod range;

@@ -15,44 +15,36 @@
 
 use std::cell::Cell;
 use std::future::Future;
-use std::panic;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, VARY};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, VARY};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use larder_engine::stats::Histogram;
-use larder_engine::{FollowOutcome, Follower, Load, Ticket};
 use pin_project_lite::pin_project;
-use tokio::sync::oneshot;
-use tokio::time::timeout;
 use tower_service::Service;
 
 use crate::body::{Body, BoxError};
 use crate::body_key::{BodyKey, BodyRejection, NoBodyKey};
-use crate::cache::{CacheCore, HttpCache, Lookup, StoreLocation};
-use crate::conditional;
+use crate::cache::{HttpCache, Lookup, StoreLocation};
 #[cfg(feature = "compression")]
 use crate::encoding;
 use crate::entry::{self, StoreValue, StoredResponse};
 use crate::fill::{Fill, FillRole, ServiceResult, UnticketedFill};
 use crate::forward::{FollowUp, Forward};
 use crate::key::{self, Key, RequestKey};
+use crate::miss::{self, miss_outcome};
 use crate::policy::CacheCtx;
 use crate::request::RequestTraits;
 use crate::status::{Outcome, Reason};
 
-/// How often a request looks up its response: the fill that it follows may find that the resource varies.
-const MAX_LOOKUPS: usize = 4;
-
 /// A service behind a cache; made by [`HttpCacheLayer`](crate::HttpCacheLayer).
 ///
 /// It is always ready. Each request that reaches the inner service clones it and waits until the clone is ready. Errors
-/// of the inner service are returned unchanged. Fills run in their own tasks, so calls need a tokio runtime. On a miss
+/// of the inner service are returned unchanged. Fills run in their own tasks, so calls need a tokio runtime with time. On a miss
 /// the handler does not see the tracing span and the task locals of the caller.
 ///
 /// # Panics
@@ -130,33 +122,6 @@ impl HitTimer {
     }
 }
 
-/// The response from the store: a 304 if the client's copy is current, a part of the body if the request has a range,
-/// else the complete response.
-fn stored_response<B: http_body::Body>(
-    cache: &HttpCache,
-    stored: &StoredResponse,
-    request: &HeaderMap,
-    head_only: bool,
-    outcome: Outcome,
-    now_ms: u64,
-) -> Response<Body<B>> {
-    let counters = &cache.core().counters;
-    counters.count(outcome);
-    let complete = || stored.replay(now_ms, head_only);
-    let mut response = if stored.status() != StatusCode::OK {
-        complete()
-    } else if conditional::not_modified(request, stored.headers()) {
-        counters.not_modified.add(1);
-        stored.not_modified(now_ms)
-    } else if head_only {
-        complete()
-    } else {
-        stored.replay_part(request, now_ms).unwrap_or_else(complete)
-    };
-    entry::add_cache_status(&mut response, outcome);
-    response
-}
-
 impl<S: Clone, K> HttpCacheService<S, K> {
     /// Answers an eligible request. `body_key` is what its body contributes to the key, if it has a rule.
     fn answer<ReqBody, B>(
@@ -190,7 +155,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
                 let encoded = None;
                 let replayed = encoded.as_ref().unwrap_or(&stored);
                 let response =
-                    stored_response(&self.cache, replayed, request.headers(), traits.head, outcome, now);
+                    entry::answer(&core.counters, replayed, request.headers(), traits.head, outcome, now);
                 timer.record(&core.counters.hit_time);
                 if matches!(outcome, Outcome::Stale { .. }) && stored.claim_refresh(now) {
                     self.refresh(request, body_key, stored);
@@ -234,7 +199,14 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         let now = self.cache.core().store.now_ms();
         let outcome =
             Outcome::Miss { variant: filling.headers().contains_key(VARY), collapsed: true, unstored: None };
-        ResponseFuture::ready(stored_response(&self.cache, filling, request.headers(), false, outcome, now))
+        ResponseFuture::ready(entry::answer(
+            &self.cache.core().counters,
+            filling,
+            request.headers(),
+            false,
+            outcome,
+            now,
+        ))
     }
 
     /// The layer's own answer to a request whose body could not be read.
@@ -335,7 +307,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         let (cache, inner) = (self.cache.clone(), self.inner.clone());
         let future = async move {
             let response = if traits.cookie {
-                run_fill(
+                miss::run_fill(
                     cache.clone(),
                     inner,
                     request,
@@ -345,7 +317,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
                 )
                 .await
             } else {
-                lead_or_follow(cache.clone(), inner, request, body_key, location).await
+                miss::lead_or_follow(cache.clone(), inner, request, body_key, location).await
             };
             cache.core().counters.miss_time.record(started.elapsed());
             response
@@ -393,157 +365,6 @@ impl<S: Clone, K> HttpCacheService<S, K> {
             client: None,
         };
         tokio::spawn(fill.run(self.inner.clone(), request));
-    }
-}
-
-fn miss_outcome(location: &StoreLocation, reason: Reason) -> Outcome {
-    Outcome::Miss { variant: location.variant.is_some(), collapsed: false, unstored: Some(reason) }
-}
-
-/// Leads the fill of a missing response, or follows the one that is running.
-async fn lead_or_follow<S, ReqBody, B>(
-    cache: HttpCache,
-    inner: S,
-    request: Request<ReqBody>,
-    body_key: Option<Bytes>,
-    mut location: StoreLocation,
-) -> ServiceResult<B, S::Error>
-where
-    S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
-    ReqBody: Send + 'static,
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<BoxError> + Send + 'static,
-{
-    let mut reason = Reason::Released;
-    for _ in 0..MAX_LOOKUPS {
-        let value = match cache.core().store.load(location.key()) {
-            Load::Hit(value) => value,
-            Load::Lead(ticket) => return lead(cache, inner, request, location, ticket).await,
-            Load::Follow(follower) => match wait(&cache, &location, follower).await {
-                Ok(FollowOutcome::Value(value)) => value,
-                Ok(FollowOutcome::Lead(ticket)) => {
-                    return lead(cache, inner, request, location, ticket).await;
-                }
-                Ok(FollowOutcome::Failed(_)) => break,
-                Err(wait_error) => {
-                    reason = wait_error;
-                    break;
-                }
-            },
-        };
-        if let Some(stored) = cache.core().valid_response(&location, value) {
-            let now = cache.core().store.now_ms();
-            let outcome =
-                Outcome::Miss { variant: location.variant.is_some(), collapsed: true, unstored: None };
-            return Ok(stored_response(&cache, &stored, request.headers(), false, outcome, now));
-        }
-        // The fill has found that the resource varies, or its response was purged meanwhile.
-        match cache.core().look_up(RequestKey::new(&request, &body_key)) {
-            Ok(Lookup::Found(stored)) => {
-                let now = cache.core().store.now_ms();
-                let outcome = Outcome::Miss { variant: true, collapsed: true, unstored: None };
-                return Ok(stored_response(&cache, &stored, request.headers(), false, outcome, now));
-            }
-            Ok(Lookup::Missing(other_location)) => location = other_location,
-            Err(_) => break,
-        }
-    }
-    let outcome = miss_outcome(&location, reason);
-    Forward::new(cache, inner, request, outcome, FollowUp::Nothing).await
-}
-
-/// Waits for the fill of another request.
-///
-/// # Errors
-/// `TooManyWaiters`, or `WaitTimeout`: then the next requests do not wait for this fill too.
-async fn wait(
-    cache: &HttpCache,
-    location: &StoreLocation,
-    follower: Follower<Key, StoreValue>,
-) -> Result<FollowOutcome<Key, StoreValue>, Reason> {
-    let core = cache.core();
-    let _waiter = Waiter::new(core).ok_or(Reason::TooManyWaiters)?;
-    timeout(core.wait_timeout, follower).await.map_err(|_| {
-        core.hit_for_miss.insert(core.hit_for_miss_key(location), ());
-        Reason::WaitTimeout
-    })
-}
-
-/// Counts a request that waits for the fill of another one.
-struct Waiter<'a>(&'a AtomicUsize);
-
-impl<'a> Waiter<'a> {
-    fn new(core: &'a CacheCore) -> Option<Waiter<'a>> {
-        let waiter = Waiter(&core.waiters);
-        (waiter.0.fetch_add(1, Ordering::Relaxed) < core.max_waiters).then_some(waiter)
-    }
-}
-
-impl Drop for Waiter<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-fn lead<S, ReqBody, B>(
-    cache: HttpCache,
-    inner: S,
-    request: Request<ReqBody>,
-    location: StoreLocation,
-    ticket: Ticket<Key, StoreValue>,
-) -> impl Future<Output = ServiceResult<B, S::Error>> + Send
-where
-    S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
-    ReqBody: Send + 'static,
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<BoxError> + Send + 'static,
-{
-    run_fill(cache, inner, request, location, FillRole::Leader(Some(ticket)), false)
-}
-
-/// Runs a fill in its own task and waits for the head of the response.
-async fn run_fill<S, ReqBody, B>(
-    cache: HttpCache,
-    inner: S,
-    mut request: Request<ReqBody>,
-    location: StoreLocation,
-    role: FillRole,
-    has_cookie: bool,
-) -> ServiceResult<B, S::Error>
-where
-    S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
-    ReqBody: Send + 'static,
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<BoxError> + Send + 'static,
-{
-    let (client, response) = oneshot::channel();
-    let request_headers = request.headers().clone();
-    // The store needs the complete response; the client's conditions are evaluated afterwards.
-    request.headers_mut().remove(IF_NONE_MATCH);
-    request.headers_mut().remove(IF_MODIFIED_SINCE);
-    let aborted = miss_outcome(&location, Reason::HandlerPanic);
-    let fill =
-        Fill { cache: cache.clone(), location, role, request_headers, has_cookie, client: Some(client) };
-    let task = tokio::spawn(fill.run(inner, request));
-    if let Ok(response) = response.await {
-        return response;
-    }
-    cache.core().counters.count(aborted);
-    match task.await {
-        Err(error) if error.is_panic() => panic::resume_unwind(error.into_panic()),
-        _ => {
-            // The runtime is shutting down.
-            let mut response = Response::new(Body::empty());
-            *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-            entry::add_cache_status(&mut response, aborted);
-            Ok(response)
-        }
     }
 }
 
