@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::Full;
+use http_body_util::{Empty, Full};
 use larder_http::{Cached, HttpCache};
 use tower::{Layer, Service, service_fn};
 
@@ -38,18 +38,18 @@ const ROUNDS: u64 = 256_000;
 /// Requests that are built before the time is measured: few enough to stay in the processor's caches.
 const BATCH: u64 = 16;
 
-fn request(path: &str) -> Request<()> {
+fn request(path: &str) -> Request<Empty<Bytes>> {
     Request::get(path)
         .header("host", "shop.example")
         .header("user-agent", "Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101 Firefox/140.0")
         .header("accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8")
         .header("accept-language", "en-US,en;q=0.5")
         .header("accept-encoding", "gzip, deflate, br, zstd")
-        .body(())
+        .body(Empty::new())
         .unwrap()
 }
 
-async fn handler(request: Request<()>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn handler(request: Request<Empty<Bytes>>) -> Result<Response<Full<Bytes>>, Infallible> {
     let mut response = Response::new(Full::new(Bytes::from_static(&[b'x'; 1024])));
     let headers = response.headers_mut();
     headers.insert("content-type", "application/json".parse().unwrap());
@@ -63,9 +63,9 @@ async fn handler(request: Request<()>) -> Result<Response<Full<Bytes>>, Infallib
 }
 
 /// Calls the service with each request, and prints the time and the allocations of one call.
-async fn measure<S, B>(name: &str, mut service: S, make: impl Fn(u64) -> Request<()>)
+async fn measure<S, B>(name: &str, mut service: S, make: impl Fn(u64) -> Request<Empty<Bytes>>)
 where
-    S: Service<Request<()>, Response = Response<B>, Error = Infallible>,
+    S: Service<Request<Empty<Bytes>>, Response = Response<B>, Error = Infallible>,
 {
     let (mut elapsed, mut allocations) = (Duration::ZERO, 0);
     for batch in 0..ROUNDS / BATCH {

@@ -1,19 +1,41 @@
 //! The body of the layer's responses: stored bytes, the body of the inner service, or the buffer of a running fill,
-//! which the client reads while the fill appends to it.
+//! which clients read while the fill appends to it.
 
+use std::error::Error;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use crate::status::Outcome;
+use crate::buffer::{FillBuffer, ReadStep, Reader};
+use crate::chunks::ChunkReader;
+use crate::status::{Outcome, Reason};
+
+/// Any error.
+pub type BoxError = Box<dyn Error + Send + Sync>;
+
+/// The error of a body whose end is missing: the client must not take it as complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the fill of the response body ended early: {reason}")]
+pub struct IncompleteBody {
+    reason: Reason,
+}
+
+impl IncompleteBody {
+    /// Why the fill ended: its body failed or was too large, it was too slow, or it was purged.
+    pub fn reason(&self) -> Reason {
+        self.reason
+    }
+}
 
 pin_project! {
     /// The body type of the layer's responses; `B` is the body type of the inner service.
+    ///
+    /// Its errors are those of `B`, and [`IncompleteBody`].
     pub struct Body<B>
     where
         B: http_body::Body,
@@ -31,8 +53,11 @@ pin_project! {
         B: http_body::Body,
     {
         Full { bytes: Bytes },
+        Chunks { reader: ChunkReader },
         Inner { #[pin] body: B },
-        Shared { reader: Reader<B> },
+        // The client of a running fill, or one that follows it.
+        Client { source: ClientSource<B>, hint: SizeHint },
+        Follower { reader: Reader, hint: SizeHint },
     }
 }
 
@@ -45,8 +70,25 @@ impl<B: http_body::Body> Body<B> {
         Body { kind: Kind::Full { bytes }, outcome: None }
     }
 
+    pub(crate) fn chunks(reader: ChunkReader) -> Body<B> {
+        Body { kind: Kind::Chunks { reader }, outcome: None }
+    }
+
     pub(crate) fn inner(body: B) -> Body<B> {
         Body { kind: Kind::Inner { body }, outcome: None }
+    }
+
+    /// The body of the client of a running fill, and what continues it if the fill stops. `hint` is the size hint of
+    /// the inner body before the first read.
+    pub(crate) fn client(buffer: &Arc<FillBuffer>, hint: SizeHint) -> (Body<B>, Arc<Continuation<B>>) {
+        let continuation = Arc::new(Continuation(Mutex::new(None)));
+        let source = ClientSource::Buffer(buffer.reader(false), continuation.clone());
+        (Body { kind: Kind::Client { source, hint }, outcome: None }, continuation)
+    }
+
+    pub(crate) fn follower(buffer: &Arc<FillBuffer>) -> Body<B> {
+        let hint = buffer.declared().map(SizeHint::with_exact).unwrap_or_default();
+        Body { kind: Kind::Follower { reader: buffer.reader(true), hint }, outcome: None }
     }
 
     /// What the cache did with the request, for loggers outside of the layer. Every response of the layer has it.
@@ -59,35 +101,60 @@ impl<B: http_body::Body> Body<B> {
     }
 }
 
-impl<B: http_body::Body<Data = Bytes>> http_body::Body for Body<B> {
+impl<B> http_body::Body for Body<B>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
     type Data = Bytes;
-    type Error = B::Error;
+    type Error = BoxError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        match self.project().kind.project() {
-            KindProjection::Full { bytes } if bytes.is_empty() => Poll::Ready(None),
-            KindProjection::Full { bytes } => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            KindProjection::Inner { body } => body.poll_frame(cx),
-            KindProjection::Shared { reader } => reader.poll_frame(cx),
-        }
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let frame = match self.project().kind.project() {
+            KindProjection::Full { bytes } => {
+                let bytes = std::mem::take(bytes);
+                (!bytes.is_empty()).then(|| Ok(Frame::data(bytes)))
+            }
+            KindProjection::Chunks { reader } => reader.next().map(|chunk| Ok(Frame::data(chunk))),
+            KindProjection::Inner { body } => {
+                ready!(body.poll_frame(cx)).map(|frame| frame.map_err(Into::into))
+            }
+            KindProjection::Client { source, hint } => {
+                let frame = ready!(source.poll_frame(cx));
+                shrink_hint(hint, &frame);
+                frame
+            }
+            KindProjection::Follower { reader, hint } => {
+                let frame = match ready!(reader.poll(cx)) {
+                    ReadStep::Chunk(chunk) => Some(Ok(Frame::data(chunk))),
+                    ReadStep::End => None,
+                    ReadStep::Failed(reason) => Some(Err(IncompleteBody { reason }.into())),
+                };
+                shrink_hint(hint, &frame);
+                frame
+            }
+        };
+        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.kind {
             Kind::Full { bytes } => bytes.is_empty(),
+            Kind::Chunks { reader } => reader.remaining() == 0,
             Kind::Inner { body } => body.is_end_stream(),
-            Kind::Shared { .. } => false,
+            Kind::Client { .. } | Kind::Follower { .. } => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
             Kind::Full { bytes } => SizeHint::with_exact(bytes.len() as u64),
+            Kind::Chunks { reader } => SizeHint::with_exact(reader.remaining() as u64),
             Kind::Inner { body } => body.size_hint(),
-            Kind::Shared { reader } => reader.hint,
+            Kind::Client { hint, .. } | Kind::Follower { hint, .. } => *hint,
         }
     }
 }
@@ -95,151 +162,81 @@ impl<B: http_body::Body<Data = Bytes>> http_body::Body for Body<B> {
 impl<B: http_body::Body> fmt::Debug for Body<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match &self.kind {
-            Kind::Full { .. } => "Body(stored bytes)",
+            Kind::Full { .. } | Kind::Chunks { .. } => "Body(stored bytes)",
             Kind::Inner { .. } => "Body(inner service)",
-            Kind::Shared { .. } => "Body(running fill)",
+            Kind::Client { .. } | Kind::Follower { .. } => "Body(running fill)",
         })
     }
 }
 
-/// The part of a body that a fill has read. The fill never waits for the reader, the client reads at its own speed. It
-/// is bounded: above the limit the fill hands the rest of the body over to the reader.
-struct Buffer<B: http_body::Body>(Mutex<State<B>>);
-
-struct State<B: http_body::Body> {
-    chunks: Vec<Bytes>,
-    end: End<B>,
-    reader: Option<Waker>,
-}
-
-enum End<B: http_body::Body> {
-    /// The fill is running.
-    Open,
-    /// The buffer contains the complete body.
-    Complete,
-    /// The fill has stopped: the reader continues with this frame and then with the rest of the body.
-    HandedOver(Option<FrameResult<B>>, Pin<Box<B>>),
-    /// The fill's task has panicked or was dropped.
-    Aborted,
+/// Subtracts the bytes just read from the size hint, from which a server derives `Content-Length`.
+fn shrink_hint<E>(hint: &mut SizeHint, frame: &Option<Result<Frame<Bytes>, E>>) {
+    let Some(Ok(frame)) = frame else { return };
+    let read = frame.data_ref().map_or(0, Bytes::len) as u64;
+    let mut shrunk = SizeHint::new();
+    if let Some(upper) = hint.upper() {
+        shrunk.set_upper(upper.saturating_sub(read));
+    }
+    shrunk.set_lower(hint.lower().saturating_sub(read));
+    *hint = shrunk;
 }
 
 type FrameResult<B> = Result<Frame<Bytes>, <B as http_body::Body>::Error>;
 
-impl<B: http_body::Body> Buffer<B> {
-    fn lock(&self) -> MutexGuard<'_, State<B>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+/// How the body of a fill's client continues after the buffer, if the fill has failed. Set before that.
+pub(crate) struct Continuation<B: http_body::Body>(Mutex<Option<Rest<B>>>);
+
+pub(crate) enum Rest<B: http_body::Body> {
+    /// The buffer has the complete body. It failed for the followers only.
+    Nothing,
+    /// This frame, and then the rest of the handler's body.
+    Inner(Option<FrameResult<B>>, Pin<Box<B>>),
+}
+
+impl<B: http_body::Body> Continuation<B> {
+    pub(crate) fn set(&self, rest: Rest<B>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(rest);
     }
 
-    fn update(&self, update: impl FnOnce(&mut State<B>)) {
-        let reader = {
-            let mut state = self.lock();
-            update(&mut state);
-            state.reader.take()
+    fn take(&self) -> Option<Rest<B>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+enum ClientSource<B: http_body::Body> {
+    Buffer(Reader, Arc<Continuation<B>>),
+    Inner(Pin<Box<B>>),
+    End,
+}
+
+impl<B> ClientSource<B>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let (reader, continuation) = match self {
+            ClientSource::Inner(body) => return body.as_mut().poll_frame(cx).map_err(Into::into),
+            ClientSource::End => return Poll::Ready(None),
+            ClientSource::Buffer(reader, continuation) => (reader, continuation),
         };
-        if let Some(waker) = reader {
-            waker.wake();
-        }
-    }
-}
-
-/// The fill's side of a shared buffer. If it is dropped before the end of the body, the reader's response fails.
-pub(crate) struct Writer<B: http_body::Body>(Arc<Buffer<B>>);
-
-impl<B: http_body::Body<Data = Bytes>> Writer<B> {
-    /// A buffer that contains `chunks`, and the body that reads it. `hint` is the size hint of the inner body before
-    /// the first read.
-    pub(crate) fn open(chunks: Vec<Bytes>, hint: SizeHint) -> (Writer<B>, Body<B>) {
-        let buffer = Arc::new(Buffer(Mutex::new(State { chunks, end: End::Open, reader: None })));
-        let reader = Reader { source: Source::Buffer(buffer.clone(), 0), hint };
-        (Writer(buffer), Body { kind: Kind::Shared { reader }, outcome: None })
-    }
-
-    pub(crate) fn push(&self, chunk: Bytes) {
-        self.0.update(|state| state.chunks.push(chunk));
-    }
-
-    /// The body is complete.
-    pub(crate) fn complete(self) {
-        self.0.update(|state| state.end = End::Complete);
-    }
-
-    /// Stops collecting: the reader gets the frame `last` and the rest of the body.
-    pub(crate) fn hand_over(self, last: Option<FrameResult<B>>, rest: Pin<Box<B>>) {
-        self.0.update(|state| state.end = End::HandedOver(last, rest));
-    }
-}
-
-impl<B: http_body::Body> Drop for Writer<B> {
-    fn drop(&mut self) {
-        self.0.update(|state| {
-            if matches!(state.end, End::Open) {
-                state.end = End::Aborted;
-            }
-        });
-    }
-}
-
-struct Reader<B: http_body::Body> {
-    source: Source<B>,
-    hint: SizeHint,
-}
-
-enum Source<B: http_body::Body> {
-    /// The buffer, and the index of the next chunk.
-    Buffer(Arc<Buffer<B>>, usize),
-    Rest(Pin<Box<B>>),
-}
-
-impl<B: http_body::Body<Data = Bytes>> Reader<B> {
-    /// # Panics
-    /// If the fill has panicked in the inner body. The response must not look complete, so the reader panics too, as it
-    /// would without the layer.
-    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<FrameResult<B>>> {
-        let frame = match &mut self.source {
-            Source::Rest(body) => body.as_mut().poll_frame(cx),
-            Source::Buffer(buffer, next) => {
-                let mut state = buffer.lock();
-                if let Some(chunk) = state.chunks.get(*next) {
-                    *next += 1;
-                    Poll::Ready(Some(Ok(Frame::data(chunk.clone()))))
-                } else {
-                    match std::mem::replace(&mut state.end, End::Complete) {
-                        End::Open => {
-                            state.end = End::Open;
-                            state.reader = Some(cx.waker().clone());
-                            Poll::Pending
-                        }
-                        End::Complete => Poll::Ready(None),
-                        End::Aborted => {
-                            drop(state);
-                            panic!("the task that reads the response body has ended early");
-                        }
-                        End::HandedOver(last, rest) => {
-                            drop(state);
-                            self.source = Source::Rest(rest);
-                            match last {
-                                Some(frame) => Poll::Ready(Some(frame)),
-                                None => return self.poll_frame(cx),
-                            }
-                        }
-                    }
+        let reason = match ready!(reader.poll(cx)) {
+            ReadStep::Chunk(chunk) => return Poll::Ready(Some(Ok(Frame::data(chunk)))),
+            ReadStep::End => return Poll::Ready(None),
+            ReadStep::Failed(reason) => reason,
+        };
+        let rest = continuation.take();
+        *self = ClientSource::End;
+        match rest {
+            None => Poll::Ready(Some(Err(IncompleteBody { reason }.into()))),
+            Some(Rest::Nothing) => Poll::Ready(None),
+            Some(Rest::Inner(frame, body)) => {
+                *self = ClientSource::Inner(body);
+                match frame {
+                    Some(frame) => Poll::Ready(Some(frame.map_err(Into::into))),
+                    None => self.poll_frame(cx),
                 }
             }
-        };
-        if let Poll::Ready(Some(Ok(frame))) = &frame {
-            self.shrink_hint(frame.data_ref().map_or(0, Bytes::len));
         }
-        frame
-    }
-
-    /// Subtracts the bytes just read from the size hint, from which a server derives `Content-Length`.
-    fn shrink_hint(&mut self, read: usize) {
-        let read = read as u64;
-        let mut hint = SizeHint::new();
-        if let Some(upper) = self.hint.upper() {
-            hint.set_upper(upper.saturating_sub(read));
-        }
-        hint.set_lower(self.hint.lower().saturating_sub(read));
-        self.hint = hint;
     }
 }

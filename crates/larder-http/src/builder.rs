@@ -7,12 +7,16 @@ use http::{HeaderName, StatusCode};
 use larder_engine::{Cache, Clock};
 
 use crate::cache::{CacheCore, HttpCache};
+#[cfg(feature = "compression")]
+use crate::encoding::{Coding, Codings};
+use crate::memory::BodyMemory;
 use crate::purge::Purges;
+use crate::request::PersonalTraits;
 use crate::stats::Counters;
 
-/// How long a resource is hit-for-miss after its response could not be stored.
+/// How long a key is hit-for-miss after its response could not be stored.
 const HIT_FOR_MISS_TTL: Duration = Duration::from_secs(10);
-/// The maximum number of hit-for-miss resources.
+/// The maximum number of hit-for-miss keys.
 const HIT_FOR_MISS_KEYS: u64 = 65_536;
 const MIN_BYTES: u64 = 4096;
 
@@ -22,10 +26,15 @@ const MIN_BYTES: u64 = 4096;
 pub struct Builder {
     max_bytes: u64,
     max_body_bytes: usize,
+    max_fill_bytes: u64,
+    max_waiters: usize,
     cached_errors: Vec<StatusCode>,
-    credential_fields: Vec<HeaderName>,
+    personal: PersonalTraits,
+    #[cfg(feature = "compression")]
+    codings: Vec<Coding>,
     scheme: String,
     wait_timeout: Duration,
+    fill_timeout: Duration,
     clock: Clock,
 }
 
@@ -41,10 +50,15 @@ impl Builder {
         Builder {
             max_bytes: 64 << 20,
             max_body_bytes: 4 << 20,
+            max_fill_bytes: 32 << 20,
+            max_waiters: 16_384,
             cached_errors: Vec::new(),
-            credential_fields: Vec::new(),
+            personal: PersonalTraits::default(),
+            #[cfg(feature = "compression")]
+            codings: Vec::new(),
             scheme: "http".to_owned(),
             wait_timeout: Duration::from_secs(5),
+            fill_timeout: Duration::from_secs(60),
             clock: Clock::monotonic(),
         }
     }
@@ -55,10 +69,25 @@ impl Builder {
         self
     }
 
-    /// The longest body that is stored, in bytes. A longer body is streamed to the client. A running fill buffers up to
-    /// this many bytes, which do not count towards [`Builder::max_bytes`]. Any value. Default: 4 MiB.
+    /// The longest body that is stored, in bytes. A longer body is streamed to its client, and requests that followed
+    /// the fill end with an error. Any value. Default: 4 MiB.
     pub fn max_body_bytes(mut self, bytes: usize) -> Builder {
         self.max_body_bytes = bytes;
+        self
+    }
+
+    /// Bytes of bodies beside those in the store: in running fills, and in replies whose entry was evicted or purged
+    /// while clients were still reading. All bodies together take at most [`Builder::max_bytes`] and this. A body that
+    /// finds no room is streamed to its client, at the client's speed, and not stored. Any value. Default: 32 MiB.
+    pub fn max_fill_bytes(mut self, bytes: u64) -> Builder {
+        self.max_fill_bytes = bytes;
+        self
+    }
+
+    /// How many requests may wait for the head of a response from the fill of another request; further ones call the
+    /// handler. Default: 16,384.
+    pub fn max_waiters(mut self, waiters: usize) -> Builder {
+        self.max_waiters = waiters;
         self
     }
 
@@ -72,7 +101,34 @@ impl Builder {
     /// Further request fields that identify a user, such as `x-api-key`. A request with such a field bypasses the
     /// cache, like one with `Authorization`. Default: none.
     pub fn credential_fields(mut self, names: impl IntoIterator<Item = HeaderName>) -> Builder {
-        self.credential_fields.extend(names);
+        self.personal.credential_fields.extend(names);
+        self
+    }
+
+    /// Cookies that no response depends on, such as those of an analytics script; names are case-sensitive. A request
+    /// that has no other cookie is treated as one without cookies: it is answered from the cache, and concurrent ones
+    /// call the handler once. The handler still sees the cookies of the first request. Default: none.
+    pub fn ignored_cookies<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Builder {
+        self.personal.ignored_cookies.extend(names.into_iter().map(Into::into));
+        self
+    }
+
+    /// A type of request extensions that identifies a user, such as the principal that an outer layer has
+    /// authenticated. A request with such an extension bypasses the cache, like one with `Authorization`. All other
+    /// extensions of the first request reach the handler of a fill that many requests share. Default: none.
+    pub fn personal_extension<T: Clone + Send + Sync + 'static>(mut self) -> Builder {
+        self.personal.extensions.push(|extensions| extensions.get::<T>().is_some());
+        self
+    }
+
+    /// The codings in which stored bodies are sent to clients that accept them, the preferred one first. Each is made
+    /// once per entry, in the background, after the first hit that accepts it, and charged to the entry. This concerns
+    /// text, JSON, XML and the like of 1 KiB to 4 MiB, unless the handler has encoded the body, varies by
+    /// `Accept-Encoding`, or says `no-transform`; the response gets `Vary: Accept-Encoding`. Do not use it for pages
+    /// that contain both a secret and input of the client (BREACH). Needs the feature `compression`. Default: none.
+    #[cfg(feature = "compression")]
+    pub fn codings(mut self, codings: impl IntoIterator<Item = Coding>) -> Builder {
+        self.codings = codings.into_iter().collect();
         self
     }
 
@@ -83,10 +139,17 @@ impl Builder {
         self
     }
 
-    /// How long a request waits for the fill of another request before it calls the handler itself. Zero: not at all.
-    /// Default: 5 s.
+    /// How long a request waits for the fill of another request before it calls the handler itself. After one has waited
+    /// in vain, further requests for its key do not wait for ten seconds. Zero: not at all. Default: 5 s.
     pub fn wait_timeout(mut self, timeout: Duration) -> Builder {
         self.wait_timeout = timeout;
+        self
+    }
+
+    /// How long a fill may take to the end of the body. After that its response is not stored, its followers call the
+    /// handler, and the next request starts a new fill. Its own client still gets the response. Default: 60 s.
+    pub fn fill_timeout(mut self, timeout: Duration) -> Builder {
+        self.fill_timeout = timeout;
         self
     }
 
@@ -122,10 +185,16 @@ impl Builder {
             unticketed_fills: AtomicUsize::new(0),
             counters: Counters::new(),
             max_body_bytes: self.max_body_bytes,
+            memory: BodyMemory::new(self.max_bytes.saturating_add(self.max_fill_bytes)),
+            waiters: AtomicUsize::new(0),
+            max_waiters: self.max_waiters,
             cached_errors: self.cached_errors,
-            credential_fields: self.credential_fields,
+            personal: self.personal,
+            #[cfg(feature = "compression")]
+            codings: Codings::new(self.codings),
             scheme: self.scheme,
             wait_timeout: self.wait_timeout,
+            fill_timeout: self.fill_timeout,
         }))
     }
 }

@@ -4,12 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderName, StatusCode, Uri};
+use http::{HeaderMap, StatusCode, Uri};
 use larder_engine::{Cache, Op, Ttl};
 
+#[cfg(feature = "compression")]
+use crate::encoding::Codings;
 use crate::entry::{StoreValue, StoredResponse};
-use crate::key::{self, Key};
+use crate::key::{self, Key, RequestKey};
+use crate::memory::BodyMemory;
 use crate::purge::{PurgeKey, Purges};
+use crate::request::PersonalTraits;
 use crate::stats::{Counters, Stats};
 use crate::status::Reason;
 use crate::vary::VaryRecord;
@@ -33,18 +37,25 @@ pub struct HttpCache(Arc<CacheCore>);
 #[derive(Debug)]
 pub(crate) struct CacheCore {
     pub(crate) store: Cache<Key, StoreValue>,
-    /// The hit-for-miss resources: their last response could not be stored, so for a few seconds their requests do not
-    /// wait for each other.
+    /// The hit-for-miss keys: their last response could not be stored or was too slow, so for a few seconds their
+    /// requests do not wait for each other.
     pub(crate) hit_for_miss: Cache<PurgeKey, ()>,
     pub(crate) purges: Purges,
     /// The number of running fills without a ticket.
     pub(crate) unticketed_fills: AtomicUsize,
     pub(crate) counters: Counters,
     pub(crate) max_body_bytes: usize,
+    pub(crate) memory: Arc<BodyMemory>,
+    /// The number of requests that wait for the fill of another one.
+    pub(crate) waiters: AtomicUsize,
+    pub(crate) max_waiters: usize,
     pub(crate) cached_errors: Vec<StatusCode>,
-    pub(crate) credential_fields: Vec<HeaderName>,
+    pub(crate) personal: PersonalTraits,
+    #[cfg(feature = "compression")]
+    pub(crate) codings: Codings,
     pub(crate) scheme: String,
     pub(crate) wait_timeout: Duration,
+    pub(crate) fill_timeout: Duration,
 }
 
 /// The result of a lookup.
@@ -68,8 +79,8 @@ impl StoreLocation {
 }
 
 impl HttpCache {
-    /// Purges one resource with all its variants, for GET and HEAD; `uri` is absolute and includes the query.
-    /// Returns whether a response was stored.
+    /// Purges one URI with all its variants, for every method and body; `uri` is absolute and includes the query.
+    /// Returns whether a response to GET was stored.
     ///
     /// After any purge has returned, no response whose handler started before the purge is served or stored.
     ///
@@ -78,9 +89,9 @@ impl HttpCache {
     pub fn purge_uri(&self, uri: &str) -> Result<bool, PurgeError> {
         let uri = parse_absolute(uri)?;
         key::with_key_buffer(|key| {
-            key::write_resource(key, &uri, &HeaderMap::new(), &self.0.scheme)
+            key::write_uri(key, &uri, &HeaderMap::new(), &self.0.scheme)
                 .map_err(|reason| PurgeError::new(&uri.to_string(), reason.as_str()))?;
-            Ok(self.purge_resource(key))
+            Ok(self.purge_uri_key(key))
         })
     }
 
@@ -120,7 +131,12 @@ impl HttpCache {
     /// The counters of the cache, and its current size.
     pub fn stats(&self) -> Stats {
         let store = &self.0.store;
-        self.0.counters.snapshot(store.len() as u64, store.weight(), store.capacity())
+        self.0.counters.snapshot(
+            store.len() as u64,
+            store.weight(),
+            store.capacity(),
+            self.0.memory.charged(),
+        )
     }
 
     pub(crate) fn from_core(core: CacheCore) -> HttpCache {
@@ -131,20 +147,21 @@ impl HttpCache {
         &self.0
     }
 
-    fn purge_resource(&self, resource: &[u8]) -> bool {
+    fn purge_uri_key(&self, uri: &[u8]) -> bool {
         self.0.counters.purges.add(1);
-        self.0.purges.purge_by_key(self.0.purges.purge_key(resource));
-        self.0.store.remove(resource).is_some()
+        self.0.purges.purge_by_key(self.0.purges.purge_key(uri));
+        self.0.store.remove(uri).is_some()
     }
 
-    /// Invalidates the resource of an unsafe method. Unlike a purge, this is logged only if there is something to
+    /// Invalidates the URI of an unsafe method. Unlike a purge, this is logged only if there may be something to
     /// invalidate: most targets of POST requests were never cached, and would fill the purge log.
-    pub(crate) fn invalidate(&self, resource: &[u8]) {
-        // The removal also voids the ticket of a running fill. A fill without a ticket checks the purge log instead.
-        let stored = self.0.store.remove(resource).is_some();
-        if stored || self.0.unticketed_fills.load(Ordering::SeqCst) > 0 {
+    pub(crate) fn invalidate(&self, uri: &[u8], has_body_keys: bool) {
+        // The removal also voids the ticket of a running fill. A fill without a ticket checks the purge log instead, and
+        // so do responses to requests with a body, which are stored under other keys.
+        let stored = self.0.store.remove(uri).is_some();
+        if stored || has_body_keys || self.0.unticketed_fills.load(Ordering::SeqCst) > 0 {
             self.0.counters.purges.add(1);
-            self.0.purges.purge_by_key(self.0.purges.purge_key(resource));
+            self.0.purges.purge_by_key(self.0.purges.purge_key(uri));
         }
     }
 }
@@ -154,15 +171,16 @@ impl CacheCore {
     ///
     /// # Errors
     /// Why the request has no key.
-    pub(crate) fn look_up(&self, uri: &Uri, headers: &HeaderMap) -> Result<Lookup, Reason> {
+    pub(crate) fn look_up(&self, request: RequestKey<'_>) -> Result<Lookup, Reason> {
         key::with_key_buffer(|key| {
-            key::write_resource(key, uri, headers, &self.scheme)?;
-            Ok(self.look_up_key(key, headers))
+            request.write(key, &self.scheme)?;
+            self.look_up_key(key, request.headers)
         })
     }
 
-    fn look_up_key(&self, key: &mut Vec<u8>, headers: &HeaderMap) -> Lookup {
-        let missing = |key: &[u8]| Lookup::Missing(StoreLocation { resource: Key::new(key), variant: None });
+    fn look_up_key(&self, key: &mut Vec<u8>, headers: &HeaderMap) -> Result<Lookup, Reason> {
+        let missing =
+            |key: &[u8]| Ok(Lookup::Missing(StoreLocation { resource: Key::new(key), variant: None }));
         let Some(value) = self.store.get(key.as_slice()) else { return missing(key) };
         if !self.purges.is_unpurged(value.stamp(), key) {
             self.remove_if_same(Key::new(key), &value);
@@ -170,7 +188,7 @@ impl CacheCore {
         }
         let record = match value {
             StoreValue::Response(stored) if stored.tags_are_unpurged(&self.purges) => {
-                return Lookup::Found(stored);
+                return Ok(Lookup::Found(stored));
             }
             StoreValue::Response(_) => {
                 self.remove_if_same(Key::new(key), &value);
@@ -179,17 +197,17 @@ impl CacheCore {
             StoreValue::Varies(record) => record,
         };
         let end = key.len();
-        record.write_key(key, headers);
+        record.write_key(key, headers)?;
         let (resource, variant) = key.split_at(end);
         match self.store.get(variant) {
             Some(StoreValue::Response(stored)) if stored.tags_are_unpurged(&self.purges) => {
-                return Lookup::Found(stored);
+                return Ok(Lookup::Found(stored));
             }
             Some(value) => self.remove_if_same(Key::new(variant), &value),
             None => {}
         }
         let variant = Some((record, Key::new(variant)));
-        Lookup::Missing(StoreLocation { resource: Key::new(resource), variant })
+        Ok(Lookup::Missing(StoreLocation { resource: Key::new(resource), variant }))
     }
 
     /// The response that a fill stored at this location, unless it was purged meanwhile.
@@ -208,14 +226,14 @@ impl CacheCore {
     }
 
     /// Where the response to a request is stored now. A refresh needs it, a hit does not.
-    pub(crate) fn location_of(&self, uri: &Uri, headers: &HeaderMap) -> Result<StoreLocation, Reason> {
+    pub(crate) fn location_of(&self, request: RequestKey<'_>) -> Result<StoreLocation, Reason> {
         key::with_key_buffer(|key| {
-            key::write_resource(key, uri, headers, &self.scheme)?;
+            request.write(key, &self.scheme)?;
             let resource = Key::new(key);
             let variant = match self.store.peek(key.as_slice()) {
                 Some(StoreValue::Varies(record)) => {
                     key.clear();
-                    record.write_key(key, headers);
+                    record.write_key(key, request.headers)?;
                     Some((record, Key::new(key)))
                 }
                 _ => None,
@@ -224,13 +242,29 @@ impl CacheCore {
         })
     }
 
-    /// Extends the TTL of a vary record, so that it expires no earlier than its newest variant.
-    pub(crate) fn extend_record_ttl(&self, resource: &Key, record: &Arc<VaryRecord>, ttl: Duration) {
+    /// The key of a location among those that are hit-for-miss. It is a hash: keys may be long, and if two are mistaken
+    /// for each other, their requests only do not wait.
+    pub(crate) fn hit_for_miss_key(&self, location: &StoreLocation) -> PurgeKey {
+        self.purges.purge_key(location.key().as_bytes())
+    }
+
+    /// Stores a vary record again after a variant was added: with its new weight, and with a TTL that is no shorter than
+    /// that of the variant.
+    pub(crate) fn update_record(&self, resource: &Key, record: &Arc<VaryRecord>, ttl: Duration) {
         self.store.compute(resource.clone(), |present| match present {
             Some(entry) if matches!(entry.value(), StoreValue::Varies(current) if Arc::ptr_eq(current, record)) => {
-                let too_short = entry.expires_in().is_some_and(|remaining| remaining < ttl);
-                (if too_short { Op::SetTtl(Ttl::After(ttl)) } else { Op::Keep }, ())
+                let ttl = entry.expires_in().map_or(ttl, |remaining| remaining.max(ttl));
+                (Op::Put(StoreValue::Varies(record.clone()), Ttl::After(ttl)), ())
             }
+            _ => (Op::Keep, ()),
+        });
+    }
+
+    /// Stores an entry again because its weight has changed, unless its value was replaced meanwhile.
+    #[cfg(feature = "compression")]
+    pub(crate) fn update_weight(&self, key: &Key, value: &StoreValue) {
+        self.store.compute(key.clone(), |present| match present {
+            Some(entry) if entry.value().is_same(value) => (Op::Put(value.clone(), Ttl::Keep), ()),
             _ => (Op::Keep, ()),
         });
     }

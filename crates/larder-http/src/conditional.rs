@@ -46,15 +46,18 @@ fn opaque_tag(tag: &[u8]) -> &[u8] {
     tag.strip_prefix(b"W/").unwrap_or(tag)
 }
 
-/// The opaque tags of a list. An entity tag may contain a comma and has no escapes.
-fn entity_tags(mut list: &[u8]) -> impl Iterator<Item = &[u8]> {
+/// The opaque tags of a list, up to the first malformed member. An entity tag may contain a comma and has no escapes.
+fn entity_tags(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = list;
     std::iter::from_fn(move || {
-        let open = list.iter().position(|b| *b == b'"')?;
-        let close = open + 1 + list[open + 1..].iter().position(|b| *b == b'"')?;
-        let tag = &list[open..=close];
-        list = &list[close + 1..];
-        Some(tag)
+        let start = rest.iter().position(|b| !b.is_ascii_whitespace() && *b != b',')?;
+        let tag = opaque_tag(&rest[start..]);
+        let close = 2 + tag.strip_prefix(b"\"")?.iter().position(|b| *b == b'"')?;
+        let (tag, after) = tag.split_at(close);
+        rest = after.trim_ascii_start();
+        (rest.is_empty() || rest.starts_with(b",")).then_some(tag)
     })
+    .fuse()
 }
 
 fn single_date(headers: &HeaderMap, name: HeaderName) -> Option<SystemTime> {
@@ -90,6 +93,8 @@ mod tests {
         assert!(!matches("\"A\"", "\"a\""));
         assert!(!matches("\"x,\"a", "\"a\""));
         assert!(!matches("a", "\"a\""));
+        assert!(matches("\"a\", W/ \"b\"", "\"a\""));
+        assert!(!matches("W/ \"b\", \"a\"", "\"a\""), "nothing after a malformed member counts");
     }
 
     #[test]

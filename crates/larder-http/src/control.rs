@@ -1,14 +1,23 @@
-//! The `Cache-Control` directives that decide whether a response may be stored (RFC 9111, section 5.2).
+//! The `Cache-Control` directives that the cache obeys (RFC 9111, section 5.2).
+
+use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::CACHE_CONTROL;
 
-/// The directives that the cache obeys, from all `Cache-Control` lines.
+/// The directives of all `Cache-Control` lines. `max-age` is not among them: it addresses browsers too, and the handler
+/// states the TTL of this cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Directives {
     pub(crate) no_store: bool,
     /// Also set if it is qualified by field names (`private="x-user"`), which is the stricter interpretation.
     pub(crate) private: bool,
+    /// Like `private`, also if it is qualified. This cache never revalidates, so it cannot use such a response.
+    pub(crate) no_cache: bool,
+    /// `must-revalidate` or `proxy-revalidate`, which `s-maxage` implies: the response must not be served stale.
+    pub(crate) must_revalidate: bool,
+    /// The lowest `s-maxage`; zero if it is not a number.
+    pub(crate) s_maxage: Option<Duration>,
     pub(crate) only_if_cached: bool,
 }
 
@@ -18,21 +27,46 @@ impl Directives {
         let mut directives = Directives::default();
         for line in headers.get_all(CACHE_CONTROL) {
             for member in list_members(line.as_bytes()) {
-                let name = match member.iter().position(|b| *b == b'=') {
-                    Some(end) => member[..end].trim_ascii(),
-                    None => member,
+                let (name, value) = match member.iter().position(|b| *b == b'=') {
+                    Some(end) => (member[..end].trim_ascii(), member[end + 1..].trim_ascii()),
+                    None => (member, &[][..]),
                 };
-                directives.no_store |= name.eq_ignore_ascii_case(b"no-store");
-                directives.private |= name.eq_ignore_ascii_case(b"private");
-                directives.only_if_cached |= name.eq_ignore_ascii_case(b"only-if-cached");
+                let is = |directive: &str| name.eq_ignore_ascii_case(directive.as_bytes());
+                directives.no_store |= is("no-store");
+                directives.private |= is("private");
+                directives.no_cache |= is("no-cache");
+                directives.must_revalidate |=
+                    is("must-revalidate") || is("proxy-revalidate") || is("s-maxage");
+                directives.only_if_cached |= is("only-if-cached");
+                if is("s-maxage") {
+                    let seconds = delta_seconds(value);
+                    directives.s_maxage = Some(directives.s_maxage.map_or(seconds, |s| s.min(seconds)));
+                }
             }
         }
         directives
     }
 }
 
-/// The trimmed members of a comma-separated field. Commas in quotes do not separate (RFC 9110, 5.6).
+/// A number of seconds, also in quotes (RFC 9111, 1.2.2); zero if it is invalid, which is stale.
+pub(crate) fn delta_seconds(value: &[u8]) -> Duration {
+    let unquoted = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value);
+    if unquoted.is_empty() || !unquoted.iter().all(u8::is_ascii_digit) {
+        return Duration::ZERO;
+    }
+    let digits = unquoted.iter().map(|digit| u64::from(digit - b'0'));
+    // The RFC's limit for numbers that are too large.
+    let seconds = digits.fold(0u64, |sum, digit| (sum * 10 + digit).min(1 << 31));
+    Duration::from_secs(seconds)
+}
+
+/// The trimmed members of a comma-separated field, without empty ones. Commas in quotes do not separate (RFC 9110, 5.6).
 pub(crate) fn list_members(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    split_list(line).filter(|member| !member.is_empty())
+}
+
+/// The trimmed members of a comma-separated field, with empty ones.
+pub(crate) fn split_list(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(line);
     std::iter::from_fn(move || {
         let line = rest?;
@@ -40,7 +74,6 @@ pub(crate) fn list_members(line: &[u8]) -> impl Iterator<Item = &[u8]> {
         rest = end.map(|comma| &line[comma + 1..]);
         Some(line[..end.unwrap_or(line.len())].trim_ascii())
     })
-    .filter(|member| !member.is_empty())
 }
 
 fn unquoted_comma(line: &[u8]) -> Option<usize> {
@@ -78,6 +111,8 @@ mod tests {
         assert!(parse(&["max-age=5,PRIVATE"]).private);
         assert!(parse(&[" Private = \"x-user\" "]).private);
         assert!(parse(&["only-if-cached"]).only_if_cached);
+        assert!(parse(&["Must-Revalidate"]).must_revalidate);
+        assert!(parse(&["no-cache = \"set-cookie\""]).no_cache);
     }
 
     #[test]
@@ -85,6 +120,17 @@ mod tests {
         assert_eq!(parse(&["ext=\"a, private, no-store\""]), Directives::default());
         assert_eq!(parse(&["ext=\"a\\\", private\""]), Directives::default());
         assert!(parse(&["ext=\"a\\\\\", private"]).private);
+    }
+
+    #[test]
+    fn lowest_s_maxage_applies_and_invalid_one_is_zero() {
+        let seconds = |lines: &[&'static str]| parse(lines).s_maxage.map(|duration| duration.as_secs());
+        assert_eq!(seconds(&["max-age=5"]), None);
+        assert_eq!(seconds(&["s-maxage=7, S-MaxAge = \"5\"", "s-maxage=6"]), Some(5));
+        assert_eq!(seconds(&["s-maxage=99999999999999999999999"]), Some(1 << 31));
+        for invalid in ["s-maxage", "s-maxage=", "s-maxage=-1", "s-maxage=\"5", "s-maxage=5 6"] {
+            assert_eq!(parse(&[invalid]).s_maxage, Some(Duration::ZERO), "{invalid}");
+        }
     }
 
     #[test]

@@ -1,23 +1,29 @@
-//! A stored response: its status, the header fields that may be replayed, and the bytes of the body.
+//! A stored response: its status, the header fields that may be replayed, and its body, which may still be filled.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use bytes::Bytes;
+#[cfg(feature = "compression")]
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, VARY};
 use http::header::{
     ACCEPT_RANGES, AGE, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, TE, TRAILER,
     TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
-use xxhash_rust::xxh3::xxh3_128;
 
 use crate::body::Body;
-use crate::conditional::REPEATED_IN_304;
+use crate::buffer::FillBuffer;
+use crate::chunks::Chunks;
+use crate::conditional::{self, REPEATED_IN_304};
 use crate::control::list_members;
+#[cfg(feature = "compression")]
+use crate::encoding::{self, Siblings};
 use crate::policy::Plan;
 use crate::purge::{PurgeKey, PurgeStamp, Purges};
 use crate::range::{self, BodyRange};
+use crate::stats::Counters;
 use crate::status::{CACHE_STATUS, Outcome};
 use crate::vary::VaryRecord;
 
@@ -66,7 +72,7 @@ impl StoreValue {
     /// The size in bytes, for the weight of the entry.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            StoreValue::Response(stored) => stored.bytes,
+            StoreValue::Response(stored) => stored.bytes(),
             StoreValue::Varies(record) => record.bytes(),
         }
     }
@@ -78,22 +84,43 @@ pub(crate) struct StoredResponse {
     status: StatusCode,
     /// Includes placeholders for `Age` and `Cache-Status`. A replay overwrites them, so the copied map never grows.
     headers: HeaderMap,
-    body: Bytes,
+    body: StoredBody,
     tags: Box<[PurgeKey]>,
     pub(crate) ignores_cookies: bool,
     pub(crate) stamp: PurgeStamp,
     // Times of the engine's clock, in milliseconds.
     created_at_ms: u64,
+    initial_age_ms: u64,
     fresh_until_ms: u64,
     next_refresh_ms: AtomicU64,
     bytes: usize,
+    #[cfg(feature = "compression")]
+    siblings: Option<Box<Siblings>>,
+}
+
+/// The body of a stored response.
+#[derive(Debug)]
+pub(crate) enum StoredBody {
+    Complete(Chunks),
+    /// The fill is running: requests follow it. The bytes are not charged to the entry yet.
+    Filling(Arc<FillBuffer>),
+}
+
+impl StoredBody {
+    fn bytes(&self) -> usize {
+        match self {
+            StoredBody::Complete(chunks) => chunks.len() + chunks.overhead(),
+            StoredBody::Filling(_) => 0,
+        }
+    }
 }
 
 impl StoredResponse {
+    /// `now_ms` is the time at which the handler has replied.
     pub(crate) fn new(
         status: StatusCode,
         headers: &HeaderMap,
-        body: Bytes,
+        body: StoredBody,
         plan: &Plan,
         stamp: PurgeStamp,
         purges: &Purges,
@@ -101,19 +128,30 @@ impl StoredResponse {
     ) -> StoredResponse {
         let headers = stored_headers(headers, &body);
         let tags: Box<[PurgeKey]> = plan.tags.iter().map(|tag| purges.purge_key(tag.as_bytes())).collect();
-        let fields: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 96).sum();
         StoredResponse {
             status,
-            bytes: size_of::<Self>() + fields + body.len() + size_of_val(&*tags),
+            bytes: size_of::<Self>() + headers_bytes(&headers) + body.bytes() + size_of_val(&*tags),
             headers,
             body,
             tags,
             ignores_cookies: plan.ignores_cookies,
             stamp,
             created_at_ms: now_ms,
+            initial_age_ms: plan.age.as_millis() as u64,
             fresh_until_ms: now_ms + plan.ttl.as_millis() as u64,
             next_refresh_ms: AtomicU64::new(0),
+            #[cfg(feature = "compression")]
+            siblings: None,
         }
+    }
+
+    /// The size in bytes, with that of its encoded siblings, which are added later.
+    pub(crate) fn bytes(&self) -> usize {
+        #[cfg(feature = "compression")]
+        let in_siblings = self.siblings.as_ref().map_or(0, |siblings| siblings.bytes());
+        #[cfg(not(feature = "compression"))]
+        let in_siblings = 0;
+        self.bytes + in_siblings
     }
 
     pub(crate) fn tags_are_unpurged(&self, purges: &Purges) -> bool {
@@ -138,6 +176,11 @@ impl StoredResponse {
                 .is_ok()
     }
 
+    /// Whether the fill is still running.
+    pub(crate) fn is_filling(&self) -> bool {
+        matches!(self.body, StoredBody::Filling(_))
+    }
+
     /// The stored headers, which include the validators.
     pub(crate) fn headers(&self) -> &HeaderMap {
         &self.headers
@@ -145,7 +188,11 @@ impl StoredResponse {
 
     /// The complete response, without the outcome. The body is shared, not copied; a HEAD gets none.
     pub(crate) fn replay<B: http_body::Body>(&self, now_ms: u64, head_only: bool) -> Response<Body<B>> {
-        let body = if head_only { Body::empty() } else { Body::full(self.body.clone()) };
+        let body = match &self.body {
+            _ if head_only => Body::empty(),
+            StoredBody::Complete(chunks) => complete_body(chunks, 0..chunks.len()),
+            StoredBody::Filling(buffer) => Body::follower(buffer),
+        };
         let mut response = Response::new(body);
         *response.status_mut() = self.status;
         *response.headers_mut() = self.headers.clone();
@@ -160,22 +207,21 @@ impl StoredResponse {
         request: &HeaderMap,
         now_ms: u64,
     ) -> Option<Response<Body<B>>> {
-        let len = self.body.len();
-        let (status, body, range) = match range::requested_range(request, &self.headers, len) {
+        let StoredBody::Complete(chunks) = &self.body else { return None };
+        let len = chunks.len();
+        let (status, part, content_range) = match range::requested_range(request, &self.headers, len) {
             BodyRange::Whole => return None,
-            BodyRange::Unsatisfiable => {
-                (StatusCode::RANGE_NOT_SATISFIABLE, Bytes::new(), format!("bytes */{len}"))
-            }
+            BodyRange::Unsatisfiable => (StatusCode::RANGE_NOT_SATISFIABLE, 0..0, format!("bytes */{len}")),
             BodyRange::Part(part) => {
                 let range = format!("bytes {}-{}/{len}", part.start, part.end - 1);
-                (StatusCode::PARTIAL_CONTENT, self.body.slice(part), range)
+                (StatusCode::PARTIAL_CONTENT, part, range)
             }
         };
         let mut response = self.replay(now_ms, false);
         *response.status_mut() = status;
-        response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
-        response.headers_mut().insert(CONTENT_RANGE, header_value(range));
-        *response.body_mut() = Body::full(body);
+        response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(part.len()));
+        response.headers_mut().insert(CONTENT_RANGE, header_value(content_range));
+        *response.body_mut() = complete_body(chunks, part);
         Some(response)
     }
 
@@ -197,13 +243,105 @@ impl StoredResponse {
     }
 
     fn age(&self, now_ms: u64) -> HeaderValue {
-        let age = now_ms.saturating_sub(self.created_at_ms) / 1000;
+        let age = (self.initial_age_ms + now_ms.saturating_sub(self.created_at_ms)) / 1000;
         // Many hits have an age of 0, and a static value costs no allocation.
         match age {
             0 => HeaderValue::from_static("0"),
             _ => HeaderValue::from(age),
         }
     }
+}
+
+/// The response from the store: a 304 if the client's copy is current, a part of the body if the request has a range,
+/// else the complete response.
+pub(crate) fn answer<B: http_body::Body>(
+    counters: &Counters,
+    stored: &StoredResponse,
+    request: &HeaderMap,
+    head_only: bool,
+    outcome: Outcome,
+    now_ms: u64,
+) -> Response<Body<B>> {
+    counters.count(outcome);
+    let complete = || stored.replay(now_ms, head_only);
+    let mut response = if stored.status() != StatusCode::OK {
+        complete()
+    } else if conditional::not_modified(request, stored.headers()) {
+        counters.not_modified.add(1);
+        stored.not_modified(now_ms)
+    } else if head_only {
+        complete()
+    } else {
+        stored.replay_part(request, now_ms).unwrap_or_else(complete)
+    };
+    add_cache_status(&mut response, outcome);
+    response
+}
+
+fn complete_body<B: http_body::Body>(chunks: &Chunks, range: Range<usize>) -> Body<B> {
+    match chunks.as_one() {
+        Some(bytes) => Body::full(bytes.slice(range)),
+        None => Body::chunks(chunks.reader(range)),
+    }
+}
+
+/// Encoded siblings: responses that differ in the body, and in the fields that describe its bytes.
+#[cfg(feature = "compression")]
+impl StoredResponse {
+    /// Allows siblings, if the body is worth it. All representations then vary by `Accept-Encoding`.
+    pub(crate) fn with_siblings(mut self, plan: &Plan) -> StoredResponse {
+        let varies = plan.vary.contains(&ACCEPT_ENCODING);
+        let len = self.complete_body().map_or(0, Chunks::len);
+        if self.status == StatusCode::OK && encoding::is_encodable(&self.headers, len, varies) {
+            self.headers.append(VARY, HeaderValue::from_static("accept-encoding"));
+            self.siblings = Some(Box::default());
+            self.bytes += size_of::<Siblings>();
+        }
+        self
+    }
+
+    pub(crate) fn siblings(&self) -> Option<&Siblings> {
+        self.siblings.as_deref()
+    }
+
+    pub(crate) fn complete_body(&self) -> Option<&Chunks> {
+        match &self.body {
+            StoredBody::Complete(chunks) => Some(chunks),
+            StoredBody::Filling(_) => None,
+        }
+    }
+
+    /// The sibling with this body.
+    pub(crate) fn encoded(&self, coding: &'static str, body: Chunks) -> StoredResponse {
+        let mut headers = self.headers.clone();
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding));
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+        if let Some(etag) = headers.get(ETAG).and_then(|etag| encoding::sibling_etag(etag, coding)) {
+            headers.insert(ETAG, etag);
+        }
+        for name in &encoding::DIGESTS {
+            headers.remove(name);
+        }
+        let body = StoredBody::Complete(body);
+        StoredResponse {
+            status: self.status,
+            bytes: size_of::<Self>() + headers_bytes(&headers) + body.bytes(),
+            headers,
+            body,
+            tags: Box::default(),
+            ignores_cookies: self.ignores_cookies,
+            stamp: self.stamp.copy(),
+            created_at_ms: self.created_at_ms,
+            initial_age_ms: self.initial_age_ms,
+            fresh_until_ms: self.fresh_until_ms,
+            next_refresh_ms: AtomicU64::new(0),
+            siblings: None,
+        }
+    }
+}
+
+fn headers_bytes(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 96).sum()
 }
 
 /// Adds the outcome to the headers, for the client, and to the body, for loggers outside of the layer.
@@ -216,8 +354,9 @@ pub(crate) fn add_cache_status<B: http_body::Body>(response: &mut Response<Body<
     }
 }
 
-/// The fields to replay. Adds those that every stored response must have: length, date and validator.
-fn stored_headers(from: &HeaderMap, body: &Bytes) -> HeaderMap {
+/// The fields to replay. Adds those that every stored response must have: date, and those of a complete body: its
+/// length, a validator, and that ranges are supported.
+fn stored_headers(from: &HeaderMap, body: &StoredBody) -> HeaderMap {
     let connection_options: Vec<&[u8]> =
         from.get_all(CONNECTION).iter().flat_map(|line| list_members(line.as_bytes())).collect();
     let mut headers = HeaderMap::with_capacity(from.len() + 6);
@@ -228,15 +367,17 @@ fn stored_headers(from: &HeaderMap, body: &Bytes) -> HeaderMap {
             headers.append(name, value.clone());
         }
     }
-    headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
     if !headers.contains_key(DATE) {
         headers.insert(DATE, header_value(httpdate::fmt_http_date(SystemTime::now())));
     }
-    if !headers.contains_key(ETAG) {
-        headers.insert(ETAG, header_value(format!("\"{:032x}\"", xxh3_128(body))));
-    }
-    if !headers.contains_key(ACCEPT_RANGES) {
-        headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    if let StoredBody::Complete(chunks) = body {
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(chunks.len()));
+        if !headers.contains_key(ETAG) {
+            headers.insert(ETAG, header_value(format!("\"{:032x}\"", chunks.hash())));
+        }
+        if !headers.contains_key(ACCEPT_RANGES) {
+            headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+        }
     }
     headers.insert(AGE, HeaderValue::from(0));
     headers.insert(CACHE_STATUS, HeaderValue::from_static(""));

@@ -4,12 +4,15 @@
 use std::convert::Infallible;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::FromRequestParts;
 use axum::response::{IntoResponseParts, ResponseParts};
 use http::request::Parts;
 use tower_layer::Layer;
 
+use crate::body_key::BodyKey;
 use crate::cache::HttpCache;
+use crate::layer::HttpCacheLayer;
 use crate::policy::{CacheCtx, Cached};
 
 /// `(Cached::ttl(..), body)` is a response. If a response has two such parts, the last one applies.
@@ -43,6 +46,22 @@ impl HttpCache {
     /// # Ok::<(), larder_http::BuildError>(())
     /// ```
     pub fn in_front_of(&self, router: Router) -> Router {
-        Router::new().fallback_service(self.layer().layer(router))
+        self.layer().in_front_of(router)
+    }
+}
+
+impl<K: BodyKey<Body>> HttpCacheLayer<K> {
+    /// Puts this layer in front of the whole `router`; see [`HttpCache::in_front_of`].
+    ///
+    /// ```
+    /// # use {axum::Router, axum::routing::post, larder_http::*, std::time::Duration};
+    /// let search = |query: String| async move { (Cached::ttl(Duration::from_secs(60)), query) };
+    /// let router = Router::new().route("/search", post(search));
+    /// let rules = BodyRules::new().route("/search", BodyRule::post());
+    /// let router = HttpCache::builder().build()?.layer().body_rules(rules).in_front_of(router);
+    /// # Ok::<(), larder_http::BuildError>(())
+    /// ```
+    pub fn in_front_of(&self, router: Router) -> Router {
+        Router::new().fallback_service(self.layer(router))
     }
 }

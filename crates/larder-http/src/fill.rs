@@ -4,36 +4,46 @@
 //! ```text
 //! client ── request ──► fill task ──► handler
 //!        ◄── head ─────    │  ◄── body, frame by frame
-//!        ◄── shared buffer ┤
-//!                          └─ complete body ──► store, followers
+//!        ◄── buffer ───────┤
+//! followers ◄── buffer ────┤  found through the store
+//!                          └─ complete body ──► store
 //! ```
 //!
-//! If the body is not ready at once, the client receives the head immediately. The fill collects the body up to the
-//! limit, and the client reads the same buffer at its own speed. If the body cannot be stored, the client gets the rest
-//! of it from the handler.
+//! If the body is not ready at once, the client receives the head immediately, and the response is stored with a body
+//! that is being filled. The fill collects the body up to the limit; the client and all followers read the same buffer,
+//! each at its own speed. If the body cannot be stored, the client gets the rest of it from the handler, and the bodies
+//! of the followers end with an error.
 
 use std::future::poll_fn;
+use std::ops::Range;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
+use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, Request, Response, StatusCode, response};
 use http_body::{Frame, SizeHint};
 use larder_engine::{CommitOutcome, Op, Ticket, Ttl};
 use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
 use tower_service::Service;
 
-use crate::body::{Body, Writer};
+use crate::body::{Body, BoxError, Rest};
+use crate::buffer::FillBuffer;
 use crate::cache::{CacheCore, HttpCache, StoreLocation};
+use crate::chunks::Chunks;
 use crate::conditional;
-use crate::entry::{self, StoreValue, StoredResponse};
+use crate::entry::{self, StoreValue, StoredBody, StoredResponse};
 use crate::forward;
 use crate::key::{self, Key};
+use crate::memory::BodyMemory;
 use crate::policy::{self, CacheCtx, Plan};
 use crate::purge::PurgeStamp;
 use crate::status::{Outcome, Reason};
+use crate::stream::{Published, Stream};
 use crate::vary::VaryRecord;
 
 /// The result that a fill sends to its client.
@@ -126,6 +136,7 @@ impl Drop for FillRole {
 impl<B, E> Fill<B, E>
 where
     B: http_body::Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
 {
     /// Runs the handler, sends the response to the client, and stores it or releases the followers.
     pub(crate) async fn run<S, ReqBody>(mut self, inner: S, mut request: Request<ReqBody>)
@@ -135,8 +146,17 @@ where
         let ctx = CacheCtx::default();
         request.extensions_mut().insert(ctx.clone());
         // Taken before the handler starts: every later purge covers its response.
-        let stamp = self.core().purges.stamp(self.location.resource.as_bytes());
-        let mut response = match forward::call(inner, request).await {
+        let stamp = self.core().purges.stamp(key::uri_of(self.location.resource.as_bytes()));
+        let deadline = Instant::now() + self.core().fill_timeout;
+        let mut call = pin!(forward::call(inner, request));
+        let (result, is_late) = match timeout_at(deadline, &mut call).await {
+            Ok(result) => (result, false),
+            Err(_) => {
+                self.release_followers_of_slow_fill();
+                (call.await, true)
+            }
+        };
+        let mut response = match result {
             Ok(response) => response,
             Err(error) => {
                 self.role.release_followers();
@@ -149,10 +169,11 @@ where
         };
         let plan = policy::plan(&mut response, &ctx, &self.core().cached_errors, self.has_cookie);
         match plan {
+            Ok(_) if is_late => self.send_unstored(response, Reason::FillTimeout),
             Ok(_) if response.body().size_hint().lower() > self.core().max_body_bytes as u64 => {
                 self.send_unstored(response, Reason::BodyTooLarge);
             }
-            Ok(plan) => self.collect_body(response, plan, stamp).await,
+            Ok(plan) => self.collect_body(response, plan, stamp, deadline).await,
             Err(reason) => self.send_unstored(response, reason),
         }
     }
@@ -171,112 +192,165 @@ where
     }
 
     /// Reads the body to its end, or until it is clear that it cannot be stored.
-    async fn collect_body(mut self, response: Response<B>, plan: Plan, stamp: PurgeStamp) {
+    async fn collect_body(mut self, response: Response<B>, plan: Plan, stamp: PurgeStamp, deadline: Instant) {
         let (head, body) = response.into_parts();
         let (status, headers) = (head.status, head.headers.clone());
         let hint = body.size_hint();
         let mut body = Box::pin(body);
         let mut unsent_head = Some(head);
-        let mut streaming = None;
-        let mut collected = CollectedBody::default();
+        let mut stream: Option<Stream<B>> = None;
+        let mut collected = CollectedBody::new(self.core().memory.clone());
         let end = loop {
             let frame = match poll_fn(|cx| Poll::Ready(body.as_mut().poll_frame(cx))).await {
                 Poll::Ready(frame) => frame,
                 Poll::Pending => {
-                    // Send the head now: the client must not wait for the end of a slow body.
-                    if let Some(head) = unsent_head.take() {
-                        let outcome = self.miss_outcome(None);
-                        streaming = self.stream(head, &collected, hint, outcome);
+                    // Send the head now: nobody must wait for the end of a slow body.
+                    if self.client.is_some()
+                        && let Some(head) = unsent_head.take()
+                    {
+                        let buffer =
+                            FillBuffer::new(collected.chunks.clone(), declared_length(&headers, &hint));
+                        let published = self.publish(status, &headers, &buffer, &plan, &stamp);
+                        let outcome = self.miss_outcome(Some(Reason::Streaming));
+                        stream = Some(self.open_stream(head, buffer, &hint, outcome, published));
                     }
-                    poll_fn(|cx| body.as_mut().poll_frame(cx)).await
+                    match timeout_at(deadline, poll_fn(|cx| body.as_mut().poll_frame(cx))).await {
+                        Ok(frame) => frame,
+                        Err(_) => break Err((Reason::FillTimeout, None)),
+                    }
                 }
             };
             match collected.push(frame, self.core().max_body_bytes) {
-                CollectStep::Chunk(chunk) => {
-                    if let Some(writer) = &streaming {
-                        writer.push(chunk);
+                CollectStep::Kept(chunks) => {
+                    if let Some(stream) = &stream {
+                        stream.append(&collected.chunks[chunks]);
                     }
                 }
                 CollectStep::End => break collected.check_length(&headers).map_err(|reason| (reason, None)),
-                CollectStep::Stop(reason, last) => break Err((reason, Some(last))),
+                CollectStep::Stop(reason, frame) => break Err((reason, Some(frame))),
             }
         };
         match end {
             Ok(()) => {
                 let now = self.core().store.now_ms();
-                let complete_body = collected.into_bytes();
-                let stored = StoredResponse::new(
-                    status,
-                    &headers,
-                    complete_body,
-                    &plan,
-                    stamp,
-                    &self.core().purges,
-                    now,
-                );
-                self.store_and_send(Arc::new(stored), &plan, unsent_head, now);
-                if let Some(writer) = streaming {
-                    writer.complete();
+                let replied_at = stream.as_ref().and_then(Stream::published).map_or(now, |p| p.at_ms);
+                let body = StoredBody::Complete(collected.into_chunks());
+                let purges = &self.core().purges;
+                let stored = StoredResponse::new(status, &headers, body, &plan, stamp, purges, replied_at);
+                #[cfg(feature = "compression")]
+                let stored = match self.core().codings.offered.is_empty() {
+                    true => stored,
+                    false => stored.with_siblings(&plan),
+                };
+                let stored = Arc::new(stored);
+                match (stream, unsent_head) {
+                    (Some(stream), _) => self.store_streamed(stored, &plan, stream, now),
+                    (None, Some(head)) => self.store_and_send(stored, &plan, head, now),
+                    (None, None) => unreachable!("the head is sent with a stream"),
                 }
             }
             Err((reason, last)) => {
                 self.abandon_store(reason, status);
-                match unsent_head {
-                    Some(head) => {
-                        let outcome = self.miss_outcome(Some(reason));
-                        streaming = self.stream(head, &collected, hint, outcome);
+                let stream = match (stream, unsent_head) {
+                    (Some(stream), _) => {
+                        self.core().counters.count_unstored(reason);
+                        stream
                     }
-                    None => self.core().counters.count_unstored(reason),
-                }
-                if let Some(writer) = streaming {
-                    writer.hand_over(last, body);
-                }
+                    (None, Some(head)) => {
+                        let buffer = FillBuffer::new(collected.chunks, None);
+                        let outcome = self.miss_outcome(Some(reason));
+                        self.open_stream(head, buffer, &hint, outcome, None)
+                    }
+                    (None, None) => unreachable!("the head is sent with a stream"),
+                };
+                stream.fail(reason, Rest::Inner(last, body));
             }
         }
+    }
+
+    /// Stores the response with a body that is being filled, so that other requests follow it. Only for a leader: other
+    /// fills may not be seen by others before their end.
+    fn publish(
+        &mut self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        buffer: &Arc<FillBuffer>,
+        plan: &Plan,
+        stamp: &PurgeStamp,
+    ) -> Option<Published> {
+        // The follower of a body that is declared as empty would not wait for its end.
+        if !matches!(self.role, FillRole::Leader(_)) || buffer.declared() == Some(0) {
+            return None;
+        }
+        let at_ms = self.core().store.now_ms();
+        let body = StoredBody::Filling(buffer.clone());
+        let purges = &self.core().purges;
+        let filling = Arc::new(StoredResponse::new(status, headers, body, plan, stamp.copy(), purges, at_ms));
+        let key = self.store(&filling, plan).ok()?;
+        Some(Published { key, value: StoreValue::Response(filling), at_ms })
     }
 
     /// Sends the head to the client, with a body that reads from the buffer of the fill.
-    fn stream(
+    fn open_stream(
         &mut self,
         head: response::Parts,
-        collected: &CollectedBody,
-        hint: SizeHint,
+        buffer: Arc<FillBuffer>,
+        hint: &SizeHint,
         outcome: Outcome,
-    ) -> Option<Writer<B>> {
+        published: Option<Published>,
+    ) -> Stream<B> {
         self.count(outcome);
-        self.client.as_ref()?;
-        if self.client_copy_is_current(head.status, &head.headers) {
+        let client = if self.client_copy_is_current(head.status, &head.headers) {
             self.send(unstored_304(head), outcome);
-            return None;
-        }
-        let (writer, body) = Writer::open(collected.chunks.clone(), hint);
-        self.send(Response::from_parts(head, body), outcome);
-        Some(writer)
+            None
+        } else {
+            let (body, continuation) = Body::client(&buffer, *hint);
+            self.send(Response::from_parts(head, body), outcome);
+            Some(continuation)
+        };
+        Stream::new(self.cache.clone(), buffer, client, published)
     }
 
-    /// Stores the response, which answers the followers, and sends it to the client unless it is streaming already.
-    fn store_and_send(
-        &mut self,
-        stored: Arc<StoredResponse>,
-        plan: &Plan,
-        unsent_head: Option<response::Parts>,
-        now: u64,
-    ) {
-        let result = self.store(&stored, plan);
-        match result {
-            Ok(()) => {
-                let core = self.core();
-                core.counters.stores.add(1);
-                core.hit_for_miss.remove(&core.purges.purge_key(self.location.resource.as_bytes()));
-            }
-            Err(reason) => self.abandon_store(reason, StatusCode::OK),
-        }
-        let Some(head) = unsent_head else {
-            if let Err(reason) = result {
-                self.core().counters.count_unstored(reason);
-            }
-            return;
+    /// Stores the response, whose head its client has already.
+    fn store_streamed(&mut self, stored: Arc<StoredResponse>, plan: &Plan, stream: Stream<B>, now: u64) {
+        let result = match stream.published() {
+            Some(published) => self.replace_published(&stored, plan, published, now),
+            None => self.store(&stored, plan).map(drop),
         };
+        self.settle(result);
+        if let Err(reason) = result {
+            self.core().counters.count_unstored(reason);
+        }
+        match result {
+            Ok(()) => stream.complete(),
+            Err(Reason::Purged) => stream.fail(Reason::Purged, Rest::Nothing),
+            // Not stored, but whole.
+            Err(_) => stream.complete(),
+        }
+    }
+
+    /// Replaces the entry whose body was being filled by the complete one, also if it was evicted meanwhile.
+    fn replace_published(
+        &self,
+        stored: &Arc<StoredResponse>,
+        plan: &Plan,
+        published: &Published,
+        now: u64,
+    ) -> Result<(), Reason> {
+        self.check_unpurged(stored)?;
+        let age = Duration::from_millis(now.saturating_sub(published.at_ms));
+        let ttl = Ttl::After((plan.ttl + plan.grace).saturating_sub(age));
+        let replaced = self.core().store.compute(published.key.clone(), |present| match present {
+            Some(entry) if !entry.value().is_same(&published.value) => (Op::Keep, false),
+            _ => (Op::Put(StoreValue::Response(stored.clone()), ttl), true),
+        });
+        if replaced.result && replaced.refused.is_none() { Ok(()) } else { Err(Reason::Refused) }
+    }
+
+    /// Stores the response, which answers the followers, and sends it to the client.
+    fn store_and_send(&mut self, stored: Arc<StoredResponse>, plan: &Plan, head: response::Parts, now: u64) {
+        let result = self.store(&stored, plan).map(drop);
+        self.settle(result);
         let outcome = self.miss_outcome(result.err());
         self.count(outcome);
         let mut response = match self.client_copy_is_current(head.status, stored.headers()) {
@@ -288,78 +362,115 @@ where
         self.send(response, outcome);
     }
 
-    fn store(&mut self, stored: &Arc<StoredResponse>, plan: &Plan) -> Result<(), Reason> {
+    /// Counts a stored response and ends hit-for-miss, or releases the followers.
+    fn settle(&mut self, result: Result<(), Reason>) {
+        match result {
+            Ok(()) => {
+                let core = self.core();
+                core.counters.stores.add(1);
+                core.hit_for_miss.remove(&core.hit_for_miss_key(&self.location));
+            }
+            Err(reason) => self.abandon_store(reason, StatusCode::OK),
+        }
+    }
+
+    fn check_unpurged(&self, stored: &StoredResponse) -> Result<(), Reason> {
+        let purges = &self.core().purges;
+        let is_unpurged = purges.is_unpurged(&stored.stamp, self.location.resource.as_bytes())
+            && stored.tags_are_unpurged(purges);
+        if is_unpurged { Ok(()) } else { Err(Reason::Purged) }
+    }
+
+    /// Returns the key under which the response is stored.
+    fn store(&mut self, stored: &Arc<StoredResponse>, plan: &Plan) -> Result<Key, Reason> {
         let cache = self.cache.clone();
         let cache = cache.core();
-        if !cache.purges.is_unpurged(&stored.stamp, self.location.resource.as_bytes())
-            || !stored.tags_are_unpurged(&cache.purges)
-        {
+        if let Err(reason) = self.check_unpurged(stored) {
             self.role.promote_follower();
-            return Err(Reason::Purged);
+            return Err(reason);
         }
         let ttl = Ttl::After(plan.ttl + plan.grace);
         let value = StoreValue::Response(stored.clone());
         let StoreLocation { resource, variant } = &self.location;
         match variant {
-            None if plan.vary.is_empty() => self.role.store(cache, resource, value, ttl),
+            None if plan.vary.is_empty() => {
+                self.role.store(cache, resource, value, ttl)?;
+                Ok(resource.clone())
+            }
             None => {
-                let (record, key) = self.new_variant(stored, plan);
+                let (record, key) = self.new_variant(stored, plan)?;
                 cache.store.insert_with_ttl(key.clone(), value, ttl);
                 let result = self.role.store(cache, resource, StoreValue::Varies(record), ttl);
                 if result.is_err() {
                     cache.store.remove(&key);
                 }
-                result
+                result.map(|()| key)
             }
             Some((record, key)) if *record.fields() == *plan.vary => {
                 self.role.store(cache, key, value, ttl)?;
                 if let Some(evicted) = record.add_variant(key) {
                     cache.store.remove(&evicted);
                 }
-                cache.extend_record_ttl(resource, record, plan.ttl + plan.grace);
-                Ok(())
+                cache.update_record(resource, record, plan.ttl + plan.grace);
+                Ok(key.clone())
             }
             Some((record, _)) => {
                 // The resource varies by other fields now: lookups must not find its old variants.
                 self.role.release_followers();
-                let replacement = if plan.vary.is_empty() {
-                    value
+                let (replacement, entry) = if plan.vary.is_empty() {
+                    (value, resource.clone())
                 } else {
-                    let (record, key) = self.new_variant(stored, plan);
-                    cache.store.insert_with_ttl(key, value, ttl);
-                    StoreValue::Varies(record)
+                    let (record, key) = self.new_variant(stored, plan)?;
+                    cache.store.insert_with_ttl(key.clone(), value, ttl);
+                    (StoreValue::Varies(record), key)
                 };
-                FillRole::Refresh(StoreValue::Varies(record.clone())).store(cache, resource, replacement, ttl)
+                let mut replaced = FillRole::Refresh(StoreValue::Varies(record.clone()));
+                replaced.store(cache, resource, replacement, ttl).map(|()| entry)
             }
         }
     }
 
-    fn new_variant(&self, stored: &StoredResponse, plan: &Plan) -> (Arc<VaryRecord>, Key) {
+    /// A record with one variant: the response to this request.
+    fn new_variant(&self, stored: &StoredResponse, plan: &Plan) -> Result<(Arc<VaryRecord>, Key), Reason> {
         let record = VaryRecord::new(plan.vary.clone(), stored.stamp.copy());
         let key = key::with_key_buffer(|key| {
-            record.write_key(key, &self.request_headers);
-            Key::new(key)
-        });
+            record.write_key(key, &self.request_headers)?;
+            Ok(Key::new(key))
+        })?;
         record.add_variant(&key);
-        (Arc::new(record), key)
+        Ok((Arc::new(record), key))
     }
 
-    /// Releases the followers of a response that is not stored, and marks the resource as hit-for-miss if the reason
-    /// is likely to apply to the next response too.
+    /// Releases the followers of a response that is not stored, and marks its key as hit-for-miss if the reason is likely
+    /// to apply to the next response too.
     fn abandon_store(&mut self, reason: Reason, status: StatusCode) {
         self.role.release_followers();
-        let is_lasting = !matches!(reason, Reason::BodyError | Reason::Purged | Reason::Cookie);
-        if is_lasting && self.client.is_some() {
-            let core = self.core();
-            core.hit_for_miss.insert(core.purges.purge_key(self.location.resource.as_bytes()), ());
+        let is_lasting =
+            !matches!(reason, Reason::BodyError | Reason::BodyMemory | Reason::Purged | Reason::Cookie);
+        if is_lasting && !matches!(self.role, FillRole::Refresh(_)) {
+            self.mark_hit_for_miss();
         }
-        // The handler no longer opts in, so the stale entry must go. After a server error it stays.
+        // The handler no longer opts in, so the stale entry must go. If it failed or was too slow, the entry stays.
         if is_lasting
+            && reason != Reason::FillTimeout
             && !status.is_server_error()
             && let FillRole::Refresh(old) = &self.role
         {
             self.core().remove_if_same(self.location.key().clone(), old);
         }
+    }
+
+    /// Ends the wait for a handler that is too slow. Marks the key first: followers that return must not wait again.
+    fn release_followers_of_slow_fill(&mut self) {
+        if !matches!(self.role, FillRole::Refresh(_)) {
+            self.mark_hit_for_miss();
+        }
+        self.role.release_followers();
+    }
+
+    fn mark_hit_for_miss(&self) {
+        let core = self.core();
+        core.hit_for_miss.insert(core.hit_for_miss_key(&self.location), ());
     }
 
     /// Whether the client's copy is current. The handler did not see the client's conditions.
@@ -406,35 +517,51 @@ fn unstored_304<B: http_body::Body>(mut head: response::Parts) -> Response<Body<
     Response::from_parts(head, Body::empty())
 }
 
+/// The length that the head of a response declares.
+fn declared_length(headers: &HeaderMap, hint: &SizeHint) -> Option<u64> {
+    let in_headers = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    in_headers.or(hint.exact())
+}
+
 /// The part of a body that has been read.
-#[derive(Default)]
 struct CollectedBody {
+    memory: Arc<BodyMemory>,
     chunks: Vec<Bytes>,
     size: usize,
 }
 
 enum CollectStep<E> {
-    Chunk(Bytes),
+    /// The chunks at these positions are new.
+    Kept(Range<usize>),
     End,
     Stop(Reason, Result<Frame<Bytes>, E>),
 }
 
 impl CollectedBody {
+    fn new(memory: Arc<BodyMemory>) -> CollectedBody {
+        CollectedBody { memory, chunks: Vec::new(), size: 0 }
+    }
+
     fn push<E>(&mut self, frame: Option<Result<Frame<Bytes>, E>>, limit: usize) -> CollectStep<E> {
-        match frame {
-            None => CollectStep::End,
-            Some(Err(error)) => CollectStep::Stop(Reason::BodyError, Err(error)),
-            Some(Ok(frame)) => match frame.into_data() {
-                Ok(data) if data.len() > limit - self.size => {
-                    CollectStep::Stop(Reason::BodyTooLarge, Ok(Frame::data(data)))
-                }
-                Ok(data) => {
-                    self.size += data.len();
-                    self.chunks.push(data.clone());
-                    CollectStep::Chunk(data)
-                }
-                Err(trailers) => CollectStep::Stop(Reason::Trailers, Ok(trailers)),
-            },
+        let frame = match frame {
+            None => return CollectStep::End,
+            Some(Err(error)) => return CollectStep::Stop(Reason::BodyError, Err(error)),
+            Some(Ok(frame)) => frame,
+        };
+        let data = match frame.into_data() {
+            Ok(data) => data,
+            Err(trailers) => return CollectStep::Stop(Reason::Trailers, Ok(trailers)),
+        };
+        let (len, start) = (data.len(), self.chunks.len());
+        if len > limit - self.size {
+            return CollectStep::Stop(Reason::BodyTooLarge, Ok(Frame::data(data)));
+        }
+        match self.memory.keep(data, &mut self.chunks) {
+            Ok(()) => {
+                self.size += len;
+                CollectStep::Kept(start..self.chunks.len())
+            }
+            Err(data) => CollectStep::Stop(Reason::BodyMemory, Ok(Frame::data(data))),
         }
     }
 
@@ -444,16 +571,7 @@ impl CollectedBody {
         if matches { Ok(()) } else { Err(Reason::BodyLength) }
     }
 
-    /// The body in one piece. A single chunk is not copied.
-    fn into_bytes(mut self) -> Bytes {
-        match self.chunks.len() {
-            0 => Bytes::new(),
-            1 => self.chunks.swap_remove(0),
-            _ => {
-                let mut whole = BytesMut::with_capacity(self.size);
-                self.chunks.iter().for_each(|chunk| whole.extend_from_slice(chunk));
-                whole.freeze()
-            }
-        }
+    fn into_chunks(self) -> Chunks {
+        Chunks::new(self.memory.join(self.chunks))
     }
 }

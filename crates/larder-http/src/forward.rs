@@ -27,9 +27,12 @@ pub(crate) async fn call<S: Service<R>, R>(mut inner: S, request: R) -> Result<S
 /// What to do with the response to a forwarded request.
 pub(crate) enum FollowUp {
     Nothing,
-    /// The method is unsafe: a success invalidates the resource (RFC 9111, 4.4).
-    Invalidate(Key),
-    /// The resource is hit-for-miss: a response that could be stored ends that. The `Instant` is the start of the
+    /// The method is unsafe: a success invalidates the URI (RFC 9111, 4.4).
+    Invalidate {
+        uri: Key,
+        has_body_keys: bool,
+    },
+    /// The key is hit-for-miss: a response that can surely be stored ends that. The `Instant` is the start of the
     /// request.
     CheckHitForMiss(CacheCtx, PurgeKey, Instant),
 }
@@ -98,15 +101,18 @@ where
         let mut response = result?;
         match this.follow_up {
             FollowUp::Nothing => {}
-            FollowUp::Invalidate(key) => {
+            FollowUp::Invalidate { uri, has_body_keys } => {
                 if response.status().is_success() || response.status().is_redirection() {
-                    this.cache.invalidate(key.as_bytes());
+                    this.cache.invalidate(uri.as_bytes(), *has_body_keys);
                 }
             }
-            FollowUp::CheckHitForMiss(ctx, purge_key, started) => {
+            FollowUp::CheckHitForMiss(ctx, key, started) => {
                 core.counters.miss_time.record(started.elapsed());
-                if policy::plan(&mut response, ctx, &core.cached_errors, false).is_ok() {
-                    core.hit_for_miss.remove(purge_key);
+                let len = response.body().size_hint().exact();
+                let has_storable_length = len.is_some_and(|len| len <= core.max_body_bytes as u64);
+                if policy::plan(&mut response, ctx, &core.cached_errors, false).is_ok() && has_storable_length
+                {
+                    core.hit_for_miss.remove(key);
                 }
             }
         }

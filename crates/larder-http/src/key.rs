@@ -1,21 +1,25 @@
-//! The cache key: scheme, authority, raw path and raw query. Each part is prefixed with its length, so that different
+//! The cache key: scheme, authority, raw path and raw query; with a body rule, the body too. Each part is prefixed with its length, so that different
 //! requests never have the same key. Keys are compared in full, and nothing is decoded.
 //!
 //! ```text
-//! resource   'R' | len scheme | len authority | len path | len query (or ABSENT)
-//! variant    'V' | id of its vary record | len value (or ABSENT) per field that Vary names
+//! URI        'R' | len scheme | len authority | len path | len query (or ABSENT)
+//! resource   URI; with a body rule: URI | len method | content fields, as in a variant | len body
+//! variant    'V' | id of its vary record | per field that Vary names, in order: number of lines | len line …
 //! ```
 
 use std::borrow::Borrow;
 use std::cell::Cell;
 
-use http::header::HOST;
-use http::{HeaderMap, Uri};
+use http::header::{CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, HOST};
+use http::{HeaderMap, HeaderName, Method, Request, Uri};
 
 use crate::status::Reason;
 
-/// The longest key of a resource; requests with longer targets bypass. Most servers reject them anyway.
-const MAX_KEY_BYTES: usize = 16 * 1024;
+/// The longest key of a URI or of a variant; requests with longer ones bypass. Most servers reject them anyway.
+pub(crate) const MAX_KEY_BYTES: usize = 16 * 1024;
+
+/// The fields that say what the bytes of a request body mean.
+pub(crate) const CONTENT_FIELDS: [HeaderName; 3] = [CONTENT_TYPE, CONTENT_ENCODING, CONTENT_LANGUAGE];
 
 /// The length of an absent part: `/a` has no query, `/a?` has an empty one.
 const ABSENT: u32 = u32::MAX;
@@ -54,11 +58,49 @@ pub(crate) fn with_key_buffer<R>(f: impl FnOnce(&mut Vec<u8>) -> R) -> R {
     result
 }
 
-/// Appends the key of the request's resource.
+/// The parts of a request that its key is made from.
+#[derive(Clone, Copy)]
+pub(crate) struct RequestKey<'a> {
+    pub(crate) uri: &'a Uri,
+    pub(crate) headers: &'a HeaderMap,
+    /// With a body rule: the method, and the key of the body.
+    body: Option<(&'a Method, &'a [u8])>,
+}
+
+impl<'a> RequestKey<'a> {
+    pub(crate) fn new<B>(request: &'a Request<B>, body_key: &'a Option<bytes::Bytes>) -> RequestKey<'a> {
+        RequestKey {
+            uri: request.uri(),
+            headers: request.headers(),
+            body: body_key.as_ref().map(|body| (request.method(), &**body)),
+        }
+    }
+
+    /// Appends the key of the resource.
+    ///
+    /// # Errors
+    /// Those of [`write_uri`], and `TargetTooLong` if the content fields are longer than 16 KiB.
+    pub(crate) fn write(&self, key: &mut Vec<u8>, default_scheme: &str) -> Result<(), Reason> {
+        write_uri(key, self.uri, self.headers, default_scheme)?;
+        let Some((method, body)) = self.body else { return Ok(()) };
+        let start = key.len();
+        write_part(key, Some(method.as_str().as_bytes()));
+        for field in &CONTENT_FIELDS {
+            write_lines(key, self.headers, field, |key, line| key.extend_from_slice(line));
+        }
+        if key.len() - start > MAX_KEY_BYTES {
+            return Err(Reason::TargetTooLong);
+        }
+        write_part(key, Some(body));
+        Ok(())
+    }
+}
+
+/// Appends the key of a URI.
 ///
 /// # Errors
 /// `Authority` if the request does not name exactly one valid authority, `TargetTooLong` above 16 KiB.
-pub(crate) fn write_resource(
+pub(crate) fn write_uri(
     key: &mut Vec<u8>,
     uri: &Uri,
     headers: &HeaderMap,
@@ -77,16 +119,21 @@ pub(crate) fn write_resource(
     Ok(())
 }
 
+/// The part of a resource's key that [`write_uri`] has written: what a purge of the URI names.
+pub(crate) fn uri_of(resource: &[u8]) -> &[u8] {
+    let mut end = 1;
+    for _ in 0..4 {
+        let len = u32::from_be_bytes(resource[end..end + 4].try_into().expect("four bytes"));
+        end += 4 + if len == ABSENT { 0 } else { len as usize };
+    }
+    &resource[..end]
+}
+
 /// Appends the prefix that all keys of one origin share.
 pub(crate) fn write_origin(key: &mut Vec<u8>, scheme: &str, authority: &str) -> Result<(), Reason> {
     key.push(b'R');
     write_part(key, Some(scheme.as_bytes()));
-    let length_offset = key.len();
-    key.extend_from_slice(&[0; 4]);
-    write_authority(key, scheme, authority)?;
-    let len = (key.len() - length_offset - 4) as u32;
-    key[length_offset..length_offset + 4].copy_from_slice(&len.to_be_bytes());
-    Ok(())
+    write_prefixed(key, |key| write_authority(key, scheme, authority))
 }
 
 /// Appends the key of a variant, without the values of its fields.
@@ -99,6 +146,33 @@ pub(crate) fn write_part(key: &mut Vec<u8>, part: Option<&[u8]>) {
     let len = part.map_or(ABSENT, |part| part.len() as u32);
     key.extend_from_slice(&len.to_be_bytes());
     key.extend_from_slice(part.unwrap_or_default());
+}
+
+/// Appends what `write` appends, prefixed with its length.
+pub(crate) fn write_prefixed<R>(key: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+    let length_offset = key.len();
+    key.extend_from_slice(&[0; 4]);
+    let result = write(key);
+    let len = (key.len() - length_offset - 4) as u32;
+    key[length_offset..length_offset + 4].copy_from_slice(&len.to_be_bytes());
+    result
+}
+
+/// Appends the lines of a field, each as `write_line` writes it: their number, and each with its length.
+///
+/// Lines are neither joined nor dropped, although RFC 9111 allows it for equal meanings (4.1): a handler that reads only
+/// the first line would reply to another request.
+pub(crate) fn write_lines(
+    key: &mut Vec<u8>,
+    headers: &HeaderMap,
+    field: &HeaderName,
+    write_line: impl Fn(&mut Vec<u8>, &[u8]),
+) {
+    let lines = headers.get_all(field);
+    key.extend_from_slice(&(lines.iter().count() as u32).to_be_bytes());
+    for line in lines {
+        write_prefixed(key, |key| write_line(key, line.as_bytes()));
+    }
 }
 
 /// Whether a resource's key has this origin (see [`write_origin`]) and path prefix.
@@ -151,7 +225,7 @@ mod tests {
             headers.append(HOST, HeaderValue::from_bytes(host.as_bytes()).unwrap());
         }
         let mut key = Vec::new();
-        write_resource(&mut key, &Uri::from_static(uri), &headers, "http").map(|()| key)
+        write_uri(&mut key, &Uri::from_static(uri), &headers, "http").map(|()| key)
     }
 
     #[test]
@@ -195,8 +269,21 @@ mod tests {
     #[test]
     fn too_long_target_is_rejected() {
         let uri: Uri = format!("/{}", "a".repeat(MAX_KEY_BYTES)).parse().unwrap();
-        let outcome = write_resource(&mut Vec::new(), &uri, &HeaderMap::new(), "http");
+        let outcome = write_uri(&mut Vec::new(), &uri, &HeaderMap::new(), "http");
         assert_eq!(outcome, Err(Reason::TargetTooLong));
+    }
+
+    #[test]
+    fn uri_is_a_prefix_of_the_key_with_a_body() {
+        for target in ["http://h/a", "http://h/a?", "http://h/a?q"] {
+            let request = Request::post(target).header("content-type", "x/y").body(()).unwrap();
+            let (mut uri, mut resource) = (Vec::new(), Vec::new());
+            write_uri(&mut uri, request.uri(), request.headers(), "http").unwrap();
+            let body = Some(bytes::Bytes::from("body"));
+            RequestKey::new(&request, &body).write(&mut resource, "http").unwrap();
+            assert!(resource.len() > uri.len());
+            assert_eq!((uri_of(&resource), uri_of(&uri)), (&uri[..], &uri[..]), "{target}");
+        }
     }
 
     #[test]

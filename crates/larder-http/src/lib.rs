@@ -39,12 +39,15 @@
 //!   that set a cookie, are `private` or `no-store`, vary by credentials, or reflect an origin without `Vary: Origin`.
 //! - **One key, one response.** Scheme, authority, raw path and raw query are compared in full, and so are the
 //!   fields that `Vary` names. Requests that name two authorities, have a body, or override their
-//!   method bypass.
+//!   method bypass. POST and QUERY bypass too, except on routes with a [`BodyRule`], whose body is a part of the key.
 //! - **Only complete responses are stored.** A body that ends early, fails, has trailers or exceeds the limit is sent
 //!   to its client and not stored. A 404 is cached only if the handler allows it, and is replayed as a 404.
 //! - **One handler call per key.** Concurrent misses follow the first one, which runs in its own task, so that its
-//!   client may disconnect. Followers get its response if it may be stored. Otherwise each follower calls the handler
-//!   at once, and for ten seconds requests for that key do not wait for each other.
+//!   client may disconnect. Followers get its response if it may be stored, and read its body while the handler sends
+//!   it. Otherwise each follower calls the handler at once, and for ten seconds requests for that key do not wait for
+//!   each other. If a fill fails after a follower got its head, the follower's body ends with [`IncompleteBody`].
+//! - **Memory is bounded.** Bodies in the store, in fills and in replies take at most [`Builder::max_bytes`] and
+//!   [`Builder::max_fill_bytes`] together, also if clients stop reading.
 //! - **A purge is final.** After it has returned, no response whose handler started before it is served or stored.
 //!   This includes the fills that are running.
 //! - **Every decision is reported.** Every response has a `Cache-Status` field (RFC 9211) with the reason, and its body
@@ -57,10 +60,15 @@
 //! allocations, and a hash of the body if it has no `ETag`.
 
 mod body;
+mod body_key;
+mod buffer;
 mod builder;
 mod cache;
+mod chunks;
 mod conditional;
 mod control;
+#[cfg(feature = "compression")]
+mod encoding;
 mod entry;
 #[cfg(feature = "axum")]
 mod extract;
@@ -68,17 +76,24 @@ mod fill;
 mod forward;
 mod key;
 mod layer;
+mod memory;
+mod miss;
 mod policy;
 mod purge;
 mod range;
+mod request;
 mod service;
 mod stats;
 mod status;
+mod stream;
 mod vary;
 
-pub use body::Body;
+pub use body::{Body, BoxError, IncompleteBody};
+pub use body_key::{BodyKey, BodyRule, BodyRules, NoBodyKey};
 pub use builder::{BuildError, Builder};
 pub use cache::{HttpCache, PurgeError};
+#[cfg(feature = "compression")]
+pub use encoding::Coding;
 pub use larder_engine::{Clock, ManualClock};
 pub use layer::HttpCacheLayer;
 pub use policy::{CacheCtx, Cached, ForbiddenBecause};

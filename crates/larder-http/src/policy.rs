@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::HeaderName;
-use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, ORIGIN, SET_COOKIE};
+use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, AGE, ORIGIN, SET_COOKIE};
 use http::{Extensions, HeaderMap, Response, StatusCode};
 
-use crate::control::Directives;
+use crate::control::{self, Directives};
 use crate::status::Reason;
 use crate::vary;
 
@@ -72,13 +72,15 @@ pub struct Cached(Settings);
 
 impl Cached {
     /// Caches the response and serves it as fresh for `ttl`, from a millisecond to a year; longer values are reduced
-    /// to a year. Zero means: do not store.
+    /// to a year. Zero means: do not store. An `s-maxage` of the response limits it; a `max-age` is for browsers, and
+    /// does not.
     pub fn ttl(ttl: Duration) -> Cached {
         Cached(Settings { ttl: Some(ttl), ..Settings::default() })
     }
 
     /// The grace period: for this long after its TTL the response is served stale while it is refreshed in the
-    /// background (stale-while-revalidate, RFC 5861). Default: none.
+    /// background (stale-while-revalidate, RFC 5861). A response with `must-revalidate`, `proxy-revalidate` or
+    /// `s-maxage` has none. Default: none.
     pub fn swr(mut self, grace: Duration) -> Cached {
         self.0.lower_swr(grace);
         self
@@ -160,6 +162,8 @@ pub struct ForbiddenBecause(pub &'static str);
 pub(crate) struct Plan {
     pub(crate) ttl: Duration,
     pub(crate) grace: Duration,
+    /// The age that the response already has, from its `Age`.
+    pub(crate) age: Duration,
     pub(crate) tags: Vec<Cow<'static, str>>,
     pub(crate) ignores_cookies: bool,
     pub(crate) vary: Box<[HeaderName]>,
@@ -180,7 +184,10 @@ pub(crate) fn plan<B>(
         response.extensions_mut().insert(ForbiddenBecause(reason));
         return Err(Reason::Forbidden);
     }
-    let ttl = settings.ttl.ok_or(Reason::NotOptedIn)?;
+    let own_ttl = settings.ttl.ok_or(Reason::NotOptedIn)?;
+    let directives = Directives::parse(response.headers());
+    let age = initial_age(response.headers());
+    let ttl = directives.s_maxage.map_or(own_ttl, |shared| own_ttl.min(shared.saturating_sub(age)));
     if ttl.as_millis() == 0 {
         return Err(Reason::ZeroTtl);
     }
@@ -197,10 +204,12 @@ pub(crate) fn plan<B>(
     if settings.tags.len() > MAX_TAGS {
         return Err(Reason::TooManyTags);
     }
-    let vary = check_headers(response.headers())?;
+    let vary = check_headers(response.headers(), directives)?;
+    let grace = if directives.must_revalidate { None } else { settings.swr };
     Ok(Plan {
         ttl: ttl.min(MAX_TTL),
-        grace: settings.swr.unwrap_or_default().min(MAX_TTL),
+        grace: grace.unwrap_or_default().min(MAX_TTL),
+        age,
         tags: settings.tags,
         ignores_cookies: settings.ignores_cookies,
         vary,
@@ -221,16 +230,24 @@ fn is_cacheable_error(status: StatusCode) -> bool {
     code >= 300 && !matches!(code, 304 | 400 | 413 | 414 | 431)
 }
 
-fn check_headers(headers: &HeaderMap) -> Result<Box<[HeaderName]>, Reason> {
+/// The highest `Age` of the response: the origin may be behind another cache.
+fn initial_age(headers: &HeaderMap) -> Duration {
+    let ages = headers.get_all(AGE).iter().map(|age| control::delta_seconds(age.as_bytes()));
+    ages.max().unwrap_or_default()
+}
+
+fn check_headers(headers: &HeaderMap, directives: Directives) -> Result<Box<[HeaderName]>, Reason> {
     if headers.contains_key(SET_COOKIE) {
         return Err(Reason::SetCookie);
     }
-    let directives = Directives::parse(headers);
     if directives.no_store {
         return Err(Reason::NoStore);
     }
     if directives.private {
         return Err(Reason::Private);
+    }
+    if directives.no_cache {
+        return Err(Reason::NoCache);
     }
     let vary = vary::parse_vary(headers)?;
     let reflects_origin = headers.get_all(ACCESS_CONTROL_ALLOW_ORIGIN).iter().any(|value| value != "*");
@@ -295,6 +312,7 @@ mod tests {
             (&[("set-cookie", "a=b")][..], Reason::SetCookie),
             (&[("cache-control", "max-age=60, No-Store")], Reason::NoStore),
             (&[("cache-control", "PRIVATE")], Reason::Private),
+            (&[("cache-control", "max-age=60, No-Cache")], Reason::NoCache),
             (&[("vary", "*")], Reason::VaryAny),
             (&[("vary", "cookie")], Reason::VaryCredentials),
             (&[("access-control-allow-origin", "https://a.example")], Reason::Cors),
@@ -342,6 +360,15 @@ mod tests {
         let mut short = response(200, &[]);
         short.extensions_mut().insert(Cached::ttl(Duration::from_micros(999)));
         assert_eq!(plan_of(short).unwrap_err(), Reason::ZeroTtl);
+    }
+
+    #[test]
+    fn s_maxage_limits_ttl_less_the_age() {
+        let plan = opted_in(response(200, &[("cache-control", "s-maxage=30"), ("age", "10")])).unwrap();
+        assert_eq!((plan.ttl, plan.age), (Duration::from_secs(20), Duration::from_secs(10)));
+        let old = response(200, &[("cache-control", "s-maxage=30"), ("age", "5"), ("age", "30")]);
+        assert_eq!(opted_in(old).unwrap_err(), Reason::ZeroTtl);
+        assert_eq!(opted_in(response(200, &[("age", "500")])).unwrap().ttl, MINUTE);
     }
 
     #[test]

@@ -36,14 +36,14 @@ const MAX_PREFIXES: usize = 64;
 /// The stamp of a valid entry is advanced if it is this many purges old: far fewer than the log keeps.
 const RESTAMP_AFTER_PURGES: u64 = 1024;
 
-/// The hash of a tag or of a resource's key.
+/// The hash of a tag or of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct PurgeKey(u64);
 
 /// The purges that a response was checked against, as sequence numbers.
 #[derive(Debug, Default)]
 pub(crate) struct PurgeStamp {
-    resource: PurgeKey,
+    uri: PurgeKey,
     /// No purge of all, of the URI or by prefix with this number or a lower one covers the response.
     resource_checked: AtomicU64,
     /// No purge by tag with this number or a lower one covers the response.
@@ -55,7 +55,7 @@ impl PurgeStamp {
     pub(crate) fn copy(&self) -> PurgeStamp {
         let copy = |checked: &AtomicU64| AtomicU64::new(checked.load(Ordering::Acquire));
         PurgeStamp {
-            resource: self.resource,
+            uri: self.uri,
             resource_checked: copy(&self.resource_checked),
             tags_checked: copy(&self.tags_checked),
         }
@@ -125,10 +125,10 @@ impl Purges {
 
     /// A stamp with the current sequence number. Take it before the handler starts: every purge that starts later
     /// covers the response.
-    pub(crate) fn stamp(&self, resource: &[u8]) -> PurgeStamp {
+    pub(crate) fn stamp(&self, uri: &[u8]) -> PurgeStamp {
         let number = self.sequence.load(Ordering::SeqCst);
         PurgeStamp {
-            resource: self.purge_key(resource),
+            uri: self.purge_key(uri),
             resource_checked: AtomicU64::new(number),
             tags_checked: AtomicU64::new(number),
         }
@@ -174,10 +174,10 @@ impl Purges {
             &stamp.resource_checked,
             |checked_to| {
                 self.last_broad.load(Ordering::Acquire) <= checked_to
-                    && self.cells_show_no_purge(stamp.resource, checked_to)
+                    && self.cells_show_no_purge(stamp.uri, checked_to)
             },
             |log, checked_to| {
-                !log.covers_key(stamp.resource, checked_to) && !log.covers_resource(resource, checked_to)
+                !log.covers_key(stamp.uri, checked_to) && !log.covers_resource(resource, checked_to)
             },
         )
     }
@@ -275,7 +275,7 @@ mod tests {
     fn resource(target: &str) -> Vec<u8> {
         let mut key = Vec::new();
         let uri = format!("http://h{target}").parse().unwrap();
-        key::write_resource(&mut key, &uri, &Default::default(), "http").unwrap();
+        key::write_uri(&mut key, &uri, &Default::default(), "http").unwrap();
         key
     }
 

@@ -2,83 +2,75 @@
 //!
 //! ```text
 //! request ─ traits ─┬─ not eligible ─────────────────► Forward (bypass)
-//!                   └─ look up ─┬─ fresh ────────────► stored response
-//!                               ├─ stale ────────────► stored response, one refresh in the background
-//!                               └─ missing ─┬─ cookie ──────────► fill without a ticket
-//!                                           ├─ hit-for-miss ────► Forward
-//!                                           └─ load ticket ─┬ lead ───► fill
-//!                                                           └ follow ─► wait
+//!                   ├─ body rule: read the body ─┬─ too long, too slow ──► 413, 408
+//!                   │                            │
+//!                   └─ look up ◄─────────────────┘
+//!                        ├─ fresh ────────────► stored response
+//!                        ├─ stale ────────────► stored response, one refresh in the background
+//!                        └─ missing ─┬─ cookie ──────────► fill without a ticket
+//!                                    ├─ hit-for-miss ────► Forward
+//!                                    └─ load ticket ─┬ lead ───► fill
+//!                                                    └ follow ─► wait
 //! ```
 
 use std::cell::Cell;
 use std::future::Future;
-use std::panic;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::header::{
-    AUTHORIZATION, CONTENT_LENGTH, COOKIE, HOST, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH,
-    IF_UNMODIFIED_SINCE, PROXY_AUTHORIZATION, RANGE, TRANSFER_ENCODING, UPGRADE,
-};
-use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, VARY};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use larder_engine::stats::Histogram;
-use larder_engine::{FollowOutcome, Load, Ticket};
 use pin_project_lite::pin_project;
-use tokio::sync::oneshot;
-use tokio::time::timeout;
 use tower_service::Service;
 
-use crate::body::Body;
+use crate::body::{Body, BoxError};
+use crate::body_key::{BodyKey, BodyRejection, NoBodyKey};
 use crate::cache::{HttpCache, Lookup, StoreLocation};
-use crate::conditional;
-use crate::control::Directives;
+#[cfg(feature = "compression")]
+use crate::encoding;
 use crate::entry::{self, StoreValue, StoredResponse};
 use crate::fill::{Fill, FillRole, ServiceResult, UnticketedFill};
 use crate::forward::{FollowUp, Forward};
-use crate::key::{self, Key};
+use crate::key::{self, Key, RequestKey};
+use crate::miss::{self, miss_outcome};
 use crate::policy::CacheCtx;
+use crate::request::RequestTraits;
 use crate::status::{Outcome, Reason};
-
-/// Fields that make some frameworks treat a GET as another method.
-const METHOD_OVERRIDES: [HeaderName; 3] = [
-    HeaderName::from_static("x-http-method-override"),
-    HeaderName::from_static("x-http-method"),
-    HeaderName::from_static("x-method-override"),
-];
-
-/// How often a request looks up its response: the fill that it follows may find that the resource varies.
-const MAX_LOOKUPS: usize = 4;
 
 /// A service behind a cache; made by [`HttpCacheLayer`](crate::HttpCacheLayer).
 ///
 /// It is always ready. Each request that reaches the inner service clones it and waits until the clone is ready. Errors
-/// of the inner service are returned unchanged. Fills run in their own tasks, so calls need a tokio runtime. On a miss
+/// of the inner service are returned unchanged. Fills run in their own tasks, so calls need a tokio runtime with time. On a miss
 /// the handler does not see the tracing span and the task locals of the caller.
 ///
 /// # Panics
 /// If the handler panics, the future of the service panics with the same payload.
 #[derive(Clone, Debug)]
-pub struct HttpCacheService<S> {
+pub struct HttpCacheService<S, K = NoBodyKey> {
     cache: HttpCache,
     inner: S,
+    body_key: K,
 }
 
-impl<S> HttpCacheService<S> {
-    pub(crate) fn new(cache: HttpCache, inner: S) -> HttpCacheService<S> {
-        HttpCacheService { cache, inner }
+impl<S, K> HttpCacheService<S, K> {
+    pub(crate) fn new(cache: HttpCache, inner: S, body_key: K) -> HttpCacheService<S, K> {
+        HttpCacheService { cache, inner, body_key }
     }
 }
 
-impl<S, ReqBody, B> Service<Request<ReqBody>> for HttpCacheService<S>
+impl<S, K, ReqBody, B> Service<Request<ReqBody>> for HttpCacheService<S, K>
 where
     S: Service<Request<ReqBody>, Response = Response<B>> + Clone + Send + 'static,
     S::Future: Send + 'static,
     S::Error: Send + 'static,
-    ReqBody: Send + 'static,
+    K: BodyKey<ReqBody>,
+    ReqBody: http_body::Body + Send + 'static,
     B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Send + 'static,
+    B::Error: Into<BoxError> + Send + 'static,
 {
     type Response = Response<Body<B>>;
     type Error = S::Error;
@@ -89,30 +81,23 @@ where
     }
 
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
-        let timer = HitTimer::start();
-        let core = self.cache.core();
-        let traits = match RequestTraits::parse(&request, &core.credential_fields) {
+        let rule = self.body_key.rule(request.method(), request.uri());
+        let traits = match RequestTraits::parse(&request, &self.cache.core().personal, rule.is_some()) {
             Ok(traits) => traits,
-            Err(reason) => return self.bypass(request, reason),
+            Err(reason) => {
+                let invalidates_uri = self.body_key.has_rule_for(request.uri());
+                return self.bypass(request, reason, invalidates_uri);
+            }
         };
-        match core.look_up(request.uri(), request.headers()) {
-            Err(reason) => self.bypass(request, reason),
-            Ok(Lookup::Found(stored)) if traits.cookie && !stored.ignores_cookies => {
-                self.bypass(request, Reason::Cookie)
+        let Some(rule) = rule else { return self.answer(request, None, traits) };
+        let (service, reading) = (self.clone(), K::read(rule, request));
+        let future = async move {
+            match reading.await {
+                Ok(keyed) => service.answer(keyed.request, Some(keyed.body_key), traits).await,
+                Err(rejection) => Ok(service.reject(rejection)),
             }
-            Ok(Lookup::Found(stored)) => {
-                let now = core.store.now_ms();
-                let outcome = stored.outcome(now);
-                let response =
-                    stored_response(&self.cache, &stored, request.headers(), traits.head, outcome, now);
-                timer.record(&core.counters.hit_time);
-                if matches!(outcome, Outcome::Stale { .. }) && stored.claim_refresh(now) {
-                    self.refresh(request, stored);
-                }
-                ResponseFuture::ready(response)
-            }
-            Ok(Lookup::Missing(location)) => self.miss(request, location, traits),
-        }
+        };
+        ResponseFuture { kind: Kind::Boxed { future: Box::pin(future) } }
     }
 }
 
@@ -137,100 +122,130 @@ impl HitTimer {
     }
 }
 
-/// The traits of an eligible request that decide how it is answered.
-#[derive(Clone, Copy)]
-struct RequestTraits {
-    head: bool,
-    cookie: bool,
-    range: bool,
-    only_if_cached: bool,
-}
+impl<S: Clone, K> HttpCacheService<S, K> {
+    /// Answers an eligible request. `body_key` is what its body contributes to the key, if it has a rule.
+    fn answer<ReqBody, B>(
+        &self,
+        request: Request<ReqBody>,
+        body_key: Option<Bytes>,
+        traits: RequestTraits,
+    ) -> ResponseFuture<S, ReqBody, B>
+    where
+        S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Send + 'static,
+        ReqBody: Send + 'static,
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError> + Send + 'static,
+    {
+        let timer = HitTimer::start();
+        let core = self.cache.core();
+        match core.look_up(RequestKey::new(&request, &body_key)) {
+            Err(reason) => self.bypass(request, reason, false),
+            Ok(Lookup::Found(stored)) if traits.cookie && !stored.ignores_cookies => {
+                self.bypass(request, Reason::Cookie, false)
+            }
+            Ok(Lookup::Found(stored)) if stored.is_filling() => self.join_fill(request, &stored, traits),
+            Ok(Lookup::Found(stored)) => {
+                let now = core.store.now_ms();
+                let outcome = stored.outcome(now);
+                #[cfg(feature = "compression")]
+                let encoded = self.encoded_sibling(&request, &body_key, &stored);
+                #[cfg(not(feature = "compression"))]
+                let encoded = None;
+                let replayed = encoded.as_ref().unwrap_or(&stored);
+                let response =
+                    entry::answer(&core.counters, replayed, request.headers(), traits.head, outcome, now);
+                timer.record(&core.counters.hit_time);
+                if matches!(outcome, Outcome::Stale { .. }) && stored.claim_refresh(now) {
+                    self.refresh(request, body_key, stored);
+                }
+                ResponseFuture::ready(response)
+            }
+            Ok(Lookup::Missing(location)) => self.miss(request, body_key, location, traits),
+        }
+    }
 
-impl RequestTraits {
-    /// # Errors
-    /// The reason why the request bypasses the cache.
-    fn parse<B>(request: &Request<B>, credentials: &[HeaderName]) -> Result<RequestTraits, Reason> {
-        let headers = request.headers();
-        let head = match *request.method() {
-            Method::GET => false,
-            Method::HEAD => true,
-            _ => return Err(Reason::Method),
-        };
-        let has = |name: &HeaderName| headers.contains_key(name);
-        if METHOD_OVERRIDES.iter().any(has) {
-            return Err(Reason::MethodOverride);
-        }
-        let has_no_body = headers.get_all(CONTENT_LENGTH).iter().all(|length| length == "0");
-        if !has_no_body || has(&TRANSFER_ENCODING) {
-            return Err(Reason::RequestBody);
-        }
-        if has(&AUTHORIZATION) || has(&PROXY_AUTHORIZATION) || credentials.iter().any(has) {
-            return Err(Reason::Authorization);
-        }
-        if has(&UPGRADE) {
-            return Err(Reason::Upgrade);
-        }
-        if has(&IF_MATCH) || has(&IF_UNMODIFIED_SINCE) {
-            return Err(Reason::Precondition);
-        }
-        let directives = Directives::parse(headers);
-        if directives.no_store {
-            return Err(Reason::RequestNoStore);
-        }
-        Ok(RequestTraits {
-            head,
-            cookie: has(&COOKIE),
-            range: has(&RANGE),
-            only_if_cached: directives.only_if_cached,
+    #[cfg(feature = "compression")]
+    fn encoded_sibling<ReqBody>(
+        &self,
+        request: &Request<ReqBody>,
+        body_key: &Option<Bytes>,
+        stored: &Arc<StoredResponse>,
+    ) -> Option<Arc<StoredResponse>> {
+        encoding::select(&self.cache, stored, request.headers(), || {
+            let location = self.cache.core().location_of(RequestKey::new(request, body_key)).ok()?;
+            Some(location.key().clone())
         })
     }
-}
 
-/// The response from the store: a 304 if the client's copy is current, a part of the body if the request has a range,
-/// else the complete response.
-fn stored_response<B: http_body::Body>(
-    cache: &HttpCache,
-    stored: &StoredResponse,
-    request: &HeaderMap,
-    head_only: bool,
-    outcome: Outcome,
-    now_ms: u64,
-) -> Response<Body<B>> {
-    let counters = &cache.core().counters;
-    counters.count(outcome);
-    let complete = || stored.replay(now_ms, head_only);
-    let mut response = if stored.status() != StatusCode::OK {
-        complete()
-    } else if conditional::not_modified(request, stored.headers()) {
-        counters.not_modified.add(1);
-        stored.not_modified(now_ms)
-    } else if head_only {
-        complete()
-    } else {
-        stored.replay_part(request, now_ms).unwrap_or_else(complete)
-    };
-    entry::add_cache_status(&mut response, outcome);
-    response
-}
-
-impl<S: Clone> HttpCacheService<S> {
-    fn bypass<ReqBody, B>(&self, request: Request<ReqBody>, reason: Reason) -> ResponseFuture<S, ReqBody, B>
+    /// Answers with a response whose body is still being filled.
+    fn join_fill<ReqBody, B>(
+        &self,
+        request: Request<ReqBody>,
+        filling: &StoredResponse,
+        traits: RequestTraits,
+    ) -> ResponseFuture<S, ReqBody, B>
     where
         S: Service<Request<ReqBody>, Response = Response<B>>,
         B: http_body::Body,
     {
-        let follow_up = match reason == Reason::Method && !request.method().is_safe() {
-            true => self.invalidation(&request),
-            false => FollowUp::Nothing,
+        if traits.head {
+            return self.bypass(request, Reason::Head, false);
+        }
+        if traits.range {
+            return self.bypass(request, Reason::Range, false);
+        }
+        let now = self.cache.core().store.now_ms();
+        let outcome =
+            Outcome::Miss { variant: filling.headers().contains_key(VARY), collapsed: true, unstored: None };
+        ResponseFuture::ready(entry::answer(
+            &self.cache.core().counters,
+            filling,
+            request.headers(),
+            false,
+            outcome,
+            now,
+        ))
+    }
+
+    /// The layer's own answer to a request whose body could not be read.
+    fn reject<B: http_body::Body>(&self, rejection: BodyRejection) -> Response<Body<B>> {
+        let mut response = Response::new(Body::full(rejection.message().into()));
+        *response.status_mut() = rejection.status();
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        let outcome = Outcome::Rejected(rejection.reason);
+        self.cache.core().counters.count(outcome);
+        entry::add_cache_status(&mut response, outcome);
+        response
+    }
+
+    /// `has_body_keys`: responses to requests with a body may be stored for the URI.
+    fn bypass<ReqBody, B>(
+        &self,
+        request: Request<ReqBody>,
+        reason: Reason,
+        has_body_keys: bool,
+    ) -> ResponseFuture<S, ReqBody, B>
+    where
+        S: Service<Request<ReqBody>, Response = Response<B>>,
+        B: http_body::Body,
+    {
+        let may_change = match reason {
+            Reason::Method => !request.method().is_safe(),
+            Reason::MethodOverride => true,
+            _ => false,
         };
+        let follow_up =
+            if may_change { self.invalidation(&request, has_body_keys) } else { FollowUp::Nothing };
         self.forward(request, Outcome::Bypass(reason), follow_up)
     }
 
-    fn invalidation<ReqBody>(&self, request: &Request<ReqBody>) -> FollowUp {
+    fn invalidation<ReqBody>(&self, request: &Request<ReqBody>, has_body_keys: bool) -> FollowUp {
         key::with_key_buffer(|key| {
             let scheme = &self.cache.core().scheme;
-            match key::write_resource(key, request.uri(), request.headers(), scheme) {
-                Ok(()) => FollowUp::Invalidate(Key::new(key)),
+            match key::write_uri(key, request.uri(), request.headers(), scheme) {
+                Ok(()) => FollowUp::Invalidate { uri: Key::new(key), has_body_keys },
                 Err(_) => FollowUp::Nothing,
             }
         })
@@ -253,6 +268,7 @@ impl<S: Clone> HttpCacheService<S> {
     fn miss<ReqBody, B>(
         &self,
         mut request: Request<ReqBody>,
+        body_key: Option<Bytes>,
         location: StoreLocation,
         traits: RequestTraits,
     ) -> ResponseFuture<S, ReqBody, B>
@@ -262,7 +278,7 @@ impl<S: Clone> HttpCacheService<S> {
         S::Error: Send + 'static,
         ReqBody: Send + 'static,
         B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Send + 'static,
+        B::Error: Into<BoxError> + Send + 'static,
     {
         let core = self.cache.core();
         if traits.only_if_cached {
@@ -274,23 +290,24 @@ impl<S: Clone> HttpCacheService<S> {
             return ResponseFuture::ready(response);
         }
         if traits.head {
-            return self.bypass(request, Reason::Head);
+            return self.bypass(request, Reason::Head, false);
         }
         if traits.range {
-            return self.bypass(request, Reason::Range);
+            return self.bypass(request, Reason::Range, false);
         }
-        let purge_key = core.purges.purge_key(location.resource.as_bytes());
-        if core.hit_for_miss.contains(&purge_key) {
+        let hit_for_miss_key = core.hit_for_miss_key(&location);
+        if core.hit_for_miss.contains(&hit_for_miss_key) {
             let ctx = CacheCtx::default();
             request.extensions_mut().insert(ctx.clone());
             let outcome = miss_outcome(&location, Reason::HitForMiss);
-            return self.forward(request, outcome, FollowUp::CheckHitForMiss(ctx, purge_key, Instant::now()));
+            let follow_up = FollowUp::CheckHitForMiss(ctx, hit_for_miss_key, Instant::now());
+            return self.forward(request, outcome, follow_up);
         }
         let started = Instant::now();
         let (cache, inner) = (self.cache.clone(), self.inner.clone());
         let future = async move {
             let response = if traits.cookie {
-                run_fill(
+                miss::run_fill(
                     cache.clone(),
                     inner,
                     request,
@@ -300,35 +317,43 @@ impl<S: Clone> HttpCacheService<S> {
                 )
                 .await
             } else {
-                lead_or_follow(cache.clone(), inner, request, location).await
+                miss::lead_or_follow(cache.clone(), inner, request, body_key, location).await
             };
             cache.core().counters.miss_time.record(started.elapsed());
             response
         };
-        ResponseFuture { kind: Kind::Fill { future: Box::pin(future) } }
+        ResponseFuture { kind: Kind::Boxed { future: Box::pin(future) } }
     }
 
     /// Starts a refresh of a stale entry. Its request has only the headers that the key was made from: no credentials
     /// and no conditions.
-    fn refresh<ReqBody, B>(&self, mut request: Request<ReqBody>, stale: std::sync::Arc<StoredResponse>)
-    where
+    fn refresh<ReqBody, B>(
+        &self,
+        mut request: Request<ReqBody>,
+        body_key: Option<Bytes>,
+        stale: Arc<StoredResponse>,
+    ) where
         S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
         S::Future: Send + 'static,
         S::Error: Send + 'static,
         ReqBody: Send + 'static,
         B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Send + 'static,
+        B::Error: Into<BoxError> + Send + 'static,
     {
         let core = self.cache.core();
-        let Ok(location) = core.location_of(request.uri(), request.headers()) else { return };
+        let Ok(location) = core.location_of(RequestKey::new(&request, &body_key)) else { return };
         let vary_fields = location.variant.as_ref().map_or(&[][..], |(record, _)| record.fields());
         let mut key_headers = HeaderMap::new();
-        for name in vary_fields.iter().chain([&HOST]) {
+        let is_content_field = |name: &&HeaderName| body_key.is_some() && !vary_fields.contains(name);
+        let content_fields = key::CONTENT_FIELDS.iter().chain([&CONTENT_LENGTH]).filter(is_content_field);
+        for name in vary_fields.iter().chain([&HOST]).chain(content_fields) {
             for value in request.headers().get_all(name) {
                 key_headers.append(name, value.clone());
             }
         }
-        *request.method_mut() = Method::GET;
+        if *request.method() == Method::HEAD {
+            *request.method_mut() = Method::GET;
+        }
         *request.headers_mut() = key_headers.clone();
         core.counters.refreshes.add(1);
         let fill = Fill {
@@ -340,123 +365,6 @@ impl<S: Clone> HttpCacheService<S> {
             client: None,
         };
         tokio::spawn(fill.run(self.inner.clone(), request));
-    }
-}
-
-fn miss_outcome(location: &StoreLocation, reason: Reason) -> Outcome {
-    Outcome::Miss { variant: location.variant.is_some(), collapsed: false, unstored: Some(reason) }
-}
-
-/// Leads the fill of a missing response, or follows the one that is running.
-async fn lead_or_follow<S, ReqBody, B>(
-    cache: HttpCache,
-    inner: S,
-    request: Request<ReqBody>,
-    mut location: StoreLocation,
-) -> ServiceResult<B, S::Error>
-where
-    S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
-    ReqBody: Send + 'static,
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Send + 'static,
-{
-    let mut reason = Reason::Released;
-    for _ in 0..MAX_LOOKUPS {
-        let value = match cache.core().store.load(location.key()) {
-            Load::Hit(value) => value,
-            Load::Lead(ticket) => return lead(cache, inner, request, location, ticket).await,
-            Load::Follow(follower) => match timeout(cache.core().wait_timeout, follower).await {
-                Ok(FollowOutcome::Value(value)) => value,
-                Ok(FollowOutcome::Lead(ticket)) => {
-                    return lead(cache, inner, request, location, ticket).await;
-                }
-                Ok(FollowOutcome::Failed(_)) => break,
-                Err(_) => {
-                    reason = Reason::WaitTimeout;
-                    break;
-                }
-            },
-        };
-        if let Some(stored) = cache.core().valid_response(&location, value) {
-            let now = cache.core().store.now_ms();
-            let outcome =
-                Outcome::Miss { variant: location.variant.is_some(), collapsed: true, unstored: None };
-            return Ok(stored_response(&cache, &stored, request.headers(), false, outcome, now));
-        }
-        // The fill has found that the resource varies, or its response was purged meanwhile.
-        match cache.core().look_up(request.uri(), request.headers()) {
-            Ok(Lookup::Found(stored)) => {
-                let now = cache.core().store.now_ms();
-                let outcome = Outcome::Miss { variant: true, collapsed: true, unstored: None };
-                return Ok(stored_response(&cache, &stored, request.headers(), false, outcome, now));
-            }
-            Ok(Lookup::Missing(other_location)) => location = other_location,
-            Err(_) => break,
-        }
-    }
-    let outcome = miss_outcome(&location, reason);
-    Forward::new(cache, inner, request, outcome, FollowUp::Nothing).await
-}
-
-fn lead<S, ReqBody, B>(
-    cache: HttpCache,
-    inner: S,
-    request: Request<ReqBody>,
-    location: StoreLocation,
-    ticket: Ticket<Key, StoreValue>,
-) -> impl Future<Output = ServiceResult<B, S::Error>> + Send
-where
-    S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
-    ReqBody: Send + 'static,
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Send + 'static,
-{
-    run_fill(cache, inner, request, location, FillRole::Leader(Some(ticket)), false)
-}
-
-/// Runs a fill in its own task and waits for the head of the response.
-async fn run_fill<S, ReqBody, B>(
-    cache: HttpCache,
-    inner: S,
-    mut request: Request<ReqBody>,
-    location: StoreLocation,
-    role: FillRole,
-    has_cookie: bool,
-) -> ServiceResult<B, S::Error>
-where
-    S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
-    ReqBody: Send + 'static,
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Send + 'static,
-{
-    let (client, response) = oneshot::channel();
-    let request_headers = request.headers().clone();
-    // The store needs the complete response; the client's conditions are evaluated afterwards.
-    request.headers_mut().remove(IF_NONE_MATCH);
-    request.headers_mut().remove(IF_MODIFIED_SINCE);
-    let aborted = miss_outcome(&location, Reason::HandlerPanic);
-    let fill =
-        Fill { cache: cache.clone(), location, role, request_headers, has_cookie, client: Some(client) };
-    let task = tokio::spawn(fill.run(inner, request));
-    if let Ok(response) = response.await {
-        return response;
-    }
-    cache.core().counters.count(aborted);
-    match task.await {
-        Err(error) if error.is_panic() => panic::resume_unwind(error.into_panic()),
-        _ => {
-            // The runtime is shutting down.
-            let mut response = Response::new(Body::empty());
-            *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-            entry::add_cache_status(&mut response, aborted);
-            Ok(response)
-        }
     }
 }
 
@@ -481,7 +389,7 @@ pin_project! {
     {
         Ready { response: Option<Response<Body<B>>> },
         Forward { #[pin] future: Forward<S, ReqBody> },
-        Fill { future: Pin<Box<dyn Future<Output = ServiceResult<B, S::Error>> + Send>> },
+        Boxed { future: Pin<Box<dyn Future<Output = ServiceResult<B, S::Error>> + Send>> },
     }
 }
 
@@ -508,7 +416,7 @@ where
                 Poll::Ready(Ok(response.take().expect("a completed future is not polled again")))
             }
             KindProjection::Forward { future } => future.poll(cx),
-            KindProjection::Fill { future } => future.as_mut().poll(cx),
+            KindProjection::Boxed { future } => future.as_mut().poll(cx),
         }
     }
 }

@@ -48,11 +48,11 @@ impl Counters {
             Outcome::Miss { collapsed: true, .. } => self.collapsed.add(1),
             Outcome::Miss { unstored, .. } => {
                 self.misses.add(1);
-                if let Some(reason) = unstored {
+                if let Some(reason) = unstored.filter(|reason| *reason != Reason::Streaming) {
                     self.count_unstored(reason);
                 }
             }
-            Outcome::Bypass(reason) => self.bypassed[reason as usize].add(1),
+            Outcome::Bypass(reason) | Outcome::Rejected(reason) => self.bypassed[reason as usize].add(1),
         }
     }
 
@@ -61,7 +61,7 @@ impl Counters {
         self.unstored[reason as usize].add(1);
     }
 
-    pub(crate) fn snapshot(&self, entries: u64, bytes: u64, capacity: u64) -> Stats {
+    pub(crate) fn snapshot(&self, entries: u64, bytes: u64, capacity: u64, body_bytes: u64) -> Stats {
         let by_reason = |counters: &[Counter]| {
             let counts = Reason::ALL.iter().zip(counters).map(|(reason, counter)| (*reason, counter.get()));
             counts.filter(|(_, count)| *count > 0).collect()
@@ -80,6 +80,7 @@ impl Counters {
             entries,
             bytes,
             capacity,
+            body_bytes,
             hit_time: self.hit_time.snapshot(),
             miss_time: self.miss_time.snapshot(),
         }
@@ -100,7 +101,7 @@ pub struct Stats {
     pub misses: u64,
     /// Requests answered by the fill of another request.
     pub collapsed: u64,
-    /// Requests that bypassed the cache, by reason; reasons that did not occur are omitted.
+    /// Requests that bypassed the cache or were rejected, by reason; reasons that did not occur are omitted.
     pub bypassed: Vec<(Reason, u64)>,
     /// Responses that were not stored, by reason, including those of refreshes.
     pub unstored: Vec<(Reason, u64)>,
@@ -118,6 +119,8 @@ pub struct Stats {
     pub bytes: u64,
     /// The capacity in bytes.
     pub capacity: u64,
+    /// Bytes of all bodies in memory: in the store, in running fills and in replies that are being sent.
+    pub body_bytes: u64,
     /// Time to the head of a response from the store; one hit in sixteen is timed, and counts as sixteen.
     pub hit_time: HistogramSnapshot,
     /// Time to the head of a response from the handler, including the wait for the fill of another request.
@@ -125,7 +128,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Requests that bypassed the cache, for any reason.
+    /// Requests that bypassed the cache or were rejected, for any reason.
     pub fn bypassed_total(&self) -> u64 {
         self.bypassed.iter().map(|(_, count)| count).sum()
     }

@@ -32,25 +32,33 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// The method is neither GET nor HEAD.
+    /// The method is neither GET nor HEAD, and no body rule applies.
     Method => "method",
     /// A header overrides the request method.
     MethodOverride => "method-override",
     /// A GET or HEAD with a body, which the key does not cover.
     RequestBody => "request-body",
+    /// The request body is longer than the limit of its rule: the answer is 413.
+    RequestBodyTooLarge => "request-body-too-large",
+    /// The request body did not arrive in the time of its rule: the answer is 408.
+    RequestBodyTimeout => "request-body-timeout",
+    /// The request body ended with an error: the answer is 400.
+    RequestBodyError => "request-body-error",
     /// Two `Host` lines, a `Host` that differs from the target's authority, or an invalid authority.
     Authority => "authority",
     /// The request target exceeds the longest key.
     TargetTooLong => "target-too-long",
     /// The request has `Authorization`, `Proxy-Authorization`, or a field that is configured as a credential.
     Authorization => "authorization",
-    /// The request has `Cookie`, and the handler did not declare that cookies do not matter.
+    /// The request has `Cookie`, other than the ignored ones, and the handler did not declare that cookies do not matter.
     Cookie => "cookie",
+    /// The request has an extension that is configured as personal.
+    PersonalExtension => "personal-extension",
     /// The request asks for a protocol upgrade.
     Upgrade => "upgrade",
     /// A range request for a response that is not stored.
     Range => "range",
-    /// `If-Match` or `If-Unmodified-Since`: the handler must evaluate them.
+    /// `If-Match`, `If-Unmodified-Since`, or any condition or range of a POST: the handler must evaluate them.
     Precondition => "precondition",
     /// The request has `Cache-Control: no-store`.
     RequestNoStore => "request-no-store",
@@ -64,6 +72,12 @@ reasons! {
     Released => "released",
     /// The fill that the request followed took too long.
     WaitTimeout => "wait-timeout",
+    /// The fill did not end in time.
+    FillTimeout => "fill-timeout",
+    /// The head was sent before the end of the body, which decides whether the response is stored.
+    Streaming => "streaming",
+    /// Too many requests wait for fills.
+    TooManyWaiters => "too-many-waiters",
     /// The handler did not opt in.
     NotOptedIn => "not-opted-in",
     /// The handler, or nested code, forbade caching.
@@ -78,18 +92,24 @@ reasons! {
     Private => "private",
     /// The response is `Cache-Control: no-store`.
     NoStore => "no-store",
+    /// The response is `Cache-Control: no-cache`.
+    NoCache => "no-cache",
     /// `Vary: *`.
     VaryAny => "vary-any",
     /// The response varies by `Cookie` or `Authorization`.
     VaryCredentials => "vary-credentials",
     /// `Vary` names more fields than a variant may have.
     VaryTooWide => "vary-too-wide",
+    /// The request's values of the fields that `Vary` names exceed the longest key.
+    VariantTooLong => "variant-too-long",
     /// `Access-Control-Allow-Origin` names an origin, but the response does not vary by `Origin`.
     Cors => "cors",
     /// The response has too many tags.
     TooManyTags => "too-many-tags",
     /// The body is larger than the limit.
     BodyTooLarge => "body-too-large",
+    /// The bodies in the store, in fills and in replies have reached their limit together.
+    BodyMemory => "body-memory",
     /// The response has trailers.
     Trailers => "trailers",
     /// The body was shorter or longer than its `Content-Length`.
@@ -134,15 +154,17 @@ pub enum Outcome {
         variant: bool,
         /// Whether the response comes from the fill of another request.
         collapsed: bool,
-        /// Why the response was not stored; `None` if it was.
+        /// Why the response was not stored, or [`Reason::Streaming`] if that is not known yet; `None` if it was.
         unstored: Option<Reason>,
     },
     /// The request bypassed the cache.
     Bypass(Reason),
+    /// Answered by the layer itself, with an error: the request's body could not be read.
+    Rejected(Reason),
 }
 
 impl Outcome {
-    /// One word for logs and metrics: `hit`, `stale`, `miss`, `collapsed` or `bypass`.
+    /// One word for logs and metrics: `hit`, `stale`, `miss`, `collapsed`, `bypass` or `rejected`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Outcome::Hit { .. } => "hit",
@@ -150,6 +172,7 @@ impl Outcome {
             Outcome::Miss { collapsed: true, .. } => "collapsed",
             Outcome::Miss { .. } => "miss",
             Outcome::Bypass(_) => "bypass",
+            Outcome::Rejected(_) => "rejected",
         }
     }
 
@@ -182,6 +205,7 @@ impl fmt::Display for Outcome {
             }
             Outcome::Bypass(Reason::Method) => f.write_str("fwd=method"),
             Outcome::Bypass(reason) => write!(f, "fwd=bypass; detail={reason}"),
+            Outcome::Rejected(reason) => write!(f, "detail={reason}"),
         }
     }
 }
@@ -203,6 +227,7 @@ mod tests {
             (Outcome::Stale { over: 0 }, "larder; hit; ttl=0; detail=stale"),
             (Outcome::Stale { over: u64::MAX }, "larder; hit; ttl=-18446744073709551615; detail=stale"),
             (Outcome::Bypass(Reason::Method), "larder; fwd=method"),
+            (Outcome::Rejected(Reason::RequestBodyTimeout), "larder; detail=request-body-timeout"),
             (Outcome::Bypass(Reason::Authority), "larder; fwd=bypass; detail=authority"),
         ] {
             assert_eq!(outcome.header(), text);

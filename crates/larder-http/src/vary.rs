@@ -4,10 +4,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use http::header::{ACCEPT_ENCODING, ACCEPT_LANGUAGE, AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION, VARY};
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION, VARY,
+};
 use http::{HeaderMap, HeaderName};
 
-use crate::control::list_members;
+use crate::control::{list_members, split_list};
 use crate::key::{self, Key};
 use crate::purge::PurgeStamp;
 use crate::status::Reason;
@@ -64,11 +66,16 @@ impl VaryRecord {
     }
 
     /// Appends the key of the variant that a request selects.
-    pub(crate) fn write_key(&self, key: &mut Vec<u8>, request: &HeaderMap) {
+    ///
+    /// # Errors
+    /// `VariantTooLong` if the request's values are longer than the longest key.
+    pub(crate) fn write_key(&self, key: &mut Vec<u8>, request: &HeaderMap) -> Result<(), Reason> {
+        let start = key.len();
         key::write_variant_prefix(key, self.id);
         for field in &self.fields {
             write_values(key, field, request);
         }
+        if key.len() - start > key::MAX_KEY_BYTES { Err(Reason::VariantTooLong) } else { Ok(()) }
     }
 
     /// Adds a stored variant. Returns the oldest one if it must be removed for it.
@@ -80,30 +87,50 @@ impl VaryRecord {
         oldest
     }
 
+    /// The size in bytes. It changes with each added variant, so the record is stored again then.
     pub(crate) fn bytes(&self) -> usize {
-        size_of::<Self>() + self.fields.len() * size_of::<HeaderName>() + MAX_VARIANTS * size_of::<Key>()
+        let variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
+        let in_keys: usize = variants.iter().map(|key| size_of::<Key>() + key.as_bytes().len()).sum();
+        size_of::<Self>() + self.fields.len() * size_of::<HeaderName>() + in_keys
     }
 }
 
-/// Appends the value of a field: joins its lines, removes spaces around commas, and converts it to lower case if the
-/// field is not case-sensitive.
+/// Appends the lines of a field.
 fn write_values(key: &mut Vec<u8>, field: &HeaderName, request: &HeaderMap) {
-    if !request.contains_key(field) {
-        return key::write_part(key, None);
+    match ListField::of(field) {
+        Some(list) => key::write_lines(key, request, field, |key, line| list.write_line(key, line)),
+        None => key::write_lines(key, request, field, |key, line| key.extend_from_slice(line)),
     }
-    let length_offset = key.len();
-    key.extend_from_slice(&[0; 4]);
-    for line in request.get_all(field) {
-        for member in list_members(line.as_bytes()) {
+}
+
+/// A field whose lines are known to be lists. The lines of every other field are compared by bytes: in
+/// `https://good.test,` or `(KHTML, like Gecko)` the comma is a part of the value.
+#[derive(Clone, Copy)]
+enum ListField {
+    CaseSensitive,
+    CaseInsensitive,
+}
+
+impl ListField {
+    fn of(field: &HeaderName) -> Option<ListField> {
+        match *field {
+            ACCEPT => Some(ListField::CaseSensitive),
+            ACCEPT_ENCODING | ACCEPT_LANGUAGE => Some(ListField::CaseInsensitive),
+            _ => None,
+        }
+    }
+
+    /// Appends one line without the spaces around its commas. Empty members stay, for handlers that do not skip them.
+    fn write_line(self, key: &mut Vec<u8>, line: &[u8]) {
+        let start = key.len();
+        for member in split_list(line) {
             key.extend_from_slice(member);
             key.push(b',');
         }
+        if let ListField::CaseInsensitive = self {
+            key[start..].make_ascii_lowercase();
+        }
     }
-    if field == ACCEPT_ENCODING || field == ACCEPT_LANGUAGE {
-        key[length_offset + 4..].make_ascii_lowercase();
-    }
-    let len = (key.len() - length_offset - 4) as u32;
-    key[length_offset..length_offset + 4].copy_from_slice(&len.to_be_bytes());
 }
 
 #[cfg(test)]
@@ -121,7 +148,7 @@ mod tests {
 
     fn key(record: &VaryRecord, request: &[(&'static str, &'static str)]) -> Vec<u8> {
         let mut key = Vec::new();
-        record.write_key(&mut key, &map(request));
+        record.write_key(&mut key, &map(request)).unwrap();
         key
     }
 
@@ -145,16 +172,44 @@ mod tests {
     }
 
     #[test]
-    fn variant_key_joins_lines_and_ignores_spaces() {
+    fn variant_key_ignores_case_and_spaces_of_known_lists() {
         let record = VaryRecord::new(
-            parse_vary(&map(&[("vary", "accept-encoding, x")])).unwrap(),
+            parse_vary(&map(&[("vary", "accept, accept-encoding, x")])).unwrap(),
             PurgeStamp::default(),
         );
-        let one = key(&record, &[("accept-encoding", "GZIP, br"), ("x", "A")]);
-        assert_eq!(one, key(&record, &[("accept-encoding", "gzip"), ("accept-encoding", " br"), ("x", "A")]));
-        assert_ne!(one, key(&record, &[("accept-encoding", "gzip, br"), ("x", "a")]));
-        assert_ne!(key(&record, &[]), key(&record, &[("x", "")]));
-        assert_ne!(key(&record, &[("x", "a,")]), key(&record, &[("x", "b,")]));
+        let one = key(&record, &[("accept", "a, b"), ("accept-encoding", "GZIP, br"), ("x", "A")]);
+        let equal = [("accept", "a,b"), ("accept-encoding", " gzip ,br "), ("x", "A")];
+        assert_eq!(one, key(&record, &equal));
+        for other in [
+            [("accept", "A, b"), ("accept-encoding", "gzip, br"), ("x", "A")],
+            [("accept", "a, b"), ("accept-encoding", "gzip, br"), ("x", "a")],
+            [("accept", "a, b"), ("accept-encoding", ",gzip, br"), ("x", "A")],
+            [("accept", "\"a, b\""), ("accept-encoding", "gzip, br"), ("x", "A")],
+        ] {
+            assert_ne!(one, key(&record, &other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn variant_keys_of_different_lines_differ() {
+        let record = VaryRecord::new(parse_vary(&map(&[("vary", "x, y")])).unwrap(), PurgeStamp::default());
+        let requests = [
+            &[][..],
+            &[("x", "")],
+            &[("x", ""), ("x", "")],
+            &[("y", "")],
+            &[("x", "a")],
+            &[("x", "a,")],
+            &[("x", "a"), ("x", "b")],
+            &[("x", "a,b")],
+            &[("x", "a, b")],
+            &[("x", "a"), ("y", "b")],
+        ];
+        for (i, one) in requests.iter().enumerate() {
+            for other in &requests[i + 1..] {
+                assert_ne!(key(&record, one), key(&record, other), "{one:?} {other:?}");
+            }
+        }
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -14,56 +13,10 @@ use tower::ServiceExt;
 
 use crate::support::*;
 
-type Part = Result<Frame<Bytes>, io::Error>;
-
-/// A body whose frames arrive through a channel.
-struct Streamed(mpsc::UnboundedReceiver<Part>);
-
-impl http_body::Body for Streamed {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Part>> {
-        self.0.poll_recv(cx)
-    }
-}
-
-fn data(text: &'static str) -> Part {
-    Ok(Frame::data(Bytes::from_static(text.as_bytes())))
-}
-
 fn trailers() -> Part {
     let mut trailers = HeaderMap::new();
     trailers.insert("x-checksum", "1".parse().unwrap());
     Ok(Frame::trailers(trailers))
-}
-
-/// A site that stores bodies of up to 10 bytes, and a sender for the frames of its next replies.
-fn streaming(length: Option<&'static str>) -> (Site, mpsc::UnboundedSender<mpsc::UnboundedReceiver<Part>>) {
-    let (replies, queue) = mpsc::unbounded_channel::<mpsc::UnboundedReceiver<Part>>();
-    let queue = Arc::new(tokio::sync::Mutex::new(queue));
-    let site = Site::with(
-        |builder| builder.max_body_bytes(10),
-        move |_, _| {
-            let queue = queue.clone();
-            async move {
-                let frames = queue.lock().await.recv().await.unwrap();
-                let reply = cached("").map(|_| Streamed(frames).boxed());
-                match length {
-                    Some(length) => field(reply, "content-length", length),
-                    None => reply,
-                }
-            }
-        },
-    );
-    (site, replies)
-}
-
-/// All frames of a reply, ready at once.
-fn reply(frames: Vec<Part>) -> mpsc::UnboundedReceiver<Part> {
-    let (sender, receiver) = mpsc::unbounded_channel();
-    frames.into_iter().for_each(|frame| sender.send(frame).unwrap());
-    receiver
 }
 
 #[tokio::test]
@@ -81,13 +34,13 @@ async fn client_reads_while_fill_runs() {
     let (frames, receiver) = mpsc::unbounded_channel();
     replies.send(receiver).unwrap();
     let response = site.service.clone().oneshot(get("/", &[])).await.unwrap();
-    assert_eq!(response.headers()["cache-status"], "larder; fwd=uri-miss; stored");
+    assert_eq!(response.headers()["cache-status"], "larder; fwd=uri-miss; detail=streaming");
     let mut body = response.into_body();
     for text in ["one ", "two"] {
         frames.send(data(text)).unwrap();
         assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), text);
     }
-    assert_eq!(site.cache.stats().entries, 0);
+    assert_eq!(site.cache.stats().stores, 0);
     drop(frames);
     assert!(body.frame().await.is_none());
     assert_eq!(site.get("/").await.body, "one two");
@@ -219,7 +172,50 @@ impl http_body::Body for PanickingBody {
 async fn panicking_body_never_looks_complete() {
     let site = Site::new(|_, _| async { cached("").map(|_| PanickingBody(false).boxed()) });
     let response = site.service.clone().oneshot(get("/", &[])).await.unwrap();
-    let outcome = tokio::spawn(response.into_body().collect()).await;
-    assert!(outcome.unwrap_err().is_panic());
+    let error = response.into_body().collect().await.unwrap_err();
+    let error = error.downcast::<larder_http::IncompleteBody>().unwrap();
+    assert_eq!(error.reason(), larder_http::Reason::HandlerPanic);
+    assert_eq!(site.cache.stats().entries, 0);
+}
+
+#[tokio::test]
+async fn streamed_body_above_limit_is_hit_for_miss() {
+    let (site, replies) = streaming(None);
+    let (frames, receiver) = mpsc::unbounded_channel();
+    replies.send(receiver).unwrap();
+    let response = site.service.clone().oneshot(get("/", &[])).await.unwrap();
+    frames.send(data("0123456789a")).unwrap();
+    drop(frames);
+    response.into_body().collect().await.unwrap();
+    replies.send(reply(vec![data("1")])).unwrap();
+    assert_eq!(site.get("/").await.cache_status(), "fwd=uri-miss; detail=hit-for-miss");
+}
+
+#[tokio::test]
+async fn head_of_a_running_body_does_not_claim_to_be_stored() {
+    let (site, replies) = streaming(None);
+    let (frames, receiver) = mpsc::unbounded_channel();
+    replies.send(receiver).unwrap();
+    let response = site.service.clone().oneshot(get("/", &[])).await.unwrap();
+    assert_eq!(response.headers()["cache-status"], "larder; fwd=uri-miss; detail=streaming");
+    frames.send(Err(io::Error::other("cut"))).unwrap();
+    assert!(response.into_body().collect().await.is_err());
+    assert_eq!(site.cache.stats().unstored, [(larder_http::Reason::BodyError, 1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_body_reaches_client_and_is_not_stored() {
+    let (site, replies) = streaming(None);
+    let (frames, receiver) = mpsc::unbounded_channel();
+    replies.send(receiver).unwrap();
+    let response = site.service.clone().oneshot(get("/", &[])).await.unwrap();
+    frames.send(data("1")).unwrap();
+    settle().await;
+    tokio::time::advance(SECOND * 61).await;
+    settle().await;
+    assert_eq!(site.cache.stats().unstored, [(larder_http::Reason::FillTimeout, 1)]);
+    frames.send(data("2")).unwrap();
+    drop(frames);
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "12");
     assert_eq!(site.cache.stats().entries, 0);
 }

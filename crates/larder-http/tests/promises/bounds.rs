@@ -38,3 +38,26 @@ async fn weight_includes_key_headers_and_body() {
     let bytes = site.cache.stats().bytes;
     assert!((1800..4000).contains(&bytes), "{bytes}");
 }
+
+#[tokio::test]
+async fn weight_includes_variant_keys_in_their_record() {
+    let site = Site::new(|_, _| async { field(cached("x"), "vary", "x-long") });
+    for n in 0..16 {
+        site.send(get("/", &[("x-long", &format!("{n}{}", "v".repeat(8 << 10)))])).await;
+    }
+    let bytes = site.cache.stats().bytes;
+    let in_keys = 16 * (8 << 10);
+    assert!(bytes > 2 * in_keys, "{bytes}: a key stands in its entry and in the record");
+}
+
+#[tokio::test]
+async fn too_long_variant_key_bypasses() {
+    let site = Site::new(|_, _| async { field(cached("x"), "vary", "x-long") });
+    let long = "v".repeat(17 << 10);
+    let statuses = ["fwd=uri-miss; detail=variant-too-long", "fwd=bypass; detail=variant-too-long"];
+    assert_eq!(site.send(get("/", &[("x-long", &long)])).await.cache_status(), statuses[0]);
+    site.clock.advance(SECOND * 10);
+    site.get("/").await;
+    assert_eq!(site.send(get("/", &[("x-long", &long)])).await.cache_status(), statuses[1]);
+    assert_eq!(site.get("/").await.cache_status(), "hit; ttl=60");
+}

@@ -227,7 +227,7 @@ async fn expired_entry_is_filled_once() {
 #[test]
 fn ended_runtime_releases_the_key() {
     let (site, _gate) = gated(|call| cached(call.to_string()));
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let leader = site.service.clone();
     runtime.block_on(async {
         tokio::spawn(leader.oneshot(get("/", &[])));
@@ -263,4 +263,65 @@ async fn released_follower_reports_its_reason() {
     }
     let unstored = |reason| Outcome::Miss { variant: false, collapsed: false, unstored: Some(reason) };
     assert_eq!(outcomes, [unstored(Reason::NotOptedIn), unstored(Reason::Released)]);
+}
+
+#[tokio::test]
+async fn hit_for_miss_concerns_one_variant() {
+    let site = Site::new(|request, call| async move {
+        let reply = field(cached(call.to_string()), "vary", "accept-language");
+        let is_french = request.headers().get("accept-language").is_some_and(|language| language == "fr");
+        if is_french { field(reply, "set-cookie", "a=b") } else { reply }
+    });
+    let in_language = |language| get("/", &[("accept-language", language)]);
+    site.send(in_language("de")).await;
+    site.send(in_language("fr")).await;
+    assert_eq!(
+        site.send(in_language("fr")).await.cache_status(),
+        "fwd=vary-miss; detail=hit-for-miss",
+        "its own response was not stored"
+    );
+    assert_eq!(site.send(in_language("es")).await.cache_status(), "fwd=vary-miss; stored");
+}
+
+#[tokio::test]
+async fn too_large_body_stays_hit_for_miss() {
+    let site = Site::with(|b| b.max_body_bytes(10), |_, _| async { cached("0123456789a") });
+    assert_eq!(site.get("/").await.cache_status(), "fwd=uri-miss; detail=body-too-large");
+    for _ in 0..3 {
+        assert_eq!(site.get("/").await.cache_status(), "fwd=uri-miss; detail=hit-for-miss");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn hanging_leader_delays_only_its_first_follower() {
+    let (site, gate) = gated(|call| cached(call.to_string()));
+    let leader = start(&site, get("/", &[]));
+    settle().await;
+    let follower = start(&site, get("/", &[]));
+    settle().await;
+    tokio::time::advance(Duration::from_secs(6)).await;
+    settle().await;
+    assert_eq!(site.calls(), 2, "the follower has stopped waiting");
+    let later = start_many(&site, 3).await;
+    assert_eq!(site.calls(), 5, "none of them waits");
+    gate.add_permits(5);
+    for task in later.into_iter().chain([leader, follower]) {
+        task.await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_fill_releases_its_key_and_still_answers_its_client() {
+    let (site, gate) = gated(|call| cached(call.to_string()));
+    let leader = start(&site, get("/", &[]));
+    settle().await;
+    tokio::time::advance(Duration::from_secs(61)).await;
+    settle().await;
+    site.clock.advance(Duration::from_secs(11));
+    let next = start(&site, get("/", &[]));
+    settle().await;
+    assert_eq!(site.calls(), 2, "the key is free for a new fill");
+    gate.add_permits(2);
+    assert_eq!(leader.await.unwrap().cache_status(), "fwd=uri-miss; detail=fill-timeout");
+    assert_eq!(next.await.unwrap().cache_status(), "fwd=uri-miss; stored");
 }

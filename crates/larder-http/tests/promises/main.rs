@@ -4,24 +4,31 @@
 //! - `bodies`: only complete responses are stored; every other response reaches its client unchanged.
 //! - `bounds`: memory is bounded, whatever clients request.
 //! - `coalescing`: one handler call per key.
+//! - `encodings`: a stored body is encoded once per coding.
 //! - `keys`: one key, one response.
 //! - `opt_in`: nothing is cached unless the handler opts in.
 //! - `private`: nothing personal is shared.
 //! - `purge`: a purge is final.
 //! - `replay`: a stored response is replayed unchanged.
 //! - `reporting`: every request is counted once, with its reason.
+//! - `request_bodies`: a request body is a part of the key where a rule says so.
 //! - `stale`: a stale response is served within the grace period.
+//! - `streaming`: a body that is being filled has many readers, and is held once.
 //! - `vary`: a variant is served only to requests that select it.
 
 mod bodies;
 mod bounds;
 mod coalescing;
+#[cfg(feature = "compression")]
+mod encodings;
 mod keys;
 mod opt_in;
 mod private;
 mod purge;
 mod replay;
 mod reporting;
+mod request_bodies;
 mod stale;
+mod streaming;
 mod support;
 mod vary;

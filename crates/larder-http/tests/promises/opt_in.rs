@@ -103,3 +103,22 @@ async fn client_provoked_statuses_are_never_stored() {
         assert!(matches!(outcome, Outcome::Miss { unstored: Some(Reason::Status), .. }), "{code}");
     }
 }
+
+#[tokio::test]
+async fn cache_control_of_the_response_limits_the_ttl() {
+    for (directive, status) in [
+        ("s-maxage=5", "hit; ttl=5"),
+        ("s-maxage=600", "hit; ttl=60"),
+        ("s-maxage=\"5\"", "hit; ttl=5"),
+        ("s-maxage=5, s-maxage=7", "hit; ttl=5"),
+        ("max-age=5", "hit; ttl=60"),
+        ("s-maxage=0", "fwd=uri-miss; detail=hit-for-miss"),
+        ("s-maxage=x", "fwd=uri-miss; detail=hit-for-miss"),
+        ("no-cache", "fwd=uri-miss; detail=hit-for-miss"),
+        ("no-cache=\"x-user\"", "fwd=uri-miss; detail=hit-for-miss"),
+    ] {
+        let site = Site::new(move |_, _| async move { field(cached("x"), "cache-control", directive) });
+        site.get("/").await;
+        assert_eq!(site.get("/").await.cache_status(), status, "{directive}");
+    }
+}

@@ -1,6 +1,7 @@
 //! Nothing personal is shared: a response for one user never reaches another, even if the handler opts in.
 
 use larder_http::Cached;
+use tower::ServiceExt;
 
 use crate::support::*;
 
@@ -118,4 +119,56 @@ async fn request_with_no_store_is_not_stored() {
     let response = site.send(get("/", &[("cache-control", "no-store")])).await;
     assert_eq!(response.cache_status(), "fwd=bypass; detail=request-no-store");
     assert_eq!(site.get("/").await.body, "2");
+}
+
+#[tokio::test]
+async fn only_ignored_cookies_are_treated_as_no_cookie() {
+    let site = Site::with(
+        |builder| builder.ignored_cookies(["_ga", "theme"]),
+        |_, call| async move { cached(call.to_string()) },
+    );
+    for cookies in ["_ga=1", "theme=dark; _ga=2", "theme = \"x=y\""] {
+        let response = site.send(get("/", &[("cookie", cookies)])).await;
+        assert_eq!(response.body, "1", "{cookies}");
+    }
+    for cookies in ["session=1", "_ga=1; session=1", "_GA=1", "_ga", "", "_ga=1;", "_ga=1, session=2; x"] {
+        let response = site.send(get("/", &[("cookie", cookies)])).await;
+        assert_eq!(response.cache_status(), "fwd=bypass; detail=cookie", "{cookies:?}");
+    }
+}
+
+#[tokio::test]
+async fn ignored_cookies_do_not_prevent_coalescing() {
+    let site = Site::with(
+        |builder| builder.ignored_cookies(["_ga"]),
+        |_, call| async move {
+            settle().await;
+            cached(call.to_string())
+        },
+    );
+    let requests = (0..5).map(|n| get("/", &[("cookie", &format!("_ga={n}"))]));
+    let tasks: Vec<_> = requests.map(|request| tokio::spawn(site.service.clone().oneshot(request))).collect();
+    for task in tasks {
+        assert_eq!(CollectedResponse::read(task.await.unwrap().unwrap()).await.unwrap().body, "1");
+    }
+}
+
+#[tokio::test]
+async fn personal_extension_never_reaches_a_shared_fill() {
+    #[derive(Clone)]
+    struct Principal(&'static str);
+    let site = Site::with(
+        |builder| builder.personal_extension::<Principal>(),
+        |request, _| async move {
+            cached(request.extensions().get::<Principal>().map_or("nobody", |Principal(name)| name))
+        },
+    );
+    for name in ["ann", "bob"] {
+        let mut request = get("/", &[]);
+        request.extensions_mut().insert(Principal(name));
+        let response = site.send(request).await;
+        let expected = (name.as_bytes(), "fwd=bypass; detail=personal-extension");
+        assert_eq!((&response.body[..], response.cache_status()), expected);
+    }
+    assert_eq!(site.get("/").await.body, "nobody");
 }

@@ -247,3 +247,13 @@ async fn request_after_purge_never_gets_older_version() {
         assert!(stats.hits > 100 && stats.misses > 100, "too few hits or misses: {stats:?}");
     }
 }
+
+#[tokio::test]
+async fn method_override_invalidates() {
+    for name in ["x-http-method-override", "x-http-method", "x-method-override"] {
+        let site = Site::counting();
+        site.get("/").await;
+        site.send(get("/", &[(name, "DELETE")])).await;
+        assert_eq!(site.get("/").await.body, "3", "{name}");
+    }
+}

@@ -129,3 +129,14 @@ async fn purge_covers_running_refresh() {
     settle().await;
     assert_eq!(site.get("/").await.body, "3");
 }
+
+#[tokio::test]
+async fn must_revalidate_forbids_stale_responses() {
+    for directive in ["must-revalidate", "Proxy-Revalidate", "s-maxage=60"] {
+        let site =
+            Site::new(move |_, call| async move { field(with_grace(call), "cache-control", directive) });
+        site.get("/").await;
+        site.clock.advance(SECOND * 11);
+        assert_eq!(site.get("/").await.cache_status(), "fwd=uri-miss; stored", "{directive}");
+    }
+}

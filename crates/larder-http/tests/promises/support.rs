@@ -3,15 +3,19 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode};
+use http_body::Frame;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
-use larder_http::{Builder, Cached, Clock, HttpCache, HttpCacheService, ManualClock, Outcome};
+use larder_http::{BoxError, Builder, Cached, Clock, HttpCache, HttpCacheService, ManualClock, Outcome};
+use tokio::sync::mpsc;
 use tower::util::BoxCloneSyncService;
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -87,7 +91,7 @@ pub(crate) struct CollectedResponse {
 impl CollectedResponse {
     pub(crate) async fn read(
         response: Response<larder_http::Body<TestBody>>,
-    ) -> io::Result<CollectedResponse> {
+    ) -> Result<CollectedResponse, BoxError> {
         let (head, body) = response.into_parts();
         let outcome = body.outcome().expect("every response has an outcome");
         let body = body.collect().await?.to_bytes();
@@ -135,6 +139,59 @@ pub(crate) fn with_cached(mut reply: Reply, settings: Cached) -> Reply {
 pub(crate) fn field(mut reply: Reply, name: &'static str, value: &str) -> Reply {
     reply.headers_mut().append(name, value.parse().unwrap());
     reply
+}
+
+pub(crate) type Part = Result<Frame<Bytes>, io::Error>;
+
+/// A body whose frames arrive through a channel.
+pub(crate) struct Streamed(pub(crate) mpsc::UnboundedReceiver<Part>);
+
+impl http_body::Body for Streamed {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Part>> {
+        self.0.poll_recv(cx)
+    }
+}
+
+pub(crate) fn data(text: &'static str) -> Part {
+    Ok(Frame::data(Bytes::from_static(text.as_bytes())))
+}
+
+/// A sender for the frames of the next replies.
+pub(crate) type Replies = mpsc::UnboundedSender<mpsc::UnboundedReceiver<Part>>;
+
+/// A site that stores bodies of up to 10 bytes, and a sender for the frames of its next replies.
+pub(crate) fn streaming(length: Option<&'static str>) -> (Site, Replies) {
+    streaming_with(|builder| builder.max_body_bytes(10), length)
+}
+
+pub(crate) fn streaming_with(
+    options: impl FnOnce(Builder) -> Builder,
+    length: Option<&'static str>,
+) -> (Site, Replies) {
+    let (replies, queue) = mpsc::unbounded_channel::<mpsc::UnboundedReceiver<Part>>();
+    let queue = Arc::new(tokio::sync::Mutex::new(queue));
+    let site = Site::with(options, move |_, _| {
+        let queue = queue.clone();
+        async move {
+            let frames = queue.lock().await.recv().await.unwrap();
+            let reply = cached("").map(|_| Streamed(frames).boxed());
+            match length {
+                Some(length) => field(reply, "content-length", length),
+                None => reply,
+            }
+        }
+    });
+    (site, replies)
+}
+
+/// All frames of a reply, ready at once.
+pub(crate) fn reply(frames: Vec<Part>) -> mpsc::UnboundedReceiver<Part> {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    frames.into_iter().for_each(|frame| sender.send(frame).unwrap());
+    receiver
 }
 
 /// Yields until every other task waits for something.

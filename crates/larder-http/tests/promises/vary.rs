@@ -103,3 +103,57 @@ async fn vary_with_too_many_fields_is_not_stored() {
     let vary: &'static str = names.join(", ").leak();
     assert_eq!(language_site(vary).get("/").await.cache_status(), "fwd=uri-miss; detail=vary-too-wide");
 }
+
+/// A site whose body is the value of the field that it varies by: what an attacker can choose must not reach others.
+fn reflecting_site(name: &'static str) -> Site {
+    Site::new(move |request, _| async move {
+        let lines: Vec<_> = request.headers().get_all(name).iter().map(|line| line.as_bytes()).collect();
+        field(cached(lines.join(&b'|')), "vary", name)
+    })
+}
+
+/// Sends the first request, then the second one, which must get its own variant.
+async fn assert_separate(name: &'static str, first: &[&str], second: &[&str]) {
+    let site = reflecting_site(name);
+    let request = |lines: &[&str]| {
+        let fields: Vec<_> = lines.iter().map(|line| (name, *line)).collect();
+        get("/", &fields)
+    };
+    site.send(request(first)).await;
+    let response = site.send(request(second)).await;
+    assert_eq!(response.body, second.join("|"), "{first:?} {second:?}");
+    assert_eq!(response.cache_status(), "fwd=vary-miss; stored", "{first:?} {second:?}");
+}
+
+#[tokio::test]
+async fn origin_with_trailing_comma_is_another_variant() {
+    assert_separate("origin", &["https://good.test,"], &["https://good.test"]).await;
+}
+
+#[tokio::test]
+async fn empty_line_before_a_value_is_another_variant() {
+    for name in ["origin", "x-tenant", "accept-language"] {
+        assert_separate(name, &["", "de"], &["de"]).await;
+        assert_separate(name, &["de"], &["de", ""]).await;
+    }
+}
+
+#[tokio::test]
+async fn space_after_a_comma_in_user_agent_is_another_variant() {
+    assert_separate("user-agent", &["(KHTML,like Gecko)"], &["(KHTML, like Gecko)"]).await;
+}
+
+#[tokio::test]
+async fn two_lines_are_another_variant_than_one_joined_line() {
+    for name in ["x-tenant", "accept-language"] {
+        assert_separate(name, &["a", "b"], &["a, b"]).await;
+    }
+}
+
+#[tokio::test]
+async fn equivalent_lists_share_a_variant() {
+    let site = reflecting_site("accept-encoding");
+    site.send(get("/", &[("accept-encoding", "GZIP , br")])).await;
+    let response = site.send(get("/", &[("accept-encoding", "gzip,br")])).await;
+    assert_eq!((response.cache_status(), site.calls()), ("hit; ttl=60", 1));
+}

@@ -1,0 +1,229 @@
+//! Request bodies as a part of the key: which requests have one ([`BodyRules`]), and the bounded read of the body.
+//!
+//! A body is read before the lookup, in full and up to a limit. The inner service gets the same bytes again, in the
+//! same body type, so a layer without rules accepts any body and one with rules needs `From<Bytes>`.
+
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::CONTENT_LENGTH;
+use http::{Method, Request, StatusCode, Uri};
+use tokio::time::timeout;
+
+use crate::status::Reason;
+
+/// A request whose body was read, with the part of its key that the body contributes.
+pub struct KeyedRequest<ReqBody> {
+    pub(crate) request: Request<ReqBody>,
+    pub(crate) body_key: Bytes,
+}
+
+/// Why the layer answers a request itself: its body could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BodyRejection {
+    pub(crate) reason: Reason,
+    limit: usize,
+}
+
+impl BodyRejection {
+    pub(crate) fn status(self) -> StatusCode {
+        match self.reason {
+            Reason::RequestBodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Reason::RequestBodyTimeout => StatusCode::REQUEST_TIMEOUT,
+            _ => StatusCode::BAD_REQUEST,
+        }
+    }
+
+    /// The answer's body: one line of text.
+    pub(crate) fn message(self) -> String {
+        match self.reason {
+            Reason::RequestBodyTooLarge => {
+                format!("the request body is longer than the limit of {} bytes\n", self.limit)
+            }
+            Reason::RequestBodyTimeout => "the request body did not arrive in time\n".to_owned(),
+            _ => "the request body ended early\n".to_owned(),
+        }
+    }
+}
+
+/// How a layer treats request bodies of the type `ReqBody`: [`NoBodyKey`] or [`BodyRules`]. Sealed.
+pub trait BodyKey<ReqBody>: sealed::Sealed + Clone + Send + Sync + 'static {
+    #[doc(hidden)]
+    type Rule;
+    #[doc(hidden)]
+    type Read: Future<Output = Result<KeyedRequest<ReqBody>, BodyRejection>> + Send + 'static;
+
+    /// The rule for a request, decided by its head.
+    #[doc(hidden)]
+    fn rule(&self, method: &Method, uri: &Uri) -> Option<Self::Rule>;
+
+    /// Whether a rule applies to other requests for this URI.
+    #[doc(hidden)]
+    fn has_rule_for(&self, uri: &Uri) -> bool;
+
+    #[doc(hidden)]
+    fn read(rule: Self::Rule, request: Request<ReqBody>) -> Self::Read;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::NoBodyKey {}
+    impl Sealed for super::BodyRules {}
+}
+
+/// No body is a part of a key: only GET and HEAD are answered from the cache. The default of a layer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoBodyKey;
+
+impl<ReqBody: 'static> BodyKey<ReqBody> for NoBodyKey {
+    type Rule = Infallible;
+    type Read = std::future::Pending<Result<KeyedRequest<ReqBody>, BodyRejection>>;
+
+    fn rule(&self, _: &Method, _: &Uri) -> Option<Infallible> {
+        None
+    }
+
+    fn has_rule_for(&self, _: &Uri) -> bool {
+        false
+    }
+
+    fn read(rule: Infallible, _: Request<ReqBody>) -> Self::Read {
+        match rule {}
+    }
+}
+
+/// The routes whose POST or QUERY requests are answered from the cache; see
+/// [`HttpCacheLayer::body_rules`](crate::HttpCacheLayer::body_rules).
+///
+/// A request with a rule is treated like a GET: it does not invalidate its URI, its response is stored if the handler
+/// opts in, and concurrent equal requests call the handler once. Its key has the method, the URI, the fields
+/// `Content-Type`, `Content-Encoding` and `Content-Language`, and the complete body; all are compared in full. A purge
+/// of the URI covers the responses to all bodies. Requests without a rule are forwarded without reading their body.
+///
+/// ```
+/// use larder_http::{BodyRule, BodyRules};
+///
+/// let rules = BodyRules::new().route("/search", BodyRule::post().max_bytes(16 << 10));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct BodyRules(Arc<Vec<(String, BodyRule)>>);
+
+impl BodyRules {
+    /// No rules.
+    pub fn new() -> BodyRules {
+        BodyRules::default()
+    }
+
+    /// Adds a rule for requests whose raw path is `path`, without decoding. Of several rules for one request, the first
+    /// one applies.
+    pub fn route(mut self, path: impl Into<String>, rule: BodyRule) -> BodyRules {
+        Arc::make_mut(&mut self.0).push((path.into(), rule));
+        self
+    }
+}
+
+impl<ReqBody> BodyKey<ReqBody> for BodyRules
+where
+    ReqBody: http_body::Body + From<Bytes> + Send + 'static,
+    ReqBody::Data: Send,
+    ReqBody::Error: Send,
+{
+    type Rule = BodyRule;
+    type Read = Pin<Box<dyn Future<Output = Result<KeyedRequest<ReqBody>, BodyRejection>> + Send>>;
+
+    fn rule(&self, method: &Method, uri: &Uri) -> Option<BodyRule> {
+        let mut rules = self.0.iter();
+        rules.find(|(path, rule)| rule.method == *method && path == uri.path()).map(|(_, rule)| rule.clone())
+    }
+
+    fn has_rule_for(&self, uri: &Uri) -> bool {
+        self.0.iter().any(|(path, _)| path == uri.path())
+    }
+
+    fn read(rule: BodyRule, request: Request<ReqBody>) -> Self::Read {
+        Box::pin(rule.read(request))
+    }
+}
+
+/// How the body of a request becomes a part of its key: as it is, in full.
+#[derive(Clone, Debug)]
+pub struct BodyRule {
+    method: Method,
+    max_bytes: usize,
+    read_timeout: Duration,
+}
+
+impl BodyRule {
+    /// A rule for POST requests. They must not change anything: the handler runs only on a miss.
+    pub fn post() -> BodyRule {
+        BodyRule { method: Method::POST, max_bytes: 64 << 10, read_timeout: Duration::from_secs(10) }
+    }
+
+    /// A rule for QUERY requests (RFC 10008), which are safe by definition.
+    pub fn query() -> BodyRule {
+        let method = Method::from_bytes(b"QUERY").expect("a token is a method");
+        BodyRule { method, ..BodyRule::post() }
+    }
+
+    /// The longest body, in bytes. A longer one is answered with 413, and is not read if its length is declared. Any
+    /// value. Default: 64 KiB.
+    pub fn max_bytes(mut self, bytes: usize) -> BodyRule {
+        self.max_bytes = bytes;
+        self
+    }
+
+    /// How long the whole body may take to arrive; after that the answer is 408. Default: 10 s.
+    pub fn read_timeout(mut self, timeout: Duration) -> BodyRule {
+        self.read_timeout = timeout;
+        self
+    }
+
+    /// Reads the body. Its trailers are dropped (RFC 9110, 6.5.1 allows it).
+    async fn read<ReqBody>(self, request: Request<ReqBody>) -> Result<KeyedRequest<ReqBody>, BodyRejection>
+    where
+        ReqBody: http_body::Body + From<Bytes>,
+    {
+        let rejection = |reason| BodyRejection { reason, limit: self.max_bytes };
+        if declared_length(&request) > self.max_bytes as u64 {
+            return Err(rejection(Reason::RequestBodyTooLarge));
+        }
+        let (head, body) = request.into_parts();
+        let body_key = timeout(self.read_timeout, read_bounded(body, self.max_bytes))
+            .await
+            .unwrap_or(Err(Reason::RequestBodyTimeout))
+            .map_err(rejection)?;
+        let request = Request::from_parts(head, ReqBody::from(body_key.clone()));
+        Ok(KeyedRequest { request, body_key })
+    }
+}
+
+/// The length that the request declares; an invalid length is declared as too long.
+fn declared_length<B: http_body::Body>(request: &Request<B>) -> u64 {
+    let lengths = request.headers().get_all(CONTENT_LENGTH).iter();
+    let in_headers = lengths.map(|length| length.to_str().ok()?.parse().ok());
+    in_headers
+        .map(|length| length.unwrap_or(u64::MAX))
+        .max()
+        .unwrap_or(0)
+        .max(request.body().size_hint().lower())
+}
+
+/// Reads a body to its end. The buffer grows with the bytes received, never with the length declared.
+async fn read_bounded<B: http_body::Body>(body: B, limit: usize) -> Result<Bytes, Reason> {
+    let mut body = pin!(body);
+    let mut collected = BytesMut::new();
+    while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+        let frame = frame.map_err(|_| Reason::RequestBodyError)?;
+        let Ok(mut data) = frame.into_data() else { continue };
+        let len = bytes::Buf::remaining(&data);
+        if len > limit - collected.len() {
+            return Err(Reason::RequestBodyTooLarge);
+        }
+        bytes::BufMut::put(&mut collected, bytes::Buf::take(&mut data, len));
+    }
+    Ok(collected.freeze())
+}

@@ -1,0 +1,143 @@
+//! A stored body is encoded once per coding, in the background, and each representation has its own validator.
+
+use std::io::Read;
+use std::time::{Duration, Instant};
+
+use http::StatusCode;
+use larder_http::Coding;
+
+use crate::support::*;
+
+const LEN: usize = 10_000;
+
+fn text() -> String {
+    "all work and no play ".chars().cycle().take(LEN).collect()
+}
+
+fn site_with(finish: impl Fn(Reply) -> Reply + Clone + Send + Sync + 'static) -> Site {
+    Site::with(
+        |builder| builder.codings([Coding::Brotli, Coding::Zstd, Coding::Gzip]),
+        move |_, _| {
+            let finish = finish.clone();
+            async move { finish(field(cached(text()), "content-type", "text/plain")) }
+        },
+    )
+}
+
+fn site() -> Site {
+    site_with(|reply| reply)
+}
+
+fn accepting(accepted: &str) -> http::Request<String> {
+    get("/", &[("accept-encoding", accepted)])
+}
+
+/// Repeats a request until its sibling has been made in the background.
+async fn encoded(site: &Site, accepted: &str) -> CollectedResponse {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let response = site.send(accepting(accepted)).await;
+        if response.headers.contains_key("content-encoding") {
+            return response;
+        }
+        assert!(Instant::now() < deadline, "no sibling is made");
+        tokio::task::yield_now().await;
+    }
+}
+
+fn decode(coding: &str, body: &[u8]) -> String {
+    let mut decoder: Box<dyn Read> = match coding {
+        "br" => Box::new(brotli::Decompressor::new(body, 4096)),
+        "zstd" => Box::new(zstd::Decoder::new(body).unwrap()),
+        _ => Box::new(flate2::read::GzDecoder::new(body)),
+    };
+    let mut text = String::new();
+    decoder.read_to_string(&mut text).unwrap();
+    text
+}
+
+#[tokio::test]
+async fn hit_is_sent_in_the_preferred_coding() {
+    let site = site();
+    let first = site.send(accepting("br")).await;
+    assert_eq!((first.header("content-encoding"), first.body.len()), (None, LEN));
+    assert_eq!(first.header("vary"), Some("accept-encoding"));
+    for (accepted, coding) in [("br, gzip", "br"), ("gzip", "gzip"), ("br;q=0.1, zstd", "zstd")] {
+        let response = encoded(&site, accepted).await;
+        assert_eq!(response.header("content-encoding"), Some(coding));
+        assert_eq!(response.header("content-length"), Some(&*response.body.len().to_string()));
+        assert_eq!(response.cache_status(), "hit; ttl=60");
+        assert_eq!(response.header("vary"), Some("accept-encoding"));
+        assert_eq!(decode(coding, &response.body), text());
+    }
+    assert_eq!(site.get("/").await.body, text());
+    assert_eq!(site.calls(), 1);
+}
+
+#[tokio::test]
+async fn each_representation_has_its_own_validator() {
+    let site = site_with(|reply| field(reply, "etag", "\"v1\""));
+    site.get("/").await;
+    let response = encoded(&site, "br").await;
+    assert_eq!(response.header("etag"), Some("\"v1-br\""));
+    let conditional = |accepted, tag| get("/", &[("accept-encoding", accepted), ("if-none-match", tag)]);
+    assert_eq!(site.send(conditional("br", "\"v1-br\"")).await.status, StatusCode::NOT_MODIFIED);
+    assert_eq!(site.send(conditional("br", "\"v1\"")).await.status, StatusCode::OK);
+    assert_eq!(site.send(conditional("identity", "\"v1-br\"")).await.status, StatusCode::OK);
+    assert_eq!(site.send(conditional("identity", "\"v1\"")).await.status, StatusCode::NOT_MODIFIED);
+}
+
+#[tokio::test]
+async fn range_concerns_the_selected_representation() {
+    let site = site();
+    site.get("/").await;
+    let whole = encoded(&site, "gzip").await;
+    let part = site.send(get("/", &[("accept-encoding", "gzip"), ("range", "bytes=2-9")])).await;
+    assert_eq!(part.status, StatusCode::PARTIAL_CONTENT);
+    assert_eq!(part.header("content-encoding"), Some("gzip"));
+    assert_eq!(part.header("etag"), whole.header("etag"));
+    assert_eq!(part.body, whole.body[2..10]);
+}
+
+#[tokio::test]
+async fn siblings_are_charged_and_purged_with_their_entry() {
+    let site = site();
+    site.get("/").await;
+    let before = site.cache.stats().bytes;
+    let response = encoded(&site, "br").await;
+    let mut after = site.cache.stats().bytes;
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while after < before + response.body.len() as u64 {
+        assert!(Instant::now() < deadline, "{after} bytes");
+        tokio::task::yield_now().await;
+        after = site.cache.stats().bytes;
+    }
+    assert_eq!(site.cache.stats().entries, 1);
+    site.cache.purge_uri("http://site.example/").unwrap();
+    assert_eq!(site.send(accepting("br")).await.cache_status(), "fwd=uri-miss; stored");
+    assert_eq!(site.calls(), 2);
+}
+
+#[tokio::test]
+async fn body_that_is_encoded_or_varies_is_sent_as_it_is() {
+    for (name, value) in
+        [("content-encoding", "x"), ("vary", "accept-encoding"), ("cache-control", "no-transform")]
+    {
+        let site = site_with(move |reply| field(reply, name, value));
+        site.send(accepting("br")).await;
+        for _ in 0..20 {
+            let response = site.send(accepting("br")).await;
+            assert_eq!(response.body, text(), "{name}");
+            settle().await;
+        }
+        assert_eq!(site.calls(), 1, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn cache_without_codings_does_not_add_vary() {
+    let site = Site::new(|_, _| async { field(cached(text()), "content-type", "text/plain") });
+    site.get("/").await;
+    let hit = site.send(accepting("br")).await;
+    assert_eq!((hit.header("vary"), hit.header("content-encoding")), (None, None));
+}
