@@ -13,12 +13,14 @@
 //!
 //! - [`view_state`]: what a view shares with its fetches.
 //! - [`waiting`]: the wait for a load, of this caller or of another one.
-//! - [`load_batch`]: what the tiers can answer, for one key or for many; [`completion`]: the end of a load.
+//! - [`load_batch`]: what the tiers can answer, for one key or for many; [`reload`]: loading a value again on one node;
+//!   [`completion`]: the end of a load.
 //! - [`multi`]: fetches of many keys.
 
 mod completion;
 mod load_batch;
 mod multi;
+mod reload;
 pub(crate) mod view_state;
 mod waiting;
 

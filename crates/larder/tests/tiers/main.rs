@@ -21,6 +21,7 @@ mod raw;
 mod redis;
 mod redis_down;
 mod refresh;
+mod reloads;
 mod single_flight;
 mod spaces;
 mod tags;
