@@ -16,6 +16,7 @@ mod multi;
 mod mutation;
 mod observers;
 mod one_node;
+mod permissions;
 mod races;
 mod raw;
 mod redis;
