@@ -145,9 +145,9 @@ where
 
     /// Loads even if there is a fresh value. Other calls get that value until the new one is stored.
     ///
-    /// The value comes from a loader that began after this call. A load of the key that is running is awaited first, at
-    /// most for [`lease_wait`](crate::Builder::lease_wait); then its value is stored in no tier. All refreshes that
-    /// waited for the same load share the next one.
+    /// The value comes from a loader that began after this call, or was written meanwhile. A load of the key that is
+    /// running, here or on another node, is awaited first, at most for [`lease_wait`](crate::Builder::lease_wait); then
+    /// its value is stored in no tier. All refreshes that waited for the same load share the next one.
     pub fn refresh(mut self) -> Self {
         self.refresh = true;
         self
