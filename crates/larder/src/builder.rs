@@ -138,7 +138,8 @@ impl Builder {
         self
     }
 
-    /// How long a fetch waits for another node that loads the same key. Then it loads too. Default: 2 s.
+    /// How long a fetch waits for another node that loads the same key. Then it serves its stale value if it has one, and
+    /// loads too if not. Default: 2 s.
     pub fn lease_wait(mut self, at_most: Duration) -> Self {
         self.lease_wait = at_most;
         self

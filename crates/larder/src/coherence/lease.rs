@@ -11,7 +11,7 @@
 //! ```
 
 use super::Coordinator;
-use crate::envelope::{self, Head, Id};
+use crate::envelope::{Head, Id};
 use crate::error::CacheError;
 use crate::node::entry::MemoryTicket;
 use crate::tier::{CasAction, CompareAndSet, Expiry, HEAD_BYTES};
@@ -125,24 +125,6 @@ impl Coordinator {
             Ok(accepted) if accepted.first() == Some(&true) => Some(StoreCondition::lease(id)),
             _ => None,
         }
-    }
-
-    /// Gives the value of a key with this deadline another id, so that no load that found it before can replace it. Returns the condition of
-    /// a load that replaces it; `None` if it has changed or Redis does not reply.
-    pub(crate) async fn renew_id(
-        &self,
-        key: &[u8],
-        bytes: &[u8],
-        deadline_ms: u64,
-    ) -> Option<StoreCondition> {
-        let redis = self.node.redis.as_ref()?;
-        let (expected, mut bytes) = (bytes[..HEAD_BYTES].to_vec(), bytes.to_vec());
-        envelope::set_id(&mut bytes, self.node.random.id());
-        let condition = self.condition_to_replace(&bytes);
-        let action = CasAction::Put(bytes, Expiry::At(deadline_ms));
-        let request = CompareAndSet { key: key.to_vec(), expected, action };
-        let accepted = redis.call(redis.tier.compare_and_set(&[request], None)).await.ok()?;
-        (accepted == [true]).then_some(condition)
     }
 
     /// Renews the leases of a load for as long as it is polled.

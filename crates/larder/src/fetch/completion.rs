@@ -149,22 +149,16 @@ where
         let mut leases = Vec::new();
         for mut pending in keys {
             node.observers.emit(|| Event::Loaded { key: EventKey::new(&pending.redis_key), ok: false });
-            let Some(ticket) = pending.ticket.take() else { continue };
-            match self.servable_stale(&pending) {
-                Some(stale) => {
-                    node.observers.served_stale(&pending.redis_key);
-                    let retry = self.retry_entry(&stale);
-                    node.commit(&pending.redis_key, ticket, &retry, pending.start.tracked_writes);
-                    self.answer(&mut pending, retry, Source::Stale);
-                }
-                None => {
-                    ticket.fail(Arc::new(error.clone()));
-                    pending.answer(Err(error.clone()));
-                }
+            if !pending.is_open() {
+                continue;
             }
-            if pending.condition.is_lease() {
-                leases.push((pending.redis_key, pending.condition));
+            if !self.serve_stale(&mut pending)
+                && let Some(ticket) = pending.ticket.take()
+            {
+                ticket.fail(Arc::new(error.clone()));
+                pending.answer(Err(error.clone()));
             }
+            leases.extend(pending.into_lease());
         }
         self.release(leases).await;
     }
@@ -175,9 +169,7 @@ where
         for mut pending in keys {
             drop(pending.ticket.take());
             pending.answer(Ok(None));
-            if pending.condition.is_lease() {
-                leases.push((pending.redis_key, pending.condition));
-            }
+            leases.extend(pending.into_lease());
         }
         self.release(leases).await;
     }
@@ -193,6 +185,18 @@ where
             put: None,
         });
         self.view.coordinator.store(releases.collect()).await;
+    }
+
+    /// Ends a key with its stale value, if that is within its grace period. It is served until the next attempt to load.
+    pub(super) fn serve_stale<E>(&self, pending: &mut PendingKey<V, E>) -> bool {
+        let Some(stale) = self.servable_stale(pending) else { return false };
+        let Some(ticket) = pending.ticket.take() else { return false };
+        let node = self.view.node();
+        node.observers.served_stale(&pending.redis_key);
+        let retry = self.retry_entry(&stale);
+        node.commit(&pending.redis_key, ticket, &retry, pending.start.tracked_writes);
+        self.answer(pending, retry, Source::Stale);
+        true
     }
 
     /// A stale value that is served until the next attempt to load.

@@ -1,21 +1,24 @@
 //! A load from its tickets to its loader: what the tiers can answer is not loaded. One task for one key or for many.
 
 use super::BulkOutcome;
+use super::reload::OtherReload;
 use super::view_state::ViewState;
 use super::waiting::Call;
 use crate::coherence::lease::StoreCondition;
 use crate::coherence::lookup::{Purpose, RedisLookup};
-use crate::envelope::Head;
+use crate::coherence::reload::Reload;
+use crate::envelope::{Head, Id};
 use crate::error::FetchError;
 use crate::load::{LoadCx, LoadFailure};
 use crate::node::StartState;
 use crate::node::entry::{MemoryEntry, MemoryTicket, Validity};
 use crate::node::fetched::Source;
 use crate::node::lookup::{Candidate, source_in_memory};
+use crate::node::sealing::OpenedEntry;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
-use tokio::time::timeout_at;
+use tokio::time::{Instant, timeout_at};
 
 /// How many times a key is looked up again because it changed between the lookup and the lease.
 const MAX_LOOKUPS: usize = 4;
@@ -29,6 +32,10 @@ pub(crate) struct PendingKey<V, E> {
     answer: Option<oneshot::Sender<BulkOutcome<V, E>>>,
     pub(super) start: StartState,
     pub(super) condition: StoreCondition,
+    /// Who loads the value again that Redis has.
+    pub(super) reload: Reload,
+    /// What a refresh knows of the reloads by other nodes that it waited for.
+    pub(super) other_reload: OtherReload,
     /// When the lookup started, on the engine's clock.
     pub(super) started_at: Duration,
     /// The stale value to serve if the load fails.
@@ -49,6 +56,8 @@ impl<V, E> PendingKey<V, E> {
             answer: Some(answer),
             start: StartState::default(),
             condition: StoreCondition::None,
+            reload: Reload::Unleased,
+            other_reload: OtherReload::default(),
             started_at: Duration::ZERO,
             stale: None,
         };
@@ -67,12 +76,33 @@ impl<V, E> PendingKey<V, E> {
 
     /// Whether another node loads the key.
     pub(super) fn is_loaded_elsewhere(&self) -> bool {
+        self.is_open() && (self.has_foreign_lease() || matches!(self.reload, Reload::Elsewhere(_)))
+    }
+
+    fn has_foreign_lease(&self) -> bool {
         self.is_open() && matches!(self.condition, StoreCondition::ForeignLease(_))
     }
 
     fn needs_revalidation(&self) -> bool {
         self.candidate.as_ref().is_some_and(|candidate| candidate.needs_revalidation)
     }
+}
+
+/// What is left to do for a key after its lookup in Redis.
+enum Found {
+    /// Nothing: it is answered, has a lease, or cannot have one.
+    Settled,
+    /// Bytes may not be served, or have changed since. They must be replaced by a lease.
+    Dead(Vec<u8>),
+    /// A value must be loaded again.
+    Replaceable(ReplaceableValue),
+}
+
+/// A value in Redis that a load replaces.
+pub(super) struct ReplaceableValue {
+    pub(super) id: Id,
+    pub(super) bytes: Vec<u8>,
+    pub(super) deadline_ms: u64,
 }
 
 /// What the keys of one load share.
@@ -122,26 +152,40 @@ where
         if pending.needs_revalidation() && !self.revalidate_candidate(pending).await {
             return;
         }
+        let mut wait = coordinator.lease_wait();
         for _ in 0..MAX_LOOKUPS {
-            match coordinator.lookup_or_wait_for_lease(std::slice::from_ref(&pending.redis_key)).await {
-                Ok((lookup, clock)) => {
-                    pending.start.clock = clock;
-                    let Some(dead_bytes) = self.apply_lookup(pending, lookup).await else { return };
+            let key = std::slice::from_ref(&pending.redis_key);
+            let (lookup, clock) = match coordinator.lookup_or_wait_for_lease(key).await {
+                Ok(found) => found,
+                Err(error) => {
+                    coordinator.node.observers.report(&error);
+                    return self.use_candidate_without_redis(pending);
+                }
+            };
+            pending.start.clock = clock;
+            match self.apply_lookup(pending, lookup).await {
+                Found::Settled => return,
+                Found::Dead(dead_bytes) => {
                     // The lease keeps other nodes from loading too.
                     if let Some(condition) = coordinator.lease_over(&pending.redis_key, &dead_bytes).await {
                         pending.condition = condition;
                         return;
                     }
                 }
-                Err(error) => {
-                    coordinator.node.observers.report(&error);
-                    return self.use_candidate_without_redis(pending);
+                Found::Replaceable(value) if self.refresh => {
+                    if self.lease_refresh(pending, value, &mut wait).await {
+                        return;
+                    }
+                }
+                Found::Replaceable(value) => {
+                    self.lease_reloads(vec![(pending, value.id)]).await;
+                    return self.await_other_nodes(std::slice::from_mut(pending)).await;
                 }
             }
         }
     }
 
-    async fn lookup_many<E: Send + Sync + 'static>(&self, keys: Vec<&mut PendingKey<V, E>>) {
+    pub(super) async fn lookup_many<E: Send + Sync + 'static>(&self, keys: Vec<&mut PendingKey<V, E>>) {
         let coordinator = &self.view.coordinator;
         let (mut asked, mut redis_keys) = (Vec::new(), Vec::new());
         for pending in keys {
@@ -157,24 +201,30 @@ where
         }
         match coordinator.lookup_redis(&redis_keys, Purpose::Load).await {
             Ok((lookups, clock)) => {
+                let mut replaceable = Vec::new();
                 for (pending, lookup) in asked.into_iter().zip(lookups) {
                     pending.start.clock = clock;
-                    if let Some(dead_bytes) = self.apply_lookup(pending, lookup).await {
-                        // Only an envelope has an id. Another program may write the same bytes again.
-                        pending.condition = match Head::parse(&dead_bytes) {
-                            Ok(Head::Value(_)) => coordinator.condition_to_replace(&dead_bytes),
-                            _ => {
-                                let leased = coordinator.lease_over(&pending.redis_key, &dead_bytes).await;
-                                leased.unwrap_or(StoreCondition::None)
-                            }
-                        };
+                    match self.apply_lookup(pending, lookup).await {
+                        Found::Settled => {}
+                        Found::Dead(dead_bytes) => {
+                            // Only an envelope has an id. Another program may write the same bytes again.
+                            pending.condition = match Head::parse(&dead_bytes) {
+                                Ok(Head::Value(_)) => coordinator.condition_to_replace(&dead_bytes),
+                                _ => {
+                                    let leased = coordinator.lease_over(&pending.redis_key, &dead_bytes);
+                                    leased.await.unwrap_or(StoreCondition::None)
+                                }
+                            };
+                        }
+                        Found::Replaceable(value) => replaceable.push((pending, value.id)),
                     }
                 }
+                self.lease_reloads(replaceable).await;
             }
             Err(error) => {
                 coordinator.node.observers.report(&error);
                 for pending in asked {
-                    pending.condition = StoreCondition::None;
+                    (pending.condition, pending.reload) = (StoreCondition::None, Reload::Unleased);
                     self.use_candidate_without_redis(pending);
                 }
             }
@@ -182,7 +232,7 @@ where
     }
 
     /// Waits for other nodes that load these keys: until they have stored a value or given up, or `lease_wait` is over.
-    /// The keys that are open afterwards must be loaded.
+    /// Then stale values are served. The keys that are open afterwards must be loaded.
     pub(crate) async fn await_other_nodes<E: Send + Sync + 'static>(&self, keys: &mut [PendingKey<V, E>]) {
         let mut wait = self.view.coordinator.lease_wait();
         loop {
@@ -190,28 +240,36 @@ where
             if waiting.is_empty() || !wait.pause().await {
                 break;
             }
-            self.lookup_many(waiting).await;
+            let ended = self.retain_ended(waiting).await;
+            self.lookup_many(ended).await;
+            if self.call.soft_end().is_some_and(|end| end <= Instant::now()) {
+                self.answer_stale(keys);
+            }
         }
-        wait.end(keys.iter().filter(|pending| pending.is_loaded_elsewhere()).count());
+        wait.end(keys.iter().filter(|pending| pending.has_foreign_lease()).count());
+        for pending in keys.iter_mut().filter(|pending| matches!(pending.reload, Reload::Elsewhere(_))) {
+            self.serve_stale(pending);
+        }
     }
 
-    /// Takes over what Redis has under a key. Returns bytes that may not be served, or that have changed since.
+    /// Takes over what Redis has under a key.
     async fn apply_lookup<E: Send + Sync + 'static>(
         &self,
         pending: &mut PendingKey<V, E>,
         lookup: RedisLookup,
-    ) -> Option<Vec<u8>> {
+    ) -> Found {
         let coordinator = &self.view.coordinator;
         let node = &coordinator.node;
         if let Some(candidate) = pending.candidate.as_ref().filter(|candidate| candidate.needs_revalidation) {
             // The content of Redis is newer.
             candidate.entry.state().mark_dead();
         }
+        pending.reload = Reload::Unleased;
         pending.condition = match lookup {
             RedisLookup::LeaseGranted(id) => StoreCondition::lease(id),
             // That load may have begun before the refresh was called: its store must be refused.
             RedisLookup::LeaseHeldByOther(id) if self.refresh => {
-                return Some(Head::Lease(id).to_bytes().to_vec());
+                return Found::Dead(Head::Lease(id).to_bytes().to_vec());
             }
             RedisLookup::LeaseHeldByOther(id) => StoreCondition::ForeignLease(id),
             RedisLookup::Absent if node.trust.is_standalone() => coordinator.condition_to_replace(&[]),
@@ -219,25 +277,25 @@ where
             RedisLookup::Bytes(bytes) => {
                 let (config, redis_key) = (&self.view.config, &pending.redis_key);
                 let opened = node.open(config, redis_key, &bytes, &pending.start).await;
-                let Some(opened) = opened else { return Some(bytes) };
-                if opened.validity == Validity::Valid && !self.refresh {
-                    if let Some(ticket) = pending.ticket.take() {
-                        node.commit(redis_key, ticket, &opened.entry, pending.start.tracked_writes);
-                    }
-                    self.answer(pending, opened.entry, Source::Redis);
-                    return None;
-                }
-                let condition = match self.refresh && !node.trust.is_standalone() {
-                    // Another node may be loading the value again, since before the refresh was called.
-                    true => coordinator.renew_id(redis_key, &bytes, opened.deadline_ms).await,
-                    false => Some(coordinator.condition_to_replace(&bytes)),
+                let Some(OpenedEntry { entry, validity, deadline_ms }) = opened else {
+                    return Found::Dead(bytes);
                 };
-                let Some(condition) = condition else { return Some(bytes) };
-                pending.stale = Some(opened.entry);
-                condition
+                let id = entry.state().id;
+                if validity == Validity::Valid && (!self.refresh || pending.other_reload.stores(id)) {
+                    if let Some(ticket) = pending.ticket.take() {
+                        node.commit(redis_key, ticket, &entry, pending.start.tracked_writes);
+                    }
+                    self.answer(pending, entry, Source::Redis);
+                    return Found::Settled;
+                }
+                pending.stale = Some(entry);
+                match id.filter(|_| !node.trust.is_standalone()) {
+                    Some(id) => return Found::Replaceable(ReplaceableValue { id, bytes, deadline_ms }),
+                    None => coordinator.condition_to_replace(&bytes),
+                }
             }
         };
-        None
+        Found::Settled
     }
 
     /// Compares the candidate with Redis. False if the lookup has ended: the key is answered, or Redis does not reply.
@@ -309,8 +367,10 @@ where
         keys: &mut [PendingKey<V, E>],
         loading: impl Future<Output = R>,
     ) -> R {
-        let renewals =
-            keys.iter().filter_map(|pending| pending.condition.renewal(&pending.redis_key)).collect();
+        let renewal = |pending: &PendingKey<V, E>| {
+            pending.condition.renewal(&pending.redis_key).or_else(|| pending.reload.renewal())
+        };
+        let renewals = keys.iter().filter_map(renewal).collect();
         tokio::select! {
             biased;
             loaded = self.await_with_soft_timeout(keys, loading) => loaded,
@@ -330,15 +390,20 @@ where
             if let Ok(loaded) = timeout_at(soft_end, &mut loading).await {
                 return loaded;
             }
-            for pending in keys.iter_mut().filter(|pending| pending.is_open()) {
-                if let Some(stale) = self.servable_stale(pending)
-                    && self.answer(pending, stale, Source::Stale)
-                {
-                    self.view.node().observers.served_stale(&pending.redis_key);
-                }
-            }
+            self.answer_stale(keys);
         }
         loading.await
+    }
+
+    /// Answers the callers that still wait with their stale values. The load continues.
+    pub(super) fn answer_stale<E>(&self, keys: &mut [PendingKey<V, E>]) {
+        for pending in keys.iter_mut().filter(|pending| pending.is_open()) {
+            if let Some(stale) = self.servable_stale(pending)
+                && self.answer(pending, stale, Source::Stale)
+            {
+                self.view.node().observers.served_stale(&pending.redis_key);
+            }
+        }
     }
 
     /// The stale value of a key, if it is still within its grace period.

@@ -13,12 +13,14 @@
 //!
 //! - [`view_state`]: what a view shares with its fetches.
 //! - [`waiting`]: the wait for a load, of this caller or of another one.
-//! - [`load_batch`]: what the tiers can answer, for one key or for many; [`completion`]: the end of a load.
+//! - [`load_batch`]: what the tiers can answer, for one key or for many; [`reload`]: loading a value again on one node;
+//!   [`completion`]: the end of a load.
 //! - [`multi`]: fetches of many keys.
 
 mod completion;
 mod load_batch;
 mod multi;
+mod reload;
 pub(crate) mod view_state;
 mod waiting;
 
@@ -143,9 +145,9 @@ where
 
     /// Loads even if there is a fresh value. Other calls get that value until the new one is stored.
     ///
-    /// The value comes from a loader that began after this call. A load of the key that is running is awaited first, at
-    /// most for [`lease_wait`](crate::Builder::lease_wait); then its value is stored in no tier. All refreshes that
-    /// waited for the same load share the next one.
+    /// The value comes from a loader that began after this call, or was written meanwhile. A load of the key that is
+    /// running, here or on another node, is awaited first, at most for [`lease_wait`](crate::Builder::lease_wait); then
+    /// its value is stored in no tier. All refreshes that waited for the same load share the next one.
     pub fn refresh(mut self) -> Self {
         self.refresh = true;
         self

@@ -1,5 +1,6 @@
 //! The names of a cache: its namespace and views, the keys of entries in both tiers, the channel and the ledger.
 
+use crate::envelope::Id;
 use crate::glob;
 use crate::key::{KeyBuf, MemoryKey, MemoryKeyRef};
 use parking_lot::RwLock;
@@ -13,19 +14,22 @@ pub(crate) struct Keyspace {
     pub(crate) ledger: Vec<u8>,
     /// The prefix of the markers, which tell how old a restored copy of the data is.
     pub(crate) marker: Vec<u8>,
+    /// The prefix of the keys of leases by which values are loaded again.
+    reloads: Vec<u8>,
     /// The names of the views. The number of a view is its index.
     views: RwLock<Vec<String>>,
 }
 
 impl Keyspace {
     /// `scope` separates databases that share their channels. No view has an empty name, so neither the channel nor the
-    /// ledger nor a marker is the key of an entry.
+    /// ledger nor a marker nor a lease of a reload is the key of an entry.
     pub(crate) fn new(namespace: &str, scope: &str) -> Self {
         Keyspace {
             namespace: namespace.to_owned(),
             channel: format!("{namespace}::news:{scope}").into_bytes(),
             ledger: format!("{namespace}::ledger").into_bytes(),
             marker: format!("{namespace}::marker:").into_bytes(),
+            reloads: format!("{namespace}::reload:").into_bytes(),
             views: RwLock::default(),
         }
     }
@@ -72,6 +76,11 @@ impl Keyspace {
         [self.namespace.as_bytes(), b":", view.as_bytes(), b":", &key.bytes].concat()
     }
 
+    /// The key of the lease of the load that replaces the value with this id.
+    pub(crate) fn reload_lease(&self, replaced: Id) -> Vec<u8> {
+        [&self.reloads[..], format!("{:032x}", u128::from_be_bytes(replaced.0)).as_bytes()].concat()
+    }
+
     /// A glob over Redis keys from a pattern over their names without the namespace, `view:key`.
     pub(crate) fn glob(&self, pattern: &str) -> Vec<u8> {
         (glob::escaped(&self.namespace) + ":" + pattern).into_bytes()
@@ -79,6 +88,7 @@ impl Keyspace {
 
     /// Whether this is no key of an entry, but one of the cache's own.
     pub(crate) fn is_own(&self, redis_key: &[u8]) -> bool {
-        redis_key == self.ledger || redis_key.starts_with(&self.marker)
+        let prefixes = [&self.marker, &self.reloads];
+        redis_key == self.ledger || prefixes.iter().any(|prefix| redis_key.starts_with(prefix))
     }
 }

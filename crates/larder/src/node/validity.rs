@@ -80,13 +80,22 @@ impl Node {
             if state.clock == 0 {
                 return Validity::Dead;
             }
+            let members = || members_of(state.tags.iter().map(|tag| &**tag));
+            if state.clock > self.ledger.clock() {
+                // A load gets no clock that its ledger has not reached. If this one has not, the entry is from a ledger
+                // that was lost, and newer than invalidations to come.
+                match self.read_stamps(&members()).await {
+                    Ok(clock) if clock < state.clock => return Validity::Dead,
+                    Ok(_) => {}
+                    Err(_) => return Validity::Unknown,
+                }
+            }
             let has_certain_stamps = state.tags.is_empty() || self.trust.is_trusted();
             let judgement = self.ledger.judge(state);
             let is_dead = has_certain_stamps && judgement.invalidated == Some(Invalidation::Hard);
             let is_known = is_dead || (has_certain_stamps && judgement.is_certain);
             if !is_known {
-                let members = members_of(state.tags.iter().map(|tag| &**tag));
-                if self.read_stamps(&members).await.is_err() {
+                if self.read_stamps(&members()).await.is_err() {
                     return Validity::Unknown;
                 }
             }

@@ -32,7 +32,8 @@ const RECOVERY: Duration = Duration::from_secs(5);
 const SLACK: Duration = Duration::from_millis(1);
 /// Reads mostly: each key is invalidated about twice a second and read some hundred times. Many loads are slow enough to
 /// be overtaken by that.
-const PACE: Pace = Pace { only_reads: 800, clears: 10, slow_loads: 250, loads_ms: (20, 300) };
+const PACE: Pace =
+    Pace { only_reads: 800, clears: 10, slow_loads: 250, failed_loads: 50, loads_ms: (20, 300) };
 /// The memory of each node. The first has room for few keys, so it reads what the others stored in Redis.
 const MEMORY_BYTES: [u64; NODES] = [1 << 10, 1 << 20, 1 << 20];
 /// Clients pause up to so long between operations: usually and seldom.

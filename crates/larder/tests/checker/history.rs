@@ -22,7 +22,10 @@ const MAX_LAG: Duration = Duration::from_secs(1);
 /// How long the nodes need to replay what a restarted server has lost: where messages are lost, and otherwise.
 const FAULTY_RECOVERY: Duration = Duration::from_secs(5);
 const RECOVERY: Duration = Duration::from_millis(800);
-const PACE: Pace = Pace { only_reads: 0, clears: 100, slow_loads: 100, loads_ms: (60, 1_500) };
+const PACE: Pace =
+    Pace { only_reads: 0, clears: 100, slow_loads: 100, failed_loads: 50, loads_ms: (60, 1_500) };
+/// In one history of five, so many loads out of a thousand fail.
+const MANY_FAILED_LOADS: u64 = 500;
 
 /// How a history ended.
 #[derive(Debug)]
@@ -106,13 +109,15 @@ impl History {
         let book = Arc::new(Mutex::new(Book::new(NODES, KEYS, terms)));
         let quiet = Arc::default();
         let mortal = rng.chance(500);
+        let failed_loads = if rng.chance(200) { MANY_FAILED_LOADS } else { PACE.failed_loads };
+        let pace = Pace { failed_loads, ..PACE };
         History {
             world,
             foreign_writers,
             disconnected,
             recovery,
             mortal,
-            clients: Clients { rng, trace, nodes, book, pace: PACE, quiet, keys: KEYS },
+            clients: Clients { rng, trace, nodes, book, pace, quiet, keys: KEYS },
         }
     }
 
@@ -143,7 +148,7 @@ impl History {
             clients.book().change_origin(key);
             let number =
                 clients.book().invalidation_begins(PROGRAM, "write of a program", |other| other == key);
-            self.world.write_foreign(format!("c:v:{key}").as_bytes());
+            self.world.write_foreign(format!("c:{}", Node::name(key)).as_bytes());
             clients.book().invalidation_ends(number, true);
         }
     }

@@ -24,6 +24,9 @@ const DEAD: usize = usize::MAX - 1;
 /// The name of an invalidation by tag.
 pub(crate) const TAG: &str = "invalidation of a tag";
 
+/// The name of an add of a value without tags.
+pub(crate) const ADD_WITHOUT_TAG: &str = "add without a tag";
+
 /// A point in a history: its position in the order of events, and its time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
@@ -124,9 +127,8 @@ impl Book {
         self.invalidations.len() - 1
     }
 
-    /// Whether an add stored this value: an add has no tags.
     fn has_no_tags(&self, value: Value) -> bool {
-        value.write.checked_sub(1).is_some_and(|number| self.invalidations[number].what == "add")
+        value.write.checked_sub(1).is_some_and(|number| self.invalidations[number].what == ADD_WITHOUT_TAG)
     }
 
     pub(crate) fn invalidation_ends(&mut self, number: usize, ok: bool) {
@@ -184,6 +186,18 @@ impl Book {
                     node => format!("node {node}"),
                 },
                 when.as_millis(),
+            );
+            self.violation = Some(Violation { key: read.key, words });
+        }
+    }
+
+    /// Checks the value of a refresh that was called when the origin had the version `at_call`. A write during the
+    /// refresh may end it too.
+    pub(crate) fn check_refresh(&mut self, read: Read, value: Value, at_call: u64) {
+        if value.write == 0 && value.version < at_call && self.violation.is_none() {
+            let words = format!(
+                "a refresh of key {} by node {} returned version {}; the origin had version {at_call} when it was called",
+                read.key, read.node, value.version
             );
             self.violation = Some(Violation { key: read.key, words });
         }

@@ -1,10 +1,11 @@
 //! The callers of the nodes: the whole API, over an origin whose versions only grow. The book records the start and the
 //! end of each operation, and checks each value that is returned.
 
-use super::book::{Book, Read, TAG, Value};
+use super::book::{ADD_WITHOUT_TAG, Book, Read, TAG, Value};
 use super::node::Node;
 use super::rng::Rng;
 use super::trace::Trace;
+use larder::Source;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use tokio::sync::Notify;
@@ -19,6 +20,8 @@ pub(crate) struct Pace {
     pub(crate) clears: u64,
     /// So many loads out of a thousand are slow.
     pub(crate) slow_loads: u64,
+    /// So many loads out of a thousand fail.
+    pub(crate) failed_loads: u64,
     /// How long a loader takes at most before it reads the origin, and again after that: usually, and if it is slow.
     pub(crate) loads_ms: (u64, u64),
 }
@@ -110,7 +113,7 @@ impl Clients {
         let (usual, slow) = this.pace.loads_ms;
         let most = if this.rng.chance(this.pace.slow_loads) { slow } else { usual };
         let (before, after) = (this.rng.ms(0..most), this.rng.ms(0..most));
-        let fails = this.rng.chance(50);
+        let fails = this.rng.chance(this.pace.failed_loads);
         async move {
             sleep(before).await;
             let version = this.book().origin[key];
@@ -166,18 +169,28 @@ impl Clients {
         reads.into_iter().zip(values).for_each(|(read, value)| self.returned(read, "a fetch of many", value));
     }
 
+    /// The loader of a refresh begins after the call.
     async fn refresh(&self, node: usize, key: usize) {
         let read = self.begins(node, key);
+        let at_call = self.book().origin[key];
         let loader = self.loader(node, key);
-        self.returned(read, "a refresh", self.node(node).refresh(key, loader).await);
+        let refreshed = self.node(node).refresh(key, loader).await;
+        self.returned(read, "a refresh", refreshed.map(|(value, _)| value));
+        if let Some((value, source)) = refreshed
+            && source != Source::Stale
+        {
+            self.book().check_refresh(read, value, at_call);
+        }
     }
 
-    /// Writes the origin's version if the key is absent. It has no tags, and may be the last of two concurrent writes.
+    /// Writes the origin's version if the key is absent. It may be the last of two concurrent writes.
     async fn add(&self, node: usize, key: usize) {
-        let number = self.book().invalidation_begins(node, "add", |_| false);
+        let tagged = self.rng.chance(500);
+        let what = if tagged { "add" } else { ADD_WITHOUT_TAG };
+        let number = self.book().invalidation_begins(node, what, |_| false);
         let version = self.book().origin[key];
         self.trace.note_of(key, || format!("node {node}: add of key {key} begins with version {version}"));
-        let added = self.node(node).add(key, Value { version, write: number + 1 }).await;
+        let added = self.node(node).add(key, Value { version, write: number + 1 }, tagged).await;
         self.trace.note_of(key, || format!("node {node}: add of key {key} is {added:?}"));
         self.book().invalidation_ends(number, added.is_ok());
     }
@@ -249,6 +262,13 @@ impl Clients {
     }
 
     async fn clear(&self, node: usize) {
+        if self.rng.chance(500) {
+            let level = self.rng.below(0..2) as usize;
+            let number =
+                self.book().invalidation_begins(node, "clear of a space", |key| Node::level(key) >= level);
+            let (on, name) = (self.node(node), format!("clear of the space of level {level}"));
+            return self.invalidated(number, node, None, &name, on.clear_space(level)).await;
+        }
         let number = self.book().invalidation_begins(node, "clear", |_| true);
         let on = self.node(node);
         self.invalidated(number, node, None, "clear", on.clear()).await;

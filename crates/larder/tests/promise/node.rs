@@ -2,14 +2,15 @@
 
 use super::book::Value;
 use super::rng::Rng;
-use larder::{Builder, Cache, CacheError, Invalidation, Policy, Reach, Removal, View, WriteOptions};
+use larder::{Builder, Cache, CacheError, Invalidation, Policy, Reach, Removal, Source, View, WriteOptions};
 use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) cache: Cache,
-    view: View<u64, Value, &'static str>,
+    /// The views of the spaces `a` and `a/b`.
+    views: [View<u64, Value, &'static str>; 2],
     keys: usize,
 }
 
@@ -28,7 +29,23 @@ impl Node {
             .lease_wait(rng.ms(1..300))
             .build()
             .expect("the options are in range");
-        Node { view: cache.view("v"), cache, keys }
+        let above = cache.space("a");
+        let views = [above.view("v"), above.space("b").view("v")];
+        Node { views, cache, keys }
+    }
+
+    /// The name of a key without the namespace.
+    pub(crate) fn name(key: usize) -> String {
+        format!("{}/v:{key}", ["a", "a/b"][Self::level(key)])
+    }
+
+    /// How far below the space `a` the space of a key is: keys with the same tag are in the same one.
+    pub(crate) fn level(key: usize) -> usize {
+        key / 2 % 2
+    }
+
+    fn view(&self, key: usize) -> &View<u64, Value, &'static str> {
+        &self.views[Self::level(key)]
     }
 
     /// The tag of a key: two keys share one.
@@ -47,7 +64,7 @@ impl Node {
         key: usize,
         loading: impl Future<Output = Result<Value, &'static str>> + Send + 'static,
     ) -> Option<Value> {
-        let fetch = self.view.fetch(&(key as u64));
+        let fetch = self.view(key).fetch(&(key as u64));
         // Half of the tags are added by the loader.
         let fetch = if key.is_multiple_of(2) { fetch.tag(Self::tag(key)) } else { fetch };
         let loaded = fetch.load(move |cx| async move {
@@ -58,23 +75,30 @@ impl Node {
         loaded.await.ok().map(|value| *value)
     }
 
+    /// The value and its source.
     pub(crate) async fn refresh(
         &self,
         key: usize,
         loading: impl Future<Output = Result<Value, &'static str>> + Send + 'static,
-    ) -> Option<Value> {
-        let fetch = self.view.fetch(&(key as u64)).refresh().tag(Self::tag(key));
-        fetch.load(move |_| loading).await.ok().map(|value| *value)
+    ) -> Option<(Value, Source)> {
+        let fetch = self.view(key).fetch(&(key as u64)).refresh().tag(Self::tag(key));
+        fetch.load(move |_| loading).await.ok().map(|value| (*value, value.source()))
     }
 
     pub(crate) async fn read(&self, key: usize) -> Option<Value> {
-        self.view.read(&(key as u64)).await.map(|value| *value)
+        self.view(key).read(&(key as u64)).await.map(|value| *value)
     }
 
     pub(crate) async fn read_many(&self) -> Vec<Option<Value>> {
-        let keys: Vec<u64> = (0..self.keys as u64).collect();
-        let found = self.view.read_multi(&keys).await;
-        found.iter().map(|found| found.as_deref().copied()).collect()
+        let mut values = vec![None; self.keys];
+        for (level, view) in self.views.iter().enumerate() {
+            let keys: Vec<u64> =
+                (0..self.keys).filter(|key| Self::level(*key) == level).map(|key| key as u64).collect();
+            for (key, found) in keys.iter().zip(view.read_multi(&keys).await) {
+                values[*key as usize] = found.as_deref().copied();
+            }
+        }
+        values
     }
 
     /// All keys that have the tag of this one, by one bulk loader.
@@ -88,7 +112,7 @@ impl Node {
     {
         let keys: Vec<u64> = self.tagged(key).map(|key| key as u64).collect();
         let loader = Arc::new(loader);
-        let fetch = self.view.fetch_multi(&keys).tag(Self::tag(key));
+        let fetch = self.view(key).fetch_multi(&keys).tag(Self::tag(key));
         let found = fetch.load(move |keys: Vec<u64>, _| {
             let loader = loader.clone();
             async move {
@@ -104,25 +128,27 @@ impl Node {
 
     pub(crate) async fn write(&self, key: usize, value: Value) -> bool {
         let options = WriteOptions::new().tag(Self::tag(key));
-        matches!(self.view.write_with(&(key as u64), value, &options).await, Ok(Reach::Everywhere))
+        matches!(self.view(key).write_with(&(key as u64), value, &options).await, Ok(Reach::Everywhere))
     }
 
     pub(crate) async fn delete(&self, key: usize) -> bool {
-        matches!(self.view.delete(&(key as u64)).await, Ok(Removal { reach: Reach::Everywhere, .. }))
+        matches!(self.view(key).delete(&(key as u64)).await, Ok(Removal { reach: Reach::Everywhere, .. }))
     }
 
     /// Whether it was stored, or why that is unknown.
-    pub(crate) async fn add(&self, key: usize, value: Value) -> Result<bool, CacheError> {
-        self.view.add(&(key as u64), value).await
+    pub(crate) async fn add(&self, key: usize, value: Value, tagged: bool) -> Result<bool, CacheError> {
+        let options = WriteOptions::new();
+        let options = if tagged { options.tag(Self::tag(key)) } else { options };
+        self.view(key).add_with(&(key as u64), value, &options).await
     }
 
     pub(crate) async fn take(&self, key: usize) -> Result<Option<Value>, CacheError> {
-        Ok(self.view.take(&(key as u64)).await?.map(|value| *value))
+        Ok(self.view(key).take(&(key as u64)).await?.map(|value| *value))
     }
 
     pub(crate) async fn expire(&self, key: usize) {
         // Soft: it promises nothing, and must not break anything.
-        _ = self.view.expire(&(key as u64)).await;
+        _ = self.view(key).expire(&(key as u64)).await;
     }
 
     pub(crate) async fn invalidate_tag(&self, key: usize) -> bool {
@@ -132,12 +158,19 @@ impl Node {
 
     /// Deletes what a pattern matches: one key, or all.
     pub(crate) async fn delete_matched(&self, key: Option<usize>) -> bool {
-        let pattern = key.map_or("v:*".to_owned(), |key| format!("v:{key}"));
+        let pattern = key.map_or("a*".to_owned(), Self::name);
         let deleted = self.cache.delete_matched(&pattern).await;
         matches!(deleted, Ok(Removal { reach: Reach::Everywhere, .. }))
     }
 
     pub(crate) async fn clear(&self) -> bool {
         matches!(self.cache.clear().await, Ok(Reach::Everywhere))
+    }
+
+    /// Clears the space of this level, and those below it.
+    pub(crate) async fn clear_space(&self, level: usize) -> bool {
+        let above = self.cache.space("a");
+        let space = if level == 0 { above } else { above.space("b") };
+        matches!(space.clear().await, Ok(Reach::Everywhere))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::mutation::Mutation;
 use crate::{fetched, node_with};
-use larder::{Cache, Counters, Invalidation, View, WriteOptions};
+use larder::{Cache, Counters, Invalidation, Policy, View, WriteOptions};
 use larder_testkit::RedisServer;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -66,6 +66,16 @@ async fn operation_costs_match_documentation() {
     elsewhere.read("nothing").await.is_none().then_some(()).expect("a miss");
     let found = cost(&server, &other, async || _ = fetched(&elsewhere, "cold", 1).await).await;
     assert_eq!(found, (1, "evalsha 1, get 1, zmscore 1".into()), "fetch warm in redis");
+
+    let graceful = name.clone().with_policy(Policy::new().grace(Duration::from_secs(60)));
+    graceful.write("stale", 1).await.everywhere();
+    graceful.expire("stale").await.everywhere();
+    let reload = cost(&server, &cache, async || assert_eq!(fetched(&graceful, "stale", 2).await, 2)).await;
+    assert_eq!(reload, (3, "evalsha 3, get 1, getrange 2, set 2, zmscore 1".into()), "fetch stale");
+
+    let load = async || _ = graceful.fetch("stale").refresh().load(|_| async { Ok(3) }).await;
+    let refresh = cost(&server, &cache, load).await;
+    assert_eq!(refresh, (4, "evalsha 4, get 1, getrange 4, set 4, zmscore 1".into()), "refresh");
 
     let keys: Vec<u32> = (0..26).collect();
     let bulk = async || {

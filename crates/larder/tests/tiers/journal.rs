@@ -4,7 +4,7 @@ use crate::mutation::Mutation;
 use crate::{cached, fetched, marker_key, node_with, over};
 use larder::{Cache, Event, Invalidation, View};
 use larder_engine::Clock;
-use larder_testkit::{FlakyProxy, RedisServer, eventually};
+use larder_testkit::{FlakyProxy, PATIENCE, RedisServer, eventually};
 use std::time::Duration;
 
 fn impatient(server: &RedisServer) -> Cache {
@@ -242,6 +242,29 @@ async fn node_that_reaches_older_snapshot_first_hides_no_age() {
     proxy.refuse(false);
     eventually("the other node has told it", async || fresh.read("k").await.is_none()).await;
     assert!(view.read("k").await.is_none());
+}
+
+/// A node that makes a new ledger knows nothing of the lost one, which was ahead.
+#[tokio::test]
+async fn value_of_lost_ledger_is_not_newer_than_later_invalidations() {
+    let Some(server) = RedisServer::start() else { return };
+    let ahead =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_micros()
+            + 3_600_000_000;
+    server.command(&format!("ZADD test::ledger {ahead} clock {ahead} floor"));
+    let cache = impatient(&server);
+    let view: View<str, u32> = cache.view("n").with_tag("t");
+    view.write("k", 1).await.everywhere();
+    server.command("COPY test:n:k copy");
+    cache.close(PATIENCE).await;
+    drop((view, cache));
+    server.command("DEL test::ledger");
+    let fresh = over(server.url());
+    let view: View<str, u32> = fresh.view("n").with_tag("t");
+    assert!(view.read("other").await.is_none());
+    fresh.invalidate_tags(["t"], Invalidation::Hard).await.everywhere();
+    server.command("COPY copy test:n:k REPLACE");
+    assert!(view.read("k").await.is_none(), "it was invalidated here");
 }
 
 /// A ledger that is made again starts at the clock of the server, which may have gone back since. The nodes that know a

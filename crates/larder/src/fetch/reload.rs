@@ -1,0 +1,131 @@
+//! Loading again a value that Redis has: by one node at a time, while it has the lease of the value.
+
+use super::load_batch::{LoadBatch, PendingKey, ReplaceableValue};
+use crate::coherence::lease::StoreCondition;
+use crate::coherence::lookup::LeaseWait;
+use crate::coherence::reload::{Reload, ReloadProgress};
+use crate::envelope::Id;
+use tokio::time::Instant;
+
+/// What a refresh knows of a reload by another node that it waits for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OtherReload {
+    /// The value that is replaced.
+    replaced: Option<Id>,
+    /// Whether that value was stored after the refresh was called. A loader that replaces it began after the call.
+    is_later: bool,
+    /// The id of the new value.
+    id: Option<Id>,
+}
+
+impl OtherReload {
+    /// Whether the reload stores the value with this id, and its loader began after the refresh was called.
+    pub(super) fn stores(&self, id: Option<Id>) -> bool {
+        self.is_later && self.id.is_some() && self.id == id
+    }
+
+    fn replaces(&mut self, value: Id) {
+        let is_later = self.is_later || self.replaced.is_some_and(|before| before != value);
+        *self = OtherReload { replaced: Some(value), is_later, id: None };
+    }
+}
+
+impl<V, E> PendingKey<V, E> {
+    /// The lease of this load, with its key.
+    pub(super) fn into_lease(self) -> Option<(Vec<u8>, StoreCondition)> {
+        match self.reload {
+            Reload::Leased { key, lease } => Some((key, lease)),
+            Reload::Unleased | Reload::Elsewhere(_) => {
+                self.condition.is_lease().then_some((self.redis_key, self.condition))
+            }
+        }
+    }
+}
+
+impl<V> LoadBatch<V>
+where
+    V: Send + Sync + 'static,
+{
+    /// Leases the reloads of values with these ids, as far as no other node has the leases.
+    pub(super) async fn lease_reloads<E: Send + Sync + 'static>(
+        &self,
+        keys: Vec<(&mut PendingKey<V, E>, Id)>,
+    ) {
+        if keys.is_empty() {
+            return;
+        }
+        let ids: Vec<Id> = keys.iter().map(|(_, id)| *id).collect();
+        let turns = self.view.coordinator.lease_reloads(&ids).await;
+        for ((pending, _), (reload, condition)) in keys.into_iter().zip(turns) {
+            (pending.reload, pending.condition) = (reload, condition);
+        }
+    }
+
+    /// Leases the reload of a value that is refreshed. Waits for the reload of another node first, and voids it if it
+    /// takes too long. Returns false if the key must be looked up again.
+    pub(super) async fn lease_refresh<E: Send + Sync + 'static>(
+        &self,
+        pending: &mut PendingKey<V, E>,
+        value: ReplaceableValue,
+        wait: &mut LeaseWait<'_>,
+    ) -> bool {
+        let coordinator = &self.view.coordinator;
+        self.lease_reloads(vec![(pending, value.id)]).await;
+        if matches!(pending.reload, Reload::Elsewhere(_)) {
+            pending.other_reload.replaces(value.id);
+            while wait.pause().await {
+                if self.has_ended(pending, value.id).await {
+                    return false;
+                }
+                if self.call.soft_end().is_some_and(|end| end <= Instant::now()) {
+                    self.answer_stale(std::slice::from_mut(pending));
+                }
+            }
+        }
+        let (key, bytes) = (&pending.redis_key, &value.bytes);
+        match coordinator.take_over_reload(key, bytes, value.deadline_ms).await {
+            Some((reload, condition)) => {
+                (pending.reload, pending.condition) = (reload, condition);
+                true
+            }
+            None => {
+                (pending.reload, pending.condition) = (Reload::Unleased, StoreCondition::None);
+                false
+            }
+        }
+    }
+
+    /// Whether the reload of a value by another node has ended. Notes the id of the new value.
+    async fn has_ended<E>(&self, pending: &mut PendingKey<V, E>, value: Id) -> bool {
+        let values = [(pending.redis_key.clone(), value)];
+        let progress = self.view.coordinator.reload_progress(&values).await;
+        let progress = progress.and_then(|progress| progress.first().copied());
+        // Without a reply the lookup decides.
+        let progress = progress.unwrap_or(ReloadProgress::Ended(None));
+        let (ReloadProgress::Loading(id) | ReloadProgress::Ended(Some(id))) = progress else { return true };
+        pending.other_reload.id = Some(id);
+        matches!(progress, ReloadProgress::Ended(_))
+    }
+
+    /// Drops the keys whose values other nodes are still loading again.
+    pub(super) async fn retain_ended<'p, E>(
+        &self,
+        keys: Vec<&'p mut PendingKey<V, E>>,
+    ) -> Vec<&'p mut PendingKey<V, E>> {
+        let value = |pending: &&'p mut PendingKey<V, E>| match pending.reload {
+            Reload::Elsewhere(id) => Some((pending.redis_key.clone(), id)),
+            Reload::Unleased | Reload::Leased { .. } => None,
+        };
+        let values: Vec<_> = keys.iter().filter_map(value).collect();
+        if values.is_empty() {
+            return keys;
+        }
+        let Some(progress) = self.view.coordinator.reload_progress(&values).await else { return keys };
+        let mut progress = progress.into_iter();
+        let mut is_loading = |pending: &PendingKey<V, E>| {
+            matches!(pending.reload, Reload::Elsewhere(_))
+                && matches!(progress.next(), Some(ReloadProgress::Loading(_)))
+        };
+        keys.into_iter().filter(|pending| !is_loading(pending)).collect()
+    }
+}
