@@ -22,6 +22,8 @@ const HIT_FOR_MISS_TTL: Duration = Duration::from_secs(10);
 /// The maximum number of hit-for-miss keys.
 const HIT_FOR_MISS_KEYS: u64 = 65_536;
 const MIN_BYTES: u64 = 4096;
+/// A deadline in a year can be computed on every clock.
+const MAX_FILL_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Options of an [`HttpCache`]. Made by [`HttpCache::builder`].
 #[derive(Debug)]
@@ -175,9 +177,10 @@ impl Builder {
     }
 
     /// How long a fill may take to the end of the body. After that its response is not stored, its followers call the
-    /// handler, and the next request starts a new fill. Its own client still gets the response. Default: 60 s.
+    /// handler, and the next request starts a new fill. Its own client still gets the response. At most a year; longer
+    /// values are reduced to that. Default: 60 s.
     pub fn fill_timeout(mut self, timeout: Duration) -> Builder {
-        self.fill_timeout = timeout;
+        self.fill_timeout = timeout.min(MAX_FILL_TIMEOUT);
         self
     }
 
