@@ -1,5 +1,6 @@
 //! The options of a cache. `build` checks them.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
@@ -9,8 +10,10 @@ use larder_engine::{Cache, Clock};
 use crate::cache::{CacheCore, HttpCache};
 #[cfg(feature = "compression")]
 use crate::encoding::{Coding, Codings};
+use crate::entry::StoreValue;
+use crate::key::{Key, KeySpace};
 use crate::memory::BodyMemory;
-use crate::purge::Purges;
+use crate::purge::{PurgeKey, Purges};
 use crate::request::PersonalTraits;
 use crate::stats::Counters;
 
@@ -19,11 +22,15 @@ const HIT_FOR_MISS_TTL: Duration = Duration::from_secs(10);
 /// The maximum number of hit-for-miss keys.
 const HIT_FOR_MISS_KEYS: u64 = 65_536;
 const MIN_BYTES: u64 = 4096;
+/// A deadline in a year can be computed on every clock.
+const MAX_FILL_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Options of an [`HttpCache`]. Made by [`HttpCache::builder`].
 #[derive(Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder {
+    /// For a view: the state of its store.
+    shared: Option<SharedState>,
     max_bytes: u64,
     max_body_bytes: usize,
     max_fill_bytes: u64,
@@ -32,7 +39,7 @@ pub struct Builder {
     personal: PersonalTraits,
     #[cfg(feature = "compression")]
     codings: Vec<Coding>,
-    scheme: String,
+    key_space: KeySpace,
     wait_timeout: Duration,
     fill_timeout: Duration,
     clock: Clock,
@@ -43,11 +50,34 @@ impl HttpCache {
     pub fn builder() -> Builder {
         Builder::new()
     }
+
+    /// Options of a view: another cache over the store of this one, with its own policy, body limits, layer and request
+    /// counters. `name` is a part of its keys, so that equal URIs of two views are two entries; views of the same name
+    /// share them, and `builder()` makes the view with the empty name.
+    ///
+    /// The views share the budgets and the clock, so [`Builder::max_bytes`], [`Builder::max_fill_bytes`] and
+    /// [`Builder::clock`] have no effect here. A purge by URI or prefix concerns its view, one by tag or of all
+    /// concerns every view.
+    ///
+    /// ```
+    /// use larder_http::HttpCache;
+    /// use std::time::Duration;
+    ///
+    /// let pages = HttpCache::builder().max_bytes(256 << 20).build()?;
+    /// let api = pages.view("api").max_body_bytes(64 << 10).wait_timeout(Duration::from_secs(1)).build()?;
+    /// # Ok::<(), larder_http::BuildError>(())
+    /// ```
+    pub fn view(&self, name: impl Into<String>) -> Builder {
+        let mut builder = Builder { shared: Some(SharedState::of(self)), ..Builder::new() };
+        builder.key_space.view = name.into();
+        builder
+    }
 }
 
 impl Builder {
     fn new() -> Builder {
         Builder {
+            shared: None,
             max_bytes: 64 << 20,
             max_body_bytes: 4 << 20,
             max_fill_bytes: 32 << 20,
@@ -56,7 +86,7 @@ impl Builder {
             personal: PersonalTraits::default(),
             #[cfg(feature = "compression")]
             codings: Vec::new(),
-            scheme: "http".to_owned(),
+            key_space: KeySpace { view: String::new(), scheme: "http".to_owned() },
             wait_timeout: Duration::from_secs(5),
             fill_timeout: Duration::from_secs(60),
             clock: Clock::monotonic(),
@@ -135,7 +165,7 @@ impl Builder {
     /// The scheme of requests whose target has none, as is usual in HTTP/1.1: `http` or `https`. The scheme is
     /// part of the key, and thus of the URIs to purge. Default: `http`.
     pub fn scheme(mut self, scheme: impl Into<String>) -> Builder {
-        self.scheme = scheme.into();
+        self.key_space.scheme = scheme.into();
         self
     }
 
@@ -147,9 +177,10 @@ impl Builder {
     }
 
     /// How long a fill may take to the end of the body. After that its response is not stored, its followers call the
-    /// handler, and the next request starts a new fill. Its own client still gets the response. Default: 60 s.
+    /// handler, and the next request starts a new fill. Its own client still gets the response. At most a year; longer
+    /// values are reduced to that. Default: 60 s.
     pub fn fill_timeout(mut self, timeout: Duration) -> Builder {
-        self.fill_timeout = timeout;
+        self.fill_timeout = timeout.min(MAX_FILL_TIMEOUT);
         self
     }
 
@@ -167,35 +198,70 @@ impl Builder {
         if self.max_bytes < MIN_BYTES {
             return Err(BuildError::MaxBytes(self.max_bytes));
         }
-        if self.scheme != "http" && self.scheme != "https" {
-            return Err(BuildError::Scheme(self.scheme));
+        let scheme = &self.key_space.scheme;
+        if scheme != "http" && scheme != "https" {
+            return Err(BuildError::Scheme(self.key_space.scheme));
         }
-        let store = Cache::builder()
-            .weight(self.max_bytes, |key: &crate::key::Key, value: &crate::entry::StoreValue| {
-                (key.as_bytes().len() + value.bytes()) as u64
-            })
-            .clock(self.clock.clone())
-            .build()?;
-        let hit_for_miss =
-            Cache::builder().entries(HIT_FOR_MISS_KEYS).ttl(HIT_FOR_MISS_TTL).clock(self.clock).build()?;
+        let shared = match self.shared {
+            Some(shared) => shared,
+            None => SharedState::new(self.max_bytes, self.max_fill_bytes, self.clock)?,
+        };
         Ok(HttpCache::from_core(CacheCore {
-            store,
-            hit_for_miss,
-            purges: Purges::new(),
-            unticketed_fills: AtomicUsize::new(0),
+            store: shared.store,
+            hit_for_miss: shared.hit_for_miss,
+            purges: shared.purges,
+            unticketed_fills: shared.unticketed_fills,
+            memory: shared.memory,
+            waiters: shared.waiters,
             counters: Counters::new(),
             max_body_bytes: self.max_body_bytes,
-            memory: BodyMemory::new(self.max_bytes.saturating_add(self.max_fill_bytes)),
-            waiters: AtomicUsize::new(0),
             max_waiters: self.max_waiters,
             cached_errors: self.cached_errors,
             personal: self.personal,
             #[cfg(feature = "compression")]
             codings: Codings::new(self.codings),
-            scheme: self.scheme,
+            key_space: self.key_space,
             wait_timeout: self.wait_timeout,
             fill_timeout: self.fill_timeout,
         }))
+    }
+}
+
+/// What all views of one store share.
+#[derive(Debug)]
+struct SharedState {
+    store: Cache<Key, StoreValue>,
+    hit_for_miss: Cache<PurgeKey, ()>,
+    purges: Arc<Purges>,
+    unticketed_fills: Arc<AtomicUsize>,
+    memory: Arc<BodyMemory>,
+    waiters: Arc<AtomicUsize>,
+}
+
+impl SharedState {
+    fn new(max_bytes: u64, max_fill_bytes: u64, clock: Clock) -> Result<SharedState, BuildError> {
+        let weigh = |key: &Key, value: &StoreValue| (key.as_bytes().len() + value.bytes()) as u64;
+        let hit_for_miss = Cache::builder().entries(HIT_FOR_MISS_KEYS).ttl(HIT_FOR_MISS_TTL);
+        Ok(SharedState {
+            store: Cache::builder().weight(max_bytes, weigh).clock(clock.clone()).build()?,
+            hit_for_miss: hit_for_miss.clock(clock).build()?,
+            purges: Arc::new(Purges::new()),
+            unticketed_fills: Arc::default(),
+            memory: BodyMemory::new(max_bytes.saturating_add(max_fill_bytes)),
+            waiters: Arc::default(),
+        })
+    }
+
+    fn of(cache: &HttpCache) -> SharedState {
+        let core = cache.core();
+        SharedState {
+            store: core.store.clone(),
+            hit_for_miss: core.hit_for_miss.clone(),
+            purges: core.purges.clone(),
+            unticketed_fills: core.unticketed_fills.clone(),
+            memory: core.memory.clone(),
+            waiters: core.waiters.clone(),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use larder_engine::{Cache, Op, Ttl};
 #[cfg(feature = "compression")]
 use crate::encoding::Codings;
 use crate::entry::{StoreValue, StoredResponse};
-use crate::key::{self, Key, RequestKey};
+use crate::key::{self, Key, KeySpace, RequestKey};
 use crate::memory::BodyMemory;
 use crate::purge::{PurgeKey, Purges};
 use crate::request::PersonalTraits;
@@ -34,26 +34,27 @@ use crate::vary::VaryRecord;
 #[derive(Clone, Debug)]
 pub struct HttpCache(Arc<CacheCore>);
 
+/// One cache: its own options and counters, and handles of what it shares with the other views of its store.
 #[derive(Debug)]
 pub(crate) struct CacheCore {
     pub(crate) store: Cache<Key, StoreValue>,
     /// The hit-for-miss keys: their last response could not be stored or was too slow, so for a few seconds their
     /// requests do not wait for each other.
     pub(crate) hit_for_miss: Cache<PurgeKey, ()>,
-    pub(crate) purges: Purges,
+    pub(crate) purges: Arc<Purges>,
     /// The number of running fills without a ticket.
-    pub(crate) unticketed_fills: AtomicUsize,
+    pub(crate) unticketed_fills: Arc<AtomicUsize>,
     pub(crate) counters: Counters,
     pub(crate) max_body_bytes: usize,
     pub(crate) memory: Arc<BodyMemory>,
     /// The number of requests that wait for the fill of another one.
-    pub(crate) waiters: AtomicUsize,
+    pub(crate) waiters: Arc<AtomicUsize>,
     pub(crate) max_waiters: usize,
     pub(crate) cached_errors: Vec<StatusCode>,
     pub(crate) personal: PersonalTraits,
     #[cfg(feature = "compression")]
     pub(crate) codings: Codings,
-    pub(crate) scheme: String,
+    pub(crate) key_space: KeySpace,
     pub(crate) wait_timeout: Duration,
     pub(crate) fill_timeout: Duration,
 }
@@ -89,13 +90,13 @@ impl HttpCache {
     pub fn purge_uri(&self, uri: &str) -> Result<bool, PurgeError> {
         let uri = parse_absolute(uri)?;
         key::with_key_buffer(|key| {
-            key::write_uri(key, &uri, &HeaderMap::new(), &self.0.scheme)
+            key::write_uri(key, &uri, &HeaderMap::new(), &self.0.key_space)
                 .map_err(|reason| PurgeError::new(&uri.to_string(), reason.as_str()))?;
             Ok(self.purge_uri_key(key))
         })
     }
 
-    /// Purges the responses with this tag. Cost: one lock and a few writes, independent of the number of entries.
+    /// Purges the responses with this tag, in all views of the store. Cost: one lock and a few writes, independent of the number of entries.
     /// The memory of a purged entry is freed when it is next looked up, expires or is evicted.
     pub fn purge_tag(&self, tag: &str) {
         self.0.counters.purges.add(1);
@@ -114,14 +115,15 @@ impl HttpCache {
         }
         let mut origin = Vec::new();
         let (scheme, authority) = (uri.scheme_str().unwrap_or_default(), uri.authority());
-        key::write_origin(&mut origin, scheme, authority.map_or("", |authority| authority.as_str()))
+        let space = &self.0.key_space;
+        key::write_origin(&mut origin, space, scheme, authority.map_or("", |authority| authority.as_str()))
             .map_err(|reason| PurgeError::new(prefix, reason.as_str()))?;
         self.0.counters.purges.add(1);
         self.0.purges.purge_prefix(&origin, uri.path().as_bytes());
         Ok(())
     }
 
-    /// Purges everything. Cost: proportional to the number of entries; locks one shard after another.
+    /// Purges everything, in all views of the store. Cost: proportional to the number of entries; locks one shard after another.
     pub fn purge_all(&self) {
         self.0.counters.purges.add(1);
         self.0.purges.purge_all();
@@ -173,7 +175,7 @@ impl CacheCore {
     /// Why the request has no key.
     pub(crate) fn look_up(&self, request: RequestKey<'_>) -> Result<Lookup, Reason> {
         key::with_key_buffer(|key| {
-            request.write(key, &self.scheme)?;
+            request.write(key, &self.key_space)?;
             self.look_up_key(key, request.headers)
         })
     }
@@ -228,7 +230,7 @@ impl CacheCore {
     /// Where the response to a request is stored now. A refresh needs it, a hit does not.
     pub(crate) fn location_of(&self, request: RequestKey<'_>) -> Result<StoreLocation, Reason> {
         key::with_key_buffer(|key| {
-            request.write(key, &self.scheme)?;
+            request.write(key, &self.key_space)?;
             let resource = Key::new(key);
             let variant = match self.store.peek(key.as_slice()) {
                 Some(StoreValue::Varies(record)) => {

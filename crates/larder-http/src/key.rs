@@ -1,8 +1,8 @@
-//! The cache key: scheme, authority, raw path and raw query; with a body rule, the body too. Each part is prefixed with its length, so that different
+//! The cache key: view, scheme, authority, raw path and raw query; with a body rule, the body too. Each part is prefixed with its length, so that different
 //! requests never have the same key. Keys are compared in full, and nothing is decoded.
 //!
 //! ```text
-//! URI        'R' | len scheme | len authority | len path | len query (or ABSENT)
+//! URI        'R' | len view | len scheme | len authority | len path | len query (or ABSENT)
 //! resource   URI; with a body rule: URI | len method | content fields, as in a variant | len body
 //! variant    'V' | id of its vary record | per field that Vary names, in order: number of lines | len line …
 //! ```
@@ -58,6 +58,15 @@ pub(crate) fn with_key_buffer<R>(f: impl FnOnce(&mut Vec<u8>) -> R) -> R {
     result
 }
 
+/// What a cache adds to the keys of its requests.
+#[derive(Debug, Default)]
+pub(crate) struct KeySpace {
+    /// Separates the caches that share a store.
+    pub(crate) view: String,
+    /// The scheme of a target that has none.
+    pub(crate) scheme: String,
+}
+
 /// The parts of a request that its key is made from.
 #[derive(Clone, Copy)]
 pub(crate) struct RequestKey<'a> {
@@ -80,8 +89,8 @@ impl<'a> RequestKey<'a> {
     ///
     /// # Errors
     /// Those of [`write_uri`], and `TargetTooLong` if the content fields are longer than 16 KiB.
-    pub(crate) fn write(&self, key: &mut Vec<u8>, default_scheme: &str) -> Result<(), Reason> {
-        write_uri(key, self.uri, self.headers, default_scheme)?;
+    pub(crate) fn write(&self, key: &mut Vec<u8>, space: &KeySpace) -> Result<(), Reason> {
+        write_uri(key, self.uri, self.headers, space)?;
         let Some((method, body)) = self.body else { return Ok(()) };
         let start = key.len();
         write_part(key, Some(method.as_str().as_bytes()));
@@ -104,7 +113,7 @@ pub(crate) fn write_uri(
     key: &mut Vec<u8>,
     uri: &Uri,
     headers: &HeaderMap,
-    default_scheme: &str,
+    space: &KeySpace,
 ) -> Result<(), Reason> {
     let path = uri.path();
     let query = uri.query();
@@ -112,8 +121,8 @@ pub(crate) fn write_uri(
     if path.len() + query.map_or(0, str::len) + authority.len() > MAX_KEY_BYTES {
         return Err(Reason::TargetTooLong);
     }
-    let scheme = uri.scheme_str().unwrap_or(default_scheme);
-    write_origin(key, scheme, authority)?;
+    let scheme = uri.scheme_str().unwrap_or(&space.scheme);
+    write_origin(key, space, scheme, authority)?;
     write_part(key, Some(path.as_bytes()));
     write_part(key, query.map(str::as_bytes));
     Ok(())
@@ -122,7 +131,7 @@ pub(crate) fn write_uri(
 /// The part of a resource's key that [`write_uri`] has written: what a purge of the URI names.
 pub(crate) fn uri_of(resource: &[u8]) -> &[u8] {
     let mut end = 1;
-    for _ in 0..4 {
+    for _ in 0..5 {
         let len = u32::from_be_bytes(resource[end..end + 4].try_into().expect("four bytes"));
         end += 4 + if len == ABSENT { 0 } else { len as usize };
     }
@@ -130,8 +139,14 @@ pub(crate) fn uri_of(resource: &[u8]) -> &[u8] {
 }
 
 /// Appends the prefix that all keys of one origin share.
-pub(crate) fn write_origin(key: &mut Vec<u8>, scheme: &str, authority: &str) -> Result<(), Reason> {
+pub(crate) fn write_origin(
+    key: &mut Vec<u8>,
+    space: &KeySpace,
+    scheme: &str,
+    authority: &str,
+) -> Result<(), Reason> {
     key.push(b'R');
+    write_part(key, Some(space.view.as_bytes()));
     write_part(key, Some(scheme.as_bytes()));
     write_prefixed(key, |key| write_authority(key, scheme, authority))
 }
@@ -219,13 +234,17 @@ mod tests {
     use super::*;
     use http::HeaderValue;
 
+    fn space() -> KeySpace {
+        KeySpace { view: String::new(), scheme: "http".to_owned() }
+    }
+
     fn key(uri: &'static str, hosts: &[&'static str]) -> Result<Vec<u8>, Reason> {
         let mut headers = HeaderMap::new();
         for host in hosts {
             headers.append(HOST, HeaderValue::from_bytes(host.as_bytes()).unwrap());
         }
         let mut key = Vec::new();
-        write_uri(&mut key, &Uri::from_static(uri), &headers, "http").map(|()| key)
+        write_uri(&mut key, &Uri::from_static(uri), &headers, &space()).map(|()| key)
     }
 
     #[test]
@@ -238,6 +257,10 @@ mod tests {
         }
         assert_ne!(key("/a", &["h"]), key("/a", &["g"]));
         assert_ne!(key("http://h/a", &[]), key("https://h/a", &[]));
+        let api = KeySpace { view: "api".to_owned(), ..space() };
+        let mut of_view = Vec::new();
+        write_uri(&mut of_view, &Uri::from_static("http://h/a"), &HeaderMap::new(), &api).unwrap();
+        assert_ne!(key("http://h/a", &[]), Ok(of_view));
     }
 
     #[test]
@@ -269,7 +292,7 @@ mod tests {
     #[test]
     fn too_long_target_is_rejected() {
         let uri: Uri = format!("/{}", "a".repeat(MAX_KEY_BYTES)).parse().unwrap();
-        let outcome = write_uri(&mut Vec::new(), &uri, &HeaderMap::new(), "http");
+        let outcome = write_uri(&mut Vec::new(), &uri, &HeaderMap::new(), &space());
         assert_eq!(outcome, Err(Reason::TargetTooLong));
     }
 
@@ -278,9 +301,9 @@ mod tests {
         for target in ["http://h/a", "http://h/a?", "http://h/a?q"] {
             let request = Request::post(target).header("content-type", "x/y").body(()).unwrap();
             let (mut uri, mut resource) = (Vec::new(), Vec::new());
-            write_uri(&mut uri, request.uri(), request.headers(), "http").unwrap();
+            write_uri(&mut uri, request.uri(), request.headers(), &space()).unwrap();
             let body = Some(bytes::Bytes::from("body"));
-            RequestKey::new(&request, &body).write(&mut resource, "http").unwrap();
+            RequestKey::new(&request, &body).write(&mut resource, &space()).unwrap();
             assert!(resource.len() > uri.len());
             assert_eq!((uri_of(&resource), uri_of(&uri)), (&uri[..], &uri[..]), "{target}");
         }
@@ -289,14 +312,14 @@ mod tests {
     #[test]
     fn path_prefix_excludes_query() {
         let mut origin = Vec::new();
-        write_origin(&mut origin, "http", "h").unwrap();
+        write_origin(&mut origin, &space(), "http", "h").unwrap();
         let key = key("/shop/1?q", &["h"]).unwrap();
         assert!(has_prefix(&key, &origin, b"/shop/"));
         assert!(has_prefix(&key, &origin, b"/shop/1"));
         assert!(!has_prefix(&key, &origin, b"/shop/1?q"));
         assert!(!has_prefix(&key, &origin, b"/shop/2"));
         let mut other = Vec::new();
-        write_origin(&mut other, "http", "hh").unwrap();
+        write_origin(&mut other, &space(), "http", "hh").unwrap();
         assert!(!has_prefix(&key, &other, b"/"));
     }
 }

@@ -271,17 +271,18 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key::KeySpace;
 
     fn resource(target: &str) -> Vec<u8> {
         let mut key = Vec::new();
         let uri = format!("http://h{target}").parse().unwrap();
-        key::write_uri(&mut key, &uri, &Default::default(), "http").unwrap();
+        key::write_uri(&mut key, &uri, &Default::default(), &KeySpace::default()).unwrap();
         key
     }
 
     fn origin() -> Vec<u8> {
         let mut origin = Vec::new();
-        key::write_origin(&mut origin, "http", "h").unwrap();
+        key::write_origin(&mut origin, &KeySpace::default(), "http", "h").unwrap();
         origin
     }
 

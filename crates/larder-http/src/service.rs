@@ -243,8 +243,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
 
     fn invalidation<ReqBody>(&self, request: &Request<ReqBody>, has_body_keys: bool) -> FollowUp {
         key::with_key_buffer(|key| {
-            let scheme = &self.cache.core().scheme;
-            match key::write_uri(key, request.uri(), request.headers(), scheme) {
+            match key::write_uri(key, request.uri(), request.headers(), &self.cache.core().key_space) {
                 Ok(()) => FollowUp::Invalidate { uri: Key::new(key), has_body_keys },
                 Err(_) => FollowUp::Nothing,
             }

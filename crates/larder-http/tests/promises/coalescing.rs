@@ -325,3 +325,9 @@ async fn slow_fill_releases_its_key_and_still_answers_its_client() {
     assert_eq!(leader.await.unwrap().cache_status(), "fwd=uri-miss; detail=fill-timeout");
     assert_eq!(next.await.unwrap().cache_status(), "fwd=uri-miss; stored");
 }
+
+#[tokio::test]
+async fn longest_fill_timeout_does_not_overflow() {
+    let site = Site::with(|builder| builder.fill_timeout(Duration::MAX), |_, _| async { cached("x") });
+    assert_eq!(site.get("/").await.cache_status(), "fwd=uri-miss; stored");
+}

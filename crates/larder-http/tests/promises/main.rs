@@ -15,6 +15,7 @@
 //! - `stale`: a stale response is served within the grace period.
 //! - `streaming`: a body that is being filled has many readers, and is held once.
 //! - `vary`: a variant is served only to requests that select it.
+//! - `views`: several caches share one store.
 
 mod bodies;
 mod bounds;
@@ -32,3 +33,4 @@ mod stale;
 mod streaming;
 mod support;
 mod vary;
+mod views;
