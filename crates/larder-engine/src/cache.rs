@@ -19,6 +19,7 @@ use crate::sync::{Mutex, thread};
 use crate::table::{RANK_END, rank};
 use hashbrown::Equivalent;
 use std::hash::Hash;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use steps::{Decision, Write};
@@ -48,16 +49,32 @@ pub(crate) struct Settings<K, V> {
     pub(crate) listener: Option<Listener<K, V>>,
 }
 
+/// What many operations write, in a cache line apart from what every operation reads: a write takes its line from the
+/// other processors.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Apart<T>(T);
+
+impl<T> Deref for Apart<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// As aligned as its fields, so that the counts of its `Arc` have a line of their own too.
 struct Inner<K, V> {
     shards: Locks<Shard<K, V>>,
-    budget: Budget,
+    budget: Apart<Budget>,
     hasher: Hasher,
     settings: Settings<K, V>,
     /// Whether any entry may have a deadline: if not, no operation reads the clock.
     timed: AtomicBool,
     /// Held by the write whose turn it is to wait for room.
     making_room: Mutex<()>,
-    jitter_state: AtomicU64,
+    jitter_state: Apart<AtomicU64>,
 }
 
 /// The hash of a key and the index of its shard.
@@ -81,11 +98,11 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         Cache {
             inner: Arc::new(Inner {
                 shards: Locks::new((0..settings.shards).map(shard)),
-                budget: Budget::new(settings.capacity),
+                budget: Apart(Budget::new(settings.capacity)),
                 hasher,
                 timed: AtomicBool::new(settings.ttl_ms.is_some() || settings.tti_ms.is_some()),
                 making_room: Mutex::new(()),
-                jitter_state: AtomicU64::new(0x9e37_79b9_7f4a_7c15),
+                jitter_state: Apart(AtomicU64::new(0x9e37_79b9_7f4a_7c15)),
                 settings,
             }),
         }
@@ -430,5 +447,31 @@ impl<K, V> Clone for Cache<K, V> {
 impl<K, V> std::fmt::Debug for Cache<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Cache").field("capacity", &self.inner.budget.capacity()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lines that a value lies in.
+    fn lines<T>(value: &T) -> std::ops::RangeInclusive<usize> {
+        let start = std::ptr::from_ref(value) as usize;
+        start / 64..=(start + size_of::<T>() - 1) / 64
+    }
+
+    /// A write of one thread must not take from the others the line that each of their operations reads.
+    #[test]
+    fn fields_that_writes_change_share_no_line_with_those_that_reads_need() {
+        let cache: Cache<u64, u64> = Cache::builder().entries(10).build().expect("valid options");
+        let inner = &*cache.inner;
+        // The counts of an `Arc` come before what it shares.
+        let counts = inner as *const _ as usize / 64 - 1;
+        let changed = [lines(&inner.budget), lines(&inner.jitter_state), counts..=counts];
+        let read = [lines(&inner.shards), lines(&inner.hasher), lines(&inner.settings), lines(&inner.timed)];
+        for changed in changed {
+            assert!(read.iter().all(|read| changed.start() > read.end() || read.start() > changed.end()));
+        }
+        assert_eq!(std::ptr::from_ref(inner) as usize % 64, 0, "the counts are in another line");
     }
 }
