@@ -94,10 +94,8 @@ impl Node {
             let judgement = self.ledger.judge(state);
             let is_dead = has_certain_stamps && judgement.invalidated == Some(Invalidation::Hard);
             let is_known = is_dead || (has_certain_stamps && judgement.is_certain);
-            if !is_known {
-                if self.read_stamps(&members()).await.is_err() {
-                    return Validity::Unknown;
-                }
+            if !is_known && self.read_stamps(&members()).await.is_err() {
+                return Validity::Unknown;
             }
         }
         self.judge(state, Proof::Redis, self.ledger.epoch(), state.stored_at)
