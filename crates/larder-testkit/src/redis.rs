@@ -145,7 +145,16 @@ impl RedisServer {
     pub fn pass(&self, time: Duration) {
         const SCRIPT: &str = "for _,key in ipairs(redis.call('KEYS','*')) do \
             local left=redis.call('PTTL',key) \
-            if left>=0 then             local kind=redis.call('TYPE',key).ok             local head=kind=='string' and redis.call('GETRANGE',key,0,27) or ''             if #head==28 and head:sub(1,2)=='Lr' and head:byte(4)==1 then             local deadline=struct.unpack('<I8',head:sub(21))             redis.call('SETRANGE',key,20,struct.pack('<I8',deadline-ARGV[1])) end             redis.call('PEXPIRE',key,left-ARGV[1]) end end";
+            if left>=0 then \
+                local is_string=redis.call('TYPE',key).ok=='string' \
+                local head=is_string and redis.call('GETRANGE',key,0,27) or '' \
+                if #head==28 and head:sub(1,2)=='Lr' and head:byte(4)==1 then \
+                    local deadline=struct.unpack('<I8',head:sub(21)) \
+                    redis.call('SETRANGE',key,20,struct.pack('<I8',deadline-ARGV[1])) \
+                end \
+                redis.call('PEXPIRE',key,left-ARGV[1]) \
+            end \
+        end";
         let script: String = SCRIPT.split_whitespace().collect::<Vec<_>>().join(" ");
         let reply = self.command(&format!("EVAL \"{script}\" 0 {}", time.as_millis()));
         assert_eq!(reply, "$-1\r\n");

@@ -70,10 +70,10 @@ impl Suite for Engine {
 
     fn targets(&self) -> Vec<Target> {
         vec![
-            Target::ratio("get-uniform", "time", "quick_cache", 0.75),
+            Target::ratio("get-uniform", "time", "quick_cache", 0.70),
             Target::ratio("get-uniform", "time", "moka", 0.08),
             Target::ratio("get-uniform", "time", "bare-map", 2.5),
-            Target::ratio("get-zipf", "time", "quick_cache", 0.75),
+            Target::ratio("get-zipf", "time", "quick_cache", 0.70),
             Target::ratio("get-zipf", "time", "moka", 0.08),
             Target::ratio("get-zipf", "time", "bare-map", 2.5),
             Target::ratio("get-zipf-2t", "throughput", "quick_cache", 1.2),

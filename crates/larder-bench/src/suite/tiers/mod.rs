@@ -58,9 +58,9 @@ impl Suite for Tiers {
 
     fn targets(&self) -> Vec<Target> {
         let mut targets = vec![
-            Target::value("memory-hit", "time", 150.0),
+            Target::ratio("memory-hit", "time", "moka", 0.85),
             Target::always("memory-hit", "allocations", 0.0),
-            Target::ratio("read-multi", "time", "redis-rs", 1.1),
+            Target::ratio("read-multi", "time", "redis-rs", 1.2),
             Target::always("cold-key", "loads", 1.0),
             Target::always("cold-key", "redis reads", 1.0),
             Target::value("cold-key", "p99 after the load", 20.0),
