@@ -28,7 +28,7 @@ struct Row {
     text: &'static str,
 }
 
-const ROWS: [Row; 6] = [
+const ROWS: [Row; 8] = [
     Row {
         suite: "engine",
         workload: "get-zipf",
@@ -70,6 +70,20 @@ const ROWS: [Row; 6] = [
         measure: "time",
         relation: Relation::Ratio("redis-rs"),
         text: "time to read 26 values of 1 KiB from Redis ÷ a bare MGET by redis-rs (tiers)",
+    },
+    Row {
+        suite: "http",
+        workload: "hit-1kb-50",
+        measure: "cpu",
+        relation: Relation::Ratio("axum"),
+        text: "processor time of a cached response of 1 KB ÷ an axum handler that returns the same bytes (http)",
+    },
+    Row {
+        suite: "http",
+        workload: "hit-1kb-50",
+        measure: "cpu",
+        relation: Relation::Ratio("nginx"),
+        text: "processor time of a cached response of 1 KB ÷ nginx's proxy_cache (http)",
     },
 ];
 

@@ -156,7 +156,9 @@ impl Book {
     pub(crate) fn server_is_restored(&mut self, at: Instant) {
         self.harmed_before_restore = self.harmed.clone();
         self.restored = Some(at);
-        self.recovering_until = Some(at + self.terms.recovery);
+        // Nodes that are disconnected now replay nothing until they are back.
+        let back = self.harmed.iter().flatten().max().map_or(at, |until| at.max(*until));
+        self.recovering_until = Some(back + self.terms.recovery);
     }
 
     /// Checks whether a read may return a value, and records a violation if it may not.
