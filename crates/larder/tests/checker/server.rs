@@ -40,6 +40,7 @@ pub(crate) struct Server {
     /// How far the clock has gone back.
     back: Duration,
     run: u64,
+    ledgers_made: u64,
     data: Data,
     snapshot: Data,
     /// Messages that were not sent to the subscribers yet.
@@ -56,6 +57,7 @@ impl Server {
             start: Instant::now(),
             back: Duration::ZERO,
             run: 1,
+            ledgers_made: 0,
             data: Data::default(),
             snapshot: Data::default(),
             messages: Vec::new(),
@@ -197,7 +199,10 @@ impl Server {
         let now = if self.forgery == Forgery::LedgerStartsAtOne {
             1
         } else {
-            self.micros().max(at_least + UNKNOWN_ADVANCES)
+            // Two ledgers whose makers know the same do not start at the same clock.
+            self.ledgers_made += 1;
+            let margin = self.ledgers_made.wrapping_mul(0x9E37_79B9_7F4A_7C15) % UNKNOWN_ADVANCES;
+            self.micros().max(at_least + UNKNOWN_ADVANCES + margin)
         };
         self.data
             .ledgers

@@ -15,6 +15,12 @@ const MAX_MEMBERS: i64 = 100_000;
 /// The members that judge every entry. They are never removed.
 const JUDGES_OF_EVERYTHING: [&str; 3] = ["floor", "clear", "expire"];
 
+/// How much later than the clock that its maker knows a new ledger starts. Random: two ledgers whose makers knew the same
+/// must not give the same clock to a load before the second and an invalidation after it.
+fn margin() -> u64 {
+    UNKNOWN_ADVANCES + rand::random_range(0..UNKNOWN_ADVANCES)
+}
+
 /// Adds a read of stamps to a pipeline.
 pub(super) fn read(pipeline: &mut Pipeline, query: &LedgerQuery<'_>) {
     pipeline.cmd("ZMSCORE").arg(query.key).arg("clock").arg("floor").arg("tags");
@@ -43,7 +49,7 @@ impl RedisTier {
         if let Some(stamps) = stamps(scores)? {
             return Ok(stamps);
         }
-        let start = self.server_micros(slot).await?.max(query.at_least + UNKNOWN_ADVANCES);
+        let start = self.server_micros(slot).await?.max(query.at_least + margin());
         let mut pipeline = Pipeline::with_capacity(2);
         create(&mut pipeline, query.key, start);
         read(&mut pipeline, query);
@@ -74,7 +80,7 @@ impl RedisTier {
         let build = |by_text| {
             let mut pipeline = Pipeline::with_capacity(1);
             self.advance.call(&mut pipeline, by_text, 1).arg(advance.key);
-            pipeline.arg(advance.at_least).arg(UNKNOWN_ADVANCES);
+            pipeline.arg(advance.at_least).arg(margin());
             pipeline.arg(&advance.announce.channel).arg(&advance.announce.message);
             stamped(advance, |member| _ = pipeline.arg(member));
             pipeline
@@ -88,7 +94,7 @@ impl RedisTier {
     /// Advances the clock, then stamps the members with it. A load that starts in between gets the new clock. That is
     /// right: it started after the invalidation.
     async fn advance_by_steps(&self, advance: &LedgerAdvance<'_>) -> Result<(u64, i64), TierError> {
-        let start = self.server_micros(&self.writer).await?.max(advance.at_least + UNKNOWN_ADVANCES);
+        let start = self.server_micros(&self.writer).await?.max(advance.at_least + margin());
         let mut pipeline = Pipeline::with_capacity(5);
         pipeline.cmd("MULTI");
         create(&mut pipeline, advance.key, start);
