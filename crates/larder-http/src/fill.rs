@@ -143,7 +143,7 @@ where
     where
         S: Service<Request<ReqBody>, Response = Response<B>, Error = E>,
     {
-        let ctx = CacheCtx::default();
+        let (ctx, handler) = CacheCtx::of_handler(&self.cache);
         request.extensions_mut().insert(ctx.clone());
         // Taken before the handler starts: every later purge covers its response.
         let stamp = self.core().purges.stamp(key::uri_of(self.location.resource.as_bytes()));
@@ -156,6 +156,7 @@ where
                 (call.await, true)
             }
         };
+        drop(handler);
         let mut response = match result {
             Ok(response) => response,
             Err(error) => {

@@ -74,6 +74,7 @@ mod entry;
 mod extract;
 mod fill;
 mod forward;
+mod handler_purges;
 mod key;
 mod layer;
 mod memory;

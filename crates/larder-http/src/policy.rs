@@ -9,7 +9,9 @@ use http::HeaderName;
 use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, AGE, ORIGIN, SET_COOKIE};
 use http::{Extensions, HeaderMap, Response, StatusCode};
 
+use crate::cache::HttpCache;
 use crate::control::{self, Directives};
+use crate::handler_purges::HandlerPurges;
 use crate::status::Reason;
 use crate::vary;
 
@@ -112,9 +114,16 @@ impl Cached {
 /// builds a new response.
 ///
 /// Clones share one state. Several calls merge: the lowest TTL and grace period, the union of tags, and
-/// [`CacheCtx::forbid`] wins. If the request bypasses the cache, the calls have no effect.
+/// [`CacheCtx::forbid`] wins. If the request bypasses the cache, the settings have no effect; purges always have.
 #[derive(Clone, Debug, Default)]
-pub struct CacheCtx(Arc<Mutex<Settings>>);
+pub struct CacheCtx(Arc<CtxState>);
+
+#[derive(Debug, Default)]
+struct CtxState {
+    settings: Mutex<Settings>,
+    /// `None` without a layer.
+    purges: Option<HandlerPurges>,
+}
 
 impl CacheCtx {
     /// Caches the response for at most this time; see [`Cached::ttl`].
@@ -148,8 +157,43 @@ impl CacheCtx {
         self.settings().forbidden.get_or_insert(reason);
     }
 
+    /// Purges a tag in the cache that forwarded this request, as [`HttpCache::purge_tag`] does: at once, and again when
+    /// the handler ends, with a response or an error, or because its client has disconnected. A handler may thus call it
+    /// before its transaction commits: no response that was made from the state before the commit outlives the handler.
+    /// Without a layer it has no effect.
+    pub fn purge_tag(&self, tag: impl Into<Cow<'static, str>>) {
+        if let Some(purges) = &self.0.purges {
+            purges.purge_tag(tag.into());
+        }
+    }
+
+    /// The handle for a handler behind a cache. The handler ends when the guard is dropped.
+    pub(crate) fn of_handler(cache: &HttpCache) -> (CacheCtx, HandlerGuard) {
+        let purges = Some(HandlerPurges::new(cache.clone()));
+        let ctx = CacheCtx(Arc::new(CtxState { settings: Mutex::default(), purges }));
+        (ctx.clone(), HandlerGuard(ctx))
+    }
+
     fn settings(&self) -> MutexGuard<'_, Settings> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.settings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Repeats the purges of a handler when it is dropped: after the response of the handler, or with its future.
+#[derive(Debug)]
+pub(crate) struct HandlerGuard(CacheCtx);
+
+impl HandlerGuard {
+    pub(crate) fn ctx(&self) -> &CacheCtx {
+        &self.0
+    }
+}
+
+impl Drop for HandlerGuard {
+    fn drop(&mut self) {
+        if let Some(purges) = &self.0.0.purges {
+            purges.end();
+        }
     }
 }
 

@@ -37,7 +37,6 @@ use crate::fill::{Fill, FillRole, ServiceResult, UnticketedFill};
 use crate::forward::{FollowUp, Forward};
 use crate::key::{self, Key, RequestKey};
 use crate::miss::{self, miss_outcome};
-use crate::policy::CacheCtx;
 use crate::request::RequestTraits;
 use crate::status::{Outcome, Reason};
 
@@ -266,7 +265,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
 
     fn miss<ReqBody, B>(
         &self,
-        mut request: Request<ReqBody>,
+        request: Request<ReqBody>,
         body_key: Option<Bytes>,
         location: StoreLocation,
         traits: RequestTraits,
@@ -296,10 +295,8 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         }
         let hit_for_miss_key = core.hit_for_miss_key(&location);
         if core.hit_for_miss.contains(&hit_for_miss_key) {
-            let ctx = CacheCtx::default();
-            request.extensions_mut().insert(ctx.clone());
             let outcome = miss_outcome(&location, Reason::HitForMiss);
-            let follow_up = FollowUp::CheckHitForMiss(ctx, hit_for_miss_key, Instant::now());
+            let follow_up = FollowUp::CheckHitForMiss(hit_for_miss_key, Instant::now());
             return self.forward(request, outcome, follow_up);
         }
         let started = Instant::now();
