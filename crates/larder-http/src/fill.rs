@@ -38,6 +38,7 @@ use crate::chunks::Chunks;
 use crate::conditional;
 use crate::entry::{self, StoreValue, StoredBody, StoredResponse};
 use crate::forward;
+use crate::graphql::{GraphqlQuery, ResponseScan};
 use crate::key::{self, Key};
 use crate::memory::BodyMemory;
 use crate::policy::{self, CacheCtx, Plan};
@@ -144,6 +145,7 @@ where
         S: Service<Request<ReqBody>, Response = Response<B>, Error = E>,
     {
         let (ctx, handler) = CacheCtx::of_handler(&self.cache);
+        let is_graphql = request.extensions().get::<GraphqlQuery>().is_some();
         request.extensions_mut().insert(ctx.clone());
         // Taken before the handler starts: every later purge covers its response.
         let stamp = self.core().purges.stamp(key::uri_of(self.location.resource.as_bytes()));
@@ -169,12 +171,13 @@ where
             }
         };
         let plan = policy::plan(&mut response, &ctx, &self.core().cached_errors, self.has_cookie);
-        match plan {
+        let scan = if is_graphql { ResponseScan::start(&response).map(Some) } else { Ok(None) };
+        match plan.and_then(|plan| Ok((plan, scan?))) {
             Ok(_) if is_late => self.send_unstored(response, Reason::FillTimeout),
             Ok(_) if response.body().size_hint().lower() > self.core().max_body_bytes as u64 => {
                 self.send_unstored(response, Reason::BodyTooLarge);
             }
-            Ok(plan) => self.collect_body(response, plan, stamp, deadline).await,
+            Ok((plan, scan)) => self.collect_body(response, plan, scan, stamp, deadline).await,
             Err(reason) => self.send_unstored(response, reason),
         }
     }
@@ -193,14 +196,21 @@ where
     }
 
     /// Reads the body to its end, or until it is clear that it cannot be stored.
-    async fn collect_body(mut self, response: Response<B>, plan: Plan, stamp: PurgeStamp, deadline: Instant) {
+    async fn collect_body(
+        mut self,
+        response: Response<B>,
+        plan: Plan,
+        scan: Option<ResponseScan>,
+        stamp: PurgeStamp,
+        deadline: Instant,
+    ) {
         let (head, body) = response.into_parts();
         let (status, headers) = (head.status, head.headers.clone());
         let hint = body.size_hint();
         let mut body = Box::pin(body);
         let mut unsent_head = Some(head);
         let mut stream: Option<Stream<B>> = None;
-        let mut collected = CollectedBody::new(self.core().memory.clone());
+        let mut collected = CollectedBody::new(self.core().memory.clone(), scan);
         let end = loop {
             let frame = match poll_fn(|cx| Poll::Ready(body.as_mut().poll_frame(cx))).await {
                 Poll::Ready(frame) => frame,
@@ -211,7 +221,11 @@ where
                     {
                         let buffer =
                             FillBuffer::new(collected.chunks.clone(), declared_length(&headers, &hint));
-                        let published = self.publish(status, &headers, &buffer, &plan, &stamp);
+                        // Only its end shows whether a GraphQL response may be read by others.
+                        let published = match collected.scan {
+                            None => self.publish(status, &headers, &buffer, &plan, &stamp),
+                            Some(_) => None,
+                        };
                         let outcome = self.miss_outcome(Some(Reason::Streaming));
                         stream = Some(self.open_stream(head, buffer, &hint, outcome, published));
                     }
@@ -227,7 +241,7 @@ where
                         stream.append(&collected.chunks[chunks]);
                     }
                 }
-                CollectStep::End => break collected.check_length(&headers).map_err(|reason| (reason, None)),
+                CollectStep::End => break collected.check_end(&headers).map_err(|reason| (reason, None)),
                 CollectStep::Stop(reason, frame) => break Err((reason, Some(frame))),
             }
         };
@@ -529,6 +543,7 @@ struct CollectedBody {
     memory: Arc<BodyMemory>,
     chunks: Vec<Bytes>,
     size: usize,
+    scan: Option<ResponseScan>,
 }
 
 enum CollectStep<E> {
@@ -539,8 +554,8 @@ enum CollectStep<E> {
 }
 
 impl CollectedBody {
-    fn new(memory: Arc<BodyMemory>) -> CollectedBody {
-        CollectedBody { memory, chunks: Vec::new(), size: 0 }
+    fn new(memory: Arc<BodyMemory>, scan: Option<ResponseScan>) -> CollectedBody {
+        CollectedBody { memory, chunks: Vec::new(), size: 0, scan }
     }
 
     fn push<E>(&mut self, frame: Option<Result<Frame<Bytes>, E>>, limit: usize) -> CollectStep<E> {
@@ -560,16 +575,23 @@ impl CollectedBody {
         match self.memory.keep(data, &mut self.chunks) {
             Ok(()) => {
                 self.size += len;
-                CollectStep::Kept(start..self.chunks.len())
+                let kept = start..self.chunks.len();
+                if let Some(scan) = &mut self.scan {
+                    self.chunks[kept.clone()].iter().for_each(|chunk| scan.read(chunk));
+                }
+                CollectStep::Kept(kept)
             }
             Err(data) => CollectStep::Stop(Reason::BodyMemory, Ok(Frame::data(data))),
         }
     }
 
-    /// Fails if the length of the body differs from its `Content-Length`.
-    fn check_length(&self, headers: &HeaderMap) -> Result<(), Reason> {
+    /// Fails if the length of the body differs from its `Content-Length`, or the body may not be stored.
+    fn check_end(&self, headers: &HeaderMap) -> Result<(), Reason> {
         let matches = headers.get_all(CONTENT_LENGTH).iter().all(|length| *length == *self.size.to_string());
-        if matches { Ok(()) } else { Err(Reason::BodyLength) }
+        if !matches {
+            return Err(Reason::BodyLength);
+        }
+        self.scan.as_ref().map_or(Ok(()), ResponseScan::finish)
     }
 
     fn into_chunks(self) -> Chunks {

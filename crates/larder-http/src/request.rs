@@ -7,6 +7,7 @@ use http::header::{
 use http::{Extensions, HeaderMap, HeaderName, Method, Request};
 
 use crate::control::Directives;
+use crate::graphql::GraphqlQuery;
 use crate::status::Reason;
 
 /// Fields that make some frameworks treat a request as one of another method.
@@ -49,10 +50,12 @@ pub(crate) struct RequestTraits {
     pub(crate) cookie: bool,
     pub(crate) range: bool,
     pub(crate) only_if_cached: bool,
+    /// A GraphQL query.
+    pub(crate) graphql: bool,
 }
 
 impl RequestTraits {
-    /// `has_body_rule`: the body will be a part of the key.
+    /// `has_body_rule`: the body will be a part of the key, unless the method is GET or HEAD.
     ///
     /// # Errors
     /// The reason why the request bypasses the cache.
@@ -70,7 +73,7 @@ impl RequestTraits {
         if METHOD_OVERRIDES.iter().any(has) {
             return Err(Reason::MethodOverride);
         }
-        if !has_body_rule && has_body(request) {
+        if matches!(*method, Method::GET | Method::HEAD) && has_body(request) {
             return Err(Reason::RequestBody);
         }
         if personal.has_credentials(headers) {
@@ -99,7 +102,17 @@ impl RequestTraits {
             cookie: personal.has_cookie(headers),
             range: has(&RANGE),
             only_if_cached: directives.only_if_cached,
+            graphql: false,
         })
+    }
+}
+
+impl RequestTraits {
+    /// Marks a request whose response may be stored only if it is one of GraphQL without errors.
+    pub(crate) fn mark<B>(&self, request: &mut Request<B>) {
+        if self.graphql {
+            request.extensions_mut().insert(GraphqlQuery);
+        }
     }
 }
 

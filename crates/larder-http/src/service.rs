@@ -28,7 +28,7 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::body::{Body, BoxError};
-use crate::body_key::{BodyKey, BodyRejection, NoBodyKey};
+use crate::body_key::{BodyKey, BodyRejection, KeyedRequest, NoBodyKey};
 use crate::cache::{HttpCache, Lookup, StoreLocation};
 #[cfg(feature = "compression")]
 use crate::encoding;
@@ -81,7 +81,7 @@ where
 
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
         let rule = self.body_key.rule(request.method(), request.uri());
-        let traits = match RequestTraits::parse(&request, &self.cache.core().personal, rule.is_some()) {
+        let mut traits = match RequestTraits::parse(&request, &self.cache.core().personal, rule.is_some()) {
             Ok(traits) => traits,
             Err(reason) => {
                 let invalidates_uri = self.body_key.has_rule_for(request.uri());
@@ -89,10 +89,21 @@ where
             }
         };
         let Some(rule) = rule else { return self.answer(request, None, traits) };
+        traits.graphql = K::is_graphql(&rule);
+        match K::has_body_key(&rule, &request) {
+            Ok(true) => {}
+            Ok(false) => return self.answer(request, None, traits),
+            Err(reason) => return self.bypass(request, reason, false),
+        }
         let (service, reading) = (self.clone(), K::read(rule, request));
         let future = async move {
             match reading.await {
-                Ok(keyed) => service.answer(keyed.request, Some(keyed.body_key), traits).await,
+                Ok(KeyedRequest { request, body_key: Ok(key) }) => {
+                    service.answer(request, Some(key), traits).await
+                }
+                Ok(KeyedRequest { request, body_key: Err(reason) }) => {
+                    service.bypass(request, reason, false).await
+                }
                 Err(rejection) => Ok(service.reject(rejection)),
             }
         };
@@ -125,7 +136,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
     /// Answers an eligible request. `body_key` is what its body contributes to the key, if it has a rule.
     fn answer<ReqBody, B>(
         &self,
-        request: Request<ReqBody>,
+        mut request: Request<ReqBody>,
         body_key: Option<Bytes>,
         traits: RequestTraits,
     ) -> ResponseFuture<S, ReqBody, B>
@@ -157,11 +168,15 @@ impl<S: Clone, K> HttpCacheService<S, K> {
                     entry::answer(&core.counters, replayed, request.headers(), traits.head, outcome, now);
                 timer.record(&core.counters.hit_time);
                 if matches!(outcome, Outcome::Stale { .. }) && stored.claim_refresh(now) {
+                    traits.mark(&mut request);
                     self.refresh(request, body_key, stored);
                 }
                 ResponseFuture::ready(response)
             }
-            Ok(Lookup::Missing(location)) => self.miss(request, body_key, location, traits),
+            Ok(Lookup::Missing(location)) => {
+                traits.mark(&mut request);
+                self.miss(request, body_key, location, traits)
+            }
         }
     }
 

@@ -1,0 +1,182 @@
+//! Random documents and requests: none with a mutation or a subscription is ever taken for a query. The oracle is the
+//! parser of async-graphql.
+
+use async_graphql_parser::parse_query;
+use async_graphql_parser::types::{ExecutableDocument, OperationType};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::document::Document;
+use super::persisted::PersistedQueries;
+use super::request::{self, Format};
+
+/// Parts of documents, also such as end or begin a token of another one.
+const FRAGMENTS: &[&str] = &[
+    "query",
+    "mutation",
+    "subscription",
+    "fragment",
+    "on",
+    "Q",
+    "M",
+    "T",
+    "a",
+    "b",
+    "true",
+    "null",
+    "{",
+    "}",
+    "{",
+    "}",
+    "{a}",
+    "{ a b }",
+    "(",
+    ")",
+    "[",
+    "]",
+    "$",
+    "$a: Int",
+    "=",
+    ":",
+    "@",
+    "@skip(if: true)",
+    "...",
+    "..",
+    ".",
+    "!",
+    "|",
+    "&",
+    "\"",
+    "\"\"\"",
+    "\"a\"",
+    "\"}\"",
+    "\"\"\"{\"\"\"",
+    "\\\"",
+    "\\\"\"\"",
+    "\\",
+    "#",
+    "# {",
+    "#\n",
+    "\n",
+    "\r",
+    "\r\n",
+    " ",
+    ",",
+    "\t",
+    "\u{feff}",
+    "\u{2028}",
+    "\u{85}",
+    "\u{b}",
+    "0",
+    "1",
+    "-1",
+    "1.5",
+    "e5",
+    "+",
+    ";",
+    "query Q{a}",
+    "mutation M{a}",
+    "fragment F on T{a}",
+    "...F",
+    "subscription S{a}",
+    "query Q($a:S=\"{\"){a(b:$a)}",
+    "a(b:{c:[1 2]})",
+    "mutation",
+    "\u{e9}",
+];
+
+fn documents() -> impl Strategy<Value = String> {
+    let soup = prop::collection::vec(select(FRAGMENTS), 0..24).prop_map(|parts| parts.concat());
+    let spaced = prop::collection::vec(select(FRAGMENTS), 0..24).prop_map(|parts| parts.join(" "));
+    let definitions = prop::collection::vec(definition(), 1..4).prop_map(|parts| parts.concat());
+    prop_oneof![soup, spaced, definitions]
+}
+
+/// Mostly valid definitions, so that the oracle understands many of them.
+fn definition() -> impl Strategy<Value = String> {
+    let keyword = select(&["query", "mutation", "subscription", ""][..]);
+    let name = select(&["", " Q", " M", " mutation", "\u{feff}R", "#c\nS"][..]);
+    let header = select(&["", "($a:S=\"}\")", " @d(a:\"mutation{\")", "(,$a:[I!]!={b:[1]})", "@d"][..]);
+    let body = select(
+        &[
+            "{a}",
+            "{a(b:\"}mutation M{a}\")}",
+            "{a #}\n}",
+            "{a(b:\"\"\" \" \"\"\")}",
+            "{a(b:\"x\")}",
+            "{a:b(c:\"\"\"\\\"\"\"}\"\"\"){d}}",
+            "{... on T{a}...F}",
+            "{a",
+        ][..],
+    );
+    let gap = select(&["", " ", " #\")}", "\n# mutation M{a}\n", ",", "fragment F on T{a}", "\"text\""][..]);
+    (keyword, name, header, body, gap).prop_map(|(keyword, name, header, body, gap)| {
+        if keyword.is_empty() {
+            format!("{body}{gap}")
+        } else {
+            format!("{keyword}{name}{header}{body}{gap}")
+        }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(4000) })]
+
+    #[test]
+    fn mutation_is_never_taken_for_a_query(text in documents()) {
+        let (Ok(ours), Ok(oracle)) = (Document::parse(&text), parse_query(&text)) else { return Ok(()) };
+        let mut names = Vec::new();
+        for (name, operation) in oracle.operations.iter() {
+            prop_assert_eq!(operation.node.ty, OperationType::Query, "{:?}", text);
+            let name = name.map(|name| name.as_str());
+            names.push(name);
+            let is_known = ours.check_operation(name).is_ok();
+            prop_assert!(is_known || (name.is_none() && names.len() > 1), "{:?}", text);
+        }
+        prop_assert_eq!(ours.check_operation(None).is_ok(), names.len() == 1, "{:?}", text);
+    }
+
+    /// The server of a hit would have answered the same: it parses both texts alike.
+    #[test]
+    fn canonical_text_is_the_same_document(text in documents()) {
+        let Ok(ours) = Document::parse(&text) else { return Ok(()) };
+        let again = Document::parse(&ours.canonical);
+        prop_assert_eq!(again.map(|document| document.canonical), Ok(ours.canonical.clone()), "{:?}", text);
+        if let (Ok(original), Ok(canonical)) = (parse_query(&text), parse_query(&ours.canonical)) {
+            prop_assert_eq!(definitions(&original), definitions(&canonical), "{:?}", text);
+        }
+    }
+
+    #[test]
+    fn any_content_is_parsed_without_a_panic(content in prop::collection::vec(any::<u8>(), 0..64), text in documents()) {
+        let persisted = PersistedQueries::new(1 << 16);
+        for format in [Format::Json, Format::Document, Format::UriQuery] {
+            let _ = request::parse(format, &content, &persisted);
+            let _ = request::parse(format, text.as_bytes(), &persisted);
+        }
+        let _ = request::parse(Format::UriQuery, format!("query={text}").as_bytes(), &persisted);
+    }
+
+    #[test]
+    fn request_and_its_json_have_the_same_key(text in documents()) {
+        let persisted = PersistedQueries::new(1 << 16);
+        let plain = request::parse(Format::Document, text.as_bytes(), &persisted);
+        let json = serde_json::json!({ "query": text }).to_string();
+        prop_assert_eq!(request::parse(Format::Json, json.as_bytes(), &persisted), plain);
+    }
+}
+
+/// The definitions of a parsed document as sorted texts, without positions.
+fn definitions(document: &ExecutableDocument) -> Vec<String> {
+    let operations = document.operations.iter().map(|definition| format!("{definition:?}"));
+    let fragments = document.fragments.iter().map(|definition| format!("{definition:?}"));
+    let mut texts: Vec<_> = operations.chain(fragments).map(|text| without_positions(&text)).collect();
+    texts.sort();
+    texts
+}
+
+fn without_positions(text: &str) -> String {
+    let mut parts = text.split("Pos(");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |kept, part| kept + part.split_once(')').map_or("", |(_, rest)| rest))
+}
