@@ -1,0 +1,1 @@
+//! Apollo Client and urql work unchanged.
