@@ -9,7 +9,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http::header::CONTENT_LENGTH;
 use http::{Method, Request, StatusCode, Uri};
 use tokio::time::timeout;
@@ -296,18 +296,25 @@ fn declared_length<B: http_body::Body>(request: &Request<B>) -> u64 {
         .max(request.body().size_hint().lower())
 }
 
-/// Reads a body to its end. The buffer grows with the bytes received, never with the length declared.
+/// Reads a body to its end, without copying if it is in one frame. The buffer of several frames grows with the bytes
+/// received, never with the length declared.
 async fn read_bounded<B: http_body::Body>(body: B, limit: usize) -> Result<Bytes, Reason> {
     let mut body = pin!(body);
+    let mut first = Bytes::new();
     let mut collected = BytesMut::new();
     while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
         let frame = frame.map_err(|_| Reason::RequestBodyError)?;
         let Ok(mut data) = frame.into_data() else { continue };
-        let len = bytes::Buf::remaining(&data);
-        if len > limit - collected.len() {
+        let len = data.remaining();
+        if len > limit - first.len() - collected.len() {
             return Err(Reason::RequestBodyTooLarge);
         }
-        bytes::BufMut::put(&mut collected, bytes::Buf::take(&mut data, len));
+        if first.is_empty() && collected.is_empty() {
+            first = data.copy_to_bytes(len);
+        } else {
+            collected.put(std::mem::take(&mut first));
+            collected.put(data.take(len));
+        }
     }
-    Ok(collected.freeze())
+    Ok(if collected.is_empty() { first } else { collected.freeze() })
 }

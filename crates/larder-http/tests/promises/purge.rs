@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use larder_http::{Cached, HttpCache};
+use larder_http::{CacheCtx, Cached, HttpCache, Reason};
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
@@ -256,4 +256,30 @@ async fn method_override_invalidates() {
         site.send(get("/", &[(name, "DELETE")])).await;
         assert_eq!(site.get("/").await.body, "3", "{name}");
     }
+}
+
+/// Every kind of request whose handler runs: forwarded for its method or its credentials, hit-for-miss, and a fill.
+#[tokio::test]
+async fn handler_of_any_request_purges_tags() {
+    let site = Site::new(|request, call| async move {
+        let tag = request.uri().query().map(str::to_owned);
+        if let Some(tag) = tag {
+            request.extensions().get::<CacheCtx>().unwrap().purge_tag(tag);
+            return plain("purged");
+        }
+        with_cached(plain(call.to_string()), Cached::ttl(MINUTE).tag("jam"))
+    });
+    let purges = [
+        request("POST", "/change?jam", &[]),
+        get("/change?jam", &[("authorization", "Bearer x")]),
+        get("/change?jam", &[]),
+        get("/change?jam", &[]),
+    ];
+    for purge in purges {
+        let stored = site.get("/jam").await.body;
+        assert_eq!(site.get("/jam").await.body, stored);
+        let status = site.send(purge).await.cache_status().to_owned();
+        assert_ne!(site.get("/jam").await.body, stored, "{status}");
+    }
+    assert!(site.cache.stats().unstored.iter().any(|(reason, _)| *reason == Reason::HitForMiss));
 }
