@@ -5,7 +5,7 @@
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,8 +55,6 @@ impl BodyRejection {
 pub trait BodyKey<ReqBody>: sealed::Sealed + Clone + Send + Sync + 'static {
     #[doc(hidden)]
     type Rule;
-    #[doc(hidden)]
-    type Read: Future<Output = Result<KeyedRequest<ReqBody>, BodyRejection>> + Send + 'static;
 
     /// The rule for a request, decided by its head.
     #[doc(hidden)]
@@ -75,7 +73,10 @@ pub trait BodyKey<ReqBody>: sealed::Sealed + Clone + Send + Sync + 'static {
     fn has_body_key(rule: &Self::Rule, request: &Request<ReqBody>) -> Result<bool, Reason>;
 
     #[doc(hidden)]
-    fn read(rule: Self::Rule, request: Request<ReqBody>) -> Self::Read;
+    fn read(
+        rule: Self::Rule,
+        request: Request<ReqBody>,
+    ) -> impl Future<Output = Result<KeyedRequest<ReqBody>, BodyRejection>> + Send + 'static;
 }
 
 mod sealed {
@@ -90,7 +91,6 @@ pub struct NoBodyKey;
 
 impl<ReqBody: 'static> BodyKey<ReqBody> for NoBodyKey {
     type Rule = Infallible;
-    type Read = std::future::Pending<Result<KeyedRequest<ReqBody>, BodyRejection>>;
 
     fn rule(&self, _: &Method, _: &Uri) -> Option<Infallible> {
         None
@@ -108,8 +108,11 @@ impl<ReqBody: 'static> BodyKey<ReqBody> for NoBodyKey {
         match *rule {}
     }
 
-    fn read(rule: Infallible, _: Request<ReqBody>) -> Self::Read {
-        match rule {}
+    fn read(
+        rule: Infallible,
+        _: Request<ReqBody>,
+    ) -> impl Future<Output = Result<KeyedRequest<ReqBody>, BodyRejection>> + Send + 'static {
+        async move { match rule {} }
     }
 }
 
@@ -150,7 +153,6 @@ where
     ReqBody::Error: Send,
 {
     type Rule = BodyRule;
-    type Read = Pin<Box<dyn Future<Output = Result<KeyedRequest<ReqBody>, BodyRejection>> + Send>>;
 
     fn rule(&self, method: &Method, uri: &Uri) -> Option<BodyRule> {
         let mut rules = self.0.iter();
@@ -169,8 +171,8 @@ where
         rule.has_body_key(request)
     }
 
-    fn read(rule: BodyRule, request: Request<ReqBody>) -> Self::Read {
-        Box::pin(rule.read(request))
+    async fn read(rule: BodyRule, request: Request<ReqBody>) -> Result<KeyedRequest<ReqBody>, BodyRejection> {
+        rule.read(request).await
     }
 }
 
