@@ -108,6 +108,8 @@ impl<ReqBody: 'static> BodyKey<ReqBody> for NoBodyKey {
         match *rule {}
     }
 
+    // An `async fn` would hold the request, whose body need not be `Send`.
+    #[allow(clippy::manual_async_fn)]
     fn read(
         rule: Infallible,
         _: Request<ReqBody>,
