@@ -6,17 +6,44 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
+use bytes::Bytes;
 use http::{Request, Response};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use crate::body::Body;
+use crate::body::{Body, BoxError};
 use crate::cache::HttpCache;
 use crate::entry;
 use crate::key::Key;
 use crate::policy::{self, CacheCtx};
 use crate::purge::PurgeKey;
 use crate::status::Outcome;
+
+/// The inner service of a fill, which runs in its own task.
+pub(crate) trait Handler<ReqBody, B>:
+    Service<Request<ReqBody>, Response = Response<B>, Future: Send + 'static, Error: Send + 'static>
+    + Send
+    + 'static
+{
+}
+
+impl<S, ReqBody, B> Handler<ReqBody, B> for S where
+    S: Service<Request<ReqBody>, Response = Response<B>, Future: Send + 'static, Error: Send + 'static>
+        + Send
+        + 'static
+{
+}
+
+/// The body of a handler's response.
+pub(crate) trait HandlerBody:
+    http_body::Body<Data = Bytes, Error: Into<BoxError> + Send + 'static> + Send + 'static
+{
+}
+
+impl<B> HandlerBody for B where
+    B: http_body::Body<Data = Bytes, Error: Into<BoxError> + Send + 'static> + Send + 'static
+{
+}
 
 /// Waits until the service is ready, then calls it.
 pub(crate) async fn call<S: Service<R>, R>(mut inner: S, request: R) -> Result<S::Response, S::Error> {

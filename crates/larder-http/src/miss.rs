@@ -6,17 +6,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH};
-use http::{Request, Response, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode};
 use larder_engine::{FollowOutcome, Follower, Load, Ticket};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
-use tower_service::Service;
 
-use crate::body::{Body, BoxError};
+use crate::body::Body;
 use crate::cache::{CacheCore, HttpCache, Lookup, StoreLocation};
-use crate::entry::{self, StoreValue};
+use crate::entry::{self, StoreValue, StoredResponse};
 use crate::fill::{Fill, FillRole, ServiceResult};
-use crate::forward::{FollowUp, Forward};
+use crate::forward::{FollowUp, Forward, Handler, HandlerBody};
 use crate::key::{Key, RequestKey};
 use crate::status::{Outcome, Reason};
 
@@ -36,12 +35,9 @@ pub(crate) async fn lead_or_follow<S, ReqBody, B>(
     mut location: StoreLocation,
 ) -> ServiceResult<B, S::Error>
 where
-    S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
+    S: Handler<ReqBody, B>,
     ReqBody: Send + 'static,
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<BoxError> + Send + 'static,
+    B: HandlerBody,
 {
     let mut reason = Reason::Released;
     for _ in 0..MAX_LOOKUPS {
@@ -61,31 +57,13 @@ where
             },
         };
         if let Some(stored) = cache.core().valid_response(&location, value) {
-            let now = cache.core().store.now_ms();
-            let outcome =
-                Outcome::Miss { variant: location.variant.is_some(), collapsed: true, unstored: None };
-            return Ok(entry::answer(
-                &cache.core().counters,
-                &stored,
-                request.headers(),
-                false,
-                outcome,
-                now,
-            ));
+            let is_variant = location.variant.is_some();
+            return Ok(cache.core().answer_collapsed(&stored, request.headers(), is_variant));
         }
         // The fill has found that the resource varies, or its response was purged meanwhile.
         match cache.core().look_up(RequestKey::new(&request, &body_key)) {
             Ok(Lookup::Found(stored)) => {
-                let now = cache.core().store.now_ms();
-                let outcome = Outcome::Miss { variant: true, collapsed: true, unstored: None };
-                return Ok(entry::answer(
-                    &cache.core().counters,
-                    &stored,
-                    request.headers(),
-                    false,
-                    outcome,
-                    now,
-                ));
+                return Ok(cache.core().answer_collapsed(&stored, request.headers(), true));
             }
             Ok(Lookup::Missing(other_location)) => location = other_location,
             Err(_) => break,
@@ -128,6 +106,19 @@ impl Drop for Waiter<'_> {
     }
 }
 
+impl CacheCore {
+    /// Answers with a response that the fill of another request stores or has stored.
+    pub(crate) fn answer_collapsed<B: http_body::Body>(
+        &self,
+        stored: &StoredResponse,
+        request: &HeaderMap,
+        variant: bool,
+    ) -> Response<Body<B>> {
+        let outcome = Outcome::Miss { variant, collapsed: true, unstored: None };
+        entry::answer(&self.counters, stored, request, false, outcome, self.store.now_ms())
+    }
+}
+
 fn lead<S, ReqBody, B>(
     cache: HttpCache,
     inner: S,
@@ -136,12 +127,9 @@ fn lead<S, ReqBody, B>(
     ticket: Ticket<Key, StoreValue>,
 ) -> impl Future<Output = ServiceResult<B, S::Error>> + Send
 where
-    S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
+    S: Handler<ReqBody, B>,
     ReqBody: Send + 'static,
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<BoxError> + Send + 'static,
+    B: HandlerBody,
 {
     run_fill(cache, inner, request, location, FillRole::Leader(Some(ticket)), false)
 }
@@ -156,12 +144,9 @@ pub(crate) async fn run_fill<S, ReqBody, B>(
     has_cookie: bool,
 ) -> ServiceResult<B, S::Error>
 where
-    S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
+    S: Handler<ReqBody, B>,
     ReqBody: Send + 'static,
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<BoxError> + Send + 'static,
+    B: HandlerBody,
 {
     let (client, response) = oneshot::channel();
     let request_headers = request.headers().clone();

@@ -34,7 +34,7 @@ use crate::cache::{HttpCache, Lookup, StoreLocation};
 use crate::encoding;
 use crate::entry::{self, StoreValue, StoredResponse};
 use crate::fill::{Fill, FillRole, ServiceResult, UnticketedFill};
-use crate::forward::{FollowUp, Forward};
+use crate::forward::{FollowUp, Forward, Handler, HandlerBody};
 use crate::key::{self, Key, RequestKey};
 use crate::miss::{self, miss_outcome};
 use crate::policy::CacheCtx;
@@ -131,12 +131,9 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         traits: RequestTraits,
     ) -> ResponseFuture<S, ReqBody, B>
     where
-        S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
-        S::Future: Send + 'static,
-        S::Error: Send + 'static,
+        S: Handler<ReqBody, B>,
         ReqBody: Send + 'static,
-        B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<BoxError> + Send + 'static,
+        B: HandlerBody,
     {
         let timer = HitTimer::start();
         let core = self.cache.core();
@@ -196,17 +193,8 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         if traits.range {
             return self.bypass(request, Reason::Range, false);
         }
-        let now = self.cache.core().store.now_ms();
-        let outcome =
-            Outcome::Miss { variant: filling.headers().contains_key(VARY), collapsed: true, unstored: None };
-        ResponseFuture::ready(entry::answer(
-            &self.cache.core().counters,
-            filling,
-            request.headers(),
-            false,
-            outcome,
-            now,
-        ))
+        let is_variant = filling.headers().contains_key(VARY);
+        ResponseFuture::ready(self.cache.core().answer_collapsed(filling, request.headers(), is_variant))
     }
 
     /// The layer's own answer to a request whose body could not be read.
@@ -272,12 +260,9 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         traits: RequestTraits,
     ) -> ResponseFuture<S, ReqBody, B>
     where
-        S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
-        S::Future: Send + 'static,
-        S::Error: Send + 'static,
+        S: Handler<ReqBody, B>,
         ReqBody: Send + 'static,
-        B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<BoxError> + Send + 'static,
+        B: HandlerBody,
     {
         let core = self.cache.core();
         if traits.only_if_cached {
@@ -332,12 +317,9 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         body_key: Option<Bytes>,
         stale: Arc<StoredResponse>,
     ) where
-        S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
-        S::Future: Send + 'static,
-        S::Error: Send + 'static,
+        S: Handler<ReqBody, B>,
         ReqBody: Send + 'static,
-        B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<BoxError> + Send + 'static,
+        B: HandlerBody,
     {
         let core = self.cache.core();
         let Ok(location) = core.location_of(RequestKey::new(&request, &body_key)) else { return };
