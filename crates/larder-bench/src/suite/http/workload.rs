@@ -95,7 +95,7 @@ fn round(subject: &Subject, client: &mut Client, targets: Targets, requests: usi
             values: values(&received, before, after, allocations),
         },
         Err(error) => {
-            tracing::error!("{}: {error:#}", subject.name());
+            eprintln!("{}: {error:#}", subject.name());
             Sample { values: Vec::new(), succeeded: 0, expected: requests as u64 }
         }
     }
