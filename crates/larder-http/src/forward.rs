@@ -137,8 +137,7 @@ where
                 core.counters.miss_time.record(started.elapsed());
                 let len = response.body().size_hint().exact();
                 let has_storable_length = len.is_some_and(|len| len <= core.max_body_bytes as u64);
-                if policy::plan(&mut response, ctx, &core.cached_errors, false).is_ok() && has_storable_length
-                {
+                if policy::plan(&mut response, ctx, &core.cached_errors).is_ok() && has_storable_length {
                     core.hit_for_miss.remove(key);
                 }
             }

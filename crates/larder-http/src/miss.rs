@@ -16,6 +16,7 @@ use crate::cache::{CacheCore, HttpCache, Lookup, StoreLocation};
 use crate::entry::{self, StoreValue, StoredResponse};
 use crate::fill::{Fill, FillRole, ServiceResult};
 use crate::forward::{FollowUp, Forward, Handler, HandlerBody};
+use crate::gate::{self, Requester};
 use crate::key::{Key, RequestKey};
 use crate::status::{Outcome, Reason};
 
@@ -30,46 +31,59 @@ pub(crate) fn miss_outcome(location: &StoreLocation, reason: Reason) -> Outcome 
 pub(crate) async fn lead_or_follow<S, ReqBody, B>(
     cache: HttpCache,
     inner: S,
-    request: Request<ReqBody>,
+    mut request: Request<ReqBody>,
     body_key: Option<Bytes>,
     mut location: StoreLocation,
+    mut requester: Requester,
 ) -> ServiceResult<B, S::Error>
 where
     S: Handler<ReqBody, B>,
     ReqBody: Send + 'static,
     B: HandlerBody,
 {
-    let mut reason = Reason::Released;
+    let mut outcome = miss_outcome(&location, Reason::Released);
     for _ in 0..MAX_LOOKUPS {
         let value = match cache.core().store.load(location.key()) {
-            Load::Hit(value) => value,
-            Load::Lead(ticket) => return lead(cache, inner, request, location, ticket).await,
+            Load::Hit(value) => Some(value),
+            Load::Lead(ticket) => return lead(cache, inner, request, location, requester, ticket).await,
             Load::Follow(follower) => match wait(&cache, &location, follower).await {
-                Ok(FollowOutcome::Value(value)) => value,
+                // The gate may deny now what it has allowed before the wait.
+                Ok(FollowOutcome::Value(_)) if location.is_guarded() => None,
+                Ok(FollowOutcome::Value(value)) => Some(value),
                 Ok(FollowOutcome::Lead(ticket)) => {
-                    return lead(cache, inner, request, location, ticket).await;
+                    return lead(cache, inner, request, location, requester, ticket).await;
                 }
                 Ok(FollowOutcome::Failed(_)) => break,
-                Err(wait_error) => {
-                    reason = wait_error;
+                Err(reason) => {
+                    outcome = miss_outcome(&location, reason);
                     break;
                 }
             },
         };
-        if let Some(stored) = cache.core().valid_response(&location, value) {
-            let is_variant = location.variant.is_some();
-            return Ok(cache.core().answer_collapsed(&stored, request.headers(), is_variant));
+        if let Some(stored) = value.and_then(|value| cache.core().valid_response(&location, value)) {
+            return Ok(cache.core().answer_collapsed(&stored, request.headers(), location.variant.is_some()));
         }
-        // The fill has found that the resource varies, or its response was purged meanwhile.
-        match cache.core().look_up(RequestKey::new(&request, &body_key)) {
-            Ok(Lookup::Found(stored)) => {
-                return Ok(cache.core().answer_collapsed(&stored, request.headers(), true));
-            }
+        // The fill has found that the resource varies or is guarded, or its response was purged meanwhile.
+        let mut found = cache.core().look_up(RequestKey::new(&request, &body_key));
+        if let Ok(Lookup::Guarded(guarded)) = found {
+            (request, found) = gate::look_up(&cache, request, guarded, &mut requester).await;
+        }
+        match found {
+            Ok(Lookup::Found(stored)) => match requester.check(stored.scope) {
+                Ok(()) => return Ok(cache.core().answer_collapsed(&stored, request.headers(), true)),
+                Err(reason) => {
+                    outcome = Outcome::Bypass(reason);
+                    break;
+                }
+            },
             Ok(Lookup::Missing(other_location)) => location = other_location,
-            Err(_) => break,
+            Ok(Lookup::Guarded(_)) => unreachable!("the gate was asked"),
+            Err(reason) => {
+                outcome = Outcome::Bypass(reason);
+                break;
+            }
         }
     }
-    let outcome = miss_outcome(&location, reason);
     Forward::new(cache, inner, request, outcome, FollowUp::Nothing).await
 }
 
@@ -124,6 +138,7 @@ fn lead<S, ReqBody, B>(
     inner: S,
     request: Request<ReqBody>,
     location: StoreLocation,
+    requester: Requester,
     ticket: Ticket<Key, StoreValue>,
 ) -> impl Future<Output = ServiceResult<B, S::Error>> + Send
 where
@@ -131,7 +146,7 @@ where
     ReqBody: Send + 'static,
     B: HandlerBody,
 {
-    run_fill(cache, inner, request, location, FillRole::Leader(Some(ticket)), false)
+    run_fill(cache, inner, request, location, FillRole::Leader(Some(ticket)), requester)
 }
 
 /// Runs a fill in its own task and waits for the head of the response.
@@ -141,13 +156,17 @@ pub(crate) async fn run_fill<S, ReqBody, B>(
     mut request: Request<ReqBody>,
     location: StoreLocation,
     role: FillRole,
-    has_cookie: bool,
+    mut requester: Requester,
 ) -> ServiceResult<B, S::Error>
 where
     S: Handler<ReqBody, B>,
     ReqBody: Send + 'static,
     B: HandlerBody,
 {
+    // The gate says of a resource that is not known yet whether this client may fill it, if it turns out to be guarded.
+    if requester.access.is_none() {
+        request = requester.ask(cache.core(), request).await;
+    }
     let (client, response) = oneshot::channel();
     let request_headers = request.headers().clone();
     // The store needs the complete response; the client's conditions are evaluated afterwards.
@@ -155,7 +174,7 @@ where
     request.headers_mut().remove(IF_MODIFIED_SINCE);
     let aborted = miss_outcome(&location, Reason::HandlerPanic);
     let fill =
-        Fill { cache: cache.clone(), location, role, request_headers, has_cookie, client: Some(client) };
+        Fill { cache: cache.clone(), location, role, request_headers, requester, client: Some(client) };
     let task = tokio::spawn(fill.run(inner, request));
     if let Ok(response) = response.await {
         return response;
