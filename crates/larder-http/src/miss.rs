@@ -1,8 +1,9 @@
 //! Requests whose response is not stored: each leads a fill, follows the one that is running, or calls the handler.
 
-use std::future::Future;
-use std::panic;
+use std::future::{Future, poll_fn};
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH};
@@ -149,7 +150,8 @@ where
     run_fill(cache, inner, request, location, FillRole::Leader(Some(ticket)), requester)
 }
 
-/// Runs a fill in its own task and waits for the head of the response.
+/// Runs a fill and waits for the head of the response. A handler that replies at once needs no task; another continues in
+/// a task of its own, so that a client that disconnects does not cancel a fill that others follow.
 pub(crate) async fn run_fill<S, ReqBody, B>(
     cache: HttpCache,
     inner: S,
@@ -167,7 +169,7 @@ where
     if requester.access.is_none() {
         request = requester.ask(cache.core(), request).await;
     }
-    let (client, response) = oneshot::channel();
+    let (client, mut response) = oneshot::channel();
     let request_headers = request.headers().clone();
     // The store needs the complete response; the client's conditions are evaluated afterwards.
     request.headers_mut().remove(IF_NONE_MATCH);
@@ -175,19 +177,31 @@ where
     let aborted = miss_outcome(&location, Reason::HandlerPanic);
     let fill =
         Fill { cache: cache.clone(), location, role, request_headers, requester, client: Some(client) };
-    let task = tokio::spawn(fill.run(inner, request));
-    if let Ok(response) = response.await {
-        return response;
-    }
-    cache.core().counters.count(aborted);
-    match task.await {
-        Err(error) if error.is_panic() => panic::resume_unwind(error.into_panic()),
-        _ => {
-            // The runtime is shutting down.
-            let mut response = Response::new(Body::empty());
-            *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-            entry::add_cache_status(&mut response, aborted);
-            Ok(response)
+    let mut fill = Box::pin(fill.run(inner, request));
+    let first_poll = |cx: &mut Context<'_>| {
+        Poll::Ready(panic::catch_unwind(AssertUnwindSafe(|| fill.as_mut().poll(cx).is_ready())))
+    };
+    let ended = match poll_fn(first_poll).await {
+        Ok(true) => response.await.map_err(|_| None),
+        Ok(false) => {
+            let task = tokio::spawn(fill);
+            match response.await {
+                Ok(response) => Ok(response),
+                Err(_) => Err(task.await.err().and_then(|error| error.try_into_panic().ok())),
+            }
         }
-    }
+        // A body that panics after its head was sent ends with an error.
+        Err(payload) => response.try_recv().map_err(|_| Some(payload)),
+    };
+    ended.unwrap_or_else(|payload| {
+        cache.core().counters.count(aborted);
+        if let Some(payload) = payload {
+            panic::resume_unwind(payload);
+        }
+        // The runtime is shutting down.
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        entry::add_cache_status(&mut response, aborted);
+        Ok(response)
+    })
 }
