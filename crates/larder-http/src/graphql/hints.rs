@@ -8,10 +8,11 @@ use async_graphql::Response;
 use async_graphql::async_trait::async_trait;
 use async_graphql::extensions::{Extension, ExtensionContext, ExtensionFactory, NextExecute};
 
+use crate::gate::Scope;
 use crate::policy::CacheCtx;
 
 /// Forwards the cache hints of a schema to the [`CacheCtx`] in the data of a request: the lowest `max_age` of the types
-/// and fields in the query is its TTL, and `no_cache` or `private` forbid storing the response.
+/// and fields in the query is its TTL, `private` is the scope [`Scope::Private`], and `no_cache` forbids storing the response.
 ///
 /// As in async-graphql, a field without a hint does not lower the TTL, and a query without any hint is not cached
 /// unless a resolver opts in. Resolvers find the same [`CacheCtx`] in their context and add tags:
@@ -68,7 +69,7 @@ impl Extension for CacheHints {
 /// Applies a merged hint; `max_age` is -1 for `no_cache` and 0 without a hint.
 fn apply(cache: &CacheCtx, is_public: bool, max_age: i32) {
     if !is_public {
-        cache.forbid("a cache hint says private");
+        cache.scope(Scope::Private);
     }
     match u64::try_from(max_age) {
         Ok(0) => {}

@@ -10,9 +10,9 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use http::{Method, Request, StatusCode, Uri, header};
+use http::{HeaderMap, Method, Request, StatusCode, Uri, header};
 use http_body_util::BodyExt;
-use larder_http::{BodyRule, BodyRules, CacheCtx, CacheHints, HttpCache};
+use larder_http::{Access, BodyRule, BodyRules, Builder, CacheCtx, CacheHints, HttpCache, Scope};
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
@@ -28,6 +28,8 @@ pub(crate) struct Shop {
     /// The requests that reached the handler.
     pub(crate) received: Mutex<Vec<(Method, String)>>,
     documents: Mutex<HashMap<String, String>>,
+    /// Users by the value of `Authorization`.
+    pub(crate) sessions: Mutex<HashMap<String, String>>,
     pub(crate) steps: Steps,
 }
 
@@ -76,10 +78,19 @@ impl Query {
         3
     }
 
+    /// The user of the request, and the number of the call.
     #[graphql(cache_control(max_age = 60, private))]
-    async fn basket(&self, ctx: &Context<'_>) -> i32 {
+    async fn basket(&self, ctx: &Context<'_>) -> String {
+        let resolved = shop(ctx).resolved.load(Ordering::SeqCst);
+        format!("{} {resolved}", ctx.data_opt::<User>().map_or("nobody", |user| &user.0))
+    }
+
+    /// For all who are signed in.
+    #[graphql(cache_control(max_age = 60))]
+    async fn prices(&self, ctx: &Context<'_>) -> Result<i32> {
         shop(ctx);
-        1
+        ctx.data::<CacheCtx>()?.scope(Scope::Gated);
+        ctx.data::<User>().map(|_| 7)
     }
 
     #[graphql(cache_control(no_cache))]
@@ -146,10 +157,15 @@ struct Endpoint {
     shop: Arc<Shop>,
 }
 
+/// Who has sent the request: the value of its `Authorization`, while that is one of [`Shop::sessions`].
+#[derive(Clone)]
+struct User(String);
+
 /// The handler of all methods.
 async fn graphql(
     State(endpoint): State<Endpoint>,
     cache: CacheCtx,
+    headers: HeaderMap,
     method: Method,
     uri: Uri,
     body: Bytes,
@@ -171,7 +187,11 @@ async fn graphql(
         Ok(batch) => batch,
         Err(error) => return (StatusCode::BAD_REQUEST, error).into_response(),
     };
-    json(serde_json::to_string(&endpoint.schema.execute_batch(batch.data(cache)).await).unwrap())
+    let batch = match endpoint.shop.user(&headers) {
+        Some(user) => batch.data(cache).data(User(user)),
+        None => batch.data(cache),
+    };
+    json(serde_json::to_string(&endpoint.schema.execute_batch(batch).await).unwrap())
 }
 
 fn json(body: String) -> Response {
@@ -179,6 +199,11 @@ fn json(body: String) -> Response {
 }
 
 impl Shop {
+    pub(crate) fn user(&self, headers: &HeaderMap) -> Option<String> {
+        let token = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+        self.sessions.lock().unwrap().get(token).cloned()
+    }
+
     /// Automatic persisted queries: registers the document, or finds that of a hash.
     fn find_document(&self, mut request: async_graphql::Request) -> Result<async_graphql::Request, String> {
         let Some(extension) = request.extensions.get("persistedQuery").cloned() else { return Ok(request) };
@@ -216,18 +241,40 @@ impl Site {
     }
 
     pub(crate) fn with_rule(rule: BodyRule) -> Site {
+        Site::with(rule, Arc::new(Shop::default()), |builder| builder)
+    }
+
+    /// A site with a gate that allows the sessions of the shop.
+    pub(crate) fn with_sessions(sessions: &[(&str, &str)]) -> Site {
         let shop = Arc::new(Shop::default());
+        let sessions = sessions.iter().map(|(token, user)| ((*token).to_owned(), (*user).to_owned()));
+        shop.sessions.lock().unwrap().extend(sessions);
+        let of_gate = shop.clone();
+        Site::with(BodyRule::graphql(), shop, |builder| {
+            builder.gate(move |head| {
+                let user = of_gate.user(&head.headers);
+                std::future::ready(user.map_or(Access::Denied, Access::AllowedAs))
+            })
+        })
+    }
+
+    fn with(rule: BodyRule, shop: Arc<Shop>, options: impl FnOnce(Builder) -> Builder) -> Site {
         let schema = Schema::build(Query, Mutation, EmptySubscription)
             .data(shop.clone())
             .extension(CacheHints)
             .finish();
         let endpoint = Endpoint { schema, shop: shop.clone() };
         let router = Router::new().route("/graphql", get(graphql).fallback(graphql)).with_state(endpoint);
-        Site::around(router, shop, rule)
+        Site::around(router, shop, rule, options)
     }
 
-    pub(crate) fn around(router: Router, shop: Arc<Shop>, rule: BodyRule) -> Site {
-        let cache = HttpCache::builder().build().unwrap();
+    pub(crate) fn around(
+        router: Router,
+        shop: Arc<Shop>,
+        rule: BodyRule,
+        options: impl FnOnce(Builder) -> Builder,
+    ) -> Site {
+        let cache = options(HttpCache::builder()).build().unwrap();
         let rules = BodyRules::new().route("/graphql", rule);
         let router = cache.layer().body_rules(rules).in_front_of(router);
         Site { shop, cache, router }

@@ -19,13 +19,21 @@ async fn query_without_a_hint_is_not_stored() {
 }
 
 #[tokio::test]
-async fn private_and_no_cache_forbid_storing() {
+async fn no_cache_forbids_storing() {
     let site = Site::new();
-    for document in
-        ["{basket}", "{now}", "{echo basket}", "{now stock}", "{...F} fragment F on Query{basket}"]
-    {
+    for document in ["{now}", "{now stock}", "{...F} fragment F on Query{now}"] {
         let reply = site.query(document).await;
         assert_eq!(reply.cache_status, "fwd=uri-miss; detail=forbidden", "{document}");
+    }
+    assert_eq!(site.cache.stats().entries, 0);
+}
+
+#[tokio::test]
+async fn private_without_a_gate_is_not_stored() {
+    let site = Site::new();
+    for document in ["{basket}", "{echo basket}", "{...F} fragment F on Query{basket}"] {
+        let reply = site.query(document).await;
+        assert_eq!(reply.cache_status, "fwd=uri-miss; detail=scope", "{document}");
     }
     assert_eq!(site.cache.stats().entries, 0);
 }

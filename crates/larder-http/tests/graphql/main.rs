@@ -9,6 +9,7 @@
 //! - `persisted`: a hash stands for the document that came with it.
 //! - `queries`: equal queries share a response, and different ones do not.
 //! - `responses`: responses with errors are never stored.
+//! - `scopes`: who may have the response to a query.
 
 mod api;
 mod attacks;
@@ -19,3 +20,4 @@ mod mutations;
 mod persisted;
 mod queries;
 mod responses;
+mod scopes;

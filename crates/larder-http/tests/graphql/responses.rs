@@ -1,6 +1,5 @@
 //! Only complete responses without errors are stored.
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,7 +13,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use http::StatusCode;
 use http_body::Frame;
-use larder_http::{BodyRule, BodyRules, CacheCtx, Cached, Clock, HttpCache, Reason};
+use larder_http::{BodyRule, Builder, CacheCtx, Cached, Clock, Reason};
+use tokio::sync::mpsc;
 
 use crate::api::{Reply, Shop, Site};
 
@@ -44,22 +44,23 @@ fn site(response: impl Fn() -> Response + Clone + Send + Sync + 'static) -> Site
         let response = response();
         async move { response }
     };
-    Site::around(
-        Router::new().route("/graphql", post(handler)),
-        Arc::new(Shop::default()),
-        BodyRule::graphql(),
-    )
+    around(handler, |builder| builder)
+}
+
+fn around<T: 'static>(
+    handler: impl axum::handler::Handler<T, ()>,
+    options: impl FnOnce(Builder) -> Builder,
+) -> Site {
+    let router = Router::new().route("/graphql", post(handler));
+    Site::around(router, Arc::new(Shop::default()), BodyRule::graphql(), options)
 }
 
 fn typed(content_type: &'static str, body: impl Into<Body>) -> Response {
     ([("content-type", content_type)], body.into()).into_response()
 }
 
-/// A body whose chunks are each ready only at the second poll, so that the head is sent first.
-struct SlowChunks {
-    chunks: VecDeque<&'static str>,
-    is_ready: bool,
-}
+/// A body whose chunks arrive later than its head.
+struct SlowChunks(mpsc::UnboundedReceiver<&'static str>);
 
 impl http_body::Body for SlowChunks {
     type Data = Bytes;
@@ -69,18 +70,26 @@ impl http_body::Body for SlowChunks {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.is_ready = !self.is_ready;
-        if self.is_ready {
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        Poll::Ready(self.chunks.pop_front().map(|chunk| Ok(Frame::data(Bytes::from(chunk)))))
+        self.0.poll_recv(cx).map(|chunk| chunk.map(|chunk| Ok(Frame::data(Bytes::from(chunk)))))
     }
 }
 
-fn slow(chunks: &[&'static str]) -> Response {
-    let chunks = chunks.iter().copied().collect();
-    typed("application/json", Body::new(SlowChunks { chunks, is_ready: false }))
+fn slow(chunks: &'static [&'static str]) -> Response {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        for chunk in chunks {
+            settle().await;
+            _ = sender.send(*chunk);
+        }
+    });
+    typed("application/json", Body::new(SlowChunks(receiver)))
+}
+
+/// Yields until every other task waits for something.
+async fn settle() {
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]
@@ -103,12 +112,12 @@ async fn response_that_is_not_json_with_data_is_not_stored() {
 
 #[tokio::test]
 async fn errors_are_found_across_chunks_of_a_slow_body() {
-    let chunks = ["{\"da", "ta\":null,\"er", "ro", "rs\":[]}"];
-    let site = site(move || slow(&chunks));
+    const CHUNKS: &[&str] = &["{\"da", "ta\":null,\"er", "ro", "rs\":[]}"];
+    let site = site(|| slow(CHUNKS));
     let reply = site.query("{stock}").await;
     assert_eq!(
         (reply.cache_status.as_str(), reply.body),
-        ("fwd=uri-miss; detail=streaming", chunks.concat())
+        ("fwd=uri-miss; detail=streaming", CHUNKS.concat())
     );
     assert_eq!(site.cache.stats().entries, 0);
     assert_eq!(site.cache.stats().unstored, [(Reason::GraphqlErrors, 1)]);
@@ -170,16 +179,11 @@ async fn refresh_with_errors_replaces_nothing() {
         };
         async move { typed("application/json", body) }
     };
-    let cache = HttpCache::builder().clock(clock).build().unwrap();
-    let rules = BodyRules::new().route("/graphql", BodyRule::graphql());
-    let router = cache.layer().body_rules(rules).in_front_of(Router::new().route("/graphql", post(handler)));
-    let site = Site { shop: Arc::new(Shop::default()), cache, router };
+    let site = around(handler, |builder| builder.clock(clock));
     assert!(site.query("{stock}").await.is_stored());
     time.advance(Duration::from_secs(61));
     assert_eq!(site.query("{stock}").await.body, "{\"data\":1}");
-    for _ in 0..200 {
-        tokio::task::yield_now().await;
-    }
+    settle().await;
     assert_eq!(calls.load(Ordering::SeqCst), 2);
     assert_eq!(site.cache.stats().unstored, [(Reason::GraphqlErrors, 1)]);
     assert_eq!(site.cache.stats().stores, 1);
