@@ -3,9 +3,11 @@
 
 use async_graphql_parser::parse_query;
 use async_graphql_parser::types::{ExecutableDocument, OperationType};
+use bytes::Bytes;
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use super::Endpoint;
 use super::document::Document;
 use super::persisted::PersistedQueries;
 use super::request::{self, Format};
@@ -117,6 +119,19 @@ fn definition() -> impl Strategy<Value = String> {
             format!("{keyword}{name}{header}{body}{gap}")
         }
     })
+}
+
+/// A content that was parsed before is found by its bytes alone.
+#[test]
+fn alias_is_used_without_parsing() {
+    let endpoint = Endpoint::new(1 << 16);
+    endpoint.aliases.insert(Format::Json, b"no JSON", Bytes::from("key"));
+    assert_eq!(endpoint.key(Format::Json, b"no JSON").unwrap(), "key");
+    assert!(endpoint.key(Format::Json, b"no JSON either").is_err());
+    let parsed = endpoint.key(Format::Document, b"{a}").unwrap();
+    assert_eq!(endpoint.aliases.key(Format::Document, b"{a}"), Some(parsed));
+    assert!(endpoint.key(Format::Document, b"mutation{a}").is_err());
+    assert_eq!(endpoint.aliases.key(Format::Document, b"mutation{a}"), None);
 }
 
 proptest! {

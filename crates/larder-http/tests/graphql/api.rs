@@ -1,8 +1,11 @@
 //! A shop with a GraphQL API behind the cache, and requests to it.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{self, Poll};
 
 use async_graphql::{BatchRequest, Context, EmptySubscription, Object, Result, Schema};
 use axum::Router;
@@ -11,10 +14,11 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::{HeaderMap, Method, Request, StatusCode, Uri, header};
+use http_body::Frame;
 use http_body_util::BodyExt;
 use larder_http::{Access, BodyRule, BodyRules, Builder, CacheCtx, CacheHints, HttpCache, Scope};
 use sha2::{Digest, Sha256};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 use tower::ServiceExt;
 
 pub(crate) const JSON: (&str, &str) = ("content-type", "application/json");
@@ -339,5 +343,20 @@ impl Reply {
 
     pub(crate) fn is_stored(&self) -> bool {
         self.cache_status.ends_with("; stored")
+    }
+}
+
+/// A body without a declared length, whose chunks arrive through a channel.
+pub(crate) struct Streamed(pub(crate) mpsc::UnboundedReceiver<&'static str>);
+
+impl http_body::Body for Streamed {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut task::Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.poll_recv(cx).map(|chunk| chunk.map(|chunk| Ok(Frame::data(Bytes::from(chunk)))))
     }
 }

@@ -1,9 +1,12 @@
 //! What is not a query is forwarded with its body intact, uncached, and with its reason.
 
+use axum::body::Body;
 use http::StatusCode;
 use larder_http::BodyRule;
+use tokio::sync::mpsc;
+use tower::ServiceExt;
 
-use crate::api::{JSON, Site};
+use crate::api::{JSON, Reply, Site, Streamed, request};
 
 #[tokio::test]
 async fn anything_but_a_query_is_forwarded_with_its_reason() {
@@ -58,6 +61,17 @@ async fn request_that_declares_a_longer_body_is_forwarded() {
     assert_eq!(site.resolved(), 1);
     let site = Site::with_rule(BodyRule::graphql().max_bytes(19));
     assert!(site.query("{stock}").await.is_stored());
+}
+
+/// Its first bytes were read, so it cannot be forwarded any more.
+#[tokio::test]
+async fn longer_body_of_undeclared_length_is_413() {
+    let site = Site::with_rule(BodyRule::graphql().max_bytes(18));
+    let (sender, receiver) = mpsc::unbounded_channel();
+    sender.send(r#"{"query":"{stock}"}"#).unwrap();
+    let request = request("POST", "/graphql", &[JSON], "").map(|_| Body::new(Streamed(receiver)));
+    let reply = Reply::read(site.router.clone().oneshot(request).await.unwrap()).await;
+    assert_eq!((reply.status, site.resolved()), (StatusCode::PAYLOAD_TOO_LARGE, 0));
 }
 
 #[tokio::test]

@@ -119,3 +119,14 @@ async fn purge_of_the_endpoint_covers_every_query() {
         site.cache.purge_uri("http://shop.example/graphql").unwrap();
     }
 }
+
+#[tokio::test]
+async fn get_is_purged_by_its_uri() {
+    let site = Site::new();
+    let target = "/graphql?query=%7Bstock%7D";
+    for _ in 0..2 {
+        assert!(site.send("GET", target, &[], "").await.is_stored());
+        assert!(site.send("GET", target, &[], "").await.is_hit());
+        assert!(site.cache.purge_uri(&format!("http://shop.example{target}")).unwrap());
+    }
+}

@@ -1,22 +1,18 @@
 //! Only complete responses without errors are stored.
 
-use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use http::StatusCode;
-use http_body::Frame;
 use larder_http::{BodyRule, Builder, CacheCtx, Cached, Clock, Reason};
 use tokio::sync::mpsc;
 
-use crate::api::{Reply, Shop, Site};
+use crate::api::{Reply, Shop, Site, Streamed};
 
 #[tokio::test]
 async fn response_with_errors_is_never_stored() {
@@ -59,21 +55,6 @@ fn typed(content_type: &'static str, body: impl Into<Body>) -> Response {
     ([("content-type", content_type)], body.into()).into_response()
 }
 
-/// A body whose chunks arrive later than its head.
-struct SlowChunks(mpsc::UnboundedReceiver<&'static str>);
-
-impl http_body::Body for SlowChunks {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0.poll_recv(cx).map(|chunk| chunk.map(|chunk| Ok(Frame::data(Bytes::from(chunk)))))
-    }
-}
-
 fn slow(chunks: &'static [&'static str]) -> Response {
     let (sender, receiver) = mpsc::unbounded_channel();
     tokio::spawn(async move {
@@ -82,7 +63,7 @@ fn slow(chunks: &'static [&'static str]) -> Response {
             _ = sender.send(*chunk);
         }
     });
-    typed("application/json", Body::new(SlowChunks(receiver)))
+    typed("application/json", Body::new(Streamed(receiver)))
 }
 
 /// Yields until every other task waits for something.

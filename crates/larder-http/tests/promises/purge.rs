@@ -283,3 +283,20 @@ async fn handler_of_any_request_purges_tags() {
     }
     assert!(site.cache.stats().unstored.iter().any(|(reason, _)| *reason == Reason::HitForMiss));
 }
+
+#[tokio::test]
+async fn purge_after_the_handler_has_ended_is_effective() {
+    let (sender, ctx) = tokio::sync::oneshot::channel();
+    let sender = std::sync::Mutex::new(Some(sender));
+    let site = Site::new(move |request, call| {
+        if *request.method() == http::Method::POST {
+            let ctx = request.extensions().get::<CacheCtx>().unwrap().clone();
+            sender.lock().unwrap().take().unwrap().send(ctx).unwrap();
+        }
+        async move { with_cached(plain(call.to_string()), Cached::ttl(MINUTE).tag("jam")) }
+    });
+    site.send(request("POST", "/change", &[])).await;
+    let stored = site.get("/jam").await.body;
+    ctx.await.unwrap().purge_tag("jam");
+    assert_ne!(site.get("/jam").await.body, stored);
+}
