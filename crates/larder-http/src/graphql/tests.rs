@@ -1,6 +1,8 @@
 //! Random documents and requests: none with a mutation or a subscription is ever taken for a query. The oracle is the
 //! parser of async-graphql.
 
+use std::collections::BTreeMap;
+
 use async_graphql_parser::parse_query;
 use async_graphql_parser::types::{ExecutableDocument, OperationType};
 use bytes::Bytes;
@@ -121,6 +123,32 @@ fn definition() -> impl Strategy<Value = String> {
     })
 }
 
+/// Members of request bodies, also such as lenient servers take for `query`.
+const MEMBERS: &[&str] = &[
+    r#""query":"{a}""#,
+    r#""query":"query Q{a} query R{b}""#,
+    r#""query":"mutation M{a}""#,
+    r#""query":"query Q{a} mutation M{a}""#,
+    r#""qu\u0065ry":"mutation{a}""#,
+    r#""Query":"mutation{a}""#,
+    r#""query":null"#,
+    r#""operationName":"Q""#,
+    r#""operationName":"M""#,
+    r#""operationName":null"#,
+    r#""variables":{"a":1,"b":{"query":"mutation{a}"}}"#,
+    r#""variables":{"a":1,"a":2}"#,
+    r#""extensions":{"clientLibrary":{}}"#,
+    r#""extensions":{"persistedQuery":{"version":1,"sha256Hash":"00"}}"#,
+    r#""x":1"#,
+];
+
+fn bodies() -> impl Strategy<Value = String> {
+    let open = select(&["{", "{", "{", " {", "\u{feff}{", "[{", "{{"][..]);
+    let close = select(&["}", "}", "}", "}\n", "}]", "}{}", ""][..]);
+    (open, prop::collection::vec(select(MEMBERS), 0..4), close)
+        .prop_map(|(open, members, close)| format!("{open}{}{close}", members.join(",")))
+}
+
 /// A content that was parsed before is found by its bytes alone.
 #[test]
 fn alias_is_used_without_parsing() {
@@ -162,6 +190,21 @@ proptest! {
         }
     }
 
+    /// Whichever of several equal or similar names a server reads.
+    #[test]
+    fn body_with_a_mutation_is_never_taken_for_a_query(body in bodies()) {
+        let persisted = PersistedQueries::new(1 << 16);
+        if request::parse(Format::Json, body.as_bytes(), &persisted).is_err() {
+            return Ok(());
+        }
+        let members: BTreeMap<String, serde_json::Value> = serde_json::from_str(&body).unwrap();
+        prop_assert_eq!(members.len(), body.matches("\":").count() - nested_names(&members), "{}", body);
+        for (name, value) in members {
+            let is_query = name.eq_ignore_ascii_case("query");
+            prop_assert!(!is_query || !value.as_str().unwrap_or_default().contains("mutation"), "{}", body);
+        }
+    }
+
     #[test]
     fn any_content_is_parsed_without_a_panic(content in prop::collection::vec(any::<u8>(), 0..64), text in documents()) {
         let persisted = PersistedQueries::new(1 << 16);
@@ -179,6 +222,11 @@ proptest! {
         let json = serde_json::json!({ "query": text }).to_string();
         prop_assert_eq!(request::parse(Format::Json, json.as_bytes(), &persisted), plain);
     }
+}
+
+/// The number of names below the top level.
+fn nested_names(members: &BTreeMap<String, serde_json::Value>) -> usize {
+    members.values().map(|value| value.to_string().matches("\":").count()).sum()
 }
 
 /// The definitions of a parsed document as sorted texts, without positions.
