@@ -74,6 +74,8 @@ mod entry;
 mod extract;
 mod fill;
 mod forward;
+#[cfg(test)]
+mod fuzz;
 mod key;
 mod layer;
 mod memory;
