@@ -12,6 +12,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http::header::CONTENT_LENGTH;
 use http::{Method, Request, StatusCode, Uri};
+use tokio::task::coop::consume_budget;
 use tokio::time::timeout;
 
 use crate::status::Reason;
@@ -212,11 +213,13 @@ fn declared_length<B: http_body::Body>(request: &Request<B>) -> u64 {
         .max(request.body().size_hint().lower())
 }
 
-/// Reads a body to its end. The buffer grows with the bytes received, never with the length declared.
+/// Reads a body to its end. The buffer grows with the bytes received, never with the length declared. It yields now and
+/// then: otherwise the timeout would not be noticed while empty frames are always ready.
 async fn read_bounded<B: http_body::Body>(body: B, limit: usize) -> Result<Bytes, Reason> {
     let mut body = pin!(body);
     let mut collected = BytesMut::new();
     while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+        consume_budget().await;
         let frame = frame.map_err(|_| Reason::RequestBodyError)?;
         let Ok(mut data) = frame.into_data() else { continue };
         let len = bytes::Buf::remaining(&data);

@@ -1,6 +1,7 @@
 //! The promises of the cache, one file each. Add a new test to the file of the promise that it checks. The tests call
 //! services directly and advance a manual clock.
 //!
+//! - `attacks`: what an attacker sends harms nobody else.
 //! - `bodies`: only complete responses are stored; every other response reaches its client unchanged.
 //! - `bounds`: memory is bounded, whatever clients request.
 //! - `coalescing`: one handler call per key.
@@ -17,6 +18,7 @@
 //! - `vary`: a variant is served only to requests that select it.
 //! - `views`: several caches share one store.
 
+mod attacks;
 mod bodies;
 mod bounds;
 mod coalescing;
