@@ -17,6 +17,7 @@
 //! - `streaming`: a body that is being filled has many readers, and is held once.
 //! - `vary`: a variant is served only to requests that select it.
 //! - `views`: several caches share one store.
+//! - `zero`: zero, false and empty are values.
 
 mod attacks;
 mod bodies;
@@ -36,3 +37,4 @@ mod streaming;
 mod support;
 mod vary;
 mod views;
+mod zero;
