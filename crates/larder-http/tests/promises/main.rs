@@ -10,6 +10,7 @@
 //! - `opt_in`: nothing is cached unless the handler opts in.
 //! - `private`: nothing personal is shared.
 //! - `purge`: a purge is final.
+//! - `reasons`: every reason is reached and documented.
 //! - `replay`: a stored response is replayed unchanged.
 //! - `reporting`: every request is counted once, with its reason.
 //! - `request_bodies`: a request body is a part of the key where a rule says so.
@@ -29,6 +30,7 @@ mod keys;
 mod opt_in;
 mod private;
 mod purge;
+mod reasons;
 mod replay;
 mod reporting;
 mod request_bodies;
