@@ -59,6 +59,8 @@
 //! written into a buffer of the thread. It never waits and runs inside `call`. A miss adds a task, a few small
 //! allocations, and a hash of the body if it has no `ETag`.
 
+#![forbid(unsafe_code)]
+
 mod body;
 mod body_key;
 mod buffer;

@@ -14,6 +14,7 @@
 //! - `replay`: a stored response is replayed unchanged.
 //! - `reporting`: every request is counted once, with its reason.
 //! - `request_bodies`: a request body is a part of the key where a rule says so.
+//! - `secrecy`: no body is logged.
 //! - `stale`: a stale response is served within the grace period.
 //! - `streaming`: a body that is being filled has many readers, and is held once.
 //! - `vary`: a variant is served only to requests that select it.
@@ -34,6 +35,7 @@ mod reasons;
 mod replay;
 mod reporting;
 mod request_bodies;
+mod secrecy;
 mod stale;
 mod streaming;
 mod support;

@@ -8,3 +8,19 @@
 mod connections;
 mod floods;
 mod poisoning;
+
+/// The tests that `docs/attacks.md` names: a module path in backticks.
+#[test]
+fn every_test_named_by_the_page_exists() {
+    let page = include_str!("../../../../../docs/attacks.md");
+    let named: Vec<_> = page.split('`').skip(1).step_by(2).filter(|name| name.contains("::")).collect();
+    assert!(named.len() > 50, "{} tests", named.len());
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    for name in named {
+        let (module, test) = name.rsplit_once("::").unwrap();
+        let file = module.replace("::", "/") + ".rs";
+        let sources = [root.join("tests/promises").join(&file), root.join("src").join(&file)];
+        let text: String = sources.iter().filter_map(|source| std::fs::read_to_string(source).ok()).collect();
+        assert!(text.contains(&format!("fn {test}(")), "docs/attacks.md names {name}, which does not exist");
+    }
+}
