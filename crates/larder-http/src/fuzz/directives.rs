@@ -8,8 +8,10 @@ use http::{HeaderMap, HeaderValue};
 use super::{ITERATIONS, pick, text};
 use crate::control::{Directives, delta_seconds};
 
-/// Members of a field, and what each means.
-const MEMBERS: &[(&str, fn(&mut Directives))] = &[
+/// A member of a field, and what it means.
+type Member = (&'static str, fn(&mut Directives));
+
+const MEMBERS: &[Member] = &[
     ("no-store", |directives| directives.no_store = true),
     ("no-store=1", |directives| directives.no_store = true),
     ("private", |directives| directives.private = true),

@@ -112,8 +112,6 @@ async fn no_secret_is_logged_on_any_path() {
     for value in [&cache as &dyn Debug, &service, &cache.stats(), &cache.view("view")] {
         log_value("value", value);
     }
-    let error = cache.purge_prefix(&format!("http://user:{SECRET}@h/")).unwrap_err();
-    tracing::info!(error = error.to_string().replace(SECRET, "(what the caller passed)"), "an invalid purge");
 
     drop(guard);
     let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
