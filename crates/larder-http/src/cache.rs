@@ -10,8 +10,10 @@ use larder_engine::{Cache, Op, Ttl};
 #[cfg(feature = "compression")]
 use crate::encoding::Codings;
 use crate::entry::{StoreValue, StoredResponse};
+use crate::gate::{Gate, Guarded, Scope};
 use crate::key::{self, Key, KeySpace, RequestKey};
 use crate::memory::BodyMemory;
+use crate::private::PrivateShares;
 use crate::purge::{PurgeKey, Purges};
 use crate::request::PersonalTraits;
 use crate::stats::{Counters, Stats};
@@ -52,6 +54,8 @@ pub(crate) struct CacheCore {
     pub(crate) max_waiters: usize,
     pub(crate) cached_errors: Vec<StatusCode>,
     pub(crate) personal: PersonalTraits,
+    pub(crate) gate: Option<Gate>,
+    pub(crate) private_shares: Arc<PrivateShares>,
     #[cfg(feature = "compression")]
     pub(crate) codings: Codings,
     pub(crate) key_space: KeySpace,
@@ -62,6 +66,8 @@ pub(crate) struct CacheCore {
 /// The result of a lookup.
 pub(crate) enum Lookup {
     Found(Arc<StoredResponse>),
+    /// The gate must be asked first.
+    Guarded(Guarded),
     Missing(StoreLocation),
 }
 
@@ -69,13 +75,23 @@ pub(crate) enum Lookup {
 #[derive(Clone, Debug)]
 pub(crate) struct StoreLocation {
     pub(crate) resource: Key,
-    /// For a resource that varies: its record, and the key of the variant that this request selects.
+    /// For a resource that varies or is guarded: its record, and the key of the variant that this request selects.
     pub(crate) variant: Option<(Arc<VaryRecord>, Key)>,
 }
 
 impl StoreLocation {
     pub(crate) fn key(&self) -> &Key {
         self.variant.as_ref().map_or(&self.resource, |(_, key)| key)
+    }
+
+    /// The scope of the resource, if its record tells.
+    pub(crate) fn scope(&self) -> Option<Scope> {
+        self.variant.as_ref().and_then(|(record, _)| record.scope())
+    }
+
+    /// Whether the gate must be asked before a response from here is served.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.scope() >= Some(Scope::Gated)
     }
 }
 
@@ -101,6 +117,13 @@ impl HttpCache {
     pub fn purge_tag(&self, tag: &str) {
         self.0.counters.purges.add(1);
         self.0.purges.purge_by_key(self.0.purges.purge_key(tag.as_bytes()));
+    }
+
+    /// Purges the responses that are private to a principal, in all views of the store; for the end of a session or a
+    /// changed role. The cost is that of [`HttpCache::purge_tag`].
+    pub fn purge_principal(&self, principal: &str) {
+        self.0.counters.purges.add(1);
+        self.0.purges.purge_by_key(self.0.principal_key(principal));
     }
 
     /// Purges the resources whose URI starts with `prefix`, an absolute URI without a query; its path is compared
@@ -198,8 +221,38 @@ impl CacheCore {
             }
             StoreValue::Varies(record) => record,
         };
+        if record.is_guarded() {
+            return Ok(Lookup::Guarded(Guarded { resource: Key::new(key), record }));
+        }
+        self.look_up_variant(key, record, None, headers)
+    }
+
+    /// Looks up the response to a request that the gate has allowed.
+    ///
+    /// # Errors
+    /// `VariantTooLong`.
+    pub(crate) fn look_up_guarded(
+        &self,
+        guarded: Guarded,
+        principal: Option<&str>,
+        headers: &HeaderMap,
+    ) -> Result<Lookup, Reason> {
+        key::with_key_buffer(|key| {
+            key.extend_from_slice(guarded.resource.as_bytes());
+            self.look_up_variant(key, guarded.record, principal, headers)
+        })
+    }
+
+    /// `key` is that of the resource.
+    fn look_up_variant(
+        &self,
+        key: &mut Vec<u8>,
+        record: Arc<VaryRecord>,
+        principal: Option<&str>,
+        headers: &HeaderMap,
+    ) -> Result<Lookup, Reason> {
         let end = key.len();
-        record.write_key(key, headers)?;
+        record.write_key(key, principal, headers)?;
         let (resource, variant) = key.split_at(end);
         match self.store.get(variant) {
             Some(StoreValue::Response(stored)) if stored.tags_are_unpurged(&self.purges) => {
@@ -227,7 +280,7 @@ impl CacheCore {
         }
     }
 
-    /// Where the response to a request is stored now. A refresh needs it, a hit does not.
+    /// Where the response to a request is stored now, if it is not private. A refresh needs it, a hit does not.
     pub(crate) fn location_of(&self, request: RequestKey<'_>) -> Result<StoreLocation, Reason> {
         key::with_key_buffer(|key| {
             request.write(key, &self.key_space)?;
@@ -235,7 +288,7 @@ impl CacheCore {
             let variant = match self.store.peek(key.as_slice()) {
                 Some(StoreValue::Varies(record)) => {
                     key.clear();
-                    record.write_key(key, request.headers)?;
+                    record.write_key(key, None, request.headers)?;
                     Some((record, Key::new(key)))
                 }
                 _ => None,
@@ -248,6 +301,11 @@ impl CacheCore {
     /// for each other, their requests only do not wait.
     pub(crate) fn hit_for_miss_key(&self, location: &StoreLocation) -> PurgeKey {
         self.purges.purge_key(location.key().as_bytes())
+    }
+
+    /// The purge key of the private responses of a principal. No tag that is text has it.
+    pub(crate) fn principal_key(&self, principal: &str) -> PurgeKey {
+        self.purges.purge_key(&[b"\xffprincipal:", principal.as_bytes()].concat())
     }
 
     /// Stores a vary record again after a variant was added: with its new weight, and with a TTL that is no shorter than

@@ -1,8 +1,8 @@
 //! A stored response: its status, the header fields that may be replayed, and its body, which may still be filled.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 #[cfg(feature = "compression")]
@@ -20,7 +20,9 @@ use crate::conditional::{self, REPEATED_IN_304};
 use crate::control::list_members;
 #[cfg(feature = "compression")]
 use crate::encoding::{self, Siblings};
+use crate::gate::Scope;
 use crate::policy::Plan;
+use crate::private::Share;
 use crate::purge::{PurgeKey, PurgeStamp, Purges};
 use crate::range::{self, BodyRange};
 use crate::stats::Counters;
@@ -86,7 +88,9 @@ pub(crate) struct StoredResponse {
     headers: HeaderMap,
     body: StoredBody,
     tags: Box<[PurgeKey]>,
-    pub(crate) ignores_cookies: bool,
+    pub(crate) scope: Option<Scope>,
+    /// For a private response.
+    pub(crate) share: OnceLock<Share>,
     pub(crate) stamp: PurgeStamp,
     // Times of the engine's clock, in milliseconds.
     created_at_ms: u64,
@@ -122,19 +126,19 @@ impl StoredResponse {
         headers: &HeaderMap,
         body: StoredBody,
         plan: &Plan,
+        tags: Box<[PurgeKey]>,
         stamp: PurgeStamp,
-        purges: &Purges,
         now_ms: u64,
     ) -> StoredResponse {
         let headers = stored_headers(headers, &body);
-        let tags: Box<[PurgeKey]> = plan.tags.iter().map(|tag| purges.purge_key(tag.as_bytes())).collect();
         StoredResponse {
             status,
             bytes: size_of::<Self>() + headers_bytes(&headers) + body.bytes() + size_of_val(&*tags),
             headers,
             body,
             tags,
-            ignores_cookies: plan.ignores_cookies,
+            scope: plan.scope,
+            share: OnceLock::new(),
             stamp,
             created_at_ms: now_ms,
             initial_age_ms: plan.age.as_millis() as u64,
@@ -288,11 +292,13 @@ fn complete_body<B: http_body::Body>(chunks: &Chunks, range: Range<usize>) -> Bo
 /// Encoded siblings: responses that differ in the body, and in the fields that describe its bytes.
 #[cfg(feature = "compression")]
 impl StoredResponse {
-    /// Allows siblings, if the body is worth it. All representations then vary by `Accept-Encoding`.
+    /// Allows siblings, if the body is worth it and not private (BREACH). All representations then vary by `Accept-Encoding`.
     pub(crate) fn with_siblings(mut self, plan: &Plan) -> StoredResponse {
         let varies = plan.vary.contains(&ACCEPT_ENCODING);
         let len = self.complete_body().map_or(0, Chunks::len);
-        if self.status == StatusCode::OK && encoding::is_encodable(&self.headers, len, varies) {
+        let is_private = self.scope == Some(Scope::Private);
+        if self.status == StatusCode::OK && !is_private && encoding::is_encodable(&self.headers, len, varies)
+        {
             self.headers.append(VARY, HeaderValue::from_static("accept-encoding"));
             self.siblings = Some(Box::default());
             self.bytes += size_of::<Siblings>();
@@ -329,7 +335,8 @@ impl StoredResponse {
             headers,
             body,
             tags: Box::default(),
-            ignores_cookies: self.ignores_cookies,
+            scope: self.scope,
+            share: OnceLock::new(),
             stamp: self.stamp.copy(),
             created_at_ms: self.created_at_ms,
             initial_age_ms: self.initial_age_ms,

@@ -38,13 +38,17 @@ use crate::chunks::Chunks;
 use crate::conditional;
 use crate::entry::{self, StoreValue, StoredBody, StoredResponse};
 use crate::forward;
+use crate::gate::{Requester, Scope};
 use crate::key::{self, Key};
 use crate::memory::BodyMemory;
 use crate::policy::{self, CacheCtx, Plan};
-use crate::purge::PurgeStamp;
+use crate::purge::{PurgeKey, PurgeStamp};
 use crate::status::{Outcome, Reason};
 use crate::stream::{Published, Stream};
 use crate::vary::VaryRecord;
+
+/// How much longer than its responses the record of a guarded resource is kept.
+const GUARDED_RECORD_GRACE: Duration = Duration::from_secs(600);
 
 /// The result that a fill sends to its client.
 pub(crate) type ServiceResult<B, E> = Result<Response<Body<B>>, E>;
@@ -56,7 +60,7 @@ pub(crate) struct Fill<B: http_body::Body, E> {
     pub(crate) role: FillRole,
     /// The headers of the request: they select the variant and contain the client's conditions.
     pub(crate) request_headers: HeaderMap,
-    pub(crate) has_cookie: bool,
+    pub(crate) requester: Requester,
     /// `None` for a background refresh.
     pub(crate) client: Option<oneshot::Sender<ServiceResult<B, E>>>,
 }
@@ -167,7 +171,8 @@ where
                 return;
             }
         };
-        let plan = policy::plan(&mut response, &ctx, &self.core().cached_errors, self.has_cookie);
+        let plan = policy::plan(&mut response, &ctx, &self.core().cached_errors)
+            .and_then(|plan| self.requester.check(plan.scope).map(|()| plan));
         match plan {
             Ok(_) if is_late => self.send_unstored(response, Reason::FillTimeout),
             Ok(_) if response.body().size_hint().lower() > self.core().max_body_bytes as u64 => {
@@ -235,8 +240,8 @@ where
                 let now = self.core().store.now_ms();
                 let replied_at = stream.as_ref().and_then(Stream::published).map_or(now, |p| p.at_ms);
                 let body = StoredBody::Complete(collected.into_chunks());
-                let purges = &self.core().purges;
-                let stored = StoredResponse::new(status, &headers, body, &plan, stamp, purges, replied_at);
+                let stored =
+                    StoredResponse::new(status, &headers, body, &plan, self.tags(&plan), stamp, replied_at);
                 #[cfg(feature = "compression")]
                 let stored = match self.core().codings.offered.is_empty() {
                     true => stored,
@@ -284,8 +289,8 @@ where
         }
         let at_ms = self.core().store.now_ms();
         let body = StoredBody::Filling(buffer.clone());
-        let purges = &self.core().purges;
-        let filling = Arc::new(StoredResponse::new(status, headers, body, plan, stamp.copy(), purges, at_ms));
+        let filling =
+            Arc::new(StoredResponse::new(status, headers, body, plan, self.tags(plan), stamp.copy(), at_ms));
         let key = self.store(&filling, plan).ok()?;
         Some(Published { key, value: StoreValue::Response(filling), at_ms })
     }
@@ -325,7 +330,10 @@ where
             Ok(()) => stream.complete(),
             Err(Reason::Purged) => stream.fail(Reason::Purged, Rest::Nothing),
             // Not stored, but whole.
-            Err(_) => stream.complete(),
+            Err(_) => {
+                stream.withdraw();
+                stream.complete();
+            }
         }
     }
 
@@ -338,6 +346,7 @@ where
         now: u64,
     ) -> Result<(), Reason> {
         self.check_unpurged(stored)?;
+        self.take_share(stored, &published.key)?;
         let age = Duration::from_millis(now.saturating_sub(published.at_ms));
         let ttl = Ttl::After((plan.ttl + plan.grace).saturating_sub(age));
         let replaced = self.core().store.compute(published.key.clone(), |present| match present {
@@ -381,6 +390,14 @@ where
         if is_unpurged { Ok(()) } else { Err(Reason::Purged) }
     }
 
+    /// What purges the response beside its URI: the handler's tags, and its principal.
+    fn tags(&self, plan: &Plan) -> Box<[PurgeKey]> {
+        let core = self.core();
+        let principal = self.requester.principal().filter(|_| plan.scope == Some(Scope::Private));
+        let tags = plan.tags.iter().map(|tag| core.purges.purge_key(tag.as_bytes()));
+        tags.chain(principal.map(|principal| core.principal_key(principal))).collect()
+    }
+
     /// Returns the key under which the response is stored.
     fn store(&mut self, stored: &Arc<StoredResponse>, plan: &Plan) -> Result<Key, Reason> {
         let cache = self.cache.clone();
@@ -393,36 +410,43 @@ where
         let value = StoreValue::Response(stored.clone());
         let StoreLocation { resource, variant } = &self.location;
         match variant {
-            None if plan.vary.is_empty() => {
+            None if plan.vary.is_empty() && !plan.is_guarded() => {
                 self.role.store(cache, resource, value, ttl)?;
                 Ok(resource.clone())
             }
             None => {
                 let (record, key) = self.new_variant(stored, plan)?;
                 cache.store.insert_with_ttl(key.clone(), value, ttl);
-                let result = self.role.store(cache, resource, StoreValue::Varies(record), ttl);
+                let result = self.role.store(
+                    cache,
+                    resource,
+                    StoreValue::Varies(record),
+                    Ttl::After(record_ttl(plan)),
+                );
                 if result.is_err() {
                     cache.store.remove(&key);
                 }
                 result.map(|()| key)
             }
-            Some((record, key)) if *record.fields() == *plan.vary => {
+            Some((record, key)) if *record.fields() == *plan.vary && record.scope() == plan.scope => {
+                self.take_share(stored, key)?;
                 self.role.store(cache, key, value, ttl)?;
                 if let Some(evicted) = record.add_variant(key) {
                     cache.store.remove(&evicted);
                 }
-                cache.update_record(resource, record, plan.ttl + plan.grace);
+                cache.update_record(resource, record, record_ttl(plan));
                 Ok(key.clone())
             }
             Some((record, _)) => {
-                // The resource varies by other fields now: lookups must not find its old variants.
+                // The resource varies by other fields now, or its scope is another: lookups must not find its old
+                // variants.
                 self.role.release_followers();
-                let (replacement, entry) = if plan.vary.is_empty() {
-                    (value, resource.clone())
+                let (replacement, ttl, entry) = if plan.vary.is_empty() && !plan.is_guarded() {
+                    (value, ttl, resource.clone())
                 } else {
                     let (record, key) = self.new_variant(stored, plan)?;
                     cache.store.insert_with_ttl(key.clone(), value, ttl);
-                    (StoreValue::Varies(record), key)
+                    (StoreValue::Varies(record), Ttl::After(record_ttl(plan)), key)
                 };
                 let mut replaced = FillRole::Refresh(StoreValue::Varies(record.clone()));
                 replaced.store(cache, resource, replacement, ttl).map(|()| entry)
@@ -432,21 +456,38 @@ where
 
     /// A record with one variant: the response to this request.
     fn new_variant(&self, stored: &StoredResponse, plan: &Plan) -> Result<(Arc<VaryRecord>, Key), Reason> {
-        let record = VaryRecord::new(plan.vary.clone(), stored.stamp.copy());
+        let record = VaryRecord::new(plan.scope, plan.vary.clone(), stored.stamp.copy());
         let key = key::with_key_buffer(|key| {
-            record.write_key(key, &self.request_headers)?;
+            record.write_key(key, self.requester.principal(), &self.request_headers)?;
             Ok(Key::new(key))
         })?;
+        self.take_share(stored, &key)?;
         record.add_variant(&key);
         Ok((Arc::new(record), key))
+    }
+
+    /// Takes a part of its principal's share for a private response, and removes those that must go for it.
+    fn take_share(&self, stored: &StoredResponse, key: &Key) -> Result<(), Reason> {
+        let Some(principal) = self.requester.principal().filter(|_| stored.scope == Some(Scope::Private))
+        else {
+            return Ok(());
+        };
+        let core = self.core();
+        let (share, displaced) =
+            core.private_shares.take(core.principal_key(principal), key, stored.bytes())?;
+        let _ = stored.share.set(share);
+        for key in &displaced {
+            core.store.remove(key);
+        }
+        Ok(())
     }
 
     /// Releases the followers of a response that is not stored, and marks its key as hit-for-miss if the reason is likely
     /// to apply to the next response too.
     fn abandon_store(&mut self, reason: Reason, status: StatusCode) {
         self.role.release_followers();
-        let is_lasting =
-            !matches!(reason, Reason::BodyError | Reason::BodyMemory | Reason::Purged | Reason::Cookie);
+        let is_lasting = !matches!(reason, Reason::BodyError | Reason::BodyMemory | Reason::Purged)
+            && !is_of_requester(reason);
         if is_lasting && !matches!(self.role, FillRole::Refresh(_)) {
             self.mark_hit_for_miss();
         }
@@ -506,6 +547,21 @@ where
     fn core(&self) -> &CacheCore {
         self.cache.core()
     }
+}
+
+/// Whether the response is not stored because of who asked: that of another client may be.
+fn is_of_requester(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::Authorization | Reason::Cookie | Reason::PersonalExtension | Reason::Gate | Reason::Scope
+    )
+}
+
+/// How long the record of a resource is kept. That of a guarded one stays longer than its responses: once it is gone,
+/// requests with credentials do not follow each other.
+fn record_ttl(plan: &Plan) -> Duration {
+    let after = if plan.is_guarded() { GUARDED_RECORD_GRACE } else { Duration::ZERO };
+    plan.ttl + plan.grace + after
 }
 
 /// The 304 for a response that is not stored: all its fields except those of the body.

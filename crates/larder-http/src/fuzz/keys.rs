@@ -7,6 +7,7 @@ use http::header::{ACCEPT_LANGUAGE, CONTENT_TYPE, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 
 use super::{ITERATIONS, pick, text};
+use crate::gate::Scope;
 use crate::key::{self, KeySpace, RequestKey};
 use crate::purge::PurgeStamp;
 use crate::vary::VaryRecord;
@@ -14,6 +15,7 @@ use crate::vary::VaryRecord;
 const VIEWS: &[&str] = &["", "", "a", "http"];
 const SCHEMES: &[&str] = &["http", "https"];
 const METHODS: &[&str] = &["POST", "QUERY"];
+const PRINCIPALS: &[Option<&str>] = &[None, Some(""), Some("a"), Some("\0\0\0\u{1}a")];
 /// Authorities, with host and port; `None` if the authority is not valid.
 const AUTHORITIES: &[(&str, Option<(&str, &str)>)] = &[
     ("h.test", Some(("h.test", ""))),
@@ -85,6 +87,7 @@ struct Sample {
     space: KeySpace,
     resource: Option<Resource>,
     variant: [Vec<String>; 2],
+    principal: Option<&'static str>,
 }
 
 impl Sample {
@@ -121,7 +124,8 @@ impl Sample {
             let body = body.clone().map(|body| (method, content_type, body));
             Resource { view, scheme, host, port, path, query, body }
         });
-        Sample { request, body: body.map(Bytes::from), space, resource, variant }
+        let principal = pick(PRINCIPALS, choices.method / 2);
+        Sample { request, body: body.map(Bytes::from), space, resource, variant, principal }
     }
 
     fn resource_key(&self) -> Option<Vec<u8>> {
@@ -132,7 +136,7 @@ impl Sample {
 
     fn variant_key(&self, record: &VaryRecord) -> Vec<u8> {
         let mut key = Vec::new();
-        record.write_key(&mut key, self.request.headers()).unwrap();
+        record.write_key(&mut key, self.principal, self.request.headers()).unwrap();
         key
     }
 }
@@ -217,19 +221,21 @@ fn purges_name_exactly_their_uri_and_prefix() {
 
 #[test]
 fn variants_have_equal_keys_exactly_if_their_lines_are_equal() {
-    let new_record = || {
+    let new_record = |scope| {
         let fields = [ACCEPT_LANGUAGE, HeaderName::from_static("x-a")];
-        VaryRecord::new(fields.into(), PurgeStamp::default())
+        AssertUnwindSafe(VaryRecord::new(scope, fields.into(), PurgeStamp::default()))
     };
-    let (record, other_record) = (AssertUnwindSafe(new_record()), AssertUnwindSafe(new_record()));
+    let (shared, private) = (new_record(None), new_record(Some(Scope::Private)));
     bolero::check!().with_type::<Pair>().with_iterations(ITERATIONS).for_each(|pair| {
         let (one, other) = samples(pair);
         let languages =
             |sample: &Sample| sample.variant[0].iter().map(|line| members(&line.to_lowercase())).collect();
         let (language, other_language): (Vec<_>, Vec<_>) = (languages(&one), languages(&other));
         let is_equal = language == other_language && one.variant[1] == other.variant[1];
-        assert_eq!(one.variant_key(&record) == other.variant_key(&record), is_equal, "{one:?} {other:?}");
-        assert_ne!(one.variant_key(&record), other.variant_key(&other_record));
+        let is_own = is_equal && one.principal == other.principal;
+        assert_eq!(one.variant_key(&shared) == other.variant_key(&shared), is_equal, "{one:?} {other:?}");
+        assert_eq!(one.variant_key(&private) == other.variant_key(&private), is_own, "{one:?} {other:?}");
+        assert_ne!(one.variant_key(&shared), other.variant_key(&private));
     });
 }
 

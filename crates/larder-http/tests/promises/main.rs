@@ -35,6 +35,7 @@ mod reasons;
 mod replay;
 mod reporting;
 mod request_bodies;
+mod scopes;
 mod secrecy;
 mod stale;
 mod streaming;

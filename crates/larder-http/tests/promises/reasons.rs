@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::body::Body;
 use http::{HeaderMap, Request, StatusCode};
 use http_body::Frame;
-use larder_http::{BodyRule, BodyRules, Builder, CacheCtx, Cached, HttpCache, Reason};
+use larder_http::{Access, BodyRule, BodyRules, Builder, CacheCtx, Cached, HttpCache, Reason, Scope};
 use tokio::sync::mpsc;
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -123,6 +123,15 @@ async fn by_second_request(options: fn(Builder) -> Builder) -> Seen {
     Seen { statuses, cache: site.cache }
 }
 
+/// Reaches the reason with the gate's verdict on a request for a long response of this scope.
+async fn by_gate(access: Access, scope: Scope) -> Seen {
+    let site = Site::with(
+        |b| b.max_bytes(1 << 20).gate(move |_| std::future::ready(access.clone())),
+        move |_, _| async move { with_cached(plain(vec![1; 20_000]), Cached::ttl(MINUTE).scope(scope)) },
+    );
+    sent(site, [get("/", &[])]).await
+}
+
 async fn reach(reason: Reason) -> Seen {
     let long = "x".repeat(17 << 10);
     match reason {
@@ -147,6 +156,9 @@ async fn reach(reason: Reason) -> Seen {
             request.extensions_mut().insert(7u8);
             sent(site, [request]).await
         }
+        Reason::Gate => by_gate(Access::Denied, Scope::Gated).await,
+        Reason::Scope => by_gate(Access::Allowed, Scope::Private).await,
+        Reason::PrivateShare => by_gate(Access::AllowedAs("ann".to_owned()), Scope::Private).await,
         Reason::Upgrade => by_field("upgrade", "websocket").await,
         Reason::Range => by_field("range", "bytes=0-0").await,
         Reason::Precondition => by_field("if-match", "*").await,

@@ -1,7 +1,7 @@
 //! A response that one client provokes never reaches another client.
 
 use http::{Request, StatusCode};
-use larder_http::Cached;
+use larder_http::{Access, Cached, Scope};
 
 use crate::support::*;
 
@@ -169,16 +169,19 @@ async fn any_reflected_origin_needs_vary() {
 }
 
 #[tokio::test]
-async fn cookie_of_a_response_is_never_stored_even_if_cookies_are_ignored() {
-    let site = Site::new(|_, call| async move {
-        let reply = with_cached(plain(call.to_string()), Cached::ttl(MINUTE).ignore_cookies());
-        field(reply, "set-cookie", "session=first")
-    });
-    assert_eq!(
-        site.send(get("/", &[("cookie", "a=b")])).await.cache_status(),
-        "fwd=uri-miss; detail=set-cookie"
-    );
-    assert_eq!(site.get("/").await.body, "2");
+async fn cookie_of_a_response_is_never_stored_in_any_scope() {
+    for scope in [Scope::Public, Scope::Gated, Scope::Private] {
+        let site = Site::with(
+            |b| b.gate(|_| std::future::ready(Access::AllowedAs("ann".to_owned()))),
+            move |_, call| async move {
+                let reply = with_cached(plain(call.to_string()), Cached::ttl(MINUTE).scope(scope));
+                field(reply, "set-cookie", "session=first")
+            },
+        );
+        let first = site.send(get("/", &[("cookie", "a=b")])).await;
+        assert_eq!(first.cache_status(), "fwd=uri-miss; detail=set-cookie", "{scope:?}");
+        assert_eq!(site.get("/").await.body, "2");
+    }
 }
 
 #[tokio::test]
