@@ -81,6 +81,7 @@ mod forward;
 mod fuzz;
 mod gate;
 mod key;
+mod labels;
 mod layer;
 mod memory;
 mod miss;
@@ -102,6 +103,7 @@ pub use cache::{HttpCache, PurgeError};
 #[cfg(feature = "compression")]
 pub use encoding::Coding;
 pub use gate::{Access, Scope};
+pub use labels::Labels;
 pub use larder_engine::{Clock, ManualClock};
 pub use layer::HttpCacheLayer;
 pub use policy::{CacheCtx, Cached, ForbiddenBecause};

@@ -11,6 +11,7 @@ use http::{Extensions, HeaderMap, Response, StatusCode};
 
 use crate::control::{self, Directives};
 use crate::gate::Scope;
+use crate::labels::Labels;
 use crate::status::Reason;
 use crate::vary;
 
@@ -30,6 +31,7 @@ struct Settings {
     forbidden: Option<&'static str>,
     scope: Option<Scope>,
     errors: Vec<StatusCode>,
+    labels: Labels,
 }
 
 impl Settings {
@@ -52,6 +54,7 @@ impl Settings {
         self.errors.extend(other.errors);
         self.forbidden = self.forbidden.or(other.forbidden);
         self.scope = self.scope.max(other.scope);
+        self.labels.merge(other.labels);
     }
 }
 
@@ -102,6 +105,13 @@ impl Cached {
         self
     }
 
+    /// Sets a label, which a layer outside of the cache reads from [`Labels`], also on a hit. `value` must not identify a
+    /// user: a shared response has it for everyone. It replaces a value from nested code.
+    pub fn label(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Cached {
+        self.0.labels.set(name, value.into());
+        self
+    }
+
     /// Declares who may get the response. Without a scope it is for requests without credentials; the others bypass.
     /// Of several scopes the narrowest counts.
     pub fn scope(mut self, scope: Scope) -> Cached {
@@ -139,6 +149,11 @@ impl CacheCtx {
         self.settings().errors.extend(statuses);
     }
 
+    /// Sets a label; see [`Cached::label`].
+    pub fn label(&self, name: &'static str, value: impl Into<Cow<'static, str>>) {
+        self.settings().labels.set(name, value.into());
+    }
+
     /// Declares who may get the response, or narrows it; see [`Cached::scope`].
     pub fn scope(&self, scope: Scope) {
         let mut settings = self.settings();
@@ -169,6 +184,7 @@ pub(crate) struct Plan {
     pub(crate) age: Duration,
     pub(crate) tags: Vec<Cow<'static, str>>,
     pub(crate) scope: Option<Scope>,
+    pub(crate) labels: Labels,
     pub(crate) vary: Box<[HeaderName]>,
 }
 
@@ -179,7 +195,7 @@ impl Plan {
     }
 }
 
-/// Decides by the head of a response whether it may be stored.
+/// Decides by the head of a response whether it may be stored. Adds its labels to its extensions.
 ///
 /// # Errors
 /// The first reason against storing it. The settings are checked first, then the headers.
@@ -189,6 +205,7 @@ pub(crate) fn plan<B>(
     cached_errors: &[StatusCode],
 ) -> Result<Plan, Reason> {
     let settings = merged_settings(response.extensions_mut(), ctx);
+    settings.labels.add_to(response.extensions_mut());
     if let Some(reason) = settings.forbidden {
         response.extensions_mut().insert(ForbiddenBecause(reason));
         return Err(Reason::Forbidden);
@@ -220,6 +237,7 @@ pub(crate) fn plan<B>(
         age,
         tags: settings.tags,
         scope: settings.scope,
+        labels: settings.labels,
         vary,
     })
 }

@@ -7,6 +7,7 @@
 //! - `coalescing`: one handler call per key.
 //! - `encodings`: a stored body is encoded once per coding.
 //! - `keys`: one key, one response.
+//! - `labels`: labels are kept with their entry.
 //! - `opt_in`: nothing is cached unless the handler opts in.
 //! - `private`: nothing personal is shared.
 //! - `purge`: a purge is final.
@@ -28,6 +29,7 @@ mod coalescing;
 #[cfg(feature = "compression")]
 mod encodings;
 mod keys;
+mod labels;
 mod opt_in;
 mod private;
 mod purge;
