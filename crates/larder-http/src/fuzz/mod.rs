@@ -1,11 +1,12 @@
 //! Fuzz tests of the code that reads input of clients: random inputs, and a straightforward model of the same rule.
 //!
-//! They run for seconds with the other tests. A failure prints the input and the seed that repeats it, for the variable
-//! `BOLERO_RANDOM_SEED`. `cargo bolero test` runs the same targets with an engine that is guided by coverage.
+//! They run with the other tests. A failure prints the input and the seed that repeats it, for the variable
+//! `BOLERO_RANDOM_SEED`; `BOLERO_RANDOM_ITERATIONS` sets the number of inputs.
 
 mod directives;
 mod keys;
 mod ranges;
+mod validators;
 
 /// Random inputs for each target: about half a second.
 const ITERATIONS: usize = 60_000;

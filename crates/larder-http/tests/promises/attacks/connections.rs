@@ -152,6 +152,15 @@ async fn rest_of_a_rejected_body_is_never_a_request() {
     }
 }
 
+#[tokio::test]
+async fn rejected_body_is_not_asked_for() {
+    let site = Served::new();
+    let head = "POST /search HTTP/1.1\r\nHost: site.example\r\nExpect: 100-continue\r\nConnection: close\r\n";
+    let replies = site.exchange(&format!("{head}Content-Length: 101\r\n\r\n")).await;
+    assert!(replies.starts_with("HTTP/1.1 413 "), "{replies}");
+    assert_eq!(site.seen(), [""; 0]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn rest_of_a_late_body_is_never_a_request() {
     let site = Served::new();
