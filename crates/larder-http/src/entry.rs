@@ -1,10 +1,12 @@
 //! A stored response: its status, the header fields that may be replayed, and its body, which may still be filled.
 
+use std::fmt::{self, Write as _};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
+use bytes::BytesMut;
 #[cfg(feature = "compression")]
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, VARY};
 use http::header::{
@@ -12,6 +14,7 @@ use http::header::{
     TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use httpdate::HttpDate;
 
 use crate::body::Body;
 use crate::buffer::FillBuffer;
@@ -219,19 +222,21 @@ impl StoredResponse {
         now_ms: u64,
     ) -> Option<Response<Body<B>>> {
         let StoredBody::Complete(chunks) = &self.body else { return None };
-        let len = chunks.len();
+        let (len, mut values) = (chunks.len(), GeneratedValues::new());
         let (status, part, content_range) = match range::requested_range(request, &self.headers, len) {
             BodyRange::Whole => return None,
-            BodyRange::Unsatisfiable => (StatusCode::RANGE_NOT_SATISFIABLE, 0..0, format!("bytes */{len}")),
+            BodyRange::Unsatisfiable => {
+                (StatusCode::RANGE_NOT_SATISFIABLE, 0..0, values.add(format_args!("bytes */{len}")))
+            }
             BodyRange::Part(part) => {
-                let range = format!("bytes {}-{}/{len}", part.start, part.end - 1);
+                let range = values.add(format_args!("bytes {}-{}/{len}", part.start, part.end - 1));
                 (StatusCode::PARTIAL_CONTENT, part, range)
             }
         };
         let mut response = self.replay(now_ms, false);
         *response.status_mut() = status;
         response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(part.len()));
-        response.headers_mut().insert(CONTENT_RANGE, header_value(content_range));
+        response.headers_mut().insert(CONTENT_RANGE, content_range);
         *response.body_mut() = complete_body(chunks, part);
         Some(response)
     }
@@ -383,23 +388,38 @@ fn stored_headers(from: &HeaderMap, body: &StoredBody) -> HeaderMap {
             headers.append(name, value.clone());
         }
     }
+    let mut values = GeneratedValues::new();
     if !headers.contains_key(DATE) {
-        headers.insert(DATE, header_value(httpdate::fmt_http_date(SystemTime::now())));
+        headers.insert(DATE, values.add(format_args!("{}", HttpDate::from(SystemTime::now()))));
     }
     if let StoredBody::Complete(chunks) = body {
-        headers.insert(CONTENT_LENGTH, HeaderValue::from(chunks.len()));
+        headers.insert(CONTENT_LENGTH, values.add(format_args!("{}", chunks.len())));
         if !headers.contains_key(ETAG) {
-            headers.insert(ETAG, header_value(format!("\"{:032x}\"", chunks.hash())));
+            let hash = chunks.hash();
+            let (high, low) = ((hash >> 64) as u64, hash as u64);
+            headers.insert(ETAG, values.add(format_args!("\"{high:016x}{low:016x}\"")));
         }
         if !headers.contains_key(ACCEPT_RANGES) {
             headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         }
     }
-    headers.insert(AGE, HeaderValue::from(0));
+    headers.insert(AGE, HeaderValue::from_static("0"));
     headers.insert(CACHE_STATUS, HeaderValue::from_static(""));
     headers
 }
 
-fn header_value(value: String) -> HeaderValue {
-    HeaderValue::try_from(value).expect("dates and hashes are visible ASCII")
+/// Field values in one allocation: each copy of the header map shares it.
+struct GeneratedValues(BytesMut);
+
+impl GeneratedValues {
+    /// With room for a date, an `ETag` and a length.
+    fn new() -> GeneratedValues {
+        GeneratedValues(BytesMut::with_capacity(96))
+    }
+
+    fn add(&mut self, value: fmt::Arguments<'_>) -> HeaderValue {
+        self.0.write_fmt(value).expect("a buffer in memory grows");
+        HeaderValue::from_maybe_shared(self.0.split().freeze())
+            .expect("dates, hashes and numbers are visible ASCII")
+    }
 }

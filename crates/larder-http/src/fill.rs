@@ -15,7 +15,6 @@
 //! of the followers end with an error.
 
 use std::future::poll_fn;
-use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,7 +24,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, Request, Response, StatusCode, response};
-use http_body::{Frame, SizeHint};
+use http_body::SizeHint;
 use larder_engine::{CommitOutcome, Op, Ticket, Ttl};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -34,13 +33,12 @@ use tower_service::Service;
 use crate::body::{Body, BoxError, Rest};
 use crate::buffer::FillBuffer;
 use crate::cache::{CacheCore, HttpCache, StoreLocation};
-use crate::chunks::Chunks;
+use crate::collect::{CollectStep, CollectedBody};
 use crate::conditional;
 use crate::entry::{self, StoreValue, StoredBody, StoredResponse};
 use crate::forward;
 use crate::gate::{Requester, Scope};
 use crate::key::{self, Key};
-use crate::memory::BodyMemory;
 use crate::policy::{self, CacheCtx, Plan};
 use crate::purge::{PurgeKey, PurgeStamp};
 use crate::status::{Outcome, Reason};
@@ -199,10 +197,11 @@ where
     /// Reads the body to its end, or until it is clear that it cannot be stored.
     async fn collect_body(mut self, response: Response<B>, plan: Plan, stamp: PurgeStamp, deadline: Instant) {
         let (head, body) = response.into_parts();
-        let (status, headers) = (head.status, head.headers.clone());
+        let status = head.status;
         let hint = body.size_hint();
         let mut body = Box::pin(body);
         let mut unsent_head = Some(head);
+        let mut sent_headers = HeaderMap::new();
         let mut stream: Option<Stream<B>> = None;
         let mut collected = CollectedBody::new(self.core().memory.clone());
         let end = loop {
@@ -213,9 +212,10 @@ where
                     if self.client.is_some()
                         && let Some(head) = unsent_head.take()
                     {
-                        let buffer =
-                            FillBuffer::new(collected.chunks.clone(), declared_length(&headers, &hint));
-                        let published = self.publish(status, &headers, &buffer, &plan, &stamp);
+                        sent_headers = head.headers.clone();
+                        let length = declared_length(&sent_headers, &hint);
+                        let buffer = FillBuffer::new(collected.chunks.clone(), length);
+                        let published = self.publish(status, &sent_headers, &buffer, &plan, &stamp);
                         let outcome = self.miss_outcome(Some(Reason::Streaming));
                         stream = Some(self.open_stream(head, buffer, &hint, outcome, published));
                     }
@@ -231,17 +231,19 @@ where
                         stream.append(&collected.chunks[chunks]);
                     }
                 }
-                CollectStep::End => break collected.check_length(&headers).map_err(|reason| (reason, None)),
+                CollectStep::End => break Ok(()),
                 CollectStep::Stop(reason, frame) => break Err((reason, Some(frame))),
             }
         };
+        let headers = unsent_head.as_ref().map_or(&sent_headers, |head| &head.headers);
+        let end = end.and_then(|()| collected.check_length(headers).map_err(|reason| (reason, None)));
         match end {
             Ok(()) => {
                 let now = self.core().store.now_ms();
                 let replied_at = stream.as_ref().and_then(Stream::published).map_or(now, |p| p.at_ms);
                 let body = StoredBody::Complete(collected.into_chunks());
                 let stored =
-                    StoredResponse::new(status, &headers, body, &plan, self.tags(&plan), stamp, replied_at);
+                    StoredResponse::new(status, headers, body, &plan, self.tags(&plan), stamp, replied_at);
                 #[cfg(feature = "compression")]
                 let stored = match self.core().codings.offered.is_empty() {
                     true => stored,
@@ -577,57 +579,4 @@ fn unstored_304<B: http_body::Body>(mut head: response::Parts) -> Response<Body<
 fn declared_length(headers: &HeaderMap, hint: &SizeHint) -> Option<u64> {
     let in_headers = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     in_headers.or(hint.exact())
-}
-
-/// The part of a body that has been read.
-struct CollectedBody {
-    memory: Arc<BodyMemory>,
-    chunks: Vec<Bytes>,
-    size: usize,
-}
-
-enum CollectStep<E> {
-    /// The chunks at these positions are new.
-    Kept(Range<usize>),
-    End,
-    Stop(Reason, Result<Frame<Bytes>, E>),
-}
-
-impl CollectedBody {
-    fn new(memory: Arc<BodyMemory>) -> CollectedBody {
-        CollectedBody { memory, chunks: Vec::new(), size: 0 }
-    }
-
-    fn push<E>(&mut self, frame: Option<Result<Frame<Bytes>, E>>, limit: usize) -> CollectStep<E> {
-        let frame = match frame {
-            None => return CollectStep::End,
-            Some(Err(error)) => return CollectStep::Stop(Reason::BodyError, Err(error)),
-            Some(Ok(frame)) => frame,
-        };
-        let data = match frame.into_data() {
-            Ok(data) => data,
-            Err(trailers) => return CollectStep::Stop(Reason::Trailers, Ok(trailers)),
-        };
-        let (len, start) = (data.len(), self.chunks.len());
-        if len > limit - self.size {
-            return CollectStep::Stop(Reason::BodyTooLarge, Ok(Frame::data(data)));
-        }
-        match self.memory.keep(data, &mut self.chunks) {
-            Ok(()) => {
-                self.size += len;
-                CollectStep::Kept(start..self.chunks.len())
-            }
-            Err(data) => CollectStep::Stop(Reason::BodyMemory, Ok(Frame::data(data))),
-        }
-    }
-
-    /// Fails if the length of the body differs from its `Content-Length`.
-    fn check_length(&self, headers: &HeaderMap) -> Result<(), Reason> {
-        let matches = headers.get_all(CONTENT_LENGTH).iter().all(|length| *length == *self.size.to_string());
-        if matches { Ok(()) } else { Err(Reason::BodyLength) }
-    }
-
-    fn into_chunks(self) -> Chunks {
-        Chunks::new(self.memory.join(self.chunks))
-    }
 }

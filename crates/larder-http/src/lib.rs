@@ -68,6 +68,7 @@ mod buffer;
 mod builder;
 mod cache;
 mod chunks;
+mod collect;
 mod conditional;
 mod control;
 #[cfg(feature = "compression")]
