@@ -151,6 +151,15 @@ pub(crate) fn write_origin(
     write_prefixed(key, |key| write_authority(key, scheme, authority))
 }
 
+/// Whether the lines of a request fit the key of a variant, whatever fields the response varies by.
+pub(crate) fn fits_variant(headers: &HeaderMap) -> bool {
+    // More than the key has besides the lines, and for each line.
+    const REST: usize = 128;
+    const PER_LINE: usize = 8;
+    let lines: usize = headers.values().map(|line| line.len() + PER_LINE).sum();
+    lines + REST <= MAX_KEY_BYTES
+}
+
 /// Appends the key of a variant, without the values of its fields.
 pub(crate) fn write_variant_prefix(key: &mut Vec<u8>, record: u64) {
     key.push(b'V');

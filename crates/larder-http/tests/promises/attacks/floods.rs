@@ -13,6 +13,7 @@ use http::{Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::BodyExt;
 use larder_http::{BodyRule, BodyRules, HttpCache};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -152,4 +153,30 @@ async fn many_or_overflowing_ranges_never_amplify_the_body() {
         assert_eq!((response.status, response.body.len()), (StatusCode::PARTIAL_CONTENT, 10), "{range}");
     }
     assert_eq!(site.calls(), 1);
+}
+
+#[tokio::test]
+async fn request_with_long_fields_releases_no_stampede() {
+    let gate = Arc::new(Semaphore::new(0));
+    let handler_gate = gate.clone();
+    let site = Site::new(move |_, call| {
+        let gate = handler_gate.clone();
+        async move {
+            gate.acquire().await.unwrap().forget();
+            field(cached(call.to_string()), "vary", "x-long")
+        }
+    });
+    let long = "x".repeat(17 << 10);
+    let start = |request| tokio::spawn(site.service.clone().oneshot(request));
+    let attack = start(get("/", &[("x-long", &long)]));
+    settle().await;
+    let others: Vec<_> = (0..20).map(|_| start(get("/", &[]))).collect();
+    settle().await;
+    gate.add_permits(100);
+    for other in others {
+        assert_eq!(CollectedResponse::read(other.await.unwrap().unwrap()).await.unwrap().body, "2");
+    }
+    let attack = CollectedResponse::read(attack.await.unwrap().unwrap()).await.unwrap();
+    assert_eq!(attack.cache_status(), "fwd=uri-miss; detail=variant-too-long");
+    assert_eq!(site.calls(), 2, "one for the attacker, and one for all others");
 }
