@@ -12,6 +12,7 @@ use std::time::Duration;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http::header::CONTENT_LENGTH;
 use http::{Method, Request, StatusCode, Uri};
+use tokio::task::coop::consume_budget;
 use tokio::time::timeout;
 
 use crate::graphql;
@@ -301,12 +302,14 @@ fn declared_length<B: http_body::Body>(request: &Request<B>) -> u64 {
 }
 
 /// Reads a body to its end, without copying if it is in one frame. The buffer of several frames grows with the bytes
-/// received, never with the length declared.
+/// received, never with the length declared. It yields now and then: otherwise the timeout would not be noticed while
+/// empty frames are always ready.
 async fn read_bounded<B: http_body::Body>(body: B, limit: usize) -> Result<Bytes, Reason> {
     let mut body = pin!(body);
     let mut first = Bytes::new();
     let mut collected = BytesMut::new();
     while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+        consume_budget().await;
         let frame = frame.map_err(|_| Reason::RequestBodyError)?;
         let Ok(mut data) = frame.into_data() else { continue };
         let len = data.remaining();

@@ -566,11 +566,16 @@ where
     }
 }
 
-/// Whether the response is not stored because of who asked: that of another client may be.
+/// Whether the response is not stored because of who asked, or how: that of another client may be.
 fn is_of_requester(reason: Reason) -> bool {
     matches!(
         reason,
-        Reason::Authorization | Reason::Cookie | Reason::PersonalExtension | Reason::Gate | Reason::Scope
+        Reason::Authorization
+            | Reason::Cookie
+            | Reason::PersonalExtension
+            | Reason::Gate
+            | Reason::Scope
+            | Reason::VariantTooLong
     )
 }
 

@@ -62,6 +62,8 @@
 //! written into a buffer of the thread. It never waits and runs inside `call`. A miss adds a task, a few small
 //! allocations, and a hash of the body if it has no `ETag`.
 
+#![forbid(unsafe_code)]
+
 mod body;
 mod body_key;
 mod buffer;
@@ -78,10 +80,13 @@ mod entry;
 mod extract;
 mod fill;
 mod forward;
+#[cfg(test)]
+mod fuzz;
 mod gate;
 mod graphql;
 mod handler_purges;
 mod key;
+mod labels;
 mod layer;
 mod memory;
 mod miss;
@@ -105,6 +110,7 @@ pub use encoding::Coding;
 pub use gate::{Access, Scope};
 #[cfg(feature = "async-graphql")]
 pub use graphql::CacheHints;
+pub use labels::Labels;
 pub use larder_engine::{Clock, ManualClock};
 pub use layer::HttpCacheLayer;
 pub use policy::{CacheCtx, Cached, ForbiddenBecause};

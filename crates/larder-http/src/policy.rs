@@ -13,6 +13,7 @@ use crate::cache::HttpCache;
 use crate::control::{self, Directives};
 use crate::gate::Scope;
 use crate::handler_purges::HandlerPurges;
+use crate::labels::Labels;
 use crate::status::Reason;
 use crate::vary;
 
@@ -32,6 +33,7 @@ struct Settings {
     forbidden: Option<&'static str>,
     scope: Option<Scope>,
     errors: Vec<StatusCode>,
+    labels: Labels,
 }
 
 impl Settings {
@@ -54,6 +56,7 @@ impl Settings {
         self.errors.extend(other.errors);
         self.forbidden = self.forbidden.or(other.forbidden);
         self.scope = self.scope.max(other.scope);
+        self.labels.merge(other.labels);
     }
 }
 
@@ -104,6 +107,13 @@ impl Cached {
         self
     }
 
+    /// Sets a label, which a layer outside of the cache reads from [`Labels`], also on a hit. `value` must not identify a
+    /// user: a shared response has it for everyone. It replaces a value from nested code.
+    pub fn label(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Cached {
+        self.0.labels.set(name, value.into());
+        self
+    }
+
     /// Declares who may get the response. Without a scope it is for requests without credentials; the others bypass.
     /// Of several scopes the narrowest counts.
     pub fn scope(mut self, scope: Scope) -> Cached {
@@ -146,6 +156,11 @@ impl CacheCtx {
     /// Allows statuses other than 200; see [`Cached::cached_errors`].
     pub fn cached_errors(&self, statuses: impl IntoIterator<Item = StatusCode>) {
         self.settings().errors.extend(statuses);
+    }
+
+    /// Sets a label; see [`Cached::label`].
+    pub fn label(&self, name: &'static str, value: impl Into<Cow<'static, str>>) {
+        self.settings().labels.set(name, value.into());
     }
 
     /// Declares who may get the response, or narrows it; see [`Cached::scope`].
@@ -213,6 +228,7 @@ pub(crate) struct Plan {
     pub(crate) age: Duration,
     pub(crate) tags: Vec<Cow<'static, str>>,
     pub(crate) scope: Option<Scope>,
+    pub(crate) labels: Labels,
     pub(crate) vary: Box<[HeaderName]>,
 }
 
@@ -223,7 +239,7 @@ impl Plan {
     }
 }
 
-/// Decides by the head of a response whether it may be stored.
+/// Decides by the head of a response whether it may be stored. Adds its labels to its extensions.
 ///
 /// # Errors
 /// The first reason against storing it. The settings are checked first, then the headers.
@@ -233,6 +249,7 @@ pub(crate) fn plan<B>(
     cached_errors: &[StatusCode],
 ) -> Result<Plan, Reason> {
     let settings = merged_settings(response.extensions_mut(), ctx);
+    settings.labels.add_to(response.extensions_mut());
     if let Some(reason) = settings.forbidden {
         response.extensions_mut().insert(ForbiddenBecause(reason));
         return Err(Reason::Forbidden);
@@ -264,6 +281,7 @@ pub(crate) fn plan<B>(
         age,
         tags: settings.tags,
         scope: settings.scope,
+        labels: settings.labels,
         vary,
     })
 }

@@ -355,8 +355,12 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         let started = Instant::now();
         let (cache, inner) = (self.cache.clone(), self.inner.clone());
         let future = async move {
-            // A response to credentials may be shared only once the resource is known to have a scope.
-            let response = if requester.credentials.is_some() && location.scope().is_none() {
+            // A response to credentials may be shared only once the resource is known to have a scope, and a response to
+            // long fields may have no key: others must not wait for it.
+            let is_known = location.variant.is_some();
+            let response = if (requester.credentials.is_some() && location.scope().is_none())
+                || (!is_known && !key::fits_variant(request.headers()))
+            {
                 let role = FillRole::Unticketed { _counted: UnticketedFill::new(cache.clone()) };
                 miss::run_fill(cache.clone(), inner, request, location, role, requester).await
             } else {
