@@ -1,4 +1,4 @@
-//! Random documents and requests: none with a mutation or a subscription is ever taken for a query. The oracle is the
+//! Random documents and requests: none with a mutation or a subscription is ever taken for a query. The model is the
 //! parser of async-graphql.
 
 use std::collections::BTreeMap;
@@ -6,13 +6,15 @@ use std::collections::BTreeMap;
 use async_graphql_parser::parse_query;
 use async_graphql_parser::types::{ExecutableDocument, OperationType};
 use bytes::Bytes;
-use proptest::prelude::*;
-use proptest::sample::select;
 
 use super::Endpoint;
 use super::document::Document;
 use super::persisted::PersistedQueries;
 use super::request::{self, Format};
+use crate::fuzz::{pick, text};
+
+/// Random inputs for each target. The model takes most of the time: about a second.
+const ITERATIONS: usize = 20_000;
 
 /// Parts of documents, also such as end or begin a token of another one.
 const FRAGMENTS: &[&str] = &[
@@ -89,38 +91,41 @@ const FRAGMENTS: &[&str] = &[
     "\u{e9}",
 ];
 
-fn documents() -> impl Strategy<Value = String> {
-    let soup = prop::collection::vec(select(FRAGMENTS), 0..24).prop_map(|parts| parts.concat());
-    let spaced = prop::collection::vec(select(FRAGMENTS), 0..24).prop_map(|parts| parts.join(" "));
-    let definitions = prop::collection::vec(definition(), 1..4).prop_map(|parts| parts.concat());
-    prop_oneof![soup, spaced, definitions]
+/// Parts of definitions that are mostly valid, so that the model understands many of them.
+const KEYWORDS: &[&str] = &["query", "mutation", "subscription", ""];
+const NAMES: &[&str] = &["", " Q", " M", " mutation", "\u{feff}R", "#c\nS"];
+const HEADERS: &[&str] = &["", "($a:S=\"}\")", " @d(a:\"mutation{\")", "(,$a:[I!]!={b:[1]})", "@d"];
+const SELECTIONS: &[&str] = &[
+    "{a}",
+    "{a(b:\"}mutation M{a}\")}",
+    "{a #}\n}",
+    "{a(b:\"\"\" \" \"\"\")}",
+    "{a(b:\"x\")}",
+    "{a:b(c:\"\"\"\\\"\"\"}\"\"\"){d}}",
+    "{... on T{a}...F}",
+    "{a",
+];
+const GAPS: &[&str] = &["", " ", " #\")}", "\n# mutation M{a}\n", ",", "fragment F on T{a}", "\"text\""];
+
+/// Calls the target with random documents: fragments, fragments with spaces between them, or definitions.
+fn for_each_document(target: impl Fn(String) + std::panic::RefUnwindSafe) {
+    bolero::check!().with_type::<(u8, Vec<u8>)>().with_iterations(ITERATIONS).for_each(|(form, choices)| {
+        target(match form % 6 {
+            0 => text(FRAGMENTS, choices),
+            1 => choices.iter().map(|choice| pick(FRAGMENTS, *choice)).collect::<Vec<_>>().join(" "),
+            // Few of them: the more, the fewer documents are valid.
+            _ => choices.chunks_exact(5).take(3).map(definition).collect(),
+        });
+    });
 }
 
-/// Mostly valid definitions, so that the oracle understands many of them.
-fn definition() -> impl Strategy<Value = String> {
-    let keyword = select(&["query", "mutation", "subscription", ""][..]);
-    let name = select(&["", " Q", " M", " mutation", "\u{feff}R", "#c\nS"][..]);
-    let header = select(&["", "($a:S=\"}\")", " @d(a:\"mutation{\")", "(,$a:[I!]!={b:[1]})", "@d"][..]);
-    let body = select(
-        &[
-            "{a}",
-            "{a(b:\"}mutation M{a}\")}",
-            "{a #}\n}",
-            "{a(b:\"\"\" \" \"\"\")}",
-            "{a(b:\"x\")}",
-            "{a:b(c:\"\"\"\\\"\"\"}\"\"\"){d}}",
-            "{... on T{a}...F}",
-            "{a",
-        ][..],
-    );
-    let gap = select(&["", " ", " #\")}", "\n# mutation M{a}\n", ",", "fragment F on T{a}", "\"text\""][..]);
-    (keyword, name, header, body, gap).prop_map(|(keyword, name, header, body, gap)| {
-        if keyword.is_empty() {
-            format!("{body}{gap}")
-        } else {
-            format!("{keyword}{name}{header}{body}{gap}")
-        }
-    })
+fn definition(choices: &[u8]) -> String {
+    let tables = [KEYWORDS, NAMES, HEADERS, SELECTIONS, GAPS];
+    let mut parts: Vec<_> = tables.iter().zip(choices).map(|(table, choice)| pick(table, *choice)).collect();
+    if parts[0].is_empty() {
+        parts.drain(..3);
+    }
+    parts.concat()
 }
 
 /// Members of request bodies, also such as lenient servers take for `query`.
@@ -142,12 +147,8 @@ const MEMBERS: &[&str] = &[
     r#""x":1"#,
 ];
 
-fn bodies() -> impl Strategy<Value = String> {
-    let open = select(&["{", "{", "{", " {", "\u{feff}{", "[{", "{{"][..]);
-    let close = select(&["}", "}", "}", "}\n", "}]", "}{}", ""][..]);
-    (open, prop::collection::vec(select(MEMBERS), 0..4), close)
-        .prop_map(|(open, members, close)| format!("{open}{}{close}", members.join(",")))
-}
+const OPENINGS: &[&str] = &["{", "{", "{", " {", "\u{feff}{", "[{", "{{"];
+const CLOSINGS: &[&str] = &["}", "}", "}", "}\n", "}]", "}{}", ""];
 
 /// A content that was parsed before is found by its bytes alone.
 #[test]
@@ -162,66 +163,78 @@ fn alias_is_used_without_parsing() {
     assert_eq!(endpoint.aliases.key(Format::Document, b"mutation{a}"), None);
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(4000) })]
-
-    #[test]
-    fn mutation_is_never_taken_for_a_query(text in documents()) {
-        let (Ok(ours), Ok(oracle)) = (Document::parse(&text), parse_query(&text)) else { return Ok(()) };
+#[test]
+fn mutation_is_never_taken_for_a_query() {
+    for_each_document(|text| {
+        let (Ok(ours), Ok(model)) = (Document::parse(&text), parse_query(&text)) else { return };
         let mut names = Vec::new();
-        for (name, operation) in oracle.operations.iter() {
-            prop_assert_eq!(operation.node.ty, OperationType::Query, "{:?}", text);
+        for (name, operation) in model.operations.iter() {
+            assert_eq!(operation.node.ty, OperationType::Query, "{text:?}");
             let name = name.map(|name| name.as_str());
             names.push(name);
             let is_known = ours.check_operation(name).is_ok();
-            prop_assert!(is_known || (name.is_none() && names.len() > 1), "{:?}", text);
+            assert!(is_known || (name.is_none() && names.len() > 1), "{text:?}");
         }
-        prop_assert_eq!(ours.check_operation(None).is_ok(), names.len() == 1, "{:?}", text);
-    }
+        assert_eq!(ours.check_operation(None).is_ok(), names.len() == 1, "{text:?}");
+    });
+}
 
-    /// The server of a hit would have answered the same: it parses both texts alike.
-    #[test]
-    fn canonical_text_is_the_same_document(text in documents()) {
-        let Ok(ours) = Document::parse(&text) else { return Ok(()) };
+/// The server of a hit would have answered the same: it parses both texts alike.
+#[test]
+fn canonical_text_is_the_same_document() {
+    for_each_document(|text| {
+        let Ok(ours) = Document::parse(&text) else { return };
         let again = Document::parse(&ours.canonical);
-        prop_assert_eq!(again.map(|document| document.canonical), Ok(ours.canonical.clone()), "{:?}", text);
+        assert_eq!(again.map(|document| document.canonical), Ok(ours.canonical.clone()), "{text:?}");
         if let (Ok(original), Ok(canonical)) = (parse_query(&text), parse_query(&ours.canonical)) {
-            prop_assert_eq!(definitions(&original), definitions(&canonical), "{:?}", text);
+            assert_eq!(definitions(&original), definitions(&canonical), "{text:?}");
         }
-    }
+    });
+}
 
-    /// Whichever of several equal or similar names a server reads.
-    #[test]
-    fn body_with_a_mutation_is_never_taken_for_a_query(body in bodies()) {
+/// Whichever of several equal or similar names a server reads.
+#[test]
+fn body_with_a_mutation_is_never_taken_for_a_query() {
+    type Input = (u8, Vec<u8>, u8);
+    bolero::check!().with_type::<Input>().with_iterations(ITERATIONS).for_each(
+        |(opening, choices, closing)| {
+            let members: Vec<_> = choices.iter().take(4).map(|choice| pick(MEMBERS, *choice)).collect();
+            let body =
+                format!("{}{}{}", pick(OPENINGS, *opening), members.join(","), pick(CLOSINGS, *closing));
+            if request::parse(Format::Json, body.as_bytes(), &PersistedQueries::new(1 << 16)).is_err() {
+                return;
+            }
+            let members: BTreeMap<String, serde_json::Value> = serde_json::from_str(&body).unwrap();
+            assert_eq!(members.len(), body.matches("\":").count() - nested_names(&members), "{body}");
+            for (name, value) in members {
+                let is_query = name.eq_ignore_ascii_case("query");
+                assert!(!is_query || !value.as_str().unwrap_or_default().contains("mutation"), "{body}");
+            }
+        },
+    );
+}
+
+#[test]
+fn any_content_is_parsed_without_a_panic() {
+    bolero::check!().with_type::<Vec<u8>>().with_iterations(ITERATIONS).for_each(|content| {
         let persisted = PersistedQueries::new(1 << 16);
-        if request::parse(Format::Json, body.as_bytes(), &persisted).is_err() {
-            return Ok(());
+        for content in [content, text(FRAGMENTS, content).as_bytes()] {
+            for format in [Format::Json, Format::Document, Format::UriQuery] {
+                let _ = request::parse(format, content, &persisted);
+            }
+            let _ = request::parse(Format::UriQuery, &[&b"query="[..], content].concat(), &persisted);
         }
-        let members: BTreeMap<String, serde_json::Value> = serde_json::from_str(&body).unwrap();
-        prop_assert_eq!(members.len(), body.matches("\":").count() - nested_names(&members), "{}", body);
-        for (name, value) in members {
-            let is_query = name.eq_ignore_ascii_case("query");
-            prop_assert!(!is_query || !value.as_str().unwrap_or_default().contains("mutation"), "{}", body);
-        }
-    }
+    });
+}
 
-    #[test]
-    fn any_content_is_parsed_without_a_panic(content in prop::collection::vec(any::<u8>(), 0..64), text in documents()) {
-        let persisted = PersistedQueries::new(1 << 16);
-        for format in [Format::Json, Format::Document, Format::UriQuery] {
-            let _ = request::parse(format, &content, &persisted);
-            let _ = request::parse(format, text.as_bytes(), &persisted);
-        }
-        let _ = request::parse(Format::UriQuery, format!("query={text}").as_bytes(), &persisted);
-    }
-
-    #[test]
-    fn request_and_its_json_have_the_same_key(text in documents()) {
+#[test]
+fn request_and_its_json_have_the_same_key() {
+    for_each_document(|text| {
         let persisted = PersistedQueries::new(1 << 16);
         let plain = request::parse(Format::Document, text.as_bytes(), &persisted);
         let json = serde_json::json!({ "query": text }).to_string();
-        prop_assert_eq!(request::parse(Format::Json, json.as_bytes(), &persisted), plain);
-    }
+        assert_eq!(request::parse(Format::Json, json.as_bytes(), &persisted), plain);
+    });
 }
 
 /// The number of names below the top level.
