@@ -125,12 +125,15 @@ impl<ReqBody: 'static> BodyKey<ReqBody> for NoBodyKey {
 /// A request with a rule is treated like a GET: it does not invalidate its URI, its response is stored if the handler
 /// opts in, and concurrent equal requests call the handler once. Its key has the method, the URI, the fields
 /// `Content-Type`, `Content-Encoding` and `Content-Language`, and the complete body; all are compared in full. A purge
-/// of the URI covers the responses to all bodies. Requests without a rule are forwarded without reading their body.
+/// of the URI covers the responses to all bodies. Requests without a rule are forwarded without reading their body. The
+/// rule of a GraphQL endpoint differs: see [`BodyRule::graphql`].
 ///
 /// ```
 /// use larder_http::{BodyRule, BodyRules};
 ///
-/// let rules = BodyRules::new().route("/search", BodyRule::post().max_bytes(16 << 10));
+/// let rules = BodyRules::new()
+///     .route("/search", BodyRule::post().max_bytes(16 << 10))
+///     .route("/graphql", BodyRule::graphql());
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct BodyRules(Arc<Vec<(String, BodyRule)>>);
