@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::SystemTime;
 
 use bytes::BytesMut;
@@ -48,6 +48,10 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     TRANSFER_ENCODING,
     UPGRADE,
 ];
+
+/// The ages of the first hour as text: a hit allocates nothing for them.
+static AGES: LazyLock<Box<[&str]>> =
+    LazyLock::new(|| (0..3_600).map(|age| &*age.to_string().leak()).collect());
 
 /// The value of an entry in the store.
 #[derive(Clone, Debug)]
@@ -260,10 +264,9 @@ impl StoredResponse {
 
     fn age(&self, now_ms: u64) -> HeaderValue {
         let age = (self.initial_age_ms + now_ms.saturating_sub(self.created_at_ms)) / 1000;
-        // Many hits have an age of 0, and a static value costs no allocation.
-        match age {
-            0 => HeaderValue::from_static("0"),
-            _ => HeaderValue::from(age),
+        match AGES.get(age as usize) {
+            Some(age) => HeaderValue::from_static(age),
+            None => HeaderValue::from(age),
         }
     }
 }

@@ -4,13 +4,21 @@ use crate::suite::documents::{Catalogue, catalogue};
 use serde::{Serialize, Serializer};
 use std::sync::Arc;
 
-/// A value that a handler encodes, named by the size of its JSON.
+/// What a server answers with, named by the size of its JSON.
 #[derive(Clone)]
 pub(super) struct Body {
     pub(super) name: &'static str,
-    pub(super) value: Value,
+    pub(super) content: Content,
     /// The size of the JSON in bytes.
     pub(super) size: usize,
+}
+
+#[derive(Clone)]
+pub(super) enum Content {
+    /// A value that a handler encodes.
+    Value(Value),
+    /// The answer to a GraphQL request with this body.
+    Graphql(&'static str),
 }
 
 #[derive(Clone)]
@@ -63,7 +71,7 @@ pub(super) fn all(limit: usize) -> impl Iterator<Item = Body> {
     BODIES.into_iter().map_while(move |(name, value)| {
         let value = value();
         let size = value.encode().len();
-        (size <= limit).then_some(Body { name, value, size })
+        (size <= limit).then_some(Body { name, content: Content::Value(value), size })
     })
 }
 

@@ -1,6 +1,7 @@
 //! A client of HTTP/1.1 with keep-alive: each connection sends a request, reads the response to its last byte, and sends
 //! the next. It allocates next to nothing during a round, so that the allocations of the process are those of the server.
 
+use super::graphql::PATH;
 use anyhow::{Context, Result, ensure};
 use std::io::Write;
 use std::net::SocketAddr;
@@ -15,9 +16,8 @@ use tokio::time::timeout;
 const BUFFER: usize = 256 << 10;
 const MAX_FIELDS: usize = 32;
 /// What follows the target: the fields of a browser.
-const REST_OF_HEAD: &[u8] =
-    b" HTTP/1.1\r\nhost: bench.test\r\nuser-agent: Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101 \
-    Firefox/140.0\r\naccept: application/json\r\naccept-language: en-US,en;q=0.5\r\n\r\n";
+const REST_OF_HEAD: &str = " HTTP/1.1\r\nhost: bench.test\r\nuser-agent: Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101 \
+    Firefox/140.0\r\naccept: application/json\r\naccept-language: en-US,en;q=0.5\r\n";
 /// A response that takes longer fails the round.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -40,13 +40,15 @@ pub(super) enum Targets {
     Same,
     /// Targets that nobody asked for before, starting with this number.
     New(u64),
+    /// The GraphQL endpoint each time, with this body.
+    Graphql(&'static str),
 }
 
 impl Targets {
     /// The targets after so many requests.
     pub(super) fn after(self, requests: u64) -> Targets {
         match self {
-            Targets::Same => Targets::Same,
+            Targets::Same | Targets::Graphql(_) => self,
             Targets::New(first) => Targets::New(first + requests),
         }
     }
@@ -113,10 +115,14 @@ impl Connection {
     async fn request(&mut self, targets: Targets, n: u64, expected: usize) -> Result<()> {
         self.request.clear();
         match targets {
-            Targets::Same => write!(self.request, "GET /body")?,
-            Targets::New(first) => write!(self.request, "GET /body?n={}", first + n)?,
+            Targets::Same => write!(self.request, "GET /body{REST_OF_HEAD}\r\n")?,
+            Targets::New(first) => write!(self.request, "GET /body?n={}{REST_OF_HEAD}\r\n", first + n)?,
+            Targets::Graphql(query) => write!(
+                self.request,
+                "POST {PATH}{REST_OF_HEAD}content-type: application/json\r\ncontent-length: {}\r\n\r\n{query}",
+                query.len()
+            )?,
         }
-        self.request.extend_from_slice(REST_OF_HEAD);
         let start = Instant::now();
         self.stream.write_all(&self.request).await?;
         timeout(PATIENCE, self.read_response(expected)).await.context("the response takes too long")??;

@@ -11,6 +11,7 @@
 //! | workload | meaning |
 //! |---|---|
 //! | `hit-BODY`, `hit-BODY-50` | the same target each time, by one connection or by 50 at once |
+//! | `hit-graphql-BODY` | the same GraphQL query each time, by POST; `no cache` resolves it, and `axum` reads it |
 //! | `miss-BODY` | a new target each time, by one connection: each body is encoded, sent and stored |
 //!
 //! A body is named by the size of its JSON. `at the server` is the time from a request's last byte to the head and the
@@ -19,6 +20,7 @@
 
 mod bodies;
 mod client;
+mod graphql;
 mod proxies;
 mod server;
 mod workload;
@@ -26,7 +28,7 @@ mod workload;
 use super::{Findings, Plan, Suite, Target};
 use crate::rounds;
 use anyhow::Result;
-use bodies::Body;
+use bodies::{Body, Content};
 use client::Targets;
 use indicatif::ProgressBar;
 use workload::Subject;
@@ -58,6 +60,9 @@ impl Suite for Http {
             Target::ratio("hit-1kb-50", "cpu", "nginx", 1.0 / 1.9),
             Target::ratio("hit-0.6mb", "at the server", "no cache", 1.0 / 100.0),
             Target::ratio("hit-212mb", "at the server", "no cache", 1.0 / 20.0),
+            Target::ratio("hit-graphql-1kb-50", "cpu", "axum", 1.10),
+            Target::ratio("hit-graphql-16mb", "at the server", "no cache", 1.0 / 1000.0),
+            Target::value("hit-graphql-16mb", "at the server", 400.0),
             Target::ratio("miss-0.2kb", "time", "no cache", 1.05),
             Target::ratio("miss-1kb", "time", "no cache", 1.05),
             Target::ratio("miss-18kb", "time", "no cache", 1.05),
@@ -85,7 +90,7 @@ struct Scale {
 impl Scale {
     fn of(plan: &Plan) -> Self {
         match plan.quick {
-            true => Scale { max_body: 1 << 20, bytes: 8 << 20, max_requests: 2_000 },
+            true => Scale { max_body: 17 << 20, bytes: 8 << 20, max_requests: 2_000 },
             false => Scale { max_body: usize::MAX, bytes: 200 << 20, max_requests: 20_000 },
         }
     }
@@ -102,8 +107,11 @@ fn measure(scale: &Scale, bar: &ProgressBar) -> Result<Findings> {
         findings.notes.push(format!("{} is not installed: it was not measured.", kind.program()));
     }
     findings.notes.push("bodies above 1 MB are requested by one client only.".to_owned());
-    for body in bodies::all(scale.max_body) {
-        let subjects = || Subject::all(&body);
+    for body in bodies::all(scale.max_body).chain(graphql::all(scale.max_body)?) {
+        let targets = match body.content {
+            Content::Value(_) => Targets::Same,
+            Content::Graphql(query) => Targets::Graphql(query),
+        };
         for clients in [1, 50] {
             if clients > 1 && body.size > MAX_SHARED {
                 continue;
@@ -111,13 +119,15 @@ fn measure(scale: &Scale, bar: &ProgressBar) -> Result<Findings> {
             let suffix = if clients > 1 { format!("-{clients}") } else { String::new() };
             let workload = format!("hit-{}{suffix}", body.name);
             let requests = scale.requests(&body, clients);
-            let mut runners = workload::runners(subjects()?, Targets::Same, clients, requests, body.size)?;
+            let mut runners = workload::runners(Subject::all(&body)?, targets, clients, requests, body.size)?;
             findings.figures.extend(rounds::run(&workload, &mut runners, ROUNDS, bar)?);
         }
-        let (workload, requests) = (format!("miss-{}", body.name), scale.requests(&body, 1).min(2_000));
-        let own = Subject::own(&body, &[server::Kind::Full, server::Kind::Encoded])?;
-        let mut runners = workload::runners(own, Targets::New(0), 1, requests, body.size)?;
-        findings.figures.extend(rounds::run(&workload, &mut runners, ROUNDS, bar)?);
+        if let Content::Value(_) = body.content {
+            let (workload, requests) = (format!("miss-{}", body.name), scale.requests(&body, 1).min(2_000));
+            let own = Subject::own(&body, &[server::Kind::Full, server::Kind::Encoded])?;
+            let mut runners = workload::runners(own, Targets::New(0), 1, requests, body.size)?;
+            findings.figures.extend(rounds::run(&workload, &mut runners, ROUNDS, bar)?);
+        }
     }
     Ok(findings)
 }
@@ -136,7 +146,7 @@ mod tests {
         let has_nginx = proxies::missing().all(|kind| kind != proxies::Kind::Nginx);
         for target in Http.targets() {
             let (workload, _) = target.workload_and_measure();
-            let is_small = !workload.contains("20mb") && !workload.contains("212mb");
+            let is_small = !["16mb", "20mb", "212mb"].iter().any(|size| workload.contains(size));
             let is_possible = has_nginx || !format!("{target:?}").contains("nginx");
             assert_eq!(target.judge(&file).is_some(), is_small && is_possible, "{target:?}");
         }

@@ -1,6 +1,7 @@
 //! The servers in this process: one thread each, with axum. They differ in what makes the body of a response.
 
-use super::bodies::Body;
+use super::bodies::{Body, Content, Value};
+use super::graphql;
 use crate::clock::thread_cpu;
 use anyhow::Result;
 use axum::Router;
@@ -23,7 +24,7 @@ use tokio::sync::oneshot;
 use tower::Service;
 use tower::make::Shared;
 
-const TTL: Duration = Duration::from_secs(3_600);
+pub(super) const TTL: Duration = Duration::from_secs(3_600);
 /// Room for one response of every size.
 const CACHE_BYTES: u64 = 1 << 30;
 /// How many responses the store of misses holds, beside some of the least bytes.
@@ -55,24 +56,30 @@ impl Kind {
     }
 
     fn router(self, body: &Body) -> Result<Router> {
+        let max_bytes = match self {
+            Kind::Full => FULL_RESPONSES * body.size as u64 + LEAST_BYTES,
+            _ => CACHE_BYTES,
+        };
+        let cache = HttpCache::builder().max_bytes(max_bytes).max_body_bytes(MAX_BODY_BYTES).build()?;
+        match &body.content {
+            Content::Value(value) => Ok(self.value_router(value.clone(), cache)),
+            Content::Graphql(query) => graphql::router(self, query, cache),
+        }
+    }
+
+    fn value_router(self, value: Value, cache: HttpCache) -> Router {
         let json = [("content-type", "application/json")];
-        let value = body.value.clone();
-        Ok(match self {
+        match self {
             Kind::Bare => {
                 let bytes = Bytes::from(value.encode());
                 Router::new().route("/body", get(async move || (json, bytes)))
             }
             Kind::Encoded => Router::new().route("/body", get(async move || (json, value.encode()))),
             Kind::Cached | Kind::Full => {
-                let bytes = match self {
-                    Kind::Full => FULL_RESPONSES * body.size as u64 + LEAST_BYTES,
-                    _ => CACHE_BYTES,
-                };
                 let cached = async move || (Cached::ttl(TTL), json, value.encode()).into_response();
-                let cache = HttpCache::builder().max_bytes(bytes).max_body_bytes(MAX_BODY_BYTES).build()?;
                 cache.in_front_of(Router::new().route("/body", get(cached)))
             }
-        })
+        }
     }
 }
 

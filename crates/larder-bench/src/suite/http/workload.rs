@@ -1,6 +1,6 @@
 //! The rounds of a workload: a client, a subject, and what its requests cost.
 
-use super::bodies::Body;
+use super::bodies::{Body, Content};
 use super::client::{Client, Received, Targets};
 use super::proxies::{self, Proxy};
 use super::server::{self, Server, Usage};
@@ -17,10 +17,14 @@ pub(super) enum Subject {
 }
 
 impl Subject {
-    /// Starts every subject that is installed.
+    /// Starts every subject that is installed and can answer with this body from a cache, or without one.
     pub(super) fn all(body: &Body) -> Result<Vec<Subject>> {
         use server::Kind::{Bare, Cached, Encoded};
         let mut subjects = Self::own(body, &[Cached, Encoded, Bare])?;
+        if let Content::Graphql(_) = body.content {
+            // The proxies store no responses to POST.
+            return Ok(subjects);
+        }
         for kind in proxies::Kind::ALL {
             let origin = Server::start(Bare, body)?;
             if let Some(proxy) = Proxy::start(kind, origin.address())? {
@@ -67,7 +71,7 @@ pub(super) fn runners(
     let runner = |subject: Subject| {
         let mut client = Client::connect(subject.address(), clients)?;
         // Fills the caches, and the buffers of the connections.
-        let warm_up = if matches!(targets, Targets::Same) { 1 } else { requests };
+        let warm_up = if matches!(targets, Targets::New(_)) { requests } else { 1 };
         client.send(targets, warm_up, size)?;
         let (name, mut targets) = (subject.name(), targets.after((clients * warm_up) as u64));
         let round = move || {
