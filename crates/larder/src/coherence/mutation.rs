@@ -13,10 +13,12 @@ use super::lease::is_value;
 use super::replay::BATCH;
 use super::replay_log::Invalidated;
 use super::{Coordinator, announcement};
+use crate::envelope;
 use crate::error::CacheError;
 use crate::events::Event;
 use crate::key::MemoryKey;
 use crate::node::ledger::{Invalidation, MutationSeq, member};
+use crate::reach::Reach;
 use crate::tier::{CompareAndSet, Operation, OperationResult, Stamps, Transaction};
 use std::sync::Arc;
 use tracing::Instrument;
@@ -167,6 +169,23 @@ impl Coordinator {
             }
         }
         (existed, failed.map_or(Ok(()), Err))
+    }
+
+    /// Invalidates the entries with these tags, in a task of its own.
+    pub(crate) async fn invalidate_tags(
+        self: &Arc<Self>,
+        tags: Vec<Box<str>>,
+        how: Invalidation,
+    ) -> Result<Reach, CacheError> {
+        envelope::check_tags(&tags).map_err(CacheError::Encode)?;
+        let coordinator = self.clone();
+        let confirmed = spawn_mutation(async move { coordinator.invalidate(Some(tags), how).await }).await;
+        self.reach(confirmed)
+    }
+
+    /// The reach of a mutation that is queued if Redis did not confirm it.
+    pub(crate) fn reach(&self, confirmed: Result<(), CacheError>) -> Result<Reach, CacheError> {
+        Reach::of(confirmed, |error| self.node.observers.report(error))
     }
 
     /// Invalidates the entries with these tags, or all entries.
