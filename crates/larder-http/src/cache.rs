@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode, Uri};
+#[cfg(feature = "shared")]
+use larder::Validity;
 use larder_engine::{Cache, Op, Ttl};
 
 #[cfg(feature = "compression")]
@@ -14,6 +16,8 @@ use crate::key::{self, Key, KeySpace, RequestKey};
 use crate::memory::BodyMemory;
 use crate::purge::{PurgeKey, Purges};
 use crate::request::PersonalTraits;
+#[cfg(feature = "shared")]
+use crate::shared::{SharedStore, Unverified};
 use crate::stats::{Counters, Stats};
 use crate::status::Reason;
 use crate::vary::VaryRecord;
@@ -57,12 +61,18 @@ pub(crate) struct CacheCore {
     pub(crate) key_space: KeySpace,
     pub(crate) wait_timeout: Duration,
     pub(crate) fill_timeout: Duration,
+    /// What it shares with other replicas.
+    #[cfg(feature = "shared")]
+    pub(crate) shared: Option<Arc<SharedStore>>,
 }
 
 /// The result of a lookup.
 pub(crate) enum Lookup {
     Found(Arc<StoredResponse>),
     Missing(StoreLocation),
+    /// The entry must be compared with Redis before it is used.
+    #[cfg(feature = "shared")]
+    Unverified(Unverified),
 }
 
 /// Where the response to a request is stored, or will be.
@@ -165,6 +175,10 @@ impl HttpCache {
             self.0.counters.purges.add(1);
             self.0.purges.purge_by_key(self.0.purges.purge_key(uri));
         }
+        #[cfg(feature = "shared")]
+        if let Some(shared) = &self.0.shared {
+            shared.invalidate_uri(uri);
+        }
     }
 }
 
@@ -174,9 +188,18 @@ impl CacheCore {
     /// # Errors
     /// Why the request has no key.
     pub(crate) fn look_up(&self, request: RequestKey<'_>) -> Result<Lookup, Reason> {
+        self.look_up_with(request, &[])
+    }
+
+    /// The same. These entries were compared with other replicas.
+    pub(crate) fn look_up_with(
+        &self,
+        request: RequestKey<'_>,
+        verified: &[StoreValue],
+    ) -> Result<Lookup, Reason> {
         key::with_key_buffer(|key| {
             request.write(key, &self.key_space)?;
-            self.look_up_key(key, request.headers)
+            self.look_up_key(key, request.headers, verified)
         })
     }
 
@@ -187,6 +210,15 @@ impl CacheCore {
         if !self.purges.is_unpurged(value.stamp(), key) {
             self.remove_if_same(Key::new(key), &value);
             return missing(key);
+        }
+        #[cfg(feature = "shared")]
+        match self.shared_validity(&value) {
+            Validity::Unknown => return Ok(Lookup::Unverified(Unverified { key: Key::new(key), value })),
+            Validity::Dead => {
+                self.remove_if_same(Key::new(key), &value);
+                return missing(key);
+            }
+            Validity::Valid | Validity::Stale => {}
         }
         let record = match value {
             StoreValue::Response(stored) if stored.tags_are_unpurged(&self.purges) => {
@@ -201,7 +233,20 @@ impl CacheCore {
         let end = key.len();
         record.write_key(key, headers)?;
         let (resource, variant) = key.split_at(end);
-        match self.store.get(variant) {
+        let found = self.store.get(variant);
+        #[cfg(feature = "shared")]
+        let found = match found.as_ref().map(|value| self.shared_validity(value)) {
+            Some(Validity::Unknown) => {
+                let (key, value) = (Key::new(variant), found.expect("it was judged"));
+                return Ok(Lookup::Unverified(Unverified { key, value }));
+            }
+            Some(Validity::Dead) => {
+                self.store.remove(variant);
+                None
+            }
+            _ => found,
+        };
+        match found {
             Some(StoreValue::Response(stored)) if stored.tags_are_unpurged(&self.purges) => {
                 return Ok(Lookup::Found(stored));
             }
@@ -218,6 +263,10 @@ impl CacheCore {
         location: &StoreLocation,
         value: StoreValue,
     ) -> Option<Arc<StoredResponse>> {
+        #[cfg(feature = "shared")]
+        if !matches!(self.shared_validity(&value), Validity::Valid | Validity::Stale) {
+            return None;
+        }
         match value {
             StoreValue::Response(stored) => {
                 let is_unpurged = self.purges.is_unpurged(&stored.stamp, location.resource.as_bytes());
@@ -280,7 +329,7 @@ impl CacheCore {
     }
 }
 
-fn parse_absolute(uri: &str) -> Result<Uri, PurgeError> {
+pub(crate) fn parse_absolute(uri: &str) -> Result<Uri, PurgeError> {
     let parsed: Uri = uri.parse().map_err(|_| PurgeError::new(uri, "not a URI"))?;
     match parsed.scheme_str() {
         Some("http" | "https") => Ok(parsed),
@@ -297,7 +346,7 @@ pub struct PurgeError {
 }
 
 impl PurgeError {
-    fn new(uri: &str, reason: &'static str) -> PurgeError {
+    pub(crate) fn new(uri: &str, reason: &'static str) -> PurgeError {
         PurgeError { uri: uri.chars().take(200).collect(), reason }
     }
 }

@@ -91,9 +91,12 @@ pub(crate) struct StoredResponse {
     // Times of the engine's clock, in milliseconds.
     created_at_ms: u64,
     initial_age_ms: u64,
-    fresh_until_ms: u64,
+    fresh_until_ms: AtomicU64,
     next_refresh_ms: AtomicU64,
     bytes: usize,
+    /// What tells whether other replicas still allow the response.
+    #[cfg(feature = "shared")]
+    copy: Option<larder::SharedCopy>,
     #[cfg(feature = "compression")]
     siblings: Option<Box<Siblings>>,
 }
@@ -127,7 +130,19 @@ impl StoredResponse {
         now_ms: u64,
     ) -> StoredResponse {
         let headers = stored_headers(headers, &body);
-        let tags: Box<[PurgeKey]> = plan.tags.iter().map(|tag| purges.purge_key(tag.as_bytes())).collect();
+        let tags = plan.tags.iter().map(|tag| purges.purge_key(tag.as_bytes())).collect();
+        StoredResponse::from_parts(status, headers, body, plan, stamp, tags, now_ms)
+    }
+
+    fn from_parts(
+        status: StatusCode,
+        headers: HeaderMap,
+        body: StoredBody,
+        plan: &Plan,
+        stamp: PurgeStamp,
+        tags: Box<[PurgeKey]>,
+        now_ms: u64,
+    ) -> StoredResponse {
         StoredResponse {
             status,
             bytes: size_of::<Self>() + headers_bytes(&headers) + body.bytes() + size_of_val(&*tags),
@@ -138,8 +153,10 @@ impl StoredResponse {
             stamp,
             created_at_ms: now_ms,
             initial_age_ms: plan.age.as_millis() as u64,
-            fresh_until_ms: now_ms + plan.ttl.as_millis() as u64,
+            fresh_until_ms: AtomicU64::new(now_ms + plan.ttl.as_millis() as u64),
             next_refresh_ms: AtomicU64::new(0),
+            #[cfg(feature = "shared")]
+            copy: None,
             #[cfg(feature = "compression")]
             siblings: None,
         }
@@ -160,8 +177,9 @@ impl StoredResponse {
 
     /// The outcome of a request that is answered with this response.
     pub(crate) fn outcome(&self, now_ms: u64) -> Outcome {
-        match self.fresh_until_ms.checked_sub(now_ms) {
-            None | Some(0) => Outcome::Stale { over: (now_ms - self.fresh_until_ms) / 1000 },
+        let fresh_until_ms = self.fresh_until_ms.load(Ordering::Relaxed);
+        match fresh_until_ms.checked_sub(now_ms) {
+            None | Some(0) => Outcome::Stale { over: (now_ms - fresh_until_ms) / 1000 },
             Some(remaining) => Outcome::Hit { ttl: remaining / 1000 },
         }
     }
@@ -238,6 +256,14 @@ impl StoredResponse {
         response
     }
 
+    #[cfg(any(feature = "compression", feature = "shared"))]
+    pub(crate) fn complete_body(&self) -> Option<&Chunks> {
+        match &self.body {
+            StoredBody::Complete(chunks) => Some(chunks),
+            StoredBody::Filling(_) => None,
+        }
+    }
+
     pub(crate) fn status(&self) -> StatusCode {
         self.status
     }
@@ -285,6 +311,40 @@ fn complete_body<B: http_body::Body>(chunks: &Chunks, range: Range<usize>) -> Bo
     }
 }
 
+/// Responses that replicas share.
+#[cfg(feature = "shared")]
+impl StoredResponse {
+    /// A response that another replica has stored, with the headers that it replays. `now_ms` is the time of the lookup.
+    pub(crate) fn replica(
+        status: StatusCode,
+        headers: HeaderMap,
+        body: StoredBody,
+        plan: &Plan,
+        stamp: PurgeStamp,
+        now_ms: u64,
+    ) -> StoredResponse {
+        StoredResponse::from_parts(status, headers, body, plan, stamp, Box::default(), now_ms)
+    }
+
+    pub(crate) fn copy(&self) -> Option<&larder::SharedCopy> {
+        self.copy.as_ref()
+    }
+
+    pub(crate) fn with_copy(mut self, copy: Option<larder::SharedCopy>) -> StoredResponse {
+        self.copy = copy;
+        self
+    }
+
+    pub(crate) fn initial_age_ms(&self) -> u64 {
+        self.initial_age_ms
+    }
+
+    /// The response was softly invalidated.
+    pub(crate) fn mark_stale(&self, now_ms: u64) {
+        self.fresh_until_ms.fetch_min(now_ms, Ordering::Relaxed);
+    }
+}
+
 /// Encoded siblings: responses that differ in the body, and in the fields that describe its bytes.
 #[cfg(feature = "compression")]
 impl StoredResponse {
@@ -302,13 +362,6 @@ impl StoredResponse {
 
     pub(crate) fn siblings(&self) -> Option<&Siblings> {
         self.siblings.as_deref()
-    }
-
-    pub(crate) fn complete_body(&self) -> Option<&Chunks> {
-        match &self.body {
-            StoredBody::Complete(chunks) => Some(chunks),
-            StoredBody::Filling(_) => None,
-        }
     }
 
     /// The sibling with this body.
@@ -333,8 +386,10 @@ impl StoredResponse {
             stamp: self.stamp.copy(),
             created_at_ms: self.created_at_ms,
             initial_age_ms: self.initial_age_ms,
-            fresh_until_ms: self.fresh_until_ms,
+            fresh_until_ms: AtomicU64::new(self.fresh_until_ms.load(Ordering::Relaxed)),
             next_refresh_ms: AtomicU64::new(0),
+            #[cfg(feature = "shared")]
+            copy: None,
             siblings: None,
         }
     }

@@ -17,8 +17,8 @@
 use std::future::poll_fn;
 use std::ops::Range;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -42,6 +42,8 @@ use crate::key::{self, Key};
 use crate::memory::BodyMemory;
 use crate::policy::{self, CacheCtx, Plan};
 use crate::purge::PurgeStamp;
+#[cfg(feature = "shared")]
+use crate::shared::{self, FillShare};
 use crate::status::{Outcome, Reason};
 use crate::stream::{Published, Stream};
 use crate::vary::VaryRecord;
@@ -59,6 +61,10 @@ pub(crate) struct Fill<B: http_body::Body, E> {
     pub(crate) has_cookie: bool,
     /// `None` for a background refresh.
     pub(crate) client: Option<oneshot::Sender<ServiceResult<B, E>>>,
+    /// The record and the key of the first variant, once the response says that the resource varies.
+    pub(crate) first_variant: OnceLock<(Arc<VaryRecord>, Key)>,
+    #[cfg(feature = "shared")]
+    pub(crate) shared: FillShare,
 }
 
 /// How a fill may store its response.
@@ -108,7 +114,13 @@ impl FillRole {
         }
     }
 
-    fn store(&mut self, cache: &CacheCore, key: &Key, value: StoreValue, ttl: Ttl) -> Result<(), Reason> {
+    pub(crate) fn store(
+        &mut self,
+        cache: &CacheCore,
+        key: &Key,
+        value: StoreValue,
+        ttl: Ttl,
+    ) -> Result<(), Reason> {
         let is_stored = match self {
             FillRole::Leader(ticket) => ticket
                 .take()
@@ -138,8 +150,20 @@ where
     B: http_body::Body<Data = Bytes>,
     B::Error: Into<BoxError>,
 {
-    /// Runs the handler, sends the response to the client, and stores it or releases the followers.
-    pub(crate) async fn run<S, ReqBody>(mut self, inner: S, mut request: Request<ReqBody>)
+    /// Runs the handler, sends the response to the client, and stores it or releases the followers. In a shared cache
+    /// another replica may have the response.
+    pub(crate) async fn run<S, ReqBody>(self, inner: S, request: Request<ReqBody>)
+    where
+        S: Service<Request<ReqBody>, Response = Response<B>, Error = E>,
+    {
+        #[cfg(feature = "shared")]
+        let Some(fill) = shared::begin(self).await else { return };
+        #[cfg(not(feature = "shared"))]
+        let fill = self;
+        fill.run_handler(inner, request).await;
+    }
+
+    async fn run_handler<S, ReqBody>(mut self, inner: S, mut request: Request<ReqBody>)
     where
         S: Service<Request<ReqBody>, Response = Response<B>, Error = E>,
     {
@@ -237,11 +261,10 @@ where
                 let body = StoredBody::Complete(collected.into_chunks());
                 let purges = &self.core().purges;
                 let stored = StoredResponse::new(status, &headers, body, &plan, stamp, purges, replied_at);
+                #[cfg(feature = "shared")]
+                let stored = self.share(stored, &plan).await;
                 #[cfg(feature = "compression")]
-                let stored = match self.core().codings.offered.is_empty() {
-                    true => stored,
-                    false => stored.with_siblings(&plan),
-                };
+                let stored = self.with_siblings(stored, &plan);
                 let stored = Arc::new(stored);
                 match (stream, unsent_head) {
                     (Some(stream), _) => self.store_streamed(stored, &plan, stream, now),
@@ -285,7 +308,10 @@ where
         let at_ms = self.core().store.now_ms();
         let body = StoredBody::Filling(buffer.clone());
         let purges = &self.core().purges;
-        let filling = Arc::new(StoredResponse::new(status, headers, body, plan, stamp.copy(), purges, at_ms));
+        let filling = StoredResponse::new(status, headers, body, plan, stamp.copy(), purges, at_ms);
+        #[cfg(feature = "shared")]
+        let filling = filling.with_copy(self.running_copy(plan));
+        let filling = Arc::new(filling);
         let key = self.store(&filling, plan).ok()?;
         Some(Published { key, value: StoreValue::Response(filling), at_ms })
     }
@@ -374,7 +400,13 @@ where
         }
     }
 
-    fn check_unpurged(&self, stored: &StoredResponse) -> Result<(), Reason> {
+    fn check_unpurged(&self, stored: &Arc<StoredResponse>) -> Result<(), Reason> {
+        #[cfg(feature = "shared")]
+        if self.shared.is_refused
+            || self.core().shared_validity(&StoreValue::Response(stored.clone())) == larder::Validity::Dead
+        {
+            return Err(Reason::Purged);
+        }
         let purges = &self.core().purges;
         let is_unpurged = purges.is_unpurged(&stored.stamp, self.location.resource.as_bytes())
             && stored.tags_are_unpurged(purges);
@@ -382,7 +414,7 @@ where
     }
 
     /// Returns the key under which the response is stored.
-    fn store(&mut self, stored: &Arc<StoredResponse>, plan: &Plan) -> Result<Key, Reason> {
+    pub(crate) fn store(&mut self, stored: &Arc<StoredResponse>, plan: &Plan) -> Result<Key, Reason> {
         let cache = self.cache.clone();
         let cache = cache.core();
         if let Err(reason) = self.check_unpurged(stored) {
@@ -430,15 +462,22 @@ where
         }
     }
 
-    /// A record with one variant: the response to this request.
-    fn new_variant(&self, stored: &StoredResponse, plan: &Plan) -> Result<(Arc<VaryRecord>, Key), Reason> {
+    /// A record with one variant: the response to this request. The same at each call.
+    pub(crate) fn new_variant(
+        &self,
+        stored: &StoredResponse,
+        plan: &Plan,
+    ) -> Result<(Arc<VaryRecord>, Key), Reason> {
+        if let Some(first) = self.first_variant.get() {
+            return Ok(first.clone());
+        }
         let record = VaryRecord::new(plan.vary.clone(), stored.stamp.copy());
         let key = key::with_key_buffer(|key| {
             record.write_key(key, &self.request_headers)?;
             Ok(Key::new(key))
         })?;
         record.add_variant(&key);
-        Ok((Arc::new(record), key))
+        Ok(self.first_variant.get_or_init(|| (Arc::new(record), key)).clone())
     }
 
     /// Releases the followers of a response that is not stored, and marks its key as hit-for-miss if the reason is likely
@@ -466,6 +505,8 @@ where
             self.mark_hit_for_miss();
         }
         self.role.release_followers();
+        #[cfg(feature = "shared")]
+        self.shared.release();
     }
 
     fn mark_hit_for_miss(&self) {
@@ -503,7 +544,15 @@ where
         }
     }
 
-    fn core(&self) -> &CacheCore {
+    #[cfg(feature = "compression")]
+    pub(crate) fn with_siblings(&self, stored: StoredResponse, plan: &Plan) -> StoredResponse {
+        match self.core().codings.offered.is_empty() {
+            true => stored,
+            false => stored.with_siblings(plan),
+        }
+    }
+
+    pub(crate) fn core(&self) -> &CacheCore {
         self.cache.core()
     }
 }

@@ -83,6 +83,8 @@ mod purge;
 mod range;
 mod request;
 mod service;
+#[cfg(feature = "shared")]
+mod shared;
 mod stats;
 mod status;
 mod stream;
@@ -98,5 +100,7 @@ pub use larder_engine::{Clock, ManualClock};
 pub use layer::HttpCacheLayer;
 pub use policy::{CacheCtx, Cached, ForbiddenBecause};
 pub use service::{HttpCacheService, ResponseFuture};
+#[cfg(feature = "shared")]
+pub use shared::{SharedBuilder, SharedHttpCache};
 pub use stats::Stats;
 pub use status::{Outcome, Reason};

@@ -74,7 +74,7 @@ where
             ));
         }
         // The fill has found that the resource varies, or its response was purged meanwhile.
-        match cache.core().look_up(RequestKey::new(&request, &body_key)) {
+        match look_up_verified(&cache, RequestKey::new(&request, &body_key)).await {
             Ok(Lookup::Found(stored)) => {
                 let now = cache.core().store.now_ms();
                 let outcome = Outcome::Miss { variant: true, collapsed: true, unstored: None };
@@ -88,11 +88,25 @@ where
                 ));
             }
             Ok(Lookup::Missing(other_location)) => location = other_location,
+            #[cfg(feature = "shared")]
+            Ok(Lookup::Unverified(_)) => break,
             Err(_) => break,
         }
     }
     let outcome = miss_outcome(&location, reason);
     Forward::new(cache, inner, request, outcome, FollowUp::Nothing).await
+}
+
+/// Looks up the response to a request. In a shared cache the entries that must be compared with Redis are.
+async fn look_up_verified(cache: &HttpCache, request: RequestKey<'_>) -> Result<Lookup, Reason> {
+    #[cfg(feature = "shared")]
+    for _ in 0..MAX_LOOKUPS {
+        match cache.core().look_up(request)? {
+            Lookup::Unverified(entry) => cache.core().verify(entry).await,
+            known => return Ok(known),
+        }
+    }
+    cache.core().look_up(request)
 }
 
 /// Waits for the fill of another request.
@@ -169,8 +183,17 @@ where
     request.headers_mut().remove(IF_NONE_MATCH);
     request.headers_mut().remove(IF_MODIFIED_SINCE);
     let aborted = miss_outcome(&location, Reason::HandlerPanic);
-    let fill =
-        Fill { cache: cache.clone(), location, role, request_headers, has_cookie, client: Some(client) };
+    let fill = Fill {
+        cache: cache.clone(),
+        location,
+        role,
+        request_headers,
+        has_cookie,
+        client: Some(client),
+        first_variant: Default::default(),
+        #[cfg(feature = "shared")]
+        shared: Default::default(),
+    };
     let task = tokio::spawn(fill.run(inner, request));
     if let Ok(response) = response.await {
         return response;

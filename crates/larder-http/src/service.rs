@@ -39,6 +39,8 @@ use crate::key::{self, Key, RequestKey};
 use crate::miss::{self, miss_outcome};
 use crate::policy::CacheCtx;
 use crate::request::RequestTraits;
+#[cfg(feature = "shared")]
+use crate::shared::Unverified;
 use crate::status::{Outcome, Reason};
 
 /// A service behind a cache; made by [`HttpCacheLayer`](crate::HttpCacheLayer).
@@ -163,7 +165,34 @@ impl<S: Clone, K> HttpCacheService<S, K> {
                 ResponseFuture::ready(response)
             }
             Ok(Lookup::Missing(location)) => self.miss(request, body_key, location, traits),
+            #[cfg(feature = "shared")]
+            Ok(Lookup::Unverified(entry)) => self.verify(entry, request, body_key, traits),
         }
+    }
+
+    /// Compares an entry with Redis, and answers then.
+    #[cfg(feature = "shared")]
+    fn verify<ReqBody, B>(
+        &self,
+        entry: Unverified,
+        request: Request<ReqBody>,
+        body_key: Option<Bytes>,
+        traits: RequestTraits,
+    ) -> ResponseFuture<S, ReqBody, B>
+    where
+        S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Send + 'static,
+        ReqBody: Send + 'static,
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError> + Send + 'static,
+    {
+        let service = HttpCacheService::new(self.cache.clone(), self.inner.clone(), NoBodyKey);
+        let future = async move {
+            service.cache.core().verify(entry).await;
+            service.answer(request, body_key, traits).await
+        };
+        ResponseFuture { kind: Kind::Boxed { future: Box::pin(future) } }
     }
 
     #[cfg(feature = "compression")]
@@ -362,6 +391,9 @@ impl<S: Clone, K> HttpCacheService<S, K> {
             request_headers: key_headers,
             has_cookie: false,
             client: None,
+            first_variant: Default::default(),
+            #[cfg(feature = "shared")]
+            shared: Default::default(),
         };
         tokio::spawn(fill.run(self.inner.clone(), request));
     }

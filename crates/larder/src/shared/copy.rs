@@ -1,7 +1,7 @@
 //! The state of bytes that the caller of a [`SharedView`] keeps, and the judgement whether they may be served.
 
 use super::SharedView;
-use crate::node::entry::{EntryState, Validity};
+use crate::node::entry::{EntryState, Validity, nanos};
 use crate::node::validity::Proof;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct SharedCopy {
     pub(super) state: EntryState,
     invalidations: KeyPosition,
+    /// When the last comparison began that found it in Redis, in nanoseconds of the engine's clock.
+    compared_from: AtomicU64,
 }
 
 /// The invalidations of a key that a load or a copy knows.
@@ -22,7 +24,7 @@ pub(super) struct KeyPosition {
 
 impl SharedCopy {
     pub(super) fn new(state: EntryState, invalidations: &KeyPosition) -> Self {
-        SharedCopy { state, invalidations: invalidations.copy() }
+        SharedCopy { state, invalidations: invalidations.copy(), compared_from: AtomicU64::new(0) }
     }
 
     /// The same copy, for a second entry with the same bytes.
@@ -86,16 +88,22 @@ impl SharedView {
     /// Outside a tokio runtime, if the cache has Redis.
     pub async fn revalidate(&self, key: &[u8], copy: &SharedCopy) -> Validity {
         let (node, redis_key) = (self.node(), self.redis_key(key));
+        let called_at = nanos(node.now());
         let _one_at_a_time = self.0.comparisons[copy.invalidations.index % super::COMPARISONS].lock().await;
         let validity = self.validity(copy);
         if validity != Validity::Unknown || !node.is_enabled() {
             return validity;
         }
+        // One that began after this call is as good as its own.
+        if copy.compared_from.load(Ordering::Acquire) > called_at && copy.invalidations.is_current(self) {
+            return node.judge(&copy.state, Proof::Redis, node.ledger.epoch(), node.now());
+        }
         self.coordinator().ensure_connected().await;
-        let position = KeyPosition::of(self, &redis_key);
+        let (position, began) = (KeyPosition::of(self, &redis_key), nanos(node.now()));
         match self.coordinator().revalidate(&redis_key, &copy.state).await {
             Some(validity @ (Validity::Valid | Validity::Stale)) => {
                 copy.invalidations.count.store(position.count.into_inner(), Ordering::Release);
+                copy.compared_from.store(began, Ordering::Release);
                 validity
             }
             Some(validity) => validity,
