@@ -11,9 +11,14 @@
 //! more, with weights 4; seven of eight slots are in use when a cache is full. Per entry 8 to 8.5 in the queue, 8 in the
 //! policy's sketch and 0.75 in its observations, and with expiry 4.3 to 5.7 in the wheel.
 
+mod removed;
+mod timing;
+
+pub(crate) use self::removed::{RemovedEntries, RemovedEntry};
+use self::timing::Timing;
 use crate::budget::InHand;
 use crate::entry::Cause;
-use crate::expiry::{NEVER, Timestamps, Wheel};
+use crate::expiry::{NEVER, Wheel};
 use crate::load::flights::Flights;
 use crate::policy::{Entries, Hits, OnHit, Policy, Queues, hit_class, with_one_more_hit};
 use crate::queue::Queued;
@@ -53,56 +58,6 @@ pub(crate) struct Shard<K, V> {
 #[cfg(test)]
 pub(crate) const HITS_END: usize = std::mem::offset_of!(Shard<u64, u64>, hits) + size_of::<Hits>();
 
-/// The expiry of the entries of a shard.
-#[derive(Debug)]
-struct Timing {
-    /// The end of the time to live.
-    deadlines: Timestamps,
-    /// The time of the last read or write, and the time to idle.
-    idle: Option<(Timestamps, u64)>,
-    wheel: Wheel,
-}
-
-/// An entry that was removed from its slot.
-#[derive(Debug)]
-pub(crate) struct RemovedEntry<K, V> {
-    pub(crate) key: K,
-    pub(crate) value: V,
-    pub(crate) weight: u64,
-}
-
-impl<K, V> RemovedEntry<K, V> {
-    pub(crate) fn into_record(self) -> Record<K, V> {
-        Record { key: self.key, value: self.value }
-    }
-}
-
-/// Entries that were removed under a shard's lock. The listener is called, and the entries are dropped, after the lock is
-/// released. The first entry needs no allocation: most operations remove at most one.
-#[derive(Debug)]
-pub(crate) struct RemovedEntries<K, V> {
-    first: Option<(K, V, Cause)>,
-    more: Vec<(K, V, Cause)>,
-}
-
-impl<K, V> RemovedEntries<K, V> {
-    pub(crate) fn new() -> Self {
-        RemovedEntries { first: None, more: Vec::new() }
-    }
-
-    pub(crate) fn push(&mut self, key: K, value: V, cause: Cause) {
-        if self.first.is_none() {
-            self.first = Some((key, value, cause));
-        } else {
-            self.more.push((key, value, cause));
-        }
-    }
-
-    pub(crate) fn into_iter(self) -> impl Iterator<Item = (K, V, Cause)> {
-        self.first.into_iter().chain(self.more)
-    }
-}
-
 /// The entries as the policy sees them.
 struct View<'a, K, V> {
     table: &'a mut Table,
@@ -137,54 +92,6 @@ impl<K: Hash, V> Entries for View<'_, K, V> {
     fn prefetch(&self, id: u32) {
         self.records.prefetch(id);
         self.table.prefetch_slot(id);
-    }
-}
-
-impl Timing {
-    fn new(slots: u32, tti_ms: Option<u64>, now: u64) -> Self {
-        Timing {
-            deadlines: Timestamps::new(slots),
-            idle: tti_ms.map(|tti| (Timestamps::new(slots), tti)),
-            wheel: Wheel::new(slots, now),
-        }
-    }
-
-    /// The same times in a larger table, with an empty wheel.
-    fn moved(&self, slots: u32, moves: &Moves, now: u64) -> Self {
-        Timing {
-            deadlines: self.deadlines.moved(slots, moves),
-            idle: self.idle.as_ref().map(|(used_at, tti)| (used_at.moved(slots, moves), *tti)),
-            wheel: Wheel::new(slots, now),
-        }
-    }
-
-    fn due(&self, id: u32) -> u64 {
-        let deadline = self.deadlines.get(id);
-        self.idle
-            .as_ref()
-            .map_or(deadline, |(used_at, tti)| deadline.min(used_at.get(id).saturating_add(*tti)))
-    }
-
-    /// Records a use. A thread reads the clock before it locks, so a use may be older than the last one.
-    fn touch(&mut self, id: u32, now: u64) {
-        if let Some((used_at, _)) = &mut self.idle {
-            let last = used_at.get(id);
-            if last == NEVER || last < now {
-                used_at.set(id, now);
-            }
-        }
-    }
-
-    /// Forgets the entry that leaves a slot.
-    fn forget(&mut self, id: u32) {
-        self.wheel.unregister(id);
-        if let Some((used_at, _)) = &mut self.idle {
-            used_at.set(id, NEVER);
-        }
-    }
-
-    fn register(&mut self, id: u32) {
-        self.wheel.register(id, self.due(id));
     }
 }
 

@@ -1,9 +1,11 @@
 //! The options of a cache. `build` checks them.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
+use http::request::Parts;
 use http::{HeaderName, StatusCode};
 use larder_engine::{Cache, Clock};
 
@@ -11,8 +13,10 @@ use crate::cache::{CacheCore, HttpCache};
 #[cfg(feature = "compression")]
 use crate::encoding::{Coding, Codings};
 use crate::entry::StoreValue;
+use crate::gate::{Access, Gate};
 use crate::key::{Key, KeySpace};
 use crate::memory::BodyMemory;
+use crate::private::PrivateShares;
 use crate::purge::{PurgeKey, Purges};
 use crate::request::PersonalTraits;
 #[cfg(feature = "shared")]
@@ -39,6 +43,7 @@ pub struct Builder {
     max_waiters: usize,
     cached_errors: Vec<StatusCode>,
     personal: PersonalTraits,
+    gate: Option<Gate>,
     #[cfg(feature = "compression")]
     codings: Vec<Coding>,
     key_space: KeySpace,
@@ -86,6 +91,7 @@ impl Builder {
             max_waiters: 16_384,
             cached_errors: Vec::new(),
             personal: PersonalTraits::default(),
+            gate: None,
             #[cfg(feature = "compression")]
             codings: Vec::new(),
             key_space: KeySpace { view: String::new(), scheme: "http".to_owned() },
@@ -130,8 +136,8 @@ impl Builder {
         self
     }
 
-    /// Further request fields that identify a user, such as `x-api-key`. A request with such a field bypasses the
-    /// cache, like one with `Authorization`. Default: none.
+    /// Further request fields that identify a user, such as `x-api-key`. They count as credentials, like
+    /// `Authorization`: without a [`Scope`](crate::Scope) of the response the request bypasses the cache. Default: none.
     pub fn credential_fields(mut self, names: impl IntoIterator<Item = HeaderName>) -> Builder {
         self.personal.credential_fields.extend(names);
         self
@@ -146,10 +152,45 @@ impl Builder {
     }
 
     /// A type of request extensions that identifies a user, such as the principal that an outer layer has
-    /// authenticated. A request with such an extension bypasses the cache, like one with `Authorization`. All other
+    /// authenticated. It counts as credentials, like `Authorization`. All other
     /// extensions of the first request reach the handler of a fill that many requests share. Default: none.
     pub fn personal_extension<T: Clone + Send + Sync + 'static>(mut self) -> Builder {
         self.personal.extensions.push(|extensions| extensions.get::<T>().is_some());
+        self
+    }
+
+    /// The judgement of who may have the responses whose [`Scope`](crate::Scope) is gated or private. Without a gate such
+    /// responses are not stored.
+    ///
+    /// `gate` gets the head of the request and returns a future that owns what it needs of it. It is asked on each
+    /// request for such a response, before the entry is looked up, and again if the request has waited for another
+    /// one; and before each handler call whose response may be stored. It is awaited without a limit, and a panic of it
+    /// is one of the request. Default: none.
+    ///
+    /// ```
+    /// use larder_http::{Access, HttpCache};
+    ///
+    /// async fn user_of_session(token: &str) -> Option<String> {
+    ///     (token == "Bearer 7f3a").then(|| "user-1".to_owned())
+    /// }
+    ///
+    /// let cache = HttpCache::builder()
+    ///     .gate(|head| {
+    ///         let token = head.headers.get("authorization").cloned();
+    ///         async move {
+    ///             let Some(token) = token.as_ref().and_then(|token| token.to_str().ok()) else { return Access::Denied };
+    ///             user_of_session(token).await.map_or(Access::Denied, Access::AllowedAs)
+    ///         }
+    ///     })
+    ///     .build()?;
+    /// # Ok::<(), larder_http::BuildError>(())
+    /// ```
+    pub fn gate<F, A>(mut self, gate: F) -> Builder
+    where
+        F: Fn(&Parts) -> A + Send + Sync + 'static,
+        A: Future<Output = Access> + Send + 'static,
+    {
+        self.gate = Some(Gate::new(gate));
         self
     }
 
@@ -229,6 +270,8 @@ impl Builder {
             max_waiters: self.max_waiters,
             cached_errors: self.cached_errors,
             personal: self.personal,
+            gate: self.gate,
+            private_shares: store.private_shares,
             #[cfg(feature = "compression")]
             codings: Codings::new(self.codings),
             key_space: self.key_space,
@@ -248,6 +291,7 @@ pub(crate) struct StoreState {
     purges: Arc<Purges>,
     unticketed_fills: Arc<AtomicUsize>,
     memory: Arc<BodyMemory>,
+    private_shares: Arc<PrivateShares>,
     waiters: Arc<AtomicUsize>,
     #[cfg(feature = "shared")]
     pub(crate) shared: Option<Arc<SharedStore>>,
@@ -263,6 +307,7 @@ impl StoreState {
             purges: Arc::new(Purges::new()),
             unticketed_fills: Arc::default(),
             memory: BodyMemory::new(max_bytes.saturating_add(max_fill_bytes)),
+            private_shares: PrivateShares::new(max_bytes),
             waiters: Arc::default(),
             #[cfg(feature = "shared")]
             shared: None,
@@ -277,6 +322,7 @@ impl StoreState {
             purges: core.purges.clone(),
             unticketed_fills: core.unticketed_fills.clone(),
             memory: core.memory.clone(),
+            private_shares: core.private_shares.clone(),
             waiters: core.waiters.clone(),
             #[cfg(feature = "shared")]
             shared: core.shared.clone(),

@@ -12,8 +12,10 @@ use larder_engine::{Cache, Op, Ttl};
 #[cfg(feature = "compression")]
 use crate::encoding::Codings;
 use crate::entry::{StoreValue, StoredResponse};
+use crate::gate::{Gate, Guarded, Scope};
 use crate::key::{self, Key, KeySpace, RequestKey};
 use crate::memory::BodyMemory;
+use crate::private::PrivateShares;
 use crate::purge::{PurgeKey, Purges};
 use crate::request::PersonalTraits;
 #[cfg(feature = "shared")]
@@ -56,6 +58,8 @@ pub(crate) struct CacheCore {
     pub(crate) max_waiters: usize,
     pub(crate) cached_errors: Vec<StatusCode>,
     pub(crate) personal: PersonalTraits,
+    pub(crate) gate: Option<Gate>,
+    pub(crate) private_shares: Arc<PrivateShares>,
     #[cfg(feature = "compression")]
     pub(crate) codings: Codings,
     pub(crate) key_space: KeySpace,
@@ -69,6 +73,8 @@ pub(crate) struct CacheCore {
 /// The result of a lookup.
 pub(crate) enum Lookup {
     Found(Arc<StoredResponse>),
+    /// The gate must be asked first.
+    Guarded(Guarded),
     Missing(StoreLocation),
     /// The entry must be compared with Redis before it is used.
     #[cfg(feature = "shared")]
@@ -79,13 +85,23 @@ pub(crate) enum Lookup {
 #[derive(Clone, Debug)]
 pub(crate) struct StoreLocation {
     pub(crate) resource: Key,
-    /// For a resource that varies: its record, and the key of the variant that this request selects.
+    /// For a resource that varies or is guarded: its record, and the key of the variant that this request selects.
     pub(crate) variant: Option<(Arc<VaryRecord>, Key)>,
 }
 
 impl StoreLocation {
     pub(crate) fn key(&self) -> &Key {
         self.variant.as_ref().map_or(&self.resource, |(_, key)| key)
+    }
+
+    /// The scope of the resource, if its record tells.
+    pub(crate) fn scope(&self) -> Option<Scope> {
+        self.variant.as_ref().and_then(|(record, _)| record.scope())
+    }
+
+    /// Whether the gate must be asked before a response from here is served.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.scope() >= Some(Scope::Gated)
     }
 }
 
@@ -111,6 +127,13 @@ impl HttpCache {
     pub fn purge_tag(&self, tag: &str) {
         self.0.counters.purges.add(1);
         self.0.purges.purge_by_key(self.0.purges.purge_key(tag.as_bytes()));
+    }
+
+    /// Purges the responses that are private to a principal, in all views of the store; for the end of a session or a
+    /// changed role. The cost is that of [`HttpCache::purge_tag`].
+    pub fn purge_principal(&self, principal: &str) {
+        self.0.counters.purges.add(1);
+        self.0.purges.purge_by_key(self.0.principal_key(principal));
     }
 
     /// Purges the resources whose URI starts with `prefix`, an absolute URI without a query; its path is compared
@@ -191,7 +214,7 @@ impl CacheCore {
         self.look_up_with(request, &[])
     }
 
-    /// The same. These entries were compared with other replicas.
+    /// The same. These entries were compared with Redis.
     pub(crate) fn look_up_with(
         &self,
         request: RequestKey<'_>,
@@ -203,7 +226,12 @@ impl CacheCore {
         })
     }
 
-    fn look_up_key(&self, key: &mut Vec<u8>, headers: &HeaderMap) -> Result<Lookup, Reason> {
+    fn look_up_key(
+        &self,
+        key: &mut Vec<u8>,
+        headers: &HeaderMap,
+        verified: &[StoreValue],
+    ) -> Result<Lookup, Reason> {
         let missing =
             |key: &[u8]| Ok(Lookup::Missing(StoreLocation { resource: Key::new(key), variant: None }));
         let Some(value) = self.store.get(key.as_slice()) else { return missing(key) };
@@ -212,7 +240,7 @@ impl CacheCore {
             return missing(key);
         }
         #[cfg(feature = "shared")]
-        match self.shared_validity(&value) {
+        match self.shared_validity(&value, verified) {
             Validity::Unknown => return Ok(Lookup::Unverified(Unverified { key: Key::new(key), value })),
             Validity::Dead => {
                 self.remove_if_same(Key::new(key), &value);
@@ -230,21 +258,53 @@ impl CacheCore {
             }
             StoreValue::Varies(record) => record,
         };
+        if record.is_guarded() {
+            return Ok(Lookup::Guarded(Guarded { resource: Key::new(key), record }));
+        }
+        self.look_up_variant(key, &record, None, headers, verified)
+    }
+
+    /// Looks up the response to a request that the gate has allowed. These entries were compared with Redis.
+    ///
+    /// # Errors
+    /// `VariantTooLong`.
+    pub(crate) fn look_up_guarded(
+        &self,
+        guarded: &Guarded,
+        principal: Option<&str>,
+        headers: &HeaderMap,
+        verified: &[StoreValue],
+    ) -> Result<Lookup, Reason> {
+        key::with_key_buffer(|key| {
+            key.extend_from_slice(guarded.resource.as_bytes());
+            self.look_up_variant(key, &guarded.record, principal, headers, verified)
+        })
+    }
+
+    /// `key` is that of the resource.
+    #[cfg_attr(not(feature = "shared"), expect(unused_variables, reason = "nothing is compared"))]
+    fn look_up_variant(
+        &self,
+        key: &mut Vec<u8>,
+        record: &Arc<VaryRecord>,
+        principal: Option<&str>,
+        headers: &HeaderMap,
+        verified: &[StoreValue],
+    ) -> Result<Lookup, Reason> {
         let end = key.len();
-        record.write_key(key, headers)?;
+        record.write_key(key, principal, headers)?;
         let (resource, variant) = key.split_at(end);
         let found = self.store.get(variant);
         #[cfg(feature = "shared")]
-        let found = match found.as_ref().map(|value| self.shared_validity(value)) {
-            Some(Validity::Unknown) => {
-                let (key, value) = (Key::new(variant), found.expect("it was judged"));
-                return Ok(Lookup::Unverified(Unverified { key, value }));
+        let found = match found.map(|value| (self.shared_validity(&value, verified), value)) {
+            Some((Validity::Unknown, value)) => {
+                return Ok(Lookup::Unverified(Unverified { key: Key::new(variant), value }));
             }
-            Some(Validity::Dead) => {
-                self.store.remove(variant);
+            Some((Validity::Dead, value)) => {
+                self.remove_if_same(Key::new(variant), &value);
                 None
             }
-            _ => found,
+            found => found.map(|(_, value)| value),
         };
         match found {
             Some(StoreValue::Response(stored)) if stored.tags_are_unpurged(&self.purges) => {
@@ -253,8 +313,32 @@ impl CacheCore {
             Some(value) => self.remove_if_same(Key::new(variant), &value),
             None => {}
         }
-        let variant = Some((record, Key::new(variant)));
+        let variant = Some((record.clone(), Key::new(variant)));
         Ok(Lookup::Missing(StoreLocation { resource: Key::new(resource), variant }))
+    }
+
+    /// Does a lookup, again and again in a shared cache, until every entry that must be compared with Redis was.
+    ///
+    /// # Errors
+    /// Those of the lookup.
+    pub(crate) async fn look_up_verified(
+        &self,
+        look_up: impl Fn(&[StoreValue]) -> Result<Lookup, Reason>,
+    ) -> Result<Lookup, Reason> {
+        #[cfg(feature = "shared")]
+        {
+            let mut verified = Vec::new();
+            loop {
+                match look_up(&verified)? {
+                    // What was compared is valid for this request, also while this replica hears of no purges.
+                    Lookup::Unverified(entry) if self.verify(&entry).await => verified.push(entry.value),
+                    Lookup::Unverified(Unverified { key, value }) => self.remove_if_same(key, &value),
+                    known => return Ok(known),
+                }
+            }
+        }
+        #[cfg(not(feature = "shared"))]
+        look_up(&[])
     }
 
     /// The response that a fill stored at this location, unless it was purged meanwhile.
@@ -264,7 +348,7 @@ impl CacheCore {
         value: StoreValue,
     ) -> Option<Arc<StoredResponse>> {
         #[cfg(feature = "shared")]
-        if !matches!(self.shared_validity(&value), Validity::Valid | Validity::Stale) {
+        if !matches!(self.shared_validity(&value, &[]), Validity::Valid | Validity::Stale) {
             return None;
         }
         match value {
@@ -276,7 +360,7 @@ impl CacheCore {
         }
     }
 
-    /// Where the response to a request is stored now. A refresh needs it, a hit does not.
+    /// Where the response to a request is stored now, if it is not private. A refresh needs it, a hit does not.
     pub(crate) fn location_of(&self, request: RequestKey<'_>) -> Result<StoreLocation, Reason> {
         key::with_key_buffer(|key| {
             request.write(key, &self.key_space)?;
@@ -284,7 +368,7 @@ impl CacheCore {
             let variant = match self.store.peek(key.as_slice()) {
                 Some(StoreValue::Varies(record)) => {
                     key.clear();
-                    record.write_key(key, request.headers)?;
+                    record.write_key(key, None, request.headers)?;
                     Some((record, Key::new(key)))
                 }
                 _ => None,
@@ -297,6 +381,11 @@ impl CacheCore {
     /// for each other, their requests only do not wait.
     pub(crate) fn hit_for_miss_key(&self, location: &StoreLocation) -> PurgeKey {
         self.purges.purge_key(location.key().as_bytes())
+    }
+
+    /// The purge key of the private responses of a principal. No tag that is text has it.
+    pub(crate) fn principal_key(&self, principal: &str) -> PurgeKey {
+        self.purges.purge_key(&[b"\xffprincipal:", principal.as_bytes()].concat())
     }
 
     /// Stores a vary record again after a variant was added: with its new weight, and with a TTL that is no shorter than

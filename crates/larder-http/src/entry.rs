@@ -1,10 +1,12 @@
 //! A stored response: its status, the header fields that may be replayed, and its body, which may still be filled.
 
+use std::fmt::{self, Write as _};
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
+use bytes::BytesMut;
 #[cfg(feature = "compression")]
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, VARY};
 use http::header::{
@@ -12,6 +14,7 @@ use http::header::{
     TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use httpdate::HttpDate;
 
 use crate::body::Body;
 use crate::buffer::FillBuffer;
@@ -20,7 +23,9 @@ use crate::conditional::{self, REPEATED_IN_304};
 use crate::control::list_members;
 #[cfg(feature = "compression")]
 use crate::encoding::{self, Siblings};
+use crate::gate::Scope;
 use crate::policy::Plan;
+use crate::private::Share;
 use crate::purge::{PurgeKey, PurgeStamp, Purges};
 use crate::range::{self, BodyRange};
 use crate::stats::Counters;
@@ -86,7 +91,9 @@ pub(crate) struct StoredResponse {
     headers: HeaderMap,
     body: StoredBody,
     tags: Box<[PurgeKey]>,
-    pub(crate) ignores_cookies: bool,
+    pub(crate) scope: Option<Scope>,
+    /// For a private response.
+    pub(crate) share: OnceLock<Share>,
     pub(crate) stamp: PurgeStamp,
     // Times of the engine's clock, in milliseconds.
     created_at_ms: u64,
@@ -125,31 +132,19 @@ impl StoredResponse {
         headers: &HeaderMap,
         body: StoredBody,
         plan: &Plan,
+        tags: Box<[PurgeKey]>,
         stamp: PurgeStamp,
-        purges: &Purges,
         now_ms: u64,
     ) -> StoredResponse {
         let headers = stored_headers(headers, &body);
-        let tags = plan.tags.iter().map(|tag| purges.purge_key(tag.as_bytes())).collect();
-        StoredResponse::from_parts(status, headers, body, plan, stamp, tags, now_ms)
-    }
-
-    fn from_parts(
-        status: StatusCode,
-        headers: HeaderMap,
-        body: StoredBody,
-        plan: &Plan,
-        stamp: PurgeStamp,
-        tags: Box<[PurgeKey]>,
-        now_ms: u64,
-    ) -> StoredResponse {
         StoredResponse {
             status,
             bytes: size_of::<Self>() + headers_bytes(&headers) + body.bytes() + size_of_val(&*tags),
             headers,
             body,
             tags,
-            ignores_cookies: plan.ignores_cookies,
+            scope: plan.scope,
+            share: OnceLock::new(),
             stamp,
             created_at_ms: now_ms,
             initial_age_ms: plan.age.as_millis() as u64,
@@ -226,19 +221,21 @@ impl StoredResponse {
         now_ms: u64,
     ) -> Option<Response<Body<B>>> {
         let StoredBody::Complete(chunks) = &self.body else { return None };
-        let len = chunks.len();
+        let (len, mut values) = (chunks.len(), GeneratedValues::new());
         let (status, part, content_range) = match range::requested_range(request, &self.headers, len) {
             BodyRange::Whole => return None,
-            BodyRange::Unsatisfiable => (StatusCode::RANGE_NOT_SATISFIABLE, 0..0, format!("bytes */{len}")),
+            BodyRange::Unsatisfiable => {
+                (StatusCode::RANGE_NOT_SATISFIABLE, 0..0, values.add(format_args!("bytes */{len}")))
+            }
             BodyRange::Part(part) => {
-                let range = format!("bytes {}-{}/{len}", part.start, part.end - 1);
+                let range = values.add(format_args!("bytes {}-{}/{len}", part.start, part.end - 1));
                 (StatusCode::PARTIAL_CONTENT, part, range)
             }
         };
         let mut response = self.replay(now_ms, false);
         *response.status_mut() = status;
         response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(part.len()));
-        response.headers_mut().insert(CONTENT_RANGE, header_value(content_range));
+        response.headers_mut().insert(CONTENT_RANGE, content_range);
         *response.body_mut() = complete_body(chunks, part);
         Some(response)
     }
@@ -314,18 +311,6 @@ fn complete_body<B: http_body::Body>(chunks: &Chunks, range: Range<usize>) -> Bo
 /// Responses that replicas share.
 #[cfg(feature = "shared")]
 impl StoredResponse {
-    /// A response that another replica has stored, with the headers that it replays. `now_ms` is the time of the lookup.
-    pub(crate) fn replica(
-        status: StatusCode,
-        headers: HeaderMap,
-        body: StoredBody,
-        plan: &Plan,
-        stamp: PurgeStamp,
-        now_ms: u64,
-    ) -> StoredResponse {
-        StoredResponse::from_parts(status, headers, body, plan, stamp, Box::default(), now_ms)
-    }
-
     pub(crate) fn copy(&self) -> Option<&larder::SharedCopy> {
         self.copy.as_ref()
     }
@@ -348,11 +333,13 @@ impl StoredResponse {
 /// Encoded siblings: responses that differ in the body, and in the fields that describe its bytes.
 #[cfg(feature = "compression")]
 impl StoredResponse {
-    /// Allows siblings, if the body is worth it. All representations then vary by `Accept-Encoding`.
+    /// Allows siblings, if the body is worth it and not private (BREACH). All representations then vary by `Accept-Encoding`.
     pub(crate) fn with_siblings(mut self, plan: &Plan) -> StoredResponse {
         let varies = plan.vary.contains(&ACCEPT_ENCODING);
         let len = self.complete_body().map_or(0, Chunks::len);
-        if self.status == StatusCode::OK && encoding::is_encodable(&self.headers, len, varies) {
+        let is_private = self.scope == Some(Scope::Private);
+        if self.status == StatusCode::OK && !is_private && encoding::is_encodable(&self.headers, len, varies)
+        {
             self.headers.append(VARY, HeaderValue::from_static("accept-encoding"));
             self.siblings = Some(Box::default());
             self.bytes += size_of::<Siblings>();
@@ -382,7 +369,8 @@ impl StoredResponse {
             headers,
             body,
             tags: Box::default(),
-            ignores_cookies: self.ignores_cookies,
+            scope: self.scope,
+            share: OnceLock::new(),
             stamp: self.stamp.copy(),
             created_at_ms: self.created_at_ms,
             initial_age_ms: self.initial_age_ms,
@@ -422,23 +410,38 @@ fn stored_headers(from: &HeaderMap, body: &StoredBody) -> HeaderMap {
             headers.append(name, value.clone());
         }
     }
+    let mut values = GeneratedValues::new();
     if !headers.contains_key(DATE) {
-        headers.insert(DATE, header_value(httpdate::fmt_http_date(SystemTime::now())));
+        headers.insert(DATE, values.add(format_args!("{}", HttpDate::from(SystemTime::now()))));
     }
     if let StoredBody::Complete(chunks) = body {
-        headers.insert(CONTENT_LENGTH, HeaderValue::from(chunks.len()));
+        headers.insert(CONTENT_LENGTH, values.add(format_args!("{}", chunks.len())));
         if !headers.contains_key(ETAG) {
-            headers.insert(ETAG, header_value(format!("\"{:032x}\"", chunks.hash())));
+            let hash = chunks.hash();
+            let (high, low) = ((hash >> 64) as u64, hash as u64);
+            headers.insert(ETAG, values.add(format_args!("\"{high:016x}{low:016x}\"")));
         }
         if !headers.contains_key(ACCEPT_RANGES) {
             headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         }
     }
-    headers.insert(AGE, HeaderValue::from(0));
+    headers.insert(AGE, HeaderValue::from_static("0"));
     headers.insert(CACHE_STATUS, HeaderValue::from_static(""));
     headers
 }
 
-fn header_value(value: String) -> HeaderValue {
-    HeaderValue::try_from(value).expect("dates and hashes are visible ASCII")
+/// Field values in one allocation: each copy of the header map shares it.
+struct GeneratedValues(BytesMut);
+
+impl GeneratedValues {
+    /// With room for a date, an `ETag` and a length.
+    fn new() -> GeneratedValues {
+        GeneratedValues(BytesMut::with_capacity(96))
+    }
+
+    fn add(&mut self, value: fmt::Arguments<'_>) -> HeaderValue {
+        self.0.write_fmt(value).expect("a buffer in memory grows");
+        HeaderValue::from_maybe_shared(self.0.split().freeze())
+            .expect("dates, hashes and numbers are visible ASCII")
+    }
 }

@@ -15,7 +15,6 @@
 //! of the followers end with an error.
 
 use std::future::poll_fn;
-use std::ops::Range;
 use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -25,7 +24,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, Request, Response, StatusCode, response};
-use http_body::{Frame, SizeHint};
+use http_body::SizeHint;
 use larder_engine::{CommitOutcome, Op, Ticket, Ttl};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -34,19 +33,22 @@ use tower_service::Service;
 use crate::body::{Body, BoxError, Rest};
 use crate::buffer::FillBuffer;
 use crate::cache::{CacheCore, HttpCache, StoreLocation};
-use crate::chunks::Chunks;
+use crate::collect::{CollectStep, CollectedBody};
 use crate::conditional;
 use crate::entry::{self, StoreValue, StoredBody, StoredResponse};
 use crate::forward;
+use crate::gate::{Requester, Scope};
 use crate::key::{self, Key};
-use crate::memory::BodyMemory;
 use crate::policy::{self, CacheCtx, Plan};
-use crate::purge::PurgeStamp;
+use crate::purge::{PurgeKey, PurgeStamp};
 #[cfg(feature = "shared")]
 use crate::shared::{self, FillShare};
 use crate::status::{Outcome, Reason};
 use crate::stream::{Published, Stream};
 use crate::vary::VaryRecord;
+
+/// How much longer than its responses the record of a guarded resource is kept.
+const GUARDED_RECORD_GRACE: Duration = Duration::from_secs(600);
 
 /// The result that a fill sends to its client.
 pub(crate) type ServiceResult<B, E> = Result<Response<Body<B>>, E>;
@@ -58,7 +60,7 @@ pub(crate) struct Fill<B: http_body::Body, E> {
     pub(crate) role: FillRole,
     /// The headers of the request: they select the variant and contain the client's conditions.
     pub(crate) request_headers: HeaderMap,
-    pub(crate) has_cookie: bool,
+    pub(crate) requester: Requester,
     /// `None` for a background refresh.
     pub(crate) client: Option<oneshot::Sender<ServiceResult<B, E>>>,
     /// The record and the key of the first variant, once the response says that the resource varies.
@@ -191,7 +193,8 @@ where
                 return;
             }
         };
-        let plan = policy::plan(&mut response, &ctx, &self.core().cached_errors, self.has_cookie);
+        let plan = policy::plan(&mut response, &ctx, &self.core().cached_errors)
+            .and_then(|plan| self.requester.check(plan.scope).map(|()| plan));
         match plan {
             Ok(_) if is_late => self.send_unstored(response, Reason::FillTimeout),
             Ok(_) if response.body().size_hint().lower() > self.core().max_body_bytes as u64 => {
@@ -218,10 +221,11 @@ where
     /// Reads the body to its end, or until it is clear that it cannot be stored.
     async fn collect_body(mut self, response: Response<B>, plan: Plan, stamp: PurgeStamp, deadline: Instant) {
         let (head, body) = response.into_parts();
-        let (status, headers) = (head.status, head.headers.clone());
+        let status = head.status;
         let hint = body.size_hint();
         let mut body = Box::pin(body);
         let mut unsent_head = Some(head);
+        let mut sent_headers = HeaderMap::new();
         let mut stream: Option<Stream<B>> = None;
         let mut collected = CollectedBody::new(self.core().memory.clone());
         let end = loop {
@@ -232,9 +236,10 @@ where
                     if self.client.is_some()
                         && let Some(head) = unsent_head.take()
                     {
-                        let buffer =
-                            FillBuffer::new(collected.chunks.clone(), declared_length(&headers, &hint));
-                        let published = self.publish(status, &headers, &buffer, &plan, &stamp);
+                        sent_headers = head.headers.clone();
+                        let length = declared_length(&sent_headers, &hint);
+                        let buffer = FillBuffer::new(collected.chunks.clone(), length);
+                        let published = self.publish(status, &sent_headers, &buffer, &plan, &stamp);
                         let outcome = self.miss_outcome(Some(Reason::Streaming));
                         stream = Some(self.open_stream(head, buffer, &hint, outcome, published));
                     }
@@ -250,17 +255,19 @@ where
                         stream.append(&collected.chunks[chunks]);
                     }
                 }
-                CollectStep::End => break collected.check_length(&headers).map_err(|reason| (reason, None)),
+                CollectStep::End => break Ok(()),
                 CollectStep::Stop(reason, frame) => break Err((reason, Some(frame))),
             }
         };
+        let headers = unsent_head.as_ref().map_or(&sent_headers, |head| &head.headers);
+        let end = end.and_then(|()| collected.check_length(headers).map_err(|reason| (reason, None)));
         match end {
             Ok(()) => {
                 let now = self.core().store.now_ms();
                 let replied_at = stream.as_ref().and_then(Stream::published).map_or(now, |p| p.at_ms);
                 let body = StoredBody::Complete(collected.into_chunks());
-                let purges = &self.core().purges;
-                let stored = StoredResponse::new(status, &headers, body, &plan, stamp, purges, replied_at);
+                let stored =
+                    StoredResponse::new(status, headers, body, &plan, self.tags(&plan), stamp, replied_at);
                 #[cfg(feature = "shared")]
                 let stored = self.share(stored, &plan).await;
                 #[cfg(feature = "compression")]
@@ -307,8 +314,7 @@ where
         }
         let at_ms = self.core().store.now_ms();
         let body = StoredBody::Filling(buffer.clone());
-        let purges = &self.core().purges;
-        let filling = StoredResponse::new(status, headers, body, plan, stamp.copy(), purges, at_ms);
+        let filling = StoredResponse::new(status, headers, body, plan, self.tags(plan), stamp.copy(), at_ms);
         #[cfg(feature = "shared")]
         let filling = filling.with_copy(self.running_copy(plan));
         let filling = Arc::new(filling);
@@ -351,7 +357,10 @@ where
             Ok(()) => stream.complete(),
             Err(Reason::Purged) => stream.fail(Reason::Purged, Rest::Nothing),
             // Not stored, but whole.
-            Err(_) => stream.complete(),
+            Err(_) => {
+                stream.withdraw();
+                stream.complete();
+            }
         }
     }
 
@@ -364,6 +373,7 @@ where
         now: u64,
     ) -> Result<(), Reason> {
         self.check_unpurged(stored)?;
+        self.take_share(stored, &published.key)?;
         let age = Duration::from_millis(now.saturating_sub(published.at_ms));
         let ttl = Ttl::After((plan.ttl + plan.grace).saturating_sub(age));
         let replaced = self.core().store.compute(published.key.clone(), |present| match present {
@@ -403,7 +413,8 @@ where
     fn check_unpurged(&self, stored: &Arc<StoredResponse>) -> Result<(), Reason> {
         #[cfg(feature = "shared")]
         if self.shared.is_refused
-            || self.core().shared_validity(&StoreValue::Response(stored.clone())) == larder::Validity::Dead
+            || self.core().shared_validity(&StoreValue::Response(stored.clone()), &[])
+                == larder::Validity::Dead
         {
             return Err(Reason::Purged);
         }
@@ -411,6 +422,14 @@ where
         let is_unpurged = purges.is_unpurged(&stored.stamp, self.location.resource.as_bytes())
             && stored.tags_are_unpurged(purges);
         if is_unpurged { Ok(()) } else { Err(Reason::Purged) }
+    }
+
+    /// What purges the response beside its URI: the handler's tags, and its principal.
+    pub(crate) fn tags(&self, plan: &Plan) -> Box<[PurgeKey]> {
+        let core = self.core();
+        let principal = self.requester.principal().filter(|_| plan.scope == Some(Scope::Private));
+        let tags = plan.tags.iter().map(|tag| core.purges.purge_key(tag.as_bytes()));
+        tags.chain(principal.map(|principal| core.principal_key(principal))).collect()
     }
 
     /// Returns the key under which the response is stored.
@@ -425,36 +444,43 @@ where
         let value = StoreValue::Response(stored.clone());
         let StoreLocation { resource, variant } = &self.location;
         match variant {
-            None if plan.vary.is_empty() => {
+            None if plan.vary.is_empty() && !plan.is_guarded() => {
                 self.role.store(cache, resource, value, ttl)?;
                 Ok(resource.clone())
             }
             None => {
                 let (record, key) = self.new_variant(stored, plan)?;
                 cache.store.insert_with_ttl(key.clone(), value, ttl);
-                let result = self.role.store(cache, resource, StoreValue::Varies(record), ttl);
+                let result = self.role.store(
+                    cache,
+                    resource,
+                    StoreValue::Varies(record),
+                    Ttl::After(record_ttl(plan)),
+                );
                 if result.is_err() {
                     cache.store.remove(&key);
                 }
                 result.map(|()| key)
             }
-            Some((record, key)) if *record.fields() == *plan.vary => {
+            Some((record, key)) if *record.fields() == *plan.vary && record.scope() == plan.scope => {
+                self.take_share(stored, key)?;
                 self.role.store(cache, key, value, ttl)?;
                 if let Some(evicted) = record.add_variant(key) {
                     cache.store.remove(&evicted);
                 }
-                cache.update_record(resource, record, plan.ttl + plan.grace);
+                cache.update_record(resource, record, record_ttl(plan));
                 Ok(key.clone())
             }
             Some((record, _)) => {
-                // The resource varies by other fields now: lookups must not find its old variants.
+                // The resource varies by other fields now, or its scope is another: lookups must not find its old
+                // variants.
                 self.role.release_followers();
-                let (replacement, entry) = if plan.vary.is_empty() {
-                    (value, resource.clone())
+                let (replacement, ttl, entry) = if plan.vary.is_empty() && !plan.is_guarded() {
+                    (value, ttl, resource.clone())
                 } else {
                     let (record, key) = self.new_variant(stored, plan)?;
                     cache.store.insert_with_ttl(key.clone(), value, ttl);
-                    (StoreValue::Varies(record), key)
+                    (StoreValue::Varies(record), Ttl::After(record_ttl(plan)), key)
                 };
                 let mut replaced = FillRole::Refresh(StoreValue::Varies(record.clone()));
                 replaced.store(cache, resource, replacement, ttl).map(|()| entry)
@@ -471,21 +497,38 @@ where
         if let Some(first) = self.first_variant.get() {
             return Ok(first.clone());
         }
-        let record = VaryRecord::new(plan.vary.clone(), stored.stamp.copy());
+        let record = VaryRecord::new(plan.scope, plan.vary.clone(), stored.stamp.copy());
         let key = key::with_key_buffer(|key| {
-            record.write_key(key, &self.request_headers)?;
+            record.write_key(key, self.requester.principal(), &self.request_headers)?;
             Ok(Key::new(key))
         })?;
+        self.take_share(stored, &key)?;
         record.add_variant(&key);
         Ok(self.first_variant.get_or_init(|| (Arc::new(record), key)).clone())
+    }
+
+    /// Takes a part of its principal's share for a private response, and removes those that must go for it.
+    fn take_share(&self, stored: &StoredResponse, key: &Key) -> Result<(), Reason> {
+        let Some(principal) = self.requester.principal().filter(|_| stored.scope == Some(Scope::Private))
+        else {
+            return Ok(());
+        };
+        let core = self.core();
+        let (share, displaced) =
+            core.private_shares.take(core.principal_key(principal), key, stored.bytes())?;
+        let _ = stored.share.set(share);
+        for key in &displaced {
+            core.store.remove(key);
+        }
+        Ok(())
     }
 
     /// Releases the followers of a response that is not stored, and marks its key as hit-for-miss if the reason is likely
     /// to apply to the next response too.
     fn abandon_store(&mut self, reason: Reason, status: StatusCode) {
         self.role.release_followers();
-        let is_lasting =
-            !matches!(reason, Reason::BodyError | Reason::BodyMemory | Reason::Purged | Reason::Cookie);
+        let is_lasting = !matches!(reason, Reason::BodyError | Reason::BodyMemory | Reason::Purged)
+            && !is_of_requester(reason);
         if is_lasting && !matches!(self.role, FillRole::Refresh(_)) {
             self.mark_hit_for_miss();
         }
@@ -557,6 +600,21 @@ where
     }
 }
 
+/// Whether the response is not stored because of who asked: that of another client may be.
+fn is_of_requester(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::Authorization | Reason::Cookie | Reason::PersonalExtension | Reason::Gate | Reason::Scope
+    )
+}
+
+/// How long the record of a resource is kept. That of a guarded one stays longer than its responses: once it is gone,
+/// requests with credentials do not follow each other.
+pub(crate) fn record_ttl(plan: &Plan) -> Duration {
+    let after = if plan.is_guarded() { GUARDED_RECORD_GRACE } else { Duration::ZERO };
+    plan.ttl + plan.grace + after
+}
+
 /// The 304 for a response that is not stored: all its fields except those of the body.
 fn unstored_304<B: http_body::Body>(mut head: response::Parts) -> Response<Body<B>> {
     head.status = StatusCode::NOT_MODIFIED;
@@ -570,57 +628,4 @@ fn unstored_304<B: http_body::Body>(mut head: response::Parts) -> Response<Body<
 fn declared_length(headers: &HeaderMap, hint: &SizeHint) -> Option<u64> {
     let in_headers = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     in_headers.or(hint.exact())
-}
-
-/// The part of a body that has been read.
-struct CollectedBody {
-    memory: Arc<BodyMemory>,
-    chunks: Vec<Bytes>,
-    size: usize,
-}
-
-enum CollectStep<E> {
-    /// The chunks at these positions are new.
-    Kept(Range<usize>),
-    End,
-    Stop(Reason, Result<Frame<Bytes>, E>),
-}
-
-impl CollectedBody {
-    fn new(memory: Arc<BodyMemory>) -> CollectedBody {
-        CollectedBody { memory, chunks: Vec::new(), size: 0 }
-    }
-
-    fn push<E>(&mut self, frame: Option<Result<Frame<Bytes>, E>>, limit: usize) -> CollectStep<E> {
-        let frame = match frame {
-            None => return CollectStep::End,
-            Some(Err(error)) => return CollectStep::Stop(Reason::BodyError, Err(error)),
-            Some(Ok(frame)) => frame,
-        };
-        let data = match frame.into_data() {
-            Ok(data) => data,
-            Err(trailers) => return CollectStep::Stop(Reason::Trailers, Ok(trailers)),
-        };
-        let (len, start) = (data.len(), self.chunks.len());
-        if len > limit - self.size {
-            return CollectStep::Stop(Reason::BodyTooLarge, Ok(Frame::data(data)));
-        }
-        match self.memory.keep(data, &mut self.chunks) {
-            Ok(()) => {
-                self.size += len;
-                CollectStep::Kept(start..self.chunks.len())
-            }
-            Err(data) => CollectStep::Stop(Reason::BodyMemory, Ok(Frame::data(data))),
-        }
-    }
-
-    /// Fails if the length of the body differs from its `Content-Length`.
-    fn check_length(&self, headers: &HeaderMap) -> Result<(), Reason> {
-        let matches = headers.get_all(CONTENT_LENGTH).iter().all(|length| *length == *self.size.to_string());
-        if matches { Ok(()) } else { Err(Reason::BodyLength) }
-    }
-
-    fn into_chunks(self) -> Chunks {
-        Chunks::new(self.memory.join(self.chunks))
-    }
 }

@@ -6,17 +6,44 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
+use bytes::Bytes;
 use http::{Request, Response};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use crate::body::Body;
+use crate::body::{Body, BoxError};
 use crate::cache::HttpCache;
 use crate::entry;
 use crate::key::Key;
 use crate::policy::{self, CacheCtx};
 use crate::purge::PurgeKey;
 use crate::status::Outcome;
+
+/// The inner service of a fill, which runs in its own task.
+pub(crate) trait Handler<ReqBody, B>:
+    Service<Request<ReqBody>, Response = Response<B>, Future: Send + 'static, Error: Send + 'static>
+    + Send
+    + 'static
+{
+}
+
+impl<S, ReqBody, B> Handler<ReqBody, B> for S where
+    S: Service<Request<ReqBody>, Response = Response<B>, Future: Send + 'static, Error: Send + 'static>
+        + Send
+        + 'static
+{
+}
+
+/// The body of a handler's response.
+pub(crate) trait HandlerBody:
+    http_body::Body<Data = Bytes, Error: Into<BoxError> + Send + 'static> + Send + 'static
+{
+}
+
+impl<B> HandlerBody for B where
+    B: http_body::Body<Data = Bytes, Error: Into<BoxError> + Send + 'static> + Send + 'static
+{
+}
 
 /// Waits until the service is ready, then calls it.
 pub(crate) async fn call<S: Service<R>, R>(mut inner: S, request: R) -> Result<S::Response, S::Error> {
@@ -110,8 +137,7 @@ where
                 core.counters.miss_time.record(started.elapsed());
                 let len = response.body().size_hint().exact();
                 let has_storable_length = len.is_some_and(|len| len <= core.max_body_bytes as u64);
-                if policy::plan(&mut response, ctx, &core.cached_errors, false).is_ok() && has_storable_length
-                {
+                if policy::plan(&mut response, ctx, &core.cached_errors).is_ok() && has_storable_length {
                     core.hit_for_miss.remove(key);
                 }
             }

@@ -4,7 +4,7 @@
 //! ```text
 //! URI        'R' | len view | len scheme | len authority | len path | len query (or ABSENT)
 //! resource   URI; with a body rule: URI | len method | content fields, as in a variant | len body
-//! variant    'V' | id of its vary record | per field that Vary names, in order: number of lines | len line …
+//! variant    'V' | id of its record | if private: len principal | per field that Vary names, in order: number of lines | len line …
 //! ```
 
 use std::borrow::Borrow;

@@ -34,9 +34,10 @@
 //!
 //! # Guarantees
 //!
-//! - **Nothing personal is shared.** Requests with `Authorization` bypass, and so do those with `Cookie` unless the
-//!   handler declared that cookies do not matter. Some responses are never stored, even if the handler opts in: those
-//!   that set a cookie, are `private` or `no-store`, vary by credentials, or reflect an origin without `Vary: Origin`.
+//! - **Nothing personal is shared.** Requests with `Authorization` or `Cookie` bypass, unless the handler declared by a
+//!   [`Scope`] who may have its response; a [`gate`](Builder::gate) judges each request for a gated or private one, so
+//!   that a revoked session gets nothing from the cache. Some responses are never stored, even if the handler opts in:
+//!   those that set a cookie, are `no-store`, vary by credentials, or reflect an origin without `Vary: Origin`.
 //! - **One key, one response.** Scheme, authority, raw path and raw query are compared in full, and so are the
 //!   fields that `Vary` names. Requests that name two authorities, have a body, or override their
 //!   method bypass. POST and QUERY bypass too, except on routes with a [`BodyRule`], whose body is a part of the key.
@@ -65,6 +66,7 @@ mod buffer;
 mod builder;
 mod cache;
 mod chunks;
+mod collect;
 mod conditional;
 mod control;
 #[cfg(feature = "compression")]
@@ -74,11 +76,13 @@ mod entry;
 mod extract;
 mod fill;
 mod forward;
+mod gate;
 mod key;
 mod layer;
 mod memory;
 mod miss;
 mod policy;
+mod private;
 mod purge;
 mod range;
 mod request;
@@ -96,6 +100,7 @@ pub use builder::{BuildError, Builder};
 pub use cache::{HttpCache, PurgeError};
 #[cfg(feature = "compression")]
 pub use encoding::Coding;
+pub use gate::{Access, Scope};
 pub use larder_engine::{Clock, ManualClock};
 pub use layer::HttpCacheLayer;
 pub use policy::{CacheCtx, Cached, ForbiddenBecause};

@@ -1,22 +1,23 @@
 //! Requests whose response is not stored: each leads a fill, follows the one that is running, or calls the handler.
 
-use std::future::Future;
-use std::panic;
+use std::future::{Future, poll_fn};
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH};
-use http::{Request, Response, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode};
 use larder_engine::{FollowOutcome, Follower, Load, Ticket};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
-use tower_service::Service;
 
-use crate::body::{Body, BoxError};
+use crate::body::Body;
 use crate::cache::{CacheCore, HttpCache, Lookup, StoreLocation};
-use crate::entry::{self, StoreValue};
+use crate::entry::{self, StoreValue, StoredResponse};
 use crate::fill::{Fill, FillRole, ServiceResult};
-use crate::forward::{FollowUp, Forward};
+use crate::forward::{FollowUp, Forward, Handler, HandlerBody};
+use crate::gate::{self, Requester};
 use crate::key::{Key, RequestKey};
 use crate::status::{Outcome, Reason};
 
@@ -31,82 +32,64 @@ pub(crate) fn miss_outcome(location: &StoreLocation, reason: Reason) -> Outcome 
 pub(crate) async fn lead_or_follow<S, ReqBody, B>(
     cache: HttpCache,
     inner: S,
-    request: Request<ReqBody>,
+    mut request: Request<ReqBody>,
     body_key: Option<Bytes>,
     mut location: StoreLocation,
+    mut requester: Requester,
 ) -> ServiceResult<B, S::Error>
 where
-    S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
+    S: Handler<ReqBody, B>,
     ReqBody: Send + 'static,
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<BoxError> + Send + 'static,
+    B: HandlerBody,
 {
-    let mut reason = Reason::Released;
+    let mut outcome = miss_outcome(&location, Reason::Released);
     for _ in 0..MAX_LOOKUPS {
         let value = match cache.core().store.load(location.key()) {
-            Load::Hit(value) => value,
-            Load::Lead(ticket) => return lead(cache, inner, request, location, ticket).await,
+            Load::Hit(value) => Some(value),
+            Load::Lead(ticket) => return lead(cache, inner, request, location, requester, ticket).await,
             Load::Follow(follower) => match wait(&cache, &location, follower).await {
-                Ok(FollowOutcome::Value(value)) => value,
+                // The gate may deny now what it has allowed before the wait.
+                Ok(FollowOutcome::Value(_)) if location.is_guarded() => None,
+                Ok(FollowOutcome::Value(value)) => Some(value),
                 Ok(FollowOutcome::Lead(ticket)) => {
-                    return lead(cache, inner, request, location, ticket).await;
+                    return lead(cache, inner, request, location, requester, ticket).await;
                 }
                 Ok(FollowOutcome::Failed(_)) => break,
-                Err(wait_error) => {
-                    reason = wait_error;
+                Err(reason) => {
+                    outcome = miss_outcome(&location, reason);
                     break;
                 }
             },
         };
-        if let Some(stored) = cache.core().valid_response(&location, value) {
-            let now = cache.core().store.now_ms();
-            let outcome =
-                Outcome::Miss { variant: location.variant.is_some(), collapsed: true, unstored: None };
-            return Ok(entry::answer(
-                &cache.core().counters,
-                &stored,
-                request.headers(),
-                false,
-                outcome,
-                now,
-            ));
+        if let Some(stored) = value.and_then(|value| cache.core().valid_response(&location, value)) {
+            return Ok(cache.core().answer_collapsed(&stored, request.headers(), location.variant.is_some()));
         }
-        // The fill has found that the resource varies, or its response was purged meanwhile.
-        match look_up_verified(&cache, RequestKey::new(&request, &body_key)).await {
-            Ok(Lookup::Found(stored)) => {
-                let now = cache.core().store.now_ms();
-                let outcome = Outcome::Miss { variant: true, collapsed: true, unstored: None };
-                return Ok(entry::answer(
-                    &cache.core().counters,
-                    &stored,
-                    request.headers(),
-                    false,
-                    outcome,
-                    now,
-                ));
-            }
+        // The fill has found that the resource varies or is guarded, or its response was purged meanwhile.
+        let key = RequestKey::new(&request, &body_key);
+        let core = cache.core();
+        let mut found = core.look_up_verified(|verified| core.look_up_with(key, verified)).await;
+        if let Ok(Lookup::Guarded(guarded)) = found {
+            (request, found) = gate::look_up(&cache, request, guarded, &mut requester).await;
+        }
+        match found {
+            Ok(Lookup::Found(stored)) => match requester.check(stored.scope) {
+                Ok(()) => return Ok(cache.core().answer_collapsed(&stored, request.headers(), true)),
+                Err(reason) => {
+                    outcome = Outcome::Bypass(reason);
+                    break;
+                }
+            },
             Ok(Lookup::Missing(other_location)) => location = other_location,
+            Ok(Lookup::Guarded(_)) => unreachable!("the gate was asked"),
             #[cfg(feature = "shared")]
-            Ok(Lookup::Unverified(_)) => break,
-            Err(_) => break,
+            Ok(Lookup::Unverified(_)) => unreachable!("it was compared"),
+            Err(reason) => {
+                outcome = Outcome::Bypass(reason);
+                break;
+            }
         }
     }
-    let outcome = miss_outcome(&location, reason);
     Forward::new(cache, inner, request, outcome, FollowUp::Nothing).await
-}
-
-/// Looks up the response to a request. In a shared cache the entries that must be compared with Redis are.
-async fn look_up_verified(cache: &HttpCache, request: RequestKey<'_>) -> Result<Lookup, Reason> {
-    #[cfg(feature = "shared")]
-    for _ in 0..MAX_LOOKUPS {
-        match cache.core().look_up(request)? {
-            Lookup::Unverified(entry) => cache.core().verify(entry).await,
-            known => return Ok(known),
-        }
-    }
-    cache.core().look_up(request)
 }
 
 /// Waits for the fill of another request.
@@ -142,42 +125,55 @@ impl Drop for Waiter<'_> {
     }
 }
 
+impl CacheCore {
+    /// Answers with a response that the fill of another request stores or has stored.
+    pub(crate) fn answer_collapsed<B: http_body::Body>(
+        &self,
+        stored: &StoredResponse,
+        request: &HeaderMap,
+        variant: bool,
+    ) -> Response<Body<B>> {
+        let outcome = Outcome::Miss { variant, collapsed: true, unstored: None };
+        entry::answer(&self.counters, stored, request, false, outcome, self.store.now_ms())
+    }
+}
+
 fn lead<S, ReqBody, B>(
     cache: HttpCache,
     inner: S,
     request: Request<ReqBody>,
     location: StoreLocation,
+    requester: Requester,
     ticket: Ticket<Key, StoreValue>,
 ) -> impl Future<Output = ServiceResult<B, S::Error>> + Send
 where
-    S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
+    S: Handler<ReqBody, B>,
     ReqBody: Send + 'static,
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<BoxError> + Send + 'static,
+    B: HandlerBody,
 {
-    run_fill(cache, inner, request, location, FillRole::Leader(Some(ticket)), false)
+    run_fill(cache, inner, request, location, FillRole::Leader(Some(ticket)), requester)
 }
 
-/// Runs a fill in its own task and waits for the head of the response.
+/// Runs a fill and waits for the head of the response. A handler that replies at once needs no task; another continues in
+/// a task of its own, so that a client that disconnects does not cancel a fill that others follow.
 pub(crate) async fn run_fill<S, ReqBody, B>(
     cache: HttpCache,
     inner: S,
     mut request: Request<ReqBody>,
     location: StoreLocation,
     role: FillRole,
-    has_cookie: bool,
+    mut requester: Requester,
 ) -> ServiceResult<B, S::Error>
 where
-    S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
+    S: Handler<ReqBody, B>,
     ReqBody: Send + 'static,
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<BoxError> + Send + 'static,
+    B: HandlerBody,
 {
-    let (client, response) = oneshot::channel();
+    // The gate says of a resource that is not known yet whether this client may fill it, if it turns out to be guarded.
+    if requester.access.is_none() {
+        request = requester.ask(cache.core(), request).await;
+    }
+    let (client, mut response) = oneshot::channel();
     let request_headers = request.headers().clone();
     // The store needs the complete response; the client's conditions are evaluated afterwards.
     request.headers_mut().remove(IF_NONE_MATCH);
@@ -188,25 +184,37 @@ where
         location,
         role,
         request_headers,
-        has_cookie,
+        requester,
         client: Some(client),
         first_variant: Default::default(),
         #[cfg(feature = "shared")]
         shared: Default::default(),
     };
-    let task = tokio::spawn(fill.run(inner, request));
-    if let Ok(response) = response.await {
-        return response;
-    }
-    cache.core().counters.count(aborted);
-    match task.await {
-        Err(error) if error.is_panic() => panic::resume_unwind(error.into_panic()),
-        _ => {
-            // The runtime is shutting down.
-            let mut response = Response::new(Body::empty());
-            *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-            entry::add_cache_status(&mut response, aborted);
-            Ok(response)
+    let mut fill = Box::pin(fill.run(inner, request));
+    let first_poll = |cx: &mut Context<'_>| {
+        Poll::Ready(panic::catch_unwind(AssertUnwindSafe(|| fill.as_mut().poll(cx).is_ready())))
+    };
+    let ended = match poll_fn(first_poll).await {
+        Ok(true) => response.await.map_err(|_| None),
+        Ok(false) => {
+            let task = tokio::spawn(fill);
+            match response.await {
+                Ok(response) => Ok(response),
+                Err(_) => Err(task.await.err().and_then(|error| error.try_into_panic().ok())),
+            }
         }
-    }
+        // A body that panics after its head was sent ends with an error.
+        Err(payload) => response.try_recv().map_err(|_| Some(payload)),
+    };
+    ended.unwrap_or_else(|payload| {
+        cache.core().counters.count(aborted);
+        if let Some(payload) = payload {
+            panic::resume_unwind(payload);
+        }
+        // The runtime is shutting down.
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        entry::add_cache_status(&mut response, aborted);
+        Ok(response)
+    })
 }

@@ -10,6 +10,7 @@ use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, AGE, ORIGIN, SET_COOKIE};
 use http::{Extensions, HeaderMap, Response, StatusCode};
 
 use crate::control::{self, Directives};
+use crate::gate::Scope;
 use crate::status::Reason;
 use crate::vary;
 
@@ -19,14 +20,15 @@ const MAX_TAGS: usize = 128;
 /// years).
 const MAX_TTL: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// The merged settings for one response: the lowest TTL and grace period, all tags, and `forbid` wins.
+/// The merged settings for one response: the lowest TTL and grace period, the narrowest scope, all tags, and `forbid`
+/// wins.
 #[derive(Clone, Debug, Default)]
 struct Settings {
     ttl: Option<Duration>,
     swr: Option<Duration>,
     tags: Vec<Cow<'static, str>>,
     forbidden: Option<&'static str>,
-    ignores_cookies: bool,
+    scope: Option<Scope>,
     errors: Vec<StatusCode>,
 }
 
@@ -49,7 +51,7 @@ impl Settings {
         self.tags.extend(other.tags);
         self.errors.extend(other.errors);
         self.forbidden = self.forbidden.or(other.forbidden);
-        self.ignores_cookies |= other.ignores_cookies;
+        self.scope = self.scope.max(other.scope);
     }
 }
 
@@ -80,7 +82,7 @@ impl Cached {
 
     /// The grace period: for this long after its TTL the response is served stale while it is refreshed in the
     /// background (stale-while-revalidate, RFC 5861). A response with `must-revalidate`, `proxy-revalidate` or
-    /// `s-maxage` has none. Default: none.
+    /// `s-maxage` has none, and neither has one whose scope is gated or private. Default: none.
     pub fn swr(mut self, grace: Duration) -> Cached {
         self.0.lower_swr(grace);
         self
@@ -100,10 +102,10 @@ impl Cached {
         self
     }
 
-    /// Declares that the response does not depend on cookies. Then requests with `Cookie` may be answered from the
-    /// cache and may fill it. Otherwise they bypass.
-    pub fn ignore_cookies(mut self) -> Cached {
-        self.0.ignores_cookies = true;
+    /// Declares who may get the response. Without a scope it is for requests without credentials; the others bypass.
+    /// Of several scopes the narrowest counts.
+    pub fn scope(mut self, scope: Scope) -> Cached {
+        self.0.scope = self.0.scope.max(Some(scope));
         self
     }
 }
@@ -111,8 +113,8 @@ impl Cached {
 /// The same settings for nested code: a handle in the *request's* extensions. Its settings apply even if a middleware
 /// builds a new response.
 ///
-/// Clones share one state. Several calls merge: the lowest TTL and grace period, the union of tags, and
-/// [`CacheCtx::forbid`] wins. If the request bypasses the cache, the calls have no effect.
+/// Clones share one state. Several calls merge: the lowest TTL and grace period, the narrowest scope, the union of tags,
+/// and [`CacheCtx::forbid`] wins. If the request bypasses the cache, the calls have no effect.
 #[derive(Clone, Debug, Default)]
 pub struct CacheCtx(Arc<Mutex<Settings>>);
 
@@ -137,9 +139,10 @@ impl CacheCtx {
         self.settings().errors.extend(statuses);
     }
 
-    /// Declares that the response does not depend on cookies; see [`Cached::ignore_cookies`].
-    pub fn ignore_cookies(&self) {
-        self.settings().ignores_cookies = true;
+    /// Declares who may get the response, or narrows it; see [`Cached::scope`].
+    pub fn scope(&self, scope: Scope) {
+        let mut settings = self.settings();
+        settings.scope = settings.scope.max(Some(scope));
     }
 
     /// Forbids storing the response, regardless of other settings. `reason` is for logs: it is added to the response as
@@ -165,8 +168,15 @@ pub(crate) struct Plan {
     /// The age that the response already has, from its `Age`.
     pub(crate) age: Duration,
     pub(crate) tags: Vec<Cow<'static, str>>,
-    pub(crate) ignores_cookies: bool,
+    pub(crate) scope: Option<Scope>,
     pub(crate) vary: Box<[HeaderName]>,
+}
+
+impl Plan {
+    /// Whether the gate is asked before each replay.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.scope >= Some(Scope::Gated)
+    }
 }
 
 /// Decides by the head of a response whether it may be stored.
@@ -177,7 +187,6 @@ pub(crate) fn plan<B>(
     response: &mut Response<B>,
     ctx: &CacheCtx,
     cached_errors: &[StatusCode],
-    has_cookie: bool,
 ) -> Result<Plan, Reason> {
     let settings = merged_settings(response.extensions_mut(), ctx);
     if let Some(reason) = settings.forbidden {
@@ -198,20 +207,19 @@ pub(crate) fn plan<B>(
     {
         return Err(Reason::Status);
     }
-    if has_cookie && !settings.ignores_cookies {
-        return Err(Reason::Cookie);
-    }
     if settings.tags.len() > MAX_TAGS {
         return Err(Reason::TooManyTags);
     }
-    let vary = check_headers(response.headers(), directives)?;
-    let grace = if directives.must_revalidate { None } else { settings.swr };
+    let vary = check_headers(response.headers(), directives, settings.scope)?;
+    // A refresh in the background has no credentials, so that the gate would deny it.
+    let has_no_grace = directives.must_revalidate || settings.scope >= Some(Scope::Gated);
+    let grace = if has_no_grace { None } else { settings.swr };
     Ok(Plan {
         ttl: ttl.min(MAX_TTL),
         grace: grace.unwrap_or_default().min(MAX_TTL),
         age,
         tags: settings.tags,
-        ignores_cookies: settings.ignores_cookies,
+        scope: settings.scope,
         vary,
     })
 }
@@ -236,14 +244,18 @@ fn initial_age(headers: &HeaderMap) -> Duration {
     ages.max().unwrap_or_default()
 }
 
-fn check_headers(headers: &HeaderMap, directives: Directives) -> Result<Box<[HeaderName]>, Reason> {
+fn check_headers(
+    headers: &HeaderMap,
+    directives: Directives,
+    scope: Option<Scope>,
+) -> Result<Box<[HeaderName]>, Reason> {
     if headers.contains_key(SET_COOKIE) {
         return Err(Reason::SetCookie);
     }
     if directives.no_store {
         return Err(Reason::NoStore);
     }
-    if directives.private {
+    if directives.private && scope != Some(Scope::Private) {
         return Err(Reason::Private);
     }
     if directives.no_cache {
@@ -273,12 +285,12 @@ mod tests {
 
     fn opted_in(mut response: Response<()>) -> Result<Plan, Reason> {
         response.extensions_mut().insert(Cached::ttl(MINUTE));
-        plan(&mut response, &CacheCtx::default(), &[], false)
+        plan(&mut response, &CacheCtx::default(), &[])
     }
 
     #[test]
     fn response_without_settings_is_not_stored() {
-        let outcome = plan(&mut response(200, &[]), &CacheCtx::default(), &[], false);
+        let outcome = plan(&mut response(200, &[]), &CacheCtx::default(), &[]);
         assert_eq!(outcome.unwrap_err(), Reason::NotOptedIn);
     }
 
@@ -289,7 +301,7 @@ mod tests {
         ctx.tag("deep");
         let mut response = response(200, &[]);
         response.extensions_mut().insert(Cached::ttl(MINUTE).swr(MINUTE).tag("top"));
-        let plan = plan(&mut response, &ctx, &[], false).unwrap();
+        let plan = plan(&mut response, &ctx, &[]).unwrap();
         assert_eq!((plan.ttl, plan.grace), (Duration::from_secs(10), MINUTE));
         assert_eq!(plan.tags, ["deep", "top"]);
     }
@@ -300,10 +312,10 @@ mod tests {
         ctx.forbid("has a cart");
         let mut opted = response(200, &[]);
         opted.extensions_mut().insert(Cached::ttl(MINUTE));
-        assert_eq!(plan(&mut opted, &ctx, &[], false).unwrap_err(), Reason::Forbidden);
+        assert_eq!(plan(&mut opted, &ctx, &[]).unwrap_err(), Reason::Forbidden);
         assert_eq!(opted.extensions().get(), Some(&ForbiddenBecause("has a cart")));
         ctx.forbid("still");
-        assert_eq!(plan(&mut response(200, &[]), &ctx, &[], false).unwrap_err(), Reason::Forbidden);
+        assert_eq!(plan(&mut response(200, &[]), &ctx, &[]).unwrap_err(), Reason::Forbidden);
     }
 
     #[test]
@@ -344,7 +356,7 @@ mod tests {
         ] {
             let mut with = response(code, &[]);
             with.extensions_mut().insert(Cached::ttl(MINUTE).cached_errors(allowed.clone()));
-            let with = plan(&mut with, &CacheCtx::default(), &[], false);
+            let with = plan(&mut with, &CacheCtx::default(), &[]);
             assert_eq!(with.is_ok(), stored, "{code}");
             assert_eq!(opted_in(response(code, &[])).is_ok(), code == 200, "{code} without cached_errors");
         }
@@ -354,7 +366,7 @@ mod tests {
     fn durations_are_capped_at_a_year_and_below_a_millisecond_is_zero() {
         let mut long = response(200, &[]);
         long.extensions_mut().insert(Cached::ttl(Duration::MAX).swr(Duration::MAX));
-        let plan_of = |mut response| plan(&mut response, &CacheCtx::default(), &[], false);
+        let plan_of = |mut response| plan(&mut response, &CacheCtx::default(), &[]);
         let long = plan_of(long).unwrap();
         assert_eq!((long.ttl, long.grace), (MAX_TTL, MAX_TTL));
         let mut short = response(200, &[]);
@@ -376,6 +388,6 @@ mod tests {
         let ctx = CacheCtx::default();
         ctx.ttl(MINUTE);
         (0..=MAX_TAGS).for_each(|n| ctx.tag(n.to_string()));
-        assert_eq!(plan(&mut response(200, &[]), &ctx, &[], false).unwrap_err(), Reason::TooManyTags);
+        assert_eq!(plan(&mut response(200, &[]), &ctx, &[]).unwrap_err(), Reason::TooManyTags);
     }
 }

@@ -16,7 +16,7 @@ const METHOD_OVERRIDES: [HeaderName; 3] = [
     HeaderName::from_static("x-method-override"),
 ];
 
-/// What identifies a user in a request, besides `Authorization`.
+/// What identifies a user in a request, besides `Authorization`: its credentials.
 #[derive(Debug, Default)]
 pub(crate) struct PersonalTraits {
     pub(crate) credential_fields: Vec<HeaderName>,
@@ -26,9 +26,16 @@ pub(crate) struct PersonalTraits {
 }
 
 impl PersonalTraits {
-    fn has_credentials(&self, headers: &HeaderMap) -> bool {
+    fn credentials<B>(&self, request: &Request<B>) -> Option<Reason> {
+        let headers = request.headers();
         let has = |name: &HeaderName| headers.contains_key(name);
-        has(&AUTHORIZATION) || has(&PROXY_AUTHORIZATION) || self.credential_fields.iter().any(has)
+        if has(&AUTHORIZATION) || has(&PROXY_AUTHORIZATION) || self.credential_fields.iter().any(has) {
+            Some(Reason::Authorization)
+        } else if self.extensions.iter().any(|is_in| is_in(request.extensions())) {
+            Some(Reason::PersonalExtension)
+        } else {
+            self.has_cookie(headers).then_some(Reason::Cookie)
+        }
     }
 
     /// Whether the request has a cookie that is not ignored. A malformed one has no name, so it is not.
@@ -46,7 +53,8 @@ impl PersonalTraits {
 #[derive(Clone, Copy)]
 pub(crate) struct RequestTraits {
     pub(crate) head: bool,
-    pub(crate) cookie: bool,
+    /// The kind of credentials that the request has.
+    pub(crate) credentials: Option<Reason>,
     pub(crate) range: bool,
     pub(crate) only_if_cached: bool,
 }
@@ -73,12 +81,6 @@ impl RequestTraits {
         if !has_body_rule && has_body(request) {
             return Err(Reason::RequestBody);
         }
-        if personal.has_credentials(headers) {
-            return Err(Reason::Authorization);
-        }
-        if personal.extensions.iter().any(|is_in| is_in(request.extensions())) {
-            return Err(Reason::PersonalExtension);
-        }
         if has(&UPGRADE) {
             return Err(Reason::Upgrade);
         }
@@ -96,7 +98,7 @@ impl RequestTraits {
         }
         Ok(RequestTraits {
             head: *method == Method::HEAD,
-            cookie: personal.has_cookie(headers),
+            credentials: personal.credentials(request),
             range: has(&RANGE),
             only_if_cached: directives.only_if_cached,
         })

@@ -5,9 +5,11 @@
 //!                   ├─ body rule: read the body ─┬─ too long, too slow ──► 413, 408
 //!                   │                            │
 //!                   └─ look up ◄─────────────────┘
+//!                        ├─ guarded ──► gate ─┬─ denied ──► Forward (bypass)
+//!                        │                    └─ look up again, with the principal
 //!                        ├─ fresh ────────────► stored response
 //!                        ├─ stale ────────────► stored response, one refresh in the background
-//!                        └─ missing ─┬─ cookie ──────────► fill without a ticket
+//!                        └─ missing ─┬─ credentials ─────► fill without a ticket
 //!                                    ├─ hit-for-miss ────► Forward
 //!                                    └─ load ticket ─┬ lead ───► fill
 //!                                                    └ follow ─► wait
@@ -34,13 +36,12 @@ use crate::cache::{HttpCache, Lookup, StoreLocation};
 use crate::encoding;
 use crate::entry::{self, StoreValue, StoredResponse};
 use crate::fill::{Fill, FillRole, ServiceResult, UnticketedFill};
-use crate::forward::{FollowUp, Forward};
+use crate::forward::{FollowUp, Forward, Handler, HandlerBody};
+use crate::gate::{self, Guarded, Requester};
 use crate::key::{self, Key, RequestKey};
 use crate::miss::{self, miss_outcome};
 use crate::policy::CacheCtx;
 use crate::request::RequestTraits;
-#[cfg(feature = "shared")]
-use crate::shared::Unverified;
 use crate::status::{Outcome, Reason};
 
 /// A service behind a cache; made by [`HttpCacheLayer`](crate::HttpCacheLayer).
@@ -133,22 +134,73 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         traits: RequestTraits,
     ) -> ResponseFuture<S, ReqBody, B>
     where
-        S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
-        S::Future: Send + 'static,
-        S::Error: Send + 'static,
+        S: Handler<ReqBody, B>,
         ReqBody: Send + 'static,
-        B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<BoxError> + Send + 'static,
+        B: HandlerBody,
     {
         let timer = HitTimer::start();
-        let core = self.cache.core();
-        match core.look_up(RequestKey::new(&request, &body_key)) {
+        let requester = Requester { credentials: traits.credentials, access: None };
+        match self.cache.core().look_up(RequestKey::new(&request, &body_key)) {
             Err(reason) => self.bypass(request, reason, false),
-            Ok(Lookup::Found(stored)) if traits.cookie && !stored.ignores_cookies => {
-                self.bypass(request, Reason::Cookie, false)
+            Ok(found) => self.reply(request, body_key, found, requester, traits, timer),
+        }
+    }
+
+    /// Answers a request after the gate has judged it.
+    fn ask_gate<ReqBody, B>(
+        &self,
+        request: Request<ReqBody>,
+        body_key: Option<Bytes>,
+        guarded: Guarded,
+        mut requester: Requester,
+        traits: RequestTraits,
+    ) -> ResponseFuture<S, ReqBody, B>
+    where
+        S: Handler<ReqBody, B>,
+        ReqBody: Send + 'static,
+        B: HandlerBody,
+    {
+        let service = HttpCacheService::new(self.cache.clone(), self.inner.clone(), NoBodyKey);
+        let future = async move {
+            let (request, found) = gate::look_up(&service.cache, request, guarded, &mut requester).await;
+            match found {
+                Err(reason) => service.bypass(request, reason, false).await,
+                Ok(found) => {
+                    service.reply(request, body_key, found, requester, traits, HitTimer::start()).await
+                }
             }
-            Ok(Lookup::Found(stored)) if stored.is_filling() => self.join_fill(request, &stored, traits),
-            Ok(Lookup::Found(stored)) => {
+        };
+        ResponseFuture { kind: Kind::Boxed { future: Box::pin(future) } }
+    }
+
+    /// Answers a request for which the gate, if it must be asked, was asked.
+    fn reply<ReqBody, B>(
+        &self,
+        request: Request<ReqBody>,
+        body_key: Option<Bytes>,
+        found: Lookup,
+        requester: Requester,
+        traits: RequestTraits,
+        timer: HitTimer,
+    ) -> ResponseFuture<S, ReqBody, B>
+    where
+        S: Handler<ReqBody, B>,
+        ReqBody: Send + 'static,
+        B: HandlerBody,
+    {
+        let core = self.cache.core();
+        match found {
+            Lookup::Guarded(guarded) => self.ask_gate(request, body_key, guarded, requester, traits),
+            Lookup::Missing(location) => self.miss(request, body_key, location, requester, traits),
+            #[cfg(feature = "shared")]
+            Lookup::Unverified(_) => self.verify(request, body_key, requester, traits),
+            Lookup::Found(stored) => {
+                if let Err(reason) = requester.check(stored.scope) {
+                    return self.bypass(request, reason, false);
+                }
+                if stored.is_filling() {
+                    return self.join_fill(request, &stored, traits);
+                }
                 let now = core.store.now_ms();
                 let outcome = stored.outcome(now);
                 #[cfg(feature = "compression")]
@@ -164,33 +216,33 @@ impl<S: Clone, K> HttpCacheService<S, K> {
                 }
                 ResponseFuture::ready(response)
             }
-            Ok(Lookup::Missing(location)) => self.miss(request, body_key, location, traits),
-            #[cfg(feature = "shared")]
-            Ok(Lookup::Unverified(entry)) => self.verify(entry, request, body_key, traits),
         }
     }
 
-    /// Compares an entry with Redis, and answers then.
+    /// Answers a request whose entry must be compared with Redis.
     #[cfg(feature = "shared")]
     fn verify<ReqBody, B>(
         &self,
-        entry: Unverified,
         request: Request<ReqBody>,
         body_key: Option<Bytes>,
+        requester: Requester,
         traits: RequestTraits,
     ) -> ResponseFuture<S, ReqBody, B>
     where
-        S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
-        S::Future: Send + 'static,
-        S::Error: Send + 'static,
+        S: Handler<ReqBody, B>,
         ReqBody: Send + 'static,
-        B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<BoxError> + Send + 'static,
+        B: HandlerBody,
     {
         let service = HttpCacheService::new(self.cache.clone(), self.inner.clone(), NoBodyKey);
         let future = async move {
-            service.cache.core().verify(entry).await;
-            service.answer(request, body_key, traits).await
+            let (core, key) = (service.cache.core(), RequestKey::new(&request, &body_key));
+            let found = core.look_up_verified(|verified| core.look_up_with(key, verified)).await;
+            match found {
+                Err(reason) => service.bypass(request, reason, false).await,
+                Ok(found) => {
+                    service.reply(request, body_key, found, requester, traits, HitTimer::start()).await
+                }
+            }
         };
         ResponseFuture { kind: Kind::Boxed { future: Box::pin(future) } }
     }
@@ -225,17 +277,8 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         if traits.range {
             return self.bypass(request, Reason::Range, false);
         }
-        let now = self.cache.core().store.now_ms();
-        let outcome =
-            Outcome::Miss { variant: filling.headers().contains_key(VARY), collapsed: true, unstored: None };
-        ResponseFuture::ready(entry::answer(
-            &self.cache.core().counters,
-            filling,
-            request.headers(),
-            false,
-            outcome,
-            now,
-        ))
+        let is_variant = filling.headers().contains_key(VARY);
+        ResponseFuture::ready(self.cache.core().answer_collapsed(filling, request.headers(), is_variant))
     }
 
     /// The layer's own answer to a request whose body could not be read.
@@ -298,15 +341,13 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         mut request: Request<ReqBody>,
         body_key: Option<Bytes>,
         location: StoreLocation,
+        requester: Requester,
         traits: RequestTraits,
     ) -> ResponseFuture<S, ReqBody, B>
     where
-        S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
-        S::Future: Send + 'static,
-        S::Error: Send + 'static,
+        S: Handler<ReqBody, B>,
         ReqBody: Send + 'static,
-        B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<BoxError> + Send + 'static,
+        B: HandlerBody,
     {
         let core = self.cache.core();
         if traits.only_if_cached {
@@ -334,18 +375,12 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         let started = Instant::now();
         let (cache, inner) = (self.cache.clone(), self.inner.clone());
         let future = async move {
-            let response = if traits.cookie {
-                miss::run_fill(
-                    cache.clone(),
-                    inner,
-                    request,
-                    location,
-                    FillRole::Unticketed { _counted: UnticketedFill::new(cache.clone()) },
-                    true,
-                )
-                .await
+            // A response to credentials may be shared only once the resource is known to have a scope.
+            let response = if requester.credentials.is_some() && location.scope().is_none() {
+                let role = FillRole::Unticketed { _counted: UnticketedFill::new(cache.clone()) };
+                miss::run_fill(cache.clone(), inner, request, location, role, requester).await
             } else {
-                miss::lead_or_follow(cache.clone(), inner, request, body_key, location).await
+                miss::lead_or_follow(cache.clone(), inner, request, body_key, location, requester).await
             };
             cache.core().counters.miss_time.record(started.elapsed());
             response
@@ -361,12 +396,9 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         body_key: Option<Bytes>,
         stale: Arc<StoredResponse>,
     ) where
-        S: Service<Request<ReqBody>, Response = Response<B>> + Send + 'static,
-        S::Future: Send + 'static,
-        S::Error: Send + 'static,
+        S: Handler<ReqBody, B>,
         ReqBody: Send + 'static,
-        B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<BoxError> + Send + 'static,
+        B: HandlerBody,
     {
         let core = self.cache.core();
         let Ok(location) = core.location_of(RequestKey::new(&request, &body_key)) else { return };
@@ -389,7 +421,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
             location,
             role: FillRole::Refresh(StoreValue::Response(stale)),
             request_headers: key_headers,
-            has_cookie: false,
+            requester: Requester::default(),
             client: None,
             first_variant: Default::default(),
             #[cfg(feature = "shared")]

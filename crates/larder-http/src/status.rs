@@ -48,12 +48,19 @@ reasons! {
     Authority => "authority",
     /// The request target exceeds the longest key.
     TargetTooLong => "target-too-long",
-    /// The request has `Authorization`, `Proxy-Authorization`, or a field that is configured as a credential.
+    /// The request has `Authorization`, `Proxy-Authorization`, or a field that is configured as a credential, and the
+    /// response has no scope.
     Authorization => "authorization",
-    /// The request has `Cookie`, other than the ignored ones, and the handler did not declare that cookies do not matter.
+    /// The request has `Cookie`, other than the ignored ones, and the response has no scope.
     Cookie => "cookie",
-    /// The request has an extension that is configured as personal.
+    /// The request has an extension that is configured as personal, and the response has no scope.
     PersonalExtension => "personal-extension",
+    /// The gate denied the request, or the one whose response was to be stored.
+    Gate => "gate",
+    /// The response is gated or private, and the cache has no gate; or it is private, and the gate named no principal.
+    Scope => "scope",
+    /// The response is private and longer than the share of one principal.
+    PrivateShare => "private-share",
     /// The request asks for a protocol upgrade.
     Upgrade => "upgrade",
     /// A range request for a response that is not stored.
@@ -88,7 +95,7 @@ reasons! {
     Status => "status",
     /// The response sets a cookie.
     SetCookie => "set-cookie",
-    /// The response is `Cache-Control: private`.
+    /// The response is `Cache-Control: private`, and its scope is not.
     Private => "private",
     /// The response is `Cache-Control: no-store`.
     NoStore => "no-store",

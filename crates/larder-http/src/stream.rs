@@ -63,7 +63,7 @@ impl<B: http_body::Body> Stream<B> {
     }
 
     /// Hides the fill from further requests.
-    fn withdraw(&self) {
+    pub(crate) fn withdraw(&self) {
         if let Some(Published { key, value, .. }) = &self.published {
             self.cache.core().remove_if_same(key.clone(), value);
         }

@@ -11,6 +11,7 @@ use http::header::{
 use http::{HeaderMap, HeaderName};
 
 use crate::control::{list_members, split_list};
+use crate::gate::Scope;
 use crate::key::{self, Key};
 use crate::purge::PurgeStamp;
 use crate::status::Reason;
@@ -44,13 +45,15 @@ pub(crate) fn parse_vary(response: &HeaderMap) -> Result<Box<[HeaderName]>, Reas
     if names.len() > MAX_FIELDS { Err(Reason::VaryTooWide) } else { Ok(names.into()) }
 }
 
-/// The value under the key of a resource that varies: the fields, and the keys of the stored variants.
+/// The value under the key of a resource that varies or is guarded: the fields, the scope, and the keys of the stored
+/// variants.
 ///
 /// Each record has its own id, which is part of the keys of its variants. When the record is purged, evicted or
-/// replaced because the fields changed, lookups no longer find its variants.
+/// replaced because the fields or the scope changed, lookups no longer find its variants.
 #[derive(Debug)]
 pub(crate) struct VaryRecord {
     id: u64,
+    scope: Option<Scope>,
     fields: Box<[HeaderName]>,
     variants: Mutex<Vec<Key>>,
     pub(crate) stamp: PurgeStamp,
@@ -60,14 +63,20 @@ pub(crate) struct VaryRecord {
 }
 
 impl VaryRecord {
-    pub(crate) fn new(fields: Box<[HeaderName]>, stamp: PurgeStamp) -> VaryRecord {
-        VaryRecord::with_id(new_id(), fields, stamp)
+    pub(crate) fn new(scope: Option<Scope>, fields: Box<[HeaderName]>, stamp: PurgeStamp) -> VaryRecord {
+        VaryRecord::with_id(new_id(), scope, fields, stamp)
     }
 
     /// A record that may be that of another replica.
-    pub(crate) fn with_id(id: u64, fields: Box<[HeaderName]>, stamp: PurgeStamp) -> VaryRecord {
+    pub(crate) fn with_id(
+        id: u64,
+        scope: Option<Scope>,
+        fields: Box<[HeaderName]>,
+        stamp: PurgeStamp,
+    ) -> VaryRecord {
         VaryRecord {
             id,
+            scope,
             fields,
             variants: Mutex::default(),
             stamp,
@@ -81,25 +90,46 @@ impl VaryRecord {
         self.id
     }
 
+    pub(crate) fn scope(&self) -> Option<Scope> {
+        self.scope
+    }
+
+    /// Whether the gate is asked before each lookup of a variant.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.scope >= Some(Scope::Gated)
+    }
+
     pub(crate) fn fields(&self) -> &[HeaderName] {
         &self.fields
     }
 
-    /// Appends the key of the variant that a request selects.
+    /// Appends the key of the variant that a request selects. If the scope is private, it has the principal.
     ///
     /// # Errors
     /// `VariantTooLong` if the request's values are longer than the longest key.
-    pub(crate) fn write_key(&self, key: &mut Vec<u8>, request: &HeaderMap) -> Result<(), Reason> {
+    pub(crate) fn write_key(
+        &self,
+        key: &mut Vec<u8>,
+        principal: Option<&str>,
+        request: &HeaderMap,
+    ) -> Result<(), Reason> {
         let start = key.len();
         key::write_variant_prefix(key, self.id);
+        if self.scope == Some(Scope::Private) {
+            key::write_part(key, principal.map(str::as_bytes));
+        }
         for field in &self.fields {
             write_values(key, field, request);
         }
         if key.len() - start > key::MAX_KEY_BYTES { Err(Reason::VariantTooLong) } else { Ok(()) }
     }
 
-    /// Adds a stored variant. Returns the oldest one if it must be removed for it.
+    /// Adds a stored variant. Returns the oldest one if it must be removed for it. Private ones are not counted: their
+    /// principals have shares.
     pub(crate) fn add_variant(&self, variant: &Key) -> Option<Key> {
+        if self.scope == Some(Scope::Private) {
+            return None;
+        }
         let mut variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
         variants.retain(|other| other != variant);
         let oldest = (variants.len() == MAX_VARIANTS).then(|| variants.remove(0));
@@ -173,7 +203,7 @@ mod tests {
 
     fn key(record: &VaryRecord, request: &[(&'static str, &'static str)]) -> Vec<u8> {
         let mut key = Vec::new();
-        record.write_key(&mut key, &map(request)).unwrap();
+        record.write_key(&mut key, None, &map(request)).unwrap();
         key
     }
 
@@ -199,6 +229,7 @@ mod tests {
     #[test]
     fn variant_key_ignores_case_and_spaces_of_known_lists() {
         let record = VaryRecord::new(
+            None,
             parse_vary(&map(&[("vary", "accept, accept-encoding, x")])).unwrap(),
             PurgeStamp::default(),
         );
@@ -217,7 +248,8 @@ mod tests {
 
     #[test]
     fn variant_keys_of_different_lines_differ() {
-        let record = VaryRecord::new(parse_vary(&map(&[("vary", "x, y")])).unwrap(), PurgeStamp::default());
+        let record =
+            VaryRecord::new(None, parse_vary(&map(&[("vary", "x, y")])).unwrap(), PurgeStamp::default());
         let requests = [
             &[][..],
             &[("x", "")],
@@ -241,15 +273,15 @@ mod tests {
     fn equal_records_have_distinct_variant_keys() {
         let fields = parse_vary(&map(&[("vary", "x")])).unwrap();
         let (one, other) = (
-            VaryRecord::new(fields.clone(), PurgeStamp::default()),
-            VaryRecord::new(fields, PurgeStamp::default()),
+            VaryRecord::new(None, fields.clone(), PurgeStamp::default()),
+            VaryRecord::new(None, fields, PurgeStamp::default()),
         );
         assert_ne!(key(&one, &[("x", "a")]), key(&other, &[("x", "a")]));
     }
 
     #[test]
     fn variant_above_limit_evicts_oldest() {
-        let record = VaryRecord::new(Box::default(), PurgeStamp::default());
+        let record = VaryRecord::new(None, Box::default(), PurgeStamp::default());
         let keys: Vec<_> = (0..=MAX_VARIANTS as u8).map(|n| Key::new(&[n])).collect();
         for key in &keys[..MAX_VARIANTS] {
             assert_eq!(record.add_variant(key), None);

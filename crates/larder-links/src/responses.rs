@@ -13,7 +13,7 @@
 use crate::error::LinksError;
 use axum::Router;
 use axum::response::{IntoResponse, Response};
-use larder_http::{Cached, HttpCache};
+use larder_http::{Cached, HttpCache, Scope};
 use std::time::Duration;
 
 const TTL: Duration = Duration::from_secs(1);
@@ -66,7 +66,7 @@ impl Responses {
 
 /// Browsers send cookies of other services on the same host too; no response here depends on a cookie.
 fn storage_policy() -> Cached {
-    Cached::ttl(TTL).ignore_cookies()
+    Cached::ttl(TTL).scope(Scope::Public)
 }
 
 fn link_tag(slug: &str) -> String {

@@ -91,73 +91,13 @@ macro_rules! decimal_keys {
     ($($integer:ty),*) => {$(
         impl CacheKey for $integer {
             fn write_key(&self, out: &mut KeyBuf) {
-                let mut digits = [0; 40];
-                let mut at = digits.len();
-                let mut push = |digit: u8| {
-                    at -= 1;
-                    digits[at] = b'0' + digit;
-                };
-                let mut wide = self.unsigned_abs_u128();
-                // A 128-bit division is a function call.
-                let mut rest = loop {
-                    match u64::try_from(wide) {
-                        Ok(rest) => break rest,
-                        Err(_) => push((wide % 10) as u8),
-                    }
-                    wide /= 10;
-                };
-                loop {
-                    push((rest % 10) as u8);
-                    rest /= 10;
-                    if rest == 0 {
-                        break;
-                    }
-                }
-                #[allow(unused_comparisons, reason = "one body for signed and unsigned integers")]
-                if *self < 0 {
-                    at -= 1;
-                    digits[at] = b'-';
-                }
-                out.push(&digits[at..]);
+                out.push(itoa::Buffer::new().format(*self).as_bytes());
             }
         }
     )*};
 }
 
-/// The size of an integer without its sign.
-trait Magnitude {
-    fn unsigned_abs_u128(&self) -> u128;
-}
-
-macro_rules! magnitudes {
-    (signed: $($signed:ty),*; unsigned: $($unsigned:ty),*) => {
-        $(impl Magnitude for $signed {
-            fn unsigned_abs_u128(&self) -> u128 {
-                self.unsigned_abs().into()
-            }
-        })*
-        $(impl Magnitude for $unsigned {
-            fn unsigned_abs_u128(&self) -> u128 {
-                (*self).into()
-            }
-        })*
-    };
-}
-
-magnitudes!(signed: i8, i16, i32, i64, i128; unsigned: u8, u16, u32, u64, u128);
 decimal_keys!(i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize);
-
-impl Magnitude for usize {
-    fn unsigned_abs_u128(&self) -> u128 {
-        *self as u128
-    }
-}
-
-impl Magnitude for isize {
-    fn unsigned_abs_u128(&self) -> u128 {
-        self.unsigned_abs() as u128
-    }
-}
 
 impl CacheKey for bool {
     fn write_key(&self, out: &mut KeyBuf) {

@@ -73,6 +73,7 @@ thread_local! {
 }
 
 /// Runs a memory lookup, and measures one in [`SAMPLE`].
+#[inline]
 pub(crate) fn sampled<R>(latency: &Histogram, lookup: impl FnOnce() -> R) -> R {
     let tick = TICK.get().wrapping_add(1);
     TICK.set(tick);

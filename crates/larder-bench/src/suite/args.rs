@@ -12,7 +12,7 @@ pub struct RunArgs {
     /// The suites to run [default: all].
     #[arg(value_name = "SUITE", value_parser = PossibleValuesParser::new(SUITES.iter().map(|suite| suite.name())))]
     pub(crate) suites: Vec<String>,
-    /// Run shorter workloads, for a first impression in less than a minute.
+    /// Run shorter workloads, for a first impression: up to a minute for each suite, more with peers.
     #[arg(long)]
     pub(crate) quick: bool,
     /// The folder for the result files [default: ./larder-bench/ followed by the time].

@@ -8,11 +8,12 @@
 //!      3      1  kind: 1 a response, 2 the record of a resource that varies
 //!      4      4  length of the key, and the key
 //!   response  2  status
-//!             1  flags: bit 0 cookies do not matter, others 0
+//!             1  scope: 0 none, 1 public, 2 gated, 3 private
 //!             8  age that the response had when its handler replied, in milliseconds
 //!             2  number of header lines; for each the lengths of name (2) and value (4), and both
 //!             …  body, to the end
 //!   record    8  id, which is a part of the keys of its variants
+//!             1  scope
 //!             1  number of fields; for each the length of its name (2), and the name
 //! ```
 //!
@@ -22,6 +23,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use crate::entry::StoredResponse;
+use crate::gate::Scope;
 use crate::key::Key;
 use crate::vary::VaryRecord;
 
@@ -29,20 +31,21 @@ const MAGIC: &[u8; 2] = b"LH";
 pub(super) const VERSION: u8 = 1;
 const RESPONSE: u8 = 1;
 const RECORD: u8 = 2;
-const IGNORES_COOKIES: u8 = 1;
+/// The scopes by their numbers.
+const SCOPES: [Option<Scope>; 4] = [None, Some(Scope::Public), Some(Scope::Gated), Some(Scope::Private)];
 
 /// A decoded entry.
 #[derive(Debug)]
 pub(super) enum SharedEntry<'a> {
     Response(SharedResponse<'a>),
-    Record { id: u64, fields: Box<[HeaderName]> },
+    Record { id: u64, scope: Option<Scope>, fields: Box<[HeaderName]> },
 }
 
 /// A response from Redis.
 #[derive(Debug)]
 pub(crate) struct SharedResponse<'a> {
     pub(crate) status: StatusCode,
-    pub(crate) ignores_cookies: bool,
+    pub(crate) scope: Option<Scope>,
     pub(crate) age_ms: u64,
     pub(crate) headers: HeaderMap,
     pub(crate) body: &'a [u8],
@@ -54,7 +57,7 @@ pub(super) fn encode_response(key: &Key, stored: &StoredResponse) -> Option<Vec<
     let mut out = Vec::with_capacity(key.as_bytes().len() + body.len() + 1024);
     write_head(&mut out, RESPONSE, key)?;
     out.extend_from_slice(&stored.status().as_u16().to_le_bytes());
-    out.push(if stored.ignores_cookies { IGNORES_COOKIES } else { 0 });
+    out.push(number(stored.scope)?);
     out.extend_from_slice(&stored.initial_age_ms().to_le_bytes());
     out.extend_from_slice(&u16::try_from(stored.headers().len()).ok()?.to_le_bytes());
     for (name, value) in stored.headers() {
@@ -72,6 +75,7 @@ pub(super) fn encode_record(key: &Key, record: &VaryRecord) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     write_head(&mut out, RECORD, key)?;
     out.extend_from_slice(&record.id().to_le_bytes());
+    out.push(number(record.scope())?);
     out.push(u8::try_from(record.fields().len()).ok()?);
     for field in record.fields() {
         out.extend_from_slice(&u16::try_from(field.as_str().len()).ok()?.to_le_bytes());
@@ -86,6 +90,10 @@ fn write_head(out: &mut Vec<u8>, kind: u8, key: &Key) -> Option<()> {
     out.extend_from_slice(&u32::try_from(key.as_bytes().len()).ok()?.to_le_bytes());
     out.extend_from_slice(key.as_bytes());
     Some(())
+}
+
+fn number(scope: Option<Scope>) -> Option<u8> {
+    SCOPES.iter().position(|other| *other == scope).map(|number| number as u8)
 }
 
 /// The entry of this key. `None` if the bytes are malformed, or of another key.
@@ -108,10 +116,7 @@ pub(super) fn decode<'a>(key: &Key, bytes: &'a [u8]) -> Option<SharedEntry<'a>> 
 
 fn decode_response(mut parts: Parts<'_>) -> Option<SharedResponse<'_>> {
     let status = StatusCode::from_u16(u16::from_le_bytes(parts.take()?)).ok()?;
-    let [flags] = parts.take()?;
-    if flags & !IGNORES_COOKIES != 0 {
-        return None;
-    }
+    let scope = parts.scope()?;
     let age_ms = u64::from_le_bytes(parts.take()?);
     let lines = u16::from_le_bytes(parts.take()?);
     let mut headers = HeaderMap::new();
@@ -123,18 +128,19 @@ fn decode_response(mut parts: Parts<'_>) -> Option<SharedResponse<'_>> {
         // A map has at most 32,768 lines.
         headers.try_append(name, value).ok()?;
     }
-    Some(SharedResponse { status, ignores_cookies: flags != 0, age_ms, headers, body: parts.0 })
+    Some(SharedResponse { status, scope, age_ms, headers, body: parts.0 })
 }
 
 fn decode_record(mut parts: Parts<'_>) -> Option<SharedEntry<'_>> {
     let id = u64::from_le_bytes(parts.take()?);
+    let scope = parts.scope()?;
     let [count] = parts.take()?;
     let mut fields = Vec::new();
     for _ in 0..count {
         let length = u16::from_le_bytes(parts.take()?);
         fields.push(HeaderName::from_bytes(parts.slice(length.into())?).ok()?);
     }
-    (parts.0.is_empty() && count > 0).then(|| SharedEntry::Record { id, fields: fields.into() })
+    parts.0.is_empty().then(|| SharedEntry::Record { id, scope, fields: fields.into() })
 }
 
 /// The bytes that are not decoded yet.
@@ -145,6 +151,11 @@ impl<'a> Parts<'a> {
         let (part, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(*part)
+    }
+
+    fn scope(&mut self) -> Option<Option<Scope>> {
+        let [number] = self.take()?;
+        SCOPES.get(usize::from(number)).copied()
     }
 
     fn slice(&mut self, length: usize) -> Option<&'a [u8]> {

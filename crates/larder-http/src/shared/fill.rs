@@ -131,13 +131,16 @@ where
         let (ttl, kept_for, age) = (value.remaining_ttl(), value.remaining(), value.age());
         match codec::decode(&key, value.bytes()) {
             Some(SharedEntry::Response(response)) => {
+                if self.requester.check(response.scope).is_err() {
+                    return Taken::Unusable;
+                }
                 let Some(body) = self.keep(response.body) else { return Taken::Unusable };
                 let plan = Plan {
                     ttl,
                     grace: kept_for.saturating_sub(ttl),
                     age: Duration::from_millis(response.age_ms).saturating_add(age),
                     tags: Vec::new(),
-                    ignores_cookies: response.ignores_cookies,
+                    scope: response.scope,
                     vary: self
                         .location
                         .variant
@@ -146,11 +149,15 @@ where
                 };
                 let SharedResponse { status, headers, .. } = response;
                 let now = self.core().store.now_ms();
-                let stored = StoredResponse::replica(status, headers, body, &plan, stamp.copy(), now);
+                let tags = self.tags(&plan);
+                let stored = StoredResponse::new(status, &headers, body, &plan, tags, stamp.copy(), now);
                 self.answer_with(stored.with_copy(Some(value.into_copy())), &plan, now)
             }
-            Some(SharedEntry::Record { id, fields }) if self.location.variant.is_none() => {
-                let record = VaryRecord::with_id(id, fields, stamp.copy());
+            Some(SharedEntry::Record { id, scope, fields }) if self.location.variant.is_none() => {
+                if self.requester.check(scope).is_err() {
+                    return Taken::Unusable;
+                }
+                let record = VaryRecord::with_id(id, scope, fields, stamp.copy());
                 _ = record.copy.set(value.into_copy());
                 self.continue_with_variant(Arc::new(record), kept_for)
             }
@@ -170,7 +177,7 @@ where
         #[cfg(feature = "compression")]
         let stored = self.with_siblings(stored, plan);
         let stored = Arc::new(stored);
-        if self.core().shared_validity(&StoreValue::Response(stored.clone())) == Validity::Dead {
+        if self.core().shared_validity(&StoreValue::Response(stored.clone()), &[]) == Validity::Dead {
             return Taken::Unusable;
         }
         // If it is not stored, it was purged meanwhile or finds no room; the client asked before.
@@ -193,7 +200,7 @@ where
     /// Stores the record of a resource that varies. The fill goes on for the variant that its request selects.
     fn continue_with_variant(&mut self, record: Arc<VaryRecord>, kept_for: Duration) -> Taken {
         let written = key::with_key_buffer(|key| {
-            record.write_key(key, &self.request_headers)?;
+            record.write_key(key, self.requester.principal(), &self.request_headers)?;
             Ok::<_, crate::status::Reason>(Key::new(key))
         });
         let Ok(variant) = written else { return Taken::Unusable };
@@ -214,10 +221,15 @@ where
         Taken::Varies
     }
 
+    /// The times and tags of the response of this fill.
+    fn options(&self, plan: &Plan) -> larder::WriteOptions {
+        tags::options(plan, self.location.resource.as_bytes(), self.requester.principal())
+    }
+
     /// What judges a response whose body is still being filled.
     pub(crate) fn running_copy(&self, plan: &Plan) -> Option<SharedCopy> {
         let lease = self.shared.lease.as_ref()?;
-        Some(lease.copy(&tags::options(plan, self.location.resource.as_bytes())))
+        Some(lease.copy(&self.options(plan)))
     }
 
     /// Stores a complete response in Redis, and gives it the copy that judges it from now on.
@@ -225,12 +237,14 @@ where
         let (Some(lease), Some(store)) = (self.shared.lease.take(), self.core().shared.clone()) else {
             return stored;
         };
-        let options = tags::options(plan, self.location.resource.as_bytes());
+        let options = self.options(plan);
         let is_short = stored.complete_body().is_some_and(|body| body.len() <= store.max_body_bytes);
         let encoded = |key: &Key| codec::encode_response(key, &stored).filter(|_| is_short);
         let resource = self.location.resource.clone();
         let committed = match self.location.variant.clone() {
-            None if plan.vary.is_empty() => store.commit(lease, encoded(&resource), &options).await,
+            None if plan.vary.is_empty() && !plan.is_guarded() => {
+                store.commit(lease, encoded(&resource), &options).await
+            }
             None => match self.new_variant(&stored, plan) {
                 Ok((record, variant)) => {
                     // First: who finds the record must find the variant.
@@ -250,7 +264,7 @@ where
                 // It is not stored here either.
                 Err(_) => Committed::Here(lease.copy(&options)),
             },
-            Some((record, variant)) if *record.fields() == *plan.vary => {
+            Some((record, variant)) if *record.fields() == *plan.vary && record.scope() == plan.scope => {
                 store.commit(lease, encoded(&variant), &options).await
             }
             Some(_) => {

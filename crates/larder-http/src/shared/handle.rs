@@ -138,6 +138,12 @@ impl SharedHttpCache {
         self.purge(tags::of_tag(tag)).await
     }
 
+    /// Purges the responses that are private to a principal, in all views of the store and on every replica; for the end
+    /// of a session or a changed role.
+    pub async fn purge_principal(&self, principal: &str) -> Reach {
+        self.purge(tags::of_principal(principal)).await
+    }
+
     /// Purges the resources whose URI starts with `prefix`, on every replica: an absolute URI without a query, whose path
     /// ends with a slash and has at most eight.
     ///

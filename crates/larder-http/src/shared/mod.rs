@@ -23,10 +23,9 @@ use larder::{Listening, RemoteInvalidation, SharedCopy, SharedView, Validity};
 use larder_engine::Cache;
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::cache::{CacheCore, Lookup};
+use crate::cache::CacheCore;
 use crate::entry::StoreValue;
-use crate::key::{Key, RequestKey};
-use crate::status::Reason;
+use crate::key::Key;
 
 pub(crate) use fill::{FillShare, begin};
 
@@ -102,24 +101,8 @@ impl CacheCore {
         validity
     }
 
-    /// Looks up the response to a request, and compares its entries with Redis where that is needed.
-    ///
-    /// # Errors
-    /// As [`CacheCore::look_up`].
-    pub(crate) async fn look_up_verified(&self, request: RequestKey<'_>) -> Result<Lookup, Reason> {
-        let mut verified = Vec::new();
-        loop {
-            match self.look_up_with(request, &verified)? {
-                // What was compared is valid for this request, also while the replica hears of no purges.
-                Lookup::Unverified(entry) if self.verify(&entry).await => verified.push(entry.value),
-                Lookup::Unverified(Unverified { key, value }) => self.remove_if_same(key, &value),
-                known => return Ok(known),
-            }
-        }
-    }
-
     /// Compares an entry with Redis. Returns whether it may be served.
-    async fn verify(&self, Unverified { key, value }: &Unverified) -> bool {
+    pub(crate) async fn verify(&self, Unverified { key, value }: &Unverified) -> bool {
         let (Some(store), Some(copy)) = (&self.shared, value.copy()) else { return true };
         let validity = store.view.revalidate(&redis_key(key), copy).await;
         matches!(validity, Validity::Valid | Validity::Stale)

@@ -8,6 +8,8 @@ use std::time::Duration;
 use larder::{Policy, WriteOptions};
 use xxhash_rust::xxh3::xxh3_128;
 
+use crate::fill;
+use crate::gate::Scope;
 use crate::key;
 use crate::policy::Plan;
 
@@ -33,19 +35,24 @@ pub(super) fn of_tag(tag: &str) -> Box<str> {
     if tag.len() <= MAX_TAG_BYTES { tag.into() } else { hashed("tag", tag.as_bytes()) }
 }
 
-/// The times and tags of an entry of this resource.
-pub(super) fn options(plan: &Plan, resource: &[u8]) -> WriteOptions {
+/// The tag of all responses that are private to a principal.
+pub(super) fn of_principal(principal: &str) -> Box<str> {
+    hashed("principal", principal.as_bytes())
+}
+
+/// The times and tags of an entry of this resource. A private one has its principal.
+pub(super) fn options(plan: &Plan, resource: &[u8], principal: Option<&str>) -> WriteOptions {
     let policy = Policy::new().ttl(plan.ttl).grace(plan.grace);
     let own = plan.tags.iter().map(|tag| of_tag(tag));
-    let tags = own.chain(of_resource(resource));
+    let principal = principal.filter(|_| plan.scope == Some(Scope::Private)).map(of_principal);
+    let tags = own.chain(principal).chain(of_resource(resource));
     tags.fold(WriteOptions::new().policy(policy), WriteOptions::tag)
 }
 
 /// The times and tags of the record of a resource. It is kept for longer than most variants: without it replicas that
 /// know the record and those that make a new one would not find each other's variants.
 pub(super) fn record_options(plan: &Plan, resource: &[u8]) -> WriteOptions {
-    let policy =
-        Policy::new().ttl(MIN_RECORD_TTL.max(plan.ttl.saturating_add(plan.grace))).grace(Duration::ZERO);
+    let policy = Policy::new().ttl(MIN_RECORD_TTL.max(fill::record_ttl(plan))).grace(Duration::ZERO);
     of_resource(resource).fold(WriteOptions::new().policy(policy), WriteOptions::tag)
 }
 

@@ -29,6 +29,7 @@ mod purge;
 mod replay;
 mod reporting;
 mod request_bodies;
+mod scopes;
 mod stale;
 mod streaming;
 mod support;

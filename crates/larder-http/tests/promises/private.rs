@@ -1,6 +1,6 @@
 //! Nothing personal is shared: a response for one user never reaches another, even if the handler opts in.
 
-use larder_http::Cached;
+use larder_http::{Cached, Scope};
 use tower::ServiceExt;
 
 use crate::support::*;
@@ -44,9 +44,9 @@ async fn request_with_cookie_gets_its_own_response() {
 }
 
 #[tokio::test]
-async fn ignore_cookies_allows_hits_with_cookies() {
+async fn public_scope_allows_hits_with_cookies() {
     let site = Site::new(|_, call| async move {
-        with_cached(plain(call.to_string()), Cached::ttl(MINUTE).ignore_cookies())
+        with_cached(plain(call.to_string()), Cached::ttl(MINUTE).scope(Scope::Public))
     });
     assert_eq!(site.send(get("/", &[("cookie", "_ga=1")])).await.cache_status(), "fwd=uri-miss; stored");
     assert_eq!(site.send(get("/", &[("cookie", "_ga=2")])).await.body, "1");
@@ -167,7 +167,7 @@ async fn personal_extension_never_reaches_a_shared_fill() {
         let mut request = get("/", &[]);
         request.extensions_mut().insert(Principal(name));
         let response = site.send(request).await;
-        let expected = (name.as_bytes(), "fwd=bypass; detail=personal-extension");
+        let expected = (name.as_bytes(), "fwd=uri-miss; detail=personal-extension");
         assert_eq!((&response.body[..], response.cache_status()), expected);
     }
     assert_eq!(site.get("/").await.body, "nobody");

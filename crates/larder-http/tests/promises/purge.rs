@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use larder_http::{Cached, HttpCache};
+use larder_http::{Cached, HttpCache, Scope};
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
@@ -164,7 +164,7 @@ async fn unsafe_method_covers_running_fills_and_logs_nothing_else() {
                 if call == 1 {
                     gate.acquire().await.unwrap().forget();
                 }
-                with_cached(plain(call.to_string()), Cached::ttl(MINUTE).ignore_cookies())
+                with_cached(plain(call.to_string()), Cached::ttl(MINUTE).scope(Scope::Public))
             }
         });
         let fields: Vec<_> = cookie.into_iter().collect();

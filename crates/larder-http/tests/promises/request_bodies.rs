@@ -172,12 +172,14 @@ async fn request_without_rule_is_forwarded_unread() {
 }
 
 #[tokio::test]
-async fn personal_request_is_forwarded_unread() {
+async fn request_with_credentials_gets_its_own_response() {
     let site = Search::new();
-    let body = Body::new(Frames(vec!["longer than ten bytes"], After::End));
-    let response = site.send(request("POST", "/search", &[("authorization", "Bearer x")], body)).await;
-    assert_eq!(response.cache_status(), "fwd=bypass; detail=authorization");
-    assert_eq!(response.body, "POST longer than ten bytes 1");
+    for call in 1..=2 {
+        let response =
+            site.send(request("POST", "/search", &[("authorization", "Bearer x")], "a".into())).await;
+        assert_eq!(response.cache_status(), "fwd=uri-miss; detail=authorization");
+        assert_eq!(response.body, format!("POST a {call}"));
+    }
 }
 
 #[tokio::test]

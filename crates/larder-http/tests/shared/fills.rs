@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use larder_http::{Cached, Outcome, Reason};
+use larder_http::{Cached, Outcome, Reason, Scope};
 use larder_testkit::{Gate, RedisServer, eventually};
 use tokio::task::JoinSet;
 
@@ -110,7 +110,7 @@ async fn response_that_is_not_stored_is_not_shared() {
 async fn request_with_cookies_neither_reads_nor_fills_redis() {
     let Some(server) = RedisServer::start() else { return };
     let handler =
-        |_, call| async move { cached(format!("{call}"), Cached::ttl(MINUTE).ignore_cookies().tag("t")) };
+        |_, call| async move { cached(format!("{call}"), Cached::ttl(MINUTE).scope(Scope::Public).tag("t")) };
     let (first, other) = (Replica::new(server.url(), handler), Replica::new(server.url(), handler));
     let cookie = [("cookie", "session=1")];
     assert_eq!(first.send("GET", "/a", &cookie).await.body, "1");

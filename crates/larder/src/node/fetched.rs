@@ -32,6 +32,7 @@ pub struct Fetched<V> {
 
 impl<V: Send + Sync + 'static> Fetched<V> {
     /// `None` if the entry is of another type.
+    #[inline]
     pub(crate) fn new(entry: MemoryEntry, source: Source, coalesced: bool, clock: Clock) -> Option<Self> {
         entry.value::<V>()?;
         Some(Fetched { entry, source, coalesced, clock, _value: PhantomData })

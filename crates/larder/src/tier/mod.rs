@@ -21,7 +21,8 @@ pub type TierFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, TierError>> +
 pub type Head = [u8; HEAD_BYTES];
 
 /// How far a ledger that was lost may have been ahead of what a node knows of it: each invalidation advances its clock
-/// by one. A new ledger starts so much later.
+/// by one. A new ledger starts later by this much, and by a random part of it: two nodes that know the same and make
+/// one each, on different servers, must not give out equal clocks for different states.
 pub const UNKNOWN_ADVANCES: u64 = 1_000_000;
 
 /// The length of a [`Head`].
@@ -345,7 +346,7 @@ pub struct LedgerQuery<'a> {
     /// The key of the ledger.
     pub key: &'a [u8],
     /// The highest clock that this node knows. If the ledger must be created, its clock and its floor are later by
-    /// [`UNKNOWN_ADVANCES`] or more: the server's clock alone may have gone back.
+    /// [`UNKNOWN_ADVANCES`] and a random part of it: the server's clock alone may have gone back.
     pub at_least: u64,
     /// The members whose stamps are read.
     pub members: &'a [Vec<u8>],

@@ -115,7 +115,7 @@ fn measure(scale: &Scale, bar: &ProgressBar) -> Result<Findings> {
             findings.figures.extend(rounds::run(&workload, &mut runners, ROUNDS, bar)?);
         }
         let (workload, requests) = (format!("miss-{}", body.name), scale.requests(&body, 1).min(2_000));
-        let own = Subject::own(&body, &[server::Kind::Cached, server::Kind::Encoded])?;
+        let own = Subject::own(&body, &[server::Kind::Full, server::Kind::Encoded])?;
         let mut runners = workload::runners(own, Targets::New(0), 1, requests, body.size)?;
         findings.figures.extend(rounds::run(&workload, &mut runners, ROUNDS, bar)?);
     }

@@ -24,8 +24,11 @@ use tower::Service;
 use tower::make::Shared;
 
 const TTL: Duration = Duration::from_secs(3_600);
-/// Room for all bodies of one size, and for a few new targets of the largest.
+/// Room for one response of every size.
 const CACHE_BYTES: u64 = 1 << 30;
+/// How many responses the store of misses holds, beside some of the least bytes.
+const FULL_RESPONSES: u64 = 8;
+const LEAST_BYTES: u64 = 1 << 20;
 const MAX_BODY_BYTES: usize = 256 << 20;
 
 /// What a server does for a request.
@@ -33,6 +36,9 @@ const MAX_BODY_BYTES: usize = 256 << 20;
 pub(super) enum Kind {
     /// The handler encodes the value for each request; `larder-http` in front of the router stores the responses.
     Cached,
+    /// The same with a small store. Once it is full, each new response displaces another, as in a store that has run
+    /// for a while; until then, most of the time of a large response is that in which the system hands out new memory.
+    Full,
     /// The handler encodes the value for each request.
     Encoded,
     /// The handler returns bytes that were encoded before: what no cache can beat with this framework.
@@ -42,7 +48,7 @@ pub(super) enum Kind {
 impl Kind {
     pub(super) fn subject(self) -> &'static str {
         match self {
-            Kind::Cached => "larder",
+            Kind::Cached | Kind::Full => "larder",
             Kind::Encoded => "no cache",
             Kind::Bare => "axum",
         }
@@ -57,10 +63,13 @@ impl Kind {
                 Router::new().route("/body", get(async move || (json, bytes)))
             }
             Kind::Encoded => Router::new().route("/body", get(async move || (json, value.encode()))),
-            Kind::Cached => {
+            Kind::Cached | Kind::Full => {
+                let bytes = match self {
+                    Kind::Full => FULL_RESPONSES * body.size as u64 + LEAST_BYTES,
+                    _ => CACHE_BYTES,
+                };
                 let cached = async move || (Cached::ttl(TTL), json, value.encode()).into_response();
-                let cache =
-                    HttpCache::builder().max_bytes(CACHE_BYTES).max_body_bytes(MAX_BODY_BYTES).build()?;
+                let cache = HttpCache::builder().max_bytes(bytes).max_body_bytes(MAX_BODY_BYTES).build()?;
                 cache.in_front_of(Router::new().route("/body", get(cached)))
             }
         })

@@ -67,8 +67,9 @@ pub(super) fn runners(
     let runner = |subject: Subject| {
         let mut client = Client::connect(subject.address(), clients)?;
         // Fills the caches, and the buffers of the connections.
-        client.send(Targets::Same, 1, size)?;
-        let (name, mut targets) = (subject.name(), targets);
+        let warm_up = if matches!(targets, Targets::Same) { 1 } else { requests };
+        client.send(targets, warm_up, size)?;
+        let (name, mut targets) = (subject.name(), targets.after((clients * warm_up) as u64));
         let round = move || {
             let sample = round(&subject, &mut client, targets, requests, size);
             targets = targets.after((clients * requests) as u64);
@@ -95,7 +96,7 @@ fn round(subject: &Subject, client: &mut Client, targets: Targets, requests: usi
             values: values(&received, before, after, allocations),
         },
         Err(error) => {
-            tracing::error!("{}: {error:#}", subject.name());
+            eprintln!("{}: {error:#}", subject.name());
             Sample { values: Vec::new(), succeeded: 0, expected: requests as u64 }
         }
     }

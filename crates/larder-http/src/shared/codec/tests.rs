@@ -2,7 +2,7 @@ use super::*;
 use crate::chunks::Chunks;
 use crate::entry::StoredBody;
 use crate::policy::Plan;
-use crate::purge::{PurgeStamp, Purges};
+use crate::purge::PurgeStamp;
 use bytes::Bytes;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn plan() -> Plan {
         grace: Duration::ZERO,
         age: Duration::from_millis(1500),
         tags: Vec::new(),
-        ignores_cookies: true,
+        scope: Some(Scope::Gated),
         vary: Box::default(),
     }
 }
@@ -24,13 +24,20 @@ fn response(body: &[&'static str]) -> StoredResponse {
     headers.append("x-many", HeaderValue::from_bytes(b"\xfc").unwrap());
     let chunks = body.iter().map(|chunk| Bytes::from_static(chunk.as_bytes())).collect();
     let body = StoredBody::Complete(Chunks::new(chunks));
-    let (purges, stamp) = (Purges::new(), PurgeStamp::default());
-    StoredResponse::new(StatusCode::NOT_FOUND, &headers, body, &plan(), stamp, &purges, 0)
+    StoredResponse::new(
+        StatusCode::NOT_FOUND,
+        &headers,
+        body,
+        &plan(),
+        Box::default(),
+        PurgeStamp::default(),
+        0,
+    )
 }
 
 fn record() -> VaryRecord {
     let fields = ["accept", "x-other"].map(HeaderName::from_static);
-    VaryRecord::with_id(7, fields.into(), PurgeStamp::default())
+    VaryRecord::with_id(7, Some(Scope::Private), fields.into(), PurgeStamp::default())
 }
 
 #[test]
@@ -38,7 +45,7 @@ fn response_is_decoded_as_it_was() {
     let (key, stored) = (Key::new(b"key"), response(&["ab", "c"]));
     let bytes = encode_response(&key, &stored).unwrap();
     let Some(SharedEntry::Response(decoded)) = decode(&key, &bytes) else { panic!("no response") };
-    assert_eq!((decoded.status, decoded.ignores_cookies), (StatusCode::NOT_FOUND, true));
+    assert_eq!((decoded.status, decoded.scope), (StatusCode::NOT_FOUND, Some(Scope::Gated)));
     assert_eq!((decoded.age_ms, decoded.body), (1500, &b"abc"[..]));
     assert_eq!(decoded.headers, *stored.headers());
 }
@@ -47,8 +54,8 @@ fn response_is_decoded_as_it_was() {
 fn record_is_decoded_as_it_was() {
     let key = Key::new(b"key");
     let bytes = encode_record(&key, &record()).unwrap();
-    let Some(SharedEntry::Record { id, fields }) = decode(&key, &bytes) else { panic!("no record") };
-    assert_eq!((id, &*fields), (7, record().fields()));
+    let Some(SharedEntry::Record { id, scope, fields }) = decode(&key, &bytes) else { panic!("no record") };
+    assert_eq!((id, scope, &*fields), (7, Some(Scope::Private), record().fields()));
 }
 
 #[test]

@@ -1,0 +1,62 @@
+//! When the entries of a shard expire: a deadline for each slot, its last use, and the wheel that finds what is due.
+
+use crate::expiry::{NEVER, Timestamps, Wheel};
+use crate::slots::Moves;
+
+/// The expiry of the entries of a shard.
+#[derive(Debug)]
+pub(super) struct Timing {
+    /// The end of the time to live.
+    pub(super) deadlines: Timestamps,
+    /// The time of the last read or write, and the time to idle.
+    idle: Option<(Timestamps, u64)>,
+    pub(super) wheel: Wheel,
+}
+
+impl Timing {
+    pub(super) fn new(slots: u32, tti_ms: Option<u64>, now: u64) -> Self {
+        Timing {
+            deadlines: Timestamps::new(slots),
+            idle: tti_ms.map(|tti| (Timestamps::new(slots), tti)),
+            wheel: Wheel::new(slots, now),
+        }
+    }
+
+    /// The same times in a larger table, with an empty wheel.
+    pub(super) fn moved(&self, slots: u32, moves: &Moves, now: u64) -> Self {
+        Timing {
+            deadlines: self.deadlines.moved(slots, moves),
+            idle: self.idle.as_ref().map(|(used_at, tti)| (used_at.moved(slots, moves), *tti)),
+            wheel: Wheel::new(slots, now),
+        }
+    }
+
+    pub(super) fn due(&self, id: u32) -> u64 {
+        let deadline = self.deadlines.get(id);
+        self.idle
+            .as_ref()
+            .map_or(deadline, |(used_at, tti)| deadline.min(used_at.get(id).saturating_add(*tti)))
+    }
+
+    /// Records a use. A thread reads the clock before it locks, so a use may be older than the last one.
+    pub(super) fn touch(&mut self, id: u32, now: u64) {
+        if let Some((used_at, _)) = &mut self.idle {
+            let last = used_at.get(id);
+            if last == NEVER || last < now {
+                used_at.set(id, now);
+            }
+        }
+    }
+
+    /// Forgets the entry that leaves a slot.
+    pub(super) fn forget(&mut self, id: u32) {
+        self.wheel.unregister(id);
+        if let Some((used_at, _)) = &mut self.idle {
+            used_at.set(id, NEVER);
+        }
+    }
+
+    pub(super) fn register(&mut self, id: u32) {
+        self.wheel.register(id, self.due(id));
+    }
+}

@@ -1,0 +1,67 @@
+//! The body of a response while a fill reads it: up to a limit, and as long as it may be stored.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::CONTENT_LENGTH;
+use http_body::Frame;
+
+use crate::chunks::Chunks;
+use crate::memory::BodyMemory;
+use crate::status::Reason;
+
+/// The part of a body that has been read.
+pub(crate) struct CollectedBody {
+    memory: Arc<BodyMemory>,
+    pub(crate) chunks: Vec<Bytes>,
+    size: usize,
+}
+
+/// What a frame means for the body.
+pub(crate) enum CollectStep<E> {
+    /// The chunks at these positions are new.
+    Kept(Range<usize>),
+    End,
+    Stop(Reason, Result<Frame<Bytes>, E>),
+}
+
+impl CollectedBody {
+    pub(crate) fn new(memory: Arc<BodyMemory>) -> CollectedBody {
+        CollectedBody { memory, chunks: Vec::new(), size: 0 }
+    }
+
+    pub(crate) fn push<E>(&mut self, frame: Option<Result<Frame<Bytes>, E>>, limit: usize) -> CollectStep<E> {
+        let frame = match frame {
+            None => return CollectStep::End,
+            Some(Err(error)) => return CollectStep::Stop(Reason::BodyError, Err(error)),
+            Some(Ok(frame)) => frame,
+        };
+        let data = match frame.into_data() {
+            Ok(data) => data,
+            Err(trailers) => return CollectStep::Stop(Reason::Trailers, Ok(trailers)),
+        };
+        let (len, start) = (data.len(), self.chunks.len());
+        if len > limit - self.size {
+            return CollectStep::Stop(Reason::BodyTooLarge, Ok(Frame::data(data)));
+        }
+        match self.memory.keep(data, &mut self.chunks) {
+            Ok(()) => {
+                self.size += len;
+                CollectStep::Kept(start..self.chunks.len())
+            }
+            Err(data) => CollectStep::Stop(Reason::BodyMemory, Ok(Frame::data(data))),
+        }
+    }
+
+    /// Fails if the length of the body differs from its `Content-Length`.
+    pub(crate) fn check_length(&self, headers: &HeaderMap) -> Result<(), Reason> {
+        let matches = headers.get_all(CONTENT_LENGTH).iter().all(|length| *length == *self.size.to_string());
+        if matches { Ok(()) } else { Err(Reason::BodyLength) }
+    }
+
+    pub(crate) fn into_chunks(self) -> Chunks {
+        Chunks::new(self.memory.join(self.chunks))
+    }
+}
