@@ -207,6 +207,8 @@ where
 
     /// Sends a response that may not be stored to the client, and releases the followers.
     fn send_unstored(mut self, response: Response<B>, reason: Reason) {
+        #[cfg(feature = "shared")]
+        self.note_unscoped(reason);
         self.abandon_store(reason, response.status());
         let outcome = self.miss_outcome(Some(reason));
         self.count(outcome);

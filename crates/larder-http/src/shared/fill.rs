@@ -17,8 +17,8 @@ use crate::entry::{self, StoreValue, StoredBody, StoredResponse};
 use crate::fill::{Fill, FillRole, UnticketedFill};
 use crate::key::{self, Key};
 use crate::policy::Plan;
-use crate::purge::PurgeStamp;
-use crate::status::Outcome;
+use crate::purge::{PurgeKey, PurgeStamp};
+use crate::status::{Outcome, Reason};
 use crate::vary::VaryRecord;
 
 /// How often a refresh looks whether another replica has refreshed the entry, and the pause before each look.
@@ -29,7 +29,7 @@ const REFRESH_LOOKS: (usize, Duration) = (20, Duration::from_millis(100));
 pub(crate) struct FillShare {
     /// The right to load, until the response is shared.
     lease: Option<SharedLease>,
-    /// The key was invalidated during the fill.
+    /// The key was invalidated during the fill, or has the response of another replica by now.
     pub(crate) is_refused: bool,
 }
 
@@ -53,9 +53,15 @@ where
     loop {
         let key = redis_key(fill.location.key());
         let value = match &fill.role {
+            // Requests with credentials wait for no others until the resource is known to have a scope. Redis may know it.
             FillRole::Unticketed { .. } => {
-                fill.shared.lease = Some(store.view.unleased(&key).await);
-                return Some(fill);
+                let is_unscoped = fill.core().hit_for_miss.contains(&fill.unscoped_key());
+                let found = if is_unscoped { None } else { store.view.read(&key).await };
+                let Some(value) = found else {
+                    fill.shared.lease = Some(store.view.unleased(&key).await);
+                    return Some(fill);
+                };
+                value
             }
             FillRole::Leader(_) => match store.view.fetch(&key).await {
                 SharedFetch::Found(value) => value,
@@ -201,7 +207,7 @@ where
     fn continue_with_variant(&mut self, record: Arc<VaryRecord>, kept_for: Duration) -> Taken {
         let written = key::with_key_buffer(|key| {
             record.write_key(key, self.requester.principal(), &self.request_headers)?;
-            Ok::<_, crate::status::Reason>(Key::new(key))
+            Ok::<_, Reason>(Key::new(key))
         });
         let Ok(variant) = written else { return Taken::Unusable };
         let (cache, resource) = (self.cache.clone(), self.location.resource.clone());
@@ -232,11 +238,39 @@ where
         Some(lease.copy(&self.options(plan)))
     }
 
+    /// The key among those that are hit-for-miss of a resource without a scope: requests with credentials do not look for
+    /// one in Redis.
+    fn unscoped_key(&self) -> PurgeKey {
+        let core = self.core();
+        core.purges.purge_key(&[b"\xffunscoped:", self.location.key().as_bytes()].concat())
+    }
+
+    /// The response is not stored, for this reason. If that is not for the gate to say, the next requests with
+    /// credentials do not look for it in Redis.
+    pub(crate) fn note_unscoped(&self, reason: Reason) {
+        if self.core().shared.is_some()
+            && matches!(self.role, FillRole::Unticketed { .. })
+            && !matches!(reason, Reason::Gate | Reason::Scope)
+        {
+            self.core().hit_for_miss.insert(self.unscoped_key(), ());
+        }
+    }
+
     /// Stores a complete response in Redis, and gives it the copy that judges it from now on.
     pub(crate) async fn share(&mut self, stored: StoredResponse, plan: &Plan) -> StoredResponse {
-        let (Some(lease), Some(store)) = (self.shared.lease.take(), self.core().shared.clone()) else {
+        let (Some(mut lease), Some(store)) = (self.shared.lease.take(), self.core().shared.clone()) else {
             return stored;
         };
+        if matches!(self.role, FillRole::Unticketed { .. }) {
+            match lease.also(&redis_key(self.location.key())).await {
+                Some(later) => lease = later,
+                // Another replica has stored it meanwhile. The next request gets that, and not a second record.
+                None => {
+                    self.shared.is_refused = true;
+                    return stored;
+                }
+            }
+        }
         let options = self.options(plan);
         let is_short = stored.complete_body().is_some_and(|body| body.len() <= store.max_body_bytes);
         let encoded = |key: &Key| codec::encode_response(key, &stored).filter(|_| is_short);

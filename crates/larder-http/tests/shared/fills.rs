@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use larder_http::{Cached, Outcome, Reason, Scope};
+use larder_http::{Cached, Outcome, Reason};
 use larder_testkit::{Gate, RedisServer, eventually};
 use tokio::task::JoinSet;
 
@@ -104,21 +104,6 @@ async fn response_that_is_not_stored_is_not_shared() {
     assert!(matches!(answer.outcome, Outcome::Miss { unstored: Some(Reason::NotOptedIn), .. }));
     assert_eq!(other.body("/a").await, "other");
     eventually("the lease is released", async || server.command("KEYS site:http:*") == "*0\r\n").await;
-}
-
-#[tokio::test]
-async fn request_with_cookies_neither_reads_nor_fills_redis() {
-    let Some(server) = RedisServer::start() else { return };
-    let handler =
-        |_, call| async move { cached(format!("{call}"), Cached::ttl(MINUTE).scope(Scope::Public).tag("t")) };
-    let (first, other) = (Replica::new(server.url(), handler), Replica::new(server.url(), handler));
-    let cookie = [("cookie", "session=1")];
-    assert_eq!(first.send("GET", "/a", &cookie).await.body, "1");
-    assert_eq!(server.command("KEYS site:http:*"), "*0\r\n");
-    assert_eq!(first.send("GET", "/a", &cookie).await.body, "1", "it is stored on this replica");
-    assert_eq!(other.get("/a").await.body, "1");
-    assert!(other.cache.purge_tag("t").await.is_everywhere());
-    eventually("the purge reaches it", async || first.send("GET", "/a", &cookie).await.body == "2").await;
 }
 
 #[tokio::test]

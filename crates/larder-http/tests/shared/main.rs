@@ -4,11 +4,15 @@
 //! - `fills`: one handler among all replicas, and a fresh replica needs none.
 //! - `processes`: the same with three processes.
 //! - `purges`: a purge on one replica reaches the others.
+//! - `scopes`: gated and private responses are shared, and each replica asks its gate.
+//! - `streams`: bodies that take time.
 //! - `variants`: the records of what varies are shared.
 
 mod faults;
 mod fills;
 mod processes;
 mod purges;
+mod scopes;
+mod streams;
 mod support;
 mod variants;

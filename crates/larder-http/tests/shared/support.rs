@@ -1,12 +1,14 @@
 //! Replicas: each has its own connections to Redis, its own store, and a handler that counts its calls.
 
 use std::convert::Infallible;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode};
+use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
 use larder_http::{Cached, HttpCache, HttpCacheService, Outcome, SharedBuilder, SharedHttpCache};
 use larder_testkit::RedisServer;
@@ -17,7 +19,7 @@ pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 /// The lag of the replicas.
 pub(crate) const LAG: Duration = Duration::from_millis(200);
 
-pub(crate) type Reply = Response<Full<Bytes>>;
+pub(crate) type Reply = Response<BoxBody<Bytes, io::Error>>;
 type Handler = BoxCloneSyncService<Request<String>, Reply, Infallible>;
 
 pub(crate) struct Replica {
@@ -107,7 +109,7 @@ pub(crate) struct Answer {
 
 /// A 200 whose handler does not opt in.
 pub(crate) fn plain(body: impl Into<Bytes>) -> Reply {
-    Response::new(Full::new(body.into()))
+    Response::new(Full::new(body.into()).map_err(|never| match never {}).boxed())
 }
 
 /// A 200 with these settings.

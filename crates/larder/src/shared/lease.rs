@@ -61,11 +61,11 @@ impl SharedLease {
         self.copy_as(None, self.lifetime(options), self.tags(options))
     }
 
-    /// A lease for another key of the same load, which the load has found out: tags that were invalidated since the start
-    /// of this load refuse its bytes too. A deletion of the other key counts from now on. `None` if Redis has bytes of
-    /// it.
+    /// A lease that this load has found out to need: for another key, or for its own if it is
+    /// [unleased](SharedView::unleased). Tags that were invalidated since the start of this load refuse its bytes too. A
+    /// deletion of the key counts from now on. `None` if Redis has bytes of it.
     ///
-    /// Cost: one round trip, if this lease is in Redis.
+    /// Cost: one round trip, unless Redis did not reply at the start of this load.
     ///
     /// # Cancel safety
     /// As [`SharedView::fetch`].
@@ -77,7 +77,8 @@ impl SharedLease {
         let (mut load, coordinator) = (view.start(key).await, view.coordinator());
         (load.at, load.started) = (*at, *started);
         let mut lookup = RedisLookup::Absent;
-        if self.held.is_some() {
+        // Without the ledger's clock nothing can be stored.
+        if view.has_redis() && state.clock != 0 {
             let key = std::slice::from_ref(&load.redis_key);
             match coordinator.lookup_redis(key, Purpose::Load).await {
                 Ok((mut lookups, _)) => lookup = lookups.pop().unwrap_or(lookup),

@@ -124,6 +124,34 @@ impl SharedView {
         SharedFetch::Lease(load.unleased())
     }
 
+    /// The bytes of a key in Redis, fresh or within their grace period. Leaves no lease and does not wait for loads.
+    ///
+    /// Cost: one round trip, and another one if the bytes have tags that this node does not know.
+    ///
+    /// # Cancel safety
+    /// A dropped call changes nothing.
+    ///
+    /// # Panics
+    /// As [`SharedView::fetch`].
+    pub async fn read(&self, key: &[u8]) -> Option<SharedValue> {
+        let mut load = self.start(key).await;
+        if !self.has_redis() {
+            return None;
+        }
+        let key = std::slice::from_ref(&load.redis_key);
+        match self.coordinator().lookup_redis(key, Purpose::Read).await {
+            Ok((lookups, clock)) => {
+                load.state.clock = clock;
+                let Some(RedisLookup::Bytes(bytes)) = lookups.into_iter().next() else { return None };
+                Some(self.open(&load, &bytes).await?.0)
+            }
+            Err(error) => {
+                self.node().observers.report(&error);
+                None
+            }
+        }
+    }
+
     /// Fresh bytes of a key whose copy here is stale, or the right to load them again, which one node has at a time. Does
     /// not wait for other nodes.
     ///
@@ -168,8 +196,8 @@ impl SharedView {
         }
     }
 
-    /// A load that other nodes do not know of: nobody waits for it, and its bytes are stored in Redis by no
-    /// [`commit`](SharedLease::commit). Its copy is judged as any other.
+    /// A load that other nodes do not know of: nobody waits for it, and [`commit`](SharedLease::commit) does not store its
+    /// bytes in Redis; that of a [later lease](SharedLease::also) does. Its copy is judged as any other.
     ///
     /// Cost: none while this node receives announcements, else one round trip.
     ///

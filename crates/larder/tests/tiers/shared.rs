@@ -395,6 +395,22 @@ async fn unleased_bytes_are_judged_as_all_others() {
 }
 
 #[tokio::test]
+async fn unleased_load_may_take_a_lease_later() {
+    let Some(server) = RedisServer::start() else { return };
+    let (one, other) = (over(server.url()), over(server.url()));
+    let (a, b) = (one.shared("s"), other.shared("s"));
+    let (old, new) = (a.unleased(b"old").await, a.unleased(b"new").await);
+    b.invalidate_tags(["t"], Invalidation::Hard).await.everywhere();
+    everywhere(old.also(b"old").await.expect("redis has none"), "old", &tagged()).await;
+    everywhere(new.also(b"new").await.expect("redis has none"), "new", &WriteOptions::new()).await;
+    assert!(b.read(b"old").await.is_none(), "its tag was invalidated during the load");
+    assert_eq!(b.read(b"new").await.map(|value| value.bytes().to_vec()).as_deref(), Some(&b"new"[..]));
+    assert_eq!(server.command("EXISTS test:s:absent"), ":0\r\n");
+    assert!(b.read(b"absent").await.is_none());
+    assert_eq!(server.command("EXISTS test:s:absent"), ":0\r\n", "a read leaves no lease");
+}
+
+#[tokio::test]
 async fn cache_without_redis_has_copies_too() {
     let cache = crate::in_memory();
     let view = cache.shared("s");
