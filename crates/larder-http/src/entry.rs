@@ -103,7 +103,7 @@ pub(crate) struct StoredResponse {
     bytes: usize,
     /// What tells whether other replicas still allow the response.
     #[cfg(feature = "shared")]
-    copy: Option<larder::SharedCopy>,
+    copy: Option<Box<larder::SharedCopy>>,
     #[cfg(feature = "compression")]
     siblings: Option<Box<Siblings>>,
 }
@@ -312,11 +312,12 @@ fn complete_body<B: http_body::Body>(chunks: &Chunks, range: Range<usize>) -> Bo
 #[cfg(feature = "shared")]
 impl StoredResponse {
     pub(crate) fn copy(&self) -> Option<&larder::SharedCopy> {
-        self.copy.as_ref()
+        self.copy.as_deref()
     }
 
     pub(crate) fn with_copy(mut self, copy: Option<larder::SharedCopy>) -> StoredResponse {
-        self.copy = copy;
+        self.copy = copy.map(Box::new);
+        self.bytes += self.copy().map_or(0, |copy| size_of_val(copy) + copy.heap_bytes());
         self
     }
 

@@ -103,8 +103,7 @@ async fn entry_of_another_key_is_a_miss() {
     let one = keys.lines().nth(2).expect("one entry").to_owned();
     assert_eq!(first.body("/b").await, "0:2");
     let keys = server.command("KEYS site:http:*");
-    let other =
-        keys.lines().filter(|line| line.starts_with("site:") && *line != one).next().expect("two entries");
+    let other = keys.lines().find(|line| line.starts_with("site:") && *line != one).expect("two entries");
     server.command(&format!("COPY {one} {other} REPLACE"));
     let fresh = Replica::new(server.url(), |_, _| async { tagged("mine") });
     assert_eq!((fresh.body("/a").await, fresh.body("/b").await), ("0:1".into(), "mine".into()));

@@ -6,7 +6,7 @@ use crate::node::validity::Proof;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What tells whether the bytes that a caller of a [`SharedView`] keeps may still be served: when they were loaded, their
-/// tags, and how long they are fresh. It does not hold the bytes. About 200 bytes, and the tags.
+/// tags, and how long they are fresh. It does not hold the bytes. About 200 bytes, and [`SharedCopy::heap_bytes`].
 #[derive(Debug)]
 pub struct SharedCopy {
     pub(super) state: EntryState,
@@ -30,6 +30,11 @@ impl SharedCopy {
     /// The same copy, for a second entry with the same bytes.
     pub fn duplicate(&self) -> Self {
         SharedCopy::new(self.state.copy(), &self.invalidations)
+    }
+
+    /// The memory of the tags, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.state.tags.iter().map(|tag| size_of_val(tag) + tag.len()).sum()
     }
 
     /// The tags, those of the view included.
@@ -62,7 +67,7 @@ impl SharedView {
     ///
     /// While Redis does not reply, copies are served for [`Builder::disconnected`](crate::Builder::disconnected).
     ///
-    /// Cost: six atomic reads and one of the clock; no lock and no allocation. After an invalidation of tags, by any node
+    /// Cost: eleven atomic reads and one of the clock; no lock and no allocation. After an invalidation of tags, by any node
     /// and of any tags, each copy takes a shared lock once and compares its tags.
     pub fn validity(&self, copy: &SharedCopy) -> Validity {
         let node = self.node();

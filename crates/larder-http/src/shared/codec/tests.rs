@@ -1,3 +1,5 @@
+//! The codec: what is decoded is what was encoded, and anything else is a miss.
+
 use super::*;
 use crate::chunks::Chunks;
 use crate::entry::StoredBody;
