@@ -49,12 +49,10 @@ impl SharedStore {
         Arc::new(SharedStore { view, max_body_bytes, _listening: listening })
     }
 
-    /// Invalidates a URI whose method was unsafe, without waiting for Redis.
-    pub(crate) fn invalidate_uri(self: &Arc<SharedStore>, uri: &[u8]) {
-        let (store, tag) = (self.clone(), tags::of_uri(uri));
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { store.invalidate(tag).await });
-        }
+    /// Invalidates a URI whose method was unsafe: on this replica at once, on the others without waiting for Redis.
+    pub(crate) fn invalidate_uri(&self, uri: &[u8]) {
+        let invalidated = self.view.spawn_invalidation([tags::of_uri(uri)], larder::Invalidation::Hard);
+        invalidated.expect("one short tag is never refused");
     }
 
     /// Invalidates the entries with one tag, on every replica.
@@ -95,16 +93,21 @@ impl CacheCore {
             Validity::Unknown if verified.iter().any(|other| other.is_same(value)) => Validity::Valid,
             judged => judged,
         };
+        self.note_stale(validity, value);
+        validity
+    }
+
+    fn note_stale(&self, validity: Validity, value: &StoreValue) {
         if let (Validity::Stale, StoreValue::Response(stored)) = (validity, value) {
             stored.mark_stale(self.store.now_ms());
         }
-        validity
     }
 
     /// Compares an entry with Redis. Returns whether it may be served.
     pub(crate) async fn verify(&self, Unverified { key, value }: &Unverified) -> bool {
         let (Some(store), Some(copy)) = (&self.shared, value.copy()) else { return true };
         let validity = store.view.revalidate(&redis_key(key), copy).await;
+        self.note_stale(validity, value);
         matches!(validity, Validity::Valid | Validity::Stale)
     }
 }

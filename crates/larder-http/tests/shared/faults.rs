@@ -38,6 +38,25 @@ async fn entries_are_served_for_disconnected_without_redis() {
     assert_eq!(strict.body("/c").await, loaded, "responses are shared again");
 }
 
+#[tokio::test]
+async fn availability_serves_stale_beyond_disconnected_and_refreshes() {
+    let Some(mut server) = RedisServer::start() else { return };
+    let prefers = |redis: larder::Builder| {
+        redis
+            .disconnected(Duration::ZERO)
+            .redis_timeout(Duration::from_millis(100))
+            .prefer(larder::Prefer::Availability)
+    };
+    let handler = |_, call| async move { tagged(format!("{call}")) };
+    let replica = Replica::with(server.url(), prefers, |shared| shared, handler);
+    assert_eq!(replica.body("/a").await, "1");
+    server.kill();
+    eventually("redis is lost", async || replica.redis.coherence().mode == CoherenceMode::Lost).await;
+    let stale = replica.get("/a").await;
+    assert_eq!((&*stale.body, stale.outcome.as_str()), ("1", "stale"));
+    eventually("it is refreshed", async || replica.body("/a").await == "2").await;
+}
+
 /// The replica does not hear of the purge. It serves the old response within the lag, and then asks its handler.
 #[tokio::test]
 async fn replica_with_a_paused_connection_serves_nothing_older_than_the_lag() {

@@ -149,6 +149,22 @@ impl SharedView {
         self.coordinator().invalidate_tags(tags.into_iter().map(Into::into).collect(), how).await
     }
 
+    /// As [`SharedView::invalidate_tags`] without waiting for Redis: in effect on this node when it returns, and elsewhere
+    /// soon. If Redis does not confirm, it is queued and replayed.
+    ///
+    /// # Errors
+    /// As [`SharedView::invalidate_tags`].
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn spawn_invalidation<T: Into<Box<str>>>(
+        &self,
+        tags: impl IntoIterator<Item = T>,
+        how: Invalidation,
+    ) -> Result<(), CacheError> {
+        self.coordinator().spawn_invalidation(tags.into_iter().map(Into::into).collect(), how)
+    }
+
     /// Invalidates all entries of this view, on every node. Cost: one round trip to Redis.
     ///
     /// # Errors

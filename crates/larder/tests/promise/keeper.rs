@@ -57,10 +57,7 @@ impl Keeper {
         if let Some((kept, Validity::Valid)) = self.valid(key).await {
             return Some(kept.value);
         }
-        match self.view.fetch(&bytes_of(key)).await {
-            SharedFetch::Found(value) => Some(self.keep_found(key, value)),
-            SharedFetch::Lease(_) => None,
-        }
+        Some(self.keep_found(key, self.view.read(&bytes_of(key)).await?))
     }
 
     pub(crate) async fn delete(&self, key: usize) -> Result<bool, CacheError> {

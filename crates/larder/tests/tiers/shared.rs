@@ -179,6 +179,21 @@ async fn tag_invalidation_reaches_copies_of_all_nodes() {
     }
 }
 
+/// Without a moment in which this node finds the old bytes in Redis.
+#[tokio::test]
+async fn spawned_invalidation_is_in_effect_here_before_it_is_sent() {
+    let Some(server) = RedisServer::start() else { return };
+    let (one, other) = (over(server.url()), over(server.url()));
+    let (a, b) = (one.shared("s"), other.shared("s"));
+    let of_a = everywhere(lease(&a, "k").await, "bytes", &tagged()).await;
+    let of_b = found(&b, "k").await.into_copy();
+    a.spawn_invalidation(["t"], Invalidation::Hard).expect("a short tag");
+    assert_eq!(a.validity(&of_a), Validity::Dead, "no other task has run");
+    drop(lease(&a, "k").await);
+    eventually("the other node hears of it", async || b.validity(&of_b) == Validity::Dead).await;
+    assert!(a.spawn_invalidation(["x".repeat(256)], Invalidation::Hard).is_err());
+}
+
 /// One ledger for views and shared bytes: a tag of the application purges both.
 #[tokio::test]
 async fn tags_of_views_and_shared_bytes_are_the_same() {
