@@ -19,13 +19,17 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("npm", "npm"),
 ];
 
-/// The folder with the manifests of the npm packages for the browser tests.
-const BROWSER_PACKAGES: &str = "crates/larder-cli/tests/browser";
+/// The folders with the manifests of npm packages for tests, and the folders below the target folder that they are
+/// installed in.
+const NPM_PACKAGES: &[(&str, &str)] = &[
+    ("crates/larder-cli/tests/browser", "browser"),
+    ("crates/larder-http/tests/graphql/clients", "graphql-clients"),
+];
 
 pub(crate) fn install() -> Result<()> {
     install_packages()?;
     run("toolchain components", Command::new("rustup").args(["component", "add", "rustfmt", "clippy"]))?;
-    install_npm_packages()
+    NPM_PACKAGES.iter().try_for_each(|(source, folder)| install_npm_packages(source, folder))
 }
 
 fn install_packages() -> Result<()> {
@@ -46,13 +50,13 @@ fn install_packages() -> Result<()> {
     run("apt-get install", command.env("DEBIAN_FRONTEND", "noninteractive"))
 }
 
-/// Installs the npm packages of the browser tests below the target folder, in the versions of the lock file.
-fn install_npm_packages() -> Result<()> {
-    let folder = target().join("browser");
+/// Installs npm packages below the target folder, in the versions of the lock file.
+fn install_npm_packages(source: &str, folder: &str) -> Result<()> {
+    let folder = target().join(folder);
     std::fs::create_dir_all(&folder)?;
     for file in ["package.json", "package-lock.json"] {
-        std::fs::copy(root().join(BROWSER_PACKAGES).join(file), folder.join(file))
-            .with_context(|| format!("cannot copy {BROWSER_PACKAGES}/{file}"))?;
+        std::fs::copy(root().join(source).join(file), folder.join(file))
+            .with_context(|| format!("cannot copy {source}/{file}"))?;
     }
     run(
         "npm ci",

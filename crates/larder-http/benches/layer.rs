@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::{Empty, Full};
-use larder_http::{Cached, HttpCache};
+use http_body_util::{BodyExt, Empty, Full};
+use larder_http::{BodyRule, BodyRules, Cached, HttpCache};
 use tower::{Layer, Service, service_fn};
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
@@ -49,7 +49,7 @@ fn request(path: &str) -> Request<Empty<Bytes>> {
         .unwrap()
 }
 
-async fn handler(request: Request<Empty<Bytes>>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn handler<Q>(request: Request<Q>) -> Result<Response<Full<Bytes>>, Infallible> {
     let mut response = Response::new(Full::new(Bytes::from_static(&[b'x'; 1024])));
     let headers = response.headers_mut();
     headers.insert("content-type", "application/json".parse().unwrap());
@@ -62,10 +62,33 @@ async fn handler(request: Request<Empty<Bytes>>) -> Result<Response<Full<Bytes>>
     Ok(response)
 }
 
+/// A POST of a query of 600 bytes. Each number is another form of the same query.
+fn graphql(form: u64) -> Request<Full<Bytes>> {
+    let query =
+        "query Products($first: Int!) { products(first: $first) { id name price { amount currency } } }";
+    let comment = format!("# {form:08} {}", "x".repeat(400));
+    let variables = r#""operationName":"Products","variables":{"first":10}"#;
+    let body = format!(r#"{{{variables},"query":"{comment}\n{query}"}}"#);
+    let request = Request::post("/graphql").header("host", "shop.example");
+    request.header("content-type", "application/json").body(Full::from(body)).unwrap()
+}
+
+/// Reads the body of the request and replies with the same bytes each time.
+async fn graphql_handler(request: Request<Full<Bytes>>) -> Result<Response<Full<Bytes>>, Infallible> {
+    black_box(request.into_body().collect().await?.to_bytes());
+    const START: &str = "{\"data\":\"";
+    let mut json = START.to_owned() + &"x".repeat(1024 - START.len() - 2);
+    json.push_str("\"}");
+    let mut response = Response::new(Full::from(json));
+    response.headers_mut().insert("content-type", "application/json".parse().unwrap());
+    response.extensions_mut().insert(Cached::ttl(Duration::from_secs(600)));
+    Ok(response)
+}
+
 /// Calls the service with each request, and prints the time and the allocations of one call.
-async fn measure<S, B>(name: &str, mut service: S, make: impl Fn(u64) -> Request<Empty<Bytes>>)
+async fn measure<S, Q, B>(name: &str, mut service: S, make: impl Fn(u64) -> Request<Q>)
 where
-    S: Service<Request<Empty<Bytes>>, Response = Response<B>, Error = Infallible>,
+    S: Service<Request<Q>, Response = Response<B>, Error = Infallible>,
 {
     let (mut elapsed, mut allocations) = (Duration::ZERO, 0);
     for batch in 0..ROUNDS / BATCH {
@@ -103,4 +126,11 @@ async fn main() {
         request
     };
     measure("bypass", service, with_credentials).await;
+
+    let rules = BodyRules::new().route("/graphql", BodyRule::graphql());
+    let service = cache.layer().body_rules(rules).layer(service_fn(graphql_handler));
+    service.clone().call(graphql(0)).await.unwrap();
+    measure("bare GraphQL handler", service_fn(graphql_handler), |_| graphql(0)).await;
+    measure("GraphQL POST, hit", service.clone(), |_| graphql(0)).await;
+    measure("GraphQL POST, hit of new form", service, graphql).await;
 }

@@ -5,21 +5,23 @@
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http::header::CONTENT_LENGTH;
 use http::{Method, Request, StatusCode, Uri};
+use tokio::task::coop::consume_budget;
 use tokio::time::timeout;
 
+use crate::graphql;
 use crate::status::Reason;
 
-/// A request whose body was read, with the part of its key that the body contributes.
+/// A request whose body was read, with the part of its key that the body contributes, or why it has none.
 pub struct KeyedRequest<ReqBody> {
     pub(crate) request: Request<ReqBody>,
-    pub(crate) body_key: Bytes,
+    pub(crate) body_key: Result<Bytes, Reason>,
 }
 
 /// Why the layer answers a request itself: its body could not be read.
@@ -54,8 +56,6 @@ impl BodyRejection {
 pub trait BodyKey<ReqBody>: sealed::Sealed + Clone + Send + Sync + 'static {
     #[doc(hidden)]
     type Rule;
-    #[doc(hidden)]
-    type Read: Future<Output = Result<KeyedRequest<ReqBody>, BodyRejection>> + Send + 'static;
 
     /// The rule for a request, decided by its head.
     #[doc(hidden)]
@@ -65,8 +65,19 @@ pub trait BodyKey<ReqBody>: sealed::Sealed + Clone + Send + Sync + 'static {
     #[doc(hidden)]
     fn has_rule_for(&self, uri: &Uri) -> bool;
 
+    /// Whether the rule is one for GraphQL.
     #[doc(hidden)]
-    fn read(rule: Self::Rule, request: Request<ReqBody>) -> Self::Read;
+    fn is_graphql(rule: &Self::Rule) -> bool;
+
+    /// Whether the body is a part of the key, or why the request is forwarded unread.
+    #[doc(hidden)]
+    fn has_body_key(rule: &Self::Rule, request: &Request<ReqBody>) -> Result<bool, Reason>;
+
+    #[doc(hidden)]
+    fn read(
+        rule: Self::Rule,
+        request: Request<ReqBody>,
+    ) -> impl Future<Output = Result<KeyedRequest<ReqBody>, BodyRejection>> + Send + 'static;
 }
 
 mod sealed {
@@ -81,7 +92,6 @@ pub struct NoBodyKey;
 
 impl<ReqBody: 'static> BodyKey<ReqBody> for NoBodyKey {
     type Rule = Infallible;
-    type Read = std::future::Pending<Result<KeyedRequest<ReqBody>, BodyRejection>>;
 
     fn rule(&self, _: &Method, _: &Uri) -> Option<Infallible> {
         None
@@ -91,8 +101,21 @@ impl<ReqBody: 'static> BodyKey<ReqBody> for NoBodyKey {
         false
     }
 
-    fn read(rule: Infallible, _: Request<ReqBody>) -> Self::Read {
-        match rule {}
+    fn is_graphql(rule: &Infallible) -> bool {
+        match *rule {}
+    }
+
+    fn has_body_key(rule: &Infallible, _: &Request<ReqBody>) -> Result<bool, Reason> {
+        match *rule {}
+    }
+
+    // An `async fn` would hold the request, whose body need not be `Send`.
+    #[allow(clippy::manual_async_fn)]
+    fn read(
+        rule: Infallible,
+        _: Request<ReqBody>,
+    ) -> impl Future<Output = Result<KeyedRequest<ReqBody>, BodyRejection>> + Send + 'static {
+        async move { match rule {} }
     }
 }
 
@@ -133,44 +156,87 @@ where
     ReqBody::Error: Send,
 {
     type Rule = BodyRule;
-    type Read = Pin<Box<dyn Future<Output = Result<KeyedRequest<ReqBody>, BodyRejection>> + Send>>;
 
     fn rule(&self, method: &Method, uri: &Uri) -> Option<BodyRule> {
         let mut rules = self.0.iter();
-        rules.find(|(path, rule)| rule.method == *method && path == uri.path()).map(|(_, rule)| rule.clone())
+        rules.find(|(path, rule)| rule.applies_to(method) && path == uri.path()).map(|(_, rule)| rule.clone())
     }
 
     fn has_rule_for(&self, uri: &Uri) -> bool {
         self.0.iter().any(|(path, _)| path == uri.path())
     }
 
-    fn read(rule: BodyRule, request: Request<ReqBody>) -> Self::Read {
-        Box::pin(rule.read(request))
+    fn is_graphql(rule: &BodyRule) -> bool {
+        matches!(rule.kind, RuleKind::Graphql(_))
+    }
+
+    fn has_body_key(rule: &BodyRule, request: &Request<ReqBody>) -> Result<bool, Reason> {
+        rule.has_body_key(request)
+    }
+
+    async fn read(rule: BodyRule, request: Request<ReqBody>) -> Result<KeyedRequest<ReqBody>, BodyRejection> {
+        rule.read(request).await
     }
 }
 
-/// How the body of a request becomes a part of its key: as it is, in full.
+/// How the body of a request becomes a part of its key: as it is, in full, or as a GraphQL request.
 #[derive(Clone, Debug)]
 pub struct BodyRule {
-    method: Method,
+    kind: RuleKind,
     max_bytes: usize,
     read_timeout: Duration,
 }
 
+#[derive(Clone, Debug)]
+enum RuleKind {
+    /// The body of requests with this method, as it is.
+    Whole(Method),
+    Graphql(Arc<graphql::Endpoint>),
+}
+
+/// The budget of each table of a GraphQL endpoint.
+const TABLE_BYTES: u64 = 4 << 20;
+
 impl BodyRule {
+    fn new(kind: RuleKind) -> BodyRule {
+        BodyRule { kind, max_bytes: 64 << 10, read_timeout: Duration::from_secs(10) }
+    }
+
     /// A rule for POST requests. They must not change anything: the handler runs only on a miss.
     pub fn post() -> BodyRule {
-        BodyRule { method: Method::POST, max_bytes: 64 << 10, read_timeout: Duration::from_secs(10) }
+        BodyRule::new(RuleKind::Whole(Method::POST))
     }
 
     /// A rule for QUERY requests (RFC 10008), which are safe by definition.
     pub fn query() -> BodyRule {
         let method = Method::from_bytes(b"QUERY").expect("a token is a method");
-        BodyRule { method, ..BodyRule::post() }
+        BodyRule::new(RuleKind::Whole(method))
     }
 
-    /// The longest body, in bytes. A longer one is answered with 413, and is not read if its length is declared. Any
-    /// value. Default: 64 KiB.
+    /// A rule for the GET, POST and QUERY requests of a GraphQL endpoint. Queries are answered from the cache if the
+    /// handler opts in; mutations, subscriptions, batches, and what the cache does not understand are forwarded with
+    /// their body intact, uncached, and do not invalidate the endpoint. Responses with top-level `errors` are never
+    /// stored.
+    ///
+    /// The key of a POST or QUERY has the tokens of the document, the operation name, the variables with the members of
+    /// their objects in order, and the extensions except `persistedQuery` and `clientLibrary`; that of a GET is its URI.
+    /// Persisted queries are resolved to the document that came with their SHA-256 hash.
+    pub fn graphql() -> BodyRule {
+        BodyRule::new(RuleKind::Graphql(Arc::new(graphql::Endpoint::new(TABLE_BYTES))))
+    }
+
+    /// The memory of a GraphQL rule, in bytes, for each of two tables: the contents that were parsed before, whose keys
+    /// are found without parsing, and the documents of persisted queries. Both evict. Any value; other rules have no
+    /// tables. Default: 4 MiB.
+    pub fn table_bytes(mut self, bytes: u64) -> BodyRule {
+        if let RuleKind::Graphql(endpoint) = &mut self.kind {
+            *endpoint = Arc::new(graphql::Endpoint::new(bytes));
+        }
+        self
+    }
+
+    /// The longest body, in bytes. A longer one is answered with 413, and is not read if its length is declared. A
+    /// GraphQL request that declares a longer one is forwarded instead. Any value. Default: 64 KiB.
     pub fn max_bytes(mut self, bytes: usize) -> BodyRule {
         self.max_bytes = bytes;
         self
@@ -180,6 +246,25 @@ impl BodyRule {
     pub fn read_timeout(mut self, timeout: Duration) -> BodyRule {
         self.read_timeout = timeout;
         self
+    }
+
+    fn applies_to(&self, method: &Method) -> bool {
+        match &self.kind {
+            RuleKind::Whole(own) => own == method,
+            RuleKind::Graphql(_) => graphql::is_query_method(method),
+        }
+    }
+
+    fn has_body_key<B: http_body::Body>(&self, request: &Request<B>) -> Result<bool, Reason> {
+        let RuleKind::Graphql(endpoint) = &self.kind else { return Ok(true) };
+        if matches!(*request.method(), Method::GET | Method::HEAD) {
+            return endpoint.check_uri(request.uri()).map(|()| false);
+        }
+        endpoint.check_head(request)?;
+        if declared_length(request) > self.max_bytes as u64 {
+            return Err(Reason::RequestBodyTooLarge);
+        }
+        Ok(true)
     }
 
     /// Reads the body. Its trailers are dropped (RFC 9110, 6.5.1 allows it).
@@ -192,11 +277,15 @@ impl BodyRule {
             return Err(rejection(Reason::RequestBodyTooLarge));
         }
         let (head, body) = request.into_parts();
-        let body_key = timeout(self.read_timeout, read_bounded(body, self.max_bytes))
+        let body = timeout(self.read_timeout, read_bounded(body, self.max_bytes))
             .await
             .unwrap_or(Err(Reason::RequestBodyTimeout))
             .map_err(rejection)?;
-        let request = Request::from_parts(head, ReqBody::from(body_key.clone()));
+        let request = Request::from_parts(head, ReqBody::from(body.clone()));
+        let body_key = match &self.kind {
+            RuleKind::Whole(_) => Ok(body),
+            RuleKind::Graphql(endpoint) => endpoint.body_key(&request, &body),
+        };
         Ok(KeyedRequest { request, body_key })
     }
 }
@@ -212,18 +301,27 @@ fn declared_length<B: http_body::Body>(request: &Request<B>) -> u64 {
         .max(request.body().size_hint().lower())
 }
 
-/// Reads a body to its end. The buffer grows with the bytes received, never with the length declared.
+/// Reads a body to its end, without copying if it is in one frame. The buffer of several frames grows with the bytes
+/// received, never with the length declared. It yields now and then: otherwise the timeout would not be noticed while
+/// empty frames are always ready.
 async fn read_bounded<B: http_body::Body>(body: B, limit: usize) -> Result<Bytes, Reason> {
     let mut body = pin!(body);
+    let mut first = Bytes::new();
     let mut collected = BytesMut::new();
     while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+        consume_budget().await;
         let frame = frame.map_err(|_| Reason::RequestBodyError)?;
         let Ok(mut data) = frame.into_data() else { continue };
-        let len = bytes::Buf::remaining(&data);
-        if len > limit - collected.len() {
+        let len = data.remaining();
+        if len > limit - first.len() - collected.len() {
             return Err(Reason::RequestBodyTooLarge);
         }
-        bytes::BufMut::put(&mut collected, bytes::Buf::take(&mut data, len));
+        if first.is_empty() && collected.is_empty() {
+            first = data.copy_to_bytes(len);
+        } else {
+            collected.put(std::mem::take(&mut first));
+            collected.put(data.take(len));
+        }
     }
-    Ok(collected.freeze())
+    Ok(if collected.is_empty() { first } else { collected.freeze() })
 }

@@ -127,6 +127,10 @@ impl HttpCache {
     pub fn purge_tag(&self, tag: &str) {
         self.0.counters.purges.add(1);
         self.0.purges.purge_by_key(self.0.purges.purge_key(tag.as_bytes()));
+        #[cfg(feature = "shared")]
+        if let Some(shared) = &self.0.shared {
+            shared.spawn_purge_of_tag(tag);
+        }
     }
 
     /// Purges the responses that are private to a principal, in all views of the store; for the end of a session or a

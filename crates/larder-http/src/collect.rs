@@ -9,6 +9,7 @@ use http::header::CONTENT_LENGTH;
 use http_body::Frame;
 
 use crate::chunks::Chunks;
+use crate::graphql::ResponseScan;
 use crate::memory::BodyMemory;
 use crate::status::Reason;
 
@@ -17,6 +18,8 @@ pub(crate) struct CollectedBody {
     memory: Arc<BodyMemory>,
     pub(crate) chunks: Vec<Bytes>,
     size: usize,
+    /// For the response to a GraphQL query.
+    scan: Option<ResponseScan>,
 }
 
 /// What a frame means for the body.
@@ -28,8 +31,13 @@ pub(crate) enum CollectStep<E> {
 }
 
 impl CollectedBody {
-    pub(crate) fn new(memory: Arc<BodyMemory>) -> CollectedBody {
-        CollectedBody { memory, chunks: Vec::new(), size: 0 }
+    pub(crate) fn new(memory: Arc<BodyMemory>, scan: Option<ResponseScan>) -> CollectedBody {
+        CollectedBody { memory, chunks: Vec::new(), size: 0, scan }
+    }
+
+    /// Whether only the end of the body shows that the response may be stored.
+    pub(crate) fn has_scan(&self) -> bool {
+        self.scan.is_some()
     }
 
     pub(crate) fn push<E>(&mut self, frame: Option<Result<Frame<Bytes>, E>>, limit: usize) -> CollectStep<E> {
@@ -49,16 +57,23 @@ impl CollectedBody {
         match self.memory.keep(data, &mut self.chunks) {
             Ok(()) => {
                 self.size += len;
-                CollectStep::Kept(start..self.chunks.len())
+                let kept = start..self.chunks.len();
+                if let Some(scan) = &mut self.scan {
+                    self.chunks[kept.clone()].iter().for_each(|chunk| scan.read(chunk));
+                }
+                CollectStep::Kept(kept)
             }
             Err(data) => CollectStep::Stop(Reason::BodyMemory, Ok(Frame::data(data))),
         }
     }
 
-    /// Fails if the length of the body differs from its `Content-Length`.
-    pub(crate) fn check_length(&self, headers: &HeaderMap) -> Result<(), Reason> {
+    /// Fails if the length of the body differs from its `Content-Length`, or its content may not be stored.
+    pub(crate) fn check_end(&self, headers: &HeaderMap) -> Result<(), Reason> {
         let matches = headers.get_all(CONTENT_LENGTH).iter().all(|length| *length == *self.size.to_string());
-        if matches { Ok(()) } else { Err(Reason::BodyLength) }
+        if !matches {
+            return Err(Reason::BodyLength);
+        }
+        self.scan.as_ref().map_or(Ok(()), ResponseScan::finish)
     }
 
     pub(crate) fn into_chunks(self) -> Chunks {

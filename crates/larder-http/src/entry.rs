@@ -24,6 +24,7 @@ use crate::control::list_members;
 #[cfg(feature = "compression")]
 use crate::encoding::{self, Siblings};
 use crate::gate::Scope;
+use crate::labels::Labels;
 use crate::policy::Plan;
 use crate::private::Share;
 use crate::purge::{PurgeKey, PurgeStamp, Purges};
@@ -92,6 +93,7 @@ pub(crate) struct StoredResponse {
     body: StoredBody,
     tags: Box<[PurgeKey]>,
     pub(crate) scope: Option<Scope>,
+    labels: Labels,
     /// For a private response.
     pub(crate) share: OnceLock<Share>,
     pub(crate) stamp: PurgeStamp,
@@ -139,11 +141,16 @@ impl StoredResponse {
         let headers = stored_headers(headers, &body);
         StoredResponse {
             status,
-            bytes: size_of::<Self>() + headers_bytes(&headers) + body.bytes() + size_of_val(&*tags),
+            bytes: size_of::<Self>()
+                + headers_bytes(&headers)
+                + body.bytes()
+                + size_of_val(&*tags)
+                + plan.labels.bytes(),
             headers,
             body,
             tags,
             scope: plan.scope,
+            labels: plan.labels.clone(),
             share: OnceLock::new(),
             stamp,
             created_at_ms: now_ms,
@@ -297,6 +304,7 @@ pub(crate) fn answer<B: http_body::Body>(
     } else {
         stored.replay_part(request, now_ms).unwrap_or_else(complete)
     };
+    stored.labels.add_to(response.extensions_mut());
     add_cache_status(&mut response, outcome);
     response
 }
@@ -319,6 +327,10 @@ impl StoredResponse {
         self.copy = copy.map(Box::new);
         self.bytes += self.copy().map_or(0, |copy| size_of_val(copy) + copy.heap_bytes());
         self
+    }
+
+    pub(crate) fn labels(&self) -> &Labels {
+        &self.labels
     }
 
     pub(crate) fn initial_age_ms(&self) -> u64 {
@@ -371,6 +383,7 @@ impl StoredResponse {
             body,
             tags: Box::default(),
             scope: self.scope,
+            labels: self.labels.clone(),
             share: OnceLock::new(),
             stamp: self.stamp.copy(),
             created_at_ms: self.created_at_ms,

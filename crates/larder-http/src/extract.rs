@@ -25,7 +25,7 @@ impl IntoResponseParts for Cached {
     }
 }
 
-/// Never fails. If the request bypasses the cache, the handle has no effect.
+/// Never fails. Without a cache in front of the router, the handle has no effect.
 impl<S: Send + Sync> FromRequestParts<S> for CacheCtx {
     type Rejection = Infallible;
 

@@ -38,6 +38,7 @@ use crate::conditional;
 use crate::entry::{self, StoreValue, StoredBody, StoredResponse};
 use crate::forward;
 use crate::gate::{Requester, Scope};
+use crate::graphql::{GraphqlQuery, ResponseScan};
 use crate::key::{self, Key};
 use crate::policy::{self, CacheCtx, Plan};
 use crate::purge::{PurgeKey, PurgeStamp};
@@ -169,7 +170,8 @@ where
     where
         S: Service<Request<ReqBody>, Response = Response<B>, Error = E>,
     {
-        let ctx = CacheCtx::default();
+        let (ctx, handler) = CacheCtx::of_handler(&self.cache);
+        let is_graphql = request.extensions().get::<GraphqlQuery>().is_some();
         request.extensions_mut().insert(ctx.clone());
         // Taken before the handler starts: every later purge covers its response.
         let stamp = self.core().purges.stamp(key::uri_of(self.location.resource.as_bytes()));
@@ -182,6 +184,7 @@ where
                 (call.await, true)
             }
         };
+        drop(handler);
         let mut response = match result {
             Ok(response) => response,
             Err(error) => {
@@ -195,12 +198,13 @@ where
         };
         let plan = policy::plan(&mut response, &ctx, &self.core().cached_errors)
             .and_then(|plan| self.requester.check(plan.scope).map(|()| plan));
-        match plan {
+        let scan = if is_graphql { ResponseScan::start(&response).map(Some) } else { Ok(None) };
+        match plan.and_then(|plan| Ok((plan, scan?))) {
             Ok(_) if is_late => self.send_unstored(response, Reason::FillTimeout),
             Ok(_) if response.body().size_hint().lower() > self.core().max_body_bytes as u64 => {
                 self.send_unstored(response, Reason::BodyTooLarge);
             }
-            Ok(plan) => self.collect_body(response, plan, stamp, deadline).await,
+            Ok((plan, scan)) => self.collect_body(response, plan, scan, stamp, deadline).await,
             Err(reason) => self.send_unstored(response, reason),
         }
     }
@@ -221,7 +225,14 @@ where
     }
 
     /// Reads the body to its end, or until it is clear that it cannot be stored.
-    async fn collect_body(mut self, response: Response<B>, plan: Plan, stamp: PurgeStamp, deadline: Instant) {
+    async fn collect_body(
+        mut self,
+        response: Response<B>,
+        plan: Plan,
+        scan: Option<ResponseScan>,
+        stamp: PurgeStamp,
+        deadline: Instant,
+    ) {
         let (head, body) = response.into_parts();
         let status = head.status;
         let hint = body.size_hint();
@@ -229,7 +240,7 @@ where
         let mut unsent_head = Some(head);
         let mut sent_headers = HeaderMap::new();
         let mut stream: Option<Stream<B>> = None;
-        let mut collected = CollectedBody::new(self.core().memory.clone());
+        let mut collected = CollectedBody::new(self.core().memory.clone(), scan);
         let end = loop {
             let frame = match poll_fn(|cx| Poll::Ready(body.as_mut().poll_frame(cx))).await {
                 Poll::Ready(frame) => frame,
@@ -241,7 +252,11 @@ where
                         sent_headers = head.headers.clone();
                         let length = declared_length(&sent_headers, &hint);
                         let buffer = FillBuffer::new(collected.chunks.clone(), length);
-                        let published = self.publish(status, &sent_headers, &buffer, &plan, &stamp);
+                        // Only its end shows whether a GraphQL response may be read by others.
+                        let published = match collected.has_scan() {
+                            false => self.publish(status, &sent_headers, &buffer, &plan, &stamp),
+                            true => None,
+                        };
                         let outcome = self.miss_outcome(Some(Reason::Streaming));
                         stream = Some(self.open_stream(head, buffer, &hint, outcome, published));
                     }
@@ -262,7 +277,7 @@ where
             }
         };
         let headers = unsent_head.as_ref().map_or(&sent_headers, |head| &head.headers);
-        let end = end.and_then(|()| collected.check_length(headers).map_err(|reason| (reason, None)));
+        let end = end.and_then(|()| collected.check_end(headers).map_err(|reason| (reason, None)));
         match end {
             Ok(()) => {
                 let now = self.core().store.now_ms();
@@ -602,11 +617,16 @@ where
     }
 }
 
-/// Whether the response is not stored because of who asked: that of another client may be.
+/// Whether the response is not stored because of who asked, or how: that of another client may be.
 fn is_of_requester(reason: Reason) -> bool {
     matches!(
         reason,
-        Reason::Authorization | Reason::Cookie | Reason::PersonalExtension | Reason::Gate | Reason::Scope
+        Reason::Authorization
+            | Reason::Cookie
+            | Reason::PersonalExtension
+            | Reason::Gate
+            | Reason::Scope
+            | Reason::VariantTooLong
     )
 }
 

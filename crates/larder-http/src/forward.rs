@@ -15,7 +15,7 @@ use crate::body::{Body, BoxError};
 use crate::cache::HttpCache;
 use crate::entry;
 use crate::key::Key;
-use crate::policy::{self, CacheCtx};
+use crate::policy::{self, CacheCtx, HandlerGuard};
 use crate::purge::PurgeKey;
 use crate::status::Outcome;
 
@@ -61,7 +61,7 @@ pub(crate) enum FollowUp {
     },
     /// The key is hit-for-miss: a response that can surely be stored ends that. The `Instant` is the start of the
     /// request.
-    CheckHitForMiss(CacheCtx, PurgeKey, Instant),
+    CheckHitForMiss(PurgeKey, Instant),
 }
 
 pin_project! {
@@ -75,6 +75,7 @@ pin_project! {
         cache: HttpCache,
         outcome: Outcome,
         follow_up: FollowUp,
+        handler: Option<HandlerGuard>,
     }
 }
 
@@ -93,12 +94,14 @@ where
     pub(crate) fn new(
         cache: HttpCache,
         inner: S,
-        request: Request<ReqBody>,
+        mut request: Request<ReqBody>,
         outcome: Outcome,
         follow_up: FollowUp,
     ) -> Forward<S, ReqBody> {
+        let (ctx, handler) = CacheCtx::of_handler(&cache);
+        request.extensions_mut().insert(ctx);
         let state = ForwardState::WaitingForReady { inner, request: Some(request) };
-        Forward { state, cache, outcome, follow_up }
+        Forward { state, cache, outcome, follow_up, handler: Some(handler) }
     }
 }
 
@@ -123,6 +126,8 @@ where
             };
             this.state.set(ForwardState::Called { future });
         };
+        // Dropped before the client gets the response.
+        let handler = this.handler.take().expect("a completed future is not polled again");
         let core = this.cache.core();
         core.counters.count(*this.outcome);
         let mut response = result?;
@@ -133,11 +138,13 @@ where
                     this.cache.invalidate(uri.as_bytes(), *has_body_keys);
                 }
             }
-            FollowUp::CheckHitForMiss(ctx, key, started) => {
+            FollowUp::CheckHitForMiss(key, started) => {
                 core.counters.miss_time.record(started.elapsed());
                 let len = response.body().size_hint().exact();
                 let has_storable_length = len.is_some_and(|len| len <= core.max_body_bytes as u64);
-                if policy::plan(&mut response, ctx, &core.cached_errors).is_ok() && has_storable_length {
+                if policy::plan(&mut response, handler.ctx(), &core.cached_errors).is_ok()
+                    && has_storable_length
+                {
                     core.hit_for_miss.remove(key);
                 }
             }

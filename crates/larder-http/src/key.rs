@@ -161,6 +161,15 @@ pub(crate) fn write_origin(
     write_prefixed(key, |key| write_authority(key, scheme, authority))
 }
 
+/// Whether the lines of a request fit the key of a variant, whatever fields the response varies by.
+pub(crate) fn fits_variant(headers: &HeaderMap) -> bool {
+    // More than the key has besides the lines, and for each line.
+    const REST: usize = 128;
+    const PER_LINE: usize = 8;
+    let lines: usize = headers.values().map(|line| line.len() + PER_LINE).sum();
+    lines + REST <= MAX_KEY_BYTES
+}
+
 /// Appends the key of a variant, without the values of its fields.
 pub(crate) fn write_variant_prefix(key: &mut Vec<u8>, record: u64) {
     key.push(b'V');
@@ -225,18 +234,33 @@ fn request_authority<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Result<&'a str
     }
 }
 
-/// Appends the authority in lower case and without the default port of the scheme; rejects invalid characters.
+/// Appends the authority in lower case and without the default port of the scheme; rejects one that is not a host, or a
+/// host with a port.
 fn write_authority(key: &mut Vec<u8>, scheme: &str, authority: &str) -> Result<(), Reason> {
-    let bytes = match scheme {
-        "http" => authority.strip_suffix(":80").unwrap_or(authority),
-        "https" => authority.strip_suffix(":443").unwrap_or(authority),
-        _ => authority,
-    };
-    if !bytes.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~:[]".contains(&b)) {
-        return Err(Reason::Authority);
+    let (host, port) = split_port(authority).ok_or(Reason::Authority)?;
+    key.extend(host.bytes().map(|b| b.to_ascii_lowercase()));
+    if !matches!((scheme, port), ("http", ":80") | ("https", ":443")) {
+        key.extend_from_slice(port.as_bytes());
     }
-    key.extend(bytes.bytes().map(|b| b.to_ascii_lowercase()));
     Ok(())
+}
+
+/// The host, and the port with its colon; `None` if they are not well-formed: two malformed authorities must not become
+/// equal by the removal of a port.
+fn split_port(authority: &str) -> Option<(&str, &str)> {
+    let is_literal = authority.starts_with('[');
+    let host_end = match is_literal {
+        true => authority.find(']')? + 1,
+        false => authority.find(':').unwrap_or(authority.len()),
+    };
+    let (host, port) = authority.split_at(host_end);
+    let name = if is_literal { &host[1..host_end - 1] } else { host };
+    let is_name = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~:".contains(&b));
+    let is_port = match port.strip_prefix(':') {
+        Some(digits) => !host.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()),
+        None => port.is_empty(),
+    };
+    (is_name && is_port).then_some((host, port))
 }
 
 #[cfg(test)]
@@ -293,6 +317,13 @@ mod tests {
             ("/a", &["h/x"]),
             ("/a", &["user@h"]),
             ("/a", &["h, g"]),
+            ("/a", &[":80"]),
+            ("/a", &["h::80"]),
+            ("/a", &["h:80:80"]),
+            ("/a", &["h:8x"]),
+            ("/a", &["::1:80"]),
+            ("/a", &["[::1"]),
+            ("/a", &["[::1]80"]),
             ("/a", &["h\u{e9}"]),
         ] {
             assert_eq!(key(uri, hosts), Err(Reason::Authority), "{uri} {hosts:?}");

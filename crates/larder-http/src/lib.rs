@@ -41,6 +41,8 @@
 //! - **One key, one response.** Scheme, authority, raw path and raw query are compared in full, and so are the
 //!   fields that `Vary` names. Requests that name two authorities, have a body, or override their
 //!   method bypass. POST and QUERY bypass too, except on routes with a [`BodyRule`], whose body is a part of the key.
+//! - **Only queries of GraphQL are answered.** On a route with [`BodyRule::graphql`] mutations, subscriptions and all that
+//!   is not understood are forwarded, and responses with `errors` are never stored.
 //! - **Only complete responses are stored.** A body that ends early, fails, has trailers or exceeds the limit is sent
 //!   to its client and not stored. A 404 is cached only if the handler allows it, and is replayed as a 404.
 //! - **One handler call per key.** Concurrent misses follow the first one, which runs in its own task, so that its
@@ -65,6 +67,8 @@
 //! written into a buffer of the thread. It never waits and runs inside `call`. A miss adds a task, a few small
 //! allocations, and a hash of the body if it has no `ETag`.
 
+#![forbid(unsafe_code)]
+
 mod body;
 mod body_key;
 mod buffer;
@@ -81,8 +85,13 @@ mod entry;
 mod extract;
 mod fill;
 mod forward;
+#[cfg(test)]
+mod fuzz;
 mod gate;
+mod graphql;
+mod handler_purges;
 mod key;
+mod labels;
 mod layer;
 mod memory;
 mod miss;
@@ -106,6 +115,9 @@ pub use cache::{HttpCache, PurgeError};
 #[cfg(feature = "compression")]
 pub use encoding::Coding;
 pub use gate::{Access, Scope};
+#[cfg(feature = "async-graphql")]
+pub use graphql::CacheHints;
+pub use labels::Labels;
 pub use larder_engine::{Clock, ManualClock};
 pub use layer::HttpCacheLayer;
 pub use policy::{CacheCtx, Cached, ForbiddenBecause};

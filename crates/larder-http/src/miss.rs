@@ -103,7 +103,10 @@ async fn wait(
 ) -> Result<FollowOutcome<Key, StoreValue>, Reason> {
     let core = cache.core();
     let _waiter = Waiter::new(core).ok_or(Reason::TooManyWaiters)?;
-    timeout(core.wait_timeout, follower).await.map_err(|_| {
+    // A timer of zero would still wait for its next tick.
+    let waited =
+        if core.wait_timeout.is_zero() { None } else { timeout(core.wait_timeout, follower).await.ok() };
+    waited.ok_or_else(|| {
         core.hit_for_miss.insert(core.hit_for_miss_key(location), ());
         Reason::WaitTimeout
     })

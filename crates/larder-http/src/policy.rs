@@ -9,8 +9,11 @@ use http::HeaderName;
 use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, AGE, ORIGIN, SET_COOKIE};
 use http::{Extensions, HeaderMap, Response, StatusCode};
 
+use crate::cache::HttpCache;
 use crate::control::{self, Directives};
 use crate::gate::Scope;
+use crate::handler_purges::HandlerPurges;
+use crate::labels::Labels;
 use crate::status::Reason;
 use crate::vary;
 
@@ -30,6 +33,7 @@ struct Settings {
     forbidden: Option<&'static str>,
     scope: Option<Scope>,
     errors: Vec<StatusCode>,
+    labels: Labels,
 }
 
 impl Settings {
@@ -52,6 +56,7 @@ impl Settings {
         self.errors.extend(other.errors);
         self.forbidden = self.forbidden.or(other.forbidden);
         self.scope = self.scope.max(other.scope);
+        self.labels.merge(other.labels);
     }
 }
 
@@ -102,6 +107,13 @@ impl Cached {
         self
     }
 
+    /// Sets a label, which a layer outside of the cache reads from [`Labels`], also on a hit. `value` must not identify a
+    /// user: a shared response has it for everyone. It replaces a value from nested code.
+    pub fn label(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Cached {
+        self.0.labels.set(name, value.into());
+        self
+    }
+
     /// Declares who may get the response. Without a scope it is for requests without credentials; the others bypass.
     /// Of several scopes the narrowest counts.
     pub fn scope(mut self, scope: Scope) -> Cached {
@@ -114,9 +126,16 @@ impl Cached {
 /// builds a new response.
 ///
 /// Clones share one state. Several calls merge: the lowest TTL and grace period, the narrowest scope, the union of tags,
-/// and [`CacheCtx::forbid`] wins. If the request bypasses the cache, the calls have no effect.
+/// and [`CacheCtx::forbid`] wins. If the request bypasses the cache, the settings have no effect; purges always have.
 #[derive(Clone, Debug, Default)]
-pub struct CacheCtx(Arc<Mutex<Settings>>);
+pub struct CacheCtx(Arc<CtxState>);
+
+#[derive(Debug, Default)]
+struct CtxState {
+    settings: Mutex<Settings>,
+    /// `None` without a layer.
+    purges: Option<HandlerPurges>,
+}
 
 impl CacheCtx {
     /// Caches the response for at most this time; see [`Cached::ttl`].
@@ -139,6 +158,11 @@ impl CacheCtx {
         self.settings().errors.extend(statuses);
     }
 
+    /// Sets a label; see [`Cached::label`].
+    pub fn label(&self, name: &'static str, value: impl Into<Cow<'static, str>>) {
+        self.settings().labels.set(name, value.into());
+    }
+
     /// Declares who may get the response, or narrows it; see [`Cached::scope`].
     pub fn scope(&self, scope: Scope) {
         let mut settings = self.settings();
@@ -151,8 +175,43 @@ impl CacheCtx {
         self.settings().forbidden.get_or_insert(reason);
     }
 
+    /// Purges a tag in the cache that forwarded this request, as [`HttpCache::purge_tag`] does: at once, and again when
+    /// the handler ends, with a response or an error, or because its client has disconnected. A handler may thus call it
+    /// before its transaction commits: no response that was made from the state before the commit outlives the handler.
+    /// Without a layer it has no effect.
+    pub fn purge_tag(&self, tag: impl Into<Cow<'static, str>>) {
+        if let Some(purges) = &self.0.purges {
+            purges.purge_tag(tag.into());
+        }
+    }
+
+    /// The handle for a handler behind a cache. The handler ends when the guard is dropped.
+    pub(crate) fn of_handler(cache: &HttpCache) -> (CacheCtx, HandlerGuard) {
+        let purges = Some(HandlerPurges::new(cache.clone()));
+        let ctx = CacheCtx(Arc::new(CtxState { settings: Mutex::default(), purges }));
+        (ctx.clone(), HandlerGuard(ctx))
+    }
+
     fn settings(&self) -> MutexGuard<'_, Settings> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.settings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Repeats the purges of a handler when it is dropped: after the response of the handler, or with its future.
+#[derive(Debug)]
+pub(crate) struct HandlerGuard(CacheCtx);
+
+impl HandlerGuard {
+    pub(crate) fn ctx(&self) -> &CacheCtx {
+        &self.0
+    }
+}
+
+impl Drop for HandlerGuard {
+    fn drop(&mut self) {
+        if let Some(purges) = &self.0.0.purges {
+            purges.end();
+        }
     }
 }
 
@@ -169,6 +228,7 @@ pub(crate) struct Plan {
     pub(crate) age: Duration,
     pub(crate) tags: Vec<Cow<'static, str>>,
     pub(crate) scope: Option<Scope>,
+    pub(crate) labels: Labels,
     pub(crate) vary: Box<[HeaderName]>,
 }
 
@@ -179,7 +239,7 @@ impl Plan {
     }
 }
 
-/// Decides by the head of a response whether it may be stored.
+/// Decides by the head of a response whether it may be stored. Adds its labels to its extensions.
 ///
 /// # Errors
 /// The first reason against storing it. The settings are checked first, then the headers.
@@ -189,6 +249,7 @@ pub(crate) fn plan<B>(
     cached_errors: &[StatusCode],
 ) -> Result<Plan, Reason> {
     let settings = merged_settings(response.extensions_mut(), ctx);
+    settings.labels.add_to(response.extensions_mut());
     if let Some(reason) = settings.forbidden {
         response.extensions_mut().insert(ForbiddenBecause(reason));
         return Err(Reason::Forbidden);
@@ -220,6 +281,7 @@ pub(crate) fn plan<B>(
         age,
         tags: settings.tags,
         scope: settings.scope,
+        labels: settings.labels,
         vary,
     })
 }

@@ -7,6 +7,7 @@ use http::header::{
 use http::{Extensions, HeaderMap, HeaderName, Method, Request};
 
 use crate::control::Directives;
+use crate::graphql::GraphqlQuery;
 use crate::status::Reason;
 
 /// Fields that make some frameworks treat a request as one of another method.
@@ -57,10 +58,12 @@ pub(crate) struct RequestTraits {
     pub(crate) credentials: Option<Reason>,
     pub(crate) range: bool,
     pub(crate) only_if_cached: bool,
+    /// A GraphQL query.
+    pub(crate) graphql: bool,
 }
 
 impl RequestTraits {
-    /// `has_body_rule`: the body will be a part of the key.
+    /// `has_body_rule`: the body will be a part of the key, unless the method is GET or HEAD.
     ///
     /// # Errors
     /// The reason why the request bypasses the cache.
@@ -78,7 +81,7 @@ impl RequestTraits {
         if METHOD_OVERRIDES.iter().any(has) {
             return Err(Reason::MethodOverride);
         }
-        if !has_body_rule && has_body(request) {
+        if matches!(*method, Method::GET | Method::HEAD) && has_body(request) {
             return Err(Reason::RequestBody);
         }
         if has(&UPGRADE) {
@@ -101,7 +104,17 @@ impl RequestTraits {
             credentials: personal.credentials(request),
             range: has(&RANGE),
             only_if_cached: directives.only_if_cached,
+            graphql: false,
         })
+    }
+}
+
+impl RequestTraits {
+    /// Marks a request whose response may be stored only if it is one of GraphQL without errors.
+    pub(crate) fn mark<B>(&self, request: &mut Request<B>) {
+        if self.graphql {
+            request.extensions_mut().insert(GraphqlQuery);
+        }
     }
 }
 

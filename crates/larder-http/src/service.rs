@@ -30,7 +30,7 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::body::{Body, BoxError};
-use crate::body_key::{BodyKey, BodyRejection, NoBodyKey};
+use crate::body_key::{BodyKey, BodyRejection, KeyedRequest, NoBodyKey};
 use crate::cache::{HttpCache, Lookup, StoreLocation};
 #[cfg(feature = "compression")]
 use crate::encoding;
@@ -40,7 +40,6 @@ use crate::forward::{FollowUp, Forward, Handler, HandlerBody};
 use crate::gate::{self, Guarded, Requester};
 use crate::key::{self, Key, RequestKey};
 use crate::miss::{self, miss_outcome};
-use crate::policy::CacheCtx;
 use crate::request::RequestTraits;
 use crate::status::{Outcome, Reason};
 
@@ -85,7 +84,7 @@ where
 
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
         let rule = self.body_key.rule(request.method(), request.uri());
-        let traits = match RequestTraits::parse(&request, &self.cache.core().personal, rule.is_some()) {
+        let mut traits = match RequestTraits::parse(&request, &self.cache.core().personal, rule.is_some()) {
             Ok(traits) => traits,
             Err(reason) => {
                 let invalidates_uri = self.body_key.has_rule_for(request.uri());
@@ -93,10 +92,21 @@ where
             }
         };
         let Some(rule) = rule else { return self.answer(request, None, traits) };
+        traits.graphql = K::is_graphql(&rule);
+        match K::has_body_key(&rule, &request) {
+            Ok(true) => {}
+            Ok(false) => return self.answer(request, None, traits),
+            Err(reason) => return self.bypass(request, reason, false),
+        }
         let (service, reading) = (self.clone(), K::read(rule, request));
         let future = async move {
             match reading.await {
-                Ok(keyed) => service.answer(keyed.request, Some(keyed.body_key), traits).await,
+                Ok(KeyedRequest { request, body_key: Ok(key) }) => {
+                    service.answer(request, Some(key), traits).await
+                }
+                Ok(KeyedRequest { request, body_key: Err(reason) }) => {
+                    service.bypass(request, reason, false).await
+                }
                 Err(rejection) => Ok(service.reject(rejection)),
             }
         };
@@ -176,7 +186,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
     /// Answers a request for which the gate, if it must be asked, was asked.
     fn reply<ReqBody, B>(
         &self,
-        request: Request<ReqBody>,
+        mut request: Request<ReqBody>,
         body_key: Option<Bytes>,
         found: Lookup,
         requester: Requester,
@@ -212,6 +222,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
                     entry::answer(&core.counters, replayed, request.headers(), traits.head, outcome, now);
                 timer.record(&core.counters.hit_time);
                 if matches!(outcome, Outcome::Stale { .. }) && stored.claim_refresh(now) {
+                    traits.mark(&mut request);
                     self.refresh(request, body_key, stored);
                 }
                 ResponseFuture::ready(response)
@@ -366,17 +377,20 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         }
         let hit_for_miss_key = core.hit_for_miss_key(&location);
         if core.hit_for_miss.contains(&hit_for_miss_key) {
-            let ctx = CacheCtx::default();
-            request.extensions_mut().insert(ctx.clone());
             let outcome = miss_outcome(&location, Reason::HitForMiss);
-            let follow_up = FollowUp::CheckHitForMiss(ctx, hit_for_miss_key, Instant::now());
+            let follow_up = FollowUp::CheckHitForMiss(hit_for_miss_key, Instant::now());
             return self.forward(request, outcome, follow_up);
         }
+        traits.mark(&mut request);
         let started = Instant::now();
         let (cache, inner) = (self.cache.clone(), self.inner.clone());
         let future = async move {
-            // A response to credentials may be shared only once the resource is known to have a scope.
-            let response = if requester.credentials.is_some() && location.scope().is_none() {
+            // A response to credentials may be shared only once the resource is known to have a scope, and a response to
+            // long fields may have no key: others must not wait for it.
+            let is_known = location.variant.is_some();
+            let response = if (requester.credentials.is_some() && location.scope().is_none())
+                || (!is_known && !key::fits_variant(request.headers()))
+            {
                 let role = FillRole::Unticketed { _counted: UnticketedFill::new(cache.clone()) };
                 miss::run_fill(cache.clone(), inner, request, location, role, requester).await
             } else {

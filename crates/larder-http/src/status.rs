@@ -38,12 +38,31 @@ reasons! {
     MethodOverride => "method-override",
     /// A GET or HEAD with a body, which the key does not cover.
     RequestBody => "request-body",
-    /// The request body is longer than the limit of its rule: the answer is 413.
+    /// The request body is longer than the limit of its rule: the answer is 413. On a GraphQL endpoint a request that
+    /// declares the length is forwarded.
     RequestBodyTooLarge => "request-body-too-large",
     /// The request body did not arrive in the time of its rule: the answer is 408.
     RequestBodyTimeout => "request-body-timeout",
     /// The request body ended with an error: the answer is 400.
     RequestBodyError => "request-body-error",
+    /// A GraphQL request that is not understood: its content type, its fields, or its form.
+    GraphqlRequest => "graphql-request",
+    /// Several GraphQL requests in one.
+    GraphqlBatch => "graphql-batch",
+    /// The GraphQL document is not understood.
+    GraphqlDocument => "graphql-document",
+    /// The GraphQL document does not have the operation that the request names, or it names none of several.
+    GraphqlOperation => "graphql-operation",
+    /// The GraphQL document has a mutation or a subscription.
+    GraphqlMutation => "graphql-mutation",
+    /// The GraphQL document has `@defer`, `@stream` or `@live`.
+    GraphqlIncremental => "graphql-incremental",
+    /// The hash of a persisted query is unknown, or is not that of the document beside it.
+    GraphqlPersisted => "graphql-persisted",
+    /// The GraphQL response has top-level `errors`.
+    GraphqlErrors => "graphql-errors",
+    /// The response to a GraphQL query is not JSON with `data`.
+    GraphqlResponse => "graphql-response",
     /// Two `Host` lines, a `Host` that differs from the target's authority, or an invalid authority.
     Authority => "authority",
     /// The request target exceeds the longest key.

@@ -6,11 +6,26 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Crates with several versions, because our dependencies require different ones. The last four are dependencies of the
-/// schedule explorer, in tests only. The second version of `synstructure` is never built: it belongs to an optional
-/// dependency of rcgen that is not enabled, and cargo lists it.
-const ALLOWED_DUPLICATES: &[&str] =
-    &["embedded-io", "syn", "synstructure", "getrandom", "rand", "rand_core", "windows-sys"];
+/// Crates with several versions, because our dependencies require different ones. Those from `getrandom` on are
+/// dependencies of the schedule explorer and of the fuzz tests, in tests only. The second version of `base64` is that of
+/// async-graphql, an optional dependency. That of `synstructure` is never built: it belongs to an optional dependency of
+/// rcgen that is not enabled, and cargo lists it.
+const ALLOWED_DUPLICATES: &[&str] = &[
+    "base64",
+    "embedded-io",
+    "syn",
+    "synstructure",
+    "getrandom",
+    "proc-macro-crate",
+    "r-efi",
+    "rand",
+    "rand_chacha",
+    "rand_core",
+    "toml_datetime",
+    "toml_edit",
+    "windows-sys",
+    "winnow",
+];
 
 /// The dependencies whose name occurs in no source file of their package.
 pub(super) fn unused(metadata: &Value) -> Result<Vec<String>> {

@@ -10,6 +10,7 @@
 //!   response  2  status
 //!             1  scope: 0 none, 1 public, 2 gated, 3 private
 //!             8  age that the response had when its handler replied, in milliseconds
+//!             1  number of labels; for each the lengths of name (2) and value (2), and both as UTF-8
 //!             2  number of header lines; for each the lengths of name (2) and value (4), and both
 //!             …  body, to the end
 //!   record    8  id, which is a part of the keys of its variants
@@ -25,6 +26,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use crate::entry::StoredResponse;
 use crate::gate::Scope;
 use crate::key::Key;
+use crate::labels::Labels;
 use crate::vary::VaryRecord;
 
 const MAGIC: &[u8; 2] = b"LH";
@@ -47,6 +49,7 @@ pub(crate) struct SharedResponse<'a> {
     pub(crate) status: StatusCode,
     pub(crate) scope: Option<Scope>,
     pub(crate) age_ms: u64,
+    pub(crate) labels: Labels,
     pub(crate) headers: HeaderMap,
     pub(crate) body: &'a [u8],
 }
@@ -59,6 +62,13 @@ pub(super) fn encode_response(key: &Key, stored: &StoredResponse) -> Option<Vec<
     out.extend_from_slice(&stored.status().as_u16().to_le_bytes());
     out.push(number(stored.scope)?);
     out.extend_from_slice(&stored.initial_age_ms().to_le_bytes());
+    out.push(u8::try_from(stored.labels().iter().count()).ok()?);
+    for (name, value) in stored.labels().iter() {
+        out.extend_from_slice(&u16::try_from(name.len()).ok()?.to_le_bytes());
+        out.extend_from_slice(&u16::try_from(value.len()).ok()?.to_le_bytes());
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(value.as_bytes());
+    }
     out.extend_from_slice(&u16::try_from(stored.headers().len()).ok()?.to_le_bytes());
     for (name, value) in stored.headers() {
         out.extend_from_slice(&u16::try_from(name.as_str().len()).ok()?.to_le_bytes());
@@ -118,6 +128,14 @@ fn decode_response(mut parts: Parts<'_>) -> Option<SharedResponse<'_>> {
     let status = StatusCode::from_u16(u16::from_le_bytes(parts.take()?)).ok()?;
     let scope = parts.scope()?;
     let age_ms = u64::from_le_bytes(parts.take()?);
+    let mut labels = Labels::default();
+    let [count] = parts.take()?;
+    for _ in 0..count {
+        let name_length = u16::from_le_bytes(parts.take()?);
+        let value_length = u16::from_le_bytes(parts.take()?);
+        let name = parts.text(name_length)?;
+        labels.set(name, parts.text(value_length)?.into());
+    }
     let lines = u16::from_le_bytes(parts.take()?);
     let mut headers = HeaderMap::new();
     for _ in 0..lines {
@@ -128,7 +146,7 @@ fn decode_response(mut parts: Parts<'_>) -> Option<SharedResponse<'_>> {
         // A map has at most 32,768 lines.
         headers.try_append(name, value).ok()?;
     }
-    Some(SharedResponse { status, scope, age_ms, headers, body: parts.0 })
+    Some(SharedResponse { status, scope, age_ms, labels, headers, body: parts.0 })
 }
 
 fn decode_record(mut parts: Parts<'_>) -> Option<SharedEntry<'_>> {
@@ -156,6 +174,10 @@ impl<'a> Parts<'a> {
     fn scope(&mut self) -> Option<Option<Scope>> {
         let [number] = self.take()?;
         SCOPES.get(usize::from(number)).copied()
+    }
+
+    fn text(&mut self, length: u16) -> Option<String> {
+        String::from_utf8(self.slice(length.into())?.to_vec()).ok()
     }
 
     fn slice(&mut self, length: usize) -> Option<&'a [u8]> {

@@ -147,6 +147,7 @@ where
                     age: Duration::from_millis(response.age_ms).saturating_add(age),
                     tags: Vec::new(),
                     scope: response.scope,
+                    labels: response.labels.clone(),
                     vary: self
                         .location
                         .variant

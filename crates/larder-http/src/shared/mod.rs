@@ -51,8 +51,20 @@ impl SharedStore {
 
     /// Invalidates a URI whose method was unsafe: on this replica at once, on the others without waiting for Redis.
     pub(crate) fn invalidate_uri(&self, uri: &[u8]) {
-        let invalidated = self.view.spawn_invalidation([tags::of_uri(uri)], larder::Invalidation::Hard);
-        invalidated.expect("one short tag is never refused");
+        self.spawn_invalidation(tags::of_uri(uri));
+    }
+
+    /// The same for a tag that a handler purges.
+    pub(crate) fn spawn_purge_of_tag(&self, tag: &str) {
+        self.spawn_invalidation(tags::of_tag(tag));
+    }
+
+    fn spawn_invalidation(&self, tag: Box<str>) {
+        // A handler that is dropped with its runtime has nobody to tell.
+        if tokio::runtime::Handle::try_current().is_ok() {
+            let invalidated = self.view.spawn_invalidation([tag], larder::Invalidation::Hard);
+            invalidated.expect("one short tag is never refused");
+        }
     }
 
     /// Invalidates the entries with one tag, on every replica.

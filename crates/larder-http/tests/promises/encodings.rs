@@ -33,7 +33,7 @@ fn accepting(accepted: &str) -> http::Request<String> {
 }
 
 /// Repeats a request until its sibling has been made in the background.
-async fn encoded(site: &Site, accepted: &str) -> CollectedResponse {
+pub(crate) async fn encoded(site: &Site, accepted: &str) -> CollectedResponse {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let response = site.send(accepting(accepted)).await;

@@ -1,37 +1,47 @@
 //! The promises of the cache, one file each. Add a new test to the file of the promise that it checks. The tests call
 //! services directly and advance a manual clock.
 //!
+//! - `attacks`: what an attacker sends harms nobody else.
 //! - `bodies`: only complete responses are stored; every other response reaches its client unchanged.
 //! - `bounds`: memory is bounded, whatever clients request.
 //! - `coalescing`: one handler call per key.
 //! - `encodings`: a stored body is encoded once per coding.
 //! - `keys`: one key, one response.
+//! - `labels`: labels are kept with their entry.
 //! - `opt_in`: nothing is cached unless the handler opts in.
 //! - `private`: nothing personal is shared.
 //! - `purge`: a purge is final.
+//! - `reasons`: every reason is reached and documented.
 //! - `replay`: a stored response is replayed unchanged.
 //! - `reporting`: every request is counted once, with its reason.
 //! - `request_bodies`: a request body is a part of the key where a rule says so.
+//! - `secrecy`: no body is logged.
 //! - `stale`: a stale response is served within the grace period.
 //! - `streaming`: a body that is being filled has many readers, and is held once.
 //! - `vary`: a variant is served only to requests that select it.
 //! - `views`: several caches share one store.
+//! - `zero`: zero, false and empty are values.
 
+mod attacks;
 mod bodies;
 mod bounds;
 mod coalescing;
 #[cfg(feature = "compression")]
 mod encodings;
 mod keys;
+mod labels;
 mod opt_in;
 mod private;
 mod purge;
+mod reasons;
 mod replay;
 mod reporting;
 mod request_bodies;
 mod scopes;
+mod secrecy;
 mod stale;
 mod streaming;
 mod support;
 mod vary;
 mod views;
+mod zero;

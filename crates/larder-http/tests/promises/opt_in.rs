@@ -91,6 +91,23 @@ async fn non_200_requires_opt_in_by_handler_or_builder() {
 }
 
 #[tokio::test]
+async fn statuses_of_builder_and_handler_add_up() {
+    let site = Site::with(
+        |b| b.cached_errors([StatusCode::NOT_FOUND]),
+        |request, _| async move {
+            let mut reply = with_cached(plain("x"), Cached::ttl(MINUTE).cached_errors([StatusCode::GONE]));
+            *reply.status_mut() = request.uri().path()[1..].parse().unwrap();
+            reply
+        },
+    );
+    for (status, stored) in [("404", true), ("410", true), ("403", false), ("500", false), ("200", true)] {
+        site.get(&format!("/{status}")).await;
+        let second = site.get(&format!("/{status}")).await;
+        assert_eq!((second.status.as_str(), second.cache_status() == "hit; ttl=60"), (status, stored));
+    }
+}
+
+#[tokio::test]
 async fn client_provoked_statuses_are_never_stored() {
     for code in [400, 413, 414, 431] {
         let status = StatusCode::from_u16(code).unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use larder_http::{Cached, HttpCache, Scope};
+use larder_http::{CacheCtx, Cached, HttpCache, Reason, Scope};
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
@@ -256,4 +256,47 @@ async fn method_override_invalidates() {
         site.send(get("/", &[(name, "DELETE")])).await;
         assert_eq!(site.get("/").await.body, "3", "{name}");
     }
+}
+
+/// Every kind of request whose handler runs: forwarded for its method or its credentials, hit-for-miss, and a fill.
+#[tokio::test]
+async fn handler_of_any_request_purges_tags() {
+    let site = Site::new(|request, call| async move {
+        let tag = request.uri().query().map(str::to_owned);
+        if let Some(tag) = tag {
+            request.extensions().get::<CacheCtx>().unwrap().purge_tag(tag);
+            return plain("purged");
+        }
+        with_cached(plain(call.to_string()), Cached::ttl(MINUTE).tag("jam"))
+    });
+    let purges = [
+        request("POST", "/change?jam", &[]),
+        get("/change?jam", &[("authorization", "Bearer x")]),
+        get("/change?jam", &[]),
+        get("/change?jam", &[]),
+    ];
+    for purge in purges {
+        let stored = site.get("/jam").await.body;
+        assert_eq!(site.get("/jam").await.body, stored);
+        let status = site.send(purge).await.cache_status().to_owned();
+        assert_ne!(site.get("/jam").await.body, stored, "{status}");
+    }
+    assert!(site.cache.stats().unstored.iter().any(|(reason, _)| *reason == Reason::HitForMiss));
+}
+
+#[tokio::test]
+async fn purge_after_the_handler_has_ended_is_effective() {
+    let (sender, ctx) = tokio::sync::oneshot::channel();
+    let sender = std::sync::Mutex::new(Some(sender));
+    let site = Site::new(move |request, call| {
+        if *request.method() == http::Method::POST {
+            let ctx = request.extensions().get::<CacheCtx>().unwrap().clone();
+            sender.lock().unwrap().take().unwrap().send(ctx).unwrap();
+        }
+        async move { with_cached(plain(call.to_string()), Cached::ttl(MINUTE).tag("jam")) }
+    });
+    site.send(request("POST", "/change", &[])).await;
+    let stored = site.get("/jam").await.body;
+    ctx.await.unwrap().purge_tag("jam");
+    assert_ne!(site.get("/jam").await.body, stored);
 }

@@ -119,6 +119,9 @@ async fn equal_requests_share_a_response() {
     assert_eq!((hit.cache_status(), &hit.body[..]), ("hit; ttl=60", &b"POST a 1"[..]));
     let in_frames = Body::new(Frames(vec!["", "a"], After::End));
     assert_eq!(site.send(request("POST", "/search", &[], in_frames)).await.body, "POST a 1");
+    let in_frames = Body::new(Frames(vec!["ab", "", "c", "d"], After::End));
+    assert_eq!(site.send(request("POST", "/search", &[], in_frames)).await.body, "POST abcd 2");
+    assert_eq!(site.post("abcd").await.body, "POST abcd 2");
 }
 
 #[tokio::test]

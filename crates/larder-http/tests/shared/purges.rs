@@ -158,3 +158,20 @@ async fn unsafe_method_invalidates_its_uri_on_other_replicas() {
     assert_ne!(new, "0:1", "at once on this replica");
     eventually("the other replica forgets", async || second.body("/a").await != "0:1").await;
 }
+
+#[tokio::test]
+async fn purge_by_a_handler_reaches_other_replicas() {
+    let Some(server) = RedisServer::start() else { return };
+    let [other] = Replica::site(&server);
+    let first = Replica::new(server.url(), |request, call| {
+        if request.method() == http::Method::POST {
+            let ctx = request.extensions().get::<larder_http::CacheCtx>().expect("behind the cache");
+            ctx.purge_tag("t");
+        }
+        async move { tagged(format!("first {call}")) }
+    });
+    assert_eq!((other.body("/a").await, first.body("/a").await), ("0:1".into(), "0:1".into()));
+    first.send("POST", "/orders", &[]).await;
+    assert_eq!(first.body("/a").await, "first 2", "at once on this replica");
+    eventually("the other replica forgets", async || other.body("/a").await == "first 2").await;
+}

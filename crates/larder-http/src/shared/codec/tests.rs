@@ -9,7 +9,10 @@ use bytes::Bytes;
 use std::time::Duration;
 
 fn plan() -> Plan {
+    let mut labels = Labels::default();
+    labels.set("route", "/a/{id}".into());
     Plan {
+        labels,
         ttl: Duration::from_secs(60),
         grace: Duration::ZERO,
         age: Duration::from_millis(1500),
@@ -49,6 +52,7 @@ fn response_is_decoded_as_it_was() {
     let Some(SharedEntry::Response(decoded)) = decode(&key, &bytes) else { panic!("no response") };
     assert_eq!((decoded.status, decoded.scope), (StatusCode::NOT_FOUND, Some(Scope::Gated)));
     assert_eq!((decoded.age_ms, decoded.body), (1500, &b"abc"[..]));
+    assert_eq!((&decoded.labels, decoded.labels.get("route")), (stored.labels(), Some("/a/{id}")));
     assert_eq!(decoded.headers, *stored.headers());
 }
 

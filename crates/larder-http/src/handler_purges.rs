@@ -1,0 +1,36 @@
+//! The purges that a handler asks for. They take effect at once, and again when the handler ends: a load that started in
+//! between may have read the state before the handler's transaction was committed.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use crate::cache::HttpCache;
+
+/// The purges of one handler.
+#[derive(Debug)]
+pub(crate) struct HandlerPurges {
+    cache: HttpCache,
+    /// The tags to purge again; `None` after the handler has ended.
+    tags: Mutex<Option<HashSet<Cow<'static, str>>>>,
+}
+
+impl HandlerPurges {
+    pub(crate) fn new(cache: HttpCache) -> HandlerPurges {
+        HandlerPurges { cache, tags: Mutex::new(Some(HashSet::new())) }
+    }
+
+    pub(crate) fn purge_tag(&self, tag: Cow<'static, str>) {
+        self.cache.purge_tag(&tag);
+        let mut tags = self.tags.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tags) = &mut *tags {
+            tags.insert(tag);
+        }
+    }
+
+    /// The handler has ended. Without effect when called again.
+    pub(crate) fn end(&self) {
+        let tags = self.tags.lock().unwrap_or_else(PoisonError::into_inner).take();
+        tags.into_iter().flatten().for_each(|tag| self.cache.purge_tag(&tag));
+    }
+}
