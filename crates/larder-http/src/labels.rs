@@ -130,7 +130,7 @@ mod tests {
     fn ninth_label_is_ignored() {
         const NAMES: [&str; 9] = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
         let mut labels = Labels::default();
-        NAMES.iter().for_each(|name| labels.set(name, "first".into()));
+        NAMES.iter().for_each(|name| labels.set(*name, "first".into()));
         labels.set("a", "second".into());
         assert_eq!(labels.iter().count(), 8);
         assert_eq!((labels.get("a"), labels.get("i")), (Some("second"), None));

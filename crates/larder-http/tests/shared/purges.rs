@@ -173,5 +173,6 @@ async fn purge_by_a_handler_reaches_other_replicas() {
     assert_eq!((other.body("/a").await, first.body("/a").await), ("0:1".into(), "0:1".into()));
     first.send("POST", "/orders", &[]).await;
     assert_eq!(first.body("/a").await, "first 2", "at once on this replica");
-    eventually("the other replica forgets", async || other.body("/a").await == "first 2").await;
+    // Not always "first 2": what is filled before Redis confirms the purge is purged too.
+    eventually("the other replica forgets", async || other.body("/a").await != "0:1").await;
 }
