@@ -19,6 +19,8 @@ use crate::memory::BodyMemory;
 use crate::private::PrivateShares;
 use crate::purge::{PurgeKey, Purges};
 use crate::request::PersonalTraits;
+#[cfg(feature = "shared")]
+use crate::shared::SharedStore;
 use crate::stats::Counters;
 
 /// How long a key is hit-for-miss after its response could not be stored.
@@ -34,7 +36,7 @@ const MAX_FILL_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder {
     /// For a view: the state of its store.
-    shared: Option<SharedState>,
+    store_of_view: Option<StoreState>,
     max_bytes: u64,
     max_body_bytes: usize,
     max_fill_bytes: u64,
@@ -73,7 +75,7 @@ impl HttpCache {
     /// # Ok::<(), larder_http::BuildError>(())
     /// ```
     pub fn view(&self, name: impl Into<String>) -> Builder {
-        let mut builder = Builder { shared: Some(SharedState::of(self)), ..Builder::new() };
+        let mut builder = Builder { store_of_view: Some(StoreState::of(self)), ..Builder::new() };
         builder.key_space.view = name.into();
         builder
     }
@@ -82,7 +84,7 @@ impl HttpCache {
 impl Builder {
     fn new() -> Builder {
         Builder {
-            shared: None,
+            store_of_view: None,
             max_bytes: 64 << 20,
             max_body_bytes: 4 << 20,
             max_fill_bytes: 32 << 20,
@@ -236,57 +238,70 @@ impl Builder {
     /// # Errors
     /// A [`BuildError`] that names the option, its value and its range.
     pub fn build(self) -> Result<HttpCache, BuildError> {
+        let store = self.store()?;
+        self.build_over(store)
+    }
+
+    /// The state of the store: that of the cache that this is a view of, or a new one.
+    pub(crate) fn store(&self) -> Result<StoreState, BuildError> {
         if self.max_bytes < MIN_BYTES {
             return Err(BuildError::MaxBytes(self.max_bytes));
         }
+        match &self.store_of_view {
+            Some(store) => Ok(store.clone()),
+            None => StoreState::new(self.max_bytes, self.max_fill_bytes, self.clock.clone()),
+        }
+    }
+
+    pub(crate) fn build_over(self, store: StoreState) -> Result<HttpCache, BuildError> {
         let scheme = &self.key_space.scheme;
         if scheme != "http" && scheme != "https" {
             return Err(BuildError::Scheme(self.key_space.scheme));
         }
-        let shared = match self.shared {
-            Some(shared) => shared,
-            None => SharedState::new(self.max_bytes, self.max_fill_bytes, self.clock)?,
-        };
         Ok(HttpCache::from_core(CacheCore {
-            store: shared.store,
-            hit_for_miss: shared.hit_for_miss,
-            purges: shared.purges,
-            unticketed_fills: shared.unticketed_fills,
-            memory: shared.memory,
-            waiters: shared.waiters,
+            store: store.store,
+            hit_for_miss: store.hit_for_miss,
+            purges: store.purges,
+            unticketed_fills: store.unticketed_fills,
+            memory: store.memory,
+            waiters: store.waiters,
             counters: Counters::new(),
             max_body_bytes: self.max_body_bytes,
             max_waiters: self.max_waiters,
             cached_errors: self.cached_errors,
             personal: self.personal,
             gate: self.gate,
-            private_shares: shared.private_shares,
+            private_shares: store.private_shares,
             #[cfg(feature = "compression")]
             codings: Codings::new(self.codings),
             key_space: self.key_space,
             wait_timeout: self.wait_timeout,
             fill_timeout: self.fill_timeout,
+            #[cfg(feature = "shared")]
+            shared: store.shared,
         }))
     }
 }
 
 /// What all views of one store share.
-#[derive(Debug)]
-struct SharedState {
-    store: Cache<Key, StoreValue>,
+#[derive(Clone, Debug)]
+pub(crate) struct StoreState {
+    pub(crate) store: Cache<Key, StoreValue>,
     hit_for_miss: Cache<PurgeKey, ()>,
     purges: Arc<Purges>,
     unticketed_fills: Arc<AtomicUsize>,
     memory: Arc<BodyMemory>,
     private_shares: Arc<PrivateShares>,
     waiters: Arc<AtomicUsize>,
+    #[cfg(feature = "shared")]
+    pub(crate) shared: Option<Arc<SharedStore>>,
 }
 
-impl SharedState {
-    fn new(max_bytes: u64, max_fill_bytes: u64, clock: Clock) -> Result<SharedState, BuildError> {
+impl StoreState {
+    fn new(max_bytes: u64, max_fill_bytes: u64, clock: Clock) -> Result<StoreState, BuildError> {
         let weigh = |key: &Key, value: &StoreValue| (key.as_bytes().len() + value.bytes()) as u64;
         let hit_for_miss = Cache::builder().entries(HIT_FOR_MISS_KEYS).ttl(HIT_FOR_MISS_TTL);
-        Ok(SharedState {
+        Ok(StoreState {
             store: Cache::builder().weight(max_bytes, weigh).clock(clock.clone()).build()?,
             hit_for_miss: hit_for_miss.clock(clock).build()?,
             purges: Arc::new(Purges::new()),
@@ -294,12 +309,14 @@ impl SharedState {
             memory: BodyMemory::new(max_bytes.saturating_add(max_fill_bytes)),
             private_shares: PrivateShares::new(max_bytes),
             waiters: Arc::default(),
+            #[cfg(feature = "shared")]
+            shared: None,
         })
     }
 
-    fn of(cache: &HttpCache) -> SharedState {
+    fn of(cache: &HttpCache) -> StoreState {
         let core = cache.core();
-        SharedState {
+        StoreState {
             store: core.store.clone(),
             hit_for_miss: core.hit_for_miss.clone(),
             purges: core.purges.clone(),
@@ -307,6 +324,8 @@ impl SharedState {
             memory: core.memory.clone(),
             private_shares: core.private_shares.clone(),
             waiters: core.waiters.clone(),
+            #[cfg(feature = "shared")]
+            shared: core.shared.clone(),
         }
     }
 }

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode, Uri};
+#[cfg(feature = "shared")]
+use larder::Validity;
 use larder_engine::{Cache, Op, Ttl};
 
 #[cfg(feature = "compression")]
@@ -16,6 +18,8 @@ use crate::memory::BodyMemory;
 use crate::private::PrivateShares;
 use crate::purge::{PurgeKey, Purges};
 use crate::request::PersonalTraits;
+#[cfg(feature = "shared")]
+use crate::shared::{SharedStore, Unverified};
 use crate::stats::{Counters, Stats};
 use crate::status::Reason;
 use crate::vary::VaryRecord;
@@ -61,6 +65,9 @@ pub(crate) struct CacheCore {
     pub(crate) key_space: KeySpace,
     pub(crate) wait_timeout: Duration,
     pub(crate) fill_timeout: Duration,
+    /// What it shares with other replicas.
+    #[cfg(feature = "shared")]
+    pub(crate) shared: Option<Arc<SharedStore>>,
 }
 
 /// The result of a lookup.
@@ -69,6 +76,9 @@ pub(crate) enum Lookup {
     /// The gate must be asked first.
     Guarded(Guarded),
     Missing(StoreLocation),
+    /// The entry must be compared with Redis before it is used.
+    #[cfg(feature = "shared")]
+    Unverified(Unverified),
 }
 
 /// Where the response to a request is stored, or will be.
@@ -117,6 +127,10 @@ impl HttpCache {
     pub fn purge_tag(&self, tag: &str) {
         self.0.counters.purges.add(1);
         self.0.purges.purge_by_key(self.0.purges.purge_key(tag.as_bytes()));
+        #[cfg(feature = "shared")]
+        if let Some(shared) = &self.0.shared {
+            shared.spawn_purge_of_tag(tag);
+        }
     }
 
     /// Purges the responses that are private to a principal, in all views of the store; for the end of a session or a
@@ -188,6 +202,10 @@ impl HttpCache {
             self.0.counters.purges.add(1);
             self.0.purges.purge_by_key(self.0.purges.purge_key(uri));
         }
+        #[cfg(feature = "shared")]
+        if let Some(shared) = &self.0.shared {
+            shared.invalidate_uri(uri);
+        }
     }
 }
 
@@ -197,19 +215,42 @@ impl CacheCore {
     /// # Errors
     /// Why the request has no key.
     pub(crate) fn look_up(&self, request: RequestKey<'_>) -> Result<Lookup, Reason> {
+        self.look_up_with(request, &[])
+    }
+
+    /// The same. These entries were compared with Redis.
+    pub(crate) fn look_up_with(
+        &self,
+        request: RequestKey<'_>,
+        verified: &[StoreValue],
+    ) -> Result<Lookup, Reason> {
         key::with_key_buffer(|key| {
             request.write(key, &self.key_space)?;
-            self.look_up_key(key, request.headers)
+            self.look_up_key(key, request.headers, verified)
         })
     }
 
-    fn look_up_key(&self, key: &mut Vec<u8>, headers: &HeaderMap) -> Result<Lookup, Reason> {
+    fn look_up_key(
+        &self,
+        key: &mut Vec<u8>,
+        headers: &HeaderMap,
+        verified: &[StoreValue],
+    ) -> Result<Lookup, Reason> {
         let missing =
             |key: &[u8]| Ok(Lookup::Missing(StoreLocation { resource: Key::new(key), variant: None }));
         let Some(value) = self.store.get(key.as_slice()) else { return missing(key) };
         if !self.purges.is_unpurged(value.stamp(), key) {
             self.remove_if_same(Key::new(key), &value);
             return missing(key);
+        }
+        #[cfg(feature = "shared")]
+        match self.shared_validity(&value, verified) {
+            Validity::Unknown => return Ok(Lookup::Unverified(Unverified { key: Key::new(key), value })),
+            Validity::Dead => {
+                self.remove_if_same(Key::new(key), &value);
+                return missing(key);
+            }
+            Validity::Valid | Validity::Stale => {}
         }
         let record = match value {
             StoreValue::Response(stored) if stored.tags_are_unpurged(&self.purges) => {
@@ -224,45 +265,84 @@ impl CacheCore {
         if record.is_guarded() {
             return Ok(Lookup::Guarded(Guarded { resource: Key::new(key), record }));
         }
-        self.look_up_variant(key, record, None, headers)
+        self.look_up_variant(key, &record, None, headers, verified)
     }
 
-    /// Looks up the response to a request that the gate has allowed.
+    /// Looks up the response to a request that the gate has allowed. These entries were compared with Redis.
     ///
     /// # Errors
     /// `VariantTooLong`.
     pub(crate) fn look_up_guarded(
         &self,
-        guarded: Guarded,
+        guarded: &Guarded,
         principal: Option<&str>,
         headers: &HeaderMap,
+        verified: &[StoreValue],
     ) -> Result<Lookup, Reason> {
         key::with_key_buffer(|key| {
             key.extend_from_slice(guarded.resource.as_bytes());
-            self.look_up_variant(key, guarded.record, principal, headers)
+            self.look_up_variant(key, &guarded.record, principal, headers, verified)
         })
     }
 
     /// `key` is that of the resource.
+    #[cfg_attr(not(feature = "shared"), expect(unused_variables, reason = "nothing is compared"))]
     fn look_up_variant(
         &self,
         key: &mut Vec<u8>,
-        record: Arc<VaryRecord>,
+        record: &Arc<VaryRecord>,
         principal: Option<&str>,
         headers: &HeaderMap,
+        verified: &[StoreValue],
     ) -> Result<Lookup, Reason> {
         let end = key.len();
         record.write_key(key, principal, headers)?;
         let (resource, variant) = key.split_at(end);
-        match self.store.get(variant) {
+        let found = self.store.get(variant);
+        #[cfg(feature = "shared")]
+        let found = match found.map(|value| (self.shared_validity(&value, verified), value)) {
+            Some((Validity::Unknown, value)) => {
+                return Ok(Lookup::Unverified(Unverified { key: Key::new(variant), value }));
+            }
+            Some((Validity::Dead, value)) => {
+                self.remove_if_same(Key::new(variant), &value);
+                None
+            }
+            found => found.map(|(_, value)| value),
+        };
+        match found {
             Some(StoreValue::Response(stored)) if stored.tags_are_unpurged(&self.purges) => {
                 return Ok(Lookup::Found(stored));
             }
             Some(value) => self.remove_if_same(Key::new(variant), &value),
             None => {}
         }
-        let variant = Some((record, Key::new(variant)));
+        let variant = Some((record.clone(), Key::new(variant)));
         Ok(Lookup::Missing(StoreLocation { resource: Key::new(resource), variant }))
+    }
+
+    /// Does a lookup, again and again in a shared cache, until every entry that must be compared with Redis was.
+    ///
+    /// # Errors
+    /// Those of the lookup.
+    pub(crate) async fn look_up_verified(
+        &self,
+        look_up: impl Fn(&[StoreValue]) -> Result<Lookup, Reason>,
+    ) -> Result<Lookup, Reason> {
+        #[cfg(feature = "shared")]
+        {
+            let mut verified = Vec::new();
+            loop {
+                match look_up(&verified)? {
+                    // What was compared is valid for this request, also while this replica hears of no purges.
+                    Lookup::Unverified(entry) if self.verify(&entry).await => verified.push(entry.value),
+                    Lookup::Unverified(Unverified { key, value }) => self.remove_if_same(key, &value),
+                    known => return Ok(known),
+                }
+            }
+        }
+        #[cfg(not(feature = "shared"))]
+        look_up(&[])
     }
 
     /// The response that a fill stored at this location, unless it was purged meanwhile.
@@ -271,6 +351,10 @@ impl CacheCore {
         location: &StoreLocation,
         value: StoreValue,
     ) -> Option<Arc<StoredResponse>> {
+        #[cfg(feature = "shared")]
+        if !matches!(self.shared_validity(&value, &[]), Validity::Valid | Validity::Stale) {
+            return None;
+        }
         match value {
             StoreValue::Response(stored) => {
                 let is_unpurged = self.purges.is_unpurged(&stored.stamp, location.resource.as_bytes());
@@ -338,7 +422,7 @@ impl CacheCore {
     }
 }
 
-fn parse_absolute(uri: &str) -> Result<Uri, PurgeError> {
+pub(crate) fn parse_absolute(uri: &str) -> Result<Uri, PurgeError> {
     let parsed: Uri = uri.parse().map_err(|_| PurgeError::new(uri, "not a URI"))?;
     match parsed.scheme_str() {
         Some("http" | "https") => Ok(parsed),
@@ -355,7 +439,7 @@ pub struct PurgeError {
 }
 
 impl PurgeError {
-    fn new(uri: &str, reason: &'static str) -> PurgeError {
+    pub(crate) fn new(uri: &str, reason: &'static str) -> PurgeError {
         PurgeError { uri: uri.chars().take(200).collect(), reason }
     }
 }

@@ -104,9 +104,12 @@ pub(crate) struct StoredResponse {
     // Times of the engine's clock, in milliseconds.
     created_at_ms: u64,
     initial_age_ms: u64,
-    fresh_until_ms: u64,
+    fresh_until_ms: AtomicU64,
     next_refresh_ms: AtomicU64,
     bytes: usize,
+    /// What tells whether other replicas still allow the response.
+    #[cfg(feature = "shared")]
+    copy: Option<Box<larder::SharedCopy>>,
     #[cfg(feature = "compression")]
     siblings: Option<Box<Siblings>>,
 }
@@ -156,8 +159,10 @@ impl StoredResponse {
             stamp,
             created_at_ms: now_ms,
             initial_age_ms: plan.age.as_millis() as u64,
-            fresh_until_ms: now_ms + plan.ttl.as_millis() as u64,
+            fresh_until_ms: AtomicU64::new(now_ms + plan.ttl.as_millis() as u64),
             next_refresh_ms: AtomicU64::new(0),
+            #[cfg(feature = "shared")]
+            copy: None,
             #[cfg(feature = "compression")]
             siblings: None,
         }
@@ -178,8 +183,9 @@ impl StoredResponse {
 
     /// The outcome of a request that is answered with this response.
     pub(crate) fn outcome(&self, now_ms: u64) -> Outcome {
-        match self.fresh_until_ms.checked_sub(now_ms) {
-            None | Some(0) => Outcome::Stale { over: (now_ms - self.fresh_until_ms) / 1000 },
+        let fresh_until_ms = self.fresh_until_ms.load(Ordering::Relaxed);
+        match fresh_until_ms.checked_sub(now_ms) {
+            None | Some(0) => Outcome::Stale { over: (now_ms - fresh_until_ms) / 1000 },
             Some(remaining) => Outcome::Hit { ttl: remaining / 1000 },
         }
     }
@@ -258,6 +264,14 @@ impl StoredResponse {
         response
     }
 
+    #[cfg(any(feature = "compression", feature = "shared"))]
+    pub(crate) fn complete_body(&self) -> Option<&Chunks> {
+        match &self.body {
+            StoredBody::Complete(chunks) => Some(chunks),
+            StoredBody::Filling(_) => None,
+        }
+    }
+
     pub(crate) fn status(&self) -> StatusCode {
         self.status
     }
@@ -305,6 +319,33 @@ fn complete_body<B: http_body::Body>(chunks: &Chunks, range: Range<usize>) -> Bo
     }
 }
 
+/// Responses that replicas share.
+#[cfg(feature = "shared")]
+impl StoredResponse {
+    pub(crate) fn copy(&self) -> Option<&larder::SharedCopy> {
+        self.copy.as_deref()
+    }
+
+    pub(crate) fn with_copy(mut self, copy: Option<larder::SharedCopy>) -> StoredResponse {
+        self.copy = copy.map(Box::new);
+        self.bytes += self.copy().map_or(0, |copy| size_of_val(copy) + copy.heap_bytes());
+        self
+    }
+
+    pub(crate) fn labels(&self) -> &Labels {
+        &self.labels
+    }
+
+    pub(crate) fn initial_age_ms(&self) -> u64 {
+        self.initial_age_ms
+    }
+
+    /// The response was softly invalidated.
+    pub(crate) fn mark_stale(&self, now_ms: u64) {
+        self.fresh_until_ms.fetch_min(now_ms, Ordering::Relaxed);
+    }
+}
+
 /// Encoded siblings: responses that differ in the body, and in the fields that describe its bytes.
 #[cfg(feature = "compression")]
 impl StoredResponse {
@@ -324,13 +365,6 @@ impl StoredResponse {
 
     pub(crate) fn siblings(&self) -> Option<&Siblings> {
         self.siblings.as_deref()
-    }
-
-    pub(crate) fn complete_body(&self) -> Option<&Chunks> {
-        match &self.body {
-            StoredBody::Complete(chunks) => Some(chunks),
-            StoredBody::Filling(_) => None,
-        }
     }
 
     /// The sibling with this body.
@@ -357,8 +391,10 @@ impl StoredResponse {
             stamp: self.stamp.copy(),
             created_at_ms: self.created_at_ms,
             initial_age_ms: self.initial_age_ms,
-            fresh_until_ms: self.fresh_until_ms,
+            fresh_until_ms: AtomicU64::new(self.fresh_until_ms.load(Ordering::Relaxed)),
             next_refresh_ms: AtomicU64::new(0),
+            #[cfg(feature = "shared")]
+            copy: None,
             siblings: None,
         }
     }

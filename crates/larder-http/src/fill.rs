@@ -16,8 +16,8 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -42,6 +42,8 @@ use crate::graphql::{GraphqlQuery, ResponseScan};
 use crate::key::{self, Key};
 use crate::policy::{self, CacheCtx, Plan};
 use crate::purge::{PurgeKey, PurgeStamp};
+#[cfg(feature = "shared")]
+use crate::shared::{self, FillShare};
 use crate::status::{Outcome, Reason};
 use crate::stream::{Published, Stream};
 use crate::vary::VaryRecord;
@@ -62,6 +64,10 @@ pub(crate) struct Fill<B: http_body::Body, E> {
     pub(crate) requester: Requester,
     /// `None` for a background refresh.
     pub(crate) client: Option<oneshot::Sender<ServiceResult<B, E>>>,
+    /// The record and the key of the first variant, once the response says that the resource varies.
+    pub(crate) first_variant: OnceLock<(Arc<VaryRecord>, Key)>,
+    #[cfg(feature = "shared")]
+    pub(crate) shared: FillShare,
 }
 
 /// How a fill may store its response.
@@ -111,7 +117,13 @@ impl FillRole {
         }
     }
 
-    fn store(&mut self, cache: &CacheCore, key: &Key, value: StoreValue, ttl: Ttl) -> Result<(), Reason> {
+    pub(crate) fn store(
+        &mut self,
+        cache: &CacheCore,
+        key: &Key,
+        value: StoreValue,
+        ttl: Ttl,
+    ) -> Result<(), Reason> {
         let is_stored = match self {
             FillRole::Leader(ticket) => ticket
                 .take()
@@ -141,8 +153,20 @@ where
     B: http_body::Body<Data = Bytes>,
     B::Error: Into<BoxError>,
 {
-    /// Runs the handler, sends the response to the client, and stores it or releases the followers.
-    pub(crate) async fn run<S, ReqBody>(mut self, inner: S, mut request: Request<ReqBody>)
+    /// Runs the handler, sends the response to the client, and stores it or releases the followers. In a shared cache
+    /// another replica may have the response.
+    pub(crate) async fn run<S, ReqBody>(self, inner: S, request: Request<ReqBody>)
+    where
+        S: Service<Request<ReqBody>, Response = Response<B>, Error = E>,
+    {
+        #[cfg(feature = "shared")]
+        let Some(fill) = shared::begin(self).await else { return };
+        #[cfg(not(feature = "shared"))]
+        let fill = self;
+        fill.run_handler(inner, request).await;
+    }
+
+    async fn run_handler<S, ReqBody>(mut self, inner: S, mut request: Request<ReqBody>)
     where
         S: Service<Request<ReqBody>, Response = Response<B>, Error = E>,
     {
@@ -187,6 +211,8 @@ where
 
     /// Sends a response that may not be stored to the client, and releases the followers.
     fn send_unstored(mut self, response: Response<B>, reason: Reason) {
+        #[cfg(feature = "shared")]
+        self.note_unscoped(reason);
         self.abandon_store(reason, response.status());
         let outcome = self.miss_outcome(Some(reason));
         self.count(outcome);
@@ -259,11 +285,10 @@ where
                 let body = StoredBody::Complete(collected.into_chunks());
                 let stored =
                     StoredResponse::new(status, headers, body, &plan, self.tags(&plan), stamp, replied_at);
+                #[cfg(feature = "shared")]
+                let stored = self.share(stored, &plan).await;
                 #[cfg(feature = "compression")]
-                let stored = match self.core().codings.offered.is_empty() {
-                    true => stored,
-                    false => stored.with_siblings(&plan),
-                };
+                let stored = self.with_siblings(stored, &plan);
                 let stored = Arc::new(stored);
                 match (stream, unsent_head) {
                     (Some(stream), _) => self.store_streamed(stored, &plan, stream, now),
@@ -306,8 +331,10 @@ where
         }
         let at_ms = self.core().store.now_ms();
         let body = StoredBody::Filling(buffer.clone());
-        let filling =
-            Arc::new(StoredResponse::new(status, headers, body, plan, self.tags(plan), stamp.copy(), at_ms));
+        let filling = StoredResponse::new(status, headers, body, plan, self.tags(plan), stamp.copy(), at_ms);
+        #[cfg(feature = "shared")]
+        let filling = filling.with_copy(self.running_copy(plan));
+        let filling = Arc::new(filling);
         let key = self.store(&filling, plan).ok()?;
         Some(Published { key, value: StoreValue::Response(filling), at_ms })
     }
@@ -400,7 +427,14 @@ where
         }
     }
 
-    fn check_unpurged(&self, stored: &StoredResponse) -> Result<(), Reason> {
+    fn check_unpurged(&self, stored: &Arc<StoredResponse>) -> Result<(), Reason> {
+        #[cfg(feature = "shared")]
+        if self.shared.is_refused
+            || self.core().shared_validity(&StoreValue::Response(stored.clone()), &[])
+                == larder::Validity::Dead
+        {
+            return Err(Reason::Purged);
+        }
         let purges = &self.core().purges;
         let is_unpurged = purges.is_unpurged(&stored.stamp, self.location.resource.as_bytes())
             && stored.tags_are_unpurged(purges);
@@ -408,7 +442,7 @@ where
     }
 
     /// What purges the response beside its URI: the handler's tags, and its principal.
-    fn tags(&self, plan: &Plan) -> Box<[PurgeKey]> {
+    pub(crate) fn tags(&self, plan: &Plan) -> Box<[PurgeKey]> {
         let core = self.core();
         let principal = self.requester.principal().filter(|_| plan.scope == Some(Scope::Private));
         let tags = plan.tags.iter().map(|tag| core.purges.purge_key(tag.as_bytes()));
@@ -416,7 +450,7 @@ where
     }
 
     /// Returns the key under which the response is stored.
-    fn store(&mut self, stored: &Arc<StoredResponse>, plan: &Plan) -> Result<Key, Reason> {
+    pub(crate) fn store(&mut self, stored: &Arc<StoredResponse>, plan: &Plan) -> Result<Key, Reason> {
         let cache = self.cache.clone();
         let cache = cache.core();
         if let Err(reason) = self.check_unpurged(stored) {
@@ -471,8 +505,15 @@ where
         }
     }
 
-    /// A record with one variant: the response to this request.
-    fn new_variant(&self, stored: &StoredResponse, plan: &Plan) -> Result<(Arc<VaryRecord>, Key), Reason> {
+    /// A record with one variant: the response to this request. The same at each call.
+    pub(crate) fn new_variant(
+        &self,
+        stored: &StoredResponse,
+        plan: &Plan,
+    ) -> Result<(Arc<VaryRecord>, Key), Reason> {
+        if let Some(first) = self.first_variant.get() {
+            return Ok(first.clone());
+        }
         let record = VaryRecord::new(plan.scope, plan.vary.clone(), stored.stamp.copy());
         let key = key::with_key_buffer(|key| {
             record.write_key(key, self.requester.principal(), &self.request_headers)?;
@@ -480,7 +521,7 @@ where
         })?;
         self.take_share(stored, &key)?;
         record.add_variant(&key);
-        Ok((Arc::new(record), key))
+        Ok(self.first_variant.get_or_init(|| (Arc::new(record), key)).clone())
     }
 
     /// Takes a part of its principal's share for a private response, and removes those that must go for it.
@@ -524,6 +565,8 @@ where
             self.mark_hit_for_miss();
         }
         self.role.release_followers();
+        #[cfg(feature = "shared")]
+        self.shared.release();
     }
 
     fn mark_hit_for_miss(&self) {
@@ -561,7 +604,15 @@ where
         }
     }
 
-    fn core(&self) -> &CacheCore {
+    #[cfg(feature = "compression")]
+    pub(crate) fn with_siblings(&self, stored: StoredResponse, plan: &Plan) -> StoredResponse {
+        match self.core().codings.offered.is_empty() {
+            true => stored,
+            false => stored.with_siblings(plan),
+        }
+    }
+
+    pub(crate) fn core(&self) -> &CacheCore {
         self.cache.core()
     }
 }
@@ -581,7 +632,7 @@ fn is_of_requester(reason: Reason) -> bool {
 
 /// How long the record of a resource is kept. That of a guarded one stays longer than its responses: once it is gone,
 /// requests with credentials do not follow each other.
-fn record_ttl(plan: &Plan) -> Duration {
+pub(crate) fn record_ttl(plan: &Plan) -> Duration {
     let after = if plan.is_guarded() { GUARDED_RECORD_GRACE } else { Duration::ZERO };
     plan.ttl + plan.grace + after
 }

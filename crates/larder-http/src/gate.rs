@@ -132,8 +132,14 @@ pub(crate) async fn look_up<B>(
     requester: &mut Requester,
 ) -> (Request<B>, Result<Lookup, Reason>) {
     let request = requester.ask(cache.core(), request).await;
-    let found = requester
-        .check(guarded.record.scope())
-        .and_then(|()| cache.core().look_up_guarded(guarded, requester.principal(), request.headers()));
+    let (core, principal) = (cache.core(), requester.principal());
+    let found = match requester.check(guarded.record.scope()) {
+        Ok(()) => {
+            let headers = request.headers();
+            core.look_up_verified(|verified| core.look_up_guarded(&guarded, principal, headers, verified))
+                .await
+        }
+        Err(reason) => Err(reason),
+    };
     (request, found)
 }

@@ -138,6 +138,16 @@ pub(crate) fn uri_of(resource: &[u8]) -> &[u8] {
     &resource[..end]
 }
 
+/// The origin and the path in a URI's key.
+#[cfg(feature = "shared")]
+pub(crate) fn origin_and_path(uri: &[u8]) -> (&[u8], &[u8]) {
+    let part_end = |start: usize| {
+        start + 4 + u32::from_be_bytes(uri[start..start + 4].try_into().expect("four bytes")) as usize
+    };
+    let origin_end = part_end(part_end(part_end(1)));
+    (&uri[..origin_end], &uri[origin_end + 4..part_end(origin_end)])
+}
+
 /// Appends the prefix that all keys of one origin share.
 pub(crate) fn write_origin(
     key: &mut Vec<u8>,

@@ -56,7 +56,8 @@ const MAX_VALUE_BYTES: usize = 128;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels(Option<Arc<Vec<Label>>>);
 
-type Label = (&'static str, Cow<'static, str>);
+/// A name and a value. Those of a response of another replica are not static.
+type Label = (Cow<'static, str>, Cow<'static, str>);
 
 impl Labels {
     /// The value of a label.
@@ -65,14 +66,14 @@ impl Labels {
     }
 
     /// The names and values, in the order in which the names were set first.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        self.0.iter().flat_map(|labels| labels.iter()).map(|(name, value)| (*name, &**value))
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().flat_map(|labels| labels.iter()).map(|(name, value)| (&**name, &**value))
     }
 
     /// Sets a label. A later value replaces an earlier one.
-    pub(crate) fn set(&mut self, name: &'static str, value: Cow<'static, str>) {
+    pub(crate) fn set(&mut self, name: impl Into<Cow<'static, str>>, value: Cow<'static, str>) {
         let labels = Arc::make_mut(self.0.get_or_insert_default());
-        let value = cut(value);
+        let (name, value) = (name.into(), cut(value));
         match labels.iter().position(|(other, _)| *other == name) {
             Some(position) => labels[position].1 = value,
             None if labels.len() < MAX_LABELS => labels.push((name, value)),
@@ -83,7 +84,7 @@ impl Labels {
     /// Sets the labels of `later` too.
     pub(crate) fn merge(&mut self, later: Labels) {
         for (name, value) in later.0.iter().flat_map(|labels| labels.iter()) {
-            self.set(name, value.clone());
+            self.set(name.clone(), value.clone());
         }
     }
 
@@ -129,7 +130,7 @@ mod tests {
     fn ninth_label_is_ignored() {
         const NAMES: [&str; 9] = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
         let mut labels = Labels::default();
-        NAMES.iter().for_each(|name| labels.set(name, "first".into()));
+        NAMES.iter().for_each(|name| labels.set(*name, "first".into()));
         labels.set("a", "second".into());
         assert_eq!(labels.iter().count(), 8);
         assert_eq!((labels.get("a"), labels.get("i")), (Some("second"), None));

@@ -56,6 +56,11 @@
 //! - **Every decision is reported.** Every response has a `Cache-Status` field (RFC 9211) with the reason, and its body
 //!   has an [`Outcome`]. [`HttpCache::stats`] counts the outcomes.
 //!
+//! # Replicas
+//!
+//! With the feature `shared` the replicas of a service share their responses through Redis: a `SharedHttpCache`, made by
+//! `Builder::shared`. A purge then reaches every replica, and one handler among all of them fills a cold key.
+//!
 //! # Cost
 //!
 //! A hit takes one or two lookups and allocates for the copied header map, `Age` and `Cache-Status`; the key is
@@ -96,6 +101,8 @@ mod purge;
 mod range;
 mod request;
 mod service;
+#[cfg(feature = "shared")]
+mod shared;
 mod stats;
 mod status;
 mod stream;
@@ -115,5 +122,7 @@ pub use larder_engine::{Clock, ManualClock};
 pub use layer::HttpCacheLayer;
 pub use policy::{CacheCtx, Cached, ForbiddenBecause};
 pub use service::{HttpCacheService, ResponseFuture};
+#[cfg(feature = "shared")]
+pub use shared::{SharedBuilder, SharedHttpCache};
 pub use stats::Stats;
 pub use status::{Outcome, Reason};

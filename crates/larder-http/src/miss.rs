@@ -65,7 +65,9 @@ where
             return Ok(cache.core().answer_collapsed(&stored, request.headers(), location.variant.is_some()));
         }
         // The fill has found that the resource varies or is guarded, or its response was purged meanwhile.
-        let mut found = cache.core().look_up(RequestKey::new(&request, &body_key));
+        let key = RequestKey::new(&request, &body_key);
+        let core = cache.core();
+        let mut found = core.look_up_verified(|verified| core.look_up_with(key, verified)).await;
         if let Ok(Lookup::Guarded(guarded)) = found {
             (request, found) = gate::look_up(&cache, request, guarded, &mut requester).await;
         }
@@ -79,6 +81,8 @@ where
             },
             Ok(Lookup::Missing(other_location)) => location = other_location,
             Ok(Lookup::Guarded(_)) => unreachable!("the gate was asked"),
+            #[cfg(feature = "shared")]
+            Ok(Lookup::Unverified(_)) => unreachable!("it was compared"),
             Err(reason) => {
                 outcome = Outcome::Bypass(reason);
                 break;
@@ -178,8 +182,17 @@ where
     request.headers_mut().remove(IF_NONE_MATCH);
     request.headers_mut().remove(IF_MODIFIED_SINCE);
     let aborted = miss_outcome(&location, Reason::HandlerPanic);
-    let fill =
-        Fill { cache: cache.clone(), location, role, request_headers, requester, client: Some(client) };
+    let fill = Fill {
+        cache: cache.clone(),
+        location,
+        role,
+        request_headers,
+        requester,
+        client: Some(client),
+        first_variant: Default::default(),
+        #[cfg(feature = "shared")]
+        shared: Default::default(),
+    };
     let mut fill = Box::pin(fill.run(inner, request));
     let first_poll = |cx: &mut Context<'_>| {
         Poll::Ready(panic::catch_unwind(AssertUnwindSafe(|| fill.as_mut().poll(cx).is_ready())))

@@ -202,6 +202,8 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         match found {
             Lookup::Guarded(guarded) => self.ask_gate(request, body_key, guarded, requester, traits),
             Lookup::Missing(location) => self.miss(request, body_key, location, requester, traits),
+            #[cfg(feature = "shared")]
+            Lookup::Unverified(_) => self.verify(request, body_key, requester, traits),
             Lookup::Found(stored) => {
                 if let Err(reason) = requester.check(stored.scope) {
                     return self.bypass(request, reason, false);
@@ -226,6 +228,34 @@ impl<S: Clone, K> HttpCacheService<S, K> {
                 ResponseFuture::ready(response)
             }
         }
+    }
+
+    /// Answers a request whose entry must be compared with Redis.
+    #[cfg(feature = "shared")]
+    fn verify<ReqBody, B>(
+        &self,
+        request: Request<ReqBody>,
+        body_key: Option<Bytes>,
+        requester: Requester,
+        traits: RequestTraits,
+    ) -> ResponseFuture<S, ReqBody, B>
+    where
+        S: Handler<ReqBody, B>,
+        ReqBody: Send + 'static,
+        B: HandlerBody,
+    {
+        let service = HttpCacheService::new(self.cache.clone(), self.inner.clone(), NoBodyKey);
+        let future = async move {
+            let (core, key) = (service.cache.core(), RequestKey::new(&request, &body_key));
+            let found = core.look_up_verified(|verified| core.look_up_with(key, verified)).await;
+            match found {
+                Err(reason) => service.bypass(request, reason, false).await,
+                Ok(found) => {
+                    service.reply(request, body_key, found, requester, traits, HitTimer::start()).await
+                }
+            }
+        };
+        ResponseFuture { kind: Kind::Boxed { future: Box::pin(future) } }
     }
 
     #[cfg(feature = "compression")]
@@ -407,6 +437,9 @@ impl<S: Clone, K> HttpCacheService<S, K> {
             request_headers: key_headers,
             requester: Requester::default(),
             client: None,
+            first_variant: Default::default(),
+            #[cfg(feature = "shared")]
+            shared: Default::default(),
         };
         tokio::spawn(fill.run(self.inner.clone(), request));
     }

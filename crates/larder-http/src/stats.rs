@@ -8,6 +8,7 @@ use crate::status::{Outcome, Reason};
 #[derive(Debug)]
 pub(crate) struct Counters {
     hits: Counter,
+    shared_hits: Counter,
     stale_hits: Counter,
     misses: Counter,
     collapsed: Counter,
@@ -26,6 +27,7 @@ impl Counters {
         let by_reason = || Reason::ALL.iter().map(|_| Counter::default()).collect();
         Counters {
             hits: Counter::default(),
+            shared_hits: Counter::default(),
             stale_hits: Counter::default(),
             misses: Counter::default(),
             collapsed: Counter::default(),
@@ -44,6 +46,7 @@ impl Counters {
     pub(crate) fn count(&self, outcome: Outcome) {
         match outcome {
             Outcome::Hit { .. } => self.hits.add(1),
+            Outcome::Shared { .. } => self.shared_hits.add(1),
             Outcome::Stale { .. } => self.stale_hits.add(1),
             Outcome::Miss { collapsed: true, .. } => self.collapsed.add(1),
             Outcome::Miss { unstored, .. } => {
@@ -68,6 +71,7 @@ impl Counters {
         };
         Stats {
             hits: self.hits.get(),
+            shared_hits: self.shared_hits.get(),
             stale_hits: self.stale_hits.get(),
             misses: self.misses.get(),
             collapsed: self.collapsed.get(),
@@ -89,12 +93,14 @@ impl Counters {
 
 /// The counters of a cache since it was built, and its current size.
 ///
-/// Every request is counted once, as a hit, stale hit, miss, collapsed or bypassed.
+/// Every request is counted once, as a hit, shared hit, stale hit, miss, collapsed or bypassed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Stats {
     /// Requests answered from a fresh entry.
     pub hits: u64,
+    /// Requests answered from an entry of another replica, without the handler.
+    pub shared_hits: u64,
     /// Requests answered from a stale entry, within its grace period.
     pub stale_hits: u64,
     /// Requests for which the handler ran.
@@ -133,9 +139,9 @@ impl Stats {
         self.bypassed.iter().map(|(_, count)| count).sum()
     }
 
-    /// Hits and stale hits ÷ all requests except bypassed ones, 0 to 1; `None` before the first request.
+    /// Hits of all kinds ÷ all requests except bypassed ones, 0 to 1; `None` before the first request.
     pub fn hit_ratio(&self) -> Option<f64> {
-        let hits = self.hits + self.stale_hits;
+        let hits = self.hits + self.shared_hits + self.stale_hits;
         let lookups = hits + self.misses + self.collapsed;
         (lookups > 0).then(|| hits as f64 / lookups as f64)
     }

@@ -169,6 +169,11 @@ pub enum Outcome {
         /// Remaining TTL in seconds.
         ttl: u64,
     },
+    /// Answered from an entry that another replica has stored, without the handler.
+    Shared {
+        /// Remaining TTL in seconds.
+        ttl: u64,
+    },
     /// Answered from a stale entry, within its grace period.
     Stale {
         /// Seconds since the TTL ended.
@@ -190,10 +195,11 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// One word for logs and metrics: `hit`, `stale`, `miss`, `collapsed`, `bypass` or `rejected`.
+    /// One word for logs and metrics: `hit`, `shared`, `stale`, `miss`, `collapsed`, `bypass` or `rejected`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Outcome::Hit { .. } => "hit",
+            Outcome::Shared { .. } => "shared",
             Outcome::Stale { .. } => "stale",
             Outcome::Miss { collapsed: true, .. } => "collapsed",
             Outcome::Miss { .. } => "miss",
@@ -219,6 +225,7 @@ impl fmt::Display for Outcome {
         f.write_str("larder; ")?;
         match *self {
             Outcome::Hit { ttl } => write!(f, "hit; ttl={ttl}"),
+            Outcome::Shared { ttl } => write!(f, "hit; ttl={ttl}; detail=shared"),
             Outcome::Stale { over: 0 } => f.write_str("hit; ttl=0; detail=stale"),
             Outcome::Stale { over } => write!(f, "hit; ttl=-{over}; detail=stale"),
             Outcome::Miss { variant, collapsed, unstored } => {
@@ -245,6 +252,7 @@ mod tests {
         let miss = |variant, collapsed, unstored| Outcome::Miss { variant, collapsed, unstored };
         for (outcome, text) in [
             (Outcome::Hit { ttl: 42 }, "larder; hit; ttl=42"),
+            (Outcome::Shared { ttl: 42 }, "larder; hit; ttl=42; detail=shared"),
             (Outcome::Stale { over: 3 }, "larder; hit; ttl=-3; detail=stale"),
             (miss(false, false, None), "larder; fwd=uri-miss; stored"),
             (miss(true, false, None), "larder; fwd=vary-miss; stored"),

@@ -1,7 +1,8 @@
 //! Variants: the fields that a response varies by, and the key that is made from a request's values of these fields
 //! (RFC 9111, section 4.1).
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::sync::{Mutex, PoisonError};
 
 use http::header::{
@@ -56,13 +57,37 @@ pub(crate) struct VaryRecord {
     fields: Box<[HeaderName]>,
     variants: Mutex<Vec<Key>>,
     pub(crate) stamp: PurgeStamp,
+    /// What tells whether other replicas still have the record, once it is shared.
+    #[cfg(feature = "shared")]
+    pub(crate) copy: std::sync::OnceLock<larder::SharedCopy>,
 }
 
 impl VaryRecord {
     pub(crate) fn new(scope: Option<Scope>, fields: Box<[HeaderName]>, stamp: PurgeStamp) -> VaryRecord {
-        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
-        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        VaryRecord { id, scope, fields, variants: Mutex::default(), stamp }
+        VaryRecord::with_id(new_id(), scope, fields, stamp)
+    }
+
+    /// A record that may be that of another replica.
+    pub(crate) fn with_id(
+        id: u64,
+        scope: Option<Scope>,
+        fields: Box<[HeaderName]>,
+        stamp: PurgeStamp,
+    ) -> VaryRecord {
+        VaryRecord {
+            id,
+            scope,
+            fields,
+            variants: Mutex::default(),
+            stamp,
+            #[cfg(feature = "shared")]
+            copy: std::sync::OnceLock::new(),
+        }
+    }
+
+    #[cfg(feature = "shared")]
+    pub(crate) fn id(&self) -> u64 {
+        self.id
     }
 
     pub(crate) fn scope(&self) -> Option<Scope> {
@@ -118,6 +143,11 @@ impl VaryRecord {
         let in_keys: usize = variants.iter().map(|key| size_of::<Key>() + key.as_bytes().len()).sum();
         size_of::<Self>() + self.fields.len() * size_of::<HeaderName>() + in_keys
     }
+}
+
+/// A random number, so that the records of several replicas have different ids too.
+fn new_id() -> u64 {
+    RandomState::new().hash_one(0u8)
 }
 
 /// Appends the lines of a field.

@@ -10,10 +10,11 @@ use crate::error::{BuildError, CacheError, check_ttl, without_password};
 use crate::local::LocalCache;
 use crate::node::entry::weigh;
 use crate::node::guarded_tier::GuardedTier;
+use crate::node::key_counts::{self, KeyCounts};
 use crate::node::keyspace::Keyspace;
 use crate::node::ledger::Ledger;
+use crate::node::listeners::Listeners;
 use crate::node::observers::{Observers, OnError};
-use crate::node::tracked_writes::TrackedWrites;
 use crate::node::trust::Trust;
 use crate::node::{Node, Settings};
 use crate::policy::{Policy, Prefer};
@@ -21,8 +22,8 @@ use crate::random::Random;
 use crate::tier::Tier;
 use crate::tier::redis::{Probe, RedisOptions, RedisTier};
 use larder_engine::Clock;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 const DEFAULT_MEMORY_BYTES: u64 = 64 << 20;
@@ -266,7 +267,9 @@ impl Builder {
             ledger: Ledger::new(tier.is_some()),
             memory,
             redis: tier.map(GuardedTier::new),
-            tracked_writes: TrackedWrites::new(),
+            tracked_writes: KeyCounts::new(key_counts::FEW),
+            key_invalidations: OnceLock::new(),
+            listeners: Listeners::default(),
             settings: Settings {
                 policy: self.policy,
                 prefer: self.prefer,

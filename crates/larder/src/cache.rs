@@ -6,7 +6,6 @@ use crate::codec::Codec;
 use crate::coherence::Coordinator;
 use crate::coherence::mutation::spawn_mutation;
 use crate::coherence::status::Coherence;
-use crate::envelope;
 use crate::error::CacheError;
 use crate::events::Event;
 use crate::glob;
@@ -15,6 +14,7 @@ use crate::node::view_config::ViewConfig;
 use crate::raw::{Counters, RawView};
 use crate::reach::{Reach, Removal};
 use crate::schema;
+use crate::shared::SharedView;
 use crate::stats::CacheStats;
 use crate::view::View;
 use serde::Serialize;
@@ -129,6 +129,16 @@ impl Cache {
         RawView::new(self.coordinator.clone(), name)
     }
 
+    /// Bytes that nodes share through Redis, for a caller that keeps its copies in a store of its own: nothing of them
+    /// is in the memory of this cache. No view may have the same name.
+    ///
+    /// # Panics
+    /// If the name is empty or contains a `:` or a `/`.
+    pub fn shared(&self, name: &str) -> SharedView {
+        let (name, number) = self.registered(name);
+        SharedView::new(self.coordinator.clone(), name, number, self.tags())
+    }
+
     /// A name with the prefix of the space.
     fn full_name(&self, name: &str) -> String {
         let is_valid = !name.is_empty() && !name.contains([':', SEPARATOR]);
@@ -169,11 +179,7 @@ impl Cache {
         tags: impl IntoIterator<Item = T>,
         how: Invalidation,
     ) -> Result<Reach, CacheError> {
-        let tags: Vec<Box<str>> = tags.into_iter().map(Into::into).collect();
-        envelope::check_tags(&tags).map_err(CacheError::Encode)?;
-        let coordinator = self.coordinator.clone();
-        let confirmed = spawn_mutation(async move { coordinator.invalidate(Some(tags), how).await }).await;
-        self.reach(confirmed)
+        self.coordinator.invalidate_tags(tags.into_iter().map(Into::into).collect(), how).await
     }
 
     /// Invalidates all entries of this namespace, or of this part of it and the parts below, in both tiers and on every
@@ -194,12 +200,7 @@ impl Cache {
         let coordinator = self.coordinator.clone();
         let cleared =
             spawn_mutation(async move { coordinator.invalidate(tags, Invalidation::Hard).await }).await;
-        self.reach(cleared)
-    }
-
-    /// The reach of an invalidation that is queued if Redis did not confirm it.
-    fn reach(&self, confirmed: Result<(), CacheError>) -> Result<Reach, CacheError> {
-        Reach::of(confirmed, |error| self.coordinator.node.observers.report(error))
+        self.coordinator.reach(cleared)
     }
 
     /// Deletes every key whose name without the namespace, `view:key`, matches a glob, in both tiers and on every node.
@@ -220,7 +221,7 @@ impl Cache {
         let coordinator = self.coordinator.clone();
         let (existed, confirmed) =
             spawn_mutation(async move { coordinator.delete_matched(&pattern).await }).await;
-        Ok(Removal { existed, reach: self.reach(confirmed)? })
+        Ok(Removal { existed, reach: self.coordinator.reach(confirmed)? })
     }
 
     /// Waits until Redis has confirmed every invalidation of this node, at most for `limit`. Returns how many are still

@@ -65,6 +65,7 @@ mod random;
 mod raw;
 mod reach;
 mod schema;
+mod shared;
 mod stats;
 #[doc(hidden)]
 pub mod tier;
@@ -88,14 +89,19 @@ pub use larder_engine::stats::HistogramSnapshot;
 pub use larder_engine::{Clock, ManualClock};
 pub use load::{Always, BulkCx, LoadCx, Loaded, Loader, OrKeep};
 pub use local::LocalCache;
+pub use node::entry::Validity;
 pub use node::fetched::{Fetched, Source};
 pub use node::ledger::Invalidation;
+pub use node::listeners::RemoteInvalidation;
 pub use policy::{Policy, Prefer};
 pub use raw::{Counters, RawView};
 pub use reach::{Reach, Removal};
 pub use schema::Schema;
 #[doc(hidden)]
 pub use schema::mix_schema;
+pub use shared::{
+    Committed, Listening, SharedCopy, SharedFetch, SharedLease, SharedReload, SharedValue, SharedView,
+};
 pub use stats::{CacheStats, TierStats};
 pub use tier::redis::RedisCredentials;
 #[cfg(feature = "tls")]

@@ -1,6 +1,6 @@
 //! A hit in memory allocates nothing.
 
-use larder::{Cache, View};
+use larder::{Cache, Committed, SharedFetch, Validity, View, WriteOptions};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -66,6 +66,13 @@ async fn hit_in_memory_allocates_nothing() {
         assert_eq!(allocations(fetched).await, 0, "{what}: fetch by text");
         assert_eq!(allocations(texts.read(key)).await, 0, "{what}: read");
         assert_eq!(allocations(texts.exist(key)).await, 0, "{what}: exist");
+        let shared = cache.shared("s");
+        let SharedFetch::Lease(lease) = shared.fetch(b"k").await else { panic!("there is no redis") };
+        let Committed::Everywhere(copy) = lease.commit(vec![1], &WriteOptions::new().tag("t")).await else {
+            panic!("there is no other node")
+        };
+        assert_eq!(shared.validity(&copy), Validity::Valid);
+        assert_eq!(allocations(async { shared.validity(&copy) }).await, 0, "{what}: judgement of a copy");
     }
     assert!(allocations(async { vec![0_u8; 64] }).await > 0, "the count works");
 }

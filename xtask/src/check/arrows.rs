@@ -9,7 +9,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("larder-resp", &[]),
     ("larder", &["larder-engine", "larder-derive"]),
     ("larder-derive", &[]),
-    ("larder-http", &["larder-engine"]),
+    ("larder-http", &["larder-engine", "larder"]),
     ("larder-server", &["larder-engine", "larder-resp"]),
     ("larder-web", &[]),
     ("larder-links", &["larder-engine", "larder", "larder-http", "larder-web"]),

@@ -12,7 +12,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("node", &["node"]),
     ("coherence", &["coherence"]),
     ("fetch", &["fetch", "load"]),
-    ("view", &["raw", "view"]),
+    ("view", &["raw", "shared", "view"]),
     ("handles", &["builder", "cache", "dynamic", "local"]),
 ];
 

@@ -13,6 +13,7 @@ use super::Coordinator;
 use super::replay_log::Invalidated;
 use crate::events::Event;
 use crate::node::Node;
+use crate::node::listeners::RemoteInvalidation;
 use crate::tier::{Announcement, Push, PushHandler};
 use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -136,18 +137,26 @@ impl CachePushHandler {
             Message::Keys(_, keys) => {
                 node.observers.emit(|| Event::Announced { keys: keys.len() });
                 record(&mut keys.iter().map(|key| Invalidated::Key(key.to_vec())));
-                keys.into_iter().for_each(|key| node.invalidate_memory_of(key));
+                for key in keys {
+                    node.invalidate_memory_of(key);
+                    node.listeners.tell(RemoteInvalidation::Key(key));
+                }
             }
             Message::Stamps(_, members, clock) => {
                 node.observers.emit(|| Event::AnnouncedTags { tags: members.len() });
                 record(&mut members.iter().cloned().map(Invalidated::Member));
                 node.ledger.receive(&members, clock);
                 node.purge_memory(&members);
+                members
+                    .iter()
+                    .filter_map(|member| RemoteInvalidation::of(member))
+                    .for_each(|remote| node.listeners.tell(remote));
             }
             Message::Matching(_, glob) => {
                 let keys = node.invalidate_matching(glob) as usize;
                 node.observers.emit(|| Event::Announced { keys });
                 record(&mut [Invalidated::Matching(glob.to_vec())].into_iter());
+                node.listeners.tell(RemoteInvalidation::Unknown);
             }
         }
     }
@@ -164,10 +173,14 @@ impl PushHandler for CachePushHandler {
                     tracing::warn!(bytes = message.len(), "announcement is not readable");
                     node.ledger.record_gap();
                     node.trust.end_gap();
+                    node.listeners.tell(RemoteInvalidation::Unknown);
                 }
             },
             Push::KeysWritten(keys) => keys.into_iter().for_each(|key| receive_tracked_write(node, key)),
-            Push::Flushed => node.trust.end_gap(),
+            Push::Flushed => {
+                node.trust.end_gap();
+                node.listeners.tell(RemoteInvalidation::Unknown);
+            }
             Push::Closed => _ = self.closed.send(true),
         }
     }
@@ -179,6 +192,7 @@ fn receive_tracked_write(node: &Node, redis_key: &[u8]) {
         // Counted first: a commit at this moment checks the count afterwards.
         node.tracked_writes.record(redis_key);
         node.mark_suspect(redis_key);
+        node.listeners.tell(RemoteInvalidation::Key(redis_key));
     }
 }
 

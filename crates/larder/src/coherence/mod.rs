@@ -34,7 +34,8 @@
 //! | ledger clock | Redis, `Ledger::clock`, `EntryState::clock`, the envelope | with each invalidation of a tag or of everything, in Redis | an entry is valid if its clock is at least that of each stamp of its tags. A write whose clock is older than a stamp in the reply is written once more |
 //! | generation | [`Trust`], `EntryState::validated_in` | when a gap in the announcements ends | a hit: the entry was stored or compared with Redis in this generation. A loaded value: no gap ended during the load |
 //! | gaps | [`Ledger`] | when announcements may have been missed | taken before stamps are read. They are certain only if it is still the same |
-//! | tracked writes of a key | [`TrackedWrites`] | with each write that `CLIENT TRACKING` reports | taken before a load, a lookup or a comparison. If it has advanced when the entry is stored, the entry is suspect |
+//! | invalidations of a key | [`KeyCounts`], `Node::key_invalidations` | with each deletion, replay and tracked write of a key, by this node or another one | a copy outside of memory: no invalidation since its load started or it was last compared. If there was one it is compared with Redis |
+//! | tracked writes of a key | [`KeyCounts`], `Node::tracked_writes` | with each write that `CLIENT TRACKING` reports | taken before a load, a lookup or a comparison. If it has advanced when the entry is stored, the entry is suspect |
 //! | server run id, `ServerId` | the Redis tier | when another server, or a restarted one, answers at the address | each connection: requests go only to the accepted server. A new subscription: another id than the accepted one starts a replay |
 //! | marker | Redis, one for each server | once a second, to the server's clock at an earlier heartbeat | a new subscription to another server: if its copy of the former server's marker is older than the recent invalidations in [`replay_log`], everything is invalidated |
 //!
@@ -59,7 +60,7 @@ pub(crate) mod task;
 
 use crate::node::Node;
 #[cfg(doc)]
-use crate::node::{ledger::Ledger, tracked_writes::TrackedWrites, trust::Trust};
+use crate::node::{key_counts::KeyCounts, ledger::Ledger, trust::Trust};
 pub(crate) use replay::BATCH;
 
 use announcement::Origin;

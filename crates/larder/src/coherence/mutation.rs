@@ -13,12 +13,15 @@ use super::lease::is_value;
 use super::replay::BATCH;
 use super::replay_log::Invalidated;
 use super::{Coordinator, announcement};
+use crate::envelope;
 use crate::error::CacheError;
 use crate::events::Event;
 use crate::key::MemoryKey;
 use crate::node::ledger::{Invalidation, MutationSeq, member};
+use crate::reach::Reach;
 use crate::tier::{CompareAndSet, Operation, OperationResult, Stamps, Transaction};
 use std::sync::Arc;
+use tokio::runtime::Handle;
 use tracing::Instrument;
 
 /// Runs a mutation in a task of its own.
@@ -169,23 +172,75 @@ impl Coordinator {
         (existed, failed.map_or(Ok(()), Err))
     }
 
+    /// Invalidates the entries with these tags, in a task of its own.
+    pub(crate) async fn invalidate_tags(
+        self: &Arc<Self>,
+        tags: Vec<Box<str>>,
+        how: Invalidation,
+    ) -> Result<Reach, CacheError> {
+        envelope::check_tags(&tags).map_err(CacheError::Encode)?;
+        let coordinator = self.clone();
+        let confirmed = spawn_mutation(async move { coordinator.invalidate(Some(tags), how).await }).await;
+        self.reach(confirmed)
+    }
+
+    /// Invalidates the entries with these tags: on this node before it returns, elsewhere in a task of its own.
+    pub(crate) fn spawn_invalidation(
+        self: &Arc<Self>,
+        tags: Vec<Box<str>>,
+        how: Invalidation,
+    ) -> Result<(), CacheError> {
+        envelope::check_tags(&tags).map_err(CacheError::Encode)?;
+        // First: what has started must be finished.
+        let runtime = Handle::current();
+        let (coordinator, started) = (self.clone(), self.start_invalidation(Some(&tags), how));
+        runtime.spawn(async move {
+            let confirmed = coordinator.finish_invalidation(started).await;
+            // The reach is told to nobody; an error is reported.
+            _ = coordinator.reach(confirmed);
+        });
+        Ok(())
+    }
+
+    /// The reach of a mutation that is queued if Redis did not confirm it.
+    pub(crate) fn reach(&self, confirmed: Result<(), CacheError>) -> Result<Reach, CacheError> {
+        Reach::of(confirmed, |error| self.node.observers.report(error))
+    }
+
     /// Invalidates the entries with these tags, or all entries.
     pub(crate) async fn invalidate(
         self: &Arc<Self>,
         tags: Option<Vec<Box<str>>>,
         how: Invalidation,
     ) -> Result<(), CacheError> {
+        let started = self.start_invalidation(tags.as_deref(), how);
+        self.finish_invalidation(started).await
+    }
+
+    /// Puts an invalidation into effect on this node. Until it is finished, no entry from Redis with one of the tags is
+    /// served.
+    fn start_invalidation(&self, tags: Option<&[Box<str>]>, how: Invalidation) -> StartedInvalidation {
         let node = &self.node;
-        let members: Vec<_> = match &tags {
+        let members = match tags {
             None => vec![member(None, how)],
             Some(tags) => tags.iter().map(|tag| member(Some(tag), how)).collect(),
         };
+        let (seq, gaps) = (self.replay_log.next_seq(), node.ledger.gaps());
+        if !members.is_empty() {
+            node.ledger.start(&members, seq);
+            node.purge_memory(&members);
+        }
+        StartedInvalidation { members, is_of_all: tags.is_none(), seq, gaps }
+    }
+
+    async fn finish_invalidation(
+        self: &Arc<Self>,
+        StartedInvalidation { members, is_of_all, seq, gaps }: StartedInvalidation,
+    ) -> Result<(), CacheError> {
+        let node = &self.node;
         if members.is_empty() {
             return Ok(());
         }
-        let (seq, gaps) = (self.replay_log.next_seq(), node.ledger.gaps());
-        node.ledger.start(&members, seq);
-        node.purge_memory(&members);
         let Some(redis) = &node.redis else {
             node.ledger.confirm(&members, 0, seq, gaps);
             return Ok(());
@@ -193,7 +248,7 @@ impl Coordinator {
         self.ensure_connected().await;
         if node.trust.is_standalone() {
             // Redis has no tagged values.
-            let cleared = if tags.is_none() { self.clear_without_ledger(redis).await } else { Ok(()) };
+            let cleared = if is_of_all { self.clear_without_ledger(redis).await } else { Ok(()) };
             node.ledger.confirm(&members, 0, seq, gaps);
             node.purge_memory(&members);
             return cleared;
@@ -214,6 +269,15 @@ impl Coordinator {
         node.purge_memory(&members);
         advanced.map(drop)
     }
+}
+
+/// An invalidation that is in effect on this node and must reach Redis.
+struct StartedInvalidation {
+    members: Vec<Vec<u8>>,
+    is_of_all: bool,
+    seq: MutationSeq,
+    /// Those of the ledger at the start.
+    gaps: u64,
 }
 
 pub(super) fn removed_value(result: &OperationResult) -> bool {

@@ -15,7 +15,8 @@ use super::marker::restored_age;
 use super::replay_log::Invalidated;
 use crate::events::Event;
 use crate::node::guarded_tier::GuardedTier;
-use crate::node::ledger::untagged_members;
+use crate::node::ledger::{Invalidation, untagged_members};
+use crate::node::listeners::RemoteInvalidation;
 use crate::node::server_clock::TimeRequest;
 use crate::tier::{
     Capabilities, LedgerQuery, Marker, Pulse, ServerId, SubscribeOptions, Subscription, Tier, TierError,
@@ -132,6 +133,7 @@ impl Coordinator {
         if is_other || hears {
             self.node.ledger.record_gap();
             self.node.trust.end_gap();
+            self.node.listeners.tell(RemoteInvalidation::Unknown);
         }
         *self.connection.subscribed_at.lock() = hears.then_some(sent);
     }
@@ -188,6 +190,7 @@ impl Coordinator {
         let everything = [Invalidated::everything()];
         let (seq, _) = self.replay_log.queue(everything.clone());
         self.apply_locally(&everything, seq);
+        self.node.listeners.tell(RemoteInvalidation::Everything(Invalidation::Hard));
         self.node.observers.emit(|| Event::LedgerLost);
     }
 

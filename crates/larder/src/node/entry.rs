@@ -30,7 +30,7 @@ pub(crate) struct MemoryCounter(pub(crate) AtomicI64);
 
 /// Whether an entry may be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Validity {
+pub enum Validity {
     /// Fresh and not invalidated.
     Valid,
     /// Past its TTL or softly invalidated, and within its grace period.
@@ -124,6 +124,21 @@ impl EntryState {
         state.initial_age = self.initial_age.saturating_add(now.saturating_sub(self.stored_at));
         state.validated_at = AtomicU64::new(self.validated_at.load(Ordering::Acquire));
         state
+    }
+
+    /// The same state, for a copy of the value outside of memory.
+    pub(crate) fn copy(&self) -> Self {
+        let copy = |moment: &AtomicU64| AtomicU64::new(moment.load(Ordering::Acquire));
+        EntryState {
+            tags: self.tags.clone(),
+            keep_until: copy(&self.keep_until),
+            fresh_until: copy(&self.fresh_until),
+            validated_in: copy(&self.validated_in),
+            validated_at: copy(&self.validated_at),
+            delivered_at: copy(&self.delivered_at),
+            checked_in: copy(&self.checked_in),
+            ..*self
+        }
     }
 
     #[inline]

@@ -3,24 +3,26 @@
 //! move: the trust in memory, the ledger, the reported writes.
 //!
 //! - [`entry`]: an entry in memory and its state; [`fetched`]: an entry as the caller gets it.
-//! - [`trust`], [`ledger`], [`tracked_writes`]: the counters by which an entry is judged.
+//! - [`trust`], [`ledger`], [`key_counts`]: the counters by which an entry is judged.
 //! - [`validity`]: the one function that judges it.
 //! - [`lookup`]: memory lookups; [`sealing`]: between a value, its envelope and its entry.
-//! - [`keyspace`]: the names; [`view_config`]: one view; [`observers`]: events, counters and errors.
+//! - [`keyspace`]: the names; [`view_config`]: one view; [`observers`]: events, counters and errors;
+//!   [`listeners`]: functions that hear what other nodes invalidate.
 //! - [`guarded_tier`], [`breaker`]: Redis; [`server_clock`]: its clock, by which values expire there.
 
 pub(crate) mod breaker;
 pub(crate) mod entry;
 pub(crate) mod fetched;
 pub(crate) mod guarded_tier;
+pub(crate) mod key_counts;
 pub(crate) mod keyspace;
 pub(crate) mod ledger;
+pub(crate) mod listeners;
 pub(crate) mod lookup;
 pub(crate) mod observers;
 pub(crate) mod sealing;
 pub(crate) mod server_clock;
 mod stats;
-pub(crate) mod tracked_writes;
 pub(crate) mod trust;
 pub(crate) mod validity;
 pub(crate) mod view_config;
@@ -35,14 +37,16 @@ use crate::random::Random;
 use crate::tier::LedgerQuery;
 use entry::{Memory, MemoryEntry};
 use guarded_tier::GuardedTier;
+use key_counts::KeyCounts;
 use keyspace::Keyspace;
 use larder_engine::Ttl;
 use ledger::{FLOOR, Invalidation, Ledger, member};
+use listeners::Listeners;
 use observers::Observers;
 use server_clock::ServerClock;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tracked_writes::TrackedWrites;
 use trust::Trust;
 
 pub(crate) struct Node {
@@ -54,7 +58,11 @@ pub(crate) struct Node {
     pub(crate) server_clock: ServerClock,
     pub(crate) trust: Trust,
     pub(crate) ledger: Ledger,
-    pub(crate) tracked_writes: TrackedWrites,
+    pub(crate) tracked_writes: KeyCounts,
+    /// The invalidations of keys, made with the first [`SharedView`](crate::SharedView). Its copies are not in memory, so
+    /// each compares the count of its key.
+    pub(crate) key_invalidations: OnceLock<KeyCounts>,
+    pub(crate) listeners: Listeners,
     pub(crate) settings: Settings,
     pub(crate) observers: Observers,
     /// The source of ids and jitter.
@@ -116,9 +124,17 @@ impl Node {
         self.memory.remove(key);
     }
 
+    /// The same by the key in Redis. Copies of the key must be compared with Redis.
     pub(crate) fn invalidate_memory_of(&self, redis_key: &[u8]) {
+        self.record_key_invalidation(redis_key);
         if let Some(key) = self.keyspace.memory_key_of(redis_key) {
             self.invalidate_memory(&key);
+        }
+    }
+
+    pub(crate) fn record_key_invalidation(&self, redis_key: &[u8]) {
+        if let Some(invalidations) = self.key_invalidations.get() {
+            invalidations.record(redis_key);
         }
     }
 
@@ -127,6 +143,9 @@ impl Node {
     ///
     /// Cost: all entries are compared.
     pub(crate) fn invalidate_matching(&self, glob: &[u8]) -> u64 {
+        if let Some(invalidations) = self.key_invalidations.get() {
+            invalidations.record_all();
+        }
         let mut removed = 0;
         self.memory.retain(|key, _| {
             let matches = glob::matches(glob, &self.keyspace.redis_key_of(key));
@@ -136,8 +155,9 @@ impl Node {
         removed
     }
 
-    /// Marks an entry suspect.
+    /// Marks an entry and the copies of its key suspect.
     pub(crate) fn mark_suspect(&self, redis_key: &[u8]) {
+        self.record_key_invalidation(redis_key);
         if let Some(key) = self.keyspace.memory_key_of(redis_key) {
             self.memory.peek_with(&key, |entry| entry.value().state().mark_suspect());
         }
@@ -215,7 +235,9 @@ pub(crate) mod tests {
             server_clock: ServerClock::default(),
             trust: Trust::new(clock, false, Duration::from_secs(1), Duration::ZERO),
             ledger: Ledger::new(false),
-            tracked_writes: TrackedWrites::new(),
+            tracked_writes: KeyCounts::new(key_counts::FEW),
+            key_invalidations: OnceLock::new(),
+            listeners: Listeners::default(),
             settings: Settings {
                 policy: Policy::new(),
                 prefer: Prefer::Coherence,

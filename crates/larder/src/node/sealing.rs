@@ -38,7 +38,7 @@ pub(crate) struct SealedValue {
     pub(crate) encoded_bytes: usize,
 }
 
-/// The metadata of a value that is stored in memory.
+/// The metadata of a value that this node stores, in memory or as a copy.
 pub(crate) struct NewEntry {
     pub(crate) encoded_bytes: usize,
     pub(crate) lifetime: Lifetime,
@@ -146,21 +146,32 @@ impl Node {
         &self,
         view: &ViewConfig<V>,
         value: Arc<V>,
-        NewEntry { encoded_bytes, lifetime, tags, id }: NewEntry,
+        new: NewEntry,
         start: &StartState,
     ) -> MemoryEntry {
+        let weight = view.weight(&value, new.encoded_bytes);
+        let mut state = self.new_state(new, start);
+        state.encoded_bytes = weight;
+        MemoryEntry::new(value, state)
+    }
+
+    /// The state of a value that was loaded or written.
+    pub(crate) fn new_state(
+        &self,
+        NewEntry { lifetime, tags, id, .. }: NewEntry,
+        start: &StartState,
+    ) -> EntryState {
         let mut state =
             EntryState::new(self.now(), lifetime.fresh, lifetime.kept_for(), start.generation, start.epoch);
         state.id = id;
         state.clock = start.clock;
-        state.encoded_bytes = view.weight(&value, encoded_bytes);
         state.tags = tags.into();
         if !state.tags.is_empty() {
             // One of the tags may have been invalidated since the start.
             state.set_unchecked();
             self.ledger.judge_loaded(&state, self.trust.generation() == start.generation);
         }
-        MemoryEntry::new(value, state)
+        state
     }
 
     /// Stores an entry in memory and voids the tickets of its key.

@@ -255,7 +255,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             match accepted {
                 Ok(true) => return Ok(Removal { existed, reach: Reach::Everywhere }),
                 Ok(false) => {}
-                Err(error) => return Ok(Removal { existed, reach: self.reach(Err(error))? }),
+                Err(error) => return Ok(Removal { existed, reach: self.coordinator.reach(Err(error))? }),
             }
         }
         // Other writers replace the value all the time: the present one is newer than this call.

@@ -24,8 +24,8 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 #[must_use = "options do nothing until they are passed to a write"]
 pub struct WriteOptions {
-    pub(super) policy: Policy,
-    pub(super) tags: Vec<Box<str>>,
+    pub(crate) policy: Policy,
+    pub(crate) tags: Vec<Box<str>>,
 }
 
 impl WriteOptions {
@@ -135,7 +135,7 @@ where
         }
         let state = self.state.clone();
         let confirmed = spawn_mutation(async move { state.write(values).await }).await;
-        self.state.reach(confirmed)
+        self.state.coordinator.reach(confirmed)
     }
 
     /// Removes a key from both tiers. Running loads of the key can no longer store their values, on any node.
@@ -201,12 +201,7 @@ impl<V> ViewState<V> {
     async fn delete(&self, keys: Vec<(MemoryKey, Vec<u8>)>) -> Result<Removal<Vec<bool>>, CacheError> {
         let coordinator = self.coordinator.clone();
         let (existed, confirmed) = spawn_mutation(async move { coordinator.delete_keys(keys).await }).await;
-        Ok(Removal { existed, reach: self.reach(confirmed)? })
-    }
-
-    /// The reach of a mutation that is queued if Redis did not confirm it.
-    pub(super) fn reach(&self, confirmed: Result<(), CacheError>) -> Result<Reach, CacheError> {
-        Reach::of(confirmed, |error| self.node().observers.report(error))
+        Ok(Removal { existed, reach: self.coordinator.reach(confirmed)? })
     }
 }
 

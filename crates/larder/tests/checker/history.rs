@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 const NODES: usize = 2;
-const KEYS: usize = 3;
+const KEYS: usize = 4;
 const CLIENTS: u64 = 3;
 const OPERATIONS: std::ops::Range<u64> = 8..16;
 const MAX_LAG: Duration = Duration::from_secs(1);

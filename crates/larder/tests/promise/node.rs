@@ -1,6 +1,7 @@
 //! One node: a real cache over any tier.
 
 use super::book::Value;
+use super::keeper::Keeper;
 use super::rng::Rng;
 use larder::{Builder, Cache, CacheError, Invalidation, Policy, Reach, Removal, Source, View, WriteOptions};
 use std::sync::Arc;
@@ -11,6 +12,8 @@ pub(crate) struct Node {
     pub(crate) cache: Cache,
     /// The views of the spaces `a` and `a/b`.
     views: [View<u64, Value, &'static str>; 2],
+    /// The shared bytes of the same spaces.
+    keepers: [Keeper; 2],
     keys: usize,
 }
 
@@ -31,12 +34,23 @@ impl Node {
             .expect("the options are in range");
         let above = cache.space("a");
         let views = [above.view("v"), above.space("b").view("v")];
-        Node { views, cache, keys }
+        let keepers = [&above, &above.space("b")].map(|space| Keeper::new(space.shared("s")));
+        Node { views, keepers, cache, keys }
     }
 
     /// The name of a key without the namespace.
     pub(crate) fn name(key: usize) -> String {
-        format!("{}/v:{key}", ["a", "a/b"][Self::level(key)])
+        let view = if Self::is_shared(key) { "s" } else { "v" };
+        format!("{}/{view}:{key}", ["a", "a/b"][Self::level(key)])
+    }
+
+    /// Whether the value of a key is kept outside of memory.
+    fn is_shared(key: usize) -> bool {
+        key % 4 == 3
+    }
+
+    fn keeper(&self, key: usize) -> Option<&Keeper> {
+        Self::is_shared(key).then(|| &self.keepers[Self::level(key)])
     }
 
     /// How far below the space `a` the space of a key is: keys with the same tag are in the same one.
@@ -64,6 +78,9 @@ impl Node {
         key: usize,
         loading: impl Future<Output = Result<Value, &'static str>> + Send + 'static,
     ) -> Option<Value> {
+        if let Some(keeper) = self.keeper(key) {
+            return keeper.fetch(key, Self::tag(key), loading).await;
+        }
         let fetch = self.view(key).fetch(&(key as u64));
         // Half of the tags are added by the loader.
         let fetch = if key.is_multiple_of(2) { fetch.tag(Self::tag(key)) } else { fetch };
@@ -81,27 +98,39 @@ impl Node {
         key: usize,
         loading: impl Future<Output = Result<Value, &'static str>> + Send + 'static,
     ) -> Option<(Value, Source)> {
+        if let Some(keeper) = self.keeper(key) {
+            // It may be a value from before the call.
+            return Some((keeper.fetch(key, Self::tag(key), loading).await?, Source::Stale));
+        }
         let fetch = self.view(key).fetch(&(key as u64)).refresh().tag(Self::tag(key));
         fetch.load(move |_| loading).await.ok().map(|value| (*value, value.source()))
     }
 
     pub(crate) async fn read(&self, key: usize) -> Option<Value> {
+        if let Some(keeper) = self.keeper(key) {
+            return keeper.read(key).await;
+        }
         self.view(key).read(&(key as u64)).await.map(|value| *value)
     }
 
     pub(crate) async fn read_many(&self) -> Vec<Option<Value>> {
         let mut values = vec![None; self.keys];
         for (level, view) in self.views.iter().enumerate() {
-            let keys: Vec<u64> =
-                (0..self.keys).filter(|key| Self::level(*key) == level).map(|key| key as u64).collect();
+            let keys: Vec<u64> = (0..self.keys)
+                .filter(|key| Self::level(*key) == level && !Self::is_shared(*key))
+                .map(|key| key as u64)
+                .collect();
             for (key, found) in keys.iter().zip(view.read_multi(&keys).await) {
                 values[*key as usize] = found.as_deref().copied();
             }
         }
+        for key in (0..self.keys).filter(|key| Self::is_shared(*key)) {
+            values[key] = self.read(key).await;
+        }
         values
     }
 
-    /// All keys that have the tag of this one, by one bulk loader.
+    /// All keys that have the tag of this one, by one bulk loader; those that are shared are only read.
     pub(crate) async fn fetch_many<F>(
         &self,
         key: usize,
@@ -110,7 +139,8 @@ impl Node {
     where
         F: Future<Output = Result<Value, &'static str>> + Send + 'static,
     {
-        let keys: Vec<u64> = self.tagged(key).map(|key| key as u64).collect();
+        let keys: Vec<u64> =
+            self.tagged(key).filter(|key| !Self::is_shared(*key)).map(|key| key as u64).collect();
         let loader = Arc::new(loader);
         let fetch = self.view(key).fetch_multi(&keys).tag(Self::tag(key));
         let found = fetch.load(move |keys: Vec<u64>, _| {
@@ -123,31 +153,51 @@ impl Node {
                 Ok(values)
             }
         });
-        found.await.into_iter().map(|found| found.ok().flatten().map(|value| *value)).collect()
+        let found = found.await.into_iter().map(|found| found.ok().flatten().map(|value| *value));
+        let mut values: Vec<Option<Value>> = found.collect();
+        // The shared key of a pair is the second one.
+        for key in self.tagged(key).filter(|key| Self::is_shared(*key)) {
+            values.push(self.read(key).await);
+        }
+        values
     }
 
+    /// A shared key is deleted.
     pub(crate) async fn write(&self, key: usize, value: Value) -> bool {
+        if Self::is_shared(key) {
+            return self.delete(key).await;
+        }
         let options = WriteOptions::new().tag(Self::tag(key));
         matches!(self.view(key).write_with(&(key as u64), value, &options).await, Ok(Reach::Everywhere))
     }
 
     pub(crate) async fn delete(&self, key: usize) -> bool {
+        if let Some(keeper) = self.keeper(key) {
+            return matches!(keeper.delete(key).await, Ok(true));
+        }
         matches!(self.view(key).delete(&(key as u64)).await, Ok(Removal { reach: Reach::Everywhere, .. }))
     }
 
-    /// Whether it was stored, or why that is unknown.
+    /// Whether it was stored, or why that is unknown. Nothing is added to a shared key.
     pub(crate) async fn add(&self, key: usize, value: Value, tagged: bool) -> Result<bool, CacheError> {
+        if Self::is_shared(key) {
+            return Ok(false);
+        }
         let options = WriteOptions::new();
         let options = if tagged { options.tag(Self::tag(key)) } else { options };
         self.view(key).add_with(&(key as u64), value, &options).await
     }
 
+    /// A shared key is deleted, which returns nothing.
     pub(crate) async fn take(&self, key: usize) -> Result<Option<Value>, CacheError> {
+        if Self::is_shared(key) {
+            return if self.delete(key).await { Ok(None) } else { Err(CacheError::CircuitOpen) };
+        }
         Ok(self.view(key).take(&(key as u64)).await?.map(|value| *value))
     }
 
     pub(crate) async fn expire(&self, key: usize) {
-        // Soft: it promises nothing, and must not break anything.
+        // Soft: it promises nothing, and must not break anything. A shared key has none of that name.
         _ = self.view(key).expire(&(key as u64)).await;
     }
 

@@ -23,6 +23,7 @@ mod redis;
 mod redis_down;
 mod refresh;
 mod reloads;
+mod shared;
 mod single_flight;
 mod spaces;
 mod tags;

@@ -1,0 +1,125 @@
+//! Responses that replicas share through Redis. Each replica holds a body once, in its own store, with a copy that tells
+//! whether other replicas still allow it; crate `larder` has the protocol.
+//!
+//! ```text
+//! hit:  store ─► entry ─► its copy: valid ─► answer                  unknown ─► compare with Redis first
+//! miss: ticket of this replica ─► Redis: found ─► store, answer all
+//!                                   └ lease ─► handler ─► Redis ─► store, answer all
+//! ```
+//!
+//! - [`codec`]: entries as bytes. [`tags`]: the tags by which entries are purged.
+//! - [`fill`]: what a fill asks Redis, and stores there. [`handle`]: the handle of a shared cache and its options.
+
+mod codec;
+mod fill;
+mod handle;
+mod tags;
+
+pub use handle::{SharedBuilder, SharedHttpCache};
+
+use std::sync::Arc;
+
+use larder::{Listening, RemoteInvalidation, SharedCopy, SharedView, Validity};
+use larder_engine::Cache;
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::cache::CacheCore;
+use crate::entry::StoreValue;
+use crate::key::Key;
+
+pub(crate) use fill::{FillShare, begin};
+
+/// What a cache shares with other replicas, and how.
+#[derive(Debug)]
+pub(crate) struct SharedStore {
+    view: SharedView,
+    /// Longer bodies stay on their replica.
+    max_body_bytes: usize,
+    /// Frees the memory of a store whose entries another replica has purged.
+    _listening: Listening,
+}
+
+impl SharedStore {
+    fn new(view: SharedView, max_body_bytes: usize, store: Cache<Key, StoreValue>) -> Arc<SharedStore> {
+        let listening = view.listen(move |remote| {
+            if let RemoteInvalidation::Everything(larder::Invalidation::Hard) = remote {
+                store.clear();
+            }
+        });
+        Arc::new(SharedStore { view, max_body_bytes, _listening: listening })
+    }
+
+    /// Invalidates a URI whose method was unsafe: on this replica at once, on the others without waiting for Redis.
+    pub(crate) fn invalidate_uri(&self, uri: &[u8]) {
+        self.spawn_invalidation(tags::of_uri(uri));
+    }
+
+    /// The same for a tag that a handler purges.
+    pub(crate) fn spawn_purge_of_tag(&self, tag: &str) {
+        self.spawn_invalidation(tags::of_tag(tag));
+    }
+
+    fn spawn_invalidation(&self, tag: Box<str>) {
+        // A handler that is dropped with its runtime has nobody to tell.
+        if tokio::runtime::Handle::try_current().is_ok() {
+            let invalidated = self.view.spawn_invalidation([tag], larder::Invalidation::Hard);
+            invalidated.expect("one short tag is never refused");
+        }
+    }
+
+    /// Invalidates the entries with one tag, on every replica.
+    async fn invalidate(&self, tag: Box<str>) -> larder::Reach {
+        let invalidated = self.view.invalidate_tags([tag], larder::Invalidation::Hard).await;
+        invalidated.expect("one short tag is never refused")
+    }
+}
+
+/// The key of an entry in Redis. It is a hash, because keys may be long and contain bodies; the entry has the whole key,
+/// which is compared. Another version of the codec has other keys, so that two versions can run side by side.
+fn redis_key(key: &Key) -> Vec<u8> {
+    format!("{}:{:032x}", codec::VERSION, xxh3_128(key.as_bytes())).into_bytes()
+}
+
+/// An entry that must be compared with Redis before its next use.
+#[derive(Debug)]
+pub(crate) struct Unverified {
+    pub(crate) key: Key,
+    pub(crate) value: StoreValue,
+}
+
+impl StoreValue {
+    fn copy(&self) -> Option<&SharedCopy> {
+        match self {
+            StoreValue::Response(stored) => stored.copy(),
+            StoreValue::Varies(record) => record.copy.get(),
+        }
+    }
+}
+
+impl CacheCore {
+    /// Whether other replicas still allow an entry, which the caller may have compared with Redis. A softly invalidated
+    /// response is stale from now on.
+    pub(crate) fn shared_validity(&self, value: &StoreValue, verified: &[StoreValue]) -> Validity {
+        let (Some(store), Some(copy)) = (&self.shared, value.copy()) else { return Validity::Valid };
+        let validity = match store.view.validity(copy) {
+            Validity::Unknown if verified.iter().any(|other| other.is_same(value)) => Validity::Valid,
+            judged => judged,
+        };
+        self.note_stale(validity, value);
+        validity
+    }
+
+    fn note_stale(&self, validity: Validity, value: &StoreValue) {
+        if let (Validity::Stale, StoreValue::Response(stored)) = (validity, value) {
+            stored.mark_stale(self.store.now_ms());
+        }
+    }
+
+    /// Compares an entry with Redis. Returns whether it may be served.
+    pub(crate) async fn verify(&self, Unverified { key, value }: &Unverified) -> bool {
+        let (Some(store), Some(copy)) = (&self.shared, value.copy()) else { return true };
+        let validity = store.view.revalidate(&redis_key(key), copy).await;
+        self.note_stale(validity, value);
+        matches!(validity, Validity::Valid | Validity::Stale)
+    }
+}

@@ -1,0 +1,18 @@
+//! Replicas that share responses through a real Redis, one file per promise.
+//!
+//! - `faults`: Redis is killed, a connection is paused, entries are damaged.
+//! - `fills`: one handler among all replicas, and a fresh replica needs none.
+//! - `processes`: the same with three processes.
+//! - `purges`: a purge on one replica reaches the others.
+//! - `scopes`: gated and private responses are shared, and each replica asks its gate.
+//! - `streams`: bodies that take time.
+//! - `variants`: the records of what varies are shared.
+
+mod faults;
+mod fills;
+mod processes;
+mod purges;
+mod scopes;
+mod streams;
+mod support;
+mod variants;

@@ -1,0 +1,91 @@
+//! Bodies that take time: other replicas wait for their end, and a purge elsewhere ends them for those who follow.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::Request;
+use http_body::Frame;
+use http_body_util::BodyExt;
+use larder_http::{BoxError, Outcome};
+use larder_testkit::{RedisServer, eventually};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tower::ServiceExt;
+
+use crate::support::{Replica, tagged};
+
+/// A body whose frames arrive through a channel.
+struct Streamed(UnboundedReceiver<&'static str>);
+
+impl http_body::Body for Streamed {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        self.0.poll_recv(cx).map(|text| text.map(|text| Ok(Frame::data(Bytes::from_static(text.as_bytes())))))
+    }
+}
+
+/// A replica whose first body arrives through the channel, and the others at once.
+fn streaming(server: &RedisServer) -> (Replica, UnboundedSender<&'static str>) {
+    let (frames, body) = unbounded_channel();
+    let body = Arc::new(Mutex::new(Some(body)));
+    let replica = Replica::new(server.url(), move |_, call| {
+        let body = body.lock().unwrap().take();
+        async move {
+            match body {
+                Some(frames) => tagged("").map(|_| Streamed(frames).boxed()),
+                None => tagged(format!("whole {call}")),
+            }
+        }
+    });
+    (replica, frames)
+}
+
+/// The head has arrived; the body is to come.
+async fn open(replica: &Replica) -> (Outcome, impl Future<Output = Result<String, BoxError>> + use<>) {
+    let request = Request::get("/a").header("host", "site.example").body(String::new()).unwrap();
+    let body = replica.service.clone().oneshot(request).await.unwrap().into_body();
+    let outcome = body.outcome().expect("every response has an outcome");
+    let collected = async move { Ok(String::from_utf8(body.collect().await?.to_bytes().to_vec())?) };
+    (outcome, collected)
+}
+
+#[tokio::test]
+async fn streamed_body_is_shared_once_it_is_complete() {
+    let Some(server) = RedisServer::start() else { return };
+    let (first, frames) = streaming(&server);
+    let [other] = Replica::site(&server);
+    let (_, client) = open(&first).await;
+    let (outcome, follower) = open(&first).await;
+    assert!(matches!(outcome, Outcome::Miss { collapsed: true, .. }), "{outcome:?}");
+    let waiting = tokio::spawn(async move { (other.body("/a").await, other.calls()) });
+    frames.send("a").unwrap();
+    frames.send("b").unwrap();
+    drop(frames);
+    assert_eq!((client.await.unwrap(), follower.await.unwrap()), ("ab".into(), "ab".into()));
+    assert_eq!(waiting.await.unwrap(), ("ab".to_owned(), 0));
+    assert_eq!((first.body("/a").await, first.calls()), ("ab".into(), 1));
+}
+
+#[tokio::test]
+async fn purge_elsewhere_ends_a_running_body_for_its_followers() {
+    let Some(server) = RedisServer::start() else { return };
+    let (first, frames) = streaming(&server);
+    let [other] = Replica::site(&server);
+    let (_, client) = open(&first).await;
+    let (_, follower) = open(&first).await;
+    frames.send("old").unwrap();
+    assert!(other.cache.purge_tag("t").await.is_everywhere());
+    eventually("requests no longer join it", async || first.body("/a").await.starts_with("whole")).await;
+    drop(frames);
+    assert_eq!(client.await.unwrap(), "old", "its client asked before");
+    assert!(follower.await.is_err(), "it never looks complete");
+    assert!(first.body("/a").await.starts_with("whole"), "it is stored nowhere");
+    assert_ne!(other.body("/a").await, "old");
+}

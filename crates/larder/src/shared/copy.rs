@@ -1,0 +1,119 @@
+//! The state of bytes that the caller of a [`SharedView`] keeps, and the judgement whether they may be served.
+
+use super::SharedView;
+use crate::node::entry::{EntryState, Validity, nanos};
+use crate::node::validity::Proof;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What tells whether the bytes that a caller of a [`SharedView`] keeps may still be served: when they were loaded, their
+/// tags, and how long they are fresh. It does not hold the bytes. About 200 bytes, and [`SharedCopy::heap_bytes`].
+#[derive(Debug)]
+pub struct SharedCopy {
+    pub(super) state: EntryState,
+    invalidations: KeyPosition,
+    /// When the last comparison began that found it in Redis, in nanoseconds of the engine's clock.
+    compared_from: AtomicU64,
+}
+
+/// The invalidations of a key that a load or a copy knows.
+#[derive(Debug)]
+pub(super) struct KeyPosition {
+    index: usize,
+    count: AtomicU64,
+}
+
+impl SharedCopy {
+    pub(super) fn new(state: EntryState, invalidations: &KeyPosition) -> Self {
+        SharedCopy { state, invalidations: invalidations.copy(), compared_from: AtomicU64::new(0) }
+    }
+
+    /// The same copy, for a second entry with the same bytes.
+    pub fn duplicate(&self) -> Self {
+        SharedCopy::new(self.state.copy(), &self.invalidations)
+    }
+
+    /// The memory of the tags, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.state.tags.iter().map(|tag| size_of_val(tag) + tag.len()).sum()
+    }
+
+    /// The tags, those of the view included.
+    pub fn tags(&self) -> impl Iterator<Item = &str> {
+        self.state.tags.iter().map(|tag| &**tag)
+    }
+}
+
+impl KeyPosition {
+    /// Taken before Redis is asked.
+    pub(super) fn of(view: &SharedView, redis_key: &[u8]) -> Self {
+        let index = view.invalidations().index(redis_key);
+        KeyPosition { index, count: AtomicU64::new(view.invalidations().count_at(index)) }
+    }
+
+    /// Whether no invalidation of the key is newer.
+    #[inline]
+    fn is_current(&self, view: &SharedView) -> bool {
+        view.invalidations().count_at(self.index) == self.count.load(Ordering::Acquire)
+    }
+
+    fn copy(&self) -> Self {
+        KeyPosition { index: self.index, count: AtomicU64::new(self.count.load(Ordering::Acquire)) }
+    }
+}
+
+impl SharedView {
+    /// Whether a copy may be served now: [`Validity::Valid`], or [`Validity::Stale`] within its grace period. A dead copy
+    /// stays dead. Ask [`SharedView::revalidate`] about an unknown one.
+    ///
+    /// While Redis does not reply, copies are served for [`Builder::disconnected`](crate::Builder::disconnected).
+    ///
+    /// Cost: eleven atomic reads and one of the clock; no lock and no allocation. After an invalidation of tags, by any node
+    /// and of any tags, each copy takes a shared lock once and compares its tags.
+    pub fn validity(&self, copy: &SharedCopy) -> Validity {
+        let node = self.node();
+        // Before the counts: what was announced before the proof is counted.
+        let (trust, epoch, now) = (node.trust.snapshot(), node.ledger.epoch(), node.now());
+        if copy.state.is_dead() || !copy.state.is_kept(now) {
+            return Validity::Dead;
+        }
+        if !copy.invalidations.is_current(self) || !node.is_enabled() {
+            return Validity::Unknown;
+        }
+        node.judge(&copy.state, Proof::Trust(trust), epoch, now)
+    }
+
+    /// Compares an unknown copy of a key with Redis: one short read, which concurrent callers share.
+    ///
+    /// [`Validity::Unknown`] if Redis does not reply, and the copy may not be served without it.
+    ///
+    /// # Cancel safety
+    /// A dropped call changes nothing.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, if the cache has Redis.
+    pub async fn revalidate(&self, key: &[u8], copy: &SharedCopy) -> Validity {
+        let (node, redis_key) = (self.node(), self.redis_key(key));
+        let called_at = nanos(node.now());
+        let _one_at_a_time = self.0.comparisons[copy.invalidations.index % super::COMPARISONS].lock().await;
+        let validity = self.validity(copy);
+        if validity != Validity::Unknown || !node.is_enabled() {
+            return validity;
+        }
+        // One that began after this call is as good as its own.
+        if copy.compared_from.load(Ordering::Acquire) > called_at && copy.invalidations.is_current(self) {
+            return node.judge(&copy.state, Proof::Redis, node.ledger.epoch(), node.now());
+        }
+        self.coordinator().ensure_connected().await;
+        let (position, began) = (KeyPosition::of(self, &redis_key), nanos(node.now()));
+        match self.coordinator().revalidate(&redis_key, &copy.state).await {
+            Some(validity @ (Validity::Valid | Validity::Stale)) => {
+                copy.invalidations.count.store(position.count.into_inner(), Ordering::Release);
+                copy.compared_from.store(began, Ordering::Release);
+                validity
+            }
+            Some(validity) => validity,
+            None if copy.invalidations.is_current(self) => node.judge_without_redis(&copy.state),
+            None => Validity::Unknown,
+        }
+    }
+}
