@@ -171,7 +171,7 @@ pub(crate) fn fits_variant(headers: &HeaderMap) -> bool {
 }
 
 /// Appends the key of a variant, without the values of its fields.
-pub(crate) fn write_variant_prefix(key: &mut Vec<u8>, record: u64) {
+pub(crate) fn write_variant_prefix(key: &mut Vec<u8>, record: u128) {
     key.push(b'V');
     key.extend_from_slice(&record.to_be_bytes());
 }

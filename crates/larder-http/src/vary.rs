@@ -52,7 +52,7 @@ pub(crate) fn parse_vary(response: &HeaderMap) -> Result<Box<[HeaderName]>, Reas
 /// replaced because the fields or the scope changed, lookups no longer find its variants.
 #[derive(Debug)]
 pub(crate) struct VaryRecord {
-    id: u64,
+    id: u128,
     scope: Option<Scope>,
     fields: Box<[HeaderName]>,
     variants: Mutex<Vec<Key>>,
@@ -69,7 +69,7 @@ impl VaryRecord {
 
     /// A record that may be that of another replica.
     pub(crate) fn with_id(
-        id: u64,
+        id: u128,
         scope: Option<Scope>,
         fields: Box<[HeaderName]>,
         stamp: PurgeStamp,
@@ -86,7 +86,7 @@ impl VaryRecord {
     }
 
     #[cfg(feature = "shared")]
-    pub(crate) fn id(&self) -> u64 {
+    pub(crate) fn id(&self) -> u128 {
         self.id
     }
 
@@ -145,9 +145,11 @@ impl VaryRecord {
     }
 }
 
-/// A random number, so that the records of several replicas have different ids too.
-fn new_id() -> u64 {
-    RandomState::new().hash_one(0u8)
+/// A random number, so that the records of several replicas have different ids too. Two records with one id would mix
+/// their variants, so it is long.
+fn new_id() -> u128 {
+    let random = || u128::from(RandomState::new().hash_one(0u8));
+    random() << 64 | random()
 }
 
 /// Appends the lines of a field.

@@ -13,7 +13,7 @@
 //!             1  number of labels; for each the lengths of name (2) and value (2), and both as UTF-8
 //!             2  number of header lines; for each the lengths of name (2) and value (4), and both
 //!             …  body, to the end
-//!   record    8  id, which is a part of the keys of its variants
+//!   record   16  id, which is a part of the keys of its variants
 //!             1  scope
 //!             1  number of fields; for each the length of its name (2), and the name
 //! ```
@@ -40,7 +40,7 @@ const SCOPES: [Option<Scope>; 4] = [None, Some(Scope::Public), Some(Scope::Gated
 #[derive(Debug)]
 pub(super) enum SharedEntry<'a> {
     Response(SharedResponse<'a>),
-    Record { id: u64, scope: Option<Scope>, fields: Box<[HeaderName]> },
+    Record { id: u128, scope: Option<Scope>, fields: Box<[HeaderName]> },
 }
 
 /// A response from Redis.
@@ -150,7 +150,7 @@ fn decode_response(mut parts: Parts<'_>) -> Option<SharedResponse<'_>> {
 }
 
 fn decode_record(mut parts: Parts<'_>) -> Option<SharedEntry<'_>> {
-    let id = u64::from_le_bytes(parts.take()?);
+    let id = u128::from_le_bytes(parts.take()?);
     let scope = parts.scope()?;
     let [count] = parts.take()?;
     let mut fields = Vec::new();
