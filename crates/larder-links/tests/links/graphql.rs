@@ -266,6 +266,10 @@ async fn expensive_documents_are_refused() {
         );
     }
 
+    // Within the limit of brackets the parser's stack suffices.
+    let nested = format!("{{ link(slug: {}1{}) {{ slug }} }}", "[".repeat(250), "]".repeat(250));
+    assert_eq!(post(&fixture, &nested).await.status, StatusCode::BAD_REQUEST);
+
     // Each fragment has the next one twice: 2^40 fields.
     let doubling: String =
         (0..40).map(|n| format!("fragment f{n} on Query {{ ...f{0} ...f{0} }} ", n + 1)).collect();
