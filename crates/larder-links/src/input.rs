@@ -14,6 +14,7 @@ use larder_web::has_json_type;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -30,13 +31,15 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest text to search for, in bytes.
 const MAX_SEARCH_BYTES: usize = 200;
 
-const DEFAULT_PAGE_LINKS: usize = 50;
+/// The links on one page if the request does not say how many.
+pub(crate) const DEFAULT_PAGE_LINKS: usize = 50;
 
 /// Reads a JSON body: 415 if its type is not JSON, 413 if it is larger than `limit`, 408 if it takes
 /// more than 30 s, 400 if it is not JSON.
 pub(crate) async fn read_json(request: Request<Body>, limit: usize) -> Result<Value, ApiError> {
     check_json_type(request.headers())?;
-    serde_json::from_slice(&read_body(request, limit).await?).map_err(|error| not_json(&error))
+    let (head, body) = request.into_parts();
+    serde_json::from_slice(&read_body(&head.headers, body, limit).await?).map_err(|error| not_json(&error))
 }
 
 fn not_json(error: &serde_json::Error) -> ApiError {
@@ -44,15 +47,15 @@ fn not_json(error: &serde_json::Error) -> ApiError {
 }
 
 /// Reads a body: 413 if it is larger than `limit`, 408 if it takes more than 30 s.
-pub(crate) async fn read_body(request: Request<Body>, limit: usize) -> Result<Bytes, ApiError> {
+pub(crate) async fn read_body(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, ApiError> {
     let too_large = || {
         let message = format!("the body is too large: at most {limit} bytes are allowed");
         ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message)
     };
-    if content_length(request.headers()).is_some_and(|bytes| bytes > limit as u64) {
+    if content_length(headers).is_some_and(|bytes| bytes > limit as u64) {
         return Err(too_large());
     }
-    let reading = timeout(BODY_TIMEOUT, to_bytes(request.into_body(), limit)).await;
+    let reading = timeout(BODY_TIMEOUT, to_bytes(body, limit)).await;
     let read = reading.map_err(|_| {
         let message = format!("the body did not arrive within {} s", BODY_TIMEOUT.as_secs());
         ApiError::new(StatusCode::REQUEST_TIMEOUT, message)
@@ -173,9 +176,12 @@ pub(crate) fn link_update(input: &Value) -> Result<LinkUpdate, ApiError> {
 }
 
 /// The query of a list: `limit`, `after` (a cursor, turned into an id by `decode`), `q`.
-pub(crate) fn list_query(query: &str, decode: impl Fn(&str) -> Option<u64>) -> Result<ListQuery, ApiError> {
+pub(crate) fn list_query<'a>(
+    parameters: impl Iterator<Item = (Cow<'a, str>, Cow<'a, str>)>,
+    decode: impl Fn(&str) -> Option<u64>,
+) -> Result<ListQuery, ApiError> {
     let mut list = ListQuery { limit: DEFAULT_PAGE_LINKS, before: None, text: None };
-    for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
+    for (name, value) in parameters {
         match &*name {
             "limit" => {
                 let limit = value.parse().ok().filter(|limit| (1..=MAX_PAGE_LINKS).contains(limit));

@@ -1,4 +1,4 @@
-//! A URL shortener that redirects from a cache, with web page, JSON API, visit counts and bulk import.
+//! A URL shortener that redirects from a cache, with web page, JSON and GraphQL API, visit counts and bulk import.
 //!
 //! ```text
 //!                ┌────────────── responses: response cache of the API, purged by tag   ─────────────┐
@@ -18,6 +18,7 @@
 //! | `PATCH /api/links/{slug}` | `{"url"?, "title"?}` → 200 |
 //! | `DELETE /api/links/{slug}` | 204 |
 //! | `POST /api/links/batch` | up to 1,000 links → `{"results": […]}`; none of them is created twice |
+//! | `GET`, `POST`, `QUERY /api/graphql` | the same links as GraphQL, read only |
 //! | `GET`, `POST`, `DELETE /api/session` | what this client may do; exchange a token for a session cookie; sign out |
 //! | `GET /healthz` | `ok` while the database is open and can be written to |
 //!
@@ -35,6 +36,7 @@ mod address;
 mod cache;
 mod config;
 mod error;
+mod graphql;
 mod hosts;
 pub mod import;
 mod input;
@@ -47,6 +49,7 @@ mod serve;
 mod slug;
 mod stats;
 pub mod store;
+mod view;
 mod visits;
 
 pub use access::{Scope, Secret, TOKEN_PREFIX, Token, TokenName};

@@ -10,6 +10,7 @@ use crate::access::Scope;
 use crate::address::AddressError;
 use crate::slug::SlugError;
 use crate::store::StoreError;
+use async_graphql::ErrorExtensions;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
@@ -119,6 +120,20 @@ impl From<StoreError> for ApiError {
     /// 503: the request is valid and can be sent again later.
     fn from(error: StoreError) -> ApiError {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+    }
+}
+
+/// The error of one field of a GraphQL query. The status is that which the JSON API would have.
+impl From<ApiError> for async_graphql::Error {
+    fn from(error: ApiError) -> async_graphql::Error {
+        async_graphql::Error::new(error.message).extend_with(|_, extensions| {
+            extensions.set("status", error.status.as_u16());
+            for (name, value) in [("field", error.field), ("value", error.value)] {
+                if let Some(value) = value {
+                    extensions.set(name, value);
+                }
+            }
+        })
     }
 }
 

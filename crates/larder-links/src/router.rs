@@ -4,8 +4,10 @@
 //! only), the routes.
 
 use crate::access::guard::guard;
+use crate::graphql::schema;
 use crate::links::Links;
 use crate::reply::ApiError;
+use crate::routes::graphql::{self, GRAPHQL_PATH};
 use crate::routes::{api, page, redirect, session};
 use axum::Router;
 use axum::body::Body;
@@ -36,6 +38,11 @@ pub(crate) fn build(links: Links) -> Router {
         .route("/api/{*rest}", any(api::unknown))
         .method_not_allowed_fallback(wrong_method)
         .with_state(links.clone());
+    let graphql = Router::new()
+        // axum has no route for QUERY: the fallback serves it.
+        .route(GRAPHQL_PATH, get(graphql::answer).post(graphql::answer).fallback(graphql::answer))
+        .with_state((links.clone(), schema()));
+    let graphql = links.stored_responses().wrap_graphql(GRAPHQL_PATH, graphql);
     let routes = Router::new()
         .route("/", get(page::index))
         .route("/static/{name}", get(page::asset))
@@ -44,7 +51,8 @@ pub(crate) fn build(links: Links) -> Router {
         .route("/{slug}", get(redirect::follow))
         .method_not_allowed_fallback(wrong_method)
         .with_state(links.clone())
-        .merge(links.stored_responses().wrap(api));
+        .merge(links.stored_responses().wrap(api))
+        .merge(graphql.layer(from_fn(graphql::buffer_body)));
     guarded(links, routes)
 }
 
@@ -54,7 +62,7 @@ fn guarded(links: Links, routes: Router) -> Router {
     routes.fallback(redirect::unknown).layer(from_fn(add_security_headers))
 }
 
-async fn wrong_method() -> ApiError {
+pub(crate) async fn wrong_method() -> ApiError {
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this path does not support this method")
 }
 

@@ -8,6 +8,7 @@ use crate::hosts::check_single_host;
 use crate::input::check_json_type;
 use crate::links::Links;
 use crate::reply::ApiError;
+use crate::routes::graphql::GRAPHQL_PATH;
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, MatchedPath, State};
 use axum::middleware::Next;
@@ -40,6 +41,11 @@ fn rule_for(route: Option<&str>) -> Rule {
     }
 }
 
+/// Whether no request of a route changes anything, so that the scope read suffices for all its methods.
+fn is_read_only(route: Option<&str>) -> bool {
+    route == Some(GRAPHQL_PATH)
+}
+
 /// Checks a request, then passes it on or rejects it.
 pub(crate) async fn guard(State(links): State<Links>, request: Request<Body>, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
@@ -56,20 +62,22 @@ pub(crate) async fn guard(State(links): State<Links>, request: Request<Body>, ne
 /// The grant for a closed route, or `None` if the request needs none.
 async fn check(links: &Links, request: &Parts) -> Result<Option<Grant>, ApiError> {
     let (headers, hosts) = (&request.headers, links.hosts());
-    let rule = rule_for(request.extensions.get::<MatchedPath>().map(MatchedPath::as_str));
-    let is_change = !matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS);
+    let route = request.extensions.get::<MatchedPath>().map(MatchedPath::as_str);
+    let rule = rule_for(route);
+    let has_content = !matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS);
+    let is_change = has_content && !is_read_only(route);
     check_single_host(&request.uri, headers)?;
-    if rule != Rule::Open || is_change {
+    if rule != Rule::Open || has_content {
         hosts.check_host(headers)?;
     }
-    if is_change {
+    if has_content {
         hosts.check_origin(headers)?;
     }
     let grant = match rule {
         Rule::Closed => authenticate(links, peer_of(&request.extensions), headers, is_change).await?,
         Rule::Open | Rule::SignIn => None,
     };
-    if is_change {
+    if has_content {
         // A foreign page can send this type only after a CORS preflight, which this service never allows.
         check_json_type(headers)?;
     }

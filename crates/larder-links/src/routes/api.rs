@@ -4,7 +4,8 @@ use crate::address::AddressError;
 use crate::input::{self, MAX_BATCH_BODY_BYTES, MAX_BODY_BYTES};
 use crate::links::Links;
 use crate::reply::ApiError;
-use crate::store::{CreateOutcome, DayCount, Duplicates, Link, NewLink, today};
+use crate::store::{CreateOutcome, Duplicates, NewLink};
+use crate::view::{DetailView, LinkView, PageView};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Path, RawQuery, State};
@@ -13,34 +14,6 @@ use http::header::{CACHE_CONTROL, LOCATION};
 use http::request::Parts;
 use http::{HeaderMap, Request, StatusCode};
 use serde::Serialize;
-
-/// How many days the chart of a link shows.
-const CHART_DAYS: i64 = 30;
-
-/// A link as the API shows it.
-#[derive(Serialize)]
-struct LinkJson {
-    slug: String,
-    short_url: String,
-    url: String,
-    title: String,
-    /// Milliseconds since 1970.
-    created_at: i64,
-    visits: u64,
-}
-
-impl LinkJson {
-    fn new(link: Link, base: &str) -> LinkJson {
-        LinkJson {
-            short_url: format!("{base}{}", link.slug),
-            slug: link.slug,
-            url: link.url,
-            title: link.title,
-            created_at: link.created_at,
-            visits: link.visits,
-        }
-    }
-}
 
 /// The slug in a path. A slug that is not UTF-8 is an unknown link.
 pub(crate) struct Slug(String);
@@ -62,7 +35,7 @@ pub(crate) async fn create(State(links): State<Links>, request: Request<Body>) -
     let slug = new.slug.clone().unwrap_or_default();
     match links.create(vec![new], Duplicates::Allow).await?.pop() {
         Some(CreateOutcome::Created(link) | CreateOutcome::Existing(link)) => {
-            let link = LinkJson::new(link, &links.hosts().base(&headers));
+            let link = LinkView::new(link, &links.hosts().base(&headers));
             let location = format!("/api/links/{}", link.slug);
             Ok((StatusCode::CREATED, [(LOCATION, location)], Json(link)).into_response())
         }
@@ -91,7 +64,7 @@ pub(crate) async fn create_batch(
     input::check_json_type(&headers)?;
     // Acquired before the body is read: it bounds the bodies in memory.
     let _permit = links.batch_permit().await?;
-    let body = input::read_body(request, MAX_BATCH_BODY_BYTES).await?;
+    let body = input::read_body(&headers, request.into_body(), MAX_BATCH_BODY_BYTES).await?;
     let this = links.clone();
     let parse = move || -> Result<Vec<_>, ApiError> {
         let items = input::batch(&body)?.into_iter();
@@ -120,21 +93,11 @@ pub(crate) async fn list(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    #[derive(Serialize)]
-    struct ListJson {
-        links: Vec<LinkJson>,
-        next: Option<String>,
-    }
+    let parameters = url::form_urlencoded::parse(query.as_deref().unwrap_or_default().as_bytes());
     let slugs = links.store().slugs();
-    let query = input::list_query(query.as_deref().unwrap_or_default(), |cursor| slugs.decode(cursor))?;
-    let page = links.store().list(query).await?;
-    let base = links.hosts().base(&headers);
-    let response = ListJson {
-        links: page.links.into_iter().map(|link| LinkJson::new(link, &base)).collect(),
-        // A cursor is an id in the form of a slug: it works after that link is deleted, and reveals no count.
-        next: page.next.and_then(|id| slugs.encode(id)),
-    };
-    Ok(links.stored_responses().list(Json(response)))
+    let query = input::list_query(parameters, |cursor| slugs.decode(cursor))?;
+    let page = PageView::load(&links, query, &links.hosts().base(&headers)).await?;
+    Ok(links.stored_responses().list(Json(page)))
 }
 
 /// `GET /api/links/{slug}`: one link with its visits on each of the last 30 days that has any.
@@ -143,16 +106,9 @@ pub(crate) async fn show(
     Slug(slug): Slug,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    #[derive(Serialize)]
-    struct DetailJson {
-        #[serde(flatten)]
-        link: LinkJson,
-        days: Vec<DayCount>,
-    }
-    let link = links.store().find(&slug).await?.ok_or_else(|| ApiError::no_link(&slug))?;
-    let days = links.store().days(link.id, today() - CHART_DAYS + 1).await?;
-    let link = LinkJson::new(link, &links.hosts().base(&headers));
-    Ok(links.stored_responses().link(&slug, Json(DetailJson { link, days })))
+    let link = DetailView::load(&links, &slug, &links.hosts().base(&headers)).await?;
+    let link = link.ok_or_else(|| ApiError::no_link(&slug))?;
+    Ok(links.stored_responses().link(&slug, Json(link)))
 }
 
 /// `PATCH /api/links/{slug}` with `{"url"?, "title"?}`: the updated link.
@@ -168,7 +124,7 @@ pub(crate) async fn update(
         return Err(ApiError::address(&AddressError::OwnHost, url.as_str()));
     }
     let changed = links.update(&slug, change).await?.ok_or_else(|| ApiError::no_link(&slug))?;
-    Ok(Json(LinkJson::new(changed, &links.hosts().base(&headers))).into_response())
+    Ok(Json(LinkView::new(changed, &links.hosts().base(&headers))).into_response())
 }
 
 /// `DELETE /api/links/{slug}`: 204. The slug is unknown from then on.

@@ -9,6 +9,7 @@ mod statements;
 mod writer;
 
 use crate::address::Address;
+use async_graphql::SimpleObject;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -133,7 +134,8 @@ pub struct VisitKey {
 pub type Day = i64;
 
 /// The visits of one day, as charts show them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, SimpleObject)]
+#[graphql(name = "Day")]
 pub struct DayCount {
     /// The day in UTC, as `2026-11-21`.
     pub date: String,

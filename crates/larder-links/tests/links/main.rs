@@ -3,6 +3,7 @@
 //! | file | promise |
 //! |---|---|
 //! | `api` | links are created, listed, shown, updated and deleted; invalid input is reported with field and value |
+//! | `graphql` | the GraphQL API shows what the JSON API shows, to the same clients, and changes nothing |
 //! | `redirect` | a slug redirects to its target from the cache, from its creation until its deletion |
 //! | `guard` | foreign web pages cannot change anything |
 //! | `access` | beyond loopback nothing is listed or changed without a token, and a removed token ends its sessions |
@@ -19,6 +20,7 @@ mod access;
 mod addresses;
 mod api;
 mod failure;
+mod graphql;
 mod guard;
 mod import;
 mod limits;

@@ -1,0 +1,85 @@
+//! Links as the JSON and the GraphQL API show them: the same fields with the same meanings.
+
+use crate::links::Links;
+use crate::store::{DayCount, Link, ListQuery, StoreError, today};
+use async_graphql::{SimpleObject, scalar};
+use serde::{Deserialize, Serialize};
+
+/// How many days the chart of a link shows.
+const CHART_DAYS: i64 = 30;
+
+/// Milliseconds since 1970. The integers of GraphQL have 32 bits only.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Timestamp(i64);
+
+scalar!(Timestamp, "Timestamp", "Milliseconds since 1970, an integer.");
+
+/// A short link.
+#[derive(Serialize, SimpleObject)]
+#[graphql(name = "Link", rename_fields = "snake_case")]
+pub(crate) struct LinkView {
+    /// The path of the short link.
+    pub(crate) slug: String,
+    short_url: String,
+    /// The target address.
+    url: String,
+    title: String,
+    created_at: Timestamp,
+    visits: u64,
+}
+
+impl LinkView {
+    pub(crate) fn new(link: Link, base: &str) -> LinkView {
+        LinkView {
+            short_url: format!("{base}{}", link.slug),
+            slug: link.slug,
+            url: link.url,
+            title: link.title,
+            created_at: Timestamp(link.created_at),
+            visits: link.visits,
+        }
+    }
+}
+
+/// A link with its visits on each of the last 30 days that has any.
+#[derive(Serialize, SimpleObject)]
+#[graphql(name = "LinkDetail")]
+pub(crate) struct DetailView {
+    #[serde(flatten)]
+    #[graphql(flatten)]
+    link: LinkView,
+    days: Vec<DayCount>,
+}
+
+impl DetailView {
+    pub(crate) async fn load(
+        links: &Links,
+        slug: &str,
+        base: &str,
+    ) -> Result<Option<DetailView>, StoreError> {
+        let Some(link) = links.store().find(slug).await? else { return Ok(None) };
+        let days = links.store().days(link.id, today() - CHART_DAYS + 1).await?;
+        Ok(Some(DetailView { link: LinkView::new(link, base), days }))
+    }
+}
+
+/// A page of links, newest first.
+#[derive(Serialize, SimpleObject)]
+#[graphql(name = "LinkPage")]
+pub(crate) struct PageView {
+    links: Vec<LinkView>,
+    /// The cursor of the next page.
+    next: Option<String>,
+}
+
+impl PageView {
+    pub(crate) async fn load(links: &Links, query: ListQuery, base: &str) -> Result<PageView, StoreError> {
+        let page = links.store().list(query).await?;
+        Ok(PageView {
+            links: page.links.into_iter().map(|link| LinkView::new(link, base)).collect(),
+            // A cursor is an id in the form of a slug: it works after that link is deleted, and reveals no count.
+            next: page.next.and_then(|id| links.store().slugs().encode(id)),
+        })
+    }
+}
