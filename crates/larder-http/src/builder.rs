@@ -41,6 +41,7 @@ pub struct Builder {
     max_body_bytes: usize,
     max_fill_bytes: u64,
     max_waiters: usize,
+    max_fills: usize,
     cached_errors: Vec<StatusCode>,
     personal: PersonalTraits,
     gate: Option<Gate>,
@@ -89,6 +90,7 @@ impl Builder {
             max_body_bytes: 4 << 20,
             max_fill_bytes: 32 << 20,
             max_waiters: 16_384,
+            max_fills: 4_096,
             cached_errors: Vec::new(),
             personal: PersonalTraits::default(),
             gate: None,
@@ -126,6 +128,14 @@ impl Builder {
     /// handler. Default: 16,384.
     pub fn max_waiters(mut self, waiters: usize) -> Builder {
         self.max_waiters = waiters;
+        self
+    }
+
+    /// How many handlers may run in fills, which go on after their clients have left. Beyond it a miss calls its handler
+    /// without a fill, so that its response is not stored and the call ends with its client, and stale responses are not
+    /// refreshed. All views count together. Default: 4,096.
+    pub fn max_fills(mut self, fills: usize) -> Builder {
+        self.max_fills = fills;
         self
     }
 
@@ -268,6 +278,8 @@ impl Builder {
             counters: Counters::new(),
             max_body_bytes: self.max_body_bytes,
             max_waiters: self.max_waiters,
+            running_fills: store.running_fills,
+            max_fills: self.max_fills,
             cached_errors: self.cached_errors,
             personal: self.personal,
             gate: self.gate,
@@ -290,6 +302,7 @@ pub(crate) struct StoreState {
     hit_for_miss: Cache<PurgeKey, ()>,
     purges: Arc<Purges>,
     unticketed_fills: Arc<AtomicUsize>,
+    running_fills: Arc<AtomicUsize>,
     memory: Arc<BodyMemory>,
     private_shares: Arc<PrivateShares>,
     waiters: Arc<AtomicUsize>,
@@ -306,6 +319,7 @@ impl StoreState {
             hit_for_miss: hit_for_miss.clock(clock).build()?,
             purges: Arc::new(Purges::new()),
             unticketed_fills: Arc::default(),
+            running_fills: Arc::default(),
             memory: BodyMemory::new(max_bytes.saturating_add(max_fill_bytes)),
             private_shares: PrivateShares::new(max_bytes),
             waiters: Arc::default(),
@@ -321,6 +335,7 @@ impl StoreState {
             hit_for_miss: core.hit_for_miss.clone(),
             purges: core.purges.clone(),
             unticketed_fills: core.unticketed_fills.clone(),
+            running_fills: core.running_fills.clone(),
             memory: core.memory.clone(),
             private_shares: core.private_shares.clone(),
             waiters: core.waiters.clone(),

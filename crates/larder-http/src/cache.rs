@@ -56,6 +56,9 @@ pub(crate) struct CacheCore {
     /// The number of requests that wait for the fill of another one.
     pub(crate) waiters: Arc<AtomicUsize>,
     pub(crate) max_waiters: usize,
+    /// The number of running fills.
+    pub(crate) running_fills: Arc<AtomicUsize>,
+    pub(crate) max_fills: usize,
     pub(crate) cached_errors: Vec<StatusCode>,
     pub(crate) personal: PersonalTraits,
     pub(crate) gate: Option<Gate>,

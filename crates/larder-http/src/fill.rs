@@ -16,7 +16,7 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
@@ -62,6 +62,7 @@ pub(crate) struct Fill<B: http_body::Body, E> {
     /// The headers of the request: they select the variant and contain the client's conditions.
     pub(crate) request_headers: HeaderMap,
     pub(crate) requester: Requester,
+    pub(crate) _running: RunningFill,
     /// `None` for a background refresh.
     pub(crate) client: Option<oneshot::Sender<ServiceResult<B, E>>>,
     /// The record and the key of the first variant, once the response says that the resource varies.
@@ -78,6 +79,23 @@ pub(crate) enum FillRole {
     Unticketed { _counted: UnticketedFill },
     /// It may replace this stale value, and no other.
     Refresh(StoreValue),
+}
+
+/// Counts a fill for as long as its handler runs and its body is read.
+pub(crate) struct RunningFill(Arc<AtomicUsize>);
+
+impl RunningFill {
+    /// `None` if as many fills run as may.
+    pub(crate) fn new(cache: &CacheCore) -> Option<RunningFill> {
+        let running = RunningFill(cache.running_fills.clone());
+        (running.0.fetch_add(1, Ordering::Relaxed) < cache.max_fills).then_some(running)
+    }
+}
+
+impl Drop for RunningFill {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Counts a fill without a ticket for as long as it may store its response.

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use crate::body::Body;
 use crate::cache::{CacheCore, HttpCache, Lookup, StoreLocation};
 use crate::entry::{self, StoreValue, StoredResponse};
-use crate::fill::{Fill, FillRole, ServiceResult};
+use crate::fill::{Fill, FillRole, RunningFill, ServiceResult};
 use crate::forward::{FollowUp, Forward, Handler, HandlerBody};
 use crate::gate::{self, Requester};
 use crate::key::{Key, RequestKey};
@@ -172,6 +172,12 @@ where
     ReqBody: Send + 'static,
     B: HandlerBody,
 {
+    let Some(running) = RunningFill::new(cache.core()) else {
+        // Those who follow it call their handlers too.
+        drop(role);
+        let outcome = miss_outcome(&location, Reason::TooManyFills);
+        return Forward::new(cache, inner, request, outcome, FollowUp::Nothing).await;
+    };
     // The gate says of a resource that is not known yet whether this client may fill it, if it turns out to be guarded.
     if requester.access.is_none() {
         request = requester.ask(cache.core(), request).await;
@@ -188,6 +194,7 @@ where
         role,
         request_headers,
         requester,
+        _running: running,
         client: Some(client),
         first_variant: Default::default(),
         #[cfg(feature = "shared")]

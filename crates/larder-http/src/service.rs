@@ -35,7 +35,7 @@ use crate::cache::{HttpCache, Lookup, StoreLocation};
 #[cfg(feature = "compression")]
 use crate::encoding;
 use crate::entry::{self, StoreValue, StoredResponse};
-use crate::fill::{Fill, FillRole, ServiceResult, UnticketedFill};
+use crate::fill::{Fill, FillRole, RunningFill, ServiceResult, UnticketedFill};
 use crate::forward::{FollowUp, Forward, Handler, HandlerBody};
 use crate::gate::{self, Guarded, Requester};
 use crate::key::{self, Key, RequestKey};
@@ -415,6 +415,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         B: HandlerBody,
     {
         let core = self.cache.core();
+        let Some(running) = RunningFill::new(core) else { return };
         let Ok(location) = core.location_of(RequestKey::new(&request, &body_key)) else { return };
         let vary_fields = location.variant.as_ref().map_or(&[][..], |(record, _)| record.fields());
         let mut key_headers = HeaderMap::new();
@@ -436,6 +437,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
             role: FillRole::Refresh(StoreValue::Response(stale)),
             request_headers: key_headers,
             requester: Requester::default(),
+            _running: running,
             client: None,
             first_variant: Default::default(),
             #[cfg(feature = "shared")]

@@ -102,6 +102,8 @@ reasons! {
     FillTimeout => "fill-timeout",
     /// The head was sent before the end of the body, which decides whether the response is stored.
     Streaming => "streaming",
+    /// Too many fills are running.
+    TooManyFills => "too-many-fills",
     /// Too many requests wait for fills.
     TooManyWaiters => "too-many-waiters",
     /// The handler did not opt in.

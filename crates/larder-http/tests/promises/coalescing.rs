@@ -331,3 +331,38 @@ async fn longest_fill_timeout_does_not_overflow() {
     let site = Site::with(|builder| builder.fill_timeout(Duration::MAX), |_, _| async { cached("x") });
     assert_eq!(site.get("/").await.cache_status(), "fwd=uri-miss; stored");
 }
+
+#[tokio::test]
+async fn fills_beyond_the_limit_are_calls_without_a_fill() {
+    let gate = Arc::new(Semaphore::new(0));
+    let handler_gate = gate.clone();
+    let site = Site::with(
+        |builder| builder.max_fills(1),
+        move |request, call| {
+            let gate = handler_gate.clone();
+            async move {
+                if request.uri().path() == "/slow" {
+                    gate.acquire().await.unwrap().forget();
+                }
+                with_cached(plain(call.to_string()), Cached::ttl(SECOND).swr(MINUTE))
+            }
+        },
+    );
+    assert_eq!(site.get("/stale").await.cache_status(), "fwd=uri-miss; stored");
+    site.clock.advance(SECOND);
+    let slow = start(&site, get("/slow", &[]));
+    settle().await;
+    for body in ["3", "4"] {
+        let response = site.get("/").await;
+        assert_eq!(
+            (&response.body[..], response.cache_status()),
+            (body.as_bytes(), "fwd=uri-miss; detail=too-many-fills")
+        );
+    }
+    assert_eq!(site.get("/stale").await.body, "1");
+    settle().await;
+    assert_eq!(site.calls(), 4, "the stale response was not refreshed");
+    gate.add_permits(1);
+    assert_eq!(slow.await.unwrap().cache_status(), "fwd=uri-miss; stored");
+    assert_eq!(site.get("/").await.cache_status(), "fwd=uri-miss; stored");
+}

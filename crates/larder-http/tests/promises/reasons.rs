@@ -188,6 +188,9 @@ async fn reach(reason: Reason) -> Seen {
         }
         Reason::Released => by_second_request(|b| b.wait_timeout(MINUTE * 2).fill_timeout(MINUTE * 2)).await,
         Reason::WaitTimeout => by_second_request(|b| b).await,
+        Reason::TooManyFills => {
+            sent(Site::with(|b| b.max_fills(0), |_, _| async { cached("x") }), [get("/", &[])]).await
+        }
         Reason::TooManyWaiters => by_second_request(|b| b.max_waiters(0)).await,
         Reason::FillTimeout => {
             let site = Site::with(
