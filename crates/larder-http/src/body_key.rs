@@ -7,6 +7,7 @@ use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -36,6 +37,7 @@ impl BodyRejection {
         match self.reason {
             Reason::RequestBodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Reason::RequestBodyTimeout => StatusCode::REQUEST_TIMEOUT,
+            Reason::RequestBodyMemory => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::BAD_REQUEST,
         }
     }
@@ -47,6 +49,7 @@ impl BodyRejection {
                 format!("the request body is longer than the limit of {} bytes\n", self.limit)
             }
             Reason::RequestBodyTimeout => "the request body did not arrive in time\n".to_owned(),
+            Reason::RequestBodyMemory => "too many request bodies are being read\n".to_owned(),
             _ => "the request body ended early\n".to_owned(),
         }
     }
@@ -188,6 +191,7 @@ pub struct BodyRule {
     kind: RuleKind,
     max_bytes: usize,
     read_timeout: Duration,
+    reading: Reading,
 }
 
 #[derive(Clone, Debug)]
@@ -197,12 +201,52 @@ enum RuleKind {
     Graphql(Arc<graphql::Endpoint>),
 }
 
+/// The bytes of bodies that are being read for one rule.
+#[derive(Clone, Debug)]
+struct Reading {
+    bytes: Arc<AtomicUsize>,
+    limit: usize,
+}
+
+/// The part of them that one body has.
+struct ReadingBody {
+    reading: Reading,
+    bytes: usize,
+}
+
+impl Reading {
+    fn new(limit: usize) -> Reading {
+        Reading { bytes: Arc::default(), limit }
+    }
+
+    fn start(&self) -> ReadingBody {
+        ReadingBody { reading: self.clone(), bytes: 0 }
+    }
+}
+
+impl ReadingBody {
+    fn add(&mut self, bytes: usize) -> Result<(), Reason> {
+        self.bytes += bytes;
+        let before = self.reading.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if before + bytes > self.reading.limit { Err(Reason::RequestBodyMemory) } else { Ok(()) }
+    }
+}
+
+impl Drop for ReadingBody {
+    fn drop(&mut self) {
+        self.reading.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// The default of [`BodyRule::max_reading_bytes`].
+const MAX_READING_BYTES: usize = 64 << 20;
 /// The budget of each table of a GraphQL endpoint.
 const TABLE_BYTES: u64 = 4 << 20;
 
 impl BodyRule {
     fn new(kind: RuleKind) -> BodyRule {
-        BodyRule { kind, max_bytes: 64 << 10, read_timeout: Duration::from_secs(10) }
+        let (max_bytes, read_timeout) = (64 << 10, Duration::from_secs(10));
+        BodyRule { kind, max_bytes, read_timeout, reading: Reading::new(MAX_READING_BYTES) }
     }
 
     /// A rule for POST requests. They must not change anything: the handler runs only on a miss.
@@ -251,6 +295,13 @@ impl BodyRule {
         self
     }
 
+    /// The bytes of all bodies together that are being read for this rule. A body that finds no room is answered with 503.
+    /// Any value. Default: 64 MiB.
+    pub fn max_reading_bytes(mut self, bytes: usize) -> BodyRule {
+        self.reading = Reading::new(bytes);
+        self
+    }
+
     fn applies_to(&self, method: &Method) -> bool {
         match &self.kind {
             RuleKind::Whole(own) => own == method,
@@ -280,7 +331,7 @@ impl BodyRule {
             return Err(rejection(Reason::RequestBodyTooLarge));
         }
         let (head, body) = request.into_parts();
-        let body = timeout(self.read_timeout, read_bounded(body, self.max_bytes))
+        let body = timeout(self.read_timeout, read_bounded(body, self.max_bytes, self.reading.start()))
             .await
             .unwrap_or(Err(Reason::RequestBodyTimeout))
             .map_err(rejection)?;
@@ -307,7 +358,11 @@ fn declared_length<B: http_body::Body>(request: &Request<B>) -> u64 {
 /// Reads a body to its end, without copying if it is in one frame. The buffer of several frames grows with the bytes
 /// received, never with the length declared. It yields now and then: otherwise the timeout would not be noticed while
 /// empty frames are always ready.
-async fn read_bounded<B: http_body::Body>(body: B, limit: usize) -> Result<Bytes, Reason> {
+async fn read_bounded<B: http_body::Body>(
+    body: B,
+    limit: usize,
+    mut reading: ReadingBody,
+) -> Result<Bytes, Reason> {
     let mut body = pin!(body);
     let mut first = Bytes::new();
     let mut collected = BytesMut::new();
@@ -319,6 +374,7 @@ async fn read_bounded<B: http_body::Body>(body: B, limit: usize) -> Result<Bytes
         if len > limit - first.len() - collected.len() {
             return Err(Reason::RequestBodyTooLarge);
         }
+        reading.add(len)?;
         if first.is_empty() && collected.is_empty() {
             first = data.copy_to_bytes(len);
         } else {

@@ -41,6 +41,8 @@ reasons! {
     /// The request body is longer than the limit of its rule: the answer is 413. On a GraphQL endpoint a request that
     /// declares the length is forwarded.
     RequestBodyTooLarge => "request-body-too-large",
+    /// The request bodies that are being read have reached their limit together: the answer is 503.
+    RequestBodyMemory => "request-body-memory",
     /// The request body did not arrive in the time of its rule: the answer is 408.
     RequestBodyTimeout => "request-body-timeout",
     /// The request body ended with an error: the answer is 400.

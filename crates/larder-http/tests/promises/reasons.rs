@@ -99,7 +99,8 @@ fn status_of<B>(response: &http::Response<B>) -> String {
 /// Reaches the reason with the body of a POST that has a rule.
 async fn by_request_body(body: Body) -> Seen {
     let cache = HttpCache::builder().build().unwrap();
-    let rules = BodyRules::new().route("/", BodyRule::post().max_bytes(2).read_timeout(SECOND));
+    let rules =
+        BodyRules::new().route("/", BodyRule::post().max_bytes(2).max_reading_bytes(1).read_timeout(SECOND));
     let handler = service_fn(|_: Request<Body>| async { Ok::<_, Infallible>(cached("x")) });
     let service = cache.layer().body_rules(rules).layer(handler);
     let request = Request::post("/").header("host", "site.example").body(body).unwrap();
@@ -156,6 +157,7 @@ async fn reach(reason: Reason) -> Seen {
         Reason::MethodOverride => by_field("x-http-method-override", "DELETE").await,
         Reason::RequestBody => by_field("content-length", "3").await,
         Reason::RequestBodyTooLarge => by_request_body(Body::from("123")).await,
+        Reason::RequestBodyMemory => by_request_body(Body::from("12")).await,
         Reason::RequestBodyTimeout => {
             let (_frames, receiver) = mpsc::unbounded_channel();
             by_request_body(Body::new(Streamed(receiver))).await

@@ -40,7 +40,7 @@ impl Search {
         let (clock, manual_clock) = Clock::manual();
         let cache = HttpCache::builder().clock(clock).build().unwrap();
         let rules = BodyRules::new()
-            .route("/search", BodyRule::post().max_bytes(10).read_timeout(SECOND))
+            .route("/search", BodyRule::post().max_bytes(10).max_reading_bytes(15).read_timeout(SECOND))
             .route("/search", BodyRule::query().max_bytes(10));
         let calls = Arc::new(AtomicUsize::new(0));
         let counter = calls.clone();
@@ -198,6 +198,22 @@ async fn body_at_limit_is_accepted_and_longer_one_is_413() {
     }
     assert_eq!(site.calls(), 1);
     assert_eq!(site.cache.stats().bypassed, [(Reason::RequestBodyTooLarge, 2)]);
+}
+
+#[tokio::test]
+async fn bodies_that_are_being_read_share_a_limit() {
+    let site = Search::new();
+    let slow = Body::new(Frames(vec!["0123456789"], After::Silence));
+    let reading = tokio::spawn(site.service.clone().oneshot(request("POST", "/search", &[], slow)));
+    settle().await;
+    let refused = site.post("012345").await;
+    assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(refused.body, "too many request bodies are being read\n");
+    assert_eq!(refused.cache_status(), "detail=request-body-memory");
+    assert_eq!(site.post("01234").await.status, StatusCode::OK);
+    reading.abort();
+    assert!(reading.await.is_err());
+    assert_eq!(site.post("012345").await.status, StatusCode::OK, "the client has left");
 }
 
 #[tokio::test]
