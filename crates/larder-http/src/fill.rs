@@ -1,5 +1,5 @@
-//! A fill: runs the handler for a response that may be stored. It has its own task, so that a client that disconnects
-//! does not cancel a fill that other requests follow.
+//! A fill: runs the handler for a response that may be stored. If the handler waits, it continues in its own task, so
+//! that a client that disconnects does not cancel a fill that other requests follow.
 //!
 //! ```text
 //! client ── request ──► fill task ──► handler

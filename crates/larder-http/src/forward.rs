@@ -19,7 +19,7 @@ use crate::policy::{self, CacheCtx, HandlerGuard};
 use crate::purge::PurgeKey;
 use crate::status::Outcome;
 
-/// The inner service of a fill, which runs in its own task.
+/// The inner service of a fill, which may continue in its own task.
 pub(crate) trait Handler<ReqBody, B>:
     Service<Request<ReqBody>, Response = Response<B>, Future: Send + 'static, Error: Send + 'static>
     + Send

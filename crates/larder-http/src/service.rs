@@ -46,8 +46,8 @@ use crate::status::{Outcome, Reason};
 /// A service behind a cache; made by [`HttpCacheLayer`](crate::HttpCacheLayer).
 ///
 /// It is always ready. Each request that reaches the inner service clones it and waits until the clone is ready. Errors
-/// of the inner service are returned unchanged. Fills run in their own tasks, so calls need a tokio runtime with time. On a miss
-/// the handler does not see the tracing span and the task locals of the caller.
+/// of the inner service are returned unchanged. Calls need a tokio runtime with time. On a miss a handler
+/// that waits continues in a task of its own, where it does not see the tracing span and the task locals of the caller.
 ///
 /// # Panics
 /// If the handler panics, the future of the service panics with the same payload.
