@@ -112,8 +112,10 @@ impl<ReqBody: 'static> BodyKey<ReqBody> for NoBodyKey {
         match *rule {}
     }
 
-    // An `async fn` would hold the request, whose body need not be `Send`.
-    #[allow(clippy::manual_async_fn)]
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an async function would hold the request, whose body need not be `Send`"
+    )]
     fn read(
         rule: Infallible,
         _: Request<ReqBody>,

@@ -1,0 +1,106 @@
+//! How a fill may store its response, and the counts of running fills.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use larder_engine::{CommitOutcome, Op, Ticket, Ttl};
+
+use crate::cache::{CacheCore, HttpCache};
+use crate::entry::StoreValue;
+use crate::key::Key;
+use crate::status::Reason;
+
+/// How a fill may store its response.
+pub(crate) enum FillRole {
+    /// It has the ticket of its key, and other requests follow it. `None` once the ticket is settled.
+    Leader(Option<Ticket<Key, StoreValue>>),
+    /// It has no ticket and no followers.
+    Unticketed { _counted: UnticketedFill },
+    /// It may replace this stale value, and no other.
+    Refresh(StoreValue),
+}
+
+/// Counts a fill for as long as its handler runs and its body is read.
+pub(crate) struct RunningFill(Arc<AtomicUsize>);
+
+impl RunningFill {
+    /// `None` if as many fills run as may.
+    pub(crate) fn new(cache: &CacheCore) -> Option<RunningFill> {
+        let running = RunningFill(cache.running_fills.clone());
+        (running.0.fetch_add(1, Ordering::Relaxed) < cache.max_fills).then_some(running)
+    }
+}
+
+impl Drop for RunningFill {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Counts a fill without a ticket for as long as it may store its response.
+pub(crate) struct UnticketedFill(HttpCache);
+
+impl UnticketedFill {
+    pub(crate) fn new(cache: HttpCache) -> UnticketedFill {
+        cache.core().unticketed_fills.fetch_add(1, Ordering::SeqCst);
+        UnticketedFill(cache)
+    }
+}
+
+impl Drop for UnticketedFill {
+    fn drop(&mut self) {
+        self.0.core().unticketed_fills.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The failure of a fill whose response is not stored. Its followers call the handler.
+#[derive(Debug)]
+struct Released;
+
+impl FillRole {
+    /// Ends the wait of all followers; each calls the handler.
+    pub(crate) fn release_followers(&mut self) {
+        if let FillRole::Leader(ticket) = self
+            && let Some(ticket) = ticket.take()
+        {
+            ticket.fail(Arc::new(Released));
+        }
+    }
+
+    /// Makes one follower the leader, because the response of this fill was purged before it was stored.
+    pub(crate) fn promote_follower(&mut self) {
+        if let FillRole::Leader(ticket) = self {
+            drop(ticket.take());
+        }
+    }
+
+    pub(crate) fn store(
+        &mut self,
+        cache: &CacheCore,
+        key: &Key,
+        value: StoreValue,
+        ttl: Ttl,
+    ) -> Result<(), Reason> {
+        let is_stored = match self {
+            FillRole::Leader(ticket) => ticket
+                .take()
+                .is_some_and(|ticket| ticket.commit_with_ttl(value, ttl) == CommitOutcome::Stored),
+            FillRole::Unticketed { .. } => !cache.store.insert_with_ttl(key.clone(), value, ttl).is_refused(),
+            FillRole::Refresh(old) => {
+                let replaced = cache.store.compute(key.clone(), |present| match present {
+                    Some(entry) if entry.value().is_same(old) => (Op::Put(value, ttl), true),
+                    _ => (Op::Keep, false),
+                });
+                replaced.result && replaced.refused.is_none()
+            }
+        };
+        if is_stored { Ok(()) } else { Err(Reason::Refused) }
+    }
+}
+
+/// Releases the followers if the handler panics or the runtime shuts down.
+impl Drop for FillRole {
+    fn drop(&mut self) {
+        self.release_followers();
+    }
+}
