@@ -135,6 +135,15 @@ impl HitTimer {
     }
 }
 
+/// An eligible request on its way to its answer.
+struct Call<ReqBody> {
+    request: Request<ReqBody>,
+    /// What its body contributes to the key, if it has a rule.
+    body_key: Option<Bytes>,
+    requester: Requester,
+    traits: RequestTraits,
+}
+
 impl<S: Clone, K> HttpCacheService<S, K> {
     /// Answers an eligible request. `body_key` is what its body contributes to the key, if it has a rule.
     fn answer<ReqBody, B>(
@@ -152,45 +161,15 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         let requester = Requester { credentials: traits.credentials, access: None };
         match self.cache.core().look_up(RequestKey::new(&request, &body_key)) {
             Err(reason) => self.bypass(request, reason, false),
-            Ok(found) => self.reply(request, body_key, found, requester, traits, timer),
+            Ok(found) => self.reply(Call { request, body_key, requester, traits }, found, timer),
         }
     }
 
-    /// Answers a request after the gate has judged it.
-    fn ask_gate<ReqBody, B>(
-        &self,
-        request: Request<ReqBody>,
-        body_key: Option<Bytes>,
-        guarded: Guarded,
-        mut requester: Requester,
-        traits: RequestTraits,
-    ) -> ResponseFuture<S, ReqBody, B>
-    where
-        S: Handler<ReqBody, B>,
-        ReqBody: Send + 'static,
-        B: HandlerBody,
-    {
-        let service = HttpCacheService::new(self.cache.clone(), self.inner.clone(), NoBodyKey);
-        let future = async move {
-            let (request, found) = gate::look_up(&service.cache, request, guarded, &mut requester).await;
-            match found {
-                Err(reason) => service.bypass(request, reason, false).await,
-                Ok(found) => {
-                    service.reply(request, body_key, found, requester, traits, HitTimer::start()).await
-                }
-            }
-        };
-        ResponseFuture { kind: Kind::Boxed { future: Box::pin(future) } }
-    }
-
-    /// Answers a request for which the gate, if it must be asked, was asked.
+    /// Answers a call after its lookup.
     fn reply<ReqBody, B>(
         &self,
-        mut request: Request<ReqBody>,
-        body_key: Option<Bytes>,
+        mut call: Call<ReqBody>,
         found: Lookup,
-        requester: Requester,
-        traits: RequestTraits,
         timer: HitTimer,
     ) -> ResponseFuture<S, ReqBody, B>
     where
@@ -200,45 +179,38 @@ impl<S: Clone, K> HttpCacheService<S, K> {
     {
         let core = self.cache.core();
         match found {
-            Lookup::Guarded(guarded) => self.ask_gate(request, body_key, guarded, requester, traits),
-            Lookup::Missing(location) => self.miss(request, body_key, location, requester, traits),
+            Lookup::Guarded(guarded) => self.ask_gate(call, guarded),
+            Lookup::Missing(location) => self.miss(call, location),
             #[cfg(feature = "shared")]
-            Lookup::Unverified(_) => self.verify(request, body_key, requester, traits),
+            Lookup::Unverified(_) => self.verify(call),
             Lookup::Found(stored) => {
-                if let Err(reason) = requester.check(stored.scope) {
-                    return self.bypass(request, reason, false);
+                if let Err(reason) = call.requester.check(stored.scope) {
+                    return self.bypass(call.request, reason, false);
                 }
                 if stored.is_filling() {
-                    return self.join_fill(request, &stored, traits);
+                    return self.join_fill(call.request, &stored, call.traits);
                 }
                 let now = core.store.now_ms();
                 let outcome = stored.outcome(now);
                 #[cfg(feature = "compression")]
-                let encoded = self.encoded_sibling(&request, &body_key, &stored);
+                let encoded = self.encoded_sibling(&call.request, &call.body_key, &stored);
                 #[cfg(not(feature = "compression"))]
                 let encoded = None;
                 let replayed = encoded.as_ref().unwrap_or(&stored);
-                let response =
-                    entry::answer(&core.counters, replayed, request.headers(), traits.head, outcome, now);
+                let (headers, head_only) = (call.request.headers(), call.traits.head);
+                let response = entry::answer(&core.counters, replayed, headers, head_only, outcome, now);
                 timer.record(&core.counters.hit_time);
                 if matches!(outcome, Outcome::Stale { .. }) && stored.claim_refresh(now) {
-                    traits.mark(&mut request);
-                    self.refresh(request, body_key, stored);
+                    call.traits.mark(&mut call.request);
+                    self.refresh(call.request, call.body_key, stored);
                 }
                 ResponseFuture::ready(response)
             }
         }
     }
 
-    /// Answers a request whose entry must be compared with Redis.
-    #[cfg(feature = "shared")]
-    fn verify<ReqBody, B>(
-        &self,
-        request: Request<ReqBody>,
-        body_key: Option<Bytes>,
-        requester: Requester,
-        traits: RequestTraits,
-    ) -> ResponseFuture<S, ReqBody, B>
+    /// Answers a call after the gate has judged its request.
+    fn ask_gate<ReqBody, B>(&self, mut call: Call<ReqBody>, guarded: Guarded) -> ResponseFuture<S, ReqBody, B>
     where
         S: Handler<ReqBody, B>,
         ReqBody: Send + 'static,
@@ -246,16 +218,45 @@ impl<S: Clone, K> HttpCacheService<S, K> {
     {
         let service = HttpCacheService::new(self.cache.clone(), self.inner.clone(), NoBodyKey);
         let future = async move {
-            let (core, key) = (service.cache.core(), RequestKey::new(&request, &body_key));
-            let found = core.look_up_verified(|verified| core.look_up_with(key, verified)).await;
-            match found {
-                Err(reason) => service.bypass(request, reason, false).await,
-                Ok(found) => {
-                    service.reply(request, body_key, found, requester, traits, HitTimer::start()).await
-                }
-            }
+            let (request, found) =
+                gate::look_up(&service.cache, call.request, guarded, &mut call.requester).await;
+            service.reply_again(Call { request, ..call }, found).await
         };
         ResponseFuture { kind: Kind::Boxed { future: Box::pin(future) } }
+    }
+
+    /// Answers a call after its entry was compared with Redis.
+    #[cfg(feature = "shared")]
+    fn verify<ReqBody, B>(&self, call: Call<ReqBody>) -> ResponseFuture<S, ReqBody, B>
+    where
+        S: Handler<ReqBody, B>,
+        ReqBody: Send + 'static,
+        B: HandlerBody,
+    {
+        let service = HttpCacheService::new(self.cache.clone(), self.inner.clone(), NoBodyKey);
+        let future = async move {
+            let (core, key) = (service.cache.core(), RequestKey::new(&call.request, &call.body_key));
+            let found = core.look_up_verified(|verified| core.look_up_with(key, verified)).await;
+            service.reply_again(call, found).await
+        };
+        ResponseFuture { kind: Kind::Boxed { future: Box::pin(future) } }
+    }
+
+    /// Answers a call after a second lookup.
+    fn reply_again<ReqBody, B>(
+        &self,
+        call: Call<ReqBody>,
+        found: Result<Lookup, Reason>,
+    ) -> ResponseFuture<S, ReqBody, B>
+    where
+        S: Handler<ReqBody, B>,
+        ReqBody: Send + 'static,
+        B: HandlerBody,
+    {
+        match found {
+            Err(reason) => self.bypass(call.request, reason, false),
+            Ok(found) => self.reply(call, found, HitTimer::start()),
+        }
     }
 
     #[cfg(feature = "compression")]
@@ -347,19 +348,13 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         ResponseFuture { kind: Kind::Forward { future } }
     }
 
-    fn miss<ReqBody, B>(
-        &self,
-        mut request: Request<ReqBody>,
-        body_key: Option<Bytes>,
-        location: StoreLocation,
-        requester: Requester,
-        traits: RequestTraits,
-    ) -> ResponseFuture<S, ReqBody, B>
+    fn miss<ReqBody, B>(&self, call: Call<ReqBody>, location: StoreLocation) -> ResponseFuture<S, ReqBody, B>
     where
         S: Handler<ReqBody, B>,
         ReqBody: Send + 'static,
         B: HandlerBody,
     {
+        let Call { mut request, body_key, requester, traits } = call;
         let core = self.cache.core();
         if traits.only_if_cached {
             let mut response = Response::new(Body::empty());
