@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use bytes::BytesMut;
@@ -23,12 +23,14 @@ use crate::conditional::{self, REPEATED_IN_304};
 use crate::control::list_members;
 #[cfg(feature = "compression")]
 use crate::encoding::{self, Siblings};
+use crate::fields::FieldSet;
 use crate::gate::Scope;
 use crate::labels::Labels;
 use crate::policy::Plan;
 use crate::private::Share;
 use crate::purge::{PurgeKey, PurgeStamp, Purges};
 use crate::range::{self, BodyRange};
+use crate::seconds::SecondsValues;
 use crate::stats::Counters;
 use crate::status::{CACHE_STATUS, Outcome};
 use crate::vary::VaryRecord;
@@ -49,9 +51,7 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     UPGRADE,
 ];
 
-/// The ages of the first hour as text: a hit allocates nothing for them.
-static AGES: LazyLock<Box<[&str]>> =
-    LazyLock::new(|| (0..3_600).map(|age| &*age.to_string().leak()).collect());
+static AGES: SecondsValues = SecondsValues::new("");
 
 /// The value of an entry in the store.
 #[derive(Clone, Debug)]
@@ -220,7 +220,9 @@ impl StoredResponse {
         let mut response = Response::new(body);
         *response.status_mut() = self.status;
         *response.headers_mut() = self.headers.clone();
-        response.headers_mut().insert(AGE, self.age(now_ms));
+        if let Some(placeholder) = find_field(response.headers_mut(), &AGE) {
+            *placeholder = self.age(now_ms);
+        }
         response
     }
 
@@ -278,10 +280,22 @@ impl StoredResponse {
 
     fn age(&self, now_ms: u64) -> HeaderValue {
         let age = (self.initial_age_ms + now_ms.saturating_sub(self.created_at_ms)) / 1000;
-        match AGES.get(age as usize) {
-            Some(age) => HeaderValue::from_static(age),
-            None => HeaderValue::from(age),
-        }
+        AGES.value(age)
+    }
+}
+
+/// What a replay depends on in its request.
+#[derive(Clone, Copy)]
+pub(crate) struct ReplayRequest<'a> {
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) fields: FieldSet,
+    pub(crate) head_only: bool,
+}
+
+impl ReplayRequest<'_> {
+    /// A request for the body too.
+    pub(crate) fn get(headers: &HeaderMap) -> ReplayRequest<'_> {
+        ReplayRequest { headers, fields: FieldSet::of(headers), head_only: false }
     }
 }
 
@@ -290,22 +304,22 @@ impl StoredResponse {
 pub(crate) fn answer<B: http_body::Body>(
     counters: &Counters,
     stored: &StoredResponse,
-    request: &HeaderMap,
-    head_only: bool,
+    request: ReplayRequest<'_>,
     outcome: Outcome,
     now_ms: u64,
 ) -> Response<Body<B>> {
     counters.count(outcome);
+    let ReplayRequest { headers, fields, head_only } = request;
     let complete = || stored.replay(now_ms, head_only);
     let mut response = if stored.status() != StatusCode::OK {
         complete()
-    } else if conditional::not_modified(request, stored.headers()) {
+    } else if fields.has(FieldSet::VALIDATOR) && conditional::not_modified(headers, stored.headers()) {
         counters.not_modified.add(1);
         stored.not_modified(now_ms)
-    } else if head_only {
-        complete()
+    } else if fields.has(FieldSet::RANGE) && !head_only {
+        stored.replay_part(headers, now_ms).unwrap_or_else(complete)
     } else {
-        stored.replay_part(request, now_ms).unwrap_or_else(complete)
+        complete()
     };
     stored.labels.add_to(response.extensions_mut());
     add_cache_status(&mut response, outcome);
@@ -408,10 +422,15 @@ fn headers_bytes(headers: &HeaderMap) -> usize {
 pub(crate) fn add_cache_status<B: http_body::Body>(response: &mut Response<Body<B>>, outcome: Outcome) {
     response.body_mut().set_outcome(outcome);
     let headers = response.headers_mut();
-    match headers.get_mut(CACHE_STATUS) {
+    match find_field(headers, &CACHE_STATUS) {
         Some(placeholder) if placeholder.is_empty() => *placeholder = outcome.header(),
         _ => drop(headers.append(CACHE_STATUS, outcome.header())),
     }
+}
+
+/// The first line of a field. The placeholders of a stored response are the first fields, so no hash is needed for them.
+fn find_field<'a>(headers: &'a mut HeaderMap, name: &HeaderName) -> Option<&'a mut HeaderValue> {
+    headers.iter_mut().find(|(other, _)| *other == name).map(|(_, value)| value)
 }
 
 /// The fields to replay. Adds those that every stored response must have: date, and those of a complete body: its
@@ -420,10 +439,13 @@ fn stored_headers(from: &HeaderMap, body: &StoredBody) -> HeaderMap {
     let connection_options: Vec<&[u8]> =
         from.get_all(CONNECTION).iter().flat_map(|line| list_members(line.as_bytes())).collect();
     let mut headers = HeaderMap::with_capacity(from.len() + 6);
+    headers.insert(AGE, HeaderValue::from_static("0"));
+    headers.insert(CACHE_STATUS, HeaderValue::from_static(""));
     for (name, value) in from {
         let is_connection_option =
             connection_options.iter().any(|other| other.eq_ignore_ascii_case(name.as_str().as_bytes()));
-        if !is_connection_option && !HOP_BY_HOP.contains(name) && name != CACHE_STATUS {
+        let is_placeholder = name == AGE || name == CACHE_STATUS;
+        if !is_connection_option && !HOP_BY_HOP.contains(name) && !is_placeholder {
             headers.append(name, value.clone());
         }
     }
@@ -442,8 +464,6 @@ fn stored_headers(from: &HeaderMap, body: &StoredBody) -> HeaderMap {
             headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         }
     }
-    headers.insert(AGE, HeaderValue::from_static("0"));
-    headers.insert(CACHE_STATUS, HeaderValue::from_static(""));
     headers
 }
 

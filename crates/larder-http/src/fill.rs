@@ -14,9 +14,10 @@
 //! each at its own speed. If the body cannot be stored, the client gets the rest of it from the handler, and the bodies
 //! of the followers end with an error.
 
+mod call;
 mod role;
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
@@ -24,13 +25,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
-use http::{HeaderMap, Request, Response, StatusCode, response};
+use http::{HeaderMap, Response, StatusCode, response};
 use http_body::SizeHint;
 use larder_engine::{Op, Ttl};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
-use tower_service::Service;
 
+pub(crate) use self::call::{HandlerCall, prepare};
 pub(crate) use self::role::{FillRole, RunningFill, UnticketedFill};
 use crate::body::{Body, BoxError, Rest};
 use crate::buffer::FillBuffer;
@@ -38,11 +39,10 @@ use crate::cache::{CacheCore, HttpCache, StoreLocation};
 use crate::collect::{CollectStep, CollectedBody};
 use crate::conditional;
 use crate::entry::{self, StoreValue, StoredBody, StoredResponse};
-use crate::forward;
 use crate::gate::{Requester, Scope};
-use crate::graphql::{GraphqlQuery, ResponseScan};
+use crate::graphql::ResponseScan;
 use crate::key::{self, Key};
-use crate::policy::{self, CacheCtx, Plan};
+use crate::policy::{self, Plan};
 use crate::purge::{PurgeKey, PurgeStamp};
 #[cfg(feature = "shared")]
 use crate::shared::{self, FillShare};
@@ -80,28 +80,20 @@ where
 {
     /// Runs the handler, sends the response to the client, and stores it or releases the followers. In a shared cache
     /// another replica may have the response.
-    pub(crate) async fn run<S, ReqBody>(self, inner: S, request: Request<ReqBody>)
+    pub(crate) async fn run<F>(mut self, call: HandlerCall<F>)
     where
-        S: Service<Request<ReqBody>, Response = Response<B>, Error = E>,
+        F: Future<Output = Result<Response<B>, E>>,
     {
+        // Boxed, as the other futures of a shared cache: they would make each fill larger, and slower to move.
         #[cfg(feature = "shared")]
-        let Some(fill) = shared::begin(self).await else { return };
-        #[cfg(not(feature = "shared"))]
-        let fill = self;
-        fill.run_handler(inner, request).await;
-    }
-
-    async fn run_handler<S, ReqBody>(mut self, inner: S, mut request: Request<ReqBody>)
-    where
-        S: Service<Request<ReqBody>, Response = Response<B>, Error = E>,
-    {
-        let (ctx, handler) = CacheCtx::of_handler(&self.cache);
-        let is_graphql = request.extensions().get::<GraphqlQuery>().is_some();
-        request.extensions_mut().insert(ctx.clone());
+        if self.core().shared.is_some() && !Box::pin(shared::begin(&mut self)).await {
+            return;
+        }
         // Taken before the handler starts: every later purge covers its response.
         let stamp = self.core().purges.stamp(key::uri_of(self.location.resource.as_bytes()));
         let deadline = Instant::now() + self.core().fill_timeout;
-        let mut call = pin!(forward::call(inner, request));
+        let HandlerCall { future, ctx, guard, is_graphql } = call;
+        let mut call = pin!(future);
         let (result, is_late) = match timeout_at(deadline, &mut call).await {
             Ok(result) => (result, false),
             Err(_) => {
@@ -109,7 +101,7 @@ where
                 (call.await, true)
             }
         };
-        drop(handler);
+        drop(guard);
         let mut response = match result {
             Ok(response) => response,
             Err(error) => {
@@ -135,7 +127,7 @@ where
     }
 
     /// Sends a response that may not be stored to the client, and releases the followers.
-    fn send_unstored(mut self, response: Response<B>, reason: Reason) {
+    fn send_unstored(&mut self, response: Response<B>, reason: Reason) {
         #[cfg(feature = "shared")]
         self.note_unscoped(reason);
         self.abandon_store(reason, response.status());
@@ -151,7 +143,7 @@ where
 
     /// Reads the body to its end, or until it is clear that it cannot be stored.
     async fn collect_body(
-        mut self,
+        &mut self,
         response: Response<B>,
         plan: Plan,
         scan: Option<ResponseScan>,
@@ -211,7 +203,10 @@ where
                 let stored =
                     StoredResponse::new(status, headers, body, &plan, self.tags(&plan), stamp, replied_at);
                 #[cfg(feature = "shared")]
-                let stored = self.share(stored, &plan).await;
+                let stored = match self.shared.has_lease() {
+                    true => Box::pin(self.share(stored, &plan)).await,
+                    false => stored,
+                };
                 #[cfg(feature = "compression")]
                 let stored = self.with_siblings(stored, &plan);
                 let stored = Arc::new(stored);

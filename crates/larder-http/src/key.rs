@@ -237,30 +237,35 @@ fn request_authority<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Result<&'a str
 /// Appends the authority in lower case and without the default port of the scheme; rejects one that is not a host, or a
 /// host with a port.
 fn write_authority(key: &mut Vec<u8>, scheme: &str, authority: &str) -> Result<(), Reason> {
-    let (host, port) = split_port(authority).ok_or(Reason::Authority)?;
-    key.extend(host.bytes().map(|b| b.to_ascii_lowercase()));
-    if !matches!((scheme, port), ("http", ":80") | ("https", ":443")) {
-        key.extend_from_slice(port.as_bytes());
+    let start = key.len();
+    key.extend_from_slice(authority.as_bytes());
+    key[start..].make_ascii_lowercase();
+    let host_len = host_len(&key[start..]).ok_or(Reason::Authority)?;
+    let port = &authority[host_len..];
+    if matches!((scheme, port), ("http", ":80") | ("https", ":443")) {
+        key.truncate(start + host_len);
     }
     Ok(())
 }
 
-/// The host, and the port with its colon; `None` if they are not well-formed: two malformed authorities must not become
-/// equal by the removal of a port.
-fn split_port(authority: &str) -> Option<(&str, &str)> {
-    let is_literal = authority.starts_with('[');
-    let host_end = match is_literal {
-        true => authority.find(']')? + 1,
-        false => authority.find(':').unwrap_or(authority.len()),
+/// The length of the host in an authority; `None` if the host or the port behind it is not well-formed: two malformed
+/// authorities must not become equal by the removal of a port.
+fn host_len(authority: &[u8]) -> Option<usize> {
+    let position = |wanted: u8| authority.iter().position(|b| *b == wanted);
+    let is_literal = authority.starts_with(b"[");
+    let host_len = match is_literal {
+        true => position(b']')? + 1,
+        false => position(b':').unwrap_or(authority.len()),
     };
-    let (host, port) = authority.split_at(host_end);
-    let name = if is_literal { &host[1..host_end - 1] } else { host };
-    let is_name = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~:".contains(&b));
-    let is_port = match port.strip_prefix(':') {
-        Some(digits) => !host.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()),
-        None => port.is_empty(),
+    let (host, port) = authority.split_at(host_len);
+    let name = if is_literal { &host[1..host_len - 1] } else { host };
+    let is_name_byte = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~' | b':');
+    let is_port = match port.split_first() {
+        Some((b':', digits)) => !host.is_empty() && digits.iter().all(u8::is_ascii_digit),
+        Some(_) => false,
+        None => true,
     };
-    (is_name && is_port).then_some((host, port))
+    (name.iter().all(is_name_byte) && is_port).then_some(host_len)
 }
 
 #[cfg(test)]

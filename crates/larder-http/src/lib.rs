@@ -83,6 +83,7 @@ mod encoding;
 mod entry;
 #[cfg(feature = "axum")]
 mod extract;
+mod fields;
 mod fill;
 mod forward;
 #[cfg(test)]
@@ -100,6 +101,7 @@ mod private;
 mod purge;
 mod range;
 mod request;
+mod seconds;
 mod service;
 #[cfg(feature = "shared")]
 mod shared;

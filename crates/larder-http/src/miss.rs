@@ -14,8 +14,8 @@ use tokio::time::timeout;
 
 use crate::body::Body;
 use crate::cache::{CacheCore, HttpCache, Lookup, StoreLocation};
-use crate::entry::{self, StoreValue, StoredResponse};
-use crate::fill::{Fill, FillRole, RunningFill, ServiceResult};
+use crate::entry::{self, ReplayRequest, StoreValue, StoredResponse};
+use crate::fill::{self, Fill, FillRole, RunningFill, ServiceResult};
 use crate::forward::{FollowUp, Forward, Handler, HandlerBody};
 use crate::gate::{self, Requester};
 use crate::key::{Key, RequestKey};
@@ -137,7 +137,7 @@ impl CacheCore {
         variant: bool,
     ) -> Response<Body<B>> {
         let outcome = Outcome::Miss { variant, collapsed: true, unstored: None };
-        entry::answer(&self.counters, stored, request, false, outcome, self.store.now_ms())
+        entry::answer(&self.counters, stored, ReplayRequest::get(request), outcome, self.store.now_ms())
     }
 }
 
@@ -200,7 +200,7 @@ where
         #[cfg(feature = "shared")]
         shared: Default::default(),
     };
-    let mut fill = Box::pin(fill.run(inner, request));
+    let mut fill = Box::pin(fill.run(fill::prepare(&cache, inner, request)));
     let first_poll = |cx: &mut Context<'_>| {
         Poll::Ready(panic::catch_unwind(AssertUnwindSafe(|| fill.as_mut().poll(cx).is_ready())))
     };

@@ -1,21 +1,12 @@
 //! The traits of a request that decide whether and how it is answered from the cache.
 
-use http::header::{
-    AUTHORIZATION, CONTENT_LENGTH, COOKIE, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE,
-    PROXY_AUTHORIZATION, RANGE, TRANSFER_ENCODING, UPGRADE,
-};
+use http::header::{CONTENT_LENGTH, COOKIE, TRANSFER_ENCODING};
 use http::{Extensions, HeaderMap, HeaderName, Method, Request};
 
 use crate::control::Directives;
+use crate::fields::FieldSet;
 use crate::graphql::GraphqlQuery;
 use crate::status::Reason;
-
-/// Fields that make some frameworks treat a request as one of another method.
-const METHOD_OVERRIDES: [HeaderName; 3] = [
-    HeaderName::from_static("x-http-method-override"),
-    HeaderName::from_static("x-http-method"),
-    HeaderName::from_static("x-method-override"),
-];
 
 /// What identifies a user in a request, besides `Authorization`: its credentials.
 #[derive(Debug, Default)]
@@ -27,15 +18,15 @@ pub(crate) struct PersonalTraits {
 }
 
 impl PersonalTraits {
-    fn credentials<B>(&self, request: &Request<B>) -> Option<Reason> {
+    fn credentials<B>(&self, request: &Request<B>, fields: FieldSet) -> Option<Reason> {
         let headers = request.headers();
         let has = |name: &HeaderName| headers.contains_key(name);
-        if has(&AUTHORIZATION) || has(&PROXY_AUTHORIZATION) || self.credential_fields.iter().any(has) {
+        if fields.has(FieldSet::AUTHORIZATION) || self.credential_fields.iter().any(has) {
             Some(Reason::Authorization)
         } else if self.extensions.iter().any(|is_in| is_in(request.extensions())) {
             Some(Reason::PersonalExtension)
         } else {
-            self.has_cookie(headers).then_some(Reason::Cookie)
+            (fields.has(FieldSet::COOKIE) && self.has_cookie(headers)).then_some(Reason::Cookie)
         }
     }
 
@@ -56,7 +47,7 @@ pub(crate) struct RequestTraits {
     pub(crate) head: bool,
     /// The kind of credentials that the request has.
     pub(crate) credentials: Option<Reason>,
-    pub(crate) range: bool,
+    pub(crate) fields: FieldSet,
     pub(crate) only_if_cached: bool,
     /// A GraphQL query.
     pub(crate) graphql: bool,
@@ -77,32 +68,32 @@ impl RequestTraits {
         if !has_body_rule && !matches!(*method, Method::GET | Method::HEAD) {
             return Err(Reason::Method);
         }
-        let has = |name: &HeaderName| headers.contains_key(name);
-        if METHOD_OVERRIDES.iter().any(has) {
+        let fields = FieldSet::of(headers);
+        if fields.has(FieldSet::METHOD_OVERRIDE) {
             return Err(Reason::MethodOverride);
         }
-        if matches!(*method, Method::GET | Method::HEAD) && has_body(request) {
+        if matches!(*method, Method::GET | Method::HEAD) && has_body(request, fields) {
             return Err(Reason::RequestBody);
         }
-        if has(&UPGRADE) {
+        if fields.has(FieldSet::UPGRADE) {
             return Err(Reason::Upgrade);
         }
         // The cache evaluates the other conditions and ranges of GET, HEAD and QUERY; for POST they mean something else.
-        let foreign_to_post = [IF_NONE_MATCH, IF_MODIFIED_SINCE, RANGE];
-        if has(&IF_MATCH)
-            || has(&IF_UNMODIFIED_SINCE)
-            || (*method == Method::POST && foreign_to_post.iter().any(has))
-        {
+        let foreign_to_post = FieldSet::VALIDATOR | FieldSet::RANGE;
+        if fields.has(FieldSet::PRECONDITION) || (*method == Method::POST && fields.has(foreign_to_post)) {
             return Err(Reason::Precondition);
         }
-        let directives = Directives::parse(headers);
+        let directives = match fields.has(FieldSet::CACHE_CONTROL) {
+            true => Directives::parse(headers),
+            false => Directives::default(),
+        };
         if directives.no_store {
             return Err(Reason::RequestNoStore);
         }
         Ok(RequestTraits {
             head: *method == Method::HEAD,
-            credentials: personal.credentials(request),
-            range: has(&RANGE),
+            credentials: personal.credentials(request, fields),
+            fields,
             only_if_cached: directives.only_if_cached,
             graphql: false,
         })
@@ -119,9 +110,12 @@ impl RequestTraits {
 }
 
 /// Whether a request has a body. HTTP/2 has bodies without `Content-Length` and `Transfer-Encoding`.
-fn has_body<B: http_body::Body>(request: &Request<B>) -> bool {
-    let headers = request.headers();
-    headers.get_all(CONTENT_LENGTH).iter().any(|length| length != "0")
-        || headers.contains_key(TRANSFER_ENCODING)
+fn has_body<B: http_body::Body>(request: &Request<B>, fields: FieldSet) -> bool {
+    let declares_body = || {
+        let headers = request.headers();
+        headers.get_all(CONTENT_LENGTH).iter().any(|length| length != "0")
+            || headers.contains_key(TRANSFER_ENCODING)
+    };
+    (fields.has(FieldSet::BODY) && declares_body())
         || !(request.body().is_end_stream() || request.body().size_hint().exact() == Some(0))
 }

@@ -34,8 +34,9 @@ use crate::body_key::{BodyKey, BodyRejection, KeyedRequest, NoBodyKey};
 use crate::cache::{HttpCache, Lookup, StoreLocation};
 #[cfg(feature = "compression")]
 use crate::encoding;
-use crate::entry::{self, StoreValue, StoredResponse};
-use crate::fill::{Fill, FillRole, RunningFill, ServiceResult, UnticketedFill};
+use crate::entry::{self, ReplayRequest, StoreValue, StoredResponse};
+use crate::fields::FieldSet;
+use crate::fill::{self, Fill, FillRole, RunningFill, ServiceResult, UnticketedFill};
 use crate::forward::{FollowUp, Forward, Handler, HandlerBody};
 use crate::gate::{self, Guarded, Requester};
 use crate::key::{self, Key, RequestKey};
@@ -197,8 +198,12 @@ impl<S: Clone, K> HttpCacheService<S, K> {
                 #[cfg(not(feature = "compression"))]
                 let encoded = None;
                 let replayed = encoded.as_ref().unwrap_or(&stored);
-                let (headers, head_only) = (call.request.headers(), call.traits.head);
-                let response = entry::answer(&core.counters, replayed, headers, head_only, outcome, now);
+                let replay = ReplayRequest {
+                    headers: call.request.headers(),
+                    fields: call.traits.fields,
+                    head_only: call.traits.head,
+                };
+                let response = entry::answer(&core.counters, replayed, replay, outcome, now);
                 timer.record(&core.counters.hit_time);
                 if matches!(outcome, Outcome::Stale { .. }) && stored.claim_refresh(now) {
                     call.traits.mark(&mut call.request);
@@ -286,7 +291,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         if traits.head {
             return self.bypass(request, Reason::Head, false);
         }
-        if traits.range {
+        if traits.fields.has(FieldSet::RANGE) {
             return self.bypass(request, Reason::Range, false);
         }
         let is_variant = filling.headers().contains_key(VARY);
@@ -367,7 +372,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         if traits.head {
             return self.bypass(request, Reason::Head, false);
         }
-        if traits.range {
+        if traits.fields.has(FieldSet::RANGE) {
             return self.bypass(request, Reason::Range, false);
         }
         let hit_for_miss_key = core.hit_for_miss_key(&location);
@@ -438,7 +443,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
             #[cfg(feature = "shared")]
             shared: Default::default(),
         };
-        tokio::spawn(fill.run(self.inner.clone(), request));
+        tokio::spawn(fill.run(fill::prepare(&self.cache, self.inner.clone(), request)));
     }
 }
 

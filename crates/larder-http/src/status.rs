@@ -6,6 +6,8 @@ use std::io::Write as _;
 
 use http::{HeaderName, HeaderValue};
 
+use crate::seconds::SecondsValues;
+
 pub(crate) const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
 macro_rules! reasons {
@@ -213,7 +215,11 @@ impl Outcome {
     }
 
     pub(crate) fn header(self) -> HeaderValue {
-        // Formatted on the stack: a hit allocates only the value.
+        static HITS: SecondsValues = SecondsValues::new("larder; hit; ttl=");
+        if let Outcome::Hit { ttl } = self {
+            return HITS.value(ttl);
+        }
+        // Formatted on the stack: only the value is allocated.
         let mut text = [0; 96];
         let mut rest = &mut text[..];
         write!(rest, "{self}").expect("every outcome fits the buffer");

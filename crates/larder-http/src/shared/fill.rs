@@ -13,7 +13,7 @@ use super::{SharedStore, redis_key, tags};
 use crate::body::BoxError;
 use crate::cache::StoreLocation;
 use crate::chunks::Chunks;
-use crate::entry::{self, StoreValue, StoredBody, StoredResponse};
+use crate::entry::{self, ReplayRequest, StoreValue, StoredBody, StoredResponse};
 use crate::fill::{Fill, FillRole, UnticketedFill};
 use crate::key::{self, Key};
 use crate::policy::Plan;
@@ -34,20 +34,24 @@ pub(crate) struct FillShare {
 }
 
 impl FillShare {
+    pub(crate) fn has_lease(&self) -> bool {
+        self.lease.is_some()
+    }
+
     /// Ends the wait of other replicas: the response will not be stored.
     pub(crate) fn release(&mut self) {
         self.lease = None;
     }
 }
 
-/// Asks Redis for the response of a fill. `None` if it has it, or another replica refreshes it: the fill has ended.
-/// Otherwise the handler must run.
-pub(crate) async fn begin<B, E>(mut fill: Fill<B, E>) -> Option<Fill<B, E>>
+/// Asks Redis for the response of a fill. Returns whether the handler must run; otherwise Redis has the response, or
+/// another replica refreshes it, and the fill has ended.
+pub(crate) async fn begin<B, E>(fill: &mut Fill<B, E>) -> bool
 where
     B: http_body::Body<Data = Bytes>,
     B::Error: Into<BoxError>,
 {
-    let Some(store) = fill.core().shared.clone() else { return Some(fill) };
+    let Some(store) = fill.core().shared.clone() else { return true };
     // Taken before Redis is asked: every later purge covers what it has.
     let stamp = fill.core().purges.stamp(key::uri_of(fill.location.resource.as_bytes()));
     loop {
@@ -59,7 +63,7 @@ where
                 let found = if is_unscoped { None } else { store.view.read(&key).await };
                 let Some(value) = found else {
                     fill.shared.lease = Some(store.view.unleased(&key).await);
-                    return Some(fill);
+                    return true;
                 };
                 value
             }
@@ -67,24 +71,24 @@ where
                 SharedFetch::Found(value) => value,
                 SharedFetch::Lease(lease) => {
                     fill.shared.lease = Some(lease);
-                    return Some(fill);
+                    return true;
                 }
             },
             FillRole::Refresh(_) => match store.refreshed(&key).await {
                 SharedReload::Found(value) => value,
                 SharedReload::Lease(lease) => {
                     fill.shared.lease = Some(lease);
-                    return Some(fill);
+                    return true;
                 }
-                SharedReload::Elsewhere => return None,
+                SharedReload::Elsewhere => return false,
             },
         };
         match fill.take(value, &stamp) {
-            Taken::Answered => return None,
+            Taken::Answered => return false,
             Taken::Varies => {}
             Taken::Unusable => {
                 fill.shared.lease = Some(store.view.unleased(&key).await);
-                return Some(fill);
+                return true;
             }
         }
     }
@@ -198,7 +202,8 @@ where
                 stale => stale,
             };
             let counters = &self.core().counters;
-            let response = entry::answer(counters, &stored, &self.request_headers, false, outcome, now);
+            let request = ReplayRequest::get(&self.request_headers);
+            let response = entry::answer(counters, &stored, request, outcome, now);
             _ = client.send(Ok(response));
         }
         Taken::Answered

@@ -1,0 +1,35 @@
+//! The call of the handler whose response a fill may store.
+
+use std::future::Future;
+
+use http::{Request, Response};
+use tower_service::Service;
+
+use crate::cache::HttpCache;
+use crate::forward;
+use crate::graphql::GraphqlQuery;
+use crate::policy::{CacheCtx, HandlerGuard};
+
+/// A handler call that has not started. It starts when its future is polled.
+pub(crate) struct HandlerCall<F> {
+    pub(crate) future: F,
+    pub(crate) ctx: CacheCtx,
+    pub(crate) guard: HandlerGuard,
+    /// The response may be stored only if it is one of GraphQL without errors.
+    pub(crate) is_graphql: bool,
+}
+
+/// Prepares the call of `inner` with a request.
+pub(crate) fn prepare<S, ReqBody, B>(
+    cache: &HttpCache,
+    inner: S,
+    mut request: Request<ReqBody>,
+) -> HandlerCall<impl Future<Output = Result<Response<B>, S::Error>> + use<S, ReqBody, B>>
+where
+    S: Service<Request<ReqBody>, Response = Response<B>>,
+{
+    let (ctx, guard) = CacheCtx::of_handler(cache);
+    let is_graphql = request.extensions().get::<GraphqlQuery>().is_some();
+    request.extensions_mut().insert(ctx.clone());
+    HandlerCall { future: forward::call(inner, request), ctx, guard, is_graphql }
+}
