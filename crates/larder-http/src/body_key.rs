@@ -16,6 +16,7 @@ use http::{Method, Request, StatusCode, Uri};
 use tokio::task::coop::consume_budget;
 use tokio::time::timeout;
 
+#[cfg(feature = "graphql")]
 use crate::graphql;
 use crate::status::Reason;
 
@@ -175,7 +176,11 @@ where
     }
 
     fn is_graphql(rule: &BodyRule) -> bool {
-        matches!(rule.kind, RuleKind::Graphql(_))
+        match rule.kind {
+            RuleKind::Whole(_) => false,
+            #[cfg(feature = "graphql")]
+            RuleKind::Graphql(_) => true,
+        }
     }
 
     fn has_body_key(rule: &BodyRule, request: &Request<ReqBody>) -> Result<bool, Reason> {
@@ -200,6 +205,7 @@ pub struct BodyRule {
 enum RuleKind {
     /// The body of requests with this method, as it is.
     Whole(Method),
+    #[cfg(feature = "graphql")]
     Graphql(Arc<graphql::Endpoint>),
 }
 
@@ -243,6 +249,7 @@ impl Drop for ReadingBody {
 /// The default of [`BodyRule::max_reading_bytes`].
 const MAX_READING_BYTES: usize = 64 << 20;
 /// The budget of each table of a GraphQL endpoint.
+#[cfg(feature = "graphql")]
 const TABLE_BYTES: u64 = 4 << 20;
 
 impl BodyRule {
@@ -269,14 +276,16 @@ impl BodyRule {
     ///
     /// The key of a POST or QUERY has the tokens of the document, the operation name, the variables with the members of
     /// their objects in order, and the extensions except `persistedQuery` and `clientLibrary`; that of a GET is its URI.
-    /// Persisted queries are resolved to the document that came with their SHA-256 hash.
+    /// Persisted queries are resolved to the document that came with their SHA-256 hash. Needs the feature `graphql`.
+    #[cfg(feature = "graphql")]
     pub fn graphql() -> BodyRule {
         BodyRule::new(RuleKind::Graphql(Arc::new(graphql::Endpoint::new(TABLE_BYTES))))
     }
 
     /// The memory of a GraphQL rule, in bytes, for each of two tables: the contents that were parsed before, whose keys
     /// are found without parsing, and the documents of persisted queries. Both evict. Any value; other rules have no
-    /// tables. Default: 4 MiB.
+    /// tables. Needs the feature `graphql`. Default: 4 MiB.
+    #[cfg(feature = "graphql")]
     pub fn table_bytes(mut self, bytes: u64) -> BodyRule {
         if let RuleKind::Graphql(endpoint) = &mut self.kind {
             *endpoint = Arc::new(graphql::Endpoint::new(bytes));
@@ -307,20 +316,29 @@ impl BodyRule {
     fn applies_to(&self, method: &Method) -> bool {
         match &self.kind {
             RuleKind::Whole(own) => own == method,
+            #[cfg(feature = "graphql")]
             RuleKind::Graphql(_) => graphql::is_query_method(method),
         }
     }
 
+    #[cfg_attr(
+        not(feature = "graphql"),
+        expect(unused_variables, reason = "every body is a part of the key")
+    )]
     fn has_body_key<B: http_body::Body>(&self, request: &Request<B>) -> Result<bool, Reason> {
-        let RuleKind::Graphql(endpoint) = &self.kind else { return Ok(true) };
-        if matches!(*request.method(), Method::GET | Method::HEAD) {
-            return endpoint.check_uri(request.uri()).map(|()| false);
+        match &self.kind {
+            RuleKind::Whole(_) => Ok(true),
+            #[cfg(feature = "graphql")]
+            RuleKind::Graphql(endpoint) if matches!(*request.method(), Method::GET | Method::HEAD) => {
+                endpoint.check_uri(request.uri()).map(|()| false)
+            }
+            #[cfg(feature = "graphql")]
+            RuleKind::Graphql(endpoint) => {
+                endpoint.check_head(request)?;
+                let is_too_long = declared_length(request) > self.max_bytes as u64;
+                if is_too_long { Err(Reason::RequestBodyTooLarge) } else { Ok(true) }
+            }
         }
-        endpoint.check_head(request)?;
-        if declared_length(request) > self.max_bytes as u64 {
-            return Err(Reason::RequestBodyTooLarge);
-        }
-        Ok(true)
     }
 
     /// Reads the body. Its trailers are dropped (RFC 9110, 6.5.1 allows it).
@@ -340,6 +358,7 @@ impl BodyRule {
         let request = Request::from_parts(head, ReqBody::from(body.clone()));
         let body_key = match &self.kind {
             RuleKind::Whole(_) => Ok(body),
+            #[cfg(feature = "graphql")]
             RuleKind::Graphql(endpoint) => endpoint.body_key(&request, &body),
         };
         Ok(KeyedRequest { request, body_key })

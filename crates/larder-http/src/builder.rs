@@ -45,6 +45,7 @@ pub struct Builder {
     cached_errors: Vec<StatusCode>,
     personal: PersonalTraits,
     gate: Option<Gate>,
+    gate_timeout: Duration,
     #[cfg(feature = "compression")]
     codings: Vec<Coding>,
     key_space: KeySpace,
@@ -94,6 +95,7 @@ impl Builder {
             cached_errors: Vec::new(),
             personal: PersonalTraits::default(),
             gate: None,
+            gate_timeout: Duration::from_secs(5),
             #[cfg(feature = "compression")]
             codings: Vec::new(),
             key_space: KeySpace { view: String::new(), scheme: "http".to_owned() },
@@ -174,8 +176,8 @@ impl Builder {
     ///
     /// `gate` gets the head of the request and returns a future that owns what it needs of it. It is asked on each
     /// request for such a response, before the entry is looked up, and again if the request has waited for another
-    /// one; and before each handler call whose response may be stored. It is awaited without a limit, and a panic of it
-    /// is one of the request. Default: none.
+    /// one; and before each handler call whose response may be stored. A gate that takes longer than
+    /// [`Builder::gate_timeout`] denies, and a panic of it is one of the request. Default: none.
     ///
     /// ```
     /// use larder_http::{Access, HttpCache};
@@ -201,6 +203,13 @@ impl Builder {
         A: Future<Output = Access> + Send + 'static,
     {
         self.gate = Some(Gate::new(gate));
+        self
+    }
+
+    /// How long the [`gate`](Builder::gate) may take. After that the request is denied: it goes to the handler, uncached.
+    /// Any value. Default: 5 s.
+    pub fn gate_timeout(mut self, timeout: Duration) -> Builder {
+        self.gate_timeout = timeout;
         self
     }
 
@@ -283,6 +292,7 @@ impl Builder {
             cached_errors: self.cached_errors,
             personal: self.personal,
             gate: self.gate,
+            gate_timeout: self.gate_timeout,
             private_shares: store.private_shares,
             #[cfg(feature = "compression")]
             codings: Codings::new(self.codings),

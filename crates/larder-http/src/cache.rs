@@ -62,6 +62,7 @@ pub(crate) struct CacheCore {
     pub(crate) cached_errors: Vec<StatusCode>,
     pub(crate) personal: PersonalTraits,
     pub(crate) gate: Option<Gate>,
+    pub(crate) gate_timeout: Duration,
     pub(crate) private_shares: Arc<PrivateShares>,
     #[cfg(feature = "compression")]
     pub(crate) codings: Codings,

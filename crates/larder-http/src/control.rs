@@ -1,4 +1,4 @@
-//! The `Cache-Control` directives that the cache obeys (RFC 9111, section 5.2).
+//! The `Cache-Control` directives that the cache obeys (RFC 9111, section 5.2), and the parts of lists and media types.
 
 use std::time::Duration;
 
@@ -74,6 +74,13 @@ pub(crate) fn split_list(line: &[u8]) -> impl Iterator<Item = &[u8]> {
         rest = end.map(|comma| &line[comma + 1..]);
         Some(line[..end.unwrap_or(line.len())].trim_ascii())
     })
+}
+
+/// Splits a field value at its first semicolon, into a media type and its parameters.
+pub(crate) fn split_media_type(value: &[u8]) -> (&[u8], &[u8]) {
+    let mut parts = value.splitn(2, |byte| *byte == b';');
+    let mut part = || parts.next().unwrap_or_default().trim_ascii();
+    (part(), part())
 }
 
 fn unquoted_comma(line: &[u8]) -> Option<usize> {

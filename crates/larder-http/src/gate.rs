@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use http::Request;
 use http::request::Parts;
+use tokio::time::timeout;
 
 use crate::cache::{CacheCore, HttpCache, Lookup};
 use crate::key::Key;
@@ -90,7 +91,7 @@ impl Requester {
     pub(crate) async fn ask<B>(&mut self, core: &CacheCore, request: Request<B>) -> Request<B> {
         let Some(gate) = &core.gate else { return request };
         let (request, access) = gate.ask(request);
-        self.access = Some(access.await);
+        self.access = Some(timeout(core.gate_timeout, access).await.unwrap_or(Access::Denied));
         request
     }
 

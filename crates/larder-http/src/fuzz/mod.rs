@@ -1,5 +1,5 @@
 //! Fuzz tests of the code that reads input of clients: random inputs, and a straightforward model of the same rule. Those
-//! of GraphQL are with its parser, in `graphql/tests.rs`.
+//! of GraphQL are with its parser, in `graphql/tests.rs`, and that of shared entries with their codec.
 //!
 //! They run with the other tests. A failure prints the input and the seed that repeats it, for the variable
 //! `BOLERO_RANDOM_SEED`; `BOLERO_RANDOM_ITERATIONS` sets the number of inputs.
@@ -10,7 +10,7 @@ mod ranges;
 mod validators;
 
 /// Random inputs for each target: about half a second.
-const ITERATIONS: usize = 60_000;
+pub(crate) const ITERATIONS: usize = 60_000;
 
 /// The element of a table that a random byte selects.
 pub(crate) fn pick<T: Copy>(table: &[T], choice: u8) -> T {

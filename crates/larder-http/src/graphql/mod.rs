@@ -8,27 +8,28 @@
 //!
 //! A document that is not understood is never taken for a query: its request is forwarded, uncached.
 
+#[cfg(feature = "graphql")]
 mod alias;
+#[cfg(feature = "graphql")]
 mod document;
+#[cfg(feature = "graphql")]
+mod endpoint;
 #[cfg(feature = "async-graphql")]
 mod hints;
+#[cfg(feature = "graphql")]
 mod json;
+#[cfg(feature = "graphql")]
 mod lexer;
+#[cfg(feature = "graphql")]
 mod persisted;
+#[cfg(feature = "graphql")]
 mod request;
 mod response;
 #[cfg(test)]
 mod tests;
 
-use bytes::Bytes;
-use http::{Method, Request, Uri};
-
-use crate::status::Reason;
-
-use alias::Aliases;
-use persisted::PersistedQueries;
-use request::Format;
-
+#[cfg(feature = "graphql")]
+pub(crate) use endpoint::{Endpoint, is_query_method};
 #[cfg(feature = "async-graphql")]
 pub use hints::CacheHints;
 pub(crate) use response::ResponseScan;
@@ -36,63 +37,3 @@ pub(crate) use response::ResponseScan;
 /// Marks a request, in its extensions, whose response must be one of GraphQL without errors to be stored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GraphqlQuery;
-
-/// What one GraphQL endpoint remembers of its requests.
-#[derive(Debug)]
-pub(crate) struct Endpoint {
-    aliases: Aliases,
-    persisted: PersistedQueries,
-}
-
-impl Endpoint {
-    /// `table_bytes`: the budget of the aliases, and that of the persisted queries.
-    pub(crate) fn new(table_bytes: u64) -> Endpoint {
-        Endpoint { aliases: Aliases::new(table_bytes), persisted: PersistedQueries::new(table_bytes) }
-    }
-
-    /// Checks the URI of a GET, which is its own key.
-    ///
-    /// # Errors
-    /// Why the request is forwarded.
-    pub(crate) fn check_uri(&self, uri: &Uri) -> Result<(), Reason> {
-        self.key(Format::UriQuery, uri.query().unwrap_or_default().as_bytes()).map(drop)
-    }
-
-    /// Checks the head of a request with a body. A URI with a query is refused: some servers prefer its parameters to
-    /// those of the body.
-    ///
-    /// # Errors
-    /// Why the request is forwarded.
-    pub(crate) fn check_head<B>(&self, request: &Request<B>) -> Result<(), Reason> {
-        if request.uri().query().is_some_and(|query| !query.is_empty()) {
-            return Err(Reason::GraphqlRequest);
-        }
-        Format::of(request.method(), request.headers()).map(drop)
-    }
-
-    /// The key of a request's body, whose head was checked.
-    ///
-    /// # Errors
-    /// Why the request is forwarded.
-    pub(crate) fn body_key<B>(&self, request: &Request<B>, body: &[u8]) -> Result<Bytes, Reason> {
-        self.key(Format::of(request.method(), request.headers())?, body)
-    }
-
-    fn key(&self, format: Format, content: &[u8]) -> Result<Bytes, Reason> {
-        if let Some(key) = self.aliases.key(format, content) {
-            return Ok(key);
-        }
-        let parsed = request::parse(format, content, &self.persisted)?;
-        let key = Bytes::from(parsed.key);
-        // The next request with this content must register its hash again, if that was evicted.
-        if !parsed.registers_hash {
-            self.aliases.insert(format, content, key.clone());
-        }
-        Ok(key)
-    }
-}
-
-/// Whether the method is one that a GraphQL endpoint answers from the cache.
-pub(crate) fn is_query_method(method: &Method) -> bool {
-    matches!(*method, Method::GET | Method::HEAD | Method::POST) || method.as_str() == "QUERY"
-}

@@ -11,6 +11,7 @@ use http::{HeaderMap, Method};
 use percent_encoding::percent_decode_str;
 use serde_json::value::RawValue;
 
+use crate::control::split_media_type;
 use crate::key::write_part;
 use crate::status::Reason;
 
@@ -59,13 +60,6 @@ impl Format {
             _ => Err(Reason::GraphqlRequest),
         }
     }
-}
-
-/// Splits a field value at its first semicolon.
-pub(super) fn split_media_type(value: &[u8]) -> (&[u8], &[u8]) {
-    let mut parts = value.splitn(2, |byte| *byte == b';');
-    let mut part = || parts.next().unwrap_or_default().trim_ascii();
-    (part(), part())
 }
 
 /// A request whose operation is a query.

@@ -5,9 +5,8 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{Response, StatusCode};
 use memchr::memchr2;
 
+use crate::control::split_media_type;
 use crate::status::Reason;
-
-use super::request::split_media_type;
 
 /// The longest name that matters.
 const MAX_NAME: usize = 6;

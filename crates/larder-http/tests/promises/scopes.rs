@@ -1,12 +1,14 @@
 //! Who may have a stored response: everyone, whom the gate allows now, or one principal.
 
 use std::collections::HashMap;
+use std::future::pending;
 use std::sync::{Arc, Mutex};
 
 use http::StatusCode;
 use http::request::Parts;
 use larder_http::{Access, Builder, CacheCtx, Cached, Scope};
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use tower::ServiceExt;
 
 use crate::support::*;
@@ -346,6 +348,26 @@ async fn private_response_longer_than_a_share_is_not_stored() {
     );
     assert_eq!(get_as(&site, "/", "a").await.cache_status(), "fwd=uri-miss; detail=private-share");
     assert_eq!(site.cache.stats().entries, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn gate_that_hangs_denies_after_its_timeout() {
+    let site = Site::with(
+        |builder| {
+            builder.gate_timeout(SECOND).gate(|head| {
+                let hangs = head.headers.contains_key("x-hang");
+                async move { if hangs { pending().await } else { Access::Allowed } }
+            })
+        },
+        |_, call| async move { with_cached(plain(call.to_string()), Cached::ttl(MINUTE).scope(Scope::Gated)) },
+    );
+    assert_eq!(site.get("/").await.body, "1");
+    for call in [b"2", b"3"] {
+        let answered =
+            timeout(SECOND * 2, site.send(get("/", &[("x-hang", "1")]))).await.expect("a second has passed");
+        assert_eq!((&answered.body[..], answered.cache_status()), (&call[..], "fwd=bypass; detail=gate"));
+    }
+    assert_eq!(site.get("/").await.body, "1", "others still get the entry");
 }
 
 #[tokio::test]

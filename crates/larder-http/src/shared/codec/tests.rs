@@ -3,6 +3,7 @@
 use super::*;
 use crate::chunks::Chunks;
 use crate::entry::StoredBody;
+use crate::fuzz::ITERATIONS;
 use crate::policy::Plan;
 use crate::purge::PurgeStamp;
 use bytes::Bytes;
@@ -104,4 +105,74 @@ fn changed_bytes_do_no_harm() {
             }
         }
     }
+}
+
+/// Changes of an encoded entry: a position and a byte each, and how many bytes are cut off or added.
+type Changes = (Vec<(u16, u8)>, i8);
+
+/// A response that decodes has a meaning: encoded and decoded again it is the same.
+#[test]
+fn random_bytes_are_a_miss_or_have_one_meaning() {
+    let key = Key::new(b"key");
+    let encoded =
+        [encode_response(&key, &response(&["ab", "c"])), encode_record(&key, &record())].map(Option::unwrap);
+    bolero::check!().with_type::<(bool, Changes)>().with_iterations(ITERATIONS).for_each(
+        |(is_record, (changes, length))| {
+            let mut bytes = encoded[usize::from(*is_record)].clone();
+            bytes.resize(bytes.len().saturating_add_signed(isize::from(*length) / 16), 0xa5);
+            // The head and the key are compared, so changes of them are a miss.
+            let first = 8 + key.as_bytes().len();
+            for (at, byte) in changes {
+                let at = first + usize::from(*at) % (bytes.len() - first).max(1);
+                bytes.get_mut(at).into_iter().for_each(|changed| *changed = *byte);
+            }
+            match decode(&key, &bytes) {
+                None => {}
+                Some(SharedEntry::Response(decoded)) => assert_eq!(again(&key, &decoded), meaning(&decoded)),
+                Some(SharedEntry::Record { id, scope, fields }) => {
+                    let record = VaryRecord::with_id(id, scope, fields, PurgeStamp::default());
+                    assert_eq!(
+                        encode_record(&key, &record).unwrap().to_ascii_lowercase(),
+                        bytes.to_ascii_lowercase()
+                    );
+                }
+            }
+        },
+    );
+}
+
+type Meaning = (StatusCode, Option<Scope>, u64, Labels, HeaderMap, Vec<u8>);
+
+/// What a replica would replay.
+fn meaning(decoded: &SharedResponse<'_>) -> Meaning {
+    let stored = stored(decoded);
+    let SharedResponse { status, scope, age_ms, ref labels, body, .. } = *decoded;
+    (status, scope, age_ms, labels.clone(), stored.headers().clone(), body.to_vec())
+}
+
+/// The same after the replica has shared it.
+fn again(key: &Key, decoded: &SharedResponse<'_>) -> Meaning {
+    let bytes = encode_response(key, &stored(decoded)).unwrap();
+    let Some(SharedEntry::Response(again)) = decode(key, &bytes) else { panic!("no response") };
+    meaning(&again)
+}
+
+/// The response as a replica stores it.
+fn stored(decoded: &SharedResponse<'_>) -> StoredResponse {
+    let plan = Plan {
+        labels: decoded.labels.clone(),
+        age: Duration::from_millis(decoded.age_ms),
+        scope: decoded.scope,
+        ..plan()
+    };
+    let body = StoredBody::Complete(Chunks::new(vec![Bytes::copy_from_slice(decoded.body)]));
+    StoredResponse::new(
+        decoded.status,
+        &decoded.headers,
+        body,
+        &plan,
+        Box::default(),
+        PurgeStamp::default(),
+        0,
+    )
 }
