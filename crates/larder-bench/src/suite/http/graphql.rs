@@ -111,5 +111,7 @@ pub(super) fn router(kind: Kind, query: &str, cache: HttpCache) -> Result<Router
             let rules = BodyRules::new().route(PATH, BodyRule::graphql());
             cache.layer().body_rules(rules).in_front_of(Router::new().route(PATH, post(stored)))
         }
+        #[cfg(feature = "bench-peers")]
+        Kind::Peer => anyhow::bail!("the peer caches no responses to POST"),
     })
 }

@@ -5,6 +5,7 @@
 //!  client: a thread, 1 or 50 connections ──► larder    thread: larder-http ─► axum ─► encode
 //!                                        ──► no cache  thread:                axum ─► encode
 //!                                        ──► axum      thread:                axum ─► bytes
+//!                                        ──► peer      thread: tower-http-cache ─► encode (feature bench-peers)
 //!                                        ──► nginx, varnish: processes ─► a server without a cache
 //! ```
 //!
@@ -21,6 +22,8 @@
 mod bodies;
 mod client;
 mod graphql;
+#[cfg(feature = "bench-peers")]
+mod peer;
 mod proxies;
 mod server;
 mod workload;
@@ -35,8 +38,8 @@ use workload::Subject;
 
 /// The number of rounds of each workload.
 const ROUNDS: usize = 9;
-/// The largest body that 50 clients request at once: each holds its own copy where nothing is cached.
-const MAX_SHARED: usize = 1 << 20;
+/// The largest body that 50 clients request at once where nothing is cached: there each has its own copy.
+const MAX_UNCACHED: usize = 1 << 20;
 
 pub(crate) struct Http;
 
@@ -82,6 +85,8 @@ impl Suite for Http {
 struct Scale {
     /// Larger bodies are left out.
     max_body: usize,
+    /// The largest body that 50 clients request at once.
+    max_shared: usize,
     /// The bytes of all responses of a round, in the middle of the range.
     bytes: usize,
     max_requests: usize,
@@ -90,8 +95,12 @@ struct Scale {
 impl Scale {
     fn of(plan: &Plan) -> Self {
         match plan.quick {
-            true => Scale { max_body: 17 << 20, bytes: 8 << 20, max_requests: 2_000 },
-            false => Scale { max_body: usize::MAX, bytes: 200 << 20, max_requests: 20_000 },
+            true => {
+                Scale { max_body: 17 << 20, max_shared: MAX_UNCACHED, bytes: 8 << 20, max_requests: 2_000 }
+            }
+            false => {
+                Scale { max_body: usize::MAX, max_shared: usize::MAX, bytes: 200 << 20, max_requests: 20_000 }
+            }
         }
     }
 
@@ -106,20 +115,22 @@ fn measure(scale: &Scale, bar: &ProgressBar) -> Result<Findings> {
     for kind in proxies::missing() {
         findings.notes.push(format!("{} is not installed: it was not measured.", kind.program()));
     }
-    findings.notes.push("bodies above 1 MB are requested by one client only.".to_owned());
+    findings.notes.push("above 1 MB, 50 clients request cached bodies only.".to_owned());
     for body in bodies::all(scale.max_body).chain(graphql::all(scale.max_body)?) {
         let targets = match body.content {
             Content::Value(_) => Targets::Same,
             Content::Graphql(query) => Targets::Graphql(query),
         };
         for clients in [1, 50] {
-            if clients > 1 && body.size > MAX_SHARED {
+            if clients > 1 && body.size > scale.max_shared {
                 continue;
             }
+            let has_uncached = clients == 1 || body.size <= MAX_UNCACHED;
             let suffix = if clients > 1 { format!("-{clients}") } else { String::new() };
             let workload = format!("hit-{}{suffix}", body.name);
             let requests = scale.requests(&body, clients);
-            let mut runners = workload::runners(Subject::all(&body)?, targets, clients, requests, body.size)?;
+            let mut runners =
+                workload::runners(Subject::all(&body, has_uncached)?, targets, clients, requests, body.size)?;
             findings.figures.extend(rounds::run(&workload, &mut runners, ROUNDS, bar)?);
         }
         if let Content::Value(_) = body.content {
@@ -140,7 +151,7 @@ mod tests {
     /// Every workload of small bodies, with few requests.
     #[test]
     fn measure_has_figures_for_every_target() {
-        let scale = Scale { max_body: 1 << 20, bytes: 1 << 20, max_requests: 100 };
+        let scale = Scale { max_body: 1 << 20, max_shared: 1 << 20, bytes: 1 << 20, max_requests: 100 };
         let findings = measure(&scale, &ProgressBar::hidden()).unwrap();
         let file = file(findings.figures);
         let has_nginx = proxies::missing().all(|kind| kind != proxies::Kind::Nginx);

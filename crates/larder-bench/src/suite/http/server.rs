@@ -44,6 +44,9 @@ pub(super) enum Kind {
     Encoded,
     /// The handler returns bytes that were encoded before: what no cache can beat with this framework.
     Bare,
+    /// A layer of another crate, in front of the same handler.
+    #[cfg(feature = "bench-peers")]
+    Peer,
 }
 
 impl Kind {
@@ -52,6 +55,8 @@ impl Kind {
             Kind::Cached | Kind::Full => "larder",
             Kind::Encoded => "no cache",
             Kind::Bare => "axum",
+            #[cfg(feature = "bench-peers")]
+            Kind::Peer => "tower-http-cache",
         }
     }
 
@@ -79,6 +84,8 @@ impl Kind {
                 let cached = async move || (Cached::ttl(TTL), json, value.encode()).into_response();
                 cache.in_front_of(Router::new().route("/body", get(cached)))
             }
+            #[cfg(feature = "bench-peers")]
+            Kind::Peer => super::peer::router(value, MAX_BODY_BYTES),
         }
     }
 }

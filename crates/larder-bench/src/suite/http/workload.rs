@@ -17,14 +17,18 @@ pub(super) enum Subject {
 }
 
 impl Subject {
-    /// Starts every subject that is installed and can answer with this body from a cache, or without one.
-    pub(super) fn all(body: &Body) -> Result<Vec<Subject>> {
+    /// Starts every subject that is installed and can answer with this body from a cache, or without one if
+    /// `has_uncached`.
+    pub(super) fn all(body: &Body, has_uncached: bool) -> Result<Vec<Subject>> {
         use server::Kind::{Bare, Cached, Encoded};
-        let mut subjects = Self::own(body, &[Cached, Encoded, Bare])?;
+        let kinds: &[server::Kind] = if has_uncached { &[Cached, Encoded, Bare] } else { &[Cached, Bare] };
+        let mut subjects = Self::own(body, kinds)?;
         if let Content::Graphql(_) = body.content {
             // The proxies store no responses to POST.
             return Ok(subjects);
         }
+        #[cfg(feature = "bench-peers")]
+        subjects.extend(Self::own(body, &[server::Kind::Peer])?);
         for kind in proxies::Kind::ALL {
             let origin = Server::start(Bare, body)?;
             if let Some(proxy) = Proxy::start(kind, origin.address())? {
