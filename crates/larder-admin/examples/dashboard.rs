@@ -109,13 +109,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let n = load.misses.load(Relaxed);
         Sample::running()
             .tier(load.tier("http"))
-            .reasons([
-                ("cookie", n / 3),
-                ("method", n / 4),
-                ("authorization", n / 11),
-                ("hit-for-miss", n / 14),
-                ("set-cookie", n / 40),
-            ])
+            .reasons(
+                "bypass",
+                [
+                    ("cookie", n / 3),
+                    ("method", n / 4),
+                    ("authorization", n / 11),
+                    ("hit-for-miss", n / 14),
+                    ("set-cookie", n / 40),
+                ],
+            )
             .figure(Figure::total("not_modified", Unit::Count, n / 2, "Responses with status 304."))
             .figure(Figure::total("purges", Unit::Count, started.elapsed().as_secs() / 7, "Purge requests."))
     });

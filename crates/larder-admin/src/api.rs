@@ -6,7 +6,7 @@
 //!   "version": 1,
 //!   "server": { "version": "0.1.0", "uptime_seconds": 12.5 },
 //!   "parts": [ {
-//!     "part": "links", "kind": "cache", "state": "running", "restarts": 0, "can_purge": true,
+//!     "part": "links", "kind": "cache", "state": "running", "restarts": 1, "last_failure": "…", "can_purge": true,
 //!     "tiers": [ {
 //!       "tier": "memory",
 //!       "lookups": { "hit": 90, "miss": 10 },
@@ -18,7 +18,7 @@
 //!       },
 //!       "entries": 10, "bytes": 4096, "capacity_bytes": 65536
 //!     } ],
-//!     "reasons": { "cookie": 3 },
+//!     "reasons": { "bypass": { "cookie": 3 } },
 //!     "figures": [ { "name": "connections", "unit": "count", "total": false, "value": 4.0, "help": "…" } ]
 //!   } ]
 //! }
@@ -64,9 +64,11 @@ struct PartView<'a> {
     kind: &'a str,
     state: &'static str,
     restarts: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_failure: Option<&'a str>,
     can_purge: bool,
     tiers: Vec<TierView<'a>>,
-    reasons: BTreeMap<&'a str, u64>,
+    reasons: BTreeMap<&'a str, BTreeMap<&'a str, u64>>,
     figures: Vec<FigureView<'a>>,
 }
 
@@ -126,9 +128,14 @@ impl<'a> PartView<'a> {
             kind: part.kind,
             state: sample.state.as_str(),
             restarts: sample.restarts,
+            last_failure: sample.last_failure.as_deref(),
             can_purge: part.can_purge,
             tiers: sample.tiers.iter().map(TierView::new).collect(),
-            reasons: sample.reasons.iter().copied().collect(),
+            reasons: sample
+                .reasons
+                .iter()
+                .map(|own| (own.outcome, own.counts.iter().copied().collect()))
+                .collect(),
             figures: sample.figures.iter().map(FigureView::new).collect(),
         }
     }

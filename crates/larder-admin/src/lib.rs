@@ -4,8 +4,9 @@
 //!
 //! | path | content |
 //! |---|---|
-//! | `/` | the dashboard: three files, compiled in, without requests to other hosts |
+//! | `/` | the dashboard: files that are compiled in, without requests to other hosts |
 //! | `/api/stats` | the same figures as JSON, in the shape of [`api`] |
+//! | `/api/history` | the activity of the last hour in intervals of five seconds, and events |
 //! | `/metrics` | the Prometheus text format 0.0.4 |
 //! | `/healthz` | `ok` if every part runs, otherwise 503 and the parts that do not |
 //! | `POST /api/purge` | purges a part; requires the admin token, see [`Token`] |
@@ -38,6 +39,8 @@
 pub mod api;
 mod assets;
 mod guard;
+mod history;
+mod history_api;
 mod metrics;
 mod purge;
 mod purge_route;
@@ -52,7 +55,7 @@ mod token;
 pub use purge::{PurgeFuture, Purger, Target};
 pub use registry::{Registry, Source};
 pub use router::{Admin, router};
-pub use sample::{Figure, Sample, State, Tier, Unit};
+pub use sample::{Figure, Reasons, Sample, State, Tier, Unit};
 pub use token::{Token, TokenError};
 
 /// The documentation page of this crate, whose examples are tested.

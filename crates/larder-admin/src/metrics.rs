@@ -14,13 +14,14 @@ const BOUNDS_MICROS: [f64; 22] = [
     1e6, 2.5e6, 5e6, 1e7,
 ];
 
-/// The page `/metrics`.
-pub(crate) fn exposition(parts: &[PartSample], uptime: Duration) -> String {
+/// The page `/metrics`. `started` is the start of the process in seconds since 1970. Ratios are left to queries, which know
+/// the time between two scrapes.
+pub(crate) fn exposition(parts: &[PartSample], started: f64) -> String {
     let mut page = Page(String::with_capacity(4096));
     page.family("larder_build_info", "gauge", "The version of the program, as a label.");
     page.line("larder_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
-    page.family("larder_uptime_seconds", "gauge", "Seconds since the start of the process.");
-    page.line("larder_uptime_seconds", &[], uptime.as_secs_f64());
+    page.family("larder_start_time_seconds", "gauge", "When the process started, in seconds since 1970.");
+    page.line("larder_start_time_seconds", &[], started);
     page.parts(parts);
     page.tiers(parts);
     page.figures(parts);
@@ -48,15 +49,18 @@ impl Page {
         }
         if parts.iter().any(|part| !part.sample.reasons.is_empty()) {
             self.family(
-                "larder_part_reasons_total",
+                "larder_uncached_responses_total",
                 "counter",
-                "Requests that bypassed the cache or were not stored, by reason.",
+                "Responses that did not come from the cache (bypass) or were not stored (unstored), by reason.",
             );
         }
         for part in parts {
-            for (reason, count) in &part.sample.reasons {
-                let labels = [("part", part.name.as_str()), ("reason", reason)];
-                self.line("larder_part_reasons_total", &labels, *count as f64);
+            for reasons in &part.sample.reasons {
+                for (reason, count) in &reasons.counts {
+                    let labels =
+                        [("part", part.name.as_str()), ("outcome", reasons.outcome), ("reason", reason)];
+                    self.line("larder_uncached_responses_total", &labels, *count as f64);
+                }
             }
         }
     }
@@ -66,12 +70,6 @@ impl Page {
         self.counts(parts, "larder_tier_lookups_total", "Lookups by outcome.", "outcome", counts);
         let counts = |tier: &Tier| tier.operations.clone();
         self.counts(parts, "larder_tier_operations_total", "Operations by name.", "operation", counts);
-        self.values(
-            parts,
-            "larder_tier_hit_ratio",
-            "Hits divided by lookups since the start.",
-            Tier::hit_ratio,
-        );
         self.values(parts, "larder_tier_entries", "Entries in the tier.", |tier| Some(tier.entries? as f64));
         self.values(parts, "larder_tier_bytes", "Bytes in the tier.", |tier| Some(tier.bytes? as f64));
         self.values(parts, "larder_tier_capacity_bytes", "Maximum number of bytes in the tier.", |tier| {
@@ -202,7 +200,8 @@ mod tests {
             Sample { restarts: 2, ..Sample::running() }
                 .tier(memory.entries(7).bytes(10, 20))
                 .tier(Tier::new("redis").lookups([("hit", 1)]).operations([("get", 5)]))
-                .reasons([("cookie", 4)])
+                .reasons("bypass", [("cookie", 4)])
+                .reasons("unstored", [("cookie", 3)])
                 .figure(Figure::current("queue", Unit::Bytes, 1.5, "Waiting."))
         });
         registry.register("other", "server", || {
@@ -210,7 +209,7 @@ mod tests {
                 .figure(Figure::current("queue", Unit::Bytes, 2.0, "Waiting."))
                 .figure(Figure::total("commands", Unit::Count, 8, "Done."))
         });
-        exposition(&registry.sample(), Duration::from_millis(1500))
+        exposition(&registry.sample(), 1500.25)
     }
 
     #[test]
@@ -218,14 +217,14 @@ mod tests {
         let page = page();
         let name = r#"part="li\"nks\\\n""#;
         for line in [
-            "larder_uptime_seconds 1.5".to_owned(),
+            "larder_start_time_seconds 1500.25".to_owned(),
             format!("larder_part_state{{{name},kind=\"cache\",state=\"running\"}} 1"),
             format!("larder_part_state{{{name},kind=\"cache\",state=\"stopped\"}} 0"),
             format!("larder_part_restarts_total{{{name}}} 2"),
-            format!("larder_part_reasons_total{{{name},reason=\"cookie\"}} 4"),
+            format!("larder_uncached_responses_total{{{name},outcome=\"bypass\",reason=\"cookie\"}} 4"),
+            format!("larder_uncached_responses_total{{{name},outcome=\"unstored\",reason=\"cookie\"}} 3"),
             format!("larder_tier_lookups_total{{{name},tier=\"memory\",outcome=\"hit\"}} 9"),
             format!("larder_tier_operations_total{{{name},tier=\"redis\",operation=\"get\"}} 5"),
-            format!("larder_tier_hit_ratio{{{name},tier=\"memory\"}} 0.9"),
             format!("larder_tier_entries{{{name},tier=\"memory\"}} 7"),
             format!("larder_tier_bytes{{{name},tier=\"memory\"}} 10"),
             format!("larder_tier_capacity_bytes{{{name},tier=\"memory\"}} 20"),
@@ -260,7 +259,7 @@ mod tests {
 
     #[test]
     fn exposition_has_no_family_without_lines() {
-        let page = exposition(&[], Duration::ZERO);
+        let page = exposition(&[], 0.0);
         assert!(!page.contains("larder_tier"), "{page}");
     }
 }

@@ -1,5 +1,6 @@
 //! Targets of a purge, and the trait of the parts that can be purged.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
@@ -15,6 +16,18 @@ pub enum Target {
     Prefix(String),
     /// All entries.
     All,
+}
+
+/// For logs and events: `tag "products"`.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Tag(tag) => write!(f, "tag {tag:?}"),
+            Target::Uri(uri) => write!(f, "URI {uri:?}"),
+            Target::Prefix(prefix) => write!(f, "prefix {prefix:?}"),
+            Target::All => f.write_str("everything"),
+        }
+    }
 }
 
 /// The outcome of a purge. The error is sent to the client.

@@ -73,7 +73,16 @@ async fn authorized_purge(state: &AppState, request: Request) -> Result<(), (Sta
         Some(None) => return Err((StatusCode::CONFLICT, format!("the part {part:?} cannot be purged"))),
         Some(Some(purger)) => purger,
     };
-    purger.purge(target).await.map_err(|error| (StatusCode::UNPROCESSABLE_ENTITY, error))
+    let what = target.to_string();
+    let purged = purger.purge(target).await;
+    state.history.add_event(
+        &part,
+        match &purged {
+            Ok(()) => format!("purged {what}"),
+            Err(error) => format!("could not purge {what}: {error}"),
+        },
+    );
+    purged.map_err(|error| (StatusCode::UNPROCESSABLE_ENTITY, error))
 }
 
 async fn read(body: Body) -> Result<(String, Target), (StatusCode, String)> {

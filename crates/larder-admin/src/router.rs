@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::extract::{Request, State};
+use axum::extract::{Query, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -12,9 +12,11 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use crate::api::StatsView;
+use crate::history::{self, History};
+use crate::history_api::{HistoryQuery, HistoryView};
 use crate::registry::Registry;
 use crate::sample;
-use crate::state::{AppState, Inner};
+use crate::state::{AppState, Inner, since_1970};
 use crate::token::Token;
 use crate::{assets, guard, metrics, purge_route};
 
@@ -62,19 +64,25 @@ impl Admin {
         self
     }
 
-    /// The router. The uptime starts here.
+    /// The router. The uptime starts here, and a thread that samples the parts every five seconds until the router is
+    /// dropped.
     pub fn router(self) -> Router {
-        let state = AppState(Arc::new(Inner {
+        let inner = Arc::new(Inner {
             registry: self.registry,
             hosts: self.hosts,
             token: self.token,
             started: Instant::now(),
-        }));
-        Router::new()
-            .route("/", get(async |headers: HeaderMap| assets::INDEX.respond(&headers)))
-            .route("/app.js", get(async |headers: HeaderMap| assets::SCRIPT.respond(&headers)))
-            .route("/style.css", get(async |headers: HeaderMap| assets::STYLE.respond(&headers)))
+            started_at: since_1970(),
+            history: History::default(),
+        });
+        history::start_sampling(Arc::downgrade(&inner));
+        let state = AppState(inner);
+        let files = assets::ASSETS.iter().fold(Router::new(), |router, (path, asset)| {
+            router.route(path, get(async |headers: HeaderMap| asset.respond(&headers)))
+        });
+        files
             .route("/api/stats", get(stats))
+            .route("/api/history", get(recent))
             .route("/api/purge", post(purge_route::purge))
             .route("/metrics", get(exposition))
             .route("/healthz", get(health))
@@ -106,8 +114,14 @@ async fn stats(State(state): State<AppState>) -> Response {
     Json(StatsView::new(&parts, state.started.elapsed())).into_response()
 }
 
+async fn recent(State(state): State<AppState>, Query(query): Query<HistoryQuery>) -> Response {
+    let records = state.history.records();
+    let view = HistoryView::new(&records, query.after.unwrap_or_default(), since_1970());
+    Json(view).into_response()
+}
+
 async fn exposition(State(state): State<AppState>) -> Response {
-    let page = metrics::exposition(&state.registry.sample(), state.started.elapsed());
+    let page = metrics::exposition(&state.registry.sample(), state.started_at);
     ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], page).into_response()
 }
 
@@ -117,7 +131,10 @@ async fn health(State(state): State<AppState>) -> Response {
         .sample()
         .iter()
         .filter(|part| part.sample.state != sample::State::Running)
-        .map(|part| format!("{} {}\n", part.name, part.sample.state.as_str()))
+        .map(|part| match &part.sample.last_failure {
+            Some(failure) => format!("{} {}: {failure}\n", part.name, part.sample.state.as_str()),
+            None => format!("{} {}\n", part.name, part.sample.state.as_str()),
+        })
         .collect();
     match not_running.is_empty() {
         true => "ok\n".into_response(),

@@ -38,10 +38,12 @@ pub struct Sample {
     pub state: State,
     /// The number of restarts since the start of the process.
     pub restarts: u64,
+    /// Why it was restarted last, in one sentence.
+    pub last_failure: Option<String>,
     /// Its tiers, the fastest first.
     pub tiers: Vec<Tier>,
-    /// Reasons, for example why requests bypassed a cache, with the number of occurrences since the start.
-    pub reasons: Vec<(&'static str, u64)>,
+    /// Why requests were not answered from the cache, or their responses not stored.
+    pub reasons: Vec<Reasons>,
     /// Further figures.
     pub figures: Vec<Figure>,
 }
@@ -64,11 +66,25 @@ impl Sample {
         self
     }
 
-    /// Sets the reasons. Those that never occurred may be omitted.
-    pub fn reasons(mut self, reasons: impl IntoIterator<Item = (&'static str, u64)>) -> Sample {
-        self.reasons = reasons.into_iter().collect();
+    /// Adds why requests had this outcome, such as `bypass` or `unstored`, with the number of occurrences since the start.
+    /// Reasons that never occurred may be omitted.
+    pub fn reasons(
+        mut self,
+        outcome: &'static str,
+        counts: impl IntoIterator<Item = (&'static str, u64)>,
+    ) -> Sample {
+        self.reasons.push(Reasons { outcome, counts: counts.into_iter().collect() });
         self
     }
+}
+
+/// Why requests had one outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reasons {
+    /// The outcome: `bypass`, `unstored`.
+    pub outcome: &'static str,
+    /// The reasons, with the number of occurrences since the start.
+    pub counts: Vec<(&'static str, u64)>,
 }
 
 /// One tier of a part. All counts are totals since the start of the part.
@@ -137,12 +153,16 @@ impl Tier {
 
     /// Hits among the lookups that could have been hits, 0 to 1; `None` before the first.
     pub fn hit_ratio(&self) -> Option<f64> {
+        let (hits, misses) = self.hits_and_misses();
+        (hits + misses > 0).then(|| hits as f64 / (hits + misses) as f64)
+    }
+
+    pub(crate) fn hits_and_misses(&self) -> (u64, u64) {
         let sum = |outcomes: [&str; 2]| -> u64 {
             let selected = self.lookups.iter().filter(|(outcome, _)| outcomes.contains(outcome));
             selected.map(|(_, count)| count).sum()
         };
-        let (hits, misses) = (sum(["hit", "stale"]), sum(["miss", "collapsed"]));
-        (hits + misses > 0).then(|| hits as f64 / (hits + misses) as f64)
+        (sum(["hit", "stale"]), sum(["miss", "collapsed"]))
     }
 }
 

@@ -41,7 +41,7 @@ fn registry() -> Registry {
         Sample { restarts: 3, ..Sample::running() }
             .tier(memory.entries(10).bytes(4096, 65_536))
             .tier(Tier::new("redis"))
-            .reasons([("cookie", 5)])
+            .reasons("bypass", [("cookie", 5)])
             .figure(Figure::current("connections", Unit::Count, 4.0, "Clients connected."))
     });
     registry
@@ -71,7 +71,7 @@ async fn stats_have_the_documented_shape() {
             },
             { "tier": "redis", "lookups": {}, "operations": {} },
         ],
-        "reasons": { "cookie": 5 },
+        "reasons": { "bypass": { "cookie": 5 } },
         "figures": [
             { "name": "connections", "unit": "count", "total": false, "value": 4.0, "help": "Clients connected." },
         ],
@@ -95,20 +95,29 @@ async fn health_is_503_with_the_names_of_parts_that_do_not_run() {
         (get(&router, "/healthz").await.status, get(&router, "/healthz").await.body),
         (StatusCode::OK, "ok\n".into())
     );
-    registry.register("server", "server", || Sample { state: State::Restarting, ..Sample::running() });
+    registry.register("server", "server", || Sample {
+        state: State::Restarting,
+        last_failure: Some("address in use".to_owned()),
+        ..Sample::running()
+    });
     let answer = get(&router, "/healthz").await;
     assert_eq!(
         (answer.status, answer.body.as_str()),
-        (StatusCode::SERVICE_UNAVAILABLE, "server restarting\n")
+        (StatusCode::SERVICE_UNAVAILABLE, "server restarting: address in use\n")
     );
 }
 
 #[tokio::test]
-async fn dashboard_has_three_files_and_no_external_references() {
+async fn dashboard_has_no_external_references() {
     let router = larder_admin::router(registry());
     for (path, content_type) in [
         ("/", "text/html; charset=utf-8"),
         ("/app.js", "text/javascript; charset=utf-8"),
+        ("/elements.js", "text/javascript; charset=utf-8"),
+        ("/format.js", "text/javascript; charset=utf-8"),
+        ("/purge.js", "text/javascript; charset=utf-8"),
+        ("/samples.js", "text/javascript; charset=utf-8"),
+        ("/views.js", "text/javascript; charset=utf-8"),
         ("/style.css", "text/css; charset=utf-8"),
     ] {
         let answer = get(&router, path).await;
@@ -305,4 +314,27 @@ async fn purge_without_a_configured_token_is_refused() {
     let request = Request::post("/api/purge").header("host", "localhost").header("authorization", "Bearer ");
     let answer = send(&larder_admin::router(registry), request.body(Body::empty()).unwrap()).await;
     assert_eq!(answer.status, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn purges_are_events_of_the_history() {
+    let site = site();
+    let started: Value = serde_json::from_str(&get(&site.router, "/api/history").await.body).unwrap();
+    assert_eq!((&started["version"], &started["events"]), (&json!(1), &json!([])));
+    assert!(started["now"].as_f64().unwrap() > 1.7e9 && started["intervals"].is_array());
+    for body in [r#"{"part":"http","tag":"a\nb"}"#, r#"{"part":"http","uri":"bad"}"#] {
+        site.authorized_request(body).await;
+    }
+    let history: Value = serde_json::from_str(&get(&site.router, "/api/history").await.body).unwrap();
+    let events = history["events"].as_array().unwrap();
+    let texts: Vec<_> = events.iter().map(|event| (&event["part"], &event["text"])).collect();
+    let failed = json!("could not purge URI \"bad\": cannot purge \"bad\"");
+    assert_eq!(texts, [(&json!("http"), &json!("purged tag \"a\\nb\"")), (&json!("http"), &failed)]);
+    let last = events[1]["at"].as_f64().unwrap();
+    let later = get(&site.router, &format!("/api/history?after={last}")).await;
+    assert!(later.body.ends_with("\"events\":[]}"), "{}", later.body);
+    for query in ["after=x", "before=1"] {
+        let refused = get(&site.router, &format!("/api/history?{query}")).await;
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{query}");
+    }
 }

@@ -3,7 +3,7 @@
 use crate::supervisor::{HealthHandle, State};
 use crate::up::CurrentStats;
 use larder_admin::{Figure, PurgeFuture, Purger, Registry, Sample, Target, Tier, Unit};
-use larder_http::HttpCache;
+use larder_http::{HttpCache, Reason};
 use larder_links::Links;
 
 /// Registers the shortener: its redirects with the tiers of their cache, and the response cache of its API.
@@ -55,10 +55,13 @@ pub(crate) fn register_links(registry: &Registry, links: &Links, health: &Health
             .latency(latency)
             .entries(stats.entries)
             .bytes(stats.bytes, stats.capacity);
-        let reasons = stats.bypassed.iter().chain(&stats.unstored);
+        let counts = |reasons: &[(Reason, u64)]| -> Vec<_> {
+            reasons.iter().map(|(reason, count)| (reason.as_str(), *count)).collect()
+        };
         sample_with_health(&handle)
             .tier(tier)
-            .reasons(reasons.map(|(reason, count)| (reason.as_str(), *count)))
+            .reasons("bypass", counts(&stats.bypassed))
+            .reasons("unstored", counts(&stats.unstored))
             .figure(Figure::total("purges", Unit::Count, stats.purges, "Purge requests."))
             .figure(Figure::total(
                 "not_modified",
@@ -89,11 +92,16 @@ pub(crate) fn register_server(registry: &Registry, current: CurrentStats, health
                 stats.connections as f64,
                 "Open connections.",
             ))
-            .figure(Figure::total("errors", Unit::Count, stats.errors, "Commands that failed with an error."))
+            .figure(Figure::total(
+                "command_errors",
+                Unit::Count,
+                stats.errors,
+                "Commands that failed with an error.",
+            ))
             .figure(Figure::total("evicted", Unit::Count, stats.evicted, "Entries evicted to make room."))
             .figure(Figure::total("expired", Unit::Count, stats.expired, "Entries removed after their TTL."))
-            .figure(Figure::total("bytes_in", Unit::Bytes, stats.bytes_in, "Bytes read from clients."))
-            .figure(Figure::total("bytes_out", Unit::Bytes, stats.bytes_out, "Bytes written to clients."))
+            .figure(Figure::total("received", Unit::Bytes, stats.bytes_in, "Bytes read from clients."))
+            .figure(Figure::total("sent", Unit::Bytes, stats.bytes_out, "Bytes written to clients."))
     });
 }
 
@@ -105,7 +113,7 @@ fn sample_with_health(health: &HealthHandle) -> Sample {
         State::Restarting => larder_admin::State::Restarting,
         State::Stopped => larder_admin::State::Stopped,
     };
-    Sample { state, restarts: health.restarts, ..Sample::running() }
+    Sample { state, restarts: health.restarts, last_failure: health.last_failure, ..Sample::running() }
 }
 
 /// Purges the response cache for the admin port.

@@ -122,6 +122,15 @@ impl HistogramSnapshot {
         self.buckets.iter().take(last + 1).sum()
     }
 
+    /// What was recorded between an earlier snapshot of the same histogram and this one; its maximum is that of all.
+    /// `None` if the other one is not an earlier one, as when the histogram is a new one of a restarted part.
+    pub fn since(&self, earlier: &HistogramSnapshot) -> Option<HistogramSnapshot> {
+        let before = earlier.buckets.iter().copied().chain(std::iter::repeat(0));
+        let buckets: Option<_> =
+            self.buckets.iter().zip(before).map(|(now, then)| now.checked_sub(then)).collect();
+        Some(HistogramSnapshot { buckets: buckets?, sum: self.sum.checked_sub(earlier.sum)?, max: self.max })
+    }
+
     /// Adds the counts of another snapshot to this one.
     pub fn merge(&mut self, other: &HistogramSnapshot) {
         if self.buckets.is_empty() {
@@ -201,6 +210,19 @@ mod tests {
             assert!(measured >= micros && measured <= micros * 17.0 / 16.0, "{q}: {measured}");
         }
         assert_eq!(snapshot.mean(), Duration::from_nanos(500_500));
+    }
+
+    #[test]
+    fn since_has_what_was_recorded_in_between() {
+        let histogram = Histogram::new();
+        histogram.record_n(Duration::from_micros(10), 100);
+        let earlier = histogram.snapshot();
+        histogram.record_n(Duration::from_micros(500), 7);
+        let between = histogram.snapshot().since(&earlier).unwrap();
+        assert_eq!((between.count(), between.sum()), (7, Duration::from_micros(3_500)));
+        assert!(between.quantile(0.01) >= Duration::from_micros(500));
+        assert_eq!(histogram.snapshot().since(&HistogramSnapshot::default()).unwrap().count(), 107);
+        assert!(earlier.since(&histogram.snapshot()).is_none());
     }
 
     #[test]

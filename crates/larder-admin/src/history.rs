@@ -1,0 +1,276 @@
+//! What the parts did in the last hour: the activity of each tier in intervals of five seconds, and events. It is kept
+//! here, and not by the page, so that a page that is opened after an incident still shows it.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+
+use larder_engine::stats::HistogramSnapshot;
+
+use crate::registry::PartSample;
+use crate::sample::{State, Tier};
+use crate::state::{Inner, since_1970};
+
+pub(crate) const INTERVAL: Duration = Duration::from_secs(5);
+/// An hour.
+const MAX_INTERVALS: usize = 720;
+const MAX_EVENTS: usize = 200;
+/// The longest text of an event in bytes: a reason may have any length.
+const MAX_TEXT: usize = 300;
+
+/// The last hour of all parts.
+#[derive(Debug, Default)]
+pub(crate) struct History(Mutex<Records>);
+
+#[derive(Debug, Default)]
+pub(crate) struct Records {
+    /// Oldest first.
+    pub(crate) intervals: VecDeque<Interval>,
+    /// Oldest first.
+    pub(crate) events: VecDeque<Event>,
+    /// The last sample, and its time.
+    parts: Vec<PartTotals>,
+    sampled_at: Option<f64>,
+}
+
+/// What the tiers did between two samples.
+#[derive(Debug)]
+pub(crate) struct Interval {
+    /// When it ended, in seconds since 1970.
+    pub(crate) ended_at: f64,
+    /// Its length in seconds.
+    pub(crate) seconds: f64,
+    pub(crate) tiers: Vec<TierActivity>,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) struct TierActivity {
+    pub(crate) part: String,
+    pub(crate) tier: &'static str,
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+    pub(crate) operations: u64,
+    /// The 99th percentile in seconds.
+    pub(crate) p99: Option<f64>,
+}
+
+/// Something that happened to a part.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Event {
+    /// In seconds since 1970.
+    pub(crate) at: f64,
+    pub(crate) part: String,
+    pub(crate) text: String,
+}
+
+/// The totals of a part at the last sample.
+#[derive(Debug)]
+struct PartTotals {
+    name: String,
+    state: State,
+    restarts: u64,
+    tiers: Vec<TierTotals>,
+}
+
+#[derive(Debug)]
+struct TierTotals {
+    tier: &'static str,
+    hits: u64,
+    misses: u64,
+    operations: u64,
+    latency: Option<HistogramSnapshot>,
+}
+
+impl PartTotals {
+    fn of(part: &PartSample) -> PartTotals {
+        let sample = &part.sample;
+        PartTotals {
+            name: part.name.clone(),
+            state: sample.state,
+            restarts: sample.restarts,
+            tiers: sample.tiers.iter().map(TierTotals::of).collect(),
+        }
+    }
+
+    /// The event of a restart or of another state since an earlier sample.
+    fn change_since(&self, earlier: &PartTotals, failure: Option<&str>) -> Option<String> {
+        let happened = match (self.restarts > earlier.restarts, self.state) {
+            (true, State::Running) => "restarted".to_owned(),
+            (true, state) => format!("failed; now {}", state.as_str()),
+            (false, state) if state != earlier.state => state.as_str().to_owned(),
+            (false, _) => return None,
+        };
+        let failure = failure.filter(|_| happened != State::Running.as_str());
+        Some(failure.map_or_else(|| happened.clone(), |failure| format!("{happened}: {failure}")))
+    }
+}
+
+impl TierTotals {
+    fn of(tier: &Tier) -> TierTotals {
+        let (hits, misses) = tier.hits_and_misses();
+        let counted = if tier.operations.is_empty() { &tier.lookups } else { &tier.operations };
+        TierTotals {
+            tier: tier.name,
+            hits,
+            misses,
+            operations: counted.iter().map(|(_, count)| count).sum(),
+            latency: tier.latency.clone(),
+        }
+    }
+
+    /// The activity since an earlier sample; `None` if the part was restarted in between and counts from zero.
+    fn since(&self, earlier: &TierTotals, part: &str) -> Option<TierActivity> {
+        let latency = match (&self.latency, &earlier.latency) {
+            (Some(now), Some(then)) => Some(now.since(then)?),
+            (now, _) => now.clone(),
+        };
+        Some(TierActivity {
+            part: part.to_owned(),
+            tier: self.tier,
+            hits: self.hits.checked_sub(earlier.hits)?,
+            misses: self.misses.checked_sub(earlier.misses)?,
+            operations: self.operations.checked_sub(earlier.operations)?,
+            p99: latency.filter(|own| own.count() > 0).map(|own| own.quantile(0.99).as_secs_f64()),
+        })
+    }
+}
+
+impl History {
+    pub(crate) fn records(&self) -> MutexGuard<'_, Records> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds an event of now.
+    pub(crate) fn add_event(&self, part: &str, text: impl Into<String>) {
+        self.records().add_event(since_1970(), part, text.into());
+    }
+
+    /// Adds a sample: the interval that it ends, and what has happened to the parts meanwhile.
+    pub(crate) fn record(&self, parts: &[PartSample], at: f64) {
+        let mut records = self.records();
+        let totals: Vec<PartTotals> = parts.iter().map(PartTotals::of).collect();
+        let mut tiers = Vec::new();
+        let mut events = Vec::new();
+        for (part, now) in parts.iter().zip(&totals) {
+            let Some(then) = records.parts.iter().find(|then| then.name == now.name) else { continue };
+            let change = now.change_since(then, part.sample.last_failure.as_deref());
+            events.extend(change.map(|text| (now.name.clone(), text)));
+            for tier in &now.tiers {
+                let earlier = then.tiers.iter().find(|earlier| earlier.tier == tier.tier);
+                tiers.extend(earlier.and_then(|earlier| tier.since(earlier, &now.name)));
+            }
+        }
+        for (part, text) in events {
+            records.add_event(at, &part, text);
+        }
+        let started_at = records.sampled_at.replace(at);
+        records.parts = totals;
+        if let Some(started_at) = started_at {
+            if records.intervals.len() == MAX_INTERVALS {
+                records.intervals.pop_front();
+            }
+            records.intervals.push_back(Interval { ended_at: at, seconds: at - started_at, tiers });
+        }
+    }
+}
+
+impl Records {
+    fn add_event(&mut self, at: f64, part: &str, text: String) {
+        if self.events.len() == MAX_EVENTS {
+            self.events.pop_front();
+        }
+        let text = text.chars().take(MAX_TEXT).collect();
+        self.events.push_back(Event { at, part: part.to_owned(), text });
+    }
+}
+
+/// Samples the parts until the pages are dropped, in a thread of its own: it must go on when a runtime is blocked, which is
+/// when its samples are needed. Without a thread there is no history.
+pub(crate) fn start_sampling(state: Weak<Inner>) {
+    let sample = move || {
+        while let Some(state) = state.upgrade() {
+            state.history.record(&state.registry.sample(), since_1970());
+            drop(state);
+            thread::sleep(INTERVAL);
+        }
+    };
+    _ = thread::Builder::new().name("larder-history".to_owned()).spawn(sample);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::Registry;
+    use crate::sample::Sample;
+    use larder_engine::stats::Histogram;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+    #[test]
+    fn interval_has_what_happened_between_two_samples() {
+        let (history, registry) = (History::default(), Registry::new());
+        let (hits, latency) = (Arc::new(AtomicU64::new(5)), Arc::new(Histogram::new()));
+        let (own_hits, own_latency) = (hits.clone(), latency.clone());
+        registry.register("shop", "cache", move || {
+            let memory =
+                Tier::new("memory").lookups([("hit", own_hits.load(Relaxed)), ("miss", 1), ("bypass", 9)]);
+            Sample::running().tier(memory.latency(own_latency.snapshot()))
+        });
+        latency.record(Duration::from_secs(1));
+        history.record(&registry.sample(), 100.0);
+        assert!(history.records().intervals.is_empty());
+        hits.store(12, Relaxed);
+        latency.record(Duration::from_micros(10));
+        history.record(&registry.sample(), 105.0);
+        hits.store(3, Relaxed);
+        history.record(&registry.sample(), 110.0);
+        let records = history.records();
+        let [first, second] = [&records.intervals[0], &records.intervals[1]];
+        assert_eq!((first.ended_at, first.seconds, first.tiers.len()), (105.0, 5.0, 1));
+        let activity = &first.tiers[0];
+        assert_eq!((activity.hits, activity.misses, activity.operations), (7, 0, 7));
+        assert!((10e-6..11e-6).contains(&activity.p99.unwrap()), "not the second before: {activity:?}");
+        assert!(second.tiers.is_empty(), "the counts of a restarted part start at zero");
+    }
+
+    #[test]
+    fn history_has_a_bound() {
+        let history = History::default();
+        for n in 0..MAX_INTERVALS + 10 {
+            history.record(&[], n as f64);
+            history.add_event("part", "x".repeat(MAX_TEXT * 2));
+        }
+        let records = history.records();
+        assert_eq!((records.intervals.len(), records.events.len()), (MAX_INTERVALS, MAX_EVENTS));
+        assert_eq!(records.events[0].text.len(), MAX_TEXT);
+    }
+
+    #[test]
+    fn restarts_and_states_are_events() {
+        let (history, registry) = (History::default(), Registry::new());
+        let steps = [
+            (State::Running, 0),
+            (State::Restarting, 1),
+            (State::Running, 1),
+            (State::Running, 1),
+            (State::Running, 2),
+            (State::Stopped, 2),
+        ];
+        for (state, restarts) in steps {
+            let last_failure = (restarts > 0).then(|| "address in use".to_owned());
+            let sample = Sample { state, restarts, last_failure, ..Sample::running() };
+            registry.register("server", "server", move || sample.clone());
+            history.record(&registry.sample(), 1.0);
+        }
+        let records = history.records();
+        let texts: Vec<_> = records.events.iter().map(|event| event.text.as_str()).collect();
+        let expected = [
+            "failed; now restarting: address in use",
+            "running",
+            "restarted: address in use",
+            "stopped: address in use",
+        ];
+        assert_eq!(texts, expected);
+    }
+}

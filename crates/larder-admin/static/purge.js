@@ -1,0 +1,48 @@
+// Purging a part from the page. The token stays in this page: it is neither stored nor part of an address.
+
+import { el } from "/elements.js";
+
+/** The targets that a purge can have, and what their input asks for. */
+const TARGETS = { tag: "a tag, such as products", uri: "http://host/path?query", prefix: "http://host/path", all: "" };
+
+let token = "";
+
+async function purge(part, kind, target) {
+  const body = JSON.stringify({ part, [kind]: kind === "all" ? true : target });
+  const headers = { "content-type": "application/json", authorization: `Bearer ${token}` };
+  const response = await fetch("/api/purge", { method: "POST", headers, body });
+  const { error } = await response.json();
+  return response.ok ? "Purged." : `${response.status}: ${error}`;
+}
+
+function field(label, input) {
+  return el("label", "", label, input);
+}
+
+/** A form that opens on request. */
+export function purgeForm(part) {
+  const kind = el("select", "");
+  for (const name of Object.keys(TARGETS)) kind.append(new Option(name, name));
+  const target = el("input", "");
+  const secret = el("input", "");
+  Object.assign(secret, { type: "password", autocomplete: "off", placeholder: "in the file admin-token" });
+  const result = el("output", "");
+  result.setAttribute("role", "status");
+  const button = el("button", "", "Purge");
+  button.type = "submit";
+  const form = el("form", "", field("what", kind), field("target", target), field("token", secret), button, result);
+  const choose = () => {
+    target.placeholder = TARGETS[kind.value];
+    target.parentElement.hidden = kind.value === "all";
+    target.required = kind.value !== "all";
+  };
+  kind.addEventListener("change", choose);
+  choose();
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    token = secret.value || token;
+    result.textContent = "…";
+    result.textContent = await purge(part.part, kind.value, target.value).catch((error) => error.message);
+  });
+  return el("details", "purge", el("summary", "", "Purge"), form);
+}

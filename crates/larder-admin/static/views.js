@@ -1,0 +1,195 @@
+// The views of the page. Each is built once for its part or tier; after that only texts and curves change.
+
+import { Bar, Figure, Spark, el, period } from "/elements.js";
+import { format, words } from "/format.js";
+import { purgeForm } from "/purge.js";
+import {
+  ALL, RATE_SECONDS, RATIO_SECONDS, activity, curve, history, keyOf, lookedUp, looksUp, quantile, ratio, recentTotal,
+} from "/samples.js";
+
+const MAX_EVENTS = 50;
+/** Why requests were not answered from a cache, by outcome. */
+const REASONS = { bypass: "not looked up, because of", unstored: "not stored, because of" };
+
+export class TotalView {
+  constructor() {
+    this.ratio = this.card("Hit ratio", new Spark("Hit ratio", format.ratio, "near"));
+    this.rate = this.card("Operations", new Spark("Operations", format.rate));
+    this.missed = this.card("To the origin", new Spark("To the origin", format.rate, "zero", "quiet"));
+    this.memory = this.card("Memory", new Bar());
+    this.nodes = [this.ratio, this.rate, this.missed, this.memory].map((card) => card.node);
+  }
+
+  card(title, drawing) {
+    const [figure, note] = [new Figure(), el("p", "note")];
+    const node = el("article", "total", el("h2", "", title), figure.node, note, drawing.node);
+    return { node, figure, note, drawing };
+  }
+
+  show(stats, now) {
+    const recent = recentTotal(stats.parts, RATE_SECONDS);
+    const minute = recentTotal(stats.parts, RATIO_SECONDS);
+    this.ratio.figure.show(minute.ratio === null ? null : format.ratio(minute.ratio));
+    this.ratio.note.textContent = "answered without the origin";
+    this.rate.figure.show(recent.known ? format.rate(recent.operations) : null);
+    this.rate.note.textContent = `in ${stats.parts.length} ${stats.parts.length === 1 ? "part" : "parts"}`;
+    this.missed.figure.show(recent.known ? format.rate(recent.missed) : null);
+    this.missed.note.textContent = "misses in all tiers";
+    const tiers = stats.parts.flatMap((part) => part.tiers);
+    const sum = (field) => tiers.reduce((total, tier) => total + (tier[field] ?? 0), 0);
+    const [used, capacity] = [sum("bytes"), sum("capacity_bytes")];
+    this.memory.figure.show(tiers.some((tier) => tier.bytes !== undefined) ? format.bytes(used) : null);
+    this.memory.note.textContent = `${capacity ? `of ${words(format.bytes(capacity))}, ` : ""}${words(format.count(sum("entries")))} entries`;
+    this.memory.drawing.show(used, capacity);
+    for (const name of ["ratio", "rate", "missed"]) this[name].drawing.draw(curve(ALL)[name], now);
+  }
+}
+
+class TierView {
+  constructor(part, tier) {
+    this.key = keyOf(part, tier);
+    this.ratio = new Figure();
+    this.since = el("p", "note");
+    this.ratioSpark = new Spark(`${part.part} ${tier.tier}, hit ratio`, format.ratio, "near");
+    this.rate = new Figure();
+    this.busiest = el("p", "note");
+    this.rateSpark = new Spark(`${part.part} ${tier.tier}, operations`, format.rate);
+    [this.p50, this.p99] = [new Figure(), new Figure()];
+    this.tail = el("p", "note");
+    this.p99Spark = new Spark(`${part.part} ${tier.tier}, 99th percentile`, format.seconds, "zero", "quiet");
+    this.entries = new Figure();
+    this.weight = el("p", "note");
+    this.memory = new Figure();
+    this.bar = new Bar();
+    this.room = el("p", "note");
+    const cell = (classes, title, ...children) => el("div", `cell ${classes}`, el("h4", "", title), ...children);
+    const pair = (title, figure) => el("div", "", el("h4", "", title), figure.node);
+    this.ratioCell = cell("ratio", "hit ratio", el("div", "row", this.ratio.node, this.ratioSpark.node), this.since);
+    this.entriesCell = cell("entries", "entries", this.entries.node, this.weight);
+    this.memoryCell = cell("memory", "memory", this.memory.node, this.bar.node, this.room);
+    this.node = el("div", "tier",
+      el("h3", "", tier.tier),
+      this.ratioCell,
+      cell("ops", "operations", el("div", "row", this.rate.node, this.rateSpark.node), this.busiest),
+      el("div", "cell latency", el("div", "row", pair("p50", this.p50), pair("p99", this.p99), this.p99Spark.node), this.tail),
+      this.entriesCell,
+      this.memoryCell,
+    );
+  }
+
+  show(tier, now) {
+    const index = history.length - 1;
+    this.ratioCell.classList.toggle("absent", !looksUp(tier));
+    this.entriesCell.classList.toggle("absent", tier.entries === undefined);
+    this.memoryCell.classList.toggle("absent", tier.bytes === undefined);
+    const recent = activity(this.key, index, RATE_SECONDS);
+    const minute = ratio(activity(this.key, index, RATIO_SECONDS));
+    this.ratio.show(minute === null ? null : format.ratio(minute));
+    const [hits, lookups] = lookedUp(tier);
+    this.since.textContent = lookups ? `${words(format.count(hits))} of ${words(format.count(lookups))} in all` : "";
+    this.since.title = lookups ? `${words(format.ratio(hits / lookups))} since the start: ${hits} hits, ${lookups - hits} misses` : "";
+    this.rate.show(recent && format.rate(recent.operations / recent.seconds));
+    const busy = Object.entries(tier.operations).sort((a, b) => b[1] - a[1]).slice(0, 3);
+    this.busiest.textContent = busy.map(([name, count]) => `${name} ${words(format.count(count))}`).join(" · ");
+    const [p50, p99] = [quantile(recent?.latency, 0.5), quantile(recent?.latency, 0.99)];
+    this.p50.show(p50 === null ? null : format.seconds(p50));
+    this.p99.show(p99 === null ? null : format.seconds(p99));
+    this.tail.textContent = tier.latency?.count ? `p99.9 ${words(format.seconds(tier.latency.p999_seconds))} · max ${words(format.seconds(tier.latency.max_seconds))} since the start` : "";
+    this.entries.show(tier.entries === undefined ? null : format.count(tier.entries));
+    this.weight.textContent = tier.entries && tier.bytes ? `${words(format.bytes(tier.bytes / tier.entries))} each` : "";
+    this.memory.show(tier.bytes === undefined ? null : format.bytes(tier.bytes));
+    this.bar.node.hidden = !tier.capacity_bytes;
+    this.bar.show(tier.bytes ?? 0, tier.capacity_bytes ?? 0);
+    this.room.textContent = tier.capacity_bytes ? `of ${words(format.bytes(tier.capacity_bytes))}` : "";
+    const own = curve(this.key);
+    this.ratioSpark.draw(own.ratio, now);
+    this.rateSpark.draw(own.rate, now);
+    this.p99Spark.draw(own.p99, now);
+  }
+}
+
+/** A list of names and values: the reasons or the further figures of a part. */
+class ListView {
+  constructor(title, classes) {
+    this.list = el("dl", classes);
+    this.title = el("h3", "", title);
+    this.rows = new Map();
+  }
+
+  show(entries) {
+    const names = entries.map(([name]) => name);
+    if (names.join("\n") !== [...this.rows.keys()].join("\n")) {
+      this.rows = new Map(entries.map(([name, , help]) => {
+        const [figure, term] = [new Figure(), el("dt", "", name.replaceAll("_", " "))];
+        if (help) term.title = help;
+        figure.node.className = "";
+        return [name, { figure, node: el("div", "", term, el("dd", "", figure.node)) }];
+      }));
+      this.list.replaceChildren(...[...this.rows.values()].map((row) => row.node));
+    }
+    for (const [name, value] of entries) this.rows.get(name).figure.show(value);
+    this.title.hidden = this.list.hidden = !entries.length;
+  }
+}
+
+export class PartView {
+  constructor(part) {
+    this.name = part.part;
+    this.state = el("span", "");
+    this.restarts = el("span", "restarts");
+    this.tiers = part.tiers.map((tier) => new TierView(part, tier));
+    this.reasons = Object.entries(REASONS).map(([outcome, title]) => [outcome, new ListView(title, "reasons")]);
+    this.figures = new ListView("", "");
+    this.failure = el("p", "failure");
+    const reasons = this.reasons.flatMap(([, list]) => [list.title, list.list]);
+    this.purge = part.can_purge ? [purgeForm(part)] : [];
+    this.extras = el("div", "extras", this.figures.list, ...reasons, ...this.purge);
+    const title = el("h2", "", part.part);
+    title.id = `part-${encodeURIComponent(part.part)}`;
+    const mark = el("i");
+    mark.setAttribute("aria-hidden", "true");
+    this.node = el("section", "part",
+      el("header", "", title, el("span", "kind", part.kind), this.restarts, el("span", "state", mark, this.state)),
+      this.failure, ...this.tiers.map((tier) => tier.node), this.extras);
+    this.node.setAttribute("aria-labelledby", title.id);
+  }
+
+  show(part, now) {
+    this.node.dataset.state = part.state;
+    this.state.textContent = part.state;
+    this.restarts.textContent = part.restarts ? `${part.restarts} ${part.restarts === 1 ? "restart" : "restarts"}` : "";
+    part.tiers.forEach((tier, n) => this.tiers[n].show(tier, now));
+    this.failure.hidden = !part.last_failure;
+    this.failure.textContent = part.last_failure ? `Last failure: ${part.last_failure}` : "";
+    let counted = 0;
+    for (const [outcome, list] of this.reasons) {
+      const reasons = Object.entries(part.reasons[outcome] ?? {}).filter(([, count]) => count).sort((a, b) => b[1] - a[1]);
+      list.show(reasons.map(([name, count]) => [name, format.count(count)]));
+      counted += reasons.length;
+    }
+    this.figures.show(part.figures.map((figure) => [figure.name, format[figure.unit]?.(figure.value) ?? format.count(figure.value), figure.help]));
+    this.extras.hidden = !counted && !part.figures.length && !this.purge.length;
+  }
+}
+
+/** What has happened to the parts in the last hour, the latest first. */
+export class EventsView {
+  constructor() {
+    this.list = el("ol", "");
+    this.node = el("section", "part events", el("header", "", el("h2", "", "Events"), el("span", "kind", "of the last hour")), this.list);
+    this.node.setAttribute("aria-label", "Events");
+    this.node.hidden = true;
+  }
+
+  /** Adds events, the oldest first. */
+  add(events) {
+    for (const { at, part, text } of events) {
+      const time = new Date(at * 1000);
+      const when = el("time", "", time.toLocaleTimeString());
+      when.dateTime = time.toISOString();
+      this.list.prepend(el("li", "", when, el("b", "", part), el("span", "", text)));
+    }
+    while (this.list.children.length > MAX_EVENTS) this.list.lastChild.remove();
+    this.node.hidden = !this.list.children.length;
+  }
+}
