@@ -12,6 +12,7 @@
 //! | a low limit on open files | `descriptors` |
 //! | the tiers between processes | `tiers` |
 //! | the pages in a real browser | `pages` |
+//! | the metrics, and the Grafana dashboard | `metrics` |
 //!
 //! `process`, `http`, `resp`, `shortener` and `dashboard` are helpers.
 
@@ -22,6 +23,7 @@ mod descriptors;
 mod http;
 mod import;
 mod lifecycle;
+mod metrics;
 mod pages;
 mod process;
 mod redis_tools;
