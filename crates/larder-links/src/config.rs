@@ -3,8 +3,8 @@
 //! The fields have the names that the configuration file and the command line use. Durations are whole milliseconds
 //! or seconds, by the last word of the name.
 
-use crate::access::Network;
 use crate::address::Authority;
+use crate::client::Network;
 use crate::error::LinksError;
 use crate::serve::ServeOptions;
 use crate::store::StoreConfig;

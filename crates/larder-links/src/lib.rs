@@ -34,9 +34,11 @@
 mod access;
 mod address;
 mod cache;
+mod client;
 mod config;
 mod error;
 mod graphql;
+mod guard;
 mod hosts;
 pub mod import;
 mod input;
@@ -49,10 +51,10 @@ mod serve;
 mod slug;
 mod stats;
 pub mod store;
+mod token;
 mod view;
 mod visits;
 
-pub use access::{Scope, Secret, TOKEN_PREFIX, Token, TokenName};
 pub use address::{Address, AddressError, MAX_URL_BYTES};
 pub use config::Config;
 pub use error::LinksError;
@@ -61,6 +63,7 @@ pub use serve::{ServeOptions, serve};
 pub use slug::{MAX_SLUG_BYTES, SlugCodec, SlugError, check_custom as check_slug};
 pub use stats::{LinksStats, RedirectStats};
 pub use store::{Store, StoreError};
+pub use token::{Scope, Secret, TOKEN_PREFIX, Token, TokenName};
 pub use visits::VisitStats;
 
 /// Compiles and runs the examples of the user pages, because this crate uses every library.

@@ -6,10 +6,10 @@
 //!
 //! `field` and `value` are present if one part of the input is wrong.
 
-use crate::access::Scope;
 use crate::address::AddressError;
 use crate::slug::SlugError;
 use crate::store::StoreError;
+use crate::token::Scope;
 use async_graphql::ErrorExtensions;
 use axum::Json;
 use axum::response::{IntoResponse, Response};

@@ -3,8 +3,8 @@
 //! Order, from the outside: security headers, the guard (one host, token, origin, rate limits), the response cache (API
 //! only), the routes.
 
-use crate::access::guard::guard;
 use crate::graphql::schema;
+use crate::guard::guard;
 use crate::links::Links;
 use crate::reply::ApiError;
 use crate::routes::graphql::{self, GRAPHQL_PATH};

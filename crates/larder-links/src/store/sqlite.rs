@@ -10,8 +10,8 @@ use super::{
     CreateOutcome, Day, DayCount, Duplicates, Link, LinkUpdate, ListQuery, MAX_BATCH_LINKS, NewLink, Page,
     StoreError, VisitKey, migrate, now_ms, statements,
 };
-use crate::access::{Scope, Secret, SecretHash, Token};
 use crate::slug::SlugCodec;
+use crate::token::{Scope, Secret, SecretHash, Token};
 use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags};
 use std::path::{Path, PathBuf};

@@ -3,12 +3,13 @@
 //! A route is closed unless [`rule_for`] lists it as open. A route that is added later is therefore closed by default, and
 //! so are nested services and fallbacks.
 
-use super::{Grant, Kind, Scope};
+use crate::access::{Grant, Kind};
 use crate::hosts::check_single_host;
 use crate::input::check_json_type;
 use crate::links::Links;
 use crate::reply::ApiError;
 use crate::routes::graphql::GRAPHQL_PATH;
+use crate::token::Scope;
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, MatchedPath, State};
 use axum::middleware::Next;
@@ -162,3 +163,6 @@ impl<F: Future<Output = ()>> http_body::Body for RevocableBody<F> {
         self.inner.size_hint()
     }
 }
+
+#[cfg(test)]
+mod tests;
