@@ -61,6 +61,19 @@ pub(crate) struct UpFlags {
     /// The folder for the database and the tokens [default: ./larder-data].
     #[arg(long, env = "LARDER_UP_DATA", value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) hosts: HostFlags,
+}
+
+/// The flags of the URL shortener that `larder links` and `larder up` have in common.
+#[derive(Debug, Default, Args)]
+pub(crate) struct HostFlags {
+    /// Additional host names for the API of the URL shortener, without ports [default: none].
+    #[arg(long, env = "LARDER_LINKS_ALLOW_HOSTS", value_name = "HOST,…", value_delimiter = ',')]
+    pub(crate) allow_hosts: Vec<String>,
+    /// Proxies whose X-Forwarded-For the URL shortener trusts: addresses or ranges like 10.0.0.0/8 [default: none].
+    #[arg(long, env = "LARDER_LINKS_TRUSTED_PROXIES", value_name = "ADDRESS,…", value_delimiter = ',')]
+    pub(crate) trusted_proxies: Vec<String>,
 }
 
 /// Flags of `larder server`.
@@ -101,12 +114,8 @@ pub(crate) struct LinksFlags {
     /// The base URL of short links if a proxy is in front [default: from the request].
     #[arg(long, env = "LARDER_LINKS_PUBLIC_URL", value_name = "URL")]
     pub(crate) public_url: Option<String>,
-    /// Additional host names for the API, without ports [default: none].
-    #[arg(long, env = "LARDER_LINKS_ALLOW_HOSTS", value_name = "HOST,…", value_delimiter = ',')]
-    pub(crate) allow_hosts: Vec<String>,
-    /// Proxies whose X-Forwarded-For is trusted: addresses or ranges like 10.0.0.0/8 [default: none].
-    #[arg(long, env = "LARDER_LINKS_TRUSTED_PROXIES", value_name = "ADDRESS,…", value_delimiter = ',')]
-    pub(crate) trusted_proxies: Vec<String>,
+    #[command(flatten)]
+    pub(crate) hosts: HostFlags,
 }
 
 #[derive(Debug, Subcommand)]
