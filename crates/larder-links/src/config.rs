@@ -165,7 +165,31 @@ impl Config {
         self.public_base()?;
         self.allowed_hosts()?;
         self.proxy_networks()?;
+        self.check_redis()?;
         self.database_path().map(drop)
+    }
+
+    /// Refuses an option of Redis that would have no effect.
+    fn check_redis(&self) -> Result<(), LinksError> {
+        let missing = |field, what: &str, given: &str| LinksError::Config {
+            field,
+            value: "missing".into(),
+            expected: format!("{what}, since {given} is set"),
+        };
+        let files = [
+            ("redis_password_file", &self.redis_password_file),
+            ("redis_roots", &self.redis_roots),
+            ("redis_certificate", &self.redis_certificate),
+            ("redis_key", &self.redis_key),
+        ];
+        let first_file = files.into_iter().find(|(_, file)| file.is_some()).map(|(name, _)| name);
+        match self.redis_user.as_ref().map(|_| "redis_user").or(first_file) {
+            Some(given) if self.redis.is_none() => Err(missing("redis", "a URL", given)),
+            Some(given @ "redis_user") if self.redis_password_file.is_none() => {
+                Err(missing("redis_password_file", "a file", given))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// How the store is opened.
@@ -303,6 +327,28 @@ mod tests {
         assert_eq!(
             message(Config { public_url: Some("https://s.example/path".into()), ..Config::default() }),
             "public_url is https://s.example/path, expected http:// or https:// and a host, without a path"
+        );
+    }
+
+    #[test]
+    fn option_of_redis_without_redis_is_refused_by_name() {
+        let message = |change: fn(&mut Config)| {
+            let mut config = Config::default();
+            change(&mut config);
+            config.validate().unwrap_err().to_string()
+        };
+        assert_eq!(
+            message(|config| config.redis_roots = Some("roots.pem".into())),
+            "redis is missing, expected a URL, since redis_roots is set"
+        );
+        let password = |config: &mut Config| config.redis_password_file = Some("password".into());
+        assert!(message(password).ends_with("since redis_password_file is set"));
+        assert_eq!(
+            message(|config| {
+                config.redis = Some("redis://localhost".into());
+                config.redis_user = Some("ada".into());
+            }),
+            "redis_password_file is missing, expected a file, since redis_user is set"
         );
     }
 
