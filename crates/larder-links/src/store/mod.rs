@@ -2,6 +2,7 @@
 //!
 //! [`Store`] uses SQLite. Another database would be a module beside `sqlite.rs` with the same types.
 
+mod backup;
 mod credentials;
 mod migrate;
 mod sqlite;
@@ -178,6 +179,14 @@ pub enum StoreError {
         found: i64,
         /// The newest version that this program can read.
         known: i64,
+    },
+    /// The copy of the database cannot be written.
+    #[error("cannot copy the database to {path}: {source}", path = path.display())]
+    Backup {
+        /// The file of the copy.
+        path: PathBuf,
+        /// The error of SQLite or the file system.
+        source: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// The disk, or the size allowed for the database, is full.
     #[error("the database is full: {0}")]
