@@ -10,8 +10,8 @@ use larder_http::CacheCtx;
 
 /// The introspection query of GraphiQL has this depth.
 const MAX_DEPTH: usize = 15;
-/// A search for the largest page with all its fields costs 3,200.
-const MAX_COMPLEXITY: usize = 3_400;
+/// A search for the largest page with all its fields costs 4,000.
+const MAX_COMPLEXITY: usize = 4_200;
 const LINK_COMPLEXITY: usize = 100;
 const LIST_COMPLEXITY: usize = 200;
 /// A search may examine 50,000 rows.

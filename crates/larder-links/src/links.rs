@@ -10,23 +10,25 @@
 //! before it, any client may.
 
 use crate::access::Access;
-use crate::cache::{self, Resolved, Targets};
+use crate::cache::{self, Limits, Target, Targets};
 use crate::config::Config;
 use crate::error::LinksError;
 use crate::hosts::OwnHosts;
 use crate::reply::ApiError;
 use crate::responses::{self, Responses};
 use crate::stats::{Counters, LinksStats, Outcome};
-use crate::store::{CreateOutcome, Duplicates, Link, LinkUpdate, NewLink, Store, StoreError};
+use crate::store::{
+    CreateOutcome, Duplicates, Link, LinkUpdate, NewLink, RESTORE_PERIOD, Store, StoreError, now_ms,
+};
 use crate::visits::Visits;
 use crate::{router, serve};
 use axum::Router;
-use http::StatusCode;
-use larder::Cache;
+use http::{HeaderValue, StatusCode};
+use larder::{Cache, FetchError};
 use larder_http::HttpCache;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
@@ -120,7 +122,7 @@ impl Links {
         let every = Duration::from_millis(config.visit_flush_ms);
         let (flushed, store) = (visits.clone(), deps.store.clone());
         tokio::spawn(async move { flushed.run(&store, every, stopped).await });
-        Ok(Links {
+        let links = Links {
             shared: Arc::new(Shared {
                 hosts,
                 access,
@@ -134,7 +136,9 @@ impl Links {
                 counters: Counters::default(),
                 stop_flusher,
             }),
-        })
+        };
+        tokio::spawn(drop_deleted_hourly(Arc::downgrade(&links.shared)));
+        Ok(links)
     }
 
     /// The routes of the service, for [`serve`](Links::serve) or another application.
@@ -266,22 +270,50 @@ impl Links {
         StatusCode::from_u16(self.shared.config.redirect_status).unwrap_or(StatusCode::FOUND)
     }
 
-    /// Fetches the target of a slug. A target that is found counts as a visit if `visit` is set.
-    pub(crate) async fn follow(&self, slug: &str, visit: bool) -> Resolved {
+    /// Fetches the target of a slug, for a request with this query. A redirect counts as a visit if `visit` is set.
+    pub(crate) async fn follow(
+        &self,
+        slug: &str,
+        query: Option<&str>,
+        visit: bool,
+    ) -> Result<Followed, FollowError> {
         let started = Instant::now();
-        let target = self.shared.targets.resolve(slug, &self.shared.store).await;
-        let outcome = match target.as_deref() {
-            Ok(Some(target)) => {
-                if visit {
-                    self.shared.visits.record(target.link_id);
-                }
-                Outcome::Found
-            }
-            Ok(None) => Outcome::NotFound,
+        let followed = self.try_follow(slug, query, visit).await;
+        let outcome = match &followed {
+            Ok(Followed::Redirect(_)) => Outcome::Found,
+            Ok(Followed::Unknown) => Outcome::NotFound,
+            Ok(Followed::Expired | Followed::Deleted) => Outcome::Gone,
             Err(_) => Outcome::Error,
         };
         self.shared.counters.record_redirect(outcome, started.elapsed());
-        target
+        followed
+    }
+
+    async fn try_follow(
+        &self,
+        slug: &str,
+        query: Option<&str>,
+        visit: bool,
+    ) -> Result<Followed, FollowError> {
+        let Shared { targets, store, visits, .. } = &*self.shared;
+        let target = targets.resolve(slug, store).await?;
+        let redirect = match &*target {
+            Some(Target::Redirect(redirect)) => redirect,
+            Some(Target::Deleted) => return Ok(Followed::Deleted),
+            None => return Ok(Followed::Unknown),
+        };
+        let Some(location) = redirect.location(query) else { return Ok(Followed::Unknown) };
+        match redirect.limits.as_deref() {
+            Some(limits) if limits.has_expired(now_ms()) => return Ok(Followed::Expired),
+            Some(&Limits { max_visits: Some(max), .. }) => {
+                if !visits.admit(redirect.link_id, max, visit, store).await? {
+                    return Ok(Followed::Expired);
+                }
+            }
+            _ if visit => visits.record(redirect.link_id),
+            _ => {}
+        }
+        Ok(Followed::Redirect(location))
     }
 
     /// Counts a request for a path that cannot be a slug.
@@ -341,6 +373,75 @@ impl Links {
         })
         .await
     }
+
+    pub(crate) async fn restore(&self, slug: &str) -> Result<Option<Link>, ApiError> {
+        let (this, slug) = (self.clone(), slug.to_owned());
+        run_to_completion(async move {
+            let restored = this.shared.store.restore(&slug).await?;
+            if restored.is_some() {
+                this.shared.counters.restored.add(1);
+                this.shared.targets.invalidate([slug.clone()]).await;
+                this.shared.responses.purge_link(&slug);
+            }
+            Ok(restored)
+        })
+        .await
+    }
+
+    /// Drops the links whose time to be restored is over. Their slugs are unknown from then on.
+    ///
+    /// # Errors
+    /// If the store fails; the next call drops them.
+    pub async fn drop_deleted(&self) -> Result<u64, LinksError> {
+        let until = now_ms() - RESTORE_PERIOD.as_millis() as i64;
+        let mut count = 0;
+        loop {
+            let slugs = self.shared.store.drop_deleted(until).await?;
+            if slugs.is_empty() {
+                return Ok(count);
+            }
+            count += slugs.len() as u64;
+            self.shared.targets.invalidate(slugs).await;
+        }
+    }
+}
+
+/// Until the service is dropped or stopped. The first time is a minute after the start, so that a start writes nothing.
+async fn drop_deleted_hourly(service: Weak<Shared>) {
+    const HOUR: Duration = Duration::from_secs(60 * 60);
+    let mut wait = Duration::from_secs(60);
+    loop {
+        tokio::time::sleep(wait).await;
+        wait = HOUR;
+        let Some(shared) = service.upgrade() else { return };
+        match (Links { shared }).drop_deleted().await {
+            Err(LinksError::Store(StoreError::Closed)) => return,
+            Err(error) => tracing::warn!(%error, "cannot drop the links that were deleted 30 days ago"),
+            Ok(_) => {}
+        }
+    }
+}
+
+/// Where a slug leads.
+#[derive(Debug)]
+pub(crate) enum Followed {
+    /// To this location.
+    Redirect(HeaderValue),
+    /// There is no link.
+    Unknown,
+    /// The link has reached its date, or its limit of visits.
+    Expired,
+    /// The link was deleted.
+    Deleted,
+}
+
+/// Why a slug could not be followed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FollowError {
+    #[error(transparent)]
+    Fetch(#[from] FetchError<StoreError>),
+    #[error(transparent)]
+    Visits(#[from] StoreError),
 }
 
 async fn run_to_completion<T: Send + 'static>(

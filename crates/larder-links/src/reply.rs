@@ -111,6 +111,14 @@ impl ApiError {
         &self.message
     }
 
+    /// Field and message, for a report of an import.
+    pub(crate) fn to_text(&self) -> String {
+        match &self.field {
+            Some(field) => format!("{field} {}", self.message),
+            None => self.message.clone(),
+        }
+    }
+
     pub(crate) fn internal() -> ApiError {
         ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the service failed; see its log")
     }

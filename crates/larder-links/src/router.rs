@@ -8,7 +8,7 @@ use crate::guard::guard;
 use crate::links::Links;
 use crate::reply::ApiError;
 use crate::routes::graphql::{self, GRAPHQL_PATH};
-use crate::routes::{api, page, redirect, session};
+use crate::routes::{api, export, page, qr, redirect, session};
 use axum::Router;
 use axum::body::Body;
 use axum::middleware::{Next, from_fn, from_fn_with_state};
@@ -35,6 +35,9 @@ pub(crate) fn build(links: Links) -> Router {
         .route("/api/links", get(api::list).post(api::create))
         .route("/api/links/batch", post(api::create_batch))
         .route("/api/links/{slug}", get(api::show).patch(api::update).delete(api::delete))
+        .route("/api/links/{slug}/restore", post(api::restore))
+        .route("/api/links/{slug}/{file}", get(qr::show))
+        .route("/api/export", get(export::show))
         .route("/api/{*rest}", any(api::unknown))
         .method_not_allowed_fallback(wrong_method)
         .with_state(links.clone());

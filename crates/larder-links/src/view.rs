@@ -1,7 +1,8 @@
 //! Links as the JSON and the GraphQL API show them: the same fields with the same meanings.
 
 use crate::links::Links;
-use crate::store::{DayCount, Link, ListQuery, StoreError, today};
+use crate::store::{DayCount, Link, LinkOptions, ListQuery, StoreError, today};
+use crate::tag::Tag;
 use async_graphql::{SimpleObject, scalar};
 use serde::{Deserialize, Serialize};
 
@@ -27,10 +28,22 @@ pub(crate) struct LinkView {
     title: String,
     created_at: Timestamp,
     visits: u64,
+    tags: Vec<String>,
+    /// From when on the link no longer redirects.
+    expires_at: Option<Timestamp>,
+    /// After how many visits the link no longer redirects.
+    max_visits: Option<u64>,
+    /// Whether a redirect adds the query of the request to the target.
+    forward_query: bool,
+    /// When the link was deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[graphql(skip)]
+    deleted_at: Option<Timestamp>,
 }
 
 impl LinkView {
     pub(crate) fn new(link: Link, base: &str) -> LinkView {
+        let LinkOptions { tags, expires_at, max_visits, forward_query } = link.options;
         LinkView {
             short_url: format!("{base}{}", link.slug),
             slug: link.slug,
@@ -38,6 +51,11 @@ impl LinkView {
             title: link.title,
             created_at: Timestamp(link.created_at),
             visits: link.visits,
+            tags: tags.iter().map(Tag::to_string).collect(),
+            expires_at: expires_at.map(Timestamp),
+            max_visits,
+            forward_query,
+            deleted_at: link.deleted_at.map(Timestamp),
         }
     }
 }

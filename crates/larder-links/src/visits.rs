@@ -6,9 +6,13 @@
 //! ```
 //!
 //! Visits are summed per link and day before they are written, so a link with 80,000 visits a second costs one row a
-//! second. A clean stop writes all visits; a process that is killed loses the visits since its last commit.
+//! second. A clean stop writes all visits; a process that is killed loses the visits since its last commit. Links with a limit
+//! of visits are in `visits/limited.rs`.
+
+mod limited;
 
 use crate::store::{Day, MAX_VISIT_ROWS, Store, StoreError, VisitKey, today};
+use limited::Limited;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -19,7 +23,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 /// Counts visits and writes them to the store.
 pub(crate) struct Visits {
-    pending: Mutex<HashMap<VisitKey, u64>>,
+    table: Mutex<Table>,
     /// One write at a time, so that a stop can wait for the current one.
     flushing: tokio::sync::Mutex<()>,
     batch: u64,
@@ -28,6 +32,21 @@ pub(crate) struct Visits {
     queued: AtomicU64,
     written: AtomicU64,
     dropped: AtomicU64,
+}
+
+/// The visits in memory.
+#[derive(Default)]
+struct Table {
+    pending: HashMap<VisitKey, u64>,
+    limited: Limited,
+}
+
+impl Table {
+    /// The unwritten visits of a link. Older ones than these two days exist only if the database has failed since.
+    fn pending_of(&self, link_id: u64, today: Day) -> u64 {
+        let days = [today - 1, today];
+        days.iter().filter_map(|&day| self.pending.get(&VisitKey { link_id, day })).sum()
+    }
 }
 
 /// The states of counted visits.
@@ -44,7 +63,7 @@ pub struct VisitStats {
 impl Visits {
     pub(crate) fn new(batch: u64, max_keys: usize) -> Visits {
         Visits {
-            pending: Mutex::default(),
+            table: Mutex::default(),
             flushing: tokio::sync::Mutex::default(),
             batch,
             max_keys,
@@ -61,21 +80,70 @@ impl Visits {
     }
 
     fn record_on(&self, link_id: u64, day: Day) {
-        let mut pending = self.pending.lock();
-        let room = pending.len() < self.max_keys;
-        match pending.entry(VisitKey { link_id, day }) {
+        let mut table = self.table.lock();
+        if !self.count(&mut table, link_id, day) {
+            self.dropped.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Counts a visit in the table; false if there is no room.
+    fn count(&self, table: &mut Table, link_id: u64, day: Day) -> bool {
+        let room = table.pending.len() < self.max_keys;
+        match table.pending.entry(VisitKey { link_id, day }) {
             Entry::Occupied(mut count) => *count.get_mut() += 1,
             Entry::Vacant(slot) if room => drop(slot.insert(1)),
-            Entry::Vacant(_) => {
-                self.dropped.fetch_add(1, Relaxed);
-                return;
-            }
+            Entry::Vacant(_) => return false,
         }
         // Under the lock: a write that takes this visit subtracts it from `queued`.
-        let queued = self.queued.fetch_add(1, Relaxed) + 1;
-        drop(pending);
-        if queued >= self.batch {
+        if self.queued.fetch_add(1, Relaxed) + 1 >= self.batch {
             self.full_batch.notify_one();
+        }
+        true
+    }
+
+    /// Whether a link with a limit may redirect once more, which counts as a visit if `visit` is set. Exact for the visits of
+    /// this instance.
+    ///
+    /// # Errors
+    /// [`StoreError::Busy`] if the visit could not be counted, or the error of the database, which the first visit after a
+    /// write reads.
+    pub(crate) async fn admit(
+        &self,
+        link_id: u64,
+        max: u64,
+        visit: bool,
+        store: &Store,
+    ) -> Result<bool, StoreError> {
+        if let Some(admitted) = self.admit_known(link_id, max, visit)? {
+            return Ok(admitted);
+        }
+        // Visits that are on their way to the database would count twice, or not at all.
+        let _no_write = self.flushing.lock().await;
+        loop {
+            if let Some(admitted) = self.admit_known(link_id, max, visit)? {
+                return Ok(admitted);
+            }
+            let written = store.visits(link_id).await?.unwrap_or(0);
+            let mut table = self.table.lock();
+            if table.limited.len() >= self.max_keys {
+                return Err(StoreError::Busy("the table of visits"));
+            }
+            let used = written + table.pending_of(link_id, today());
+            table.limited.insert(link_id, used);
+        }
+    }
+
+    fn admit_known(&self, link_id: u64, max: u64, visit: bool) -> Result<Option<bool>, StoreError> {
+        let mut table = self.table.lock();
+        // A visit that cannot be counted must not redirect.
+        let has_room = !visit || table.pending.len() < self.max_keys;
+        match table.limited.admit(link_id, max, visit && has_room) {
+            Some(true) if !has_room => Err(StoreError::Busy("the table of visits")),
+            Some(true) if visit => {
+                self.count(&mut table, link_id, today());
+                Ok(Some(true))
+            }
+            admitted => Ok(admitted),
         }
     }
 
@@ -85,11 +153,17 @@ impl Visits {
     /// Not cancel safe: a dropped call may write its visits and still count them as queued. Run it in a task of its own.
     pub(crate) async fn flush(&self, store: &Store) -> Result<(), StoreError> {
         let _one_at_a_time = self.flushing.lock().await;
-        let taken = std::mem::take(&mut *self.pending.lock());
-        if taken.is_empty() {
-            return Ok(());
-        }
-        let mut visits: Vec<_> = taken.into_iter().collect();
+        let taken = {
+            let mut table = self.table.lock();
+            table.limited.begin_write();
+            std::mem::take(&mut table.pending)
+        };
+        let result = self.write(taken.into_iter().collect(), store).await;
+        self.table.lock().limited.end_write();
+        result
+    }
+
+    async fn write(&self, mut visits: Vec<(VisitKey, u64)>, store: &Store) -> Result<(), StoreError> {
         // In steps of bounded size: one transaction over all links would block every other writer.
         while !visits.is_empty() {
             let step = visits.split_off(visits.len().saturating_sub(MAX_VISIT_ROWS));
@@ -97,8 +171,12 @@ impl Visits {
             match store.add_visits(step.clone()).await {
                 Ok(written) => {
                     self.queued.fetch_sub(total, Relaxed);
-                    self.written.fetch_add(written, Relaxed);
-                    self.dropped.fetch_add(total - written, Relaxed);
+                    self.written.fetch_add(written.visits, Relaxed);
+                    self.dropped.fetch_add(total - written.visits, Relaxed);
+                    let mut table = self.table.lock();
+                    for (link_id, total) in written.limited {
+                        table.limited.written(link_id, total);
+                    }
                 }
                 Err(error) => {
                     self.requeue(step);
@@ -111,7 +189,7 @@ impl Visits {
     }
 
     fn requeue(&self, visits: Vec<(VisitKey, u64)>) {
-        let mut pending = self.pending.lock();
+        let Table { pending, .. } = &mut *self.table.lock();
         for (key, count) in visits {
             if pending.len() < self.max_keys || pending.contains_key(&key) {
                 *pending.entry(key).or_default() += count;
@@ -165,12 +243,13 @@ impl Visits {
 mod tests {
     use super::*;
     use crate::address::Address;
-    use crate::store::{CreateOutcome, DayCount, Duplicates, NewLink, StoreConfig};
+    use crate::store::{CreateOutcome, DayCount, Duplicates, LinkOptions, NewLink, StoreConfig};
 
     async fn store_with_link(folder: &tempfile::TempDir) -> (Store, u64) {
         let store = Store::open(&StoreConfig::new(folder.path().join("links.db"))).unwrap();
         let url = Address::parse("https://example.com/").unwrap();
-        let new = NewLink { url, slug: Some("a".into()), title: String::new() };
+        let new =
+            NewLink { url, slug: Some("a".into()), title: String::new(), options: LinkOptions::default() };
         let mut outcomes = store.create(vec![new], Duplicates::Allow).await.unwrap();
         let Some(CreateOutcome::Created(link)) = outcomes.pop() else { panic!("{outcomes:?}") };
         (store, link.id)
@@ -215,6 +294,7 @@ mod tests {
         let visits = Visits::new(1_000, 10);
         visits.record_on(id, 1);
         assert!(store.delete("a").await.unwrap());
+        assert_eq!(store.drop_deleted(i64::MAX).await.unwrap(), ["a"]);
         visits.flush(&store).await.unwrap();
         assert_eq!(visits.stats(), VisitStats { queued: 0, written: 0, dropped: 1 });
         assert_eq!(store.days(id, 0).await.unwrap(), []);

@@ -111,7 +111,7 @@ pub(crate) async fn show(
     Ok(links.stored_responses().link(&slug, Json(link)))
 }
 
-/// `PATCH /api/links/{slug}` with `{"url"?, "title"?}`: the updated link.
+/// `PATCH /api/links/{slug}` with the fields to change: the updated link.
 pub(crate) async fn update(
     State(links): State<Links>,
     Slug(slug): Slug,
@@ -127,7 +127,17 @@ pub(crate) async fn update(
     Ok(Json(LinkView::new(changed, &links.hosts().base(&headers))).into_response())
 }
 
-/// `DELETE /api/links/{slug}`: 204. The slug is unknown from then on.
+/// `POST /api/links/{slug}/restore`: the deleted link, which redirects again; 404 if no deleted link has this slug.
+pub(crate) async fn restore(
+    State(links): State<Links>,
+    Slug(slug): Slug,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let restored = links.restore(&slug).await?.ok_or_else(|| ApiError::no_link(&slug))?;
+    Ok(Json(LinkView::new(restored, &links.hosts().base(&headers))).into_response())
+}
+
+/// `DELETE /api/links/{slug}`: 204. The slug answers 410 for 30 days, in which the link can be restored.
 pub(crate) async fn delete(State(links): State<Links>, Slug(slug): Slug) -> Result<StatusCode, ApiError> {
     if links.delete(&slug).await? { Ok(StatusCode::NO_CONTENT) } else { Err(ApiError::no_link(&slug)) }
 }

@@ -9,11 +9,14 @@ use crate::address::Address;
 use rusqlite::{Connection, TransactionBehavior, params};
 use std::path::Path;
 
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("../../migrations/0001_links.sql"),
     include_str!("../../migrations/0002_visits_daily.sql"),
     include_str!("../../migrations/0003_fingerprints.sql"),
     include_str!("../../migrations/0004_access.sql"),
+    include_str!("../../migrations/0005_deleted.sql"),
+    include_str!("../../migrations/0006_options.sql"),
+    include_str!("../../migrations/0007_search.sql"),
 ];
 
 /// The version since which addresses are stored in parsed form.
