@@ -80,6 +80,8 @@ pub struct Config {
     /// links are dropped and counted as dropped; a redirect never waits.
     pub visit_queue: usize,
 
+    /// How long the visits of a day are kept. Default 730 (two years), from 1 to 36,500. The total of a link stays.
+    pub visit_retention_days: u32,
     /// Open connections. Default 4,096, from 1 to 1,000,000. Further ones wait to be accepted.
     pub max_connections: usize,
     /// How long a client may take to send the head of a request. Default 10,000, from 100 to 600,000.
@@ -116,6 +118,7 @@ impl Default for Config {
             visit_flush_ms: 1_000,
             visit_batch: 1_000,
             visit_queue: 65_536,
+            visit_retention_days: 730,
             max_connections: 4_096,
             header_timeout_ms: 10_000,
             drain_timeout_ms: 10_000,
@@ -152,6 +155,7 @@ impl Config {
         in_range("visit_flush_ms", self.visit_flush_ms, 10, 60_000)?;
         in_range("visit_batch", self.visit_batch, 1, 1_000_000)?;
         in_range("visit_queue", self.visit_queue as u64, 1, 10_000_000)?;
+        in_range("visit_retention_days", self.visit_retention_days.into(), 1, 36_500)?;
         in_range("max_connections", self.max_connections as u64, 1, 1_000_000)?;
         in_range("header_timeout_ms", self.header_timeout_ms, 100, 600_000)?;
         in_range("drain_timeout_ms", self.drain_timeout_ms, 0, 600_000)?;

@@ -63,9 +63,17 @@ pub(crate) struct Query;
 impl Query {
     /// One link with its visits by day; null if there is none with this slug.
     #[graphql(complexity = "LINK_COMPLEXITY + child_complexity")]
-    async fn link(&self, ctx: &Context<'_>, slug: String) -> Result<Option<DetailView>> {
+    async fn link(
+        &self,
+        ctx: &Context<'_>,
+        slug: String,
+        #[graphql(desc = "The time zone of the days, such as Europe/Berlin; UTC if absent.")] tz: Option<
+            String,
+        >,
+    ) -> Result<Option<DetailView>> {
         let RequestData { links, base, cache } = ctx.data()?;
-        let link = DetailView::load(links, &slug, base).await.map_err(ApiError::from)?;
+        let zone = input::time_zone(tz.as_deref())?;
+        let link = DetailView::load(links, &slug, &zone, base).await.map_err(ApiError::from)?;
         match &link {
             Some(_) => links.stored_responses().contains_link(cache, &slug),
             // A link that is created purges the list.

@@ -4,6 +4,7 @@
 //! An unknown field is an error too: a misspelt option must not be ignored silently.
 
 use crate::address::Address;
+use crate::chart;
 use crate::reply::ApiError;
 use crate::slug;
 use crate::store::{
@@ -14,6 +15,7 @@ use crate::time;
 use axum::body::{Body, Bytes, to_bytes};
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Request, StatusCode};
+use jiff::tz::TimeZone;
 use larder_web::has_json_type;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -266,6 +268,25 @@ pub(crate) fn list_query<'a>(
         }
     }
     Ok(list)
+}
+
+/// A time zone by its name; UTC if there is none.
+pub(crate) fn time_zone(name: Option<&str>) -> Result<TimeZone, ApiError> {
+    let Some(name) = name.filter(|name| !name.is_empty()) else { return Ok(TimeZone::UTC) };
+    chart::zone(name)
+        .ok_or_else(|| ApiError::invalid("tz", "must be a time zone such as Europe/Berlin", name))
+}
+
+/// The query of one link: `tz`.
+pub(crate) fn link_query(query: Option<&str>) -> Result<TimeZone, ApiError> {
+    let mut zone = TimeZone::UTC;
+    for (name, value) in url::form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+        match &*name {
+            "tz" => zone = time_zone(Some(&value))?,
+            other => return Err(ApiError::invalid(other, "is unknown; expected tz", &value)),
+        }
+    }
+    Ok(zone)
 }
 
 fn object<'a>(input: &'a Value, known: &[&str]) -> Result<&'a Map<String, Value>, ApiError> {

@@ -14,9 +14,11 @@
 //! | `GET /` | the page to create, find, update and delete links |
 //! | `POST /api/links` | `{"url", "slug"?, "title"?, "tags"?, "expires_at"?, "max_visits"?, "forward_query"?}` → 201, 409 if the slug is taken |
 //! | `GET /api/links?limit&after&q&tag&deleted` | `{"links": […], "next"}`, newest first |
-//! | `GET /api/links/{slug}` | one link, with its visits by day |
+//! | `GET /api/links/{slug}?tz` | one link, with its visits by day in a time zone |
 //! | `PATCH /api/links/{slug}` | the fields to change → 200 |
 //! | `DELETE /api/links/{slug}` | 204 |
+//! | `DELETE /api/links/{slug}/visits` | 204; the visits of the link are forgotten |
+//! | `GET /api/events` | visits and changes as server-sent events |
 //! | `POST /api/links/{slug}/restore` | the deleted link → 200, for 30 days |
 //! | `GET /api/links/{slug}/qr.svg`, `qr.png` | the QR code of the short link |
 //! | `GET /api/export?format=csv` | all links as CSV or JSON, a stream |
@@ -37,9 +39,11 @@
 mod access;
 mod address;
 mod cache;
+mod chart;
 mod client;
 mod config;
 mod error;
+mod events;
 pub mod export;
 mod graphql;
 mod guard;

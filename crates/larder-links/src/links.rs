@@ -13,12 +13,14 @@ use crate::access::Access;
 use crate::cache::{self, Limits, Target, Targets};
 use crate::config::Config;
 use crate::error::LinksError;
+use crate::events::{Event, Events};
 use crate::hosts::OwnHosts;
 use crate::reply::ApiError;
 use crate::responses::{self, Responses};
 use crate::stats::{Counters, LinksStats, Outcome};
 use crate::store::{
-    CreateOutcome, Duplicates, Link, LinkUpdate, NewLink, RESTORE_PERIOD, Store, StoreError, now_ms,
+    CreateOutcome, Duplicates, Link, LinkUpdate, NewLink, QUARTERS_KEPT_DAYS, RESTORE_PERIOD, Store,
+    StoreError, now_ms, today,
 };
 use crate::visits::Visits;
 use crate::{router, serve};
@@ -31,11 +33,13 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch};
 use tokio::time::timeout;
 
 /// Batches that are read at a time. Each takes up to 8 MiB.
 const MAX_BATCHES: usize = 8;
+/// Event streams at a time. Each keeps a connection.
+const MAX_STREAMS: usize = 64;
 /// How long a batch waits for its permit.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a service that stops waits for Redis to confirm its changes.
@@ -100,6 +104,8 @@ struct Shared {
     /// One batch is parsed at a time, so that the other cores serve redirects.
     batch_parser: Arc<Semaphore>,
     visits: Arc<Visits>,
+    events: Arc<Events>,
+    stream_permits: Arc<Semaphore>,
     counters: Counters,
     stop_flusher: watch::Sender<bool>,
 }
@@ -117,7 +123,8 @@ impl Links {
         let hosts = OwnHosts::new(config.public_base()?, config.allowed_hosts()?);
         let access = Access::new(&config, deps.store.clone())?;
         let targets = Targets::new(deps.cache, &config);
-        let visits = Arc::new(Visits::new(config.visit_batch, config.visit_queue));
+        let events = Arc::new(Events::new());
+        let visits = Arc::new(Visits::new(config.visit_batch, config.visit_queue, events.clone()));
         let (stop_flusher, stopped) = watch::channel(false);
         let every = Duration::from_millis(config.visit_flush_ms);
         let (flushed, store) = (visits.clone(), deps.store.clone());
@@ -133,11 +140,13 @@ impl Links {
                 store: deps.store,
                 responses: Responses::new(deps.responses),
                 visits,
+                events,
+                stream_permits: Arc::new(Semaphore::new(MAX_STREAMS)),
                 counters: Counters::default(),
                 stop_flusher,
             }),
         };
-        tokio::spawn(drop_deleted_hourly(Arc::downgrade(&links.shared)));
+        tokio::spawn(tidy_hourly(Arc::downgrade(&links.shared)));
         Ok(links)
     }
 
@@ -165,6 +174,10 @@ impl Links {
             return Err(LinksError::Stopped);
         }
         self.shared.hosts.add_bound(listener.local_addr()?);
+        let shutdown = async {
+            shutdown.await;
+            self.shared.events.close();
+        };
         serve::serve(listener, self.router(), self.shared.config.serve_options(), shutdown).await;
         self.stop().await
     }
@@ -235,6 +248,15 @@ impl Links {
 
     pub(crate) fn access(&self) -> &Access {
         &self.shared.access
+    }
+
+    pub(crate) fn events(&self) -> &Events {
+        &self.shared.events
+    }
+
+    /// A permit for an event stream; `None` if there are 64.
+    pub(crate) fn stream_permit(&self) -> Option<OwnedSemaphorePermit> {
+        self.shared.stream_permits.clone().try_acquire_owned().ok()
     }
 
     /// A permit to read a batch; 503 if none is free within five seconds.
@@ -342,6 +364,7 @@ impl Links {
             this.shared.counters.created.add(new.len() as u64);
             this.shared.targets.invalidate(new).await;
             this.shared.responses.purge_list();
+            this.shared.events.send(Event::Changed);
             Ok(outcomes)
         })
         .await
@@ -354,6 +377,7 @@ impl Links {
             if changed.is_some() {
                 this.shared.targets.invalidate([slug.clone()]).await;
                 this.shared.responses.purge_link(&slug);
+                this.shared.events.send(Event::Changed);
             }
             Ok(changed)
         })
@@ -368,6 +392,7 @@ impl Links {
                 this.shared.counters.deleted.add(1);
                 this.shared.targets.invalidate([slug.clone()]).await;
                 this.shared.responses.purge_link(&slug);
+                this.shared.events.send(Event::Changed);
             }
             Ok(deleted)
         })
@@ -382,10 +407,36 @@ impl Links {
                 this.shared.counters.restored.add(1);
                 this.shared.targets.invalidate([slug.clone()]).await;
                 this.shared.responses.purge_link(&slug);
+                this.shared.events.send(Event::Changed);
             }
             Ok(restored)
         })
         .await
+    }
+
+    pub(crate) async fn forget_visits(&self, slug: &str) -> Result<bool, ApiError> {
+        let (this, slug) = (self.clone(), slug.to_owned());
+        run_to_completion(async move {
+            let Shared { store, visits, targets, responses, .. } = &*this.shared;
+            let Some(link) = store.find(&slug).await? else { return Ok(false) };
+            let forgotten = visits.forget(link.id, store).await?;
+            targets.invalidate([slug.clone()]).await;
+            responses.purge_link(&slug);
+            this.shared.events.send(Event::Changed);
+            Ok(forgotten)
+        })
+        .await
+    }
+
+    /// Sums visits that are older than 90 days into days, and drops those that are older than the retention.
+    ///
+    /// # Errors
+    /// If the store fails; the next call does the rest.
+    pub async fn fold_visits(&self) -> Result<(), LinksError> {
+        let Shared { store, config, .. } = &*self.shared;
+        while store.drop_visits(today() - i64::from(config.visit_retention_days)).await? > 0 {}
+        while store.fold_visits(today() - QUARTERS_KEPT_DAYS).await? > 0 {}
+        Ok(())
     }
 
     /// Drops the links whose time to be restored is over. Their slugs are unknown from then on.
@@ -407,17 +458,19 @@ impl Links {
 }
 
 /// Until the service is dropped or stopped. The first time is a minute after the start, so that a start writes nothing.
-async fn drop_deleted_hourly(service: Weak<Shared>) {
+async fn tidy_hourly(service: Weak<Shared>) {
     const HOUR: Duration = Duration::from_secs(60 * 60);
     let mut wait = Duration::from_secs(60);
     loop {
         tokio::time::sleep(wait).await;
         wait = HOUR;
         let Some(shared) = service.upgrade() else { return };
-        match (Links { shared }).drop_deleted().await {
+        let links = Links { shared };
+        let tidied = async { links.drop_deleted().await.map(drop).and(links.fold_visits().await) };
+        match tidied.await {
             Err(LinksError::Store(StoreError::Closed)) => return,
-            Err(error) => tracing::warn!(%error, "cannot drop the links that were deleted 30 days ago"),
-            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "cannot drop old links and visits"),
+            Ok(()) => {}
         }
     }
 }

@@ -1,13 +1,15 @@
 //! Links as the JSON and the GraphQL API show them: the same fields with the same meanings.
 
+use crate::chart;
 use crate::links::Links;
-use crate::store::{DayCount, Link, LinkOptions, ListQuery, StoreError, today};
+use crate::store::{DayCount, Link, LinkOptions, ListQuery, StoreError, now_ms};
 use crate::tag::Tag;
 use async_graphql::{SimpleObject, scalar};
+use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
 /// How many days the chart of a link shows.
-const CHART_DAYS: i64 = 30;
+const CHART_DAYS: i32 = 30;
 
 /// Milliseconds since 1970. The integers of GraphQL have 32 bits only.
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -74,10 +76,12 @@ impl DetailView {
     pub(crate) async fn load(
         links: &Links,
         slug: &str,
+        zone: &TimeZone,
         base: &str,
     ) -> Result<Option<DetailView>, StoreError> {
         let Some(link) = links.store().find(slug).await? else { return Ok(None) };
-        let days = links.store().days(link.id, today() - CHART_DAYS + 1).await?;
+        let since = chart::first_quarter(now_ms(), CHART_DAYS, zone);
+        let days = chart::by_day(&links.store().history(link.id, since).await?, zone);
         Ok(Some(DetailView { link: LinkView::new(link, base), days }))
     }
 }

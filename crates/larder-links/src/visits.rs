@@ -5,17 +5,19 @@
 //!                 (full: dropped, counted)      (failed: merged back for the next write)
 //! ```
 //!
-//! Visits are summed per link and day before they are written, so a link with 80,000 visits a second costs one row a
+//! Visits are summed per link and quarter hour before they are written, so a link with 80,000 visits a second costs one row a
 //! second. A clean stop writes all visits; a process that is killed loses the visits since its last commit. Links with a limit
 //! of visits are in `visits/limited.rs`.
 
 mod limited;
 
-use crate::store::{Day, MAX_VISIT_ROWS, Store, StoreError, VisitKey, today};
+use crate::events::{Event, Events};
+use crate::store::{MAX_VISIT_ROWS, Quarter, Store, StoreError, VisitKey, current_quarter};
 use limited::Limited;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
@@ -24,6 +26,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 /// Counts visits and writes them to the store.
 pub(crate) struct Visits {
     table: Mutex<Table>,
+    /// Told of what is written.
+    events: Arc<Events>,
     /// One write at a time, so that a stop can wait for the current one.
     flushing: tokio::sync::Mutex<()>,
     batch: u64,
@@ -42,10 +46,10 @@ struct Table {
 }
 
 impl Table {
-    /// The unwritten visits of a link. Older ones than these two days exist only if the database has failed since.
-    fn pending_of(&self, link_id: u64, today: Day) -> u64 {
-        let days = [today - 1, today];
-        days.iter().filter_map(|&day| self.pending.get(&VisitKey { link_id, day })).sum()
+    /// The unwritten visits of a link. Older ones than these two quarter hours exist only if the database has failed since.
+    fn pending_of(&self, link_id: u64, now: Quarter) -> u64 {
+        let quarters = [now - 1, now];
+        quarters.iter().filter_map(|&quarter| self.pending.get(&VisitKey { link_id, quarter })).sum()
     }
 }
 
@@ -61,9 +65,10 @@ pub struct VisitStats {
 }
 
 impl Visits {
-    pub(crate) fn new(batch: u64, max_keys: usize) -> Visits {
+    pub(crate) fn new(batch: u64, max_keys: usize, events: Arc<Events>) -> Visits {
         Visits {
             table: Mutex::default(),
+            events,
             flushing: tokio::sync::Mutex::default(),
             batch,
             max_keys,
@@ -76,20 +81,20 @@ impl Visits {
 
     /// Counts one visit of a link. It waits for a short lock only.
     pub(crate) fn record(&self, link_id: u64) {
-        self.record_on(link_id, today());
+        self.record_on(link_id, current_quarter());
     }
 
-    fn record_on(&self, link_id: u64, day: Day) {
+    fn record_on(&self, link_id: u64, quarter: Quarter) {
         let mut table = self.table.lock();
-        if !self.count(&mut table, link_id, day) {
+        if !self.count(&mut table, link_id, quarter) {
             self.dropped.fetch_add(1, Relaxed);
         }
     }
 
     /// Counts a visit in the table; false if there is no room.
-    fn count(&self, table: &mut Table, link_id: u64, day: Day) -> bool {
+    fn count(&self, table: &mut Table, link_id: u64, quarter: Quarter) -> bool {
         let room = table.pending.len() < self.max_keys;
-        match table.pending.entry(VisitKey { link_id, day }) {
+        match table.pending.entry(VisitKey { link_id, quarter }) {
             Entry::Occupied(mut count) => *count.get_mut() += 1,
             Entry::Vacant(slot) if room => drop(slot.insert(1)),
             Entry::Vacant(_) => return false,
@@ -128,7 +133,7 @@ impl Visits {
             if table.limited.len() >= self.max_keys {
                 return Err(StoreError::Busy("the table of visits"));
             }
-            let used = written + table.pending_of(link_id, today());
+            let used = written + table.pending_of(link_id, current_quarter());
             table.limited.insert(link_id, used);
         }
     }
@@ -136,11 +141,12 @@ impl Visits {
     fn admit_known(&self, link_id: u64, max: u64, visit: bool) -> Result<Option<bool>, StoreError> {
         let mut table = self.table.lock();
         // A visit that cannot be counted must not redirect.
-        let has_room = !visit || table.pending.len() < self.max_keys;
+        let key = VisitKey { link_id, quarter: current_quarter() };
+        let has_room = !visit || table.pending.len() < self.max_keys || table.pending.contains_key(&key);
         match table.limited.admit(link_id, max, visit && has_room) {
             Some(true) if !has_room => Err(StoreError::Busy("the table of visits")),
             Some(true) if visit => {
-                self.count(&mut table, link_id, today());
+                self.count(&mut table, link_id, key.quarter);
                 Ok(Some(true))
             }
             admitted => Ok(admitted),
@@ -168,14 +174,20 @@ impl Visits {
         while !visits.is_empty() {
             let step = visits.split_off(visits.len().saturating_sub(MAX_VISIT_ROWS));
             let total: u64 = step.iter().map(|(_, count)| count).sum();
-            match store.add_visits(step.clone()).await {
+            match store.add_visits(step.clone(), self.events.has_listeners()).await {
                 Ok(written) => {
                     self.queued.fetch_sub(total, Relaxed);
                     self.written.fetch_add(written.visits, Relaxed);
                     self.dropped.fetch_add(total - written.visits, Relaxed);
+                    if !written.totals.is_empty() {
+                        self.events.send(Event::Visits(written.totals));
+                    }
                     let mut table = self.table.lock();
+                    for (key, count) in step {
+                        table.limited.settle(key.link_id, count);
+                    }
                     for (link_id, total) in written.limited {
-                        table.limited.written(link_id, total);
+                        table.limited.update(link_id, total);
                     }
                 }
                 Err(error) => {
@@ -186,6 +198,26 @@ impl Visits {
             }
         }
         Ok(())
+    }
+
+    /// Forgets the visits of a link, in memory and in the database; false if there is no such link. A limit of visits counts
+    /// anew from here on.
+    pub(crate) async fn forget(&self, link_id: u64, store: &Store) -> Result<bool, StoreError> {
+        // Otherwise those on their way to the database would be written afterwards.
+        let _no_write = self.flushing.lock().await;
+        let forgotten = {
+            let mut table = self.table.lock();
+            table.limited.remove(link_id);
+            let mut forgotten = 0;
+            table.pending.retain(|key, count| {
+                let is_other = key.link_id != link_id;
+                forgotten += if is_other { 0 } else { *count };
+                is_other
+            });
+            forgotten
+        };
+        self.queued.fetch_sub(forgotten, Relaxed);
+        store.forget_visits(link_id).await
     }
 
     fn requeue(&self, visits: Vec<(VisitKey, u64)>) {
@@ -243,7 +275,7 @@ impl Visits {
 mod tests {
     use super::*;
     use crate::address::Address;
-    use crate::store::{CreateOutcome, DayCount, Duplicates, LinkOptions, NewLink, StoreConfig};
+    use crate::store::{CreateOutcome, Duplicates, LinkOptions, NewLink, StoreConfig, VisitHistory};
 
     async fn store_with_link(folder: &tempfile::TempDir) -> (Store, u64) {
         let store = Store::open(&StoreConfig::new(folder.path().join("links.db"))).unwrap();
@@ -256,12 +288,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn visits_are_summed_per_link_and_day() {
+    async fn visits_are_summed_per_link_and_quarter_hour() {
         let folder = tempfile::tempdir().unwrap();
         let (store, id) = store_with_link(&folder).await;
-        let visits = Visits::new(1_000, 10);
-        for day in [1, 1, 2, 1] {
-            visits.record_on(id, day);
+        let visits = Visits::new(1_000, 10, Arc::new(Events::new()));
+        for quarter in [1, 1, 2, 1] {
+            visits.record_on(id, quarter);
         }
         assert_eq!(visits.stats(), VisitStats { queued: 4, written: 0, dropped: 0 });
         visits.flush(&store).await.unwrap();
@@ -270,15 +302,14 @@ mod tests {
 
         assert_eq!(visits.stats(), VisitStats { queued: 0, written: 5, dropped: 0 });
         assert_eq!(store.find("a").await.unwrap().unwrap().visits, 5);
-        let day = |date: &str, visits| DayCount { date: date.into(), visits };
-        assert_eq!(store.days(id, 0).await.unwrap(), [day("1970-01-02", 3), day("1970-01-03", 2)]);
+        assert_eq!(store.history(id, 0).await.unwrap().quarters, [(1, 3), (2, 2)]);
     }
 
     #[tokio::test]
     async fn full_table_drops_new_links_and_counts_known_ones() {
         let folder = tempfile::tempdir().unwrap();
         let (store, id) = store_with_link(&folder).await;
-        let visits = Visits::new(1_000, 1);
+        let visits = Visits::new(1_000, 1, Arc::new(Events::new()));
         visits.record_on(id, 1);
         visits.record_on(id + 1, 1);
         visits.record_on(id, 1);
@@ -291,13 +322,13 @@ mod tests {
     async fn visits_of_deleted_link_are_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let (store, id) = store_with_link(&folder).await;
-        let visits = Visits::new(1_000, 10);
+        let visits = Visits::new(1_000, 10, Arc::new(Events::new()));
         visits.record_on(id, 1);
         assert!(store.delete("a").await.unwrap());
         assert_eq!(store.drop_deleted(i64::MAX).await.unwrap(), ["a"]);
         visits.flush(&store).await.unwrap();
         assert_eq!(visits.stats(), VisitStats { queued: 0, written: 0, dropped: 1 });
-        assert_eq!(store.days(id, 0).await.unwrap(), []);
+        assert_eq!(store.history(id, 0).await.unwrap(), VisitHistory::default());
     }
 
     #[tokio::test]
@@ -305,7 +336,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (store, id) = store_with_link(&folder).await;
         store.close().await;
-        let visits = Visits::new(1_000, 10);
+        let visits = Visits::new(1_000, 10, Arc::new(Events::new()));
         visits.record_on(id, 1);
         assert!(matches!(visits.flush(&store).await, Err(StoreError::Closed)));
         assert_eq!(visits.stats(), VisitStats { queued: 1, written: 0, dropped: 0 });
@@ -319,22 +350,22 @@ mod tests {
     async fn visits_of_many_links_are_written_in_bounded_steps() {
         let folder = tempfile::tempdir().unwrap();
         let (store, id) = store_with_link(&folder).await;
-        let visits = Visits::new(1_000, 100_000);
+        let visits = Visits::new(1_000, 100_000, Arc::new(Events::new()));
         let rows = 2 * MAX_VISIT_ROWS as i64 + 1;
-        for day in 0..rows {
-            visits.record_on(id, day);
+        for quarter in 0..rows {
+            visits.record_on(id, quarter);
         }
         // `add_visits` panics beyond its bound.
         visits.flush(&store).await.unwrap();
         assert_eq!(visits.stats(), VisitStats { queued: 0, written: rows as u64, dropped: 0 });
-        assert_eq!(store.days(id, 0).await.unwrap().len(), rows as usize);
+        assert_eq!(store.history(id, 0).await.unwrap().quarters.len(), rows as usize);
     }
 
     #[tokio::test]
     async fn dropped_service_writes_remaining_visits() {
         let folder = tempfile::tempdir().unwrap();
         let (store, id) = store_with_link(&folder).await;
-        let visits = Visits::new(1_000, 10);
+        let visits = Visits::new(1_000, 10, Arc::new(Events::new()));
         visits.record_on(id, 1);
         let (stop, stopped) = watch::channel(false);
         drop(stop);
@@ -346,7 +377,7 @@ mod tests {
     async fn full_batch_is_written_before_the_interval() {
         let folder = tempfile::tempdir().unwrap();
         let (store, id) = store_with_link(&folder).await;
-        let visits = Visits::new(3, 10);
+        let visits = Visits::new(3, 10, Arc::new(Events::new()));
         let (stop, stopped) = watch::channel(false);
         let watcher = async {
             for _ in 0..3 {

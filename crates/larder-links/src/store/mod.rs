@@ -9,8 +9,10 @@ mod migrate;
 mod search;
 mod sqlite;
 mod statements;
+mod visits;
 mod writer;
 
+use crate::events::LinkVisits;
 use crate::tag::Tag;
 use async_graphql::SimpleObject;
 use serde::Serialize;
@@ -60,14 +62,35 @@ pub struct Page {
     pub next: Option<u64>,
 }
 
-/// Visits of one link on one day.
+/// Visits of one link in one quarter hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct VisitKey {
     /// The link's id.
     pub link_id: u64,
-    /// The day, see [`today`].
-    pub day: Day,
+    /// The quarter hour.
+    pub quarter: Quarter,
 }
+
+/// The visits of a link over some time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VisitHistory {
+    /// Visits by quarter hour, oldest first.
+    pub quarters: Vec<(Quarter, u64)>,
+    /// Visits that are stored by day in UTC, oldest first.
+    pub days: Vec<(Day, u64)>,
+}
+
+/// A quarter of an hour in UTC, counted from 1970.
+pub type Quarter = i64;
+
+/// The milliseconds of a [`Quarter`].
+pub const MS_PER_QUARTER: i64 = 15 * 60 * 1_000;
+
+/// The quarter hours of a [`Day`].
+pub const QUARTERS_PER_DAY: i64 = 96;
+
+/// How long visits are kept in quarter hours, in days. After that they are kept in days.
+pub const QUARTERS_KEPT_DAYS: i64 = 90;
 
 /// The result of writing visits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,6 +99,8 @@ pub struct WrittenVisits {
     pub visits: u64,
     /// The links with a limit of visits among them, and their visits in the database, those of other instances included.
     pub limited: Vec<(u64, u64)>,
+    /// The totals of all of them, if requested.
+    pub(crate) totals: Vec<LinkVisits>,
 }
 
 /// A day in UTC, counted from 1970-01-01.
@@ -85,7 +110,7 @@ pub type Day = i64;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, SimpleObject)]
 #[graphql(name = "Day")]
 pub struct DayCount {
-    /// The day in UTC, as `2026-11-21`.
+    /// The day in the requested time zone, as `2026-11-21`.
     pub date: String,
     /// Its visits in the database.
     pub visits: u64,
@@ -93,7 +118,12 @@ pub struct DayCount {
 
 /// Today in UTC.
 pub fn today() -> Day {
-    now_ms() / 86_400_000
+    current_quarter() / QUARTERS_PER_DAY
+}
+
+/// The current quarter hour.
+pub(crate) fn current_quarter() -> Quarter {
+    now_ms() / MS_PER_QUARTER
 }
 
 /// Now, in milliseconds since 1970.

@@ -7,9 +7,11 @@
 use super::credentials::{self, Credential};
 use super::writer::{self, Job, WriteContext, WriteJob};
 use super::{
-    CreateOutcome, Day, DayCount, Duplicates, Link, LinkUpdate, ListQuery, MAX_BATCH_LINKS, NewLink, Page,
-    RESTORE_PERIOD, Route, StoreError, VisitKey, WrittenVisits, backup, migrate, now_ms, search, statements,
+    CreateOutcome, Day, Duplicates, Link, LinkUpdate, ListQuery, MAX_BATCH_LINKS, NewLink, Page, Quarter,
+    RESTORE_PERIOD, Route, StoreError, VisitHistory, VisitKey, WrittenVisits, backup, migrate, now_ms,
+    search, statements, visits,
 };
+use crate::events::LinkVisits;
 use crate::slug::SlugCodec;
 use crate::tag::MAX_TAGS;
 use crate::token::{Scope, Secret, SecretHash, Token};
@@ -191,21 +193,27 @@ impl Store {
         self.write(2 * STEP, work).await
     }
 
-    /// Adds visits in one transaction; those of links that no longer exist are dropped.
+    /// Adds visits in one transaction; those of links that no longer exist are dropped. `with_totals` asks for the visits of
+    /// all links afterwards.
     ///
     /// # Panics
     /// If there are more than [`MAX_VISIT_ROWS`].
-    pub async fn add_visits(&self, visits: Vec<(VisitKey, u64)>) -> Result<WrittenVisits, StoreError> {
-        assert!(visits.len() <= MAX_VISIT_ROWS, "{} rows of visits in one step", visits.len());
-        self.write(2 * visits.len(), move |context| {
+    pub async fn add_visits(
+        &self,
+        rows: Vec<(VisitKey, u64)>,
+        with_totals: bool,
+    ) -> Result<WrittenVisits, StoreError> {
+        assert!(rows.len() <= MAX_VISIT_ROWS, "{} rows of visits in one step", rows.len());
+        self.write(2 * rows.len(), move |context| {
             let mut written = WrittenVisits::default();
-            for &(key, count) in &visits {
-                let Some((max, total)) = statements::add_visits(context.connection, key, count)? else {
-                    continue;
-                };
+            for &(key, count) in &rows {
+                let Some(total) = visits::add(context.connection, key, count)? else { continue };
                 written.visits += count;
-                if max.is_some() {
-                    written.limited.push((key.link_id, total));
+                if total.is_limited {
+                    written.limited.push((key.link_id, total.visits));
+                }
+                if with_totals {
+                    written.totals.push(LinkVisits { slug: total.slug, visits: total.visits });
                 }
             }
             Ok(written)
@@ -273,7 +281,7 @@ impl Store {
 
     /// The visits of a link in the database; `None` if it does not exist.
     pub async fn visits(&self, link_id: u64) -> Result<Option<u64>, StoreError> {
-        self.read(move |connection| statements::visits(connection, link_id)).await
+        self.read(move |connection| visits::total(connection, link_id)).await
     }
 
     /// One page of links, newest first.
@@ -300,9 +308,26 @@ impl Store {
         copied.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// The days since `since` on which a link has visits, oldest first.
-    pub async fn days(&self, link_id: u64, since: Day) -> Result<Vec<DayCount>, StoreError> {
-        self.read(move |connection| statements::days(connection, link_id, since)).await
+    /// The visits of a link since a quarter hour.
+    pub async fn history(&self, link_id: u64, since: Quarter) -> Result<VisitHistory, StoreError> {
+        self.read(move |connection| visits::history(connection, link_id, since)).await
+    }
+
+    /// Sums visits of quarter hours before a day into days of UTC: up to 1,000 rows. Returns how many rows there were.
+    pub async fn fold_visits(&self, before: Day) -> Result<usize, StoreError> {
+        const STEP: usize = 1_000;
+        self.write(2 * STEP, move |context| Ok(visits::fold(context.connection, before, STEP)?)).await
+    }
+
+    /// Drops visits before a day, up to 1,000 rows of each table, and returns how many there were. The totals of links stay.
+    pub async fn drop_visits(&self, before: Day) -> Result<usize, StoreError> {
+        const STEP: usize = 1_000;
+        self.write(2 * STEP, move |context| Ok(visits::drop_before(context.connection, before, STEP)?)).await
+    }
+
+    /// Forgets the visits of a link, its total included; false if there is no such link.
+    pub async fn forget_visits(&self, link_id: u64) -> Result<bool, StoreError> {
+        self.write(3, move |context| Ok(visits::forget(context.connection, link_id)?)).await
     }
 
     /// The permutation between this database's row ids and slugs.

@@ -1,9 +1,6 @@
 //! The SQL of links and visits, one function per query. The caller owns the connection.
 
-use super::{
-    CreateOutcome, Day, DayCount, Duplicates, Link, LinkOptions, LinkUpdate, NewLink, Route, StoreError,
-    VisitKey,
-};
+use super::{CreateOutcome, Duplicates, Link, LinkOptions, LinkUpdate, NewLink, Route, StoreError};
 use crate::slug::{self, SlugCodec};
 use crate::tag::Tag;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -38,26 +35,6 @@ pub(super) fn find_route(connection: &Connection, slug: &str) -> rusqlite::Resul
         })
     };
     connection.prepare_cached(sql)?.query_row([slug], read).optional()
-}
-
-/// The visits of a link in the database; `None` if it does not exist.
-pub(super) fn visits(connection: &Connection, link_id: u64) -> rusqlite::Result<Option<u64>> {
-    connection
-        .prepare_cached("SELECT visits FROM links WHERE id = ?1")?
-        .query_row([link_id as i64], |row| Ok(row.get::<_, i64>(0)? as u64))
-        .optional()
-}
-
-pub(super) fn days(connection: &Connection, link_id: u64, since: Day) -> rusqlite::Result<Vec<DayCount>> {
-    connection
-        .prepare_cached(
-            "SELECT date(day * 86400, 'unixepoch'), count FROM visits_daily
-             WHERE link_id = ?1 AND day >= ?2 ORDER BY day",
-        )?
-        .query_map(params![link_id as i64, since], |row| {
-            Ok(DayCount { date: row.get(0)?, visits: row.get::<_, i64>(1)? as u64 })
-        })?
-        .collect()
 }
 
 /// The id of the next link, unless its slug is in use.
@@ -248,27 +225,6 @@ fn drop_links(connection: &Connection, until_ms: i64, limit: usize) -> rusqlite:
     let sql =
         "DELETE FROM links WHERE id IN (SELECT id FROM links WHERE deleted_at <= ?1 LIMIT ?2) RETURNING slug";
     connection.prepare_cached(sql)?.query_map(params![until_ms, limit as i64], |row| row.get(0))?.collect()
-}
-
-/// Adds visits to a link; returns its limit and its visits afterwards, or `None` if the link does not exist.
-pub(super) fn add_visits(
-    connection: &Connection,
-    key: VisitKey,
-    visits: u64,
-) -> rusqlite::Result<Option<(Option<u64>, u64)>> {
-    let total = "UPDATE links SET visits = visits + ?2 WHERE id = ?1 RETURNING max_visits, visits";
-    let read = |row: &Row<'_>| {
-        let max = row.get::<_, Option<i64>>(0)?.map(|max| max as u64);
-        Ok((max, row.get::<_, i64>(1)? as u64))
-    };
-    let values = params![key.link_id as i64, visits as i64];
-    let Some(written) = connection.prepare_cached(total)?.query_row(values, read).optional()? else {
-        return Ok(None);
-    };
-    let daily = "INSERT INTO visits_daily (link_id, day, count) VALUES (?1, ?2, ?3)
-                 ON CONFLICT (link_id, day) DO UPDATE SET count = count + excluded.count";
-    connection.prepare_cached(daily)?.execute(params![key.link_id as i64, key.day, visits as i64])?;
-    Ok(Some(written))
 }
 
 /// Reads the columns of [`LINK_COLUMNS`].

@@ -48,6 +48,10 @@ impl Limited {
         self.entries.insert(link_id, Entry { used, ..Entry::default() });
     }
 
+    pub(super) fn remove(&mut self, link_id: u64) {
+        self.entries.remove(&link_id);
+    }
+
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -60,11 +64,17 @@ impl Limited {
         }
     }
 
-    /// The database has `total` visits of a link, those that were in flight included.
-    pub(super) fn written(&mut self, link_id: u64, total: u64) {
+    /// Visits were written, or dropped because their link no longer exists.
+    pub(super) fn settle(&mut self, link_id: u64, visits: u64) {
         if let Some(entry) = self.entries.get_mut(&link_id) {
-            entry.in_flight = 0;
-            entry.used = entry.used.max(total + entry.in_memory);
+            entry.in_flight = entry.in_flight.saturating_sub(visits);
+        }
+    }
+
+    /// The database has `total` visits of a link after a write.
+    pub(super) fn update(&mut self, link_id: u64, total: u64) {
+        if let Some(entry) = self.entries.get_mut(&link_id) {
+            entry.used = entry.used.max(total + entry.in_flight + entry.in_memory);
         }
     }
 
@@ -75,5 +85,54 @@ impl Limited {
             // Visits only grow, so an exhausted link needs no look at the database as long as it is requested.
             entry.in_memory > 0 || (entry.is_exhausted && entry.is_requested)
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn visits_of_other_instances_count_after_a_write() {
+        let mut limited = Limited::default();
+        assert_eq!(limited.admit(1, 5, true), None);
+        limited.insert(1, 2);
+        assert_eq!(limited.admit(1, 5, true), Some(true));
+        limited.begin_write();
+        // During the write.
+        assert_eq!(limited.admit(1, 5, true), Some(true));
+        limited.settle(1, 1);
+        // Two before, one of ours, one of another instance; and ours in memory.
+        limited.update(1, 4);
+        assert_eq!(limited.admit(1, 5, true), Some(false));
+        limited.end_write();
+        assert_eq!(limited.len(), 1);
+    }
+
+    #[test]
+    fn entry_without_visits_in_memory_is_dropped_unless_it_is_exhausted_and_requested() {
+        let mut limited = Limited::default();
+        for (link_id, used) in [(1, 0), (2, 5)] {
+            limited.insert(link_id, used);
+            limited.admit(link_id, 5, false);
+        }
+        limited.begin_write();
+        limited.admit(2, 5, true);
+        limited.end_write();
+        assert_eq!((limited.admit(1, 5, false), limited.admit(2, 5, false)), (None, Some(false)));
+        limited.begin_write();
+        limited.end_write();
+        assert_eq!(limited.len(), 0);
+    }
+
+    #[test]
+    fn visits_of_a_link_that_is_gone_do_not_stay() {
+        let mut limited = Limited::default();
+        limited.insert(1, 0);
+        limited.admit(1, 5, true);
+        limited.begin_write();
+        limited.settle(1, 1);
+        limited.end_write();
+        assert_eq!(limited.len(), 0);
     }
 }

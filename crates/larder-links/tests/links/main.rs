@@ -15,6 +15,8 @@
 //! | `limits` | a client that asks too often waits, and redirects never do |
 //! | `addresses` | an address means to a browser what it means to the shortener |
 //! | `visits` | every counted visit is written, also when the service stops |
+//! | `analytics` | visits are shown by day in the zone of the reader, kept as long as the options say, and forgotten on request |
+//! | `events` | pages that are open learn of visits and changes at once |
 //! | `failure` | a full, locked or closed database is a clear error, and no acknowledged write is lost |
 //! | `import` | a CSV file is imported once, and invalid rows are reported |
 //! | `second_tier` | the options of Redis: a password that rotates, certificates |
@@ -23,7 +25,9 @@
 
 mod access;
 mod addresses;
+mod analytics;
 mod api;
+mod events;
 mod export;
 mod failure;
 mod graphql;
