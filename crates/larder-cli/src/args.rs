@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use larder_bench::BenchCommand;
+use larder_links::export::Format;
 use larder_links::{Scope, TokenName};
 use larder_server::ByteSize;
 use std::net::SocketAddr;
@@ -120,8 +121,17 @@ pub(crate) struct LinksFlags {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LinksCommand {
-    /// Import links from a CSV file with the columns name and url; the name becomes the title.
+    /// Import links from a CSV file with the columns name and url, whose name becomes the title, or from an export.
     Import(ImportFlags),
+    /// Write all links as CSV or JSON, also while a shortener uses the database.
+    Export(ExportFlags),
+    /// Copy the database, also while a shortener uses it.
+    Backup {
+        /// The file of the copy. An existing file is replaced.
+        file: PathBuf,
+        #[command(flatten)]
+        database: DatabaseFlag,
+    },
     /// Create, list or remove API tokens.
     #[command(subcommand)]
     Token(TokenCommand),
@@ -162,11 +172,23 @@ pub(crate) struct DatabaseFlag {
     pub(crate) database: Option<String>,
 }
 
+/// Flags of `larder links export`.
+#[derive(Debug, Args)]
+pub(crate) struct ExportFlags {
+    /// The file to write, only for its owner [default: standard output].
+    pub(crate) file: Option<PathBuf>,
+    /// The format.
+    #[arg(long, default_value = "csv", value_name = "csv|json")]
+    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) database: DatabaseFlag,
+}
+
 /// Flags of `larder links import`.
 #[derive(Debug, Args)]
 pub(crate) struct ImportFlags {
-    /// The CSV file to import.
-    #[arg(value_name = "FILE.csv")]
+    /// The CSV or JSON file to import.
+    #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// The URL of the running URL shortener to import into.
     #[arg(long, env = "LARDER_IMPORT_SERVER", value_name = "URL", default_value = "http://127.0.0.1:8080")]
