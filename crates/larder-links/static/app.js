@@ -7,6 +7,7 @@ const CHART_DAYS = 30;
 // cache keeps a list for a second; polling faster than that would return the same list.
 const REFRESH_MS = 2_000;
 const REFRESH_WITH_EVENTS_MS = 15_000;
+const RESPONSE_TTL_MS = 1_100;
 const SESSION_PATH = "/api/session";
 
 const byId = (id) => document.getElementById(id);
@@ -214,15 +215,18 @@ function makeRow(link) {
   find(".copy").addEventListener("click", (event) => copy(event.currentTarget, link.short_url));
   find(".edit").addEventListener("click", () => openEditor(latest));
   find(".danger").addEventListener("click", () => deleteLink(link.slug));
+  find(".forget").addEventListener("click", () => forgetVisits(link.slug));
   find(".restore").addEventListener("click", () => restoreLink(link.slug));
-  find(".edit").hidden = find(".danger").hidden = find(".show-qr").hidden = Boolean(link.deleted_at);
+  find(".edit").hidden = find(".danger").hidden = find(".forget").hidden = find(".show-qr").hidden = Boolean(link.deleted_at);
   find(".restore").hidden = !link.deleted_at;
+  find("figure").hidden = Boolean(link.deleted_at);
   element.classList.toggle("deleted", Boolean(link.deleted_at));
   find(".show-qr").addEventListener("click", (event) => toggleQr(event.currentTarget, find(".qr"), link));
 
   const toggle = find(".toggle");
   const details = find(".row-details");
   let shownVisits = null;
+  let redraw = null;
   let latest = link;
   toggle.addEventListener("click", () => {
     const open = details.hidden;
@@ -247,7 +251,11 @@ function makeRow(link) {
     visits.firstElementChild.textContent = number.format(fresh.visits);
     visits.lastElementChild.textContent = fresh.visits === 1 ? "visit" : "visits";
     shownVisits = fresh.visits;
-    if (!details.hidden) drawChart(element, link.slug);
+    if (!details.hidden) {
+      // Visits leave the stored response about the link as it is, so an earlier request could show the old days.
+      clearTimeout(redraw);
+      redraw = setTimeout(() => drawChart(element, link.slug), RESPONSE_TTL_MS);
+    }
   }
   find(".row-visits").addEventListener("animationend", (event) => event.currentTarget.classList.remove("bump"));
   const setVisits = (visits) => update({ ...latest, visits });
@@ -426,13 +434,27 @@ async function saveEdit(event) {
   }
 }
 
-async function deleteLink(slug) {
-  const dialog = byId("confirm");
-  byId("confirm-slug").textContent = withoutScheme(`${location.origin}/${slug}`);
+// Asks in a dialog with the short link in bold; resolves to the value of the button.
+async function ask(dialog, slug) {
+  dialog.querySelector("b").textContent = withoutScheme(`${location.origin}/${slug}`);
   dialog.returnValue = "";
   dialog.showModal();
   await new Promise((done) => dialog.addEventListener("close", done, { once: true }));
-  if (dialog.returnValue !== "delete") return;
+  return dialog.returnValue;
+}
+
+async function forgetVisits(slug) {
+  if (await ask(byId("forget"), slug) !== "forget") return;
+  try {
+    await call("DELETE", `/api/links/${slug}/visits`);
+    rows.get(slug)?.setVisits(0);
+  } catch (failure) {
+    showListError(failure);
+  }
+}
+
+async function deleteLink(slug) {
+  if (await ask(byId("confirm"), slug) !== "delete") return;
   try {
     await call("DELETE", `/api/links/${slug}`);
     rows.get(slug)?.element.remove();
@@ -471,6 +493,8 @@ async function restoreLink(slug) {
 // The chart of a link: one bar a day, today on the right
 
 async function drawChart(element, slug) {
+  // The link may have been deleted, or left the list.
+  if (!element.isConnected || element.classList.contains("deleted")) return;
   let link;
   try {
     const tz = Intl.DateTimeFormat().resolvedOptions().timeZone;

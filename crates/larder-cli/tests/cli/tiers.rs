@@ -159,3 +159,13 @@ fn limit_of_visits_holds_over_three_shorteners_but_for_one_interval() {
     });
     assert_eq!(redirects_of(5), 0);
 }
+
+/// Waits until the second tier has `expected` keys: it is filled after the response.
+fn await_keys(address: SocketAddr, expected: u64) {
+    until("the target is in the second tier", || (keys(address) >= expected).then_some(()));
+}
+
+fn keys(address: SocketAddr) -> u64 {
+    let reply = command(address, "DBSIZE");
+    reply.strip_prefix(':').and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("{reply}"))
+}

@@ -19,6 +19,8 @@ use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::timeout;
 
+pub(crate) const EVENT_STREAM: &str = "text/event-stream";
+
 /// A comment after this time without an event shows proxies that the stream is open, and us whether the client is.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
@@ -41,7 +43,7 @@ pub(crate) async fn show(State(links): State<Links>) -> Result<Response, ApiErro
         }
     });
     let headers = [
-        (CONTENT_TYPE, "text/event-stream"),
+        (CONTENT_TYPE, EVENT_STREAM),
         (CACHE_CONTROL, "no-store"),
         // nginx would collect the events.
         (HeaderName::from_static("x-accel-buffering"), "no"),

@@ -1,9 +1,10 @@
 //! Pages that are open learn of visits and changes at once.
 
-use crate::support::{Fixture, open, peer, request};
+use crate::support::{Fixture, open, open_with, peer, request};
 use axum::body::Body;
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
+use larder_links::Scope;
 use serde_json::json;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -64,6 +65,21 @@ async fn page_that_is_far_behind_is_told_so() {
         texts.push(next(&mut page).await);
     }
     assert!(texts.len() < 10, "{}", texts.len());
+}
+
+#[tokio::test]
+async fn stream_needs_a_token_and_ends_with_it() {
+    let fixture = open_with(|config| config.public_url = Some("https://s.example".into()));
+    assert_eq!(fixture.get("/api/events").await.status, StatusCode::UNAUTHORIZED);
+    let (id, bearer) = fixture.bearer(Scope::Read).await;
+    let request = request(Method::GET, "/api/events").header("authorization", bearer);
+    let response = fixture.links.router().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    let mut page = response.into_body();
+    assert_eq!(next(&mut page).await, ": connected\n\n");
+    fixture.links.remove_token(id).await.unwrap();
+    // Without an error: a browser would report it.
+    let end = tokio::time::timeout(PATIENCE, page.frame()).await.expect("the stream ends");
+    assert!(end.is_none(), "{end:?}");
 }
 
 #[tokio::test]
