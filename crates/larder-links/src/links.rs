@@ -328,7 +328,8 @@ impl Links {
         match redirect.limits.as_deref() {
             Some(limits) if limits.has_expired(now_ms()) => return Ok(Followed::Expired),
             Some(&Limits { max_visits: Some(max), .. }) => {
-                if !visits.admit(redirect.link_id, max, visit, store).await? {
+                let is_admitted = visits.admit(redirect.link_id, max, visit, store).await?;
+                if !is_admitted {
                     return Ok(Followed::Expired);
                 }
             }

@@ -74,18 +74,18 @@ async fn batch_is_counted_before_it_becomes_a_tree() {
 async fn export_takes_no_more_memory_for_more_links() {
     const LINKS: usize = 12_000;
     const URL_BYTES: usize = 8_000;
+    // Less than the export has bytes.
     const ALLOWED: usize = 64 << 20;
     let _alone = ONE_AT_A_TIME.lock().await;
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("links.db").display().to_string();
     let config = Config { database: database.clone(), ..Config::default() };
     let links = Links::open(config.clone(), Deps::open(&config).unwrap()).unwrap();
-    // Longer addresses than any, past the index of texts, which takes most of the time of an insertion.
+    // As long as addresses can be, without the index of texts, which takes most of the time of an insertion.
     rusqlite::Connection::open(&database)
         .unwrap()
         .execute_batch(&format!(
-            "DROP TRIGGER links_text_insert;
-             WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids WHERE id < {LINKS})
+            "WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids WHERE id < {LINKS})
              INSERT INTO links (slug, url, created_at)
              SELECT 's' || id, 'https://a.example/' || printf('%.{URL_BYTES}c', 'x'), 1 FROM ids;"
         ))
@@ -101,7 +101,7 @@ async fn export_takes_no_more_memory_for_more_links() {
         while let Some(frame) = body.frame().await {
             bytes += frame.unwrap().into_data().unwrap().len();
         }
-        assert!(bytes > LINKS * URL_BYTES && bytes > ALLOWED, "{bytes}");
+        assert!(bytes > LINKS * URL_BYTES, "{bytes}");
         let took = PEAK.load(Relaxed) - before;
         assert!(took < ALLOWED, "{format} took {took} bytes");
     }

@@ -147,7 +147,7 @@ impl Store {
     ) -> Result<Vec<CreateOutcome>, StoreError> {
         assert!(links.len() <= MAX_BATCH_LINKS, "{} links in one batch", links.len());
         let tags: usize = links.iter().map(|link| link.options.tags.len()).sum();
-        self.write(2 * links.len() + tags, move |context| {
+        self.write(3 * links.len() + tags, move |context| {
             let now_ms = now_ms();
             links
                 .iter()

@@ -114,6 +114,9 @@ fn insert(
     ];
     let is_inserted = connection.prepare_cached(sql)?.execute(values)? == 1;
     if is_inserted {
+        let index = "INSERT INTO links_text (rowid, slug, title, url) VALUES (?1, ?2, ?3, ?4)";
+        let texts = params![id as i64, slug, new.title, new.url.as_str()];
+        connection.prepare_cached(index)?.execute(texts)?;
         insert_tags(connection, id, tags)?;
     }
     Ok(is_inserted)
@@ -213,8 +216,11 @@ pub(super) fn drop_deleted(
     let raised = max_pages.saturating_add(HEADROOM_PAGES).min(i64::from(u32::MAX - 1));
     connection.pragma_update(None, "max_page_count", raised)?;
     let slugs = drop_links(connection, until_ms, limit).and_then(|slugs| {
-        // It would write at the commit, which is too late.
+        // It would write at the commit, which is too late. Merging up to 1,000 pages returns those of the dropped links.
         connection.execute("INSERT INTO links_text (links_text) VALUES ('flush')", [])?;
+        if !slugs.is_empty() && raised > max_pages {
+            connection.execute("INSERT INTO links_text (links_text, rank) VALUES ('merge', -1000)", [])?;
+        }
         Ok(slugs)
     });
     connection.pragma_update(None, "max_page_count", max_pages)?;
