@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use larder_bench::BenchCommand;
+use larder_links::export::Format;
 use larder_links::{Scope, TokenName};
 use larder_server::ByteSize;
 use std::net::SocketAddr;
@@ -61,6 +62,19 @@ pub(crate) struct UpFlags {
     /// The folder for the database and the tokens [default: ./larder-data].
     #[arg(long, env = "LARDER_UP_DATA", value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) hosts: HostFlags,
+}
+
+/// The flags of the URL shortener that `larder links` and `larder up` have in common.
+#[derive(Debug, Default, Args)]
+pub(crate) struct HostFlags {
+    /// Additional host names for the API of the URL shortener, without ports [default: none].
+    #[arg(long, env = "LARDER_LINKS_ALLOW_HOSTS", value_name = "HOST,…", value_delimiter = ',')]
+    pub(crate) allow_hosts: Vec<String>,
+    /// Proxies whose X-Forwarded-For the URL shortener trusts: addresses or ranges like 10.0.0.0/8 [default: none].
+    #[arg(long, env = "LARDER_LINKS_TRUSTED_PROXIES", value_name = "ADDRESS,…", value_delimiter = ',')]
+    pub(crate) trusted_proxies: Vec<String>,
 }
 
 /// Flags of `larder server`.
@@ -101,18 +115,23 @@ pub(crate) struct LinksFlags {
     /// The base URL of short links if a proxy is in front [default: from the request].
     #[arg(long, env = "LARDER_LINKS_PUBLIC_URL", value_name = "URL")]
     pub(crate) public_url: Option<String>,
-    /// Additional host names for the API, without ports [default: none].
-    #[arg(long, env = "LARDER_LINKS_ALLOW_HOSTS", value_name = "HOST,…", value_delimiter = ',')]
-    pub(crate) allow_hosts: Vec<String>,
-    /// Proxies whose X-Forwarded-For is trusted: addresses or ranges like 10.0.0.0/8 [default: none].
-    #[arg(long, env = "LARDER_LINKS_TRUSTED_PROXIES", value_name = "ADDRESS,…", value_delimiter = ',')]
-    pub(crate) trusted_proxies: Vec<String>,
+    #[command(flatten)]
+    pub(crate) hosts: HostFlags,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LinksCommand {
-    /// Import links from a CSV file with the columns name and url; the name becomes the title.
+    /// Import links from a CSV file with the columns name and url, whose name becomes the title, or from an export.
     Import(ImportFlags),
+    /// Write all links as CSV or JSON, also while a shortener uses the database.
+    Export(ExportFlags),
+    /// Copy the database, also while a shortener uses it.
+    Backup {
+        /// The file of the copy. An existing file is replaced.
+        file: PathBuf,
+        #[command(flatten)]
+        database: DatabaseFlag,
+    },
     /// Create, list or remove API tokens.
     #[command(subcommand)]
     Token(TokenCommand),
@@ -153,11 +172,23 @@ pub(crate) struct DatabaseFlag {
     pub(crate) database: Option<String>,
 }
 
+/// Flags of `larder links export`.
+#[derive(Debug, Args)]
+pub(crate) struct ExportFlags {
+    /// The file to write, only for its owner [default: standard output].
+    pub(crate) file: Option<PathBuf>,
+    /// The format.
+    #[arg(long, default_value = "csv", value_name = "csv|json")]
+    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) database: DatabaseFlag,
+}
+
 /// Flags of `larder links import`.
 #[derive(Debug, Args)]
 pub(crate) struct ImportFlags {
-    /// The CSV file to import.
-    #[arg(value_name = "FILE.csv")]
+    /// The CSV or JSON file to import.
+    #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// The URL of the running URL shortener to import into.
     #[arg(long, env = "LARDER_IMPORT_SERVER", value_name = "URL", default_value = "http://127.0.0.1:8080")]

@@ -1,6 +1,7 @@
 //! The `larder` binary: parses the command line, runs the command, and prints an error in one line.
 
 mod args;
+mod export;
 mod files;
 mod import;
 mod listen;
@@ -46,6 +47,10 @@ fn run(cli: Cli) -> Result<()> {
         Command::Server(flags) => parts::run_server(file.server(flags)?),
         Command::Links { flags, command: None } => parts::run_links(file.links(flags)?),
         Command::Links { command: Some(LinksCommand::Import(flags)), .. } => import::run(flags),
+        Command::Links { command: Some(LinksCommand::Export(flags)), .. } => export::run(flags, file),
+        Command::Links { command: Some(LinksCommand::Backup { file: to, database }), .. } => {
+            export::backup(to, &database, file)
+        }
         Command::Links { command: Some(LinksCommand::Token(command)), .. } => token::run(command, file),
         Command::Bench(command) => larder_bench::run(command),
         Command::Config => {
@@ -66,6 +71,8 @@ impl Command {
             Command::Server(_) => "server",
             Command::Links { command: None, .. } => "links",
             Command::Links { command: Some(LinksCommand::Import(_)), .. } => "links import",
+            Command::Links { command: Some(LinksCommand::Export(_)), .. } => "links export",
+            Command::Links { command: Some(LinksCommand::Backup { .. }), .. } => "links backup",
             Command::Links { command: Some(LinksCommand::Token(_)), .. } => "links token",
             Command::Bench(_) => "bench",
             Command::Config => "config",

@@ -1,6 +1,6 @@
 //! The settings of the parts. Precedence: flags, environment (both parsed by `args`), configuration file, defaults.
 
-use crate::args::{LinksFlags, ServerFlags, UpFlags};
+use crate::args::{HostFlags, LinksFlags, ServerFlags, UpFlags};
 use crate::listen::ListenAddress;
 use anyhow::{Context, Result};
 use larder_server::Password;
@@ -104,11 +104,12 @@ impl File {
         config.database = flags.database.unwrap_or(config.database);
         config.redis = flags.redis.or(config.redis);
         config.public_url = flags.public_url.or(config.public_url);
-        if !flags.allow_hosts.is_empty() {
-            config.allow_hosts = flags.allow_hosts;
+        let HostFlags { allow_hosts, trusted_proxies } = flags.hosts;
+        if !allow_hosts.is_empty() {
+            config.allow_hosts = allow_hosts;
         }
-        if !flags.trusted_proxies.is_empty() {
-            config.trusted_proxies = flags.trusted_proxies;
+        if !trusted_proxies.is_empty() {
+            config.trusted_proxies = trusted_proxies;
         }
         Ok(Links { listen, config, is_database_configured })
     }
@@ -122,8 +123,8 @@ impl File {
         let (server, links) = (std::mem::take(&mut self.server), std::mem::take(&mut self.links));
         let server = File { server, ..File::default() }
             .server(ServerFlags { listen: resp, ..ServerFlags::default() })?;
-        let mut links =
-            File { links, ..File::default() }.links(LinksFlags { listen: http, ..LinksFlags::default() })?;
+        let links_flags = LinksFlags { listen: http, hosts: flags.hosts, ..LinksFlags::default() };
+        let mut links = File { links, ..File::default() }.links(links_flags)?;
         if !links.is_database_configured {
             links.config.database = format!("sqlite:{}", data.join("links.db").display());
         }

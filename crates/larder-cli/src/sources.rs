@@ -15,6 +15,7 @@ pub(crate) fn register_links(registry: &Registry, links: &Links, health: &Health
             .operations([
                 ("found", stats.redirects.found),
                 ("not_found", stats.redirects.not_found),
+                ("gone", stats.redirects.gone),
                 ("error", stats.redirects.error),
             ])
             .latency(stats.redirect_latency);

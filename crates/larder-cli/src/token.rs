@@ -17,7 +17,7 @@ pub(crate) fn run(command: TokenCommand, file: File) -> Result<()> {
         TokenCommand::Add { database, .. } => (database, true),
         TokenCommand::List { database } | TokenCommand::Remove { database, .. } => (database, false),
     };
-    let store = open(flag, file, may_create)?;
+    let store = open_store(flag, file, may_create)?;
     runtime()?.block_on(async {
         let result = execute(&command, &store).await;
         store.close().await;
@@ -25,7 +25,8 @@ pub(crate) fn run(command: TokenCommand, file: File) -> Result<()> {
     })
 }
 
-fn open(flag: &DatabaseFlag, file: File, may_create: bool) -> Result<Store> {
+/// Opens the database of a command, which must exist unless the command may create it.
+pub(crate) fn open_store(flag: &DatabaseFlag, file: File, may_create: bool) -> Result<Store> {
     let flags = LinksFlags { database: flag.database.clone(), ..LinksFlags::default() };
     let config = file.links(flags)?.config;
     config.validate()?;

@@ -56,6 +56,8 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     let http = settings.links.listen.tcp()?;
     let admin = settings.admin.tcp()?;
     let mut links_config = settings.links.config;
+    // Before the cache server takes the place of a missing Redis: the options of a Redis are not for it.
+    links_config.validate()?;
     links_config.drain_timeout_ms = links_config.drain_timeout_ms.min(DRAIN_MS);
     links_config.redis =
         links_config.redis.or(resp.map(|address| own_url(address, &settings.server.password)));

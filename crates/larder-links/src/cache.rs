@@ -6,23 +6,80 @@
 use crate::address::to_location;
 use crate::config::Config;
 use crate::error::LinksError;
-use crate::store::{Link, Store, StoreError};
+use crate::store::{Route, Store, StoreError};
+use http::HeaderValue;
 use larder::{Builder, Cache, FetchError, Fetched, Reach, RedisCredentials, RedisTls, Removal, View};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
 
-/// What a redirect needs of a link: the location, and the id under which the visit counts.
+/// The version of [`Target`]. Entries of another version, which a Redis may contain, are misses.
+const SCHEMA: u32 = 2;
+
+/// Where a slug leads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Target {
-    pub(crate) link_id: u64,
-    /// In the form of a `Location` header.
-    pub(crate) location: String,
+pub(crate) enum Target {
+    Redirect(Redirect),
+    /// Nowhere: its link was deleted, and can be restored.
+    Deleted,
 }
 
-impl From<&Link> for Target {
-    fn from(link: &Link) -> Target {
-        Target { link_id: link.id, location: to_location(&link.url) }
+/// What a redirect needs of a link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Redirect {
+    /// Visits count under this id.
+    pub(crate) link_id: u64,
+    /// In the form of a `Location` header.
+    location: String,
+    forward_query: bool,
+    /// Most links have none, so that it costs a word.
+    pub(crate) limits: Option<Box<Limits>>,
+}
+
+/// After which time and how many visits a link no longer redirects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Limits {
+    expires_at: Option<i64>,
+    pub(crate) max_visits: Option<u64>,
+}
+
+impl Limits {
+    pub(crate) fn has_expired(self, now_ms: i64) -> bool {
+        self.expires_at.is_some_and(|at| at <= now_ms)
+    }
+}
+
+impl Redirect {
+    /// The value of `Location` for a request with this query; `None` for an address of an older version that no header can
+    /// contain.
+    pub(crate) fn location(&self, query: Option<&str>) -> Option<HeaderValue> {
+        let query = query.filter(|query| self.forward_query && !query.is_empty());
+        let forwarded =
+            query.and_then(|query| HeaderValue::from_str(&with_query(&self.location, query)).ok());
+        forwarded.or_else(|| HeaderValue::from_str(&self.location).ok())
+    }
+}
+
+/// Adds a query behind that of an address and before its fragment.
+fn with_query(address: &str, query: &str) -> String {
+    let (address, fragment) = address.split_at(address.find('#').unwrap_or(address.len()));
+    let separator = match address.split_once('?') {
+        None => "?",
+        Some((_, own)) if own.is_empty() || own.ends_with('&') => "",
+        Some(_) => "&",
+    };
+    format!("{address}{separator}{query}{fragment}")
+}
+
+impl From<Route> for Target {
+    fn from(route: Route) -> Target {
+        let Route { link_id, url, expires_at, max_visits, forward_query, is_deleted } = route;
+        if is_deleted {
+            return Target::Deleted;
+        }
+        let has_limits = expires_at.is_some() || max_visits.is_some();
+        let limits = has_limits.then(|| Box::new(Limits { expires_at, max_visits }));
+        Target::Redirect(Redirect { link_id, location: to_location(&url), forward_query, limits })
     }
 }
 
@@ -93,7 +150,10 @@ pub(crate) struct Targets {
 
 impl Targets {
     pub(crate) fn new(cache: Cache, config: &Config) -> Targets {
-        let view = cache.view("slug").with_negative_ttl(Duration::from_secs(config.negative_ttl_seconds));
+        let view = cache
+            .view("slug")
+            .with_schema(SCHEMA)
+            .with_negative_ttl(Duration::from_secs(config.negative_ttl_seconds));
         Targets { view, cache }
     }
 
@@ -105,7 +165,7 @@ impl Targets {
     pub(crate) async fn resolve(&self, slug: &str, store: &Store) -> Resolved {
         let load = || {
             let (store, slug) = (store.clone(), slug.to_owned());
-            move |_| async move { Ok(store.find(&slug).await?.as_ref().map(Target::from)) }
+            move |_| async move { Ok(store.find_route(&slug).await?.map(Target::from)) }
         };
         self.view.fetch(slug).load(load()).await
     }
@@ -126,6 +186,24 @@ impl Targets {
                 );
             }
             Err(error) => tracing::error!(%error, links, "the cache may serve the old targets"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn query_goes_behind_the_own_one_and_before_the_fragment() {
+        for (address, expected) in [
+            ("https://a.example/", "https://a.example/?x=1"),
+            ("https://a.example/?", "https://a.example/?x=1"),
+            ("https://a.example/?y=2", "https://a.example/?y=2&x=1"),
+            ("https://a.example/?y=2&#top", "https://a.example/?y=2&x=1#top"),
+            ("https://a.example/#a?b", "https://a.example/?x=1#a?b"),
+        ] {
+            assert_eq!(with_query(address, "x=1"), expected);
         }
     }
 }

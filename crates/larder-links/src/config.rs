@@ -3,8 +3,8 @@
 //! The fields have the names that the configuration file and the command line use. Durations are whole milliseconds
 //! or seconds, by the last word of the name.
 
-use crate::access::Network;
 use crate::address::Authority;
+use crate::client::Network;
 use crate::error::LinksError;
 use crate::serve::ServeOptions;
 use crate::store::StoreConfig;
@@ -80,6 +80,8 @@ pub struct Config {
     /// links are dropped and counted as dropped; a redirect never waits.
     pub visit_queue: usize,
 
+    /// How long the visits of a day are kept. Default 730 (two years), from 1 to 36,500. The total of a link stays.
+    pub visit_retention_days: u32,
     /// Open connections. Default 4,096, from 1 to 1,000,000. Further ones wait to be accepted.
     pub max_connections: usize,
     /// How long a client may take to send the head of a request. Default 10,000, from 100 to 600,000.
@@ -116,6 +118,7 @@ impl Default for Config {
             visit_flush_ms: 1_000,
             visit_batch: 1_000,
             visit_queue: 65_536,
+            visit_retention_days: 730,
             max_connections: 4_096,
             header_timeout_ms: 10_000,
             drain_timeout_ms: 10_000,
@@ -152,6 +155,7 @@ impl Config {
         in_range("visit_flush_ms", self.visit_flush_ms, 10, 60_000)?;
         in_range("visit_batch", self.visit_batch, 1, 1_000_000)?;
         in_range("visit_queue", self.visit_queue as u64, 1, 10_000_000)?;
+        in_range("visit_retention_days", self.visit_retention_days.into(), 1, 36_500)?;
         in_range("max_connections", self.max_connections as u64, 1, 1_000_000)?;
         in_range("header_timeout_ms", self.header_timeout_ms, 100, 600_000)?;
         in_range("drain_timeout_ms", self.drain_timeout_ms, 0, 600_000)?;
@@ -165,7 +169,31 @@ impl Config {
         self.public_base()?;
         self.allowed_hosts()?;
         self.proxy_networks()?;
+        self.check_redis()?;
         self.database_path().map(drop)
+    }
+
+    /// Refuses an option of Redis that would have no effect.
+    fn check_redis(&self) -> Result<(), LinksError> {
+        let missing = |field, what: &str, given: &str| LinksError::Config {
+            field,
+            value: "missing".into(),
+            expected: format!("{what}, since {given} is set"),
+        };
+        let files = [
+            ("redis_password_file", &self.redis_password_file),
+            ("redis_roots", &self.redis_roots),
+            ("redis_certificate", &self.redis_certificate),
+            ("redis_key", &self.redis_key),
+        ];
+        let first_file = files.into_iter().find(|(_, file)| file.is_some()).map(|(name, _)| name);
+        match self.redis_user.as_ref().map(|_| "redis_user").or(first_file) {
+            Some(given) if self.redis.is_none() => Err(missing("redis", "a URL", given)),
+            Some(given @ "redis_user") if self.redis_password_file.is_none() => {
+                Err(missing("redis_password_file", "a file", given))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// How the store is opened.
@@ -303,6 +331,28 @@ mod tests {
         assert_eq!(
             message(Config { public_url: Some("https://s.example/path".into()), ..Config::default() }),
             "public_url is https://s.example/path, expected http:// or https:// and a host, without a path"
+        );
+    }
+
+    #[test]
+    fn option_of_redis_without_redis_is_refused_by_name() {
+        let message = |change: fn(&mut Config)| {
+            let mut config = Config::default();
+            change(&mut config);
+            config.validate().unwrap_err().to_string()
+        };
+        assert_eq!(
+            message(|config| config.redis_roots = Some("roots.pem".into())),
+            "redis is missing, expected a URL, since redis_roots is set"
+        );
+        let password = |config: &mut Config| config.redis_password_file = Some("password".into());
+        assert!(message(password).ends_with("since redis_password_file is set"));
+        assert_eq!(
+            message(|config| {
+                config.redis = Some("redis://localhost".into());
+                config.redis_user = Some("ada".into());
+            }),
+            "redis_password_file is missing, expected a file, since redis_user is set"
         );
     }
 

@@ -10,8 +10,8 @@ use larder_http::CacheCtx;
 
 /// The introspection query of GraphiQL has this depth.
 const MAX_DEPTH: usize = 15;
-/// A search for the largest page with all its fields costs 3,200.
-const MAX_COMPLEXITY: usize = 3_400;
+/// A search for the largest page with all its fields costs 4,000.
+const MAX_COMPLEXITY: usize = 4_200;
 const LINK_COMPLEXITY: usize = 100;
 const LIST_COMPLEXITY: usize = 200;
 /// A search may examine 50,000 rows.
@@ -63,9 +63,17 @@ pub(crate) struct Query;
 impl Query {
     /// One link with its visits by day; null if there is none with this slug.
     #[graphql(complexity = "LINK_COMPLEXITY + child_complexity")]
-    async fn link(&self, ctx: &Context<'_>, slug: String) -> Result<Option<DetailView>> {
+    async fn link(
+        &self,
+        ctx: &Context<'_>,
+        slug: String,
+        #[graphql(desc = "The time zone of the days, such as Europe/Berlin; UTC if absent.")] tz: Option<
+            String,
+        >,
+    ) -> Result<Option<DetailView>> {
         let RequestData { links, base, cache } = ctx.data()?;
-        let link = DetailView::load(links, &slug, base).await.map_err(ApiError::from)?;
+        let zone = input::time_zone(tz.as_deref())?;
+        let link = DetailView::load(links, &slug, &zone, base).await.map_err(ApiError::from)?;
         match &link {
             Some(_) => links.stored_responses().contains_link(cache, &slug),
             // A link that is created purges the list.

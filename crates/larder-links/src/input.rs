@@ -4,12 +4,18 @@
 //! An unknown field is an error too: a misspelt option must not be ignored silently.
 
 use crate::address::Address;
+use crate::chart;
 use crate::reply::ApiError;
 use crate::slug;
-use crate::store::{LinkUpdate, ListQuery, MAX_BATCH_LINKS, MAX_PAGE_LINKS, MAX_TITLE_BYTES, NewLink};
+use crate::store::{
+    LinkOptions, LinkUpdate, ListQuery, MAX_BATCH_LINKS, MAX_PAGE_LINKS, MAX_TITLE_BYTES, NewLink,
+};
+use crate::tag::Tag;
+use crate::time;
 use axum::body::{Body, Bytes, to_bytes};
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Request, StatusCode};
+use jiff::tz::TimeZone;
 use larder_web::has_json_type;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -24,6 +30,13 @@ pub(crate) const MAX_BODY_BYTES: usize = 64 * 1024;
 
 /// The largest body of a batch.
 pub(crate) const MAX_BATCH_BODY_BYTES: usize = 4 * 1024 * 1024;
+
+/// The fields that a request can set.
+const NEW_LINK_FIELDS: [&str; 7] =
+    ["url", "slug", "title", "tags", "expires_at", "max_visits", "forward_query"];
+
+/// The highest limit of visits. JavaScript represents it exactly.
+const MAX_VISITS: u64 = 1_000_000_000_000;
 
 /// How long a client may take to send a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -82,16 +95,36 @@ fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// A new link: `{"url", "slug"?, "title"?}`.
+/// A new link: `{"url", "slug"?, "title"?, "tags"?, "expires_at"?, "max_visits"?, "forward_query"?}`.
 pub(crate) fn new_link(input: &Value) -> Result<NewLink, ApiError> {
-    let fields = object(input, &["url", "slug", "title"])?;
+    new_link_of(object(input, &NEW_LINK_FIELDS)?)
+}
+
+/// A link of an export, which has further fields. They are not imported: the database itself sets them.
+pub(crate) fn exported_link(input: &Value) -> Result<NewLink, ApiError> {
+    const SET_BY_DATABASE: [&str; 2] = ["created_at", "visits"];
+    new_link_of(object(input, &[&NEW_LINK_FIELDS[..], &SET_BY_DATABASE].concat())?)
+}
+
+fn new_link_of(fields: &Map<String, Value>) -> Result<NewLink, ApiError> {
     let url = address(fields)?.ok_or_else(|| ApiError::address(&crate::AddressError::Empty, ""))?;
     // An empty form field arrives as an empty string.
     let slug = text(fields, "slug")?.map(str::trim).filter(|slug| !slug.is_empty());
     if let Some(slug) = slug {
         slug::check_custom(slug).map_err(|error| ApiError::slug(error, slug))?;
     }
-    Ok(NewLink { url, slug: slug.map(str::to_owned), title: title(fields)?.unwrap_or_default() })
+    let options = options(fields)?;
+    Ok(NewLink { url, slug: slug.map(str::to_owned), title: title(fields)?.unwrap_or_default(), options })
+}
+
+/// What the owner chose for a new link.
+pub(crate) fn options(fields: &Map<String, Value>) -> Result<LinkOptions, ApiError> {
+    Ok(LinkOptions {
+        tags: tags(fields)?.unwrap_or_default(),
+        expires_at: expires_at(fields)?.flatten(),
+        max_visits: max_visits(fields)?.flatten(),
+        forward_query: forward_query(fields)?.unwrap_or_default(),
+    })
 }
 
 /// A batch of new links. The outer error concerns the batch, an inner one its item.
@@ -165,22 +198,34 @@ pub(crate) fn token(input: &Value) -> Result<&str, ApiError> {
     token.ok_or_else(|| ApiError::invalid("token", "must be a string, and the only field", ""))
 }
 
-/// The update of a link: `{"url"?, "title"?}`, at least one of them.
+/// The update of a link: at least one of the fields of [`new_link`] but the slug. A null `expires_at` or `max_visits`
+/// removes the limit.
 pub(crate) fn link_update(input: &Value) -> Result<LinkUpdate, ApiError> {
-    let fields = object(input, &["url", "title"])?;
-    let change = LinkUpdate { url: address(fields)?, title: title(fields)? };
-    if change.url.is_none() && change.title.is_none() {
+    let known: Vec<&str> = NEW_LINK_FIELDS.into_iter().filter(|name| *name != "slug").collect();
+    let fields = object(input, &known)?;
+    let is_empty = fields
+        .iter()
+        .all(|(name, value)| value.is_null() && !matches!(name.as_str(), "expires_at" | "max_visits"));
+    if is_empty {
         return Err(ApiError::address(&crate::AddressError::Empty, ""));
     }
-    Ok(change)
+    Ok(LinkUpdate {
+        url: address(fields)?,
+        title: title(fields)?,
+        tags: tags(fields)?,
+        expires_at: expires_at(fields)?,
+        max_visits: max_visits(fields)?,
+        forward_query: forward_query(fields)?,
+    })
 }
 
-/// The query of a list: `limit`, `after` (a cursor, turned into an id by `decode`), `q`.
+/// The query of a list: `limit`, `after` (a cursor, turned into an id by `decode`), `q`, `tag`, `deleted`.
 pub(crate) fn list_query<'a>(
     parameters: impl Iterator<Item = (Cow<'a, str>, Cow<'a, str>)>,
     decode: impl Fn(&str) -> Option<u64>,
 ) -> Result<ListQuery, ApiError> {
-    let mut list = ListQuery { limit: DEFAULT_PAGE_LINKS, before: None, text: None };
+    let mut list =
+        ListQuery { limit: DEFAULT_PAGE_LINKS, before: None, text: None, tag: None, deleted: false };
     for (name, value) in parameters {
         match &*name {
             "limit" => {
@@ -201,12 +246,47 @@ pub(crate) fn list_query<'a>(
                         format!("must be at most {MAX_SEARCH_BYTES} bytes long, this has {}", text.len());
                     return Err(ApiError::invalid("q", message, text));
                 }
+                if text.contains('\0') {
+                    return Err(ApiError::invalid("q", "must not contain a NUL", text));
+                }
                 list.text = Some(text.to_owned()).filter(|text| !text.is_empty());
             }
-            other => return Err(ApiError::invalid(other, "is unknown; expected limit, after or q", &value)),
+            "tag" if value.is_empty() => {}
+            "tag" => {
+                let tag = Tag::parse(&value);
+                list.tag = Some(tag.map_err(|error| ApiError::invalid("tag", error.to_string(), &value))?);
+            }
+            "deleted" => {
+                let is_deleted =
+                    value.parse().map_err(|_| ApiError::invalid("deleted", "must be true or false", &value));
+                list.deleted = is_deleted?;
+            }
+            other => {
+                let message = "is unknown; expected limit, after, q, tag or deleted";
+                return Err(ApiError::invalid(other, message, &value));
+            }
         }
     }
     Ok(list)
+}
+
+/// A time zone by its name; UTC if there is none.
+pub(crate) fn time_zone(name: Option<&str>) -> Result<TimeZone, ApiError> {
+    let Some(name) = name.filter(|name| !name.is_empty()) else { return Ok(TimeZone::UTC) };
+    chart::zone(name)
+        .ok_or_else(|| ApiError::invalid("tz", "must be a time zone such as Europe/Berlin", name))
+}
+
+/// The query of one link: `tz`.
+pub(crate) fn link_query(query: Option<&str>) -> Result<TimeZone, ApiError> {
+    let mut zone = TimeZone::UTC;
+    for (name, value) in url::form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+        match &*name {
+            "tz" => zone = time_zone(Some(&value))?,
+            other => return Err(ApiError::invalid(other, "is unknown; expected tz", &value)),
+        }
+    }
+    Ok(zone)
 }
 
 fn object<'a>(input: &'a Value, known: &[&str]) -> Result<&'a Map<String, Value>, ApiError> {
@@ -245,6 +325,56 @@ pub(crate) fn check_title(text: &str) -> Result<&str, ApiError> {
         return Err(ApiError::invalid("title", message, title));
     }
     Ok(title)
+}
+
+fn tags(fields: &Map<String, Value>) -> Result<Option<Vec<Tag>>, ApiError> {
+    let invalid = |message: String, value: &Value| ApiError::invalid("tags", message, &value.to_string());
+    let texts = match fields.get("tags") {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::Array(items)) => items.iter().map(|item| {
+            item.as_str().ok_or_else(|| invalid(format!("must be strings, not {}", type_name(item)), item))
+        }),
+        Some(other) => return Err(invalid(format!("must be an array, not {}", type_name(other)), other)),
+    };
+    let texts = texts.collect::<Result<Vec<_>, _>>()?;
+    let tags = Tag::parse_all(texts.iter().copied());
+    tags.map(Some).map_err(|error| ApiError::invalid("tags", error.to_string(), &texts.join(", ")))
+}
+
+/// The date of expiry: `None` if absent, `Some(None)` if null.
+fn expires_at(fields: &Map<String, Value>) -> Result<Option<Option<i64>>, ApiError> {
+    let date = match fields.get("expires_at") {
+        None => return Ok(None),
+        Some(Value::Null) => return Ok(Some(None)),
+        Some(Value::String(text)) => time::parse(text),
+        Some(other) => other.as_i64().filter(|&ms| time::is_in_range(ms)),
+    };
+    let message = "must be a time such as 2027-01-31T12:00:00Z, or milliseconds since 1970";
+    let date =
+        date.ok_or_else(|| ApiError::invalid("expires_at", message, &fields["expires_at"].to_string()))?;
+    Ok(Some(Some(date)))
+}
+
+/// The limit of visits: `None` if absent, `Some(None)` if null.
+fn max_visits(fields: &Map<String, Value>) -> Result<Option<Option<u64>>, ApiError> {
+    match fields.get("max_visits") {
+        None => Ok(None),
+        Some(Value::Null) => Ok(Some(None)),
+        Some(value) => {
+            let max = value.as_u64().filter(|max| (1..=MAX_VISITS).contains(max));
+            let message = || format!("must be a number from 1 to {MAX_VISITS}");
+            max.map(|max| Some(Some(max)))
+                .ok_or_else(|| ApiError::invalid("max_visits", message(), &value.to_string()))
+        }
+    }
+}
+
+fn forward_query(fields: &Map<String, Value>) -> Result<Option<bool>, ApiError> {
+    match fields.get("forward_query") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Bool(is_set)) => Ok(Some(*is_set)),
+        Some(other) => Err(ApiError::invalid("forward_query", "must be true or false", &other.to_string())),
+    }
 }
 
 fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str>, ApiError> {

@@ -10,13 +10,18 @@
 //!
 //! | route | response |
 //! |---|---|
-//! | `GET /{slug}` | the redirect; HEAD as well, without counting; 404 page; 503 page if the store fails |
+//! | `GET /{slug}` | the redirect; HEAD as well, without counting; 404 page; 410 page for an expired or deleted link; 503 page if the store fails |
 //! | `GET /` | the page to create, find, update and delete links |
-//! | `POST /api/links` | `{"url", "slug"?, "title"?}` → 201, 409 if the slug is taken |
-//! | `GET /api/links?limit&after&q` | `{"links": […], "next"}`, newest first |
-//! | `GET /api/links/{slug}` | one link, with its visits by day |
-//! | `PATCH /api/links/{slug}` | `{"url"?, "title"?}` → 200 |
+//! | `POST /api/links` | `{"url", "slug"?, "title"?, "tags"?, "expires_at"?, "max_visits"?, "forward_query"?}` → 201, 409 if the slug is taken |
+//! | `GET /api/links?limit&after&q&tag&deleted` | `{"links": […], "next"}`, newest first |
+//! | `GET /api/links/{slug}?tz` | one link, with its visits by day in a time zone |
+//! | `PATCH /api/links/{slug}` | the fields to change → 200 |
 //! | `DELETE /api/links/{slug}` | 204 |
+//! | `DELETE /api/links/{slug}/visits` | 204; the visits of the link are forgotten |
+//! | `GET /api/events` | visits and changes as server-sent events |
+//! | `POST /api/links/{slug}/restore` | the deleted link → 200, for 30 days |
+//! | `GET /api/links/{slug}/qr.svg`, `qr.png` | the QR code of the short link |
+//! | `GET /api/export?format=csv` | all links as CSV or JSON, a stream |
 //! | `POST /api/links/batch` | up to 1,000 links → `{"results": […]}`; none of them is created twice |
 //! | `GET`, `POST`, `QUERY /api/graphql` | the same links as GraphQL, read only |
 //! | `GET`, `POST`, `DELETE /api/session` | what this client may do; exchange a token for a session cookie; sign out |
@@ -34,13 +39,19 @@
 mod access;
 mod address;
 mod cache;
+mod chart;
+mod client;
 mod config;
 mod error;
+mod events;
+pub mod export;
 mod graphql;
+mod guard;
 mod hosts;
 pub mod import;
 mod input;
 mod links;
+mod qr;
 mod reply;
 mod responses;
 mod router;
@@ -49,10 +60,12 @@ mod serve;
 mod slug;
 mod stats;
 pub mod store;
+mod tag;
+mod time;
+mod token;
 mod view;
 mod visits;
 
-pub use access::{Scope, Secret, TOKEN_PREFIX, Token, TokenName};
 pub use address::{Address, AddressError, MAX_URL_BYTES};
 pub use config::Config;
 pub use error::LinksError;
@@ -61,6 +74,8 @@ pub use serve::{ServeOptions, serve};
 pub use slug::{MAX_SLUG_BYTES, SlugCodec, SlugError, check_custom as check_slug};
 pub use stats::{LinksStats, RedirectStats};
 pub use store::{Store, StoreError};
+pub use tag::{MAX_TAG_BYTES, MAX_TAGS, Tag, TagError};
+pub use token::{Scope, Secret, TOKEN_PREFIX, Token, TokenName};
 pub use visits::VisitStats;
 
 /// Compiles and runs the examples of the user pages, because this crate uses every library.

@@ -10,30 +10,36 @@
 //! before it, any client may.
 
 use crate::access::Access;
-use crate::cache::{self, Resolved, Targets};
+use crate::cache::{self, Limits, Target, Targets};
 use crate::config::Config;
 use crate::error::LinksError;
+use crate::events::{Event, Events};
 use crate::hosts::OwnHosts;
 use crate::reply::ApiError;
 use crate::responses::{self, Responses};
 use crate::stats::{Counters, LinksStats, Outcome};
-use crate::store::{CreateOutcome, Duplicates, Link, LinkUpdate, NewLink, Store, StoreError};
+use crate::store::{
+    CreateOutcome, Duplicates, Link, LinkUpdate, NewLink, QUARTERS_KEPT_DAYS, RESTORE_PERIOD, Store,
+    StoreError, now_ms, today,
+};
 use crate::visits::Visits;
 use crate::{router, serve};
 use axum::Router;
-use http::StatusCode;
-use larder::Cache;
+use http::{HeaderValue, StatusCode};
+use larder::{Cache, FetchError};
 use larder_http::HttpCache;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch};
 use tokio::time::timeout;
 
 /// Batches that are read at a time. Each takes up to 8 MiB.
 const MAX_BATCHES: usize = 8;
+/// Event streams at a time. Each keeps a connection.
+const MAX_STREAMS: usize = 64;
 /// How long a batch waits for its permit.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a service that stops waits for Redis to confirm its changes.
@@ -98,6 +104,8 @@ struct Shared {
     /// One batch is parsed at a time, so that the other cores serve redirects.
     batch_parser: Arc<Semaphore>,
     visits: Arc<Visits>,
+    events: Arc<Events>,
+    stream_permits: Arc<Semaphore>,
     counters: Counters,
     stop_flusher: watch::Sender<bool>,
 }
@@ -115,12 +123,13 @@ impl Links {
         let hosts = OwnHosts::new(config.public_base()?, config.allowed_hosts()?);
         let access = Access::new(&config, deps.store.clone())?;
         let targets = Targets::new(deps.cache, &config);
-        let visits = Arc::new(Visits::new(config.visit_batch, config.visit_queue));
+        let events = Arc::new(Events::new());
+        let visits = Arc::new(Visits::new(config.visit_batch, config.visit_queue, events.clone()));
         let (stop_flusher, stopped) = watch::channel(false);
         let every = Duration::from_millis(config.visit_flush_ms);
         let (flushed, store) = (visits.clone(), deps.store.clone());
         tokio::spawn(async move { flushed.run(&store, every, stopped).await });
-        Ok(Links {
+        let links = Links {
             shared: Arc::new(Shared {
                 hosts,
                 access,
@@ -131,10 +140,14 @@ impl Links {
                 store: deps.store,
                 responses: Responses::new(deps.responses),
                 visits,
+                events,
+                stream_permits: Arc::new(Semaphore::new(MAX_STREAMS)),
                 counters: Counters::default(),
                 stop_flusher,
             }),
-        })
+        };
+        tokio::spawn(tidy_hourly(Arc::downgrade(&links.shared)));
+        Ok(links)
     }
 
     /// The routes of the service, for [`serve`](Links::serve) or another application.
@@ -161,6 +174,10 @@ impl Links {
             return Err(LinksError::Stopped);
         }
         self.shared.hosts.add_bound(listener.local_addr()?);
+        let shutdown = async {
+            shutdown.await;
+            self.shared.events.close();
+        };
         serve::serve(listener, self.router(), self.shared.config.serve_options(), shutdown).await;
         self.stop().await
     }
@@ -233,6 +250,15 @@ impl Links {
         &self.shared.access
     }
 
+    pub(crate) fn events(&self) -> &Events {
+        &self.shared.events
+    }
+
+    /// A permit for an event stream; `None` if there are 64.
+    pub(crate) fn stream_permit(&self) -> Option<OwnedSemaphorePermit> {
+        self.shared.stream_permits.clone().try_acquire_owned().ok()
+    }
+
     /// A permit to read a batch; 503 if none is free within five seconds.
     pub(crate) async fn batch_permit(&self) -> Result<SemaphorePermit<'_>, ApiError> {
         let permit = timeout(BATCH_TIMEOUT, self.shared.batch_permits.acquire()).await;
@@ -266,22 +292,51 @@ impl Links {
         StatusCode::from_u16(self.shared.config.redirect_status).unwrap_or(StatusCode::FOUND)
     }
 
-    /// Fetches the target of a slug. A target that is found counts as a visit if `visit` is set.
-    pub(crate) async fn follow(&self, slug: &str, visit: bool) -> Resolved {
+    /// Fetches the target of a slug, for a request with this query. A redirect counts as a visit if `visit` is set.
+    pub(crate) async fn follow(
+        &self,
+        slug: &str,
+        query: Option<&str>,
+        visit: bool,
+    ) -> Result<Followed, FollowError> {
         let started = Instant::now();
-        let target = self.shared.targets.resolve(slug, &self.shared.store).await;
-        let outcome = match target.as_deref() {
-            Ok(Some(target)) => {
-                if visit {
-                    self.shared.visits.record(target.link_id);
-                }
-                Outcome::Found
-            }
-            Ok(None) => Outcome::NotFound,
+        let followed = self.try_follow(slug, query, visit).await;
+        let outcome = match &followed {
+            Ok(Followed::Redirect(_)) => Outcome::Found,
+            Ok(Followed::Unknown) => Outcome::NotFound,
+            Ok(Followed::Expired | Followed::Deleted) => Outcome::Gone,
             Err(_) => Outcome::Error,
         };
         self.shared.counters.record_redirect(outcome, started.elapsed());
-        target
+        followed
+    }
+
+    async fn try_follow(
+        &self,
+        slug: &str,
+        query: Option<&str>,
+        visit: bool,
+    ) -> Result<Followed, FollowError> {
+        let Shared { targets, store, visits, .. } = &*self.shared;
+        let target = targets.resolve(slug, store).await?;
+        let redirect = match &*target {
+            Some(Target::Redirect(redirect)) => redirect,
+            Some(Target::Deleted) => return Ok(Followed::Deleted),
+            None => return Ok(Followed::Unknown),
+        };
+        let Some(location) = redirect.location(query) else { return Ok(Followed::Unknown) };
+        match redirect.limits.as_deref() {
+            Some(limits) if limits.has_expired(now_ms()) => return Ok(Followed::Expired),
+            Some(&Limits { max_visits: Some(max), .. }) => {
+                let is_admitted = visits.admit(redirect.link_id, max, visit, store).await?;
+                if !is_admitted {
+                    return Ok(Followed::Expired);
+                }
+            }
+            _ if visit => visits.record(redirect.link_id),
+            _ => {}
+        }
+        Ok(Followed::Redirect(location))
     }
 
     /// Counts a request for a path that cannot be a slug.
@@ -310,6 +365,7 @@ impl Links {
             this.shared.counters.created.add(new.len() as u64);
             this.shared.targets.invalidate(new).await;
             this.shared.responses.purge_list();
+            this.shared.events.send(Event::Changed);
             Ok(outcomes)
         })
         .await
@@ -322,6 +378,7 @@ impl Links {
             if changed.is_some() {
                 this.shared.targets.invalidate([slug.clone()]).await;
                 this.shared.responses.purge_link(&slug);
+                this.shared.events.send(Event::Changed);
             }
             Ok(changed)
         })
@@ -336,11 +393,109 @@ impl Links {
                 this.shared.counters.deleted.add(1);
                 this.shared.targets.invalidate([slug.clone()]).await;
                 this.shared.responses.purge_link(&slug);
+                this.shared.events.send(Event::Changed);
             }
             Ok(deleted)
         })
         .await
     }
+
+    pub(crate) async fn restore(&self, slug: &str) -> Result<Option<Link>, ApiError> {
+        let (this, slug) = (self.clone(), slug.to_owned());
+        run_to_completion(async move {
+            let restored = this.shared.store.restore(&slug).await?;
+            if restored.is_some() {
+                this.shared.counters.restored.add(1);
+                this.shared.targets.invalidate([slug.clone()]).await;
+                this.shared.responses.purge_link(&slug);
+                this.shared.events.send(Event::Changed);
+            }
+            Ok(restored)
+        })
+        .await
+    }
+
+    pub(crate) async fn forget_visits(&self, slug: &str) -> Result<bool, ApiError> {
+        let (this, slug) = (self.clone(), slug.to_owned());
+        run_to_completion(async move {
+            let Shared { store, visits, targets, responses, .. } = &*this.shared;
+            let Some(link) = store.find(&slug).await? else { return Ok(false) };
+            let forgotten = visits.forget(link.id, store).await?;
+            targets.invalidate([slug.clone()]).await;
+            responses.purge_link(&slug);
+            this.shared.events.send(Event::Changed);
+            Ok(forgotten)
+        })
+        .await
+    }
+
+    /// Sums visits that are older than 90 days into days, and drops those that are older than the retention.
+    ///
+    /// # Errors
+    /// If the store fails; the next call does the rest.
+    pub async fn fold_visits(&self) -> Result<(), LinksError> {
+        let Shared { store, config, .. } = &*self.shared;
+        while store.drop_visits(today() - i64::from(config.visit_retention_days)).await? > 0 {}
+        while store.fold_visits(today() - QUARTERS_KEPT_DAYS).await? > 0 {}
+        Ok(())
+    }
+
+    /// Drops the links whose time to be restored is over. Their slugs are unknown from then on.
+    ///
+    /// # Errors
+    /// If the store fails; the next call drops them.
+    pub async fn drop_deleted(&self) -> Result<u64, LinksError> {
+        let until = now_ms() - RESTORE_PERIOD.as_millis() as i64;
+        let mut count = 0;
+        loop {
+            let slugs = self.shared.store.drop_deleted(until).await?;
+            if slugs.is_empty() {
+                return Ok(count);
+            }
+            count += slugs.len() as u64;
+            self.shared.targets.invalidate(slugs).await;
+        }
+    }
+}
+
+/// Until the service is dropped or stopped. The first time is a minute after the start, so that a start writes nothing.
+async fn tidy_hourly(service: Weak<Shared>) {
+    const HOUR: Duration = Duration::from_secs(60 * 60);
+    let mut wait = Duration::from_secs(60);
+    loop {
+        tokio::time::sleep(wait).await;
+        wait = HOUR;
+        let Some(shared) = service.upgrade() else { return };
+        let links = Links { shared };
+        let tidied = async { links.drop_deleted().await.map(drop).and(links.fold_visits().await) };
+        match tidied.await {
+            Err(LinksError::Store(StoreError::Closed)) => return,
+            Err(error) => tracing::warn!(%error, "cannot drop old links and visits"),
+            Ok(()) => {}
+        }
+    }
+}
+
+/// Where a slug leads.
+#[derive(Debug)]
+pub(crate) enum Followed {
+    /// To this location.
+    Redirect(HeaderValue),
+    /// There is no link.
+    Unknown,
+    /// The link has reached its date, or its limit of visits.
+    Expired,
+    /// The link was deleted.
+    Deleted,
+}
+
+/// Why a slug could not be followed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FollowError {
+    #[error(transparent)]
+    Fetch(#[from] FetchError<StoreError>),
+    #[error(transparent)]
+    Visits(#[from] StoreError),
 }
 
 async fn run_to_completion<T: Send + 'static>(

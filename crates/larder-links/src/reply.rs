@@ -6,10 +6,10 @@
 //!
 //! `field` and `value` are present if one part of the input is wrong.
 
-use crate::access::Scope;
 use crate::address::AddressError;
 use crate::slug::SlugError;
 use crate::store::StoreError;
+use crate::token::Scope;
 use async_graphql::ErrorExtensions;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
@@ -109,6 +109,14 @@ impl ApiError {
 
     pub(crate) fn message(&self) -> &str {
         &self.message
+    }
+
+    /// Field and message, for a report of an import.
+    pub(crate) fn to_text(&self) -> String {
+        match &self.field {
+            Some(field) => format!("{field} {}", self.message),
+            None => self.message.clone(),
+        }
     }
 
     pub(crate) fn internal() -> ApiError {

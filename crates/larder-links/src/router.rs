@@ -3,17 +3,17 @@
 //! Order, from the outside: security headers, the guard (one host, token, origin, rate limits), the response cache (API
 //! only), the routes.
 
-use crate::access::guard::guard;
 use crate::graphql::schema;
+use crate::guard::guard;
 use crate::links::Links;
 use crate::reply::ApiError;
 use crate::routes::graphql::{self, GRAPHQL_PATH};
-use crate::routes::{api, page, redirect, session};
+use crate::routes::{api, events, export, page, qr, redirect, session};
 use axum::Router;
 use axum::body::Body;
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
-use axum::routing::{any, get, post};
+use axum::routing::{any, delete, get, post};
 use http::header::{
     CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
     X_FRAME_OPTIONS,
@@ -35,6 +35,10 @@ pub(crate) fn build(links: Links) -> Router {
         .route("/api/links", get(api::list).post(api::create))
         .route("/api/links/batch", post(api::create_batch))
         .route("/api/links/{slug}", get(api::show).patch(api::update).delete(api::delete))
+        .route("/api/links/{slug}/restore", post(api::restore))
+        .route("/api/links/{slug}/visits", delete(api::forget_visits))
+        .route("/api/links/{slug}/{file}", get(qr::show))
+        .route("/api/export", get(export::show))
         .route("/api/{*rest}", any(api::unknown))
         .method_not_allowed_fallback(wrong_method)
         .with_state(links.clone());
@@ -48,6 +52,7 @@ pub(crate) fn build(links: Links) -> Router {
         .route("/static/{name}", get(page::asset))
         .route("/healthz", get(api::health))
         .route("/api/session", get(session::show).post(session::open).delete(session::end))
+        .route("/api/events", get(events::show))
         .route("/{slug}", get(redirect::follow))
         .method_not_allowed_fallback(wrong_method)
         .with_state(links.clone())

@@ -18,6 +18,8 @@ pub struct LinksStats {
     pub created: u64,
     /// Links deleted.
     pub deleted: u64,
+    /// Deleted links that were restored.
+    pub restored: u64,
 }
 
 /// Redirects by outcome.
@@ -27,6 +29,8 @@ pub struct RedirectStats {
     pub found: u64,
     /// The slug has no target.
     pub not_found: u64,
+    /// The link has expired, or it was deleted.
+    pub gone: u64,
     /// The load from the store failed.
     pub error: u64,
 }
@@ -36,10 +40,12 @@ pub struct RedirectStats {
 pub(crate) struct Counters {
     found: Counter,
     not_found: Counter,
+    gone: Counter,
     error: Counter,
     latency: Histogram,
     pub(crate) created: Counter,
     pub(crate) deleted: Counter,
+    pub(crate) restored: Counter,
 }
 
 /// The outcome of a redirect.
@@ -47,6 +53,7 @@ pub(crate) struct Counters {
 pub(crate) enum Outcome {
     Found,
     NotFound,
+    Gone,
     Error,
 }
 
@@ -55,6 +62,7 @@ impl Counters {
         match outcome {
             Outcome::Found => self.found.add(1),
             Outcome::NotFound => self.not_found.add(1),
+            Outcome::Gone => self.gone.add(1),
             Outcome::Error => self.error.add(1),
         }
         self.latency.record(elapsed);
@@ -65,12 +73,14 @@ impl Counters {
             redirects: RedirectStats {
                 found: self.found.get(),
                 not_found: self.not_found.get(),
+                gone: self.gone.get(),
                 error: self.error.get(),
             },
             redirect_latency: self.latency.snapshot(),
             visits,
             created: self.created.get(),
             deleted: self.deleted.get(),
+            restored: self.restored.get(),
         }
     }
 }

@@ -1,12 +1,15 @@
 //! Links as the JSON and the GraphQL API show them: the same fields with the same meanings.
 
+use crate::chart;
 use crate::links::Links;
-use crate::store::{DayCount, Link, ListQuery, StoreError, today};
+use crate::store::{DayCount, Link, LinkOptions, ListQuery, StoreError, now_ms};
+use crate::tag::Tag;
 use async_graphql::{SimpleObject, scalar};
+use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
 /// How many days the chart of a link shows.
-const CHART_DAYS: i64 = 30;
+const CHART_DAYS: i32 = 30;
 
 /// Milliseconds since 1970. The integers of GraphQL have 32 bits only.
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -27,10 +30,22 @@ pub(crate) struct LinkView {
     title: String,
     created_at: Timestamp,
     visits: u64,
+    tags: Vec<String>,
+    /// From when on the link no longer redirects.
+    expires_at: Option<Timestamp>,
+    /// After how many visits the link no longer redirects.
+    max_visits: Option<u64>,
+    /// Whether a redirect adds the query of the request to the target.
+    forward_query: bool,
+    /// When the link was deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[graphql(skip)]
+    deleted_at: Option<Timestamp>,
 }
 
 impl LinkView {
     pub(crate) fn new(link: Link, base: &str) -> LinkView {
+        let LinkOptions { tags, expires_at, max_visits, forward_query } = link.options;
         LinkView {
             short_url: format!("{base}{}", link.slug),
             slug: link.slug,
@@ -38,6 +53,11 @@ impl LinkView {
             title: link.title,
             created_at: Timestamp(link.created_at),
             visits: link.visits,
+            tags: tags.iter().map(Tag::to_string).collect(),
+            expires_at: expires_at.map(Timestamp),
+            max_visits,
+            forward_query,
+            deleted_at: link.deleted_at.map(Timestamp),
         }
     }
 }
@@ -56,10 +76,12 @@ impl DetailView {
     pub(crate) async fn load(
         links: &Links,
         slug: &str,
+        zone: &TimeZone,
         base: &str,
     ) -> Result<Option<DetailView>, StoreError> {
         let Some(link) = links.store().find(slug).await? else { return Ok(None) };
-        let days = links.store().days(link.id, today() - CHART_DAYS + 1).await?;
+        let since = chart::first_quarter(now_ms(), CHART_DAYS, zone);
+        let days = chart::by_day(&links.store().history(link.id, since).await?, zone);
         Ok(Some(DetailView { link: LinkView::new(link, base), days }))
     }
 }

@@ -5,13 +5,19 @@
 //!                 (full: dropped, counted)      (failed: merged back for the next write)
 //! ```
 //!
-//! Visits are summed per link and day before they are written, so a link with 80,000 visits a second costs one row a
-//! second. A clean stop writes all visits; a process that is killed loses the visits since its last commit.
+//! Visits are summed per link and quarter hour before they are written, so a link with 80,000 visits a second costs one row a
+//! second. A clean stop writes all visits; a process that is killed loses the visits since its last commit. Links with a limit
+//! of visits are in `visits/limited.rs`.
 
-use crate::store::{Day, MAX_VISIT_ROWS, Store, StoreError, VisitKey, today};
+mod limited;
+
+use crate::events::{Event, Events};
+use crate::store::{MAX_VISIT_ROWS, Quarter, Store, StoreError, VisitKey, current_quarter};
+use limited::Limited;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
@@ -19,7 +25,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 /// Counts visits and writes them to the store.
 pub(crate) struct Visits {
-    pending: Mutex<HashMap<VisitKey, u64>>,
+    table: Mutex<Table>,
+    /// Told of what is written.
+    events: Arc<Events>,
     /// One write at a time, so that a stop can wait for the current one.
     flushing: tokio::sync::Mutex<()>,
     batch: u64,
@@ -28,6 +36,21 @@ pub(crate) struct Visits {
     queued: AtomicU64,
     written: AtomicU64,
     dropped: AtomicU64,
+}
+
+/// The visits in memory.
+#[derive(Default)]
+struct Table {
+    pending: HashMap<VisitKey, u64>,
+    limited: Limited,
+}
+
+impl Table {
+    /// The unwritten visits of a link. Older ones than these two quarter hours exist only if the database has failed since.
+    fn pending_of(&self, link_id: u64, now: Quarter) -> u64 {
+        let quarters = [now - 1, now];
+        quarters.iter().filter_map(|&quarter| self.pending.get(&VisitKey { link_id, quarter })).sum()
+    }
 }
 
 /// The states of counted visits.
@@ -42,9 +65,10 @@ pub struct VisitStats {
 }
 
 impl Visits {
-    pub(crate) fn new(batch: u64, max_keys: usize) -> Visits {
+    pub(crate) fn new(batch: u64, max_keys: usize, events: Arc<Events>) -> Visits {
         Visits {
-            pending: Mutex::default(),
+            table: Mutex::default(),
+            events,
             flushing: tokio::sync::Mutex::default(),
             batch,
             max_keys,
@@ -57,25 +81,75 @@ impl Visits {
 
     /// Counts one visit of a link. It waits for a short lock only.
     pub(crate) fn record(&self, link_id: u64) {
-        self.record_on(link_id, today());
+        self.record_on(link_id, current_quarter());
     }
 
-    fn record_on(&self, link_id: u64, day: Day) {
-        let mut pending = self.pending.lock();
-        let room = pending.len() < self.max_keys;
-        match pending.entry(VisitKey { link_id, day }) {
+    fn record_on(&self, link_id: u64, quarter: Quarter) {
+        let mut table = self.table.lock();
+        if !self.count(&mut table, link_id, quarter) {
+            self.dropped.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Counts a visit in the table; false if there is no room.
+    fn count(&self, table: &mut Table, link_id: u64, quarter: Quarter) -> bool {
+        let room = table.pending.len() < self.max_keys;
+        match table.pending.entry(VisitKey { link_id, quarter }) {
             Entry::Occupied(mut count) => *count.get_mut() += 1,
             Entry::Vacant(slot) if room => drop(slot.insert(1)),
-            Entry::Vacant(_) => {
-                self.dropped.fetch_add(1, Relaxed);
-                return;
-            }
+            Entry::Vacant(_) => return false,
         }
         // Under the lock: a write that takes this visit subtracts it from `queued`.
-        let queued = self.queued.fetch_add(1, Relaxed) + 1;
-        drop(pending);
-        if queued >= self.batch {
+        if self.queued.fetch_add(1, Relaxed) + 1 >= self.batch {
             self.full_batch.notify_one();
+        }
+        true
+    }
+
+    /// Whether a link with a limit may redirect once more, which counts as a visit if `visit` is set. Exact for the visits of
+    /// this instance.
+    ///
+    /// # Errors
+    /// [`StoreError::Busy`] if the visit could not be counted, or the error of the database, which the first visit after a
+    /// write reads.
+    pub(crate) async fn admit(
+        &self,
+        link_id: u64,
+        max: u64,
+        visit: bool,
+        store: &Store,
+    ) -> Result<bool, StoreError> {
+        if let Some(admitted) = self.admit_known(link_id, max, visit)? {
+            return Ok(admitted);
+        }
+        // Visits that are on their way to the database would count twice, or not at all.
+        let _no_write = self.flushing.lock().await;
+        loop {
+            if let Some(admitted) = self.admit_known(link_id, max, visit)? {
+                return Ok(admitted);
+            }
+            let written = store.visits(link_id).await?.unwrap_or(0);
+            let mut table = self.table.lock();
+            if table.limited.len() >= self.max_keys {
+                return Err(StoreError::Busy("the table of visits"));
+            }
+            let used = written + table.pending_of(link_id, current_quarter());
+            table.limited.insert(link_id, used);
+        }
+    }
+
+    fn admit_known(&self, link_id: u64, max: u64, visit: bool) -> Result<Option<bool>, StoreError> {
+        let mut table = self.table.lock();
+        // A visit that cannot be counted must not redirect.
+        let key = VisitKey { link_id, quarter: current_quarter() };
+        let has_room = !visit || table.pending.len() < self.max_keys || table.pending.contains_key(&key);
+        match table.limited.admit(link_id, max, visit && has_room) {
+            Some(true) if !has_room => Err(StoreError::Busy("the table of visits")),
+            Some(true) if visit => {
+                self.count(&mut table, link_id, key.quarter);
+                Ok(Some(true))
+            }
+            admitted => Ok(admitted),
         }
     }
 
@@ -85,20 +159,36 @@ impl Visits {
     /// Not cancel safe: a dropped call may write its visits and still count them as queued. Run it in a task of its own.
     pub(crate) async fn flush(&self, store: &Store) -> Result<(), StoreError> {
         let _one_at_a_time = self.flushing.lock().await;
-        let taken = std::mem::take(&mut *self.pending.lock());
-        if taken.is_empty() {
-            return Ok(());
-        }
-        let mut visits: Vec<_> = taken.into_iter().collect();
+        let taken = {
+            let mut table = self.table.lock();
+            table.limited.begin_write();
+            std::mem::take(&mut table.pending)
+        };
+        let result = self.write(taken.into_iter().collect(), store).await;
+        self.table.lock().limited.end_write();
+        result
+    }
+
+    async fn write(&self, mut visits: Vec<(VisitKey, u64)>, store: &Store) -> Result<(), StoreError> {
         // In steps of bounded size: one transaction over all links would block every other writer.
         while !visits.is_empty() {
             let step = visits.split_off(visits.len().saturating_sub(MAX_VISIT_ROWS));
             let total: u64 = step.iter().map(|(_, count)| count).sum();
-            match store.add_visits(step.clone()).await {
+            match store.add_visits(step.clone(), self.events.has_listeners()).await {
                 Ok(written) => {
                     self.queued.fetch_sub(total, Relaxed);
-                    self.written.fetch_add(written, Relaxed);
-                    self.dropped.fetch_add(total - written, Relaxed);
+                    self.written.fetch_add(written.visits, Relaxed);
+                    self.dropped.fetch_add(total - written.visits, Relaxed);
+                    if !written.totals.is_empty() {
+                        self.events.send(Event::Visits(written.totals));
+                    }
+                    let mut table = self.table.lock();
+                    for (key, count) in step {
+                        table.limited.settle(key.link_id, count);
+                    }
+                    for (link_id, total) in written.limited {
+                        table.limited.update(link_id, total);
+                    }
                 }
                 Err(error) => {
                     self.requeue(step);
@@ -110,8 +200,28 @@ impl Visits {
         Ok(())
     }
 
+    /// Forgets the visits of a link, in memory and in the database; false if there is no such link. A limit of visits counts
+    /// anew from here on.
+    pub(crate) async fn forget(&self, link_id: u64, store: &Store) -> Result<bool, StoreError> {
+        // Otherwise those on their way to the database would be written afterwards.
+        let _no_write = self.flushing.lock().await;
+        let forgotten = {
+            let mut table = self.table.lock();
+            table.limited.remove(link_id);
+            let mut forgotten = 0;
+            table.pending.retain(|key, count| {
+                let is_other = key.link_id != link_id;
+                forgotten += if is_other { 0 } else { *count };
+                is_other
+            });
+            forgotten
+        };
+        self.queued.fetch_sub(forgotten, Relaxed);
+        store.forget_visits(link_id).await
+    }
+
     fn requeue(&self, visits: Vec<(VisitKey, u64)>) {
-        let mut pending = self.pending.lock();
+        let Table { pending, .. } = &mut *self.table.lock();
         for (key, count) in visits {
             if pending.len() < self.max_keys || pending.contains_key(&key) {
                 *pending.entry(key).or_default() += count;
@@ -165,24 +275,25 @@ impl Visits {
 mod tests {
     use super::*;
     use crate::address::Address;
-    use crate::store::{CreateOutcome, DayCount, Duplicates, NewLink, StoreConfig};
+    use crate::store::{CreateOutcome, Duplicates, LinkOptions, NewLink, StoreConfig, VisitHistory};
 
     async fn store_with_link(folder: &tempfile::TempDir) -> (Store, u64) {
         let store = Store::open(&StoreConfig::new(folder.path().join("links.db"))).unwrap();
         let url = Address::parse("https://example.com/").unwrap();
-        let new = NewLink { url, slug: Some("a".into()), title: String::new() };
+        let new =
+            NewLink { url, slug: Some("a".into()), title: String::new(), options: LinkOptions::default() };
         let mut outcomes = store.create(vec![new], Duplicates::Allow).await.unwrap();
         let Some(CreateOutcome::Created(link)) = outcomes.pop() else { panic!("{outcomes:?}") };
         (store, link.id)
     }
 
     #[tokio::test]
-    async fn visits_are_summed_per_link_and_day() {
+    async fn visits_are_summed_per_link_and_quarter_hour() {
         let folder = tempfile::tempdir().unwrap();
         let (store, id) = store_with_link(&folder).await;
-        let visits = Visits::new(1_000, 10);
-        for day in [1, 1, 2, 1] {
-            visits.record_on(id, day);
+        let visits = Visits::new(1_000, 10, Arc::new(Events::new()));
+        for quarter in [1, 1, 2, 1] {
+            visits.record_on(id, quarter);
         }
         assert_eq!(visits.stats(), VisitStats { queued: 4, written: 0, dropped: 0 });
         visits.flush(&store).await.unwrap();
@@ -191,15 +302,14 @@ mod tests {
 
         assert_eq!(visits.stats(), VisitStats { queued: 0, written: 5, dropped: 0 });
         assert_eq!(store.find("a").await.unwrap().unwrap().visits, 5);
-        let day = |date: &str, visits| DayCount { date: date.into(), visits };
-        assert_eq!(store.days(id, 0).await.unwrap(), [day("1970-01-02", 3), day("1970-01-03", 2)]);
+        assert_eq!(store.history(id, 0).await.unwrap().quarters, [(1, 3), (2, 2)]);
     }
 
     #[tokio::test]
     async fn full_table_drops_new_links_and_counts_known_ones() {
         let folder = tempfile::tempdir().unwrap();
         let (store, id) = store_with_link(&folder).await;
-        let visits = Visits::new(1_000, 1);
+        let visits = Visits::new(1_000, 1, Arc::new(Events::new()));
         visits.record_on(id, 1);
         visits.record_on(id + 1, 1);
         visits.record_on(id, 1);
@@ -212,12 +322,13 @@ mod tests {
     async fn visits_of_deleted_link_are_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let (store, id) = store_with_link(&folder).await;
-        let visits = Visits::new(1_000, 10);
+        let visits = Visits::new(1_000, 10, Arc::new(Events::new()));
         visits.record_on(id, 1);
         assert!(store.delete("a").await.unwrap());
+        assert_eq!(store.drop_deleted(i64::MAX).await.unwrap(), ["a"]);
         visits.flush(&store).await.unwrap();
         assert_eq!(visits.stats(), VisitStats { queued: 0, written: 0, dropped: 1 });
-        assert_eq!(store.days(id, 0).await.unwrap(), []);
+        assert_eq!(store.history(id, 0).await.unwrap(), VisitHistory::default());
     }
 
     #[tokio::test]
@@ -225,7 +336,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (store, id) = store_with_link(&folder).await;
         store.close().await;
-        let visits = Visits::new(1_000, 10);
+        let visits = Visits::new(1_000, 10, Arc::new(Events::new()));
         visits.record_on(id, 1);
         assert!(matches!(visits.flush(&store).await, Err(StoreError::Closed)));
         assert_eq!(visits.stats(), VisitStats { queued: 1, written: 0, dropped: 0 });
@@ -239,22 +350,22 @@ mod tests {
     async fn visits_of_many_links_are_written_in_bounded_steps() {
         let folder = tempfile::tempdir().unwrap();
         let (store, id) = store_with_link(&folder).await;
-        let visits = Visits::new(1_000, 100_000);
+        let visits = Visits::new(1_000, 100_000, Arc::new(Events::new()));
         let rows = 2 * MAX_VISIT_ROWS as i64 + 1;
-        for day in 0..rows {
-            visits.record_on(id, day);
+        for quarter in 0..rows {
+            visits.record_on(id, quarter);
         }
         // `add_visits` panics beyond its bound.
         visits.flush(&store).await.unwrap();
         assert_eq!(visits.stats(), VisitStats { queued: 0, written: rows as u64, dropped: 0 });
-        assert_eq!(store.days(id, 0).await.unwrap().len(), rows as usize);
+        assert_eq!(store.history(id, 0).await.unwrap().quarters.len(), rows as usize);
     }
 
     #[tokio::test]
     async fn dropped_service_writes_remaining_visits() {
         let folder = tempfile::tempdir().unwrap();
         let (store, id) = store_with_link(&folder).await;
-        let visits = Visits::new(1_000, 10);
+        let visits = Visits::new(1_000, 10, Arc::new(Events::new()));
         visits.record_on(id, 1);
         let (stop, stopped) = watch::channel(false);
         drop(stop);
@@ -266,7 +377,7 @@ mod tests {
     async fn full_batch_is_written_before_the_interval() {
         let folder = tempfile::tempdir().unwrap();
         let (store, id) = store_with_link(&folder).await;
-        let visits = Visits::new(3, 10);
+        let visits = Visits::new(3, 10, Arc::new(Events::new()));
         let (stop, stopped) = watch::channel(false);
         let watcher = async {
             for _ in 0..3 {

@@ -1,11 +1,13 @@
 // The page of the shortener: create links, list them, see their visits. Text is inserted as text only, never as HTML.
-"use strict";
+import { hasEnded, insertOptionFields, limitsOf, optionsOf, showOptions } from "./options.js";
 
 const PAGE_LINKS = 50;
 const CHART_DAYS = 30;
-const DAY_MS = 86_400_000;
-// The server's response cache keeps a list for a second; polling faster would return the same list.
+// While the events arrive, the list is loaded only for what other servers of the same database do. The server's response
+// cache keeps a list for a second; polling faster than that would return the same list.
 const REFRESH_MS = 2_000;
+const REFRESH_WITH_EVENTS_MS = 15_000;
+const RESPONSE_TTL_MS = 1_100;
 const SESSION_PATH = "/api/session";
 
 const byId = (id) => document.getElementById(id);
@@ -13,6 +15,8 @@ const number = new Intl.NumberFormat();
 const rows = new Map();
 let nextCursor = null;
 let searchText = "";
+let tagFilter = "";
+let showsDeleted = false;
 
 // Talking to the API
 
@@ -44,6 +48,8 @@ function listPath(after) {
   const query = new URLSearchParams({ limit: PAGE_LINKS });
   if (after) query.set("after", after);
   if (searchText) query.set("q", searchText);
+  if (tagFilter) query.set("tag", tagFilter);
+  if (showsDeleted) query.set("deleted", "true");
   return `/api/links?${query}`;
 }
 
@@ -62,6 +68,7 @@ function showSession(session) {
 function showSignIn() {
   if (!showSession({ required: true, scope: null }) && !byId("sign-in").contains(document.activeElement)) byId("token").focus();
   for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
+  stopListening();
   // The links on the page belong to the session that ended.
   rows.clear();
   byId("list").replaceChildren();
@@ -106,11 +113,14 @@ async function start() {
   if (!showSession(session)) return showSignIn();
   if (session.scope !== "read") byId("url").focus();
   await loadPage(true);
+  listen();
 }
 
 // Creating a link
 
-const fieldNames = { url: "This address", slug: "This name", title: "This title" };
+const fieldNames = {
+  url: "This address", slug: "This name", title: "This title", tags: "A tag", expires_at: "This date", max_visits: "This number",
+};
 
 // Shows a failure and marks its field, which it returns; without a failure, clears both.
 function showFormError(form, error, failure) {
@@ -136,7 +146,9 @@ function showCreateError(failure) {
 }
 
 function valuesOf(form) {
-  const values = Object.fromEntries(new FormData(form));
+  const { url, slug, title } = Object.fromEntries(new FormData(form));
+  const values = { url, slug, title, ...optionsOf(form) };
+  if (slug === undefined) delete values.slug;
   // An address without a scheme almost always means https.
   if (/^[\w-]+(\.[\w-]+)+([/?#:]|$)/.test(values.url.trim())) values.url = `https://${values.url.trim()}`;
   return values;
@@ -153,7 +165,7 @@ async function createLink(event) {
     showCreateError(null);
     form.reset();
     showResult(link);
-    if (!searchText) upsertRow(link, null);
+    if (!searchText && !tagFilter && !showsDeleted) upsertRow(link, null);
     showList();
   } catch (failure) {
     byId("result").hidden = true;
@@ -203,10 +215,18 @@ function makeRow(link) {
   find(".copy").addEventListener("click", (event) => copy(event.currentTarget, link.short_url));
   find(".edit").addEventListener("click", () => openEditor(latest));
   find(".danger").addEventListener("click", () => deleteLink(link.slug));
+  find(".forget").addEventListener("click", () => forgetVisits(link.slug));
+  find(".restore").addEventListener("click", () => restoreLink(link.slug));
+  find(".edit").hidden = find(".danger").hidden = find(".forget").hidden = find(".show-qr").hidden = Boolean(link.deleted_at);
+  find(".restore").hidden = !link.deleted_at;
+  find("figure").hidden = Boolean(link.deleted_at);
+  element.classList.toggle("deleted", Boolean(link.deleted_at));
+  find(".show-qr").addEventListener("click", (event) => toggleQr(event.currentTarget, find(".qr"), link));
 
   const toggle = find(".toggle");
   const details = find(".row-details");
   let shownVisits = null;
+  let redraw = null;
   let latest = link;
   toggle.addEventListener("click", () => {
     const open = details.hidden;
@@ -221,6 +241,9 @@ function makeRow(link) {
     const target = find(".row-url");
     target.textContent = withoutScheme(fresh.url);
     target.title = fresh.url;
+    showTags(find(".row-tags"), fresh.tags);
+    find(".row-limits").textContent = limitsOf(fresh).join(" · ");
+    element.classList.toggle("ended", hasEnded(fresh));
     if (fresh.visits === shownVisits) return;
     const visits = find(".row-visits");
     visits.classList.toggle("bump", shownVisits !== null);
@@ -228,19 +251,76 @@ function makeRow(link) {
     visits.firstElementChild.textContent = number.format(fresh.visits);
     visits.lastElementChild.textContent = fresh.visits === 1 ? "visit" : "visits";
     shownVisits = fresh.visits;
-    if (!details.hidden) drawChart(element, link.slug);
+    if (!details.hidden) {
+      // Visits leave the stored response about the link as it is, so an earlier request could show the old days.
+      clearTimeout(redraw);
+      redraw = setTimeout(() => drawChart(element, link.slug), RESPONSE_TTL_MS);
+    }
   }
   find(".row-visits").addEventListener("animationend", (event) => event.currentTarget.classList.remove("bump"));
-  return { element, update };
+  const setVisits = (visits) => update({ ...latest, visits });
+  return { element, update, setVisits };
 }
 
+// One button a tag, which shows the links with this tag.
+function showTags(place, tags) {
+  if (place.dataset.tags === tags.join()) return;
+  place.dataset.tags = tags.join();
+  place.replaceChildren(...tags.map((tag) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = tag;
+    button.addEventListener("click", () => showOnly(tag));
+    return button;
+  }));
+}
+
+function toggleQr(button, figure, link) {
+  figure.hidden = !figure.hidden;
+  button.setAttribute("aria-expanded", String(!figure.hidden));
+  const image = figure.querySelector("img");
+  if (image.src) return;
+  const path = `/api/links/${link.slug}/qr`;
+  image.src = `${path}.svg`;
+  image.alt = `QR code of ${withoutScheme(link.short_url)}`;
+  for (const format of ["svg", "png"]) {
+    const anchor = figure.querySelector(`.qr-${format}`);
+    anchor.href = `${path}.${format}`;
+    anchor.download = `${link.slug}.${format}`;
+  }
+}
+
+// Shows the links with a tag; with an empty one, those with any.
+function showOnly(tag) {
+  tagFilter = tag;
+  byId("filter").hidden = !tag;
+  byId("filter").firstElementChild.textContent = tag;
+  byId("filter").setAttribute("aria-label", `Tag ${tag}: show all links again`);
+  restartList();
+}
+
+function toggleDeleted() {
+  showsDeleted = !showsDeleted;
+  byId("show-deleted").setAttribute("aria-pressed", String(showsDeleted));
+  byId("links-title").textContent = showsDeleted ? "Deleted links" : "Links";
+  byId("show-deleted").textContent = showsDeleted ? "Back to the links" : "Deleted links";
+  restartList();
+}
+
+function restartList() {
+  nextCursor = null;
+  loadPage(true);
+}
+
+const listState = () => [searchText, tagFilter, showsDeleted].join("\n");
+
 async function loadPage(restart) {
-  const asked = searchText;
+  const asked = listState();
   const button = byId("more");
   button.disabled = true;
   try {
     const page = await call("GET", listPath(restart ? null : nextCursor));
-    if (asked !== searchText) return;
+    if (asked !== listState()) return;
     if (restart) {
       rows.clear();
       byId("list").replaceChildren();
@@ -261,10 +341,11 @@ async function loadPage(restart) {
 
 async function refresh() {
   if (document.hidden || document.body.classList.contains("signed-out") || document.querySelector("dialog[open]")) return;
-  const asked = searchText;
+  const asked = listState();
+  refreshedAt = Date.now();
   try {
     const page = await call("GET", listPath(null));
-    if (asked !== searchText) return;
+    if (asked !== listState()) return;
     let previous = null;
     for (const link of page.links) previous = upsertRow(link, previous);
     showListError(null);
@@ -274,11 +355,45 @@ async function refresh() {
   }
 }
 
+// Visits and changes as they happen. The browser connects again by itself, unless the session has ended.
+function listen() {
+  if (listen.source) return;
+  const source = listen.source = new EventSource("/api/events");
+  const reload = () => {
+    clearTimeout(listen.timer);
+    listen.timer = setTimeout(refresh, 300);
+  };
+  source.addEventListener("visits", (event) => {
+    for (const { slug, visits } of JSON.parse(event.data).links) rows.get(slug)?.setVisits(visits);
+  });
+  source.addEventListener("changed", reload);
+  source.addEventListener("lagged", reload);
+  source.addEventListener("error", () => {
+    if (source.readyState === EventSource.CLOSED) stopListening();
+  });
+}
+
+function stopListening() {
+  listen.source?.close();
+  listen.source = null;
+}
+
+let refreshedAt = 0;
+
+function refreshIfDue() {
+  if (document.body.classList.contains("signed-out")) return;
+  listen();
+  const wait = listen.source?.readyState === EventSource.OPEN ? REFRESH_WITH_EVENTS_MS : REFRESH_MS;
+  if (Date.now() - refreshedAt >= wait) refresh();
+}
+
 function showList() {
-  const blank = rows.size === 0 && !searchText && byId("list-error").hidden;
+  const isFiltered = searchText || tagFilter || showsDeleted;
+  const blank = rows.size === 0 && !isFiltered && byId("list-error").hidden && !document.body.classList.contains("has-deleted");
   byId("empty").hidden = !blank;
   byId("links").hidden = blank;
-  byId("nothing").hidden = rows.size > 0 || !searchText;
+  byId("nothing").hidden = rows.size > 0 || !isFiltered;
+  byId("nothing").textContent = showsDeleted ? "No deleted link." : "No link matches.";
   byId("more").hidden = !nextCursor;
 }
 
@@ -301,6 +416,7 @@ function openEditor(link) {
   byId("edit-slug").textContent = link.slug;
   form.elements.url.value = link.url;
   form.elements.title.value = link.title;
+  showOptions(form, link);
   showFormError(form, byId("edit-error"), null);
   byId("edit").showModal();
 }
@@ -318,19 +434,57 @@ async function saveEdit(event) {
   }
 }
 
-async function deleteLink(slug) {
-  const dialog = byId("confirm");
-  byId("confirm-slug").textContent = withoutScheme(`${location.origin}/${slug}`);
+// Asks in a dialog with the short link in bold; resolves to the value of the button.
+async function ask(dialog, slug) {
+  dialog.querySelector("b").textContent = withoutScheme(`${location.origin}/${slug}`);
   dialog.returnValue = "";
   dialog.showModal();
   await new Promise((done) => dialog.addEventListener("close", done, { once: true }));
-  if (dialog.returnValue !== "delete") return;
+  return dialog.returnValue;
+}
+
+async function forgetVisits(slug) {
+  if (await ask(byId("forget"), slug) !== "forget") return;
+  try {
+    await call("DELETE", `/api/links/${slug}/visits`);
+    rows.get(slug)?.setVisits(0);
+  } catch (failure) {
+    showListError(failure);
+  }
+}
+
+async function deleteLink(slug) {
+  if (await ask(byId("confirm"), slug) !== "delete") return;
   try {
     await call("DELETE", `/api/links/${slug}`);
     rows.get(slug)?.element.remove();
     rows.delete(slug);
     if (byId("result-link").href.endsWith(`/${slug}`)) byId("result").hidden = true;
+    document.body.classList.add("has-deleted");
     showList();
+    offerUndo(slug);
+  } catch (failure) {
+    showListError(failure);
+  }
+}
+
+// A deletion can be undone here for some seconds, and for 30 days in the list of deleted links.
+function offerUndo(slug) {
+  const toast = byId("toast");
+  toast.firstElementChild.textContent = `${slug} is deleted.`;
+  toast.hidden = false;
+  byId("toast-undo").onclick = () => restoreLink(slug);
+  byId("toast-undo").focus();
+  clearTimeout(offerUndo.timer);
+  offerUndo.timer = setTimeout(() => { toast.hidden = true; }, 15_000);
+}
+
+async function restoreLink(slug) {
+  byId("toast").hidden = true;
+  try {
+    await call("POST", `/api/links/${slug}/restore`, {});
+    restartList();
+    byId("search").focus();
   } catch (failure) {
     showListError(failure);
   }
@@ -339,15 +493,20 @@ async function deleteLink(slug) {
 // The chart of a link: one bar a day, today on the right
 
 async function drawChart(element, slug) {
+  // The link may have been deleted, or left the list.
+  if (!element.isConnected || element.classList.contains("deleted")) return;
   let link;
   try {
-    link = await call("GET", `/api/links/${slug}`);
+    const tz = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    link = await call("GET", `/api/links/${slug}?${new URLSearchParams({ tz })}`);
   } catch {
     return;
   }
   const byDate = new Map(link.days.map((day) => [day.date, day.visits]));
+  const now = new Date();
+  // Noon, so that summer time does not move a date.
   const dates = Array.from({ length: CHART_DAYS }, (_, i) =>
-    new Date(Date.now() - (CHART_DAYS - 1 - i) * DAY_MS).toISOString().slice(0, 10));
+    dateText(new Date(now.getFullYear(), now.getMonth(), now.getDate() - (CHART_DAYS - 1 - i), 12)));
   const counts = dates.map((date) => byDate.get(date) ?? 0);
   const highest = Math.max(1, ...counts);
   const sum = counts.reduce((total, count) => total + count, 0);
@@ -407,6 +566,7 @@ function setCopy(button, icon, label, done) {
 }
 
 const withoutScheme = (url) => url.replace(/^https?:\/\//, "");
+const dateText = (date) => [date.getFullYear(), date.getMonth() + 1, date.getDate()].map((part) => String(part).padStart(2, "0")).join("-");
 const dayName = (date) => new Date(`${date}T00:00:00Z`).toLocaleDateString(undefined, { day: "numeric", month: "short", timeZone: "UTC" });
 
 function search(event) {
@@ -415,11 +575,14 @@ function search(event) {
   search.timer = setTimeout(() => {
     if (text === searchText) return;
     searchText = text;
-    nextCursor = null;
-    loadPage(true);
+    restartList();
   }, 200);
 }
 
+insertOptionFields(byId("create"), "create-error");
+insertOptionFields(byId("edit-form"), "edit-error");
+byId("filter").addEventListener("click", () => showOnly(""));
+byId("show-deleted").addEventListener("click", toggleDeleted);
 byId("host-prefix").textContent = `${location.host}/`;
 byId("create").addEventListener("submit", createLink);
 byId("create").addEventListener("input", () => showCreateError(null));
@@ -432,4 +595,4 @@ byId("sign-in-form").addEventListener("submit", signIn);
 byId("sign-in-form").addEventListener("input", (event) => showFormError(event.currentTarget, byId("sign-in-error"), null));
 byId("sign-out").addEventListener("click", signOut);
 start();
-setInterval(refresh, REFRESH_MS);
+setInterval(refreshIfDue, REFRESH_MS);

@@ -8,11 +8,12 @@ use std::path::Path;
 
 /// Crates with several versions, because our dependencies require different ones. Those from `getrandom` on are
 /// dependencies of the schedule explorer and of the fuzz tests, in tests only. The second version of `base64` is that of
-/// async-graphql. That of `synstructure` is never built: it belongs to an optional dependency of
+/// async-graphql, that of `miniz_oxide` is png's. That of `synstructure` is never built: it belongs to an optional dependency of
 /// rcgen that is not enabled, and cargo lists it.
 const ALLOWED_DUPLICATES: &[&str] = &[
     "base64",
     "embedded-io",
+    "miniz_oxide",
     "syn",
     "synstructure",
     "getrandom",

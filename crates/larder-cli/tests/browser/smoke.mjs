@@ -178,13 +178,13 @@ async function run(browser, target) {
     return `${before} before, ${after} after`;
   });
 
-  await step("the deleted link is not found", async () => {
+  await step("the deleted link is gone", async () => {
     await row.getByTestId("details").click();
     await row.getByTestId("delete").click();
     await page.getByTestId("confirm-delete").click();
     await row.waitFor({ state: "detached" });
     const answer = await fetch(shortUrl, { redirect: "manual" });
-    if (answer.status !== 404) throw new Error(`the status is ${answer.status}`);
+    if (answer.status !== 410) throw new Error(`the status is ${answer.status}`);
     await picture(page, "6-deleted");
   });
 

@@ -1,8 +1,10 @@
 //! `larder links import`: a row is imported once, invalid rows are listed, and the output is suitable for a log file.
 
-use crate::http::get;
+use crate::http::{get, post};
 use crate::process::{Ended, Up, larder, run, start_links};
 use crate::shortener::{count, follow};
+use serde_json::json;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Three valid rows, four invalid rows, and valid syntax that looks invalid.
@@ -91,4 +93,50 @@ fn file_in(folder: &Path, rows: &str) -> PathBuf {
     let file = folder.join("links.csv");
     std::fs::write(&file, rows).expect("the file can be written");
     file
+}
+
+#[test]
+fn export_and_backup_work_while_a_shortener_runs() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let database = folder.path().join("links.db");
+    let (_shortener, address) = start_links(&database, None);
+    let link = json!({ "url": "https://example.com/", "slug": "kept", "tags": ["a", "b"], "title": "=1" });
+    assert_eq!(post(address, "/api/links", &link).status, 201);
+
+    let links = |words: &[&str], file: &Path| {
+        run(larder(["links"]).args(words).arg(file).arg("--database").arg(&database))
+    };
+    let exported = folder.path().join("links.csv");
+    assert_eq!(links(&["export"], &exported).code, Some(0));
+    assert_eq!(exported.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
+    let copy = folder.path().join("copy.db");
+    assert_eq!(links(&["backup"], &copy).code, Some(0));
+    assert_eq!(copy.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
+
+    // Both have the link: the copy as a database, the text after an import.
+    let (_of_copy, copied) = start_links(&copy, None);
+    assert_eq!(follow(copied, "kept"), "https://example.com/");
+    let fresh = folder.path().join("fresh.db");
+    let imported = import(&exported, "--database", &format!("sqlite:{}", fresh.display()));
+    assert_counts(&imported, "1 links created, 0 existed, 0 rows invalid");
+    let text = |database: &Path| {
+        let mut command = larder(["links", "export", "--format", "json", "--database"]);
+        run(command.arg(database)).stdout
+    };
+    let row = |database: &Path| {
+        serde_json::from_str::<serde_json::Value>(&text(database)).expect("JSON")[0].clone()
+    };
+    for field in ["slug", "url", "title", "tags"] {
+        assert_eq!(row(&fresh)[field], row(&database)[field], "{field}");
+    }
+    let missing = folder.path().join("missing.db");
+    let refused = run(larder(["links", "export", "--database"]).arg(&missing));
+    refused.assert_failure(&format!("larder links export: there is no database at {}", missing.display()));
+    let unwritable = folder.path().join("no/such/folder.db");
+    let failed = links(&["backup"], &unwritable);
+    assert!(
+        failed.code == Some(1)
+            && failed.stderr.starts_with("larder links backup: cannot copy the database to"),
+        "{failed:?}"
+    );
 }

@@ -1,6 +1,6 @@
 //! The pages in a real browser, controlled by the scripts in `tests/browser`.
 
-use crate::process::{Up, larder, run};
+use crate::process::{Up, larder, run, start_links};
 use crate::tokens::start_beyond_loopback;
 use larder_testkit::{needs, program};
 use std::path::{Path, PathBuf};
@@ -14,6 +14,16 @@ fn link_can_be_created_followed_and_counted_in_a_browser() {
     let mut smoke = browser.script("smoke.mjs");
     assert_succeeds(smoke.args([page(up.http), page(up.admin)]));
     up.stop();
+}
+
+#[test]
+fn every_feature_of_a_link_works_by_keyboard_in_a_browser() {
+    let Some(browser) = Browser::find() else { return };
+    for part in ["options", "deletion"] {
+        let data = tempfile::tempdir().expect("a temporary folder");
+        let (_process, http) = start_links(&data.path().join("links.db"), None);
+        assert_succeeds(browser.script("links.mjs").args([&page(http), part]));
+    }
 }
 
 /// Also takes the picture of the README, which `cargo xtask docs --pictures` copies to `docs/pictures`.
@@ -58,7 +68,9 @@ impl Browser {
         let (node, chromium) = (program("node")?, program("chromium")?);
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it is in the target folder");
         let folder = target.join("browser");
-        needs("the npm package playwright-core", folder.join("node_modules/playwright-core").is_dir())?;
+        for package in ["playwright-core", "axe-core"] {
+            needs(&format!("the npm package {package}"), folder.join("node_modules").join(package).is_dir())?;
+        }
         Some(Self { node, chromium, folder })
     }
 

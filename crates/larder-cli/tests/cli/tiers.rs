@@ -68,55 +68,96 @@ fn binary_has_the_crypto_provider_for_a_redis_with_tls() {
 const MAX_LAG: Duration = Duration::from_secs(1);
 
 #[test]
-fn change_at_one_shortener_is_visible_at_the_other_after_max_lag() {
+fn change_is_visible_at_once_where_it_was_made_and_elsewhere_after_max_lag() {
     let Some(redis) = RedisServer::start() else { return };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let database = folder.path().join("links.db");
-    let (_first, one) = start_links(&database, Some(&redis.url()));
-    let (_second, two) = start_links(&database, Some(&redis.url()));
+    let started: Vec<_> = (0..3).map(|_| start_links(&database, Some(&redis.url()))).collect();
+    let all: Vec<SocketAddr> = started.iter().map(|(_, address)| *address).collect();
 
     let slugs: Vec<String> =
-        (0..20).map(|n| create(one, &format!("https://example.com/{n}/before"))).collect();
+        (0..24).map(|n| create(all[0], &format!("https://example.com/{n}/before"))).collect();
     for (n, slug) in slugs.iter().enumerate() {
         // Twice: the second answer comes from memory.
-        for shortener in [one, two, one, two] {
+        for &shortener in all.iter().chain(&all) {
             assert_eq!(follow(shortener, slug), format!("https://example.com/{n}/before"));
         }
     }
     // Cache the absence of a link, too.
-    for shortener in [one, two] {
+    for &shortener in &all {
         assert_eq!(get(shortener, "/later").status, 404);
     }
 
-    let changed = |n: usize| n.is_multiple_of(2);
+    let check = |shortener: SocketAddr, n: usize| {
+        let slug = &slugs[n];
+        match n % 4 {
+            0 => assert_eq!(follow(shortener, slug), format!("https://example.com/{n}/after")),
+            1 => {
+                assert_eq!(get(shortener, &format!("/{slug}")).status, 410, "{slug} is deleted");
+                assert_eq!(get(shortener, &format!("/api/links/{slug}")).status, 404, "{slug} is deleted");
+            }
+            2 => assert_eq!(
+                follow(shortener, slug),
+                format!("https://example.com/{n}/before"),
+                "{slug} is restored"
+            ),
+            _ => assert_eq!(get(shortener, &format!("/{slug}")).status, 410, "{slug} has expired"),
+        }
+    };
     for (n, slug) in slugs.iter().enumerate() {
         // The shorteners make the changes in turn.
-        let shortener = if n % 4 < 2 { one } else { two };
+        let shortener = all[n / 4 % 3];
         let path = format!("/api/links/{slug}");
-        let (method, body) = if changed(n) {
-            ("PATCH", json!({ "url": format!("https://example.com/{n}/after") }).to_string())
-        } else {
-            ("DELETE", String::new())
+        let change = |method: &str, path: &str, body: serde_json::Value| {
+            let json = [("Content-Type", "application/json")];
+            let status =
+                request(shortener, method, path, &json, &body.to_string()).expect("an answer").status;
+            assert!((200..300).contains(&status), "{status}");
         };
-        let json = [("Content-Type", "application/json")];
-        let status = request(shortener, method, &path, &json, &body).expect("an answer").status;
-        assert!((200..300).contains(&status), "{status}");
+        match n % 4 {
+            0 => change("PATCH", &path, json!({ "url": format!("https://example.com/{n}/after") })),
+            1 => change("DELETE", &path, json!({})),
+            2 => {
+                change("DELETE", &path, json!({}));
+                assert_eq!(get(shortener, &format!("/{slug}")).status, 410);
+                change("POST", &format!("{path}/restore"), json!({}));
+            }
+            _ => change("PATCH", &path, json!({ "expires_at": 1 })),
+        }
+        check(shortener, n);
     }
-    let created = post(two, "/api/links", &json!({ "url": "https://example.com/later", "slug": "later" }));
+    let created = post(all[1], "/api/links", &json!({ "url": "https://example.com/later", "slug": "later" }));
     assert_eq!(created.status, 201, "{created:?}");
 
     sleep(MAX_LAG);
-    for shortener in [one, two] {
-        for (n, slug) in slugs.iter().enumerate() {
-            if changed(n) {
-                assert_eq!(follow(shortener, slug), format!("https://example.com/{n}/after"));
-            } else {
-                assert_eq!(get(shortener, &format!("/{slug}")).status, 404, "{slug} is deleted");
-                assert_eq!(get(shortener, &format!("/api/links/{slug}")).status, 404, "{slug} is deleted");
-            }
+    for &shortener in &all {
+        for n in 0..slugs.len() {
+            check(shortener, n);
         }
         assert_eq!(follow(shortener, "later"), "https://example.com/later");
     }
+}
+
+#[test]
+fn limit_of_visits_holds_over_three_shorteners_but_for_one_interval() {
+    let Some(redis) = RedisServer::start() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let database = folder.path().join("links.db");
+    let started: Vec<_> = (0..3).map(|_| start_links(&database, Some(&redis.url()))).collect();
+    let link = json!({ "url": "https://example.com/", "slug": "few", "max_visits": 30 });
+    assert_eq!(post(started[0].1, "/api/links", &link).status, 201);
+    // Each shortener alone redirects 30 times at most, and after an interval all know that the limit is reached.
+    let redirects_of = |round: usize| {
+        let statuses = (0..round).flat_map(|_| &started).map(|(_, address)| get(*address, "/few").status);
+        statuses.filter(|&status| status == 302).count()
+    };
+    let at_once = redirects_of(40);
+    assert!((30..=90).contains(&at_once), "{at_once}");
+    until("all have written their visits", || {
+        let shown = get(started[0].1, "/api/links/few").json()["visits"].as_u64();
+        (shown == Some(at_once as u64)).then_some(())
+    });
+    assert_eq!(redirects_of(5), 0);
 }
 
 /// Waits until the second tier has `expected` keys: it is filled after the response.

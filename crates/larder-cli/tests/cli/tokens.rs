@@ -200,3 +200,34 @@ fn allowed_hosts_come_from_flag_environment_and_file() {
     assert_eq!(status("file.internal", &[], variable), 403);
     assert_eq!(status("flag.internal", &["--allow-hosts", "flag.internal"], variable), 401);
 }
+
+#[test]
+fn up_takes_allowed_hosts_and_proxies_from_flag_and_environment() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("data");
+    let status = |host: &str, words: &[&str], variable: Option<(&str, &str)>| {
+        let mut command = larder(["up"]);
+        command.args(words).envs(variable);
+        let up = Up::start_as(command, &data);
+        request(up.http, "GET", "/api/links", &[("Host", host)], "").expect("a response").status
+    };
+    let hosts = Some(("LARDER_LINKS_ALLOW_HOSTS", "variable.internal"));
+    assert_eq!(status("flag.internal", &[], None), 403);
+    assert_eq!(status("flag.internal", &["--allow-hosts", "flag.internal"], hosts), 401);
+    assert_eq!(status("variable.internal", &[], hosts), 401);
+    // Behind a proxy nobody is local.
+    assert_eq!(status("localhost", &[], None), 200);
+    assert_eq!(status("localhost", &["--trusted-proxies", "10.0.0.0/8"], None), 401);
+    assert_eq!(status("localhost", &[], Some(("LARDER_LINKS_TRUSTED_PROXIES", "10.0.0.0/8"))), 401);
+}
+
+#[test]
+fn up_refuses_an_option_of_redis_without_redis() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("larder.toml");
+    std::fs::write(&file, "[links]\nredis_roots = \"roots.pem\"\n").expect("the file can be written");
+    let mut command =
+        larder(["up", "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+    command.arg("--config").arg(&file).arg("--data").arg(folder.path().join("data"));
+    run(&mut command).assert_failure("larder up: redis is missing, expected a URL, since redis_roots is set");
+}

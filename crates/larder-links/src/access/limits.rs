@@ -4,7 +4,7 @@
 //! 4.4.2): the time at which the bucket is full again. A request adds one interval to it and is rejected if the
 //! result is more than a full bucket ahead of now.
 
-use super::client::Client;
+use crate::client::Client;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -101,8 +101,8 @@ impl Limits {
 
 #[cfg(test)]
 mod tests {
-    use super::super::client::client_of;
     use super::*;
+    use crate::client::client_of;
     use http::HeaderMap;
     use std::net::IpAddr;
 

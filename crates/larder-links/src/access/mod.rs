@@ -13,20 +13,16 @@
 //! memory for at most [`MAX_AGE`]: after that time a token that another process removes is rejected everywhere. A
 //! hash that is not in memory is looked up in the database before it is rejected, so a new token works at once.
 
-mod client;
-pub(crate) mod guard;
 mod limits;
-mod token;
 
-pub(crate) use client::{Client, Network, client_of};
 pub(crate) use limits::{Kind, Limits, Rates};
-pub use token::{Scope, Secret, TOKEN_PREFIX, Token, TokenName};
-pub(crate) use token::{SecretHash, hash_of_session, hash_of_token};
 
+use crate::client::{Client, Network, client_of};
 use crate::config::Config;
 use crate::error::LinksError;
 use crate::reply::ApiError;
 use crate::store::{Credential, Store, StoreError, now_ms};
+use crate::token::{Scope, Secret, SecretHash, hash_of_session, hash_of_token};
 use http::header::{AUTHORIZATION, COOKIE};
 use http::{HeaderMap, StatusCode};
 use parking_lot::RwLock;
@@ -294,6 +290,3 @@ fn bearer(line: &str) -> Option<&str> {
     let (scheme, token) = line.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
-
-#[cfg(test)]
-mod tests;

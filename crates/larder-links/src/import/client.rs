@@ -2,7 +2,8 @@
 
 use super::{ImportError, ItemResult};
 use crate::config::without_credentials;
-use crate::store::NewLink;
+use crate::store::{LinkOptions, NewLink};
+use crate::tag::Tag;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, StatusCode, Uri};
@@ -62,14 +63,11 @@ impl Server {
     }
 
     pub(super) async fn send(&self, links: &[NewLink]) -> Result<Vec<ItemResult>, ImportError> {
-        #[derive(Serialize)]
-        struct Item<'a> {
-            url: &'a str,
-            title: &'a str,
-        }
-        let items: Vec<_> = links.iter().map(|l| Item { url: l.url.as_str(), title: &l.title }).collect();
         let failed = |message| ImportError::Server { uri: self.uri.to_string(), message };
-        let body = Bytes::from(serde_json::to_vec(&items).map_err(|error| failed(error.to_string()))?);
+        let body = Bytes::from(
+            serde_json::to_vec(&links.iter().map(Item::from).collect::<Vec<_>>())
+                .map_err(|error| failed(error.to_string()))?,
+        );
         let mut delays = RETRY_DELAYS.iter();
         loop {
             match (self.try_once(body.clone(), links.len()).await, delays.next()) {
@@ -112,6 +110,33 @@ impl Server {
             }
             StatusCode::SERVICE_UNAVAILABLE => Err(Failure::Transient(read_error(status, &body))),
             _ => Err(Failure::Permanent(read_error(status, &body))),
+        }
+    }
+}
+
+/// One link of a batch.
+#[derive(Serialize)]
+struct Item<'a> {
+    url: &'a str,
+    title: &'a str,
+    slug: Option<&'a str>,
+    tags: Vec<&'a str>,
+    expires_at: Option<i64>,
+    max_visits: Option<u64>,
+    forward_query: bool,
+}
+
+impl<'a> From<&'a NewLink> for Item<'a> {
+    fn from(link: &'a NewLink) -> Item<'a> {
+        let LinkOptions { tags, expires_at, max_visits, forward_query } = &link.options;
+        Item {
+            url: link.url.as_str(),
+            title: &link.title,
+            slug: link.slug.as_deref(),
+            tags: tags.iter().map(Tag::as_str).collect(),
+            expires_at: *expires_at,
+            max_visits: *max_visits,
+            forward_query: *forward_query,
         }
     }
 }

@@ -1,19 +1,21 @@
-//! Bulk import of links from a CSV file, into a running server or directly into a database.
+//! Bulk import of links from a CSV or JSON file, into a running server or directly into a database.
 //!
 //! ```text
 //! file ──► own thread: read, check, form batches ──► batches of up to 1,000 ──► server or store
 //!                      invalid rows: line and reason                            each a commit, in file order
 //! ```
 //!
-//! An import can be repeated: a row with the name and address of an existing link creates none.
+//! An import can be repeated: a row with the name and address of an existing link creates none. An
+//! [export](crate::export) is read with its slugs and options.
 
 mod client;
+mod json;
 mod rows;
 
 use crate::store::{CreateOutcome, Duplicates, NewLink, Store, StoreError};
 use client::Server;
 use rows::{Batch, Rows};
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use tokio::sync::mpsc;
 
 /// How many invalid rows a [`Report`] lists. All of them are counted.
@@ -83,6 +85,9 @@ pub enum ImportError {
     /// The file cannot be read.
     #[error("cannot read the file: {0}")]
     Read(#[from] csv::Error),
+    /// The file begins like JSON and is not, or it cannot be read.
+    #[error("cannot read the file as a JSON array: {0}")]
+    Json(#[from] serde_json::Error),
     /// The server does not respond, or rejects the whole batch.
     #[error("{uri} failed: {message}")]
     Server {
@@ -111,9 +116,10 @@ enum Sink {
     Store(Store),
 }
 
-/// Imports the rows `name,url` of a CSV file; the name becomes the title.
+/// Imports the rows `name,url` of a CSV file, whose name becomes the title, or the objects of a JSON array.
 ///
-/// A header row allows any order of columns, and further columns. Invalid rows are reported and do not end the import.
+/// A header row allows any order of columns, and further columns. With a column `slug` the file is an
+/// [export](crate::export), whose other columns are read too. Invalid rows are reported and do not end the import.
 /// `progress` runs after every batch.
 ///
 /// # Errors
@@ -145,7 +151,12 @@ pub async fn import(
     Ok(report)
 }
 
-fn read(source: impl Read, batches: &mpsc::Sender<Batch>) -> Result<(), csv::Error> {
+fn read(source: impl Read, batches: &mpsc::Sender<Batch>) -> Result<(), ImportError> {
+    let mut source = BufReader::new(source);
+    let start = source.fill_buf().map_err(csv::Error::from)?;
+    if start.trim_ascii_start().first() == Some(&b'[') {
+        return Ok(json::read(source, |batch| batches.blocking_send(batch).is_ok())?);
+    }
     let mut rows = Rows::new(source);
     while let Some(batch) = rows.next_batch()? {
         if batches.blocking_send(batch).is_err() {

@@ -2,9 +2,12 @@
 
 use super::InvalidRow;
 use crate::address::Address;
-use crate::input::check_title;
-use crate::store::{MAX_BATCH_LINKS, NewLink};
+use crate::export::without_apostrophe;
+use crate::input::{self, check_title};
+use crate::slug::check_custom;
+use crate::store::{LinkOptions, MAX_BATCH_LINKS, NewLink};
 use csv::{ByteRecord, Reader, ReaderBuilder, Terminator};
+use serde_json::{Map, Value};
 use std::io::{Chain, Read};
 
 /// The maximum text in one batch, so that its JSON is below the server's limit even if every byte is escaped.
@@ -19,11 +22,23 @@ pub(super) struct Batch {
     pub(super) invalid: Vec<InvalidRow>,
     /// Bytes of the file read, this batch included.
     pub(super) bytes_read: u64,
+    /// The length of its addresses and titles.
+    text_bytes: usize,
 }
 
 impl Batch {
-    fn rows(&self) -> usize {
+    pub(super) fn rows(&self) -> usize {
         self.links.len() + self.invalid.len()
+    }
+
+    pub(super) fn push(&mut self, line: u64, link: NewLink) {
+        self.text_bytes += link.url.as_str().len() + link.title.len();
+        self.links.push(link);
+        self.lines.push(line);
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.rows() >= MAX_BATCH_LINKS || self.text_bytes >= MAX_BATCH_TEXT_BYTES
     }
 }
 
@@ -34,12 +49,24 @@ pub(super) struct Rows<R> {
     record: ByteRecord,
 }
 
-/// The positions of name and address.
+/// The positions of the columns.
 #[derive(Clone, Copy)]
 struct Columns {
     name: Option<usize>,
     url: usize,
     count: usize,
+    /// Those of an export.
+    export: Option<ExportColumns>,
+}
+
+/// The positions of the columns that only an export has.
+#[derive(Clone, Copy)]
+struct ExportColumns {
+    slug: usize,
+    tags: Option<usize>,
+    expires_at: Option<usize>,
+    max_visits: Option<usize>,
+    forward_query: Option<usize>,
 }
 
 impl<R: Read> Rows<R> {
@@ -57,8 +84,7 @@ impl<R: Read> Rows<R> {
     /// The next batch, or `None` at the end of the file.
     pub(super) fn next_batch(&mut self) -> Result<Option<Batch>, csv::Error> {
         let mut batch = Batch::default();
-        let mut text_bytes = 0;
-        while batch.rows() < MAX_BATCH_LINKS && text_bytes < MAX_BATCH_TEXT_BYTES {
+        while !batch.is_full() {
             if !self.reader.read_byte_record(&mut self.record)? {
                 break;
             }
@@ -78,12 +104,8 @@ impl<R: Read> Rows<R> {
                 }
             };
             batch.bytes_read = self.reader.position().byte();
-            text_bytes += self.record.as_slice().len();
             match columns.read(&self.record) {
-                Ok(link) => {
-                    batch.links.push(link);
-                    batch.lines.push(line);
-                }
+                Ok(link) => batch.push(line, link),
                 Err(reason) => batch.invalid.push(InvalidRow { line, reason }),
             }
         }
@@ -108,8 +130,17 @@ impl Columns {
             })
         };
         match find(&["url"]) {
-            Some(url) => (Columns { name: find(&["name", "title"]), url, count: first.len() }, true),
-            None => (Columns { name: Some(0), url: 1, count: 2 }, false),
+            Some(url) => {
+                let export = find(&["slug"]).map(|slug| ExportColumns {
+                    slug,
+                    tags: find(&["tags"]),
+                    expires_at: find(&["expires_at"]),
+                    max_visits: find(&["max_visits"]),
+                    forward_query: find(&["forward_query"]),
+                });
+                (Columns { name: find(&["name", "title"]), url, count: first.len(), export }, true)
+            }
+            None => (Columns { name: Some(0), url: 1, count: 2, export: None }, false),
         }
     }
 
@@ -119,12 +150,52 @@ impl Columns {
             return Err(format!("has {} columns, expected {}{hint}", record.len(), self.count));
         }
         let field = |index: usize| {
-            std::str::from_utf8(&record[index]).map_err(|_| format!("column {} is not UTF-8", index + 1))
+            let field = std::str::from_utf8(&record[index]);
+            let field = field.map_err(|_| format!("column {} is not UTF-8", index + 1))?;
+            Ok::<_, String>(if self.export.is_some() { without_apostrophe(field) } else { field })
         };
         let url = Address::parse(field(self.url)?).map_err(|error| format!("url {error}"))?;
         let name = self.name.map(field).transpose()?.unwrap_or_default();
         let title = check_title(name).map_err(|error| format!("name {}", error.message()))?;
-        Ok(NewLink { url, slug: None, title: title.to_owned() })
+        let (slug, options) = match self.export {
+            Some(columns) => columns.read(field)?,
+            None => (None, LinkOptions::default()),
+        };
+        Ok(NewLink { url, slug, title: title.to_owned(), options })
+    }
+}
+
+impl ExportColumns {
+    /// Slug and options; an empty field has its default.
+    fn read<'a>(
+        self,
+        field: impl Fn(usize) -> Result<&'a str, String>,
+    ) -> Result<(Option<String>, LinkOptions), String> {
+        let text = |index: Option<usize>| {
+            let text = index.map(&field).transpose()?.map(str::trim);
+            Ok::<_, String>(text.filter(|text| !text.is_empty()))
+        };
+        let slug = text(Some(self.slug))?;
+        if let Some(slug) = slug {
+            check_custom(slug).map_err(|error| format!("slug {error}"))?;
+        }
+        let mut fields = Map::new();
+        if let Some(tags) = text(self.tags)? {
+            fields.insert("tags".into(), tags.split(',').collect::<Vec<_>>().into());
+        }
+        if let Some(expires_at) = text(self.expires_at)? {
+            fields.insert("expires_at".into(), expires_at.into());
+        }
+        for (name, index) in [("max_visits", self.max_visits), ("forward_query", self.forward_query)] {
+            if let Some(value) = text(index)? {
+                // What is neither a number nor a boolean stays text, which is reported.
+                let value =
+                    serde_json::from_str(&value.to_ascii_lowercase()).unwrap_or_else(|_| Value::from(value));
+                fields.insert(name.into(), value);
+            }
+        }
+        let options = input::options(&fields).map_err(|error| error.to_text())?;
+        Ok((slug.map(str::to_owned), options))
     }
 }
 

@@ -100,18 +100,20 @@ pub(crate) async fn list(
     Ok(links.stored_responses().list(Json(page)))
 }
 
-/// `GET /api/links/{slug}`: one link with its visits on each of the last 30 days that has any.
+/// `GET /api/links/{slug}?tz=Europe/Berlin`: one link with its visits on each of the last 30 days that has any.
 pub(crate) async fn show(
     State(links): State<Links>,
     Slug(slug): Slug,
+    RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let link = DetailView::load(&links, &slug, &links.hosts().base(&headers)).await?;
+    let zone = input::link_query(query.as_deref())?;
+    let link = DetailView::load(&links, &slug, &zone, &links.hosts().base(&headers)).await?;
     let link = link.ok_or_else(|| ApiError::no_link(&slug))?;
     Ok(links.stored_responses().link(&slug, Json(link)))
 }
 
-/// `PATCH /api/links/{slug}` with `{"url"?, "title"?}`: the updated link.
+/// `PATCH /api/links/{slug}` with the fields to change: the updated link.
 pub(crate) async fn update(
     State(links): State<Links>,
     Slug(slug): Slug,
@@ -127,7 +129,25 @@ pub(crate) async fn update(
     Ok(Json(LinkView::new(changed, &links.hosts().base(&headers))).into_response())
 }
 
-/// `DELETE /api/links/{slug}`: 204. The slug is unknown from then on.
+/// `DELETE /api/links/{slug}/visits`: 204. The visits of the link are forgotten, its total included.
+pub(crate) async fn forget_visits(
+    State(links): State<Links>,
+    Slug(slug): Slug,
+) -> Result<StatusCode, ApiError> {
+    if links.forget_visits(&slug).await? { Ok(StatusCode::NO_CONTENT) } else { Err(ApiError::no_link(&slug)) }
+}
+
+/// `POST /api/links/{slug}/restore`: the deleted link, which redirects again; 404 if no deleted link has this slug.
+pub(crate) async fn restore(
+    State(links): State<Links>,
+    Slug(slug): Slug,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let restored = links.restore(&slug).await?.ok_or_else(|| ApiError::no_link(&slug))?;
+    Ok(Json(LinkView::new(restored, &links.hosts().base(&headers))).into_response())
+}
+
+/// `DELETE /api/links/{slug}`: 204. The slug answers 410 for 30 days, in which the link can be restored.
 pub(crate) async fn delete(State(links): State<Links>, Slug(slug): Slug) -> Result<StatusCode, ApiError> {
     if links.delete(&slug).await? { Ok(StatusCode::NO_CONTENT) } else { Err(ApiError::no_link(&slug)) }
 }

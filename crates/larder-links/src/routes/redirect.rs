@@ -1,31 +1,35 @@
 //! `GET /{slug}`: the redirect, and the error pages for an unknown slug and a failed store.
 
-use crate::links::Links;
+use crate::links::{Followed, Links};
 use crate::slug;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use axum::extract::{Path, RawQuery, State};
 use axum::response::{Html, IntoResponse, Response};
 use http::header::{CACHE_CONTROL, HeaderValue, LOCATION, RETRY_AFTER};
 use http::{Method, StatusCode};
 
 const TEMPLATE: &str = include_str!("../../static/error.html");
 
-/// The redirect to the target; 404 without a target; 503 if the load from the store fails. HEAD does not count as a visit.
+/// The redirect to the target; 404 without a target; 410 if the link has expired or was deleted; 503 if the load from the store fails. HEAD does not count as a visit.
 pub(crate) async fn follow(
     State(links): State<Links>,
     method: Method,
+    RawQuery(query): RawQuery,
     slug: Result<Path<String>, PathRejection>,
 ) -> Response {
     let Some(Path(slug)) = slug.ok().filter(|slug| slug::can_be_slug(slug)) else {
         links.record_invalid_slug();
         return not_found();
     };
-    let target = links.follow(&slug, method == Method::GET).await;
-    match target.as_deref() {
-        Ok(Some(target)) => redirect(links.redirect_status(), &target.location),
-        Ok(None) => not_found(),
+    match links.follow(&slug, query.as_deref(), method == Method::GET).await {
+        Ok(Followed::Redirect(location)) => redirect(links.redirect_status(), location),
+        Ok(Followed::Unknown) => not_found(),
+        Ok(Followed::Expired) => {
+            gone("This link has expired", "Its owner gave it an end, which it has reached.")
+        }
+        Ok(Followed::Deleted) => gone("This link was deleted", "Its owner removed it."),
         Err(error) => {
-            tracing::warn!(%error, slug, "the target of a slug could not be loaded");
+            tracing::warn!(%error, slug, "a slug could not be followed");
             unavailable()
         }
     }
@@ -36,8 +40,7 @@ pub(crate) async fn unknown() -> Response {
     not_found()
 }
 
-fn redirect(status: StatusCode, location: &str) -> Response {
-    let Ok(location) = HeaderValue::from_str(location) else { return not_found() };
+fn redirect(status: StatusCode, location: HeaderValue) -> Response {
     // A browser that stores the redirect sends no further requests: visits are lost, and changes have no effect there.
     let no_store = HeaderValue::from_static("private, no-store");
     (status, [(LOCATION, location), (CACHE_CONTROL, no_store)]).into_response()
@@ -46,6 +49,10 @@ fn redirect(status: StatusCode, location: &str) -> Response {
 fn not_found() -> Response {
     let text = "The link may have been mistyped, or it was deleted.";
     error_page(StatusCode::NOT_FOUND, "404", "There is no link here", text)
+}
+
+fn gone(title: &str, text: &str) -> Response {
+    error_page(StatusCode::GONE, "410", title, text)
 }
 
 fn unavailable() -> Response {

@@ -1,10 +1,11 @@
 //! `/api/session`: exchanges a token for a session cookie, which scripts of the page cannot read.
 
-use crate::access::guard::{is_local, peer_of};
-use crate::access::{Kind, Scope, hash_of_token};
+use crate::access::Kind;
+use crate::guard::{is_local, peer_of};
 use crate::input::{self, MAX_BODY_BYTES};
 use crate::links::Links;
 use crate::reply::ApiError;
+use crate::token::{Scope, hash_of_token};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;

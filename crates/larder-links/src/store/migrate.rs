@@ -1,24 +1,29 @@
 //! Migrates a database to the version of this program.
 //!
 //! The version is SQLite's `user_version`; each migration is one file. All missing migrations run in one transaction, so a
-//! program that is killed half-way leaves the old version.
+//! program that is killed half-way leaves the old version. Before it, the database is copied to a file beside it, while the
+//! transaction keeps other programs from writing: with that file an older program can be used again.
 
-use super::{StoreError, fingerprint};
+use super::{StoreError, backup, fingerprint};
 use crate::address::Address;
 use rusqlite::{Connection, TransactionBehavior, params};
 use std::path::Path;
 
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 8] = [
     include_str!("../../migrations/0001_links.sql"),
     include_str!("../../migrations/0002_visits_daily.sql"),
     include_str!("../../migrations/0003_fingerprints.sql"),
     include_str!("../../migrations/0004_access.sql"),
+    include_str!("../../migrations/0005_deleted.sql"),
+    include_str!("../../migrations/0006_options.sql"),
+    include_str!("../../migrations/0007_search.sql"),
+    include_str!("../../migrations/0008_quarters.sql"),
 ];
 
 /// The version since which addresses are stored in parsed form.
 const PARSED_ADDRESSES: i64 = 4;
 
-/// Runs the missing migrations.
+/// Copies a database of an older version, and runs the missing migrations.
 pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     migrate_with(connection, path, &MIGRATIONS)
 }
@@ -34,6 +39,12 @@ fn migrate_with(connection: &mut Connection, path: &Path, migrations: &[&str]) -
     let found = version(&transaction)?;
     if found > known {
         return Err(StoreError::Newer { path: path.to_owned(), found, known });
+    }
+    // A database without a path is in memory, and one of version 0 is empty.
+    if (1..known).contains(&found) && connection_has_file(&transaction) {
+        let copy = backup::path_before_migration(path, found);
+        backup::copy(path, &copy)?;
+        tracing::warn!(from = found, to = known, backup = %copy.display(), "the database is migrated");
     }
     for step in &migrations[found.max(0) as usize..] {
         transaction.execute_batch(step)?;
@@ -66,6 +77,10 @@ fn parse_addresses(connection: &Connection) -> rusqlite::Result<()> {
         update.execute(params![id, url, fingerprint])?;
     }
     Ok(())
+}
+
+fn connection_has_file(connection: &Connection) -> bool {
+    connection.path().is_some_and(|path| !path.is_empty())
 }
 
 fn version(connection: &Connection) -> rusqlite::Result<i64> {
@@ -131,6 +146,58 @@ mod tests {
         assert_eq!(tables, 0);
     }
 
+    /// A database of an older version in a file, with one link, and the connection that wrote it.
+    fn old_database(folder: &tempfile::TempDir, version: usize) -> (Connection, std::path::PathBuf) {
+        let path = folder.path().join("links.db");
+        let mut connection = Connection::open(&path).unwrap();
+        connection.pragma_update(None, "journal_mode", "WAL").unwrap();
+        migrate_with(&mut connection, &path, &MIGRATIONS[..version]).unwrap();
+        let insert = "INSERT INTO links (slug, url, created_at) VALUES ('old', 'http://old.example/', 1)";
+        connection.execute(insert, []).unwrap();
+        (connection, path)
+    }
+
+    fn links_in(path: &Path) -> (i64, i64) {
+        let copy = Connection::open(path).unwrap();
+        let links = copy.query_row("SELECT count(*) FROM links", [], |row| row.get(0)).unwrap();
+        (version(&copy).unwrap(), links)
+    }
+
+    #[test]
+    fn migration_leaves_a_private_copy_of_the_old_version() {
+        let folder = tempfile::tempdir().unwrap();
+        // Its link is still in the log when the copy is made.
+        let (mut connection, path) = old_database(&folder, 3);
+        migrate(&mut connection, &path).unwrap();
+        assert_eq!(links_in(&path), (MIGRATIONS.len() as i64, 1));
+        let copy = folder.path().join("links.db.v3.backup");
+        assert_eq!(links_in(&copy), (3, 1));
+        #[cfg(unix)]
+        assert_eq!(
+            std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&copy).unwrap().permissions()) & 0o777,
+            0o600
+        );
+        // A database of this version is copied no more, and a new one never.
+        std::fs::remove_file(&copy).unwrap();
+        migrate(&mut connection, &path).unwrap();
+        migrate(&mut Connection::open(folder.path().join("new.db")).unwrap(), Path::new("new.db")).unwrap();
+        let files = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name());
+        assert!(!files.into_iter().any(|name| name.to_string_lossy().contains("backup")));
+    }
+
+    #[test]
+    fn migration_without_room_for_its_copy_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut connection, path) = old_database(&folder, 3);
+        // A folder of that name cannot be replaced by a file.
+        let copy = folder.path().join("links.db.v3.backup");
+        std::fs::create_dir_all(copy.join("inside")).unwrap();
+        let error = migrate(&mut connection, &path).unwrap_err();
+        assert!(matches!(&error, StoreError::Backup { path, .. } if *path == copy), "{error}");
+        assert_eq!(links_in(&path), (3, 1));
+        assert!(!folder.path().join("links.db.v3.backup.partial").exists());
+    }
+
     #[test]
     fn newer_database_is_rejected_unchanged() {
         let mut connection = Connection::open_in_memory().unwrap();
@@ -138,7 +205,10 @@ mod tests {
         let error = migrate(&mut connection, Path::new("links.db")).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the database links.db has version 99, this program knows versions up to 4"
+            format!(
+                "the database links.db has version 99, this program knows versions up to {}",
+                MIGRATIONS.len()
+            )
         );
         assert_eq!(version(&connection), Ok(99));
     }

@@ -2,113 +2,54 @@
 //!
 //! [`Store`] uses SQLite. Another database would be a module beside `sqlite.rs` with the same types.
 
+mod backup;
 mod credentials;
+mod link;
 mod migrate;
+mod search;
 mod sqlite;
 mod statements;
+mod visits;
 mod writer;
 
-use crate::address::Address;
+use crate::events::LinkVisits;
+use crate::tag::Tag;
 use async_graphql::SimpleObject;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
-use xxhash_rust::xxh3::Xxh3;
 
 pub(crate) use credentials::Credential;
+use link::fingerprint;
+pub use link::{
+    CreateOutcome, Duplicates, Link, LinkOptions, LinkUpdate, MAX_TITLE_BYTES, NewLink, RESTORE_PERIOD, Route,
+};
 pub use sqlite::{MAX_VISIT_ROWS, Store, StoreConfig};
-
-/// The longest title, in bytes.
-pub const MAX_TITLE_BYTES: usize = 512;
 
 /// The most links in one [`Store::create`].
 pub const MAX_BATCH_LINKS: usize = 1_000;
 
+/// The most links of one [`Store::links_after`].
+pub const MAX_EXPORT_LINKS: usize = 1_000;
+
 /// The most links on one [`Page`].
 pub const MAX_PAGE_LINKS: usize = 200;
 
-/// A link as it is stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
-    /// The row's id, never reused.
-    pub id: u64,
-    /// The path of the short link.
-    pub slug: String,
-    /// The target address.
-    pub url: String,
-    /// The owner's title; may be empty.
-    pub title: String,
-    /// When it was created, in milliseconds since 1970.
-    pub created_at: i64,
-    /// Visits in the database, without those still in memory.
-    pub visits: u64,
-}
-
-/// A new link. Slug and title are valid already.
-#[derive(Clone, Debug)]
-pub struct NewLink {
-    /// The target address.
-    pub url: Address,
-    /// The slug that the user chose, or `None` to derive one.
-    pub slug: Option<String>,
-    /// The owner's title; may be empty.
-    pub title: String,
-}
-
-impl NewLink {
-    /// A hash of the fields that identify an imported link. The columns themselves decide equality.
-    fn fingerprint(&self) -> i64 {
-        fingerprint(self.url.as_str(), &self.title)
-    }
-}
-
-fn fingerprint(url: &str, title: &str) -> i64 {
-    let mut hash = Xxh3::new();
-    hash.update(url.as_bytes());
-    hash.update(b"\0");
-    hash.update(title.as_bytes());
-    hash.digest() as i64
-}
-
-/// The outcome of one [`NewLink`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CreateOutcome {
-    /// The link was created.
-    Created(Link),
-    /// An equal link exists.
-    Existing(Link),
-    /// The slug that the user chose belongs to another link.
-    SlugTaken,
-}
-
-/// What to do with a new link that equals an existing one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Duplicates {
-    /// Create another link.
-    Allow,
-    /// Return the existing link with this address and title.
-    Reuse,
-}
-
-/// The update of a link; `None` leaves a field unchanged.
-#[derive(Clone, Debug, Default)]
-pub struct LinkUpdate {
-    /// The new address.
-    pub url: Option<Address>,
-    /// The new title.
-    pub title: Option<String>,
-}
-
 /// Which links to list, newest first.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListQuery {
     /// How many links at most, 1 to [`MAX_PAGE_LINKS`].
     pub limit: usize,
     /// Only links with a smaller id than this.
     pub before: Option<u64>,
-    /// Only links whose slug, title or address contains this text; ASCII letters match in either case.
+    /// Only links that match this text, in either case of letters. From three characters on slug, title or address
+    /// contains it; a shorter text is the beginning of slug or title.
     pub text: Option<String>,
+    /// Only links with this tag.
+    pub tag: Option<Tag>,
+    /// Only deleted links, instead of the others.
+    pub deleted: bool,
 }
 
 /// Links, newest first, and the start of the next page.
@@ -121,13 +62,45 @@ pub struct Page {
     pub next: Option<u64>,
 }
 
-/// Visits of one link on one day.
+/// Visits of one link in one quarter hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct VisitKey {
     /// The link's id.
     pub link_id: u64,
-    /// The day, see [`today`].
-    pub day: Day,
+    /// The quarter hour.
+    pub quarter: Quarter,
+}
+
+/// The visits of a link over some time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VisitHistory {
+    /// Visits by quarter hour, oldest first.
+    pub quarters: Vec<(Quarter, u64)>,
+    /// Visits that are stored by day in UTC, oldest first.
+    pub days: Vec<(Day, u64)>,
+}
+
+/// A quarter of an hour in UTC, counted from 1970.
+pub type Quarter = i64;
+
+/// The milliseconds of a [`Quarter`].
+pub const MS_PER_QUARTER: i64 = 15 * 60 * 1_000;
+
+/// The quarter hours of a [`Day`].
+pub const QUARTERS_PER_DAY: i64 = 96;
+
+/// How long visits are kept in quarter hours, in days. After that they are kept in days.
+pub const QUARTERS_KEPT_DAYS: i64 = 90;
+
+/// The result of writing visits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WrittenVisits {
+    /// How many visits were written. The others are those of links that no longer exist.
+    pub visits: u64,
+    /// The links with a limit of visits among them, and their visits in the database, those of other instances included.
+    pub limited: Vec<(u64, u64)>,
+    /// The totals of all of them, if requested.
+    pub(crate) totals: Vec<LinkVisits>,
 }
 
 /// A day in UTC, counted from 1970-01-01.
@@ -137,7 +110,7 @@ pub type Day = i64;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, SimpleObject)]
 #[graphql(name = "Day")]
 pub struct DayCount {
-    /// The day in UTC, as `2026-11-21`.
+    /// The day in the requested time zone, as `2026-11-21`.
     pub date: String,
     /// Its visits in the database.
     pub visits: u64,
@@ -145,7 +118,12 @@ pub struct DayCount {
 
 /// Today in UTC.
 pub fn today() -> Day {
-    now_ms() / 86_400_000
+    current_quarter() / QUARTERS_PER_DAY
+}
+
+/// The current quarter hour.
+pub(crate) fn current_quarter() -> Quarter {
+    now_ms() / MS_PER_QUARTER
 }
 
 /// Now, in milliseconds since 1970.
@@ -178,6 +156,14 @@ pub enum StoreError {
         found: i64,
         /// The newest version that this program can read.
         known: i64,
+    },
+    /// The copy of the database cannot be written.
+    #[error("cannot copy the database to {path}: {source}", path = path.display())]
+    Backup {
+        /// The file of the copy.
+        path: PathBuf,
+        /// The error of SQLite or the file system.
+        source: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// The disk, or the size allowed for the database, is full.
     #[error("the database is full: {0}")]

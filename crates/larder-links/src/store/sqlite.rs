@@ -7,11 +7,14 @@
 use super::credentials::{self, Credential};
 use super::writer::{self, Job, WriteContext, WriteJob};
 use super::{
-    CreateOutcome, Day, DayCount, Duplicates, Link, LinkUpdate, ListQuery, MAX_BATCH_LINKS, NewLink, Page,
-    StoreError, VisitKey, migrate, now_ms, statements,
+    CreateOutcome, Day, Duplicates, Link, LinkUpdate, ListQuery, MAX_BATCH_LINKS, NewLink, Page, Quarter,
+    RESTORE_PERIOD, Route, StoreError, VisitHistory, VisitKey, WrittenVisits, backup, migrate, now_ms,
+    search, statements, visits,
 };
-use crate::access::{Scope, Secret, SecretHash, Token};
+use crate::events::LinkVisits;
 use crate::slug::SlugCodec;
+use crate::tag::MAX_TAGS;
+use crate::token::{Scope, Secret, SecretHash, Token};
 use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags};
 use std::path::{Path, PathBuf};
@@ -74,6 +77,7 @@ struct Shared {
     readers: Arc<Readers>,
     queue_timeout: Duration,
     codec: SlugCodec,
+    path: PathBuf,
 }
 
 /// Idle reading connections, and as many permits as there are connections.
@@ -123,6 +127,7 @@ impl Store {
                 readers: Arc::new(readers),
                 queue_timeout: config.queue_timeout,
                 codec,
+                path: config.path.clone(),
             }),
         })
     }
@@ -141,7 +146,8 @@ impl Store {
         repeats: Duplicates,
     ) -> Result<Vec<CreateOutcome>, StoreError> {
         assert!(links.len() <= MAX_BATCH_LINKS, "{} links in one batch", links.len());
-        self.write(2 * links.len(), move |context| {
+        let tags: usize = links.iter().map(|link| link.options.tags.len()).sum();
+        self.write(3 * links.len() + tags, move |context| {
             let now_ms = now_ms();
             links
                 .iter()
@@ -157,26 +163,60 @@ impl Store {
     /// Updates a link and returns it, or `None` if no link has that slug.
     pub async fn update(&self, slug: &str, change: LinkUpdate) -> Result<Option<Link>, StoreError> {
         let slug = slug.to_owned();
-        self.write(2, move |context| Ok(statements::update(context.connection, &slug, &change)?)).await
+        let work =
+            move |context: &mut WriteContext<'_>| Ok(statements::update(context.connection, &slug, &change)?);
+        self.write(4 + MAX_TAGS, work).await
     }
 
-    /// Deletes a link with its visits; false if there is none. Its derived slug is not reused.
+    /// Deletes a link; false if there is none. For [`RESTORE_PERIOD`] it can be [restored](Store::restore), and its slug
+    /// belongs to it.
     pub async fn delete(&self, slug: &str) -> Result<bool, StoreError> {
         let slug = slug.to_owned();
-        self.write(1, move |context| Ok(statements::delete(context.connection, &slug)?)).await
+        self.write(1, move |context| Ok(statements::delete(context.connection, &slug, now_ms())?)).await
     }
 
-    /// Adds visits in one transaction and returns how many were written; those of deleted links are dropped.
+    /// Restores a deleted link with its slug, tags and visits, and returns it; `None` if there is no deleted link of that
+    /// slug.
+    pub async fn restore(&self, slug: &str) -> Result<Option<Link>, StoreError> {
+        let slug = slug.to_owned();
+        let since = now_ms() - RESTORE_PERIOD.as_millis() as i64;
+        self.write(2, move |context| Ok(statements::restore(context.connection, &slug, since)?)).await
+    }
+
+    /// Drops links that were deleted at `until_ms`, in milliseconds since 1970, or before, with their visits: up to 500 of
+    /// them, whose slugs it returns. They are free from then on.
+    pub async fn drop_deleted(&self, until_ms: i64) -> Result<Vec<String>, StoreError> {
+        const STEP: usize = 500;
+        let work = move |context: &mut WriteContext<'_>| {
+            Ok(statements::drop_deleted(context.connection, until_ms, STEP)?)
+        };
+        self.write(2 * STEP, work).await
+    }
+
+    /// Adds visits in one transaction; those of links that no longer exist are dropped. `with_totals` asks for the visits of
+    /// all links afterwards.
     ///
     /// # Panics
     /// If there are more than [`MAX_VISIT_ROWS`].
-    pub async fn add_visits(&self, visits: Vec<(VisitKey, u64)>) -> Result<u64, StoreError> {
-        assert!(visits.len() <= MAX_VISIT_ROWS, "{} rows of visits in one step", visits.len());
-        self.write(2 * visits.len(), move |context| {
-            visits.iter().try_fold(0, |written, &(key, count)| {
-                let found = statements::add_visits(context.connection, key, count)?;
-                Ok(if found { written + count } else { written })
-            })
+    pub async fn add_visits(
+        &self,
+        rows: Vec<(VisitKey, u64)>,
+        with_totals: bool,
+    ) -> Result<WrittenVisits, StoreError> {
+        assert!(rows.len() <= MAX_VISIT_ROWS, "{} rows of visits in one step", rows.len());
+        self.write(2 * rows.len(), move |context| {
+            let mut written = WrittenVisits::default();
+            for &(key, count) in &rows {
+                let Some(total) = visits::add(context.connection, key, count)? else { continue };
+                written.visits += count;
+                if total.is_limited {
+                    written.limited.push((key.link_id, total.visits));
+                }
+                if with_totals {
+                    written.totals.push(LinkVisits { slug: total.slug, visits: total.visits });
+                }
+            }
+            Ok(written)
         })
         .await
     }
@@ -233,16 +273,61 @@ impl Store {
         self.read(move |connection| statements::find(connection, &slug)).await
     }
 
-    /// One page of links, newest first.
-    ///
-    /// Cost: reads the rows that it returns; with a search text, up to 50,000 rows.
-    pub async fn list(&self, query: ListQuery) -> Result<Page, StoreError> {
-        self.read(move |connection| statements::list(connection, &query)).await
+    /// What a redirect needs of the link of a slug, deleted or not.
+    pub async fn find_route(&self, slug: &str) -> Result<Option<Route>, StoreError> {
+        let slug = slug.to_owned();
+        self.read(move |connection| statements::find_route(connection, &slug)).await
     }
 
-    /// The days since `since` on which a link has visits, oldest first.
-    pub async fn days(&self, link_id: u64, since: Day) -> Result<Vec<DayCount>, StoreError> {
-        self.read(move |connection| statements::days(connection, link_id, since)).await
+    /// The visits of a link in the database; `None` if it does not exist.
+    pub async fn visits(&self, link_id: u64) -> Result<Option<u64>, StoreError> {
+        self.read(move |connection| visits::total(connection, link_id)).await
+    }
+
+    /// One page of links, newest first.
+    ///
+    /// Cost: reads the rows that it returns, and deleted ones between them. A search text of one or two characters reads up
+    /// to 50,000 rows, a longer one the index of up to 500,000.
+    pub async fn list(&self, query: ListQuery) -> Result<Page, StoreError> {
+        self.read(move |connection| search::list(connection, &query)).await
+    }
+
+    /// The links with a greater id than this, oldest first: [`MAX_EXPORT_LINKS`] of them, or all if they are fewer.
+    pub async fn links_after(&self, id: u64) -> Result<Vec<Link>, StoreError> {
+        self.read(move |connection| search::links_after(connection, id)).await
+    }
+
+    /// Copies the database into a file that only its owner can read, while other programs use it. An existing file is
+    /// replaced when the copy is complete.
+    ///
+    /// # Errors
+    /// [`StoreError::Backup`]; what is left of the copy is removed.
+    pub async fn backup(&self, to: PathBuf) -> Result<(), StoreError> {
+        let from = self.shared.path.clone();
+        let copied = tokio::task::spawn_blocking(move || backup::copy(&from, &to));
+        copied.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// The visits of a link since a quarter hour.
+    pub async fn history(&self, link_id: u64, since: Quarter) -> Result<VisitHistory, StoreError> {
+        self.read(move |connection| visits::history(connection, link_id, since)).await
+    }
+
+    /// Sums visits of quarter hours before a day into days of UTC: up to 1,000 rows. Returns how many rows there were.
+    pub async fn fold_visits(&self, before: Day) -> Result<usize, StoreError> {
+        const STEP: usize = 1_000;
+        self.write(2 * STEP, move |context| Ok(visits::fold(context.connection, before, STEP)?)).await
+    }
+
+    /// Drops visits before a day, up to 1,000 rows of each table, and returns how many there were. The totals of links stay.
+    pub async fn drop_visits(&self, before: Day) -> Result<usize, StoreError> {
+        const STEP: usize = 1_000;
+        self.write(2 * STEP, move |context| Ok(visits::drop_before(context.connection, before, STEP)?)).await
+    }
+
+    /// Forgets the visits of a link, its total included; false if there is no such link.
+    pub async fn forget_visits(&self, link_id: u64) -> Result<bool, StoreError> {
+        self.write(3, move |context| Ok(visits::forget(context.connection, link_id)?)).await
     }
 
     /// The permutation between this database's row ids and slugs.

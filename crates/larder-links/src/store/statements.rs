@@ -1,14 +1,14 @@
 //! The SQL of links and visits, one function per query. The caller owns the connection.
 
-use super::{
-    CreateOutcome, Day, DayCount, Duplicates, Link, LinkUpdate, ListQuery, NewLink, Page, StoreError,
-    VisitKey,
-};
+use super::{CreateOutcome, Duplicates, Link, LinkOptions, LinkUpdate, NewLink, Route, StoreError};
 use crate::slug::{self, SlugCodec};
-use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
+use crate::tag::Tag;
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
-/// How many links a search examines before it returns: about 20 ms.
-const SEARCH_WINDOW: u64 = 50_000;
+/// The columns that [`read_link`] reads, in its order.
+pub(super) const LINK_COLUMNS: &str = "links.id, links.slug, links.url, links.title, links.created_at, links.visits, \
+    links.expires_at, links.max_visits, links.forward_query, links.deleted_at, \
+    (SELECT group_concat(tag) FROM link_tags WHERE link_id = links.id)";
 
 pub(super) fn slug_codec(connection: &Connection) -> rusqlite::Result<SlugCodec> {
     let key = "SELECT value FROM meta WHERE name = 'slug_key'";
@@ -16,71 +16,25 @@ pub(super) fn slug_codec(connection: &Connection) -> rusqlite::Result<SlugCodec>
 }
 
 pub(super) fn find(connection: &Connection, slug: &str) -> rusqlite::Result<Option<Link>> {
-    connection
-        .prepare_cached("SELECT id, slug, url, title, created_at, visits FROM links WHERE slug = ?1")?
-        .query_row([slug], read_link)
-        .optional()
+    let sql = format!("SELECT {LINK_COLUMNS} FROM links WHERE slug = ?1 AND deleted_at IS NULL");
+    connection.prepare_cached(&sql)?.query_row([slug], read_link).optional()
 }
 
-pub(super) fn list(connection: &Connection, query: &ListQuery) -> rusqlite::Result<Page> {
-    let before = query.before.unwrap_or(i64::MAX as u64);
-    match &query.text {
-        None => newest(connection, before, query.limit),
-        Some(text) => search(connection, before, query.limit, text),
-    }
-}
-
-fn newest(connection: &Connection, before: u64, limit: usize) -> rusqlite::Result<Page> {
-    let sql =
-        "SELECT id, slug, url, title, created_at, visits FROM links WHERE id < ?1 ORDER BY id DESC LIMIT ?2";
-    // One more than requested shows whether there is a next page.
-    let mut links = connection
-        .prepare_cached(sql)?
-        .query_map(params![before as i64, limit as i64 + 1], read_link)?
-        .collect::<rusqlite::Result<Vec<_>>>()?;
-    let more = links.len() > limit;
-    links.truncate(limit);
-    let next = links.last().filter(|_| more).map(|link| link.id);
-    Ok(Page { links, next })
-}
-
-fn search(connection: &Connection, before: u64, limit: usize, text: &str) -> rusqlite::Result<Page> {
-    // Ids are sequential, so a range of ids bounds the work without counting rows.
-    let newest_id: i64 =
-        connection.query_row("SELECT coalesce(max(id), 0) FROM links", [], |row| row.get(0))?;
-    let before = before.min(newest_id as u64 + 1);
-    let lowest = before.saturating_sub(SEARCH_WINDOW);
-    let sql = "SELECT id, slug, url, title, created_at, visits FROM links
-               WHERE id < :before AND id >= :lowest
-                 AND (slug LIKE :like ESCAPE '\\' OR title LIKE :like ESCAPE '\\' OR url LIKE :like ESCAPE '\\')
-               ORDER BY id DESC LIMIT :limit";
-    let like = like_pattern(text);
-    let values = named_params! {
-        ":before": before as i64, ":lowest": lowest as i64, ":like": like, ":limit": limit as i64
+/// What a redirect needs of a link, deleted or not.
+pub(super) fn find_route(connection: &Connection, slug: &str) -> rusqlite::Result<Option<Route>> {
+    let sql = "SELECT id, url, expires_at, max_visits, forward_query, deleted_at IS NOT NULL
+               FROM links WHERE slug = ?1";
+    let read = |row: &Row<'_>| {
+        Ok(Route {
+            link_id: row.get::<_, i64>(0)? as u64,
+            url: row.get(1)?,
+            expires_at: row.get(2)?,
+            max_visits: row.get::<_, Option<i64>>(3)?.map(|max| max as u64),
+            forward_query: row.get(4)?,
+            is_deleted: row.get(5)?,
+        })
     };
-    let links = connection
-        .prepare_cached(sql)?
-        .query_map(values, read_link)?
-        .collect::<rusqlite::Result<Vec<_>>>()?;
-    let reached = if links.len() == limit { links.last().map_or(lowest, |link| link.id) } else { lowest };
-    Ok(Page { links, next: Some(reached).filter(|&reached| reached > 1) })
-}
-
-fn like_pattern(text: &str) -> String {
-    let escaped = text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
-    format!("%{escaped}%")
-}
-
-pub(super) fn days(connection: &Connection, link_id: u64, since: Day) -> rusqlite::Result<Vec<DayCount>> {
-    connection
-        .prepare_cached(
-            "SELECT date(day * 86400, 'unixepoch'), count FROM visits_daily
-             WHERE link_id = ?1 AND day >= ?2 ORDER BY day",
-        )?
-        .query_map(params![link_id as i64, since], |row| {
-            Ok(DayCount { date: row.get(0)?, visits: row.get::<_, i64>(1)? as u64 })
-        })?
-        .collect()
+    connection.prepare_cached(sql)?.query_row([slug], read).optional()
 }
 
 /// The id of the next link, unless its slug is in use.
@@ -124,6 +78,8 @@ pub(super) fn create(
                 title: new.title.clone(),
                 created_at: now_ms,
                 visits: 0,
+                options: new.options.clone(),
+                deleted_at: None,
             }));
         }
         if new.slug.is_some() {
@@ -141,11 +97,38 @@ fn insert(
     fingerprint: i64,
     now_ms: i64,
 ) -> rusqlite::Result<bool> {
-    let sql =
-        "INSERT INTO links (id, slug, url, title, created_at, fingerprint) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-               ON CONFLICT (slug) DO NOTHING";
-    let values = params![id as i64, slug, new.url.as_str(), new.title, now_ms, fingerprint];
-    Ok(connection.prepare_cached(sql)?.execute(values)? == 1)
+    let sql = "INSERT INTO links (id, slug, url, title, created_at, fingerprint, expires_at, max_visits, forward_query)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (slug) DO NOTHING";
+    let LinkOptions { tags, expires_at, max_visits, forward_query } = &new.options;
+    let max_visits = max_visits.map(|max| max as i64);
+    let values = params![
+        id as i64,
+        slug,
+        new.url.as_str(),
+        new.title,
+        now_ms,
+        fingerprint,
+        expires_at,
+        max_visits,
+        forward_query
+    ];
+    let is_inserted = connection.prepare_cached(sql)?.execute(values)? == 1;
+    if is_inserted {
+        let index = "INSERT INTO links_text (rowid, slug, title, url) VALUES (?1, ?2, ?3, ?4)";
+        let texts = params![id as i64, slug, new.title, new.url.as_str()];
+        connection.prepare_cached(index)?.execute(texts)?;
+        insert_tags(connection, id, tags)?;
+    }
+    Ok(is_inserted)
+}
+
+fn insert_tags(connection: &Connection, id: u64, tags: &[Tag]) -> rusqlite::Result<()> {
+    for tag in tags {
+        connection
+            .prepare_cached("INSERT INTO link_tags (tag, link_id) VALUES (?1, ?2)")?
+            .execute(params![tag.as_str(), id as i64])?;
+    }
+    Ok(())
 }
 
 /// A link with the same address and title, and with the requested slug, if there is one.
@@ -154,11 +137,14 @@ fn find_duplicate(
     fingerprint: i64,
     new: &NewLink,
 ) -> rusqlite::Result<Option<Link>> {
-    let sql = "SELECT id, slug, url, title, created_at, visits FROM links
-               WHERE fingerprint = ?1 AND url = ?2 AND title = ?3 AND (?4 IS NULL OR slug = ?4) LIMIT 1";
+    // An edited link has no fingerprint, so a slug finds it as well.
+    let by = if new.slug.is_some() { "slug = ?1" } else { "fingerprint = ?2" };
+    let sql = format!(
+        "SELECT {LINK_COLUMNS} FROM links WHERE {by} AND url = ?3 AND title = ?4 AND deleted_at IS NULL LIMIT 1"
+    );
     connection
-        .prepare_cached(sql)?
-        .query_row(params![fingerprint, new.url.as_str(), new.title, new.slug], read_link)
+        .prepare_cached(&sql)?
+        .query_row(params![new.slug, fingerprint, new.url.as_str(), new.title], read_link)
         .optional()
 }
 
@@ -169,37 +155,90 @@ pub(super) fn update(
     change: &LinkUpdate,
 ) -> rusqlite::Result<Option<Link>> {
     let Some(link) = find(connection, slug)? else { return Ok(None) };
+    let options = LinkOptions {
+        tags: change.tags.clone().unwrap_or(link.options.tags),
+        expires_at: change.expires_at.unwrap_or(link.options.expires_at),
+        max_visits: change.max_visits.unwrap_or(link.options.max_visits),
+        forward_query: change.forward_query.unwrap_or(link.options.forward_query),
+    };
     let changed = Link {
         url: change.url.as_ref().map_or(link.url, |url| url.as_str().to_owned()),
         title: change.title.clone().unwrap_or(link.title),
+        options,
         ..link
     };
-    // Without a fingerprint, an import does not mistake the edited link for the row that created it.
+    let id = changed.id as i64;
+    if change.url.is_some() || change.title.is_some() {
+        // Without a fingerprint, an import does not mistake the edited link for the row that created it.
+        connection
+            .prepare_cached("UPDATE links SET url = ?2, title = ?3, fingerprint = NULL WHERE id = ?1")?
+            .execute(params![id, changed.url, changed.title])?;
+    }
+    let LinkOptions { tags, expires_at, max_visits, forward_query } = &changed.options;
     connection
-        .prepare_cached("UPDATE links SET url = ?2, title = ?3, fingerprint = NULL WHERE id = ?1")?
-        .execute(params![changed.id as i64, changed.url, changed.title])?;
+        .prepare_cached(
+            "UPDATE links SET expires_at = ?2, max_visits = ?3, forward_query = ?4 WHERE id = ?1",
+        )?
+        .execute(params![id, expires_at, max_visits.map(|max| max as i64), forward_query])?;
+    if change.tags.is_some() {
+        connection.prepare_cached("DELETE FROM link_tags WHERE link_id = ?1")?.execute([id])?;
+        insert_tags(connection, changed.id, tags)?;
+    }
     Ok(Some(changed))
 }
 
-/// Deletes a link with its visits; false if there was none.
-pub(super) fn delete(connection: &Connection, slug: &str) -> rusqlite::Result<bool> {
-    Ok(connection.prepare_cached("DELETE FROM links WHERE slug = ?1")?.execute([slug])? == 1)
+/// Marks a link as deleted; false if there is none.
+pub(super) fn delete(connection: &Connection, slug: &str, now_ms: i64) -> rusqlite::Result<bool> {
+    let sql = "UPDATE links SET deleted_at = ?2 WHERE slug = ?1 AND deleted_at IS NULL";
+    Ok(connection.prepare_cached(sql)?.execute(params![slug, now_ms])? == 1)
 }
 
-/// Adds visits to a link; false if the link is deleted.
-pub(super) fn add_visits(connection: &Connection, key: VisitKey, visits: u64) -> rusqlite::Result<bool> {
-    let total = "UPDATE links SET visits = visits + ?2 WHERE id = ?1";
-    let values = params![key.link_id as i64, visits as i64];
-    if connection.prepare_cached(total)?.execute(values)? == 0 {
-        return Ok(false);
+/// Restores a link that was deleted after `since_ms` and returns it, or `None` if there is none.
+pub(super) fn restore(connection: &Connection, slug: &str, since_ms: i64) -> rusqlite::Result<Option<Link>> {
+    let sql = "UPDATE links SET deleted_at = NULL WHERE slug = ?1 AND deleted_at > ?2";
+    match connection.prepare_cached(sql)?.execute(params![slug, since_ms])? {
+        0 => Ok(None),
+        _ => find(connection, slug),
     }
-    let daily = "INSERT INTO visits_daily (link_id, day, count) VALUES (?1, ?2, ?3)
-                 ON CONFLICT (link_id, day) DO UPDATE SET count = count + excluded.count";
-    connection.prepare_cached(daily)?.execute(params![key.link_id as i64, key.day, visits as i64])?;
-    Ok(true)
 }
 
-fn read_link(row: &Row<'_>) -> rusqlite::Result<Link> {
+/// Drops up to `limit` links that were deleted at `until_ms` or before, and returns their slugs.
+///
+/// The index of texts grows before it shrinks, so the limit of the file's size is raised meanwhile: otherwise a full database
+/// could not drop anything.
+pub(super) fn drop_deleted(
+    connection: &Connection,
+    until_ms: i64,
+    limit: usize,
+) -> rusqlite::Result<Vec<String>> {
+    const HEADROOM_PAGES: i64 = 1_024;
+    let max_pages: i64 = connection.pragma_query_value(None, "max_page_count", |row| row.get(0))?;
+    let raised = max_pages.saturating_add(HEADROOM_PAGES).min(i64::from(u32::MAX - 1));
+    connection.pragma_update(None, "max_page_count", raised)?;
+    let slugs = drop_links(connection, until_ms, limit).and_then(|slugs| {
+        // It would write at the commit, which is too late. Merging up to 1,000 pages returns those of the dropped links.
+        connection.execute("INSERT INTO links_text (links_text) VALUES ('flush')", [])?;
+        if !slugs.is_empty() && raised > max_pages {
+            connection.execute("INSERT INTO links_text (links_text, rank) VALUES ('merge', -1000)", [])?;
+        }
+        Ok(slugs)
+    });
+    connection.pragma_update(None, "max_page_count", max_pages)?;
+    slugs
+}
+
+fn drop_links(connection: &Connection, until_ms: i64, limit: usize) -> rusqlite::Result<Vec<String>> {
+    let sql =
+        "DELETE FROM links WHERE id IN (SELECT id FROM links WHERE deleted_at <= ?1 LIMIT ?2) RETURNING slug";
+    connection.prepare_cached(sql)?.query_map(params![until_ms, limit as i64], |row| row.get(0))?.collect()
+}
+
+/// Reads the columns of [`LINK_COLUMNS`].
+pub(super) fn read_link(row: &Row<'_>) -> rusqlite::Result<Link> {
+    // A tag contains no comma. SQLite promises no order of the parts.
+    let tags: Option<String> = row.get(10)?;
+    let mut tags: Vec<Tag> = tags.iter().flat_map(|tags| tags.split(',')).map(Tag::stored).collect();
+    tags.sort();
     Ok(Link {
         id: row.get::<_, i64>(0)? as u64,
         slug: row.get(1)?,
@@ -207,5 +246,12 @@ fn read_link(row: &Row<'_>) -> rusqlite::Result<Link> {
         title: row.get(3)?,
         created_at: row.get(4)?,
         visits: row.get::<_, i64>(5)? as u64,
+        options: LinkOptions {
+            tags,
+            expires_at: row.get(6)?,
+            max_visits: row.get::<_, Option<i64>>(7)?.map(|max| max as u64),
+            forward_query: row.get(8)?,
+        },
+        deleted_at: row.get(9)?,
     })
 }

@@ -83,7 +83,7 @@ async fn stranger_follows_links_and_reads_nothing_else() {
         assert_eq!(get(&fixture, path, &[]).await.status, status, "{path}");
     }
     let stored =
-        fixture.links.store().list(larder_links::store::ListQuery { limit: 9, before: None, text: None });
+        fixture.links.store().list(larder_links::store::ListQuery { limit: 9, ..Default::default() });
     let stored = stored.await.unwrap().links;
     assert_eq!(stored.iter().map(|link| &*link.url).collect::<Vec<_>>(), ["https://kept.example/"]);
     serving.abort();

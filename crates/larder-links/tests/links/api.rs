@@ -118,7 +118,7 @@ async fn invalid_input_is_reported_with_field_and_value() {
             json!({"url": "https://a.example", "titel": "x"}),
             "titel",
             "\"x\"",
-            "is unknown; expected one of: url, slug, title",
+            "is unknown; expected one of: url, slug, title, tags, expires_at, max_visits, forward_query",
         ),
         (json!([]), "body", "an array", "must be an object"),
     ] {
@@ -283,7 +283,8 @@ async fn search_matches_slug_title_and_address() {
         ("report", vec!["first"]),
         ("example.", vec!["third", "second", "first"]),
         ("100%25", vec!["second"]),
-        ("_", vec!["second"]),
+        ("_done", vec!["second"]),
+        ("10", vec!["third"]),
         ("nowhere", vec![]),
         ("", vec!["third", "second", "first"]),
     ] {
@@ -303,7 +304,7 @@ async fn invalid_query_is_reported_with_its_range() {
         ("limit=201", "limit", "must be a number from 1 to 200"),
         ("limit=x", "limit", "must be a number from 1 to 200"),
         ("after=!", "after", "must be the `next` of an earlier response"),
-        ("page=2", "page", "is unknown; expected limit, after or q"),
+        ("page=2", "page", "is unknown; expected limit, after, q, tag or deleted"),
     ] {
         let answer = fixture.get(&format!("/api/links?{query}")).await;
         assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY, "{query}");

@@ -8,7 +8,7 @@ use serde_json::json;
 #[tokio::test]
 async fn full_database_rejects_new_links_and_recovers() {
     // What SQLite does at this limit is what it does on a full disk: the write fails and is rolled back.
-    let fixture = open_with(|config| config.max_database_bytes = Some(128 * 1024));
+    let fixture = open_with(|config| config.max_database_bytes = Some(256 * 1024));
     let mut made = Vec::new();
     let refused = loop {
         let url = format!("https://example.com/{}/{}", made.len(), "x".repeat(4_000));
@@ -29,10 +29,13 @@ async fn full_database_rejects_new_links_and_recovers() {
         assert_eq!(fixture.get(&format!("/{slug}")).await.status, StatusCode::FOUND);
     }
 
-    for (slug, _) in made.drain(..2) {
+    let half = made.len() / 2;
+    for (slug, _) in made.drain(..half) {
         let gone = fixture.send_json(Method::DELETE, &format!("/api/links/{slug}"), json!({})).await;
         assert_eq!(gone.status, StatusCode::NO_CONTENT, "{}", gone.text());
     }
+    // Deleted links use their space until they can no longer be restored.
+    assert_eq!(fixture.links.store().drop_deleted(i64::MAX).await.unwrap().len(), half);
     fixture.link(None, "https://room.example/").await;
     fixture.links.stop().await.unwrap();
 
@@ -99,7 +102,7 @@ async fn unreachable_redis_stops_nothing() {
     fixture.link(Some("a"), "https://a.example/").await;
     assert_eq!(fixture.get("/a").await.header("location"), "https://a.example/");
     fixture.send_json(Method::DELETE, "/api/links/a", json!({})).await;
-    assert_eq!(fixture.get("/a").await.status, StatusCode::NOT_FOUND);
+    assert_eq!(fixture.get("/a").await.status, StatusCode::GONE);
     assert!(fixture.links.cache().stats().redis.unwrap().errors > 0);
 }
 
@@ -146,7 +149,7 @@ async fn unopenable_database_is_a_clear_error() {
     let newer = rusqlite::Connection::open(folder.join("newer.db")).unwrap();
     newer.execute_batch("PRAGMA user_version = 99").unwrap();
     let message = open(&fixture, "newer.db");
-    assert!(message.ends_with("newer.db has version 99, this program knows versions up to 4"), "{message}");
+    assert!(message.contains("newer.db has version 99, this program knows versions up to "), "{message}");
 }
 
 #[tokio::test]

@@ -5,11 +5,18 @@
 //! | `api` | links are created, listed, shown, updated and deleted; invalid input is reported with field and value |
 //! | `graphql` | the GraphQL API shows what the JSON API shows, to the same clients, and changes nothing |
 //! | `redirect` | a slug redirects to its target from the cache, from its creation until its deletion |
+//! | `options` | a link ends at its date and its limit of visits, forwards the query if it should, and has tags |
+//! | `undo` | a deleted link answers 410 and can be restored with its slug and its visits for 30 days |
+//! | `export` | all links leave as CSV and JSON, and come back with an import |
+//! | `qr` | a QR code shows the short link |
+//! | `search` | a text finds the links that contain it, newest first, page by page |
 //! | `guard` | foreign web pages cannot change anything |
 //! | `access` | beyond loopback nothing is listed or changed without a token, and a removed token ends its sessions |
 //! | `limits` | a client that asks too often waits, and redirects never do |
 //! | `addresses` | an address means to a browser what it means to the shortener |
 //! | `visits` | every counted visit is written, also when the service stops |
+//! | `analytics` | visits are shown by day in the zone of the reader, kept as long as the options say, and forgotten on request |
+//! | `events` | pages that are open learn of visits and changes at once |
 //! | `failure` | a full, locked or closed database is a clear error, and no acknowledged write is lost |
 //! | `import` | a CSV file is imported once, and invalid rows are reported |
 //! | `second_tier` | the options of Redis: a password that rotates, certificates |
@@ -18,15 +25,22 @@
 
 mod access;
 mod addresses;
+mod analytics;
 mod api;
+mod events;
+mod export;
 mod failure;
 mod graphql;
 mod guard;
 mod import;
 mod limits;
+mod options;
 mod page;
+mod qr;
 mod redirect;
+mod search;
 mod second_tier;
 mod serving;
 mod support;
+mod undo;
 mod visits;

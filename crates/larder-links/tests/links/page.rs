@@ -10,6 +10,7 @@ async fn page_and_files_are_served_and_revalidated() {
     for (path, content_type) in [
         ("/", "text/html; charset=utf-8"),
         ("/static/app.js", "text/javascript; charset=utf-8"),
+        ("/static/options.js", "text/javascript; charset=utf-8"),
         ("/static/style.css", "text/css; charset=utf-8"),
         ("/static/icon.svg", "image/svg+xml"),
     ] {
@@ -49,9 +50,12 @@ fn sources_comply_with_the_policy() {
         }
         assert!(page.matches("<script").count() == page.matches("<script src=\"/static/").count());
     }
-    let script = include_str!("../../static/app.js");
-    for forbidden in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", ".style."] {
-        assert!(!script.contains(forbidden), "{forbidden}");
+    for script in [include_str!("../../static/app.js"), include_str!("../../static/options.js")] {
+        for forbidden in
+            ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", ".style."]
+        {
+            assert!(!script.contains(forbidden), "{forbidden}");
+        }
     }
     assert!(!include_str!("../../static/style.css").contains("url("));
 }

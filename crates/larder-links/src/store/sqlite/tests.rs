@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::address::Address;
+use crate::store::LinkOptions;
 use std::sync::mpsc;
 
 fn store(folder: &tempfile::TempDir) -> Store {
@@ -10,14 +11,14 @@ fn store(folder: &tempfile::TempDir) -> Store {
 
 fn link(slug: &str) -> NewLink {
     let url = Address::parse("https://example.com/").unwrap();
-    NewLink { url, slug: Some(slug.into()), title: String::new() }
+    NewLink { url, slug: Some(slug.into()), title: String::new(), options: LinkOptions::default() }
 }
 
 impl Store {
     /// Makes the writer panic inside a transaction that has already written something.
     pub(crate) async fn panic_in_writer(&self) -> StoreError {
         let work = |context: &mut WriteContext<'_>| -> Result<(), StoreError> {
-            statements::delete(context.connection, "kept")?;
+            statements::delete(context.connection, "kept", 1)?;
             panic!("on purpose")
         };
         self.write(1, work).await.unwrap_err()

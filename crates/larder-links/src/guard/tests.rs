@@ -1,16 +1,18 @@
 //! Routes that are added later, and streams.
 
-use super::guard::guard;
 use super::*;
+use crate::config::Config;
 use crate::links::{Deps, Links};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::middleware::from_fn_with_state;
 use axum::routing::{any, get};
-use http::header::HOST;
-use http::{Request, Response};
+use http::header::{AUTHORIZATION, HOST};
+use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use http_body_util::channel::Channel;
+use std::sync::Arc;
+use std::time::Duration;
 use tower::ServiceExt;
 
 fn open() -> (tempfile::TempDir, Links) {

@@ -3,17 +3,19 @@
 //! A route is closed unless [`rule_for`] lists it as open. A route that is added later is therefore closed by default, and
 //! so are nested services and fallbacks.
 
-use super::{Grant, Kind, Scope};
+use crate::access::{Grant, Kind};
 use crate::hosts::check_single_host;
 use crate::input::check_json_type;
 use crate::links::Links;
 use crate::reply::ApiError;
+use crate::routes::events::EVENT_STREAM;
 use crate::routes::graphql::GRAPHQL_PATH;
+use crate::token::Scope;
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, MatchedPath, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::header::{CACHE_CONTROL, HeaderValue, VARY};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, VARY};
 use http::request::Parts;
 use http::{Extensions, HeaderMap, Method, Request};
 use http_body::{Body as _, Frame, SizeHint};
@@ -122,13 +124,17 @@ fn private(links: Links, grant: Grant, mut response: Response) -> Response {
     if response.body().size_hint().exact().is_some() {
         return response;
     }
+    // A stream of events has no end that a client could miss.
+    let may_end = response.headers().get(CONTENT_TYPE).is_some_and(|value| value == EVENT_STREAM);
     let revoked = Some(Box::pin(async move { links.access().revoked(grant).await }));
-    response.map(|inner| Body::new(RevocableBody { inner, revoked }))
+    response.map(|inner| Body::new(RevocableBody { inner, revoked, may_end }))
 }
 
-/// A body that ends with an error as soon as its grant is revoked.
+/// A body that ends as soon as its grant is revoked: with an error, so that no client takes a part for the whole.
 struct RevocableBody<F> {
     inner: Body,
+    /// Whether it ends without an error instead.
+    may_end: bool,
     /// `None` after its completion: the body has ended.
     revoked: Option<Pin<Box<F>>>,
 }
@@ -149,7 +155,7 @@ impl<F: Future<Output = ()>> http_body::Body for RevocableBody<F> {
         let Some(revoked) = &mut self.revoked else { return Poll::Ready(None) };
         if revoked.as_mut().poll(cx).is_ready() {
             self.revoked = None;
-            return Poll::Ready(Some(Err(axum::Error::new(Revoked))));
+            return Poll::Ready((!self.may_end).then(|| Err(axum::Error::new(Revoked))));
         }
         Pin::new(&mut self.inner).poll_frame(cx)
     }
@@ -162,3 +168,6 @@ impl<F: Future<Output = ()>> http_body::Body for RevocableBody<F> {
         self.inner.size_hint()
     }
 }
+
+#[cfg(test)]
+mod tests;

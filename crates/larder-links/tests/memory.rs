@@ -1,9 +1,10 @@
-//! A batch takes memory in proportion to its bytes, whatever is in them. A program of its own, because it replaces the
-//! allocator by one that counts.
+//! A batch takes memory in proportion to its bytes, whatever is in them, and an export takes as much for many links as for
+//! few. A program of its own, because it replaces the allocator by one that counts.
 
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use http::{Request, StatusCode};
+use http_body_util::BodyExt;
 use larder_links::{Config, Deps, Links};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::net::SocketAddr;
@@ -33,10 +34,14 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// One test at a time, because the counters are of the whole process.
+static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 const BODY_BYTES: usize = 4 * 1024 * 1024;
 
 #[tokio::test]
 async fn batch_is_counted_before_it_becomes_a_tree() {
+    let _alone = ONE_AT_A_TIME.lock().await;
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("links.db").display().to_string();
     let config = Config { database, ..Config::default() };
@@ -62,5 +67,42 @@ async fn batch_is_counted_before_it_becomes_a_tree() {
         let took = PEAK.load(Relaxed) - before;
         // A tree of the first body takes 200 MiB.
         assert!(took < 2 * BODY_BYTES, "{start}… took {took} bytes");
+    }
+}
+
+#[tokio::test]
+async fn export_takes_no_more_memory_for_more_links() {
+    const LINKS: usize = 12_000;
+    const URL_BYTES: usize = 8_000;
+    // Less than the export has bytes.
+    const ALLOWED: usize = 64 << 20;
+    let _alone = ONE_AT_A_TIME.lock().await;
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("links.db").display().to_string();
+    let config = Config { database: database.clone(), ..Config::default() };
+    let links = Links::open(config.clone(), Deps::open(&config).unwrap()).unwrap();
+    // As long as addresses can be, without the index of texts, which takes most of the time of an insertion.
+    rusqlite::Connection::open(&database)
+        .unwrap()
+        .execute_batch(&format!(
+            "WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids WHERE id < {LINKS})
+             INSERT INTO links (slug, url, created_at)
+             SELECT 's' || id, 'https://a.example/' || printf('%.{URL_BYTES}c', 'x'), 1 FROM ids;"
+        ))
+        .unwrap();
+    for format in ["csv", "json"] {
+        let uri = format!("/api/export?format={format}");
+        let mut request = Request::get(uri).header("host", "localhost").body(Body::empty()).unwrap();
+        request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([127, 0, 0, 1], 40_000))));
+        let before = ALLOCATED.load(Relaxed);
+        PEAK.store(before, Relaxed);
+        let mut body = links.router().oneshot(request).await.unwrap().into_body();
+        let mut bytes = 0;
+        while let Some(frame) = body.frame().await {
+            bytes += frame.unwrap().into_data().unwrap().len();
+        }
+        assert!(bytes > LINKS * URL_BYTES, "{bytes}");
+        let took = PEAK.load(Relaxed) - before;
+        assert!(took < ALLOWED, "{format} took {took} bytes");
     }
 }

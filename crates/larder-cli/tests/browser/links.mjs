@@ -1,0 +1,245 @@
+// Uses every feature of the links page like a person who has a keyboard only, checks each state with axe, and takes
+// pictures of it at two widths, light and dark.
+//
+//   CHROMIUM=/usr/bin/chromium SCREENSHOTS=out node links.mjs http://127.0.0.1:8080 options|deletion
+//
+// The last word is the part of the page to use, on a service without links. Prints one line per step. The exit status is 0 if all steps passed, otherwise 1.
+
+import { mkdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { chromium } from "playwright-core";
+
+const TIMEOUT_MS = 15_000;
+// Each width and each scheme once; with ALL=1, every pair of them.
+const LOOKS = process.env.ALL
+  ? [[390, "light"], [390, "dark"], [1440, "light"], [1440, "dark"]]
+  : [[390, "light"], [1440, "dark"]];
+
+const url = process.argv[2]?.replace(/\/$/, "");
+const part = process.argv[3];
+if (!url || !["options", "deletion"].includes(part)) {
+  console.error("usage: node links.mjs LINKS_URL options|deletion");
+  process.exit(2);
+}
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const failures = [];
+
+async function step(name, work) {
+  try {
+    const detail = await work();
+    console.log(`ok    ${name}${detail ? `: ${detail}` : ""}`);
+  } catch (error) {
+    console.log(`FAIL  ${name}: ${String(error.message ?? error).split("\n").slice(0, 3).join(" ")}`);
+    throw error;
+  }
+}
+
+function equal(actual, expected, what) {
+  if (actual !== expected) throw new Error(`${what} is ${JSON.stringify(actual)}, expected ${JSON.stringify(expected)}`);
+}
+
+// Pictures of a state, and what axe finds in it, in every width and scheme.
+async function look(page, name) {
+  const folder = process.env.SCREENSHOTS;
+  for (const [width, colorScheme] of LOOKS) {
+    await page.setViewportSize({ width, height: 900 });
+    await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+    await page.evaluate(axe);
+    const { violations } = await page.evaluate(() => globalThis.axe.run());
+    for (const { id, nodes } of violations) {
+      failures.push(`axe in ${name} at ${width} ${colorScheme}: ${id}: ${nodes.slice(0, 2).map((node) => `${node.html} ${node.failureSummary}`).join("; ")}`);
+    }
+    const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    if (overflow > 0) failures.push(`${name} is ${overflow} pixels wider than its window of ${width}`);
+    if (folder) {
+      mkdirSync(folder, { recursive: true });
+      await page.screenshot({ path: join(folder, `links-${name}-${width}-${colorScheme}.png`), fullPage: true });
+    }
+  }
+  await page.setViewportSize({ width: 1100, height: 900 });
+}
+
+// Moves the focus with the Tab key until it is on an element, and fails if it cannot get there.
+async function tabTo(page, target) {
+  const handle = await target.elementHandle();
+  for (let count = 0; count < 80; count += 1) {
+    if (await handle.evaluate((element) => element === document.activeElement)) return;
+    await page.keyboard.press("Tab");
+  }
+  throw new Error("the Tab key does not reach the element");
+}
+
+async function press(page, target, key = "Enter") {
+  await tabTo(page, target);
+  await page.keyboard.press(key);
+}
+
+async function type(page, target, text) {
+  await tabTo(page, target);
+  await page.keyboard.press("Control+a");
+  await page.keyboard.type(text);
+}
+
+async function open(browser) {
+  const context = await browser.newContext({ viewport: { width: 1100, height: 900 }, timezoneId: "Asia/Kathmandu" });
+  context.setDefaultTimeout(TIMEOUT_MS);
+  const page = await context.newPage();
+  page.on("pageerror", (error) => failures.push(`an error: ${error.message}`));
+  page.on("console", (message) => {
+    // The browser reports a refused request, which is a step, as an error.
+    const isRefusal = message.text().includes("status of 422");
+    if (["error", "warning"].includes(message.type()) && !isRefusal) failures.push(`on the console: ${message.text()}`);
+  });
+  return page;
+}
+
+async function useOptions(page) {
+  const at = (id) => page.getByTestId(id);
+  const row = (slug) => page.locator(`li[data-slug="${slug}"]`);
+
+  await step("a link with all options is created", async () => {
+    await page.goto(url);
+    await type(page, at("url-input"), "https://example.com/spring?a=1");
+    await press(page, at("options").locator("summary"));
+    await type(page, at("slug-input"), "spring");
+    await type(page, at("title-input"), "The spring catalogue");
+    await type(page, at("create-form").getByTestId("tags-input"), "News, spring 2027");
+    await at("create-form").getByTestId("expires-input").fill("2100-01-31T12:00");
+    await type(page, at("create-form").getByTestId("max-visits-input"), "100");
+    await press(page, at("create-form").getByTestId("forward-input"), "Space");
+    await look(page, "options");
+    await press(page, at("create-button"));
+    await row("spring").waitFor();
+    equal((await row("spring").getByTestId("tags").locator("button").allTextContents()).join("|"), "news|spring 2027", "the tags");
+  });
+
+  await step("a wrong option is reported beside the form", async () => {
+    await type(page, at("url-input"), "https://example.com/");
+    await type(page, at("create-form").getByTestId("tags-input"), "x".repeat(60));
+    await press(page, at("create-button"));
+    await at("create-error").waitFor();
+    equal(await at("create-form").getByTestId("tags-input").getAttribute("aria-invalid"), "true", "the mark of the field");
+    await type(page, at("create-form").getByTestId("tags-input"), "other");
+    await press(page, at("create-button"));
+    await at("create-error").waitFor({ state: "hidden" });
+  });
+
+  await step("a visit appears without a reload", async () => {
+    equal((await fetch(`${url}/spring?b=2`, { redirect: "manual" })).headers.get("location"), "https://example.com/spring?a=1&b=2", "the target");
+    await row("spring").getByTestId("visits").filter({ hasText: "1" }).waitFor();
+  });
+
+  await step("details show chart, limits and QR code", async () => {
+    await press(page, row("spring").getByTestId("details"));
+    await row("spring").getByText("1 in 30 days").waitFor();
+    await press(page, row("spring").getByTestId("show-qr"));
+    const image = row("spring").locator("img");
+    await image.evaluate((element) => element.decode());
+    await look(page, "details");
+    return row("spring").getByTestId("limits").textContent();
+  });
+
+  await step("a tag filters the list", async () => {
+    await press(page, row("spring").getByTestId("tags").locator("button").first());
+    await at("filter").waitFor();
+    await page.waitForFunction(() => document.querySelectorAll("li[data-slug]").length === 1);
+    await look(page, "filter");
+    await press(page, at("filter"));
+    await page.waitForFunction(() => document.querySelectorAll("li[data-slug]").length === 2);
+  });
+
+  await step("visits are forgotten", async () => {
+    await press(page, row("spring").getByTestId("details"));
+    await press(page, row("spring").getByTestId("forget"));
+    await press(page, at("confirm-forget"));
+    await row("spring").getByText("0 in 30 days").waitFor();
+    await fetch(`${url}/spring`, { redirect: "manual" });
+    await row("spring").getByText("1 in 30 days").waitFor();
+  });
+
+  await step("options are edited", async () => {
+    await press(page, row("spring").getByTestId("edit"));
+    const dialog = at("edit-dialog");
+    equal(await dialog.getByTestId("expires-input").inputValue(), "2100-01-31T12:00", "the date in the dialog");
+    await type(page, dialog.getByTestId("max-visits-input"), "1");
+    await look(page, "edit");
+    await press(page, dialog.getByTestId("edit-save"));
+    await dialog.waitFor({ state: "hidden" });
+    await row("spring").getByText("All 1 visits used", { exact: false }).waitFor();
+    equal((await fetch(`${url}/spring`, { redirect: "manual" })).status, 410, "the status of a link that has ended");
+  });
+
+}
+
+async function useDeletion(page) {
+  const at = (id) => page.getByTestId(id);
+  const row = (slug) => page.locator(`li[data-slug="${slug}"]`);
+
+  await step("a link is created", async () => {
+    await page.goto(url);
+    await type(page, at("url-input"), "https://example.com/");
+    await press(page, at("options").locator("summary"));
+    await type(page, at("slug-input"), "spring");
+    await press(page, at("create-button"));
+    await press(page, row("spring").getByTestId("details"));
+  });
+
+  await step("a deletion is undone", async () => {
+    await press(page, row("spring").getByTestId("delete"));
+    await look(page, "confirm");
+    await press(page, at("confirm-delete"));
+    await row("spring").waitFor({ state: "detached" });
+    await at("toast").waitFor();
+    await look(page, "undo");
+    await press(page, at("undo"));
+    await row("spring").waitFor();
+  });
+
+  await step("a deleted link is restored from its list", async () => {
+    await press(page, row("spring").getByTestId("details"));
+    await press(page, row("spring").getByTestId("delete"));
+    await press(page, at("confirm-delete"));
+    await row("spring").waitFor({ state: "detached" });
+    await press(page, at("show-deleted"));
+    await press(page, row("spring").getByTestId("details"));
+    await look(page, "deleted");
+    await press(page, row("spring").getByTestId("restore"));
+    await row("spring").waitFor({ state: "detached" });
+    await press(page, at("show-deleted"));
+    await row("spring").waitFor();
+  });
+
+  await step("links are exported", async () => {
+    const waiting = page.waitForEvent("download");
+    await press(page, at("export-csv"));
+    equal((await waiting).suggestedFilename(), "links.csv", "the name of the file");
+  });
+
+  await step("the page of a deleted link is shown", async () => {
+    await press(page, row("spring").getByTestId("details"));
+    await press(page, row("spring").getByTestId("delete"));
+    await press(page, at("confirm-delete"));
+    await at("toast").waitFor();
+    // The browser reports the status of a page as an error of the console.
+    const before = failures.length;
+    await page.goto(`${url}/spring`);
+    failures.length = before;
+    await look(page, "gone");
+  });
+}
+
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox"] });
+let status = 0;
+try {
+  const page = await open(browser);
+  await (part === "options" ? useOptions(page) : useDeletion(page));
+  await step("no page has errors", async () => {
+    if (failures.length) throw new Error(`${failures.length} errors`);
+  });
+} catch {
+  for (const failure of failures) console.log(`      ${failure}`);
+  status = 1;
+}
+await browser.close();
+process.exit(status);

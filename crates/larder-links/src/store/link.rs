@@ -1,0 +1,128 @@
+//! The types of a link: as it is stored, as it is created, and as it is changed.
+
+use crate::address::Address;
+use crate::tag::Tag;
+use std::time::Duration;
+use xxhash_rust::xxh3::Xxh3;
+
+/// The longest title, in bytes.
+pub const MAX_TITLE_BYTES: usize = 512;
+
+/// How long a deleted link can be restored.
+pub const RESTORE_PERIOD: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// A link as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The row's id, never reused.
+    pub id: u64,
+    /// The path of the short link.
+    pub slug: String,
+    /// The target address.
+    pub url: String,
+    /// The owner's title; may be empty.
+    pub title: String,
+    /// When it was created, in milliseconds since 1970.
+    pub created_at: i64,
+    /// Visits in the database, without those still in memory.
+    pub visits: u64,
+    /// What the owner chose for it.
+    pub options: LinkOptions,
+    /// When it was deleted, in milliseconds since 1970; `None` for a link that is not.
+    pub deleted_at: Option<i64>,
+}
+
+/// What the owner can choose for a link.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkOptions {
+    /// Its tags, in ascending order, without duplicates.
+    pub tags: Vec<Tag>,
+    /// From when on it no longer redirects, in milliseconds since 1970. Default never.
+    pub expires_at: Option<i64>,
+    /// After how many visits it no longer redirects. Default never.
+    pub max_visits: Option<u64>,
+    /// Whether a redirect adds the query of the request to the target. Default false.
+    pub forward_query: bool,
+}
+
+/// A new link. Slug and title are valid already.
+#[derive(Clone, Debug)]
+pub struct NewLink {
+    /// The target address.
+    pub url: Address,
+    /// The slug that the user chose, or `None` to derive one.
+    pub slug: Option<String>,
+    /// The owner's title; may be empty.
+    pub title: String,
+    /// What the owner chose for it.
+    pub options: LinkOptions,
+}
+
+impl NewLink {
+    /// A hash of the fields that identify an imported link. The columns themselves decide equality.
+    pub(super) fn fingerprint(&self) -> i64 {
+        fingerprint(self.url.as_str(), &self.title)
+    }
+}
+
+pub(super) fn fingerprint(url: &str, title: &str) -> i64 {
+    let mut hash = Xxh3::new();
+    hash.update(url.as_bytes());
+    hash.update(b"\0");
+    hash.update(title.as_bytes());
+    hash.digest() as i64
+}
+
+/// The outcome of one [`NewLink`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CreateOutcome {
+    /// The link was created.
+    Created(Link),
+    /// An equal link exists.
+    Existing(Link),
+    /// The slug that the user chose belongs to another link, which may be deleted.
+    SlugTaken,
+}
+
+/// What to do with a new link that equals an existing one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duplicates {
+    /// Create another link.
+    Allow,
+    /// Return the existing link with this address and title.
+    Reuse,
+}
+
+/// The update of a link; `None` leaves a field unchanged, and `Some(None)` removes it.
+#[derive(Clone, Debug, Default)]
+pub struct LinkUpdate {
+    /// The new address.
+    pub url: Option<Address>,
+    /// The new title.
+    pub title: Option<String>,
+    /// The new tags, all of them.
+    pub tags: Option<Vec<Tag>>,
+    /// The new date of expiry.
+    pub expires_at: Option<Option<i64>>,
+    /// The new limit of visits.
+    pub max_visits: Option<Option<u64>>,
+    /// Whether redirects add the query of the request.
+    pub forward_query: Option<bool>,
+}
+
+/// What a redirect needs of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The link's id.
+    pub link_id: u64,
+    /// The target address.
+    pub url: String,
+    /// See [`LinkOptions::expires_at`].
+    pub expires_at: Option<i64>,
+    /// See [`LinkOptions::max_visits`].
+    pub max_visits: Option<u64>,
+    /// See [`LinkOptions::forward_query`].
+    pub forward_query: bool,
+    /// Whether the link is deleted and can be restored.
+    pub is_deleted: bool,
+}
