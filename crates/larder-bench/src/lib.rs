@@ -34,4 +34,5 @@ pub use compare::CompareArgs;
 pub use hit_ratio::HitRatioArgs;
 pub use report::ReportArgs;
 pub use suite::RunArgs;
+pub use table::{Table, print};
 pub use trace::Format;

@@ -4,7 +4,10 @@ use anyhow::Result;
 use std::io::{ErrorKind, Write};
 
 /// Writes to the standard output. A reader that closes the pipe early, as `head` does, is no error.
-pub(crate) fn print(text: &str) -> Result<()> {
+///
+/// # Errors
+/// What the system reports otherwise.
+pub fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
@@ -13,21 +16,24 @@ pub(crate) fn print(text: &str) -> Result<()> {
 }
 
 /// Rows of text below headings; the first column is left-aligned, the others are right-aligned.
-pub(crate) struct Table {
+#[derive(Debug)]
+pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    pub(crate) fn new(headings: &[&str]) -> Self {
+    /// A table with these headings.
+    pub fn new(headings: &[&str]) -> Self {
         Table { rows: vec![headings.iter().map(|heading| (*heading).to_owned()).collect()] }
     }
 
     /// A table whose first row has the headings.
-    pub(crate) fn of(rows: Vec<Vec<String>>) -> Self {
+    pub fn of(rows: Vec<Vec<String>>) -> Self {
         Table { rows }
     }
 
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    /// Adds a row.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 }

@@ -35,6 +35,10 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<LinksCommand>,
     },
+    /// Print the figures of a running Larder.
+    Stats(StatsFlags),
+    /// Purge a part of a running Larder.
+    Purge(PurgeFlags),
     /// Measure Larder and other caches, or replay a trace through them.
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -64,6 +68,54 @@ pub(crate) struct UpFlags {
     pub(crate) data: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) hosts: HostFlags,
+}
+
+/// The admin port of a running Larder.
+#[derive(Debug, Args)]
+pub(crate) struct AdminFlag {
+    /// The admin port [default: that of the file, or http://127.0.0.1:8081].
+    #[arg(long, env = "LARDER_ADMIN", value_name = "URL")]
+    pub(crate) admin: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatsFlags {
+    #[command(flatten)]
+    pub(crate) admin: AdminFlag,
+    /// Print JSON, in the shape of /api/stats.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PurgeFlags {
+    /// The name of the part, as `larder stats` prints it.
+    pub(crate) part: String,
+    #[command(flatten)]
+    pub(crate) target: PurgeTarget,
+    #[command(flatten)]
+    pub(crate) admin: AdminFlag,
+    /// The data folder of `larder up`, which has the admin token [default: ./larder-data].
+    #[arg(long, env = "LARDER_UP_DATA", value_name = "FOLDER")]
+    pub(crate) data: Option<PathBuf>,
+}
+
+/// What to purge.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct PurgeTarget {
+    /// Everything with this tag.
+    #[arg(long)]
+    pub(crate) tag: Option<String>,
+    /// One resource of a response cache, with its query.
+    #[arg(long)]
+    pub(crate) uri: Option<String>,
+    /// All resources of a response cache whose URI begins with this.
+    #[arg(long)]
+    pub(crate) prefix: Option<String>,
+    /// Everything.
+    #[arg(long)]
+    pub(crate) all: bool,
 }
 
 /// The flags of the URL shortener that `larder links` and `larder up` have in common.

@@ -6,6 +6,7 @@ mod files;
 mod import;
 mod listen;
 mod parts;
+mod remote;
 mod settings;
 mod signals;
 mod sources;
@@ -52,6 +53,8 @@ fn run(cli: Cli) -> Result<()> {
             export::backup(to, &database, file)
         }
         Command::Links { command: Some(LinksCommand::Token(command)), .. } => token::run(command, file),
+        Command::Stats(flags) => remote::stats(flags, file),
+        Command::Purge(flags) => remote::purge(flags, file),
         Command::Bench(command) => larder_bench::run(command),
         Command::Config => {
             print!("{}", settings::REFERENCE);
@@ -74,6 +77,8 @@ impl Command {
             Command::Links { command: Some(LinksCommand::Export(_)), .. } => "links export",
             Command::Links { command: Some(LinksCommand::Backup { .. }), .. } => "links backup",
             Command::Links { command: Some(LinksCommand::Token(_)), .. } => "links token",
+            Command::Stats(_) => "stats",
+            Command::Purge(_) => "purge",
             Command::Bench(_) => "bench",
             Command::Config => "config",
             Command::Completions { .. } => "completions",

@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 /// The reference configuration, which `larder config` prints.
 pub(crate) const REFERENCE: &str = include_str!("../../../config/larder.toml");
 
+const ADMIN_PORT: u16 = 8081;
+const DATA_FOLDER: &str = "larder-data";
+
 /// The configuration file. Unknown keys are errors, here and in the sections of the parts.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -114,12 +117,27 @@ impl File {
         Ok(Links { listen, config, is_database_configured })
     }
 
+    /// The URL of the admin port of `larder up`.
+    pub(crate) fn admin_url(&self, flag: Option<String>) -> String {
+        let configured = ListenAddress::or_default(self.up.admin, ADMIN_PORT).address;
+        let reachable = match configured.ip().is_unspecified() {
+            true => SocketAddr::from((Ipv4Addr::LOCALHOST, configured.port())),
+            false => configured,
+        };
+        flag.unwrap_or_else(|| format!("http://{reachable}"))
+    }
+
+    /// The data folder of `larder up`.
+    pub(crate) fn data_folder(&self, flag: Option<PathBuf>) -> PathBuf {
+        flag.or_else(|| self.up.data.clone()).unwrap_or_else(|| PathBuf::from(DATA_FOLDER))
+    }
+
     pub(crate) fn up(mut self, flags: UpFlags) -> Result<Up> {
         let up = std::mem::take(&mut self.up);
         let resp = flags.resp.or(up.resp);
         let http = flags.http.or(up.http);
-        let admin = ListenAddress::or_default(flags.admin.or(up.admin), 8081);
-        let data = flags.data.or(up.data).unwrap_or_else(|| PathBuf::from("larder-data"));
+        let admin = ListenAddress::or_default(flags.admin.or(up.admin), ADMIN_PORT);
+        let data = flags.data.or(up.data).unwrap_or_else(|| PathBuf::from(DATA_FOLDER));
         let (server, links) = (std::mem::take(&mut self.server), std::mem::take(&mut self.links));
         let server = File { server, ..File::default() }
             .server(ServerFlags { listen: resp, ..ServerFlags::default() })?;

@@ -12,6 +12,7 @@
 //! | a low limit on open files | `descriptors` |
 //! | the tiers between processes | `tiers` |
 //! | the pages in a real browser | `pages` |
+//! | `larder stats` and `larder purge` | `remote` |
 //! | the metrics, and the Grafana dashboard | `metrics` |
 //!
 //! `process`, `http`, `resp`, `shortener` and `dashboard` are helpers.
@@ -27,6 +28,7 @@ mod metrics;
 mod pages;
 mod process;
 mod redis_tools;
+mod remote;
 mod resp;
 mod shortener;
 mod tiers;

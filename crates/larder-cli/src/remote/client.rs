@@ -1,0 +1,90 @@
+//! The client of an admin port.
+
+use anyhow::{Context, Result, bail};
+use axum::body::Bytes;
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use axum::http::{Method, Request, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_util::client::legacy::{Client, connect::HttpConnector};
+use hyper_util::rt::TokioExecutor;
+use serde_json::Value;
+use std::error::Error;
+use std::time::Duration;
+use tokio::time::timeout;
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+const MAX_ANSWER_BYTES: usize = 16 << 20;
+
+/// An admin port by its address.
+pub(super) struct AdminClient {
+    authority: String,
+    client: Client<HttpConnector, Full<Bytes>>,
+}
+
+impl AdminClient {
+    /// `address` is a URL such as `http://127.0.0.1:8081`.
+    ///
+    /// # Errors
+    /// The address is something else.
+    pub(super) fn new(address: &str) -> Result<AdminClient> {
+        let uri: Option<Uri> = address.parse().ok();
+        let is_origin = |uri: &Uri| {
+            uri.scheme_str() == Some("http") && matches!(uri.path(), "" | "/") && uri.query().is_none()
+        };
+        let authority = uri.filter(is_origin).and_then(|uri| Some(uri.authority()?.as_str().to_owned()));
+        match authority.filter(|authority| !authority.contains('@')) {
+            Some(authority) => {
+                Ok(AdminClient { authority, client: Client::builder(TokioExecutor::new()).build_http() })
+            }
+            None => bail!("{address:?} is not the address of an admin port; expected http://HOST:PORT"),
+        }
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Result<Value> {
+        self.send(Request::builder().method(Method::GET), path, Bytes::new()).await
+    }
+
+    /// Sends JSON with the admin token.
+    pub(super) async fn post(&self, path: &str, token: &str, body: &Value) -> Result<Value> {
+        let request = Request::builder()
+            .method(Method::POST)
+            .header(CONTENT_TYPE, "application/json")
+            .header(AUTHORIZATION, format!("Bearer {token}"));
+        self.send(request, path, body.to_string().into()).await
+    }
+
+    async fn send(&self, request: axum::http::request::Builder, path: &str, body: Bytes) -> Result<Value> {
+        let at = &self.authority;
+        let request = request.uri(format!("http://{at}{path}")).body(Full::new(body))?;
+        let exchange = async {
+            let response = self.client.request(request).await.map_err(|error| {
+                anyhow::anyhow!("cannot reach http://{at}: {}; is `larder up` running?", root_cause(&error))
+            })?;
+            let status = response.status();
+            let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect().await;
+            let body = body.map_err(|error| anyhow::anyhow!("http://{at}{path}: {error}"))?.to_bytes();
+            anyhow::Ok((status, body))
+        };
+        let (status, body) = timeout(TIMEOUT, exchange)
+            .await
+            .with_context(|| format!("http://{at} did not respond within {} s", TIMEOUT.as_secs()))??;
+        let answer: Option<Value> = serde_json::from_slice(&body).ok();
+        match (status.is_success(), answer) {
+            (true, Some(answer)) => Ok(answer),
+            (true, None) => bail!("http://{at}{path} did not return JSON"),
+            (false, answer) => {
+                let reason = answer.as_ref().and_then(|answer| answer["error"].as_str());
+                bail!("http://{at}{path}: {status}: {}", reason.unwrap_or("no reason given"))
+            }
+        }
+    }
+}
+
+/// The innermost cause: the outer ones only say that a request failed.
+fn root_cause(error: &dyn Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,30 @@
+//! `larder purge`: purges a part of a running Larder.
+
+use super::client::AdminClient;
+use crate::args::PurgeFlags;
+use crate::parts::runtime;
+use crate::settings::File;
+use anyhow::{Context, Result};
+use larder_bench::print;
+use serde_json::{Value, json};
+
+/// The file of the token in the data folder of `larder up`.
+const TOKEN_FILE: &str = "admin-token";
+
+pub(crate) fn run(flags: PurgeFlags, file: File) -> Result<()> {
+    let path = file.data_folder(flags.data).join(TOKEN_FILE);
+    let token = std::fs::read_to_string(&path);
+    let token = token.with_context(|| format!("cannot read the admin token from {}", path.display()))?;
+    let client = AdminClient::new(&file.admin_url(flags.admin.admin))?;
+    let mut body = json!({ "part": flags.part });
+    let target = &flags.target;
+    let (name, value) = match (&target.tag, &target.uri, &target.prefix) {
+        (Some(tag), _, _) => ("tag", Value::from(tag.as_str())),
+        (_, Some(uri), _) => ("uri", uri.as_str().into()),
+        (_, _, Some(prefix)) => ("prefix", prefix.as_str().into()),
+        (None, None, None) => ("all", true.into()),
+    };
+    body[name] = value;
+    runtime()?.block_on(client.post("/api/purge", token.trim(), &body))?;
+    print("purged\n")
+}

@@ -1,0 +1,121 @@
+//! `larder stats`: the figures of a running Larder, as a table or as JSON.
+
+use super::client::AdminClient;
+use crate::args::StatsFlags;
+use crate::parts::runtime;
+use crate::settings::File;
+use anyhow::Result;
+use larder_bench::{Table, print};
+use serde_json::Value;
+
+pub(crate) fn run(flags: StatsFlags, file: File) -> Result<()> {
+    let client = AdminClient::new(&file.admin_url(flags.admin.admin))?;
+    let stats = runtime()?.block_on(client.get("/api/stats"))?;
+    if flags.json {
+        return print(&format!("{stats}\n"));
+    }
+    print(&page(&stats))
+}
+
+/// A table with a row for each tier, and a line for each part that does not run.
+fn page(stats: &Value) -> String {
+    let mut table =
+        Table::new(&["part, tier", "hit ratio", "lookups", "operations", "p99", "entries", "memory"]);
+    let mut notes = String::new();
+    for part in items(&stats["parts"]) {
+        let name = part["part"].as_str().unwrap_or_default();
+        for tier in items(&part["tiers"]) {
+            table.row(row(name, tier));
+        }
+        let (state, restarts) = (part["state"].as_str().unwrap_or_default(), &part["restarts"]);
+        if state != "running" || restarts.as_u64() > Some(0) {
+            let failure = part["last_failure"].as_str().map_or(String::new(), |text| format!(": {text}"));
+            notes += &format!("{name}: {state}, {restarts} restarts{failure}\n");
+        }
+    }
+    let server = &stats["server"];
+    let uptime = server["uptime_seconds"].as_f64().unwrap_or_default();
+    let version = server["version"].as_str().unwrap_or_default();
+    format!("larder {version}, up for {}; totals since then\n\n{table}{notes}", span(uptime))
+}
+
+fn row(part: &str, tier: &Value) -> [String; 7] {
+    let sum =
+        |counts: &Value| counts.as_object().map(|all| all.values().filter_map(Value::as_u64).sum::<u64>());
+    let count = |value: Option<u64>| {
+        value.filter(|count| *count > 0).map_or("–".to_owned(), |count| count.to_string())
+    };
+    [
+        format!("{part}, {}", tier["tier"].as_str().unwrap_or_default()),
+        tier["hit_ratio"].as_f64().map_or("–".to_owned(), |ratio| format!("{:.1} %", ratio * 100.0)),
+        count(sum(&tier["lookups"])),
+        count(sum(&tier["operations"])),
+        match tier["latency"]["count"].as_u64() {
+            None | Some(0) => "–".to_owned(),
+            Some(_) => duration(tier["latency"]["p99_seconds"].as_f64().unwrap_or_default()),
+        },
+        count(tier["entries"].as_u64()),
+        tier["bytes"].as_u64().map_or("–".to_owned(), bytes),
+    ]
+}
+
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s >= 1.0 => format!("{s:.2} s"),
+        s if s >= 1e-3 => format!("{:.2} ms", s * 1e3),
+        s => format!("{:.1} µs", s * 1e6),
+    }
+}
+
+fn bytes(bytes: u64) -> String {
+    match bytes {
+        b if b >= 1 << 30 => format!("{:.2} GiB", b as f64 / f64::from(1 << 30)),
+        b if b >= 1 << 20 => format!("{:.1} MiB", b as f64 / f64::from(1 << 20)),
+        b => format!("{:.1} KiB", b as f64 / 1024.0),
+    }
+}
+
+fn span(seconds: f64) -> String {
+    let seconds = seconds as u64;
+    match (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, minutes) => format!("{minutes} min {} s", seconds % 60),
+        (0, hours, minutes) => format!("{hours} h {minutes} min"),
+        (days, hours, _) => format!("{days} d {hours} h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn page_has_a_row_for_each_tier_and_says_what_does_not_run() {
+        let stats = json!({
+            "server": { "version": "1.2.3", "uptime_seconds": 3_725.5 },
+            "parts": [ {
+                "part": "links", "state": "running", "restarts": 0,
+                "tiers": [
+                    {
+                        "tier": "memory", "lookups": { "hit": 90, "miss": 10 }, "operations": {}, "hit_ratio": 0.9,
+                        "latency": { "count": 3, "p99_seconds": 0.0025 }, "entries": 7, "bytes": 2_048,
+                    },
+                    { "tier": "redis", "lookups": {}, "operations": {}, "latency": { "count": 0 } },
+                ],
+            }, {
+                "part": "server", "state": "restarting", "restarts": 2, "last_failure": "address in use", "tiers": [],
+            } ],
+        });
+        let page = page(&stats);
+        let lines: Vec<Vec<&str>> = page.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(page.lines().next(), Some("larder 1.2.3, up for 1 h 2 min; totals since then"));
+        assert_eq!(lines[3], ["links,", "memory", "90.0", "%", "100", "–", "2.50", "ms", "7", "2.0", "KiB"]);
+        assert_eq!(lines[4], ["links,", "redis", "–", "–", "–", "–", "–", "–"]);
+        assert_eq!(page.lines().last(), Some("server: restarting, 2 restarts: address in use"));
+    }
+}
