@@ -99,7 +99,7 @@ pub(crate) fn run(
     Ok(figures)
 }
 
-fn record(figures: &mut Vec<Figure>, workload: &str, subject: &str, value: Value) {
+pub(crate) fn record(figures: &mut Vec<Figure>, workload: &str, subject: &str, value: Value) {
     match figures.iter_mut().find(|figure| figure.id() == (workload, value.measure, subject)) {
         Some(figure) => figure.rounds.push(value.value),
         None => figures.push(Figure {

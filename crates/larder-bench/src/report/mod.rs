@@ -3,6 +3,7 @@
 //! The page is self-contained: it has no scripts, loads no fonts, and makes no requests.
 
 mod chart;
+mod documents;
 
 use crate::result::{Figure, REPORT_FILE, ResultFile};
 use crate::suite::{format_spread, grid};
@@ -13,7 +14,9 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 const PAGE_FILE: &str = "report.html";
+const DOCUMENTS_FILE: &str = "documents.html";
 const PAGE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("style.css");
 
 /// Flags of `report`.
 #[derive(Debug, Args)]
@@ -32,11 +35,15 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
         table::print(&format!("wrote {}\n", path.display()))
     };
     write(REPORT_FILE, serde_json::to_string_pretty(&files)? + "\n")?;
+    if documents::has_results(&files) {
+        write(DOCUMENTS_FILE, documents::page(&files)?)?;
+    }
     write(PAGE_FILE, page(&files))
 }
 
 fn page(files: &[ResultFile]) -> String {
-    PAGE.replace("{{content}}", &files.iter().map(suite).collect::<String>())
+    let content: String = files.iter().map(suite).collect();
+    PAGE.replace("{{style}}", STYLE).replace("{{content}}", &content)
 }
 
 fn suite(file: &ResultFile) -> String {
