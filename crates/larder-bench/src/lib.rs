@@ -25,6 +25,7 @@ mod rounds;
 mod subject;
 mod suite;
 mod table;
+mod tool;
 mod trace;
 mod workload;
 
