@@ -26,6 +26,7 @@ mod serve;
 mod subject;
 mod suite;
 mod table;
+mod tool;
 mod trace;
 mod workload;
 

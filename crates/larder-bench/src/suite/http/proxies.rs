@@ -1,6 +1,7 @@
 //! nginx and Varnish, if they are installed: caches in processes of their own, in front of a server of this process.
 
 use super::server::Usage;
+use crate::tool;
 use anyhow::{Context, Result, ensure};
 use larder_process::{Running, find_program};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -85,7 +86,7 @@ impl Proxy {
 
     /// The processor time of all processes and threads of the proxy.
     pub(super) fn usage(&self) -> Usage {
-        Usage { cpu: cpu_of(self.running.id()), answered: None }
+        Usage { cpu: tool::Usage::of(self.running.id()).cpu, answered: None }
     }
 }
 
@@ -123,19 +124,4 @@ fn nginx(folder: &Path, address: SocketAddr, origin: SocketAddr) -> String {
 /// An address that nobody listens on now.
 fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
-}
-
-/// The processor time of a process, its threads and its children.
-fn cpu_of(id: u32) -> Duration {
-    let threads = std::fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
-    threads
-        .map(|thread| {
-            // The first number is the time on a processor, in nanoseconds.
-            let schedule = std::fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
-            let nanos = schedule.split_ascii_whitespace().next().and_then(|nanos| nanos.parse().ok());
-            let children = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
-            let children = children.split_ascii_whitespace().filter_map(|child| child.parse().ok());
-            Duration::from_nanos(nanos.unwrap_or(0)) + children.map(cpu_of).sum::<Duration>()
-        })
-        .sum()
 }
