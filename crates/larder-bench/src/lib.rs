@@ -23,6 +23,7 @@ mod report;
 mod result;
 mod rounds;
 mod serve;
+mod source;
 mod subject;
 mod suite;
 mod table;

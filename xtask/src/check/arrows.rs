@@ -22,14 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "larder-bench",
-        &[
-            "larder",
-            "larder-engine",
-            "larder-http",
-            "larder-process",
-            "larder-resp",
-            "larder-server",
-        ],
+        &["larder", "larder-engine", "larder-http", "larder-process", "larder-resp", "larder-server"],
     ),
     ("larder-testkit", &["larder-process"]),
     ("xtask", &["larder-process"]),

@@ -3,8 +3,10 @@
 //! The command is hidden: `bench run` starts these servers and ends them. A server listens on a free port of the loopback
 //! address, writes `listening ADDRESS`, and ends when its standard input does, so that none outlives the bench.
 
+mod page;
 mod resp;
 
+use crate::source::Origin;
 use crate::table;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
@@ -35,6 +37,15 @@ enum Server {
         #[arg(long)]
         backlog: u32,
     },
+    /// The page of document 4.
+    Page {
+        /// Where its text comes from.
+        #[arg(long)]
+        origin: Origin,
+        /// Store the response in front of the router.
+        #[arg(long)]
+        stored: bool,
+    },
     /// The cache server of this project, with its defaults.
     Larder,
     /// The mini-redis of the Tokio tutorial.
@@ -47,6 +58,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     end_with_parent()?;
     match args.server {
         Server::Resp { accept, backlog } => resp::serve(accept, backlog),
+        Server::Page { origin, stored } => page::serve(origin, stored),
         Server::Larder => larder(),
         #[cfg(feature = "bench-peers")]
         Server::MiniRedis => runtime()?.block_on(async {

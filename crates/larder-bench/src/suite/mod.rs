@@ -77,6 +77,7 @@ pub(crate) const SUITES: &[&dyn Suite] = &[
     &tiers::Tiers,
     &http::Http,
     &documents::DOCUMENT_3,
+    &documents::DOCUMENT_4,
 ];
 
 /// Prints the suites.

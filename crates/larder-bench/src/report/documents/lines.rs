@@ -1,8 +1,10 @@
 //! A line for each subject over workloads in their order, as SVG with the colours of the page.
 
+use super::OURS;
 use crate::report::escape;
 use crate::result::ResultFile;
 use crate::suite::format_number;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 const WIDTH: f64 = 460.0;
@@ -24,9 +26,7 @@ pub(super) fn lines(file: &ResultFile, workloads: &[String], measure: &str) -> S
     let step = (WIDTH - LEFT - 12.0) / (workloads.len() - 1).max(1) as f64;
     let x = |index: usize| LEFT + step * index as f64;
     let (floor, ceiling) = (low.log10().floor(), high.log10().ceil().max(low.log10().floor() + 1.0));
-    let y = |value: f64| {
-        TOP + (HEIGHT - TOP - BOTTOM) * (ceiling - value.log10()) / (ceiling - floor)
-    };
+    let y = |value: f64| TOP + (HEIGHT - TOP - BOTTOM) * (ceiling - value.log10()) / (ceiling - floor);
 
     let unit = &file.find(&workloads[0], measure, series[0].0).map_or("", |figure| &figure.unit);
     let mut svg = format!(
@@ -60,9 +60,8 @@ pub(super) fn lines(file: &ResultFile, workloads: &[String], measure: &str) -> S
         .expect("writing to a string cannot fail");
     }
     let mut legend = String::new();
-    for (index, (subject, points)) in series.iter().enumerate() {
-        let class =
-            if *subject == "larder" { "line-ours".to_owned() } else { format!("line-{}", index % COLOURS) };
+    for (subject, points) in &series {
+        let class = class(file, subject);
         let path: Vec<String> =
             points.iter().map(|(index, value)| format!("{:.1},{:.1}", x(*index), y(*value))).collect();
         let dots: String = path
@@ -76,6 +75,17 @@ pub(super) fn lines(file: &ResultFile, workloads: &[String], measure: &str) -> S
             .expect("writing to a string cannot fail");
     }
     format!("{svg}</svg><ul class=\"legend\">{legend}</ul></figure>")
+}
+
+/// The style of a subject's line, the same in all drawings of a file.
+fn class(file: &ResultFile, subject: &str) -> String {
+    let subjects: BTreeSet<&str> = file.figures.iter().map(|figure| &*figure.subject).collect();
+    let index = subjects.iter().filter(|each| **each != OURS).position(|each| *each == subject);
+    match index {
+        None => "line-ours".to_owned(),
+        Some(index) if index < COLOURS => format!("line-{index}"),
+        Some(index) => format!("line-{} dashed", index % COLOURS),
+    }
 }
 
 type Series<'a> = Vec<(&'a str, Vec<(usize, f64)>)>;
@@ -92,7 +102,11 @@ fn series<'a>(file: &'a ResultFile, workloads: &[String], measure: &str) -> Seri
         let value = |workload: &String| Some(file.find(workload, measure, subject)?.spread().median);
         workloads.iter().enumerate().filter_map(|(index, workload)| Some((index, value(workload)?))).collect()
     };
-    subjects.into_iter().map(|subject| (subject, points(subject))).filter(|(_, points)| points.len() > 1).collect()
+    subjects
+        .into_iter()
+        .map(|subject| (subject, points(subject)))
+        .filter(|(_, points)| points.len() > 1)
+        .collect()
 }
 
 /// What follows the first word of a workload's name: `set-300` is 300 clients.

@@ -5,7 +5,7 @@
 mod lines;
 
 use super::{STYLE, chart, conditions, escape, table as grid_table};
-use crate::result::{Figure, ResultFile};
+use crate::result::{Figure, Remark, ResultFile};
 use crate::suite::documents::{Chart, Column, Document, Picture, Row, Table};
 use crate::suite::{format_number, format_spread, grid};
 use anyhow::Result;
@@ -64,7 +64,9 @@ fn section(number: usize, document: &Document, result: Option<&ResultFile>) -> S
         if pictures.is_empty() {
             String::new()
         } else {
-            format!("<article><h3>Pictures whose numbers are not in the text</h3><ul>{pictures}</ul></article>")
+            format!(
+                "<article><h3>Pictures whose numbers are not in the text</h3><ul>{pictures}</ul></article>"
+            )
         },
     )
 }
@@ -105,9 +107,10 @@ fn table(table: &Table, result: Option<&ResultFile>) -> String {
     };
     let headings: String = table.columns.iter().map(|column| format!("<td>{}</td>", unit(column))).collect();
     let rows: String = table.rows.iter().map(|row| rows_of(table, row, result)).collect();
-    let reason = table.not_here.as_ref().map(|reason| {
-        format!("<p class=\"caveat\">Not measured here: {}.</p>", escape(reason))
-    });
+    let reason = table
+        .not_here
+        .as_ref()
+        .map(|reason| format!("<p class=\"caveat\">Not measured here: {}.</p>", escape(reason)));
     format!(
         "<article><h3>{}</h3><p class=\"setup\">{} — {}</p><div class=\"wide\"><table><thead><tr><th></th><th></th>\
          {headings}</tr></thead>{rows}</table></div>{}</article>",
@@ -123,13 +126,11 @@ fn rows_of(table: &Table, row: &Row, result: Option<&ResultFile>) -> String {
     let cells: String = row.values.iter().map(|value| format!("<td>{}</td>", escape(value))).collect();
     let mut lines = vec![("document", "document".to_owned(), cells)];
     if let Some(file) = result.filter(|_| table.not_here.is_none()) {
-        let subjects: Vec<&str> = table
-            .columns
-            .iter()
-            .filter_map(|column| Some(table.counterpart(row, column)?.subject))
-            .collect();
+        let subjects: Vec<&str> =
+            table.columns.iter().filter_map(|column| Some(table.counterpart(row, column)?.subject)).collect();
         let is_uniform = subjects.windows(2).all(|pair| pair[0] == pair[1]);
-        let who = if is_uniform { format!("{}, here", subjects[0]) } else { "here".to_owned() };
+        let who = if is_uniform { format!("{}, here", escape(subjects[0])) } else { "here".to_owned() };
+        let who = who + &remarks_of(table, row, file);
         let class = if is_uniform && subjects[0] == OURS { "larder" } else { "again" };
         lines.push((class, who, measured_cells(table, row, file, None)));
         if !subjects.contains(&OURS) {
@@ -146,10 +147,20 @@ fn rows_of(table: &Table, row: &Row, result: Option<&ResultFile>) -> String {
             } else {
                 format!("<th rowspan=\"{count}\">{}</th>", escape(&row.name))
             };
-            format!("<tr class=\"{class}\">{name}<th>{}</th>{cells}</tr>", escape(&who))
+            format!("<tr class=\"{class}\">{name}<th class=\"who\">{who}</th>{cells}</tr>")
         })
         .collect();
     format!("<tbody>{html}</tbody>")
+}
+
+/// What was noticed when the designs of a row were measured.
+fn remarks_of(table: &Table, row: &Row, file: &ResultFile) -> String {
+    let of_row = |remark: &&Remark| {
+        let columns = table.columns.iter().filter_map(|column| table.counterpart(row, column));
+        columns.into_iter().any(|of| of.workload == remark.workload && of.subject == remark.subject)
+    };
+    let remarks = file.remarks.iter().filter(of_row);
+    remarks.map(|remark| format!("<small>{}</small>", escape(&remark.text))).collect()
 }
 
 /// The figures here of each column of a row, of the design of the document or of another subject.
@@ -157,15 +168,15 @@ fn measured_cells(table: &Table, row: &Row, file: &ResultFile, other: Option<&st
     let cell = |column: &Column| {
         let of = table.counterpart(row, column)?;
         let subject = other.unwrap_or(of.subject);
-        let remark = file.remarks.iter().find(|each| each.workload == of.workload && each.subject == subject);
-        let remark = remark.map(|remark| format!("<small>{}</small>", escape(&remark.text))).unwrap_or_default();
-        let Some(figure) = file.find(of.workload, of.measure, subject) else { return Some(format!("–{remark}")) };
+        let Some(figure) = file.find(of.workload, of.measure, subject) else { return Some("–".to_owned()) };
         let unit = if column.unit.is_empty() { format!(" {}", figure.unit) } else { String::new() };
         let text = match of.round {
-            Some(round) => figure.rounds.get(round - 1).map_or("–".to_owned(), |value| format_number(*value)),
+            Some(round) => {
+                figure.rounds.get(round - 1).map_or("–".to_owned(), |value| format_number(*value))
+            }
             None => format_spread(figure.spread()),
         };
-        Some(format!("{}{}{remark}", escape(&text), escape(unit.trim_end())))
+        Some(format!("{}{}", escape(&text), escape(unit.trim_end())))
     };
     table.columns.iter().map(|column| format!("<td>{}</td>", cell(column).unwrap_or_default())).collect()
 }
@@ -221,8 +232,8 @@ fn wide_spreads(file: &ResultFile) -> impl Iterator<Item = String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::result::Better;
     use crate::result::tests::{figure, file};
-    use crate::result::{Better, Remark};
 
     fn document_3(figures: Vec<Figure>) -> ResultFile {
         ResultFile { suite: "document-3".to_owned(), ..file(figures) }
@@ -257,7 +268,7 @@ mod tests {
         result.remarks = vec![Remark { workload: "set-6".to_owned(), subject: subject.to_owned(), text }];
         let html = page(&[result]).unwrap();
         let row = html.split("<tbody>").find(|row| row.contains("68775.79")).unwrap();
-        assert!(row.contains("31,000<small>stalled after 7 of 9</small>"), "{row}");
+        assert!(row.contains("here<small>stalled after 7 of 9</small></th><td>31,000</td>"), "{row}");
         assert!(row.contains("100,000 (90,000–110,000)"), "{row}");
     }
 

@@ -30,7 +30,7 @@ pub(super) struct Outcome {
 /// does not end a run of an hour. After Ctrl-C the rest is left out.
 pub(super) fn run(cases: Vec<Case<'_>>, rounds: usize, bar: &ProgressBar, findings: &mut Findings) {
     let mut progress = Progress::new(&cases, rounds);
-    bar.println(format!("about {}, without what stalls", minutes(progress.left)));
+    bar.suspend(|| eprintln!("{} runs in about {}", cases.len() * rounds, minutes(progress.left)));
     for mut group in groups(cases) {
         for round in 0..rounds {
             let count = group.len();
@@ -128,9 +128,9 @@ mod tests {
 
     #[test]
     fn run_takes_turns_and_survives_a_failure() {
-        let log = RefCell::new(Vec::new());
+        let log = &RefCell::new(Vec::new());
         let case = |group: &str, subject: &'static str, works: bool| {
-            let run = || {
+            let run = move || {
                 log.borrow_mut().push(subject);
                 anyhow::ensure!(works, "no such program");
                 let values = vec![Value::low("n", "1", log.borrow().len() as f64)];
@@ -152,7 +152,12 @@ mod tests {
     #[test]
     fn time_left_follows_the_time_that_was_taken() {
         let run = || Ok(Vec::new());
-        let case = Case { group: "g".to_owned(), subject: "a", estimate: Duration::from_secs(60), run: Box::new(run) };
+        let case = Case {
+            group: "g".to_owned(),
+            subject: "a",
+            estimate: Duration::from_secs(60),
+            run: Box::new(run),
+        };
         let mut progress = Progress::new(std::slice::from_ref(&case), 3);
         assert_eq!(progress.message(&case, 0, 3), "g: a, round 1 of 3, about 3 min left");
         progress.advance(&case, Duration::from_secs(120));

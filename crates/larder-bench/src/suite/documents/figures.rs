@@ -121,11 +121,14 @@ impl Document {
     /// The workload and the subject of each figure that is measured here.
     #[cfg(test)]
     pub(crate) fn counterparts(&self) -> Vec<(&str, &str)> {
-        let of_row = |table: &'_ Table, row: &'_ Row| {
-            let of = |column| table.counterpart(row, column).map(|of| (of.workload, of.subject));
-            table.columns.iter().filter_map(of).collect::<Vec<_>>()
-        };
-        self.tables.iter().flat_map(|table| table.rows.iter().flat_map(move |row| of_row(table, row))).collect()
+        let mut counterparts = Vec::new();
+        for table in &self.tables {
+            for row in &table.rows {
+                let of = |column| table.counterpart(row, column).map(|of| (of.workload, of.subject));
+                counterparts.extend(table.columns.iter().filter_map(of));
+            }
+        }
+        counterparts
     }
 }
 

@@ -13,7 +13,9 @@
 mod case;
 mod child;
 mod figures;
+mod http;
 mod interrupt;
+mod pages;
 mod redis;
 
 pub(crate) use figures::{Chart, Column, Document, Picture, Row, Table};
@@ -41,12 +43,16 @@ pub(crate) const DOCUMENT_3: DocumentSuite = DocumentSuite {
     name: "document-3",
     description: "a mini Redis in stages, in Rust and in Elixir, beside redis-server and larder, by redis-benchmark",
     crates: &["larder-server", "larder-resp", "tokio"],
-    programs: &[
-        ("redis-server", "redis-server"),
-        ("redis-benchmark", "redis-tools"),
-        ("elixir", "elixir"),
-    ],
+    programs: &[("redis-server", "redis-server"), ("redis-benchmark", "redis-tools"), ("elixir", "elixir")],
     measure: redis::measure,
+};
+
+pub(crate) const DOCUMENT_4: DocumentSuite = DocumentSuite {
+    name: "document-4",
+    description: "a page from a database, from one task, from a table, and from stored responses, by ab",
+    crates: &["larder-http", "larder-engine", "axum", "rusqlite", "tokio"],
+    programs: &[("ab", "apache2-utils"), ("elixir", "elixir")],
+    measure: pages::measure,
 };
 
 impl Suite for DocumentSuite {
@@ -79,7 +85,8 @@ impl Suite for DocumentSuite {
         let mut findings = Findings::default();
         for (program, package) in self.programs {
             if find_program(program).is_none() {
-                let note = format!("{program} (Debian package {package}) is not installed: --install brings it.");
+                let note =
+                    format!("{program} (Debian package {package}) is not installed: --install brings it.");
                 findings.notes.push(note);
             }
         }

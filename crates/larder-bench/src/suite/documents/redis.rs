@@ -197,7 +197,9 @@ pub(super) fn measure(plan: &Plan, bar: &ProgressBar, findings: &mut Findings) -
         case::run(backlog_cases(), rounds(plan), bar, findings);
     }
     if !cfg!(feature = "bench-peers") {
-        findings.notes.push("mini-redis of the Tokio tutorial: only with the feature bench-peers.".to_owned());
+        findings
+            .notes
+            .push("mini-redis of the Tokio tutorial: only with the feature bench-peers.".to_owned());
     }
     findings.notes.extend(conclusions(findings));
     Ok(())
@@ -249,14 +251,21 @@ fn run(server: Server, load: Load, scale: Scale) -> Result<Vec<Outcome>> {
                     Value::low("elapsed", "s", scale.requests as f64 / report.requests_per_second),
                 ]
             }
+            // The number of replies is an estimate.
             Ending::Stalled { replies } => {
+                let replies = replies.min(scale.requests);
                 vec![
                     Value::high("throughput", "/s", replies as f64 / elapsed.as_secs_f64()),
                     Value::low("elapsed", "s", elapsed.as_secs_f64()),
                 ]
             }
         };
-        let remark = ending.failure(scale.requests);
+        let remark = match ending {
+            Ending::Finished(_) => None,
+            Ending::Stalled { replies } => {
+                Some(format!("stalled after about {} of {}", replies.min(scale.requests), scale.requests))
+            }
+        };
         let is_stalled = remark.is_some();
         outcomes.push(Outcome { workload: load.workload(test), values, remark });
         if is_stalled {
@@ -288,7 +297,8 @@ fn check_answers(child: &Child) -> Result<()> {
     const EXPECTED: &[u8] = b"+OK\r\n$3\r\na\nb\r\n";
     let mut stream = TcpStream::connect(child.address())?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    stream.write_all(b"*3\r\n$3\r\nSET\r\n$5\r\ncheck\r\n$3\r\na\nb\r\n*2\r\n$3\r\nGET\r\n$5\r\ncheck\r\n")?;
+    stream
+        .write_all(b"*3\r\n$3\r\nSET\r\n$5\r\ncheck\r\n$3\r\na\nb\r\n*2\r\n$3\r\nGET\r\n$5\r\ncheck\r\n")?;
     let mut reply = vec![0; EXPECTED.len()];
     stream.read_exact(&mut reply)?;
     ensure!(reply == EXPECTED, "wrong answer: {:?}", String::from_utf8_lossy(&reply));
@@ -316,7 +326,8 @@ fn connect_to_paused(server: Server) -> Result<Vec<Outcome>> {
         .filter_map(|_| TcpStream::connect_timeout(&child.address(), CONNECT_LIMIT).ok())
         .collect();
     let connected = connections.len() as f64;
-    let values = vec![Value { measure: "connected", unit: "of 20", better: Better::Higher, value: connected }];
+    let values =
+        vec![Value { measure: "connected", unit: "of 20", better: Better::Higher, value: connected }];
     Ok(vec![Outcome { workload: "backlog".to_owned(), values, remark: None }])
 }
 
@@ -332,7 +343,8 @@ fn conclusions(findings: &Findings) -> Vec<String> {
     if let (Some(six), Some(fifteen)) = (rate("set-6", elixir), rate("set-15", elixir)) {
         let verb = if fifteen < 0.9 * six { "falls" } else { "does not fall" };
         let [six, fifteen] = [six, fifteen].map(format_number);
-        conclusions.push(format!("From 6 to 15 clients the Elixir server {verb} here: {six} and {fifteen} SET/s."));
+        conclusions
+            .push(format!("From 6 to 15 clients the Elixir server {verb} here: {six} and {fifteen} SET/s."));
     }
     if let (Some(five), Some(six)) = (rate("set-5", "Rust, backlog 5"), rate("set-6", "Rust, backlog 5")) {
         let [five, six] = [five, six].map(format_number);
