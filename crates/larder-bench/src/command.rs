@@ -3,7 +3,7 @@
 use crate::compare::{self, CompareArgs};
 use crate::hit_ratio::{self, HitRatioArgs};
 use crate::report::{self, ReportArgs};
-use crate::suite::{self, RunArgs};
+use crate::suite::{self, BareLoopArgs, RunArgs};
 use anyhow::Result;
 use clap::Subcommand;
 
@@ -20,6 +20,9 @@ pub enum BenchCommand {
     Report(ReportArgs),
     /// Replay a trace or generated requests through several caches and compare their hit ratios.
     HitRatio(HitRatioArgs),
+    /// A peer of the suite server.
+    #[command(hide = true)]
+    BareLoop(BareLoopArgs),
 }
 
 /// Flags that contradict each other. A command-line program exits with status 2 on this error.
@@ -46,5 +49,6 @@ pub fn run(command: BenchCommand) -> Result<()> {
         BenchCommand::Compare(args) => compare::run(&args),
         BenchCommand::Report(args) => report::run(&args),
         BenchCommand::HitRatio(args) => hit_ratio::run(&args),
+        BenchCommand::BareLoop(args) => suite::run_bare_loop(&args),
     }
 }

@@ -34,5 +34,5 @@ pub use command::{BenchCommand, UsageError, run};
 pub use compare::CompareArgs;
 pub use hit_ratio::HitRatioArgs;
 pub use report::ReportArgs;
-pub use suite::RunArgs;
+pub use suite::{BareLoopArgs, RunArgs};
 pub use trace::Format;

@@ -9,10 +9,13 @@ mod engine;
 pub(crate) mod grid;
 mod hit_ratio;
 mod http;
+mod server;
 mod target;
 mod tiers;
 
 pub use args::RunArgs;
+pub use server::BareLoopArgs;
+pub(crate) use server::run_bare_loop;
 pub(crate) use target::Target;
 
 use crate::machine;
@@ -55,7 +58,8 @@ pub(crate) trait Suite: Sync {
 }
 
 /// All suites, in the order in which they are run.
-pub(crate) const SUITES: &[&dyn Suite] = &[&engine::Engine, &hit_ratio::HitRatio, &tiers::Tiers, &http::Http];
+pub(crate) const SUITES: &[&dyn Suite] =
+    &[&engine::Engine, &hit_ratio::HitRatio, &tiers::Tiers, &http::Http, &server::Server];
 
 /// Prints the suites.
 pub(crate) fn list() -> Result<()> {
