@@ -13,7 +13,7 @@
 //! # The life of a request
 //!
 //! ```text
-//!  acceptor ── new socket ──▶ thread with the fewest connections (own runtime; the socket stays there)
+//!  acceptor ── new socket ──▶ the first thread that is not overloaded (connections move to balance the threads)
 //!                               │ one wake-up:
 //!                               │   read into the thread's buffer ─▶ parse in place ─▶ execute the whole pipeline
 //!                               │   one write for all replies
@@ -41,10 +41,13 @@ mod connection;
 mod db;
 mod decimal;
 mod error;
+mod event_loop;
 mod gate;
 mod glob;
+mod inbox;
 mod info;
 mod listener;
+mod load;
 mod prefetch;
 mod server;
 mod session;

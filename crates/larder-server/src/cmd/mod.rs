@@ -82,7 +82,7 @@ impl<'a> Context<'a> {
 
     /// Adds the counts of this wake-up to the statistics, for commands that report them.
     fn publish_counts(&mut self) {
-        self.state.stats.threads[self.session.client.thread].add(self.counts);
+        self.state.stats.threads[self.session.client.thread()].add(self.counts);
         *self.counts = Counts::default();
     }
 

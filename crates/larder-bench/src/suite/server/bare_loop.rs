@@ -70,7 +70,9 @@ fn serve(listener: &TcpListener) -> Result<()> {
             output.clear();
             received.iter().filter(|byte| **byte == b'*').for_each(|_| output.extend_from_slice(reply));
             let mut rest = &output[..];
-            while let Ok(sent @ 1..) = send(stream, rest, SendFlags::NOSIGNAL) {
+            while !rest.is_empty()
+                && let Ok(sent @ 1..) = send(stream, rest, SendFlags::NOSIGNAL)
+            {
                 rest = &rest[sent..];
             }
         }
