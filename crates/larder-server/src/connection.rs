@@ -290,8 +290,16 @@ impl Connection {
     ) -> (usize, StopReason) {
         let Connection { state, session, parser, .. } = self;
         let (mut consumed, mut prefetched_to, mut arguments) = (0, 0, 0);
-        let mut permit = state.gate.acquire(session.client.thread());
         let stop = loop {
+            if let Some(visit) = session.visit.take() {
+                let mut context = Context::new(state, session, counts, out);
+                if !cmd::continue_visit(&mut context, visit) {
+                    break StopReason::Budget;
+                }
+                if context.is_reply_too_large() {
+                    break refuse_reply(session, out);
+                }
+            }
             let rest = &input[consumed..];
             match parser.parse(rest, limits(state, session)) {
                 Ok(Progress::Incomplete { .. }) => break StopReason::NoRequest,
@@ -317,17 +325,11 @@ impl Connection {
                     consumed + prefetcher.prefetch(&input[consumed..], limits(state, session), db);
             }
             let mut context = Context::new(state, session, counts, out);
-            let command = cmd::execute(&mut context, args, &mut permit);
+            let command = cmd::execute(&mut context, args);
             let is_too_large = context.is_reply_too_large();
             session.last_command = command.or(session.last_command);
             if is_too_large {
-                tracing::warn!(
-                    client = session.client.id,
-                    bytes = out.len(),
-                    "closed a connection: its reply exceeds the limit"
-                );
-                out.clear();
-                break StopReason::Close;
+                break refuse_reply(session, out);
             }
             if session.closing {
                 break StopReason::Close;
@@ -393,6 +395,14 @@ impl Drop for Connection {
         self.state.clients.deregister(&self.session.client);
         self.state.stats.threads[self.session.client.thread()].disconnected();
     }
+}
+
+/// Drops a reply that exceeds the limit; the connection is closed.
+fn refuse_reply(session: &Session, out: &mut Vec<u8>) -> StopReason {
+    let (client, bytes) = (session.client.id, out.len());
+    tracing::warn!(client, bytes, "closed a connection: its reply exceeds the limit");
+    out.clear();
+    StopReason::Close
 }
 
 fn limits<'a>(state: &'a ServerState, session: &Session) -> &'a Limits {

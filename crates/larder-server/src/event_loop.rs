@@ -311,12 +311,12 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::db::Store;
+    use crate::db::{Expiry, Store};
     use crate::listener::Socket;
     use crate::stats::Stats;
 
     fn state(threads: usize) -> Arc<ServerState> {
-        let store = Store::new(Some(1 << 20)).unwrap();
+        let store = Store::new(Some(8 << 20)).unwrap();
         Arc::new(ServerState::new(Config::default(), store, Arc::new(Stats::new(threads)), 0))
     }
 
@@ -368,6 +368,35 @@ mod tests {
         client_end.set_nonblocking(true).unwrap();
         client_end.read_exact(&mut replies).unwrap();
         assert!(replies.ends_with(b"last\r\n"));
+    }
+
+    #[test]
+    fn command_that_visits_every_entry_yields_to_other_connections() {
+        for command in ["KEYS nothing", "SCAN 0 MATCH nothing COUNT 1000000", "FLUSHALL", "FLUSHDB"] {
+            let state = state(1);
+            let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+            for number in 0..5_000 {
+                state.store.database(0).set(format!("k{number}").as_bytes(), b"v", Expiry::Never).unwrap();
+            }
+            let (long, mut long_client) = connection(&state);
+            let (short, mut short_client) = connection(&state);
+            event_loop.adopt(long);
+            event_loop.adopt(short);
+            long_client.write_all(format!("{command}\r\nPING\r\n").as_bytes()).unwrap();
+            short_client.write_all(b"PING\r\n").unwrap();
+            poll(&mut event_loop);
+            long_client.set_nonblocking(true).unwrap();
+            let mut reply = [0; 100];
+            assert!(long_client.read(&mut reply).is_err(), "{command} ran to its end in one turn");
+            short_client.read_exact(&mut reply[..7]).unwrap();
+            while event_loop.yielding == [0] {
+                poll(&mut event_loop);
+            }
+            let length = long_client.read(&mut reply).unwrap();
+            assert!(reply[..length].ends_with(b"+PONG\r\n"), "{command}");
+            let left = if command.starts_with("FLUSH") { 0 } else { 5_000 };
+            assert_eq!(state.store.len(), left, "{command}");
+        }
     }
 
     /// A mark that is set while a connection is between two threads must not be lost.

@@ -26,7 +26,8 @@
 //!
 //! # Guarantees
 //!
-//! - A command on one key is atomic. The commands of one connection run in order. After the reply, the effect is
+//! - A command is atomic, also on several keys, except those that visit all of them: `KEYS`, `SCAN`, `FLUSHALL`,
+//!   `FLUSHDB`. The commands of one connection run in order. After the reply, the effect is
 //!   visible to all clients.
 //! - Invalid input gets an error reply and the connection stays open, unless framing is lost.
 //! - If a client does not read its replies, the server stops reading its requests. One connection buffers at most
@@ -42,7 +43,6 @@ mod db;
 mod decimal;
 mod error;
 mod event_loop;
-mod gate;
 mod glob;
 mod inbox;
 mod info;

@@ -10,7 +10,6 @@ use larder_resp::Limits;
 use crate::clients::{Client, Clients};
 use crate::config::{Config, Password};
 use crate::db::Store;
-use crate::gate::Gate;
 use crate::inbox::Inbox;
 use crate::stats::Stats;
 
@@ -20,7 +19,6 @@ pub(crate) struct ServerState {
     pub(crate) store: Store,
     pub(crate) stats: Arc<Stats>,
     pub(crate) clients: Clients,
-    pub(crate) gate: Gate,
     /// One for each thread.
     pub(crate) inboxes: Box<[Inbox]>,
     pub(crate) limits: Limits,
@@ -42,7 +40,6 @@ impl ServerState {
             max_clients: AtomicUsize::new(config.maxclients),
             config,
             store,
-            gate: Gate::new(stats.threads.len()),
             inboxes: stats.threads.iter().map(|_| Inbox::default()).collect(),
             stats,
             clients: Clients::new(max_client_memory),
