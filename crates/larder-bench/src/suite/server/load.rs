@@ -21,6 +21,7 @@ pub(super) struct Load {
     pub(super) clients: u32,
     pub(super) pipeline: u32,
     pub(super) requests: u64,
+    pub(super) keys: u64,
 }
 
 impl Load {
@@ -28,6 +29,7 @@ impl Load {
         RedisBenchmark {
             pipeline: self.pipeline,
             value_bytes: VALUE_BYTES as u32,
+            keys: Some(self.keys),
             deadline: DEADLINE,
             ..RedisBenchmark::new(Address::Tcp(subject.address), self.command, self.clients, self.requests)
         }

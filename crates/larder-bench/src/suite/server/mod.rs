@@ -14,8 +14,9 @@
 //! | `half-load` | 50 connections, requests at half the rate that Redis answers at most, whatever the server does |
 //! | `memory` | the bytes of an entry over its key and value, the resident memory of an empty server, the first reply |
 //!
-//! `cpu` is the processor time of the server per command: it does not depend on other processes, unlike the rest. Client
-//! and server share the machine, so throughput is bound by the client in most workloads.
+//! Keys are chosen at random among a million, and every `get` is a hit. `cpu` is the processor time of the server
+//! per command: it does not depend on other processes, unlike the rest. Client and server share the machine, so throughput
+//! is bound by the client in most workloads.
 
 mod bare_loop;
 mod load;
@@ -92,6 +93,9 @@ struct Scale {
     requests: [u64; 4],
     /// The numbers of connections.
     clients: &'static [(&'static str, u32)],
+    /// The keys that the requests choose from at random.
+    keys: u64,
+    /// The entries of the workload `memory`.
     entries: u64,
 }
 
@@ -102,6 +106,7 @@ impl Scale {
                 rounds: 3,
                 requests: [5_000, 10_000, 15_000, 150_000],
                 clients: &[("get-1", 1), ("get-5", 5), ("get-50", 50), ("get-300", 300)],
+                keys: 100_000,
                 entries: 100_000,
             },
             // The numbers of connections with which a small Redis of 2021 was measured: docs/documents.md.
@@ -118,6 +123,7 @@ impl Scale {
                     ("get-250", 250),
                     ("get-300", 300),
                 ],
+                keys: 1_000_000,
                 entries: 2_000_000,
             },
         }
@@ -131,7 +137,7 @@ impl Scale {
             _ => many,
         };
         let load =
-            |name, command, clients, pipeline, requests| Load { name, command, clients, pipeline, requests };
+            |name, command, clients, pipeline, requests| Load { name, command, clients, pipeline, requests, keys: self.keys };
         let gets =
             self.clients.iter().map(|(name, clients)| load(*name, "get", *clients, 1, requests(*clients)));
         gets.chain([
@@ -148,6 +154,10 @@ fn measure(scale: &Scale, bar: &ProgressBar) -> Result<Findings> {
     let subjects = subject::start_all(&Kind::ALL, &mut findings.notes);
     ensure!(!subjects.is_empty(), "no server can be started: {}", findings.notes.join(" "));
     let subjects: Vec<Rc<Subject>> = subjects.into_iter().map(Rc::new).collect();
+    bar.set_message("fill");
+    for subject in subjects.iter().filter(|subject| subject.kind.is_cache()) {
+        subject.fill(scale.keys)?;
+    }
     let counter = SyscallCounter::new()?;
     if counter.is_none() {
         findings.notes.push("perf cannot count here: system calls were not measured.".to_owned());
@@ -173,14 +183,11 @@ fn half_load(
     let redis = findings.figures.iter().find(|figure| full(figure) && figure.subject == Kind::Redis.name());
     let Some(figure) = redis.or_else(|| findings.figures.iter().find(full)) else { return Ok(()) };
     let rate = figure.spread().median / 2.0;
-    let requests = scale.requests[2];
+    let (requests, keys) = (scale.requests[2], scale.keys);
     let runner = |subject: &Rc<Subject>| {
-        let subject = subject.clone();
-        let round = {
-            let subject = subject.clone();
-            move || open_loop::round(&subject, HALF_LOAD_CLIENTS, rate, requests)
-        };
-        Runner { subject: subject.kind.name(), round: Box::new(round) }
+        let (name, subject) = (subject.kind.name(), subject.clone());
+        let round = move || open_loop::round(&subject, HALF_LOAD_CLIENTS, rate, requests, keys);
+        Runner { subject: name, round: Box::new(round) }
     };
     let mut runners: Vec<Runner> = subjects.iter().map(runner).collect();
     findings.figures.extend(rounds::run(HALF_LOAD, &mut runners, scale.rounds, bar)?);
@@ -200,7 +207,7 @@ mod tests {
             return eprintln!("skipped: redis-server or redis-benchmark is not installed");
         }
         let clients = &[("get-1", 1), ("get-50", 50)];
-        let scale = Scale { rounds: 1, requests: [200, 200, 500, 2_000], clients, entries: 2_000 };
+        let scale = Scale { rounds: 1, requests: [200, 200, 500, 2_000], clients, keys: 1_000, entries: 2_000 };
         let findings = measure(&scale, &ProgressBar::hidden()).unwrap();
         for workload in ["get-1", "get-50", "set-50", "get-50-p16", "get-50-p100", HALF_LOAD, "memory"] {
             let mut figures = findings.figures.iter().filter(|figure| figure.workload == workload);

@@ -2,9 +2,11 @@
 //! which its request was planned, so a server that pauses is charged for all requests that had to wait.
 
 use super::bare_loop::VALUE_BYTES;
-use super::subject::Subject;
+use super::subject::{Subject, key};
 use crate::rounds::{Sample, Value};
 use anyhow::{Result, ensure};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -12,9 +14,10 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-const REQUEST: &[u8] = b"*2\r\n$3\r\nGET\r\n$16\r\nkey:__rand_int__\r\n";
 /// The length of a reply: the value, its length, and the ends of lines.
 const REPLY_BYTES: usize = VALUE_BYTES + 7;
+/// Every round has the same keys.
+const SEED: u64 = 42;
 /// A server that is silent for longer fails the round.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -48,10 +51,10 @@ impl Connection {
     }
 }
 
-/// One round of `requests` requests at `rate` per second over `clients` connections.
-pub(super) fn round(subject: &Subject, clients: usize, rate: f64, requests: u64) -> Sample {
+/// One round of `requests` requests at `rate` per second over `clients` connections, for so many keys.
+pub(super) fn round(subject: &Subject, clients: usize, rate: f64, requests: u64, keys: u64) -> Sample {
     let before = subject.usage();
-    let sent = send(subject, clients, rate, requests);
+    let sent = send(subject, clients, rate, requests, keys);
     let used = subject.usage() - before;
     match sent {
         Ok(mut latencies) => {
@@ -75,7 +78,7 @@ pub(super) fn round(subject: &Subject, clients: usize, rate: f64, requests: u64)
 }
 
 /// Sends the requests, each to the next connection, and returns the latencies of all replies.
-fn send(subject: &Subject, clients: usize, rate: f64, requests: u64) -> Result<Vec<Duration>> {
+fn send(subject: &Subject, clients: usize, rate: f64, requests: u64, keys: u64) -> Result<Vec<Duration>> {
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let mut connections = Vec::with_capacity(clients);
     for index in 0..clients {
@@ -86,14 +89,18 @@ fn send(subject: &Subject, clients: usize, rate: f64, requests: u64) -> Result<V
     }
     let mut latencies = Vec::with_capacity(requests as usize);
     let (mut events, mut buffer) = (Vec::with_capacity(clients), vec![0; 64 << 10]);
+    let (mut random, mut request) = (StdRng::seed_from_u64(SEED), Vec::new());
     let (start, mut sent, mut last_reply) = (Instant::now(), 0u64, Instant::now());
     let planned_at = |index: u64| start + Duration::from_secs_f64(index as f64 / rate);
     while (latencies.len() as u64) < requests {
         let now = Instant::now();
         while sent < requests && planned_at(sent) <= now {
             let connection = &mut connections[sent as usize % clients];
+            let key = key(random.random_range(0..keys));
+            request.clear();
+            write!(request, "*2\r\n$3\r\nGET\r\n${}\r\n{key}\r\n", key.len())?;
             // The buffers of the system have room for far more requests than a connection may have under way.
-            connection.stream.write_all(REQUEST)?;
+            connection.stream.write_all(&request)?;
             connection.planned.push_back(planned_at(sent));
             sent += 1;
         }

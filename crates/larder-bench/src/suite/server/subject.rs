@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 /// How long a server may take to start, and to answer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Entries that are stored in one pipeline.
+const BATCH: u64 = 1_000;
+
 /// A program that speaks the Redis protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -136,9 +139,8 @@ impl Subject {
             Running::start(&mut command).with_context(|| format!("cannot start {}", kind.name()))?;
         let mut subject = Subject { kind, address, started_in: Duration::ZERO, running };
         tool::await_listener(address, PATIENCE).context(kind.name())?;
-        // A command with the same reply everywhere, which stores the value that GET reads.
-        let value = "x".repeat(bare_loop::VALUE_BYTES);
-        subject.set(&[("key:__rand_int__", &value)])?;
+        // A command with the same reply everywhere.
+        subject.set(&[("key", "value")])?;
         subject.started_in = start.elapsed();
         Ok(subject)
     }
@@ -156,6 +158,16 @@ impl Subject {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         Ok(stream)
+    }
+
+    /// Stores the keys from which `redis-benchmark -r` chooses.
+    pub(super) fn fill(&self, keys: u64) -> Result<()> {
+        let value = "x".repeat(bare_loop::VALUE_BYTES);
+        for first in (0..keys).step_by(BATCH as usize) {
+            let batch = first..keys.min(first + BATCH);
+            self.set(&batch.map(|number| (key(number), value.as_str())).collect::<Vec<_>>())?;
+        }
+        Ok(())
     }
 
     /// Stores pairs in one pipeline.
@@ -179,6 +191,11 @@ impl Subject {
         }
         Ok(())
     }
+}
+
+/// A key as `redis-benchmark` makes it: 16 bytes.
+pub(super) fn key(number: u64) -> String {
+    format!("key:{number:012}")
 }
 
 /// Starts every server that can be started here; adds to `notes` why the others cannot.
