@@ -4,7 +4,7 @@ use crate::compare::{self, CompareArgs};
 use crate::hit_ratio::{self, HitRatioArgs};
 use crate::report::{self, ReportArgs};
 use crate::serve::{self, ServeArgs};
-use crate::suite::{self, RunArgs};
+use crate::suite::{self, BareLoopArgs, RunArgs};
 use anyhow::Result;
 use clap::Subcommand;
 
@@ -24,6 +24,9 @@ pub enum BenchCommand {
     /// Serve one of the servers that the suites measure, until the standard input ends.
     #[command(hide = true)]
     Serve(ServeArgs),
+    /// A peer of the suite server.
+    #[command(hide = true)]
+    BareLoop(BareLoopArgs),
 }
 
 /// Flags that contradict each other. A command-line program exits with status 2 on this error.
@@ -51,5 +54,6 @@ pub fn run(command: BenchCommand) -> Result<()> {
         BenchCommand::Report(args) => report::run(&args),
         BenchCommand::HitRatio(args) => hit_ratio::run(&args),
         BenchCommand::Serve(args) => serve::run(&args),
+        BenchCommand::BareLoop(args) => suite::run_bare_loop(&args),
     }
 }

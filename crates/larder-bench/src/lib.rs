@@ -37,5 +37,5 @@ pub use compare::CompareArgs;
 pub use hit_ratio::HitRatioArgs;
 pub use report::ReportArgs;
 pub use serve::ServeArgs;
-pub use suite::RunArgs;
+pub use suite::{BareLoopArgs, RunArgs};
 pub use trace::Format;

@@ -9,10 +9,13 @@ mod engine;
 pub(crate) mod grid;
 mod hit_ratio;
 mod http;
+mod server;
 mod target;
 mod tiers;
 
 pub use args::RunArgs;
+pub use server::BareLoopArgs;
+pub(crate) use server::run_bare_loop;
 pub(crate) use target::Target;
 
 use crate::machine;
@@ -76,6 +79,7 @@ pub(crate) const SUITES: &[&dyn Suite] = &[
     &hit_ratio::HitRatio,
     &tiers::Tiers,
     &http::Http,
+    &server::Server,
     &documents::DOCUMENT_3,
     &documents::DOCUMENT_4,
 ];

@@ -58,9 +58,10 @@ impl Sub for Usage {
     }
 }
 
-/// The bytes of the process `id` that are in memory; 0 if there is no such process.
+/// The bytes of the process `id` that are in memory; 0 if there is no such process. They are counted page by page: the
+/// sum in `/proc/ID/status` lags behind.
 pub(crate) fn resident_bytes(id: u32) -> u64 {
-    field(&fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default(), "VmRSS") << 10
+    field(&fs::read_to_string(format!("/proc/{id}/smaps_rollup")).unwrap_or_default(), "Rss") << 10
 }
 
 /// The number in the line `name: number`; 0 if there is none.
@@ -78,8 +79,9 @@ mod tests {
 
     #[test]
     fn usage_has_the_children_of_a_process() {
-        // The shell waits for a child that computes; a second one says that it has ended and waits.
-        let script = "sh -c 'i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo; read end' & wait";
+        // The shell waits for a child, which computes, says so, and waits for the end of its input.
+        let script =
+            "exec 3<&0; sh -c 'i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo; read end <&3' & wait";
         let mut shell = Command::new("sh");
         shell.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut shell = Running::start(&mut shell).unwrap();

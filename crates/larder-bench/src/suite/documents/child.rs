@@ -1,14 +1,14 @@
 //! Servers as child processes: those of this executable, scripts in other languages, and programs.
 
 use crate::serve::LISTENING;
-use anyhow::{Context, Result, ensure};
+use crate::tool::{await_listener, free_address};
+use anyhow::{Context, Result};
 use larder_process::{Running, find_program};
 use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// How long a server may take to start.
@@ -58,13 +58,8 @@ impl Child {
     fn silent(command: &mut Command, address: SocketAddr, folder: TempDir) -> Result<Child> {
         let name = name_of(command);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut running = Running::start(command).with_context(|| format!("cannot start {name}"))?;
-        let start = Instant::now();
-        while TcpStream::connect(address).is_err() {
-            ensure!(running.child().try_wait()?.is_none(), "{name} ended at its start");
-            ensure!(start.elapsed() < PATIENCE, "{name} does not listen on {address}");
-            sleep(Duration::from_millis(5));
-        }
+        let running = Running::start(command).with_context(|| format!("cannot start {name}"))?;
+        await_listener(address, PATIENCE).with_context(|| format!("{name} does not start"))?;
         Ok(Child { address, running, _stdin: None, _folder: Some(folder) })
     }
 
@@ -99,9 +94,4 @@ impl Child {
 
 fn name_of(command: &Command) -> String {
     Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-/// An address that nobody listens on now.
-fn free_address() -> Result<SocketAddr> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }

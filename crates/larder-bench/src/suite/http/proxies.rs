@@ -2,13 +2,12 @@
 
 use super::server::Usage;
 use crate::tool;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use larder_process::{Running, find_program};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// How long a proxy may take to start.
@@ -56,7 +55,7 @@ impl Proxy {
     pub(super) fn start(kind: Kind, origin: SocketAddr) -> Result<Option<Proxy>> {
         let Some(program) = find_program(kind.program()) else { return Ok(None) };
         let folder = tempfile::tempdir()?;
-        let address = free_address()?;
+        let address = tool::free_address()?;
         let mut command = Command::new(program);
         match kind {
             Kind::Nginx => {
@@ -72,11 +71,7 @@ impl Proxy {
         let running = Running::start(command.stdout(Stdio::null()).stderr(Stdio::null()))
             .with_context(|| format!("cannot start {}", kind.program()))?;
         let proxy = Proxy { address, running, _folder: folder };
-        let start = Instant::now();
-        while TcpStream::connect(address).is_err() {
-            ensure!(start.elapsed() < PATIENCE, "{} does not listen on {address}", kind.program());
-            sleep(Duration::from_millis(20));
-        }
+        tool::await_listener(address, PATIENCE).context(kind.program())?;
         Ok(Some(proxy))
     }
 
@@ -119,9 +114,4 @@ fn nginx(folder: &Path, address: SocketAddr, origin: SocketAddr) -> String {
         }}
 "
     )
-}
-
-/// An address that nobody listens on now.
-fn free_address() -> Result<SocketAddr> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
