@@ -11,7 +11,7 @@ use crate::table;
 use anyhow::{Context, Result};
 use clap::Args;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const PAGE_FILE: &str = "report.html";
 const DOCUMENTS_FILE: &str = "documents.html";
@@ -26,11 +26,16 @@ pub struct ReportArgs {
     pub(crate) folder: PathBuf,
 }
 
-/// Writes the page and its data.
+/// The command `report`.
 pub(crate) fn run(args: &ReportArgs) -> Result<()> {
-    let files = ResultFile::read_all(&args.folder)?;
+    write(&args.folder)
+}
+
+/// Writes the page of the results in a folder, their data, and the page of the documents if there are results for it.
+pub(crate) fn write(folder: &Path) -> Result<()> {
+    let files = ResultFile::read_all(folder)?;
     let write = |name: &str, content: String| {
-        let path = args.folder.join(name);
+        let path = folder.join(name);
         std::fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
         table::print(&format!("wrote {}\n", path.display()))
     };

@@ -4,12 +4,14 @@
 //! address, writes `listening ADDRESS`, and ends when its standard input does, so that none outlives the bench.
 
 mod page;
+mod redirect;
 mod resp;
 
 use crate::source::Origin;
 use crate::table;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
+use redirect::Design;
 use resp::Accept;
 use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -46,6 +48,18 @@ enum Server {
         #[arg(long)]
         stored: bool,
     },
+    /// The redirects of document 0.
+    Redirect {
+        /// Where a redirect comes from.
+        #[arg(long)]
+        design: Design,
+        /// The number of links.
+        #[arg(long)]
+        links: usize,
+        /// The seed of the addresses.
+        #[arg(long)]
+        seed: u64,
+    },
     /// The cache server of this project, with its defaults.
     Larder,
     /// The mini-redis of the Tokio tutorial.
@@ -59,6 +73,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     match args.server {
         Server::Resp { accept, backlog } => resp::serve(accept, backlog),
         Server::Page { origin, stored } => page::serve(origin, stored),
+        Server::Redirect { design, links, seed } => redirect::serve(design, links, seed),
         Server::Larder => larder(),
         #[cfg(feature = "bench-peers")]
         Server::MiniRedis => runtime()?.block_on(async {

@@ -6,7 +6,7 @@ mod database;
 use actor::Actor;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use database::Database;
+pub(crate) use database::Database;
 use larder_engine::Cache;
 use std::path::Path;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ impl Source {
         Ok(match origin {
             Origin::Built => Source::Built,
             Origin::Precomputed => Source::Precomputed(text),
-            Origin::Database => Source::Database(Database::create(folder, &text)?),
+            Origin::Database => Source::Database(Database::create(folder, [(KEY.to_owned(), &*text)])?),
             Origin::Actor => Source::Actor(Actor::start(Source::Precomputed(text))),
             Origin::ActorBehindActor => {
                 let owner = Actor::start(Source::Precomputed(text));
@@ -105,7 +105,7 @@ impl Source {
         Ok(match self {
             Source::Built => PART.repeat(PARTS).into(),
             Source::Precomputed(text) => text.clone(),
-            Source::Database(database) => database.read().await?,
+            Source::Database(database) => database.read(KEY).await?.context("the database lacks the text")?,
             // A task that asks another one has a future of unknown depth.
             Source::Actor(actor) => Box::pin(actor.ask()).await?,
             Source::Table(table) => table.get(KEY).context("the table lacks the text")?,

@@ -18,9 +18,9 @@ pub use server::BareLoopArgs;
 pub(crate) use server::run_bare_loop;
 pub(crate) use target::Target;
 
-use crate::machine;
 use crate::result::{Figure, Remark, ResultFile, Spread};
 use crate::table::{self, Table};
+use crate::{machine, report};
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use larder_process::debian;
@@ -80,6 +80,8 @@ pub(crate) const SUITES: &[&dyn Suite] = &[
     &tiers::Tiers,
     &http::Http,
     &server::Server,
+    &documents::DOCUMENT_0,
+    &documents::DOCUMENT_1,
     &documents::DOCUMENT_3,
     &documents::DOCUMENT_4,
 ];
@@ -114,6 +116,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         if documents::is_interrupted() {
             break;
         }
+    }
+    if args.suites().iter().any(|suite| suite.group().is_some()) {
+        return report::write(&folder);
     }
     table::print(&format!("`larder bench report {}` writes a report of these results\n", folder.display()))
 }

@@ -48,9 +48,14 @@ fn section(number: usize, document: &Document, result: Option<&ResultFile>) -> S
         result.map(|file| document.charts.iter().map(|each| draw(each, file)).collect()).unwrap_or_default();
     let tables: String = document.tables.iter().map(|each| table(each, result)).collect();
     let pictures: String = document.pictures.iter().map(picture).collect();
-    let measured = result.map(measured).unwrap_or_else(|| {
-        format!("<p class=\"caveat\">Not measured in this run: <code>larder bench run document-{number}</code></p>")
-    });
+    let is_repeated = document.tables.iter().any(|table| table.not_here.is_none());
+    let measured = match result {
+        Some(file) => measured(file),
+        None if is_repeated => format!(
+            "<p class=\"caveat\">Not measured in this run: <code>larder bench run document-{number}</code></p>"
+        ),
+        None => String::new(),
+    };
     format!(
         "<section id=\"document-{number}\"><h2><span class=\"number\">{number}</span>{}</h2>\
          <p class=\"by\">{}, {} · {}</p><p class=\"question\">{}</p><p class=\"changed\">{}</p>\

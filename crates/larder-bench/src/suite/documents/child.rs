@@ -1,6 +1,7 @@
 //! Servers as child processes: those of this executable, scripts in other languages, and programs.
 
 use crate::serve::LISTENING;
+use crate::suite::server::larder;
 use crate::tool::{await_listener, free_address};
 use anyhow::{Context, Result};
 use larder_process::{Running, find_program};
@@ -51,6 +52,16 @@ impl Child {
         let mut command = Command::new(program);
         command.args(["--bind", "127.0.0.1", "--port", &address.port().to_string(), "--save", ""]);
         command.args(["--appendonly", "no", "--dir"]).arg(folder.path());
+        Self::silent(&mut command, address, folder)
+    }
+
+    /// Starts the shortener of this project with a new database.
+    pub(super) fn larder_links() -> Result<Child> {
+        let folder = tempfile::tempdir()?;
+        let database = format!("sqlite:{}", folder.path().join("links.db").display());
+        let address = free_address()?;
+        let mut command = Command::new(larder()?);
+        command.args(["links", "--listen", &address.to_string(), "--database", &database]);
         Self::silent(&mut command, address, folder)
     }
 

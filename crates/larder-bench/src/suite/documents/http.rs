@@ -1,4 +1,4 @@
-//! One request over HTTP, to check what a server answers before it is measured.
+//! Single requests over HTTP, before a server is measured: to fill it, and to check what it answers.
 
 use anyhow::{Context, Result, ensure};
 use std::io::{Read, Write};
@@ -7,11 +7,29 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(10);
 
+/// Sends JSON, and expects status 200.
+pub(super) fn post_json(address: SocketAddr, path: &str, json: &str) -> Result<()> {
+    let length = json.len();
+    let response = exchange(
+        address,
+        &format!(
+            "POST {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-type: application/json\r\n\
+         content-length: {length}\r\n\r\n{json}"
+        ),
+    )?;
+    ensure!(response.starts_with("HTTP/1.1 200"), "{path}: {}", response.lines().next().unwrap_or_default());
+    Ok(())
+}
+
 /// The whole response to a GET, with its head.
 pub(super) fn get(address: SocketAddr, path: &str) -> Result<String> {
+    exchange(address, &format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n"))
+}
+
+fn exchange(address: SocketAddr, request: &str) -> Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(LIMIT))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n")?;
+    stream.write_all(request.as_bytes())?;
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).with_context(|| format!("{address} does not answer"))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())

@@ -15,8 +15,11 @@ mod child;
 mod figures;
 mod http;
 mod interrupt;
+mod links;
+mod million;
 mod pages;
 mod redis;
+mod responses;
 
 pub(crate) use figures::{Chart, Column, Document, Picture, Row, Table};
 pub(crate) use interrupt::is_requested as is_interrupted;
@@ -38,6 +41,22 @@ pub(crate) struct DocumentSuite {
     programs: &'static [(&'static str, &'static str)],
     measure: fn(&Plan, &ProgressBar, &mut Findings) -> Result<()>,
 }
+
+pub(crate) const DOCUMENT_0: DocumentSuite = DocumentSuite {
+    name: "document-0",
+    description: "redirects from a database, from a cache behind a queue and from ours, by siege; a million pairs",
+    crates: &["larder-engine", "larder-links", "axum", "rusqlite", "tokio"],
+    programs: &[("siege", "siege"), ("elixir", "elixir")],
+    measure: links::measure,
+};
+
+pub(crate) const DOCUMENT_1: DocumentSuite = DocumentSuite {
+    name: "document-1",
+    description: "responses of 0.2 KB to 212 MB, encoded for each request and from the response layer",
+    crates: &["larder-http", "axum", "hyper", "serde_json"],
+    programs: &[],
+    measure: responses::measure,
+};
 
 pub(crate) const DOCUMENT_3: DocumentSuite = DocumentSuite {
     name: "document-3",
@@ -81,7 +100,7 @@ impl Suite for DocumentSuite {
     }
 
     fn measure(&self, plan: &Plan, bar: &ProgressBar) -> Result<Findings> {
-        interrupt::listen();
+        interrupt::listen()?;
         let mut findings = Findings::default();
         for (program, package) in self.programs {
             if find_program(program).is_none() {

@@ -33,6 +33,7 @@ pub(crate) use bare_loop::run_bare_loop;
 use indicatif::ProgressBar;
 use load::Load;
 use std::rc::Rc;
+pub(super) use subject::larder;
 use subject::{Kind, Subject};
 
 /// The workload whose throughput determines the rate of `half-load`.

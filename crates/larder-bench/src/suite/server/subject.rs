@@ -110,7 +110,7 @@ fn this_program() -> Result<PathBuf> {
 }
 
 /// The program that runs if it is `larder`, or else `larder` in its folder.
-fn larder() -> Result<PathBuf> {
+pub(in crate::suite) fn larder() -> Result<PathBuf> {
     let this = std::env::current_exe()?;
     let larder = this.with_file_name("larder");
     if !larder.is_file() {
