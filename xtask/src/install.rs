@@ -16,6 +16,9 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("varnishd", "varnish"),
     ("node", "nodejs"),
     ("npm", "npm"),
+    ("ab", "apache2-utils"),
+    ("siege", "siege"),
+    ("elixir", "elixir"),
 ];
 
 /// The folders with the manifests of npm packages for tests, and the folders below the target folder that they are
