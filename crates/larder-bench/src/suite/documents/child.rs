@@ -29,7 +29,7 @@ impl Child {
         let program = std::env::current_exe().context("cannot find this program")?;
         let mut command = Command::new(&program);
         // The binary `larder` has the commands of the bench below `bench`.
-        if !program.file_stem().is_some_and(|stem| stem == "larder-bench") {
+        if program.file_stem().is_none_or(|stem| stem != "larder-bench") {
             command.arg("bench");
         }
         Self::announced(command.arg("serve").args(arguments), None)

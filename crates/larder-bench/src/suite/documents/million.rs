@@ -98,7 +98,7 @@ fn fill<V: Clone + Send + Sync + 'static>(
         }
         anyhow::Ok((start.elapsed(), cache))
     };
-    let (filled, bytes) = match alloc::measure_growth(&work) {
+    let (filled, bytes) = match alloc::measure_growth(work) {
         Some((filled, bytes)) => (filled?, Some(bytes as u64)),
         None => (work()?, None),
     };
