@@ -3,8 +3,7 @@
 
 use crate::workspace::{root, target};
 use anyhow::{Context, Result, bail};
-use larder_process::find_program;
-use std::path::{Path, PathBuf};
+use larder_process::debian;
 use std::process::Command;
 
 /// The programs that tests run, and their Debian packages.
@@ -17,6 +16,9 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("varnishd", "varnish"),
     ("node", "nodejs"),
     ("npm", "npm"),
+    ("ab", "apache2-utils"),
+    ("siege", "siege"),
+    ("elixir", "elixir"),
 ];
 
 /// The folders with the manifests of npm packages for tests, and the folders below the target folder that they are
@@ -27,27 +29,9 @@ const NPM_PACKAGES: &[(&str, &str)] = &[
 ];
 
 pub(crate) fn install() -> Result<()> {
-    install_packages()?;
+    debian::install(PROGRAMS).context("cannot install Debian packages")?;
     run("toolchain components", Command::new("rustup").args(["component", "add", "rustfmt", "clippy"]))?;
     NPM_PACKAGES.iter().try_for_each(|(source, folder)| install_npm_packages(source, folder))
-}
-
-fn install_packages() -> Result<()> {
-    let mut missing: Vec<&str> = PROGRAMS
-        .iter()
-        .filter(|(program, _)| find_program(program).is_none())
-        .map(|(_, package)| *package)
-        .collect();
-    missing.dedup();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    println!("installing {}", missing.join(", "));
-    let _services_off = ServicesOff::new()?;
-    run("apt-get update", as_root("apt-get").args(["-qq", "update"]))?;
-    let mut command = as_root("apt-get");
-    command.args(["-qq", "install", "--yes", "--no-install-recommends"]).args(&missing);
-    run("apt-get install", command.env("DEBIAN_FRONTEND", "noninteractive"))
 }
 
 /// Installs npm packages below the target folder, in the versions of the lock file.
@@ -62,45 +46,6 @@ fn install_npm_packages(source: &str, folder: &str) -> Result<()> {
         "npm ci",
         Command::new("npm").args(["ci", "--silent", "--no-audit", "--no-fund"]).current_dir(&folder),
     )
-}
-
-/// A policy file that prevents Debian from starting the services of installed packages. Dropping it removes the file,
-/// unless the file existed before.
-struct ServicesOff(Option<PathBuf>);
-
-impl ServicesOff {
-    fn new() -> Result<Self> {
-        let policy = Path::new("/usr/sbin/policy-rc.d");
-        if policy.exists() {
-            return Ok(ServicesOff(None));
-        }
-        let script = format!("printf '#!/bin/sh\\nexit 101\\n' > {0} && chmod 755 {0}", policy.display());
-        run("the service policy", as_root("sh").args(["-c", &script]))?;
-        Ok(ServicesOff(Some(policy.to_owned())))
-    }
-}
-
-impl Drop for ServicesOff {
-    fn drop(&mut self) {
-        if let Some(policy) = &self.0 {
-            // A policy file that cannot be removed is no reason to fail.
-            _ = as_root("rm").arg("-f").arg(policy).status();
-        }
-    }
-}
-
-/// A command that runs as root, directly or with sudo.
-fn as_root(program: &str) -> Command {
-    let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| {
-        use std::os::unix::fs::MetadataExt;
-        own.uid() == 0
-    });
-    if is_root {
-        return Command::new(program);
-    }
-    let mut command = Command::new("sudo");
-    command.arg(program);
-    command
 }
 
 fn run(what: &str, command: &mut Command) -> Result<()> {

@@ -3,7 +3,8 @@
 use crate::compare::{self, CompareArgs};
 use crate::hit_ratio::{self, HitRatioArgs};
 use crate::report::{self, ReportArgs};
-use crate::suite::{self, RunArgs};
+use crate::serve::{self, ServeArgs};
+use crate::suite::{self, BareLoopArgs, RunArgs};
 use anyhow::Result;
 use clap::Subcommand;
 
@@ -20,6 +21,12 @@ pub enum BenchCommand {
     Report(ReportArgs),
     /// Replay a trace or generated requests through several caches and compare their hit ratios.
     HitRatio(HitRatioArgs),
+    /// Serve one of the servers that the suites measure, until the standard input ends.
+    #[command(hide = true)]
+    Serve(ServeArgs),
+    /// A peer of the suite server.
+    #[command(hide = true)]
+    BareLoop(BareLoopArgs),
 }
 
 /// Flags that contradict each other. A command-line program exits with status 2 on this error.
@@ -46,5 +53,7 @@ pub fn run(command: BenchCommand) -> Result<()> {
         BenchCommand::Compare(args) => compare::run(&args),
         BenchCommand::Report(args) => report::run(&args),
         BenchCommand::HitRatio(args) => hit_ratio::run(&args),
+        BenchCommand::Serve(args) => serve::run(&args),
+        BenchCommand::BareLoop(args) => suite::run_bare_loop(&args),
     }
 }

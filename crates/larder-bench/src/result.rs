@@ -36,7 +36,21 @@ pub(crate) struct ResultFile {
     /// Facts that a reader needs to judge the figures.
     pub(crate) notes: Vec<String>,
     pub(crate) figures: Vec<Figure>,
+    /// What a number alone would not tell, for single figures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) remarks: Vec<Remark>,
+    /// The commands that measured, for a reader who wants to repeat one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) commands: Vec<String>,
     pub(crate) verdicts: Vec<Verdict>,
+}
+
+/// A remark on one subject in one workload, for example why it has no figures.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Remark {
+    pub(crate) workload: String,
+    pub(crate) subject: String,
+    pub(crate) text: String,
 }
 
 /// The machine of a run.
@@ -252,6 +266,8 @@ pub(crate) mod tests {
             versions: BTreeMap::new(),
             notes: Vec::new(),
             figures,
+            remarks: Vec::new(),
+            commands: Vec::new(),
             verdicts: Vec::new(),
         }
     }

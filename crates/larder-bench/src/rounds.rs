@@ -37,6 +37,18 @@ impl Value {
     pub(crate) fn high(measure: &'static str, unit: &'static str, value: f64) -> Self {
         Value { measure, unit, better: Better::Higher, value }
     }
+
+    /// The figure of a workload that has one round.
+    pub(crate) fn figure(self, workload: &str, subject: &str) -> Figure {
+        Figure {
+            workload: workload.to_owned(),
+            subject: subject.to_owned(),
+            measure: self.measure.to_owned(),
+            unit: self.unit.to_owned(),
+            better: self.better,
+            rounds: vec![self.value],
+        }
+    }
 }
 
 impl Sample {
@@ -99,17 +111,10 @@ pub(crate) fn run(
     Ok(figures)
 }
 
-fn record(figures: &mut Vec<Figure>, workload: &str, subject: &str, value: Value) {
+pub(crate) fn record(figures: &mut Vec<Figure>, workload: &str, subject: &str, value: Value) {
     match figures.iter_mut().find(|figure| figure.id() == (workload, value.measure, subject)) {
         Some(figure) => figure.rounds.push(value.value),
-        None => figures.push(Figure {
-            workload: workload.to_owned(),
-            subject: subject.to_owned(),
-            measure: value.measure.to_owned(),
-            unit: value.unit.to_owned(),
-            better: value.better,
-            rounds: vec![value.value],
-        }),
+        None => figures.push(value.figure(workload, subject)),
     }
 }
 

@@ -263,8 +263,15 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     /// Removes every entry for which `keep` returns false. `keep` runs under the lock of a shard, about 128 entries at a
     /// time; entries that are stored meanwhile may or may not be passed to it. Loads under way can no longer commit: they
     /// have no value yet that `keep` could judge.
-    pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
-        self.remove_in_batches(|shard, ids, gone| {
+    pub fn retain(&self, keep: impl FnMut(&K, &V) -> bool) {
+        self.retain_from(0, usize::MAX, keep);
+    }
+
+    /// As [`Cache::retain`] for about `count` entries starting at `cursor`, for callers that have other work in between.
+    /// Returns the cursor to continue with. Zero starts a walk and, when returned, ends it; every entry that exists from its
+    /// first call to its last is passed to `keep`.
+    pub fn retain_from(&self, cursor: u64, count: usize, mut keep: impl FnMut(&K, &V) -> bool) -> u64 {
+        self.remove_from(cursor, count, |shard, ids, gone| {
             for &id in ids {
                 let record = shard.record(id);
                 if !keep(&record.key, &record.value) {
@@ -273,7 +280,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
                     gone.entries.push(entry.key, entry.value, Cause::Purged);
                 }
             }
-        });
+        })
     }
 
     /// Removes all entries; loads under way can no longer commit.
@@ -285,7 +292,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     pub fn drain(&self) -> Vec<(K, V)> {
         let now = self.now();
         let mut drained = Vec::new();
-        self.remove_in_batches(|shard, ids, gone| {
+        self.remove_from(0, usize::MAX, |shard, ids, gone| {
             for &id in ids {
                 let live = shard.is_live(id, now);
                 let entry = shard.remove(id, if live { Cause::Purged } else { Cause::Expired });

@@ -1,8 +1,9 @@
-//! Child processes that end with their owner, and a redis-server on a private socket.
+//! Child processes that end with their owner, a redis-server on a private socket, and the installation of programs.
 //!
 //! The bench and the tests of every crate start the same servers. This is a separate crate because the bench is a
 //! part of the `larder` binary, which must not depend on crates for tests.
 
+pub mod debian;
 mod redis;
 mod running;
 

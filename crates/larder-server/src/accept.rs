@@ -1,6 +1,6 @@
-//! The acceptor: passes each new connection to the thread with the fewest connections.
+//! The acceptor: passes each new connection to a thread.
 
-use std::io;
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, UnixListener};
 
 use crate::listener::Socket;
 use crate::state::ServerState;
-use crate::worker::{Worker, reject};
+use crate::worker::Workers;
 
 /// The pause after a failed accept, for example without free file descriptors. It doubles with each failure.
 const MIN_PAUSE: Duration = Duration::from_millis(5);
@@ -19,7 +19,7 @@ pub(crate) async fn accept(
     tcp: Option<TcpListener>,
     unix: Option<UnixListener>,
     state: Arc<ServerState>,
-    workers: &[Worker],
+    workers: &Workers,
 ) {
     let mut pause = MIN_PAUSE;
     loop {
@@ -54,20 +54,24 @@ async fn next_tcp(listener: Option<&TcpListener>, state: &ServerState) -> io::Re
 
 async fn next_unix(listener: Option<&UnixListener>) -> io::Result<Socket> {
     match listener {
-        Some(listener) => Ok(Socket::Unix(listener.accept().await?.0.into_std()?)),
+        Some(listener) => Socket::unix(listener.accept().await?.0.into_std()?),
         None => std::future::pending().await,
     }
 }
 
-fn assign(socket: Socket, state: &ServerState, workers: &[Worker]) {
+fn assign(socket: Socket, state: &ServerState, workers: &Workers) {
     if state.stats.connections() >= state.max_clients() as u64 {
         state.stats.rejected.add(1);
         return reject(socket);
     }
-    if let Some(worker) = workers.iter().min_by_key(|worker| worker.connections()) {
-        state.stats.accepted.add(1);
-        worker.add_connection(socket);
-    }
+    state.stats.accepted.add(1);
+    workers.serve(socket);
+}
+
+/// Sends a client the reason why it is not served, and closes the connection.
+fn reject(mut socket: Socket) {
+    // The send buffer of a new socket is empty, so this does not block. The client may have disconnected already.
+    let _ = socket.write_all(b"-ERR max number of clients reached\r\n").and_then(|()| socket.shutdown());
 }
 
 /// Whether the error concerns one connection, whose peer has disconnected already. It needs no pause.

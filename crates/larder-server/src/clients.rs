@@ -2,21 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use tokio::task::AbortHandle;
 
 use crate::cmd;
+use crate::inbox::{Inbox, Message};
 
 /// The public state of a connection. The connection updates it, at most once per wake-up.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) id: u64,
     /// Index of the thread that serves it.
-    pub(crate) thread: usize,
+    thread: AtomicUsize,
     address: String,
     local_address: String,
     connected_at: Instant,
@@ -28,9 +28,8 @@ pub(crate) struct Client {
     names: Mutex<Names>,
     /// Bytes of requests and replies that the connection buffers.
     buffered_bytes: AtomicU64,
-    /// Whether replies are unsent because the client does not read.
-    pub(crate) blocked: AtomicBool,
-    pub(crate) task: OnceLock<AbortHandle>,
+    /// Whether the connection has to be closed.
+    closing: AtomicBool,
 }
 
 /// The names that a client sets by `CLIENT SETNAME` and `CLIENT SETINFO`.
@@ -50,6 +49,30 @@ impl Client {
         if let Some(index) = command {
             self.last_command.store(index as u16, Ordering::Relaxed);
         }
+    }
+
+    /// Index of the thread that serves it.
+    pub(crate) fn thread(&self) -> usize {
+        self.thread.load(Ordering::SeqCst)
+    }
+
+    /// Changes the thread, before that gets the connection.
+    pub(crate) fn assign(&self, thread: usize) {
+        self.thread.store(thread, Ordering::SeqCst);
+    }
+
+    /// Whether the connection has to be closed. Its thread asks when it gets the connection and when it is woken.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::SeqCst)
+    }
+
+    /// Asks the thread of this connection to close it, from any thread.
+    ///
+    /// The mark is set before the thread is read, and a connection that moves changes its thread before the new one
+    /// reads the mark: so either the new thread finds the mark, or it is the one that is woken.
+    pub(crate) fn close(&self, inboxes: &[Inbox]) {
+        self.closing.store(true, Ordering::SeqCst);
+        inboxes[self.thread()].send(Message::Wake);
     }
 
     pub(crate) fn set_database(&self, database: u8) {
@@ -96,8 +119,8 @@ impl Client {
     }
 }
 
-/// All open connections. Locked when a connection opens or closes, when the memory limit is exceeded, for a drain and by
-/// `CLIENT LIST`, but not for each command.
+/// All open connections. Locked when a connection opens or closes, when the memory limit is exceeded, and by `CLIENT
+/// LIST`, but not for each command.
 #[derive(Debug)]
 pub(crate) struct Clients {
     next_id: AtomicU64,
@@ -120,7 +143,7 @@ impl Clients {
     pub(crate) fn register(&self, thread: usize, address: String, local_address: String) -> Arc<Client> {
         let client = Arc::new(Client {
             id: self.next_id.fetch_add(1, Ordering::Relaxed) + 1,
-            thread,
+            thread: AtomicUsize::new(thread),
             address,
             local_address,
             connected_at: Instant::now(),
@@ -130,8 +153,7 @@ impl Clients {
             last_command: AtomicU16::new(NO_COMMAND),
             names: Mutex::default(),
             buffered_bytes: AtomicU64::new(0),
-            blocked: AtomicBool::new(false),
-            task: OnceLock::new(),
+            closing: AtomicBool::new(false),
         });
         self.by_id.lock().insert(client.id, Arc::clone(&client));
         client
@@ -149,16 +171,16 @@ impl Clients {
 
     /// Sets the size of a connection's buffers. Closes the connection with the largest buffers if the total exceeds the
     /// limit.
-    pub(crate) fn set_buffered_bytes(&self, client: &Client, bytes: u64) {
+    pub(crate) fn set_buffered_bytes(&self, client: &Client, bytes: u64, inboxes: &[Inbox]) {
         let before = client.buffered_bytes.swap(bytes, Ordering::Relaxed);
         let total = self.buffered_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.buffered_bytes.fetch_sub(before, Ordering::Relaxed);
         if bytes > before && total - before > self.max_buffered_bytes {
-            self.close_largest();
+            self.close_largest(inboxes);
         }
     }
 
-    fn close_largest(&self) {
+    fn close_largest(&self, inboxes: &[Inbox]) {
         let by_id = self.by_id.lock();
         let Some(largest) = by_id.values().max_by_key(|client| client.buffered_bytes.load(Ordering::Relaxed))
         else {
@@ -170,9 +192,7 @@ impl Clients {
         );
         // Its thread frees the memory later. It is subtracted now, or further connections would be closed.
         self.release_buffered_bytes(largest);
-        if let Some(task) = largest.task.get() {
-            task.abort();
-        }
+        largest.close(inboxes);
     }
 
     fn release_buffered_bytes(&self, client: &Client) {

@@ -4,20 +4,17 @@
 //! connection has none. A connection has its own buffer only for an incomplete request and for unsent replies. While
 //! replies are unsent, the server does not read from the connection.
 
-use std::cell::RefCell;
-use std::future::poll_fn;
-use std::io;
-use std::pin::Pin;
+use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Instant;
 
 use larder_resp::{Encoder, Limits, Progress, RequestParser};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use mio::event::Source;
+use mio::{Interest, Registry, Token};
 
 use crate::clients::Client;
 use crate::cmd::{self, Context};
+use crate::listener::Socket;
 use crate::prefetch::PipelinePrefetcher;
 use crate::session::Session;
 use crate::state::ServerState;
@@ -34,14 +31,14 @@ const MAX_RETAINED_OUTPUT_BYTES: usize = 4 << 20;
 const ARGUMENTS_PER_TURN: usize = 4_096;
 
 /// The buffers of a thread.
-struct ThreadBuffers {
+pub(crate) struct ThreadBuffers {
     input: Box<[u8]>,
     output: Vec<u8>,
     prefetcher: PipelinePrefetcher,
 }
 
 impl ThreadBuffers {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         ThreadBuffers {
             input: vec![0; READ_BYTES].into_boxed_slice(),
             output: Vec::new(),
@@ -50,12 +47,8 @@ impl ThreadBuffers {
     }
 }
 
-thread_local! {
-    static BUFFERS: RefCell<ThreadBuffers> = RefCell::new(ThreadBuffers::new());
-}
-
 /// The state of a connection at the end of a turn.
-enum Turn {
+pub(crate) enum Turn {
     /// All replies are written and no complete request is left.
     Waiting,
     /// Complete requests may be left, but the turn has used its budget.
@@ -63,6 +56,13 @@ enum Turn {
     /// Replies are unsent: the client has to read them first.
     Blocked,
     Closed,
+}
+
+/// What a read has found.
+enum Received {
+    Bytes(usize),
+    Nothing,
+    End,
 }
 
 /// Why a turn stops executing requests.
@@ -73,24 +73,9 @@ enum StopReason {
     Close,
 }
 
-/// Serves `stream` until the client disconnects, framing is lost, or the server drains.
-///
-/// Cancel safety: it can be dropped only between two turns. The effects of executed commands remain; unsent replies are
-/// lost.
-pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
-    stream: S,
-    state: Arc<ServerState>,
-    client: Arc<Client>,
-) {
-    let mut connection = Connection::new(stream, state, client);
-    if let Err(error) = connection.run().await {
-        // Clients often disconnect at any time, so this is not a warning.
-        tracing::debug!(client = connection.session.client.id, %error, "connection lost");
-    }
-}
-
-struct Connection<S> {
-    stream: S,
+/// A connection of a client. It is on one thread at a time, and may move between turns.
+pub(crate) struct Connection {
+    socket: Socket,
     state: Arc<ServerState>,
     session: Session,
     parser: RequestParser,
@@ -98,79 +83,175 @@ struct Connection<S> {
     pending: Vec<u8>,
     /// Whether `pending` may contain a complete request.
     resume: bool,
-    /// Replies that the system has not accepted yet.
+    /// Whether the socket may have more to read although it does not become ready again.
+    has_more: bool,
+    /// Whether the client has ended the connection, which is reported once.
+    ended: bool,
+    /// Replies that the system has not accepted yet, and how many of their bytes are sent.
     unsent: Vec<u8>,
-    /// The size of `pending` and `unsent` that was reported last.
+    sent: usize,
+    /// Set after the last reply: the connection closes when it is sent.
+    ending: bool,
+    /// What the thread waits for; `None` if the socket is not registered.
+    interest: Option<Interest>,
+    /// Whether it is in the thread's queue of connections that have more to do.
+    pub(crate) queued: bool,
+    /// The turns since the thread asked last.
+    turns: u32,
+    /// The size of the own buffers that was reported last.
     buffered_bytes: usize,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    fn new(stream: S, state: Arc<ServerState>, client: Arc<Client>) -> Self {
+impl Connection {
+    /// A connection that `thread` will serve. It is in the list of clients from now on.
+    pub(crate) fn open(socket: Socket, state: &Arc<ServerState>, thread: usize) -> Box<Self> {
+        let (address, local_address) = socket.addresses();
+        let client = state.clients.register(thread, address, local_address);
+        state.stats.threads[thread].connected();
         let session = Session::new(client, state.password().is_none());
-        Connection {
-            stream,
-            state,
+        Box::new(Connection {
+            socket,
+            state: Arc::clone(state),
             session,
             parser: RequestParser::new(),
             pending: Vec::new(),
             resume: false,
+            has_more: false,
+            ended: false,
             unsent: Vec::new(),
+            sent: 0,
+            ending: false,
+            interest: None,
+            queued: false,
+            turns: 0,
             buffered_bytes: 0,
+        })
+    }
+
+    pub(crate) fn client(&self) -> &Arc<Client> {
+        &self.session.client
+    }
+
+    /// Whether replies are unsent because the client does not read.
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    /// The turns since the last call.
+    pub(crate) fn take_turns(&mut self) -> u32 {
+        std::mem::take(&mut self.turns)
+    }
+
+    /// Moves the connection to another thread, which has to be told.
+    pub(crate) fn assign(&mut self, thread: usize) {
+        self.state.stats.threads[self.client().thread()].disconnected();
+        self.state.stats.threads[thread].connected();
+        self.client().assign(thread);
+    }
+
+    /// The socket has become ready, which is reported once: the next turns read until it is empty, or if the client has
+    /// `ended` the connection, until they find the end.
+    pub(crate) fn set_ready(&mut self, ended: bool) {
+        self.has_more = true;
+        self.ended |= ended;
+    }
+
+    /// Registers the socket for `interest`. What is ready already is reported, too.
+    pub(crate) fn register(
+        &mut self,
+        registry: &Registry,
+        token: Token,
+        interest: Interest,
+    ) -> io::Result<()> {
+        match self.interest {
+            Some(current) if current == interest => return Ok(()),
+            Some(_) => self.socket.reregister(registry, token, interest)?,
+            None => self.socket.register(registry, token, interest)?,
+        }
+        self.interest = Some(interest);
+        Ok(())
+    }
+
+    pub(crate) fn deregister(&mut self, registry: &Registry) {
+        if self.interest.take().is_some() {
+            // It fails only if the socket is not registered.
+            let _ = self.socket.deregister(registry);
         }
     }
 
-    async fn run(&mut self) -> io::Result<()> {
-        loop {
-            let turn = poll_fn(|cx| BUFFERS.with_borrow_mut(|buffers| self.poll_turn(cx, buffers))).await?;
-            match turn {
-                Turn::Waiting => {}
-                Turn::Yielding => tokio::task::yield_now().await,
-                Turn::Blocked => self.write_unsent().await?,
-                Turn::Closed if self.unsent.is_empty() => break,
-                Turn::Closed => {
-                    self.write_unsent().await?;
-                    break;
-                }
-            }
-            if self.state.is_draining() {
-                break;
-            }
-        }
-        poll_fn(|cx| Pin::new(&mut self.stream).poll_shutdown(cx)).await
+    /// Closes the connection; what the client has not read yet stays readable for it.
+    pub(crate) fn close(self: Box<Self>) {
+        // The client may have closed it already.
+        let _ = self.socket.shutdown();
     }
 
-    /// Reads once, executes all complete requests, and writes the replies.
-    fn poll_turn(&mut self, cx: &mut TaskContext<'_>, buffers: &mut ThreadBuffers) -> Poll<io::Result<Turn>> {
-        let mut received = 0;
-        if !self.resume {
-            let mut buffer = ReadBuf::new(&mut buffers.input);
-            ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer))?;
-            received = buffer.filled().len();
-            if received == 0 {
-                return Poll::Ready(Ok(Turn::Closed));
-            }
+    /// Sends what is unsent, reads once, executes all complete requests, and writes the replies. `now` is the start.
+    pub(crate) fn turn(&mut self, buffers: &mut ThreadBuffers, now: Instant) -> Turn {
+        self.turns += 1;
+        self.try_turn(buffers, now).unwrap_or_else(|error| {
+            // Clients often disconnect at any time, so this is not a warning.
+            tracing::debug!(client = self.session.client.id, %error, "connection lost");
+            Turn::Closed
+        })
+    }
+
+    fn try_turn(&mut self, buffers: &mut ThreadBuffers, now: Instant) -> io::Result<Turn> {
+        if self.has_unsent() && !self.send_unsent()? {
+            return Ok(Turn::Blocked);
         }
-        let started_at = Instant::now();
-        self.state.store.advance_to(started_at);
+        if self.ending {
+            return Ok(Turn::Closed);
+        }
+        let received = match self.resume {
+            true => 0,
+            false => match self.receive(&mut buffers.input)? {
+                Received::Bytes(received) => received,
+                Received::Nothing => return Ok(Turn::Waiting),
+                Received::End => return Ok(Turn::Closed),
+            },
+        };
+        self.state.store.advance_to(now);
         buffers.output.clear();
         let mut counts = Counts { bytes_in: received as u64, ..Counts::default() };
         let ThreadBuffers { input, output, prefetcher } = &mut *buffers;
         let stop = self.execute(&input[..received], prefetcher, output, &mut counts);
         counts.bytes_out = buffers.output.len() as u64;
-        self.session.client.record_activity(started_at, self.session.last_command);
+        self.session.client.record_activity(now, self.session.last_command);
         // Before the replies are written: a client that has read a reply sees its command in the counters.
-        self.state.stats.threads[self.session.client.thread].add(&counts);
-        let written = self.write(cx, &mut buffers.output);
-        self.state.stats.threads[self.session.client.thread].latency.record(started_at.elapsed());
+        let stats = &self.state.stats.threads[self.session.client.thread()];
+        stats.add(&counts);
+        let written = self.write(&mut buffers.output);
+        self.state.stats.threads[self.session.client.thread()].latency.record(now.elapsed());
         buffers.output.shrink_to(MAX_RETAINED_OUTPUT_BYTES);
         self.report_buffered_bytes();
         written?;
-        Poll::Ready(Ok(match stop {
-            StopReason::Close => Turn::Closed,
-            _ if !self.unsent.is_empty() => Turn::Blocked,
+        self.ending = stop == StopReason::Close || self.state.is_draining();
+        Ok(match stop {
+            _ if self.has_unsent() => Turn::Blocked,
+            _ if self.ending => Turn::Closed,
             StopReason::Budget => Turn::Yielding,
-            StopReason::NoRequest => Turn::Waiting,
-        }))
+            _ if self.has_more => Turn::Yielding,
+            _ => Turn::Waiting,
+        })
+    }
+
+    /// Reads once. If the buffer was not filled, the socket is empty, and becomes ready when more arrives.
+    fn receive(&mut self, input: &mut [u8]) -> io::Result<Received> {
+        loop {
+            match self.socket.read(input) {
+                Ok(0) => return Ok(Received::End),
+                Ok(length) => {
+                    self.has_more = self.ended || length == input.len();
+                    return Ok(Received::Bytes(length));
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.has_more = false;
+                    return Ok(Received::Nothing);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Executes the complete requests of the pending and the `received` bytes, and keeps the rest.
@@ -209,8 +290,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     ) -> (usize, StopReason) {
         let Connection { state, session, parser, .. } = self;
         let (mut consumed, mut prefetched_to, mut arguments) = (0, 0, 0);
-        let mut permit = state.gate.acquire(session.client.thread);
         let stop = loop {
+            if let Some(visit) = session.visit.take() {
+                let mut context = Context::new(state, session, counts, out);
+                if !cmd::continue_visit(&mut context, visit) {
+                    break StopReason::Budget;
+                }
+                if context.is_reply_too_large() {
+                    break refuse_reply(session, out);
+                }
+            }
             let rest = &input[consumed..];
             match parser.parse(rest, limits(state, session)) {
                 Ok(Progress::Incomplete { .. }) => break StopReason::NoRequest,
@@ -236,17 +325,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     consumed + prefetcher.prefetch(&input[consumed..], limits(state, session), db);
             }
             let mut context = Context::new(state, session, counts, out);
-            let command = cmd::execute(&mut context, args, &mut permit);
+            let command = cmd::execute(&mut context, args);
             let is_too_large = context.is_reply_too_large();
             session.last_command = command.or(session.last_command);
             if is_too_large {
-                tracing::warn!(
-                    client = session.client.id,
-                    bytes = out.len(),
-                    "closed a connection: its reply exceeds the limit"
-                );
-                out.clear();
-                break StopReason::Close;
+                break refuse_reply(session, out);
             }
             if session.closing {
                 break StopReason::Close;
@@ -260,21 +343,41 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Writes as much of `output` as the system accepts, and keeps the rest.
-    fn write(&mut self, cx: &mut TaskContext<'_>, output: &mut Vec<u8>) -> io::Result<()> {
-        let mut sent = 0;
-        while sent < output.len() {
-            match Pin::new(&mut self.stream).poll_write(cx, &output[sent..]) {
-                Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
-                Poll::Ready(Ok(n)) => sent += n,
-                Poll::Ready(Err(error)) => return Err(error),
-                Poll::Pending => {
-                    self.unsent = std::mem::take(output);
-                    self.unsent.drain(..sent);
-                    return Ok(());
-                }
-            }
+    fn write(&mut self, output: &mut Vec<u8>) -> io::Result<()> {
+        let sent = self.send(output)?;
+        if sent < output.len() {
+            self.unsent = std::mem::take(output);
+            self.sent = sent;
         }
         Ok(())
+    }
+
+    /// Writes as much of the unsent replies as the system accepts; returns whether nothing is left.
+    fn send_unsent(&mut self) -> io::Result<bool> {
+        let unsent = std::mem::take(&mut self.unsent);
+        self.sent += self.send(&unsent[self.sent..])?;
+        if self.sent < unsent.len() {
+            self.unsent = unsent;
+            return Ok(false);
+        }
+        drop(unsent);
+        self.report_buffered_bytes();
+        Ok(true)
+    }
+
+    /// Writes as much of `bytes` as the system accepts; returns how much.
+    fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut sent = 0;
+        while sent < bytes.len() {
+            match self.socket.write(&bytes[sent..]) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(n) => sent += n,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(sent)
     }
 
     /// Reports the size of this connection's buffers, if it has changed.
@@ -282,26 +385,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let buffered_bytes = self.pending.capacity() + self.unsent.capacity();
         if buffered_bytes != self.buffered_bytes {
             self.buffered_bytes = buffered_bytes;
-            self.state.clients.set_buffered_bytes(&self.session.client, buffered_bytes as u64);
+            self.state.set_buffered_bytes(&self.session.client, buffered_bytes as u64);
         }
     }
+}
 
-    /// Waits until all replies are written. Does not read from the client meanwhile.
-    async fn write_unsent(&mut self) -> io::Result<()> {
-        let unsent = std::mem::take(&mut self.unsent);
-        self.session.client.blocked.store(true, Ordering::Release);
-        let mut sent = 0;
-        while sent < unsent.len() {
-            match poll_fn(|cx| Pin::new(&mut self.stream).poll_write(cx, &unsent[sent..])).await? {
-                0 => return Err(io::ErrorKind::WriteZero.into()),
-                n => sent += n,
-            }
-        }
-        self.session.client.blocked.store(false, Ordering::Release);
-        drop(unsent);
-        self.report_buffered_bytes();
-        Ok(())
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.state.clients.deregister(&self.session.client);
+        self.state.stats.threads[self.session.client.thread()].disconnected();
     }
+}
+
+/// Drops a reply that exceeds the limit; the connection is closed.
+fn refuse_reply(session: &Session, out: &mut Vec<u8>) -> StopReason {
+    let (client, bytes) = (session.client.id, out.len());
+    tracing::warn!(client, bytes, "closed a connection: its reply exceeds the limit");
+    out.clear();
+    StopReason::Close
 }
 
 fn limits<'a>(state: &'a ServerState, session: &Session) -> &'a Limits {

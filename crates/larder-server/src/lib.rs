@@ -13,7 +13,7 @@
 //! # The life of a request
 //!
 //! ```text
-//!  acceptor ── new socket ──▶ thread with the fewest connections (own runtime; the socket stays there)
+//!  acceptor ── new socket ──▶ the first thread that is not overloaded (connections move to balance the threads)
 //!                               │ one wake-up:
 //!                               │   read into the thread's buffer ─▶ parse in place ─▶ execute the whole pipeline
 //!                               │   one write for all replies
@@ -26,7 +26,8 @@
 //!
 //! # Guarantees
 //!
-//! - A command on one key is atomic. The commands of one connection run in order. After the reply, the effect is
+//! - A command is atomic, also on several keys, except those that visit all of them: `KEYS`, `SCAN`, `FLUSHALL`,
+//!   `FLUSHDB`. The commands of one connection run in order. After the reply, the effect is
 //!   visible to all clients.
 //! - Invalid input gets an error reply and the connection stays open, unless framing is lost.
 //! - If a client does not read its replies, the server stops reading its requests. One connection buffers at most
@@ -41,10 +42,12 @@ mod connection;
 mod db;
 mod decimal;
 mod error;
-mod gate;
+mod event_loop;
 mod glob;
+mod inbox;
 mod info;
 mod listener;
+mod load;
 mod prefetch;
 mod server;
 mod session;

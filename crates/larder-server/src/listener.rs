@@ -1,11 +1,13 @@
 //! The listening sockets. They are bound before the server runs, so that the actual port is known.
 
-use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mio::event::Source;
+use mio::{Interest, Registry, Token};
 use socket2::{Domain, SockAddr, Socket as RawSocket, TcpKeepalive, Type};
 
 use crate::ServerError;
@@ -13,21 +15,35 @@ use crate::ServerError;
 /// Connections that the system queues until they are accepted.
 const BACKLOG: i32 = 1024;
 
-/// An accepted connection that is not registered with a runtime yet.
+/// The socket of a connection. It does not block.
 pub(crate) enum Socket {
-    Tcp(TcpStream),
-    Unix(UnixStream),
+    Tcp(mio::net::TcpStream),
+    Unix(mio::net::UnixStream),
 }
 
 impl Socket {
     /// Configures a TCP connection: no delay for replies, and keepalive probes for idle peers.
     pub(crate) fn tcp(stream: TcpStream, keepalive_secs: u64) -> io::Result<Socket> {
+        stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         if keepalive_secs > 0 {
             let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(keepalive_secs));
             socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
         }
-        Ok(Socket::Tcp(stream))
+        Ok(Socket::Tcp(mio::net::TcpStream::from_std(stream)))
+    }
+
+    pub(crate) fn unix(stream: UnixStream) -> io::Result<Socket> {
+        stream.set_nonblocking(true)?;
+        Ok(Socket::Unix(mio::net::UnixStream::from_std(stream)))
+    }
+
+    /// Sends the end of the stream.
+    pub(crate) fn shutdown(&self) -> io::Result<()> {
+        match self {
+            Socket::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            Socket::Unix(stream) => stream.shutdown(Shutdown::Write),
+        }
     }
 
     /// The peer address and the local address, as in `CLIENT LIST`.
@@ -42,6 +58,52 @@ impl Socket {
                 let address = format!("{}:0", path.unwrap_or_default());
                 (address.clone(), address)
             }
+        }
+    }
+}
+
+impl Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(stream) => stream.read(buffer),
+            Socket::Unix(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(stream) => stream.write(bytes),
+            Socket::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    /// Does nothing: no byte is buffered.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Source for Socket {
+    fn register(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
+        match self {
+            Socket::Tcp(stream) => stream.register(registry, token, interests),
+            Socket::Unix(stream) => stream.register(registry, token, interests),
+        }
+    }
+
+    fn reregister(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
+        match self {
+            Socket::Tcp(stream) => stream.reregister(registry, token, interests),
+            Socket::Unix(stream) => stream.reregister(registry, token, interests),
+        }
+    }
+
+    fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        match self {
+            Socket::Tcp(stream) => stream.deregister(registry),
+            Socket::Unix(stream) => stream.deregister(registry),
         }
     }
 }

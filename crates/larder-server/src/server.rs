@@ -6,15 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tokio::sync::watch;
-
 use crate::accept::accept;
 use crate::config::Config;
 use crate::db::Store;
 use crate::listener::{UnixSocket, bind_tcp, bind_unix};
 use crate::state::ServerState;
 use crate::stats::{Stats, StatsHandle};
-use crate::worker::Worker;
+use crate::worker::Workers;
 use crate::{ServerError, listener};
 
 /// Upper limit on the number of threads.
@@ -25,7 +23,6 @@ pub struct Server {
     tcp: Option<std::net::TcpListener>,
     unix: Option<UnixSocket>,
     address: Option<SocketAddr>,
-    threads: usize,
     state: Arc<ServerState>,
 }
 
@@ -59,7 +56,7 @@ impl Server {
         let address = tcp.as_ref().and_then(|listener| listener.local_addr().ok());
         let port = address.map_or(0, |address| address.port());
         let state = Arc::new(ServerState::new(config, store, Arc::new(Stats::new(threads)), port));
-        Ok(Server { tcp, unix, address, threads, state })
+        Ok(Server { tcp, unix, address, state })
     }
 
     /// The bound TCP address with its actual port; `None` if the server listens only on a Unix socket.
@@ -99,12 +96,8 @@ impl Server {
     ///
     /// Dropping the future shuts the server down without a drain.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), ServerError> {
-        let Server { tcp, unix, threads, state, .. } = self;
-        let (stop, stopped) = watch::channel(false);
-        let mut workers = (0..threads)
-            .map(|index| Worker::start(index, Arc::clone(&state), stopped.clone()))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(ServerError::Thread)?;
+        let Server { tcp, unix, state, .. } = self;
+        let workers = Workers::start(&state).map_err(ServerError::Thread)?;
         let tcp = tcp.map(tokio::net::TcpListener::from_std).transpose().map_err(ServerError::Thread)?;
         let (unix, _socket_file) = unix.map(listener::UnixSocket::into_parts).unzip();
         let unix = unix.map(tokio::net::UnixListener::from_std).transpose().map_err(ServerError::Thread)?;
@@ -114,10 +107,7 @@ impl Server {
             () = shutdown => {}
         }
         state.draining.store(true, Ordering::Release);
-        stop.send_replace(true);
-        for worker in &mut workers {
-            worker.join().await;
-        }
+        workers.drain().await;
         Ok(())
     }
 }

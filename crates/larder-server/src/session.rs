@@ -5,6 +5,7 @@ use std::sync::Arc;
 use larder_resp::Protocol;
 
 use crate::clients::Client;
+use crate::cmd::Visit;
 
 /// The state of one connection that commands read and change.
 pub(crate) struct Session {
@@ -14,6 +15,8 @@ pub(crate) struct Session {
     pub(crate) authenticated: bool,
     /// Set by a command: the connection closes after its reply.
     pub(crate) closing: bool,
+    /// A command that visits every entry and is not at its end: it goes on before the next request.
+    pub(crate) visit: Option<Box<Visit>>,
     /// Index in the command table of the last executed command.
     pub(crate) last_command: Option<usize>,
 }
@@ -26,6 +29,7 @@ impl Session {
             protocol: Protocol::Resp2,
             authenticated,
             closing: false,
+            visit: None,
             last_command: None,
         }
     }

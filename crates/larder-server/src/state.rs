@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use larder_resp::Limits;
 
-use crate::clients::Clients;
+use crate::clients::{Client, Clients};
 use crate::config::{Config, Password};
 use crate::db::Store;
-use crate::gate::Gate;
+use crate::inbox::Inbox;
 use crate::stats::Stats;
 
 /// The state of a server, without its sockets and threads.
@@ -19,7 +19,8 @@ pub(crate) struct ServerState {
     pub(crate) store: Store,
     pub(crate) stats: Arc<Stats>,
     pub(crate) clients: Clients,
-    pub(crate) gate: Gate,
+    /// One for each thread.
+    pub(crate) inboxes: Box<[Inbox]>,
     pub(crate) limits: Limits,
     pub(crate) unauthenticated_limits: Limits,
     /// A random id of this run of the server: 40 hexadecimal digits.
@@ -39,7 +40,7 @@ impl ServerState {
             max_clients: AtomicUsize::new(config.maxclients),
             config,
             store,
-            gate: Gate::new(stats.threads.len()),
+            inboxes: stats.threads.iter().map(|_| Inbox::default()).collect(),
             stats,
             clients: Clients::new(max_client_memory),
             limits: Limits::default(),
@@ -48,6 +49,12 @@ impl ServerState {
             port,
             draining: AtomicBool::new(false),
         }
+    }
+
+    /// Sets the size of a connection's buffers. Closes the connection with the largest buffers if all together exceed the
+    /// limit.
+    pub(crate) fn set_buffered_bytes(&self, client: &Client, bytes: u64) {
+        self.clients.set_buffered_bytes(client, bytes, &self.inboxes);
     }
 
     /// The password that clients must send, if there is one.

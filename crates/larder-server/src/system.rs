@@ -1,9 +1,12 @@
 //! Information from the operating system: memory, processor time, limits.
 
 use std::fs;
+use std::time::Duration;
 
 /// The assumed memory if the system does not report it.
 const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
+/// Ticks per second in `/proc`, the same on every architecture.
+const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Bytes that this process may use: the memory of the machine, or the limit of its cgroup (version 2 or 1) if lower.
 pub(crate) fn available_bytes() -> u64 {
@@ -47,8 +50,6 @@ pub fn raise_open_files(required: u64) -> u64 {
 
 /// Seconds of processor time that this process has used: in user mode, and in the kernel.
 pub(crate) fn cpu_seconds() -> Option<(f64, f64)> {
-    /// Ticks per second in `/proc`, the same on every architecture.
-    const TICKS_PER_SECOND: f64 = 100.0;
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     // The name in parentheses may contain spaces; the fields after it do not.
     let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(11);
@@ -56,9 +57,27 @@ pub(crate) fn cpu_seconds() -> Option<(f64, f64)> {
     Some((next()? / TICKS_PER_SECOND, next()? / TICKS_PER_SECOND))
 }
 
+/// The idle time of all cores together since the start of the machine, if the system reports it.
+pub(crate) fn idle_time() -> Option<Duration> {
+    let stat = fs::read_to_string("/proc/stat").ok()?;
+    // The first line is the sum of all cores: user, nice, system, idle, waiting for a disk, …
+    let mut fields = stat.lines().next()?.split_ascii_whitespace().skip(4);
+    let mut next = || fields.next()?.parse::<u64>().ok();
+    Some(Duration::from_millis((next()? + next()?) * 1_000 / TICKS_PER_SECOND as u64))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn idle_time_is_less_than_that_of_all_cores() {
+        let uptime: f64 =
+            fs::read_to_string("/proc/uptime").unwrap().split(' ').next().unwrap().parse().unwrap();
+        let cores = fs::read_to_string("/proc/stat").unwrap().matches("\ncpu").count();
+        let idle = idle_time().unwrap().as_secs_f64();
+        assert!(idle > 0.0 && idle <= uptime * cores as f64 * 1.01, "{idle} of {uptime} on {cores} cores");
+    }
 
     #[test]
     fn resident_memory_is_below_available_memory() {

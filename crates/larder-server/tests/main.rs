@@ -1,13 +1,15 @@
 //! The promises of the server, one file each. Add a new test to the file of the promise that it checks:
 //!
+//! - `atomic`: commands on several keys, from several threads;
 //! - `commands`: a table of requests and replies, for RESP2 and RESP3;
 //! - `connections`: many clients, slow or misbehaving clients, authentication, shutdown;
 //! - `differential`: the same commands to a real Redis and to this server, with equal replies;
-//! - `memory`: capacity, eviction, statistics, atomicity, scans, a keyspace that outlives its server;
+//! - `memory`: capacity, eviction, statistics, scans, a keyspace that outlives its server;
 //! - `protocol`: framing, limits, pipelines, HTTP.
 //!
 //! `support` starts servers and contains blocking clients.
 
+mod atomic;
 mod commands;
 mod connections;
 mod differential;

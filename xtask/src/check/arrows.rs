@@ -20,7 +20,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         "larder-cli",
         &["larder", "larder-http", "larder-server", "larder-links", "larder-admin", "larder-bench"],
     ),
-    ("larder-bench", &["larder", "larder-engine", "larder-http", "larder-process"]),
+    (
+        "larder-bench",
+        &["larder", "larder-engine", "larder-http", "larder-process", "larder-resp", "larder-server"],
+    ),
     ("larder-testkit", &["larder-process"]),
     ("xtask", &["larder-process"]),
 ];

@@ -6,8 +6,9 @@ use crate::suite::format_number;
 use std::fmt::Write;
 
 const WIDTH: f64 = 460.0;
-/// The start of the bars; the names are left of it.
-const LEFT: f64 = 96.0;
+/// The least and the most space for the names left of the bars, and that of a character.
+const LEFT: (f64, f64) = (96.0, 210.0);
+const CHARACTER: f64 = 6.4;
 /// The space for the values on the right.
 const RIGHT: f64 = 64.0;
 const ROW: f64 = 22.0;
@@ -18,8 +19,10 @@ const BAR: f64 = 13.0;
 pub(super) fn bars(figures: &[&Figure]) -> String {
     let Some(first) = figures.first() else { return String::new() };
     let longest = figures.iter().map(|figure| figure.spread().median).fold(0.0, f64::max);
+    let characters = figures.iter().map(|figure| figure.subject.chars().count()).max().unwrap_or(0);
+    let left = (characters as f64 * CHARACTER + 12.0).clamp(LEFT.0, LEFT.1);
     let scale = |value: f64| {
-        if longest > 0.0 { (value / longest).min(1.15) * (WIDTH - LEFT - RIGHT) / 1.15 } else { 0.0 }
+        if longest > 0.0 { (value / longest).min(1.15) * (WIDTH - left - RIGHT) / 1.15 } else { 0.0 }
     };
     let direction = if first.better == Better::Lower { "lower is better" } else { "higher is better" };
     let height = ROW * figures.len() as f64 + 4.0;
@@ -40,15 +43,15 @@ pub(super) fn bars(figures: &[&Figure]) -> String {
         write!(
             svg,
             "<text x=\"{}\" y=\"{}\" class=\"name\">{}</text>\
-             <rect x=\"{LEFT}\" y=\"{top}\" width=\"{:.1}\" height=\"{BAR}\" rx=\"2\" class=\"{class}\"/>\
+             <rect x=\"{left}\" y=\"{top}\" width=\"{:.1}\" height=\"{BAR}\" rx=\"2\" class=\"{class}\"/>\
              <line x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{middle}\" y2=\"{middle}\" class=\"spread\"/>\
              <text x=\"{WIDTH}\" y=\"{}\" class=\"value\">{}</text>",
-            LEFT - 8.0,
+            left - 8.0,
             top + BAR - 2.0,
             escape(&figure.subject),
             scale(spread.median).max(1.0),
-            LEFT + scale(spread.low),
-            LEFT + scale(spread.high),
+            left + scale(spread.low),
+            left + scale(spread.high),
             top + BAR - 2.0,
             format_number(spread.median)
         )

@@ -3,6 +3,7 @@
 //! The page is self-contained: it has no scripts, loads no fonts, and makes no requests.
 
 mod chart;
+mod documents;
 
 use crate::result::{Figure, REPORT_FILE, ResultFile};
 use crate::suite::{format_spread, grid};
@@ -10,10 +11,12 @@ use crate::table;
 use anyhow::{Context, Result};
 use clap::Args;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const PAGE_FILE: &str = "report.html";
+const DOCUMENTS_FILE: &str = "documents.html";
 const PAGE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("style.css");
 
 /// Flags of `report`.
 #[derive(Debug, Args)]
@@ -23,20 +26,29 @@ pub struct ReportArgs {
     pub(crate) folder: PathBuf,
 }
 
-/// Writes the page and its data.
+/// The command `report`.
 pub(crate) fn run(args: &ReportArgs) -> Result<()> {
-    let files = ResultFile::read_all(&args.folder)?;
+    write(&args.folder)
+}
+
+/// Writes the page of the results in a folder, their data, and the page of the documents if there are results for it.
+pub(crate) fn write(folder: &Path) -> Result<()> {
+    let files = ResultFile::read_all(folder)?;
     let write = |name: &str, content: String| {
-        let path = args.folder.join(name);
+        let path = folder.join(name);
         std::fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
         table::print(&format!("wrote {}\n", path.display()))
     };
     write(REPORT_FILE, serde_json::to_string_pretty(&files)? + "\n")?;
+    if documents::has_results(&files) {
+        write(DOCUMENTS_FILE, documents::page(&files)?)?;
+    }
     write(PAGE_FILE, page(&files))
 }
 
 fn page(files: &[ResultFile]) -> String {
-    PAGE.replace("{{content}}", &files.iter().map(suite).collect::<String>())
+    let content: String = files.iter().map(suite).collect();
+    PAGE.replace("{{style}}", STYLE).replace("{{content}}", &content)
 }
 
 fn suite(file: &ResultFile) -> String {

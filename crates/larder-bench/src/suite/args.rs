@@ -9,9 +9,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Flags of `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// The suites to run [default: all].
-    #[arg(value_name = "SUITE", value_parser = PossibleValuesParser::new(SUITES.iter().map(|suite| suite.name())))]
+    /// The suites to run; `documents` is all of `document-0` to `document-4` [default: all but these].
+    #[arg(value_name = "SUITE", value_parser = PossibleValuesParser::new(names()))]
     pub(crate) suites: Vec<String>,
+    /// First install the programs that the suites run, from Debian, without starting services.
+    #[arg(long)]
+    pub(crate) install: bool,
     /// Run shorter workloads, for a first impression: up to a minute for each suite, more with peers.
     #[arg(long)]
     pub(crate) quick: bool,
@@ -29,10 +32,19 @@ pub struct RunArgs {
     pub(crate) traces: Option<PathBuf>,
 }
 
+/// The names of the suites and of their groups.
+fn names() -> Vec<&'static str> {
+    let mut names: Vec<&str> = SUITES.iter().map(|suite| suite.name()).collect();
+    names.extend(SUITES.iter().filter_map(|suite| suite.group()));
+    names.dedup();
+    names
+}
+
 impl RunArgs {
     pub(super) fn suites(&self) -> Vec<&'static dyn Suite> {
-        let is_selected = |suite: &&dyn Suite| {
-            self.suites.is_empty() || self.suites.iter().any(|name| name == suite.name())
+        let is_selected = |suite: &&dyn Suite| match &self.suites[..] {
+            [] => suite.group().is_none(),
+            names => names.iter().any(|name| name == suite.name() || suite.group() == Some(name)),
         };
         SUITES.iter().copied().filter(is_selected).collect()
     }

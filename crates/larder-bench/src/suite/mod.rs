@@ -4,22 +4,27 @@
 //! result file.
 
 mod args;
-mod documents;
+pub(crate) mod documents;
 mod engine;
 pub(crate) mod grid;
 mod hit_ratio;
 mod http;
+mod server;
 mod target;
 mod tiers;
 
 pub use args::RunArgs;
+pub use server::BareLoopArgs;
+pub(crate) use server::run_bare_loop;
 pub(crate) use target::Target;
 
-use crate::machine;
-use crate::result::{Figure, ResultFile, Spread};
+use crate::result::{Figure, Remark, ResultFile, Spread};
 use crate::table::{self, Table};
+use crate::{machine, report};
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
+use larder_process::debian;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -39,6 +44,12 @@ pub(crate) struct Plan {
 #[derive(Default)]
 pub(crate) struct Findings {
     pub(crate) figures: Vec<Figure>,
+    /// What a number alone would not tell, for single figures.
+    pub(crate) remarks: Vec<Remark>,
+    /// The commands that measured.
+    pub(crate) commands: Vec<String>,
+    /// The versions of the programs that were measured, beside those of the crates.
+    pub(crate) versions: BTreeMap<String, String>,
     /// Facts that a reader needs to judge the figures.
     pub(crate) notes: Vec<String>,
 }
@@ -51,11 +62,29 @@ pub(crate) trait Suite: Sync {
     /// The crates whose versions are recorded in its results.
     fn crates(&self) -> &'static [&'static str];
     fn targets(&self) -> Vec<Target>;
+    /// The name of the suites that it belongs to. These run only if they or their group are named.
+    fn group(&self) -> Option<&'static str> {
+        None
+    }
+    /// The programs that it runs, and their Debian packages. What is missing is left out of the results.
+    fn programs(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
     fn measure(&self, plan: &Plan, bar: &ProgressBar) -> Result<Findings>;
 }
 
 /// All suites, in the order in which they are run.
-pub(crate) const SUITES: &[&dyn Suite] = &[&engine::Engine, &hit_ratio::HitRatio, &tiers::Tiers, &http::Http];
+pub(crate) const SUITES: &[&dyn Suite] = &[
+    &engine::Engine,
+    &hit_ratio::HitRatio,
+    &tiers::Tiers,
+    &http::Http,
+    &server::Server,
+    &documents::DOCUMENT_0,
+    &documents::DOCUMENT_1,
+    &documents::DOCUMENT_3,
+    &documents::DOCUMENT_4,
+];
 
 /// Prints the suites.
 pub(crate) fn list() -> Result<()> {
@@ -69,6 +98,10 @@ pub(crate) fn list() -> Result<()> {
 /// Runs the suites that the flags select, prints their results and writes them to files.
 pub(crate) fn run(args: &RunArgs) -> Result<()> {
     let folder = args.folder();
+    if args.install {
+        let programs = args.suites().into_iter().flat_map(|suite| suite.programs());
+        debian::install(programs).context("cannot install what the suites run")?;
+    }
     for suite in args.suites() {
         let bar = ProgressBar::new_spinner();
         bar.set_style(
@@ -80,6 +113,12 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         let file = file.with_context(|| format!("suite {}", suite.name()))?;
         let path = file.write(&folder)?;
         table::print(&format!("{}wrote {}\n\n", text(&file), path.display()))?;
+        if documents::is_interrupted() {
+            break;
+        }
+    }
+    if args.suites().iter().any(|suite| suite.group().is_some()) {
+        return report::write(&folder);
     }
     table::print(&format!("`larder bench report {}` writes a report of these results\n", folder.display()))
 }
@@ -98,9 +137,11 @@ fn measure(suite: &dyn Suite, plan: &Plan, bar: &ProgressBar) -> Result<ResultFi
         commit: machine::commit(),
         debug_build: cfg!(debug_assertions),
         machine,
-        versions: machine::versions(suite.crates()),
+        versions: machine::versions(suite.crates()).into_iter().chain(findings.versions).collect(),
         notes: findings.notes,
         figures: findings.figures,
+        remarks: findings.remarks,
+        commands: findings.commands,
         verdicts: Vec::new(),
     };
     file.verdicts = suite.targets().iter().filter_map(|target| target.judge(&file)).collect();

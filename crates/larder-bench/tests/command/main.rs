@@ -1,5 +1,6 @@
 //! The commands as a user runs them: output and exit codes. One file per command.
 
+mod documents;
 mod hit_ratio;
 mod results;
 mod traces;

@@ -9,7 +9,7 @@ use crate::expiry::NEVER;
 use crate::lock::{Guard, Locks};
 use crate::records::Record;
 use crate::shard::{Hasher, RemovedEntries, Shard};
-use crate::table::RANK_END;
+use crate::table::{RANK_END, rank};
 use std::hash::{BuildHasher, Hash};
 use std::sync::atomic::Ordering;
 
@@ -137,7 +137,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     }
 
     /// The heaviest entry that is accepted.
-    pub(super) fn limit(&self) -> u64 {
+    pub(crate) fn limit(&self) -> u64 {
         let capacity = self.capacity();
         if self.inner.settings.max_share == 1.0 {
             return capacity;
@@ -231,7 +231,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         Ok(())
     }
 
-    pub(super) fn discard(
+    pub(crate) fn discard(
         &self,
         shard: &mut Shard<K, V>,
         id: u32,
@@ -243,33 +243,42 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         removed.push(entry.key, entry.value, cause);
     }
 
-    /// Voids the loads under way and walks all entries, a bounded number each time a lock is held. `visit` removes some of
-    /// them and records what is gone.
+    /// Voids the loads under way and walks about `count` entries starting at `cursor`, a bounded number each time a lock is
+    /// held. `visit` removes some of them and records what is gone. Returns the cursor to continue with, as
+    /// [`Cache::scan`].
     ///
     /// A load is voided when the walk comes to its shard. If it commits before that, its entry is visited.
-    pub(super) fn remove_in_batches(
+    pub(super) fn remove_from(
         &self,
+        cursor: u64,
+        count: usize,
         mut visit: impl FnMut(&mut Shard<K, V>, &[u32], &mut Removed<'_, K, V>),
-    ) {
+    ) -> u64 {
+        let (mut index, mut from) = ((cursor >> 32) as usize, u64::from(rank(cursor)));
+        let mut left = count.max(1);
         let mut slots = Vec::new();
-        for index in 0..self.inner.shards.len() {
-            let mut from = 0;
-            while from < RANK_END {
-                // Declared before the guard, so that it is dropped after the unlock.
-                let mut _voided = None;
-                let mut gone =
-                    Removed { freed: InHand::new(&self.inner.budget), entries: RemovedEntries::new() };
-                let mut shard = self.inner.shards.lock(index);
-                if from == 0 {
-                    _voided = Some(shard.flights.take());
-                }
-                from = shard.walk(from, ENTRIES_PER_LOCK, &mut slots);
-                visit(&mut shard, &slots, &mut gone);
-                drop(shard);
-                drop(gone.freed);
-                self.notify_removed(gone.entries);
+        while index < self.inner.shards.len() {
+            // Declared before the guard, so that it is dropped after the unlock.
+            let mut _voided = None;
+            let mut gone = Removed { freed: InHand::new(&self.inner.budget), entries: RemovedEntries::new() };
+            let mut shard = self.inner.shards.lock(index);
+            if from == 0 {
+                _voided = Some(shard.flights.take());
+            }
+            from = shard.walk(from, left.min(ENTRIES_PER_LOCK), &mut slots);
+            visit(&mut shard, &slots, &mut gone);
+            drop(shard);
+            drop(gone.freed);
+            self.notify_removed(gone.entries);
+            left = left.saturating_sub(slots.len());
+            if from == RANK_END {
+                (index, from) = (index + 1, 0);
+            }
+            if left == 0 && index < self.inner.shards.len() {
+                return (index as u64) << 32 | from;
             }
         }
+        0
     }
 
     /// Calls the listener for removed entries and drops them, with no lock held.

@@ -4,6 +4,7 @@ use super::{Cache, Key, Record};
 use crate::cache::KeyLocation;
 use crate::cache::steps::Write;
 use crate::entry::{Cause, Refusal, Ttl};
+use crate::expiry::NEVER;
 use crate::lock::Guard;
 use crate::shard::{RemovedEntries, Shard};
 
@@ -60,6 +61,42 @@ impl Locked<'_> {
         let shard = &self.shards[self.position(location)];
         let id = shard.find_live(location.hash, &key, self.cache.now())?;
         Some(shard.record(id).key.value().to_vec())
+    }
+
+    /// Calls `f` with the value of `key` and returns its result. Counts as a use.
+    ///
+    /// # Panics
+    /// If the shard of `key` is not locked, or `f` calls the same cache.
+    pub fn read<R>(&mut self, key: Key<'_>, f: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let location = self.cache.locate(&key);
+        let (own, now) = (self.position(location), self.cache.now());
+        self.shards[own].read(location.hash, &key, now).map(|record| f(record.key.value()))
+    }
+
+    /// When the entry of `key` expires, in milliseconds on the cache's clock; `Some(None)` if it does not, and `None`
+    /// without an entry.
+    ///
+    /// # Panics
+    /// If the shard of `key` is not locked.
+    pub fn deadline_ms(&self, key: Key<'_>) -> Option<Option<u64>> {
+        let location = self.cache.locate(&key);
+        let shard = &self.shards[self.position(location)];
+        let id = shard.find_live(location.hash, &key, self.cache.now())?;
+        Some(Some(shard.deadline(id)).filter(|at| *at < NEVER))
+    }
+
+    /// Removes the entry of `key`; returns whether there was one.
+    ///
+    /// # Panics
+    /// If the shard of `key` is not locked.
+    pub fn remove(&mut self, key: Key<'_>) -> bool {
+        let location = self.cache.locate(&key);
+        let (own, now) = (self.position(location), self.cache.now());
+        let shard = &mut self.shards[own];
+        let Some(id) = shard.find_live(location.hash, &key, now) else { return false };
+        let removed = self.removed.get_or_insert_with(RemovedEntries::new);
+        self.cache.discard(shard, id, Cause::Invalidated, removed);
+        true
     }
 
     /// Stores a record. Returns whether its key had no live entry.

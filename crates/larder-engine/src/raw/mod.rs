@@ -98,6 +98,11 @@ impl Cache {
         self.lock(location).read(location.hash, &key, now).map(|record| f(record.key.value()))
     }
 
+    /// Whether a record is not too heavy to be stored, whatever is evicted for it.
+    pub fn can_hold(&self, record: &Record) -> bool {
+        self.weigh(record, &()) <= self.limit()
+    }
+
     /// Reads an entry, changes it in place, and decides what else to do with it, in one atomic step. `f` runs while the
     /// shard is locked: it must be short.
     ///

@@ -29,6 +29,7 @@ enum Step {
     Remove(u8),
     Advance(u16),
     PutBoth(u8, u8, Vec<u8>),
+    RemoveBoth(u8, u8),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -41,6 +42,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0u8..32).prop_map(Step::Remove),
         1 => (1u16..300).prop_map(Step::Advance),
         1 => (0u8..32, 0u8..32, bytes()).prop_map(|(one, other, value)| Step::PutBoth(one, other, value)),
+        1 => (0u8..32, 0u8..32).prop_map(|(one, other)| Step::RemoveBoth(one, other)),
     ]
 }
 
@@ -100,6 +102,18 @@ proptest! {
                         prop_assert_eq!(locked.contains(key(name)), model.contains_key(&name[0]));
                         let is_new = locked.insert(Record::new(key(name), &[&value]), Ttl::Never);
                         prop_assert_eq!(is_new, Ok(model.insert(name[0], (value.clone(), u64::MAX)).is_none()));
+                    }
+                }
+                Step::RemoveBoth(one, other) => {
+                    let names = [[one], [other]];
+                    let mut locked = cache.lock_all(names.iter().map(|name| key(name)));
+                    for name in &names {
+                        let known = model.remove(&name[0]);
+                        let deadline = known.as_ref().map(|(_, at)| Some(*at).filter(|at| *at != u64::MAX));
+                        prop_assert_eq!(locked.deadline_ms(key(name)), deadline);
+                        let value = locked.read(key(name), <[u8]>::to_vec);
+                        prop_assert_eq!(value.as_ref(), known.as_ref().map(|(value, _)| value));
+                        prop_assert_eq!(locked.remove(key(name)), known.is_some());
                     }
                 }
             }
@@ -194,4 +208,26 @@ fn put_over_a_record_replaces_its_bytes() {
     let computed = cache.compute(Record::new(key(b"name"), &[b"after"]), |_| (Op::Put((), Ttl::Never), ()));
     assert_eq!(computed.refused, None);
     assert_eq!(cache.read(key(b"name"), |value| value.to_vec()), Some(b"after".to_vec()));
+}
+
+#[test]
+fn retain_from_visits_each_entry_once_in_slices() {
+    let cache = cache(1 << 20, 4);
+    (0..1_000u16).for_each(|name| assert!(put(&cache, &name.to_be_bytes(), b"value")));
+    let (mut cursor, mut slices, mut visited) = (0, 0, 0);
+    loop {
+        let mut in_slice = 0;
+        cursor = cache.retain_from(cursor, 50, |record, ()| {
+            in_slice += 1;
+            record.key().name[1] % 2 == 0
+        });
+        assert!(in_slice < 50 + 128, "a slice of {in_slice} entries");
+        (slices, visited) = (slices + 1, visited + in_slice);
+        if cursor == 0 {
+            break;
+        }
+    }
+    assert_eq!((visited, cache.len()), (1_000, 500));
+    assert!(slices >= 5, "{slices} slices");
+    cache.validate();
 }

@@ -22,11 +22,11 @@ mod session;
 mod set;
 mod spec;
 mod table;
+mod visit;
 
 use larder_resp::{Args, Encoder};
 
 use crate::db::Database;
-use crate::gate::CommandPermit;
 use crate::session::Session;
 use crate::state::ServerState;
 use crate::stats::Counts;
@@ -34,6 +34,7 @@ pub(crate) use error::CommandError;
 pub(crate) use http::is_http;
 pub use spec::CommandSpec;
 use spec::Flags;
+pub(crate) use visit::Visit;
 
 /// The result of a command: `Ok` if it has written its reply, else the error to reply with.
 pub(crate) type Outcome = Result<(), CommandError>;
@@ -82,7 +83,7 @@ impl<'a> Context<'a> {
 
     /// Adds the counts of this wake-up to the statistics, for commands that report them.
     fn publish_counts(&mut self) {
-        self.state.stats.threads[self.session.client.thread].add(self.counts);
+        self.state.stats.threads[self.session.client.thread()].add(self.counts);
         *self.counts = Counts::default();
     }
 
@@ -113,12 +114,12 @@ pub(crate) fn name_of(index: usize) -> Option<&'static str> {
 }
 
 /// Executes one non-empty request and writes its reply. Returns the index of the command in the table, if it exists.
-pub(crate) fn execute(cx: &mut Context<'_>, args: Args<'_>, permit: &mut CommandPermit<'_>) -> Option<usize> {
+pub(crate) fn execute(cx: &mut Context<'_>, args: Args<'_>) -> Option<usize> {
     cx.counts.commands += 1;
     let index = table::find(&args[0]);
     let start = cx.out.len();
     let outcome = match index {
-        Some(index) => run(&table::TABLE[index], cx, args, permit),
+        Some(index) => run(&table::TABLE[index], cx, args),
         None => Err(CommandError::unknown_command(args)),
     };
     if let Err(error) = outcome {
@@ -129,15 +130,21 @@ pub(crate) fn execute(cx: &mut Context<'_>, args: Args<'_>, permit: &mut Command
     index
 }
 
-fn run(spec: &CommandSpec, cx: &mut Context<'_>, args: Args<'_>, permit: &mut CommandPermit<'_>) -> Outcome {
+fn run(spec: &CommandSpec, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if !spec.accepts(args.len()) {
         return Err(CommandError::Arity(spec.name));
     }
     if !cx.session.authenticated && !spec.flags.contains(Flags::NO_AUTH) {
         return Err(CommandError::NoAuth);
     }
-    match spec.flags.contains(Flags::EXCLUSIVE) {
-        true => permit.run_exclusively(|| (spec.run)(cx, args)),
-        false => (spec.run)(cx, args),
+    (spec.run)(cx, args)
+}
+
+/// Continues the command that visits entries, for one slice. Returns whether it has ended and written its reply.
+pub(crate) fn continue_visit(cx: &mut Context<'_>, mut visit: Box<Visit>) -> bool {
+    let ended = visit.run_slice(cx);
+    if !ended {
+        cx.session.visit = Some(visit);
     }
+    ended
 }

@@ -1,10 +1,9 @@
-//! `MGET`, `MSET`, `MSETNX`: several strings. The two that store run exclusively, so that no client sees a partial
-//! write.
+//! `MGET`, `MSET`, `MSETNX`, `DEL`, `EXISTS`, `TOUCH`: several keys in one atomic step.
 
 use larder_resp::Args;
 
 use super::{CommandError, Context, Outcome};
-use crate::db::{Database, Expiry, PrefetchBatch};
+use crate::db::{Database, Expiry, LockedKeys, PrefetchBatch, Record};
 
 /// Keys that are prefetched at a time.
 const PREFETCHED_KEYS: usize = 16;
@@ -12,23 +11,66 @@ const PREFETCHED_KEYS: usize = 16;
 pub(super) fn mget(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let db = cx.db();
     cx.reply().array(args.len() - 1);
-    let keys = args.skip(1);
-    for (index, key) in keys.iter().enumerate() {
-        if index % PREFETCHED_KEYS == 0 {
-            prefetch(db, keys.skip(index));
-        }
+    for_each_key(db, args, |locked, key| {
         // A request may repeat the key of a large value a million times.
         if cx.is_reply_too_large() {
-            break;
+            return;
         }
         let mut reply = cx.reply();
-        let found = db.get(key, |value| reply.bulk(value)).is_some();
+        let found = locked.get(db.key(key), |value| reply.bulk(value)).is_some();
         if !found {
             reply.null();
         }
         cx.count_lookup(found);
-    }
+    });
     Ok(())
+}
+
+/// Also `UNLINK`: both free the values after the locks are released.
+pub(super) fn del(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let db = cx.db();
+    if args.len() == 2 {
+        return cx.integer(i64::from(db.remove(&args[1])));
+    }
+    let mut removed = 0;
+    for_each_key(db, args, |locked, key| removed += i64::from(locked.remove(db.key(key))));
+    cx.integer(removed)
+}
+
+pub(super) fn exists(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let db = cx.db();
+    count(cx, args, |locked, key| locked.contains(db.key(key)))
+}
+
+pub(super) fn touch(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let db = cx.db();
+    count(cx, args, |locked, key| locked.get(db.key(key), |_| ()).is_some())
+}
+
+fn count(
+    cx: &mut Context<'_>,
+    args: Args<'_>,
+    is_present: impl Fn(&mut LockedKeys<'_>, &[u8]) -> bool,
+) -> Outcome {
+    let (db, mut number) = (cx.db(), 0);
+    for_each_key(db, args, |locked, key| {
+        let found = is_present(locked, key);
+        cx.count_lookup(found);
+        number += i64::from(found);
+    });
+    cx.integer(number)
+}
+
+/// Locks the keys of a command, which are all its arguments, and calls `f` with each.
+fn for_each_key(db: Database<'_>, args: Args<'_>, mut f: impl FnMut(&mut LockedKeys<'_>, &[u8])) {
+    let keys = args.skip(1);
+    let mut locked = db.lock(keys.iter());
+    for (index, key) in keys.iter().enumerate() {
+        if index % PREFETCHED_KEYS == 0 {
+            prefetch(db, keys.skip(index));
+        }
+        f(&mut locked, key);
+    }
 }
 
 /// Prefetches the memory of the next keys.
@@ -40,26 +82,43 @@ fn prefetch(db: Database<'_>, keys: Args<'_>) {
 
 pub(super) fn mset(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let pairs = pairs(args, "mset")?;
-    set_all(cx, pairs)?;
+    let records = records(cx, pairs)?;
+    put_all(&mut cx.db().lock(names(pairs)), records)?;
     cx.ok()
 }
 
 pub(super) fn msetnx(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let pairs = pairs(args, "msetnx")?;
     let db = cx.db();
-    if pairs.iter().step_by(2).any(|key| db.contains(key)) {
-        return cx.integer(0);
+    let records = records(cx, pairs)?;
+    let mut locked = db.lock(names(pairs));
+    let is_free = !names(pairs).any(|name| locked.contains(db.key(name)));
+    if is_free {
+        put_all(&mut locked, records)?;
     }
-    set_all(cx, pairs)?;
-    cx.integer(1)
+    drop(locked);
+    cx.integer(i64::from(is_free))
 }
 
-fn set_all(cx: &mut Context<'_>, pairs: Args<'_>) -> Outcome {
+/// The records of all pairs, made before the keys are locked. An error if they cannot be in the store together: nothing
+/// has changed then.
+fn records(cx: &Context<'_>, pairs: Args<'_>) -> Result<Vec<Record>, CommandError> {
     let db = cx.db();
-    for index in (0..pairs.len()).step_by(2) {
-        db.set(&pairs[index], &pairs[index + 1], Expiry::Never)?;
+    let values = pairs.iter().skip(1).step_by(2);
+    let records: Vec<Record> =
+        names(pairs).zip(values).map(|(name, value)| db.record(name, &[value])).collect();
+    if cx.state.store.can_hold(&records) { Ok(records) } else { Err(CommandError::OutOfMemory) }
+}
+
+fn put_all(locked: &mut LockedKeys<'_>, records: Vec<Record>) -> Outcome {
+    for record in records {
+        locked.put(record, Expiry::Never)?;
     }
     Ok(())
+}
+
+fn names<'a>(pairs: Args<'a>) -> impl Iterator<Item = &'a [u8]> {
+    pairs.iter().step_by(2)
 }
 
 fn pairs<'a>(args: Args<'a>, command: &'static str) -> Result<Args<'a>, CommandError> {

@@ -2,6 +2,7 @@
 
 use larder_resp::Args;
 
+use super::visit::{Purpose, Visit};
 use super::{CommandError, Context, Outcome};
 use crate::db::unix_time;
 use crate::info;
@@ -37,18 +38,20 @@ pub(super) fn role(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
 }
 
 pub(super) fn flushdb(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    check_mode(args)?;
-    cx.db().clear();
-    cx.ok()
+    flush(cx, args, false)
 }
 
 pub(super) fn flushall(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    check_mode(args)?;
-    cx.state.store.clear();
-    cx.ok()
+    flush(cx, args, true)
 }
 
-/// Checks the mode. Both modes do the same here: they clear one shard after another, and do not block other threads.
+fn flush(cx: &mut Context<'_>, args: Args<'_>, all: bool) -> Outcome {
+    check_mode(args)?;
+    cx.session.visit = Some(Visit::new(cx, Purpose::Flush { all }, 0, usize::MAX));
+    Ok(())
+}
+
+/// Checks the mode. Both modes do the same here: they remove entries in slices, and reply at the end.
 fn check_mode(args: Args<'_>) -> Outcome {
     match args.get(1) {
         None => Ok(()),

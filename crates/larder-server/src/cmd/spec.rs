@@ -28,7 +28,7 @@ pub(crate) type Run = fn(&mut Context<'_>, Args<'_>) -> Outcome;
 
 /// Properties of a command, for clients and for dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Flags(u8);
+pub(crate) struct Flags(u16);
 
 impl Flags {
     const NONE: Flags = Flags(0);
@@ -40,9 +40,6 @@ impl Flags {
     /// Can affect other clients. Reported as a category and not as a flag.
     pub(crate) const DANGEROUS: Flags = Flags(1 << 5);
     pub(crate) const LOADING: Flags = Flags(1 << 6);
-
-    /// Changes several keys atomically, so it runs exclusively. Not reported to clients.
-    pub(crate) const EXCLUSIVE: Flags = Flags(1 << 7);
 
     const NAMES: [(Flags, &'static str); 6] = [
         (Flags::WRITE, "write"),

@@ -4,18 +4,20 @@
 //! milliseconds of Unix time.
 
 mod clock;
+mod locked;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
 
-use larder_engine::raw::{self, Cache, Key};
+use larder_engine::raw::{self, Cache};
 use larder_engine::{Cause, Inserted, Ttl};
 
 use crate::ServerError;
 pub(crate) use clock::unix_time;
 use clock::{CachedTime, ServerClock};
-pub(crate) use larder_engine::raw::{PrefetchBatch, Record};
+pub(crate) use larder_engine::raw::{Key, PrefetchBatch, Record};
+pub(crate) use locked::LockedKeys;
 
 /// The number of databases.
 pub(crate) const DATABASE_COUNT: usize = 16;
@@ -130,9 +132,12 @@ impl Store {
         Database { store: self, index }
     }
 
-    /// Removes all entries of all databases.
-    pub(crate) fn clear(&self) {
-        self.cache.clear();
+    /// Visits about `count` entries and removes those of `database`, or of all databases if it is `None`. Returns the next
+    /// cursor, 0 at the end. An entry that exists from the first call to the last is removed.
+    pub(crate) fn clear_from(&self, cursor: u64, count: usize, database: Option<u8>) -> u64 {
+        self.cache.retain_from(cursor, count, |record, ()| {
+            database.is_some_and(|database| record.key().space != database)
+        })
     }
 }
 
@@ -208,7 +213,7 @@ pub(crate) struct OutOfMemory;
 
 impl Database<'_> {
     /// The key of `name` in this database.
-    fn key<'n>(&self, name: &'n [u8]) -> Key<'n> {
+    pub(crate) fn key<'n>(&self, name: &'n [u8]) -> Key<'n> {
         Key { space: self.index, name }
     }
 
@@ -314,14 +319,6 @@ impl Database<'_> {
                 f(key.name);
             }
         })
-    }
-
-    /// Removes every entry of this database.
-    pub(crate) fn clear(&self) {
-        if self.len() == self.store.len() {
-            return self.store.cache.clear();
-        }
-        self.store.cache.retain(|record, ()| record.key().space != self.index);
     }
 
     /// Entries, including expired ones that are not reclaimed yet.

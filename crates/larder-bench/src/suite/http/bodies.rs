@@ -1,6 +1,6 @@
 //! The bodies of the workloads: maps from numbers to bytes, and a nested catalogue, all encoded as JSON.
 
-use crate::suite::documents::{Catalogue, catalogue};
+use crate::workload::{Catalogue, catalogue};
 use serde::{Serialize, Serializer};
 use std::sync::Arc;
 

@@ -62,6 +62,10 @@ pub(super) struct Received {
 }
 
 impl Received {
+    pub(super) fn average(&self) -> Duration {
+        self.times.iter().sum::<Duration>().checked_div(self.times.len() as u32).unwrap_or_default()
+    }
+
     pub(super) fn percentile(&self, percent: usize) -> Duration {
         let last = self.times.len().saturating_sub(1);
         self.times.get((self.times.len() * percent / 100).min(last)).copied().unwrap_or_default()

@@ -29,11 +29,12 @@ mod server;
 mod workload;
 
 use super::{Findings, Plan, Suite, Target};
-use crate::rounds;
-use anyhow::Result;
+use crate::rounds::{self, Runner};
+use anyhow::{Context, Result};
 use bodies::{Body, Content};
 use client::Targets;
 use indicatif::ProgressBar;
+use std::time::Duration;
 use workload::Subject;
 
 /// The number of rounds of each workload.
@@ -141,6 +142,29 @@ fn measure(scale: &Scale, bar: &ProgressBar) -> Result<Findings> {
         }
     }
     Ok(findings)
+}
+
+/// The runners of hits of a body, named by its size, with and without a cache: `requests` on each of `clients`
+/// connections. Before they start, a value for each subject and its first request.
+pub(super) fn hit_runners(name: &str, clients: usize, bytes: usize) -> Result<HitRunners> {
+    let body = bodies::all(usize::MAX).find(|body| body.name == name).context("no such body")?;
+    let subjects = Subject::own(&body, &[server::Kind::Cached, server::Kind::Encoded])?;
+    let first = subjects
+        .iter()
+        .map(|subject| Ok((subject.name(), workload::first_answer(subject, body.size)?)))
+        .collect::<Result<_>>()?;
+    let requests = (bytes / body.size).clamp(2 * clients, 5_000) / clients;
+    let runners = workload::runners(subjects, Targets::Same, clients, requests, body.size)?;
+    Ok(HitRunners { first, runners, bytes: body.size })
+}
+
+/// What [`hit_runners`] returns.
+pub(super) struct HitRunners {
+    /// The time at the server of the first request of each subject.
+    pub(super) first: Vec<(&'static str, Duration)>,
+    pub(super) runners: Vec<Runner>,
+    /// The size of the body.
+    pub(super) bytes: usize,
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! nginx and Varnish, if they are installed: caches in processes of their own, in front of a server of this process.
 
 use super::server::Usage;
-use anyhow::{Context, Result, ensure};
+use crate::tool;
+use anyhow::{Context, Result};
 use larder_process::{Running, find_program};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// How long a proxy may take to start.
@@ -55,7 +55,7 @@ impl Proxy {
     pub(super) fn start(kind: Kind, origin: SocketAddr) -> Result<Option<Proxy>> {
         let Some(program) = find_program(kind.program()) else { return Ok(None) };
         let folder = tempfile::tempdir()?;
-        let address = free_address()?;
+        let address = tool::free_address()?;
         let mut command = Command::new(program);
         match kind {
             Kind::Nginx => {
@@ -71,11 +71,7 @@ impl Proxy {
         let running = Running::start(command.stdout(Stdio::null()).stderr(Stdio::null()))
             .with_context(|| format!("cannot start {}", kind.program()))?;
         let proxy = Proxy { address, running, _folder: folder };
-        let start = Instant::now();
-        while TcpStream::connect(address).is_err() {
-            ensure!(start.elapsed() < PATIENCE, "{} does not listen on {address}", kind.program());
-            sleep(Duration::from_millis(20));
-        }
+        tool::await_listener(address, PATIENCE).context(kind.program())?;
         Ok(Some(proxy))
     }
 
@@ -85,7 +81,7 @@ impl Proxy {
 
     /// The processor time of all processes and threads of the proxy.
     pub(super) fn usage(&self) -> Usage {
-        Usage { cpu: cpu_of(self.running.id()), answered: None }
+        Usage { cpu: tool::Usage::of(self.running.id()).cpu, answered: None }
     }
 }
 
@@ -118,24 +114,4 @@ fn nginx(folder: &Path, address: SocketAddr, origin: SocketAddr) -> String {
         }}
 "
     )
-}
-
-/// An address that nobody listens on now.
-fn free_address() -> Result<SocketAddr> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
-}
-
-/// The processor time of a process, its threads and its children.
-fn cpu_of(id: u32) -> Duration {
-    let threads = std::fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
-    threads
-        .map(|thread| {
-            // The first number is the time on a processor, in nanoseconds.
-            let schedule = std::fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
-            let nanos = schedule.split_ascii_whitespace().next().and_then(|nanos| nanos.parse().ok());
-            let children = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
-            let children = children.split_ascii_whitespace().filter_map(|child| child.parse().ok());
-            Duration::from_nanos(nanos.unwrap_or(0)) + children.map(cpu_of).sum::<Duration>()
-        })
-        .sum()
 }

@@ -42,7 +42,7 @@ impl Subject {
         kinds.iter().map(|kind| Ok(Subject::Own(*kind, Server::start(*kind, body)?))).collect()
     }
 
-    fn name(&self) -> &'static str {
+    pub(super) fn name(&self) -> &'static str {
         match self {
             Subject::Own(kind, _) => kind.subject(),
             Subject::Proxy { kind, .. } => kind.subject(),
@@ -62,6 +62,13 @@ impl Subject {
             Subject::Proxy { proxy, .. } => proxy.usage(),
         }
     }
+}
+
+/// The time that a server needs for one request.
+pub(super) fn first_answer(subject: &Subject, size: usize) -> Result<Duration> {
+    let mut client = Client::connect(subject.address(), 1)?;
+    client.send(Targets::Same, 1, size)?;
+    Ok(subject.usage().answered.map(|(_, time)| time).unwrap_or_default())
 }
 
 /// A runner for each subject. Each round sends `requests` on each of `clients` connections.
@@ -117,6 +124,8 @@ fn values(received: &Received, before: Usage, after: Usage, allocations: Option<
         Value::low("cpu", "µs", micros(after.cpu - before.cpu) / requests),
         Value::low("time", "µs", micros(received.percentile(50))),
         Value::low("p99", "µs", micros(received.percentile(99))),
+        Value::low("average", "ms", received.average().as_secs_f64() * 1e3),
+        Value::low("max", "ms", received.percentile(100).as_secs_f64() * 1e3),
         Value::high("throughput", "/s", requests / received.elapsed.as_secs_f64()),
     ];
     if let (Some((before_count, before)), Some((count, after))) = (before.answered, after.answered) {

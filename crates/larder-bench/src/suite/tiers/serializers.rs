@@ -3,7 +3,7 @@
 use super::{Findings, ROUNDS, Scale};
 use crate::clock::Timing;
 use crate::rounds::{self, Runner, Sample, Value};
-use crate::suite::documents::{catalogue, map_of_26};
+use crate::workload::{catalogue, map_of_26};
 use anyhow::Result;
 use indicatif::ProgressBar;
 use larder::{Codec, Compression, Format, Raw, stored};

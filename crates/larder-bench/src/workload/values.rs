@@ -1,4 +1,4 @@
-//! Two documents: a map of 26 pairs, and a nested document of 600 KiB as JSON.
+//! Two values: a map of 26 pairs, and a nested catalogue of 600 KiB as JSON.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn documents_have_the_sizes_in_their_names() {
+    fn values_have_the_sizes_in_their_names() {
         let kib = |json: Vec<u8>| json.len() as f64 / 1024.0;
         assert!((590.0..=610.0).contains(&kib(serde_json::to_vec(&catalogue()).unwrap())));
         assert!((26.0..=27.0).contains(&kib(serde_json::to_vec(&map_of_26()).unwrap())));

@@ -1,0 +1,121 @@
+//! `serve`: the servers that suites measure, each in a process of its own, so that its processor time is counted alone.
+//!
+//! The command is hidden: `bench run` starts these servers and ends them. A server listens on a free port of the loopback
+//! address, writes `listening ADDRESS`, and ends when its standard input does, so that none outlives the bench.
+
+mod page;
+mod redirect;
+mod resp;
+
+use crate::source::Origin;
+use crate::table;
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use redirect::Design;
+use resp::Accept;
+use std::io::Read;
+use std::net::{Ipv4Addr, SocketAddr};
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::runtime::{Builder, Runtime};
+
+/// The first word of the line with the address.
+pub(crate) const LISTENING: &str = "listening ";
+
+/// Flags of the hidden command `serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    #[command(subcommand)]
+    server: Server,
+}
+
+#[derive(Debug, Subcommand)]
+enum Server {
+    /// GET and SET over one map behind one lock, as in document 3.
+    Resp {
+        /// Who serves a connection.
+        #[arg(long)]
+        accept: Accept,
+        /// How many connections may wait to be accepted.
+        #[arg(long)]
+        backlog: u32,
+    },
+    /// The page of document 4.
+    Page {
+        /// Where its text comes from.
+        #[arg(long)]
+        origin: Origin,
+        /// Store the response in front of the router.
+        #[arg(long)]
+        stored: bool,
+    },
+    /// The redirects of document 0.
+    Redirect {
+        /// Where a redirect comes from.
+        #[arg(long)]
+        design: Design,
+        /// The number of links.
+        #[arg(long)]
+        links: usize,
+        /// The seed of the addresses.
+        #[arg(long)]
+        seed: u64,
+    },
+    /// The cache server of this project, with its defaults.
+    Larder,
+    /// The mini-redis of the Tokio tutorial.
+    #[cfg(feature = "bench-peers")]
+    MiniRedis,
+}
+
+/// Serves until the standard input ends.
+pub(crate) fn run(args: &ServeArgs) -> Result<()> {
+    end_with_parent()?;
+    match args.server {
+        Server::Resp { accept, backlog } => resp::serve(accept, backlog),
+        Server::Page { origin, stored } => page::serve(origin, stored),
+        Server::Redirect { design, links, seed } => redirect::serve(design, links, seed),
+        Server::Larder => larder(),
+        #[cfg(feature = "bench-peers")]
+        Server::MiniRedis => runtime()?.block_on(async {
+            let listener = listen(1_024)?;
+            mini_redis::server::run(listener, std::future::pending::<()>()).await;
+            Ok(())
+        }),
+    }
+}
+
+fn larder() -> Result<()> {
+    runtime()?.block_on(async {
+        let listen = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        let server = larder_server::Server::bind(larder_server::Config { listen, ..Default::default() })?;
+        announce(server.local_addr().context("the server has no address")?)?;
+        Ok(server.run(std::future::pending()).await?)
+    })
+}
+
+fn runtime() -> Result<Runtime> {
+    Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")
+}
+
+/// Listens on a free port and announces it.
+fn listen(backlog: u32) -> Result<TcpListener> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+    let listener = socket.listen(backlog)?;
+    announce(listener.local_addr()?)?;
+    Ok(listener)
+}
+
+fn announce(address: SocketAddr) -> Result<()> {
+    table::print(&format!("{LISTENING}{address}\n"))
+}
+
+/// Ends the process when the standard input ends: the parent holds its other end.
+fn end_with_parent() -> Result<()> {
+    let wait = || {
+        _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
+        std::process::exit(0);
+    };
+    std::thread::Builder::new().name("parent".to_owned()).spawn(wait)?;
+    Ok(())
+}

@@ -1,0 +1,211 @@
+//! The servers under test: child processes on free ports.
+
+use super::bare_loop;
+use crate::tool::{self, Usage};
+use anyhow::{Context, Result, bail};
+use larder_process::{Running, find_program};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a server may take to start, and to answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Entries that are stored in one pipeline.
+const BATCH: u64 = 1_000;
+
+/// A program that speaks the Redis protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Larder with its default number of threads.
+    Larder,
+    /// Larder with one thread.
+    OneThread,
+    Redis,
+    Valkey,
+    Pogocache,
+    /// Answers constants.
+    BareLoop,
+}
+
+impl Kind {
+    pub(super) const ALL: [Kind; 6] =
+        [Kind::Larder, Kind::OneThread, Kind::Redis, Kind::Valkey, Kind::Pogocache, Kind::BareLoop];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Kind::Larder => "larder",
+            Kind::OneThread => "larder, 1 thread",
+            Kind::Redis => "redis",
+            Kind::Valkey => "valkey",
+            Kind::Pogocache => "pogocache",
+            Kind::BareLoop => "bare loop",
+        }
+    }
+
+    /// Whether it stores anything.
+    pub(super) fn is_cache(self) -> bool {
+        self != Kind::BareLoop
+    }
+
+    /// The name of its program.
+    fn program(self) -> &'static str {
+        match self {
+            Kind::Larder | Kind::OneThread => "larder",
+            Kind::Redis => "redis-server",
+            Kind::Valkey => "valkey-server",
+            Kind::Pogocache => "pogocache",
+            Kind::BareLoop => "larder-bench",
+        }
+    }
+
+    /// The command that starts it, or why it cannot be started.
+    fn command(self, address: SocketAddr) -> Result<Command> {
+        let port = address.port().to_string();
+        match self {
+            Kind::Larder | Kind::OneThread => {
+                let mut command = Command::new(larder()?);
+                command.args(["server", "--listen", &address.to_string(), "--max-memory", "1gb"]);
+                if self == Kind::OneThread {
+                    command.args(["--threads", "1"]);
+                }
+                Ok(command)
+            }
+            Kind::Redis | Kind::Valkey => {
+                let mut command = Command::new(self.installed()?);
+                command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+                Ok(command)
+            }
+            Kind::Pogocache => {
+                let mut command = Command::new(self.installed()?);
+                command.args(["-p", &port, "--threads", "2"]);
+                Ok(command)
+            }
+            Kind::BareLoop => {
+                let this = this_program()?;
+                let mut command = Command::new(&this);
+                if this.file_stem().is_some_and(|name| name == "larder") {
+                    command.arg("bench");
+                }
+                command.args(["bare-loop", &address.to_string()]);
+                Ok(command)
+            }
+        }
+    }
+
+    fn installed(self) -> Result<PathBuf> {
+        find_program(self.program()).with_context(|| format!("{} is not installed", self.program()))
+    }
+}
+
+/// The program that runs, which is `larder` or `larder-bench`.
+fn this_program() -> Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    match program.file_stem().and_then(|name| name.to_str()) {
+        Some("larder" | "larder-bench") => Ok(program),
+        _ => bail!("this program has no command bare-loop"),
+    }
+}
+
+/// The program that runs if it is `larder`, or else `larder` in its folder.
+pub(in crate::suite) fn larder() -> Result<PathBuf> {
+    let this = std::env::current_exe()?;
+    let larder = this.with_file_name("larder");
+    if !larder.is_file() {
+        bail!("{} does not exist: build the binary larder, too", larder.display());
+    }
+    Ok(larder)
+}
+
+/// A running server. Dropping it ends its process.
+pub(super) struct Subject {
+    pub(super) kind: Kind,
+    pub(super) address: SocketAddr,
+    /// The time from the start of the process to its first reply.
+    pub(super) started_in: Duration,
+    running: Running,
+}
+
+impl Subject {
+    /// Starts a server; an error says why that is impossible.
+    pub(super) fn start(kind: Kind) -> Result<Self> {
+        let address = tool::free_address()?;
+        let mut command = kind.command(address)?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let start = Instant::now();
+        let running =
+            Running::start(&mut command).with_context(|| format!("cannot start {}", kind.name()))?;
+        let mut subject = Subject { kind, address, started_in: Duration::ZERO, running };
+        tool::await_listener(address, PATIENCE).context(kind.name())?;
+        // A command with the same reply everywhere.
+        subject.set(&[("key", "value")])?;
+        subject.started_in = start.elapsed();
+        Ok(subject)
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        Usage::of(self.running.id())
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.running.id()
+    }
+
+    pub(super) fn connect(&self) -> Result<TcpStream> {
+        let stream = TcpStream::connect(self.address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(stream)
+    }
+
+    /// Stores the keys from which `redis-benchmark -r` chooses.
+    pub(super) fn fill(&self, keys: u64) -> Result<()> {
+        let value = "x".repeat(bare_loop::VALUE_BYTES);
+        for first in (0..keys).step_by(BATCH as usize) {
+            let batch = first..keys.min(first + BATCH);
+            self.set(&batch.map(|number| (key(number), value.as_str())).collect::<Vec<_>>())?;
+        }
+        Ok(())
+    }
+
+    /// Stores pairs in one pipeline.
+    pub(super) fn set(&self, pairs: &[(impl AsRef<str>, impl AsRef<str>)]) -> Result<()> {
+        let mut requests = Vec::new();
+        for (key, value) in pairs {
+            let (key, value) = (key.as_ref(), value.as_ref());
+            write!(
+                requests,
+                "*3\r\n$3\r\nSET\r\n${}\r\n{key}\r\n${}\r\n{value}\r\n",
+                key.len(),
+                value.len()
+            )?;
+        }
+        let mut stream = self.connect()?;
+        stream.write_all(&requests)?;
+        let mut replies = vec![0; pairs.len() * b"+OK\r\n".len()];
+        stream.read_exact(&mut replies)?;
+        if replies != b"+OK\r\n".repeat(pairs.len()) {
+            bail!("{} does not store: {}", self.kind.name(), String::from_utf8_lossy(&replies[..5]));
+        }
+        Ok(())
+    }
+}
+
+/// A key as `redis-benchmark` makes it: 16 bytes.
+pub(super) fn key(number: u64) -> String {
+    format!("key:{number:012}")
+}
+
+/// Starts every server that can be started here; adds to `notes` why the others cannot.
+pub(super) fn start_all(kinds: &[Kind], notes: &mut Vec<String>) -> Vec<Subject> {
+    let mut subjects = Vec::new();
+    for kind in kinds {
+        match Subject::start(*kind) {
+            Ok(subject) => subjects.push(subject),
+            Err(error) => notes.push(format!("{} was not measured: {error:#}.", kind.name())),
+        }
+    }
+    subjects
+}

@@ -1,0 +1,17 @@
+//! Programs that take part in a measurement: clients that produce load, and what a process under test has used.
+
+mod ab;
+mod address;
+mod redis_benchmark;
+mod run;
+mod siege;
+mod syscalls;
+mod usage;
+
+pub(crate) use ab::Ab;
+pub(crate) use address::{await_listener, free_address};
+pub(crate) use redis_benchmark::{Address, Outcome, RedisBenchmark, Report};
+pub(crate) use run::output_within;
+pub(crate) use siege::{Siege, SiegeReport};
+pub(crate) use syscalls::SyscallCounter;
+pub(crate) use usage::{Usage, resident_bytes};

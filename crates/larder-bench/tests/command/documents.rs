@@ -1,0 +1,100 @@
+//! The suites of the documents: their servers, an interrupted run, and the page.
+
+use crate::{bench, text};
+use larder_process::Running;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+fn command() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_larder-bench"))
+}
+
+/// Starts one of the hidden servers and reads its address.
+fn serve(arguments: &[&str]) -> (Running, SocketAddr) {
+    let mut command = command();
+    command.arg("serve").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut server = Running::start(&mut command).unwrap();
+    let mut line = String::new();
+    BufReader::new(server.child().stdout.take().unwrap()).read_line(&mut line).unwrap();
+    (server, line.trim().strip_prefix("listening ").unwrap().parse().unwrap())
+}
+
+fn exchange(address: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    response
+}
+
+fn get(address: SocketAddr, path: &str) -> String {
+    exchange(address, &format!("GET {path} HTTP/1.1\r\nhost: bench.test\r\nconnection: close\r\n\r\n"))
+}
+
+#[test]
+fn redirect_of_every_design_is_the_same() {
+    let locations = ["database", "queue", "direct"].map(|design| {
+        let (_server, address) = serve(&["redirect", "--design", design, "--links", "10", "--seed", "1"]);
+        assert!(get(address, "/unknown").starts_with("HTTP/1.1 404"), "{design}");
+        // The first slug of every seed.
+        let path = "/59C4000";
+        // Twice: from the database, and from the cache.
+        [get(address, path), get(address, path)].map(|response| {
+            assert!(response.starts_with("HTTP/1.1 302"), "{design}: {response}");
+            response.lines().find(|line| line.starts_with("location: ")).unwrap().to_owned()
+        })
+    });
+    assert!(locations.iter().flatten().all(|location| *location == locations[0][0]), "{locations:?}");
+}
+
+#[test]
+fn server_ends_with_its_standard_input() {
+    let (mut server, _) = serve(&["resp", "--accept", "task", "--backlog", "5"]);
+    drop(server.child().stdin.take());
+    let status = server.wait_within(Duration::from_secs(20)).unwrap();
+    assert!(status.is_some_and(|status| status.success()));
+}
+
+#[test]
+fn pipeline_to_a_stage_of_document_3_gets_all_replies() {
+    let (_server, address) = serve(&["resp", "--accept", "sequential", "--backlog", "5"]);
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let set = "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$4\r\na\r\nb\r\n";
+    stream.write_all(format!("{set}{set}*2\r\n$3\r\nGET\r\n$1\r\nk\r\n").as_bytes()).unwrap();
+    let expected = "+OK\r\n+OK\r\n$4\r\na\r\nb\r\n";
+    let mut reply = vec![0; expected.len()];
+    stream.read_exact(&mut reply).unwrap();
+    assert_eq!(text(&reply), expected);
+}
+
+#[test]
+fn interrupted_run_keeps_what_was_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = command();
+    run.args(["run", "document-4", "--quick", "--out"]).arg(folder.path());
+    run.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut run = Running::start(&mut run).unwrap();
+    let mut line = String::new();
+    let mut stderr = BufReader::new(run.child().stderr.take().unwrap());
+    stderr.read_line(&mut line).unwrap();
+    assert!(line.contains("runs in about"), "{line}");
+    run.interrupt();
+    let status = run.wait_within(Duration::from_secs(120)).unwrap();
+    assert!(status.is_some_and(|status| status.success()), "{status:?}");
+    let result = std::fs::read_to_string(folder.path().join("document-4.json")).unwrap();
+    assert!(result.contains("Interrupted: the rest was not measured."), "{result}");
+    let page = std::fs::read_to_string(folder.path().join("documents.html")).unwrap();
+    assert!(page.contains("3153.42") && page.contains("Interrupted"));
+}
+
+#[test]
+fn documents_are_run_only_if_they_are_named() {
+    let output = bench(&["run", "document-9"]);
+    let error = text(&output.stderr);
+    assert!(output.status.code() == Some(2) && error.contains("document-3") && error.contains("documents"));
+    assert!(!text(&bench(&["--help"]).stdout).contains("serve"), "the servers are hidden");
+}

@@ -1,0 +1,159 @@
+//! Commands that visit every entry, in slices: other connections of the thread get their turns in between.
+
+use larder_resp::Encoder;
+
+use super::Context;
+use crate::glob;
+
+/// Entries that are visited in one slice: a fraction of a millisecond.
+const SLICE: usize = 1024;
+
+/// A command that is not at its end.
+pub(crate) struct Visit {
+    purpose: Purpose,
+    database: u8,
+    cursor: u64,
+    /// The number of entries to visit at most.
+    left: usize,
+}
+
+/// What is done with the entries.
+pub(super) enum Purpose {
+    /// Collect the names that match, and reply with them.
+    Keys(Names),
+    /// The same, and reply with the cursor, too.
+    Scan(Names),
+    /// Remove those of the database, or of all.
+    Flush { all: bool },
+}
+
+impl Visit {
+    /// Starts at `cursor` and visits about `count` entries.
+    pub(super) fn new(cx: &Context<'_>, purpose: Purpose, cursor: u64, count: usize) -> Box<Self> {
+        Box::new(Visit { purpose, database: cx.session.database(), cursor, left: count })
+    }
+
+    /// Visits some entries. Returns whether it has ended and written its reply.
+    pub(super) fn run_slice(&mut self, cx: &mut Context<'_>) -> bool {
+        let count = self.left.min(SLICE);
+        self.left -= count;
+        let store = &cx.state.store;
+        self.cursor = match &mut self.purpose {
+            Purpose::Keys(names) | Purpose::Scan(names) => {
+                // Patterns are compared after the locks are released.
+                let begin = names.ends.len();
+                let next = store.database(self.database).scan(self.cursor, count, |name| names.push(name));
+                names.retain_matching(begin);
+                next
+            }
+            Purpose::Flush { all } => store.clear_from(self.cursor, count, (!*all).then_some(self.database)),
+        };
+        let ended = self.cursor == 0 || self.left == 0;
+        if ended {
+            self.reply(&mut cx.reply());
+        }
+        ended
+    }
+
+    fn reply(&self, reply: &mut Encoder<'_>) {
+        match &self.purpose {
+            Purpose::Keys(names) => names.reply(reply),
+            Purpose::Scan(names) => {
+                reply.array(2);
+                reply.bulk(self.cursor.to_string().as_bytes());
+                names.reply(reply);
+            }
+            Purpose::Flush { .. } => reply.simple("OK"),
+        }
+    }
+}
+
+/// Which names to collect.
+#[derive(Default)]
+pub(super) enum Filter {
+    #[default]
+    All,
+    Pattern(Box<[u8]>),
+    Nothing,
+}
+
+impl Filter {
+    /// The names that match a glob pattern.
+    pub(super) fn pattern(pattern: &[u8]) -> Self {
+        if pattern == b"*" { Filter::All } else { Filter::Pattern(pattern.into()) }
+    }
+
+    fn matches(&self, name: &[u8]) -> bool {
+        match self {
+            Filter::All => true,
+            Filter::Pattern(pattern) => glob::matches(pattern, name),
+            Filter::Nothing => false,
+        }
+    }
+}
+
+/// Names, concatenated. They are collected because the reply starts with their number.
+#[derive(Default)]
+pub(super) struct Names {
+    filter: Filter,
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Names {
+    /// No names yet.
+    pub(super) fn of(filter: Filter) -> Self {
+        Names { filter, ..Names::default() }
+    }
+
+    fn push(&mut self, name: &[u8]) {
+        self.bytes.extend_from_slice(name);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Drops the names from index `begin` on that do not match.
+    fn retain_matching(&mut self, begin: usize) {
+        if matches!(self.filter, Filter::All) {
+            return;
+        }
+        let mut start = begin.checked_sub(1).map_or(0, |last| self.ends[last]);
+        let (mut kept, mut kept_end) = (begin, start);
+        for index in begin..self.ends.len() {
+            let end = self.ends[index];
+            if self.filter.matches(&self.bytes[start..end]) {
+                self.bytes.copy_within(start..end, kept_end);
+                kept_end += end - start;
+                self.ends[kept] = kept_end;
+                kept += 1;
+            }
+            start = end;
+        }
+        self.ends.truncate(kept);
+        self.bytes.truncate(kept_end);
+    }
+
+    fn reply(&self, reply: &mut Encoder<'_>) {
+        reply.array(self.ends.len());
+        let mut start = 0;
+        for end in &self.ends {
+            reply.bulk(&self.bytes[start..*end]);
+            start = *end;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_keep_what_matches() {
+        let mut names = Names::of(Filter::pattern(b"a*"));
+        for slice in [&[&b"ab"[..], b"b", b"a", b""][..], &[b"ba", b"acc"], &[b"c"]] {
+            let begin = names.ends.len();
+            slice.iter().for_each(|name| names.push(name));
+            names.retain_matching(begin);
+        }
+        assert_eq!((&names.bytes[..], &names.ends[..]), (&b"abaacc"[..], &[2, 3, 6][..]));
+    }
+}

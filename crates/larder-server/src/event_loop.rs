@@ -1,0 +1,437 @@
+//! The loop of a thread that serves connections: waits for sockets and messages, and gives each ready connection a turn.
+//!
+//! ```text
+//! wait ─► sockets that are ready: one turn each ─► messages of other threads ─► connections that yielded: one turn each
+//!   ▲                                                                                                          │
+//!   └──────────────── does not sleep while a connection has more to do ◄────────────────────────────────────────┘
+//! ```
+//!
+//! Sockets are registered edge-triggered and for reading only; a connection whose client does not read its replies is
+//! registered for writing meanwhile. A registration reports what is ready already, so no state has to be kept for that.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mio::{Events, Interest, Poll, Token, Waker};
+
+use crate::connection::{Connection, ThreadBuffers, Turn};
+use crate::inbox::{Inbox, Message};
+use crate::load::{Advice, LoadMeter, choose};
+use crate::state::ServerState;
+use crate::system;
+
+/// Interval at which expired entries are reclaimed, by the first thread.
+const RECLAIM_INTERVAL: Duration = Duration::from_millis(100);
+/// Entries that are reclaimed at a time: less than a millisecond.
+const RECLAIM_BUDGET: usize = 512;
+/// Events that are read from the system at a time.
+const EVENTS: usize = 1024;
+/// The token of the waker. Those of connections are their positions.
+const WAKER: Token = Token(usize::MAX);
+
+/// The state of one thread.
+pub(crate) struct EventLoop {
+    index: usize,
+    state: Arc<ServerState>,
+    poll: Poll,
+    connections: Vec<Option<Box<Connection>>>,
+    free: Vec<usize>,
+    /// Connections that have more to do without waiting.
+    yielding: Vec<usize>,
+    buffers: ThreadBuffers,
+    meter: LoadMeter,
+    reclaim_at: Instant,
+    /// Set by [`Message::Stop`]: the end of the drain.
+    drain_until: Option<Instant>,
+}
+
+impl EventLoop {
+    pub(crate) fn new(index: usize, state: Arc<ServerState>) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        state.inboxes[index].attach(Waker::new(poll.registry(), WAKER)?);
+        let now = Instant::now();
+        Ok(EventLoop {
+            index,
+            poll,
+            connections: Vec::new(),
+            free: Vec::new(),
+            yielding: Vec::new(),
+            buffers: ThreadBuffers::new(),
+            meter: LoadMeter::new(state.stats.started, now),
+            reclaim_at: now + RECLAIM_INTERVAL,
+            drain_until: None,
+            state,
+        })
+    }
+
+    /// Serves until [`Message::Stop`], and then until no connection is left or the drain timeout is over.
+    pub(crate) fn run(mut self) {
+        let mut events = Events::with_capacity(EVENTS);
+        let mut now = Instant::now();
+        // Messages may have been sent before the waker was there.
+        self.read_messages();
+        while !self.is_done(now) {
+            let timeout = self.timeout(now);
+            match self.poll.poll(&mut events, timeout) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    tracing::error!(thread = self.index, %error, "cannot wait for connections");
+                    return;
+                }
+            }
+            let woken_at = Instant::now();
+            self.meter.add_sleep(woken_at - now);
+            now = self.serve(&events, woken_at);
+            self.reclaim(now);
+            self.balance(now);
+        }
+    }
+
+    fn is_done(&self, now: Instant) -> bool {
+        let has_connections = self.free.len() < self.connections.len();
+        self.drain_until.is_some_and(|until| now >= until || !has_connections)
+    }
+
+    /// How long the thread may sleep; `None` until it is woken.
+    fn timeout(&self, now: Instant) -> Option<Duration> {
+        if !self.yielding.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let reclaim_at = (self.index == 0).then_some(self.reclaim_at);
+        let until = reclaim_at.into_iter().chain(self.drain_until).min();
+        until.map(|until| until.saturating_duration_since(now))
+    }
+
+    /// Gives a turn to each connection that is ready. Returns the time at the end.
+    fn serve(&mut self, events: &Events, mut now: Instant) -> Instant {
+        let mut has_messages = false;
+        let yielded = std::mem::take(&mut self.yielding);
+        for event in events {
+            if event.token() == WAKER {
+                has_messages = true;
+                continue;
+            }
+            let position = event.token().0;
+            if let Some(Some(connection)) = self.connections.get_mut(position) {
+                connection.set_ready(event.is_read_closed() || event.is_error());
+                // A connection in the queue gets its turn below.
+                if !connection.queued {
+                    now = self.turn(position, now);
+                }
+            }
+        }
+        for position in yielded {
+            if let Some(Some(connection)) = self.connections.get_mut(position) {
+                connection.queued = false;
+            }
+            now = self.turn(position, now);
+        }
+        if has_messages {
+            self.read_messages();
+        }
+        now
+    }
+
+    /// Gives a turn to a connection. A panic ends only this connection.
+    fn turn(&mut self, position: usize, now: Instant) -> Instant {
+        self.guarded_turn(position, now, |connection, buffers| connection.turn(buffers, now))
+    }
+
+    fn guarded_turn(
+        &mut self,
+        position: usize,
+        now: Instant,
+        turn: impl FnOnce(&mut Connection, &mut ThreadBuffers) -> Turn,
+    ) -> Instant {
+        let Some(Some(connection)) = self.connections.get_mut(position) else { return now };
+        let buffers = &mut self.buffers;
+        let turn = catch_unwind(AssertUnwindSafe(|| turn(connection, buffers))).unwrap_or_else(|_| {
+            self.state.stats.panics.add(1);
+            tracing::error!(client = connection.client().id, "a command panicked; its connection is closed");
+            self.buffers = ThreadBuffers::new();
+            Turn::Closed
+        });
+        let is_kept = match turn {
+            Turn::Closed => false,
+            Turn::Yielding => {
+                connection.queued = true;
+                self.yielding.push(position);
+                true
+            }
+            Turn::Blocked => connection.register(self.poll.registry(), Token(position), BLOCKED).is_ok(),
+            Turn::Waiting => connection.register(self.poll.registry(), Token(position), READING).is_ok(),
+        };
+        if !is_kept {
+            self.remove(position);
+        }
+        Instant::now()
+    }
+
+    fn read_messages(&mut self) {
+        for message in self.inbox().take() {
+            match message {
+                Message::Adopt(connection) => self.adopt(connection),
+                Message::Wake => self.close_marked(),
+                Message::Stop => self.start_drain(),
+            }
+        }
+    }
+
+    fn inbox(&self) -> &Inbox {
+        &self.state.inboxes[self.index]
+    }
+
+    /// Serves a connection from now on.
+    fn adopt(&mut self, mut connection: Box<Connection>) {
+        let position = self.free.pop().unwrap_or(self.connections.len());
+        if let Err(error) = connection.register(self.poll.registry(), Token(position), READING) {
+            tracing::warn!(%error, "cannot wait for a connection");
+            self.free.extend((position < self.connections.len()).then_some(position));
+            return;
+        }
+        if position == self.connections.len() {
+            self.connections.push(None);
+        }
+        // It may have been marked while it was between two threads, or have received requests that are left to execute.
+        let is_marked = connection.client().is_closing();
+        connection.queued = true;
+        self.yielding.push(position);
+        self.connections[position] = Some(connection);
+        if is_marked || self.drain_until.is_some() {
+            self.remove(position);
+        }
+    }
+
+    /// Closes the connections that another thread wants closed. This is rare, so no index is kept for it.
+    fn close_marked(&mut self) {
+        self.remove_if(|connection| connection.client().is_closing());
+    }
+
+    /// Closes idle connections. The others close after their replies are sent.
+    fn start_drain(&mut self) {
+        let limit = Duration::from_millis(self.state.config.drain_timeout_ms);
+        self.drain_until = Some(Instant::now() + limit);
+        self.remove_if(|connection| !connection.has_unsent());
+    }
+
+    fn remove_if(&mut self, condition: impl Fn(&Connection) -> bool) {
+        for position in 0..self.connections.len() {
+            if self.connections[position].as_deref().is_some_and(&condition) {
+                self.remove(position);
+            }
+        }
+    }
+
+    /// Ends the service of a connection and closes it.
+    fn remove(&mut self, position: usize) {
+        if let Some(connection) = self.take(position) {
+            connection.close();
+        }
+    }
+
+    /// Ends the service of a connection, which stays open.
+    fn take(&mut self, position: usize) -> Option<Box<Connection>> {
+        let mut connection = self.connections[position].take()?;
+        connection.queued = false;
+        connection.deregister(self.poll.registry());
+        self.free.push(position);
+        Some(connection)
+    }
+
+    fn reclaim(&mut self, now: Instant) {
+        if self.index != 0 || now < self.reclaim_at {
+            return;
+        }
+        let has_more = self.state.store.reclaim_expired(RECLAIM_BUDGET) >= RECLAIM_BUDGET;
+        self.reclaim_at = if has_more { now } else { now + RECLAIM_INTERVAL };
+    }
+
+    /// Moves connections to another thread if the load of this one asks for it.
+    fn balance(&mut self, now: Instant) {
+        let inboxes = &self.state.inboxes;
+        if inboxes.len() == 1 || self.drain_until.is_some() {
+            return;
+        }
+        let first = (self.index != 0).then(|| &inboxes[0].load);
+        match self.meter.end_window(now, &inboxes[self.index].load, first, system::idle_time) {
+            Advice::Stay => {}
+            Advice::Share => self.share(self.meter.ms(now)),
+            Advice::Join => {
+                let all = (0..self.connections.len()).collect::<Vec<_>>();
+                self.move_to(0, &all);
+            }
+        }
+    }
+
+    /// Moves a part of the work to the thread with the least.
+    fn share(&mut self, now_ms: u64) {
+        let inboxes = &self.state.inboxes;
+        let load = |index: &usize| inboxes[*index].load.percent(now_ms);
+        let Some(other) = (0..inboxes.len()).filter(|index| *index != self.index).min_by_key(load) else {
+            return;
+        };
+        let turns: Vec<u32> = self
+            .connections
+            .iter_mut()
+            .map(|connection| connection.as_mut().map_or(0, |connection| connection.take_turns()))
+            .collect();
+        let chosen = choose(&turns, load(&self.index), load(&other));
+        self.move_to(other, &chosen);
+    }
+
+    fn move_to(&mut self, thread: usize, positions: &[usize]) {
+        let mut moved = 0;
+        for position in positions {
+            // A blocked connection waits for its client; the other thread could not do more for it.
+            if self.connections[*position].as_ref().is_none_or(|connection| connection.has_unsent()) {
+                continue;
+            }
+            if let Some(mut connection) = self.take(*position) {
+                connection.assign(thread);
+                self.state.inboxes[thread].send(Message::Adopt(connection));
+                moved += 1;
+            }
+        }
+        self.yielding.retain(|position| self.connections[*position].is_some());
+        tracing::debug!(from = self.index, to = thread, moved, "moved connections");
+    }
+}
+
+/// What a connection waits for: requests, or also that its client reads its replies.
+const READING: Interest = Interest::READABLE;
+const BLOCKED: Interest = Interest::READABLE.add(Interest::WRITABLE);
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::db::{Expiry, Store};
+    use crate::listener::Socket;
+    use crate::stats::Stats;
+
+    fn state(threads: usize) -> Arc<ServerState> {
+        let store = Store::new(Some(8 << 20)).unwrap();
+        Arc::new(ServerState::new(Config::default(), store, Arc::new(Stats::new(threads)), 0))
+    }
+
+    /// A connection of the first thread, and the client's end of it.
+    fn connection(state: &Arc<ServerState>) -> (Box<Connection>, UnixStream) {
+        let (server_end, client_end) = UnixStream::pair().unwrap();
+        (Connection::open(Socket::unix(server_end).unwrap(), state, 0), client_end)
+    }
+
+    fn poll(event_loop: &mut EventLoop) {
+        let mut events = Events::with_capacity(8);
+        event_loop.poll.poll(&mut events, Some(Duration::ZERO)).unwrap();
+        event_loop.serve(&events, Instant::now());
+    }
+
+    #[test]
+    fn panic_closes_only_its_connection() {
+        let state = state(1);
+        let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+        let (panicking, mut panicking_client) = connection(&state);
+        let (other, mut other_client) = connection(&state);
+        event_loop.adopt(panicking);
+        event_loop.adopt(other);
+        event_loop.guarded_turn(0, Instant::now(), |_, _| panic!("a bug in a command"));
+        assert_eq!((state.stats.panics.get(), state.stats.threads[0].connections()), (1, 1));
+        assert_eq!(panicking_client.read(&mut [0]).unwrap(), 0);
+        other_client.write_all(b"PING\r\n").unwrap();
+        poll(&mut event_loop);
+        let mut reply = [0; 7];
+        other_client.read_exact(&mut reply).unwrap();
+        assert_eq!(&reply, b"+PONG\r\n");
+    }
+
+    /// Readiness is reported once, and here while the connection still executes what it has received before.
+    #[test]
+    fn request_that_arrives_while_its_connection_is_queued_is_answered() {
+        let state = state(1);
+        let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+        let (connection, mut client_end) = connection(&state);
+        event_loop.adopt(connection);
+        const MORE_THAN_A_TURN: usize = 5_000;
+        client_end.write_all(&b"PING\r\n".repeat(MORE_THAN_A_TURN)).unwrap();
+        poll(&mut event_loop);
+        assert_eq!(event_loop.yielding, [0]);
+        client_end.write_all(b"ECHO last\r\n").unwrap();
+        poll(&mut event_loop);
+        poll(&mut event_loop);
+        let mut replies = vec![0; MORE_THAN_A_TURN * b"+PONG\r\n".len() + b"$4\r\nlast\r\n".len()];
+        client_end.set_nonblocking(true).unwrap();
+        client_end.read_exact(&mut replies).unwrap();
+        assert!(replies.ends_with(b"last\r\n"));
+    }
+
+    #[test]
+    fn command_that_visits_every_entry_yields_to_other_connections() {
+        for command in ["KEYS nothing", "SCAN 0 MATCH nothing COUNT 1000000", "FLUSHALL", "FLUSHDB"] {
+            let state = state(1);
+            let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+            for number in 0..5_000 {
+                state.store.database(0).set(format!("k{number}").as_bytes(), b"v", Expiry::Never).unwrap();
+            }
+            let (long, mut long_client) = connection(&state);
+            let (short, mut short_client) = connection(&state);
+            event_loop.adopt(long);
+            event_loop.adopt(short);
+            long_client.write_all(format!("{command}\r\nPING\r\n").as_bytes()).unwrap();
+            short_client.write_all(b"PING\r\n").unwrap();
+            poll(&mut event_loop);
+            long_client.set_nonblocking(true).unwrap();
+            let mut reply = [0; 100];
+            assert!(long_client.read(&mut reply).is_err(), "{command} ran to its end in one turn");
+            short_client.read_exact(&mut reply[..7]).unwrap();
+            while event_loop.yielding == [0] {
+                poll(&mut event_loop);
+            }
+            let length = long_client.read(&mut reply).unwrap();
+            assert!(reply[..length].ends_with(b"+PONG\r\n"), "{command}");
+            let left = if command.starts_with("FLUSH") { 0 } else { 5_000 };
+            assert_eq!(state.store.len(), left, "{command}");
+        }
+    }
+
+    /// A mark that is set while a connection is between two threads must not be lost.
+    #[test]
+    fn connection_that_is_closed_while_it_moves_is_closed_on_arrival() {
+        let state = state(2);
+        let mut from = EventLoop::new(0, Arc::clone(&state)).unwrap();
+        let mut to = EventLoop::new(1, Arc::clone(&state)).unwrap();
+        let (connection, mut client_end) = connection(&state);
+        let client = Arc::clone(connection.client());
+        from.adopt(connection);
+        from.move_to(1, &[0]);
+        assert_eq!(client.thread(), 1);
+        client.close(&state.inboxes);
+        to.read_messages();
+        assert_eq!(client_end.read(&mut [0]).unwrap(), 0);
+        assert!(state.clients.all().is_empty());
+    }
+
+    /// The request arrives while no thread waits for the socket.
+    #[test]
+    fn request_that_arrives_while_its_connection_moves_is_answered() {
+        let state = state(2);
+        let mut from = EventLoop::new(0, Arc::clone(&state)).unwrap();
+        let mut to = EventLoop::new(1, Arc::clone(&state)).unwrap();
+        let (connection, mut client_end) = connection(&state);
+        from.adopt(connection);
+        from.move_to(1, &[0]);
+        client_end.write_all(b"PING\r\n").unwrap();
+        to.read_messages();
+        poll(&mut to);
+        let mut reply = [0; 7];
+        client_end.read_exact(&mut reply).unwrap();
+        assert_eq!(&reply, b"+PONG\r\n");
+        let connections = [0, 1].map(|thread: usize| state.stats.threads[thread].connections());
+        assert_eq!(connections, [0, 1]);
+    }
+}

@@ -1,0 +1,59 @@
+//! What other threads ask of a thread that serves connections: a queue, and a waker for a thread that sleeps.
+
+use std::io;
+use std::sync::OnceLock;
+
+use mio::Waker;
+use parking_lot::Mutex;
+
+use crate::connection::Connection;
+use crate::load::PublishedLoad;
+
+/// A request to a thread.
+pub(crate) enum Message {
+    /// Serve this connection from now on.
+    Adopt(Box<Connection>),
+    /// One of its clients has something to do besides its socket: see [`crate::clients::Client::close`].
+    Wake,
+    /// Drain and end.
+    Stop,
+}
+
+/// The inbox of one thread, in cache lines of its own.
+#[derive(Default)]
+#[repr(align(128))]
+pub(crate) struct Inbox {
+    messages: Mutex<Vec<Message>>,
+    /// Set when the thread starts. It reads its messages then, so those that were sent before are not lost.
+    waker: OnceLock<Waker>,
+    pub(crate) load: PublishedLoad,
+}
+
+impl Inbox {
+    /// Sets what wakes the thread; called by the thread.
+    pub(crate) fn attach(&self, waker: Waker) {
+        let _ = self.waker.set(waker);
+    }
+
+    /// Sends a message and wakes the thread.
+    pub(crate) fn send(&self, message: Message) {
+        let is_first = {
+            let mut messages = self.messages.lock();
+            messages.push(message);
+            messages.len() == 1
+        };
+        // The sender of the first message has woken the thread, which takes all of them.
+        if is_first && let Some(Err(error)) = self.waker.get().map(Waker::wake) {
+            log_failure(&error);
+        }
+    }
+
+    /// Takes all messages.
+    pub(crate) fn take(&self) -> Vec<Message> {
+        std::mem::take(&mut *self.messages.lock())
+    }
+}
+
+fn log_failure(error: &io::Error) {
+    tracing::error!(%error, "cannot wake a server thread");
+}

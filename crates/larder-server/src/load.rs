@@ -1,0 +1,219 @@
+//! How busy the threads are, and when connections move between them.
+//!
+//! A second thread costs processor time: both sleep and wake more often, and values travel between the caches of two
+//! cores. So all connections are on the first thread until it is too busy, and another is used only while a core has
+//! time for it. Both are measured in windows of 100 ms. A thread that sleeps measures nothing and needs no timer.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// The shortest time over which the load of a thread is measured.
+const WINDOW: Duration = Duration::from_millis(100);
+/// A thread is overloaded above this share of its time, in percent.
+const OVERLOADED_PERCENT: u64 = 90;
+/// Two threads are joined while they need less than this share of one thread together, in percent.
+const JOINED_PERCENT: u64 = 50;
+/// The number of windows for which two threads need so little before they are joined.
+const QUIET_WINDOWS: u32 = 10;
+/// A core counts as idle if cores were idle for at least this share of a window together, in percent.
+const IDLE_PERCENT: u32 = 50;
+
+/// The load of a thread in its last window, for other threads.
+#[derive(Debug, Default)]
+pub(crate) struct PublishedLoad {
+    /// When the window ended, in milliseconds after the start of the server, and the load in percent: `ms * 128 + load`.
+    window: AtomicU64,
+}
+
+impl PublishedLoad {
+    fn publish(&self, now_ms: u64, percent: u64) {
+        self.window.store(now_ms * 128 + percent.min(100), Ordering::Relaxed);
+    }
+
+    /// The load in percent. A thread that has not published for two windows is asleep.
+    pub(crate) fn percent(&self, now_ms: u64) -> u64 {
+        let window = self.window.load(Ordering::Relaxed);
+        let is_recent = now_ms.saturating_sub(window / 128) <= 2 * WINDOW.as_millis() as u64;
+        if is_recent { window % 128 } else { 0 }
+    }
+
+    pub(crate) fn is_overloaded(&self, now_ms: u64) -> bool {
+        self.percent(now_ms) > OVERLOADED_PERCENT
+    }
+}
+
+/// What a thread does with its connections at the end of a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Advice {
+    Stay,
+    /// Move connections that cause half of the difference to another thread.
+    Share,
+    /// Move all connections to the first thread.
+    Join,
+}
+
+/// Measures the load of one thread.
+#[derive(Debug)]
+pub(crate) struct LoadMeter {
+    started_at: Instant,
+    window_start: Instant,
+    slept: Duration,
+    /// The idle time of all cores at the start of the window, read only while the thread is overloaded.
+    idle_at_start: Option<Duration>,
+    quiet_windows: u32,
+}
+
+impl LoadMeter {
+    /// `started_at` is the start of the server, the same for all threads.
+    pub(crate) fn new(started_at: Instant, now: Instant) -> Self {
+        LoadMeter {
+            started_at,
+            window_start: now,
+            slept: Duration::ZERO,
+            idle_at_start: None,
+            quiet_windows: 0,
+        }
+    }
+
+    pub(crate) fn add_sleep(&mut self, slept: Duration) {
+        self.slept += slept;
+    }
+
+    /// Milliseconds since the start of the server.
+    pub(crate) fn ms(&self, now: Instant) -> u64 {
+        now.saturating_duration_since(self.started_at).as_millis() as u64
+    }
+
+    /// Ends the window if it is long enough, publishes the load, and decides. `first` is the load of the first thread,
+    /// `None` on that thread itself. `idle_time` returns the idle time of all cores together since the start of the
+    /// machine; it is called only in windows after an overloaded one.
+    pub(crate) fn end_window(
+        &mut self,
+        now: Instant,
+        own: &PublishedLoad,
+        first: Option<&PublishedLoad>,
+        idle_time: impl FnOnce() -> Option<Duration>,
+    ) -> Advice {
+        let length = now.saturating_duration_since(self.window_start);
+        if length < WINDOW {
+            return Advice::Stay;
+        }
+        let busy = length.saturating_sub(self.slept);
+        let percent = (busy.as_nanos() * 100 / length.as_nanos()) as u64;
+        let now_ms = self.ms(now);
+        own.publish(now_ms, percent);
+        self.window_start = now;
+        self.slept = Duration::ZERO;
+        if percent > OVERLOADED_PERCENT {
+            self.quiet_windows = 0;
+            let idle = idle_time();
+            let before = std::mem::replace(&mut self.idle_at_start, idle);
+            return match before.zip(idle) {
+                Some((before, idle)) if idle.saturating_sub(before) * 100 >= length * IDLE_PERCENT => {
+                    Advice::Share
+                }
+                _ => Advice::Stay,
+            };
+        }
+        self.idle_at_start = None;
+        let is_quiet = first.is_some_and(|first| first.percent(now_ms) + percent < JOINED_PERCENT);
+        self.quiet_windows = if is_quiet { self.quiet_windows + 1 } else { 0 };
+        if self.quiet_windows < QUIET_WINDOWS {
+            return Advice::Stay;
+        }
+        self.quiet_windows = 0;
+        Advice::Join
+    }
+}
+
+/// Chooses the connections to move so that both threads have about the same work: `turns` are those of each connection in
+/// the last window, `own` and `other` the loads of the two threads. Returns their positions in `turns`; none if the work
+/// cannot be divided, because a single connection causes it.
+pub(crate) fn choose(turns: &[u32], own: u64, other: u64) -> Vec<usize> {
+    let total: u64 = turns.iter().map(|turns| u64::from(*turns)).sum();
+    let active = turns.iter().filter(|turns| **turns > 0).count();
+    if active < 2 || other >= own {
+        return Vec::new();
+    }
+    // Half of the difference, as a share of the own work.
+    let mut left = total * (own - other) / (2 * own);
+    let mut chosen = Vec::new();
+    for (position, turns) in turns.iter().enumerate() {
+        if *turns > 0 && u64::from(*turns) <= left {
+            left -= u64::from(*turns);
+            chosen.push(position);
+        }
+    }
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    /// A meter, and a function that ends a window of 100 ms with so much sleep and idle time.
+    fn meter() -> (Instant, LoadMeter) {
+        let start = Instant::now();
+        (start, LoadMeter::new(start, start))
+    }
+
+    #[test]
+    fn overloaded_thread_shares_only_if_a_core_is_idle() {
+        for (idle_ms, advice) in [(60, Advice::Share), (40, Advice::Stay)] {
+            let ((start, mut meter), own) = (meter(), PublishedLoad::default());
+            assert_eq!(meter.end_window(start + ms(99), &own, None, || Some(ms(0))), Advice::Stay);
+            // The first overloaded window only starts the measurement of the idle time.
+            meter.add_sleep(ms(5));
+            assert_eq!(meter.end_window(start + ms(100), &own, None, || Some(ms(1_000))), Advice::Stay);
+            assert!(own.is_overloaded(100) && own.percent(100) == 95);
+            meter.add_sleep(ms(5));
+            let idle = || Some(ms(1_000 + idle_ms));
+            assert_eq!(meter.end_window(start + ms(200), &own, None, idle), advice);
+        }
+    }
+
+    #[test]
+    fn thread_at_ninety_percent_stays_and_reads_no_idle_time() {
+        let ((start, mut meter), own) = (meter(), PublishedLoad::default());
+        for window in 1..=5 {
+            meter.add_sleep(ms(10));
+            let idle = || panic!("not overloaded");
+            assert_eq!(meter.end_window(start + ms(100 * window), &own, None, idle), Advice::Stay);
+        }
+    }
+
+    #[test]
+    fn quiet_threads_are_joined_after_a_second() {
+        let (own, first) = (PublishedLoad::default(), PublishedLoad::default());
+        for (first_percent, advice) in [(20, Advice::Join), (40, Advice::Stay)] {
+            let (start, mut meter) = meter();
+            let mut last = Advice::Stay;
+            for window in 1..=10 {
+                assert_eq!(last, Advice::Stay, "window {window}");
+                first.publish(100 * window, first_percent);
+                meter.add_sleep(ms(80));
+                last = meter.end_window(start + ms(100 * window), &own, Some(&first), || None);
+            }
+            assert_eq!(last, advice);
+        }
+    }
+
+    #[test]
+    fn load_of_a_sleeping_thread_is_zero() {
+        let load = PublishedLoad::default();
+        load.publish(1_000, 95);
+        assert_eq!((load.percent(1_200), load.percent(1_201)), (95, 0));
+    }
+
+    #[test]
+    fn choose_moves_half_of_the_difference() {
+        assert_eq!(choose(&[10, 10, 0, 10, 10], 100, 0), [0, 1]);
+        assert_eq!(choose(&[10, 10, 10, 10], 100, 50), [0]);
+        assert_eq!(choose(&[90, 10], 100, 0), [1], "one connection cannot be divided");
+        assert!(choose(&[100, 0], 100, 0).is_empty() && choose(&[5, 5], 50, 50).is_empty());
+    }
+}
