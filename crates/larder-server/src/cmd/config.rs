@@ -2,6 +2,7 @@
 
 use larder_resp::{Args, parse_integer};
 
+use super::help::help;
 use super::{CommandError, Context, Outcome};
 use crate::config::ByteSize;
 use crate::db::{DATABASE_COUNT, MIN_MEMORY_BYTES, default_memory_bytes};
@@ -58,6 +59,16 @@ static SETTINGS: [Setting; 15] = [
 pub(super) fn config(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let subcommand = &args[1];
     match (subcommand.to_ascii_lowercase().as_slice(), args.len()) {
+        (b"help", 2) => help(
+            cx,
+            "CONFIG",
+            &[
+                ("GET <pattern> [<pattern> ...]", "The settings whose names match, and their values."),
+                ("SET <name> <value> [<name> <value> ...]", "Changes settings: all of them or none."),
+                ("RESETSTAT", "Resets the counters of INFO."),
+            ],
+        ),
+        (b"help", _) => Err(CommandError::Arity("config|help")),
         (b"get", 3..) => get(cx, args.skip(2)),
         (b"get", _) => Err(CommandError::Arity("config|get")),
         (b"set", 4..) if args.len().is_multiple_of(2) => set(cx, args.skip(2)),
