@@ -136,8 +136,14 @@ impl Scale {
             3..=15 => some,
             _ => many,
         };
-        let load =
-            |name, command, clients, pipeline, requests| Load { name, command, clients, pipeline, requests, keys: self.keys };
+        let load = |name, command, clients, pipeline, requests| Load {
+            name,
+            command,
+            clients,
+            pipeline,
+            requests,
+            keys: self.keys,
+        };
         let gets =
             self.clients.iter().map(|(name, clients)| load(*name, "get", *clients, 1, requests(*clients)));
         gets.chain([
@@ -207,7 +213,8 @@ mod tests {
             return eprintln!("skipped: redis-server or redis-benchmark is not installed");
         }
         let clients = &[("get-1", 1), ("get-50", 50)];
-        let scale = Scale { rounds: 1, requests: [200, 200, 500, 2_000], clients, keys: 1_000, entries: 2_000 };
+        let scale =
+            Scale { rounds: 1, requests: [200, 200, 500, 2_000], clients, keys: 1_000, entries: 2_000 };
         let findings = measure(&scale, &ProgressBar::hidden()).unwrap();
         for workload in ["get-1", "get-50", "set-50", "get-50-p16", "get-50-p100", HALF_LOAD, "memory"] {
             let mut figures = findings.figures.iter().filter(|figure| figure.workload == workload);
