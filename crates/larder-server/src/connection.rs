@@ -108,7 +108,7 @@ impl Connection {
         let (address, local_address) = socket.addresses();
         let client = state.clients.register(thread, address, local_address);
         state.stats.threads[thread].connected();
-        let session = Session::new(client, state.password().is_none());
+        let session = Session::new(client, !state.requires_password());
         Box::new(Connection {
             socket,
             state: Arc::clone(state),

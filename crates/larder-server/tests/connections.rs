@@ -178,6 +178,19 @@ fn commands_without_password_are_rejected() {
 }
 
 #[test]
+fn password_that_is_set_later_is_required_from_new_connections() {
+    let server = TestServer::start();
+    let (ok, mut first) = (Frame::Simple("OK".into()), server.connect());
+    assert_eq!(first.call(&["CONFIG", "SET", "requirepass", "secret"]), ok);
+    assert_eq!(first.call(&["PING"]), Frame::Simple("PONG".into()));
+    let mut second = server.connect();
+    assert_eq!(second.call(&["PING"]), Frame::Error("NOAUTH Authentication required.".into()));
+    assert_eq!(second.call(&["AUTH", "secret"]), ok);
+    assert_eq!(second.call(&["CONFIG", "SET", "requirepass", ""]), ok);
+    assert_eq!(server.connect().call(&["PING"]), Frame::Simple("PONG".into()));
+}
+
+#[test]
 fn non_loopback_address_requires_password() {
     let listen = Some("0.0.0.0:0".parse().unwrap());
     let result = Server::bind(Config { listen, ..Config::default() });

@@ -129,6 +129,7 @@ pub(crate) fn execute(cx: &mut Context<'_>, args: Args<'_>) -> Option<usize> {
     };
     if let Err(error) = outcome {
         cx.counts.errors += 1;
+        cx.state.stats.count_error(error.prefix());
         cx.out.truncate(start);
         cx.reply().error(&error.to_string());
     }

@@ -83,11 +83,11 @@ pub(super) fn memory(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             reply_or_null(cx, charge, |cx, charge| cx.reply().integer(charge as i64));
             Ok(())
         }
-        (b"help", _) => Err(CommandError::Arity("memory|help")),
         (b"usage", None) => Err(CommandError::Arity("memory|usage")),
         (b"help", None) => {
             help(cx, "MEMORY", &[("USAGE <key> [SAMPLES <count>]", "The bytes that the entry is charged.")])
         }
+        (b"help", _) => Err(CommandError::Arity("memory|help")),
         _ => Err(CommandError::unknown_subcommand(&args[1], "MEMORY")),
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn quit(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
 pub(super) fn reset(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
     cx.session.select(0);
     cx.session.set_protocol(Protocol::Resp2);
-    cx.session.authenticated = cx.state.password().is_none();
+    cx.session.authenticated = !cx.state.requires_password();
     cx.session.client.update_names(|names| names.name.clear());
     cx.reply().simple("RESET");
     Ok(())
