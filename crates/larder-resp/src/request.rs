@@ -58,6 +58,9 @@ impl Span {
     }
 }
 
+/// Spans that are retained by [`RequestParser::release`]: more than most requests have.
+const MAX_IDLE_SPANS: usize = 32;
+
 /// Spans that are retained for the next request; a larger allocation is freed.
 const MAX_RETAINED_SPANS: usize = 1024;
 
@@ -72,6 +75,22 @@ impl RequestParser {
     pub fn restart(&mut self) {
         self.expected = 0;
         self.position = 0;
+    }
+
+    /// Frees what the last request needed, up to a few spans: for a connection that waits. The arguments of that request
+    /// are gone. Does nothing while a request is incomplete.
+    pub fn release(&mut self) {
+        if self.expected == 0 {
+            self.spans.clear();
+            self.spans.shrink_to(MAX_IDLE_SPANS);
+            self.inline_text = Vec::new();
+        }
+    }
+
+    /// The memory that it holds, in bytes.
+    #[must_use]
+    pub fn bytes_allocated(&self) -> usize {
+        self.spans.capacity() * size_of::<Span>() + self.inline_text.capacity()
     }
 
     /// Parses the request at the start of `buffer`. An empty request (`*0`, an empty line) is complete and has no

@@ -51,6 +51,16 @@ impl Client {
         }
     }
 
+    /// The address of the client.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The address of the server that it has connected to.
+    pub(crate) fn local_address(&self) -> &str {
+        &self.local_address
+    }
+
     /// Index of the thread that serves it.
     pub(crate) fn thread(&self) -> usize {
         self.thread.load(Ordering::SeqCst)

@@ -145,6 +145,11 @@ impl Password {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+
+    /// The password itself, for a client that knows it.
+    pub(crate) fn text(&self) -> &str {
+        &self.0
+    }
 }
 
 impl fmt::Debug for Password {

@@ -108,7 +108,7 @@ impl Connection {
         let (address, local_address) = socket.addresses();
         let client = state.clients.register(thread, address, local_address);
         state.stats.threads[thread].connected();
-        let session = Session::new(client, state.password().is_none());
+        let session = Session::new(client, !state.requires_password());
         Box::new(Connection {
             socket,
             state: Arc::clone(state),
@@ -223,6 +223,7 @@ impl Connection {
         let written = self.write(&mut buffers.output);
         self.state.stats.threads[self.session.client.thread()].latency.record(now.elapsed());
         buffers.output.shrink_to(MAX_RETAINED_OUTPUT_BYTES);
+        self.parser.release();
         self.report_buffered_bytes();
         written?;
         self.ending = stop == StopReason::Close || self.state.is_draining();
@@ -382,7 +383,7 @@ impl Connection {
 
     /// Reports the size of this connection's buffers, if it has changed.
     fn report_buffered_bytes(&mut self) {
-        let buffered_bytes = self.pending.capacity() + self.unsent.capacity();
+        let buffered_bytes = self.pending.capacity() + self.unsent.capacity() + self.parser.bytes_allocated();
         if buffered_bytes != self.buffered_bytes {
             self.buffered_bytes = buffered_bytes;
             self.state.set_buffered_bytes(&self.session.client, buffered_bytes as u64);

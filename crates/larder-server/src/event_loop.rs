@@ -399,6 +399,37 @@ mod tests {
         }
     }
 
+    #[test]
+    fn arguments_of_a_large_request_are_counted_and_freed() {
+        const ARGUMENTS: usize = 100_000;
+        let state = state(1);
+        let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+        let (connection, mut client_end) = connection(&state);
+        event_loop.adopt(connection);
+        client_end.set_nonblocking(true).unwrap();
+        let request = [format!("*{}\r\n", ARGUMENTS + 1).as_bytes(), b"$6\r\nEXISTS\r\n"].concat();
+        let request = [request, b"$1\r\nk\r\n".repeat(ARGUMENTS)].concat();
+        let mut send = |event_loop: &mut EventLoop, mut bytes: &[u8]| {
+            while !bytes.is_empty() {
+                bytes = &bytes[client_end.write(bytes).unwrap_or(0)..];
+                poll(event_loop);
+            }
+        };
+        let (begin, end) = request.split_at(request.len() - 1);
+        send(&mut event_loop, begin);
+        while !event_loop.yielding.is_empty() {
+            poll(&mut event_loop);
+        }
+        let buffered = state.clients.buffered_bytes();
+        assert!(buffered as usize > request.len() + 8 * (ARGUMENTS - 1), "{buffered} bytes");
+        send(&mut event_loop, end);
+        let mut reply = [0; 4];
+        client_end.read_exact(&mut reply).unwrap();
+        assert_eq!(&reply, b":0\r\n");
+        let buffered = state.clients.buffered_bytes();
+        assert!(buffered < 1_000, "an idle connection holds {buffered} bytes");
+    }
+
     /// A mark that is set while a connection is between two threads must not be lost.
     #[test]
     fn connection_that_is_closed_while_it_moves_is_closed_on_arrival() {

@@ -15,7 +15,7 @@ pub(crate) const POLICY: &str = "allkeys-lfu";
 
 type Section = (&'static str, fn(&ServerState, &mut String) -> std::fmt::Result);
 
-const SECTIONS: [Section; 9] = [
+const SECTIONS: [Section; 10] = [
     ("Server", server),
     ("Clients", clients),
     ("Memory", memory_section),
@@ -23,6 +23,7 @@ const SECTIONS: [Section; 9] = [
     ("Stats", stats),
     ("Replication", replication),
     ("CPU", cpu),
+    ("Errorstats", errorstats),
     ("Cluster", cluster),
     ("Keyspace", keyspace),
 ];
@@ -123,6 +124,14 @@ fn replication(_: &ServerState, out: &mut String) -> std::fmt::Result {
 fn cpu(_: &ServerState, out: &mut String) -> std::fmt::Result {
     let (user, system) = system::cpu_seconds().unwrap_or_default();
     write!(out, "used_cpu_sys:{system:.6}\r\nused_cpu_user:{user:.6}\r\n")
+}
+
+fn errorstats(state: &ServerState, out: &mut String) -> std::fmt::Result {
+    state
+        .stats
+        .errors()
+        .into_iter()
+        .try_for_each(|(prefix, count)| write!(out, "errorstat_{prefix}:count={count}\r\n"))
 }
 
 fn cluster(_: &ServerState, out: &mut String) -> std::fmt::Result {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use larder_resp::Limits;
+use parking_lot::RwLock;
 
 use crate::clients::{Client, Clients};
 use crate::config::{Config, Password};
@@ -30,6 +31,8 @@ pub(crate) struct ServerState {
     /// Set at the start of the shutdown: a connection without pending replies closes.
     pub(crate) draining: AtomicBool,
     max_clients: AtomicUsize,
+    /// The password that clients must send, if there is one. It is read when a connection opens or authenticates.
+    password: RwLock<Option<Password>>,
 }
 
 impl ServerState {
@@ -38,6 +41,7 @@ impl ServerState {
         let max_client_memory = config.max_client_memory.map_or_else(quarter, |size| size.0);
         ServerState {
             max_clients: AtomicUsize::new(config.maxclients),
+            password: RwLock::new(config.requirepass.clone().filter(|password| !password.is_empty())),
             config,
             store,
             inboxes: stats.threads.iter().map(|_| Inbox::default()).collect(),
@@ -57,9 +61,24 @@ impl ServerState {
         self.clients.set_buffered_bytes(client, bytes, &self.inboxes);
     }
 
-    /// The password that clients must send, if there is one.
-    pub(crate) fn password(&self) -> Option<&Password> {
-        self.config.requirepass.as_ref().filter(|password| !password.is_empty())
+    /// Whether clients must send a password.
+    pub(crate) fn requires_password(&self) -> bool {
+        self.password.read().is_some()
+    }
+
+    /// Whether this is the password that clients must send. Any text is, if there is none.
+    pub(crate) fn accepts_password(&self, candidate: &[u8]) -> bool {
+        self.password.read().as_ref().is_none_or(|password| password.matches(candidate))
+    }
+
+    /// The password that clients must send; empty if there is none.
+    pub(crate) fn password_text(&self) -> String {
+        self.password.read().as_ref().map_or_else(String::new, |password| password.text().to_owned())
+    }
+
+    /// Sets the password that clients must send; an empty one removes it. Connections that are authenticated stay so.
+    pub(crate) fn set_password(&self, password: Password) {
+        *self.password.write() = Some(password).filter(|password| !password.is_empty());
     }
 
     pub(crate) fn max_clients(&self) -> usize {

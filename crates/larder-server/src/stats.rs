@@ -1,5 +1,6 @@
 //! Statistics: one set of counters per thread, which is written once per wake-up and summed on demand.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -108,6 +109,8 @@ pub(crate) struct Stats {
     pub(crate) rejected: Counter,
     /// Connections that were closed because a command panicked.
     pub(crate) panics: Counter,
+    /// The number of error replies by their prefix, such as `WRONGTYPE`.
+    error_prefixes: Mutex<BTreeMap<&'static str, u64>>,
     /// The totals at the last `CONFIG RESETSTAT`. The counters themselves never decrease.
     baseline: Mutex<Totals>,
 }
@@ -130,6 +133,7 @@ impl Stats {
             accepted: Counter::new(),
             rejected: Counter::new(),
             panics: Counter::new(),
+            error_prefixes: Mutex::default(),
             baseline: Mutex::default(),
         }
     }
@@ -140,6 +144,16 @@ impl Stats {
 
     pub(crate) fn total(&self) -> Counts {
         self.threads.iter().map(ThreadStats::counts).fold(Counts::default(), Counts::plus)
+    }
+
+    /// Counts an error reply. Errors are rare, so a lock is cheap enough.
+    pub(crate) fn count_error(&self, prefix: &'static str) {
+        *self.error_prefixes.lock().entry(prefix).or_default() += 1;
+    }
+
+    /// The number of error replies by their prefix, since the last [`reset`](Self::reset).
+    pub(crate) fn errors(&self) -> BTreeMap<&'static str, u64> {
+        self.error_prefixes.lock().clone()
     }
 
     fn latency(&self) -> HistogramSnapshot {
@@ -162,6 +176,7 @@ impl Stats {
 
     pub(crate) fn reset(&self, store: &Store) {
         *self.baseline.lock() = self.totals(store);
+        self.error_prefixes.lock().clear();
     }
 
     fn totals(&self, store: &Store) -> Totals {

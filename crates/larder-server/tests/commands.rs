@@ -3,7 +3,7 @@
 //! Each case starts with an empty keyspace. A request is an inline command; in a reply, `|` stands for CR LF. If the
 //! replies of RESP2 and RESP3 differ, the case has both.
 
-use larder_resp::Protocol;
+use larder_resp::{Frame, Protocol};
 
 use crate::support::TestServer;
 
@@ -515,4 +515,22 @@ fn info_has_fields_of_frameworks() {
     assert!(some.contains("# Server") && some.contains("# Keyspace") && !some.contains("# Memory"), "{some}");
     client.call(&["CONFIG", "RESETSTAT"]);
     assert!(text(client.call(&["INFO", "stats"])).contains("keyspace_hits:0"));
+}
+
+#[test]
+fn help_of_every_container_lists_its_subcommands() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    for (container, subcommand) in [
+        ("CLIENT", "KILL"),
+        ("COMMAND", "GETKEYS"),
+        ("CONFIG", "RESETSTAT"),
+        ("MEMORY", "USAGE"),
+        ("OBJECT", "ENCODING"),
+    ] {
+        let Frame::Array(lines) = client.call(&[container, "HELP"]) else { panic!("{container}") };
+        let lines: Vec<String> = lines.iter().map(|line| format!("{line:?}")).collect();
+        assert!(lines[0].contains(&format!("{container} <subcommand>")), "{lines:?}");
+        assert!(lines.iter().any(|line| line.contains(subcommand)), "{lines:?}");
+    }
 }

@@ -111,6 +111,36 @@ fn exceeded_client_memory_closes_largest_connection() {
 }
 
 #[test]
+fn client_kill_closes_the_connections_that_match() {
+    let server = TestServer::with(Config { threads: Some(2), ..Config::default() });
+    let (mut first, mut second, mut third) = (server.connect(), server.connect(), server.connect());
+    let id = |client: &mut crate::support::Client<std::net::TcpStream>| match client.call(&["CLIENT", "ID"]) {
+        Frame::Integer(id) => id.to_string(),
+        reply => panic!("{reply:?}"),
+    };
+    let (first_id, second_id) = (id(&mut first), id(&mut second));
+    assert_eq!(first.call(&["CLIENT", "KILL", "ID", &second_id]), Frame::Integer(1));
+    assert_eq!(second.read_to_end(), b"");
+    let address = third.stream.local_addr().unwrap().to_string();
+    assert_eq!(first.call(&["CLIENT", "KILL", &address]), Frame::Simple("OK".into()));
+    assert_eq!(third.read_to_end(), b"");
+    assert_eq!(first.call(&["CLIENT", "KILL", "ID", &first_id]), Frame::Integer(0), "itself is spared");
+    let others: Vec<_> = (0..3).map(|_| server.connect()).collect();
+    assert_eq!(others.len(), 3);
+    // A connection is listed once it is accepted.
+    let start = Instant::now();
+    while server.stats().snapshot().connections < 4 {
+        assert!(start.elapsed() < PATIENCE);
+        std::thread::yield_now();
+    }
+    assert_eq!(first.call(&["CLIENT", "KILL", "TYPE", "normal"]), Frame::Integer(3));
+    others.into_iter().for_each(|mut other| assert_eq!(other.read_to_end(), b""));
+    // The reply comes before the end.
+    first.send(&encode(&["CLIENT", "KILL", "SKIPME", "no"]));
+    assert_eq!(first.read_to_end(), b":1\r\n");
+}
+
+#[test]
 fn quit_replies_and_closes() {
     let server = TestServer::start();
     let mut client = server.connect();
@@ -145,6 +175,19 @@ fn commands_without_password_are_rejected() {
     assert!(
         matches!(client.call(&["HELLO", "3", "AUTH", "default", "secret"]), Frame::Map(fields) if fields.len() == 7)
     );
+}
+
+#[test]
+fn password_that_is_set_later_is_required_from_new_connections() {
+    let server = TestServer::start();
+    let (ok, mut first) = (Frame::Simple("OK".into()), server.connect());
+    assert_eq!(first.call(&["CONFIG", "SET", "requirepass", "secret"]), ok);
+    assert_eq!(first.call(&["PING"]), Frame::Simple("PONG".into()));
+    let mut second = server.connect();
+    assert_eq!(second.call(&["PING"]), Frame::Error("NOAUTH Authentication required.".into()));
+    assert_eq!(second.call(&["AUTH", "secret"]), ok);
+    assert_eq!(second.call(&["CONFIG", "SET", "requirepass", ""]), ok);
+    assert_eq!(server.connect().call(&["PING"]), Frame::Simple("PONG".into()));
 }
 
 #[test]

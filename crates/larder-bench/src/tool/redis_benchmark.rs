@@ -22,6 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
     Tcp(SocketAddr),
+    #[cfg_attr(not(test), allow(dead_code, reason = "no suite uses it yet; the tests do"))]
     Unix(PathBuf),
 }
 

@@ -98,6 +98,12 @@ impl Cache {
         self.lock(location).read(location.hash, &key, now).map(|record| f(record.key.value()))
     }
 
+    /// A cursor for [`Cache::scan`] at a position that depends on `random`, which should be any 64 bits.
+    pub fn random_cursor(&self, random: u64) -> u64 {
+        let shard = (random >> 32) as usize % self.shards().len();
+        (shard as u64) << 32 | u64::from(random as u32)
+    }
+
     /// Whether a record is not too heavy to be stored, whatever is evicted for it.
     pub fn can_hold(&self, record: &Record) -> bool {
         self.weigh(record, &()) <= self.limit()

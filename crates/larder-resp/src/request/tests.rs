@@ -101,6 +101,21 @@ fn spans_of_large_request_are_freed_by_next() {
 }
 
 #[test]
+fn release_frees_the_spans_of_a_large_request_and_keeps_one_in_progress() {
+    let mut parser = RequestParser::new();
+    let mut input = b"*100000\r\n".to_vec();
+    input.extend(b"$0\r\n\r\n".repeat(100_000));
+    let (begin, rest) = input.split_at(input.len() - 1);
+    assert!(matches!(parser.parse(begin, &Limits::default()).unwrap(), Progress::Incomplete { .. }));
+    parser.release();
+    assert!(parser.bytes_allocated() >= 8 * 99_999);
+    assert_eq!(rest, b"\n");
+    assert!(matches!(parser.parse(&input, &Limits::default()).unwrap(), Progress::Complete { .. }));
+    parser.release();
+    assert!(parser.bytes_allocated() <= 256, "{} bytes", parser.bytes_allocated());
+}
+
+#[test]
 fn restart_discards_incomplete_request() {
     let limits = Limits::default();
     let mut parser = RequestParser::new();

@@ -2,7 +2,26 @@
 
 use larder_resp::{Args, parse_integer};
 
+use super::client_kill::kill;
+use super::help::help;
+use super::options::integer;
 use super::{CommandError, Context, Outcome};
+
+const SUBCOMMANDS: &[(&str, &str)] = &[
+    ("GETNAME", "The name of the connection."),
+    ("ID", "The id of the connection."),
+    ("INFO", "The line of the connection in CLIENT LIST."),
+    (
+        "KILL <ip:port> | ID <id> | ADDR <ip:port> | LADDR <ip:port> | TYPE <type> | SKIPME <yes|no>",
+        "Closes connections.",
+    ),
+    ("LIST [TYPE <type> | ID <id> ...]", "The connections."),
+    ("NO-EVICT <on|off>", "Accepted; the server does not evict connections."),
+    ("NO-TOUCH <on|off>", "Accepted; every read counts as a use."),
+    ("SETINFO <LIB-NAME|LIB-VER> <value>", "Sets the name or version of the client library."),
+    ("SETNAME <name>", "Sets the name of the connection."),
+    ("UNBLOCK <id>", "Always 0: no command blocks."),
+];
 
 pub(super) fn client(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let subcommand = &args[1];
@@ -16,7 +35,17 @@ pub(super) fn client(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         (b"setinfo", 4) => setinfo(cx, &args[2], &args[3]),
         (b"info", 2) => info(cx),
         (b"list", _) => list(cx, args.skip(2)),
+        (b"kill", 3..) => kill(cx, args.skip(2)),
+        (b"unblock", 3 | 4) => {
+            // No command of this server blocks.
+            integer(&args[2])?;
+            cx.integer(0)
+        }
+        (b"help", 2) => help(cx, "CLIENT", SUBCOMMANDS),
         (b"no-evict" | b"no-touch", 3) => accept_on_off(cx, &args[2]),
+        (b"help", _) => Err(CommandError::Arity("client|help")),
+        (b"kill", _) => Err(CommandError::Arity("client|kill")),
+        (b"unblock", _) => Err(CommandError::Arity("client|unblock")),
         (b"id", _) => Err(CommandError::Arity("client|id")),
         (b"getname", _) => Err(CommandError::Arity("client|getname")),
         (b"setname", _) => Err(CommandError::Arity("client|setname")),

@@ -2,6 +2,7 @@
 
 use larder_resp::{Args, Encoder};
 
+use super::help::help;
 use super::spec::{CommandSpec, Flags};
 use super::table::{TABLE, find};
 use super::{CommandError, Context, Outcome};
@@ -15,6 +16,19 @@ pub(super) fn command(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         b"info" => info(cx, args.skip(2)),
         b"docs" => docs(cx, args.skip(2)),
         b"list" => list(cx, args.skip(2)),
+        b"help" if args.len() == 2 => help(
+            cx,
+            "COMMAND",
+            &[
+                ("(no subcommand)", "Describes all commands."),
+                ("COUNT", "The number of commands."),
+                ("DOCS [<name> ...]", "The documentation of commands."),
+                ("GETKEYS <command> [<arg> ...]", "The keys of a request."),
+                ("INFO [<name> ...]", "Describes commands."),
+                ("LIST [FILTERBY ACLCAT <category> | PATTERN <pattern>]", "The names of commands."),
+            ],
+        ),
+        b"help" => Err(CommandError::Arity("command|help")),
         b"getkeys" if args.len() > 3 => getkeys(cx, args.skip(2)),
         b"getkeys" => Err(CommandError::Arity("command|getkeys")),
         _ => Err(CommandError::unknown_subcommand(subcommand, "COMMAND")),

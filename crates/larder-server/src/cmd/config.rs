@@ -2,8 +2,9 @@
 
 use larder_resp::{Args, parse_integer};
 
+use super::help::help;
 use super::{CommandError, Context, Outcome};
-use crate::config::ByteSize;
+use crate::config::{ByteSize, Password};
 use crate::db::{DATABASE_COUNT, MIN_MEMORY_BYTES, default_memory_bytes};
 use crate::glob;
 use crate::info::POLICY;
@@ -23,6 +24,7 @@ type Check = fn(&[u8]) -> Result<Update, &'static str>;
 enum Update {
     MaxMemory(u64),
     MaxClients(usize),
+    Password(Password),
     /// The only valid value, which needs no change.
     Unchanged,
 }
@@ -35,7 +37,7 @@ impl Setting {
 
 /// The settings that benchmarks, clients and frameworks read. Some can be changed in Redis but have only one valid
 /// value here; these accept that value.
-static SETTINGS: [Setting; 15] = [
+static SETTINGS: [Setting; 16] = [
     Setting { name: "appendonly", get: |_| "no".to_owned(), set: Some(|value| accept_only(value, b"no")) },
     Setting::fixed("bind", |state| state.config.listen.map(|a| a.ip().to_string()).unwrap_or_default()),
     Setting::fixed("databases", |_| DATABASE_COUNT.to_string()),
@@ -46,6 +48,7 @@ static SETTINGS: [Setting; 15] = [
     Setting::fixed("port", |state| state.port.to_string()),
     Setting::fixed("proto-max-bulk-len", |state| state.limits.max_bulk_bytes.to_string()),
     Setting::fixed("replica-read-only", |_| "yes".to_owned()),
+    Setting { name: "requirepass", get: ServerState::password_text, set: Some(requirepass) },
     Setting { name: "save", get: |_| String::new(), set: Some(|value| accept_only(value, b"")) },
     Setting::fixed("slave-read-only", |_| "yes".to_owned()),
     Setting::fixed("tcp-keepalive", |state| state.config.tcp_keepalive_secs.to_string()),
@@ -58,6 +61,16 @@ static SETTINGS: [Setting; 15] = [
 pub(super) fn config(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let subcommand = &args[1];
     match (subcommand.to_ascii_lowercase().as_slice(), args.len()) {
+        (b"help", 2) => help(
+            cx,
+            "CONFIG",
+            &[
+                ("GET <pattern> [<pattern> ...]", "The settings whose names match, and their values."),
+                ("SET <name> <value> [<name> <value> ...]", "Changes settings: all of them or none."),
+                ("RESETSTAT", "Resets the counters of INFO."),
+            ],
+        ),
+        (b"help", _) => Err(CommandError::Arity("config|help")),
         (b"get", 3..) => get(cx, args.skip(2)),
         (b"get", _) => Err(CommandError::Arity("config|get")),
         (b"set", 4..) if args.len().is_multiple_of(2) => set(cx, args.skip(2)),
@@ -87,37 +100,58 @@ fn get(cx: &mut Context<'_>, patterns: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Checks all values before it changes the first one.
+/// Checks all names, and then all values, before it changes the first one.
 fn set(cx: &mut Context<'_>, pairs: Args<'_>) -> Outcome {
+    let mut checks: Vec<(&str, Check)> = Vec::new();
+    for name in pairs.iter().step_by(2) {
+        let (setting, check) = find(name)?;
+        if checks.iter().any(|(earlier, _)| *earlier == setting.name) {
+            return Err(failed(name, "duplicate parameter"));
+        }
+        checks.push((setting.name, check));
+    }
     let mut updates = Vec::new();
-    for index in (0..pairs.len()).step_by(2) {
-        updates.push(check(&pairs[index], &pairs[index + 1])?);
+    for (index, (_, check)) in checks.into_iter().enumerate() {
+        let (name, value) = (&pairs[2 * index], &pairs[2 * index + 1]);
+        updates.push(check(value).map_err(|reason| failed(name, reason))?);
+    }
+    if updates.iter().any(|update| matches!(update, Update::Password(password) if password.is_empty()))
+        && cx.state.config.listen.is_some_and(|address| !address.ip().is_loopback())
+    {
+        return Err(failed(b"requirepass", "the server listens beyond loopback"));
     }
     for update in updates {
         match update {
             Update::MaxMemory(bytes) => cx.state.store.set_max_memory(bytes),
             Update::MaxClients(n) => cx.state.set_max_clients(n),
+            Update::Password(password) => cx.state.set_password(password),
             Update::Unchanged => {}
         }
     }
     cx.ok()
 }
 
-fn check(name: &[u8], value: &[u8]) -> Result<Update, CommandError> {
-    let failed = |name_text: &str, reason: &str| {
-        CommandError::Other(format!(
-            "CONFIG SET failed (possibly related to argument '{name_text}') - {reason}"
-        ))
-    };
+/// The setting of this name, which can be changed, and the check of its value.
+fn find(name: &[u8]) -> Result<(&'static Setting, Check), CommandError> {
     let setting = SETTINGS.iter().find(|setting| setting.name.as_bytes().eq_ignore_ascii_case(name));
-    let name_text = String::from_utf8_lossy(name);
     let Some(setting) = setting else {
+        let name = String::from_utf8_lossy(name);
         return Err(CommandError::Other(format!(
-            "Unknown option or number of arguments for CONFIG SET - '{name_text}'"
+            "Unknown option or number of arguments for CONFIG SET - '{name}'"
         )));
     };
-    let set = setting.set.ok_or_else(|| failed(&name_text, "can't set immutable config"))?;
-    set(value).map_err(|reason| failed(&name_text, reason))
+    let check = setting.set.ok_or_else(|| failed(name, "can't set immutable config"))?;
+    Ok((setting, check))
+}
+
+fn failed(name: &[u8], reason: &str) -> CommandError {
+    let name = String::from_utf8_lossy(name);
+    CommandError::Other(format!("CONFIG SET failed (possibly related to argument '{name}') - {reason}"))
+}
+
+fn requirepass(value: &[u8]) -> Result<Update, &'static str> {
+    let text = std::str::from_utf8(value).map_err(|_| "argument must be text in UTF-8")?;
+    Ok(Update::Password(Password::new(text)))
 }
 
 /// 0 means no limit in Redis. Here it means the default limit: a cache without a limit would exhaust the memory.

@@ -38,6 +38,17 @@ pub(crate) enum CommandError {
 const MAX_ECHOED_BYTES: usize = 128;
 
 impl CommandError {
+    /// The first word of the text.
+    pub(crate) fn prefix(&self) -> &'static str {
+        match self {
+            CommandError::OutOfMemory => "OOM",
+            CommandError::NoAuth => "NOAUTH",
+            CommandError::WrongPass => "WRONGPASS",
+            CommandError::Fixed(text) => text.split(' ').next().unwrap_or("ERR"),
+            _ => "ERR",
+        }
+    }
+
     pub(crate) fn unknown_command(args: Args<'_>) -> Self {
         let mut echoed = Vec::new();
         for arg in args.skip(1).iter() {

@@ -11,7 +11,7 @@ const USER: &[u8] = b"default";
 
 pub(super) fn auth(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     match args.len() {
-        2 if cx.state.password().is_none() => {
+        2 if !cx.state.requires_password() => {
             return Err(CommandError::Fixed(
                 "ERR AUTH <password> called without any password configured for the default user. Are you sure your \
                  configuration is correct?",
@@ -71,7 +71,7 @@ fn requested_protocol(version: &[u8]) -> Result<Protocol, CommandError> {
 }
 
 fn authenticate(cx: &mut Context<'_>, user: &[u8], candidate: &[u8]) -> Outcome {
-    let matches = cx.state.password().is_none_or(|password| password.matches(candidate));
+    let matches = cx.state.accepts_password(candidate);
     if !matches || user != USER {
         return Err(CommandError::WrongPass);
     }

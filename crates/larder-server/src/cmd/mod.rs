@@ -3,7 +3,9 @@
 //! To add one: write `fn name(cx: &mut Context<'_>, args: Args<'_>) -> Outcome` (parse, apply, reply) in the file of
 //! its family, and add a row to `table`. Dispatch, `COMMAND` and the docs use that row.
 
+mod bits;
 mod client;
+mod client_kill;
 mod command;
 mod config;
 mod counter;
@@ -12,10 +14,13 @@ mod error;
 mod expire;
 mod get;
 mod handshake;
+mod help;
 mod http;
 mod key;
 mod multi_key;
+mod object;
 mod options;
+mod rename;
 mod scan;
 mod server;
 mod session;
@@ -124,6 +129,7 @@ pub(crate) fn execute(cx: &mut Context<'_>, args: Args<'_>) -> Option<usize> {
     };
     if let Err(error) = outcome {
         cx.counts.errors += 1;
+        cx.state.stats.count_error(error.prefix());
         cx.out.truncate(start);
         cx.reply().error(&error.to_string());
     }

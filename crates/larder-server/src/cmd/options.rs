@@ -3,6 +3,7 @@
 use larder_resp::parse_integer;
 
 use super::CommandError;
+use crate::db::DATABASE_COUNT;
 
 /// The unit and base of a time argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +55,12 @@ impl TimeUnit {
         }
         self.to_unix_ms(number, now_ms).ok_or(invalid)
     }
+}
+
+/// The index of a database.
+pub(super) fn database_index(number: i64) -> Result<u8, CommandError> {
+    let index = u8::try_from(number).ok().filter(|index| usize::from(*index) < DATABASE_COUNT);
+    index.ok_or(CommandError::Fixed("ERR DB index is out of range"))
 }
 
 /// Parses an integer in canonical form.

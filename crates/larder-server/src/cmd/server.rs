@@ -1,7 +1,8 @@
 //! `INFO`, `TIME`, `DBSIZE`, `ROLE`, `FLUSHDB`, `FLUSHALL`: commands on the whole server.
 
-use larder_resp::Args;
+use larder_resp::{Args, parse_integer};
 
+use super::options::integer;
 use super::visit::{Purpose, Visit};
 use super::{CommandError, Context, Outcome};
 use crate::db::unix_time;
@@ -35,6 +36,28 @@ pub(super) fn role(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
     reply.integer(0);
     reply.array(0);
     Ok(())
+}
+
+/// There are no replicas, so none has to be waited for.
+pub(super) fn wait(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    integer(&args[1])?;
+    match parse_integer(&args[2]) {
+        Some(0..) => cx.integer(0),
+        Some(_) => Err(CommandError::Fixed("ERR timeout is negative")),
+        None => Err(CommandError::Fixed("ERR timeout is not an integer or out of range")),
+    }
+}
+
+/// `FUNCTION`: a library without functions, for programs that clear it.
+pub(super) fn function(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    match (args[1].to_ascii_lowercase().as_slice(), args.len()) {
+        (b"flush", 2 | 3) => cx.ok(),
+        (b"list", _) => {
+            cx.reply().array(0);
+            Ok(())
+        }
+        _ => Err(CommandError::unknown_subcommand(&args[1], "FUNCTION")),
+    }
 }
 
 pub(super) fn flushdb(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {

@@ -2,9 +2,8 @@
 
 use larder_resp::{Args, Protocol};
 
-use super::options::integer;
+use super::options::{database_index, integer};
 use super::{CommandError, Context, Outcome};
-use crate::db::DATABASE_COUNT;
 
 pub(super) fn ping(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     match args.len() {
@@ -21,9 +20,7 @@ pub(super) fn echo(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub(super) fn select(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let index = integer(&args[1])?;
-    let database = u8::try_from(index).ok().filter(|index| usize::from(*index) < DATABASE_COUNT);
-    cx.session.select(database.ok_or(CommandError::Fixed("ERR DB index is out of range"))?);
+    cx.session.select(database_index(integer(&args[1])?)?);
     cx.ok()
 }
 
@@ -35,7 +32,7 @@ pub(super) fn quit(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
 pub(super) fn reset(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
     cx.session.select(0);
     cx.session.set_protocol(Protocol::Resp2);
-    cx.session.authenticated = cx.state.password().is_none();
+    cx.session.authenticated = !cx.state.requires_password();
     cx.session.client.update_names(|names| names.name.clear());
     cx.reply().simple("RESET");
     Ok(())

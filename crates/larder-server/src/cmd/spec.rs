@@ -87,6 +87,18 @@ impl CommandSpec {
         self
     }
 
+    /// In the group `generic`, without keys at fixed positions.
+    pub(super) const fn generic(mut self) -> Self {
+        self.group = "generic";
+        self
+    }
+
+    /// In the group `scripting`.
+    pub(super) const fn scripting(mut self) -> Self {
+        self.group = "scripting";
+        self
+    }
+
     /// Reads a string.
     pub(super) const fn reads_string(mut self) -> Self {
         self.group = "string";
@@ -105,6 +117,12 @@ impl CommandSpec {
     pub(super) const fn updates_string(mut self) -> Self {
         self.group = "string";
         self.flags = self.flags.with(Flags::WRITE);
+        self
+    }
+
+    /// In the group `bitmap`, of commands on strings.
+    pub(super) const fn bitmap(mut self) -> Self {
+        self.group = "bitmap";
         self
     }
 

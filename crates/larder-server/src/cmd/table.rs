@@ -2,18 +2,22 @@
 
 use super::spec::{CommandSpec as C, Flags};
 use super::{
-    client, command, config, counter, edit, expire, get, handshake, key, multi_key, scan, server, session,
-    set,
+    bits, client, command, config, counter, edit, expire, get, handshake, key, multi_key, object, rename,
+    scan, server, session, set,
 };
 
 /// All commands, sorted by name.
 #[rustfmt::skip]
-pub(super) static TABLE: [C; 54] = [
+pub(super) static TABLE: [C; 69] = [
     C::new("append", 3, "2.0.0", edit::append, "Appends to a value; creates it if needed.").writes_string().fast().one_key(),
     C::new("auth", -2, "1.0.0", handshake::auth, "Authenticates the connection.").connection().fast().loading().flag(Flags::NO_AUTH),
+    C::new("bitcount", -2, "2.6.0", bits::bitcount, "Counts the bits that are set.").reads_string().bitmap().one_key(),
+    C::new("bitop", -4, "2.6.0", bits::bitop, "Combines strings bit by bit and stores the result.").writes_string().bitmap().keys(2, -1, 1),
+    C::new("bitpos", -3, "2.8.7", bits::bitpos, "Finds the first bit that is set or not set.").reads_string().bitmap().one_key(),
     C::new("client", -2, "2.4.0", client::client, "Names, describes and lists connections.").connection(),
     C::new("command", -1, "2.8.13", command::command, "Describes the commands.").server().loading(),
     C::new("config", -2, "2.0.0", config::config, "Reads and changes settings.").server(),
+    C::new("copy", -3, "6.2.0", rename::copy, "Copies a value and its deadline to another key.").writes_key().flag(Flags::DENYOOM).keys(1, 2, 1),
     C::new("dbsize", 1, "1.0.0", server::dbsize, "Returns the number of keys in the database.").server().fast().flag(Flags::READONLY),
     C::new("decr", 2, "1.0.0", counter::decr, "Subtracts one from an integer; a missing key counts as 0.").writes_string().fast().one_key(),
     C::new("decrby", 3, "1.0.0", counter::decrby, "Subtracts from an integer; a missing key counts as 0.").writes_string().fast().one_key(),
@@ -26,7 +30,9 @@ pub(super) static TABLE: [C; 54] = [
     C::new("expiretime", 2, "7.0.0", expire::expiretime, "Returns the deadline of a key in seconds of Unix time.").reads_key().fast().one_key(),
     C::new("flushall", -1, "1.0.0", server::flushall, "Removes all keys of all databases.").server().flag(Flags::WRITE).flag(Flags::DANGEROUS),
     C::new("flushdb", -1, "1.0.0", server::flushdb, "Removes all keys of the database.").server().flag(Flags::WRITE).flag(Flags::DANGEROUS),
+    C::new("function", -2, "7.0.0", server::function, "A library without functions.").scripting(),
     C::new("get", 2, "1.0.0", get::get, "Returns a value.").reads_string().fast().one_key(),
+    C::new("getbit", 3, "2.2.0", bits::getbit, "Returns a bit of a string.").reads_string().bitmap().fast().one_key(),
     C::new("getdel", 2, "6.2.0", get::getdel, "Returns a value and removes its key.").updates_string().fast().one_key(),
     C::new("getex", -2, "6.2.0", get::getex, "Returns a value and sets or removes its deadline.").updates_string().fast().one_key(),
     C::new("getrange", 4, "2.4.0", get::getrange, "Returns part of a value.").reads_string().one_key(),
@@ -37,9 +43,12 @@ pub(super) static TABLE: [C; 54] = [
     C::new("incrbyfloat", 3, "2.6.0", counter::incrbyfloat, "Adds to a number; a missing key counts as 0.").writes_string().fast().one_key(),
     C::new("info", -1, "1.0.0", server::info, "Returns statistics of the server as text.").server().loading(),
     C::new("keys", 2, "1.0.0", scan::keys, "Returns all keys that match a pattern.").reads_key().flag(Flags::DANGEROUS),
+    C::new("memory", -2, "4.0.0", object::memory, "Returns the memory that an entry needs.").server(),
     C::new("mget", -2, "1.0.0", multi_key::mget, "Returns several values.").reads_string().fast().keys(1, -1, 1),
+    C::new("move", 3, "1.0.0", rename::move_key, "Moves a key to another database.").writes_key().fast().one_key(),
     C::new("mset", -3, "1.0.1", multi_key::mset, "Stores several values.").writes_string().keys(1, -1, 2),
     C::new("msetnx", -3, "1.0.1", multi_key::msetnx, "Stores several values if none of the keys exists.").writes_string().keys(1, -1, 2),
+    C::new("object", -2, "2.2.3", object::object, "Describes the representation of a value.").generic(),
     C::new("persist", 2, "2.2.0", expire::persist, "Removes the deadline of a key.").writes_key().fast().one_key(),
     C::new("pexpire", -3, "2.6.0", expire::pexpire, "Sets the time to live of a key in milliseconds.").writes_key().fast().one_key(),
     C::new("pexpireat", -3, "2.6.0", expire::pexpireat, "Sets the deadline of a key in milliseconds of Unix time.").writes_key().fast().one_key(),
@@ -48,21 +57,27 @@ pub(super) static TABLE: [C; 54] = [
     C::new("psetex", 4, "2.6.0", set::psetex, "Stores a value with a time to live in milliseconds.").writes_string().one_key(),
     C::new("pttl", 2, "2.6.0", expire::pttl, "Returns the time to live of a key in milliseconds.").reads_key().fast().one_key(),
     C::new("quit", -1, "1.0.0", session::quit, "Closes the connection.").connection().fast().loading().flag(Flags::NO_AUTH),
+    C::new("randomkey", 1, "1.0.0", object::randomkey, "Returns any key.").reads_key(),
+    C::new("rename", 3, "1.0.0", rename::rename, "Renames a key, and replaces the key of that name.").writes_key().keys(1, 2, 1),
+    C::new("renamenx", 3, "1.0.0", rename::renamenx, "Renames a key if the new name is free.").writes_key().fast().keys(1, 2, 1),
     C::new("reset", 1, "6.2.0", session::reset, "Resets the connection to its initial state.").connection().fast().loading().flag(Flags::NO_AUTH),
     C::new("role", 1, "2.8.12", server::role, "Returns the replication role: always master, without replicas.").server().fast().loading(),
     C::new("scan", -2, "2.8.0", scan::scan, "Iterates over the keys in batches.").reads_key(),
     C::new("select", 2, "1.0.0", session::select, "Selects the database.").connection().fast().loading(),
     C::new("set", -3, "1.0.0", set::set, "Stores a value.").writes_string().one_key(),
+    C::new("setbit", 4, "2.2.0", bits::setbit, "Sets a bit of a string, and returns its former value.").writes_string().bitmap().one_key(),
     C::new("setex", 4, "2.0.0", set::setex, "Stores a value with a time to live in seconds.").writes_string().one_key(),
     C::new("setnx", 3, "1.0.0", set::setnx, "Stores a value if the key does not exist.").writes_string().fast().one_key(),
     C::new("setrange", 4, "2.2.0", edit::setrange, "Overwrites part of a value; pads with zero bytes.").writes_string().one_key(),
     C::new("strlen", 2, "2.2.0", get::strlen, "Returns the length of a value in bytes.").reads_string().fast().one_key(),
     C::new("substr", 4, "1.0.0", get::getrange, "Returns part of a value: the old name of GETRANGE.").reads_string().one_key(),
+    C::new("swapdb", 3, "4.0.0", rename::swapdb, "Exchanges two databases.").server().fast().flag(Flags::WRITE).flag(Flags::DANGEROUS),
     C::new("time", 1, "2.6.0", server::time, "Returns Unix time in seconds and microseconds.").server().fast().loading(),
     C::new("touch", -2, "3.2.1", multi_key::touch, "Counts the keys that exist; this counts as a use of them.").reads_key().fast().keys(1, -1, 1),
     C::new("ttl", 2, "1.0.0", expire::ttl, "Returns the time to live of a key in seconds.").reads_key().fast().one_key(),
     C::new("type", 2, "1.0.0", key::type_of, "Returns the type of a value.").reads_key().fast().one_key(),
     C::new("unlink", -2, "4.0.0", multi_key::del, "Removes keys.").writes_key().fast().keys(1, -1, 1),
+    C::new("wait", 3, "3.0.0", server::wait, "Returns 0: there are no replicas to wait for.").generic(),
 ];
 
 /// Slots of the index: a power of two, several times the number of commands.

@@ -11,7 +11,8 @@ const SLICE: usize = 1024;
 /// A command that is not at its end.
 pub(crate) struct Visit {
     purpose: Purpose,
-    database: u8,
+    /// Where the entries of the database are: it may be exchanged meanwhile.
+    space: u8,
     cursor: u64,
     /// The number of entries to visit at most.
     left: usize,
@@ -30,7 +31,7 @@ pub(super) enum Purpose {
 impl Visit {
     /// Starts at `cursor` and visits about `count` entries.
     pub(super) fn new(cx: &Context<'_>, purpose: Purpose, cursor: u64, count: usize) -> Box<Self> {
-        Box::new(Visit { purpose, database: cx.session.database(), cursor, left: count })
+        Box::new(Visit { purpose, space: cx.db().space(), cursor, left: count })
     }
 
     /// Visits some entries. Returns whether it has ended and written its reply.
@@ -42,11 +43,11 @@ impl Visit {
             Purpose::Keys(names) | Purpose::Scan(names) => {
                 // Patterns are compared after the locks are released.
                 let begin = names.ends.len();
-                let next = store.database(self.database).scan(self.cursor, count, |name| names.push(name));
+                let next = store.space(self.space).scan(self.cursor, count, |name| names.push(name));
                 names.retain_matching(begin);
                 next
             }
-            Purpose::Flush { all } => store.clear_from(self.cursor, count, (!*all).then_some(self.database)),
+            Purpose::Flush { all } => store.clear_from(self.cursor, count, (!*all).then_some(self.space)),
         };
         let ended = self.cursor == 0 || self.left == 0;
         if ended {

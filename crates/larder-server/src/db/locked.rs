@@ -56,7 +56,7 @@ impl LockedKeys<'_> {
     pub(crate) fn put(&mut self, record: Record, expiry: Expiry) -> Result<(), OutOfMemory> {
         let space = record.key().space;
         if self.locked.insert(record, self.store.clock.ttl(expiry)).map_err(|_| OutOfMemory)? {
-            self.store.database(space).count_new();
+            self.store.space(space).count_new();
         }
         Ok(())
     }

@@ -6,8 +6,9 @@
 mod clock;
 mod locked;
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Instant;
 
 use larder_engine::raw::{self, Cache};
@@ -31,6 +32,9 @@ const BYTES_PER_ALLOCATOR_BYTE: u64 = 16;
 /// Values up to this length are copied while their shard is locked; longer ones are copied before.
 const MAX_BYTES_COPIED_UNDER_LOCK: usize = 4096;
 
+/// Entries that the search for a random key visits at a time.
+const RANDOM_SCAN: usize = 16;
+
 /// The lowest valid `max_memory`.
 pub(crate) const MIN_MEMORY_BYTES: u64 = 1 << 20;
 
@@ -42,10 +46,15 @@ pub struct Store {
     cache: Cache,
     time: Arc<CachedTime>,
     clock: ServerClock,
-    /// The number of entries per database. Database 0 is not counted: most servers use only that one, so its number is
+    /// The number of entries per space. Space 0 is not counted: most servers use only database 0, so its number is
     /// computed from the total instead of updating a counter with each write.
-    entries_per_database: Arc<[AtomicI64; DATABASE_COUNT]>,
+    entries_per_space: Arc<[AtomicI64; DATABASE_COUNT]>,
+    /// The space of each database in the engine, four bits each; `SWAPDB` exchanges two of them.
+    spaces: Arc<AtomicU64>,
 }
+
+/// Database 0 has space 0, and so on.
+const INITIAL_SPACES: u64 = 0xfedc_ba98_7654_3210;
 
 impl Store {
     /// An empty keyspace of at most `max_memory` bytes; `None` means half of the memory of the machine or the cgroup.
@@ -63,20 +72,26 @@ impl Store {
                 max: i64::MAX as u64 / 2,
             });
         }
-        let entries_per_database: Arc<[AtomicI64; DATABASE_COUNT]> = Arc::default();
-        let listener_counts = Arc::clone(&entries_per_database);
+        let entries_per_space: Arc<[AtomicI64; DATABASE_COUNT]> = Arc::default();
+        let listener_counts = Arc::clone(&entries_per_space);
         let time = Arc::new(CachedTime::new());
         let cache = Cache::builder()
             .weight(bytes, |record: &Record, ()| charge(record.bytes_allocated() as u64))
             .listener(move |record: &Record, (), cause| {
-                let database = usize::from(record.key().space);
-                if database != 0 && cause != Cause::Replaced {
-                    listener_counts[database].fetch_sub(1, Ordering::Relaxed);
+                let space = usize::from(record.key().space);
+                if space != 0 && cause != Cause::Replaced {
+                    listener_counts[space].fetch_sub(1, Ordering::Relaxed);
                 }
             })
             .clock(CachedTime::clock(&time))
             .build()?;
-        Ok(Store { cache, time, clock: ServerClock::new(0), entries_per_database })
+        Ok(Store {
+            cache,
+            time,
+            clock: ServerClock::new(0),
+            entries_per_space,
+            spaces: Arc::new(AtomicU64::new(INITIAL_SPACES)),
+        })
     }
 
     /// Capacity for entries in bytes.
@@ -129,15 +144,31 @@ impl Store {
     }
 
     pub(crate) fn database(&self, index: u8) -> Database<'_> {
-        Database { store: self, index }
+        self.space(space_of(self.spaces.load(Ordering::Relaxed), index))
     }
 
-    /// Visits about `count` entries and removes those of `database`, or of all databases if it is `None`. Returns the next
+    /// The database in a space: see [`Database::space`].
+    pub(crate) fn space(&self, space: u8) -> Database<'_> {
+        Database { store: self, space }
+    }
+
+    /// Exchanges two databases in one atomic step.
+    pub(crate) fn swap_databases(&self, first: u8, second: u8) {
+        let swap = |spaces: u64| {
+            let changed = space_of(spaces, first) ^ space_of(spaces, second);
+            Some(spaces ^ u64::from(changed) << (4 * first) ^ u64::from(changed) << (4 * second))
+        };
+        if first != second {
+            // The closure never refuses.
+            let _ = self.spaces.fetch_update(Ordering::SeqCst, Ordering::SeqCst, swap);
+        }
+    }
+
+    /// Visits about `count` entries and removes those of `space`, or of all databases if it is `None`. Returns the next
     /// cursor, 0 at the end. An entry that exists from the first call to the last is removed.
-    pub(crate) fn clear_from(&self, cursor: u64, count: usize, database: Option<u8>) -> u64 {
-        self.cache.retain_from(cursor, count, |record, ()| {
-            database.is_some_and(|database| record.key().space != database)
-        })
+    pub(crate) fn clear_from(&self, cursor: u64, count: usize, space: Option<u8>) -> u64 {
+        self.cache
+            .retain_from(cursor, count, |record, ()| space.is_some_and(|space| record.key().space != space))
     }
 }
 
@@ -157,11 +188,15 @@ fn charge(bytes: u64) -> u64 {
     bytes + bytes / BYTES_PER_ALLOCATOR_BYTE + ENTRY_OVERHEAD_BYTES
 }
 
+fn space_of(spaces: u64, database: u8) -> u8 {
+    (spaces >> (4 * database)) as u8 & 0xf
+}
+
 /// One database of a [`Store`].
 #[derive(Clone, Copy)]
 pub(crate) struct Database<'a> {
     store: &'a Store,
-    index: u8,
+    space: u8,
 }
 
 /// An entry while its shard is locked. Commands must use it only briefly.
@@ -212,9 +247,14 @@ pub(crate) enum EntryOp {
 pub(crate) struct OutOfMemory;
 
 impl Database<'_> {
+    /// Where its entries are in the engine. It stays the same when databases are exchanged.
+    pub(crate) fn space(&self) -> u8 {
+        self.space
+    }
+
     /// The key of `name` in this database.
     pub(crate) fn key<'n>(&self, name: &'n [u8]) -> Key<'n> {
-        Key { space: self.index, name }
+        Key { space: self.space, name }
     }
 
     /// A record of `name` for [`EntryOp::Put`]. Its value is the concatenation of `parts`.
@@ -243,6 +283,40 @@ impl Database<'_> {
         let clock = self.store.clock;
         let deadline = self.store.cache.peek_with(&self.key(name), |entry| entry.deadline_ms())?;
         Some(deadline.map(|ms| clock.to_unix_ms(ms)))
+    }
+
+    /// Calls `f` with the value of `name`. Does not count as a use.
+    pub(crate) fn peek<R>(&self, name: &[u8], f: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        self.store.cache.peek_with(&self.key(name), |entry| f(entry.key().value()))
+    }
+
+    /// The bytes that the entry of `name` is charged.
+    pub(crate) fn charge(&self, name: &[u8]) -> Option<u64> {
+        self.store.cache.peek_with(&self.key(name), |entry| entry.weight())
+    }
+
+    /// The name of any entry. Cost: in a database with a small part of all entries, a scan of many others.
+    pub(crate) fn random_name(&self) -> Option<Vec<u8>> {
+        if self.len() == 0 {
+            return None;
+        }
+        let start = self.store.cache.random_cursor(RandomState::new().hash_one(()));
+        // From there to the end, and then from the start.
+        for mut cursor in [start, 0] {
+            loop {
+                let mut found = None;
+                cursor = self.scan(cursor, RANDOM_SCAN, |name| {
+                    found.get_or_insert_with(|| name.to_vec());
+                });
+                if found.is_some() {
+                    return found;
+                }
+                if cursor == 0 {
+                    break;
+                }
+            }
+        }
+        None
     }
 
     /// Whether `name` has an entry.
@@ -315,7 +389,7 @@ impl Database<'_> {
     pub(crate) fn scan(&self, cursor: u64, count: usize, mut f: impl FnMut(&[u8])) -> u64 {
         self.store.cache.scan(cursor, count, |entry| {
             let key = entry.key().key();
-            if key.space == self.index {
+            if key.space == self.space {
                 f(key.name);
             }
         })
@@ -324,16 +398,16 @@ impl Database<'_> {
     /// Entries, including expired ones that are not reclaimed yet.
     pub(crate) fn len(&self) -> usize {
         let count =
-            |index: usize| self.store.entries_per_database[index].load(Ordering::Relaxed).max(0) as usize;
-        match self.index {
+            |space: usize| self.store.entries_per_space[space].load(Ordering::Relaxed).max(0) as usize;
+        match self.space {
             0 => self.store.len().saturating_sub((1..DATABASE_COUNT).map(count).sum()),
-            index => count(usize::from(index)),
+            space => count(usize::from(space)),
         }
     }
 
     fn count_new(&self) {
-        if self.index != 0 {
-            self.store.entries_per_database[usize::from(self.index)].fetch_add(1, Ordering::Relaxed);
+        if self.space != 0 {
+            self.store.entries_per_space[usize::from(self.space)].fetch_add(1, Ordering::Relaxed);
         }
     }
 }

@@ -1,0 +1,174 @@
+//! `SETBIT`, `GETBIT`, `BITCOUNT`, `BITPOS`, `BITOP`: strings as arrays of bits, the highest bit of a byte first.
+
+use larder_resp::{Args, parse_integer};
+
+use super::options::integer;
+use super::{CommandError, Context, Outcome};
+use crate::db::{Entry, EntryOp, Expiry};
+
+pub(super) fn setbit(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let (byte, mask) = position(cx, &args[2])?;
+    let is_set = match parse_integer(&args[3]) {
+        Some(bit @ (0 | 1)) => bit == 1,
+        _ => return Err(CommandError::Fixed("ERR bit is not an integer or out of range")),
+    };
+    if byte as u64 >= cx.state.store.max_memory() {
+        return Err(CommandError::OutOfMemory);
+    }
+    let db = cx.db();
+    let before = db.update(&args[1], |entry| match entry {
+        Some(mut entry) if byte < entry.value().len() => {
+            let before = entry.value()[byte] & mask != 0;
+            set(&mut entry.value_mut()[byte], mask, is_set);
+            (EntryOp::Edited, before)
+        }
+        entry => {
+            let value = entry.as_ref().map_or(&[][..], Entry::value);
+            let mut padding = vec![0; byte + 1 - value.len()];
+            set(&mut padding[byte - value.len()], mask, is_set);
+            (EntryOp::Put(db.record(&args[1], &[value, &padding]), Expiry::Keep), false)
+        }
+    })?;
+    cx.integer(i64::from(before))
+}
+
+fn set(byte: &mut u8, mask: u8, is_set: bool) {
+    *byte = if is_set { *byte | mask } else { *byte & !mask };
+}
+
+pub(super) fn getbit(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let (byte, mask) = position(cx, &args[2])?;
+    let found = cx.db().get(&args[1], |value| value.get(byte).is_some_and(|byte| byte & mask != 0));
+    cx.count_lookup(found.is_some());
+    cx.integer(i64::from(found.unwrap_or(false)))
+}
+
+/// The byte of a bit, and its mask there.
+fn position(cx: &Context<'_>, offset: &[u8]) -> Result<(usize, u8), CommandError> {
+    let offset = parse_integer(offset).and_then(|offset| usize::try_from(offset).ok());
+    let offset = offset.filter(|offset| offset / 8 < cx.state.limits.max_bulk_bytes);
+    let offset = offset.ok_or(CommandError::Fixed("ERR bit offset is not an integer or out of range"))?;
+    Ok((offset / 8, 0x80 >> (offset % 8)))
+}
+
+pub(super) fn bitcount(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let counted = cx.db().get(&args[1], |value| {
+        let range = match args.len() {
+            2 => Some(BitRange { start: 0, end: 8 * value.len() }),
+            4 | 5 => BitRange::parse(&args[2], Some(&args[3]), args.get(4), value.len())?,
+            _ => return Err(CommandError::Syntax),
+        };
+        Ok(range.map_or(0, |range| range.count_ones(value)))
+    });
+    cx.count_lookup(counted.is_some());
+    cx.integer(counted.transpose()?.unwrap_or(0) as i64)
+}
+
+pub(super) fn bitpos(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let bit = match integer(&args[2])? {
+        bit @ (0 | 1) => bit == 1,
+        _ => return Err(CommandError::Fixed("ERR The bit argument must be 1 or 0.")),
+    };
+    let found = cx.db().get(&args[1], |value| {
+        let range = match args.len() {
+            3 => Some(BitRange { start: 0, end: 8 * value.len() }),
+            4..=6 => BitRange::parse(&args[3], args.get(4), args.get(5), value.len())?,
+            _ => return Err(CommandError::Syntax),
+        };
+        let Some(range) = range else { return Ok(-1) };
+        // Without an end, the string counts as followed by zeros.
+        let after = if bit || args.len() > 4 { -1 } else { range.end as i64 };
+        Ok(range.find(value, bit).map_or(after, |position| position as i64))
+    });
+    cx.count_lookup(found.is_some());
+    cx.integer(found.transpose()?.unwrap_or(if bit { -1 } else { 0 }))
+}
+
+/// A range of bits of a string.
+struct BitRange {
+    start: usize,
+    end: usize,
+}
+
+impl BitRange {
+    /// Parses a range in bytes, or in bits if the unit says so: negative numbers count from the end, and both ends are
+    /// included. `None` if it is empty.
+    fn parse(
+        start: &[u8],
+        end: Option<&[u8]>,
+        unit: Option<&[u8]>,
+        value_bytes: usize,
+    ) -> Result<Option<BitRange>, CommandError> {
+        let (start, end) = (integer(start)?, end.map_or(Ok(-1), integer)?);
+        let bits_per_unit = match unit {
+            None => 8,
+            Some(unit) if unit.eq_ignore_ascii_case(b"BYTE") => 8,
+            Some(unit) if unit.eq_ignore_ascii_case(b"BIT") => 1,
+            Some(_) => return Err(CommandError::Syntax),
+        };
+        let units = (value_bytes * 8 / bits_per_unit) as i64;
+        if units == 0 || start < 0 && end < 0 && start > end {
+            return Ok(None);
+        }
+        let from_start = |number: i64| if number < 0 { number.saturating_add(units).max(0) } else { number };
+        let (start, end) = (from_start(start), from_start(end).min(units - 1));
+        let range =
+            BitRange { start: start as usize * bits_per_unit, end: (end as usize + 1) * bits_per_unit };
+        Ok((start <= end).then_some(range))
+    }
+
+    /// The byte at `index` of the value, without the bits outside of the range.
+    fn masked(&self, value: &[u8], index: usize, outside: u8) -> u8 {
+        let head = if index == self.start / 8 { 0xff >> (self.start % 8) } else { 0xff };
+        let tail = if index == self.end / 8 { !(0xff >> (self.end % 8)) } else { 0xff };
+        let mask: u8 = head & tail;
+        value[index] & mask | outside & !mask
+    }
+
+    fn bytes(&self) -> std::ops::Range<usize> {
+        self.start / 8..self.end.div_ceil(8)
+    }
+
+    fn count_ones(&self, value: &[u8]) -> u64 {
+        self.bytes().map(|index| u64::from(self.masked(value, index, 0).count_ones())).sum()
+    }
+
+    /// The first bit of this value.
+    fn find(&self, value: &[u8], bit: bool) -> Option<usize> {
+        let flip = if bit { 0 } else { 0xff };
+        let mut bytes = self.bytes().map(|index| (index, self.masked(value, index, flip) ^ flip));
+        bytes.find(|(_, byte)| *byte != 0).map(|(index, byte)| 8 * index + byte.leading_zeros() as usize)
+    }
+}
+
+pub(super) fn bitop(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let operation: fn(u8, u8) -> u8 = match args[1].to_ascii_lowercase().as_slice() {
+        b"and" => |a, b| a & b,
+        b"or" => |a, b| a | b,
+        b"xor" => |a, b| a ^ b,
+        b"not" if args.len() == 4 => |a, _| !a,
+        b"not" => return Err(CommandError::Fixed("ERR BITOP NOT must be called with a single source key.")),
+        _ => return Err(CommandError::Syntax),
+    };
+    let db = cx.db();
+    let (destination, sources) = (db.key(&args[2]), args.skip(3));
+    let mut locked = db.lock(args.skip(2).iter());
+    let values = sources.iter().map(|name| locked.get(db.key(name), <[u8]>::to_vec).unwrap_or_default());
+    let mut values: Vec<Vec<u8>> = values.collect();
+    let length = values.iter().map(Vec::len).max().unwrap_or(0);
+    // A shorter value counts as followed by zeros.
+    values.iter_mut().for_each(|value| value.resize(length, 0));
+    let mut result = values.swap_remove(0);
+    if values.is_empty() {
+        result.iter_mut().for_each(|byte| *byte = operation(*byte, 0));
+    }
+    for value in &values {
+        result.iter_mut().zip(value).for_each(|(byte, other)| *byte = operation(*byte, *other));
+    }
+    match length {
+        0 => _ = locked.remove(destination),
+        _ => locked.put(db.record(&args[2], &[&result]), Expiry::Never)?,
+    }
+    drop(locked);
+    cx.integer(length as i64)
+}

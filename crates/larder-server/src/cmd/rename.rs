@@ -1,0 +1,95 @@
+//! `RENAME`, `RENAMENX`, `COPY`, `MOVE`, `SWAPDB`: an entry gets another name or database, in one atomic step.
+
+use larder_resp::Args;
+
+use super::options::{database_index, integer};
+use super::{CommandError, Context, Outcome};
+use crate::db::{Key, LockedKeys, Record};
+
+const NO_SUCH_KEY: CommandError = CommandError::Fixed("ERR no such key");
+const SAME_KEY: CommandError = CommandError::Fixed("ERR source and destination objects are the same");
+
+pub(super) fn rename(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    rename_unless(cx, args, |_, _| false)?;
+    cx.ok()
+}
+
+pub(super) fn renamenx(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let renamed = rename_unless(cx, args, |locked, to| locked.contains(to))?;
+    cx.integer(i64::from(renamed))
+}
+
+/// Renames a key, unless the function says that it must stay; returns whether it was renamed.
+fn rename_unless(
+    cx: &mut Context<'_>,
+    args: Args<'_>,
+    must_stay: impl FnOnce(&LockedKeys<'_>, Key<'_>) -> bool,
+) -> Result<bool, CommandError> {
+    let db = cx.db();
+    let (from, to) = (db.key(&args[1]), db.key(&args[2]));
+    let mut locked = cx.state.store.lock([from, to]);
+    if !locked.contains(from) {
+        return Err(NO_SUCH_KEY);
+    }
+    if must_stay(&locked, to) {
+        return Ok(false);
+    }
+    if from != to {
+        copy_entry(&mut locked, from, to)?;
+        locked.remove(from);
+    }
+    Ok(true)
+}
+
+pub(super) fn copy(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let (mut to_db, mut replaces) = (cx.db(), false);
+    let mut options = args.skip(3).iter();
+    while let Some(option) = options.next() {
+        if option.eq_ignore_ascii_case(b"REPLACE") {
+            replaces = true;
+        } else if option.eq_ignore_ascii_case(b"DB") {
+            let index = database_index(integer(options.next().ok_or(CommandError::Syntax)?)?)?;
+            to_db = cx.state.store.database(index);
+        } else {
+            return Err(CommandError::Syntax);
+        }
+    }
+    let (from, to) = (cx.db().key(&args[1]), to_db.key(&args[2]));
+    if from == to {
+        return Err(SAME_KEY);
+    }
+    let mut locked = cx.state.store.lock([from, to]);
+    let copied = (replaces || !locked.contains(to)) && copy_entry(&mut locked, from, to)?;
+    drop(locked);
+    cx.integer(i64::from(copied))
+}
+
+pub(super) fn move_key(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let index = database_index(integer(&args[2])?)?;
+    let (from, to) = (cx.db().key(&args[1]), cx.state.store.database(index).key(&args[1]));
+    if from == to {
+        return Err(SAME_KEY);
+    }
+    let mut locked = cx.state.store.lock([from, to]);
+    let moved = !locked.contains(to) && copy_entry(&mut locked, from, to)?;
+    if moved {
+        locked.remove(from);
+    }
+    drop(locked);
+    cx.integer(i64::from(moved))
+}
+
+/// Copies an entry with its deadline; returns whether there is one.
+fn copy_entry(locked: &mut LockedKeys<'_>, from: Key<'_>, to: Key<'_>) -> Result<bool, CommandError> {
+    let Some(expiry) = locked.expiry(from) else { return Ok(false) };
+    let Some(record) = locked.get(from, |value| Record::new(to, &[value])) else { return Ok(false) };
+    locked.put(record, expiry)?;
+    Ok(true)
+}
+
+pub(super) fn swapdb(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let first = integer(&args[1]).map_err(|_| CommandError::Fixed("ERR invalid first DB index"))?;
+    let second = integer(&args[2]).map_err(|_| CommandError::Fixed("ERR invalid second DB index"))?;
+    cx.state.store.swap_databases(database_index(first)?, database_index(second)?);
+    cx.ok()
+}
