@@ -64,6 +64,12 @@ pub(crate) fn register_links(registry: &Registry, links: &Links, health: &Health
             .reasons("bypass", counts(&stats.bypassed))
             .reasons("unstored", counts(&stats.unstored))
             .figure(Figure::total("purges", Unit::Count, stats.purges, "Purge requests."))
+            .figure(Figure::current(
+                "bodies",
+                Unit::Bytes,
+                stats.body_bytes as f64,
+                "Bodies in memory: stored, in running fills, and in replies that are being sent.",
+            ))
             .figure(Figure::total(
                 "not_modified",
                 Unit::Count,
