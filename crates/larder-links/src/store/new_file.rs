@@ -2,7 +2,7 @@
 //! whole, whatever ends the program, and however many programs write it.
 //!
 //! Until then it has a name of its own in the same folder, such as `links.csv.k3Jd9x.partial`, that only a program that is
-//! killed leaves behind.
+//! killed leaves behind, for a backup with SQLite's journal of it.
 
 use std::ffi::OsString;
 use std::fs::{File, canonicalize};
