@@ -54,8 +54,10 @@ impl Redirect {
     /// contain.
     pub(crate) fn location(&self, query: Option<&str>) -> Option<HeaderValue> {
         let query = query.filter(|query| self.forward_query && !query.is_empty());
-        let forwarded =
-            query.and_then(|query| HeaderValue::from_str(&with_query(&self.location, query)).ok());
+        let forwarded = query.map(|query| with_query(&self.location, query));
+        // Some clients send other characters as they are; a header contains them escaped.
+        let forwarded = forwarded.map(|to| if to.is_ascii() { to } else { to_location(&to) });
+        let forwarded = forwarded.and_then(|to| HeaderValue::from_str(&to).ok());
         forwarded.or_else(|| HeaderValue::from_str(&self.location).ok())
     }
 }
@@ -193,6 +195,21 @@ impl Targets {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn forwarded_query_is_escaped_like_an_address() {
+        let location = |query| {
+            let redirect = Redirect {
+                link_id: 1,
+                location: "https://a.example/#top".into(),
+                forward_query: true,
+                limits: None,
+            };
+            redirect.location(Some(query)).unwrap().to_str().unwrap().to_owned()
+        };
+        assert_eq!(location("x=%C3%BC&y='"), "https://a.example/?x=%C3%BC&y='#top");
+        assert_eq!(location("x=ü"), "https://a.example/?x=%C3%BC#top");
+    }
 
     #[test]
     fn query_goes_behind_the_own_one_and_before_the_fragment() {

@@ -20,6 +20,9 @@ use crate::tag::Tag;
 use crate::time;
 use serde::Serialize;
 use std::borrow::Cow;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
 use std::str::FromStr;
 
 /// The columns of an export.
@@ -89,6 +92,35 @@ impl Export {
             Format::Json => json_piece(&links, is_first, self.is_done),
         }))
     }
+
+    /// Writes the rest of the text.
+    ///
+    /// # Errors
+    /// That of the output, or one that contains the [`StoreError`].
+    pub async fn write_to(mut self, output: &mut impl Write) -> std::io::Result<()> {
+        while let Some(piece) = self.next().await.map_err(std::io::Error::other)? {
+            output.write_all(&piece)?;
+        }
+        output.flush()
+    }
+}
+
+/// Exports all links that are not deleted into a file that only its owner can read. An existing file is replaced when the export
+/// is complete; a pipe or a device is written directly.
+///
+/// Blocks on the disk: not for a runtime that serves requests.
+///
+/// # Errors
+/// `InvalidInput` if the file is the database itself, an error of the file system, or one that contains a [`StoreError`].
+pub async fn to_file(store: &Store, format: Format, path: &Path) -> std::io::Result<()> {
+    let export = Export::new(store.clone(), format);
+    let is_stream = std::fs::metadata(path).is_ok_and(|file| !file.is_file() && !file.is_dir());
+    if is_stream {
+        return export.write_to(&mut OpenOptions::new().write(true).open(path)?).await;
+    }
+    let mut file = store.new_file(path)?;
+    export.write_to(&mut file).await?;
+    file.finish()
 }
 
 fn csv_piece(links: &[Link], is_first: bool) -> Vec<u8> {

@@ -31,10 +31,11 @@ const SECURITY_HEADERS: [(HeaderName, &str); 4] = [
 ];
 
 pub(crate) fn build(links: Links) -> Router {
+    let of_link = || get(api::show).patch(api::update).delete(api::delete);
     let api = Router::new()
         .route("/api/links", get(api::list).post(api::create))
-        .route("/api/links/batch", post(api::create_batch))
-        .route("/api/links/{slug}", get(api::show).patch(api::update).delete(api::delete))
+        .route(api::BATCH_PATH, of_link().post(api::create_batch))
+        .route("/api/links/{slug}", of_link())
         .route("/api/links/{slug}/restore", post(api::restore))
         .route("/api/links/{slug}/visits", delete(api::forget_visits))
         .route("/api/links/{slug}/{file}", get(qr::show))

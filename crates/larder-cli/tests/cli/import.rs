@@ -132,6 +132,13 @@ fn export_and_backup_work_while_a_shortener_runs() {
     let missing = folder.path().join("missing.db");
     let refused = run(larder(["links", "export", "--database"]).arg(&missing));
     refused.assert_failure(&format!("larder links export: there is no database at {}", missing.display()));
+    for (word, reason) in [("export", "cannot export to"), ("backup", "cannot copy the database to")] {
+        let refused = links(&[word], &database);
+        let name = database.display();
+        let reason = format!("larder links {word}: {reason} {name}: it is the database or a log file of it");
+        refused.assert_failure(&reason);
+    }
+    assert_eq!(follow(address, "kept"), "https://example.com/");
     let unwritable = folder.path().join("no/such/folder.db");
     let failed = links(&["backup"], &unwritable);
     assert!(

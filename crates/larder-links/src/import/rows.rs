@@ -44,9 +44,23 @@ impl Batch {
 
 /// Reads batches from a CSV file.
 pub(super) struct Rows<R> {
-    reader: Reader<Chain<R, &'static [u8]>>,
+    reader: Reader<Source<R>>,
     columns: Option<Columns>,
     record: ByteRecord,
+}
+
+/// The file with one more line feed. It knows whether the reader has asked for more than that.
+struct Source<R> {
+    text: Chain<R, &'static [u8]>,
+    has_ended: bool,
+}
+
+impl<R: Read> Read for Source<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.text.read(buffer)?;
+        self.has_ended |= count == 0;
+        Ok(count)
+    }
 }
 
 /// The positions of the columns.
@@ -77,7 +91,7 @@ impl<R: Read> Rows<R> {
             .has_headers(false)
             .flexible(true)
             .terminator(Terminator::Any(b'\n'))
-            .from_reader(source.chain(b"\n".as_slice()));
+            .from_reader(Source { text: source.chain(b"\n".as_slice()), has_ended: false });
         Rows { reader, columns: None, record: ByteRecord::new() }
     }
 
@@ -87,6 +101,12 @@ impl<R: Read> Rows<R> {
         while !batch.is_full() {
             if !self.reader.read_byte_record(&mut self.record)? {
                 break;
+            }
+            if self.is_open() {
+                let reason = "has a quote that is not closed; the file may be cut off".to_owned();
+                batch.invalid.push(InvalidRow { line: self.line(), reason });
+                batch.bytes_read = self.reader.position().byte();
+                continue;
             }
             if self.record.as_slice().trim_ascii().is_empty() && self.record.len() == 1 {
                 continue;
@@ -112,11 +132,16 @@ impl<R: Read> Rows<R> {
         Ok(Some(batch).filter(|batch| batch.rows() > 0))
     }
 
+    /// Whether the current record ended with the file and not with its line: the line feed at the end is inside a quote.
+    fn is_open(&self) -> bool {
+        self.reader.get_ref().has_ended
+    }
+
     /// The line on which the current record starts. It is computed from the position of the reader, because the record's own
     /// position is that of the blank lines before it.
     fn line(&self) -> u64 {
         let inside = self.record.as_slice().iter().filter(|&&byte| byte == b'\n').count() as u64;
-        self.reader.position().line() - inside - 1
+        self.reader.position().line() - inside - u64::from(!self.is_open())
     }
 }
 
@@ -262,6 +287,22 @@ mod tests {
                 (11, "url is missing: an http or https address is needed"),
             ]
         );
+    }
+
+    #[test]
+    fn quote_that_is_not_closed_is_reported_with_the_line_where_its_row_begins() {
+        let reason = "has a quote that is not closed; the file may be cut off";
+        let open = |line| vec![InvalidRow { line, reason: reason.into() }];
+        let whole = "url,name\nhttps://a.example/,A\n";
+        let swallowed = read(format!("{whole}https://b.example/,\"B\nhttps://c.example/,C\n").as_bytes());
+        assert_eq!(swallowed, (vec![row(2, "A", "https://a.example/")], open(3)));
+        assert_eq!(read(format!("{whole}https://b.example/,\"B").as_bytes()).1, open(3));
+        assert_eq!(read(b"\"").1, open(1));
+        // These are closed.
+        for end in ["\"B\"", "\"B\"\n", "\"B\n\"", "\"B\n\"\n\n"] {
+            let (good, bad) = read(format!("{whole}https://b.example/,{end}").as_bytes());
+            assert_eq!((good.len(), bad), (2, vec![]), "{end:?}");
+        }
     }
 
     #[test]

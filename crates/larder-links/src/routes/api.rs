@@ -8,12 +8,15 @@ use crate::store::{CreateOutcome, Duplicates, NewLink};
 use crate::view::{DetailView, LinkView, PageView};
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{FromRequestParts, Path, RawQuery, State};
+use axum::extract::{FromRequestParts, MatchedPath, Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, LOCATION};
 use http::request::Parts;
 use http::{HeaderMap, Request, StatusCode};
 use serde::Serialize;
+
+/// The path of batches, and of the link with this slug.
+pub(crate) const BATCH_PATH: &str = "/api/links/batch";
 
 /// The slug in a path. A slug that is not UTF-8 is an unknown link.
 pub(crate) struct Slug(String);
@@ -22,6 +25,10 @@ impl<S: Send + Sync> FromRequestParts<S> for Slug {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Slug, ApiError> {
+        // The one route whose slug is no parameter.
+        if parts.extensions.get::<MatchedPath>().is_some_and(|path| path.as_str() == BATCH_PATH) {
+            return Ok(Slug("batch".into()));
+        }
         let slug = Path::<String>::from_request_parts(parts, state).await;
         slug.map(|Path(slug)| Slug(slug)).map_err(|_| ApiError::no_link(parts.uri.path()))
     }

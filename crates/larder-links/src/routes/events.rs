@@ -14,14 +14,16 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
+use http_body_util::BodyExt;
 use http_body_util::channel::Channel;
 use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 pub(crate) const EVENT_STREAM: &str = "text/event-stream";
 
-/// A comment after this time without an event shows proxies that the stream is open, and us whether the client is.
+/// A comment after this time without an event shows proxies that the stream is open.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
 pub(crate) async fn show(State(links): State<Links>) -> Result<Response, ApiError> {
@@ -29,8 +31,8 @@ pub(crate) async fn show(State(links): State<Links>) -> Result<Response, ApiErro
     let permit = links.stream_permit().ok_or_else(busy)?;
     let mut events = links.events().subscribe().ok_or_else(busy)?;
     let (mut sender, body) = Channel::<Bytes, axum::Error>::new(1);
-    tokio::spawn(async move {
-        let _permit = permit;
+    let mut task = JoinSet::new();
+    task.spawn(async move {
         // The first bytes tell the client that it is connected.
         let mut text = ": connected\n\n".to_owned();
         while sender.send_data(text.into()).await.is_ok() {
@@ -48,6 +50,12 @@ pub(crate) async fn show(State(links): State<Links>) -> Result<Response, ApiErro
         // nginx would collect the events.
         (HeaderName::from_static("x-accel-buffering"), "no"),
     ];
+    // The end of the page drops the body, and with it the task and the permit, without waiting for an event.
+    let open = (permit, task);
+    let body = body.map_frame(move |frame| {
+        let _open = &open;
+        frame
+    });
     Ok((headers, Body::new(body)).into_response())
 }
 

@@ -6,6 +6,7 @@ mod backup;
 mod credentials;
 mod link;
 mod migrate;
+mod new_file;
 mod search;
 mod sqlite;
 mod statements;
@@ -25,6 +26,7 @@ use link::fingerprint;
 pub use link::{
     CreateOutcome, Duplicates, Link, LinkOptions, LinkUpdate, MAX_TITLE_BYTES, NewLink, RESTORE_PERIOD, Route,
 };
+pub(crate) use new_file::NewFile;
 pub use sqlite::{MAX_VISIT_ROWS, Store, StoreConfig};
 
 /// The most links in one [`Store::create`].

@@ -45,7 +45,7 @@ const INDEXED: Source = Source {
 const PREFIXED: Source = Source {
     from: "links",
     id: "links.id",
-    condition: "(links.slug LIKE :text ESCAPE '\\' OR links.title LIKE :text ESCAPE '\\')",
+    condition: "(links.slug GLOB :text OR links.title GLOB :text)",
     window: 50_000,
 };
 
@@ -109,7 +109,27 @@ fn phrase(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\"\""))
 }
 
+/// A pattern of GLOB for texts that begin with this one, in either case of letters. LIKE ignores the case of ASCII only.
 fn prefix_pattern(text: &str) -> String {
-    let escaped = text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
-    format!("{escaped}%")
+    text.chars().map(either_case).chain(["*".to_owned()]).collect()
+}
+
+/// A character, or the set of its cases.
+fn either_case(c: char) -> String {
+    let cases = [lower_case(c), upper_case(c)];
+    let others: String = cases.into_iter().flatten().filter(|&other| other != c).collect();
+    // In a set a wildcard is an ordinary character.
+    if others.is_empty() && !matches!(c, '*' | '?' | '[') { c.to_string() } else { format!("[{c}{others}]") }
+}
+
+/// The lower case of a character, unless that is several characters.
+fn lower_case(c: char) -> Option<char> {
+    let mut lower = c.to_lowercase();
+    lower.next().filter(|_| lower.next().is_none())
+}
+
+/// The upper case of a character, unless that is several characters.
+fn upper_case(c: char) -> Option<char> {
+    let mut upper = c.to_uppercase();
+    upper.next().filter(|_| upper.next().is_none())
 }

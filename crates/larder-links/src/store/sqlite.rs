@@ -7,9 +7,9 @@
 use super::credentials::{self, Credential};
 use super::writer::{self, Job, WriteContext, WriteJob};
 use super::{
-    CreateOutcome, Day, Duplicates, Link, LinkUpdate, ListQuery, MAX_BATCH_LINKS, NewLink, Page, Quarter,
-    RESTORE_PERIOD, Route, StoreError, VisitHistory, VisitKey, WrittenVisits, backup, migrate, now_ms,
-    search, statements, visits,
+    CreateOutcome, Day, Duplicates, Link, LinkUpdate, ListQuery, MAX_BATCH_LINKS, NewFile, NewLink, Page,
+    Quarter, RESTORE_PERIOD, Route, StoreError, VisitHistory, VisitKey, WrittenVisits, backup, migrate,
+    now_ms, search, statements, visits,
 };
 use crate::events::LinkVisits;
 use crate::slug::SlugCodec;
@@ -301,11 +301,16 @@ impl Store {
     /// replaced when the copy is complete.
     ///
     /// # Errors
-    /// [`StoreError::Backup`]; what is left of the copy is removed.
+    /// [`StoreError::Backup`], also if the file is the database itself; what is left of the copy is removed.
     pub async fn backup(&self, to: PathBuf) -> Result<(), StoreError> {
         let from = self.shared.path.clone();
         let copied = tokio::task::spawn_blocking(move || backup::copy(&from, &to));
         copied.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// A file that replaces `to` when it is complete.
+    pub(crate) fn new_file(&self, to: &Path) -> std::io::Result<NewFile> {
+        NewFile::create(to, &self.shared.path)
     }
 
     /// The visits of a link since a quarter hour.

@@ -392,7 +392,8 @@ async fn api_errors_are_json() {
         (Method::GET, "/api/nothing", StatusCode::NOT_FOUND),
         (Method::GET, "/api/links/a/b", StatusCode::NOT_FOUND),
         (Method::DELETE, "/api/links/%ff", StatusCode::NOT_FOUND),
-        (Method::GET, "/api/links/batch", StatusCode::METHOD_NOT_ALLOWED),
+        (Method::GET, "/api/links/batch", StatusCode::NOT_FOUND),
+        (Method::PUT, "/api/links/batch", StatusCode::METHOD_NOT_ALLOWED),
         (Method::PUT, "/api/links", StatusCode::METHOD_NOT_ALLOWED),
         (Method::POST, "/", StatusCode::METHOD_NOT_ALLOWED),
         (Method::POST, "/slug", StatusCode::METHOD_NOT_ALLOWED),
@@ -405,4 +406,26 @@ async fn api_errors_are_json() {
 
 fn slug_of(link: &Value) -> String {
     link["slug"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn link_with_the_slug_batch_is_shown_changed_and_deleted() {
+    let fixture = open();
+    fixture.link(Some("batch"), "https://a.example/").await;
+    assert_eq!(fixture.get("/api/links/batch").await.json()["url"], "https://a.example/");
+    let changed = fixture.send_json(Method::PATCH, "/api/links/batch", json!({ "title": "A" })).await;
+    assert_eq!((changed.status, changed.json()["title"].as_str()), (StatusCode::OK, Some("A")));
+    // The cached response was purged.
+    assert_eq!(fixture.get("/api/links/batch").await.json()["title"], "A");
+    let deleted = fixture.send_json(Method::DELETE, "/api/links/batch", json!({})).await;
+    assert_eq!(deleted.status, StatusCode::NO_CONTENT);
+    assert_eq!(fixture.get("/batch").await.status, StatusCode::GONE);
+
+    let restored = fixture.post("/api/links/batch/restore", json!({})).await;
+    assert_eq!((restored.status, restored.json()["title"].as_str()), (StatusCode::OK, Some("A")));
+
+    // Its path still takes batches, and no other link's does.
+    let batch = json!([{ "url": "https://b.example/" }]);
+    assert_eq!(fixture.post("/api/links/batch", batch.clone()).await.status, StatusCode::OK);
+    assert_eq!(fixture.post("/api/links/other", batch).await.status, StatusCode::METHOD_NOT_ALLOWED);
 }

@@ -8,6 +8,7 @@
 //! | `options` | a link ends at its date and its limit of visits, forwards the query if it should, and has tags |
 //! | `undo` | a deleted link answers 410 and can be restored with its slug and its visits for 30 days |
 //! | `export` | all links leave as CSV and JSON, and come back with an import |
+//! | `backup` | a backup is a whole database, and neither it nor an export replaces the database that it copies |
 //! | `qr` | a QR code shows the short link |
 //! | `search` | a text finds the links that contain it, newest first, page by page |
 //! | `guard` | foreign web pages cannot change anything |
@@ -27,6 +28,7 @@ mod access;
 mod addresses;
 mod analytics;
 mod api;
+mod backup;
 mod events;
 mod export;
 mod failure;

@@ -93,3 +93,31 @@ async fn index_follows_every_change() {
     let database = rusqlite::Connection::open(&fixture.config.database).unwrap();
     database.execute("INSERT INTO links_text (links_text, rank) VALUES ('integrity-check', 1)", []).unwrap();
 }
+
+#[tokio::test]
+async fn short_text_is_found_in_either_case_of_letters() {
+    let fixture = open();
+    create(&fixture, "a", "Übung", "https://shop.example/a").await;
+    create(&fixture, "b", "ürig", "https://shop.example/b").await;
+    create(&fixture, "c", "ЯБЛОКО", "https://shop.example/c").await;
+    create(&fixture, "d", "%_\\", "https://shop.example/d").await;
+    for (slug, title) in [("e", "*"), ("f", "[?]"), ("g", "]^"), ("h", "^-z")] {
+        create(&fixture, slug, title, "https://shop.example/").await;
+    }
+    for (text, found) in [
+        ("ü", vec!["b", "a"]),
+        ("Ü", vec!["b", "a"]),
+        ("üB", vec!["a"]),
+        ("яб", vec!["c"]),
+        ("%_", vec!["d"]),
+        ("%", vec!["d"]),
+        ("_", vec![]),
+        ("*", vec!["e"]),
+        ("[?", vec!["f"]),
+        ("]^", vec!["g"]),
+        ("^-", vec!["h"]),
+        ("D", vec!["d"]),
+    ] {
+        assert_eq!(find(&fixture, text, 50).await, found, "{text}");
+    }
+}
