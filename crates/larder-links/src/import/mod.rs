@@ -60,6 +60,9 @@ pub struct Report {
     pub invalid: Vec<InvalidRow>,
 }
 
+/// What some programs write in front of UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// An invalid row, which created no link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidRow {
@@ -153,6 +156,9 @@ pub async fn import(
 
 fn read(source: impl Read, batches: &mpsc::Sender<Batch>) -> Result<(), ImportError> {
     let mut source = BufReader::new(source);
+    if source.fill_buf().map_err(csv::Error::from)?.starts_with(BYTE_ORDER_MARK) {
+        source.consume(BYTE_ORDER_MARK.len());
+    }
     let start = source.fill_buf().map_err(csv::Error::from)?;
     if start.trim_ascii_start().first() == Some(&b'[') {
         return Ok(json::read(source, |batch| batches.blocking_send(batch).is_ok())?);

@@ -61,6 +61,21 @@ async fn export_is_imported_into_a_database_once() {
 }
 
 #[tokio::test]
+async fn export_with_a_byte_order_mark_is_imported() {
+    let source = open();
+    fill(&source).await;
+    for format in ["csv", "json"] {
+        let export = source.get(&format!("/api/export?format={format}")).await;
+        let file = [b"\xef\xbb\xbf", &export.body[..]].concat();
+        let target = open();
+        let destination = Destination::Store(target.links.store().clone());
+        let report = import(Cursor::new(file), destination, |_| {}).await.unwrap();
+        assert_eq!((report.progress.created, report.progress.invalid), (4, 0), "{format}");
+        assert_eq!(links_of(&target).await, links_of(&source).await, "{format}");
+    }
+}
+
+#[tokio::test]
 async fn export_is_imported_into_a_server() {
     let (source, target) = (open(), open());
     fill(&source).await;
