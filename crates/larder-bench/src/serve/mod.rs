@@ -78,8 +78,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         #[cfg(feature = "bench-peers")]
         Server::MiniRedis => runtime()?.block_on(async {
             let listener = listen(1_024)?;
-            mini_redis::server::run(listener, std::future::pending::<()>()).await;
-            Ok(())
+            let served = mini_redis::server::run(listener, std::future::pending::<()>()).await;
+            served.map_err(|error| anyhow::anyhow!(error))
         }),
     }
 }

@@ -292,7 +292,7 @@ impl Store {
         self.read(move |connection| search::list(connection, &query)).await
     }
 
-    /// The links with a greater id than this, oldest first: [`MAX_EXPORT_LINKS`] of them, or all if they are fewer.
+    /// The links with a greater id than this, oldest first: [`super::MAX_EXPORT_LINKS`] of them, or all if they are fewer.
     pub async fn links_after(&self, id: u64) -> Result<Vec<Link>, StoreError> {
         self.read(move |connection| search::links_after(connection, id)).await
     }
