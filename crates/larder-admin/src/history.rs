@@ -29,6 +29,8 @@ pub(crate) struct Records {
     pub(crate) intervals: VecDeque<Interval>,
     /// Oldest first.
     pub(crate) events: VecDeque<Event>,
+    /// The number of the last interval or event; they are numbered together, from 1.
+    pub(crate) last: u64,
     /// The last sample, and its time.
     parts: Vec<PartTotals>,
     sampled_at: Option<f64>,
@@ -37,6 +39,7 @@ pub(crate) struct Records {
 /// What the tiers did between two samples.
 #[derive(Debug)]
 pub(crate) struct Interval {
+    pub(crate) number: u64,
     /// When it ended, in seconds since 1970.
     pub(crate) ended_at: f64,
     /// Its length in seconds.
@@ -58,6 +61,7 @@ pub(crate) struct TierActivity {
 /// Something that happened to a part.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Event {
+    pub(crate) number: u64,
     /// In seconds since 1970.
     pub(crate) at: f64,
     pub(crate) part: String,
@@ -170,7 +174,9 @@ impl History {
             if records.intervals.len() == MAX_INTERVALS {
                 records.intervals.pop_front();
             }
-            records.intervals.push_back(Interval { ended_at: at, seconds: at - started_at, tiers });
+            records.last += 1;
+            let number = records.last;
+            records.intervals.push_back(Interval { number, ended_at: at, seconds: at - started_at, tiers });
         }
     }
 }
@@ -181,7 +187,8 @@ impl Records {
             self.events.pop_front();
         }
         let text = text.chars().take(MAX_TEXT).collect();
-        self.events.push_back(Event { at, part: part.to_owned(), text });
+        self.last += 1;
+        self.events.push_back(Event { number: self.last, at, part: part.to_owned(), text });
     }
 }
 

@@ -1,9 +1,10 @@
-//! The JSON of `GET /api/history`: the last hour, for the dashboard. `?after=SECONDS` omits what ended before.
+//! The JSON of `GET /api/history`: the last hour, for the dashboard. `?after=LAST` omits what an earlier answer had.
 //!
 //! ```json
 //! {
 //!   "version": 1,
 //!   "now": 1795000000.5,
+//!   "last": 721,
 //!   "intervals": [ {
 //!     "ended_at": 1795000000.0, "seconds": 5.0,
 //!     "tiers": [ { "part": "links", "tier": "memory", "hits": 90, "misses": 10, "operations": 100, "p99_seconds": 2e-5 } ]
@@ -22,13 +23,14 @@ use crate::history::Records;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HistoryQuery {
-    pub(crate) after: Option<f64>,
+    pub(crate) after: Option<u64>,
 }
 
 #[derive(Serialize)]
 pub(crate) struct HistoryView<'a> {
     version: u32,
     now: f64,
+    last: u64,
     intervals: Vec<IntervalView<'a>>,
     events: Vec<EventView<'a>>,
 }
@@ -59,13 +61,14 @@ struct EventView<'a> {
 }
 
 impl<'a> HistoryView<'a> {
-    /// What ended after a time.
-    pub(crate) fn new(records: &'a Records, after: f64, now: f64) -> HistoryView<'a> {
-        let intervals = records.intervals.iter().filter(|interval| interval.ended_at > after);
-        let events = records.events.iter().filter(|event| event.at > after);
+    /// What came after the interval or event of a number.
+    pub(crate) fn new(records: &'a Records, after: u64, now: f64) -> HistoryView<'a> {
+        let intervals = records.intervals.iter().filter(|interval| interval.number > after);
+        let events = records.events.iter().filter(|event| event.number > after);
         HistoryView {
             version: VERSION,
             now,
+            last: records.last,
             intervals: intervals
                 .map(|interval| IntervalView {
                     ended_at: interval.ended_at,

@@ -35,7 +35,7 @@ function show(stats, now) {
 
 // ---------------------------------------------------------------- requests
 
-const state = { paused: false, last: null, lastWall: null, recordedUntil: 0, nextHistory: 0 };
+const state = { paused: false, last: null, lastWall: null, recorded: 0, nextHistory: 0 };
 
 function link(name, text) {
   byId("link").dataset.state = name;
@@ -52,7 +52,7 @@ async function request(path) {
 async function requestFigures() {
   const stats = await request("/api/stats");
   if (performance.now() < state.nextHistory) return { stats };
-  const recorded = await request(`/api/history?after=${state.recordedUntil}`);
+  const recorded = await request(`/api/history?after=${state.recorded}`);
   state.nextHistory = performance.now() + HISTORY_MS;
   return { stats, recorded };
 }
@@ -70,8 +70,7 @@ function showGone(error, now) {
 function addRecords(parts, recorded) {
   addIntervals(parts, recorded.intervals, performance.now() / 1000 - recorded.now);
   events.add(recorded.events);
-  const times = [...recorded.intervals.map((interval) => interval.ended_at), ...recorded.events.map((event) => event.at)];
-  state.recordedUntil = Math.max(state.recordedUntil, ...times);
+  state.recorded = recorded.last;
 }
 
 async function tick() {
@@ -88,9 +87,11 @@ async function tick() {
   const { stats, recorded } = figures;
   // A restarted server counts from zero: drop the samples from before the restart.
   const before = history[history.length - 1]?.stats.server.uptime_seconds ?? 0;
-  if (stats.server.uptime_seconds < before) forget();
+  const isRestarted = stats.server.uptime_seconds < before;
+  if (isRestarted) forget();
   store(stats, now);
   if (recorded) addRecords(stats.parts, recorded);
+  if (isRestarted) state.recorded = 0;
   extendCurves(stats.parts);
   show(stats, now);
   [state.last, state.lastWall] = [now, new Date()];
