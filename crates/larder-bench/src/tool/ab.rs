@@ -62,6 +62,7 @@ fn parse(text: &str) -> Option<AbReport> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use larder_testkit::program;
     use std::io::{Read, Write};
     use std::net::TcpListener;
 
@@ -77,8 +78,8 @@ mod tests {
 
     #[test]
     fn run_against_a_real_server_has_every_figure() {
-        if find_program("ab").is_none() {
-            return eprintln!("skipped: ab is not installed");
+        if program("ab").is_none() {
+            return;
         }
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

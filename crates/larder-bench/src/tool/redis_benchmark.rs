@@ -240,20 +240,13 @@ fn last_line(text: &str) -> &str {
 mod tests {
     use super::*;
     use larder_process::RedisServer;
+    use larder_testkit::program;
     use std::os::unix::net::UnixListener;
-
-    fn is_installed() -> bool {
-        let installed = find_program(PROGRAM).is_some();
-        if !installed {
-            eprintln!("skipped: {PROGRAM} is not installed");
-        }
-        installed
-    }
 
     #[test]
     fn run_against_a_real_server_has_every_figure() {
-        let Some(program) = find_program("redis-server").filter(|_| is_installed()) else { return };
-        let server = RedisServer::start(program).unwrap();
+        let (Some(redis), Some(_)) = (program("redis-server"), program(PROGRAM)) else { return };
+        let server = RedisServer::start(redis).unwrap();
         let address = Address::Unix(server.socket());
         for (command, pipeline) in [(vec!["set"], 1), (vec!["get"], 16), (vec!["incr", "n:__rand_int__"], 1)]
         {
@@ -276,7 +269,7 @@ mod tests {
 
     #[test]
     fn run_against_a_server_that_stalls_ends_at_the_deadline() {
-        if !is_installed() {
+        if program(PROGRAM).is_none() {
             return;
         }
         let folder = tempfile::tempdir().unwrap();
@@ -316,7 +309,7 @@ mod tests {
 
     #[test]
     fn run_without_a_server_tells_why() {
-        if !is_installed() {
+        if program(PROGRAM).is_none() {
             return;
         }
         let nowhere = Address::Unix("/nowhere/socket".into());

@@ -65,13 +65,14 @@ fn parse(output: &str) -> Result<SiegeReport> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use larder_testkit::program;
     use std::io::{Read, Write};
     use std::net::TcpListener;
 
     #[test]
     fn run_against_a_real_server_has_every_figure() {
-        if find_program("siege").is_none() {
-            return eprintln!("skipped: siege is not installed");
+        if program("siege").is_none() {
+            return;
         }
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());

@@ -205,13 +205,13 @@ fn half_load(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use larder_process::find_program;
+    use larder_testkit::program;
 
     /// Every workload with few requests. In a unit test, only installed servers can be started.
     #[test]
     fn measure_has_figures_for_every_workload() {
-        if ["redis-server", "redis-benchmark"].iter().any(|program| find_program(program).is_none()) {
-            return eprintln!("skipped: redis-server or redis-benchmark is not installed");
+        if ["redis-server", "redis-benchmark"].iter().any(|name| program(name).is_none()) {
+            return;
         }
         let clients = &[("get-1", 1), ("get-50", 50)];
         let scale =
