@@ -5,7 +5,8 @@ use crate::examples;
 use crate::workspace::{self, root, target};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -35,12 +36,46 @@ pub(crate) fn test(soak: bool) -> Result<()> {
 /// other crates of the workspace enable, and files that the package lacks.
 fn package() -> Result<()> {
     let metadata = workspace::metadata()?;
+    forget_packages(&metadata)?;
     let mut words = vec!["package", "--workspace", "--locked", "--allow-dirty", "--quiet"];
     let private = |package: &&Value| package["publish"].as_array().is_some_and(Vec::is_empty);
     for package in workspace::members(&metadata).filter(private) {
         words.extend(["--exclude", workspace::text(&package["name"])]);
     }
-    cargo(&words)
+    succeed(command(&words).env("CARGO_TARGET_DIR", packages()))
+}
+
+/// The target folder of the builds from packages.
+fn packages() -> PathBuf {
+    target().join("packages")
+}
+
+/// Removes what an earlier run built and unpacked. Cargo takes the source and the build of a package for current as long as
+/// its version is the same, so the packages would be checked against each other's former source.
+fn forget_packages(metadata: &Value) -> Result<()> {
+    remove_folder(&packages())?;
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home
+        .or_else(|| Some(std::env::home_dir()?.join(".cargo")))
+        .context("the home folder is not known")?;
+    let Ok(registries) = std::fs::read_dir(home.join("registry/src")) else { return Ok(()) };
+    for registry in registries {
+        let registry = registry.context("cannot list the sources that cargo unpacked")?.path();
+        for package in workspace::members(metadata) {
+            let [name, version] = ["name", "version"].map(|field| workspace::text(&package[field]));
+            remove_folder(&registry.join(format!("{name}-{version}")))?;
+        }
+    }
+    Ok(())
+}
+
+fn remove_folder(folder: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The tests of the engine with tools that detect memory errors and data races. They run for minutes, so they are not a part of
