@@ -67,6 +67,16 @@ impl Stats {
     }
 }
 
+/// What a cache holds now in one of its [partitions](crate::Builder::partitions), including expired entries that are not
+/// reclaimed yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartitionStats {
+    /// Entries.
+    pub entries: u64,
+    /// Entries that have a time to live.
+    pub with_deadline: u64,
+}
+
 /// A counter shared by many threads.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);

@@ -92,7 +92,8 @@ fn commits_that_need_each_others_room_are_all_stored() {
 }
 
 fn updates_that_need_each_others_room_are_all_stored() {
-    let cache = raw::Cache::builder().weight(10, |_, ()| 10).shards(4).build().expect("valid options");
+    let cache: raw::Cache =
+        raw::Cache::builder().weight(10, |_, ()| 10).shards(4).build().expect("valid options");
     let record = |n: u32| raw::Record::new(raw::Key { space: 0, name: &n.to_le_bytes() }, &[]);
     all_are_stored(&cache, record, |cache, record| {
         let name = record.key().name.to_vec();
