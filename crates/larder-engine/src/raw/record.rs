@@ -191,7 +191,13 @@ impl<O> Record<O> {
     pub fn key(&self) -> Key<'_> {
         let Shape { name_at, field_at, .. } = self.shape();
         // SAFETY: `with_field` wrote header and name, and the shape is what it wrote there.
-        unsafe { Key { space: self.head() & SPACE_MASK, name: self.slice(name_at, field_at) } }
+        unsafe { Key { space: self.space(), name: self.slice(name_at, field_at) } }
+    }
+
+    /// The space of the key.
+    #[inline]
+    pub fn space(&self) -> u8 {
+        self.head() & SPACE_MASK
     }
 
     /// The value.
@@ -282,10 +288,27 @@ impl<O> Record<O> {
         }
     }
 
+    /// A copy under another key. Cost: the copy of a value up to [`MAX_INLINE_BYTES`], or of an object; longer values are
+    /// shared until one of the records is edited.
+    ///
+    /// # Panics
+    /// If there is no such space.
+    #[must_use]
+    pub fn copy_with_key(&self, key: Key<'_>) -> Self
+    where
+        O: Clone,
+    {
+        match (self.share(), self.value()) {
+            (Some(value), _) => Record::with_shared(key, value),
+            (None, Value::Bytes(bytes)) => Record::new(key, &[bytes]),
+            (None, Value::Object(object)) => Record::with_object(key, Box::new(object.clone())),
+        }
+    }
+
     /// Takes the object out; the value is any bytes afterwards.
     fn take_object(&mut self) -> Option<Box<O>> {
         (self.kind() == OBJECT).then(|| {
-            let Key { space, .. } = self.key();
+            let space = self.space();
             // SAFETY: the record owns the object, and forgets it with its kind: the field is then bytes that have been
             // written.
             unsafe {
@@ -539,6 +562,8 @@ mod tests {
             prop_assert_eq!(record.bytes(), Some(&vec![7; value.len()][..]));
             let other = Key { space: (space + 1) % SPACES, name: &name };
             prop_assert!(!other.equivalent(&record));
+            let copy = record.copy_with_key(other);
+            prop_assert_eq!((copy.key(), copy.bytes()), (other, record.bytes()));
             let renamed = record.with_key(other);
             prop_assert_eq!((renamed.key(), renamed.bytes()), (other, Some(&vec![7; value.len()][..])));
         }
