@@ -51,6 +51,8 @@ mod load;
 mod prefetch;
 mod server;
 mod session;
+#[allow(dead_code)]
+mod sorted_set;
 mod state;
 mod stats;
 mod system;

@@ -1,0 +1,186 @@
+//! A sorted set: members with scores, in order of score and then name.
+//!
+//! ```text
+//! index: hash of the name ──► handle ──► members: score, name      (packed, 64 KiB chunks)
+//! order: B+-tree of handles, with ranks ───┘
+//! ```
+//!
+//! A lookup by name takes O(1), everything by rank, score or name range O(log n). A member of 16 bytes takes about 45
+//! bytes. A change allocates a few hundred bytes at most, except when the index doubles.
+
+mod bounds;
+mod members;
+mod order;
+#[cfg(test)]
+mod tests;
+
+use std::hash::BuildHasher;
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use hashbrown::HashTable;
+
+pub(crate) use bounds::{NameBound, ScoreBound};
+use members::{Handle, Members};
+use order::Order;
+
+/// Redis stores a set in another form above this number of members, or with a longer name than this.
+const MAX_PACKED_MEMBERS: usize = 128;
+const MAX_PACKED_NAME_BYTES: usize = 64;
+
+/// The hasher of names. Its seed is random, so that clients cannot choose names that collide.
+static HASHER: LazyLock<rapidhash::fast::RandomState> = LazyLock::new(rapidhash::fast::RandomState::default);
+
+/// Members with scores, in order. No score is NaN.
+#[derive(Clone, Debug)]
+pub(crate) struct SortedSet {
+    members: Members,
+    index: HashTable<Handle>,
+    order: Order,
+    is_packed: bool,
+}
+
+impl SortedSet {
+    pub(crate) fn new() -> Self {
+        SortedSet {
+            members: Members::default(),
+            index: HashTable::new(),
+            order: Order::new(),
+            is_packed: true,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The memory that was allocated, with this structure in a box.
+    pub(crate) fn bytes_allocated(&self) -> usize {
+        size_of::<Self>()
+            + self.members.bytes_allocated()
+            + self.index.allocation_size()
+            + self.order.bytes_allocated()
+    }
+
+    /// Whether Redis would store it in the form for small sets: it never returns to that form.
+    pub(crate) fn is_packed(&self) -> bool {
+        self.is_packed
+    }
+
+    pub(crate) fn score(&self, name: &[u8]) -> Option<f64> {
+        self.find(name).map(|handle| self.members.score(handle))
+    }
+
+    /// The number of members before this one, and its score.
+    pub(crate) fn rank(&self, name: &[u8]) -> Option<(usize, f64)> {
+        let score = self.score(name)?;
+        Some((self.rank_of(score, name), score))
+    }
+
+    /// Adds a member or changes its score. Returns the former score.
+    pub(crate) fn insert(&mut self, name: &[u8], score: f64) -> Option<f64> {
+        let Some(handle) = self.find(name) else {
+            self.add(name, score);
+            return None;
+        };
+        let former = self.members.score(handle);
+        if former != score {
+            self.order.remove(self.rank_of(former, name));
+            self.members.set_score(handle, score);
+            let members = &self.members;
+            self.order.insert(handle, |other| precedes(members, other, score, name));
+        }
+        Some(former)
+    }
+
+    /// Removes a member; returns its score.
+    pub(crate) fn remove(&mut self, name: &[u8]) -> Option<f64> {
+        let (rank, score) = self.rank(name)?;
+        self.remove_at(rank);
+        Some(score)
+    }
+
+    /// Removes the members of these ranks.
+    pub(crate) fn remove_range(&mut self, ranks: Range<usize>) {
+        // From behind, so that ranks stay.
+        ranks.rev().for_each(|rank| self.remove_at(rank));
+    }
+
+    /// The member of this rank.
+    ///
+    /// # Panics
+    /// If there are not more members.
+    pub(crate) fn at(&self, rank: usize) -> (&[u8], f64) {
+        let handle = self.order.get(rank);
+        (self.members.name(handle), self.members.score(handle))
+    }
+
+    /// Calls `f` with the members of these ranks, the last one first if `reversed`, as long as it returns true.
+    ///
+    /// # Panics
+    /// If there are not as many members.
+    pub(crate) fn visit(&self, ranks: Range<usize>, reversed: bool, mut f: impl FnMut(&[u8], f64) -> bool) {
+        self.order.visit(ranks, reversed, |handle| f(self.members.name(handle), self.members.score(handle)));
+    }
+
+    /// The ranks of the members with scores in this range.
+    pub(crate) fn ranks_by_score(&self, min: ScoreBound, max: ScoreBound) -> Range<usize> {
+        let start = self.order.rank(|handle| min.is_above(self.members.score(handle)));
+        let end = self.order.rank(|handle| !max.is_below(self.members.score(handle)));
+        start..end.max(start)
+    }
+
+    /// The ranks of the members with names in this range, if all scores are equal; else any ranks.
+    pub(crate) fn ranks_by_name(&self, min: NameBound<'_>, max: NameBound<'_>) -> Range<usize> {
+        let start = self.order.rank(|handle| min.is_above(self.members.name(handle)));
+        let end = self.order.rank(|handle| !max.is_below(self.members.name(handle)));
+        start..end.max(start)
+    }
+
+    /// Calls `f` with about `count` members from a cursor on, and returns the next cursor. Zero starts a scan, and ends it
+    /// when it is returned. Members that stay throughout are visited exactly once, whatever their scores become.
+    pub(crate) fn scan(&self, cursor: u64, count: usize, mut f: impl FnMut(&[u8], f64)) -> u64 {
+        self.members.walk(cursor, count, |handle| f(self.members.name(handle), self.members.score(handle)))
+    }
+
+    fn find(&self, name: &[u8]) -> Option<Handle> {
+        self.index.find(HASHER.hash_one(name), |handle| self.members.name(*handle) == name).copied()
+    }
+
+    fn rank_of(&self, score: f64, name: &[u8]) -> usize {
+        self.order.rank(|handle| precedes(&self.members, handle, score, name))
+    }
+
+    fn add(&mut self, name: &[u8], score: f64) {
+        let handle = self.members.insert(score, name);
+        let members = &self.members;
+        self.index
+            .insert_unique(HASHER.hash_one(name), handle, |handle| HASHER.hash_one(members.name(*handle)));
+        self.order.insert(handle, |other| precedes(members, other, score, name));
+        self.is_packed &= self.len() <= MAX_PACKED_MEMBERS && name.len() <= MAX_PACKED_NAME_BYTES;
+    }
+
+    fn remove_at(&mut self, rank: usize) {
+        let handle = self.order.remove(rank);
+        let hash = HASHER.hash_one(self.members.name(handle));
+        if let Ok(found) = self.index.find_entry(hash, |other| *other == handle) {
+            found.remove();
+        }
+        self.members.remove(handle);
+        let members = &self.members;
+        // An index of which seven eighths are free shrinks to a half that is free.
+        if self.index.capacity() >= 8 * self.len().max(8) {
+            self.index.shrink_to(2 * self.len(), |handle| HASHER.hash_one(members.name(*handle)));
+        }
+    }
+}
+
+/// Whether a member comes before one with this score and name.
+fn precedes(members: &Members, handle: Handle, score: f64, name: &[u8]) -> bool {
+    let other = members.score(handle);
+    other < score || other == score && members.name(handle) < name
+}
