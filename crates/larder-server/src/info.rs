@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use larder_engine::stats::PartitionStats;
 use larder_resp::Args;
 
 use crate::db::DATABASE_COUNT;
@@ -140,9 +141,9 @@ fn cluster(_: &ServerState, out: &mut String) -> std::fmt::Result {
 
 fn keyspace(state: &ServerState, out: &mut String) -> std::fmt::Result {
     for index in 0..DATABASE_COUNT {
-        let keys = state.store.database(index as u8).len();
-        if keys > 0 {
-            write!(out, "db{index}:keys={keys},expires=0,avg_ttl=0\r\n")?;
+        let PartitionStats { entries, with_deadline, .. } = state.store.database(index as u8).counts();
+        if entries > 0 {
+            write!(out, "db{index}:keys={entries},expires={with_deadline},avg_ttl=0\r\n")?;
         }
     }
     Ok(())

@@ -4,14 +4,14 @@ use larder_resp::Args;
 
 use super::options::integer;
 use super::{CommandError, Context, Outcome};
-use crate::db::{Entry, EntryOp, Expiry};
+use crate::db::{EntryOp, Expiry, StringEntry};
 
 pub(super) fn append(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let limits = Limits::of(cx);
     let tail = &args[2];
     let db = cx.db();
-    let length = db.update(&args[1], |entry| {
-        let head = entry.as_ref().map_or(&[][..], Entry::value);
+    let length = db.update_string(&args[1], |entry| {
+        let head = entry.as_ref().map_or(&[][..], StringEntry::value);
         let length = head.len() + tail.len();
         match limits.check(length) {
             Ok(()) => (EntryOp::Put(db.record(&args[1], &[head, tail]), Expiry::Keep), Ok(length)),
@@ -27,8 +27,8 @@ pub(super) fn setrange(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let offset =
         usize::try_from(integer(&args[2])?).map_err(|_| CommandError::Fixed("ERR offset is out of range"))?;
     let db = cx.db();
-    let length = db.update(&args[1], |mut entry| {
-        let before = entry.as_ref().map_or(&[][..], Entry::value);
+    let length = db.update_string(&args[1], |mut entry| {
+        let before = entry.as_ref().map_or(&[][..], StringEntry::value);
         if patch.is_empty() {
             return (EntryOp::Keep, Ok(before.len()));
         }
@@ -41,7 +41,7 @@ pub(super) fn setrange(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             let padding = vec![0; offset - head.len()];
             return (EntryOp::Put(db.record(&args[1], &[head, &padding, patch]), Expiry::Keep), Ok(end));
         }
-        let value = entry.as_mut().map_or(&mut [][..], Entry::value_mut);
+        let value = entry.as_mut().map_or(&mut [][..], StringEntry::value_mut);
         value[offset..end].copy_from_slice(patch);
         (EntryOp::Edited, Ok(value.len()))
     })??;

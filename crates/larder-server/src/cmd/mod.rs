@@ -103,7 +103,12 @@ impl<'a> Context<'a> {
 
     /// Whether the reply exceeds the limit. Commands that repeat values must stop then; the connection is closed.
     pub(crate) fn is_reply_too_large(&self) -> bool {
-        self.out.len() as u64 > self.state.config.max_reply_bytes.0
+        self.is_reply_too_large_with(0)
+    }
+
+    /// As [`is_reply_too_large`](Self::is_reply_too_large), with this many bytes that are not written yet.
+    fn is_reply_too_large_with(&self, bytes: u64) -> bool {
+        self.out.len() as u64 + bytes > self.state.config.max_reply_bytes.0
     }
 }
 

@@ -1,13 +1,14 @@
 //! Several keys at once: their shards are locked together, so that no other command sees a part of a change.
 
-use larder_engine::raw::{Key, Locked, Record};
+use larder_engine::raw::{Key, Locked};
 
-use super::{Database, Expiry, OutOfMemory, Store, charge};
+use super::entry::{Entry, EntryOp};
+use super::{Database, Expiry, Object, OutOfMemory, Record, Store, WrongType, charge};
 
 /// Some keys, which nobody else can read or change until this is dropped. Removed entries are freed after that.
 pub(crate) struct LockedKeys<'a> {
     store: &'a Store,
-    locked: Locked<'a>,
+    locked: Locked<'a, Object>,
 }
 
 impl Store {
@@ -18,8 +19,8 @@ impl Store {
 
     /// Whether all these records can be in the store at the same time.
     pub(crate) fn can_hold(&self, records: &[Record]) -> bool {
-        let charges = records.iter().map(|record| charge(record.bytes_allocated() as u64));
-        charges.sum::<u64>() <= self.max_memory() && records.iter().all(|record| self.cache.can_hold(record))
+        records.iter().map(charge).sum::<u64>() <= self.max_memory()
+            && records.iter().all(|record| self.cache.can_hold(record))
     }
 }
 
@@ -31,9 +32,18 @@ impl<'a> Database<'a> {
 }
 
 impl LockedKeys<'_> {
-    /// Calls `f` with the value of a key. This counts as a use of the entry.
-    pub(crate) fn get<R>(&mut self, key: Key<'_>, f: impl FnOnce(&[u8]) -> R) -> Option<R> {
+    /// Calls `f` with the record of a key. This counts as a use of the entry.
+    pub(crate) fn read<R>(&mut self, key: Key<'_>, f: impl FnOnce(&Record) -> R) -> Option<R> {
         self.locked.read(key, f)
+    }
+
+    /// Calls `f` with the string of a key. This counts as a use of the entry.
+    pub(crate) fn get<R>(
+        &mut self,
+        key: Key<'_>,
+        f: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>, WrongType> {
+        self.read(key, |record| record.bytes().map(f).ok_or(WrongType)).transpose()
     }
 
     pub(crate) fn contains(&self, key: Key<'_>) -> bool {
@@ -47,17 +57,32 @@ impl LockedKeys<'_> {
         Some(deadline.map_or(Expiry::Never, |ms| Expiry::At(clock.to_unix_ms(ms))))
     }
 
+    /// Reads and changes an entry.
+    pub(crate) fn update<R>(
+        &mut self,
+        key: Key<'_>,
+        f: impl FnOnce(Option<Entry<'_>>) -> (EntryOp, R),
+    ) -> Result<R, OutOfMemory> {
+        let clock = self.store.clock;
+        let updated = self.locked.update(key, |entry| {
+            let (operation, result) = f(entry.map(|entry| Entry::new(entry, clock)));
+            (operation.into_raw(clock), result)
+        });
+        updated.map_err(|_| OutOfMemory)
+    }
+
     /// Removes an entry; returns whether there was one.
     pub(crate) fn remove(&mut self, key: Key<'_>) -> bool {
         self.locked.remove(key)
     }
 
+    /// Takes the record of an entry out.
+    pub(crate) fn take(&mut self, key: Key<'_>) -> Option<Record> {
+        self.locked.take(key)
+    }
+
     /// Stores a record.
     pub(crate) fn put(&mut self, record: Record, expiry: Expiry) -> Result<(), OutOfMemory> {
-        let space = record.key().space;
-        if self.locked.insert(record, self.store.clock.ttl(expiry)).map_err(|_| OutOfMemory)? {
-            self.store.space(space).count_new();
-        }
-        Ok(())
+        self.locked.insert(record, self.store.clock.ttl(expiry)).map(drop).map_err(|_| OutOfMemory)
     }
 }

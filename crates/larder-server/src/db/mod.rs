@@ -1,24 +1,33 @@
-//! The keyspace: sixteen databases of byte strings with deadlines, bounded by bytes.
+//! The keyspace: sixteen databases of strings and sorted sets with deadlines, bounded by bytes.
 //!
 //! This is the only module that uses the engine's cache. Commands see keys and values as bytes, and deadlines as
 //! milliseconds of Unix time.
 
 mod clock;
+mod entry;
 mod locked;
+mod object;
+pub(crate) mod sorted_sets;
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use larder_engine::raw::{self, Cache};
-use larder_engine::{Cause, Inserted, Ttl};
+use larder_engine::raw;
+use larder_engine::stats::PartitionStats;
+use larder_engine::{Inserted, Ttl};
 
 use crate::ServerError;
 pub(crate) use clock::unix_time;
 use clock::{CachedTime, ServerClock};
-pub(crate) use larder_engine::raw::{Key, PrefetchBatch, Record};
+pub(crate) use entry::{Entry, EntryOp, Expiry, OutOfMemory, StringEntry, UpdateError};
+pub(crate) use larder_engine::raw::{Key, PrefetchBatch};
 pub(crate) use locked::LockedKeys;
+pub(crate) use object::{Object, WrongType, encoding, type_name};
+
+/// An entry's key and value.
+pub(crate) type Record = raw::Record<Object>;
 
 /// The number of databases.
 pub(crate) const DATABASE_COUNT: usize = 16;
@@ -28,9 +37,6 @@ pub(crate) const DATABASE_COUNT: usize = 16;
 const ENTRY_OVERHEAD_BYTES: u64 = 60;
 /// The typical overhead of the allocator: one byte per this many bytes.
 const BYTES_PER_ALLOCATOR_BYTE: u64 = 16;
-
-/// Values up to this length are copied while their shard is locked; longer ones are copied before.
-const MAX_BYTES_COPIED_UNDER_LOCK: usize = 4096;
 
 /// Entries that the search for a random key visits at a time.
 const RANDOM_SCAN: usize = 16;
@@ -43,12 +49,9 @@ pub(crate) const MIN_MEMORY_BYTES: u64 = 1 << 20;
 /// Cheap to clone; all clones are the same keyspace.
 #[derive(Clone)]
 pub struct Store {
-    cache: Cache,
+    cache: raw::Cache<Object>,
     time: Arc<CachedTime>,
     clock: ServerClock,
-    /// The number of entries per space. Space 0 is not counted: most servers use only database 0, so its number is
-    /// computed from the total instead of updating a counter with each write.
-    entries_per_space: Arc<[AtomicI64; DATABASE_COUNT]>,
     /// The space of each database in the engine, four bits each; `SWAPDB` exchanges two of them.
     spaces: Arc<AtomicU64>,
 }
@@ -72,24 +75,16 @@ impl Store {
                 max: i64::MAX as u64 / 2,
             });
         }
-        let entries_per_space: Arc<[AtomicI64; DATABASE_COUNT]> = Arc::default();
-        let listener_counts = Arc::clone(&entries_per_space);
         let time = Arc::new(CachedTime::new());
-        let cache = Cache::builder()
-            .weight(bytes, |record: &Record, ()| charge(record.bytes_allocated() as u64))
-            .listener(move |record: &Record, (), cause| {
-                let space = usize::from(record.key().space);
-                if space != 0 && cause != Cause::Replaced {
-                    listener_counts[space].fetch_sub(1, Ordering::Relaxed);
-                }
-            })
+        let cache = raw::Cache::builder()
+            .weight(bytes, |record, ()| charge(record))
+            .partitions(DATABASE_COUNT, |record: &Record| usize::from(record.space()))
             .clock(CachedTime::clock(&time))
             .build()?;
         Ok(Store {
             cache,
             time,
             clock: ServerClock::new(0),
-            entries_per_space,
             spaces: Arc::new(AtomicU64::new(INITIAL_SPACES)),
         })
     }
@@ -97,7 +92,7 @@ impl Store {
     /// Capacity for entries in bytes.
     #[must_use]
     pub fn max_memory(&self) -> u64 {
-        self.cache.stats().capacity
+        self.cache.capacity()
     }
 
     /// Changes the capacity. Later writes evict the entries that no longer fit.
@@ -167,8 +162,7 @@ impl Store {
     /// Visits about `count` entries and removes those of `space`, or of all databases if it is `None`. Returns the next
     /// cursor, 0 at the end. An entry that exists from the first call to the last is removed.
     pub(crate) fn clear_from(&self, cursor: u64, count: usize, space: Option<u8>) -> u64 {
-        self.cache
-            .retain_from(cursor, count, |record, ()| space.is_some_and(|space| record.key().space != space))
+        self.cache.retain_from(cursor, count, |record, ()| space.is_some_and(|space| record.space() != space))
     }
 }
 
@@ -183,8 +177,9 @@ pub(crate) fn default_memory_bytes() -> u64 {
     (crate::system::available_bytes() / 2).max(MIN_MEMORY_BYTES)
 }
 
-/// The charge of an entry whose block has this many bytes.
-fn charge(bytes: u64) -> u64 {
+/// The charge of an entry.
+fn charge(record: &Record) -> u64 {
+    let bytes = (record.bytes_allocated() + record.object().map_or(0, Object::bytes_allocated)) as u64;
     bytes + bytes / BYTES_PER_ALLOCATOR_BYTE + ENTRY_OVERHEAD_BYTES
 }
 
@@ -198,53 +193,6 @@ pub(crate) struct Database<'a> {
     store: &'a Store,
     space: u8,
 }
-
-/// An entry while its shard is locked. Commands must use it only briefly.
-pub(crate) struct Entry<'a> {
-    entry: raw::Entry<'a>,
-    clock: ServerClock,
-}
-
-impl Entry<'_> {
-    pub(crate) fn value(&self) -> &[u8] {
-        self.entry.value()
-    }
-
-    /// The value, for a change in place that keeps its length. Return [`EntryOp::Edited`] afterwards.
-    pub(crate) fn value_mut(&mut self) -> &mut [u8] {
-        self.entry.value_mut()
-    }
-
-    /// When it expires, in milliseconds of Unix time.
-    pub(crate) fn expires_at(&self) -> Option<i64> {
-        self.entry.deadline_ms().map(|ms| self.clock.to_unix_ms(ms))
-    }
-}
-
-/// When an entry expires.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Expiry {
-    Never,
-    /// At this time, in milliseconds of Unix time. A time in the past is allowed: the entry expires at once.
-    At(i64),
-    /// At the same time as before.
-    Keep,
-}
-
-/// The operation of a command on an entry.
-pub(crate) enum EntryOp {
-    Keep,
-    /// Its value was changed in place; the deadline is kept.
-    Edited,
-    /// Replace it by a record of the same key.
-    Put(Record, Expiry),
-    Expire(Expiry),
-    Remove,
-}
-
-/// The entry is larger than the capacity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct OutOfMemory;
 
 impl Database<'_> {
     /// Where its entries are in the engine. It stays the same when databases are exchanged.
@@ -262,10 +210,15 @@ impl Database<'_> {
         Record::new(self.key(name), parts)
     }
 
-    /// Calls `f` with the value of `name`. This counts as a use of the entry.
+    /// Calls `f` with the string of `name`. This counts as a use of the entry. No lock is held while `f` reads a long value.
     #[inline]
-    pub(crate) fn get<R>(&self, name: &[u8], f: impl FnOnce(&[u8]) -> R) -> Option<R> {
-        self.store.cache.read(self.key(name), f)
+    pub(crate) fn get<R>(&self, name: &[u8], f: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, WrongType> {
+        let read = self.store.cache.read(self.key(name), |record| match (record.share(), record.bytes()) {
+            (Some(long), _) => Ok(Err((long, f))),
+            (None, Some(value)) => Ok(Ok(f(value))),
+            (None, None) => Err(WrongType),
+        });
+        Ok(read.transpose()?.map(|read| read.unwrap_or_else(|(long, f)| f(&long))))
     }
 
     /// Adds a key to the batch for [`prefetch`](Self::prefetch).
@@ -285,9 +238,9 @@ impl Database<'_> {
         Some(deadline.map(|ms| clock.to_unix_ms(ms)))
     }
 
-    /// Calls `f` with the value of `name`. Does not count as a use.
-    pub(crate) fn peek<R>(&self, name: &[u8], f: impl FnOnce(&[u8]) -> R) -> Option<R> {
-        self.store.cache.peek_with(&self.key(name), |entry| f(entry.key().value()))
+    /// Calls `f` with the record of `name`. Does not count as a use.
+    pub(crate) fn peek<R>(&self, name: &[u8], f: impl FnOnce(&Record) -> R) -> Option<R> {
+        self.store.cache.peek_with(&self.key(name), |entry| f(entry.key()))
     }
 
     /// The bytes that the entry of `name` is charged.
@@ -305,7 +258,7 @@ impl Database<'_> {
         for mut cursor in [start, 0] {
             loop {
                 let mut found = None;
-                cursor = self.scan(cursor, RANDOM_SCAN, |name| {
+                cursor = self.scan(cursor, RANDOM_SCAN, |name, _| {
                     found.get_or_insert_with(|| name.to_vec());
                 });
                 if found.is_some() {
@@ -327,34 +280,30 @@ impl Database<'_> {
     /// Stores a value, with or without a former one.
     pub(crate) fn set(&self, name: &[u8], value: &[u8], expiry: Expiry) -> Result<(), OutOfMemory> {
         let ttl = self.store.clock.ttl(expiry);
-        if value.len() <= MAX_BYTES_COPIED_UNDER_LOCK {
+        if value.len() <= raw::MAX_INLINE_BYTES {
             return self.set_in_place(name, value, ttl);
         }
         match self.store.cache.insert_with_ttl(self.record(name, &[value]), (), ttl) {
-            Inserted::New => self.count_new(),
-            Inserted::Replaced(()) => {}
-            Inserted::Refused { .. } => return Err(OutOfMemory),
+            Inserted::New | Inserted::Replaced(()) => Ok(()),
+            Inserted::Refused { .. } => Err(OutOfMemory),
         }
-        Ok(())
     }
 
     /// Stores a value in place if the former value has the same length. This allocates and frees nothing and reads only
     /// memory that the lookup has read.
     fn set_in_place(&self, name: &[u8], value: &[u8], ttl: Ttl) -> Result<(), OutOfMemory> {
-        let updated = self.store.cache.update(self.key(name), |entry| match entry {
-            Some(mut entry) if entry.value().len() == value.len() => {
-                entry.value_mut().copy_from_slice(value);
-                (raw::UpdateOp::Edited(ttl), ())
-            }
-            _ => (raw::UpdateOp::Put(self.record(name, &[value]), ttl), ()),
-        });
-        if updated.map_err(|_| OutOfMemory)?.is_new {
-            self.count_new();
-        }
-        Ok(())
+        let updated =
+            self.store.cache.update(self.key(name), |entry| match entry.map(raw::Entry::into_value_mut) {
+                Some(raw::ValueMut::Bytes(former)) if former.len() == value.len() => {
+                    former.copy_from_slice(value);
+                    (raw::UpdateOp::Edited(ttl), ())
+                }
+                _ => (raw::UpdateOp::Put(self.record(name, &[value]), ttl), ()),
+            });
+        updated.map(drop).map_err(|_| OutOfMemory)
     }
 
-    /// Reads and changes an entry atomically.
+    /// Reads and changes an entry of any type atomically.
     pub(crate) fn update<R>(
         &self,
         name: &[u8],
@@ -362,21 +311,26 @@ impl Database<'_> {
     ) -> Result<R, OutOfMemory> {
         let clock = self.store.clock;
         let updated = self.store.cache.update(self.key(name), |entry| {
-            let (operation, result) = f(entry.map(|entry| Entry { entry, clock }));
-            let operation = match operation {
-                EntryOp::Keep => raw::UpdateOp::Keep,
-                EntryOp::Edited => raw::UpdateOp::Edited(Ttl::Keep),
-                EntryOp::Put(record, expiry) => raw::UpdateOp::Put(record, clock.ttl(expiry)),
-                EntryOp::Expire(expiry) => raw::UpdateOp::SetTtl(clock.ttl(expiry)),
-                EntryOp::Remove => raw::UpdateOp::Remove,
-            };
-            (operation, result)
+            let (operation, result) = f(entry.map(|entry| Entry::new(entry, clock)));
+            (operation.into_raw(clock), result)
         });
-        let updated = updated.map_err(|_| OutOfMemory)?;
-        if updated.is_new {
-            self.count_new();
-        }
-        Ok(updated.result)
+        updated.map(|updated| updated.result).map_err(|_| OutOfMemory)
+    }
+
+    /// As [`update`](Self::update), of a string. `f` is not called if the entry has another type.
+    pub(crate) fn update_string<R>(
+        &self,
+        name: &[u8],
+        f: impl FnOnce(Option<StringEntry<'_>>) -> (EntryOp, R),
+    ) -> Result<R, UpdateError> {
+        let updated = self.update(name, |entry| match entry.map(Entry::into_string).transpose() {
+            Ok(entry) => {
+                let (operation, result) = f(entry);
+                (operation, Ok(result))
+            }
+            Err(WrongType) => (EntryOp::Keep, Err(WrongType)),
+        })?;
+        Ok(updated?)
     }
 
     /// Removes an entry; returns whether there was one.
@@ -386,28 +340,42 @@ impl Database<'_> {
 
     /// Visits about `count` entries of all databases and calls `f` with the names of this one. Returns the next
     /// cursor, 0 at the end. An entry that exists from the first call to the last is visited at least once.
-    pub(crate) fn scan(&self, cursor: u64, count: usize, mut f: impl FnMut(&[u8])) -> u64 {
+    pub(crate) fn scan(&self, cursor: u64, count: usize, mut f: impl FnMut(&[u8], &Record)) -> u64 {
         self.store.cache.scan(cursor, count, |entry| {
             let key = entry.key().key();
             if key.space == self.space {
-                f(key.name);
+                f(key.name, entry.key());
             }
         })
     }
 
-    /// Entries, including expired ones that are not reclaimed yet.
-    pub(crate) fn len(&self) -> usize {
-        let count =
-            |space: usize| self.store.entries_per_space[space].load(Ordering::Relaxed).max(0) as usize;
-        match self.space {
-            0 => self.store.len().saturating_sub((1..DATABASE_COUNT).map(count).sum()),
-            space => count(usize::from(space)),
-        }
+    /// The number of entries, and of those with a deadline, including expired ones that are not reclaimed yet.
+    pub(crate) fn counts(&self) -> PartitionStats {
+        self.store.cache.partition_stats(usize::from(self.space))
     }
 
-    fn count_new(&self) {
-        if self.space != 0 {
-            self.store.entries_per_space[usize::from(self.space)].fetch_add(1, Ordering::Relaxed);
-        }
+    /// Entries, including expired ones that are not reclaimed yet.
+    pub(crate) fn len(&self) -> usize {
+        self.counts().entries as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Another operation on the same entry would panic if its shard were still locked.
+    #[test]
+    fn long_value_is_read_without_its_lock() {
+        let store = Store::new(Some(1 << 20)).expect("a valid limit");
+        let db = store.database(0);
+        let value = vec![7; raw::MAX_INLINE_BYTES + 1];
+        assert_eq!(db.set(b"k", &value, Expiry::Never), Ok(()));
+        let read = db.get(b"k", |read| {
+            assert_eq!(db.set(b"k", b"short", Expiry::Never), Ok(()));
+            read == value
+        });
+        assert_eq!(read, Ok(Some(true)), "the reader keeps the value that it has found");
+        assert_eq!(db.get(b"k", |value| value == b"short"), Ok(Some(true)));
     }
 }
