@@ -51,7 +51,6 @@ mod load;
 mod prefetch;
 mod server;
 mod session;
-#[allow(dead_code)]
 mod sorted_set;
 mod state;
 mod stats;

@@ -5,7 +5,8 @@
 //! - `connections`: many clients, slow or misbehaving clients, authentication, shutdown;
 //! - `differential`: the same commands to a real Redis and to this server, with equal replies;
 //! - `memory`: capacity, eviction, statistics, scans, a keyspace that outlives its server;
-//! - `protocol`: framing, limits, pipelines, HTTP.
+//! - `protocol`: framing, limits, pipelines, HTTP;
+//! - `sorted_sets`: sorted sets, compared with a real Redis too.
 //!
 //! `support` starts servers and contains blocking clients.
 
@@ -15,4 +16,5 @@ mod connections;
 mod differential;
 mod memory;
 mod protocol;
+mod sorted_sets;
 mod support;

@@ -223,6 +223,14 @@ impl<O> Record<O> {
         }
     }
 
+    /// The value, if it lies in the block of the record, as bytes up to [`MAX_INLINE_BYTES`] do.
+    #[inline]
+    pub fn inline_bytes(&self) -> Option<&[u8]> {
+        let Shape { field_at, end, .. } = self.shape();
+        // SAFETY: as in `value`.
+        (self.kind() == 0).then(|| unsafe { self.slice(field_at, end) })
+    }
+
     /// The value, if it is an object.
     pub fn object(&self) -> Option<&O> {
         match self.value() {

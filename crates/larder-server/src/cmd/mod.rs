@@ -28,6 +28,7 @@ mod set;
 mod spec;
 mod table;
 mod visit;
+mod zset;
 
 use larder_resp::{Args, Encoder};
 

@@ -91,10 +91,9 @@ fn set_if(cx: &mut Context<'_>, key: &[u8], value: &[u8], options: Options<'_>) 
     let (present, stored) = db.update(key, |entry| {
         let present = entry.is_some();
         let string = entry.map(Entry::into_string);
-        if options.get || matches!(options.condition, Condition::Equal(_)) {
-            if let Some(Err(WrongType)) = string {
-                return (EntryOp::Keep, Err(WrongType));
-            }
+        let needs_string = options.get || matches!(options.condition, Condition::Equal(_));
+        if let (true, Some(Err(WrongType))) = (needs_string, &string) {
+            return (EntryOp::Keep, Err(WrongType));
         }
         let string = string.and_then(Result::ok);
         if options.get {

@@ -1,6 +1,6 @@
 //! The description of a command.
 
-use larder_resp::Args;
+use larder_resp::{Args, parse_integer};
 
 use super::{Context, Outcome};
 
@@ -19,6 +19,8 @@ pub struct CommandSpec {
     pub group: &'static str,
     /// Index of the first key, of the last key (negative: from the end), and the step between keys; zeros without keys.
     pub keys: (i8, i8, i8),
+    /// Index of the number of further keys, which follow it; 0 without.
+    pub numkeys: u8,
     pub(crate) flags: Flags,
     pub(crate) run: Run,
 }
@@ -40,14 +42,17 @@ impl Flags {
     /// Can affect other clients. Reported as a category and not as a flag.
     pub(crate) const DANGEROUS: Flags = Flags(1 << 5);
     pub(crate) const LOADING: Flags = Flags(1 << 6);
+    /// Some keys are not at fixed positions.
+    pub(crate) const MOVABLE_KEYS: Flags = Flags(1 << 7);
 
-    const NAMES: [(Flags, &'static str); 6] = [
+    const NAMES: [(Flags, &'static str); 7] = [
         (Flags::WRITE, "write"),
         (Flags::READONLY, "readonly"),
         (Flags::DENYOOM, "denyoom"),
         (Flags::LOADING, "loading"),
         (Flags::FAST, "fast"),
         (Flags::NO_AUTH, "no_auth"),
+        (Flags::MOVABLE_KEYS, "movablekeys"),
     ];
 
     pub(crate) const fn with(self, other: Flags) -> Flags {
@@ -72,7 +77,17 @@ impl CommandSpec {
         run: Run,
         summary: &'static str,
     ) -> Self {
-        CommandSpec { name, arity, since, summary, group: "", keys: (0, 0, 0), flags: Flags::NONE, run }
+        CommandSpec {
+            name,
+            arity,
+            since,
+            summary,
+            group: "",
+            keys: (0, 0, 0),
+            numkeys: 0,
+            flags: Flags::NONE,
+            run,
+        }
     }
 
     /// In the group `connection`.
@@ -116,6 +131,25 @@ impl CommandSpec {
     /// Changes or removes a string and needs no memory.
     pub(super) const fn updates_string(mut self) -> Self {
         self.group = "string";
+        self.flags = self.flags.with(Flags::WRITE);
+        self
+    }
+
+    /// Reads a sorted set.
+    pub(super) const fn reads_zset(mut self) -> Self {
+        self.group = "sorted-set";
+        self.flags = self.flags.with(Flags::READONLY);
+        self
+    }
+
+    /// Writes a sorted set and may need memory.
+    pub(super) const fn writes_zset(self) -> Self {
+        self.updates_zset().flag(Flags::DENYOOM)
+    }
+
+    /// Removes members of a sorted set and needs no memory.
+    pub(super) const fn updates_zset(mut self) -> Self {
+        self.group = "sorted-set";
         self.flags = self.flags.with(Flags::WRITE);
         self
     }
@@ -165,6 +199,30 @@ impl CommandSpec {
         self
     }
 
+    /// This argument is the number of keys that follow it.
+    pub(super) const fn numkeys(mut self, index: u8) -> Self {
+        self.numkeys = index;
+        self.flag(Flags::MOVABLE_KEYS)
+    }
+
+    /// The indices of the keys of a request; `None` if its number of keys is not valid.
+    pub(crate) fn key_indices(&self, args: Args<'_>) -> Option<Vec<usize>> {
+        let (first, last, step) = self.keys;
+        let last = if last < 0 { args.len() as isize + last as isize } else { last as isize };
+        let fixed = match first {
+            0 => 0..0,
+            first => first as usize..last as usize + 1,
+        };
+        let counted = match usize::from(self.numkeys) {
+            0 => 0..0,
+            at => {
+                let count = parse_integer(args.get(at)?).and_then(|count| usize::try_from(count).ok())?;
+                at + 1..(at + 1).checked_add(count).filter(|end| *end <= args.len() && count > 0)?
+            }
+        };
+        Some(fixed.step_by(step.max(1) as usize).chain(counted).collect())
+    }
+
     /// Whether this number of arguments, including the name, is valid.
     pub(crate) fn accepts(&self, arguments: usize) -> bool {
         let expected = usize::from(self.arity.unsigned_abs());
@@ -176,6 +234,7 @@ impl CommandSpec {
         let group = match self.group {
             "generic" => Some("keyspace"),
             "server" => None,
+            "sorted-set" => Some("sortedset"),
             group => Some(group),
         };
         let flag = |flag, name| self.flags.contains(flag).then_some(name);

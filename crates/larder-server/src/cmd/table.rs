@@ -3,12 +3,12 @@
 use super::spec::{CommandSpec as C, Flags};
 use super::{
     bits, client, command, config, counter, edit, expire, get, handshake, key, multi_key, object, rename,
-    scan, server, session, set,
+    scan, server, session, set, zset,
 };
 
 /// All commands, sorted by name.
 #[rustfmt::skip]
-pub(super) static TABLE: [C; 69] = [
+pub(super) static TABLE: [C; 101] = [
     C::new("append", 3, "2.0.0", edit::append, "Appends to a value; creates it if needed.").writes_string().fast().one_key(),
     C::new("auth", -2, "1.0.0", handshake::auth, "Authenticates the connection.").connection().fast().loading().flag(Flags::NO_AUTH),
     C::new("bitcount", -2, "2.6.0", bits::bitcount, "Counts the bits that are set.").reads_string().bitmap().one_key(),
@@ -78,6 +78,38 @@ pub(super) static TABLE: [C; 69] = [
     C::new("type", 2, "1.0.0", key::type_of, "Returns the type of a value.").reads_key().fast().one_key(),
     C::new("unlink", -2, "4.0.0", multi_key::del, "Removes keys.").writes_key().fast().keys(1, -1, 1),
     C::new("wait", 3, "3.0.0", server::wait, "Returns 0: there are no replicas to wait for.").generic(),
+    C::new("zadd", -4, "1.2.0", zset::add::zadd, "Adds members to a sorted set, or changes their scores.").writes_zset().fast().one_key(),
+    C::new("zcard", 2, "1.2.0", zset::read::zcard, "Returns the number of members of a sorted set.").reads_zset().fast().one_key(),
+    C::new("zcount", 4, "2.0.0", zset::read::zcount, "Counts the members with scores in a range.").reads_zset().fast().one_key(),
+    C::new("zdiff", -3, "6.2.0", zset::combine::zdiff, "Returns the members of the first sorted set that are in no other one.").reads_zset().numkeys(1),
+    C::new("zdiffstore", -4, "6.2.0", zset::combine::zdiffstore, "Stores the members of the first sorted set that are in no other one.").writes_zset().one_key().numkeys(2),
+    C::new("zincrby", 4, "1.2.0", zset::add::zincrby, "Adds to the score of a member; a missing one counts as 0.").writes_zset().fast().one_key(),
+    C::new("zinter", -3, "6.2.0", zset::combine::zinter, "Returns the members that are in all sorted sets.").reads_zset().numkeys(1),
+    C::new("zintercard", -3, "7.0.0", zset::combine::zintercard, "Counts the members that are in all sorted sets.").reads_zset().numkeys(1),
+    C::new("zinterstore", -4, "2.0.0", zset::combine::zinterstore, "Stores the members that are in all sorted sets.").writes_zset().one_key().numkeys(2),
+    C::new("zlexcount", 4, "2.8.9", zset::read::zlexcount, "Counts the members with names in a range.").reads_zset().fast().one_key(),
+    C::new("zmpop", -4, "7.0.0", zset::pop::zmpop, "Removes and returns members of the first sorted set that has any.").updates_zset().numkeys(1),
+    C::new("zmscore", -3, "6.2.0", zset::read::zmscore, "Returns the scores of members.").reads_zset().fast().one_key(),
+    C::new("zpopmax", -2, "5.0.0", zset::pop::zpopmax, "Removes and returns the members with the highest scores.").updates_zset().fast().one_key(),
+    C::new("zpopmin", -2, "5.0.0", zset::pop::zpopmin, "Removes and returns the members with the lowest scores.").updates_zset().fast().one_key(),
+    C::new("zrandmember", -2, "6.2.0", zset::sample::zrandmember, "Returns random members of a sorted set.").reads_zset().one_key(),
+    C::new("zrange", -4, "1.2.0", zset::range::zrange, "Returns the members in a range of ranks, scores or names.").reads_zset().one_key(),
+    C::new("zrangebylex", -4, "2.8.9", zset::range::zrangebylex, "Returns the members with names in a range.").reads_zset().one_key(),
+    C::new("zrangebyscore", -4, "1.0.5", zset::range::zrangebyscore, "Returns the members with scores in a range.").reads_zset().one_key(),
+    C::new("zrangestore", -5, "6.2.0", zset::range::zrangestore, "Stores the members in a range of ranks, scores or names.").writes_zset().keys(1, 2, 1),
+    C::new("zrank", -3, "2.0.0", zset::read::zrank, "Returns the rank of a member from the lowest score.").reads_zset().fast().one_key(),
+    C::new("zrem", -3, "1.2.0", zset::pop::zrem, "Removes members from a sorted set.").updates_zset().fast().one_key(),
+    C::new("zremrangebylex", 4, "2.8.9", zset::range::zremrangebylex, "Removes the members with names in a range.").updates_zset().one_key(),
+    C::new("zremrangebyrank", 4, "2.0.0", zset::range::zremrangebyrank, "Removes the members with ranks in a range.").updates_zset().one_key(),
+    C::new("zremrangebyscore", 4, "1.2.0", zset::range::zremrangebyscore, "Removes the members with scores in a range.").updates_zset().one_key(),
+    C::new("zrevrange", -4, "1.2.0", zset::range::zrevrange, "Returns the members in a range of ranks from the highest score.").reads_zset().one_key(),
+    C::new("zrevrangebylex", -4, "2.8.9", zset::range::zrevrangebylex, "Returns the members with names in a range, the last one first.").reads_zset().one_key(),
+    C::new("zrevrangebyscore", -4, "2.2.0", zset::range::zrevrangebyscore, "Returns the members with scores in a range, the highest one first.").reads_zset().one_key(),
+    C::new("zrevrank", -3, "2.0.0", zset::read::zrevrank, "Returns the rank of a member from the highest score.").reads_zset().fast().one_key(),
+    C::new("zscan", -3, "2.8.0", zset::scan::zscan, "Iterates over the members of a sorted set in batches.").reads_zset().one_key(),
+    C::new("zscore", 3, "1.2.0", zset::read::zscore, "Returns the score of a member.").reads_zset().fast().one_key(),
+    C::new("zunion", -3, "6.2.0", zset::combine::zunion, "Returns the members that are in any of the sorted sets.").reads_zset().numkeys(1),
+    C::new("zunionstore", -4, "2.0.0", zset::combine::zunionstore, "Stores the members that are in any of the sorted sets.").writes_zset().one_key().numkeys(2),
 ];
 
 /// Slots of the index: a power of two, several times the number of commands.

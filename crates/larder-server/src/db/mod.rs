@@ -187,6 +187,15 @@ fn space_of(spaces: u64, database: u8) -> u8 {
     (spaces >> (4 * database)) as u8 & 0xf
 }
 
+/// What a read has found while the shard was locked.
+enum Read<R, F> {
+    /// The result of the reader.
+    Done(R),
+    /// A long value, for the reader.
+    Long(Arc<[u8]>, F),
+    WrongType,
+}
+
 /// One database of a [`Store`].
 #[derive(Clone, Copy)]
 pub(crate) struct Database<'a> {
@@ -213,12 +222,16 @@ impl Database<'_> {
     /// Calls `f` with the string of `name`. This counts as a use of the entry. No lock is held while `f` reads a long value.
     #[inline]
     pub(crate) fn get<R>(&self, name: &[u8], f: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, WrongType> {
-        let read = self.store.cache.read(self.key(name), |record| match (record.share(), record.bytes()) {
-            (Some(long), _) => Ok(Err((long, f))),
-            (None, Some(value)) => Ok(Ok(f(value))),
-            (None, None) => Err(WrongType),
+        let read = self.store.cache.read(self.key(name), |record| match record.inline_bytes() {
+            Some(value) => Read::Done(f(value)),
+            None => record.share().map_or(Read::WrongType, |value| Read::Long(value, f)),
         });
-        Ok(read.transpose()?.map(|read| read.unwrap_or_else(|(long, f)| f(&long))))
+        match read {
+            None => Ok(None),
+            Some(Read::Done(result)) => Ok(Some(result)),
+            Some(Read::Long(value, f)) => Ok(Some(f(&value))),
+            Some(Read::WrongType) => Err(WrongType),
+        }
     }
 
     /// Adds a key to the batch for [`prefetch`](Self::prefetch).
