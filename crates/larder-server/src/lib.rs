@@ -49,6 +49,7 @@ mod info;
 mod listener;
 mod load;
 mod prefetch;
+mod rdb;
 mod server;
 mod session;
 mod sorted_set;

@@ -6,6 +6,7 @@
 //! - `differential`: the same commands to a real Redis and to this server, with equal replies;
 //! - `memory`: capacity, eviction, statistics, scans, a keyspace that outlives its server;
 //! - `protocol`: framing, limits, pipelines, HTTP;
+//! - `serialized`: strings that go to a real Redis and come back;
 //! - `sorted_sets`: sorted sets, compared with a real Redis too.
 //!
 //! `support` starts servers and contains blocking clients.
@@ -16,5 +17,6 @@ mod connections;
 mod differential;
 mod memory;
 mod protocol;
+mod serialized;
 mod sorted_sets;
 mod support;

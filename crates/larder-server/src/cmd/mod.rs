@@ -9,6 +9,7 @@ mod client_kill;
 mod command;
 mod config;
 mod counter;
+mod dump;
 mod edit;
 mod error;
 mod expire;

@@ -2,13 +2,13 @@
 
 use super::spec::{CommandSpec as C, Flags};
 use super::{
-    bits, client, command, config, counter, edit, expire, get, handshake, key, multi_key, object, rename,
-    scan, server, session, set, zset,
+    bits, client, command, config, counter, dump, edit, expire, get, handshake, key, multi_key, object,
+    rename, scan, server, session, set, zset,
 };
 
 /// All commands, sorted by name.
 #[rustfmt::skip]
-pub(super) static TABLE: [C; 101] = [
+pub(super) static TABLE: [C; 103] = [
     C::new("append", 3, "2.0.0", edit::append, "Appends to a value; creates it if needed.").writes_string().fast().one_key(),
     C::new("auth", -2, "1.0.0", handshake::auth, "Authenticates the connection.").connection().fast().loading().flag(Flags::NO_AUTH),
     C::new("bitcount", -2, "2.6.0", bits::bitcount, "Counts the bits that are set.").reads_string().bitmap().one_key(),
@@ -23,6 +23,7 @@ pub(super) static TABLE: [C; 101] = [
     C::new("decrby", 3, "1.0.0", counter::decrby, "Subtracts from an integer; a missing key counts as 0.").writes_string().fast().one_key(),
     C::new("del", -2, "1.0.0", multi_key::del, "Removes keys.").writes_key().keys(1, -1, 1),
     C::new("delifeq", 3, "9.0.0", key::delifeq, "Removes a key if it has the given value.").updates_string().fast().one_key(),
+    C::new("dump", 2, "2.6.0", dump::dump, "Returns a string in serialized form.").reads_key().one_key(),
     C::new("echo", 2, "1.0.0", session::echo, "Returns its argument.").connection().fast().loading(),
     C::new("exists", -2, "1.0.0", multi_key::exists, "Counts the keys that exist.").reads_key().fast().keys(1, -1, 1),
     C::new("expire", -3, "1.0.0", expire::expire, "Sets the time to live of a key in seconds.").writes_key().fast().one_key(),
@@ -61,6 +62,7 @@ pub(super) static TABLE: [C; 101] = [
     C::new("rename", 3, "1.0.0", rename::rename, "Renames a key, and replaces the key of that name.").writes_key().keys(1, 2, 1),
     C::new("renamenx", 3, "1.0.0", rename::renamenx, "Renames a key if the new name is free.").writes_key().fast().keys(1, 2, 1),
     C::new("reset", 1, "6.2.0", session::reset, "Resets the connection to its initial state.").connection().fast().loading().flag(Flags::NO_AUTH),
+    C::new("restore", -4, "2.6.0", dump::restore, "Stores a string that DUMP has serialized.").writes_key().flag(Flags::DENYOOM).flag(Flags::DANGEROUS).one_key(),
     C::new("role", 1, "2.8.12", server::role, "Returns the replication role: always master, without replicas.").server().fast().loading(),
     C::new("scan", -2, "2.8.0", scan::scan, "Iterates over the keys in batches.").reads_key(),
     C::new("select", 2, "1.0.0", session::select, "Selects the database.").connection().fast().loading(),
