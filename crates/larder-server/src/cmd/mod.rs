@@ -3,6 +3,7 @@
 //! To add one: write `fn name(cx: &mut Context<'_>, args: Args<'_>) -> Outcome` (parse, apply, reply) in the file of
 //! its family, and add a row to `table`. Dispatch, `COMMAND` and the docs use that row.
 
+mod bitfield;
 mod bits;
 mod client;
 mod client_kill;

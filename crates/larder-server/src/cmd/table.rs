@@ -2,16 +2,18 @@
 
 use super::spec::{CommandSpec as C, Flags};
 use super::{
-    bits, client, command, config, counter, dump, edit, expire, get, handshake, key, multi_key, object,
-    rename, scan, server, session, set, zset,
+    bitfield, bits, client, command, config, counter, dump, edit, expire, get, handshake, key, multi_key,
+    object, rename, scan, server, session, set, zset,
 };
 
 /// All commands, sorted by name.
 #[rustfmt::skip]
-pub(super) static TABLE: [C; 103] = [
+pub(super) static TABLE: [C; 105] = [
     C::new("append", 3, "2.0.0", edit::append, "Appends to a value; creates it if needed.").writes_string().fast().one_key(),
     C::new("auth", -2, "1.0.0", handshake::auth, "Authenticates the connection.").connection().fast().loading().flag(Flags::NO_AUTH),
     C::new("bitcount", -2, "2.6.0", bits::bitcount, "Counts the bits that are set.").reads_string().bitmap().one_key(),
+    C::new("bitfield", -2, "3.2.0", bitfield::bitfield, "Reads and changes integers of any width in a string.").writes_string().bitmap().one_key(),
+    C::new("bitfield_ro", -2, "6.0.0", bitfield::bitfield_ro, "Reads integers of any width in a string.").reads_string().bitmap().fast().one_key(),
     C::new("bitop", -4, "2.6.0", bits::bitop, "Combines strings bit by bit and stores the result.").writes_string().bitmap().keys(2, -1, 1),
     C::new("bitpos", -3, "2.8.7", bits::bitpos, "Finds the first bit that is set or not set.").reads_string().bitmap().one_key(),
     C::new("client", -2, "2.4.0", client::client, "Names, describes and lists connections.").connection(),
