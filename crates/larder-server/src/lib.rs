@@ -44,6 +44,7 @@ mod decimal;
 mod error;
 mod event_loop;
 mod glob;
+mod hyperloglog;
 mod inbox;
 mod info;
 mod listener;

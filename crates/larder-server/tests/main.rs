@@ -5,6 +5,7 @@
 //! - `commands`: a table of requests and replies, for RESP2 and RESP3;
 //! - `connections`: many clients, slow or misbehaving clients, authentication, shutdown;
 //! - `differential`: the same commands to a real Redis and to this server, with equal replies;
+//! - `hyperloglogs`: HyperLogLogs, compared with a real Redis byte by byte;
 //! - `memory`: capacity, eviction, statistics, scans, a keyspace that outlives its server;
 //! - `protocol`: framing, limits, pipelines, HTTP;
 //! - `serialized`: strings that go to a real Redis and come back;
@@ -17,6 +18,7 @@ mod bitfields;
 mod commands;
 mod connections;
 mod differential;
+mod hyperloglogs;
 mod memory;
 mod protocol;
 mod serialized;

@@ -18,6 +18,7 @@ mod get;
 mod handshake;
 mod help;
 mod http;
+mod hyperloglog;
 mod key;
 mod multi_key;
 mod object;

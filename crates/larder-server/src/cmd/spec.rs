@@ -160,6 +160,12 @@ impl CommandSpec {
         self
     }
 
+    /// In the group `hyperloglog`, of commands on strings.
+    pub(super) const fn hyperloglog(mut self) -> Self {
+        self.group = "hyperloglog";
+        self
+    }
+
     /// Reads a key of any type.
     pub(super) const fn reads_key(mut self) -> Self {
         self.group = "generic";

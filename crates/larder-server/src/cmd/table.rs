@@ -2,13 +2,13 @@
 
 use super::spec::{CommandSpec as C, Flags};
 use super::{
-    bitfield, bits, client, command, config, counter, dump, edit, expire, get, handshake, key, multi_key,
-    object, rename, scan, server, session, set, zset,
+    bitfield, bits, client, command, config, counter, dump, edit, expire, get, handshake, hyperloglog, key,
+    multi_key, object, rename, scan, server, session, set, zset,
 };
 
 /// All commands, sorted by name.
 #[rustfmt::skip]
-pub(super) static TABLE: [C; 105] = [
+pub(super) static TABLE: [C; 108] = [
     C::new("append", 3, "2.0.0", edit::append, "Appends to a value; creates it if needed.").writes_string().fast().one_key(),
     C::new("auth", -2, "1.0.0", handshake::auth, "Authenticates the connection.").connection().fast().loading().flag(Flags::NO_AUTH),
     C::new("bitcount", -2, "2.6.0", bits::bitcount, "Counts the bits that are set.").reads_string().bitmap().one_key(),
@@ -56,6 +56,9 @@ pub(super) static TABLE: [C; 105] = [
     C::new("pexpire", -3, "2.6.0", expire::pexpire, "Sets the time to live of a key in milliseconds.").writes_key().fast().one_key(),
     C::new("pexpireat", -3, "2.6.0", expire::pexpireat, "Sets the deadline of a key in milliseconds of Unix time.").writes_key().fast().one_key(),
     C::new("pexpiretime", 2, "7.0.0", expire::pexpiretime, "Returns the deadline of a key in milliseconds of Unix time.").reads_key().fast().one_key(),
+    C::new("pfadd", -2, "2.8.9", hyperloglog::pfadd, "Adds elements to a HyperLogLog.").writes_string().hyperloglog().fast().one_key(),
+    C::new("pfcount", -2, "2.8.9", hyperloglog::pfcount, "Estimates the number of different elements of HyperLogLogs.").reads_string().hyperloglog().keys(1, -1, 1),
+    C::new("pfmerge", -2, "2.8.9", hyperloglog::pfmerge, "Merges HyperLogLogs into one.").writes_string().hyperloglog().keys(1, -1, 1),
     C::new("ping", -1, "1.0.0", session::ping, "Returns PONG, or its argument.").connection().fast(),
     C::new("psetex", 4, "2.6.0", set::psetex, "Stores a value with a time to live in milliseconds.").writes_string().one_key(),
     C::new("pttl", 2, "2.6.0", expire::pttl, "Returns the time to live of a key in milliseconds.").reads_key().fast().one_key(),
