@@ -103,16 +103,15 @@ impl<'a> Encoder<'a> {
 
     /// A floating-point number with up to 17 significant digits, which parse to the same value.
     pub fn double(&mut self, number: f64) {
-        let text = format_double(number);
-        match self.protocol {
-            Protocol::Resp2 => self.bulk(text.as_bytes()),
-            Protocol::Resp3 => self.line(b',', text.as_bytes()),
-        }
+        with_double(number, |text| match self.protocol {
+            Protocol::Resp2 => self.bulk(text),
+            Protocol::Resp3 => self.line(b',', text),
+        });
     }
 
     /// A floating-point number as a bulk string, in both versions, as in the reply to `ZSCAN`.
     pub fn bulk_double(&mut self, number: f64) {
-        self.bulk(format_double(number).as_bytes());
+        with_double(number, |text| self.bulk(text));
     }
 
     /// `#t` or `#f`; in RESP2 `:1` or `:0`.
@@ -169,6 +168,16 @@ impl<'a> Encoder<'a> {
 
 /// Integers below this are exact in 17 digits.
 const MAX_INTEGER: f64 = 1e17;
+
+/// Calls `f` with the text of a number. Most scores are integers, which need no general method.
+fn with_double(number: f64, f: impl FnOnce(&[u8])) {
+    let integer = number as i64;
+    if integer as f64 == number && number.abs() < MAX_INTEGER && (integer != 0 || number.is_sign_positive()) {
+        f(itoa::Buffer::new().format(integer).as_bytes());
+    } else {
+        f(format_double(number).as_bytes());
+    }
+}
 
 /// As C's `%.17g`, which Redis uses for scores: 17 significant digits without trailing zeros, in exponent notation below
 /// 0.0001 and from 1e17 on. Infinity is `inf`.
@@ -256,6 +265,7 @@ mod tests {
             (f64::NEG_INFINITY, "-inf"),
         ] {
             assert_eq!(format_double(number), text);
+            with_double(number, |bytes| assert_eq!(bytes, text.as_bytes()));
         }
     }
 }

@@ -16,8 +16,16 @@ use super::options::integer;
 use super::{CommandError, Context};
 use crate::sorted_set::{NameBound, ScoreBound, SortedSet};
 
+/// Integers up to this are exact as scores.
+const MAX_EXACT: u64 = 1 << f64::MANTISSA_DIGITS;
+
 /// Parses a score: a number or an infinity. A number that is too large for a float is an error.
 fn score(text: &[u8]) -> Option<f64> {
+    // Most scores are integers, which need no general method.
+    let exact = parse_integer(text).filter(|number| number.unsigned_abs() <= MAX_EXACT);
+    if let Some(number) = exact {
+        return Some(number as f64);
+    }
     let names_infinity = || text.iter().any(|byte| byte.eq_ignore_ascii_case(&b'n'));
     parse_float(text).filter(|score| score.is_finite() || names_infinity())
 }
