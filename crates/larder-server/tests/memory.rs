@@ -235,4 +235,32 @@ fn long_values_are_returned_in_place() {
     assert_eq!(client.call(&["RENAME", "e", "f"]), Frame::Simple("OK".into()));
     assert_eq!(client.call(&["STRLEN", "f"]), Frame::Integer(100_001));
     assert_eq!(client.call(&["GETDEL", "d"]), bulk(2));
+    client.call(&["SET", "g", &values[1]]);
+    for length in [4_097, 4_098, 4_099] {
+        assert_eq!(client.call(&["APPEND", "g", "x"]), Frame::Integer(length));
+    }
+    assert_eq!(client.call(&["GET", "g"]), Frame::Bulk("x".repeat(4_099).into()));
+    assert_eq!(client.call(&["SETNX", "h", &values[3]]), Frame::Integer(1));
+    assert_eq!(client.call(&["SET", "h", &values[2], "XX", "GET"]), bulk(3));
+    assert_eq!(client.call(&["GET", "h"]), bulk(2));
+}
+
+/// An append to a long value copies it unlocked, and notices what others have appended meanwhile.
+#[test]
+fn concurrent_appends_to_a_long_value_lose_nothing() {
+    let store = Store::new(Some(64 << 20)).unwrap();
+    let servers = [(); 2].map(|()| TestServer::with_store(Config::default(), store.clone()));
+    servers[0].connect().call(&["SET", "k", &"-".repeat(5_000)]);
+    std::thread::scope(|scope| {
+        for (server, text) in servers.iter().zip(["a", "b"]) {
+            scope.spawn(move || {
+                let mut client = server.connect();
+                (0..1_000).for_each(|_| _ = client.call(&["APPEND", "k", text]));
+            });
+        }
+    });
+    let reply = servers[0].connect().call(&["GET", "k"]);
+    let value = reply.as_bytes().expect("a value");
+    let count = |byte| value.iter().filter(|other| **other == byte).count();
+    assert_eq!((count(b'-'), count(b'a'), count(b'b')), (5_000, 1_000, 1_000));
 }

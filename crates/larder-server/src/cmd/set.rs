@@ -66,9 +66,13 @@ pub(super) fn psetex(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 pub(super) fn setnx(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let db = cx.db();
+    let long = db.record_of_long(&args[1], &args[2]);
     let stored = db.update(&args[1], |entry| match entry {
         Some(_) => (EntryOp::Keep, 0),
-        None => (EntryOp::Put(db.record(&args[1], &[&args[2]]), Expiry::Never), 1),
+        None => {
+            let record = long.unwrap_or_else(|| db.record(&args[1], &[&args[2]]));
+            (EntryOp::Put(record, Expiry::Never), 1)
+        }
     })?;
     cx.integer(stored)
 }
@@ -87,7 +91,7 @@ fn set_with_ttl(cx: &mut Context<'_>, args: Args<'_>, unit: TimeUnit, command: &
 fn set_if(cx: &mut Context<'_>, key: &[u8], value: &[u8], options: Options<'_>) -> Outcome {
     let db = cx.db();
     let mut reply = cx.reply();
-    let mut long = None;
+    let (record, mut long) = (db.record_of_long(key, value), None);
     let (present, stored) = db.update(key, |entry| {
         let present = entry.is_some();
         let string = entry.map(Entry::into_string);
@@ -105,9 +109,11 @@ fn set_if(cx: &mut Context<'_>, key: &[u8], value: &[u8], options: Options<'_>) 
             }
         }
         let store = options.condition.allows(present, string.as_ref().map(StringEntry::value));
-        let operation =
-            if store { EntryOp::Put(db.record(key, &[value]), options.expiry) } else { EntryOp::Keep };
-        (operation, Ok((present, store)))
+        let put = || {
+            let record = record.unwrap_or_else(|| db.record(key, &[value]));
+            EntryOp::Put(record, options.expiry)
+        };
+        (if store { put() } else { EntryOp::Keep }, Ok((present, store)))
     })??;
     if let Some(long) = long {
         reply.bulk(&long);

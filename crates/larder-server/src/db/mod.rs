@@ -219,6 +219,11 @@ impl Database<'_> {
         Record::new(self.key(name), parts)
     }
 
+    /// A record of `name`, if the value is long: to make it before the entry is locked.
+    pub(crate) fn record_of_long(&self, name: &[u8], value: &[u8]) -> Option<Record> {
+        (value.len() > raw::MAX_INLINE_BYTES).then(|| self.record(name, &[value]))
+    }
+
     /// Calls `f` with the string of `name`. This counts as a use of the entry. No lock is held while `f` reads a long value.
     #[inline]
     pub(crate) fn get<R>(&self, name: &[u8], f: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, WrongType> {
