@@ -88,6 +88,9 @@ impl SortedSet {
             self.members.set_score(handle, score);
             let members = &self.members;
             self.order.insert(handle, |other| precedes(members, other, score, name));
+        } else {
+            // Zero has two signs.
+            self.members.set_score(handle, score);
         }
         Some(former)
     }

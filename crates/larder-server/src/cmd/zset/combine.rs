@@ -175,8 +175,8 @@ impl Options {
             } else if is(b"AGGREGATE") && combines_scores {
                 options.aggregate = match words.next().map(|word| word.to_ascii_uppercase()).as_deref() {
                     Some(b"SUM") => sum,
-                    Some(b"MIN") => f64::min,
-                    Some(b"MAX") => f64::max,
+                    Some(b"MIN") => |a, b| if b < a { b } else { a },
+                    Some(b"MAX") => |a, b| if b > a { b } else { a },
                     _ => return Err(CommandError::Syntax),
                 };
             } else if is(b"WITHSCORES") && purpose == Purpose::Reply {
