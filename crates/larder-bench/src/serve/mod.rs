@@ -3,6 +3,7 @@
 //! The command is hidden: `bench run` starts these servers and ends them. A server listens on a free port of the loopback
 //! address, writes `listening ADDRESS`, and ends when its standard input does, so that none outlives the bench.
 
+mod object;
 mod page;
 mod redirect;
 mod resp;
@@ -60,6 +61,14 @@ enum Server {
         #[arg(long)]
         seed: u64,
     },
+    /// One large object, which is sent in pieces.
+    Object {
+        #[arg(long)]
+        bytes: usize,
+        /// Store the response while it is sent.
+        #[arg(long)]
+        stored: bool,
+    },
     /// The cache server of this project, with its defaults.
     Larder,
     /// The mini-redis of the Tokio tutorial.
@@ -74,6 +83,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         Server::Resp { accept, backlog } => resp::serve(accept, backlog),
         Server::Page { origin, stored } => page::serve(origin, stored),
         Server::Redirect { design, links, seed } => redirect::serve(design, links, seed),
+        Server::Object { bytes, stored } => object::serve(bytes, stored),
         Server::Larder => larder(),
         #[cfg(feature = "bench-peers")]
         Server::MiniRedis => runtime()?.block_on(async {

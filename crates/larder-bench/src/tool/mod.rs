@@ -14,4 +14,4 @@ pub(crate) use redis_benchmark::{Address, Outcome, RedisBenchmark, Report};
 pub(crate) use run::output_within;
 pub(crate) use siege::{Siege, SiegeReport};
 pub(crate) use syscalls::SyscallCounter;
-pub(crate) use usage::{Usage, resident_bytes};
+pub(crate) use usage::{Usage, peak_resident_bytes, resident_bytes};

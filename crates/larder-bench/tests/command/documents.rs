@@ -51,6 +51,20 @@ fn redirect_of_every_design_is_the_same() {
 }
 
 #[test]
+fn large_object_is_complete_with_and_without_a_cache() {
+    for arguments in [&["object", "--bytes", "100001"][..], &["object", "--bytes", "100001", "--stored"]] {
+        let (_server, address) = serve(arguments);
+        for _ in 0..2 {
+            let response = get(address, "/");
+            let (head, body) = response.split_once("\r\n\r\n").unwrap();
+            assert!(head.starts_with("HTTP/1.1 200") && head.contains("content-length: 100001"), "{head}");
+            assert_eq!(body.len(), 100_001);
+        }
+        assert_eq!(get(address, "/").contains("larder; hit"), arguments.len() == 4);
+    }
+}
+
+#[test]
 fn server_ends_with_its_standard_input() {
     let (mut server, _) = serve(&["resp", "--accept", "task", "--backlog", "5"]);
     drop(server.child().stdin.take());

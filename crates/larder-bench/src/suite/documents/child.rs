@@ -16,7 +16,7 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server in a process of its own. Dropping it ends the process.
-pub(super) struct Child {
+pub(crate) struct Child {
     address: SocketAddr,
     running: Running,
     _stdin: Option<ChildStdin>,
@@ -25,7 +25,7 @@ pub(super) struct Child {
 
 impl Child {
     /// Starts one of the servers of `bench serve`.
-    pub(super) fn serve(arguments: &[&str]) -> Result<Child> {
+    pub(crate) fn serve(arguments: &[&str]) -> Result<Child> {
         let program = std::env::current_exe().context("cannot find this program")?;
         let mut command = Command::new(&program);
         // The binary `larder` has the commands of the bench below `bench`.
@@ -88,7 +88,7 @@ impl Child {
         Ok(Child { address, running, _stdin: stdin, _folder: folder })
     }
 
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
@@ -98,7 +98,7 @@ impl Child {
     }
 
     /// The id of the process.
-    pub(super) fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.running.id()
     }
 }

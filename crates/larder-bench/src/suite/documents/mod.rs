@@ -21,6 +21,7 @@ mod pages;
 mod redis;
 mod responses;
 
+pub(crate) use child::Child;
 pub(crate) use figures::{Chart, Column, Document, Picture, Row, Table};
 pub(crate) use interrupt::is_requested as is_interrupted;
 
