@@ -10,6 +10,3 @@ CREATE TABLE visit_dimensions (
 
 -- To find the rows that are old enough to be dropped.
 CREATE INDEX visit_dimensions_by_day ON visit_dimensions (day);
-
--- The list of links by their visits.
-CREATE INDEX links_by_visits ON links (visits, id);
