@@ -2,6 +2,8 @@
 
 mod ab;
 mod address;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod redis_benchmark;
 mod run;
 mod siege;
@@ -10,6 +12,8 @@ mod usage;
 
 pub(crate) use ab::Ab;
 pub(crate) use address::{await_listener, free_address};
+#[cfg(feature = "postgres")]
+pub(crate) use postgres::{POSTGRES, POSTGRES_USER, Postgres};
 pub(crate) use redis_benchmark::{Address, Outcome, RedisBenchmark, Report};
 pub(crate) use run::output_within;
 pub(crate) use siege::{Siege, SiegeReport};

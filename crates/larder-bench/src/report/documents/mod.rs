@@ -131,8 +131,11 @@ fn rows_of(table: &Table, row: &Row, result: Option<&ResultFile>) -> String {
     let cells: String = row.values.iter().map(|value| format!("<td>{}</td>", escape(value))).collect();
     let mut lines = vec![("document", "document".to_owned(), cells)];
     if let Some(file) = result.filter(|_| table.not_here.is_none()) {
-        let subjects: Vec<&str> =
-            table.columns.iter().filter_map(|column| Some(table.counterpart(row, column)?.subject)).collect();
+        let subjects: Vec<&str> = table
+            .columns
+            .iter()
+            .filter_map(|column| Some(table.counterpart(row, column)?.subject_in(file)))
+            .collect();
         let is_uniform = subjects.windows(2).all(|pair| pair[0] == pair[1]);
         let who = if is_uniform { format!("{}, here", escape(subjects[0])) } else { "here".to_owned() };
         let who = who + &remarks_of(table, row, file);
@@ -162,7 +165,7 @@ fn rows_of(table: &Table, row: &Row, result: Option<&ResultFile>) -> String {
 fn remarks_of(table: &Table, row: &Row, file: &ResultFile) -> String {
     let of_row = |remark: &&Remark| {
         let columns = table.columns.iter().filter_map(|column| table.counterpart(row, column));
-        columns.into_iter().any(|of| of.workload == remark.workload && of.subject == remark.subject)
+        columns.into_iter().any(|of| of.workload == remark.workload && of.subject_in(file) == remark.subject)
     };
     let remarks = file.remarks.iter().filter(of_row);
     remarks.map(|remark| format!("<small>{}</small>", escape(&remark.text))).collect()
@@ -172,7 +175,7 @@ fn remarks_of(table: &Table, row: &Row, file: &ResultFile) -> String {
 fn measured_cells(table: &Table, row: &Row, file: &ResultFile, other: Option<&str>) -> String {
     let cell = |column: &Column| {
         let of = table.counterpart(row, column)?;
-        let subject = other.unwrap_or(of.subject);
+        let subject = other.unwrap_or_else(|| of.subject_in(file));
         let Some(figure) = file.find(of.workload, of.measure, subject) else { return Some("–".to_owned()) };
         let unit = if column.unit.is_empty() { format!(" {}", figure.unit) } else { String::new() };
         let text = match of.round {

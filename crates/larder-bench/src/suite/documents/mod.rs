@@ -12,6 +12,8 @@
 
 mod case;
 mod child;
+mod collection;
+mod database;
 mod figures;
 mod http;
 mod interrupt;
@@ -20,6 +22,7 @@ mod million;
 mod pages;
 mod redis;
 mod responses;
+mod restart;
 
 pub(crate) use figures::{Chart, Column, Document, Picture, Row, Table};
 pub(crate) use interrupt::is_requested as is_interrupted;
@@ -28,6 +31,7 @@ use super::{Findings, Plan, Suite, Target};
 use anyhow::Result;
 use indicatif::ProgressBar;
 use larder_process::find_program;
+use std::path::Path;
 
 /// The number of rounds of a full run.
 const ROUNDS: usize = 3;
@@ -46,7 +50,13 @@ pub(crate) const DOCUMENT_0: DocumentSuite = DocumentSuite {
     name: "document-0",
     description: "redirects from a database, from a cache behind a queue and from ours, by siege; a million pairs",
     crates: &["larder-engine", "larder-links", "axum", "rusqlite", "tokio"],
-    programs: &[("siege", "siege"), ("elixir", "elixir")],
+    programs: &[
+        ("siege", "siege"),
+        ("elixir", "elixir"),
+        ("redis-server", "redis-server"),
+        #[cfg(feature = "postgres")]
+        crate::tool::POSTGRES,
+    ],
     measure: links::measure,
 };
 
@@ -70,7 +80,12 @@ pub(crate) const DOCUMENT_4: DocumentSuite = DocumentSuite {
     name: "document-4",
     description: "a page from a database, from one task, from a table, and from stored responses, by ab",
     crates: &["larder-http", "larder-engine", "axum", "rusqlite", "tokio"],
-    programs: &[("ab", "apache2-utils"), ("elixir", "elixir")],
+    programs: &[
+        ("ab", "apache2-utils"),
+        ("elixir", "elixir"),
+        #[cfg(feature = "postgres")]
+        crate::tool::POSTGRES,
+    ],
     measure: pages::measure,
 };
 
@@ -103,7 +118,7 @@ impl Suite for DocumentSuite {
         interrupt::listen()?;
         let mut findings = Findings::default();
         for (program, package) in self.programs {
-            if find_program(program).is_none() {
+            if !is_installed(program) {
                 let note =
                     format!("{program} (Debian package {package}) is not installed: --install brings it.");
                 findings.notes.push(note);
@@ -113,6 +128,11 @@ impl Suite for DocumentSuite {
         (self.measure)(plan, bar, &mut findings)?;
         Ok(findings)
     }
+}
+
+/// Whether a program is in `PATH`, or, for the path of a program or a library, exists.
+fn is_installed(program: &str) -> bool {
+    if program.contains('/') { Path::new(program).exists() } else { find_program(program).is_some() }
 }
 
 fn rounds(plan: &Plan) -> usize {
