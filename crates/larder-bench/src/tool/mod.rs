@@ -2,6 +2,7 @@
 
 mod ab;
 mod address;
+mod memcached;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod redis_benchmark;
@@ -12,6 +13,7 @@ mod usage;
 
 pub(crate) use ab::Ab;
 pub(crate) use address::{await_listener, free_address};
+pub(crate) use memcached::Memcached;
 #[cfg(feature = "postgres")]
 pub(crate) use postgres::{POSTGRES, POSTGRES_USER, Postgres};
 pub(crate) use redis_benchmark::{Address, Outcome, RedisBenchmark, Report};

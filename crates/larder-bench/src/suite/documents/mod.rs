@@ -20,6 +20,7 @@ mod interrupt;
 mod links;
 mod million;
 mod pages;
+mod readthis;
 mod redis;
 mod responses;
 mod restart;
@@ -66,6 +67,14 @@ pub(crate) const DOCUMENT_1: DocumentSuite = DocumentSuite {
     crates: &["larder-http", "axum", "hyper", "serde_json"],
     programs: &[],
     measure: responses::measure,
+};
+
+pub(crate) const DOCUMENT_2: DocumentSuite = DocumentSuite {
+    name: "document-2",
+    description: "many keys at once, drivers and serializers, beside the stores of ActiveSupport and Readthis' design in Ruby",
+    crates: &["larder", "redis", "postcard", "serde_json", "rmp-serde"],
+    programs: &readthis::PROGRAMS,
+    measure: readthis::measure,
 };
 
 pub(crate) const DOCUMENT_3: DocumentSuite = DocumentSuite {
