@@ -10,6 +10,7 @@ mod run;
 mod siege;
 mod syscalls;
 mod usage;
+mod version;
 
 pub(crate) use ab::Ab;
 pub(crate) use address::{await_listener, free_address};
@@ -21,3 +22,4 @@ pub(crate) use run::output_within;
 pub(crate) use siege::{Siege, SiegeReport};
 pub(crate) use syscalls::SyscallCounter;
 pub(crate) use usage::{Usage, resident_bytes};
+pub(crate) use version::{program_name, version_of};

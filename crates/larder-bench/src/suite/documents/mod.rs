@@ -29,6 +29,7 @@ pub(crate) use figures::{Chart, Column, Document, Picture, Row, Table};
 pub(crate) use interrupt::is_requested as is_interrupted;
 
 use super::{Findings, Plan, Suite, Target};
+use crate::tool::{program_name, version_of};
 use anyhow::Result;
 use indicatif::ProgressBar;
 use larder_process::find_program;
@@ -134,6 +135,10 @@ impl Suite for DocumentSuite {
             }
         }
         findings.notes.push("Servers and clients share the processor.".to_owned());
+        let version = |program: &str| Some((program_name(program).to_owned(), version_of(program)?));
+        let is_program = |program: &&str| !program.starts_with("/usr/share");
+        let programs = self.programs.iter().map(|(program, _)| *program);
+        findings.versions.extend(programs.filter(is_program).filter_map(version));
         (self.measure)(plan, bar, &mut findings)?;
         Ok(findings)
     }
