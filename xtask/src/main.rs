@@ -43,11 +43,17 @@ fn run(words: &[&str]) -> Result<()> {
         }
         ["sanitize"] => stages::sanitize(),
         ["check"] => check::all(),
-        ["docs"] => figures::write(),
-        ["docs", "--pictures"] => figures::write().and_then(|()| pictures::copy()),
+        ["docs"] => docs(),
+        ["docs", "--pictures"] => docs().and_then(|()| pictures::copy()),
         ["install"] => install::install(),
         _ => bail!(
             "usage: cargo xtask test [--install] [--soak] | sanitize | check | docs [--pictures] | install"
         ),
     }
+}
+
+/// Updates everything in the documentation that comes from results.
+fn docs() -> Result<()> {
+    figures::write()?;
+    stages::write_documents()
 }

@@ -21,8 +21,7 @@ pub(crate) fn test(soak: bool) -> Result<()> {
     stages.run("clippy", || {
         cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
     })?;
-    // One build for the tests and for the binaries that they start.
-    stages.run("build", || cargo(&["test", "--workspace", "--locked", "--no-run"]))?;
+    stages.run("build", build)?;
     let mut counts = Counts::default();
     stages.run("tests", || counts.add_run(&["test", "--workspace", "--locked", "--no-fail-fast"], soak))?;
     stages.run("examples", || counts.add_examples())?;
@@ -30,6 +29,17 @@ pub(crate) fn test(soak: bool) -> Result<()> {
     stages.run("package", package)?;
     stages.report();
     counts.report()
+}
+
+/// One build for the tests, for the examples, and for the binaries that they start.
+pub(crate) fn build() -> Result<()> {
+    cargo(&["test", "--workspace", "--locked", "--no-run"])
+}
+
+/// Writes the tables of the five documents, whose figures only the bench can read.
+pub(crate) fn write_documents() -> Result<()> {
+    let arguments = ["report", "docs/results", "--markdown", "docs/documents.md"];
+    cargo(&[&["run", "--quiet", "--locked", "-p", "larder-bench", "--"], &arguments[..]].concat())
 }
 
 /// Packages the crates that can be published, and builds each from its package alone. This detects features that only
