@@ -64,9 +64,9 @@ pub(super) fn cases<'a>(servers: &'a Servers, limit: Duration) -> Vec<Case<'a>> 
     cases
 }
 
-/// The least memory, which has no room for a value of 1 KiB, so that each read goes to Redis.
+/// The least memory: with values that weigh more than it, each read goes to Redis.
 const NO_MEMORY: u64 = 1 << 10;
-/// What a value is taken to weigh that has to be too large for it.
+/// What such a value is taken to weigh.
 const TOO_HEAVY: u64 = 1 << 20;
 
 fn cache(servers: &Servers, memory_bytes: u64) -> Result<Cache> {
@@ -94,8 +94,11 @@ fn pairs() -> Map {
 }
 
 /// Stores the 26 values and checks that they are read.
-async fn fill(cache: &Cache) -> Result<Values> {
-    let view: Values = cache.view_with_codec("kib", Raw);
+async fn fill(cache: &Cache, memory_bytes: u64) -> Result<Values> {
+    let mut view: Values = cache.view_with_codec("kib", Raw);
+    if memory_bytes == NO_MEMORY {
+        view = view.with_weigher(|_| TOO_HEAVY);
+    }
     for key in keys() {
         let value = key.repeat(VALUE_BYTES).into_bytes();
         ensure!(view.write(&key, value).await?.is_everywhere(), "redis refuses a write");
@@ -126,7 +129,7 @@ fn multi(servers: &Servers, memory_bytes: u64, limit: Duration) -> Result<Vec<Ou
     let (runtime, keys) = (runtime()?, keys());
     let keys = || keys.iter().map(String::as_str);
     let cache = runtime.block_on(async { cache(servers, memory_bytes) })?;
-    let view = runtime.block_on(fill(&cache))?;
+    let view = runtime.block_on(fill(&cache, memory_bytes))?;
     let values = runtime.block_on(async {
         let read = rate(limit, async || _ = black_box(view.read_multi(keys()).await)).await;
         let fetch = rate(limit, async || {
@@ -164,7 +167,7 @@ fn read_by(driver: Driver, servers: &Servers, limit: Duration) -> Result<Vec<Out
     let keys = || keys.iter().map(String::as_str);
     let rate = runtime()?.block_on(async {
         let cache = cache(servers, NO_MEMORY)?;
-        let view = fill(&cache).await?;
+        let view = fill(&cache, NO_MEMORY).await?;
         let read = async || match driver {
             Driver::Pipelined => _ = black_box(view.read_multi(keys()).await),
             Driver::Sequential => {
