@@ -5,6 +5,7 @@ use crate::suite::server::larder;
 use crate::tool::{await_listener, free_address};
 use anyhow::{Context, Result};
 use larder_process::{Running, find_program};
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -25,14 +26,17 @@ pub(crate) struct Child {
 
 impl Child {
     /// Starts one of the servers of `bench serve`.
-    pub(crate) fn serve(arguments: &[&str]) -> Result<Child> {
+    pub(crate) fn serve(arguments: &[impl AsRef<OsStr>]) -> Result<Child> {
         let program = std::env::current_exe().context("cannot find this program")?;
         let mut command = Command::new(&program);
         // The binary `larder` has the commands of the bench below `bench`.
         if program.file_stem().is_none_or(|stem| stem != "larder-bench") {
             command.arg("bench");
         }
-        Self::announced(command.arg("serve").args(arguments), None)
+        // Where the server has its files: it is killed, so that it cannot remove them.
+        let folder = tempfile::tempdir()?;
+        command.arg("serve").args(arguments).env("TMPDIR", folder.path());
+        Self::announced(&mut command, Some(folder))
     }
 
     /// Starts a script that writes `listening ADDRESS`.
