@@ -6,17 +6,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
+use larder_engine::stats::Counter;
+use larder_resp::{Encoder, Protocol};
 use parking_lot::Mutex;
 
 use crate::cmd;
 use crate::inbox::{Inbox, Message};
+use crate::mailbox::{Mailbox, OutputLimits, Posted};
 
 /// The public state of a connection. The connection updates it, at most once per wake-up.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) id: u64,
+    clients: Arc<Clients>,
     /// Index of the thread that serves it.
     thread: AtomicUsize,
+    /// Its position among the connections of that thread, which alone reads and changes it.
+    position: AtomicUsize,
     address: String,
     local_address: String,
     connected_at: Instant,
@@ -28,6 +34,7 @@ pub(crate) struct Client {
     names: Mutex<Names>,
     /// Bytes of requests and replies that the connection buffers.
     buffered_bytes: AtomicU64,
+    mailbox: Mailbox,
     /// Whether the connection has to be closed.
     closing: AtomicBool,
 }
@@ -80,17 +87,67 @@ impl Client {
     ///
     /// The mark is set before the thread is read, and a connection that moves changes its thread before the new one
     /// reads the mark: so either the new thread finds the mark, or it is the one that is woken.
-    pub(crate) fn close(&self, inboxes: &[Inbox]) {
+    pub(crate) fn close(&self) {
         self.closing.store(true, Ordering::SeqCst);
-        inboxes[self.thread()].send(Message::Wake);
+        self.clients.inboxes[self.thread()].send(Message::Wake);
+    }
+
+    /// Its position among the connections of its thread, for that thread.
+    pub(crate) fn position(&self) -> usize {
+        self.position.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_position(&self, position: usize) {
+        self.position.store(position, Ordering::Relaxed);
+    }
+
+    /// Puts a message of about `message_bytes` into the mailbox, from any thread. If the mailbox is full, the connection
+    /// is closed: no message is dropped while it is open.
+    ///
+    /// The message is there before the thread is read, and a connection that moves changes its thread before the new one
+    /// looks into the mailbox: so either the new thread finds the message, or it is the one that is woken.
+    pub(crate) fn post(self: &Arc<Self>, message_bytes: usize, encode: impl FnOnce(&mut Encoder<'_>)) {
+        let unsent = self.buffered_bytes.load(Ordering::Relaxed);
+        match self.mailbox.post(message_bytes, unsent, &self.clients.output_limits, encode) {
+            Posted::Appended { bytes, before, is_first } => {
+                if is_first {
+                    self.clients.inboxes[self.thread()].send(Message::Mail(Arc::clone(self)));
+                }
+                self.clients.replace(before, bytes);
+            }
+            Posted::Overflow => {
+                tracing::warn!(
+                    client = self.id,
+                    "closed a connection: its client does not read its messages"
+                );
+                self.clients.closed_for_output.add(1);
+                self.close();
+            }
+            Posted::Closed => {}
+        }
+    }
+
+    /// Whether there are messages in the mailbox.
+    #[inline]
+    pub(crate) fn has_mail(&self) -> bool {
+        self.mailbox.has_mail()
+    }
+
+    /// Moves the messages of the mailbox into `out` at the offset `at`. Only its own thread may do that.
+    #[cold]
+    pub(crate) fn take_mail(&self, out: &mut Vec<u8>, at: usize) {
+        let counted = self.mailbox.take(out, at);
+        self.clients.replace(counted, 0);
     }
 
     pub(crate) fn set_database(&self, database: u8) {
         self.database.store(database, Ordering::Relaxed);
     }
 
-    pub(crate) fn set_protocol(&self, version: i64) {
-        self.protocol.store(version as u8, Ordering::Relaxed);
+    /// Sets the protocol version of later messages.
+    pub(crate) fn set_protocol(&self, protocol: Protocol) {
+        self.protocol.store(protocol.version() as u8, Ordering::Relaxed);
+        self.mailbox.set_protocol(protocol);
     }
 
     pub(crate) fn names(&self) -> Names {
@@ -134,26 +191,41 @@ impl Client {
 #[derive(Debug)]
 pub(crate) struct Clients {
     next_id: AtomicU64,
-    /// Bytes that all connections together buffer.
+    /// One for each thread.
+    inboxes: Arc<[Inbox]>,
+    /// Bytes that all connections together buffer, messages included.
     buffered_bytes: AtomicU64,
     max_buffered_bytes: u64,
+    pub(crate) output_limits: OutputLimits,
+    /// Connections that were closed because their mailbox was full.
+    pub(crate) closed_for_output: Counter,
     by_id: Mutex<BTreeMap<u64, Arc<Client>>>,
 }
 
 impl Clients {
-    pub(crate) fn new(max_buffered_bytes: u64) -> Self {
+    pub(crate) fn new(max_buffered_bytes: u64, inboxes: Arc<[Inbox]>) -> Self {
         Clients {
             next_id: AtomicU64::new(0),
+            inboxes,
             buffered_bytes: AtomicU64::new(0),
             max_buffered_bytes,
+            output_limits: OutputLimits::default(),
+            closed_for_output: Counter::new(),
             by_id: Mutex::default(),
         }
     }
 
-    pub(crate) fn register(&self, thread: usize, address: String, local_address: String) -> Arc<Client> {
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        thread: usize,
+        address: String,
+        local_address: String,
+    ) -> Arc<Client> {
         let client = Arc::new(Client {
             id: self.next_id.fetch_add(1, Ordering::Relaxed) + 1,
+            clients: Arc::clone(self),
             thread: AtomicUsize::new(thread),
+            position: AtomicUsize::new(usize::MAX),
             address,
             local_address,
             connected_at: Instant::now(),
@@ -163,15 +235,18 @@ impl Clients {
             last_command: AtomicU16::new(NO_COMMAND),
             names: Mutex::default(),
             buffered_bytes: AtomicU64::new(0),
+            mailbox: Mailbox::new(),
             closing: AtomicBool::new(false),
         });
         self.by_id.lock().insert(client.id, Arc::clone(&client));
         client
     }
 
+    /// Forgets a connection. Later messages for it are dropped.
     pub(crate) fn deregister(&self, client: &Client) {
         self.by_id.lock().remove(&client.id);
-        self.release_buffered_bytes(client);
+        client.mailbox.close();
+        self.release(client);
     }
 
     /// Bytes that all connections together buffer.
@@ -181,33 +256,38 @@ impl Clients {
 
     /// Sets the size of a connection's buffers. Closes the connection with the largest buffers if the total exceeds the
     /// limit.
-    pub(crate) fn set_buffered_bytes(&self, client: &Client, bytes: u64, inboxes: &[Inbox]) {
+    pub(crate) fn set_buffered_bytes(&self, client: &Client, bytes: u64) {
         let before = client.buffered_bytes.swap(bytes, Ordering::Relaxed);
+        self.replace(before, bytes);
+    }
+
+    /// Replaces `before` bytes by `bytes` in the total.
+    fn replace(&self, before: u64, bytes: u64) {
         let total = self.buffered_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.buffered_bytes.fetch_sub(before, Ordering::Relaxed);
         if bytes > before && total - before > self.max_buffered_bytes {
-            self.close_largest(inboxes);
+            self.close_largest();
         }
     }
 
-    fn close_largest(&self, inboxes: &[Inbox]) {
+    fn close_largest(&self) {
         let by_id = self.by_id.lock();
-        let Some(largest) = by_id.values().max_by_key(|client| client.buffered_bytes.load(Ordering::Relaxed))
-        else {
-            return;
-        };
+        let size =
+            |client: &Client| client.buffered_bytes.load(Ordering::Relaxed) + client.mailbox.counted_bytes();
+        let Some(largest) = by_id.values().max_by_key(|client| size(client)) else { return };
         tracing::warn!(
             client = largest.id,
             "closed the connection with the largest buffers: max_client_memory is exceeded"
         );
         // Its thread frees the memory later. It is subtracted now, or further connections would be closed.
-        self.release_buffered_bytes(largest);
-        largest.close(inboxes);
+        self.release(largest);
+        largest.close();
     }
 
-    fn release_buffered_bytes(&self, client: &Client) {
+    fn release(&self, client: &Client) {
         let bytes = client.buffered_bytes.swap(0, Ordering::Relaxed);
-        self.buffered_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let mail_bytes = client.mailbox.stop_counting();
+        self.buffered_bytes.fetch_sub(bytes + mail_bytes, Ordering::Relaxed);
     }
 
     /// All open connections, oldest first.

@@ -3,6 +3,8 @@
 //! Both buffers belong to the thread and not to the connection, so they stay in the processor's caches, and an idle
 //! connection has none. A connection has its own buffer only for an incomplete request and for unsent replies. While
 //! replies are unsent, the server does not read from the connection.
+//!
+//! Messages of the mailbox are sent ahead of the replies to later commands, and at once if the connection waits.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
@@ -188,11 +190,36 @@ impl Connection {
     /// Sends what is unsent, reads once, executes all complete requests, and writes the replies. `now` is the start.
     pub(crate) fn turn(&mut self, buffers: &mut ThreadBuffers, now: Instant) -> Turn {
         self.turns += 1;
-        self.try_turn(buffers, now).unwrap_or_else(|error| {
-            // Clients often disconnect at any time, so this is not a warning.
-            tracing::debug!(client = self.session.client.id, %error, "connection lost");
-            Turn::Closed
-        })
+        self.try_turn(buffers, now).unwrap_or_else(|error| self.lost(&error))
+    }
+
+    /// Sends the messages of the mailbox, unless replies are unsent: the messages follow them.
+    pub(crate) fn mail_turn(&mut self, buffers: &mut ThreadBuffers) -> Turn {
+        match self.has_unsent() {
+            true => Turn::Blocked,
+            false => self.send_mail(&mut buffers.output).unwrap_or_else(|error| self.lost(&error)),
+        }
+    }
+
+    fn lost(&self, error: &io::Error) -> Turn {
+        // Clients often disconnect at any time, so this is not a warning.
+        tracing::debug!(client = self.session.client.id, %error, "connection lost");
+        Turn::Closed
+    }
+
+    fn send_mail(&mut self, output: &mut Vec<u8>) -> io::Result<Turn> {
+        if !self.session.client.has_mail() {
+            return Ok(Turn::Waiting);
+        }
+        output.clear();
+        self.session.client.take_mail(output, 0);
+        let counts = Counts { bytes_out: output.len() as u64, ..Counts::default() };
+        self.state.stats.threads[self.session.client.thread()].add(&counts);
+        let written = self.write(output);
+        output.shrink_to(MAX_RETAINED_OUTPUT_BYTES);
+        self.report_buffered_bytes();
+        written?;
+        Ok(if self.has_unsent() { Turn::Blocked } else { Turn::Waiting })
     }
 
     fn try_turn(&mut self, buffers: &mut ThreadBuffers, now: Instant) -> io::Result<Turn> {
@@ -206,7 +233,7 @@ impl Connection {
             true => 0,
             false => match self.receive(&mut buffers.input)? {
                 Received::Bytes(received) => received,
-                Received::Nothing => return Ok(Turn::Waiting),
+                Received::Nothing => return self.send_mail(&mut buffers.output),
                 Received::End => return Ok(Turn::Closed),
             },
         };
@@ -215,6 +242,9 @@ impl Connection {
         let mut counts = Counts { bytes_in: received as u64, ..Counts::default() };
         let ThreadBuffers { input, output, prefetcher } = &mut *buffers;
         let stop = self.execute(&input[..received], prefetcher, output, &mut counts);
+        if self.session.client.has_mail() {
+            self.session.client.take_mail(output, 0);
+        }
         counts.bytes_out = buffers.output.len() as u64;
         self.session.client.record_activity(now, self.session.last_command);
         // Before the replies are written: a client that has read a reply sees its command in the counters.

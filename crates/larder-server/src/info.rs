@@ -103,7 +103,8 @@ fn stats(state: &ServerState, out: &mut String) -> std::fmt::Result {
         out,
         "total_connections_received:{}\r\ntotal_commands_processed:{}\r\ntotal_error_replies:{}\r\n\
          total_net_input_bytes:{}\r\ntotal_net_output_bytes:{}\r\nrejected_connections:{}\r\nexpired_keys:{}\r\n\
-         evicted_keys:{}\r\nkeyspace_hits:{}\r\nkeyspace_misses:{}\r\n",
+         evicted_keys:{}\r\nkeyspace_hits:{}\r\nkeyspace_misses:{}\r\n\
+         client_output_buffer_limit_disconnections:{}\r\n",
         totals.accepted,
         counts.commands,
         counts.errors,
@@ -114,6 +115,7 @@ fn stats(state: &ServerState, out: &mut String) -> std::fmt::Result {
         totals.evicted,
         counts.hits,
         counts.misses,
+        state.clients.closed_for_output.get(),
     )
 }
 

@@ -48,6 +48,7 @@ mod inbox;
 mod info;
 mod listener;
 mod load;
+mod mailbox;
 mod prefetch;
 mod server;
 mod session;

@@ -49,6 +49,6 @@ impl Session {
 
     pub(crate) fn set_protocol(&mut self, protocol: Protocol) {
         self.protocol = protocol;
-        self.client.set_protocol(protocol.version());
+        self.client.set_protocol(protocol);
     }
 }

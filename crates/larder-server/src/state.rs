@@ -19,9 +19,9 @@ pub(crate) struct ServerState {
     pub(crate) config: Config,
     pub(crate) store: Store,
     pub(crate) stats: Arc<Stats>,
-    pub(crate) clients: Clients,
+    pub(crate) clients: Arc<Clients>,
     /// One for each thread.
-    pub(crate) inboxes: Box<[Inbox]>,
+    pub(crate) inboxes: Arc<[Inbox]>,
     pub(crate) limits: Limits,
     pub(crate) unauthenticated_limits: Limits,
     /// A random id of this run of the server: 40 hexadecimal digits.
@@ -39,14 +39,15 @@ impl ServerState {
     pub(crate) fn new(config: Config, store: Store, stats: Arc<Stats>, port: u16) -> Self {
         let quarter = || crate::system::available_bytes() / 4;
         let max_client_memory = config.max_client_memory.map_or_else(quarter, |size| size.0);
+        let inboxes: Arc<[Inbox]> = stats.threads.iter().map(|_| Inbox::default()).collect();
         ServerState {
             max_clients: AtomicUsize::new(config.maxclients),
             password: RwLock::new(config.requirepass.clone().filter(|password| !password.is_empty())),
             config,
             store,
-            inboxes: stats.threads.iter().map(|_| Inbox::default()).collect(),
+            clients: Arc::new(Clients::new(max_client_memory, Arc::clone(&inboxes))),
+            inboxes,
             stats,
-            clients: Clients::new(max_client_memory),
             limits: Limits::default(),
             unauthenticated_limits: Limits::unauthenticated(),
             run_id: run_id(),
@@ -58,7 +59,7 @@ impl ServerState {
     /// Sets the size of a connection's buffers. Closes the connection with the largest buffers if all together exceed the
     /// limit.
     pub(crate) fn set_buffered_bytes(&self, client: &Client, bytes: u64) {
-        self.clients.set_buffered_bytes(client, bytes, &self.inboxes);
+        self.clients.set_buffered_bytes(client, bytes);
     }
 
     /// Whether clients must send a password.

@@ -78,7 +78,7 @@ fn close(cx: &mut Context<'_>, filter: &Filter<'_>) -> i64 {
         if client.id == own {
             cx.session.closing = true;
         } else {
-            client.close(&cx.state.inboxes);
+            client.close();
         }
         closed += 1;
     }
