@@ -413,7 +413,10 @@ impl Connection {
 
     /// Reports the size of this connection's buffers, if it has changed.
     fn report_buffered_bytes(&mut self) {
-        let buffered_bytes = self.pending.capacity() + self.unsent.capacity() + self.parser.bytes_allocated();
+        let buffered_bytes = self.pending.capacity()
+            + self.unsent.capacity()
+            + self.parser.bytes_allocated()
+            + self.session.bytes();
         if buffered_bytes != self.buffered_bytes {
             self.buffered_bytes = buffered_bytes;
             self.state.set_buffered_bytes(&self.session.client, buffered_bytes as u64);

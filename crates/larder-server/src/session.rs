@@ -5,7 +5,8 @@ use std::sync::Arc;
 use larder_resp::Protocol;
 
 use crate::clients::Client;
-use crate::cmd::Visit;
+use crate::cmd::{Transaction, Visit};
+use crate::observers::Watches;
 
 /// The state of one connection that commands read and change.
 pub(crate) struct Session {
@@ -19,6 +20,12 @@ pub(crate) struct Session {
     pub(crate) visit: Option<Box<Visit>>,
     /// Index in the command table of the last executed command.
     pub(crate) last_command: Option<usize>,
+    /// Commands that wait for `EXEC`. Set by [`set_transaction`](Self::set_transaction).
+    transaction: Option<Box<Transaction>>,
+    /// The keys that the next transaction depends on.
+    pub(crate) watches: Option<Box<Watches>>,
+    /// Whether any command may have to be treated in a special way, because of the fields above.
+    is_special: bool,
 }
 
 impl Session {
@@ -31,7 +38,39 @@ impl Session {
             closing: false,
             visit: None,
             last_command: None,
+            transaction: None,
+            watches: None,
+            is_special: false,
         }
+    }
+
+    /// Whether a command is not simply executed: for example, it waits for `EXEC`.
+    #[inline]
+    pub(crate) fn is_special(&self) -> bool {
+        self.is_special
+    }
+
+    fn update_special(&mut self) {
+        self.is_special = self.transaction.is_some();
+    }
+
+    pub(crate) fn transaction(&mut self) -> Option<&mut Transaction> {
+        self.transaction.as_deref_mut()
+    }
+
+    pub(crate) fn set_transaction(
+        &mut self,
+        transaction: Option<Box<Transaction>>,
+    ) -> Option<Box<Transaction>> {
+        let before = std::mem::replace(&mut self.transaction, transaction);
+        self.update_special();
+        before
+    }
+
+    /// The memory that the state of the connection needs beside its buffers, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.transaction.as_deref().map_or(0, Transaction::bytes)
+            + self.watches.as_deref().map_or(0, Watches::bytes)
     }
 
     pub(crate) fn database(&self) -> u8 {

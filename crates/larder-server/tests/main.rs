@@ -5,7 +5,8 @@
 //! - `connections`: many clients, slow or misbehaving clients, authentication, shutdown;
 //! - `differential`: the same commands to a real Redis and to this server, with equal replies;
 //! - `memory`: capacity, eviction, statistics, scans, a keyspace that outlives its server;
-//! - `protocol`: framing, limits, pipelines, HTTP.
+//! - `protocol`: framing, limits, pipelines, HTTP;
+//! - `transactions`: `MULTI`, `EXEC`, `WATCH`.
 //!
 //! `support` starts servers and contains blocking clients.
 
@@ -16,3 +17,4 @@ mod differential;
 mod memory;
 mod protocol;
 mod support;
+mod transactions;

@@ -77,7 +77,7 @@ pub(super) fn config(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         (b"set", _) => Err(CommandError::Arity("config|set")),
         (b"resetstat", 2) => {
             cx.publish_counts();
-            cx.state.stats.reset(&cx.state.store);
+            cx.state.stats.reset(&cx.db().engine_stats());
             cx.ok()
         }
         (b"resetstat", _) => Err(CommandError::Arity("config|resetstat")),

@@ -27,11 +27,12 @@ mod session;
 mod set;
 mod spec;
 mod table;
+mod transaction;
 mod visit;
 
 use larder_resp::{Args, Encoder};
 
-use crate::db::Database;
+use crate::db::{Database, HeldLocks};
 use crate::session::Session;
 use crate::state::ServerState;
 use crate::stats::Counts;
@@ -39,6 +40,7 @@ pub(crate) use error::CommandError;
 pub(crate) use http::is_http;
 pub use spec::CommandSpec;
 use spec::Flags;
+pub(crate) use transaction::Transaction;
 pub(crate) use visit::Visit;
 
 /// The result of a command: `Ok` if it has written its reply, else the error to reply with.
@@ -48,6 +50,8 @@ pub(crate) type Outcome = Result<(), CommandError>;
 pub(crate) struct Context<'a> {
     pub(crate) state: &'a ServerState,
     pub(crate) session: &'a mut Session,
+    /// The locks of the transaction that the command is part of.
+    held: Option<&'a dyn HeldLocks>,
     counts: &'a mut Counts,
     out: &'a mut Vec<u8>,
 }
@@ -59,12 +63,22 @@ impl<'a> Context<'a> {
         counts: &'a mut Counts,
         out: &'a mut Vec<u8>,
     ) -> Self {
-        Context { state, session, counts, out }
+        Context { state, session, held: None, counts, out }
     }
 
     /// The database that the connection has selected.
     fn db(&self) -> Database<'a> {
-        self.state.store.database(self.session.database())
+        self.database(self.session.database())
+    }
+
+    /// A database by its index.
+    fn database(&self, index: u8) -> Database<'a> {
+        self.state.store.database(index).with_locks(self.held)
+    }
+
+    /// A database by its space.
+    fn space(&self, space: u8) -> Database<'a> {
+        self.state.store.space(space).with_locks(self.held)
     }
 
     fn reply(&mut self) -> Encoder<'_> {
@@ -101,6 +115,36 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// The context of a command in a transaction, which holds these locks.
+    fn with_locks<'b>(&'b mut self, locks: &'b dyn HeldLocks) -> Context<'b> {
+        Context {
+            state: self.state,
+            session: &mut *self.session,
+            held: Some(locks),
+            counts: &mut *self.counts,
+            out: &mut *self.out,
+        }
+    }
+
+    /// Makes `EXEC` fail, if the connection is in a transaction.
+    fn abort_transaction(&mut self) {
+        self.session.transaction().into_iter().for_each(Transaction::abort);
+    }
+
+    /// Runs a command that visits every entry to its end.
+    fn finish_visit(&mut self) {
+        while let Some(visit) = self.session.visit.take() {
+            continue_visit(self, visit);
+        }
+    }
+
+    /// Frees most of a reply that exceeds the limit, after which the connection will be closed.
+    fn truncate_large_reply(&mut self) {
+        if self.is_reply_too_large() {
+            self.out.truncate(self.state.config.max_reply_bytes.0 as usize + 1);
+        }
+    }
+
     /// Whether the reply exceeds the limit. Commands that repeat values must stop then; the connection is closed.
     pub(crate) fn is_reply_too_large(&self) -> bool {
         self.out.len() as u64 > self.state.config.max_reply_bytes.0
@@ -122,28 +166,60 @@ pub(crate) fn name_of(index: usize) -> Option<&'static str> {
 pub(crate) fn execute(cx: &mut Context<'_>, args: Args<'_>) -> Option<usize> {
     cx.counts.commands += 1;
     let index = table::find(&args[0]);
+    answer(cx, |cx| match index {
+        Some(index) if !cx.session.is_special() => run(&table::TABLE[index], cx, args),
+        Some(index) => run_special(index, cx, args),
+        None => {
+            cx.abort_transaction();
+            Err(CommandError::unknown_command(args))
+        }
+    });
+    index
+}
+
+/// Writes the reply of a command, or its error.
+#[inline]
+fn answer(cx: &mut Context<'_>, run: impl FnOnce(&mut Context<'_>) -> Outcome) {
     let start = cx.out.len();
-    let outcome = match index {
-        Some(index) => run(&table::TABLE[index], cx, args),
-        None => Err(CommandError::unknown_command(args)),
-    };
-    if let Err(error) = outcome {
+    if let Err(error) = run(cx) {
         cx.counts.errors += 1;
         cx.state.stats.count_error(error.prefix());
         cx.out.truncate(start);
         cx.reply().error(&error.to_string());
     }
-    index
+}
+
+/// Runs a command of a connection that is in a transaction.
+#[cold]
+fn run_special(index: usize, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let spec = &table::TABLE[index];
+    let is_queued = cx.session.transaction().is_some() && !spec.flags.contains(Flags::NOT_QUEUED);
+    let queued = check(spec, cx, args).and_then(|()| match is_queued {
+        true => transaction::queue(cx, index, args),
+        false => Ok(()),
+    });
+    if queued.is_err() {
+        cx.abort_transaction();
+    }
+    queued?;
+    if is_queued { Ok(()) } else { (spec.run)(cx, args) }
 }
 
 fn run(spec: &CommandSpec, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    check(spec, cx, args)?;
+    (spec.run)(cx, args)
+}
+
+/// Whether a command may run at all.
+#[inline]
+fn check(spec: &CommandSpec, cx: &Context<'_>, args: Args<'_>) -> Outcome {
     if !spec.accepts(args.len()) {
         return Err(CommandError::Arity(spec.name));
     }
     if !cx.session.authenticated && !spec.flags.contains(Flags::NO_AUTH) {
         return Err(CommandError::NoAuth);
     }
-    (spec.run)(cx, args)
+    Ok(())
 }
 
 /// Continues the command that visits entries, for one slice. Returns whether it has ended and written its reply.

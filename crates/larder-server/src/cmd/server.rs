@@ -6,11 +6,15 @@ use super::options::integer;
 use super::visit::{Purpose, Visit};
 use super::{CommandError, Context, Outcome};
 use crate::db::unix_time;
-use crate::info;
+use crate::info::{self, Counters};
 
 pub(super) fn info(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     cx.publish_counts();
-    let text = info::text(cx.state, args.skip(1));
+    let counters = Counters {
+        engine: cx.db().engine_stats(),
+        keys: std::array::from_fn(|index| cx.database(index as u8).len()),
+    };
+    let text = info::text(cx.state, &counters, args.skip(1));
     cx.reply().verbatim(b"txt", text.as_bytes());
     Ok(())
 }

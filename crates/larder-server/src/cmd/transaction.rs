@@ -1,0 +1,160 @@
+//! `MULTI`, `EXEC`, `DISCARD`, `WATCH`, `UNWATCH`: queued commands that are executed in one atomic step.
+//!
+//! `EXEC` locks the keys of all its commands, and the watched ones. Then it executes each command as if it were alone,
+//! but on the locks that it holds. A command whose keys are not known before, such as `KEYS`, makes it lock all keys.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use larder_engine::raw::{Key, Locked};
+use larder_resp::{Args, ArgsBuffer};
+
+use super::options::{database_index, integer};
+use super::spec::{CommandSpec, Flags};
+use super::table::TABLE;
+use super::{CommandError, Context, Outcome, answer, run};
+use crate::db::Store;
+use crate::observers::Watches;
+
+/// The commands that wait for `EXEC`.
+#[derive(Debug, Default)]
+pub(crate) struct Transaction {
+    requests: ArgsBuffer,
+    /// The index of each command in the table.
+    commands: Vec<u8>,
+    /// Whether a command could not be queued: `EXEC` executes nothing then.
+    is_aborted: bool,
+}
+
+impl Transaction {
+    pub(super) fn abort(&mut self) {
+        self.is_aborted = true;
+    }
+
+    /// The memory that it needs, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.requests.bytes_allocated() + self.commands.capacity()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&'static CommandSpec, Args<'_>)> {
+        let command =
+            |(index, command): (usize, &u8)| (&TABLE[usize::from(*command)], self.requests.get(index));
+        self.commands.iter().enumerate().map(command)
+    }
+}
+
+pub(super) fn multi(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
+    if cx.session.transaction().is_some() {
+        return Err(CommandError::Fixed("ERR MULTI calls can not be nested"));
+    }
+    cx.session.set_transaction(Some(Box::default()));
+    cx.ok()
+}
+
+/// Checks a command and queues it.
+pub(super) fn queue(cx: &mut Context<'_>, index: usize, args: Args<'_>) -> Outcome {
+    if TABLE[index].flags.contains(Flags::NO_MULTI) {
+        return Err(CommandError::Fixed("ERR Command not allowed inside a transaction"));
+    }
+    let Some(transaction) = cx.session.transaction() else { return Ok(()) };
+    // Nothing is executed after an error, so nothing has to be kept.
+    if !transaction.is_aborted {
+        if !transaction.requests.push(args) {
+            return Err(CommandError::Fixed("ERR the transaction is too large"));
+        }
+        transaction.commands.push(index as u8);
+    }
+    cx.reply().simple("QUEUED");
+    Ok(())
+}
+
+pub(super) fn discard(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
+    if cx.session.set_transaction(None).is_none() {
+        return Err(CommandError::Fixed("ERR DISCARD without MULTI"));
+    }
+    cx.session.watches = None;
+    cx.ok()
+}
+
+pub(super) fn watch(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if cx.session.transaction().is_some() {
+        return Err(CommandError::Fixed("ERR WATCH inside MULTI is not allowed"));
+    }
+    let (db, observers) = (cx.db(), &cx.state.store.observers);
+    let watches = cx.session.watches.get_or_insert_with(|| Box::new(Watches::new(Arc::clone(observers))));
+    for name in args.skip(1).iter() {
+        watches.add(db.key(name), || db.contains(name));
+    }
+    cx.ok()
+}
+
+pub(super) fn unwatch(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
+    cx.session.watches = None;
+    cx.ok()
+}
+
+pub(super) fn exec(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
+    let transaction =
+        cx.session.set_transaction(None).ok_or(CommandError::Fixed("ERR EXEC without MULTI"))?;
+    let watches = cx.session.watches.take();
+    if transaction.is_aborted {
+        return Err(CommandError::Fixed("EXECABORT Transaction discarded because of previous errors."));
+    }
+    let locks = lock(cx, &transaction, watches.as_deref());
+    if watches.is_some_and(|watches| has_changed(&watches, &locks.borrow())) {
+        cx.reply().null_array();
+        return Ok(());
+    }
+    cx.reply().array(transaction.commands.len());
+    for (spec, args) in transaction.iter() {
+        let mut cx = cx.with_locks(&locks);
+        cx.counts.commands += 1;
+        answer(&mut cx, |cx| {
+            run(spec, cx, args)?;
+            cx.finish_visit();
+            Ok(())
+        });
+        cx.truncate_large_reply();
+    }
+    Ok(())
+}
+
+/// Whether a watched key was written, or has no entry any more. Its lock is held.
+fn has_changed(watches: &Watches, locks: &Locked<'_>) -> bool {
+    watches.is_marked() || watches.keys().any(|(key, existed)| existed && !locks.contains(key))
+}
+
+/// Locks the keys of all commands, and the watched ones.
+fn lock<'a>(cx: &Context<'a>, transaction: &Transaction, watches: Option<&Watches>) -> RefCell<Locked<'a>> {
+    let store = &cx.state.store;
+    loop {
+        let spaces = store.spaces();
+        let watched = watches.into_iter().flat_map(|watches| watches.keys().map(|(key, _)| key));
+        let Some(keys) = keys(store, transaction, cx.session.database()) else {
+            return store.lock_everything();
+        };
+        let locks = store.lock(keys.into_iter().chain(watched));
+        // Databases that were exchanged meanwhile have other keys.
+        if store.spaces() == spaces {
+            return locks;
+        }
+    }
+}
+
+/// The keys of all commands; `None` if they are not known. `database` is the selected one at first.
+fn keys<'a>(store: &Store, transaction: &'a Transaction, mut database: u8) -> Option<Vec<Key<'a>>> {
+    let mut keys = Vec::new();
+    for (spec, args) in transaction.iter() {
+        let uses_keys = spec.flags.contains(Flags::READONLY) || spec.flags.contains(Flags::WRITE);
+        if spec.flags.contains(Flags::ANY_KEYS) || uses_keys && spec.keys.0 == 0 {
+            return None;
+        }
+        keys.extend(spec.keys_of(args).map(|name| Key { space: store.space_of(database), name }));
+        if spec.name == "select"
+            && let Some(Ok(selected)) = integer(&args[1]).ok().map(database_index)
+        {
+            database = selected;
+        }
+    }
+    Some(keys)
+}
