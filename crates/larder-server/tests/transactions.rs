@@ -390,3 +390,27 @@ fn watch_finds_every_write_of_another_thread() {
     let total = servers[0].connect().call(&["GET", "n"]);
     assert_eq!(total.as_bytes(), Some((2 * INCREMENTS).to_string().as_bytes()));
 }
+
+/// The databases are the same before and after, and others in between.
+#[test]
+fn transaction_during_a_double_swapdb_locks_its_own_keys() {
+    let servers = pair_of_servers();
+    let swap = request(&["MULTI", "SWAPDB 0 1", "SWAPDB 1 0", "EXEC"]);
+    let write = request(&["MULTI", "INCR a", "SELECT 1", "INCR c", "SELECT 0", "EXEC"]);
+    let run = |server: &TestServer, transaction: &[u8]| {
+        let mut client = server.connect();
+        for _ in 0..2_000 {
+            client.send(transaction);
+            while !matches!(client.receive(), Frame::Array(_)) {}
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| run(&servers[0], &swap));
+        run(&servers[1], &write);
+    });
+    let mut client = servers[0].connect();
+    for (database, name) in [("0", "a"), ("1", "c")] {
+        client.call(&["SELECT", database]);
+        assert_eq!(client.call(&["GET", name]).as_bytes(), Some(&b"2000"[..]));
+    }
+}

@@ -13,7 +13,7 @@ use super::options::{database_index, integer};
 use super::spec::{CommandSpec, Flags};
 use super::table::TABLE;
 use super::{CommandError, Context, Outcome, answer, run};
-use crate::db::Store;
+use crate::db::Spaces;
 use crate::observers::Watches;
 
 /// The commands that wait for `EXEC`.
@@ -130,11 +130,11 @@ fn lock<'a>(cx: &Context<'a>, transaction: &Transaction, watches: Option<&Watche
     loop {
         let spaces = store.spaces();
         let watched = watches.into_iter().flat_map(|watches| watches.keys().map(|(key, _)| key));
-        let Some(keys) = keys(store, transaction, cx.session.database()) else {
+        let Some(keys) = keys(spaces, transaction, cx.session.database()) else {
             return store.lock_everything();
         };
         let locks = store.lock(keys.into_iter().chain(watched));
-        // Databases that were exchanged meanwhile have other keys.
+        // Databases that were exchanged before the locks were acquired have other keys.
         if store.spaces() == spaces {
             return locks;
         }
@@ -142,14 +142,14 @@ fn lock<'a>(cx: &Context<'a>, transaction: &Transaction, watches: Option<&Watche
 }
 
 /// The keys of all commands; `None` if they are not known. `database` is the selected one at first.
-fn keys<'a>(store: &Store, transaction: &'a Transaction, mut database: u8) -> Option<Vec<Key<'a>>> {
+fn keys<'a>(spaces: Spaces, transaction: &'a Transaction, mut database: u8) -> Option<Vec<Key<'a>>> {
     let mut keys = Vec::new();
     for (spec, args) in transaction.iter() {
         let uses_keys = spec.flags.contains(Flags::READONLY) || spec.flags.contains(Flags::WRITE);
         if spec.flags.contains(Flags::ANY_KEYS) || uses_keys && spec.keys.0 == 0 {
             return None;
         }
-        keys.extend(spec.keys_of(args).map(|name| Key { space: store.space_of(database), name }));
+        keys.extend(spec.keys_of(args).map(|name| Key { space: spaces.of(database), name }));
         if spec.name == "select"
             && let Some(Ok(selected)) = integer(&args[1]).ok().map(database_index)
         {

@@ -152,12 +152,7 @@ impl Store {
     }
 
     pub(crate) fn database(&self, index: u8) -> Database<'_> {
-        self.space(self.space_of(index))
-    }
-
-    /// The space of a database.
-    pub(crate) fn space_of(&self, database: u8) -> u8 {
-        space_of(self.spaces(), database)
+        self.space(self.spaces().of(index))
     }
 
     /// The database in a space: see [`Database::space`].
@@ -166,21 +161,20 @@ impl Store {
     }
 
     /// The spaces of all databases. They change only while all keys are locked.
-    pub(crate) fn spaces(&self) -> u64 {
-        self.spaces.load(Ordering::Relaxed)
+    #[inline]
+    pub(crate) fn spaces(&self) -> Spaces {
+        Spaces(self.spaces.load(Ordering::Relaxed))
     }
 
     /// Exchanges two databases. All keys must be locked, so that no transaction sees a part of it.
     pub(crate) fn swap_databases(&self, first: u8, second: u8) {
-        let swap = |spaces: u64| {
-            let changed = space_of(spaces, first) ^ space_of(spaces, second);
-            Some(spaces ^ u64::from(changed) << (4 * first) ^ u64::from(changed) << (4 * second))
-        };
         if first != second {
             let spaces = self.spaces();
-            self.observers.swapped([first, second].map(|database| space_of(spaces, database)));
-            // The closure never refuses.
-            let _ = self.spaces.fetch_update(Ordering::SeqCst, Ordering::SeqCst, swap);
+            let swapped = [first, second].map(|database| spaces.of(database));
+            self.observers.swapped(swapped);
+            let changed = u64::from(swapped[0] ^ swapped[1]);
+            // Nobody else exchanges databases: all keys are locked.
+            self.spaces.fetch_xor(changed << (4 * first) ^ changed << (4 * second), Ordering::Relaxed);
         }
     }
 }
@@ -201,8 +195,16 @@ fn charge(bytes: u64) -> u64 {
     bytes + bytes / BYTES_PER_ALLOCATOR_BYTE + ENTRY_OVERHEAD_BYTES
 }
 
-fn space_of(spaces: u64, database: u8) -> u8 {
-    (spaces >> (4 * database)) as u8 & 0xf
+/// The space of each database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Spaces(u64);
+
+impl Spaces {
+    /// The space of a database.
+    #[inline]
+    pub(crate) fn of(self, database: u8) -> u8 {
+        (self.0 >> (4 * database)) as u8 & 0xf
+    }
 }
 
 /// One database of a [`Store`].
