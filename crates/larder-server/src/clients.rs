@@ -32,6 +32,8 @@ pub(crate) struct Client {
     protocol: AtomicU8,
     last_command: AtomicU16,
     names: Mutex<Names>,
+    /// The number of channels, patterns, and channels of shards that it subscribes to.
+    subscriptions: [AtomicUsize; 3],
     /// Bytes of requests and replies that the connection buffers.
     buffered_bytes: AtomicU64,
     mailbox: Mailbox,
@@ -150,6 +152,22 @@ impl Client {
         self.mailbox.set_protocol(protocol);
     }
 
+    pub(crate) fn set_subscriptions(&self, counts: [usize; 3]) {
+        for (subscriptions, count) in self.subscriptions.iter().zip(counts) {
+            subscriptions.store(count, Ordering::Relaxed);
+        }
+    }
+
+    /// The number of channels, patterns, and channels of shards that it subscribes to.
+    fn subscriptions(&self) -> [usize; 3] {
+        self.subscriptions.each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+
+    /// Whether it subscribes to anything.
+    pub(crate) fn is_subscriber(&self) -> bool {
+        self.subscriptions() != [0; 3]
+    }
+
     pub(crate) fn names(&self) -> Names {
         self.names.lock().clone()
     }
@@ -164,10 +182,11 @@ impl Client {
         let idle_ms = (age.as_millis() as u64).saturating_sub(self.active_ms.load(Ordering::Relaxed));
         let names = self.names();
         let command = cmd::name_of(usize::from(self.last_command.load(Ordering::Relaxed))).unwrap_or("NULL");
+        let [channels, patterns, shard_channels] = self.subscriptions();
         // Writing to a String cannot fail.
         let _ = write!(
             line,
-            "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags=N db={} sub=0 psub=0 ssub=0 multi=-1 watch=0 \
+            "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi=-1 watch=0 \
              qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd={} \
              user=default redir=-1 resp={} lib-name={} lib-ver={}",
             self.id,
@@ -176,7 +195,11 @@ impl Client {
             String::from_utf8_lossy(&names.name),
             age.as_secs(),
             idle_ms / 1000,
+            if self.is_subscriber() { "P" } else { "N" },
             self.database.load(Ordering::Relaxed),
+            channels,
+            patterns,
+            shard_channels,
             command,
             self.protocol.load(Ordering::Relaxed),
             String::from_utf8_lossy(&names.library),
@@ -234,6 +257,7 @@ impl Clients {
             protocol: AtomicU8::new(2),
             last_command: AtomicU16::new(NO_COMMAND),
             names: Mutex::default(),
+            subscriptions: Default::default(),
             buffered_bytes: AtomicU64::new(0),
             mailbox: Mailbox::new(),
             closing: AtomicBool::new(false),

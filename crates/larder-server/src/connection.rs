@@ -243,7 +243,9 @@ impl Connection {
         let ThreadBuffers { input, output, prefetcher } = &mut *buffers;
         let stop = self.execute(&input[..received], prefetcher, output, &mut counts);
         if self.session.client.has_mail() {
-            self.session.client.take_mail(output, 0);
+            // The replies of a connection that expects messages are in order already.
+            let at = if self.session.receives_messages() { output.len() } else { 0 };
+            self.session.client.take_mail(output, at);
         }
         counts.bytes_out = buffers.output.len() as u64;
         self.session.client.record_activity(now, self.session.last_command);

@@ -6,7 +6,7 @@ use larder_resp::Protocol;
 
 use crate::clients::Client;
 use crate::cmd::{Transaction, Visit};
-use crate::observers::Watches;
+use crate::observers::{Subscriptions, Watches};
 
 /// The state of one connection that commands read and change.
 pub(crate) struct Session {
@@ -24,6 +24,8 @@ pub(crate) struct Session {
     transaction: Option<Box<Transaction>>,
     /// The keys that the next transaction depends on.
     pub(crate) watches: Option<Box<Watches>>,
+    /// What the connection subscribes to; `None` without subscriptions.
+    subscriptions: Option<Box<Subscriptions>>,
     /// Whether any command may have to be treated in a special way, because of the fields above.
     is_special: bool,
 }
@@ -40,6 +42,7 @@ impl Session {
             last_command: None,
             transaction: None,
             watches: None,
+            subscriptions: None,
             is_special: false,
         }
     }
@@ -51,7 +54,25 @@ impl Session {
     }
 
     fn update_special(&mut self) {
-        self.is_special = self.transaction.is_some();
+        self.is_special = self.transaction.is_some() || self.receives_messages();
+    }
+
+    /// Whether messages of other connections must be in order with the replies.
+    pub(crate) fn receives_messages(&self) -> bool {
+        self.subscriptions.is_some()
+    }
+
+    pub(crate) fn subscriptions(&self) -> Option<&Subscriptions> {
+        self.subscriptions.as_deref()
+    }
+
+    pub(crate) fn set_subscriptions(
+        &mut self,
+        subscriptions: Option<Box<Subscriptions>>,
+    ) -> Option<Box<Subscriptions>> {
+        let before = std::mem::replace(&mut self.subscriptions, subscriptions);
+        self.update_special();
+        before
     }
 
     pub(crate) fn transaction(&mut self) -> Option<&mut Transaction> {
@@ -71,6 +92,7 @@ impl Session {
     pub(crate) fn bytes(&self) -> usize {
         self.transaction.as_deref().map_or(0, Transaction::bytes)
             + self.watches.as_deref().map_or(0, Watches::bytes)
+            + self.subscriptions.as_deref().map_or(0, Subscriptions::bytes)
     }
 
     pub(crate) fn database(&self) -> u8 {

@@ -11,7 +11,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config as ProptestConfig, TestRunner};
 
-use crate::support::{Client, TestServer, connect_unix};
+use crate::support::{Client, TestServer, connect_unix, encode};
 
 /// One connection to each server.
 pub(crate) struct Pair {
@@ -28,6 +28,28 @@ impl Pair {
     pub(crate) fn call(&mut self, command: &[String]) {
         self.redis.call(command);
         self.larder.call(command);
+    }
+
+    /// As [`compare`](Self::compare), with several replies.
+    pub(crate) fn compare_all(&mut self, command: &[String], replies: usize) -> Result<(), String> {
+        self.redis.send(&encode(command));
+        self.larder.send(&encode(command));
+        self.compare_received(&command.join(" "), replies)
+    }
+
+    /// Compares what both receive without a request. Messages of several patterns come in any order.
+    pub(crate) fn compare_received(&mut self, cause: &str, replies: usize) -> Result<(), String> {
+        let received = |mut replies: Vec<Frame>| {
+            replies.sort_by_key(|reply| format!("{reply:?}"));
+            replies
+        };
+        let redis = received((0..replies).map(|_| self.redis.receive()).collect());
+        let larder = received((0..replies).map(|_| self.larder.receive()).collect());
+        if redis == larder {
+            Ok(())
+        } else {
+            Err(format!("{cause}\n   redis: {redis:?}\n  larder: {larder:?}"))
+        }
     }
 
     /// Sends a command to both; the error has the command and both replies.

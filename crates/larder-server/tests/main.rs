@@ -6,6 +6,7 @@
 //! - `differential`: the same commands to a real Redis and to this server, with equal replies;
 //! - `memory`: capacity, eviction, statistics, scans, a keyspace that outlives its server;
 //! - `protocol`: framing, limits, pipelines, HTTP;
+//! - `pubsub`: publish and subscribe, and the order of messages and replies;
 //! - `transactions`: `MULTI`, `EXEC`, `WATCH`.
 //!
 //! `support` starts servers and contains blocking clients.
@@ -16,5 +17,6 @@ mod connections;
 mod differential;
 mod memory;
 mod protocol;
+mod pubsub;
 mod support;
 mod transactions;

@@ -6,6 +6,7 @@ use super::client_kill::kill;
 use super::help::help;
 use super::options::integer;
 use super::{CommandError, Context, Outcome};
+use crate::clients::Client;
 
 const SUBCOMMANDS: &[(&str, &str)] = &[
     ("GETNAME", "The name of the connection."),
@@ -103,31 +104,58 @@ fn info(cx: &mut Context<'_>) -> Outcome {
 }
 
 fn list(cx: &mut Context<'_>, options: Args<'_>) -> Outcome {
-    let ids: Option<Vec<u64>> = match options.get(0) {
-        None => None,
+    let (mut ids, mut kind) = (None::<Vec<u64>>, None);
+    match options.get(0) {
+        None => {}
         Some(option) if option.eq_ignore_ascii_case(b"ID") && options.len() > 1 => {
-            Some(options.skip(1).iter().map(client_id).collect::<Result<_, _>>()?)
+            ids = Some(options.skip(1).iter().map(client_id).collect::<Result<_, _>>()?);
         }
         Some(option) if option.eq_ignore_ascii_case(b"TYPE") && options.len() == 2 => {
-            match options[1].to_ascii_lowercase().as_slice() {
-                b"normal" => None,
-                b"master" | b"replica" | b"slave" | b"pubsub" => Some(Vec::new()),
-                _ => {
-                    let kind = String::from_utf8_lossy(&options[1]);
-                    return Err(CommandError::Other(format!("Unknown client type '{kind}'")));
-                }
-            }
+            kind = Some(ClientType::parse(&options[1])?);
         }
         Some(_) => return Err(CommandError::Syntax),
-    };
+    }
     let mut text = String::new();
     for client in cx.state.clients.all() {
-        if ids.as_ref().is_none_or(|ids| ids.contains(&client.id)) {
+        if ids.as_ref().is_none_or(|ids| ids.contains(&client.id))
+            && kind.is_none_or(|kind| kind.includes(&client))
+        {
             client.write_line(&mut text);
         }
     }
     cx.reply().verbatim(b"txt", text.as_bytes());
     Ok(())
+}
+
+/// A class of connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ClientType {
+    Normal,
+    Subscriber,
+    /// There are none.
+    Replica,
+}
+
+impl ClientType {
+    pub(super) fn parse(text: &[u8]) -> Result<Self, CommandError> {
+        match text.to_ascii_lowercase().as_slice() {
+            b"normal" => Ok(ClientType::Normal),
+            b"pubsub" => Ok(ClientType::Subscriber),
+            b"master" | b"replica" | b"slave" => Ok(ClientType::Replica),
+            _ => {
+                let kind = String::from_utf8_lossy(text);
+                Err(CommandError::Other(format!("Unknown client type '{kind}'")))
+            }
+        }
+    }
+
+    pub(super) fn includes(self, client: &Client) -> bool {
+        match self {
+            ClientType::Normal => !client.is_subscriber(),
+            ClientType::Subscriber => client.is_subscriber(),
+            ClientType::Replica => false,
+        }
+    }
 }
 
 fn client_id(text: &[u8]) -> Result<u64, CommandError> {

@@ -20,12 +20,14 @@ mod key;
 mod multi_key;
 mod object;
 mod options;
+mod pubsub;
 mod rename;
 mod scan;
 mod server;
 mod session;
 mod set;
 mod spec;
+mod special;
 mod table;
 mod transaction;
 mod visit;
@@ -138,6 +140,13 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Sends the messages that have arrived ahead of the reply, which starts at the offset `at`.
+    fn take_mail(&mut self, at: usize) {
+        if self.session.client.has_mail() {
+            self.session.client.take_mail(self.out, at);
+        }
+    }
+
     /// Frees most of a reply that exceeds the limit, after which the connection will be closed.
     fn truncate_large_reply(&mut self) {
         if self.is_reply_too_large() {
@@ -166,14 +175,12 @@ pub(crate) fn name_of(index: usize) -> Option<&'static str> {
 pub(crate) fn execute(cx: &mut Context<'_>, args: Args<'_>) -> Option<usize> {
     cx.counts.commands += 1;
     let index = table::find(&args[0]);
-    answer(cx, |cx| match index {
-        Some(index) if !cx.session.is_special() => run(&table::TABLE[index], cx, args),
-        Some(index) => run_special(index, cx, args),
-        None => {
-            cx.abort_transaction();
-            Err(CommandError::unknown_command(args))
+    match index {
+        Some(index) if !cx.session.is_special() => {
+            answer(cx, |cx| run(&table::TABLE[index], cx, args));
         }
-    });
+        _ => special::execute(cx, index, args),
+    }
     index
 }
 
@@ -187,22 +194,6 @@ fn answer(cx: &mut Context<'_>, run: impl FnOnce(&mut Context<'_>) -> Outcome) {
         cx.out.truncate(start);
         cx.reply().error(&error.to_string());
     }
-}
-
-/// Runs a command of a connection that is in a transaction.
-#[cold]
-fn run_special(index: usize, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let spec = &table::TABLE[index];
-    let is_queued = cx.session.transaction().is_some() && !spec.flags.contains(Flags::NOT_QUEUED);
-    let queued = check(spec, cx, args).and_then(|()| match is_queued {
-        true => transaction::queue(cx, index, args),
-        false => Ok(()),
-    });
-    if queued.is_err() {
-        cx.abort_transaction();
-    }
-    queued?;
-    if is_queued { Ok(()) } else { (spec.run)(cx, args) }
 }
 
 fn run(spec: &CommandSpec, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -224,9 +215,12 @@ fn check(spec: &CommandSpec, cx: &Context<'_>, args: Args<'_>) -> Outcome {
 
 /// Continues the command that visits entries, for one slice. Returns whether it has ended and written its reply.
 pub(crate) fn continue_visit(cx: &mut Context<'_>, mut visit: Box<Visit>) -> bool {
+    let start = cx.out.len();
     let ended = visit.run_slice(cx);
     if !ended {
         cx.session.visit = Some(visit);
+    } else if cx.session.receives_messages() && cx.held.is_none() {
+        cx.take_mail(start);
     }
     ended
 }

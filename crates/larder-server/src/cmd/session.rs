@@ -3,9 +3,16 @@
 use larder_resp::{Args, Protocol};
 
 use super::options::{database_index, integer};
-use super::{CommandError, Context, Outcome};
+use super::{CommandError, Context, Outcome, pubsub};
 
 pub(super) fn ping(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if pubsub::is_limited(cx) && args.len() <= 2 {
+        let mut reply = cx.reply();
+        reply.array(2);
+        reply.bulk(b"pong");
+        reply.bulk(args.get(1).unwrap_or_default());
+        return Ok(());
+    }
     match args.len() {
         1 => cx.reply().simple("PONG"),
         2 => cx.reply().bulk(&args[1]),
@@ -32,6 +39,7 @@ pub(super) fn quit(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
 pub(super) fn reset(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
     cx.session.set_transaction(None);
     cx.session.watches = None;
+    cx.session.set_subscriptions(None);
     cx.session.select(0);
     cx.session.set_protocol(Protocol::Resp2);
     cx.session.authenticated = !cx.state.requires_password();

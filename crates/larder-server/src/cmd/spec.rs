@@ -112,6 +112,12 @@ impl CommandSpec {
         self
     }
 
+    /// In the group `pubsub`.
+    pub(super) const fn pubsub(mut self) -> Self {
+        self.group = "pubsub";
+        self
+    }
+
     /// In the group `scripting`.
     pub(super) const fn scripting(mut self) -> Self {
         self.group = "scripting";

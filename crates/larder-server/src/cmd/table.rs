@@ -2,13 +2,13 @@
 
 use super::spec::{CommandSpec as C, Flags};
 use super::{
-    bits, client, command, config, counter, edit, expire, get, handshake, key, multi_key, object, rename,
-    scan, server, session, set, transaction,
+    bits, client, command, config, counter, edit, expire, get, handshake, key, multi_key, object, pubsub,
+    rename, scan, server, session, set, transaction,
 };
 
 /// All commands, sorted by name.
 #[rustfmt::skip]
-pub(super) static TABLE: [C; 74] = [
+pub(super) static TABLE: [C; 83] = [
     C::new("append", 3, "2.0.0", edit::append, "Appends to a value; creates it if needed.").writes_string().fast().one_key(),
     C::new("auth", -2, "1.0.0", handshake::auth, "Authenticates the connection.").connection().fast().loading().flag(Flags::NO_AUTH),
     C::new("bitcount", -2, "2.6.0", bits::bitcount, "Counts the bits that are set.").reads_string().bitmap().one_key(),
@@ -58,7 +58,11 @@ pub(super) static TABLE: [C; 74] = [
     C::new("pexpiretime", 2, "7.0.0", expire::pexpiretime, "Returns the deadline of a key in milliseconds of Unix time.").reads_key().fast().one_key(),
     C::new("ping", -1, "1.0.0", session::ping, "Returns PONG, or its argument.").connection().fast(),
     C::new("psetex", 4, "2.6.0", set::psetex, "Stores a value with a time to live in milliseconds.").writes_string().one_key(),
+    C::new("psubscribe", -2, "2.0.0", pubsub::psubscribe, "Subscribes to channels that match patterns.").pubsub().loading().flag(Flags::NO_MULTI),
     C::new("pttl", 2, "2.6.0", expire::pttl, "Returns the time to live of a key in milliseconds.").reads_key().fast().one_key(),
+    C::new("publish", 3, "2.0.0", pubsub::publish, "Sends a message to a channel.").pubsub().fast().loading(),
+    C::new("pubsub", -2, "2.8.0", pubsub::pubsub, "Describes the subscriptions of all connections.").pubsub(),
+    C::new("punsubscribe", -1, "2.0.0", pubsub::punsubscribe, "Ends subscriptions of patterns.").pubsub().loading().flag(Flags::NO_MULTI),
     C::new("quit", -1, "1.0.0", session::quit, "Closes the connection.").connection().fast().loading().flag(Flags::NO_AUTH).flag(Flags::NOT_QUEUED),
     C::new("randomkey", 1, "1.0.0", object::randomkey, "Returns any key.").reads_key().flag(Flags::ANY_KEYS),
     C::new("rename", 3, "1.0.0", rename::rename, "Renames a key, and replaces the key of that name.").writes_key().keys(1, 2, 1),
@@ -72,14 +76,19 @@ pub(super) static TABLE: [C; 74] = [
     C::new("setex", 4, "2.0.0", set::setex, "Stores a value with a time to live in seconds.").writes_string().one_key(),
     C::new("setnx", 3, "1.0.0", set::setnx, "Stores a value if the key does not exist.").writes_string().fast().one_key(),
     C::new("setrange", 4, "2.2.0", edit::setrange, "Overwrites part of a value; pads with zero bytes.").writes_string().one_key(),
+    C::new("spublish", 3, "7.0.0", pubsub::spublish, "Sends a message to a channel of a shard.").pubsub().fast().loading().one_key(),
+    C::new("ssubscribe", -2, "7.0.0", pubsub::ssubscribe, "Subscribes to channels of shards.").pubsub().loading().flag(Flags::NO_MULTI).keys(1, -1, 1),
     C::new("strlen", 2, "2.2.0", get::strlen, "Returns the length of a value in bytes.").reads_string().fast().one_key(),
+    C::new("subscribe", -2, "2.0.0", pubsub::subscribe, "Subscribes to channels.").pubsub().loading().flag(Flags::NO_MULTI),
     C::new("substr", 4, "1.0.0", get::getrange, "Returns part of a value: the old name of GETRANGE.").reads_string().one_key(),
+    C::new("sunsubscribe", -1, "7.0.0", pubsub::sunsubscribe, "Ends subscriptions of channels of shards.").pubsub().loading().flag(Flags::NO_MULTI).keys(1, -1, 1),
     C::new("swapdb", 3, "4.0.0", rename::swapdb, "Exchanges two databases.").server().fast().flag(Flags::WRITE).flag(Flags::DANGEROUS).flag(Flags::ANY_KEYS),
     C::new("time", 1, "2.6.0", server::time, "Returns Unix time in seconds and microseconds.").server().fast().loading(),
     C::new("touch", -2, "3.2.1", multi_key::touch, "Counts the keys that exist; this counts as a use of them.").reads_key().fast().keys(1, -1, 1),
     C::new("ttl", 2, "1.0.0", expire::ttl, "Returns the time to live of a key in seconds.").reads_key().fast().one_key(),
     C::new("type", 2, "1.0.0", key::type_of, "Returns the type of a value.").reads_key().fast().one_key(),
     C::new("unlink", -2, "4.0.0", multi_key::del, "Removes keys.").writes_key().fast().keys(1, -1, 1),
+    C::new("unsubscribe", -1, "2.0.0", pubsub::unsubscribe, "Ends subscriptions of channels.").pubsub().loading().flag(Flags::NO_MULTI),
     C::new("unwatch", 1, "2.2.0", transaction::unwatch, "Unwatches all keys.").transaction_queued().fast().loading(),
     C::new("wait", 3, "3.0.0", server::wait, "Returns 0: there are no replicas to wait for.").generic(),
     C::new("watch", -2, "2.2.0", transaction::watch, "Makes the next transaction fail if these keys change before it.").transaction().fast().loading().keys(1, -1, 1),

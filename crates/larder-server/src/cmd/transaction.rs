@@ -54,12 +54,14 @@ pub(super) fn multi(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
 /// Checks a command and queues it.
 pub(super) fn queue(cx: &mut Context<'_>, index: usize, args: Args<'_>) -> Outcome {
     if TABLE[index].flags.contains(Flags::NO_MULTI) {
+        cx.abort_transaction();
         return Err(CommandError::Fixed("ERR Command not allowed inside a transaction"));
     }
     let Some(transaction) = cx.session.transaction() else { return Ok(()) };
     // Nothing is executed after an error, so nothing has to be kept.
     if !transaction.is_aborted {
         if !transaction.requests.push(args) {
+            transaction.abort();
             return Err(CommandError::Fixed("ERR the transaction is too large"));
         }
         transaction.commands.push(index as u8);
@@ -100,9 +102,11 @@ pub(super) fn exec(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
     if transaction.is_aborted {
         return Err(CommandError::Fixed("EXECABORT Transaction discarded because of previous errors."));
     }
+    let start = cx.out.len();
     let locks = lock(cx, &transaction, watches.as_deref());
     if watches.is_some_and(|watches| has_changed(&watches, &locks.borrow())) {
         cx.reply().null_array();
+        cx.take_mail(start);
         return Ok(());
     }
     cx.reply().array(transaction.commands.len());
@@ -116,6 +120,8 @@ pub(super) fn exec(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
         });
         cx.truncate_large_reply();
     }
+    // Before others can change the keys: their messages follow the reply.
+    cx.take_mail(start);
     Ok(())
 }
 
@@ -141,15 +147,38 @@ fn lock<'a>(cx: &Context<'a>, transaction: &Transaction, watches: Option<&Watche
     }
 }
 
+/// Locks the keys of one command, if they are known and not locked yet.
+pub(super) fn lock_keys_of<'a>(
+    cx: &Context<'a>,
+    spec: &CommandSpec,
+    args: Args<'_>,
+) -> Option<RefCell<Locked<'a>>> {
+    if cx.held.is_some() || !uses_keys(spec) || has_other_keys(spec) {
+        return None;
+    }
+    let db = cx.db();
+    Some(cx.state.store.lock(spec.keys_of(args).map(|name| db.key(name))))
+}
+
+fn uses_keys(spec: &CommandSpec) -> bool {
+    spec.flags.contains(Flags::READONLY) || spec.flags.contains(Flags::WRITE)
+}
+
+/// Whether a command may use keys that are not at fixed positions.
+fn has_other_keys(spec: &CommandSpec) -> bool {
+    spec.flags.contains(Flags::ANY_KEYS) || uses_keys(spec) && spec.keys.0 == 0
+}
+
 /// The keys of all commands; `None` if they are not known. `database` is the selected one at first.
 fn keys<'a>(spaces: Spaces, transaction: &'a Transaction, mut database: u8) -> Option<Vec<Key<'a>>> {
     let mut keys = Vec::new();
     for (spec, args) in transaction.iter() {
-        let uses_keys = spec.flags.contains(Flags::READONLY) || spec.flags.contains(Flags::WRITE);
-        if spec.flags.contains(Flags::ANY_KEYS) || uses_keys && spec.keys.0 == 0 {
+        if has_other_keys(spec) {
             return None;
         }
-        keys.extend(spec.keys_of(args).map(|name| Key { space: spaces.of(database), name }));
+        if uses_keys(spec) {
+            keys.extend(spec.keys_of(args).map(|name| Key { space: spaces.of(database), name }));
+        }
         if spec.name == "select"
             && let Some(Ok(selected)) = integer(&args[1]).ok().map(database_index)
         {

@@ -1,14 +1,18 @@
-//! Those who are told of changes in the keyspace: connections that watch keys.
+//! Those who are told of changes in the keyspace: connections that watch keys; and the channels
+//! through which connections send messages to each other.
 //!
 //! They belong to the keyspace and not to a server, because several servers may use one keyspace. A write asks only
 //! whether there is an observer at all.
 
+mod channels;
 mod watch;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use larder_engine::raw::Key;
 
+pub(crate) use channels::{Channels, Kind, Subscriptions};
 use watch::WatchTable;
 pub(crate) use watch::Watches;
 
@@ -21,6 +25,7 @@ pub(crate) struct Observers {
     /// later, under the same lock, sees the observer.
     observed: AtomicUsize,
     watches: WatchTable,
+    pub(crate) channels: Arc<Channels>,
 }
 
 impl Observers {

@@ -1,0 +1,39 @@
+//! Commands that are not simply executed: those that are unknown, of a connection in a transaction, and of a connection
+//! that receives messages.
+//!
+//! The messages of other connections must be in order with the replies: a reply that follows a message was read after
+//! what the message reports, and a reply ahead of it before. So a command on keys takes the messages out of the mailbox
+//! while it holds the locks of its keys. A writer puts its message there under the same locks.
+
+use larder_resp::Args;
+
+use super::spec::{CommandSpec, Flags};
+use super::table::TABLE;
+use super::{CommandError, Context, answer, check, pubsub, transaction};
+
+#[cold]
+pub(super) fn execute(cx: &mut Context<'_>, index: Option<usize>, args: Args<'_>) {
+    let start = cx.out.len();
+    let was_receiver = cx.session.receives_messages();
+    let Some(index) = index else {
+        cx.abort_transaction();
+        return answer(cx, |_| Err(CommandError::unknown_command(args)));
+    };
+    let spec = &TABLE[index];
+    if let Err(error) = check(spec, cx, args).and_then(|()| pubsub::check(spec, cx)) {
+        cx.abort_transaction();
+        return answer(cx, |_| Err(error));
+    }
+    if cx.session.transaction().is_some() && !spec.flags.contains(Flags::NOT_QUEUED) {
+        return answer(cx, |cx| transaction::queue(cx, index, args));
+    }
+    if was_receiver && let Some(locks) = transaction::lock_keys_of(cx, spec, args) {
+        let mut cx = cx.with_locks(&locks);
+        answer(&mut cx, |cx| (spec.run)(cx, args));
+        return cx.take_mail(start);
+    }
+    answer(cx, |cx| (spec.run)(cx, args));
+    if was_receiver || cx.session.receives_messages() {
+        cx.take_mail(start);
+    }
+}
