@@ -21,6 +21,7 @@ pub(super) fn execute(cx: &mut Context<'_>, index: Option<usize>, args: Args<'_>
     };
     let spec = &TABLE[index];
     if let Err(error) = check(spec, cx, args).and_then(|()| pubsub::check(spec, cx)) {
+        let error = if spec.name == "exec" { transaction::refuse_exec(cx, &error) } else { error };
         cx.abort_transaction();
         return answer(cx, |_| Err(error));
     }

@@ -125,6 +125,14 @@ pub(super) fn exec(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
     Ok(())
 }
 
+/// Discards the transaction, because `EXEC` itself was refused. Returns the error to reply with.
+pub(super) fn refuse_exec(cx: &mut Context<'_>, reason: &CommandError) -> CommandError {
+    cx.session.set_transaction(None);
+    cx.session.watches = None;
+    let reason = reason.to_string();
+    CommandError::ExecAbort(reason.strip_prefix("ERR ").unwrap_or(&reason).to_owned())
+}
+
 /// Whether a watched key was written, or has no entry any more. Its lock is held.
 fn has_changed(watches: &Watches, locks: &Locked<'_>) -> bool {
     watches.is_marked() || watches.keys().any(|(key, existed)| existed && !locks.contains(key))
