@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use larder_engine::stats::Counter;
@@ -34,6 +34,8 @@ pub(crate) struct Client {
     names: Mutex<Names>,
     /// The number of channels, patterns, and channels of shards that it subscribes to.
     subscriptions: [AtomicUsize; 3],
+    /// The id of the connection that gets its invalidations; 0 for itself, -1 without tracking.
+    redirect: AtomicI64,
     /// Bytes of requests and replies that the connection buffers.
     buffered_bytes: AtomicU64,
     mailbox: Mailbox,
@@ -129,6 +131,11 @@ impl Client {
         }
     }
 
+    /// Whether the connection gets further messages.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.mailbox.is_closed()
+    }
+
     /// Whether there are messages in the mailbox.
     #[inline]
     pub(crate) fn has_mail(&self) -> bool {
@@ -150,6 +157,11 @@ impl Client {
     pub(crate) fn set_protocol(&self, protocol: Protocol) {
         self.protocol.store(protocol.version() as u8, Ordering::Relaxed);
         self.mailbox.set_protocol(protocol);
+    }
+
+    /// Sets the connection that gets its invalidations: 0 for itself; `None` without tracking.
+    pub(crate) fn set_redirect(&self, id: Option<u64>) {
+        self.redirect.store(id.map_or(-1, |id| id as i64), Ordering::Relaxed);
     }
 
     pub(crate) fn set_subscriptions(&self, counts: [usize; 3]) {
@@ -182,25 +194,32 @@ impl Client {
         let idle_ms = (age.as_millis() as u64).saturating_sub(self.active_ms.load(Ordering::Relaxed));
         let names = self.names();
         let command = cmd::name_of(usize::from(self.last_command.load(Ordering::Relaxed))).unwrap_or("NULL");
+        let redirect = self.redirect.load(Ordering::Relaxed);
         let [channels, patterns, shard_channels] = self.subscriptions();
         // Writing to a String cannot fail.
         let _ = write!(
             line,
             "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi=-1 watch=0 \
              qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd={} \
-             user=default redir=-1 resp={} lib-name={} lib-ver={}",
+             user=default redir={} resp={} lib-name={} lib-ver={}",
             self.id,
             self.address,
             self.local_address,
             String::from_utf8_lossy(&names.name),
             age.as_secs(),
             idle_ms / 1000,
-            if self.is_subscriber() { "P" } else { "N" },
+            match (self.is_subscriber(), redirect) {
+                (false, -1) => "N",
+                (true, -1) => "P",
+                (false, _) => "t",
+                (true, _) => "Pt",
+            },
             self.database.load(Ordering::Relaxed),
             channels,
             patterns,
             shard_channels,
             command,
+            redirect,
             self.protocol.load(Ordering::Relaxed),
             String::from_utf8_lossy(&names.library),
             String::from_utf8_lossy(&names.library_version),
@@ -216,8 +235,9 @@ pub(crate) struct Clients {
     next_id: AtomicU64,
     /// One for each thread.
     inboxes: Arc<[Inbox]>,
-    /// Bytes that all connections together buffer, messages included.
-    buffered_bytes: AtomicU64,
+    /// Bytes that all connections together buffer, messages included. Below zero for a moment if messages are taken on
+    /// one thread before they are added here by another.
+    buffered_bytes: AtomicI64,
     max_buffered_bytes: u64,
     pub(crate) output_limits: OutputLimits,
     /// Connections that were closed because their mailbox was full.
@@ -230,7 +250,7 @@ impl Clients {
         Clients {
             next_id: AtomicU64::new(0),
             inboxes,
-            buffered_bytes: AtomicU64::new(0),
+            buffered_bytes: AtomicI64::new(0),
             max_buffered_bytes,
             output_limits: OutputLimits::default(),
             closed_for_output: Counter::new(),
@@ -258,6 +278,7 @@ impl Clients {
             last_command: AtomicU16::new(NO_COMMAND),
             names: Mutex::default(),
             subscriptions: Default::default(),
+            redirect: AtomicI64::new(-1),
             buffered_bytes: AtomicU64::new(0),
             mailbox: Mailbox::new(),
             closing: AtomicBool::new(false),
@@ -275,7 +296,7 @@ impl Clients {
 
     /// Bytes that all connections together buffer.
     pub(crate) fn buffered_bytes(&self) -> u64 {
-        self.buffered_bytes.load(Ordering::Relaxed)
+        self.buffered_bytes.load(Ordering::Relaxed).max(0) as u64
     }
 
     /// Sets the size of a connection's buffers. Closes the connection with the largest buffers if the total exceeds the
@@ -287,9 +308,9 @@ impl Clients {
 
     /// Replaces `before` bytes by `bytes` in the total.
     fn replace(&self, before: u64, bytes: u64) {
-        let total = self.buffered_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.buffered_bytes.fetch_sub(before, Ordering::Relaxed);
-        if bytes > before && total - before > self.max_buffered_bytes {
+        let more = bytes as i64 - before as i64;
+        let total = self.buffered_bytes.fetch_add(more, Ordering::Relaxed) + more;
+        if more > 0 && total > 0 && total as u64 > self.max_buffered_bytes {
             self.close_largest();
         }
     }
@@ -311,11 +332,31 @@ impl Clients {
     fn release(&self, client: &Client) {
         let bytes = client.buffered_bytes.swap(0, Ordering::Relaxed);
         let mail_bytes = client.mailbox.stop_counting();
-        self.buffered_bytes.fetch_sub(bytes + mail_bytes, Ordering::Relaxed);
+        self.buffered_bytes.fetch_sub((bytes + mail_bytes) as i64, Ordering::Relaxed);
+    }
+
+    /// The open connection with this id.
+    pub(crate) fn find(&self, id: u64) -> Option<Arc<Client>> {
+        self.by_id.lock().get(&id).cloned()
     }
 
     /// All open connections, oldest first.
     pub(crate) fn all(&self) -> Vec<Arc<Client>> {
         self.by_id.lock().values().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn message_that_is_taken_before_it_is_counted_leaves_nothing_counted() {
+        let clients = Clients::new(1_000, std::iter::once(Inbox::default()).collect());
+        // Taken on the thread of the connection, before the thread of the sender has added it.
+        clients.replace(8, 0);
+        assert_eq!(clients.buffered_bytes(), 0);
+        clients.replace(0, 8);
+        assert_eq!((clients.buffered_bytes(), clients.buffered_bytes.load(Ordering::Relaxed)), (0, 0));
     }
 }

@@ -358,9 +358,8 @@ impl Connection {
                     consumed + prefetcher.prefetch(&input[consumed..], limits(state, session), db);
             }
             let mut context = Context::new(state, session, counts, out);
-            let command = cmd::execute(&mut context, args);
+            cmd::execute(&mut context, args);
             let is_too_large = context.is_reply_too_large();
-            session.last_command = command.or(session.last_command);
             if is_too_large {
                 break refuse_reply(session, out);
             }

@@ -106,12 +106,17 @@ fn persistence(_: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Res
 fn stats(state: &ServerState, counters: &Counters, out: &mut String) -> std::fmt::Result {
     let totals = state.stats.since_reset(&counters.engine);
     let counts = totals.counts;
+    let observers = &state.store.observers;
+    let [channels, patterns, shard_channels] = observers.channels.counts();
+    let [keys, items, prefixes] = observers.tracking.counts();
     write!(
         out,
         "total_connections_received:{}\r\ntotal_commands_processed:{}\r\ntotal_error_replies:{}\r\n\
          total_net_input_bytes:{}\r\ntotal_net_output_bytes:{}\r\nrejected_connections:{}\r\nexpired_keys:{}\r\n\
          evicted_keys:{}\r\nkeyspace_hits:{}\r\nkeyspace_misses:{}\r\n\
-         client_output_buffer_limit_disconnections:{}\r\n",
+         client_output_buffer_limit_disconnections:{}\r\n\
+         pubsub_channels:{}\r\npubsub_patterns:{}\r\npubsubshard_channels:{}\r\n\
+         tracking_total_keys:{}\r\ntracking_total_items:{}\r\ntracking_total_prefixes:{}\r\n",
         totals.accepted,
         counts.commands,
         counts.errors,
@@ -123,6 +128,12 @@ fn stats(state: &ServerState, counters: &Counters, out: &mut String) -> std::fmt
         counts.hits,
         counts.misses,
         state.clients.closed_for_output.get(),
+        channels,
+        patterns,
+        shard_channels,
+        keys,
+        items,
+        prefixes,
     )
 }
 

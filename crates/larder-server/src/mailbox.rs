@@ -122,6 +122,10 @@ impl Mailbox {
         self.content.lock().protocol = protocol;
     }
 
+    pub(crate) fn is_closed(&self) -> bool {
+        self.content.lock().is_closed
+    }
+
     /// Drops the messages, and later ones.
     pub(crate) fn close(&self) {
         *self.content.lock() = Content { is_closed: true, ..Content::default() };

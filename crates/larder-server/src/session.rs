@@ -5,7 +5,7 @@ use std::sync::Arc;
 use larder_resp::Protocol;
 
 use crate::clients::Client;
-use crate::cmd::{Transaction, Visit};
+use crate::cmd::{Tracking, Transaction, Visit};
 use crate::observers::{Subscriptions, Watches};
 
 /// The state of one connection that commands read and change.
@@ -26,6 +26,8 @@ pub(crate) struct Session {
     pub(crate) watches: Option<Box<Watches>>,
     /// What the connection subscribes to; `None` without subscriptions.
     subscriptions: Option<Box<Subscriptions>>,
+    /// How the connection tracks keys, if it does.
+    tracking: Option<Box<Tracking>>,
     /// Whether any command may have to be treated in a special way, because of the fields above.
     is_special: bool,
 }
@@ -43,6 +45,7 @@ impl Session {
             transaction: None,
             watches: None,
             subscriptions: None,
+            tracking: None,
             is_special: false,
         }
     }
@@ -59,7 +62,26 @@ impl Session {
 
     /// Whether messages of other connections must be in order with the replies.
     pub(crate) fn receives_messages(&self) -> bool {
-        self.subscriptions.is_some()
+        self.subscriptions.is_some() || self.tracking.is_some()
+    }
+
+    pub(crate) fn tracking(&self) -> Option<&Tracking> {
+        self.tracking.as_deref()
+    }
+
+    pub(crate) fn tracking_mut(&mut self) -> Option<&mut Tracking> {
+        self.tracking.as_deref_mut()
+    }
+
+    /// Takes the state out, to put it back changed.
+    pub(crate) fn take_tracking(&mut self) -> Option<Box<Tracking>> {
+        self.tracking.take()
+    }
+
+    pub(crate) fn set_tracking(&mut self, tracking: Option<Box<Tracking>>) {
+        self.tracking = tracking;
+        self.client.set_redirect(self.tracking.as_deref().map(|tracking| tracking.redirect().unwrap_or(0)));
+        self.update_special();
     }
 
     pub(crate) fn subscriptions(&self) -> Option<&Subscriptions> {
@@ -93,6 +115,7 @@ impl Session {
         self.transaction.as_deref().map_or(0, Transaction::bytes)
             + self.watches.as_deref().map_or(0, Watches::bytes)
             + self.subscriptions.as_deref().map_or(0, Subscriptions::bytes)
+            + self.tracking.as_deref().map_or(0, Tracking::bytes)
     }
 
     pub(crate) fn database(&self) -> u8 {

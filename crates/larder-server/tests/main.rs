@@ -7,6 +7,7 @@
 //! - `memory`: capacity, eviction, statistics, scans, a keyspace that outlives its server;
 //! - `protocol`: framing, limits, pipelines, HTTP;
 //! - `pubsub`: publish and subscribe, and the order of messages and replies;
+//! - `tracking`: messages about changed keys, for caches of clients;
 //! - `transactions`: `MULTI`, `EXEC`, `WATCH`.
 //!
 //! `support` starts servers and contains blocking clients.
@@ -19,4 +20,5 @@ mod memory;
 mod protocol;
 mod pubsub;
 mod support;
+mod tracking;
 mod transactions;

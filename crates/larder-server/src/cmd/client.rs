@@ -5,10 +5,12 @@ use larder_resp::{Args, parse_integer};
 use super::client_kill::kill;
 use super::help::help;
 use super::options::integer;
-use super::{CommandError, Context, Outcome};
+use super::{CommandError, Context, Outcome, client_tracking};
 use crate::clients::Client;
 
 const SUBCOMMANDS: &[(&str, &str)] = &[
+    ("CACHING <yes|no>", "Whether the next command's keys are tracked, with OPTIN or OPTOUT."),
+    ("GETREDIR", "The connection that gets the messages of CLIENT TRACKING."),
     ("GETNAME", "The name of the connection."),
     ("ID", "The id of the connection."),
     ("INFO", "The line of the connection in CLIENT LIST."),
@@ -21,6 +23,11 @@ const SUBCOMMANDS: &[(&str, &str)] = &[
     ("NO-TOUCH <on|off>", "Accepted; every read counts as a use."),
     ("SETINFO <LIB-NAME|LIB-VER> <value>", "Sets the name or version of the client library."),
     ("SETNAME <name>", "Sets the name of the connection."),
+    (
+        "TRACKING <on|off> [REDIRECT <id>] [BCAST] [PREFIX <prefix> ...] [OPTIN] [OPTOUT] [NOLOOP]",
+        "Sends a message when a key changes that the connection has read.",
+    ),
+    ("TRACKINGINFO", "How the connection tracks keys."),
     ("UNBLOCK <id>", "Always 0: no command blocks."),
 ];
 
@@ -42,11 +49,19 @@ pub(super) fn client(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             integer(&args[2])?;
             cx.integer(0)
         }
+        (b"tracking", 3..) => client_tracking::tracking(cx, args.skip(2)),
+        (b"trackinginfo", 2) => client_tracking::trackinginfo(cx),
+        (b"caching", 3) => client_tracking::caching(cx, &args[2]),
+        (b"getredir", 2) => client_tracking::getredir(cx),
         (b"help", 2) => help(cx, "CLIENT", SUBCOMMANDS),
         (b"no-evict" | b"no-touch", 3) => accept_on_off(cx, &args[2]),
         (b"help", _) => Err(CommandError::Arity("client|help")),
         (b"kill", _) => Err(CommandError::Arity("client|kill")),
         (b"unblock", _) => Err(CommandError::Arity("client|unblock")),
+        (b"tracking", _) => Err(CommandError::Arity("client|tracking")),
+        (b"trackinginfo", _) => Err(CommandError::Arity("client|trackinginfo")),
+        (b"caching", _) => Err(CommandError::Arity("client|caching")),
+        (b"getredir", _) => Err(CommandError::Arity("client|getredir")),
         (b"id", _) => Err(CommandError::Arity("client|id")),
         (b"getname", _) => Err(CommandError::Arity("client|getname")),
         (b"setname", _) => Err(CommandError::Arity("client|setname")),

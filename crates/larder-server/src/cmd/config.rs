@@ -25,6 +25,9 @@ enum Update {
     MaxMemory(u64),
     MaxClients(usize),
     Password(Password),
+    /// Hard limit and soft limit of mailboxes in bytes, and the seconds of the soft limit; `None` for other classes.
+    OutputLimits(Option<(u64, u64, u64)>),
+    TrackingTableMaxKeys(usize),
     /// The only valid value, which needs no change.
     Unchanged,
 }
@@ -37,9 +40,10 @@ impl Setting {
 
 /// The settings that benchmarks, clients and frameworks read. Some can be changed in Redis but have only one valid
 /// value here; these accept that value.
-static SETTINGS: [Setting; 16] = [
+static SETTINGS: [Setting; 18] = [
     Setting { name: "appendonly", get: |_| "no".to_owned(), set: Some(|value| accept_only(value, b"no")) },
     Setting::fixed("bind", |state| state.config.listen.map(|a| a.ip().to_string()).unwrap_or_default()),
+    Setting { name: "client-output-buffer-limit", get: output_limits_text, set: Some(output_limits) },
     Setting::fixed("databases", |_| DATABASE_COUNT.to_string()),
     Setting::fixed("io-threads", |state| state.stats.threads.len().to_string()),
     Setting { name: "maxclients", get: |state| state.max_clients().to_string(), set: Some(maxclients) },
@@ -52,6 +56,11 @@ static SETTINGS: [Setting; 16] = [
     Setting { name: "save", get: |_| String::new(), set: Some(|value| accept_only(value, b"")) },
     Setting::fixed("slave-read-only", |_| "yes".to_owned()),
     Setting::fixed("tcp-keepalive", |state| state.config.tcp_keepalive_secs.to_string()),
+    Setting {
+        name: "tracking-table-max-keys",
+        get: |state| state.store.observers.tracking.max_keys().to_string(),
+        set: Some(tracking_table_max_keys),
+    },
     Setting { name: "timeout", get: |_| "0".to_owned(), set: Some(|value| accept_only(value, b"0")) },
     Setting::fixed("unixsocket", |state| {
         state.config.unixsocket.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
@@ -125,6 +134,12 @@ fn set(cx: &mut Context<'_>, pairs: Args<'_>) -> Outcome {
             Update::MaxMemory(bytes) => cx.state.store.set_max_memory(bytes),
             Update::MaxClients(n) => cx.state.set_max_clients(n),
             Update::Password(password) => cx.state.set_password(password),
+            Update::OutputLimits(limits) => {
+                if let Some((hard, soft, secs)) = limits {
+                    cx.state.clients.output_limits.set(hard, soft, secs);
+                }
+            }
+            Update::TrackingTableMaxKeys(n) => cx.state.store.observers.tracking.set_max_keys(n),
             Update::Unchanged => {}
         }
     }
@@ -170,6 +185,39 @@ fn maxclients(value: &[u8]) -> Result<Update, &'static str> {
         Ok(n) if (1..=u32::MAX as usize).contains(&n) => Ok(Update::MaxClients(n)),
         _ => Err("argument must be between 1 and 4294967295 inclusive"),
     }
+}
+
+fn tracking_table_max_keys(value: &[u8]) -> Result<Update, &'static str> {
+    let number = parse_integer(value).and_then(|number| usize::try_from(number).ok());
+    number.map(Update::TrackingTableMaxKeys).ok_or("argument must be an integer that is not negative")
+}
+
+/// Only the class `pubsub` has limits here: other replies have `max_reply_bytes`.
+fn output_limits_text(state: &ServerState) -> String {
+    let (hard, soft, secs) = state.clients.output_limits.get();
+    format!("normal 0 0 0 slave 268435456 67108864 60 pubsub {hard} {soft} {secs}")
+}
+
+/// Groups of four words: a class, its hard and its soft limit, and seconds.
+fn output_limits(value: &[u8]) -> Result<Update, &'static str> {
+    let text = std::str::from_utf8(value).map_err(|_| "argument must be text")?;
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let size = |text: &str| text.parse::<ByteSize>().map(|size| size.0).ok();
+    let mut limits = None;
+    for group in words.chunks(4) {
+        let [class, hard, soft, secs] = group else {
+            return Err("Wrong number of arguments in buffer limit configuration.");
+        };
+        let group = size(hard).zip(size(soft)).zip(secs.parse().ok());
+        let ((hard, soft), secs) =
+            group.ok_or("Error in hard, soft or soft_seconds setting in buffer limit configuration.")?;
+        match class.to_ascii_lowercase().as_str() {
+            "pubsub" => limits = Some((hard, soft, secs)),
+            "normal" | "slave" | "replica" => {}
+            _ => return Err("Invalid client class specified in buffer limit configuration."),
+        }
+    }
+    Ok(Update::OutputLimits(limits))
 }
 
 fn policy(value: &[u8]) -> Result<Update, &'static str> {

@@ -6,6 +6,7 @@
 mod bits;
 mod client;
 mod client_kill;
+mod client_tracking;
 mod command;
 mod config;
 mod counter;
@@ -32,12 +33,16 @@ mod table;
 mod transaction;
 mod visit;
 
+use std::sync::Arc;
+
 use larder_resp::{Args, Encoder};
 
 use crate::db::{Database, HeldLocks};
+use crate::observers::Origin;
 use crate::session::Session;
 use crate::state::ServerState;
 use crate::stats::Counts;
+pub(crate) use client_tracking::Tracking;
 pub(crate) use error::CommandError;
 pub(crate) use http::is_http;
 pub use spec::CommandSpec;
@@ -75,12 +80,19 @@ impl<'a> Context<'a> {
 
     /// A database by its index.
     fn database(&self, index: u8) -> Database<'a> {
-        self.state.store.database(index).with_locks(self.held)
+        self.state.store.database(index).with_locks(self.held).used_by(self.origin())
     }
 
     /// A database by its space.
     fn space(&self, space: u8) -> Database<'a> {
-        self.state.store.space(space).with_locks(self.held)
+        self.state.store.space(space).with_locks(self.held).used_by(self.origin())
+    }
+
+    /// Who executes which command.
+    #[inline]
+    fn origin(&self) -> Origin {
+        let client = Arc::as_ptr(&self.session.client) as usize;
+        Origin { client, command: self.session.last_command }
     }
 
     fn reply(&mut self) -> Encoder<'_> {
@@ -147,6 +159,14 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Sends the messages about keys that this connection tracks and has changed itself.
+    fn write_own_invalidations(&mut self) {
+        if let Some(tracking) = self.session.tracking() {
+            let tracker = Arc::clone(tracking.tracker());
+            tracker.write_own(&mut self.reply());
+        }
+    }
+
     /// Frees most of a reply that exceeds the limit, after which the connection will be closed.
     fn truncate_large_reply(&mut self) {
         if self.is_reply_too_large() {
@@ -171,17 +191,17 @@ pub(crate) fn name_of(index: usize) -> Option<&'static str> {
     table::TABLE.get(index).map(|spec| spec.name)
 }
 
-/// Executes one non-empty request and writes its reply. Returns the index of the command in the table, if it exists.
-pub(crate) fn execute(cx: &mut Context<'_>, args: Args<'_>) -> Option<usize> {
+/// Executes one non-empty request and writes its reply.
+pub(crate) fn execute(cx: &mut Context<'_>, args: Args<'_>) {
     cx.counts.commands += 1;
     let index = table::find(&args[0]);
+    cx.session.last_command = index.or(cx.session.last_command);
     match index {
         Some(index) if !cx.session.is_special() => {
             answer(cx, |cx| run(&table::TABLE[index], cx, args));
         }
         _ => special::execute(cx, index, args),
     }
-    index
 }
 
 /// Writes the reply of a command, or its error.
@@ -221,6 +241,7 @@ pub(crate) fn continue_visit(cx: &mut Context<'_>, mut visit: Box<Visit>) -> boo
         cx.session.visit = Some(visit);
     } else if cx.session.receives_messages() && cx.held.is_none() {
         cx.take_mail(start);
+        cx.write_own_invalidations();
     }
     ended
 }

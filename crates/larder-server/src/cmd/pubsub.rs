@@ -108,7 +108,7 @@ pub(super) fn pubsub(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         (b"shardchannels", 2 | 3) => names(cx, Kind::Shard, args.get(2)),
         (b"numsub", _) => counts(cx, Kind::Channel, args.skip(2)),
         (b"shardnumsub", _) => counts(cx, Kind::Shard, args.skip(2)),
-        (b"numpat", 2) => cx.integer(channels.patterns() as i64),
+        (b"numpat", 2) => cx.integer(channels.counts()[Kind::Pattern as usize] as i64),
         (b"help", 2) => help(
             cx,
             "PUBSUB",

@@ -74,6 +74,7 @@ pub(super) fn flushall(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn flush(cx: &mut Context<'_>, args: Args<'_>, all: bool) -> Outcome {
     check_mode(args)?;
+    cx.state.store.observers.flush_begins(cx.origin());
     cx.session.visit = Some(Visit::new(cx, Purpose::Flush { all }, 0, usize::MAX));
     Ok(())
 }

@@ -40,6 +40,7 @@ pub(super) fn reset(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
     cx.session.set_transaction(None);
     cx.session.watches = None;
     cx.session.set_subscriptions(None);
+    cx.session.set_tracking(None);
     cx.session.select(0);
     cx.session.set_protocol(Protocol::Resp2);
     cx.session.authenticated = !cx.state.requires_password();

@@ -13,7 +13,6 @@ use super::{CommandError, Context, answer, check, pubsub, transaction};
 
 #[cold]
 pub(super) fn execute(cx: &mut Context<'_>, index: Option<usize>, args: Args<'_>) {
-    let start = cx.out.len();
     let was_receiver = cx.session.receives_messages();
     let Some(index) = index else {
         cx.abort_transaction();
@@ -28,13 +27,35 @@ pub(super) fn execute(cx: &mut Context<'_>, index: Option<usize>, args: Args<'_>
     if cx.session.transaction().is_some() && !spec.flags.contains(Flags::NOT_QUEUED) {
         return answer(cx, |cx| transaction::queue(cx, index, args));
     }
+    execute_now(cx, spec, args, was_receiver);
+    cx.write_own_invalidations();
+    let is_client = spec.name == "client";
+    if cx.session.transaction().is_none()
+        && !is_client
+        && let Some(tracking) = cx.session.tracking_mut()
+    {
+        tracking.end_caching();
+    }
+}
+
+fn execute_now(cx: &mut Context<'_>, spec: &CommandSpec, args: Args<'_>, was_receiver: bool) {
+    let start = cx.out.len();
     if was_receiver && let Some(locks) = transaction::lock_keys_of(cx, spec, args) {
         let mut cx = cx.with_locks(&locks);
         answer(&mut cx, |cx| (spec.run)(cx, args));
-        return cx.take_mail(start);
+        cx.take_mail(start);
+        // After the messages were taken: one about this key, because the table is full, must follow the reply.
+        return track(&cx, spec, args);
     }
     answer(cx, |cx| (spec.run)(cx, args));
     if was_receiver || cx.session.receives_messages() {
         cx.take_mail(start);
+    }
+}
+
+/// Registers the connection for the keys that it has read, if it tracks keys. They are locked.
+pub(super) fn track(cx: &Context<'_>, spec: &CommandSpec, args: Args<'_>) {
+    if let Some(tracking) = cx.session.tracking().filter(|_| spec.flags.contains(Flags::READONLY)) {
+        spec.keys_of(args).for_each(|name| tracking.register(name));
     }
 }

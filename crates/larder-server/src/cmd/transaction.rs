@@ -12,7 +12,7 @@ use larder_resp::{Args, ArgsBuffer};
 use super::options::{database_index, integer};
 use super::spec::{CommandSpec, Flags};
 use super::table::TABLE;
-use super::{CommandError, Context, Outcome, answer, run};
+use super::{CommandError, Context, Outcome, answer, run, special};
 use crate::db::Spaces;
 use crate::observers::Watches;
 
@@ -118,10 +118,14 @@ pub(super) fn exec(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
             cx.finish_visit();
             Ok(())
         });
+        // A later command of this transaction may change what this one has read.
+        special::track(&cx, spec, args);
         cx.truncate_large_reply();
     }
-    // Before others can change the keys: their messages follow the reply.
+    // Before others can change the keys: their messages follow the reply. So do those about keys that the full table has
+    // forgotten meanwhile, which are registered again.
     cx.take_mail(start);
+    transaction.iter().for_each(|(spec, args)| special::track(cx, spec, args));
     Ok(())
 }
 

@@ -51,6 +51,9 @@ impl Visit {
         };
         let ended = self.cursor == 0 || self.left == 0;
         if ended {
+            if matches!(self.purpose, Purpose::Flush { .. }) {
+                cx.state.store.observers.flush_ends(cx.origin());
+            }
             self.reply(&mut cx.reply());
         }
         ended

@@ -46,14 +46,21 @@ impl Database<'_> {
             _ => before != EntryState::Missing,
         };
         if is_change {
-            self.store.observers.changed(key);
+            self.store.observers.changed(key, self.origin);
+        }
+    }
+
+    /// Reports that an entry is removed among many.
+    pub(super) fn report_purge(&self, key: Key<'_>) {
+        if self.store.observers.is_active() {
+            self.store.observers.purged(key, self.origin);
         }
     }
 
     /// Reports that a record is stored.
     pub(super) fn report_put(&self, key: Key<'_>, _: Expiry) {
         if self.store.observers.is_active() {
-            self.store.observers.changed(key);
+            self.store.observers.changed(key, self.origin);
         }
     }
 }

@@ -17,7 +17,7 @@ use larder_engine::raw::{self, Cache};
 use larder_engine::{Cause, EntryRef, Ttl};
 
 use crate::ServerError;
-use crate::observers::Observers;
+use crate::observers::{Observers, Origin};
 use changes::EntryState;
 pub(crate) use clock::unix_time;
 use clock::{CachedTime, ServerClock};
@@ -81,6 +81,8 @@ impl Store {
         }
         let entries_per_space: Arc<[AtomicI64; DATABASE_COUNT]> = Arc::default();
         let listener_counts = Arc::clone(&entries_per_space);
+        let observers = Arc::<Observers>::default();
+        let listener_observers = Arc::clone(&observers);
         let time = Arc::new(CachedTime::new());
         let cache = Cache::builder()
             .weight(bytes, |record: &Record, ()| charge(record.bytes_allocated() as u64))
@@ -88,6 +90,10 @@ impl Store {
                 let space = usize::from(record.key().space);
                 if space != 0 && cause != Cause::Replaced {
                     listener_counts[space].fetch_sub(1, Ordering::Relaxed);
+                }
+                // The other causes were reported by the command.
+                if matches!(cause, Cause::Expired | Cause::Evicted) && listener_observers.is_active() {
+                    listener_observers.removed(record.key(), cause);
                 }
             })
             .clock(CachedTime::clock(&time))
@@ -98,7 +104,7 @@ impl Store {
             clock: ServerClock::new(0),
             entries_per_space,
             spaces: Arc::new(AtomicU64::new(INITIAL_SPACES)),
-            observers: Arc::default(),
+            observers,
         })
     }
 
@@ -157,7 +163,7 @@ impl Store {
 
     /// The database in a space: see [`Database::space`].
     pub(crate) fn space(&self, space: u8) -> Database<'_> {
-        Database { store: self, space, held: None }
+        Database { store: self, space, held: None, origin: Origin::default() }
     }
 
     /// The spaces of all databases. They change only while all keys are locked.
@@ -214,6 +220,7 @@ pub(crate) struct Database<'a> {
     space: u8,
     /// The locks of the transaction that uses it.
     held: Option<&'a dyn HeldLocks>,
+    origin: Origin,
 }
 
 /// An entry while its shard is locked. Commands must use it only briefly.
@@ -267,6 +274,12 @@ impl<'a> Database<'a> {
     /// The same database, used in a transaction.
     pub(crate) fn with_locks(self, held: Option<&'a dyn HeldLocks>) -> Self {
         Database { held, ..self }
+    }
+
+    /// The same database, used by a command.
+    #[inline]
+    pub(crate) fn used_by(self, origin: Origin) -> Self {
+        Database { origin, ..self }
     }
 
     /// Where its entries are in the engine. It stays the same when databases are exchanged.
@@ -451,7 +464,7 @@ impl<'a> Database<'a> {
         let keep = |key: Key<'_>| {
             let is_kept = !all && key.space != self.space;
             if !is_kept {
-                self.report(key, EntryState::Timeless, &raw::UpdateOp::Remove);
+                self.report_purge(key);
             }
             is_kept
         };

@@ -91,9 +91,9 @@ impl Channels {
         self.by_name.lock()[kind as usize].get(name).map_or(0, BTreeMap::len)
     }
 
-    /// The number of patterns with subscribers.
-    pub(crate) fn patterns(&self) -> usize {
-        self.by_name.lock()[Kind::Pattern as usize].len()
+    /// The number of channels, of patterns, and of channels of shards that have subscribers.
+    pub(crate) fn counts(&self) -> [usize; 3] {
+        self.by_name.lock().each_ref().map(HashMap::len)
     }
 }
 
