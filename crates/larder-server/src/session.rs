@@ -8,6 +8,15 @@ use crate::clients::Client;
 use crate::cmd::{Tracking, Transaction, Visit};
 use crate::observers::{Subscriptions, Watches};
 
+/// Which commands get replies: see `CLIENT REPLY`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Replies {
+    On,
+    Off,
+    /// All but the next one.
+    SkipNext,
+}
+
 /// The state of one connection that commands read and change.
 pub(crate) struct Session {
     pub(crate) client: Arc<Client>,
@@ -28,6 +37,9 @@ pub(crate) struct Session {
     subscriptions: Option<Box<Subscriptions>>,
     /// How the connection tracks keys, if it does.
     tracking: Option<Box<Tracking>>,
+    replies: Replies,
+    /// Whether the present command gets no reply.
+    pub(crate) is_muted: bool,
     /// Whether any command may have to be treated in a special way, because of the fields above.
     is_special: bool,
 }
@@ -46,6 +58,8 @@ impl Session {
             watches: None,
             subscriptions: None,
             tracking: None,
+            replies: Replies::On,
+            is_muted: false,
             is_special: false,
         }
     }
@@ -57,7 +71,18 @@ impl Session {
     }
 
     fn update_special(&mut self) {
-        self.is_special = self.transaction.is_some() || self.receives_messages();
+        self.is_special =
+            self.transaction.is_some() || self.receives_messages() || self.replies != Replies::On;
+    }
+
+    /// Which commands get replies.
+    pub(crate) fn replies(&self) -> Replies {
+        self.replies
+    }
+
+    pub(crate) fn set_replies(&mut self, replies: Replies) {
+        self.replies = replies;
+        self.update_special();
     }
 
     /// Whether messages of other connections must be in order with the replies.

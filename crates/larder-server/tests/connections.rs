@@ -266,3 +266,34 @@ fn dropped_server_closes_its_connections() {
     assert_eq!(std::io::Read::read(&mut stream, &mut reply).unwrap(), 0);
     assert!(std::net::TcpStream::connect(address).is_err());
 }
+
+/// What the client reads is the same as from Redis, byte for byte.
+#[test]
+fn client_reply_drops_the_same_replies_as_redis() {
+    let Some(redis) = larder_testkit::RedisServer::start() else { return };
+    let server = TestServer::start();
+    let requests = b"CLIENT REPLY SKIP\r\nSET k 1\r\nGET k\r\nCLIENT REPLY OFF\r\nGET k\r\nFOO\r\nKEYS *\r\nMULTI\r\nINCR k\r\nEXEC\r\n\
+        CLIENT REPLY SKIP\r\nPING\r\nCLIENT REPLY x\r\nCLIENT REPLY ON\r\nGET k\r\nCLIENT REPLY SKIP\r\nCLIENT REPLY SKIP\r\nPING\r\nPING\r\n\
+        CLIENT REPLY SKIP\r\nFOO\r\nCLIENT REPLY\r\nCLIENT REPLY x\r\nCLIENT REPLY OFF\r\nCLIENT REPLY ON\r\nECHO end\r\n";
+    let (mut on_redis, mut on_larder) = (connect_unix(&redis.socket()).unwrap(), server.connect());
+    on_redis.send(requests);
+    on_larder.send(requests);
+    let end = b"$3\r\nend\r\n";
+    let (redis, larder) = (on_redis.read_until(end), on_larder.read_until(end));
+    assert_eq!(larder.escape_ascii().to_string(), redis.escape_ascii().to_string());
+}
+
+#[test]
+fn messages_are_sent_without_replies() {
+    let server = TestServer::start();
+    let (mut subscriber, mut publisher) = (server.connect_as(larder_resp::Protocol::Resp3), server.connect());
+    subscriber.send(b"SUBSCRIBE a\r\nCLIENT REPLY OFF\r\nPING\r\n");
+    subscriber.receive();
+    publisher.call(&["PUBLISH", "a", "x"]);
+    assert!(matches!(subscriber.receive(), Frame::Push(_)));
+    publisher.call(&["PUBLISH", "a", "x"]);
+    subscriber.send(b"MULTI\r\nSET k v\r\nEXEC\r\nGET k\r\n");
+    assert!(matches!(subscriber.receive(), Frame::Push(_)));
+    subscriber.send(b"CLIENT REPLY ON\r\n");
+    assert_eq!(subscriber.receive(), Frame::Simple("OK".into()));
+}

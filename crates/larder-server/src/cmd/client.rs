@@ -7,6 +7,7 @@ use super::help::help;
 use super::options::integer;
 use super::{CommandError, Context, Outcome, client_tracking};
 use crate::clients::Client;
+use crate::session::Replies;
 
 const SUBCOMMANDS: &[(&str, &str)] = &[
     ("CACHING <yes|no>", "Whether the next command's keys are tracked, with OPTIN or OPTOUT."),
@@ -21,6 +22,7 @@ const SUBCOMMANDS: &[(&str, &str)] = &[
     ("LIST [TYPE <type> | ID <id> ...]", "The connections."),
     ("NO-EVICT <on|off>", "Accepted; the server does not evict connections."),
     ("NO-TOUCH <on|off>", "Accepted; every read counts as a use."),
+    ("REPLY <on|off|skip>", "Which commands get replies: all, none, or all but the next one."),
     ("SETINFO <LIB-NAME|LIB-VER> <value>", "Sets the name or version of the client library."),
     ("SETNAME <name>", "Sets the name of the connection."),
     (
@@ -49,6 +51,8 @@ pub(super) fn client(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             integer(&args[2])?;
             cx.integer(0)
         }
+        (b"reply", 3) => set_replies(cx, &args[2]),
+        (b"reply", _) => Err(CommandError::Arity("client|reply")),
         (b"tracking", 3..) => client_tracking::tracking(cx, args.skip(2)),
         (b"trackinginfo", 2) => client_tracking::trackinginfo(cx),
         (b"caching", 3) => client_tracking::caching(cx, &args[2]),
@@ -176,6 +180,21 @@ impl ClientType {
 fn client_id(text: &[u8]) -> Result<u64, CommandError> {
     // A negative number becomes an id that no connection has.
     parse_integer(text).map(|id| id as u64).ok_or(CommandError::Fixed("ERR Invalid client ID"))
+}
+
+/// Only `on` has a reply.
+fn set_replies(cx: &mut Context<'_>, value: &[u8]) -> Outcome {
+    match value.to_ascii_lowercase().as_slice() {
+        b"on" => {
+            cx.session.set_replies(Replies::On);
+            return cx.ok();
+        }
+        b"off" => cx.session.set_replies(Replies::Off),
+        b"skip" if cx.session.replies() == Replies::Off => {}
+        b"skip" => cx.session.set_replies(Replies::SkipNext),
+        _ => return Err(CommandError::Syntax),
+    }
+    Ok(())
 }
 
 /// Accepts `on` and `off` without effect: this server does not evict connections, and every read counts as a use.

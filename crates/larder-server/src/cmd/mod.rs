@@ -159,6 +159,13 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Drops the reply that starts at an offset, if the connection wants none.
+    fn drop_muted_reply(&mut self, start: usize) {
+        if self.session.is_muted {
+            self.out.truncate(start);
+        }
+    }
+
     /// Sends the messages about keys that this connection tracks and has changed itself.
     fn write_own_invalidations(&mut self) {
         if let Some(tracking) = self.session.tracking() {

@@ -4,6 +4,7 @@ use larder_resp::{Args, Protocol};
 
 use super::options::{database_index, integer};
 use super::{CommandError, Context, Outcome, pubsub};
+use crate::session::Replies;
 
 pub(super) fn ping(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if pubsub::is_limited(cx) && args.len() <= 2 {
@@ -41,6 +42,8 @@ pub(super) fn reset(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
     cx.session.watches = None;
     cx.session.set_subscriptions(None);
     cx.session.set_tracking(None);
+    cx.session.set_replies(Replies::On);
+    cx.session.is_muted = false;
     cx.session.select(0);
     cx.session.set_protocol(Protocol::Resp2);
     cx.session.authenticated = !cx.state.requires_password();

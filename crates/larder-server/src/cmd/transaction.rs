@@ -106,12 +106,15 @@ pub(super) fn exec(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
     let locks = lock(cx, &transaction, watches.as_deref());
     if watches.is_some_and(|watches| has_changed(&watches, &locks.borrow())) {
         cx.reply().null_array();
+        cx.drop_muted_reply(start);
         cx.take_mail(start);
         return Ok(());
     }
     cx.reply().array(transaction.commands.len());
-    for (spec, args) in transaction.iter() {
+    let own_index = cx.session.last_command;
+    for ((spec, args), index) in transaction.iter().zip(&transaction.commands) {
         let mut cx = cx.with_locks(&locks);
+        cx.session.last_command = Some(usize::from(*index));
         cx.counts.commands += 1;
         answer(&mut cx, |cx| {
             run(spec, cx, args)?;
@@ -122,8 +125,10 @@ pub(super) fn exec(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
         special::track(&cx, spec, args);
         cx.truncate_large_reply();
     }
+    cx.session.last_command = own_index;
     // Before others can change the keys: their messages follow the reply. So do those about keys that the full table has
     // forgotten meanwhile, which are registered again.
+    cx.drop_muted_reply(start);
     cx.take_mail(start);
     transaction.iter().for_each(|(spec, args)| special::track(cx, spec, args));
     Ok(())
