@@ -5,6 +5,7 @@
 //! - `connections`: many clients, slow or misbehaving clients, authentication, shutdown;
 //! - `differential`: the same commands to a real Redis and to this server, with equal replies;
 //! - `memory`: capacity, eviction, statistics, scans, a keyspace that outlives its server;
+//! - `notifications`: events of keys;
 //! - `protocol`: framing, limits, pipelines, HTTP;
 //! - `pubsub`: publish and subscribe, and the order of messages and replies;
 //! - `tracking`: messages about changed keys, for caches of clients;
@@ -17,6 +18,7 @@ mod commands;
 mod connections;
 mod differential;
 mod memory;
+mod notifications;
 mod protocol;
 mod pubsub;
 mod support;

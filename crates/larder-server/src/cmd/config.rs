@@ -8,6 +8,7 @@ use crate::config::{ByteSize, Password};
 use crate::db::{DATABASE_COUNT, MIN_MEMORY_BYTES, default_memory_bytes};
 use crate::glob;
 use crate::info::POLICY;
+use crate::observers::parse_classes;
 use crate::state::ServerState;
 
 /// A setting: its name, its value as text, and the check of a new value if it can be changed.
@@ -28,6 +29,7 @@ enum Update {
     /// Hard limit and soft limit of mailboxes in bytes, and the seconds of the soft limit; `None` for other classes.
     OutputLimits(Option<(u64, u64, u64)>),
     TrackingTableMaxKeys(usize),
+    NotificationClasses(u32),
     /// The only valid value, which needs no change.
     Unchanged,
 }
@@ -40,7 +42,7 @@ impl Setting {
 
 /// The settings that benchmarks, clients and frameworks read. Some can be changed in Redis but have only one valid
 /// value here; these accept that value.
-static SETTINGS: [Setting; 18] = [
+static SETTINGS: [Setting; 19] = [
     Setting { name: "appendonly", get: |_| "no".to_owned(), set: Some(|value| accept_only(value, b"no")) },
     Setting::fixed("bind", |state| state.config.listen.map(|a| a.ip().to_string()).unwrap_or_default()),
     Setting { name: "client-output-buffer-limit", get: output_limits_text, set: Some(output_limits) },
@@ -49,6 +51,11 @@ static SETTINGS: [Setting; 18] = [
     Setting { name: "maxclients", get: |state| state.max_clients().to_string(), set: Some(maxclients) },
     Setting { name: "maxmemory", get: |state| state.store.max_memory().to_string(), set: Some(maxmemory) },
     Setting { name: "maxmemory-policy", get: |_| POLICY.to_owned(), set: Some(policy) },
+    Setting {
+        name: "notify-keyspace-events",
+        get: |state| state.store.observers.notification_letters(),
+        set: Some(notify_keyspace_events),
+    },
     Setting::fixed("port", |state| state.port.to_string()),
     Setting::fixed("proto-max-bulk-len", |state| state.limits.max_bulk_bytes.to_string()),
     Setting::fixed("replica-read-only", |_| "yes".to_owned()),
@@ -139,6 +146,9 @@ fn set(cx: &mut Context<'_>, pairs: Args<'_>) -> Outcome {
                     cx.state.clients.output_limits.set(hard, soft, secs);
                 }
             }
+            Update::NotificationClasses(classes) => {
+                cx.state.store.observers.set_notification_classes(classes);
+            }
             Update::TrackingTableMaxKeys(n) => cx.state.store.observers.tracking.set_max_keys(n),
             Update::Unchanged => {}
         }
@@ -190,6 +200,11 @@ fn maxclients(value: &[u8]) -> Result<Update, &'static str> {
 fn tracking_table_max_keys(value: &[u8]) -> Result<Update, &'static str> {
     let number = parse_integer(value).and_then(|number| usize::try_from(number).ok());
     number.map(Update::TrackingTableMaxKeys).ok_or("argument must be an integer that is not negative")
+}
+
+fn notify_keyspace_events(value: &[u8]) -> Result<Update, &'static str> {
+    let classes = parse_classes(value).map(Update::NotificationClasses);
+    classes.ok_or("Invalid event class character. Use 'Ag$lshzxeKEtdn'.")
 }
 
 /// Only the class `pubsub` has limits here: other replies have `max_reply_bytes`.

@@ -7,6 +7,7 @@ use larder_engine::Ttl;
 use larder_engine::raw::{Entry, Key, UpdateOp};
 
 use super::{Database, Expiry};
+use crate::observers::Event;
 
 /// An entry before an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,15 +40,25 @@ impl Database<'_> {
 
     #[cold]
     fn report_to_observers(&self, key: Key<'_>, before: EntryState, operation: &UpdateOp) {
-        let is_change = match operation {
-            UpdateOp::Keep => false,
-            UpdateOp::Put(..) => true,
-            UpdateOp::SetTtl(Ttl::Never) => before == EntryState::Timed,
-            _ => before != EntryState::Missing,
+        let event = match (operation, before) {
+            (UpdateOp::Put(_, ttl), _) => {
+                Event::Stored { is_new: before == EntryState::Missing, is_timed: matches!(ttl, Ttl::At(_)) }
+            }
+            // A whole value was stored in place of another one.
+            (UpdateOp::Edited(Ttl::At(_)), _) => Event::Stored { is_new: false, is_timed: true },
+            (UpdateOp::Keep, _) | (_, EntryState::Missing) => return,
+            (UpdateOp::Edited(_), _) => Event::Edited,
+            (UpdateOp::SetTtl(Ttl::Never), EntryState::Timed) => Event::Persisted,
+            (UpdateOp::SetTtl(Ttl::Never), _) => return,
+            (UpdateOp::Remove, _) => Event::Removed,
+            _ => Event::Timed,
         };
-        if is_change {
-            self.store.observers.changed(key, self.origin);
-        }
+        self.report_event(key, event);
+    }
+
+    fn report_event(&self, key: Key<'_>, event: Event) {
+        let database = self.store.spaces().database(key.space);
+        self.store.observers.changed(key, database, event, self.origin);
     }
 
     /// Reports that an entry is removed among many.
@@ -57,10 +68,8 @@ impl Database<'_> {
         }
     }
 
-    /// Reports that a record is stored.
-    pub(super) fn report_put(&self, key: Key<'_>, _: Expiry) {
-        if self.store.observers.is_active() {
-            self.store.observers.changed(key, self.origin);
-        }
+    /// Reports that a record is stored, to the observers that there are.
+    pub(super) fn report_put(&self, key: Key<'_>, is_new: bool, expiry: Expiry) {
+        self.report_event(key, Event::Stored { is_new, is_timed: matches!(expiry, Expiry::At(_)) });
     }
 }

@@ -93,7 +93,9 @@ impl LockedKeys<'_> {
     /// Stores a record.
     pub(crate) fn put(&mut self, record: Record, expiry: Expiry) -> Result<(), OutOfMemory> {
         let (store, space) = (self.database.store, record.key().space);
-        self.database.report_put(record.key(), expiry);
+        if store.observers.is_active() {
+            self.database.report_put(record.key(), !self.contains(record.key()), expiry);
+        }
         if self.held().insert(record, store.clock.ttl(expiry)).map_err(|_| OutOfMemory)? {
             store.space(space).count_new();
         }

@@ -17,7 +17,7 @@ use larder_engine::raw::{self, Cache};
 use larder_engine::{Cause, EntryRef, Ttl};
 
 use crate::ServerError;
-use crate::observers::{Observers, Origin};
+use crate::observers::{Event, Observers, Origin};
 use changes::EntryState;
 pub(crate) use clock::unix_time;
 use clock::{CachedTime, ServerClock};
@@ -83,6 +83,8 @@ impl Store {
         let listener_counts = Arc::clone(&entries_per_space);
         let observers = Arc::<Observers>::default();
         let listener_observers = Arc::clone(&observers);
+        let spaces = Arc::new(AtomicU64::new(INITIAL_SPACES));
+        let listener_spaces = Arc::clone(&spaces);
         let time = Arc::new(CachedTime::new());
         let cache = Cache::builder()
             .weight(bytes, |record: &Record, ()| charge(record.bytes_allocated() as u64))
@@ -92,20 +94,20 @@ impl Store {
                     listener_counts[space].fetch_sub(1, Ordering::Relaxed);
                 }
                 // The other causes were reported by the command.
-                if matches!(cause, Cause::Expired | Cause::Evicted) && listener_observers.is_active() {
-                    listener_observers.removed(record.key(), cause);
+                let event = match cause {
+                    Cause::Expired => Event::Expired,
+                    Cause::Evicted => Event::Evicted,
+                    _ => return,
+                };
+                if listener_observers.is_active() {
+                    let spaces = Spaces(listener_spaces.load(Ordering::Relaxed));
+                    let key = record.key();
+                    listener_observers.removed(key.name, spaces.database(key.space), event);
                 }
             })
             .clock(CachedTime::clock(&time))
             .build()?;
-        Ok(Store {
-            cache,
-            time,
-            clock: ServerClock::new(0),
-            entries_per_space,
-            spaces: Arc::new(AtomicU64::new(INITIAL_SPACES)),
-            observers,
-        })
+        Ok(Store { cache, time, clock: ServerClock::new(0), entries_per_space, spaces, observers })
     }
 
     /// Capacity for entries in bytes.
@@ -210,6 +212,11 @@ impl Spaces {
     #[inline]
     pub(crate) fn of(self, database: u8) -> u8 {
         (self.0 >> (4 * database)) as u8 & 0xf
+    }
+
+    /// The database that has this space.
+    fn database(self, space: u8) -> u8 {
+        (0..DATABASE_COUNT as u8).find(|database| self.of(*database) == space).unwrap_or(0)
     }
 }
 

@@ -82,8 +82,8 @@ impl Channels {
     /// The names of this kind that match a pattern and have subscribers.
     pub(crate) fn names(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<Box<[u8]>> {
         let by_name = self.by_name.lock();
-        let is_requested = |name: &&Box<[u8]>| pattern.is_none_or(|pattern| glob::matches(pattern, name));
-        by_name[kind as usize].keys().filter(is_requested).cloned().collect()
+        let is_requested = |name: &[u8]| pattern.is_none_or(|pattern| glob::matches(pattern, name));
+        by_name[kind as usize].keys().filter(|name| is_requested(name)).cloned().collect()
     }
 
     /// The number of subscribers of a name.

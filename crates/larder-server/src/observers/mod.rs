@@ -1,21 +1,23 @@
-//! Those who are told of changes in the keyspace: connections that watch or track keys; and the channels
-//! through which connections send messages to each other.
+//! Those who are told of changes in the keyspace: connections that watch or track keys, and subscribers of
+//! notifications; and the channels through which connections send messages to each other.
 //!
 //! They belong to the keyspace and not to a server, because several servers may use one keyspace. A write asks only
 //! whether there is an observer at all.
 
 mod channels;
+mod notify;
 mod tracking;
 mod watch;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use larder_engine::Cause;
 use larder_engine::raw::Key;
 use parking_lot::Mutex;
 
 pub(crate) use channels::{Channels, Kind, Subscriptions};
+use notify::Notifications;
+pub(crate) use notify::{Event, parse_classes};
 use tracking::TrackingTable;
 pub(crate) use tracking::{Tracker, TrackerOptions};
 use watch::WatchTable;
@@ -43,6 +45,7 @@ pub(crate) struct Observers {
     /// Whether the tracking of keys is counted in `observed`.
     is_tracking: Mutex<bool>,
     pub(crate) channels: Arc<Channels>,
+    notifications: Notifications,
 }
 
 impl Observers {
@@ -53,14 +56,30 @@ impl Observers {
     }
 
     /// A key changes. Its shard is locked.
-    pub(crate) fn changed(&self, key: Key<'_>, origin: Origin) {
+    pub(crate) fn changed(&self, key: Key<'_>, database: u8, event: Event, origin: Origin) {
         self.watches.mark(key);
         self.tracking.invalidate(key.name, origin.client);
+        self.notifications.publish(&self.channels, database, key.name, event, origin.command);
     }
 
     /// An entry has expired or was evicted. Its shard is not locked any more.
-    pub(crate) fn removed(&self, key: Key<'_>, _: Cause) {
-        self.tracking.invalidate(key.name, 0);
+    pub(crate) fn removed(&self, name: &[u8], database: u8, event: Event) {
+        self.tracking.invalidate(name, 0);
+        self.notifications.publish(&self.channels, database, name, event, None);
+    }
+
+    /// The letters of `notify-keyspace-events`.
+    pub(crate) fn notification_letters(&self) -> String {
+        self.notifications.letters()
+    }
+
+    /// Sets which events of keys are published.
+    pub(crate) fn set_notification_classes(&self, classes: u32) {
+        match (self.notifications.set_classes(classes), classes) {
+            (0, 1..) => self.add(1),
+            (1.., 0) => self.remove(1),
+            _ => {}
+        }
     }
 
     /// An entry is removed among many. Its shard is locked.
