@@ -17,8 +17,9 @@ use mio::{Interest, Registry, Token};
 use crate::clients::Client;
 use crate::cmd::{self, Context};
 use crate::listener::Socket;
+use crate::pause::Paused;
 use crate::prefetch::PipelinePrefetcher;
-use crate::session::Session;
+use crate::session::{Session, TurnEnd};
 use crate::state::ServerState;
 use crate::stats::Counts;
 
@@ -55,6 +56,8 @@ pub(crate) enum Turn {
     Waiting,
     /// Complete requests may be left, but the turn has used its budget.
     Yielding,
+    /// The next command waits for the end of a pause.
+    Paused,
     /// Replies are unsent: the client has to read them first.
     Blocked,
     Closed,
@@ -72,7 +75,15 @@ enum Received {
 enum StopReason {
     NoRequest,
     Budget,
+    Pause,
     Close,
+}
+
+impl StopReason {
+    /// Whether complete requests may be left.
+    fn leaves_requests(&self) -> bool {
+        matches!(self, StopReason::Budget | StopReason::Pause)
+    }
 }
 
 /// A connection of a client. It is on one thread at a time, and may move between turns.
@@ -87,6 +98,8 @@ pub(crate) struct Connection {
     resume: bool,
     /// Whether the socket may have more to read although it does not become ready again.
     has_more: bool,
+    /// What waits during this turn.
+    paused: Option<Paused>,
     /// Whether the client has ended the connection, which is reported once.
     ended: bool,
     /// Replies that the system has not accepted yet, and how many of their bytes are sent.
@@ -98,6 +111,8 @@ pub(crate) struct Connection {
     interest: Option<Interest>,
     /// Whether it is in the thread's queue of connections that have more to do.
     pub(crate) queued: bool,
+    /// Whether it is in the thread's list of connections that wait for the end of a pause.
+    pub(crate) is_paused: bool,
     /// The turns since the thread asked last.
     turns: u32,
     /// The size of the own buffers that was reported last.
@@ -119,12 +134,14 @@ impl Connection {
             pending: Vec::new(),
             resume: false,
             has_more: false,
+            paused: None,
             ended: false,
             unsent: Vec::new(),
             sent: 0,
             ending: false,
             interest: None,
             queued: false,
+            is_paused: false,
             turns: 0,
             buffered_bytes: 0,
         })
@@ -241,6 +258,7 @@ impl Connection {
         buffers.output.clear();
         let mut counts = Counts { bytes_in: received as u64, ..Counts::default() };
         let ThreadBuffers { input, output, prefetcher } = &mut *buffers;
+        self.paused = self.state.pause.current(now);
         let stop = self.execute(&input[..received], prefetcher, output, &mut counts);
         if self.session.client.has_mail() {
             // The replies of a connection that expects messages are in order already.
@@ -263,6 +281,7 @@ impl Connection {
             _ if self.has_unsent() => Turn::Blocked,
             _ if self.ending => Turn::Closed,
             StopReason::Budget => Turn::Yielding,
+            StopReason::Pause => Turn::Paused,
             _ if self.has_more => Turn::Yielding,
             _ => Turn::Waiting,
         })
@@ -298,13 +317,13 @@ impl Connection {
         if self.pending.is_empty() {
             let (consumed, stop) = self.execute_all(received, prefetcher, out, counts);
             self.pending.extend_from_slice(&received[consumed..]);
-            self.resume = stop == StopReason::Budget;
+            self.resume = stop.leaves_requests();
             return stop;
         }
         let mut pending = std::mem::take(&mut self.pending);
         pending.extend_from_slice(received);
         let (consumed, stop) = self.execute_all(&pending, prefetcher, out, counts);
-        self.resume = stop == StopReason::Budget;
+        self.resume = stop.leaves_requests();
         // Frees the buffer if nothing is left, so that an idle connection has none.
         if consumed < pending.len() {
             pending.drain(..consumed);
@@ -321,7 +340,7 @@ impl Connection {
         out: &mut Vec<u8>,
         counts: &mut Counts,
     ) -> (usize, StopReason) {
-        let Connection { state, session, parser, .. } = self;
+        let Connection { state, session, parser, paused, .. } = self;
         let (mut consumed, mut prefetched_to, mut arguments) = (0, 0, 0);
         let stop = loop {
             if let Some(visit) = session.visit.take() {
@@ -348,6 +367,10 @@ impl Connection {
             if args.is_empty() {
                 continue;
             }
+            if paused.is_some_and(|paused| cmd::waits(session, args, paused)) {
+                consumed = input.len() - rest.len();
+                break StopReason::Pause;
+            }
             if parser.is_inline() && cmd::is_http(args) {
                 tracing::warn!(client = session.client.id, "closed a connection that speaks HTTP");
                 break StopReason::Close;
@@ -363,8 +386,13 @@ impl Connection {
             if is_too_large {
                 break refuse_reply(session, out);
             }
-            if session.closing {
-                break StopReason::Close;
+            match session.turn_end {
+                None => {}
+                Some(TurnEnd::Close) => break StopReason::Close,
+                Some(TurnEnd::Yield) => {
+                    session.turn_end = None;
+                    break StopReason::Budget;
+                }
             }
             arguments += args.len();
             if arguments >= ARGUMENTS_PER_TURN || out.len() >= FLUSH_BYTES {

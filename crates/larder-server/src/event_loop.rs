@@ -41,6 +41,8 @@ pub(crate) struct EventLoop {
     free: Vec<usize>,
     /// Connections that have more to do without waiting.
     yielding: Vec<usize>,
+    /// Connections whose next command waits for the end of a pause.
+    paused: Vec<usize>,
     buffers: ThreadBuffers,
     meter: LoadMeter,
     reclaim_at: Instant,
@@ -59,6 +61,7 @@ impl EventLoop {
             connections: Vec::new(),
             free: Vec::new(),
             yielding: Vec::new(),
+            paused: Vec::new(),
             buffers: ThreadBuffers::new(),
             meter: LoadMeter::new(state.stats.started, now),
             reclaim_at: now + RECLAIM_INTERVAL,
@@ -102,13 +105,18 @@ impl EventLoop {
             return Some(Duration::ZERO);
         }
         let reclaim_at = (self.index == 0).then_some(self.reclaim_at);
-        let until = reclaim_at.into_iter().chain(self.drain_until).min();
+        let pause_end =
+            (!self.paused.is_empty()).then(|| now + self.state.pause.left(now).unwrap_or_default());
+        let until = reclaim_at.into_iter().chain(self.drain_until).chain(pause_end).min();
         until.map(|until| until.saturating_duration_since(now))
     }
 
     /// Gives a turn to each connection that is ready. Returns the time at the end.
     fn serve(&mut self, events: &Events, mut now: Instant) -> Instant {
         let mut has_messages = false;
+        if !self.paused.is_empty() && self.state.pause.current(now).is_none() {
+            self.resume();
+        }
         let yielded = std::mem::take(&mut self.yielding);
         for event in events {
             if event.token() == WAKER {
@@ -162,6 +170,12 @@ impl EventLoop {
                 self.yielding.push(position);
                 true
             }
+            Turn::Paused => {
+                if !std::mem::replace(&mut connection.is_paused, true) {
+                    self.paused.push(position);
+                }
+                connection.register(self.poll.registry(), Token(position), READING).is_ok()
+            }
             Turn::Blocked => connection.register(self.poll.registry(), Token(position), BLOCKED).is_ok(),
             Turn::Waiting => connection.register(self.poll.registry(), Token(position), READING).is_ok(),
         };
@@ -177,7 +191,21 @@ impl EventLoop {
                 Message::Adopt(connection) => self.adopt(connection),
                 Message::Wake => self.close_marked(),
                 Message::Mail(client) => self.send_mail(&client),
+                Message::Resume => self.resume(),
                 Message::Stop => self.start_drain(),
+            }
+        }
+    }
+
+    /// Gives turns to the connections that wait for the end of a pause.
+    fn resume(&mut self) {
+        for position in std::mem::take(&mut self.paused) {
+            // The connection may have been closed or moved meanwhile.
+            if let Some(Some(connection)) = self.connections.get_mut(position) {
+                connection.is_paused = false;
+                if !std::mem::replace(&mut connection.queued, true) {
+                    self.yielding.push(position);
+                }
             }
         }
     }
@@ -250,6 +278,7 @@ impl EventLoop {
     fn take(&mut self, position: usize) -> Option<Box<Connection>> {
         let mut connection = self.connections[position].take()?;
         connection.queued = false;
+        connection.is_paused = false;
         connection.deregister(self.poll.registry());
         self.free.push(position);
         Some(connection)

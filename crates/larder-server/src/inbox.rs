@@ -18,6 +18,8 @@ pub(crate) enum Message {
     Wake,
     /// The mailbox of this connection is not empty any more.
     Mail(Arc<Client>),
+    /// The pause of commands has ended.
+    Resume,
     /// Drain and end.
     Stop,
 }

@@ -50,6 +50,7 @@ mod listener;
 mod load;
 mod mailbox;
 mod observers;
+mod pause;
 mod prefetch;
 mod server;
 mod session;

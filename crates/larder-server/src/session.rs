@@ -8,6 +8,15 @@ use crate::clients::Client;
 use crate::cmd::{Tracking, Transaction, Visit};
 use crate::observers::{Subscriptions, Watches};
 
+/// How a command ends the turn of its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TurnEnd {
+    /// The connection closes.
+    Close,
+    /// The next commands may have to wait.
+    Yield,
+}
+
 /// Which commands get replies: see `CLIENT REPLY`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Replies {
@@ -23,8 +32,8 @@ pub(crate) struct Session {
     database: u8,
     protocol: Protocol,
     pub(crate) authenticated: bool,
-    /// Set by a command: the connection closes after its reply.
-    pub(crate) closing: bool,
+    /// Set by a command: the turn of the connection ends after its reply.
+    pub(crate) turn_end: Option<TurnEnd>,
     /// A command that visits every entry and is not at its end: it goes on before the next request.
     pub(crate) visit: Option<Box<Visit>>,
     /// Index in the command table of the last executed command.
@@ -51,7 +60,7 @@ impl Session {
             database: 0,
             protocol: Protocol::Resp2,
             authenticated,
-            closing: false,
+            turn_end: None,
             visit: None,
             last_command: None,
             transaction: None,

@@ -11,7 +11,8 @@ use parking_lot::RwLock;
 use crate::clients::{Client, Clients};
 use crate::config::{Config, Password};
 use crate::db::Store;
-use crate::inbox::Inbox;
+use crate::inbox::{Inbox, Message};
+use crate::pause::Pause;
 use crate::stats::Stats;
 
 /// The state of a server, without its sockets and threads.
@@ -30,6 +31,7 @@ pub(crate) struct ServerState {
     pub(crate) port: u16,
     /// Set at the start of the shutdown: a connection without pending replies closes.
     pub(crate) draining: AtomicBool,
+    pub(crate) pause: Pause,
     max_clients: AtomicUsize,
     /// The password that clients must send, if there is one. It is read when a connection opens or authenticates.
     password: RwLock<Option<Password>>,
@@ -53,6 +55,7 @@ impl ServerState {
             run_id: run_id(),
             port,
             draining: AtomicBool::new(false),
+            pause: Pause::new(),
         }
     }
 
@@ -88,6 +91,12 @@ impl ServerState {
 
     pub(crate) fn set_max_clients(&self, n: usize) {
         self.max_clients.store(n, Ordering::Relaxed);
+    }
+
+    /// Ends the pause of commands.
+    pub(crate) fn end_pause(&self) {
+        self.pause.end();
+        self.inboxes.iter().for_each(|inbox| inbox.send(Message::Resume));
     }
 
     pub(crate) fn is_draining(&self) -> bool {

@@ -297,3 +297,40 @@ fn messages_are_sent_without_replies() {
     subscriber.send(b"CLIENT REPLY ON\r\n");
     assert_eq!(subscriber.receive(), Frame::Simple("OK".into()));
 }
+
+#[test]
+fn paused_commands_wait_for_the_end_of_the_pause() {
+    let server = TestServer::with(Config { threads: Some(2), ..Config::default() });
+    let (mut own, mut other) = (server.connect(), server.connect());
+    let ok = Frame::Simple("OK".into());
+    // Writes wait, also those in transactions, in the order of their pipeline.
+    assert_eq!(own.call(&["CLIENT", "PAUSE", "100000", "WRITE"]), ok);
+    other.send(b"GET k\r\nMULTI\r\nGET k\r\nEXEC\r\nMULTI\r\nSET k v\r\nEXEC\r\nGET k\r\n");
+    for expected in [Frame::Null, ok.clone(), queued(), Frame::Array(vec![Frame::Null]), ok.clone(), queued()]
+    {
+        assert_eq!(other.receive(), expected);
+    }
+    assert_eq!(own.call(&["EXISTS", "k"]), Frame::Integer(0));
+    assert_eq!(own.call(&["CLIENT", "UNPAUSE"]), ok);
+    assert_eq!(other.receive(), Frame::Array(vec![ok.clone()]));
+    assert_eq!(other.receive().as_bytes(), Some(&b"v"[..]));
+    // All commands wait, those of the own connection, too, but for the one that ends the pause.
+    own.send(b"CLIENT PAUSE 100000\r\nPING\r\nCLIENT UNPAUSE\r\n");
+    assert_eq!(own.receive(), ok);
+    other.send(b"PING\r\n");
+    let mut third = server.connect();
+    assert_eq!(third.call(&["CLIENT", "UNPAUSE"]), ok);
+    assert_eq!(own.receive(), Frame::Simple("PONG".into()));
+    assert_eq!(own.receive(), ok);
+    assert_eq!(other.receive(), Frame::Simple("PONG".into()));
+    // A pause ends by itself.
+    assert_eq!(own.call(&["CLIENT", "PAUSE", "30", "ALL"]), ok);
+    assert_eq!(own.call(&["PING"]), Frame::Simple("PONG".into()));
+    for (time, mode) in [("x", "ALL"), ("-1", "WRITE"), ("1", "x")] {
+        assert!(matches!(own.call(&["CLIENT", "PAUSE", time, mode]), Frame::Error(_)), "{time} {mode}");
+    }
+}
+
+fn queued() -> Frame {
+    Frame::Simple("QUEUED".into())
+}

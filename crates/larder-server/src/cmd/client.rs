@@ -1,5 +1,7 @@
 //! `CLIENT`: names and list of connections.
 
+use std::time::{Duration, Instant};
+
 use larder_resp::{Args, parse_integer};
 
 use super::client_kill::kill;
@@ -7,7 +9,11 @@ use super::help::help;
 use super::options::integer;
 use super::{CommandError, Context, Outcome, client_tracking};
 use crate::clients::Client;
-use crate::session::Replies;
+use crate::pause::Paused;
+use crate::session::{Replies, TurnEnd};
+
+/// The longest pause: a year. Longer ones are shortened to it.
+const MAX_PAUSE_MS: u64 = 365 * 24 * 3_600_000;
 
 const SUBCOMMANDS: &[(&str, &str)] = &[
     ("CACHING <yes|no>", "Whether the next command's keys are tracked, with OPTIN or OPTOUT."),
@@ -22,6 +28,7 @@ const SUBCOMMANDS: &[(&str, &str)] = &[
     ("LIST [TYPE <type> | ID <id> ...]", "The connections."),
     ("NO-EVICT <on|off>", "Accepted; the server does not evict connections."),
     ("NO-TOUCH <on|off>", "Accepted; every read counts as a use."),
+    ("PAUSE <milliseconds> [WRITE|ALL]", "Lets commands of all connections wait."),
     ("REPLY <on|off|skip>", "Which commands get replies: all, none, or all but the next one."),
     ("SETINFO <LIB-NAME|LIB-VER> <value>", "Sets the name or version of the client library."),
     ("SETNAME <name>", "Sets the name of the connection."),
@@ -30,6 +37,7 @@ const SUBCOMMANDS: &[(&str, &str)] = &[
         "Sends a message when a key changes that the connection has read.",
     ),
     ("TRACKINGINFO", "How the connection tracks keys."),
+    ("UNPAUSE", "Ends the pause."),
     ("UNBLOCK <id>", "Always 0: no command blocks."),
 ];
 
@@ -51,6 +59,13 @@ pub(super) fn client(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             integer(&args[2])?;
             cx.integer(0)
         }
+        (b"pause", 3 | 4) => pause(cx, &args[2], args.get(3)),
+        (b"pause", _) => Err(CommandError::Arity("client|pause")),
+        (b"unpause", 2) => {
+            cx.state.end_pause();
+            cx.ok()
+        }
+        (b"unpause", _) => Err(CommandError::Arity("client|unpause")),
         (b"reply", 3) => set_replies(cx, &args[2]),
         (b"reply", _) => Err(CommandError::Arity("client|reply")),
         (b"tracking", 3..) => client_tracking::tracking(cx, args.skip(2)),
@@ -180,6 +195,22 @@ impl ClientType {
 fn client_id(text: &[u8]) -> Result<u64, CommandError> {
     // A negative number becomes an id that no connection has.
     parse_integer(text).map(|id| id as u64).ok_or(CommandError::Fixed("ERR Invalid client ID"))
+}
+
+fn pause(cx: &mut Context<'_>, time: &[u8], kind: Option<&[u8]>) -> Outcome {
+    let paused = match kind.map(<[u8]>::to_ascii_lowercase).as_deref() {
+        None | Some(b"all") => Paused::All,
+        Some(b"write") => Paused::Writes,
+        Some(_) => {
+            return Err(CommandError::Fixed("ERR CLIENT PAUSE mode must be WRITE or ALL"));
+        }
+    };
+    let ms = parse_integer(time)
+        .ok_or(CommandError::Fixed("ERR timeout is not an integer or out of range"))
+        .and_then(|ms| u64::try_from(ms).map_err(|_| CommandError::Fixed("ERR timeout is negative")))?;
+    cx.state.pause.begin(Instant::now(), Duration::from_millis(ms.min(MAX_PAUSE_MS)), paused);
+    cx.session.turn_end = Some(TurnEnd::Yield);
+    cx.ok()
 }
 
 /// Only `on` has a reply.

@@ -5,6 +5,7 @@ use larder_resp::{Args, parse_integer};
 use super::client::ClientType;
 use super::{CommandError, Context, Outcome};
 use crate::clients::Client;
+use crate::session::TurnEnd;
 
 /// Which connections to close.
 #[derive(Default)]
@@ -69,7 +70,7 @@ fn close(cx: &mut Context<'_>, filter: &Filter<'_>) -> i64 {
     let mut closed = 0;
     for client in cx.state.clients.all().iter().filter(|client| filter.matches(client, own)) {
         if client.id == own {
-            cx.session.closing = true;
+            cx.session.turn_end = Some(TurnEnd::Close);
         } else {
             client.close();
         }

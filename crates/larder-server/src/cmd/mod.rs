@@ -39,6 +39,7 @@ use larder_resp::{Args, Encoder};
 
 use crate::db::{Database, HeldLocks};
 use crate::observers::Origin;
+use crate::pause::Paused;
 use crate::session::Session;
 use crate::state::ServerState;
 use crate::stats::Counts;
@@ -196,6 +197,21 @@ pub fn commands() -> &'static [CommandSpec] {
 /// The lower-case name of the command at `index` of the table.
 pub(crate) fn name_of(index: usize) -> Option<&'static str> {
     table::TABLE.get(index).map(|spec| spec.name)
+}
+
+/// Whether a command has to wait for the end of a pause.
+#[cold]
+pub(crate) fn waits(session: &mut Session, args: Args<'_>, paused: Paused) -> bool {
+    let spec = table::find(&args[0]).map(|index| &table::TABLE[index]);
+    match paused {
+        Paused::All => spec.is_none_or(|spec| spec.name != "client"),
+        Paused::Writes => spec.is_some_and(|spec| match spec.name {
+            "exec" => session.transaction().is_some_and(|transaction| transaction.writes()),
+            _ if session.transaction().is_some() => false,
+            "publish" | "spublish" => true,
+            _ => spec.flags.contains(Flags::WRITE),
+        }),
+    }
 }
 
 /// Executes one non-empty request and writes its reply.

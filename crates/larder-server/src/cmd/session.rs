@@ -4,7 +4,7 @@ use larder_resp::{Args, Protocol};
 
 use super::options::{database_index, integer};
 use super::{CommandError, Context, Outcome, pubsub};
-use crate::session::Replies;
+use crate::session::{Replies, TurnEnd};
 
 pub(super) fn ping(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if pubsub::is_limited(cx) && args.len() <= 2 {
@@ -33,7 +33,7 @@ pub(super) fn select(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub(super) fn quit(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
-    cx.session.closing = true;
+    cx.session.turn_end = Some(TurnEnd::Close);
     cx.ok()
 }
 

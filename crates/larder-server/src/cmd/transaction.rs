@@ -31,6 +31,11 @@ impl Transaction {
         self.is_aborted = true;
     }
 
+    /// Whether it may change keys or send messages.
+    pub(super) fn writes(&self) -> bool {
+        self.iter().any(|(spec, _)| spec.flags.contains(Flags::WRITE) || spec.name.ends_with("publish"))
+    }
+
     /// The memory that it needs, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.requests.bytes_allocated() + self.commands.capacity()
