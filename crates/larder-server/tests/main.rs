@@ -1,6 +1,7 @@
 //! The promises of the server, one file each. Add a new test to the file of the promise that it checks:
 //!
 //! - `atomic`: commands on several keys, from several threads;
+//! - `clients`: transactions and messages by a client library of the users;
 //! - `commands`: a table of requests and replies, for RESP2 and RESP3;
 //! - `connections`: many clients, slow or misbehaving clients, authentication, shutdown;
 //! - `differential`: the same commands to a real Redis and to this server, with equal replies;
@@ -14,6 +15,7 @@
 //! `support` starts servers and contains blocking clients.
 
 mod atomic;
+mod clients;
 mod commands;
 mod connections;
 mod differential;
