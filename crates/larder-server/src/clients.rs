@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU16, AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use larder_engine::stats::Counter;
 use larder_resp::{Encoder, Protocol};
@@ -60,6 +60,12 @@ impl Client {
         if let Some(index) = command {
             self.last_command.store(index as u16, Ordering::Relaxed);
         }
+    }
+
+    /// The time since its last request.
+    pub(crate) fn idle(&self, now: Instant) -> Duration {
+        let active = Duration::from_millis(self.active_ms.load(Ordering::Relaxed));
+        now.saturating_duration_since(self.connected_at).saturating_sub(active)
     }
 
     /// The address of the client.
@@ -190,8 +196,7 @@ impl Client {
 
     /// Appends the connection's line of `CLIENT LIST`, with the fields of Redis.
     pub(crate) fn write_line(&self, line: &mut String) {
-        let age = self.connected_at.elapsed();
-        let idle_ms = (age.as_millis() as u64).saturating_sub(self.active_ms.load(Ordering::Relaxed));
+        let (age, idle) = (self.connected_at.elapsed(), self.idle(Instant::now()));
         let names = self.names();
         let command = cmd::name_of(usize::from(self.last_command.load(Ordering::Relaxed))).unwrap_or("NULL");
         let redirect = self.redirect.load(Ordering::Relaxed);
@@ -207,7 +212,7 @@ impl Client {
             self.local_address,
             String::from_utf8_lossy(&names.name),
             age.as_secs(),
-            idle_ms / 1000,
+            idle.as_secs(),
             match (self.is_subscriber(), redirect) {
                 (false, -1) => "N",
                 (true, -1) => "P",

@@ -27,6 +27,8 @@ use crate::system;
 const RECLAIM_INTERVAL: Duration = Duration::from_millis(100);
 /// Entries that are reclaimed at a time: less than a millisecond.
 const RECLAIM_BUDGET: usize = 512;
+/// Interval at which connections without requests are looked for, if they have a time limit.
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Events that are read from the system at a time.
 const EVENTS: usize = 1024;
 /// The token of the waker. Those of connections are their positions.
@@ -46,6 +48,8 @@ pub(crate) struct EventLoop {
     buffers: ThreadBuffers,
     meter: LoadMeter,
     reclaim_at: Instant,
+    /// When connections without requests are looked for, if they have a time limit.
+    idle_check_at: Instant,
     /// Set by [`Message::Stop`]: the end of the drain.
     drain_until: Option<Instant>,
 }
@@ -65,6 +69,7 @@ impl EventLoop {
             buffers: ThreadBuffers::new(),
             meter: LoadMeter::new(state.stats.started, now),
             reclaim_at: now + RECLAIM_INTERVAL,
+            idle_check_at: now,
             drain_until: None,
             state,
         })
@@ -90,6 +95,7 @@ impl EventLoop {
             self.meter.add_sleep(woken_at - now);
             now = self.serve(&events, woken_at);
             self.reclaim(now);
+            self.close_idle(now);
             self.balance(now);
         }
     }
@@ -105,9 +111,11 @@ impl EventLoop {
             return Some(Duration::ZERO);
         }
         let reclaim_at = (self.index == 0).then_some(self.reclaim_at);
+        let idle_check_at = self.state.idle_timeout().map(|_| self.idle_check_at);
         let pause_end =
             (!self.paused.is_empty()).then(|| now + self.state.pause.left(now).unwrap_or_default());
-        let until = reclaim_at.into_iter().chain(self.drain_until).chain(pause_end).min();
+        let until =
+            reclaim_at.into_iter().chain(self.drain_until).chain(pause_end).chain(idle_check_at).min();
         until.map(|until| until.saturating_duration_since(now))
     }
 
@@ -282,6 +290,16 @@ impl EventLoop {
         connection.deregister(self.poll.registry());
         self.free.push(position);
         Some(connection)
+    }
+
+    /// Closes connections that have sent nothing for too long. Subscribers may wait.
+    fn close_idle(&mut self, now: Instant) {
+        let Some(limit) = self.state.idle_timeout().filter(|_| now >= self.idle_check_at) else { return };
+        self.idle_check_at = now + IDLE_CHECK_INTERVAL;
+        self.remove_if(|connection| {
+            let client = connection.client();
+            !client.is_subscriber() && client.idle(now) > limit
+        });
     }
 
     fn reclaim(&mut self, now: Instant) {

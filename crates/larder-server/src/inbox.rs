@@ -18,7 +18,7 @@ pub(crate) enum Message {
     Wake,
     /// The mailbox of this connection is not empty any more.
     Mail(Arc<Client>),
-    /// The pause of commands has ended.
+    /// The pause of commands has ended, or a timer has to be set.
     Resume,
     /// Drain and end.
     Stop,

@@ -2,8 +2,8 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use larder_resp::Limits;
 use parking_lot::RwLock;
@@ -33,6 +33,8 @@ pub(crate) struct ServerState {
     pub(crate) draining: AtomicBool,
     pub(crate) pause: Pause,
     max_clients: AtomicUsize,
+    /// Seconds without a request after which a connection closes; 0 = never.
+    idle_timeout_secs: AtomicU64,
     /// The password that clients must send, if there is one. It is read when a connection opens or authenticates.
     password: RwLock<Option<Password>>,
 }
@@ -44,6 +46,7 @@ impl ServerState {
         let inboxes: Arc<[Inbox]> = stats.threads.iter().map(|_| Inbox::default()).collect();
         ServerState {
             max_clients: AtomicUsize::new(config.maxclients),
+            idle_timeout_secs: AtomicU64::new(0),
             password: RwLock::new(config.requirepass.clone().filter(|password| !password.is_empty())),
             config,
             store,
@@ -91,6 +94,19 @@ impl ServerState {
 
     pub(crate) fn set_max_clients(&self, n: usize) {
         self.max_clients.store(n, Ordering::Relaxed);
+    }
+
+    /// Time without a request after which a connection closes, unless it is a subscriber.
+    pub(crate) fn idle_timeout(&self) -> Option<Duration> {
+        Some(Duration::from_secs(self.idle_timeout_secs.load(Ordering::Relaxed)))
+            .filter(|time| !time.is_zero())
+    }
+
+    /// Sets the seconds without a request after which a connection closes; 0 = never.
+    pub(crate) fn set_idle_timeout(&self, secs: u64) {
+        self.idle_timeout_secs.store(secs, Ordering::Relaxed);
+        // The threads set their timers.
+        self.inboxes.iter().for_each(|inbox| inbox.send(Message::Resume));
     }
 
     /// Ends the pause of commands.

@@ -334,3 +334,16 @@ fn paused_commands_wait_for_the_end_of_the_pause() {
 fn queued() -> Frame {
     Frame::Simple("QUEUED".into())
 }
+
+#[test]
+fn idle_connection_is_closed_after_the_timeout() {
+    let server = TestServer::with(Config { threads: Some(1), ..Config::default() });
+    let (mut idle, mut subscriber, mut other) = (server.connect(), server.connect(), server.connect());
+    subscriber.call(&["SUBSCRIBE", "a"]);
+    assert_eq!(idle.call(&["PING"]), Frame::Simple("PONG".into()));
+    assert_eq!(other.call(&["CONFIG", "SET", "timeout", "1"]), Frame::Simple("OK".into()));
+    assert_eq!(idle.read_to_end(), b"");
+    assert_eq!(other.read_to_end(), b"", "it was idle, too");
+    assert_eq!(server.connect().call(&["PUBLISH", "a", "x"]), Frame::Integer(1));
+    assert!(matches!(subscriber.receive(), Frame::Array(_)));
+}

@@ -30,6 +30,7 @@ enum Update {
     OutputLimits(Option<(u64, u64, u64)>),
     TrackingTableMaxKeys(usize),
     NotificationClasses(u32),
+    IdleTimeoutSecs(u64),
     /// The only valid value, which needs no change.
     Unchanged,
 }
@@ -68,7 +69,11 @@ static SETTINGS: [Setting; 19] = [
         get: |state| state.store.observers.tracking.max_keys().to_string(),
         set: Some(tracking_table_max_keys),
     },
-    Setting { name: "timeout", get: |_| "0".to_owned(), set: Some(|value| accept_only(value, b"0")) },
+    Setting {
+        name: "timeout",
+        get: |state| state.idle_timeout().map_or(0, |time| time.as_secs()).to_string(),
+        set: Some(timeout),
+    },
     Setting::fixed("unixsocket", |state| {
         state.config.unixsocket.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
     }),
@@ -146,6 +151,7 @@ fn set(cx: &mut Context<'_>, pairs: Args<'_>) -> Outcome {
                     cx.state.clients.output_limits.set(hard, soft, secs);
                 }
             }
+            Update::IdleTimeoutSecs(secs) => cx.state.set_idle_timeout(secs),
             Update::NotificationClasses(classes) => {
                 cx.state.store.observers.set_notification_classes(classes);
             }
@@ -200,6 +206,14 @@ fn maxclients(value: &[u8]) -> Result<Update, &'static str> {
 fn tracking_table_max_keys(value: &[u8]) -> Result<Update, &'static str> {
     let number = parse_integer(value).and_then(|number| usize::try_from(number).ok());
     number.map(Update::TrackingTableMaxKeys).ok_or("argument must be an integer that is not negative")
+}
+
+fn timeout(value: &[u8]) -> Result<Update, &'static str> {
+    let secs = parse_integer(value).ok_or("argument couldn't be parsed into an integer")?;
+    match u64::try_from(secs) {
+        Ok(secs) if secs <= i32::MAX as u64 => Ok(Update::IdleTimeoutSecs(secs)),
+        _ => Err("argument must be between 0 and 2147483647 inclusive"),
+    }
 }
 
 fn notify_keyspace_events(value: &[u8]) -> Result<Update, &'static str> {
