@@ -390,3 +390,51 @@ fn client_cache_with_broadcast_is_not_older_than_a_reply_of_another_thread() {
 fn client_cache_with_a_full_table_is_not_older_than_a_reply_of_another_thread() {
     check_client_cache(&[], 1, 4_000);
 }
+
+/// A third connection copies `data` to `seen` as soon as it sees it, before the writer has its reply.
+#[test]
+fn client_cache_is_not_older_than_what_a_third_connection_has_seen() {
+    let store = Store::new(Some(64 << 20)).unwrap();
+    let config = || Config { threads: Some(1), ..Config::default() };
+    let servers = [(); 3].map(|()| TestServer::with_store(config(), store.clone()));
+    let [mut reader, mut writer, mut relay] =
+        [0, 1, 2].map(|server: usize| servers[server].connect_as(Protocol::Resp3));
+    writer.call(&["MSET", "data", "0", "seen", "0"]);
+    reader.call(&["CLIENT", "TRACKING", "on"]);
+    let number =
+        |reply: Frame| std::str::from_utf8(reply.as_bytes().unwrap()).unwrap().parse::<u64>().unwrap();
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(|| {
+            (1..=2_000).for_each(|value: u64| _ = writer.call(&["SET", "data", &value.to_string()]));
+            is_done.store(true, std::sync::atomic::Ordering::SeqCst);
+        });
+        scope.spawn(|| {
+            while !is_done.load(std::sync::atomic::Ordering::SeqCst) {
+                let value = number(relay.call(&["GET", "data"]));
+                relay.call(&["SET", "seen", &value.to_string()]);
+            }
+        });
+        let mut cached = None;
+        while !writing.is_finished() {
+            for name in ["data", "seen"] {
+                if name == "data" && cached.is_some() {
+                    continue;
+                }
+                reader.send(&encode(&["GET", name]));
+                let value = loop {
+                    match reader.receive() {
+                        Frame::Push(parts) if parts[1] == Frame::Array(vec![bulk("data")]) => cached = None,
+                        Frame::Push(_) => {}
+                        reply => break number(reply),
+                    }
+                };
+                if name == "data" {
+                    cached = Some(value);
+                } else {
+                    assert!(cached.is_none_or(|cached| cached >= value), "{cached:?} is older than {value}");
+                }
+            }
+        }
+    });
+}
