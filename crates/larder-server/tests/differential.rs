@@ -11,17 +11,49 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config as ProptestConfig, TestRunner};
 
-use crate::support::{Client, TestServer, connect_unix};
+use crate::support::{Client, TestServer, connect_unix, encode};
 
 /// One connection to each server.
-struct Pair {
+pub(crate) struct Pair {
     redis: Client<UnixStream>,
     larder: Client<TcpStream>,
 }
 
 impl Pair {
+    pub(crate) fn connect(redis: &RedisServer, larder: &TestServer) -> Self {
+        Pair { redis: connect_unix(&redis.socket()).unwrap(), larder: larder.connect() }
+    }
+
+    /// Sends a command to both.
+    pub(crate) fn call(&mut self, command: &[String]) {
+        self.redis.call(command);
+        self.larder.call(command);
+    }
+
+    /// As [`compare`](Self::compare), with several replies.
+    pub(crate) fn compare_all(&mut self, command: &[String], replies: usize) -> Result<(), String> {
+        self.redis.send(&encode(command));
+        self.larder.send(&encode(command));
+        self.compare_received(&command.join(" "), replies)
+    }
+
+    /// Compares what both receive without a request. Messages of several patterns come in any order.
+    pub(crate) fn compare_received(&mut self, cause: &str, replies: usize) -> Result<(), String> {
+        let received = |mut replies: Vec<Frame>| {
+            replies.sort_by_key(|reply| format!("{reply:?}"));
+            replies
+        };
+        let redis = received((0..replies).map(|_| self.redis.receive()).collect());
+        let larder = received((0..replies).map(|_| self.larder.receive()).collect());
+        if redis == larder {
+            Ok(())
+        } else {
+            Err(format!("{cause}\n   redis: {redis:?}\n  larder: {larder:?}"))
+        }
+    }
+
     /// Sends a command to both; the error has the command and both replies.
-    fn compare(&mut self, command: &[String]) -> Result<(), String> {
+    pub(crate) fn compare(&mut self, command: &[String]) -> Result<(), String> {
         let expected = normalized(command, self.redis.call(command));
         let actual = normalized(command, self.larder.call(command));
         let is_time = matches!(command[0].as_str(), "TTL" | "PTTL" | "EXPIRETIME" | "PEXPIRETIME");
@@ -50,12 +82,12 @@ fn normalized(command: &[String], reply: Frame) -> Frame {
     }
 }
 
-fn words(line: &str) -> Vec<String> {
+pub(crate) fn words(line: &str) -> Vec<String> {
     line.split(' ').map(|word| if word == "''" { String::new() } else { word.to_owned() }).collect()
 }
 
 /// Commands that cover the table, in this order.
-const SEQUENCE: &[&str] = &[
+pub(crate) const SEQUENCE: &[&str] = &[
     "PING",
     "PING hello",
     "PING a b",
@@ -495,7 +527,7 @@ fn fixed_sequence_gets_equal_replies_in_both_versions() {
     let Some(redis) = RedisServer::start() else { return };
     let server = TestServer::start();
     for version in ["2", "3"] {
-        let mut pair = Pair { redis: connect_unix(&redis.socket()).unwrap(), larder: server.connect() };
+        let mut pair = Pair::connect(&redis, &server);
         pair.redis.call(&["HELLO", version]);
         pair.larder.call(&["HELLO", version]);
         let lines =
@@ -510,7 +542,7 @@ fn fixed_sequence_gets_equal_replies_in_both_versions() {
 fn command_info_equals_redis() {
     let Some(redis) = RedisServer::start() else { return };
     let server = TestServer::start();
-    let mut pair = Pair { redis: connect_unix(&redis.socket()).unwrap(), larder: server.connect() };
+    let mut pair = Pair::connect(&redis, &server);
     let mut differences = Vec::new();
     for spec in larder_server::commands() {
         let request = ["COMMAND", "INFO", spec.name];
@@ -538,7 +570,7 @@ fn description(reply: Frame) -> (Vec<Frame>, Vec<&'static str>) {
     (numbers, names.into_iter().filter(has).collect())
 }
 
-fn requests() -> impl Strategy<Value = Vec<String>> {
+pub(crate) fn requests() -> impl Strategy<Value = Vec<String>> {
     let key = || prop_oneof![Just("a"), Just("b"), Just("c")].prop_map(str::to_owned);
     let value = || prop_oneof!["[a-z]{0,6}", "-?[0-9]{1,3}", Just("9223372036854775806".to_owned())];
     // Far in the future or the past, so that the time between the two executions does not matter.
@@ -605,10 +637,7 @@ fn random_commands_get_equal_replies() {
     let server = TestServer::start();
     let mut runner =
         TestRunner::new(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() });
-    let pair = std::cell::RefCell::new(Pair {
-        redis: connect_unix(&redis.socket()).unwrap(),
-        larder: server.connect(),
-    });
+    let pair = std::cell::RefCell::new(Pair::connect(&redis, &server));
     let outcome = runner.run(&vec(requests(), 1..60), |commands| {
         let mut pair = pair.borrow_mut();
         let fresh = [words("SELECT 0"), words("FLUSHALL")];

@@ -1,18 +1,28 @@
 //! The promises of the server, one file each. Add a new test to the file of the promise that it checks:
 //!
 //! - `atomic`: commands on several keys, from several threads;
+//! - `clients`: transactions and messages by a client library of the users;
 //! - `commands`: a table of requests and replies, for RESP2 and RESP3;
 //! - `connections`: many clients, slow or misbehaving clients, authentication, shutdown;
 //! - `differential`: the same commands to a real Redis and to this server, with equal replies;
 //! - `memory`: capacity, eviction, statistics, scans, a keyspace that outlives its server;
-//! - `protocol`: framing, limits, pipelines, HTTP.
+//! - `notifications`: events of keys;
+//! - `protocol`: framing, limits, pipelines, HTTP;
+//! - `pubsub`: publish and subscribe, and the order of messages and replies;
+//! - `tracking`: messages about changed keys, for caches of clients;
+//! - `transactions`: `MULTI`, `EXEC`, `WATCH`.
 //!
 //! `support` starts servers and contains blocking clients.
 
 mod atomic;
+mod clients;
 mod commands;
 mod connections;
 mod differential;
 mod memory;
+mod notifications;
 mod protocol;
+mod pubsub;
 mod support;
+mod tracking;
+mod transactions;

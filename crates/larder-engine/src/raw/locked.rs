@@ -1,8 +1,8 @@
 //! Atomic operations on several keys: their shards are locked together, so that no reader sees a partial change.
 
-use super::{Cache, Key, Record};
+use super::{Cache, Entry, Key, Record, UpdateOp};
 use crate::cache::KeyLocation;
-use crate::cache::steps::Write;
+use crate::cache::steps::{Decision, Write};
 use crate::entry::{Cause, Refusal, Ttl};
 use crate::expiry::NEVER;
 use crate::lock::Guard;
@@ -22,11 +22,11 @@ use crate::shard::{RemovedEntries, Shard};
 /// ```
 #[derive(Debug)]
 pub struct Locked<'a> {
-    cache: &'a Cache,
+    pub(super) cache: &'a Cache,
     /// The indices of the locked shards, ascending.
     numbers: Vec<usize>,
-    shards: Vec<Guard<'a, Shard<Record, ()>>>,
-    removed: Option<RemovedEntries<Record, ()>>,
+    pub(super) shards: Vec<Guard<'a, Shard<Record, ()>>>,
+    pub(super) removed: Option<RemovedEntries<Record, ()>>,
 }
 
 impl Cache {
@@ -37,6 +37,11 @@ impl Cache {
         let mut numbers: Vec<usize> = keys.into_iter().map(|key| self.locate(&key).shard).collect();
         numbers.sort_unstable();
         numbers.dedup();
+        self.lock_shards(numbers)
+    }
+
+    /// Locks shards, whose indices ascend.
+    pub(super) fn lock_shards(&self, numbers: Vec<usize>) -> Locked<'_> {
         let shards = self.shards().lock_ascending(numbers.iter().copied());
         Locked { cache: self, numbers, shards, removed: Some(RemovedEntries::new()) }
     }
@@ -71,6 +76,49 @@ impl Locked<'_> {
         let location = self.cache.locate(&key);
         let (own, now) = (self.position(location), self.cache.now());
         self.shards[own].read(location.hash, &key, now).map(|record| f(record.key.value()))
+    }
+
+    /// As [`Cache::update`]; returns the second value of the closure.
+    ///
+    /// # Errors
+    /// As [`Cache::update`].
+    ///
+    /// # Panics
+    /// As [`Cache::update`], and if the shard of `key` is not locked.
+    pub fn update<R>(
+        &mut self,
+        key: Key<'_>,
+        f: impl FnOnce(Option<Entry<'_>>) -> (UpdateOp, R),
+    ) -> Result<R, Refusal> {
+        let location = self.cache.locate(&key);
+        let (own, now) = (self.position(location), self.cache.now_ms());
+        let shard = &mut self.shards[own];
+        let id = shard.find_live(location.hash, &key, now);
+        let entry = id.map(|id| {
+            let deadline = shard.deadline(id);
+            Entry { record: &mut shard.record_mut(id).key, deadline }
+        });
+        let (operation, result) = f(entry);
+        let mut set_ttl = None;
+        match operation {
+            UpdateOp::Keep => {}
+            UpdateOp::Edited(ttl) => {
+                id.into_iter().for_each(|id| shard.record_edit(id));
+                set_ttl = Some(ttl).filter(|ttl| *ttl != Ttl::Keep);
+            }
+            UpdateOp::SetTtl(ttl) => set_ttl = Some(ttl),
+            UpdateOp::Remove => _ = self.remove(key),
+            UpdateOp::Put(record, ttl) => {
+                assert_eq!(record.key(), key, "the record has another key");
+                self.insert(record, ttl)?;
+            }
+        }
+        if let Some(ttl) = set_ttl {
+            let removed = self.removed.get_or_insert_with(RemovedEntries::new);
+            let decision = Decision::SetTtl { ttl, now };
+            self.cache.apply(&mut self.shards[own], id, decision, removed).map_err(|(_, reason)| reason)?;
+        }
+        Ok(result)
     }
 
     /// When the entry of `key` expires, in milliseconds on the cache's clock; `Some(None)` if it does not, and `None`
@@ -141,7 +189,7 @@ impl Locked<'_> {
         freed.is_some()
     }
 
-    fn position(&self, location: KeyLocation) -> usize {
+    pub(super) fn position(&self, location: KeyLocation) -> usize {
         self.numbers.binary_search(&location.shard).expect("the key was locked")
     }
 }

@@ -20,6 +20,7 @@
 //! It is the [`crate::Cache`] with a [`Record`] as key and `()` as value, and with four more operations: read the bytes of
 //! a record, update them in place, change several keys atomically, and prefetch for several lookups.
 
+mod everything;
 mod locked;
 mod prefetch_batch;
 mod record;

@@ -143,17 +143,15 @@ fn list(cx: &mut Context<'_>, filter: Args<'_>) -> Outcome {
 fn getkeys(cx: &mut Context<'_>, request: Args<'_>) -> Outcome {
     let spec = find(&request[0]).map(|index| &TABLE[index]);
     let spec = spec.ok_or(CommandError::Fixed("ERR Invalid command specified"))?;
-    let (first, last, step) = spec.keys;
-    if first == 0 {
+    if spec.keys.0 == 0 {
         return Err(CommandError::Fixed("ERR The command has no key arguments"));
     }
     if !spec.accepts(request.len()) {
         return Err(CommandError::Fixed("ERR Invalid number of arguments specified for command"));
     }
-    let end = if last < 0 { request.len() as isize + last as isize } else { last as isize };
-    let keys = (first as usize..=end as usize).step_by(step as usize);
+    let keys: Vec<&[u8]> = spec.keys_of(request).collect();
     let mut reply = cx.reply();
-    reply.array(keys.clone().count());
-    keys.for_each(|index| reply.bulk(&request[index]));
+    reply.array(keys.len());
+    keys.iter().for_each(|key| reply.bulk(key));
     Ok(())
 }

@@ -27,6 +27,8 @@ pub(crate) enum CommandError {
     NoAuth,
     #[error("WRONGPASS invalid username-password pair or user is disabled.")]
     WrongPass,
+    #[error("EXECABORT Transaction discarded because of: {0}")]
+    ExecAbort(String),
     #[error("ERR {0}")]
     Other(String),
     /// A fixed text with its own prefix.
@@ -43,6 +45,7 @@ impl CommandError {
         match self {
             CommandError::OutOfMemory => "OOM",
             CommandError::NoAuth => "NOAUTH",
+            CommandError::ExecAbort(_) => "EXECABORT",
             CommandError::WrongPass => "WRONGPASS",
             CommandError::Fixed(text) => text.split(' ').next().unwrap_or("ERR"),
             _ => "ERR",

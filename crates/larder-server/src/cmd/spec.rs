@@ -40,14 +40,21 @@ impl Flags {
     /// Can affect other clients. Reported as a category and not as a flag.
     pub(crate) const DANGEROUS: Flags = Flags(1 << 5);
     pub(crate) const LOADING: Flags = Flags(1 << 6);
+    /// Is refused in a transaction.
+    pub(crate) const NO_MULTI: Flags = Flags(1 << 7);
+    /// Uses keys that are not at the positions of `keys`: a transaction locks all keys for it.
+    pub(crate) const ANY_KEYS: Flags = Flags(1 << 8);
+    /// Is executed at once in a transaction, and not queued.
+    pub(crate) const NOT_QUEUED: Flags = Flags(1 << 9);
 
-    const NAMES: [(Flags, &'static str); 6] = [
+    const NAMES: [(Flags, &'static str); 7] = [
         (Flags::WRITE, "write"),
         (Flags::READONLY, "readonly"),
         (Flags::DENYOOM, "denyoom"),
         (Flags::LOADING, "loading"),
         (Flags::FAST, "fast"),
         (Flags::NO_AUTH, "no_auth"),
+        (Flags::NO_MULTI, "no_multi"),
     ];
 
     pub(crate) const fn with(self, other: Flags) -> Flags {
@@ -90,6 +97,24 @@ impl CommandSpec {
     /// In the group `generic`, without keys at fixed positions.
     pub(super) const fn generic(mut self) -> Self {
         self.group = "generic";
+        self
+    }
+
+    /// In the group `transactions`, and executed at once.
+    pub(super) const fn transaction(mut self) -> Self {
+        self.group = "transactions";
+        self.flag(Flags::NOT_QUEUED)
+    }
+
+    /// In the group `transactions`, and queued as any command.
+    pub(super) const fn transaction_queued(mut self) -> Self {
+        self.group = "transactions";
+        self
+    }
+
+    /// In the group `pubsub`.
+    pub(super) const fn pubsub(mut self) -> Self {
+        self.group = "pubsub";
         self
     }
 
@@ -165,6 +190,14 @@ impl CommandSpec {
         self
     }
 
+    /// The keys of a request with valid arguments.
+    pub(crate) fn keys_of<'a>(&self, args: Args<'a>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let (first, last, step) = self.keys;
+        let last = if last < 0 { args.len() as isize + last as isize } else { last as isize };
+        let indices = if first == 0 { 0..0 } else { first as usize..(last + 1).max(0) as usize };
+        indices.step_by((step as usize).max(1)).filter_map(move |index| args.get(index))
+    }
+
     /// Whether this number of arguments, including the name, is valid.
     pub(crate) fn accepts(&self, arguments: usize) -> bool {
         let expected = usize::from(self.arity.unsigned_abs());
@@ -176,6 +209,7 @@ impl CommandSpec {
         let group = match self.group {
             "generic" => Some("keyspace"),
             "server" => None,
+            "transactions" => Some("transaction"),
             group => Some(group),
         };
         let flag = |flag, name| self.flags.contains(flag).then_some(name);

@@ -3,7 +3,9 @@
 //! This is the only module that uses the engine's cache. Commands see keys and values as bytes, and deadlines as
 //! milliseconds of Unix time.
 
+mod changes;
 mod clock;
+mod held;
 mod locked;
 
 use std::hash::{BuildHasher, RandomState};
@@ -12,11 +14,14 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Instant;
 
 use larder_engine::raw::{self, Cache};
-use larder_engine::{Cause, Inserted, Ttl};
+use larder_engine::{Cause, EntryRef, Ttl};
 
 use crate::ServerError;
+use crate::observers::{Event, Observers, Origin};
+use changes::EntryState;
 pub(crate) use clock::unix_time;
 use clock::{CachedTime, ServerClock};
+pub(crate) use held::HeldLocks;
 pub(crate) use larder_engine::raw::{Key, PrefetchBatch, Record};
 pub(crate) use locked::LockedKeys;
 
@@ -51,6 +56,8 @@ pub struct Store {
     entries_per_space: Arc<[AtomicI64; DATABASE_COUNT]>,
     /// The space of each database in the engine, four bits each; `SWAPDB` exchanges two of them.
     spaces: Arc<AtomicU64>,
+    /// Those who are told of changes.
+    pub(crate) observers: Arc<Observers>,
 }
 
 /// Database 0 has space 0, and so on.
@@ -74,6 +81,10 @@ impl Store {
         }
         let entries_per_space: Arc<[AtomicI64; DATABASE_COUNT]> = Arc::default();
         let listener_counts = Arc::clone(&entries_per_space);
+        let observers = Arc::<Observers>::default();
+        let listener_observers = Arc::clone(&observers);
+        let spaces = Arc::new(AtomicU64::new(INITIAL_SPACES));
+        let listener_spaces = Arc::clone(&spaces);
         let time = Arc::new(CachedTime::new());
         let cache = Cache::builder()
             .weight(bytes, |record: &Record, ()| charge(record.bytes_allocated() as u64))
@@ -82,22 +93,27 @@ impl Store {
                 if space != 0 && cause != Cause::Replaced {
                     listener_counts[space].fetch_sub(1, Ordering::Relaxed);
                 }
+                // The other causes were reported by the command.
+                let event = match cause {
+                    Cause::Expired => Event::Expired,
+                    Cause::Evicted => Event::Evicted,
+                    _ => return,
+                };
+                if listener_observers.is_active() {
+                    let spaces = Spaces(listener_spaces.load(Ordering::Relaxed));
+                    let key = record.key();
+                    listener_observers.removed(key.name, spaces.database(key.space), event);
+                }
             })
             .clock(CachedTime::clock(&time))
             .build()?;
-        Ok(Store {
-            cache,
-            time,
-            clock: ServerClock::new(0),
-            entries_per_space,
-            spaces: Arc::new(AtomicU64::new(INITIAL_SPACES)),
-        })
+        Ok(Store { cache, time, clock: ServerClock::new(0), entries_per_space, spaces, observers })
     }
 
     /// Capacity for entries in bytes.
     #[must_use]
     pub fn max_memory(&self) -> u64 {
-        self.cache.stats().capacity
+        self.cache.capacity()
     }
 
     /// Changes the capacity. Later writes evict the entries that no longer fit.
@@ -144,31 +160,30 @@ impl Store {
     }
 
     pub(crate) fn database(&self, index: u8) -> Database<'_> {
-        self.space(space_of(self.spaces.load(Ordering::Relaxed), index))
+        self.space(self.spaces().of(index))
     }
 
     /// The database in a space: see [`Database::space`].
     pub(crate) fn space(&self, space: u8) -> Database<'_> {
-        Database { store: self, space }
+        Database { store: self, space, held: None, origin: Origin::default() }
     }
 
-    /// Exchanges two databases in one atomic step.
+    /// The spaces of all databases. They change only while all keys are locked.
+    #[inline]
+    pub(crate) fn spaces(&self) -> Spaces {
+        Spaces(self.spaces.load(Ordering::Relaxed))
+    }
+
+    /// Exchanges two databases. All keys must be locked, so that no transaction sees a part of it.
     pub(crate) fn swap_databases(&self, first: u8, second: u8) {
-        let swap = |spaces: u64| {
-            let changed = space_of(spaces, first) ^ space_of(spaces, second);
-            Some(spaces ^ u64::from(changed) << (4 * first) ^ u64::from(changed) << (4 * second))
-        };
         if first != second {
-            // The closure never refuses.
-            let _ = self.spaces.fetch_update(Ordering::SeqCst, Ordering::SeqCst, swap);
+            let spaces = self.spaces();
+            let swapped = [first, second].map(|database| spaces.of(database));
+            self.observers.swapped(swapped);
+            let changed = u64::from(swapped[0] ^ swapped[1]);
+            // Nobody else exchanges databases: all keys are locked.
+            self.spaces.fetch_xor(changed << (4 * first) ^ changed << (4 * second), Ordering::Relaxed);
         }
-    }
-
-    /// Visits about `count` entries and removes those of `space`, or of all databases if it is `None`. Returns the next
-    /// cursor, 0 at the end. An entry that exists from the first call to the last is removed.
-    pub(crate) fn clear_from(&self, cursor: u64, count: usize, space: Option<u8>) -> u64 {
-        self.cache
-            .retain_from(cursor, count, |record, ()| space.is_some_and(|space| record.key().space != space))
     }
 }
 
@@ -188,8 +203,21 @@ fn charge(bytes: u64) -> u64 {
     bytes + bytes / BYTES_PER_ALLOCATOR_BYTE + ENTRY_OVERHEAD_BYTES
 }
 
-fn space_of(spaces: u64, database: u8) -> u8 {
-    (spaces >> (4 * database)) as u8 & 0xf
+/// The space of each database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Spaces(u64);
+
+impl Spaces {
+    /// The space of a database.
+    #[inline]
+    pub(crate) fn of(self, database: u8) -> u8 {
+        (self.0 >> (4 * database)) as u8 & 0xf
+    }
+
+    /// The database that has this space.
+    fn database(self, space: u8) -> u8 {
+        (0..DATABASE_COUNT as u8).find(|database| self.of(*database) == space).unwrap_or(0)
+    }
 }
 
 /// One database of a [`Store`].
@@ -197,6 +225,9 @@ fn space_of(spaces: u64, database: u8) -> u8 {
 pub(crate) struct Database<'a> {
     store: &'a Store,
     space: u8,
+    /// The locks of the transaction that uses it.
+    held: Option<&'a dyn HeldLocks>,
+    origin: Origin,
 }
 
 /// An entry while its shard is locked. Commands must use it only briefly.
@@ -246,7 +277,18 @@ pub(crate) enum EntryOp {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OutOfMemory;
 
-impl Database<'_> {
+impl<'a> Database<'a> {
+    /// The same database, used in a transaction.
+    pub(crate) fn with_locks(self, held: Option<&'a dyn HeldLocks>) -> Self {
+        Database { held, ..self }
+    }
+
+    /// The same database, used by a command.
+    #[inline]
+    pub(crate) fn used_by(self, origin: Origin) -> Self {
+        Database { origin, ..self }
+    }
+
     /// Where its entries are in the engine. It stays the same when databases are exchanged.
     pub(crate) fn space(&self) -> u8 {
         self.space
@@ -265,7 +307,10 @@ impl Database<'_> {
     /// Calls `f` with the value of `name`. This counts as a use of the entry.
     #[inline]
     pub(crate) fn get<R>(&self, name: &[u8], f: impl FnOnce(&[u8]) -> R) -> Option<R> {
-        self.store.cache.read(self.key(name), f)
+        match self.held {
+            None => self.store.cache.read(self.key(name), f),
+            Some(locks) => held::read(locks, self.key(name), f),
+        }
     }
 
     /// Adds a key to the batch for [`prefetch`](Self::prefetch).
@@ -281,18 +326,25 @@ impl Database<'_> {
     /// The deadline of the entry of `name` in milliseconds of Unix time, if it has one. Does not count as a use.
     pub(crate) fn deadline(&self, name: &[u8]) -> Option<Option<i64>> {
         let clock = self.store.clock;
-        let deadline = self.store.cache.peek_with(&self.key(name), |entry| entry.deadline_ms())?;
+        let deadline = self.peek_entry(name, |entry| entry.deadline_ms())?;
         Some(deadline.map(|ms| clock.to_unix_ms(ms)))
     }
 
     /// Calls `f` with the value of `name`. Does not count as a use.
     pub(crate) fn peek<R>(&self, name: &[u8], f: impl FnOnce(&[u8]) -> R) -> Option<R> {
-        self.store.cache.peek_with(&self.key(name), |entry| f(entry.key().value()))
+        self.peek_entry(name, |entry| f(entry.key().value()))
+    }
+
+    fn peek_entry<R>(&self, name: &[u8], f: impl FnOnce(EntryRef<'_, Record, ()>) -> R) -> Option<R> {
+        match self.held {
+            None => self.store.cache.peek_with(&self.key(name), f),
+            Some(locks) => held::peek(locks, self.key(name), f),
+        }
     }
 
     /// The bytes that the entry of `name` is charged.
     pub(crate) fn charge(&self, name: &[u8]) -> Option<u64> {
-        self.store.cache.peek_with(&self.key(name), |entry| entry.weight())
+        self.peek_entry(name, |entry| entry.weight())
     }
 
     /// The name of any entry. Cost: in a database with a small part of all entries, a scan of many others.
@@ -321,7 +373,7 @@ impl Database<'_> {
 
     /// Whether `name` has an entry.
     pub(crate) fn contains(&self, name: &[u8]) -> bool {
-        self.store.cache.contains(&self.key(name))
+        self.peek_entry(name, |_| ()).is_some()
     }
 
     /// Stores a value, with or without a former one.
@@ -330,28 +382,20 @@ impl Database<'_> {
         if value.len() <= MAX_BYTES_COPIED_UNDER_LOCK {
             return self.set_in_place(name, value, ttl);
         }
-        match self.store.cache.insert_with_ttl(self.record(name, &[value]), (), ttl) {
-            Inserted::New => self.count_new(),
-            Inserted::Replaced(()) => {}
-            Inserted::Refused { .. } => return Err(OutOfMemory),
-        }
-        Ok(())
+        let record = self.record(name, &[value]);
+        self.change(name, |_| (raw::UpdateOp::Put(record, ttl), ()))
     }
 
     /// Stores a value in place if the former value has the same length. This allocates and frees nothing and reads only
     /// memory that the lookup has read.
     fn set_in_place(&self, name: &[u8], value: &[u8], ttl: Ttl) -> Result<(), OutOfMemory> {
-        let updated = self.store.cache.update(self.key(name), |entry| match entry {
+        self.change(name, |entry| match entry {
             Some(mut entry) if entry.value().len() == value.len() => {
                 entry.value_mut().copy_from_slice(value);
                 (raw::UpdateOp::Edited(ttl), ())
             }
             _ => (raw::UpdateOp::Put(self.record(name, &[value]), ttl), ()),
-        });
-        if updated.map_err(|_| OutOfMemory)?.is_new {
-            self.count_new();
-        }
-        Ok(())
+        })
     }
 
     /// Reads and changes an entry atomically.
@@ -361,7 +405,7 @@ impl Database<'_> {
         f: impl FnOnce(Option<Entry<'_>>) -> (EntryOp, R),
     ) -> Result<R, OutOfMemory> {
         let clock = self.store.clock;
-        let updated = self.store.cache.update(self.key(name), |entry| {
+        self.change(name, |entry| {
             let (operation, result) = f(entry.map(|entry| Entry { entry, clock }));
             let operation = match operation {
                 EntryOp::Keep => raw::UpdateOp::Keep,
@@ -371,38 +415,98 @@ impl Database<'_> {
                 EntryOp::Remove => raw::UpdateOp::Remove,
             };
             (operation, result)
-        });
-        let updated = updated.map_err(|_| OutOfMemory)?;
-        if updated.is_new {
+        })
+    }
+
+    /// Every change of one entry. The observers are told while its shard is locked.
+    #[inline]
+    fn change<R>(
+        &self,
+        name: &[u8],
+        f: impl FnOnce(Option<raw::Entry<'_>>) -> (raw::UpdateOp, R),
+    ) -> Result<R, OutOfMemory> {
+        let key = self.key(name);
+        let mut is_new = false;
+        let f = |entry: Option<raw::Entry<'_>>| {
+            let before = EntryState::of(entry.as_ref());
+            let (operation, result) = f(entry);
+            self.report(key, before, &operation);
+            is_new = before == EntryState::Missing && matches!(operation, raw::UpdateOp::Put(..));
+            (operation, result)
+        };
+        let changed = match self.held {
+            None => self.store.cache.update(key, f).map(|updated| updated.result),
+            Some(locks) => held::update(locks, key, f),
+        };
+        let result = changed.map_err(|_| OutOfMemory)?;
+        if is_new {
             self.count_new();
         }
-        Ok(updated.result)
+        Ok(result)
     }
 
     /// Removes an entry; returns whether there was one.
     pub(crate) fn remove(&self, name: &[u8]) -> bool {
-        self.store.cache.remove(&self.key(name)).is_some()
+        // Without a record to store, a change cannot fail.
+        self.change(name, |entry| (raw::UpdateOp::Remove, entry.is_some())).unwrap_or(false)
     }
 
     /// Visits about `count` entries of all databases and calls `f` with the names of this one. Returns the next
     /// cursor, 0 at the end. An entry that exists from the first call to the last is visited at least once.
     pub(crate) fn scan(&self, cursor: u64, count: usize, mut f: impl FnMut(&[u8])) -> u64 {
-        self.store.cache.scan(cursor, count, |entry| {
-            let key = entry.key().key();
+        let mut visit = |key: Key<'_>| {
             if key.space == self.space {
                 f(key.name);
             }
-        })
+        };
+        match self.held {
+            None => self.store.cache.scan(cursor, count, |entry| visit(entry.key().key())),
+            Some(locks) => locks.scan(cursor, count, &mut visit),
+        }
+    }
+
+    /// Visits about `count` entries and removes those of this database, or of `all`. Returns the next cursor, 0 at the
+    /// end. An entry that exists from the first call to the last is removed. In a transaction, one call removes them all.
+    pub(crate) fn clear_from(&self, cursor: u64, count: usize, all: bool) -> u64 {
+        let keep = |key: Key<'_>| {
+            let is_kept = !all && key.space != self.space;
+            if !is_kept {
+                self.report_purge(key);
+            }
+            is_kept
+        };
+        match self.held {
+            None => self.store.cache.retain_from(cursor, count, |record, ()| keep(record.key())),
+            Some(locks) => {
+                locks.retain(&mut |key| keep(key));
+                0
+            }
+        }
+    }
+
+    /// The counters of the engine.
+    pub(crate) fn engine_stats(&self) -> larder_engine::Stats {
+        self.held.map_or_else(|| self.store.cache.stats(), HeldLocks::stats)
     }
 
     /// Entries, including expired ones that are not reclaimed yet.
     pub(crate) fn len(&self) -> usize {
+        if let Some(locks) = self.held {
+            return self.len_under(locks);
+        }
         let count =
             |space: usize| self.store.entries_per_space[space].load(Ordering::Relaxed).max(0) as usize;
         match self.space {
             0 => self.store.len().saturating_sub((1..DATABASE_COUNT).map(count).sum()),
             space => count(usize::from(space)),
         }
+    }
+
+    /// Counts the live entries: what a transaction has removed is subtracted from the counters at its end.
+    fn len_under(&self, locks: &dyn HeldLocks) -> usize {
+        let mut entries = 0;
+        locks.scan(0, usize::MAX, &mut |key| entries += usize::from(key.space == self.space));
+        entries
     }
 
     fn count_new(&self) {
