@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use larder_process::debian;
 use std::process::Command;
 
-/// The programs that tests run, and their Debian packages.
+/// The programs and libraries that tests run, and their Debian packages.
 const PROGRAMS: &[(&str, &str)] = &[
     ("redis-server", "redis-server"),
     ("redis-cli", "redis-tools"),
@@ -19,6 +19,15 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("ab", "apache2-utils"),
     ("siege", "siege"),
     ("elixir", "elixir"),
+    ("valgrind", "valgrind"),
+    ("memcached", "memcached"),
+    ("ruby", "ruby"),
+    ("/usr/share/doc/ruby-activesupport", "ruby-activesupport"),
+    ("/usr/share/doc/ruby-connection-pool", "ruby-connection-pool"),
+    ("/usr/share/doc/ruby-dalli", "ruby-dalli"),
+    ("/usr/share/doc/ruby-hiredis", "ruby-hiredis"),
+    ("/usr/share/doc/ruby-oj", "ruby-oj"),
+    ("/usr/share/doc/ruby-redis", "ruby-redis"),
 ];
 
 /// The folders with the manifests of npm packages for tests, and the folders below the target folder that they are

@@ -5,6 +5,9 @@
 //!                                         dependencies of the tests, --soak runs the soak tests for minutes
 //! cargo xtask sanitize                    the engine's tests under AddressSanitizer and, where present, valgrind
 //! cargo xtask check                       only the checks of the tree: dependencies, licences, documents, words, figures
+//! cargo xtask guard [--accept] [--no-build]
+//!                                         compares the instructions of the hot paths with xtask/guard.json, or replaces
+//!                                         that; --no-build counts those of the last build
 //! cargo xtask docs [--pictures]           updates the figures in the documents from docs/results; --pictures also copies
 //!                                         the screenshots of the browser tests
 //! cargo xtask install                     installs the dependencies of the tests
@@ -13,6 +16,7 @@
 mod check;
 mod examples;
 mod figures;
+mod guard;
 mod install;
 mod pictures;
 mod stages;
@@ -43,11 +47,23 @@ fn run(words: &[&str]) -> Result<()> {
         }
         ["sanitize"] => stages::sanitize(),
         ["check"] => check::all(),
-        ["docs"] => figures::write(),
-        ["docs", "--pictures"] => figures::write().and_then(|()| pictures::copy()),
+        ["docs"] => docs(),
+        ["docs", "--pictures"] => docs().and_then(|()| pictures::copy()),
+        ["guard", flags @ ..] if flags.iter().all(|flag| ["--accept", "--no-build"].contains(flag)) => {
+            if !flags.contains(&"--no-build") {
+                stages::build()?;
+            }
+            if flags.contains(&"--accept") { guard::accept() } else { stages::guard() }
+        }
         ["install"] => install::install(),
         _ => bail!(
-            "usage: cargo xtask test [--install] [--soak] | sanitize | check | docs [--pictures] | install"
+            "usage: cargo xtask test [--install] [--soak] | sanitize | check | guard [--accept] [--no-build] | docs [--pictures] | install"
         ),
     }
+}
+
+/// Updates everything in the documentation that comes from results.
+fn docs() -> Result<()> {
+    figures::write()?;
+    stages::write_documents()
 }

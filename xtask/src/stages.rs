@@ -2,6 +2,7 @@
 
 use crate::check;
 use crate::examples;
+use crate::guard;
 use crate::workspace::{self, root, target};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -21,14 +22,32 @@ pub(crate) fn test(soak: bool) -> Result<()> {
     stages.run("clippy", || {
         cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
     })?;
-    // One build for the tests and for the binaries that they start.
-    stages.run("build", || cargo(&["test", "--workspace", "--locked", "--no-run"]))?;
+    stages.run("build", build)?;
     let mut counts = Counts::default();
     stages.run("tests", || counts.add_run(&["test", "--workspace", "--locked", "--no-fail-fast"], soak))?;
     stages.run("examples", || counts.add_examples())?;
+    stages.run("guard", || counts.add_guard())?;
     stages.run("docs", || cargo(&["doc", "--workspace", "--no-deps", "--locked"]))?;
     stages.run("package", package)?;
     stages.report();
+    counts.report()
+}
+
+/// One build for the tests, for the examples, and for the binaries that they start.
+pub(crate) fn build() -> Result<()> {
+    cargo(&["test", "--workspace", "--locked", "--no-run"])
+}
+
+/// Writes the tables of the five documents, whose figures only the bench can read.
+pub(crate) fn write_documents() -> Result<()> {
+    let arguments = ["report", "docs/results", "--markdown", "docs/documents.md"];
+    cargo(&[&["run", "--quiet", "--locked", "-p", "larder-bench", "--"], &arguments[..]].concat())
+}
+
+/// The stage of the hot paths alone.
+pub(crate) fn guard() -> Result<()> {
+    let mut counts = Counts::default();
+    counts.add_guard()?;
     counts.report()
 }
 
@@ -187,6 +206,14 @@ impl Counts {
     fn add_examples(&mut self) -> Result<()> {
         let (ran, skipped) = examples::run()?;
         self.passed += ran;
+        self.skipped.extend(skipped);
+        Ok(())
+    }
+
+    /// Compares the instructions of the hot paths, which counts as a test.
+    fn add_guard(&mut self) -> Result<()> {
+        let skipped = guard::check()?;
+        self.passed += u64::from(skipped.is_none());
         self.skipped.extend(skipped);
         Ok(())
     }

@@ -36,10 +36,10 @@ pub(crate) fn commit() -> Option<String> {
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
 }
 
-/// The versions of those of `crates` that this program contains. Of several versions, the newest: its own crates use
+/// The versions of the compiler and of those of `crates` that this program contains. Of several versions, the newest: its own crates use
 /// that.
 pub(crate) fn versions(crates: &[&str]) -> BTreeMap<String, String> {
-    let mut versions = BTreeMap::new();
+    let mut versions = BTreeMap::from([("rustc".to_owned(), env!("LARDER_RUSTC").to_owned())]);
     for name in crates {
         let heading = format!("name = \"{name}\"\nversion = \"");
         // The lock file lists the versions of one crate in ascending order.
@@ -58,8 +58,8 @@ mod tests {
     #[test]
     fn versions_come_from_the_lock_file() {
         let versions = versions(&["quick_cache", "no-such-crate"]);
-        assert_eq!(versions.keys().collect::<Vec<_>>(), ["quick_cache"]);
-        assert!(versions["quick_cache"].starts_with("0.7"));
+        assert_eq!(versions.keys().collect::<Vec<_>>(), ["quick_cache", "rustc"]);
+        assert!(versions["quick_cache"].starts_with("0.7") && versions["rustc"].starts_with("1."));
     }
 
     #[test]

@@ -411,9 +411,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     pub fn partition_stats(&self, index: usize) -> PartitionStats {
         let mut total = PartitionStats::default();
         for shard in self.inner.shards.each() {
-            let PartitionStats { entries, with_deadline } = shard.partition_stats(index);
-            total.entries += entries;
-            total.with_deadline += with_deadline;
+            total.add(shard.partition_stats(index));
         }
         total
     }

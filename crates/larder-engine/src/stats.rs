@@ -77,6 +77,13 @@ pub struct PartitionStats {
     pub with_deadline: u64,
 }
 
+impl PartitionStats {
+    pub(crate) fn add(&mut self, other: PartitionStats) {
+        self.entries += other.entries;
+        self.with_deadline += other.with_deadline;
+    }
+}
+
 /// A counter shared by many threads.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);

@@ -20,11 +20,8 @@ use tokio::time::timeout;
 use crate::graphql;
 use crate::status::Reason;
 
-/// A request whose body was read, with the part of its key that the body contributes, or why it has none.
-pub struct KeyedRequest<ReqBody> {
-    pub(crate) request: Request<ReqBody>,
-    pub(crate) body_key: Result<Bytes, Reason>,
-}
+/// What the body of a request contributes to its key, or why it has none.
+pub(crate) type ReadBody = Result<Result<Bytes, Reason>, BodyRejection>;
 
 /// Why the layer answers a request itself: its body could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +56,7 @@ impl BodyRejection {
 /// How a layer treats request bodies of the type `ReqBody`: [`NoBodyKey`] or [`BodyRules`]. Sealed.
 pub trait BodyKey<ReqBody>: sealed::Sealed + Clone + Send + Sync + 'static {
     #[doc(hidden)]
-    type Rule;
+    type Rule: Send;
 
     /// The rule for a request, decided by its head.
     #[doc(hidden)]
@@ -77,11 +74,9 @@ pub trait BodyKey<ReqBody>: sealed::Sealed + Clone + Send + Sync + 'static {
     #[doc(hidden)]
     fn has_body_key(rule: &Self::Rule, request: &Request<ReqBody>) -> Result<bool, Reason>;
 
+    /// Reads the body of a request, which has the same body again afterwards.
     #[doc(hidden)]
-    fn read(
-        rule: Self::Rule,
-        request: Request<ReqBody>,
-    ) -> impl Future<Output = Result<KeyedRequest<ReqBody>, BodyRejection>> + Send + 'static;
+    fn read(rule: Self::Rule, request: &mut Request<ReqBody>) -> impl Future<Output = ReadBody> + Send;
 }
 
 mod sealed {
@@ -117,10 +112,7 @@ impl<ReqBody: 'static> BodyKey<ReqBody> for NoBodyKey {
         clippy::manual_async_fn,
         reason = "an async function would hold the request, whose body need not be `Send`"
     )]
-    fn read(
-        rule: Infallible,
-        _: Request<ReqBody>,
-    ) -> impl Future<Output = Result<KeyedRequest<ReqBody>, BodyRejection>> + Send + 'static {
+    fn read(rule: Infallible, _: &mut Request<ReqBody>) -> impl Future<Output = ReadBody> + Send {
         async move { match rule {} }
     }
 }
@@ -187,7 +179,7 @@ where
         rule.has_body_key(request)
     }
 
-    async fn read(rule: BodyRule, request: Request<ReqBody>) -> Result<KeyedRequest<ReqBody>, BodyRejection> {
+    async fn read(rule: BodyRule, request: &mut Request<ReqBody>) -> ReadBody {
         rule.read(request).await
     }
 }
@@ -342,26 +334,24 @@ impl BodyRule {
     }
 
     /// Reads the body. Its trailers are dropped (RFC 9110, 6.5.1 allows it).
-    async fn read<ReqBody>(self, request: Request<ReqBody>) -> Result<KeyedRequest<ReqBody>, BodyRejection>
+    async fn read<ReqBody>(&self, request: &mut Request<ReqBody>) -> ReadBody
     where
         ReqBody: http_body::Body + From<Bytes>,
     {
         let rejection = |reason| BodyRejection { reason, limit: self.max_bytes };
-        if declared_length(&request) > self.max_bytes as u64 {
+        if declared_length(request) > self.max_bytes as u64 {
             return Err(rejection(Reason::RequestBodyTooLarge));
         }
-        let (head, body) = request.into_parts();
-        let body = timeout(self.read_timeout, read_bounded(body, self.max_bytes, self.reading.start()))
-            .await
-            .unwrap_or(Err(Reason::RequestBodyTimeout))
-            .map_err(rejection)?;
-        let request = Request::from_parts(head, ReqBody::from(body.clone()));
-        let body_key = match &self.kind {
+        let body = std::mem::replace(request.body_mut(), ReqBody::from(Bytes::new()));
+        let reading = pin!(read_bounded(body, self.max_bytes, self.reading.start()));
+        let read = timeout(self.read_timeout, reading).await;
+        let body = read.unwrap_or(Err(Reason::RequestBodyTimeout)).map_err(rejection)?;
+        *request.body_mut() = ReqBody::from(body.clone());
+        Ok(match &self.kind {
             RuleKind::Whole(_) => Ok(body),
             #[cfg(feature = "graphql")]
-            RuleKind::Graphql(endpoint) => endpoint.body_key(&request, &body),
-        };
-        Ok(KeyedRequest { request, body_key })
+            RuleKind::Graphql(endpoint) => endpoint.body_key(request, &body),
+        })
     }
 }
 

@@ -14,6 +14,7 @@ use crate::cache::{CacheCore, HttpCache};
 use crate::encoding::{Coding, Codings};
 use crate::entry::StoreValue;
 use crate::gate::{Access, Gate};
+use crate::handler_fields::HandlerFields;
 use crate::key::{Key, KeySpace};
 use crate::memory::BodyMemory;
 use crate::private::PrivateShares;
@@ -44,6 +45,7 @@ pub struct Builder {
     max_fills: usize,
     cached_errors: Vec<StatusCode>,
     personal: PersonalTraits,
+    handler_fields: HandlerFields,
     gate: Option<Gate>,
     gate_timeout: Duration,
     #[cfg(feature = "compression")]
@@ -94,6 +96,7 @@ impl Builder {
             max_fills: 4_096,
             cached_errors: Vec::new(),
             personal: PersonalTraits::default(),
+            handler_fields: HandlerFields::default(),
             gate: None,
             gate_timeout: Duration::from_secs(5),
             #[cfg(feature = "compression")]
@@ -157,9 +160,30 @@ impl Builder {
 
     /// Cookies that no response depends on, such as those of an analytics script; names are case-sensitive. A request
     /// that has no other cookie is treated as one without cookies: it is answered from the cache, and concurrent ones
-    /// call the handler once. The handler still sees the cookies of the first request. Default: none.
+    /// call the handler once. The handler of a response that may be stored does not see them. Default: none.
     pub fn ignored_cookies<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Builder {
         self.personal.ignored_cookies.extend(names.into_iter().map(Into::into));
+        self
+    }
+
+    /// The only request fields that a handler sees whose response may be stored. A handler that depends on another one,
+    /// as on `X-Forwarded-Host` for the links of a page, would let one client choose the response of all; without the
+    /// field it cannot.
+    ///
+    /// Always visible are `Host`, the fields of a body and of conditions, and credentials. This concerns GET, and the
+    /// methods with a body rule, on all routes: the layer does not know before the handler runs whether its response
+    /// will be stored. Requests that bypass are complete. Default: all fields.
+    ///
+    /// ```
+    /// use http::header::{ACCEPT, ACCEPT_LANGUAGE, HeaderName};
+    /// use larder_http::HttpCache;
+    ///
+    /// let traceparent = HeaderName::from_static("traceparent");
+    /// let cache = HttpCache::builder().handler_fields([ACCEPT, ACCEPT_LANGUAGE, traceparent]).build()?;
+    /// # Ok::<(), larder_http::BuildError>(())
+    /// ```
+    pub fn handler_fields(mut self, names: impl IntoIterator<Item = HeaderName>) -> Builder {
+        self.handler_fields = HandlerFields::only(names);
         self
     }
 
@@ -291,6 +315,7 @@ impl Builder {
             max_fills: self.max_fills,
             cached_errors: self.cached_errors,
             personal: self.personal,
+            handler_fields: self.handler_fields,
             gate: self.gate,
             gate_timeout: self.gate_timeout,
             private_shares: store.private_shares,

@@ -13,6 +13,7 @@ use larder_engine::{Cache, Op, Ttl};
 use crate::encoding::Codings;
 use crate::entry::{StoreValue, StoredResponse};
 use crate::gate::{Gate, Guarded, Scope};
+use crate::handler_fields::HandlerFields;
 use crate::key::{self, Key, KeySpace, RequestKey};
 use crate::memory::BodyMemory;
 use crate::private::PrivateShares;
@@ -61,6 +62,7 @@ pub(crate) struct CacheCore {
     pub(crate) max_fills: usize,
     pub(crate) cached_errors: Vec<StatusCode>,
     pub(crate) personal: PersonalTraits,
+    pub(crate) handler_fields: HandlerFields,
     pub(crate) gate: Option<Gate>,
     pub(crate) gate_timeout: Duration,
     pub(crate) private_shares: Arc<PrivateShares>,

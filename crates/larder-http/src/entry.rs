@@ -20,6 +20,8 @@ use crate::body::Body;
 use crate::buffer::FillBuffer;
 use crate::chunks::Chunks;
 use crate::conditional::{self, REPEATED_IN_304};
+#[cfg(feature = "shared")]
+use crate::control::Directives;
 use crate::control::list_members;
 #[cfg(feature = "compression")]
 use crate::encoding::{self, Siblings};
@@ -352,6 +354,11 @@ impl StoredResponse {
 
     pub(crate) fn initial_age_ms(&self) -> u64 {
         self.initial_age_ms
+    }
+
+    /// Whether the response may be served stale at all: a refresh of a guarded one would have no credentials.
+    pub(crate) fn may_be_stale(&self) -> bool {
+        self.scope < Some(Scope::Gated) && !Directives::parse(&self.headers).must_revalidate
     }
 
     /// The response was softly invalidated.

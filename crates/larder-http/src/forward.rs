@@ -100,6 +100,10 @@ where
     ) -> Forward<S, ReqBody> {
         let (ctx, handler) = CacheCtx::of_handler(&cache);
         request.extensions_mut().insert(ctx);
+        if matches!(outcome, Outcome::Miss { .. }) {
+            // The handler must not see more than in a fill.
+            cache.core().restrict(&mut request);
+        }
         let state = ForwardState::WaitingForReady { inner, request: Some(request) };
         Forward { state, cache, outcome, follow_up, handler: Some(handler) }
     }

@@ -90,6 +90,7 @@ mod forward;
 mod fuzz;
 mod gate;
 mod graphql;
+mod handler_fields;
 mod handler_purges;
 mod key;
 mod labels;

@@ -1,7 +1,7 @@
 //! The traits of a request that decide whether and how it is answered from the cache.
 
 use http::header::{CONTENT_LENGTH, COOKIE, TRANSFER_ENCODING};
-use http::{Extensions, HeaderMap, HeaderName, Method, Request};
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request};
 
 use crate::control::Directives;
 use crate::fields::FieldSet;
@@ -30,14 +30,19 @@ impl PersonalTraits {
         }
     }
 
-    /// Whether the request has a cookie that is not ignored. A malformed one has no name, so it is not.
+    /// Whether the request has a cookie that is not ignored. A malformed one has no name, so it is not ignored.
     fn has_cookie(&self, headers: &HeaderMap) -> bool {
-        let is_ignored = |cookie: &[u8]| {
+        headers.get_all(COOKIE).iter().any(|line| self.cookies(line).next().is_some())
+    }
+
+    /// The cookies of a line that are not ignored.
+    pub(crate) fn cookies<'a>(&'a self, line: &'a HeaderValue) -> impl Iterator<Item = &'a [u8]> {
+        let is_ignored = |cookie: &&[u8]| {
             let name = cookie.iter().position(|b| *b == b'=').map(|end| cookie[..end].trim_ascii());
             name.is_some_and(|name| self.ignored_cookies.iter().any(|ignored| ignored.as_bytes() == name))
         };
-        let lines = headers.get_all(COOKIE).iter();
-        lines.flat_map(|line| line.as_bytes().split(|b| *b == b';')).any(|cookie| !is_ignored(cookie))
+        let cookies = line.as_bytes().split(|b| *b == b';').map(<[u8]>::trim_ascii);
+        cookies.filter(move |cookie| !is_ignored(cookie))
     }
 }
 

@@ -30,7 +30,7 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::body::{Body, BoxError};
-use crate::body_key::{BodyKey, BodyRejection, KeyedRequest, NoBodyKey};
+use crate::body_key::{BodyKey, BodyRejection, NoBodyKey};
 use crate::cache::{HttpCache, Lookup, StoreLocation};
 #[cfg(feature = "compression")]
 use crate::encoding;
@@ -83,7 +83,7 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
+    fn call(&mut self, mut request: Request<ReqBody>) -> Self::Future {
         let rule = self.body_key.rule(request.method(), request.uri());
         let mut traits = match RequestTraits::parse(&request, &self.cache.core().personal, rule.is_some()) {
             Ok(traits) => traits,
@@ -99,15 +99,11 @@ where
             Ok(false) => return self.answer(request, None, traits),
             Err(reason) => return self.bypass(request, reason, false),
         }
-        let (service, reading) = (self.clone(), K::read(rule, request));
+        let service = self.clone();
         let future = async move {
-            match reading.await {
-                Ok(KeyedRequest { request, body_key: Ok(key) }) => {
-                    service.answer(request, Some(key), traits).await
-                }
-                Ok(KeyedRequest { request, body_key: Err(reason) }) => {
-                    service.bypass(request, reason, false).await
-                }
+            match K::read(rule, &mut request).await {
+                Ok(Ok(key)) => service.answer(request, Some(key), traits).await,
+                Ok(Err(reason)) => service.bypass(request, reason, false).await,
                 Err(rejection) => Ok(service.reject(rejection)),
             }
         };

@@ -63,6 +63,11 @@ impl FromStr for Network {
 pub(crate) struct Client(IpAddr);
 
 impl Client {
+    /// The address, without the last 64 bits of an IPv6 address.
+    pub(crate) fn address(self) -> IpAddr {
+        self.0
+    }
+
     fn of(address: IpAddr) -> Client {
         match address.to_canonical() {
             IpAddr::V6(ip) => Client(Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX)).into()),

@@ -82,12 +82,30 @@ pub struct Config {
 
     /// How long the visits of a day are kept. Default 730 (two years), from 1 to 36,500. The total of a link stays.
     pub visit_retention_days: u32,
+    /// Of which visits the referrer, browser, system, device and country are counted: `all`; `unless-refused`, without those
+    /// whose browser sends `DNT: 1` or `Sec-GPC: 1`; or `none`. All visits count. Default `unless-refused`.
+    pub visit_details: VisitDetails,
+    /// A database of countries in the MaxMind format (`.mmdb`), for the countries of visits. Addresses are looked up in it
+    /// and not kept. Default none.
+    pub country_database: Option<PathBuf>,
     /// Open connections. Default 4,096, from 1 to 1,000,000. Further ones wait to be accepted.
     pub max_connections: usize,
     /// How long a client may take to send the head of a request. Default 10,000, from 100 to 600,000.
     pub header_timeout_ms: u64,
     /// How long running requests may take to end when the service stops. Default 10,000, from 0 to 600,000.
     pub drain_timeout_ms: u64,
+}
+
+/// Of which visits the details are counted; see [`Config::visit_details`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VisitDetails {
+    /// Of all.
+    All,
+    /// Of those whose browser does not refuse it.
+    UnlessRefused,
+    /// Of none.
+    None,
 }
 
 impl Default for Config {
@@ -119,6 +137,8 @@ impl Default for Config {
             visit_batch: 1_000,
             visit_queue: 65_536,
             visit_retention_days: 730,
+            visit_details: VisitDetails::UnlessRefused,
+            country_database: None,
             max_connections: 4_096,
             header_timeout_ms: 10_000,
             drain_timeout_ms: 10_000,

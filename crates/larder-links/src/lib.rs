@@ -42,6 +42,7 @@ mod cache;
 mod chart;
 mod client;
 mod config;
+mod dimensions;
 mod error;
 mod events;
 pub mod export;
@@ -67,7 +68,7 @@ mod view;
 mod visits;
 
 pub use address::{Address, AddressError, MAX_URL_BYTES};
-pub use config::Config;
+pub use config::{Config, VisitDetails};
 pub use error::LinksError;
 pub use links::{Deps, Links};
 pub use serve::{ServeOptions, serve};

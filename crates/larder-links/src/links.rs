@@ -12,6 +12,7 @@
 use crate::access::Access;
 use crate::cache::{self, Limits, Target, Targets};
 use crate::config::Config;
+use crate::dimensions::{Countries, Dimensions, Visitor};
 use crate::error::LinksError;
 use crate::events::{Event, Events};
 use crate::hosts::OwnHosts;
@@ -25,11 +26,11 @@ use crate::store::{
 use crate::visits::Visits;
 use crate::{router, serve};
 use axum::Router;
-use http::{HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use larder::{Cache, FetchError};
 use larder_http::HttpCache;
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
@@ -104,6 +105,8 @@ struct Shared {
     /// One batch is parsed at a time, so that the other cores serve redirects.
     batch_parser: Arc<Semaphore>,
     visits: Arc<Visits>,
+    dimensions: Arc<Dimensions>,
+    countries: Option<Countries>,
     events: Arc<Events>,
     stream_permits: Arc<Semaphore>,
     counters: Counters,
@@ -125,9 +128,12 @@ impl Links {
         let targets = Targets::new(deps.cache, &config);
         let events = Arc::new(Events::new());
         let visits = Arc::new(Visits::new(config.visit_batch, config.visit_queue, events.clone()));
+        let dimensions = Arc::new(Dimensions::new(config.visit_queue));
+        let countries = config.country_database.as_deref().map(Countries::open).transpose()?;
         let (stop_flusher, stopped) = watch::channel(false);
         let every = Duration::from_millis(config.visit_flush_ms);
         let (flushed, store) = (visits.clone(), deps.store.clone());
+        tokio::spawn(dimensions.clone().run(store.clone(), every, stopped.clone()));
         tokio::spawn(async move { flushed.run(&store, every, stopped).await });
         let links = Links {
             shared: Arc::new(Shared {
@@ -140,6 +146,8 @@ impl Links {
                 store: deps.store,
                 responses: Responses::new(deps.responses),
                 visits,
+                dimensions,
+                countries,
                 events,
                 stream_permits: Arc::new(Semaphore::new(MAX_STREAMS)),
                 counters: Counters::default(),
@@ -190,7 +198,7 @@ impl Links {
         self.shared.stop_flusher.send_replace(true);
         let flushed = match self.shared.store.is_closed() {
             true => Ok(()),
-            false => self.shared.visits.flush(&self.shared.store).await,
+            false => self.flush_visits().await,
         };
         self.shared.store.close().await;
         let pending = self.shared.targets.cache().close(CLOSE_TIMEOUT).await;
@@ -200,7 +208,7 @@ impl Links {
                 "redis has not confirmed some changes: other instances may serve older links"
             );
         }
-        Ok(flushed?)
+        flushed
     }
 
     /// Writes the visits in memory.
@@ -208,7 +216,9 @@ impl Links {
     /// # Errors
     /// If the store fails; the visits stay in memory for the next write.
     pub async fn flush_visits(&self) -> Result<(), LinksError> {
-        Ok(self.shared.visits.flush(&self.shared.store).await?)
+        let Shared { visits, dimensions, store, .. } = &*self.shared;
+        visits.flush(store).await?;
+        Ok(dimensions.flush(store).await?)
     }
 
     /// The service's statistics.
@@ -292,15 +302,22 @@ impl Links {
         StatusCode::from_u16(self.shared.config.redirect_status).unwrap_or(StatusCode::FOUND)
     }
 
-    /// Fetches the target of a slug, for a request with this query. A redirect counts as a visit if `visit` is set.
+    /// What is counted of the client of a request.
+    pub(crate) fn visitor(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Visitor {
+        let Shared { config, countries, access, .. } = &*self.shared;
+        let country = || Some(countries.as_ref()?.find(access.client(peer, headers).address()));
+        Visitor::new(config.visit_details, headers, country)
+    }
+
+    /// Fetches the target of a slug, for a request with this query. A redirect counts as a visit of `visitor`.
     pub(crate) async fn follow(
         &self,
         slug: &str,
         query: Option<&str>,
-        visit: bool,
+        visitor: Option<&Visitor>,
     ) -> Result<Followed, FollowError> {
         let started = Instant::now();
-        let followed = self.try_follow(slug, query, visit).await;
+        let followed = self.try_follow(slug, query, visitor).await;
         let outcome = match &followed {
             Ok(Followed::Redirect(_)) => Outcome::Found,
             Ok(Followed::Unknown) => Outcome::NotFound,
@@ -315,9 +332,9 @@ impl Links {
         &self,
         slug: &str,
         query: Option<&str>,
-        visit: bool,
+        visitor: Option<&Visitor>,
     ) -> Result<Followed, FollowError> {
-        let Shared { targets, store, visits, .. } = &*self.shared;
+        let Shared { targets, store, visits, dimensions, .. } = &*self.shared;
         let target = targets.resolve(slug, store).await?;
         let redirect = match &*target {
             Some(Target::Redirect(redirect)) => redirect,
@@ -328,13 +345,16 @@ impl Links {
         match redirect.limits.as_deref() {
             Some(limits) if limits.has_expired(now_ms()) => return Ok(Followed::Expired),
             Some(&Limits { max_visits: Some(max), .. }) => {
-                let is_admitted = visits.admit(redirect.link_id, max, visit, store).await?;
+                let is_admitted = visits.admit(redirect.link_id, max, visitor.is_some(), store).await?;
                 if !is_admitted {
                     return Ok(Followed::Expired);
                 }
             }
-            _ if visit => visits.record(redirect.link_id),
+            _ if visitor.is_some() => visits.record(redirect.link_id),
             _ => {}
+        }
+        if let Some(visitor) = visitor {
+            dimensions.record(redirect.link_id, visitor);
         }
         Ok(Followed::Redirect(location))
     }
@@ -418,8 +438,9 @@ impl Links {
     pub(crate) async fn forget_visits(&self, slug: &str) -> Result<bool, ApiError> {
         let (this, slug) = (self.clone(), slug.to_owned());
         run_to_completion(async move {
-            let Shared { store, visits, targets, responses, .. } = &*this.shared;
+            let Shared { store, visits, dimensions, targets, responses, .. } = &*this.shared;
             let Some(link) = store.find(&slug).await? else { return Ok(false) };
+            dimensions.forget(link.id).await;
             let forgotten = visits.forget(link.id, store).await?;
             targets.invalidate([slug.clone()]).await;
             responses.purge_link(&slug);

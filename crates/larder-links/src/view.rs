@@ -2,7 +2,9 @@
 
 use crate::chart;
 use crate::links::Links;
-use crate::store::{DayCount, Link, LinkOptions, ListQuery, StoreError, now_ms};
+use crate::store::{
+    DayCount, DimensionCounts, Link, LinkOptions, ListQuery, QUARTERS_PER_DAY, StoreError, now_ms,
+};
 use crate::tag::Tag;
 use async_graphql::{SimpleObject, scalar};
 use jiff::tz::TimeZone;
@@ -70,6 +72,8 @@ pub(crate) struct DetailView {
     #[graphql(flatten)]
     link: LinkView,
     days: Vec<DayCount>,
+    /// Where the visits since the first of these days in UTC come from.
+    dimensions: DimensionCounts,
 }
 
 impl DetailView {
@@ -82,7 +86,8 @@ impl DetailView {
         let Some(link) = links.store().find(slug).await? else { return Ok(None) };
         let since = chart::first_quarter(now_ms(), CHART_DAYS, zone);
         let days = chart::by_day(&links.store().history(link.id, since).await?, zone);
-        Ok(Some(DetailView { link: LinkView::new(link, base), days }))
+        let dimensions = links.store().dimensions(link.id, since.div_euclid(QUARTERS_PER_DAY)).await?;
+        Ok(Some(DetailView { link: LinkView::new(link, base), days, dimensions }))
     }
 }
 

@@ -1,8 +1,8 @@
 // The page of the shortener: create links, list them, see their visits. Text is inserted as text only, never as HTML.
 import { hasEnded, insertOptionFields, limitsOf, optionsOf, showOptions } from "./options.js";
+import { showVisits, timeZone } from "./visits.js";
 
 const PAGE_LINKS = 50;
-const CHART_DAYS = 30;
 // While the events arrive, the list is loaded only for what other servers of the same database do. The server's response
 // cache keeps a list for a second; polling faster than that would return the same list.
 const REFRESH_MS = 2_000;
@@ -232,7 +232,7 @@ function makeRow(link) {
     const open = details.hidden;
     details.hidden = !open;
     toggle.setAttribute("aria-expanded", String(open));
-    if (open) drawChart(element, link.slug);
+    if (open) drawVisits(element, link.slug);
   });
 
   function update(fresh) {
@@ -254,7 +254,7 @@ function makeRow(link) {
     if (!details.hidden) {
       // Visits leave the stored response about the link as it is, so an earlier request could show the old days.
       clearTimeout(redraw);
-      redraw = setTimeout(() => drawChart(element, link.slug), RESPONSE_TTL_MS);
+      redraw = setTimeout(() => drawVisits(element, link.slug), RESPONSE_TTL_MS);
     }
   }
   find(".row-visits").addEventListener("animationend", (event) => event.currentTarget.classList.remove("bump"));
@@ -490,48 +490,15 @@ async function restoreLink(slug) {
   }
 }
 
-// The chart of a link: one bar a day, today on the right
-
-async function drawChart(element, slug) {
+// Shows the days and sources of a link's visits.
+async function drawVisits(element, slug) {
   // The link may have been deleted, or left the list.
   if (!element.isConnected || element.classList.contains("deleted")) return;
-  let link;
   try {
-    const tz = Intl.DateTimeFormat().resolvedOptions().timeZone;
-    link = await call("GET", `/api/links/${slug}?${new URLSearchParams({ tz })}`);
+    showVisits(element, await call("GET", `/api/links/${slug}?${new URLSearchParams({ tz: timeZone() })}`));
   } catch {
-    return;
+    // The next visit tries again.
   }
-  const byDate = new Map(link.days.map((day) => [day.date, day.visits]));
-  const now = new Date();
-  // Noon, so that summer time does not move a date.
-  const dates = Array.from({ length: CHART_DAYS }, (_, i) =>
-    dateText(new Date(now.getFullYear(), now.getMonth(), now.getDate() - (CHART_DAYS - 1 - i), 12)));
-  const counts = dates.map((date) => byDate.get(date) ?? 0);
-  const highest = Math.max(1, ...counts);
-  const sum = counts.reduce((total, count) => total + count, 0);
-
-  const chart = element.querySelector(".chart");
-  chart.setAttribute("viewBox", `0 0 ${CHART_DAYS * 10} 100`);
-  chart.setAttribute("aria-label", `${number.format(sum)} visits in ${CHART_DAYS} days`);
-  chart.replaceChildren(...counts.map((count, i) => makeBar(i, count, highest, dates[i])));
-  element.querySelector(".chart-from").textContent = dayName(dates[0]);
-  element.querySelector(".chart-sum").textContent = `${number.format(sum)} in ${CHART_DAYS} days`;
-}
-
-function makeBar(index, count, highest, date) {
-  const make = (name, attributes) => {
-    const node = document.createElementNS("http://www.w3.org/2000/svg", name);
-    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-    return node;
-  };
-  const height = count === 0 ? 2 : Math.max(5, (count / highest) * 96);
-  const bar = make("rect", { x: index * 10 + 1, y: 100 - height, width: 8, height, rx: 1 });
-  if (count === 0) bar.classList.add("none");
-  const title = make("title", {});
-  title.textContent = `${dayName(date)}: ${number.format(count)}`;
-  bar.append(title);
-  return bar;
 }
 
 // The rest
@@ -566,8 +533,6 @@ function setCopy(button, icon, label, done) {
 }
 
 const withoutScheme = (url) => url.replace(/^https?:\/\//, "");
-const dateText = (date) => [date.getFullYear(), date.getMonth() + 1, date.getDate()].map((part) => String(part).padStart(2, "0")).join("-");
-const dayName = (date) => new Date(`${date}T00:00:00Z`).toLocaleDateString(undefined, { day: "numeric", month: "short", timeZone: "UTC" });
 
 function search(event) {
   const text = event.currentTarget.value.trim();

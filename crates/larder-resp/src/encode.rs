@@ -35,6 +35,12 @@ impl<'a> Encoder<'a> {
         Encoder { out, protocol }
     }
 
+    /// The protocol version in which it encodes.
+    #[must_use]
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
     /// `+text`; line ends in it become spaces.
     #[inline]
     pub fn simple(&mut self, text: &str) {

@@ -25,6 +25,7 @@
 //! # Ok::<(), larder_resp::ProtocolError>(())
 //! ```
 
+mod args_buffer;
 mod encode;
 mod error;
 mod frame;
@@ -34,6 +35,7 @@ mod number;
 mod reply;
 mod request;
 
+pub use args_buffer::ArgsBuffer;
 pub use encode::{Encoder, Protocol};
 pub use error::ProtocolError;
 pub use frame::Frame;

@@ -222,6 +222,10 @@ pub struct Args<'a> {
 }
 
 impl<'a> Args<'a> {
+    pub(crate) fn new(text: &'a [u8], spans: &'a [Span]) -> Self {
+        Args { text, spans }
+    }
+
     /// The number of arguments, including the command name; 0 for an empty request.
     #[must_use]
     pub fn len(&self) -> usize {

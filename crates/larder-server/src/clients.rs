@@ -3,20 +3,26 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
+use larder_engine::stats::Counter;
+use larder_resp::{Encoder, Protocol};
 use parking_lot::Mutex;
 
 use crate::cmd;
 use crate::inbox::{Inbox, Message};
+use crate::mailbox::{Mailbox, OutputLimits, Posted};
 
 /// The public state of a connection. The connection updates it, at most once per wake-up.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) id: u64,
+    clients: Arc<Clients>,
     /// Index of the thread that serves it.
     thread: AtomicUsize,
+    /// Its position among the connections of that thread, which alone reads and changes it.
+    position: AtomicUsize,
     address: String,
     local_address: String,
     connected_at: Instant,
@@ -26,8 +32,13 @@ pub(crate) struct Client {
     protocol: AtomicU8,
     last_command: AtomicU16,
     names: Mutex<Names>,
+    /// The number of channels, patterns, and channels of shards that it subscribes to.
+    subscriptions: [AtomicUsize; 3],
+    /// The id of the connection that gets its invalidations; 0 for itself, -1 without tracking.
+    redirect: AtomicI64,
     /// Bytes of requests and replies that the connection buffers.
     buffered_bytes: AtomicU64,
+    mailbox: Mailbox,
     /// Whether the connection has to be closed.
     closing: AtomicBool,
 }
@@ -49,6 +60,12 @@ impl Client {
         if let Some(index) = command {
             self.last_command.store(index as u16, Ordering::Relaxed);
         }
+    }
+
+    /// The time since its last request.
+    pub(crate) fn idle(&self, now: Instant) -> Duration {
+        let active = Duration::from_millis(self.active_ms.load(Ordering::Relaxed));
+        now.saturating_duration_since(self.connected_at).saturating_sub(active)
     }
 
     /// The address of the client.
@@ -80,17 +97,93 @@ impl Client {
     ///
     /// The mark is set before the thread is read, and a connection that moves changes its thread before the new one
     /// reads the mark: so either the new thread finds the mark, or it is the one that is woken.
-    pub(crate) fn close(&self, inboxes: &[Inbox]) {
+    pub(crate) fn close(&self) {
         self.closing.store(true, Ordering::SeqCst);
-        inboxes[self.thread()].send(Message::Wake);
+        self.clients.inboxes[self.thread()].send(Message::Wake);
+    }
+
+    /// Its position among the connections of its thread, for that thread.
+    pub(crate) fn position(&self) -> usize {
+        self.position.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_position(&self, position: usize) {
+        self.position.store(position, Ordering::Relaxed);
+    }
+
+    /// Puts a message of about `message_bytes` into the mailbox, from any thread. If the mailbox is full, the connection
+    /// is closed: no message is dropped while it is open.
+    ///
+    /// The message is there before the thread is read, and a connection that moves changes its thread before the new one
+    /// looks into the mailbox: so either the new thread finds the message, or it is the one that is woken.
+    pub(crate) fn post(self: &Arc<Self>, message_bytes: usize, encode: impl FnOnce(&mut Encoder<'_>)) {
+        let unsent = self.buffered_bytes.load(Ordering::Relaxed);
+        match self.mailbox.post(message_bytes, unsent, &self.clients.output_limits, encode) {
+            Posted::Appended { bytes, before, is_first } => {
+                if is_first {
+                    self.clients.inboxes[self.thread()].send(Message::Mail(Arc::clone(self)));
+                }
+                self.clients.replace(before, bytes);
+            }
+            Posted::Overflow => {
+                tracing::warn!(
+                    client = self.id,
+                    "closed a connection: its client does not read its messages"
+                );
+                self.clients.closed_for_output.add(1);
+                self.close();
+            }
+            Posted::Closed => {}
+        }
+    }
+
+    /// Whether the connection gets further messages.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.mailbox.is_closed()
+    }
+
+    /// Whether there are messages in the mailbox.
+    #[inline]
+    pub(crate) fn has_mail(&self) -> bool {
+        self.mailbox.has_mail()
+    }
+
+    /// Moves the messages of the mailbox into `out` at the offset `at`. Only its own thread may do that.
+    #[cold]
+    pub(crate) fn take_mail(&self, out: &mut Vec<u8>, at: usize) {
+        let counted = self.mailbox.take(out, at);
+        self.clients.replace(counted, 0);
     }
 
     pub(crate) fn set_database(&self, database: u8) {
         self.database.store(database, Ordering::Relaxed);
     }
 
-    pub(crate) fn set_protocol(&self, version: i64) {
-        self.protocol.store(version as u8, Ordering::Relaxed);
+    /// Sets the protocol version of later messages.
+    pub(crate) fn set_protocol(&self, protocol: Protocol) {
+        self.protocol.store(protocol.version() as u8, Ordering::Relaxed);
+        self.mailbox.set_protocol(protocol);
+    }
+
+    /// Sets the connection that gets its invalidations: 0 for itself; `None` without tracking.
+    pub(crate) fn set_redirect(&self, id: Option<u64>) {
+        self.redirect.store(id.map_or(-1, |id| id as i64), Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_subscriptions(&self, counts: [usize; 3]) {
+        for (subscriptions, count) in self.subscriptions.iter().zip(counts) {
+            subscriptions.store(count, Ordering::Relaxed);
+        }
+    }
+
+    /// The number of channels, patterns, and channels of shards that it subscribes to.
+    fn subscriptions(&self) -> [usize; 3] {
+        self.subscriptions.each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+
+    /// Whether it subscribes to anything.
+    pub(crate) fn is_subscriber(&self) -> bool {
+        self.subscriptions() != [0; 3]
     }
 
     pub(crate) fn names(&self) -> Names {
@@ -103,24 +196,35 @@ impl Client {
 
     /// Appends the connection's line of `CLIENT LIST`, with the fields of Redis.
     pub(crate) fn write_line(&self, line: &mut String) {
-        let age = self.connected_at.elapsed();
-        let idle_ms = (age.as_millis() as u64).saturating_sub(self.active_ms.load(Ordering::Relaxed));
+        let (age, idle) = (self.connected_at.elapsed(), self.idle(Instant::now()));
         let names = self.names();
         let command = cmd::name_of(usize::from(self.last_command.load(Ordering::Relaxed))).unwrap_or("NULL");
+        let redirect = self.redirect.load(Ordering::Relaxed);
+        let [channels, patterns, shard_channels] = self.subscriptions();
         // Writing to a String cannot fail.
         let _ = write!(
             line,
-            "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags=N db={} sub=0 psub=0 ssub=0 multi=-1 watch=0 \
+            "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi=-1 watch=0 \
              qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd={} \
-             user=default redir=-1 resp={} lib-name={} lib-ver={}",
+             user=default redir={} resp={} lib-name={} lib-ver={}",
             self.id,
             self.address,
             self.local_address,
             String::from_utf8_lossy(&names.name),
             age.as_secs(),
-            idle_ms / 1000,
+            idle.as_secs(),
+            match (self.is_subscriber(), redirect) {
+                (false, -1) => "N",
+                (true, -1) => "P",
+                (false, _) => "t",
+                (true, _) => "Pt",
+            },
             self.database.load(Ordering::Relaxed),
+            channels,
+            patterns,
+            shard_channels,
             command,
+            redirect,
             self.protocol.load(Ordering::Relaxed),
             String::from_utf8_lossy(&names.library),
             String::from_utf8_lossy(&names.library_version),
@@ -134,26 +238,42 @@ impl Client {
 #[derive(Debug)]
 pub(crate) struct Clients {
     next_id: AtomicU64,
-    /// Bytes that all connections together buffer.
-    buffered_bytes: AtomicU64,
+    /// One for each thread.
+    inboxes: Arc<[Inbox]>,
+    /// Bytes that all connections together buffer, messages included. Below zero for a moment if messages are taken on
+    /// one thread before they are added here by another.
+    buffered_bytes: AtomicI64,
     max_buffered_bytes: u64,
+    pub(crate) output_limits: OutputLimits,
+    /// Connections that were closed because their mailbox was full.
+    pub(crate) closed_for_output: Counter,
     by_id: Mutex<BTreeMap<u64, Arc<Client>>>,
 }
 
 impl Clients {
-    pub(crate) fn new(max_buffered_bytes: u64) -> Self {
+    pub(crate) fn new(max_buffered_bytes: u64, inboxes: Arc<[Inbox]>) -> Self {
         Clients {
             next_id: AtomicU64::new(0),
-            buffered_bytes: AtomicU64::new(0),
+            inboxes,
+            buffered_bytes: AtomicI64::new(0),
             max_buffered_bytes,
+            output_limits: OutputLimits::default(),
+            closed_for_output: Counter::new(),
             by_id: Mutex::default(),
         }
     }
 
-    pub(crate) fn register(&self, thread: usize, address: String, local_address: String) -> Arc<Client> {
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        thread: usize,
+        address: String,
+        local_address: String,
+    ) -> Arc<Client> {
         let client = Arc::new(Client {
             id: self.next_id.fetch_add(1, Ordering::Relaxed) + 1,
+            clients: Arc::clone(self),
             thread: AtomicUsize::new(thread),
+            position: AtomicUsize::new(usize::MAX),
             address,
             local_address,
             connected_at: Instant::now(),
@@ -162,56 +282,86 @@ impl Clients {
             protocol: AtomicU8::new(2),
             last_command: AtomicU16::new(NO_COMMAND),
             names: Mutex::default(),
+            subscriptions: Default::default(),
+            redirect: AtomicI64::new(-1),
             buffered_bytes: AtomicU64::new(0),
+            mailbox: Mailbox::new(),
             closing: AtomicBool::new(false),
         });
         self.by_id.lock().insert(client.id, Arc::clone(&client));
         client
     }
 
+    /// Forgets a connection. Later messages for it are dropped.
     pub(crate) fn deregister(&self, client: &Client) {
         self.by_id.lock().remove(&client.id);
-        self.release_buffered_bytes(client);
+        client.mailbox.close();
+        self.release(client);
     }
 
     /// Bytes that all connections together buffer.
     pub(crate) fn buffered_bytes(&self) -> u64 {
-        self.buffered_bytes.load(Ordering::Relaxed)
+        self.buffered_bytes.load(Ordering::Relaxed).max(0) as u64
     }
 
     /// Sets the size of a connection's buffers. Closes the connection with the largest buffers if the total exceeds the
     /// limit.
-    pub(crate) fn set_buffered_bytes(&self, client: &Client, bytes: u64, inboxes: &[Inbox]) {
+    pub(crate) fn set_buffered_bytes(&self, client: &Client, bytes: u64) {
         let before = client.buffered_bytes.swap(bytes, Ordering::Relaxed);
-        let total = self.buffered_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.buffered_bytes.fetch_sub(before, Ordering::Relaxed);
-        if bytes > before && total - before > self.max_buffered_bytes {
-            self.close_largest(inboxes);
+        self.replace(before, bytes);
+    }
+
+    /// Replaces `before` bytes by `bytes` in the total.
+    fn replace(&self, before: u64, bytes: u64) {
+        let more = bytes as i64 - before as i64;
+        let total = self.buffered_bytes.fetch_add(more, Ordering::Relaxed) + more;
+        if more > 0 && total > 0 && total as u64 > self.max_buffered_bytes {
+            self.close_largest();
         }
     }
 
-    fn close_largest(&self, inboxes: &[Inbox]) {
+    fn close_largest(&self) {
         let by_id = self.by_id.lock();
-        let Some(largest) = by_id.values().max_by_key(|client| client.buffered_bytes.load(Ordering::Relaxed))
-        else {
-            return;
-        };
+        let size =
+            |client: &Client| client.buffered_bytes.load(Ordering::Relaxed) + client.mailbox.counted_bytes();
+        let Some(largest) = by_id.values().max_by_key(|client| size(client)) else { return };
         tracing::warn!(
             client = largest.id,
             "closed the connection with the largest buffers: max_client_memory is exceeded"
         );
         // Its thread frees the memory later. It is subtracted now, or further connections would be closed.
-        self.release_buffered_bytes(largest);
-        largest.close(inboxes);
+        self.release(largest);
+        largest.close();
     }
 
-    fn release_buffered_bytes(&self, client: &Client) {
+    fn release(&self, client: &Client) {
         let bytes = client.buffered_bytes.swap(0, Ordering::Relaxed);
-        self.buffered_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let mail_bytes = client.mailbox.stop_counting();
+        self.buffered_bytes.fetch_sub((bytes + mail_bytes) as i64, Ordering::Relaxed);
+    }
+
+    /// The open connection with this id.
+    pub(crate) fn find(&self, id: u64) -> Option<Arc<Client>> {
+        self.by_id.lock().get(&id).cloned()
     }
 
     /// All open connections, oldest first.
     pub(crate) fn all(&self) -> Vec<Arc<Client>> {
         self.by_id.lock().values().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn message_that_is_taken_before_it_is_counted_leaves_nothing_counted() {
+        let clients = Clients::new(1_000, std::iter::once(Inbox::default()).collect());
+        // Taken on the thread of the connection, before the thread of the sender has added it.
+        clients.replace(8, 0);
+        assert_eq!(clients.buffered_bytes(), 0);
+        clients.replace(0, 8);
+        assert_eq!((clients.buffered_bytes(), clients.buffered_bytes.load(Ordering::Relaxed)), (0, 0));
     }
 }

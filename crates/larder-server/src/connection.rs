@@ -3,6 +3,8 @@
 //! Both buffers belong to the thread and not to the connection, so they stay in the processor's caches, and an idle
 //! connection has none. A connection has its own buffer only for an incomplete request and for unsent replies. While
 //! replies are unsent, the server does not read from the connection.
+//!
+//! Messages of the mailbox are sent ahead of the replies to later commands, and at once if the connection waits.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
@@ -15,8 +17,9 @@ use mio::{Interest, Registry, Token};
 use crate::clients::Client;
 use crate::cmd::{self, Context};
 use crate::listener::Socket;
+use crate::pause::Paused;
 use crate::prefetch::PipelinePrefetcher;
-use crate::session::Session;
+use crate::session::{Session, TurnEnd};
 use crate::state::ServerState;
 use crate::stats::Counts;
 
@@ -53,6 +56,8 @@ pub(crate) enum Turn {
     Waiting,
     /// Complete requests may be left, but the turn has used its budget.
     Yielding,
+    /// The next command waits for the end of a pause.
+    Paused,
     /// Replies are unsent: the client has to read them first.
     Blocked,
     Closed,
@@ -70,7 +75,15 @@ enum Received {
 enum StopReason {
     NoRequest,
     Budget,
+    Pause,
     Close,
+}
+
+impl StopReason {
+    /// Whether complete requests may be left.
+    fn leaves_requests(&self) -> bool {
+        matches!(self, StopReason::Budget | StopReason::Pause)
+    }
 }
 
 /// A connection of a client. It is on one thread at a time, and may move between turns.
@@ -85,6 +98,8 @@ pub(crate) struct Connection {
     resume: bool,
     /// Whether the socket may have more to read although it does not become ready again.
     has_more: bool,
+    /// What waits during this turn.
+    paused: Option<Paused>,
     /// Whether the client has ended the connection, which is reported once.
     ended: bool,
     /// Replies that the system has not accepted yet, and how many of their bytes are sent.
@@ -96,6 +111,8 @@ pub(crate) struct Connection {
     interest: Option<Interest>,
     /// Whether it is in the thread's queue of connections that have more to do.
     pub(crate) queued: bool,
+    /// Whether it is in the thread's list of connections that wait for the end of a pause.
+    pub(crate) is_paused: bool,
     /// The turns since the thread asked last.
     turns: u32,
     /// The size of the own buffers that was reported last.
@@ -117,12 +134,14 @@ impl Connection {
             pending: Vec::new(),
             resume: false,
             has_more: false,
+            paused: None,
             ended: false,
             unsent: Vec::new(),
             sent: 0,
             ending: false,
             interest: None,
             queued: false,
+            is_paused: false,
             turns: 0,
             buffered_bytes: 0,
         })
@@ -188,11 +207,36 @@ impl Connection {
     /// Sends what is unsent, reads once, executes all complete requests, and writes the replies. `now` is the start.
     pub(crate) fn turn(&mut self, buffers: &mut ThreadBuffers, now: Instant) -> Turn {
         self.turns += 1;
-        self.try_turn(buffers, now).unwrap_or_else(|error| {
-            // Clients often disconnect at any time, so this is not a warning.
-            tracing::debug!(client = self.session.client.id, %error, "connection lost");
-            Turn::Closed
-        })
+        self.try_turn(buffers, now).unwrap_or_else(|error| self.lost(&error))
+    }
+
+    /// Sends the messages of the mailbox, unless replies are unsent: the messages follow them.
+    pub(crate) fn mail_turn(&mut self, buffers: &mut ThreadBuffers) -> Turn {
+        match self.has_unsent() {
+            true => Turn::Blocked,
+            false => self.send_mail(&mut buffers.output).unwrap_or_else(|error| self.lost(&error)),
+        }
+    }
+
+    fn lost(&self, error: &io::Error) -> Turn {
+        // Clients often disconnect at any time, so this is not a warning.
+        tracing::debug!(client = self.session.client.id, %error, "connection lost");
+        Turn::Closed
+    }
+
+    fn send_mail(&mut self, output: &mut Vec<u8>) -> io::Result<Turn> {
+        if !self.session.client.has_mail() {
+            return Ok(Turn::Waiting);
+        }
+        output.clear();
+        self.session.client.take_mail(output, 0);
+        let counts = Counts { bytes_out: output.len() as u64, ..Counts::default() };
+        self.state.stats.threads[self.session.client.thread()].add(&counts);
+        let written = self.write(output);
+        output.shrink_to(MAX_RETAINED_OUTPUT_BYTES);
+        self.report_buffered_bytes();
+        written?;
+        Ok(if self.has_unsent() { Turn::Blocked } else { Turn::Waiting })
     }
 
     fn try_turn(&mut self, buffers: &mut ThreadBuffers, now: Instant) -> io::Result<Turn> {
@@ -206,7 +250,7 @@ impl Connection {
             true => 0,
             false => match self.receive(&mut buffers.input)? {
                 Received::Bytes(received) => received,
-                Received::Nothing => return Ok(Turn::Waiting),
+                Received::Nothing => return self.send_mail(&mut buffers.output),
                 Received::End => return Ok(Turn::Closed),
             },
         };
@@ -214,7 +258,13 @@ impl Connection {
         buffers.output.clear();
         let mut counts = Counts { bytes_in: received as u64, ..Counts::default() };
         let ThreadBuffers { input, output, prefetcher } = &mut *buffers;
+        self.paused = self.state.pause.current(now);
         let stop = self.execute(&input[..received], prefetcher, output, &mut counts);
+        if self.session.client.has_mail() {
+            // The replies of a connection that expects messages are in order already.
+            let at = if self.session.receives_messages() { output.len() } else { 0 };
+            self.session.client.take_mail(output, at);
+        }
         counts.bytes_out = buffers.output.len() as u64;
         self.session.client.record_activity(now, self.session.last_command);
         // Before the replies are written: a client that has read a reply sees its command in the counters.
@@ -231,6 +281,7 @@ impl Connection {
             _ if self.has_unsent() => Turn::Blocked,
             _ if self.ending => Turn::Closed,
             StopReason::Budget => Turn::Yielding,
+            StopReason::Pause => Turn::Paused,
             _ if self.has_more => Turn::Yielding,
             _ => Turn::Waiting,
         })
@@ -266,13 +317,13 @@ impl Connection {
         if self.pending.is_empty() {
             let (consumed, stop) = self.execute_all(received, prefetcher, out, counts);
             self.pending.extend_from_slice(&received[consumed..]);
-            self.resume = stop == StopReason::Budget;
+            self.resume = stop.leaves_requests();
             return stop;
         }
         let mut pending = std::mem::take(&mut self.pending);
         pending.extend_from_slice(received);
         let (consumed, stop) = self.execute_all(&pending, prefetcher, out, counts);
-        self.resume = stop == StopReason::Budget;
+        self.resume = stop.leaves_requests();
         // Frees the buffer if nothing is left, so that an idle connection has none.
         if consumed < pending.len() {
             pending.drain(..consumed);
@@ -289,7 +340,7 @@ impl Connection {
         out: &mut Vec<u8>,
         counts: &mut Counts,
     ) -> (usize, StopReason) {
-        let Connection { state, session, parser, .. } = self;
+        let Connection { state, session, parser, paused, .. } = self;
         let (mut consumed, mut prefetched_to, mut arguments) = (0, 0, 0);
         let stop = loop {
             if let Some(visit) = session.visit.take() {
@@ -316,6 +367,10 @@ impl Connection {
             if args.is_empty() {
                 continue;
             }
+            if paused.is_some_and(|paused| cmd::waits(session, args, paused)) {
+                consumed = input.len() - rest.len();
+                break StopReason::Pause;
+            }
             if parser.is_inline() && cmd::is_http(args) {
                 tracing::warn!(client = session.client.id, "closed a connection that speaks HTTP");
                 break StopReason::Close;
@@ -326,14 +381,18 @@ impl Connection {
                     consumed + prefetcher.prefetch(&input[consumed..], limits(state, session), db);
             }
             let mut context = Context::new(state, session, counts, out);
-            let command = cmd::execute(&mut context, args);
+            cmd::execute(&mut context, args);
             let is_too_large = context.is_reply_too_large();
-            session.last_command = command.or(session.last_command);
             if is_too_large {
                 break refuse_reply(session, out);
             }
-            if session.closing {
-                break StopReason::Close;
+            match session.turn_end {
+                None => {}
+                Some(TurnEnd::Close) => break StopReason::Close,
+                Some(TurnEnd::Yield) => {
+                    session.turn_end = None;
+                    break StopReason::Budget;
+                }
             }
             arguments += args.len();
             if arguments >= ARGUMENTS_PER_TURN || out.len() >= FLUSH_BYTES {
@@ -383,7 +442,10 @@ impl Connection {
 
     /// Reports the size of this connection's buffers, if it has changed.
     fn report_buffered_bytes(&mut self) {
-        let buffered_bytes = self.pending.capacity() + self.unsent.capacity() + self.parser.bytes_allocated();
+        let buffered_bytes = self.pending.capacity()
+            + self.unsent.capacity()
+            + self.parser.bytes_allocated()
+            + self.session.bytes();
         if buffered_bytes != self.buffered_bytes {
             self.buffered_bytes = buffered_bytes;
             self.state.set_buffered_bytes(&self.session.client, buffered_bytes as u64);

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Interest, Poll, Token, Waker};
 
+use crate::clients::Client;
 use crate::connection::{Connection, ThreadBuffers, Turn};
 use crate::inbox::{Inbox, Message};
 use crate::load::{Advice, LoadMeter, choose};
@@ -26,6 +27,8 @@ use crate::system;
 const RECLAIM_INTERVAL: Duration = Duration::from_millis(100);
 /// Entries that are reclaimed at a time: less than a millisecond.
 const RECLAIM_BUDGET: usize = 512;
+/// Interval at which connections without requests are looked for, if they have a time limit.
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Events that are read from the system at a time.
 const EVENTS: usize = 1024;
 /// The token of the waker. Those of connections are their positions.
@@ -40,9 +43,13 @@ pub(crate) struct EventLoop {
     free: Vec<usize>,
     /// Connections that have more to do without waiting.
     yielding: Vec<usize>,
+    /// Connections whose next command waits for the end of a pause.
+    paused: Vec<usize>,
     buffers: ThreadBuffers,
     meter: LoadMeter,
     reclaim_at: Instant,
+    /// When connections without requests are looked for, if they have a time limit.
+    idle_check_at: Instant,
     /// Set by [`Message::Stop`]: the end of the drain.
     drain_until: Option<Instant>,
 }
@@ -58,9 +65,11 @@ impl EventLoop {
             connections: Vec::new(),
             free: Vec::new(),
             yielding: Vec::new(),
+            paused: Vec::new(),
             buffers: ThreadBuffers::new(),
             meter: LoadMeter::new(state.stats.started, now),
             reclaim_at: now + RECLAIM_INTERVAL,
+            idle_check_at: now,
             drain_until: None,
             state,
         })
@@ -86,6 +95,7 @@ impl EventLoop {
             self.meter.add_sleep(woken_at - now);
             now = self.serve(&events, woken_at);
             self.reclaim(now);
+            self.close_idle(now);
             self.balance(now);
         }
     }
@@ -101,13 +111,20 @@ impl EventLoop {
             return Some(Duration::ZERO);
         }
         let reclaim_at = (self.index == 0).then_some(self.reclaim_at);
-        let until = reclaim_at.into_iter().chain(self.drain_until).min();
+        let idle_check_at = self.state.idle_timeout().map(|_| self.idle_check_at);
+        let pause_end =
+            (!self.paused.is_empty()).then(|| now + self.state.pause.left(now).unwrap_or_default());
+        let until =
+            reclaim_at.into_iter().chain(self.drain_until).chain(pause_end).chain(idle_check_at).min();
         until.map(|until| until.saturating_duration_since(now))
     }
 
     /// Gives a turn to each connection that is ready. Returns the time at the end.
     fn serve(&mut self, events: &Events, mut now: Instant) -> Instant {
         let mut has_messages = false;
+        if !self.paused.is_empty() && self.state.pause.current(now).is_none() {
+            self.resume();
+        }
         let yielded = std::mem::take(&mut self.yielding);
         for event in events {
             if event.token() == WAKER {
@@ -161,6 +178,12 @@ impl EventLoop {
                 self.yielding.push(position);
                 true
             }
+            Turn::Paused => {
+                if !std::mem::replace(&mut connection.is_paused, true) {
+                    self.paused.push(position);
+                }
+                connection.register(self.poll.registry(), Token(position), READING).is_ok()
+            }
             Turn::Blocked => connection.register(self.poll.registry(), Token(position), BLOCKED).is_ok(),
             Turn::Waiting => connection.register(self.poll.registry(), Token(position), READING).is_ok(),
         };
@@ -175,8 +198,34 @@ impl EventLoop {
             match message {
                 Message::Adopt(connection) => self.adopt(connection),
                 Message::Wake => self.close_marked(),
+                Message::Mail(client) => self.send_mail(&client),
+                Message::Resume => self.resume(),
                 Message::Stop => self.start_drain(),
             }
+        }
+    }
+
+    /// Gives turns to the connections that wait for the end of a pause.
+    fn resume(&mut self) {
+        for position in std::mem::take(&mut self.paused) {
+            // The connection may have been closed or moved meanwhile.
+            if let Some(Some(connection)) = self.connections.get_mut(position) {
+                connection.is_paused = false;
+                if !std::mem::replace(&mut connection.queued, true) {
+                    self.yielding.push(position);
+                }
+            }
+        }
+    }
+
+    /// Sends the messages of a mailbox. A connection that was moved meanwhile sends them on its new thread.
+    fn send_mail(&mut self, client: &Arc<Client>) {
+        let position = client.position();
+        let is_here = |connection: &Option<Box<Connection>>| {
+            connection.as_ref().is_some_and(|connection| Arc::ptr_eq(connection.client(), client))
+        };
+        if self.connections.get(position).is_some_and(is_here) {
+            self.guarded_turn(position, Instant::now(), Connection::mail_turn);
         }
     }
 
@@ -198,6 +247,7 @@ impl EventLoop {
         // It may have been marked while it was between two threads, or have received requests that are left to execute.
         let is_marked = connection.client().is_closing();
         connection.queued = true;
+        connection.client().set_position(position);
         self.yielding.push(position);
         self.connections[position] = Some(connection);
         if is_marked || self.drain_until.is_some() {
@@ -236,9 +286,20 @@ impl EventLoop {
     fn take(&mut self, position: usize) -> Option<Box<Connection>> {
         let mut connection = self.connections[position].take()?;
         connection.queued = false;
+        connection.is_paused = false;
         connection.deregister(self.poll.registry());
         self.free.push(position);
         Some(connection)
+    }
+
+    /// Closes connections that have sent nothing for too long. Subscribers may wait.
+    fn close_idle(&mut self, now: Instant) {
+        let Some(limit) = self.state.idle_timeout().filter(|_| now >= self.idle_check_at) else { return };
+        self.idle_check_at = now + IDLE_CHECK_INTERVAL;
+        self.remove_if(|connection| {
+            let client = connection.client();
+            !client.is_subscriber() && client.idle(now) > limit
+        });
     }
 
     fn reclaim(&mut self, now: Instant) {
@@ -441,7 +502,7 @@ mod tests {
         from.adopt(connection);
         from.move_to(1, &[0]);
         assert_eq!(client.thread(), 1);
-        client.close(&state.inboxes);
+        client.close();
         to.read_messages();
         assert_eq!(client_end.read(&mut [0]).unwrap(), 0);
         assert!(state.clients.all().is_empty());
@@ -464,5 +525,113 @@ mod tests {
         assert_eq!(&reply, b"+PONG\r\n");
         let connections = [0, 1].map(|thread: usize| state.stats.threads[thread].connections());
         assert_eq!(connections, [0, 1]);
+    }
+
+    /// A message in the protocol of RESP2.
+    fn post(client: &Arc<Client>, text: &str) {
+        client.post(text.len(), |message| message.simple(text));
+    }
+
+    fn read_text(client_end: &mut UnixStream) -> String {
+        client_end.set_nonblocking(true).unwrap();
+        let mut bytes = [0; 1000];
+        let length = client_end.read(&mut bytes).unwrap_or(0);
+        String::from_utf8(bytes[..length].to_vec()).unwrap()
+    }
+
+    #[test]
+    fn message_wakes_a_waiting_connection() {
+        let state = state(1);
+        let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+        let (connection, mut client_end) = connection(&state);
+        let client = Arc::clone(connection.client());
+        event_loop.adopt(connection);
+        poll(&mut event_loop);
+        post(&client, "first");
+        post(&client, "second");
+        assert_eq!(state.clients.buffered_bytes(), 17);
+        poll(&mut event_loop);
+        assert_eq!(read_text(&mut client_end), "+first\r\n+second\r\n");
+        assert_eq!(state.clients.buffered_bytes(), 0);
+    }
+
+    /// The message is there before the command is executed, and the wake-up is not read yet.
+    #[test]
+    fn message_is_ahead_of_the_reply_to_a_later_command() {
+        let state = state(1);
+        let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+        let (connection, mut client_end) = connection(&state);
+        let client = Arc::clone(connection.client());
+        event_loop.adopt(connection);
+        poll(&mut event_loop);
+        client_end.write_all(b"PING\r\n").unwrap();
+        post(&client, "message");
+        event_loop.connections[0].as_mut().unwrap().set_ready(false);
+        event_loop.turn(0, Instant::now());
+        assert_eq!(read_text(&mut client_end), "+message\r\n+PONG\r\n");
+    }
+
+    /// The thread that was woken has the connection no more.
+    #[test]
+    fn message_for_a_connection_that_moves_is_sent_on_its_new_thread() {
+        let state = state(2);
+        let mut from = EventLoop::new(0, Arc::clone(&state)).unwrap();
+        let mut to = EventLoop::new(1, Arc::clone(&state)).unwrap();
+        let (moving, mut client_end) = connection(&state);
+        let (staying, mut other_end) = connection(&state);
+        let client = Arc::clone(moving.client());
+        from.adopt(moving);
+        post(&client, "before");
+        from.move_to(1, &[0]);
+        // At the same position.
+        from.adopt(staying);
+        from.read_messages();
+        post(&client, "between");
+        to.read_messages();
+        poll(&mut to);
+        assert_eq!(read_text(&mut client_end), "+before\r\n+between\r\n");
+        assert_eq!(read_text(&mut other_end), "");
+        post(&client, "after");
+        to.read_messages();
+        assert_eq!(read_text(&mut client_end), "+after\r\n");
+    }
+
+    #[test]
+    fn full_mailbox_closes_its_connection_and_is_counted() {
+        let state = state(1);
+        let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+        let (connection, mut client_end) = connection(&state);
+        let client = Arc::clone(connection.client());
+        state.clients.output_limits.set(100, 0, 0);
+        event_loop.adopt(connection);
+        post(&client, &"x".repeat(90));
+        post(&client, &"x".repeat(90));
+        event_loop.read_messages();
+        assert_eq!(read_text(&mut client_end), "");
+        assert!(state.clients.all().is_empty());
+        assert_eq!((state.clients.closed_for_output.get(), state.clients.buffered_bytes()), (1, 0));
+    }
+
+    #[test]
+    fn messages_follow_unsent_replies() {
+        let state = state(1);
+        let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+        let (connection, mut client_end) = connection(&state);
+        let client = Arc::clone(connection.client());
+        event_loop.adopt(connection);
+        const LARGE: usize = 4 << 20;
+        state.store.database(0).set(b"large", &vec![b'x'; LARGE], Expiry::Never).unwrap();
+        client_end.write_all(b"GET large\r\n").unwrap();
+        poll(&mut event_loop);
+        post(&client, "message");
+        poll(&mut event_loop);
+        client_end.set_nonblocking(true).unwrap();
+        let (mut received, mut chunk) = (Vec::new(), vec![0; 1 << 20]);
+        while !received.ends_with(b"message\r\n") {
+            poll(&mut event_loop);
+            let length = client_end.read(&mut chunk).unwrap_or(0);
+            received.extend_from_slice(&chunk[..length]);
+        }
+        assert!(received.ends_with(b"x\r\n+message\r\n") && received.len() > LARGE);
     }
 }

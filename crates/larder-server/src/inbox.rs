@@ -1,11 +1,12 @@
 //! What other threads ask of a thread that serves connections: a queue, and a waker for a thread that sleeps.
 
-use std::io;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
+use std::{fmt, io};
 
 use mio::Waker;
 use parking_lot::Mutex;
 
+use crate::clients::Client;
 use crate::connection::Connection;
 use crate::load::PublishedLoad;
 
@@ -15,6 +16,10 @@ pub(crate) enum Message {
     Adopt(Box<Connection>),
     /// One of its clients has something to do besides its socket: see [`crate::clients::Client::close`].
     Wake,
+    /// The mailbox of this connection is not empty any more.
+    Mail(Arc<Client>),
+    /// The pause of commands has ended, or a timer has to be set.
+    Resume,
     /// Drain and end.
     Stop,
 }
@@ -56,4 +61,10 @@ impl Inbox {
 
 fn log_failure(error: &io::Error) {
     tracing::error!(%error, "cannot wake a server thread");
+}
+
+impl fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inbox").field("load", &self.load).finish_non_exhaustive()
+    }
 }

@@ -14,7 +14,14 @@ pub(crate) const REDIS_VERSION: &str = "7.4.0";
 /// The eviction policy, by its name in Redis.
 pub(crate) const POLICY: &str = "allkeys-lfu";
 
-type Section = (&'static str, fn(&ServerState, &mut String) -> std::fmt::Result);
+type Section = (&'static str, fn(&ServerState, &Counters, &mut String) -> std::fmt::Result);
+
+/// The counters of the keyspace.
+pub(crate) struct Counters {
+    pub(crate) engine: larder_engine::Stats,
+    /// Those of each database.
+    pub(crate) databases: [PartitionStats; DATABASE_COUNT],
+}
 
 const SECTIONS: [Section; 10] = [
     ("Server", server),
@@ -30,7 +37,7 @@ const SECTIONS: [Section; 10] = [
 ];
 
 /// The text of the requested sections; of all sections if none is requested.
-pub(crate) fn text(state: &ServerState, requested: Args<'_>) -> String {
+pub(crate) fn text(state: &ServerState, counters: &Counters, requested: Args<'_>) -> String {
     let is_requested = |name: &str| {
         requested.is_empty()
             || requested.iter().any(|word| {
@@ -43,12 +50,12 @@ pub(crate) fn text(state: &ServerState, requested: Args<'_>) -> String {
         let separator = if text.is_empty() { "" } else { "\r\n" };
         // Writing to a String cannot fail.
         let _ = write!(text, "{separator}# {name}\r\n");
-        let _ = write(state, &mut text);
+        let _ = write(state, counters, &mut text);
     }
     text
 }
 
-fn server(state: &ServerState, out: &mut String) -> std::fmt::Result {
+fn server(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {
     let uptime = state.stats.started.elapsed().as_secs();
     write!(
         out,
@@ -68,7 +75,7 @@ fn server(state: &ServerState, out: &mut String) -> std::fmt::Result {
     )
 }
 
-fn clients(state: &ServerState, out: &mut String) -> std::fmt::Result {
+fn clients(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {
     write!(
         out,
         "connected_clients:{}\r\ncluster_connections:0\r\nmaxclients:{}\r\nblocked_clients:0\r\n",
@@ -77,7 +84,7 @@ fn clients(state: &ServerState, out: &mut String) -> std::fmt::Result {
     )
 }
 
-fn memory_section(state: &ServerState, out: &mut String) -> std::fmt::Result {
+fn memory_section(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {
     let used = state.store.used_memory();
     write!(
         out,
@@ -93,18 +100,24 @@ fn memory_section(state: &ServerState, out: &mut String) -> std::fmt::Result {
     )
 }
 
-fn persistence(_: &ServerState, out: &mut String) -> std::fmt::Result {
+fn persistence(_: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {
     out.write_str("loading:0\r\nasync_loading:0\r\nrdb_bgsave_in_progress:0\r\naof_enabled:0\r\n")
 }
 
-fn stats(state: &ServerState, out: &mut String) -> std::fmt::Result {
-    let totals = state.stats.since_reset(&state.store);
+fn stats(state: &ServerState, counters: &Counters, out: &mut String) -> std::fmt::Result {
+    let totals = state.stats.since_reset(&counters.engine);
     let counts = totals.counts;
+    let observers = &state.store.observers;
+    let [channels, patterns, shard_channels] = observers.channels.counts();
+    let [keys, items, prefixes] = observers.tracking.counts();
     write!(
         out,
         "total_connections_received:{}\r\ntotal_commands_processed:{}\r\ntotal_error_replies:{}\r\n\
          total_net_input_bytes:{}\r\ntotal_net_output_bytes:{}\r\nrejected_connections:{}\r\nexpired_keys:{}\r\n\
-         evicted_keys:{}\r\nkeyspace_hits:{}\r\nkeyspace_misses:{}\r\n",
+         evicted_keys:{}\r\nkeyspace_hits:{}\r\nkeyspace_misses:{}\r\n\
+         client_output_buffer_limit_disconnections:{}\r\n\
+         pubsub_channels:{}\r\npubsub_patterns:{}\r\npubsubshard_channels:{}\r\n\
+         tracking_total_keys:{}\r\ntracking_total_items:{}\r\ntracking_total_prefixes:{}\r\n",
         totals.accepted,
         counts.commands,
         counts.errors,
@@ -115,19 +128,26 @@ fn stats(state: &ServerState, out: &mut String) -> std::fmt::Result {
         totals.evicted,
         counts.hits,
         counts.misses,
+        state.clients.closed_for_output.get(),
+        channels,
+        patterns,
+        shard_channels,
+        keys,
+        items,
+        prefixes,
     )
 }
 
-fn replication(_: &ServerState, out: &mut String) -> std::fmt::Result {
+fn replication(_: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {
     out.write_str("role:master\r\nconnected_slaves:0\r\nmaster_repl_offset:0\r\n")
 }
 
-fn cpu(_: &ServerState, out: &mut String) -> std::fmt::Result {
+fn cpu(_: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {
     let (user, system) = system::cpu_seconds().unwrap_or_default();
     write!(out, "used_cpu_sys:{system:.6}\r\nused_cpu_user:{user:.6}\r\n")
 }
 
-fn errorstats(state: &ServerState, out: &mut String) -> std::fmt::Result {
+fn errorstats(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {
     state
         .stats
         .errors()
@@ -135,14 +155,13 @@ fn errorstats(state: &ServerState, out: &mut String) -> std::fmt::Result {
         .try_for_each(|(prefix, count)| write!(out, "errorstat_{prefix}:count={count}\r\n"))
 }
 
-fn cluster(_: &ServerState, out: &mut String) -> std::fmt::Result {
+fn cluster(_: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {
     out.write_str("cluster_enabled:0\r\n")
 }
 
-fn keyspace(state: &ServerState, out: &mut String) -> std::fmt::Result {
-    for index in 0..DATABASE_COUNT {
-        let PartitionStats { entries, with_deadline, .. } = state.store.database(index as u8).counts();
-        if entries > 0 {
+fn keyspace(_: &ServerState, counters: &Counters, out: &mut String) -> std::fmt::Result {
+    for (index, PartitionStats { entries, with_deadline, .. }) in counters.databases.iter().enumerate() {
+        if *entries > 0 {
             write!(out, "db{index}:keys={entries},expires={with_deadline},avg_ttl=0\r\n")?;
         }
     }

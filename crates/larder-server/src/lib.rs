@@ -27,7 +27,7 @@
 //! # Guarantees
 //!
 //! - A command is atomic, also on several keys, except those that visit all of them: `KEYS`, `SCAN`, `FLUSHALL`,
-//!   `FLUSHDB`. The commands of one connection run in order. After the reply, the effect is
+//!   `FLUSHDB`. So is a transaction (`EXEC`), with all its commands. The commands of one connection run in order. After the reply, the effect is
 //!   visible to all clients.
 //! - Invalid input gets an error reply and the connection stays open, unless framing is lost.
 //! - If a client does not read its replies, the server stops reading its requests. One connection buffers at most
@@ -49,6 +49,9 @@ mod inbox;
 mod info;
 mod listener;
 mod load;
+mod mailbox;
+mod observers;
+mod pause;
 mod prefetch;
 mod rdb;
 mod server;

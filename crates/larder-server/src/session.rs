@@ -5,7 +5,26 @@ use std::sync::Arc;
 use larder_resp::Protocol;
 
 use crate::clients::Client;
-use crate::cmd::Visit;
+use crate::cmd::{Tracking, Transaction, Visit};
+use crate::observers::{Subscriptions, Watches};
+
+/// How a command ends the turn of its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TurnEnd {
+    /// The connection closes.
+    Close,
+    /// The next commands may have to wait.
+    Yield,
+}
+
+/// Which commands get replies: see `CLIENT REPLY`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Replies {
+    On,
+    Off,
+    /// All but the next one.
+    SkipNext,
+}
 
 /// The state of one connection that commands read and change.
 pub(crate) struct Session {
@@ -13,12 +32,25 @@ pub(crate) struct Session {
     database: u8,
     protocol: Protocol,
     pub(crate) authenticated: bool,
-    /// Set by a command: the connection closes after its reply.
-    pub(crate) closing: bool,
+    /// Set by a command: the turn of the connection ends after its reply.
+    pub(crate) turn_end: Option<TurnEnd>,
     /// A command that visits every entry and is not at its end: it goes on before the next request.
     pub(crate) visit: Option<Box<Visit>>,
     /// Index in the command table of the last executed command.
     pub(crate) last_command: Option<usize>,
+    /// Commands that wait for `EXEC`. Set by [`set_transaction`](Self::set_transaction).
+    transaction: Option<Box<Transaction>>,
+    /// The keys that the next transaction depends on.
+    pub(crate) watches: Option<Box<Watches>>,
+    /// What the connection subscribes to; `None` without subscriptions.
+    subscriptions: Option<Box<Subscriptions>>,
+    /// How the connection tracks keys, if it does.
+    tracking: Option<Box<Tracking>>,
+    replies: Replies,
+    /// Whether the present command gets no reply.
+    pub(crate) is_muted: bool,
+    /// Whether any command may have to be treated in a special way, because of the fields above.
+    is_special: bool,
 }
 
 impl Session {
@@ -28,10 +60,96 @@ impl Session {
             database: 0,
             protocol: Protocol::Resp2,
             authenticated,
-            closing: false,
+            turn_end: None,
             visit: None,
             last_command: None,
+            transaction: None,
+            watches: None,
+            subscriptions: None,
+            tracking: None,
+            replies: Replies::On,
+            is_muted: false,
+            is_special: false,
         }
+    }
+
+    /// Whether a command is not simply executed: for example, it waits for `EXEC`.
+    #[inline]
+    pub(crate) fn is_special(&self) -> bool {
+        self.is_special
+    }
+
+    fn update_special(&mut self) {
+        self.is_special =
+            self.transaction.is_some() || self.receives_messages() || self.replies != Replies::On;
+    }
+
+    /// Which commands get replies.
+    pub(crate) fn replies(&self) -> Replies {
+        self.replies
+    }
+
+    pub(crate) fn set_replies(&mut self, replies: Replies) {
+        self.replies = replies;
+        self.update_special();
+    }
+
+    /// Whether messages of other connections must be in order with the replies.
+    pub(crate) fn receives_messages(&self) -> bool {
+        self.subscriptions.is_some() || self.tracking.is_some()
+    }
+
+    pub(crate) fn tracking(&self) -> Option<&Tracking> {
+        self.tracking.as_deref()
+    }
+
+    pub(crate) fn tracking_mut(&mut self) -> Option<&mut Tracking> {
+        self.tracking.as_deref_mut()
+    }
+
+    /// Takes the state out, to put it back changed.
+    pub(crate) fn take_tracking(&mut self) -> Option<Box<Tracking>> {
+        self.tracking.take()
+    }
+
+    pub(crate) fn set_tracking(&mut self, tracking: Option<Box<Tracking>>) {
+        self.tracking = tracking;
+        self.client.set_redirect(self.tracking.as_deref().map(|tracking| tracking.redirect().unwrap_or(0)));
+        self.update_special();
+    }
+
+    pub(crate) fn subscriptions(&self) -> Option<&Subscriptions> {
+        self.subscriptions.as_deref()
+    }
+
+    pub(crate) fn set_subscriptions(
+        &mut self,
+        subscriptions: Option<Box<Subscriptions>>,
+    ) -> Option<Box<Subscriptions>> {
+        let before = std::mem::replace(&mut self.subscriptions, subscriptions);
+        self.update_special();
+        before
+    }
+
+    pub(crate) fn transaction(&mut self) -> Option<&mut Transaction> {
+        self.transaction.as_deref_mut()
+    }
+
+    pub(crate) fn set_transaction(
+        &mut self,
+        transaction: Option<Box<Transaction>>,
+    ) -> Option<Box<Transaction>> {
+        let before = std::mem::replace(&mut self.transaction, transaction);
+        self.update_special();
+        before
+    }
+
+    /// The memory that the state of the connection needs beside its buffers, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.transaction.as_deref().map_or(0, Transaction::bytes)
+            + self.watches.as_deref().map_or(0, Watches::bytes)
+            + self.subscriptions.as_deref().map_or(0, Subscriptions::bytes)
+            + self.tracking.as_deref().map_or(0, Tracking::bytes)
     }
 
     pub(crate) fn database(&self) -> u8 {
@@ -49,6 +167,6 @@ impl Session {
 
     pub(crate) fn set_protocol(&mut self, protocol: Protocol) {
         self.protocol = protocol;
-        self.client.set_protocol(protocol.version());
+        self.client.set_protocol(protocol);
     }
 }

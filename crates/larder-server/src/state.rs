@@ -2,8 +2,8 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use larder_resp::Limits;
 use parking_lot::RwLock;
@@ -11,7 +11,8 @@ use parking_lot::RwLock;
 use crate::clients::{Client, Clients};
 use crate::config::{Config, Password};
 use crate::db::Store;
-use crate::inbox::Inbox;
+use crate::inbox::{Inbox, Message};
+use crate::pause::Pause;
 use crate::stats::Stats;
 
 /// The state of a server, without its sockets and threads.
@@ -19,9 +20,9 @@ pub(crate) struct ServerState {
     pub(crate) config: Config,
     pub(crate) store: Store,
     pub(crate) stats: Arc<Stats>,
-    pub(crate) clients: Clients,
+    pub(crate) clients: Arc<Clients>,
     /// One for each thread.
-    pub(crate) inboxes: Box<[Inbox]>,
+    pub(crate) inboxes: Arc<[Inbox]>,
     pub(crate) limits: Limits,
     pub(crate) unauthenticated_limits: Limits,
     /// A random id of this run of the server: 40 hexadecimal digits.
@@ -30,7 +31,10 @@ pub(crate) struct ServerState {
     pub(crate) port: u16,
     /// Set at the start of the shutdown: a connection without pending replies closes.
     pub(crate) draining: AtomicBool,
+    pub(crate) pause: Pause,
     max_clients: AtomicUsize,
+    /// Seconds without a request after which a connection closes; 0 = never.
+    idle_timeout_secs: AtomicU64,
     /// The password that clients must send, if there is one. It is read when a connection opens or authenticates.
     password: RwLock<Option<Password>>,
 }
@@ -39,26 +43,29 @@ impl ServerState {
     pub(crate) fn new(config: Config, store: Store, stats: Arc<Stats>, port: u16) -> Self {
         let quarter = || crate::system::available_bytes() / 4;
         let max_client_memory = config.max_client_memory.map_or_else(quarter, |size| size.0);
+        let inboxes: Arc<[Inbox]> = stats.threads.iter().map(|_| Inbox::default()).collect();
         ServerState {
             max_clients: AtomicUsize::new(config.maxclients),
+            idle_timeout_secs: AtomicU64::new(0),
             password: RwLock::new(config.requirepass.clone().filter(|password| !password.is_empty())),
             config,
             store,
-            inboxes: stats.threads.iter().map(|_| Inbox::default()).collect(),
+            clients: Arc::new(Clients::new(max_client_memory, Arc::clone(&inboxes))),
+            inboxes,
             stats,
-            clients: Clients::new(max_client_memory),
             limits: Limits::default(),
             unauthenticated_limits: Limits::unauthenticated(),
             run_id: run_id(),
             port,
             draining: AtomicBool::new(false),
+            pause: Pause::new(),
         }
     }
 
     /// Sets the size of a connection's buffers. Closes the connection with the largest buffers if all together exceed the
     /// limit.
     pub(crate) fn set_buffered_bytes(&self, client: &Client, bytes: u64) {
-        self.clients.set_buffered_bytes(client, bytes, &self.inboxes);
+        self.clients.set_buffered_bytes(client, bytes);
     }
 
     /// Whether clients must send a password.
@@ -87,6 +94,25 @@ impl ServerState {
 
     pub(crate) fn set_max_clients(&self, n: usize) {
         self.max_clients.store(n, Ordering::Relaxed);
+    }
+
+    /// Time without a request after which a connection closes, unless it is a subscriber.
+    pub(crate) fn idle_timeout(&self) -> Option<Duration> {
+        Some(Duration::from_secs(self.idle_timeout_secs.load(Ordering::Relaxed)))
+            .filter(|time| !time.is_zero())
+    }
+
+    /// Sets the seconds without a request after which a connection closes; 0 = never.
+    pub(crate) fn set_idle_timeout(&self, secs: u64) {
+        self.idle_timeout_secs.store(secs, Ordering::Relaxed);
+        // The threads set their timers.
+        self.inboxes.iter().for_each(|inbox| inbox.send(Message::Resume));
+    }
+
+    /// Ends the pause of commands.
+    pub(crate) fn end_pause(&self) {
+        self.pause.end();
+        self.inboxes.iter().for_each(|inbox| inbox.send(Message::Resume));
     }
 
     pub(crate) fn is_draining(&self) -> bool {

@@ -163,8 +163,8 @@ impl Stats {
     }
 
     /// The totals since the last [`reset`](Self::reset).
-    pub(crate) fn since_reset(&self, store: &Store) -> Totals {
-        let (baseline, now) = (*self.baseline.lock(), self.totals(store));
+    pub(crate) fn since_reset(&self, engine: &larder_engine::Stats) -> Totals {
+        let (baseline, now) = (*self.baseline.lock(), self.totals(engine));
         Totals {
             counts: now.counts.minus(baseline.counts),
             accepted: now.accepted - baseline.accepted,
@@ -174,13 +174,12 @@ impl Stats {
         }
     }
 
-    pub(crate) fn reset(&self, store: &Store) {
-        *self.baseline.lock() = self.totals(store);
+    pub(crate) fn reset(&self, engine: &larder_engine::Stats) {
+        *self.baseline.lock() = self.totals(engine);
         self.error_prefixes.lock().clear();
     }
 
-    fn totals(&self, store: &Store) -> Totals {
-        let engine = store.engine_stats();
+    fn totals(&self, engine: &larder_engine::Stats) -> Totals {
         Totals {
             counts: self.total(),
             accepted: self.accepted.get(),

@@ -266,3 +266,84 @@ fn dropped_server_closes_its_connections() {
     assert_eq!(std::io::Read::read(&mut stream, &mut reply).unwrap(), 0);
     assert!(std::net::TcpStream::connect(address).is_err());
 }
+
+/// What the client reads is the same as from Redis, byte for byte.
+#[test]
+fn client_reply_drops_the_same_replies_as_redis() {
+    let Some(redis) = larder_testkit::RedisServer::start() else { return };
+    let server = TestServer::start();
+    let requests = b"CLIENT REPLY SKIP\r\nSET k 1\r\nGET k\r\nCLIENT REPLY OFF\r\nGET k\r\nFOO\r\nKEYS *\r\nMULTI\r\nINCR k\r\nEXEC\r\n\
+        CLIENT REPLY SKIP\r\nPING\r\nCLIENT REPLY x\r\nCLIENT REPLY ON\r\nGET k\r\nCLIENT REPLY SKIP\r\nCLIENT REPLY SKIP\r\nPING\r\nPING\r\n\
+        CLIENT REPLY SKIP\r\nFOO\r\nCLIENT REPLY\r\nCLIENT REPLY x\r\nCLIENT REPLY OFF\r\nCLIENT REPLY ON\r\nECHO end\r\n";
+    let (mut on_redis, mut on_larder) = (connect_unix(&redis.socket()).unwrap(), server.connect());
+    on_redis.send(requests);
+    on_larder.send(requests);
+    let end = b"$3\r\nend\r\n";
+    let (redis, larder) = (on_redis.read_until(end), on_larder.read_until(end));
+    assert_eq!(larder.escape_ascii().to_string(), redis.escape_ascii().to_string());
+}
+
+#[test]
+fn messages_are_sent_without_replies() {
+    let server = TestServer::start();
+    let (mut subscriber, mut publisher) = (server.connect_as(larder_resp::Protocol::Resp3), server.connect());
+    subscriber.send(b"SUBSCRIBE a\r\nCLIENT REPLY OFF\r\nPING\r\n");
+    subscriber.receive();
+    publisher.call(&["PUBLISH", "a", "x"]);
+    assert!(matches!(subscriber.receive(), Frame::Push(_)));
+    publisher.call(&["PUBLISH", "a", "x"]);
+    subscriber.send(b"MULTI\r\nSET k v\r\nEXEC\r\nGET k\r\n");
+    assert!(matches!(subscriber.receive(), Frame::Push(_)));
+    subscriber.send(b"CLIENT REPLY ON\r\n");
+    assert_eq!(subscriber.receive(), Frame::Simple("OK".into()));
+}
+
+#[test]
+fn paused_commands_wait_for_the_end_of_the_pause() {
+    let server = TestServer::with(Config { threads: Some(2), ..Config::default() });
+    let (mut own, mut other) = (server.connect(), server.connect());
+    let ok = Frame::Simple("OK".into());
+    // Writes wait, also those in transactions, in the order of their pipeline.
+    assert_eq!(own.call(&["CLIENT", "PAUSE", "100000", "WRITE"]), ok);
+    other.send(b"GET k\r\nMULTI\r\nGET k\r\nEXEC\r\nMULTI\r\nSET k v\r\nEXEC\r\nGET k\r\n");
+    for expected in [Frame::Null, ok.clone(), queued(), Frame::Array(vec![Frame::Null]), ok.clone(), queued()]
+    {
+        assert_eq!(other.receive(), expected);
+    }
+    assert_eq!(own.call(&["EXISTS", "k"]), Frame::Integer(0));
+    assert_eq!(own.call(&["CLIENT", "UNPAUSE"]), ok);
+    assert_eq!(other.receive(), Frame::Array(vec![ok.clone()]));
+    assert_eq!(other.receive().as_bytes(), Some(&b"v"[..]));
+    // All commands wait, those of the own connection, too, but for the one that ends the pause.
+    own.send(b"CLIENT PAUSE 100000\r\nPING\r\nCLIENT UNPAUSE\r\n");
+    assert_eq!(own.receive(), ok);
+    other.send(b"PING\r\n");
+    let mut third = server.connect();
+    assert_eq!(third.call(&["CLIENT", "UNPAUSE"]), ok);
+    assert_eq!(own.receive(), Frame::Simple("PONG".into()));
+    assert_eq!(own.receive(), ok);
+    assert_eq!(other.receive(), Frame::Simple("PONG".into()));
+    // A pause ends by itself.
+    assert_eq!(own.call(&["CLIENT", "PAUSE", "30", "ALL"]), ok);
+    assert_eq!(own.call(&["PING"]), Frame::Simple("PONG".into()));
+    for (time, mode) in [("x", "ALL"), ("-1", "WRITE"), ("1", "x")] {
+        assert!(matches!(own.call(&["CLIENT", "PAUSE", time, mode]), Frame::Error(_)), "{time} {mode}");
+    }
+}
+
+fn queued() -> Frame {
+    Frame::Simple("QUEUED".into())
+}
+
+#[test]
+fn idle_connection_is_closed_after_the_timeout() {
+    let server = TestServer::with(Config { threads: Some(1), ..Config::default() });
+    let (mut idle, mut subscriber, mut other) = (server.connect(), server.connect(), server.connect());
+    subscriber.call(&["SUBSCRIBE", "a"]);
+    assert_eq!(idle.call(&["PING"]), Frame::Simple("PONG".into()));
+    assert_eq!(other.call(&["CONFIG", "SET", "timeout", "1"]), Frame::Simple("OK".into()));
+    assert_eq!(idle.read_to_end(), b"");
+    assert_eq!(other.read_to_end(), b"", "it was idle, too");
+    assert_eq!(server.connect().call(&["PUBLISH", "a", "x"]), Frame::Integer(1));
+    assert!(matches!(subscriber.receive(), Frame::Array(_)));
+}

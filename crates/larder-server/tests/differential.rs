@@ -11,7 +11,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config as ProptestConfig, TestRunner};
 
-use crate::support::{Client, TestServer, connect_unix};
+use crate::support::{Client, TestServer, connect_unix, encode};
 
 /// One connection to each server.
 pub(crate) struct Pair {
@@ -27,8 +27,36 @@ impl Pair {
         Some((Pair::connect(&redis, &server), (redis, server)))
     }
 
-    fn connect(redis: &RedisServer, server: &TestServer) -> Pair {
-        Pair { redis: connect_unix(&redis.socket()).unwrap(), larder: server.connect() }
+    pub(crate) fn connect(redis: &RedisServer, larder: &TestServer) -> Self {
+        Pair { redis: connect_unix(&redis.socket()).unwrap(), larder: larder.connect() }
+    }
+
+    /// Sends a command to both.
+    pub(crate) fn call(&mut self, command: &[String]) {
+        self.redis.call(command);
+        self.larder.call(command);
+    }
+
+    /// As [`compare`](Self::compare), with several replies.
+    pub(crate) fn compare_all(&mut self, command: &[String], replies: usize) -> Result<(), String> {
+        self.redis.send(&encode(command));
+        self.larder.send(&encode(command));
+        self.compare_received(&command.join(" "), replies)
+    }
+
+    /// Compares what both receive without a request. Messages of several patterns come in any order.
+    pub(crate) fn compare_received(&mut self, cause: &str, replies: usize) -> Result<(), String> {
+        let received = |mut replies: Vec<Frame>| {
+            replies.sort_by_key(|reply| format!("{reply:?}"));
+            replies
+        };
+        let redis = received((0..replies).map(|_| self.redis.receive()).collect());
+        let larder = received((0..replies).map(|_| self.larder.receive()).collect());
+        if redis == larder {
+            Ok(())
+        } else {
+            Err(format!("{cause}\n   redis: {redis:?}\n  larder: {larder:?}"))
+        }
     }
 
     /// Sends a command to both; the error has the command and both replies.
@@ -69,12 +97,12 @@ fn normalized(command: &[String], reply: Frame) -> Frame {
     }
 }
 
-fn words(line: &str) -> Vec<String> {
+pub(crate) fn words(line: &str) -> Vec<String> {
     line.split(' ').map(|word| if word == "''" { String::new() } else { word.to_owned() }).collect()
 }
 
 /// Commands that cover the table, in this order.
-const SEQUENCE: &[&str] = &[
+pub(crate) const SEQUENCE: &[&str] = &[
     "PING",
     "PING hello",
     "PING a b",
@@ -536,7 +564,7 @@ const HAVE_GROWN: [&str; 2] = ["zrank", "zrevrank"];
 fn command_info_equals_redis() {
     let Some(redis) = RedisServer::start() else { return };
     let server = TestServer::start();
-    let mut pair = Pair { redis: connect_unix(&redis.socket()).unwrap(), larder: server.connect() };
+    let mut pair = Pair::connect(&redis, &server);
     let mut differences = Vec::new();
     for spec in larder_server::commands() {
         let request = ["COMMAND", "INFO", spec.name];
@@ -564,7 +592,7 @@ fn description(reply: Frame) -> (Vec<Frame>, Vec<&'static str>) {
     (numbers, names.into_iter().filter(has).collect())
 }
 
-fn requests() -> impl Strategy<Value = Vec<String>> {
+pub(crate) fn requests() -> impl Strategy<Value = Vec<String>> {
     let key = || prop_oneof![Just("a"), Just("b"), Just("c")].prop_map(str::to_owned);
     let value = || prop_oneof!["[a-z]{0,6}", "-?[0-9]{1,3}", Just("9223372036854775806".to_owned())];
     // Far in the future or the past, so that the time between the two executions does not matter.

@@ -24,11 +24,26 @@ pub struct ReportArgs {
     /// The folder of the result files, in which the page is written.
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
+    /// Write no page, but the tables of the documents between the markers of this Markdown file.
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub(crate) markdown: Option<PathBuf>,
 }
 
 /// The command `report`.
 pub(crate) fn run(args: &ReportArgs) -> Result<()> {
-    write(&args.folder)
+    match &args.markdown {
+        Some(path) => update_markdown(path, &args.folder),
+        None => write(&args.folder),
+    }
+}
+
+fn update_markdown(path: &Path, folder: &Path) -> Result<()> {
+    let name = path.display();
+    let page = std::fs::read_to_string(path).with_context(|| format!("cannot open {name}"))?;
+    let page =
+        documents::update(&page, &ResultFile::read_all(folder)?).with_context(|| format!("in {name}"))?;
+    std::fs::write(path, page).with_context(|| format!("cannot write {name}"))?;
+    table::print(&format!("wrote {name}\n"))
 }
 
 /// Writes the page of the results in a folder, their data, and the page of the documents if there are results for it.

@@ -3,18 +3,23 @@
 //! The command is hidden: `bench run` starts these servers and ends them. A server listens on a free port of the loopback
 //! address, writes `listening ADDRESS`, and ends when its standard input does, so that none outlives the bench.
 
+mod object;
 mod page;
 mod redirect;
 mod resp;
 
-use crate::source::Origin;
+use crate::source::{Origin, Place};
 use crate::table;
+use crate::workload::Pairs;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use redirect::Design;
+pub(crate) use redirect::READS_PATH;
 use resp::Accept;
 use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Builder, Runtime};
 
@@ -47,6 +52,8 @@ enum Server {
         /// Store the response in front of the router.
         #[arg(long)]
         stored: bool,
+        #[command(flatten)]
+        database: DatabaseArgs,
     },
     /// The redirects of document 0.
     Redirect {
@@ -56,9 +63,25 @@ enum Server {
         /// The number of links.
         #[arg(long)]
         links: usize,
+        /// A CSV file of addresses to use instead of generated ones.
+        #[arg(long)]
+        pairs: Option<PathBuf>,
         /// The seed of the addresses.
         #[arg(long)]
         seed: u64,
+        /// The Redis of the design `tiers`.
+        #[arg(long, required_if_eq("design", "tiers"))]
+        redis: Option<String>,
+        #[command(flatten)]
+        database: DatabaseArgs,
+    },
+    /// One large object, which is sent in pieces.
+    Object {
+        #[arg(long)]
+        bytes: usize,
+        /// Store the response while it is sent.
+        #[arg(long)]
+        stored: bool,
     },
     /// The cache server of this project, with its defaults.
     Larder,
@@ -67,13 +90,35 @@ enum Server {
     MiniRedis,
 }
 
+/// The database: a new file of SQLite if nothing else is named.
+#[derive(Debug, Args)]
+struct DatabaseArgs {
+    /// The folder with the socket of PostgreSQL.
+    #[arg(long)]
+    postgres: Option<PathBuf>,
+}
+
+impl DatabaseArgs {
+    fn place(&self, folder: &TempDir) -> Place {
+        match &self.postgres {
+            Some(socket) => Place::Postgres(socket.clone()),
+            None => Place::Sqlite(folder.path().to_owned()),
+        }
+    }
+}
+
 /// Serves until the standard input ends.
 pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     end_with_parent()?;
-    match args.server {
-        Server::Resp { accept, backlog } => resp::serve(accept, backlog),
-        Server::Page { origin, stored } => page::serve(origin, stored),
-        Server::Redirect { design, links, seed } => redirect::serve(design, links, seed),
+    let folder = tempfile::tempdir()?;
+    match &args.server {
+        Server::Resp { accept, backlog } => resp::serve(*accept, *backlog),
+        Server::Page { origin, stored, database } => page::serve(*origin, *stored, &database.place(&folder)),
+        Server::Redirect { design, links, pairs, seed, redis, database } => {
+            let pairs = Pairs::of(pairs.as_deref(), *links, *seed)?;
+            redirect::serve(*design, &pairs, *links, redis.as_deref(), &database.place(&folder))
+        }
+        Server::Object { bytes, stored } => object::serve(*bytes, *stored),
         Server::Larder => larder(),
         #[cfg(feature = "bench-peers")]
         Server::MiniRedis => runtime()?.block_on(async {

@@ -1,7 +1,7 @@
 //! The server of document 4: one page, whose text comes from one of seven origins, or a stored response.
 
 use super::{listen, runtime};
-use crate::source::{Origin, Source, page};
+use crate::source::{Origin, Place, Source, page};
 use anyhow::Result;
 use axum::Router;
 use axum::http::StatusCode;
@@ -16,10 +16,9 @@ const BACKLOG: u32 = 1_024;
 const CACHE_BYTES: u64 = 64 << 20;
 
 /// Serves the page at `/`; with `stored`, `larder-http` in front of the router answers after the first request.
-pub(super) fn serve(origin: Origin, stored: bool) -> Result<()> {
-    let folder = tempfile::tempdir()?;
+pub(super) fn serve(origin: Origin, stored: bool, place: &Place) -> Result<()> {
     runtime()?.block_on(async {
-        let source = Source::open(origin, folder.path())?;
+        let source = Source::open(origin, place).await?;
         let router = Router::new().route("/", get(async move || respond(&source, stored).await));
         let router = match stored {
             true => HttpCache::builder().max_bytes(CACHE_BYTES).build()?.in_front_of(router),

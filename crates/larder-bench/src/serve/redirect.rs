@@ -1,8 +1,8 @@
-//! The servers of document 0: redirects of slugs, from the database alone, from a cache that one thread owns, and from a
-//! cache that every caller reads.
+//! The servers of document 0: redirects of slugs, from the database alone, from a cache that one thread owns, from a cache
+//! that every caller reads, and from memory over Redis.
 
 use super::{listen, runtime};
-use crate::source::Database;
+use crate::source::{Database, Place};
 use crate::workload::Pairs;
 use anyhow::{Context, Result};
 use axum::Router;
@@ -11,12 +11,18 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use clap::ValueEnum;
+use larder::View;
 use larder_engine::Cache;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 const BACKLOG: u32 = 1_024;
+const TTL: Duration = Duration::from_secs(3_600);
+/// The path that answers how often the database was read. No slug has a slash.
+pub(crate) const READS_PATH: &str = "/bench/reads";
 
 /// Where a redirect comes from.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -27,16 +33,28 @@ pub(crate) enum Design {
     Queue,
     /// A cache that the handler reads itself: the engine of this project.
     Direct,
+    /// Memory over Redis: the library of this project.
+    Tiers,
 }
 
-/// Serves the links of [`Pairs::generated`] at `/SLUG`.
-pub(super) fn serve(design: Design, links: usize, seed: u64) -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let database = Database::create(folder.path(), Pairs::generated(links, seed).iter(links))?;
-    let links = Links { database, cache: LinkCache::open(design, links)? };
+/// Serves the first `count` of the pairs at `/SLUG`.
+pub(super) fn serve(
+    design: Design,
+    pairs: &Pairs,
+    count: usize,
+    redis: Option<&str>,
+    place: &Place,
+) -> Result<()> {
     runtime()?.block_on(async {
+        let database = Database::create(place, pairs.iter(count)).await?;
+        let cache = LinkCache::open(design, count, redis)?;
+        let links = Links { database, cache, reads: Arc::default() };
+        let reads = links.reads.clone();
         let respond = async move |Path(slug): Path<String>| respond(&links, &slug).await;
-        Ok(axum::serve(listen(BACKLOG)?, Router::new().route("/{slug}", get(respond))).await?)
+        let router = Router::new()
+            .route("/{slug}", get(respond))
+            .route(READS_PATH, get(async move || reads.load(Ordering::Relaxed).to_string()));
+        Ok(axum::serve(listen(BACKLOG)?, router).await?)
     })
 }
 
@@ -44,6 +62,8 @@ pub(super) fn serve(design: Design, links: usize, seed: u64) -> Result<()> {
 struct Links {
     database: Database,
     cache: LinkCache,
+    /// How often the database was read.
+    reads: Arc<AtomicU64>,
 }
 
 async fn respond(links: &Links, slug: &str) -> Response {
@@ -57,22 +77,44 @@ async fn respond(links: &Links, slug: &str) -> Response {
 impl Links {
     /// The `fetch` of the document: look up, and on a miss read and store.
     async fn address(&self, slug: &str) -> Result<Option<Arc<str>>> {
+        if let LinkCache::Tiers(view) = &self.cache {
+            return self.fetch(view, slug).await;
+        }
         if let Some(address) = self.cache.get(slug).await? {
             return Ok(Some(address));
         }
-        let address = self.database.read(slug).await?;
+        let address = self.read(slug).await?;
         if let Some(address) = &address {
             self.cache.set(slug, address.clone()).await?;
         }
         Ok(address)
     }
+
+    /// One call, in which one caller loads.
+    async fn fetch(&self, view: &LinkView, slug: &str) -> Result<Option<Arc<str>>> {
+        let (links, key) = (self.clone(), slug.to_owned());
+        let load = move |_| async move {
+            let address = links.read(&key).await.map_err(|error| error.to_string())?;
+            Ok(address.map(|address| address.to_string()))
+        };
+        let fetched = view.fetch(slug).load(load).await.map_err(|error| anyhow::anyhow!("{error}"))?;
+        Ok(fetched.as_deref().map(Arc::from))
+    }
+
+    async fn read(&self, slug: &str) -> Result<Option<Arc<str>>> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.database.read(slug).await
+    }
 }
+
+type LinkView = View<str, Option<String>, String>;
 
 #[derive(Clone)]
 enum LinkCache {
     None,
     Queue(mpsc::UnboundedSender<Call>),
     Direct(Arc<Cache<String, Arc<str>>>),
+    Tiers(LinkView),
 }
 
 /// What the owner of the map is asked.
@@ -82,7 +124,7 @@ enum Call {
 }
 
 impl LinkCache {
-    fn open(design: Design, links: usize) -> Result<Self> {
+    fn open(design: Design, links: usize, redis: Option<&str>) -> Result<Self> {
         Ok(match design {
             Design::Database => LinkCache::None,
             Design::Direct => {
@@ -93,12 +135,17 @@ impl LinkCache {
                 std::thread::Builder::new().name("owner".to_owned()).spawn(move || own(calls))?;
                 LinkCache::Queue(sender)
             }
+            Design::Tiers => {
+                let builder = larder::Cache::builder("links").memory_entries(2 * links as u64).ttl(TTL);
+                let cache = builder.redis(redis.context("the tiers need Redis")?).build()?;
+                LinkCache::Tiers(cache.view("address"))
+            }
         })
     }
 
     async fn get(&self, slug: &str) -> Result<Option<Arc<str>>> {
         match self {
-            LinkCache::None => Ok(None),
+            LinkCache::None | LinkCache::Tiers(_) => Ok(None),
             LinkCache::Direct(cache) => Ok(cache.get(slug)),
             LinkCache::Queue(owner) => {
                 let (sender, answer) = oneshot::channel();
@@ -110,7 +157,7 @@ impl LinkCache {
 
     async fn set(&self, slug: &str, address: Arc<str>) -> Result<()> {
         match self {
-            LinkCache::None => Ok(()),
+            LinkCache::None | LinkCache::Tiers(_) => Ok(()),
             LinkCache::Direct(cache) => {
                 cache.insert(slug.to_owned(), address);
                 Ok(())

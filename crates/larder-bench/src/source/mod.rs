@@ -6,9 +6,8 @@ mod database;
 use actor::Actor;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-pub(crate) use database::Database;
+pub(crate) use database::{Database, Place};
 use larder_engine::Cache;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Ten characters of three bytes, as in the document.
@@ -25,7 +24,7 @@ pub(crate) enum Origin {
     Built,
     /// Built when the program started.
     Precomputed,
-    /// A row of SQLite, read through ten connections.
+    /// A row of a database, read through ten connections.
     Database,
     /// A task that asks the task that owns it.
     ActorBehindActor,
@@ -52,7 +51,7 @@ impl Origin {
         match self {
             Origin::Built => "string built per request",
             Origin::Precomputed => "precomputed page",
-            Origin::Database => "database",
+            Origin::Database => "SQLite",
             Origin::ActorBehindActor => "actor behind an actor",
             Origin::Actor => "actor",
             Origin::TableBehindActor => "table behind an actor",
@@ -77,13 +76,13 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// Prepares an origin; actors are tasks of the current runtime. A database is created in `folder`.
-    pub(crate) fn open(origin: Origin, folder: &Path) -> Result<Source> {
+    /// Prepares an origin; actors are tasks of the current runtime. A database is created in `place`.
+    pub(crate) async fn open(origin: Origin, place: &Place) -> Result<Source> {
         let text: Arc<str> = PART.repeat(PARTS).into();
         Ok(match origin {
             Origin::Built => Source::Built,
             Origin::Precomputed => Source::Precomputed(text),
-            Origin::Database => Source::Database(Database::create(folder, [(KEY.to_owned(), &*text)])?),
+            Origin::Database => Source::Database(Database::create(place, [(KEY.to_owned(), &*text)]).await?),
             Origin::Actor => Source::Actor(Actor::start(Source::Precomputed(text))),
             Origin::ActorBehindActor => {
                 let owner = Actor::start(Source::Precomputed(text));
@@ -130,9 +129,10 @@ mod tests {
     fn every_origin_has_the_same_text() {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let folder = tempfile::tempdir().unwrap();
+        let place = Place::Sqlite(folder.path().to_owned());
         runtime.block_on(async {
             for origin in Origin::ALL {
-                let text = Source::open(origin, folder.path()).unwrap().text().await.unwrap();
+                let text = Source::open(origin, &place).await.unwrap().text().await.unwrap();
                 assert_eq!(text.len(), 300_000, "{origin:?}");
                 assert!(page(&text).contains("<p>あいうえお</p>"));
             }

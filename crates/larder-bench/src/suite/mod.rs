@@ -82,6 +82,7 @@ pub(crate) const SUITES: &[&dyn Suite] = &[
     &server::Server,
     &documents::DOCUMENT_0,
     &documents::DOCUMENT_1,
+    &documents::DOCUMENT_2,
     &documents::DOCUMENT_3,
     &documents::DOCUMENT_4,
 ];
@@ -192,6 +193,7 @@ fn range(spread: Spread) -> String {
 /// A number with about three digits.
 pub(crate) fn format_number(value: f64) -> String {
     match value.abs() {
+        0.0 => "0".to_owned(),
         0.0..0.1 => format!("{value:.4}"),
         0.1..1.0 => format!("{value:.3}"),
         1.0..10.0 => format!("{value:.2}"),

@@ -2,16 +2,24 @@
 
 mod ab;
 mod address;
+mod memcached;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod redis_benchmark;
 mod run;
 mod siege;
 mod syscalls;
 mod usage;
+mod version;
 
 pub(crate) use ab::Ab;
 pub(crate) use address::{await_listener, free_address};
+pub(crate) use memcached::Memcached;
+#[cfg(feature = "postgres")]
+pub(crate) use postgres::{POSTGRES, POSTGRES_USER, Postgres};
 pub(crate) use redis_benchmark::{Address, Outcome, RedisBenchmark, Report};
 pub(crate) use run::output_within;
 pub(crate) use siege::{Siege, SiegeReport};
 pub(crate) use syscalls::SyscallCounter;
-pub(crate) use usage::{Usage, resident_bytes};
+pub(crate) use usage::{Usage, peak_resident_bytes, resident_bytes};
+pub(crate) use version::{program_name, version_of};

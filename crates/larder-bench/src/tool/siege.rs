@@ -11,12 +11,21 @@ use std::time::Duration;
 const CONFIGURATION: &str = "limit = 500\nparser = false\nfollow-location = false\nverbose = false\nlogging = false\n\
     show-logfile = false\nconnection = close\nprotocol = HTTP/1.1\ntimeout = 30\nfailures = 100000\n";
 
-/// One run: `users` users without pauses, each of which asks for random ones of `urls`, for a time.
+/// How long a run may take in addition to what is expected of it.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often each user asks in the first run, from which nothing is known yet.
+const WARM_UP: u32 = 5;
+
+/// One run: `users` users without pauses, each of which asks `repetitions` times for random ones of `urls`.
+///
+/// Runs end by their number of requests and not by siege's clock (`-t`): at the end of its time siege up to 4.1.3 cancels its
+/// threads wherever they are, and one that is cancelled within `malloc` leaves it locked, so that siege never ends.
 #[derive(Clone, Debug)]
 pub(crate) struct Siege<'a> {
     pub(crate) urls: &'a [String],
     pub(crate) users: u32,
-    pub(crate) time: Duration,
+    pub(crate) repetitions: u32,
+    pub(crate) deadline: Duration,
 }
 
 /// The report of siege: times in seconds, data in MB.
@@ -36,11 +45,25 @@ pub(crate) struct SiegeReport {
     pub(crate) shortest_transaction: f64,
 }
 
-impl Siege<'_> {
+impl<'a> Siege<'a> {
+    /// A run of about `time`. Two shorter runs, which also warm the server up, tell how many requests that is; the second is long
+    /// enough that the start of the users does not count.
+    ///
+    /// # Errors
+    /// If a shorter run fails: as [`Siege::run`].
+    pub(crate) fn of_about(urls: &'a [String], users: u32, time: Duration) -> Result<Self> {
+        let mut siege = Siege { urls, users, repetitions: WARM_UP, deadline: 3 * time + PATIENCE };
+        for part in [time / 10, time] {
+            let repetitions = siege.run()?.transaction_rate * part.as_secs_f64() / f64::from(users);
+            siege.repetitions = WARM_UP.max(repetitions.ceil() as u32);
+        }
+        Ok(siege)
+    }
+
     /// Runs it.
     ///
     /// # Errors
-    /// If `siege` is not installed, fails, or does not end half a minute after its time.
+    /// If `siege` is not installed, fails, or does not end within the deadline.
     pub(crate) fn run(&self) -> Result<SiegeReport> {
         let program = find_program("siege").context("siege is not installed")?;
         let folder = tempfile::tempdir()?;
@@ -50,9 +73,8 @@ impl Siege<'_> {
         let mut command = Command::new(program);
         // It writes a configuration into the home folder.
         command.env("HOME", folder.path()).arg("-R").arg(configuration).arg("-f").arg(urls);
-        command.args(["-i", "-b", "-j", "-c", &self.users.to_string()]);
-        command.arg("-t").arg(format!("{}S", self.time.as_secs()));
-        let output = output_within(&mut command, self.time + Duration::from_secs(30))?;
+        command.args(["-i", "-b", "-j", "-c", &self.users.to_string(), "-r", &self.repetitions.to_string()]);
+        let output = output_within(&mut command, self.deadline)?;
         parse(&output)
     }
 }
@@ -65,6 +87,9 @@ fn parse(output: &str) -> Result<SiegeReport> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::Router;
+    use axum::http::StatusCode;
+    use axum::routing::get;
     use larder_testkit::program;
     use std::io::{Read, Write};
     use std::net::TcpListener;
@@ -83,8 +108,30 @@ mod tests {
                 _ = stream.write_all(b"HTTP/1.1 302 Found\r\nLocation: /other\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
             }
         });
-        let report = Siege { urls: &[url], users: 2, time: Duration::from_secs(1) }.run().unwrap();
-        assert!(report.transactions > 0.0 && report.failed_transactions == 0.0, "{report:?}");
+        let siege = Siege { urls: &[url], users: 2, repetitions: 20, deadline: PATIENCE };
+        let report = siege.run().unwrap();
+        assert_eq!((report.transactions, report.failed_transactions), (40.0, 0.0), "{report:?}");
         assert_eq!(report.availability, 100.0);
+    }
+
+    /// With `-t` one of ten such runs did not end.
+    #[test]
+    fn siege_by_500_users_ends_every_time() {
+        if program("siege").is_none() {
+            return;
+        }
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let _context = runtime.enter();
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = socket.listen(1_024).unwrap();
+        let urls = [format!("http://{}/", listener.local_addr().unwrap())];
+        let route = get(async || (StatusCode::FOUND, [("location", "/other")]));
+        tokio::spawn(async { axum::serve(listener, Router::new().route("/", route)).await });
+        for _ in 0..10 {
+            let siege = Siege::of_about(&urls, 500, Duration::from_millis(300)).unwrap();
+            let report = siege.run().unwrap();
+            assert_eq!(report.transactions, f64::from(500 * siege.repetitions), "{report:?}");
+        }
     }
 }

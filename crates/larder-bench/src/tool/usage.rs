@@ -64,6 +64,11 @@ pub(crate) fn resident_bytes(id: u32) -> u64 {
     field(&fs::read_to_string(format!("/proc/{id}/smaps_rollup")).unwrap_or_default(), "Rss") << 10
 }
 
+/// The most bytes of the process `id` that were in memory at once; 0 if there is no such process.
+pub(crate) fn peak_resident_bytes(id: u32) -> u64 {
+    field(&fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default(), "VmHWM") << 10
+}
+
 /// The number in the line `name: number`; 0 if there is none.
 fn field(text: &str, name: &str) -> u64 {
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -91,6 +96,7 @@ mod tests {
         assert!(usage.cpu > Duration::from_millis(1), "{usage:?} lacks the loop of the child");
         assert!(usage.context_switches >= 1);
         assert!(resident_bytes(shell.id()) > 100_000);
+        assert!(peak_resident_bytes(shell.id()) > 100_000);
         assert_eq!(usage - usage, Usage::default());
     }
 

@@ -22,6 +22,11 @@ impl Pairs {
         Pairs { urls: (0..count).map(|_| generate_url(&mut random)).collect() }
     }
 
+    /// Those of a file if there is one, else `count` generated ones.
+    pub(crate) fn of(path: Option<&Path>, count: usize, seed: u64) -> Result<Self> {
+        path.map_or_else(|| Ok(Pairs::generated(count, seed)), Pairs::read)
+    }
+
     /// The addresses in the column `url` of a CSV file, as `larder links import` reads them.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let text =

@@ -50,6 +50,50 @@ fn redirect_of_every_design_is_the_same() {
     assert!(locations.iter().flatten().all(|location| *location == locations[0][0]), "{locations:?}");
 }
 
+/// Asks for three links, and returns how often the database was read for them.
+fn reads_for_three_links(arguments: &[&str]) -> u64 {
+    let (_server, address) = serve(arguments);
+    for path in ["/59C4000", "/MFH7W20", "/dLMA250"] {
+        let response = get(address, path);
+        assert!(response.starts_with("HTTP/1.1 302"), "{path}: {response}");
+    }
+    let response = get(address, "/bench/reads");
+    response.lines().last().unwrap().parse().unwrap()
+}
+
+#[test]
+fn restart_loses_the_cache_of_a_process_and_not_that_of_redis() {
+    let Some(program) = larder_testkit::program("redis-server") else { return };
+    let redis = larder_process::RedisServer::start(program).unwrap();
+    let url = redis.url();
+    for (design, after_restart) in [("database", 3), ("queue", 3), ("direct", 3), ("tiers", 0)] {
+        let arguments =
+            ["redirect", "--design", design, "--links", "10", "--seed", "1", "--redis", url.as_str()];
+        assert_eq!(reads_for_three_links(&arguments), 3, "{design}");
+        assert_eq!(reads_for_three_links(&arguments), after_restart, "{design}");
+    }
+}
+
+#[test]
+fn tiers_without_redis_are_a_usage_error() {
+    let output = bench(&["serve", "redirect", "--design", "tiers", "--links", "1", "--seed", "1"]);
+    assert!(output.status.code() == Some(2) && text(&output.stderr).contains("--redis"));
+}
+
+#[test]
+fn large_object_is_complete_with_and_without_a_cache() {
+    for arguments in [&["object", "--bytes", "100001"][..], &["object", "--bytes", "100001", "--stored"]] {
+        let (_server, address) = serve(arguments);
+        for _ in 0..2 {
+            let response = get(address, "/");
+            let (head, body) = response.split_once("\r\n\r\n").unwrap();
+            assert!(head.starts_with("HTTP/1.1 200") && head.contains("content-length: 100001"), "{head}");
+            assert_eq!(body.len(), 100_001);
+        }
+        assert_eq!(get(address, "/").contains("larder; hit"), arguments.len() == 4);
+    }
+}
+
 #[test]
 fn server_ends_with_its_standard_input() {
     let (mut server, _) = serve(&["resp", "--accept", "task", "--backlog", "5"]);

@@ -62,9 +62,9 @@ async function look(page, name) {
 
 // Moves the focus with the Tab key until it is on an element, and fails if it cannot get there.
 async function tabTo(page, target) {
-  const handle = await target.elementHandle();
   for (let count = 0; count < 80; count += 1) {
-    if (await handle.evaluate((element) => element === document.activeElement)) return;
+    // Found anew each time: the list may have been loaded again.
+    if (await target.evaluate((element) => element === document.activeElement)) return;
     await page.keyboard.press("Tab");
   }
   throw new Error("the Tab key does not reach the element");
@@ -138,6 +138,24 @@ async function useOptions(page) {
     await image.evaluate((element) => element.decode());
     await look(page, "details");
     return row("spring").getByTestId("limits").textContent();
+  });
+
+  await step("details show where visits come from", async () => {
+    const headers = { "user-agent": await page.evaluate(() => navigator.userAgent.replace("Headless", "")), referer: "https://news.example/" };
+    for (const more of [headers, { ...headers, referer: "" }, { "user-agent": "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)" }]) {
+      await fetch(`${url}/spring`, { headers: more, redirect: "manual" });
+    }
+    await page.waitForFunction(async () => (await (await fetch("/api/links/spring")).json()).dimensions.bots.length > 1, null, { polling: 200 });
+    const referrer = row("spring").getByTestId("dimension-referrers").getByText("news.example");
+    // A stored response about the link may be a second old.
+    for (let tries = 0; tries < 5 && !(await referrer.isVisible()); tries++) {
+      for (const _ of ["close", "open"]) await press(page, row("spring").getByTestId("details"));
+      await page.waitForTimeout(600);
+    }
+    await referrer.waitFor();
+    await row("spring").getByTestId("dimension-bots").getByText("Googlebot").waitFor();
+    await look(page, "dimensions");
+    return row("spring").getByTestId("dimension-browsers").innerText();
   });
 
   await step("a tag filters the list", async () => {

@@ -1,10 +1,11 @@
 //! The pages in a real browser, controlled by the scripts in `tests/browser`.
 
-use crate::process::{Up, larder, run, start_links};
+use crate::process::{Process, Up, larder, run, start_links_with};
 use crate::tokens::start_beyond_loopback;
 use larder_testkit::{needs, program};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 #[test]
 fn link_can_be_created_followed_and_counted_in_a_browser() {
@@ -21,7 +22,11 @@ fn every_feature_of_a_link_works_by_keyboard_in_a_browser() {
     let Some(browser) = Browser::find() else { return };
     for part in ["options", "deletion"] {
         let data = tempfile::tempdir().expect("a temporary folder");
-        let (_process, http) = start_links(&data.path().join("links.db"), None);
+        // The browser need not wait ten seconds for the counts of where visits come from.
+        let config = data.path().join("larder.toml");
+        std::fs::write(&config, "[links]\nvisit_flush_ms = 50\n").expect("the file can be written");
+        let flags = [format!("--config={}", config.display())];
+        let (_process, http) = start_links_with(&data.path().join("links.db"), flags);
         assert_succeeds(browser.script("links.mjs").args([&page(http), part]));
     }
 }
@@ -55,6 +60,9 @@ fn user_can_sign_in_with_a_token_and_sign_out() {
     let mut sign_in = browser.script("sign-in.mjs");
     assert_succeeds(sign_in.arg(page(http)).env("TOKEN", write).env("READ_TOKEN", read));
 }
+
+/// A script has some dozen steps, each of which has a limit of its own.
+const BROWSER_PATIENCE: Duration = Duration::from_secs(180);
 
 /// Node.js, Chromium, and the folder of npm packages below the target folder.
 struct Browser {
@@ -91,6 +99,6 @@ fn page(address: impl std::fmt::Display) -> String {
 }
 
 fn assert_succeeds(command: &mut Command) {
-    let ended = run(command);
+    let ended = Process::start(command).end_within(BROWSER_PATIENCE);
     assert_eq!(ended.code, Some(0), "\n{}{}", ended.stdout, ended.stderr);
 }

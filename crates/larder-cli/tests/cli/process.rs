@@ -1,6 +1,6 @@
 //! Processes of the binary, started without the settings of the caller, with their output in files.
 
-use larder_testkit::{Running, start, until, wait_for_end};
+use larder_testkit::{PATIENCE, Running, start, until};
 use std::ffi::OsStr;
 use std::fs::{File, read_to_string};
 use std::net::SocketAddr;
@@ -81,9 +81,14 @@ impl Process {
     }
 
     /// Waits for the end of a process that ends by itself or got a signal.
-    pub(crate) fn end(mut self) -> Ended {
+    pub(crate) fn end(self) -> Ended {
+        self.end_within(PATIENCE)
+    }
+
+    pub(crate) fn end_within(mut self, limit: Duration) -> Ended {
         let start = Instant::now();
-        let status = wait_for_end(&mut self.running);
+        let status = self.running.wait_within(limit).expect("a child can be waited for");
+        let status = status.unwrap_or_else(|| panic!("no end within {limit:?}: {}", self.read("stdout")));
         let waited = start.elapsed();
         Ended { code: status.code(), stdout: self.read("stdout"), stderr: self.read("stderr"), waited }
     }
@@ -171,9 +176,16 @@ pub(crate) fn start_server<S: AsRef<OsStr>>(flags: impl IntoIterator<Item = S>) 
 
 /// A running `larder links`, and its address.
 pub(crate) fn start_links(database: &Path, redis: Option<&str>) -> (Process, SocketAddr) {
+    start_links_with(database, redis.map(|url| format!("--redis={url}")))
+}
+
+/// Starts a shortener with further flags.
+pub(crate) fn start_links_with(
+    database: &Path,
+    flags: impl IntoIterator<Item = String>,
+) -> (Process, SocketAddr) {
     let mut command = larder(["links", "--listen", FREE, "--database"]);
-    command.arg(format!("sqlite:{}", database.display()));
-    command.args(redis.map(|url| format!("--redis={url}")));
+    command.arg(format!("sqlite:{}", database.display())).args(flags);
     let mut process = Process::start(&mut command);
     let address = process.await_line("larder links listens on http://");
     (process, address.trim_end_matches('/').parse().expect("an address"))

@@ -102,7 +102,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         self.inner.settings.weigher.as_ref().map_or(1, |weigher| weigher(key, value))
     }
 
-    pub(super) fn entry_ref<'a>(&'a self, shard: &'a Shard<K, V>, id: u32) -> EntryRef<'a, K, V> {
+    pub(crate) fn entry_ref<'a>(&'a self, shard: &'a Shard<K, V>, id: u32) -> EntryRef<'a, K, V> {
         let record = shard.record(id);
         let deadline = Some(shard.deadline(id)).filter(|at| *at != NEVER);
         let weight = shard.weight(id);

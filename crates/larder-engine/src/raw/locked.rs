@@ -23,11 +23,11 @@ use std::convert::Infallible;
 /// ```
 #[derive(Debug)]
 pub struct Locked<'a, O = Infallible> {
-    cache: &'a Cache<O>,
+    pub(super) cache: &'a Cache<O>,
     /// The indices of the locked shards, ascending.
     numbers: Vec<usize>,
-    shards: Vec<Guard<'a, Shard<Record<O>, ()>>>,
-    removed: Option<RemovedEntries<Record<O>, ()>>,
+    pub(super) shards: Vec<Guard<'a, Shard<Record<O>, ()>>>,
+    pub(super) removed: Option<RemovedEntries<Record<O>, ()>>,
 }
 
 impl<O> Cache<O> {
@@ -38,6 +38,11 @@ impl<O> Cache<O> {
         let mut numbers: Vec<usize> = keys.into_iter().map(|key| self.locate(&key).shard).collect();
         numbers.sort_unstable();
         numbers.dedup();
+        self.lock_shards(numbers)
+    }
+
+    /// Locks shards, whose indices ascend.
+    pub(super) fn lock_shards(&self, numbers: Vec<usize>) -> Locked<'_, O> {
         let shards = self.shards().lock_ascending(numbers.iter().copied());
         Locked { cache: self, numbers, shards, removed: Some(RemovedEntries::new()) }
     }
@@ -74,7 +79,7 @@ impl<O> Locked<'_, O> {
         self.shards[own].read(location.hash, &key, now).map(|record| f(&record.key))
     }
 
-    /// As [`Cache::update`]; returns the second value of the closure, and whether the key has become live.
+    /// As [`Cache::update`]; returns the second value of the closure.
     ///
     /// # Errors
     /// As [`Cache::update`].
@@ -224,7 +229,7 @@ impl<O> Locked<'_, O> {
         freed.is_some()
     }
 
-    fn position(&self, location: KeyLocation) -> usize {
+    pub(super) fn position(&self, location: KeyLocation) -> usize {
         self.numbers.binary_search(&location.shard).expect("the key was locked")
     }
 }

@@ -21,6 +21,7 @@
 //! update it in place, change several keys atomically, and prefetch for several lookups. A value is bytes, or an object of
 //! a type that the user of the cache chooses: a structure which changes in place, and whose weight changes with it.
 
+mod everything;
 mod locked;
 mod prefetch_batch;
 mod record;

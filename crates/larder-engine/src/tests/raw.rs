@@ -359,5 +359,76 @@ fn partitions_count_entries_and_deadlines() {
     assert_eq!(counts(), [(1, 1), (101, 50)]);
     cache.clear();
     assert_eq!(counts(), [(0, 0); 2]);
+}
+
+#[test]
+fn locked_update_does_what_update_does() {
+    let (clock, _) = Clock::manual();
+    let weigh = |record: &Record, (): &()| record.bytes_allocated() as u64 + 48;
+    let [plain, other] = [(); 2].map(|()| {
+        let builder = Cache::builder().weight(1 << 20, weigh).clock(clock.clone()).shards(4);
+        builder.build().expect("valid options")
+    });
+    type Operation = fn(Option<crate::raw::Entry<'_>>) -> UpdateOp;
+    let steps: [Operation; 8] = [
+        |_| UpdateOp::Keep,
+        |_| UpdateOp::Remove,
+        |_| UpdateOp::Put(Record::new(key(b"k"), &[b"one"]), Ttl::At(500)),
+        |_| UpdateOp::Put(Record::new(key(b"k"), &[b"two", b" parts"]), Ttl::Keep),
+        |entry| {
+            if let Some(ValueMut::Bytes(value)) = entry.map(crate::raw::Entry::into_value_mut) {
+                value[0] = b'T';
+            }
+            UpdateOp::Edited(Ttl::Keep)
+        },
+        |_| UpdateOp::SetTtl(Ttl::At(700)),
+        |_| UpdateOp::Edited(Ttl::Never),
+        |_| UpdateOp::Remove,
+    ];
+    for step in steps {
+        let seen = |entry: &Option<crate::raw::Entry<'_>>| {
+            entry.as_ref().map(|entry| entry.record().bytes().map(<[u8]>::to_vec))
+        };
+        let expected = plain.update(key(b"k"), |entry| {
+            let value = seen(&entry);
+            (step(entry), value)
+        });
+        let mut locked = other.lock_all([key(b"k")]);
+        let actual = locked.update(key(b"k"), |entry| {
+            let value = seen(&entry);
+            (step(entry), value)
+        });
+        assert_eq!(actual, expected.map(|updated| updated.result));
+        let state = locked.peek_with(key(b"k"), |entry| {
+            (entry.key().bytes().map(<[u8]>::to_vec), entry.deadline_ms(), entry.weight())
+        });
+        drop(locked);
+        let state_of_plain = plain.peek_with(&key(b"k"), |entry| {
+            (entry.key().bytes().map(<[u8]>::to_vec), entry.deadline_ms(), entry.weight())
+        });
+        assert_eq!(state, state_of_plain);
+        assert_eq!(plain.weight(), other.weight());
+        other.validate();
+    }
+}
+
+#[test]
+fn locked_scan_and_retain_visit_every_entry() {
+    let cache = cache(1 << 20, 4);
+    (0..100u8).for_each(|name| assert!(put(&cache, &[name], b"v")));
+    let mut locked = cache.lock_everything();
+    assert_eq!(locked.stats().entries, 100);
+    let (mut names, mut cursor) = (Vec::new(), 0);
+    loop {
+        cursor = locked.scan(cursor, 7, |entry| names.push(entry.key().key().name[0]));
+        if cursor == 0 {
+            break;
+        }
+    }
+    names.sort_unstable();
+    assert_eq!(names, (0..100).collect::<Vec<u8>>());
+    locked.retain(|record| record.key().name[0] % 2 == 0);
+    drop(locked);
+    assert_eq!(cache.len(), 50);
     cache.validate();
 }

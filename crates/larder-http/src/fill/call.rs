@@ -31,5 +31,6 @@ where
     let (ctx, guard) = CacheCtx::of_handler(cache);
     let is_graphql = request.extensions().get::<GraphqlQuery>().is_some();
     request.extensions_mut().insert(ctx.clone());
+    cache.core().restrict(&mut request);
     HandlerCall { future: forward::call(inner, request), ctx, guard, is_graphql }
 }

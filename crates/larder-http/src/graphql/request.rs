@@ -49,6 +49,10 @@ impl Format {
         if headers.contains_key(CONTENT_ENCODING) {
             return Err(Reason::GraphqlRequest);
         }
+        // What nearly every client sends.
+        if content_type == "application/json" {
+            return Ok(Format::Json);
+        }
         let (media_type, parameters) = split_media_type(content_type.as_bytes());
         let is_utf8 = parameters.is_empty()
             || parameters.eq_ignore_ascii_case(b"charset=utf-8")

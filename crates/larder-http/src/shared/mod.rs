@@ -105,21 +105,24 @@ impl CacheCore {
             Validity::Unknown if verified.iter().any(|other| other.is_same(value)) => Validity::Valid,
             judged => judged,
         };
-        self.note_stale(validity, value);
-        validity
+        self.allow_stale(validity, value)
     }
 
-    fn note_stale(&self, validity: Validity, value: &StoreValue) {
+    /// Marks a response that other replicas allow only as a stale one; it is dead if it is never served stale.
+    fn allow_stale(&self, validity: Validity, value: &StoreValue) -> Validity {
         if let (Validity::Stale, StoreValue::Response(stored)) = (validity, value) {
+            if !stored.may_be_stale() {
+                return Validity::Dead;
+            }
             stored.mark_stale(self.store.now_ms());
         }
+        validity
     }
 
     /// Compares an entry with Redis. Returns whether it may be served.
     pub(crate) async fn verify(&self, Unverified { key, value }: &Unverified) -> bool {
         let (Some(store), Some(copy)) = (&self.shared, value.copy()) else { return true };
         let validity = store.view.revalidate(&redis_key(key), copy).await;
-        self.note_stale(validity, value);
-        matches!(validity, Validity::Valid | Validity::Stale)
+        matches!(self.allow_stale(validity, value), Validity::Valid | Validity::Stale)
     }
 }

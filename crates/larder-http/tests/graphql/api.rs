@@ -16,7 +16,7 @@ use axum::routing::get;
 use http::{HeaderMap, Method, Request, StatusCode, Uri, header};
 use http_body::Frame;
 use http_body_util::BodyExt;
-use larder_http::{Access, BodyRule, BodyRules, Builder, CacheCtx, CacheHints, HttpCache, Scope};
+use larder_http::{Access, BodyRule, BodyRules, Builder, CacheCtx, CacheHints, Clock, HttpCache, Scope};
 use sha2::{Digest, Sha256};
 use tokio::sync::{Semaphore, mpsc};
 use tower::ServiceExt;
@@ -278,7 +278,9 @@ impl Site {
         rule: BodyRule,
         options: impl FnOnce(Builder) -> Builder,
     ) -> Site {
-        let cache = options(HttpCache::builder()).build().unwrap();
+        // Time stands still, so that a TTL is exact.
+        let (clock, _) = Clock::manual();
+        let cache = options(HttpCache::builder().clock(clock)).build().unwrap();
         let rules = BodyRules::new().route("/graphql", rule);
         let router = cache.layer().body_rules(rules).in_front_of(router);
         Site { shop, cache, router }

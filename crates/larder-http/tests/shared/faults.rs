@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use larder::CoherenceMode;
-use larder_http::Outcome;
+use larder_http::{Access, Cached, Outcome, Scope};
 use larder_testkit::{FlakyProxy, RedisServer, eventually};
 
-use crate::support::{LAG, Replica, tagged};
+use crate::support::{self, LAG, MINUTE, Replica, tagged};
 
 fn replica(url: String, disconnected: Duration) -> Replica {
     let redis =
@@ -41,20 +41,56 @@ async fn entries_are_served_for_disconnected_without_redis() {
 #[tokio::test]
 async fn availability_serves_stale_beyond_disconnected_and_refreshes() {
     let Some(mut server) = RedisServer::start() else { return };
-    let prefers = |redis: larder::Builder| {
-        redis
-            .disconnected(Duration::ZERO)
-            .redis_timeout(Duration::from_millis(100))
-            .prefer(larder::Prefer::Availability)
-    };
     let handler = |_, call| async move { tagged(format!("{call}")) };
-    let replica = Replica::with(server.url(), prefers, |shared| shared, handler);
+    let replica = Replica::with(server.url(), prefer_availability, |shared| shared, handler);
     assert_eq!(replica.body("/a").await, "1");
     server.kill();
     eventually("redis is lost", async || replica.redis.coherence().mode == CoherenceMode::Lost).await;
     let stale = replica.get("/a").await;
     assert_eq!((&*stale.body, stale.outcome.as_str()), ("1", "stale"));
     eventually("it is refreshed", async || replica.body("/a").await == "2").await;
+}
+
+fn prefer_availability(redis: larder::Builder) -> larder::Builder {
+    let redis = redis.disconnected(Duration::ZERO).redis_timeout(Duration::from_millis(100));
+    redis.prefer(larder::Prefer::Availability)
+}
+
+/// Nobody knows whether the permission has ended, and a refresh would have no credentials.
+#[tokio::test]
+async fn availability_never_serves_guarded_or_revalidated_responses_stale() {
+    let Some(mut server) = RedisServer::start() else { return };
+    let allow = |_: &http::request::Parts| std::future::ready(Access::AllowedAs("ann".to_owned()));
+    let handler = |request: http::Request<_>, call| {
+        let cached = Cached::ttl(MINUTE);
+        let mut reply = support::cached(
+            format!("{call}"),
+            match request.uri().path() {
+                "/gated" => cached.scope(Scope::Gated),
+                "/private" => cached.scope(Scope::Private),
+                _ => cached,
+            },
+        );
+        if request.uri().path() == "/must-revalidate" {
+            let value = http::HeaderValue::from_static("must-revalidate");
+            reply.headers_mut().insert("cache-control", value);
+        }
+        async move { reply }
+    };
+    let gated = |shared: larder_http::SharedBuilder| shared.options(|options| options.gate(allow));
+    let replica = Replica::with(server.url(), prefer_availability, gated, handler);
+    let targets = ["/gated", "/private", "/must-revalidate"];
+    for target in targets {
+        assert_eq!(replica.body(target).await, replica.body(target).await, "{target} is stored");
+    }
+    server.kill();
+    eventually("redis is lost", async || replica.redis.coherence().mode == CoherenceMode::Lost).await;
+    for target in targets {
+        let before = replica.calls();
+        let answer = replica.get(target).await;
+        assert!(matches!(answer.outcome, Outcome::Miss { .. }), "{target}: {:?}", answer.outcome);
+        assert_eq!(replica.calls(), before + 1, "{target}");
+    }
 }
 
 /// The replica does not hear of the purge. It serves the old response within the lag, and then asks its handler.

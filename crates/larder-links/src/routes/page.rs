@@ -9,6 +9,7 @@ static INDEX: Asset = Asset::new("text/html; charset=utf-8", include_bytes!("../
 static SCRIPT: Asset = Asset::new("text/javascript; charset=utf-8", include_bytes!("../../static/app.js"));
 static OPTIONS: Asset =
     Asset::new("text/javascript; charset=utf-8", include_bytes!("../../static/options.js"));
+static VISITS: Asset = Asset::new("text/javascript; charset=utf-8", include_bytes!("../../static/visits.js"));
 static STYLE: Asset = Asset::new("text/css; charset=utf-8", include_bytes!("../../static/style.css"));
 static ICON: Asset = Asset::new("image/svg+xml", include_bytes!("../../static/icon.svg"));
 
@@ -22,6 +23,7 @@ pub(crate) async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Respo
     match name.as_str() {
         "app.js" => SCRIPT.respond(&headers),
         "options.js" => OPTIONS.respond(&headers),
+        "visits.js" => VISITS.respond(&headers),
         "style.css" => STYLE.respond(&headers),
         "icon.svg" => ICON.respond(&headers),
         _ => super::redirect::unknown().await,

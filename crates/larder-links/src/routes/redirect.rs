@@ -1,12 +1,16 @@
 //! `GET /{slug}`: the redirect, and the error pages for an unknown slug and a failed store.
 
+use crate::dimensions::Visitor;
+use crate::guard::peer_of;
 use crate::links::{Followed, Links};
 use crate::slug;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{FromRequestParts, Path, RawQuery, State};
 use axum::response::{Html, IntoResponse, Response};
 use http::header::{CACHE_CONTROL, HeaderValue, LOCATION, RETRY_AFTER};
+use http::request::Parts;
 use http::{Method, StatusCode};
+use std::convert::Infallible;
 
 const TEMPLATE: &str = include_str!("../../static/error.html");
 
@@ -16,12 +20,14 @@ pub(crate) async fn follow(
     method: Method,
     RawQuery(query): RawQuery,
     slug: Result<Path<String>, PathRejection>,
+    visitor: Visitor,
 ) -> Response {
     let Some(Path(slug)) = slug.ok().filter(|slug| slug::can_be_slug(slug)) else {
         links.record_invalid_slug();
         return not_found();
     };
-    match links.follow(&slug, query.as_deref(), method == Method::GET).await {
+    let visitor = Some(&visitor).filter(|_| method == Method::GET);
+    match links.follow(&slug, query.as_deref(), visitor).await {
         Ok(Followed::Redirect(location)) => redirect(links.redirect_status(), location),
         Ok(Followed::Unknown) => not_found(),
         Ok(Followed::Expired) => {
@@ -32,6 +38,14 @@ pub(crate) async fn follow(
             tracing::warn!(%error, slug, "a slug could not be followed");
             unavailable()
         }
+    }
+}
+
+impl FromRequestParts<Links> for Visitor {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(request: &mut Parts, links: &Links) -> Result<Visitor, Infallible> {
+        Ok(links.visitor(&request.headers, peer_of(&request.extensions)))
     }
 }
 

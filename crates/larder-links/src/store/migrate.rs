@@ -9,7 +9,7 @@ use crate::address::Address;
 use rusqlite::{Connection, TransactionBehavior, params};
 use std::path::Path;
 
-const MIGRATIONS: [&str; 8] = [
+const MIGRATIONS: [&str; 9] = [
     include_str!("../../migrations/0001_links.sql"),
     include_str!("../../migrations/0002_visits_daily.sql"),
     include_str!("../../migrations/0003_fingerprints.sql"),
@@ -18,6 +18,7 @@ const MIGRATIONS: [&str; 8] = [
     include_str!("../../migrations/0006_options.sql"),
     include_str!("../../migrations/0007_search.sql"),
     include_str!("../../migrations/0008_quarters.sql"),
+    include_str!("../../migrations/0009_dimensions.sql"),
 ];
 
 /// The version since which addresses are stored in parsed form.

@@ -4,6 +4,8 @@
 
 mod backup;
 mod credentials;
+mod dimension;
+mod dimensions;
 mod link;
 mod migrate;
 mod new_file;
@@ -22,6 +24,10 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub(crate) use credentials::Credential;
+pub use dimension::{
+    Dimension, DimensionCounts, DimensionKey, MAX_DIMENSION_ROWS, MAX_DIMENSION_VALUES, OTHER_VALUE,
+    ValueCount,
+};
 use link::fingerprint;
 pub use link::{
     CreateOutcome, Duplicates, Link, LinkOptions, LinkUpdate, MAX_TITLE_BYTES, NewLink, RESTORE_PERIOD, Route,

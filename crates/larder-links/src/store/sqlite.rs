@@ -7,9 +7,9 @@
 use super::credentials::{self, Credential};
 use super::writer::{self, Job, WriteContext, WriteJob};
 use super::{
-    CreateOutcome, Day, Duplicates, Link, LinkUpdate, ListQuery, MAX_BATCH_LINKS, NewFile, NewLink, Page,
-    Quarter, RESTORE_PERIOD, Route, StoreError, VisitHistory, VisitKey, WrittenVisits, backup, migrate,
-    now_ms, search, statements, visits,
+    CreateOutcome, Day, DimensionCounts, DimensionKey, Duplicates, Link, LinkUpdate, ListQuery,
+    MAX_BATCH_LINKS, MAX_DIMENSION_ROWS, NewFile, NewLink, Page, Quarter, RESTORE_PERIOD, Route, StoreError,
+    VisitHistory, VisitKey, WrittenVisits, backup, dimensions, migrate, now_ms, search, statements, visits,
 };
 use crate::events::LinkVisits;
 use crate::slug::SlugCodec;
@@ -221,6 +221,19 @@ impl Store {
         .await
     }
 
+    /// Adds counts of where visits come from; those of links that no longer exist are dropped.
+    ///
+    /// # Panics
+    /// If there are more than [`MAX_DIMENSION_ROWS`].
+    pub async fn add_dimensions(&self, rows: Vec<(DimensionKey, u64)>) -> Result<(), StoreError> {
+        assert!(rows.len() <= MAX_DIMENSION_ROWS, "{} rows of dimensions in one step", rows.len());
+        self.write(2 * rows.len(), move |context| {
+            let mut rows = rows.iter();
+            Ok(rows.try_for_each(|(key, count)| dimensions::add(context.connection, key, *count))?)
+        })
+        .await
+    }
+
     /// Creates an API token. Only this call returns the secret.
     ///
     /// # Errors
@@ -318,6 +331,11 @@ impl Store {
         self.read(move |connection| visits::history(connection, link_id, since)).await
     }
 
+    /// Where the visits of a link since a day of UTC come from.
+    pub async fn dimensions(&self, link_id: u64, since: Day) -> Result<DimensionCounts, StoreError> {
+        self.read(move |connection| dimensions::counts(connection, link_id, since)).await
+    }
+
     /// Sums visits of quarter hours before a day into days of UTC: up to 1,000 rows. Returns how many rows there were.
     pub async fn fold_visits(&self, before: Day) -> Result<usize, StoreError> {
         const STEP: usize = 1_000;
@@ -327,12 +345,20 @@ impl Store {
     /// Drops visits before a day, up to 1,000 rows of each table, and returns how many there were. The totals of links stay.
     pub async fn drop_visits(&self, before: Day) -> Result<usize, StoreError> {
         const STEP: usize = 1_000;
-        self.write(2 * STEP, move |context| Ok(visits::drop_before(context.connection, before, STEP)?)).await
+        self.write(3 * STEP, move |context| {
+            let visits = visits::drop_before(context.connection, before, STEP)?;
+            Ok(visits + dimensions::drop_before(context.connection, before, STEP)?)
+        })
+        .await
     }
 
     /// Forgets the visits of a link, its total included; false if there is no such link.
     pub async fn forget_visits(&self, link_id: u64) -> Result<bool, StoreError> {
-        self.write(3, move |context| Ok(visits::forget(context.connection, link_id)?)).await
+        self.write(4, move |context| {
+            dimensions::forget(context.connection, link_id)?;
+            Ok(visits::forget(context.connection, link_id)?)
+        })
+        .await
     }
 
     /// The permutation between this database's row ids and slugs.

@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 
 const PATH: &str = "/api/graphql";
 const LINK: &str = "slug short_url url title created_at visits tags expires_at max_visits forward_query";
+const DIMENSIONS: &str = "referrers { value visits } browsers { value visits } systems { value visits }
+    devices { value visits } countries { value visits } bots { value visits }";
 
 /// The introspection query of graphql-js 16, without descriptions.
 const INTROSPECTION: &str = "query IntrospectionQuery { __schema { queryType { name } mutationType { name } \
@@ -64,7 +66,9 @@ async fn fields_equal_those_of_the_json_api() {
     assert_eq!(fixture.get("/n1").await.status, StatusCode::FOUND);
     fixture.links.flush_visits().await.unwrap();
     for method in [Method::GET, Method::POST, query_method()] {
-        let document = format!("{{ link(slug: \"n1\") {{ {LINK} days {{ date visits }} }} }}");
+        let document = format!(
+            "{{ link(slug: \"n1\") {{ {LINK} days {{ date visits }} dimensions {{ {DIMENSIONS} }} }} }}"
+        );
         let answer = send(&fixture, method.clone(), &[], &document).await;
         assert_eq!(answer.status, StatusCode::OK, "{method} {}", answer.text());
         assert_eq!(answer.header("content-type"), "application/graphql-response+json");

@@ -17,6 +17,7 @@
 //! | `addresses` | an address means to a browser what it means to the shortener |
 //! | `visits` | every counted visit is written, also when the service stops |
 //! | `analytics` | visits are shown by day in the zone of the reader, kept as long as the options say, and forgotten on request |
+//! | `dimensions` | it is counted where visits come from, unless they refuse, and nothing of a visitor is stored |
 //! | `events` | pages that are open learn of visits and changes at once |
 //! | `failure` | a full, locked or closed database is a clear error, and no acknowledged write is lost |
 //! | `import` | a CSV file is imported once, and invalid rows are reported |
@@ -29,6 +30,7 @@ mod addresses;
 mod analytics;
 mod api;
 mod backup;
+mod dimensions;
 mod events;
 mod export;
 mod failure;

@@ -11,6 +11,7 @@ async fn page_and_files_are_served_and_revalidated() {
         ("/", "text/html; charset=utf-8"),
         ("/static/app.js", "text/javascript; charset=utf-8"),
         ("/static/options.js", "text/javascript; charset=utf-8"),
+        ("/static/visits.js", "text/javascript; charset=utf-8"),
         ("/static/style.css", "text/css; charset=utf-8"),
         ("/static/icon.svg", "image/svg+xml"),
     ] {
@@ -50,7 +51,12 @@ fn sources_comply_with_the_policy() {
         }
         assert!(page.matches("<script").count() == page.matches("<script src=\"/static/").count());
     }
-    for script in [include_str!("../../static/app.js"), include_str!("../../static/options.js")] {
+    let scripts = [
+        include_str!("../../static/app.js"),
+        include_str!("../../static/options.js"),
+        include_str!("../../static/visits.js"),
+    ];
+    for script in scripts {
         for forbidden in
             ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", ".style."]
         {

@@ -1,13 +1,23 @@
 //! `CLIENT`: names and list of connections.
 
+use std::time::{Duration, Instant};
+
 use larder_resp::{Args, parse_integer};
 
 use super::client_kill::kill;
 use super::help::help;
 use super::options::integer;
-use super::{CommandError, Context, Outcome};
+use super::{CommandError, Context, Outcome, client_tracking};
+use crate::clients::Client;
+use crate::pause::Paused;
+use crate::session::{Replies, TurnEnd};
+
+/// The longest pause: a year. Longer ones are shortened to it.
+const MAX_PAUSE_MS: u64 = 365 * 24 * 3_600_000;
 
 const SUBCOMMANDS: &[(&str, &str)] = &[
+    ("CACHING <yes|no>", "Whether the next command's keys are tracked, with OPTIN or OPTOUT."),
+    ("GETREDIR", "The connection that gets the messages of CLIENT TRACKING."),
     ("GETNAME", "The name of the connection."),
     ("ID", "The id of the connection."),
     ("INFO", "The line of the connection in CLIENT LIST."),
@@ -18,8 +28,16 @@ const SUBCOMMANDS: &[(&str, &str)] = &[
     ("LIST [TYPE <type> | ID <id> ...]", "The connections."),
     ("NO-EVICT <on|off>", "Accepted; the server does not evict connections."),
     ("NO-TOUCH <on|off>", "Accepted; every read counts as a use."),
+    ("PAUSE <milliseconds> [WRITE|ALL]", "Lets commands of all connections wait."),
+    ("REPLY <on|off|skip>", "Which commands get replies: all, none, or all but the next one."),
     ("SETINFO <LIB-NAME|LIB-VER> <value>", "Sets the name or version of the client library."),
     ("SETNAME <name>", "Sets the name of the connection."),
+    (
+        "TRACKING <on|off> [REDIRECT <id>] [BCAST] [PREFIX <prefix> ...] [OPTIN] [OPTOUT] [NOLOOP]",
+        "Sends a message when a key changes that the connection has read.",
+    ),
+    ("TRACKINGINFO", "How the connection tracks keys."),
+    ("UNPAUSE", "Ends the pause."),
     ("UNBLOCK <id>", "Always 0: no command blocks."),
 ];
 
@@ -41,11 +59,28 @@ pub(super) fn client(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             integer(&args[2])?;
             cx.integer(0)
         }
+        (b"pause", 3 | 4) => pause(cx, &args[2], args.get(3)),
+        (b"pause", _) => Err(CommandError::Arity("client|pause")),
+        (b"unpause", 2) => {
+            cx.state.end_pause();
+            cx.ok()
+        }
+        (b"unpause", _) => Err(CommandError::Arity("client|unpause")),
+        (b"reply", 3) => set_replies(cx, &args[2]),
+        (b"reply", _) => Err(CommandError::Arity("client|reply")),
+        (b"tracking", 3..) => client_tracking::tracking(cx, args.skip(2)),
+        (b"trackinginfo", 2) => client_tracking::trackinginfo(cx),
+        (b"caching", 3) => client_tracking::caching(cx, &args[2]),
+        (b"getredir", 2) => client_tracking::getredir(cx),
         (b"help", 2) => help(cx, "CLIENT", SUBCOMMANDS),
         (b"no-evict" | b"no-touch", 3) => accept_on_off(cx, &args[2]),
         (b"help", _) => Err(CommandError::Arity("client|help")),
         (b"kill", _) => Err(CommandError::Arity("client|kill")),
         (b"unblock", _) => Err(CommandError::Arity("client|unblock")),
+        (b"tracking", _) => Err(CommandError::Arity("client|tracking")),
+        (b"trackinginfo", _) => Err(CommandError::Arity("client|trackinginfo")),
+        (b"caching", _) => Err(CommandError::Arity("client|caching")),
+        (b"getredir", _) => Err(CommandError::Arity("client|getredir")),
         (b"id", _) => Err(CommandError::Arity("client|id")),
         (b"getname", _) => Err(CommandError::Arity("client|getname")),
         (b"setname", _) => Err(CommandError::Arity("client|setname")),
@@ -103,26 +138,22 @@ fn info(cx: &mut Context<'_>) -> Outcome {
 }
 
 fn list(cx: &mut Context<'_>, options: Args<'_>) -> Outcome {
-    let ids: Option<Vec<u64>> = match options.get(0) {
-        None => None,
+    let (mut ids, mut kind) = (None::<Vec<u64>>, None);
+    match options.get(0) {
+        None => {}
         Some(option) if option.eq_ignore_ascii_case(b"ID") && options.len() > 1 => {
-            Some(options.skip(1).iter().map(client_id).collect::<Result<_, _>>()?)
+            ids = Some(options.skip(1).iter().map(client_id).collect::<Result<_, _>>()?);
         }
         Some(option) if option.eq_ignore_ascii_case(b"TYPE") && options.len() == 2 => {
-            match options[1].to_ascii_lowercase().as_slice() {
-                b"normal" => None,
-                b"master" | b"replica" | b"slave" | b"pubsub" => Some(Vec::new()),
-                _ => {
-                    let kind = String::from_utf8_lossy(&options[1]);
-                    return Err(CommandError::Other(format!("Unknown client type '{kind}'")));
-                }
-            }
+            kind = Some(ClientType::parse(&options[1])?);
         }
         Some(_) => return Err(CommandError::Syntax),
-    };
+    }
     let mut text = String::new();
     for client in cx.state.clients.all() {
-        if ids.as_ref().is_none_or(|ids| ids.contains(&client.id)) {
+        if ids.as_ref().is_none_or(|ids| ids.contains(&client.id))
+            && kind.is_none_or(|kind| kind.includes(&client))
+        {
             client.write_line(&mut text);
         }
     }
@@ -130,9 +161,71 @@ fn list(cx: &mut Context<'_>, options: Args<'_>) -> Outcome {
     Ok(())
 }
 
+/// A class of connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ClientType {
+    Normal,
+    Subscriber,
+    /// There are none.
+    Replica,
+}
+
+impl ClientType {
+    pub(super) fn parse(text: &[u8]) -> Result<Self, CommandError> {
+        match text.to_ascii_lowercase().as_slice() {
+            b"normal" => Ok(ClientType::Normal),
+            b"pubsub" => Ok(ClientType::Subscriber),
+            b"master" | b"replica" | b"slave" => Ok(ClientType::Replica),
+            _ => {
+                let kind = String::from_utf8_lossy(text);
+                Err(CommandError::Other(format!("Unknown client type '{kind}'")))
+            }
+        }
+    }
+
+    pub(super) fn includes(self, client: &Client) -> bool {
+        match self {
+            ClientType::Normal => !client.is_subscriber(),
+            ClientType::Subscriber => client.is_subscriber(),
+            ClientType::Replica => false,
+        }
+    }
+}
+
 fn client_id(text: &[u8]) -> Result<u64, CommandError> {
     // A negative number becomes an id that no connection has.
     parse_integer(text).map(|id| id as u64).ok_or(CommandError::Fixed("ERR Invalid client ID"))
+}
+
+fn pause(cx: &mut Context<'_>, time: &[u8], kind: Option<&[u8]>) -> Outcome {
+    let paused = match kind.map(<[u8]>::to_ascii_lowercase).as_deref() {
+        None | Some(b"all") => Paused::All,
+        Some(b"write") => Paused::Writes,
+        Some(_) => {
+            return Err(CommandError::Fixed("ERR CLIENT PAUSE mode must be WRITE or ALL"));
+        }
+    };
+    let ms = parse_integer(time)
+        .ok_or(CommandError::Fixed("ERR timeout is not an integer or out of range"))
+        .and_then(|ms| u64::try_from(ms).map_err(|_| CommandError::Fixed("ERR timeout is negative")))?;
+    cx.state.pause.begin(Instant::now(), Duration::from_millis(ms.min(MAX_PAUSE_MS)), paused);
+    cx.session.turn_end = Some(TurnEnd::Yield);
+    cx.ok()
+}
+
+/// Only `on` has a reply.
+fn set_replies(cx: &mut Context<'_>, value: &[u8]) -> Outcome {
+    match value.to_ascii_lowercase().as_slice() {
+        b"on" => {
+            cx.session.set_replies(Replies::On);
+            return cx.ok();
+        }
+        b"off" => cx.session.set_replies(Replies::Off),
+        b"skip" if cx.session.replies() == Replies::Off => {}
+        b"skip" => cx.session.set_replies(Replies::SkipNext),
+        _ => return Err(CommandError::Syntax),
+    }
+    Ok(())
 }
 
 /// Accepts `on` and `off` without effect: this server does not evict connections, and every read counts as a use.

@@ -2,8 +2,10 @@
 
 use larder_resp::{Args, parse_integer};
 
+use super::client::ClientType;
 use super::{CommandError, Context, Outcome};
 use crate::clients::Client;
+use crate::session::TurnEnd;
 
 /// Which connections to close.
 #[derive(Default)]
@@ -11,15 +13,14 @@ struct Filter<'a> {
     id: Option<u64>,
     address: Option<&'a [u8]>,
     local_address: Option<&'a [u8]>,
-    /// Set for a type that no connection has.
-    nobody: bool,
+    kind: Option<ClientType>,
     spares_own: bool,
 }
 
 impl Filter<'_> {
     fn matches(&self, client: &Client, own: u64) -> bool {
-        !self.nobody
-            && self.id.is_none_or(|id| client.id == id)
+        self.id.is_none_or(|id| client.id == id)
+            && self.kind.is_none_or(|kind| kind.includes(client))
             && self.address.is_none_or(|address| client.address().as_bytes() == address)
             && self.local_address.is_none_or(|address| client.local_address().as_bytes() == address)
             && !(self.spares_own && client.id == own)
@@ -49,14 +50,7 @@ fn parse<'a>(args: Args<'a>) -> Result<Filter<'a>, CommandError> {
             }
             b"addr" => filter.address = Some(value),
             b"laddr" => filter.local_address = Some(value),
-            b"type" => match value.to_ascii_lowercase().as_slice() {
-                b"normal" => {}
-                b"master" | b"replica" | b"slave" | b"pubsub" => filter.nobody = true,
-                _ => {
-                    let kind = String::from_utf8_lossy(value);
-                    return Err(CommandError::Other(format!("Unknown client type '{kind}'")));
-                }
-            },
+            b"type" => filter.kind = Some(ClientType::parse(value)?),
             b"user" if value == b"default" => {}
             b"user" => {
                 let name = String::from_utf8_lossy(value);
@@ -76,9 +70,9 @@ fn close(cx: &mut Context<'_>, filter: &Filter<'_>) -> i64 {
     let mut closed = 0;
     for client in cx.state.clients.all().iter().filter(|client| filter.matches(client, own)) {
         if client.id == own {
-            cx.session.closing = true;
+            cx.session.turn_end = Some(TurnEnd::Close);
         } else {
-            client.close(&cx.state.inboxes);
+            client.close();
         }
         closed += 1;
     }

@@ -8,6 +8,7 @@ use crate::config::{ByteSize, Password};
 use crate::db::{DATABASE_COUNT, MIN_MEMORY_BYTES, default_memory_bytes};
 use crate::glob;
 use crate::info::POLICY;
+use crate::observers::parse_classes;
 use crate::state::ServerState;
 
 /// A setting: its name, its value as text, and the check of a new value if it can be changed.
@@ -25,6 +26,11 @@ enum Update {
     MaxMemory(u64),
     MaxClients(usize),
     Password(Password),
+    /// Hard limit and soft limit of mailboxes in bytes, and the seconds of the soft limit; `None` for other classes.
+    OutputLimits(Option<(u64, u64, u64)>),
+    TrackingTableMaxKeys(usize),
+    NotificationClasses(u32),
+    IdleTimeoutSecs(u64),
     /// The only valid value, which needs no change.
     Unchanged,
 }
@@ -37,14 +43,20 @@ impl Setting {
 
 /// The settings that benchmarks, clients and frameworks read. Some can be changed in Redis but have only one valid
 /// value here; these accept that value.
-static SETTINGS: [Setting; 16] = [
+static SETTINGS: [Setting; 19] = [
     Setting { name: "appendonly", get: |_| "no".to_owned(), set: Some(|value| accept_only(value, b"no")) },
     Setting::fixed("bind", |state| state.config.listen.map(|a| a.ip().to_string()).unwrap_or_default()),
+    Setting { name: "client-output-buffer-limit", get: output_limits_text, set: Some(output_limits) },
     Setting::fixed("databases", |_| DATABASE_COUNT.to_string()),
     Setting::fixed("io-threads", |state| state.stats.threads.len().to_string()),
     Setting { name: "maxclients", get: |state| state.max_clients().to_string(), set: Some(maxclients) },
     Setting { name: "maxmemory", get: |state| state.store.max_memory().to_string(), set: Some(maxmemory) },
     Setting { name: "maxmemory-policy", get: |_| POLICY.to_owned(), set: Some(policy) },
+    Setting {
+        name: "notify-keyspace-events",
+        get: |state| state.store.observers.notification_letters(),
+        set: Some(notify_keyspace_events),
+    },
     Setting::fixed("port", |state| state.port.to_string()),
     Setting::fixed("proto-max-bulk-len", |state| state.limits.max_bulk_bytes.to_string()),
     Setting::fixed("replica-read-only", |_| "yes".to_owned()),
@@ -52,7 +64,16 @@ static SETTINGS: [Setting; 16] = [
     Setting { name: "save", get: |_| String::new(), set: Some(|value| accept_only(value, b"")) },
     Setting::fixed("slave-read-only", |_| "yes".to_owned()),
     Setting::fixed("tcp-keepalive", |state| state.config.tcp_keepalive_secs.to_string()),
-    Setting { name: "timeout", get: |_| "0".to_owned(), set: Some(|value| accept_only(value, b"0")) },
+    Setting {
+        name: "tracking-table-max-keys",
+        get: |state| state.store.observers.tracking.max_keys().to_string(),
+        set: Some(tracking_table_max_keys),
+    },
+    Setting {
+        name: "timeout",
+        get: |state| state.idle_timeout().map_or(0, |time| time.as_secs()).to_string(),
+        set: Some(timeout),
+    },
     Setting::fixed("unixsocket", |state| {
         state.config.unixsocket.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
     }),
@@ -77,7 +98,7 @@ pub(super) fn config(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         (b"set", _) => Err(CommandError::Arity("config|set")),
         (b"resetstat", 2) => {
             cx.publish_counts();
-            cx.state.stats.reset(&cx.state.store);
+            cx.state.stats.reset(&cx.db().engine_stats());
             cx.ok()
         }
         (b"resetstat", _) => Err(CommandError::Arity("config|resetstat")),
@@ -125,6 +146,16 @@ fn set(cx: &mut Context<'_>, pairs: Args<'_>) -> Outcome {
             Update::MaxMemory(bytes) => cx.state.store.set_max_memory(bytes),
             Update::MaxClients(n) => cx.state.set_max_clients(n),
             Update::Password(password) => cx.state.set_password(password),
+            Update::OutputLimits(limits) => {
+                if let Some((hard, soft, secs)) = limits {
+                    cx.state.clients.output_limits.set(hard, soft, secs);
+                }
+            }
+            Update::IdleTimeoutSecs(secs) => cx.state.set_idle_timeout(secs),
+            Update::NotificationClasses(classes) => {
+                cx.state.store.observers.set_notification_classes(classes);
+            }
+            Update::TrackingTableMaxKeys(n) => cx.state.store.observers.tracking.set_max_keys(n),
             Update::Unchanged => {}
         }
     }
@@ -170,6 +201,52 @@ fn maxclients(value: &[u8]) -> Result<Update, &'static str> {
         Ok(n) if (1..=u32::MAX as usize).contains(&n) => Ok(Update::MaxClients(n)),
         _ => Err("argument must be between 1 and 4294967295 inclusive"),
     }
+}
+
+fn tracking_table_max_keys(value: &[u8]) -> Result<Update, &'static str> {
+    let number = parse_integer(value).and_then(|number| usize::try_from(number).ok());
+    number.map(Update::TrackingTableMaxKeys).ok_or("argument must be an integer that is not negative")
+}
+
+fn timeout(value: &[u8]) -> Result<Update, &'static str> {
+    let secs = parse_integer(value).ok_or("argument couldn't be parsed into an integer")?;
+    match u64::try_from(secs) {
+        Ok(secs) if secs <= i32::MAX as u64 => Ok(Update::IdleTimeoutSecs(secs)),
+        _ => Err("argument must be between 0 and 2147483647 inclusive"),
+    }
+}
+
+fn notify_keyspace_events(value: &[u8]) -> Result<Update, &'static str> {
+    let classes = parse_classes(value).map(Update::NotificationClasses);
+    classes.ok_or("Invalid event class character. Use 'Ag$lshzxeKEtdn'.")
+}
+
+/// Only the class `pubsub` has limits here: other replies have `max_reply_bytes`.
+fn output_limits_text(state: &ServerState) -> String {
+    let (hard, soft, secs) = state.clients.output_limits.get();
+    format!("normal 0 0 0 slave 268435456 67108864 60 pubsub {hard} {soft} {secs}")
+}
+
+/// Groups of four words: a class, its hard and its soft limit, and seconds.
+fn output_limits(value: &[u8]) -> Result<Update, &'static str> {
+    let text = std::str::from_utf8(value).map_err(|_| "argument must be text")?;
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let size = |text: &str| text.parse::<ByteSize>().map(|size| size.0).ok();
+    let mut limits = None;
+    for group in words.chunks(4) {
+        let [class, hard, soft, secs] = group else {
+            return Err("Wrong number of arguments in buffer limit configuration.");
+        };
+        let group = size(hard).zip(size(soft)).zip(secs.parse().ok());
+        let ((hard, soft), secs) =
+            group.ok_or("Error in hard, soft or soft_seconds setting in buffer limit configuration.")?;
+        match class.to_ascii_lowercase().as_str() {
+            "pubsub" => limits = Some((hard, soft, secs)),
+            "normal" | "slave" | "replica" => {}
+            _ => return Err("Invalid client class specified in buffer limit configuration."),
+        }
+    }
+    Ok(Update::OutputLimits(limits))
 }
 
 fn policy(value: &[u8]) -> Result<Update, &'static str> {

@@ -29,6 +29,8 @@ pub(crate) enum CommandError {
     NoAuth,
     #[error("WRONGPASS invalid username-password pair or user is disabled.")]
     WrongPass,
+    #[error("EXECABORT Transaction discarded because of: {0}")]
+    ExecAbort(String),
     #[error("ERR {0}")]
     Other(String),
     /// A fixed text with its own prefix.
@@ -46,6 +48,7 @@ impl CommandError {
             CommandError::OutOfMemory => "OOM",
             CommandError::WrongType => "WRONGTYPE",
             CommandError::NoAuth => "NOAUTH",
+            CommandError::ExecAbort(_) => "EXECABORT",
             CommandError::WrongPass => "WRONGPASS",
             CommandError::Fixed(text) => text.split(' ').next().unwrap_or("ERR"),
             _ => "ERR",

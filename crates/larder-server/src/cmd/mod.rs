@@ -7,6 +7,7 @@ mod bitfield;
 mod bits;
 mod client;
 mod client_kill;
+mod client_tracking;
 mod command;
 mod config;
 mod counter;
@@ -23,26 +24,35 @@ mod key;
 mod multi_key;
 mod object;
 mod options;
+mod pubsub;
 mod rename;
 mod scan;
 mod server;
 mod session;
 mod set;
 mod spec;
+mod special;
 mod table;
+mod transaction;
 mod visit;
 mod zset;
 
+use std::sync::Arc;
+
 use larder_resp::{Args, Encoder};
 
-use crate::db::Database;
+use crate::db::{Database, HeldLocks};
+use crate::observers::Origin;
+use crate::pause::Paused;
 use crate::session::Session;
 use crate::state::ServerState;
 use crate::stats::Counts;
+pub(crate) use client_tracking::Tracking;
 pub(crate) use error::CommandError;
 pub(crate) use http::is_http;
 pub use spec::CommandSpec;
 use spec::Flags;
+pub(crate) use transaction::Transaction;
 pub(crate) use visit::Visit;
 
 /// The result of a command: `Ok` if it has written its reply, else the error to reply with.
@@ -52,6 +62,8 @@ pub(crate) type Outcome = Result<(), CommandError>;
 pub(crate) struct Context<'a> {
     pub(crate) state: &'a ServerState,
     pub(crate) session: &'a mut Session,
+    /// The locks of the transaction that the command is part of.
+    held: Option<&'a dyn HeldLocks>,
     counts: &'a mut Counts,
     out: &'a mut Vec<u8>,
 }
@@ -63,12 +75,29 @@ impl<'a> Context<'a> {
         counts: &'a mut Counts,
         out: &'a mut Vec<u8>,
     ) -> Self {
-        Context { state, session, counts, out }
+        Context { state, session, held: None, counts, out }
     }
 
     /// The database that the connection has selected.
     fn db(&self) -> Database<'a> {
-        self.state.store.database(self.session.database())
+        self.database(self.session.database())
+    }
+
+    /// A database by its index.
+    fn database(&self, index: u8) -> Database<'a> {
+        self.state.store.database(index).with_locks(self.held).used_by(self.origin())
+    }
+
+    /// A database by its space.
+    fn space(&self, space: u8) -> Database<'a> {
+        self.state.store.space(space).with_locks(self.held).used_by(self.origin())
+    }
+
+    /// Who executes which command.
+    #[inline]
+    fn origin(&self) -> Origin {
+        let client = Arc::as_ptr(&self.session.client) as usize;
+        Origin { client, command: self.session.last_command }
     }
 
     fn reply(&mut self) -> Encoder<'_> {
@@ -105,6 +134,58 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// The context of a command in a transaction, which holds these locks.
+    fn with_locks<'b>(&'b mut self, locks: &'b dyn HeldLocks) -> Context<'b> {
+        Context {
+            state: self.state,
+            session: &mut *self.session,
+            held: Some(locks),
+            counts: &mut *self.counts,
+            out: &mut *self.out,
+        }
+    }
+
+    /// Makes `EXEC` fail, if the connection is in a transaction.
+    fn abort_transaction(&mut self) {
+        self.session.transaction().into_iter().for_each(Transaction::abort);
+    }
+
+    /// Runs a command that visits every entry to its end.
+    fn finish_visit(&mut self) {
+        while let Some(visit) = self.session.visit.take() {
+            continue_visit(self, visit);
+        }
+    }
+
+    /// Sends the messages that have arrived ahead of the reply, which starts at the offset `at`.
+    fn take_mail(&mut self, at: usize) {
+        if self.session.client.has_mail() {
+            self.session.client.take_mail(self.out, at);
+        }
+    }
+
+    /// Drops the reply that starts at an offset, if the connection wants none.
+    fn drop_muted_reply(&mut self, start: usize) {
+        if self.session.is_muted {
+            self.out.truncate(start);
+        }
+    }
+
+    /// Sends the messages about keys that this connection tracks and has changed itself.
+    fn write_own_invalidations(&mut self) {
+        if let Some(tracking) = self.session.tracking() {
+            let tracker = Arc::clone(tracking.tracker());
+            tracker.write_own(&mut self.reply());
+        }
+    }
+
+    /// Frees most of a reply that exceeds the limit, after which the connection will be closed.
+    fn truncate_large_reply(&mut self) {
+        if self.is_reply_too_large() {
+            self.out.truncate(self.state.config.max_reply_bytes.0 as usize + 1);
+        }
+    }
+
     /// Whether the reply exceeds the limit. Commands that repeat values must stop then; the connection is closed.
     pub(crate) fn is_reply_too_large(&self) -> bool {
         self.is_reply_too_large_with(0)
@@ -127,39 +208,72 @@ pub(crate) fn name_of(index: usize) -> Option<&'static str> {
     table::TABLE.get(index).map(|spec| spec.name)
 }
 
-/// Executes one non-empty request and writes its reply. Returns the index of the command in the table, if it exists.
-pub(crate) fn execute(cx: &mut Context<'_>, args: Args<'_>) -> Option<usize> {
+/// Whether a command has to wait for the end of a pause.
+#[cold]
+pub(crate) fn waits(session: &mut Session, args: Args<'_>, paused: Paused) -> bool {
+    let spec = table::find(&args[0]).map(|index| &table::TABLE[index]);
+    match paused {
+        Paused::All => spec.is_none_or(|spec| spec.name != "client"),
+        Paused::Writes => spec.is_some_and(|spec| match spec.name {
+            "exec" => session.transaction().is_some_and(|transaction| transaction.writes()),
+            _ if session.transaction().is_some() => false,
+            "publish" | "spublish" => true,
+            _ => spec.flags.contains(Flags::WRITE),
+        }),
+    }
+}
+
+/// Executes one non-empty request and writes its reply.
+pub(crate) fn execute(cx: &mut Context<'_>, args: Args<'_>) {
     cx.counts.commands += 1;
     let index = table::find(&args[0]);
+    cx.session.last_command = index.or(cx.session.last_command);
+    match index {
+        Some(index) if !cx.session.is_special() => {
+            answer(cx, |cx| run(&table::TABLE[index], cx, args));
+        }
+        _ => special::execute(cx, index, args),
+    }
+}
+
+/// Writes the reply of a command, or its error.
+#[inline]
+fn answer(cx: &mut Context<'_>, run: impl FnOnce(&mut Context<'_>) -> Outcome) {
     let start = cx.out.len();
-    let outcome = match index {
-        Some(index) => run(&table::TABLE[index], cx, args),
-        None => Err(CommandError::unknown_command(args)),
-    };
-    if let Err(error) = outcome {
+    if let Err(error) = run(cx) {
         cx.counts.errors += 1;
         cx.state.stats.count_error(error.prefix());
         cx.out.truncate(start);
         cx.reply().error(&error.to_string());
     }
-    index
 }
 
 fn run(spec: &CommandSpec, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    check(spec, cx, args)?;
+    (spec.run)(cx, args)
+}
+
+/// Whether a command may run at all.
+#[inline]
+fn check(spec: &CommandSpec, cx: &Context<'_>, args: Args<'_>) -> Outcome {
     if !spec.accepts(args.len()) {
         return Err(CommandError::Arity(spec.name));
     }
     if !cx.session.authenticated && !spec.flags.contains(Flags::NO_AUTH) {
         return Err(CommandError::NoAuth);
     }
-    (spec.run)(cx, args)
+    Ok(())
 }
 
 /// Continues the command that visits entries, for one slice. Returns whether it has ended and written its reply.
 pub(crate) fn continue_visit(cx: &mut Context<'_>, mut visit: Box<Visit>) -> bool {
+    let start = cx.out.len();
     let ended = visit.run_slice(cx);
     if !ended {
         cx.session.visit = Some(visit);
+    } else if cx.session.receives_messages() && cx.held.is_none() {
+        cx.take_mail(start);
+        cx.write_own_invalidations();
     }
     ended
 }

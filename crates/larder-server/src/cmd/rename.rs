@@ -27,7 +27,7 @@ fn rename_unless(
 ) -> Result<bool, CommandError> {
     let db = cx.db();
     let (from, to) = (db.key(&args[1]), db.key(&args[2]));
-    let mut locked = cx.state.store.lock([from, to]);
+    let mut locked = cx.db().lock_keys([from, to]);
     if !locked.contains(from) {
         return Err(NO_SUCH_KEY);
     }
@@ -48,7 +48,7 @@ pub(super) fn copy(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             replaces = true;
         } else if option.eq_ignore_ascii_case(b"DB") {
             let index = database_index(integer(options.next().ok_or(CommandError::Syntax)?)?)?;
-            to_db = cx.state.store.database(index);
+            to_db = cx.database(index);
         } else {
             return Err(CommandError::Syntax);
         }
@@ -57,7 +57,7 @@ pub(super) fn copy(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if from == to {
         return Err(SAME_KEY);
     }
-    let mut locked = cx.state.store.lock([from, to]);
+    let mut locked = cx.db().lock_keys([from, to]);
     let copied = (replaces || !locked.contains(to)) && copy_entry(&mut locked, from, to)?;
     drop(locked);
     cx.integer(i64::from(copied))
@@ -65,11 +65,11 @@ pub(super) fn copy(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 pub(super) fn move_key(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let index = database_index(integer(&args[2])?)?;
-    let (from, to) = (cx.db().key(&args[1]), cx.state.store.database(index).key(&args[1]));
+    let (from, to) = (cx.db().key(&args[1]), cx.database(index).key(&args[1]));
     if from == to {
         return Err(SAME_KEY);
     }
-    let mut locked = cx.state.store.lock([from, to]);
+    let mut locked = cx.db().lock_keys([from, to]);
     let moved = !locked.contains(to) && move_entry(cx, &mut locked, from, to)?;
     drop(locked);
     cx.integer(i64::from(moved))
@@ -106,6 +106,9 @@ fn move_entry(
 pub(super) fn swapdb(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let first = integer(&args[1]).map_err(|_| CommandError::Fixed("ERR invalid first DB index"))?;
     let second = integer(&args[2]).map_err(|_| CommandError::Fixed("ERR invalid second DB index"))?;
-    cx.state.store.swap_databases(database_index(first)?, database_index(second)?);
+    let (first, second) = (database_index(first)?, database_index(second)?);
+    let store = &cx.state.store;
+    let _locks = cx.held.is_none().then(|| store.lock_everything());
+    store.swap_databases(first, second);
     cx.ok()
 }

@@ -6,11 +6,15 @@ use super::options::integer;
 use super::visit::{Purpose, Visit};
 use super::{CommandError, Context, Outcome};
 use crate::db::unix_time;
-use crate::info;
+use crate::info::{self, Counters};
 
 pub(super) fn info(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     cx.publish_counts();
-    let text = info::text(cx.state, args.skip(1));
+    let counters = Counters {
+        engine: cx.db().engine_stats(),
+        databases: std::array::from_fn(|index| cx.database(index as u8).counts()),
+    };
+    let text = info::text(cx.state, &counters, args.skip(1));
     cx.reply().verbatim(b"txt", text.as_bytes());
     Ok(())
 }
@@ -70,6 +74,7 @@ pub(super) fn flushall(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn flush(cx: &mut Context<'_>, args: Args<'_>, all: bool) -> Outcome {
     check_mode(args)?;
+    cx.state.store.observers.flush_begins(cx.origin());
     cx.session.visit = Some(Visit::new(cx, Purpose::Flush { all }, 0, usize::MAX));
     Ok(())
 }

@@ -3,9 +3,17 @@
 use larder_resp::{Args, Protocol};
 
 use super::options::{database_index, integer};
-use super::{CommandError, Context, Outcome};
+use super::{CommandError, Context, Outcome, pubsub};
+use crate::session::{Replies, TurnEnd};
 
 pub(super) fn ping(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if pubsub::is_limited(cx) && args.len() <= 2 {
+        let mut reply = cx.reply();
+        reply.array(2);
+        reply.bulk(b"pong");
+        reply.bulk(args.get(1).unwrap_or_default());
+        return Ok(());
+    }
     match args.len() {
         1 => cx.reply().simple("PONG"),
         2 => cx.reply().bulk(&args[1]),
@@ -25,11 +33,17 @@ pub(super) fn select(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub(super) fn quit(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
-    cx.session.closing = true;
+    cx.session.turn_end = Some(TurnEnd::Close);
     cx.ok()
 }
 
 pub(super) fn reset(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
+    cx.session.set_transaction(None);
+    cx.session.watches = None;
+    cx.session.set_subscriptions(None);
+    cx.session.set_tracking(None);
+    cx.session.set_replies(Replies::On);
+    cx.session.is_muted = false;
     cx.session.select(0);
     cx.session.set_protocol(Protocol::Resp2);
     cx.session.authenticated = !cx.state.requires_password();

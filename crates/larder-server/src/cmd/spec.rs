@@ -42,16 +42,23 @@ impl Flags {
     /// Can affect other clients. Reported as a category and not as a flag.
     pub(crate) const DANGEROUS: Flags = Flags(1 << 5);
     pub(crate) const LOADING: Flags = Flags(1 << 6);
+    /// Is refused in a transaction.
+    pub(crate) const NO_MULTI: Flags = Flags(1 << 7);
+    /// Uses keys that are not at the positions of `keys`: a transaction locks all keys for it.
+    pub(crate) const ANY_KEYS: Flags = Flags(1 << 8);
+    /// Is executed at once in a transaction, and not queued.
+    pub(crate) const NOT_QUEUED: Flags = Flags(1 << 9);
     /// Some keys are not at fixed positions.
-    pub(crate) const MOVABLE_KEYS: Flags = Flags(1 << 7);
+    pub(crate) const MOVABLE_KEYS: Flags = Flags(1 << 10);
 
-    const NAMES: [(Flags, &'static str); 7] = [
+    const NAMES: [(Flags, &'static str); 8] = [
         (Flags::WRITE, "write"),
         (Flags::READONLY, "readonly"),
         (Flags::DENYOOM, "denyoom"),
         (Flags::LOADING, "loading"),
         (Flags::FAST, "fast"),
         (Flags::NO_AUTH, "no_auth"),
+        (Flags::NO_MULTI, "no_multi"),
         (Flags::MOVABLE_KEYS, "movablekeys"),
     ];
 
@@ -105,6 +112,24 @@ impl CommandSpec {
     /// In the group `generic`, without keys at fixed positions.
     pub(super) const fn generic(mut self) -> Self {
         self.group = "generic";
+        self
+    }
+
+    /// In the group `transactions`, and executed at once.
+    pub(super) const fn transaction(mut self) -> Self {
+        self.group = "transactions";
+        self.flag(Flags::NOT_QUEUED)
+    }
+
+    /// In the group `transactions`, and queued as any command.
+    pub(super) const fn transaction_queued(mut self) -> Self {
+        self.group = "transactions";
+        self
+    }
+
+    /// In the group `pubsub`.
+    pub(super) const fn pubsub(mut self) -> Self {
+        self.group = "pubsub";
         self
     }
 
@@ -211,14 +236,16 @@ impl CommandSpec {
         self.flag(Flags::MOVABLE_KEYS)
     }
 
-    /// The indices of the keys of a request; `None` if its number of keys is not valid.
-    pub(crate) fn key_indices(&self, args: Args<'_>) -> Option<Vec<usize>> {
+    /// Whether a request has arguments that are keys.
+    pub(crate) fn has_keys(&self) -> bool {
+        self.keys.0 != 0 || self.numkeys != 0
+    }
+
+    /// The keys of a request; `None` if its number of keys is not valid.
+    pub(crate) fn keys_of<'a>(&self, args: Args<'a>) -> Option<Vec<&'a [u8]>> {
         let (first, last, step) = self.keys;
         let last = if last < 0 { args.len() as isize + last as isize } else { last as isize };
-        let fixed = match first {
-            0 => 0..0,
-            first => first as usize..last as usize + 1,
-        };
+        let fixed = if first == 0 { 0..0 } else { first as usize..(last + 1).max(0) as usize };
         let counted = match usize::from(self.numkeys) {
             0 => 0..0,
             at => {
@@ -226,7 +253,8 @@ impl CommandSpec {
                 at + 1..(at + 1).checked_add(count).filter(|end| *end <= args.len() && count > 0)?
             }
         };
-        Some(fixed.step_by(step.max(1) as usize).chain(counted).collect())
+        let indices = fixed.step_by((step as usize).max(1)).chain(counted);
+        Some(indices.filter_map(|index| args.get(index)).collect())
     }
 
     /// Whether this number of arguments, including the name, is valid.
@@ -241,6 +269,7 @@ impl CommandSpec {
             "generic" => Some("keyspace"),
             "server" => None,
             "sorted-set" => Some("sortedset"),
+            "transactions" => Some("transaction"),
             group => Some(group),
         };
         let flag = |flag, name| self.flags.contains(flag).then_some(name);

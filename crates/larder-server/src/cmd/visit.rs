@@ -39,12 +39,12 @@ impl Visit {
     pub(super) fn run_slice(&mut self, cx: &mut Context<'_>) -> bool {
         let count = self.left.min(SLICE);
         self.left -= count;
-        let store = &cx.state.store;
+        let db = cx.space(self.space);
         self.cursor = match &mut self.purpose {
             Purpose::Keys(names) | Purpose::Scan(names) => {
                 // Patterns are compared after the locks are released.
                 let begin = names.ends.len();
-                let next = store.space(self.space).scan(self.cursor, count, |name, record| {
+                let next = db.scan(self.cursor, count, |name, record| {
                     if names.has_type(record) {
                         names.push(name);
                     }
@@ -52,10 +52,13 @@ impl Visit {
                 names.retain_matching(begin);
                 next
             }
-            Purpose::Flush { all } => store.clear_from(self.cursor, count, (!*all).then_some(self.space)),
+            Purpose::Flush { all } => db.clear_from(self.cursor, count, *all),
         };
         let ended = self.cursor == 0 || self.left == 0;
         if ended {
+            if matches!(self.purpose, Purpose::Flush { .. }) {
+                cx.state.store.observers.flush_ends(cx.origin());
+            }
             self.reply(&mut cx.reply());
         }
         ended

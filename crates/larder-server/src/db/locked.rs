@@ -1,20 +1,36 @@
 //! Several keys at once: their shards are locked together, so that no other command sees a part of a change.
 
-use larder_engine::raw::{Key, Locked};
+use std::cell::RefCell;
 
+use larder_engine::raw::{Key, UpdateOp};
+
+use super::changes::EntryState;
 use super::entry::{Entry, EntryOp};
-use super::{Database, Expiry, Object, OutOfMemory, Record, Store, WrongType, charge};
+use super::held::{self, HeldLocks};
+use super::{Database, Expiry, Locked, OutOfMemory, Record, Store, WrongType, charge};
 
 /// Some keys, which nobody else can read or change until this is dropped. Removed entries are freed after that.
 pub(crate) struct LockedKeys<'a> {
-    store: &'a Store,
-    locked: Locked<'a, Object>,
+    database: Database<'a>,
+    locks: Locks<'a>,
+}
+
+enum Locks<'a> {
+    Own(RefCell<Locked<'a>>),
+    /// Those of a transaction, which are held longer.
+    Held(&'a dyn HeldLocks),
 }
 
 impl Store {
-    /// Locks these keys, in the order of their shards. No other operation on the store may run on this thread meanwhile.
-    pub(crate) fn lock<'k>(&self, keys: impl IntoIterator<Item = Key<'k>>) -> LockedKeys<'_> {
-        LockedKeys { store: self, locked: self.cache.lock_all(keys) }
+    /// Locks these keys, in the order of their shards. No other operation on the store may run on this thread meanwhile,
+    /// except through these locks.
+    pub(crate) fn lock<'k>(&self, keys: impl IntoIterator<Item = Key<'k>>) -> RefCell<Locked<'_>> {
+        RefCell::new(self.cache.lock_all(keys))
+    }
+
+    /// Locks all keys, in the same way.
+    pub(crate) fn lock_everything(&self) -> RefCell<Locked<'_>> {
+        RefCell::new(self.cache.lock_everything())
     }
 
     /// Whether all these records can be in the store at the same time.
@@ -25,16 +41,32 @@ impl Store {
 }
 
 impl<'a> Database<'a> {
-    /// Locks these keys of the database: see [`Store::lock`].
+    /// Locks these keys of the database.
     pub(crate) fn lock<'k>(&self, names: impl IntoIterator<Item = &'k [u8]>) -> LockedKeys<'a> {
-        self.store.lock(names.into_iter().map(|name| self.key(name)))
+        self.lock_keys(names.into_iter().map(|name| self.key(name)))
+    }
+
+    /// Locks these keys, of any database. In a transaction they are locked already.
+    pub(crate) fn lock_keys<'k>(&self, keys: impl IntoIterator<Item = Key<'k>>) -> LockedKeys<'a> {
+        let locks = match self.held {
+            Some(held) => Locks::Held(held),
+            None => Locks::Own(self.store.lock(keys)),
+        };
+        LockedKeys { database: *self, locks }
     }
 }
 
 impl LockedKeys<'_> {
+    fn held(&self) -> &dyn HeldLocks {
+        match &self.locks {
+            Locks::Own(locks) => locks,
+            Locks::Held(locks) => *locks,
+        }
+    }
+
     /// Calls `f` with the record of a key. This counts as a use of the entry.
     pub(crate) fn read<R>(&mut self, key: Key<'_>, f: impl FnOnce(&Record) -> R) -> Option<R> {
-        self.locked.read(key, f)
+        held::read(self.held(), key, f)
     }
 
     /// Calls `f` with the string of a key. This counts as a use of the entry.
@@ -47,13 +79,13 @@ impl LockedKeys<'_> {
     }
 
     pub(crate) fn contains(&self, key: Key<'_>) -> bool {
-        self.locked.contains(key)
+        held::peek(self.held(), key, |_| ()).is_some()
     }
 
     /// When an entry expires.
     pub(crate) fn expiry(&self, key: Key<'_>) -> Option<Expiry> {
-        let clock = self.store.clock;
-        let deadline = self.locked.deadline_ms(key)?;
+        let clock = self.database.store.clock;
+        let deadline = held::peek(self.held(), key, |entry| entry.deadline_ms())?;
         Some(deadline.map_or(Expiry::Never, |ms| Expiry::At(clock.to_unix_ms(ms))))
     }
 
@@ -63,26 +95,42 @@ impl LockedKeys<'_> {
         key: Key<'_>,
         f: impl FnOnce(Option<Entry<'_>>) -> (EntryOp, R),
     ) -> Result<R, OutOfMemory> {
-        let clock = self.store.clock;
-        let updated = self.locked.update(key, |entry| {
+        let (database, clock) = (self.database, self.database.store.clock);
+        let updated = held::update(self.held(), key, |entry| {
+            let before = EntryState::of(entry.as_ref());
             let (operation, result) = f(entry.map(|entry| Entry::new(entry, clock)));
-            (operation.into_raw(clock), result)
+            let operation = operation.into_raw(clock);
+            database.report(key, before, &operation);
+            (operation, result)
         });
         updated.map_err(|_| OutOfMemory)
     }
 
     /// Removes an entry; returns whether there was one.
     pub(crate) fn remove(&mut self, key: Key<'_>) -> bool {
-        self.locked.remove(key)
+        let database = self.database;
+        let removed = held::update(self.held(), key, |entry| {
+            database.report(key, EntryState::of(entry.as_ref()), &UpdateOp::Remove);
+            (UpdateOp::Remove, entry.is_some())
+        });
+        // Without a record to store, an update cannot fail.
+        removed.unwrap_or(false)
     }
 
     /// Takes the record of an entry out.
     pub(crate) fn take(&mut self, key: Key<'_>) -> Option<Record> {
-        self.locked.take(key)
+        if self.database.store.observers.is_active() {
+            self.database.report_removal(key, self.held());
+        }
+        self.held().take(key)
     }
 
     /// Stores a record.
     pub(crate) fn put(&mut self, record: Record, expiry: Expiry) -> Result<(), OutOfMemory> {
-        self.locked.insert(record, self.store.clock.ttl(expiry)).map(drop).map_err(|_| OutOfMemory)
+        let store = self.database.store;
+        if store.observers.is_active() {
+            self.database.report_put(record.key(), !self.contains(record.key()), expiry);
+        }
+        self.held().insert(record, store.clock.ttl(expiry)).map(drop).map_err(|_| OutOfMemory)
     }
 }

@@ -3,8 +3,10 @@
 //! This is the only module that uses the engine's cache. Commands see keys and values as bytes, and deadlines as
 //! milliseconds of Unix time.
 
+mod changes;
 mod clock;
 mod entry;
+mod held;
 mod locked;
 mod object;
 pub(crate) mod sorted_sets;
@@ -16,18 +18,24 @@ use std::time::Instant;
 
 use larder_engine::raw;
 use larder_engine::stats::PartitionStats;
-use larder_engine::{Inserted, Ttl};
+use larder_engine::{Cause, EntryRef, Ttl};
 
 use crate::ServerError;
+use crate::observers::{Event, Observers, Origin};
+use changes::EntryState;
 pub(crate) use clock::unix_time;
 use clock::{CachedTime, ServerClock};
 pub(crate) use entry::{Entry, EntryOp, Expiry, OutOfMemory, StringEntry, UpdateError};
+pub(crate) use held::HeldLocks;
 pub(crate) use larder_engine::raw::{Key, PrefetchBatch};
 pub(crate) use locked::LockedKeys;
 pub(crate) use object::{Object, WrongType, encoding, type_name};
 
 /// An entry's key and value.
 pub(crate) type Record = raw::Record<Object>;
+
+/// The locks of some keys, or of all.
+pub(crate) type Locked<'a> = raw::Locked<'a, Object>;
 
 /// The number of databases.
 pub(crate) const DATABASE_COUNT: usize = 16;
@@ -54,6 +62,8 @@ pub struct Store {
     clock: ServerClock,
     /// The space of each database in the engine, four bits each; `SWAPDB` exchanges two of them.
     spaces: Arc<AtomicU64>,
+    /// Those who are told of changes.
+    pub(crate) observers: Arc<Observers>,
 }
 
 /// Database 0 has space 0, and so on.
@@ -75,18 +85,30 @@ impl Store {
                 max: i64::MAX as u64 / 2,
             });
         }
+        let observers = Arc::<Observers>::default();
+        let listener_observers = Arc::clone(&observers);
+        let spaces = Arc::new(AtomicU64::new(INITIAL_SPACES));
+        let listener_spaces = Arc::clone(&spaces);
         let time = Arc::new(CachedTime::new());
         let cache = raw::Cache::builder()
             .weight(bytes, |record, ()| charge(record))
             .partitions(DATABASE_COUNT, |record: &Record| usize::from(record.space()))
+            .listener(move |record: &Record, (), cause| {
+                // The other causes were reported by the command.
+                let event = match cause {
+                    Cause::Expired => Event::Expired,
+                    Cause::Evicted => Event::Evicted,
+                    _ => return,
+                };
+                if listener_observers.is_active() {
+                    let spaces = Spaces(listener_spaces.load(Ordering::Relaxed));
+                    let key = record.key();
+                    listener_observers.removed(key.name, spaces.database(key.space), event);
+                }
+            })
             .clock(CachedTime::clock(&time))
             .build()?;
-        Ok(Store {
-            cache,
-            time,
-            clock: ServerClock::new(0),
-            spaces: Arc::new(AtomicU64::new(INITIAL_SPACES)),
-        })
+        Ok(Store { cache, time, clock: ServerClock::new(0), spaces, observers })
     }
 
     /// Capacity for entries in bytes.
@@ -139,30 +161,30 @@ impl Store {
     }
 
     pub(crate) fn database(&self, index: u8) -> Database<'_> {
-        self.space(space_of(self.spaces.load(Ordering::Relaxed), index))
+        self.space(self.spaces().of(index))
     }
 
     /// The database in a space: see [`Database::space`].
     pub(crate) fn space(&self, space: u8) -> Database<'_> {
-        Database { store: self, space }
+        Database { store: self, space, held: None, origin: Origin::default() }
     }
 
-    /// Exchanges two databases in one atomic step.
+    /// The spaces of all databases. They change only while all keys are locked.
+    #[inline]
+    pub(crate) fn spaces(&self) -> Spaces {
+        Spaces(self.spaces.load(Ordering::Relaxed))
+    }
+
+    /// Exchanges two databases. All keys must be locked, so that no transaction sees a part of it.
     pub(crate) fn swap_databases(&self, first: u8, second: u8) {
-        let swap = |spaces: u64| {
-            let changed = space_of(spaces, first) ^ space_of(spaces, second);
-            Some(spaces ^ u64::from(changed) << (4 * first) ^ u64::from(changed) << (4 * second))
-        };
         if first != second {
-            // The closure never refuses.
-            let _ = self.spaces.fetch_update(Ordering::SeqCst, Ordering::SeqCst, swap);
+            let spaces = self.spaces();
+            let swapped = [first, second].map(|database| spaces.of(database));
+            self.observers.swapped(swapped);
+            let changed = u64::from(swapped[0] ^ swapped[1]);
+            // Nobody else exchanges databases: all keys are locked.
+            self.spaces.fetch_xor(changed << (4 * first) ^ changed << (4 * second), Ordering::Relaxed);
         }
-    }
-
-    /// Visits about `count` entries and removes those of `space`, or of all databases if it is `None`. Returns the next
-    /// cursor, 0 at the end. An entry that exists from the first call to the last is removed.
-    pub(crate) fn clear_from(&self, cursor: u64, count: usize, space: Option<u8>) -> u64 {
-        self.cache.retain_from(cursor, count, |record, ()| space.is_some_and(|space| record.space() != space))
     }
 }
 
@@ -183,8 +205,21 @@ fn charge(record: &Record) -> u64 {
     bytes + bytes / BYTES_PER_ALLOCATOR_BYTE + ENTRY_OVERHEAD_BYTES
 }
 
-fn space_of(spaces: u64, database: u8) -> u8 {
-    (spaces >> (4 * database)) as u8 & 0xf
+/// The space of each database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Spaces(u64);
+
+impl Spaces {
+    /// The space of a database.
+    #[inline]
+    pub(crate) fn of(self, database: u8) -> u8 {
+        (self.0 >> (4 * database)) as u8 & 0xf
+    }
+
+    /// The database that has this space.
+    fn database(self, space: u8) -> u8 {
+        (0..DATABASE_COUNT as u8).find(|database| self.of(*database) == space).unwrap_or(0)
+    }
 }
 
 /// What a read has found while the shard was locked.
@@ -201,9 +236,23 @@ enum Read<R, F> {
 pub(crate) struct Database<'a> {
     store: &'a Store,
     space: u8,
+    /// The locks of the transaction that uses it.
+    held: Option<&'a dyn HeldLocks>,
+    origin: Origin,
 }
 
-impl Database<'_> {
+impl<'a> Database<'a> {
+    /// The same database, used in a transaction.
+    pub(crate) fn with_locks(self, held: Option<&'a dyn HeldLocks>) -> Self {
+        Database { held, ..self }
+    }
+
+    /// The same database, used by a command.
+    #[inline]
+    pub(crate) fn used_by(self, origin: Origin) -> Self {
+        Database { origin, ..self }
+    }
+
     /// Where its entries are in the engine. It stays the same when databases are exchanged.
     pub(crate) fn space(&self) -> u8 {
         self.space
@@ -227,11 +276,11 @@ impl Database<'_> {
     /// Calls `f` with the string of `name`. This counts as a use of the entry. No lock is held while `f` reads a long value.
     #[inline]
     pub(crate) fn get<R>(&self, name: &[u8], f: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, WrongType> {
-        let read = self.store.cache.read(self.key(name), |record| match record.inline_bytes() {
+        let read = |record: &Record| match record.inline_bytes() {
             Some(value) => Read::Done(f(value)),
             None => record.share().map_or(Read::WrongType, |value| Read::Long(value, f)),
-        });
-        match read {
+        };
+        match self.read(name, read) {
             None => Ok(None),
             Some(Read::Done(result)) => Ok(Some(result)),
             Some(Read::Long(value, f)) => Ok(Some(f(&value))),
@@ -252,18 +301,34 @@ impl Database<'_> {
     /// The deadline of the entry of `name` in milliseconds of Unix time, if it has one. Does not count as a use.
     pub(crate) fn deadline(&self, name: &[u8]) -> Option<Option<i64>> {
         let clock = self.store.clock;
-        let deadline = self.store.cache.peek_with(&self.key(name), |entry| entry.deadline_ms())?;
+        let deadline = self.peek_entry(name, |entry| entry.deadline_ms())?;
         Some(deadline.map(|ms| clock.to_unix_ms(ms)))
+    }
+
+    /// Calls `f` with the record of `name`. This counts as a use of the entry.
+    #[inline]
+    fn read<R>(&self, name: &[u8], f: impl FnOnce(&Record) -> R) -> Option<R> {
+        match self.held {
+            None => self.store.cache.read(self.key(name), f),
+            Some(locks) => held::read(locks, self.key(name), f),
+        }
     }
 
     /// Calls `f` with the record of `name`. Does not count as a use.
     pub(crate) fn peek<R>(&self, name: &[u8], f: impl FnOnce(&Record) -> R) -> Option<R> {
-        self.store.cache.peek_with(&self.key(name), |entry| f(entry.key()))
+        self.peek_entry(name, |entry| f(entry.key()))
+    }
+
+    fn peek_entry<R>(&self, name: &[u8], f: impl FnOnce(EntryRef<'_, Record, ()>) -> R) -> Option<R> {
+        match self.held {
+            None => self.store.cache.peek_with(&self.key(name), f),
+            Some(locks) => held::peek(locks, self.key(name), f),
+        }
     }
 
     /// The bytes that the entry of `name` is charged.
     pub(crate) fn charge(&self, name: &[u8]) -> Option<u64> {
-        self.store.cache.peek_with(&self.key(name), |entry| entry.weight())
+        self.peek_entry(name, |entry| entry.weight())
     }
 
     /// The name of any entry. Cost: in a database with a small part of all entries, a scan of many others.
@@ -292,7 +357,7 @@ impl Database<'_> {
 
     /// Whether `name` has an entry.
     pub(crate) fn contains(&self, name: &[u8]) -> bool {
-        self.store.cache.contains(&self.key(name))
+        self.peek_entry(name, |_| ()).is_some()
     }
 
     /// Stores a value, with or without a former one.
@@ -301,24 +366,20 @@ impl Database<'_> {
         if value.len() <= raw::MAX_INLINE_BYTES {
             return self.set_in_place(name, value, ttl);
         }
-        match self.store.cache.insert_with_ttl(self.record(name, &[value]), (), ttl) {
-            Inserted::New | Inserted::Replaced(()) => Ok(()),
-            Inserted::Refused { .. } => Err(OutOfMemory),
-        }
+        let record = self.record(name, &[value]);
+        self.change(name, |_| (raw::UpdateOp::Put(record, ttl), ()))
     }
 
     /// Stores a value in place if the former value has the same length. This allocates and frees nothing and reads only
     /// memory that the lookup has read.
     fn set_in_place(&self, name: &[u8], value: &[u8], ttl: Ttl) -> Result<(), OutOfMemory> {
-        let updated =
-            self.store.cache.update(self.key(name), |entry| match entry.map(raw::Entry::into_value_mut) {
-                Some(raw::ValueMut::Bytes(former)) if former.len() == value.len() => {
-                    former.copy_from_slice(value);
-                    (raw::UpdateOp::Edited(ttl), ())
-                }
-                _ => (raw::UpdateOp::Put(self.record(name, &[value]), ttl), ()),
-            });
-        updated.map(drop).map_err(|_| OutOfMemory)
+        self.change(name, |entry| match entry.map(raw::Entry::into_value_mut) {
+            Some(raw::ValueMut::Bytes(former)) if former.len() == value.len() => {
+                former.copy_from_slice(value);
+                (raw::UpdateOp::Edited(ttl), ())
+            }
+            _ => (raw::UpdateOp::Put(self.record(name, &[value]), ttl), ()),
+        })
     }
 
     /// Reads and changes an entry of any type atomically.
@@ -328,11 +389,10 @@ impl Database<'_> {
         f: impl FnOnce(Option<Entry<'_>>) -> (EntryOp, R),
     ) -> Result<R, OutOfMemory> {
         let clock = self.store.clock;
-        let updated = self.store.cache.update(self.key(name), |entry| {
+        self.change(name, |entry| {
             let (operation, result) = f(entry.map(|entry| Entry::new(entry, clock)));
             (operation.into_raw(clock), result)
-        });
-        updated.map(|updated| updated.result).map_err(|_| OutOfMemory)
+        })
     }
 
     /// As [`update`](Self::update), of a string. `f` is not called if the entry has another type.
@@ -351,25 +411,79 @@ impl Database<'_> {
         Ok(updated?)
     }
 
+    /// Every change of one entry. The observers are told while its shard is locked.
+    #[inline]
+    fn change<R>(
+        &self,
+        name: &[u8],
+        f: impl FnOnce(Option<raw::Entry<'_, Object>>) -> (raw::UpdateOp<Object>, R),
+    ) -> Result<R, OutOfMemory> {
+        let key = self.key(name);
+        let f = |entry: Option<raw::Entry<'_, Object>>| {
+            let before = EntryState::of(entry.as_ref());
+            let (operation, result) = f(entry);
+            self.report(key, before, &operation);
+            (operation, result)
+        };
+        let changed = match self.held {
+            None => self.store.cache.update(key, f).map(|updated| updated.result),
+            Some(locks) => held::update(locks, key, f),
+        };
+        changed.map_err(|_| OutOfMemory)
+    }
+
     /// Removes an entry; returns whether there was one.
     pub(crate) fn remove(&self, name: &[u8]) -> bool {
-        self.store.cache.remove(&self.key(name)).is_some()
+        // Without a record to store, a change cannot fail.
+        self.change(name, |entry| (raw::UpdateOp::Remove, entry.is_some())).unwrap_or(false)
     }
 
     /// Visits about `count` entries of all databases and calls `f` with the names of this one. Returns the next
     /// cursor, 0 at the end. An entry that exists from the first call to the last is visited at least once.
     pub(crate) fn scan(&self, cursor: u64, count: usize, mut f: impl FnMut(&[u8], &Record)) -> u64 {
-        self.store.cache.scan(cursor, count, |entry| {
-            let key = entry.key().key();
+        let mut visit = |record: &Record| {
+            let key = record.key();
             if key.space == self.space {
-                f(key.name, entry.key());
+                f(key.name, record);
             }
-        })
+        };
+        match self.held {
+            None => self.store.cache.scan(cursor, count, |entry| visit(entry.key())),
+            Some(locks) => locks.scan(cursor, count, &mut visit),
+        }
+    }
+
+    /// Visits about `count` entries and removes those of this database, or of `all`. Returns the next cursor, 0 at the
+    /// end. An entry that exists from the first call to the last is removed. In a transaction, one call removes them all.
+    pub(crate) fn clear_from(&self, cursor: u64, count: usize, all: bool) -> u64 {
+        let keep = |key: Key<'_>| {
+            let is_kept = !all && key.space != self.space;
+            if !is_kept {
+                self.report_purge(key);
+            }
+            is_kept
+        };
+        match self.held {
+            None => self.store.cache.retain_from(cursor, count, |record, ()| keep(record.key())),
+            Some(locks) => {
+                locks.retain(&mut |key| keep(key));
+                0
+            }
+        }
+    }
+
+    /// The counters of the engine.
+    pub(crate) fn engine_stats(&self) -> larder_engine::Stats {
+        self.held.map_or_else(|| self.store.cache.stats(), HeldLocks::stats)
     }
 
     /// The number of entries, and of those with a deadline, including expired ones that are not reclaimed yet.
     pub(crate) fn counts(&self) -> PartitionStats {
-        self.store.cache.partition_stats(usize::from(self.space))
+        let partition = usize::from(self.space);
+        match self.held {
+            None => self.store.cache.partition_stats(partition),
+            Some(locks) => locks.partition_stats(partition),
+        }
     }
 
     /// Entries, including expired ones that are not reclaimed yet.

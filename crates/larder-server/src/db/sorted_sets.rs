@@ -18,7 +18,7 @@ impl Database<'_> {
         name: &[u8],
         f: impl FnOnce(&SortedSet) -> R,
     ) -> Result<Option<R>, WrongType> {
-        self.store.cache.read(self.key(name), |record| read(record, f)).transpose()
+        self.read(name, |record| read(record, f)).transpose()
     }
 
     /// Changes the sorted set of `name` by `f`. If there is none, it is created or, unless `creates`, `f` is not called.
@@ -71,8 +71,15 @@ fn edit<R>(
 ) -> (EntryOp, Result<Option<R>, WrongType>) {
     match entry.map(Entry::into_sorted_set) {
         Some(Ok(set)) => {
+            let before = set.changes();
             let result = f(set);
-            (if set.is_empty() { EntryOp::Remove } else { EntryOp::Edited }, Ok(Some(result)))
+            let operation = match set.changes() == before {
+                // Nobody is told of it.
+                true => EntryOp::Keep,
+                false if set.is_empty() => EntryOp::Remove,
+                false => EntryOp::Edited,
+            };
+            (operation, Ok(Some(result)))
         }
         Some(Err(WrongType)) => (EntryOp::Keep, Err(WrongType)),
         None if creates => {

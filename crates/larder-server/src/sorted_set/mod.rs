@@ -38,15 +38,28 @@ pub(crate) struct SortedSet {
     index: Index,
     order: Order,
     is_packed: bool,
+    /// How often a member was added, moved or removed.
+    changes: u32,
 }
 
 impl SortedSet {
     pub(crate) fn new() -> Self {
-        SortedSet { members: Members::default(), index: Index::new(), order: Order::new(), is_packed: true }
+        SortedSet {
+            members: Members::default(),
+            index: Index::new(),
+            order: Order::new(),
+            is_packed: true,
+            changes: 0,
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.order.len()
+    }
+
+    /// A number that is different after a change.
+    pub(crate) fn changes(&self) -> u32 {
+        self.changes
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -84,6 +97,7 @@ impl SortedSet {
         };
         let former = self.members.score(handle);
         if former != score {
+            self.changes = self.changes.wrapping_add(1);
             self.order.remove(self.rank_of(former, name));
             self.members.set_score(handle, score);
             let members = &self.members;
@@ -154,6 +168,7 @@ impl SortedSet {
     }
 
     fn add(&mut self, name: &[u8], score: f64) {
+        self.changes = self.changes.wrapping_add(1);
         let handle = self.members.insert(score, name);
         let members = &self.members;
         self.index.insert(HASHER.hash_one(name), handle, |handle| HASHER.hash_one(members.name(handle)));
@@ -162,6 +177,7 @@ impl SortedSet {
     }
 
     fn remove_at(&mut self, rank: usize) {
+        self.changes = self.changes.wrapping_add(1);
         let handle = self.order.remove(rank);
         let members = &self.members;
         let hash_of = |handle| HASHER.hash_one(members.name(handle));

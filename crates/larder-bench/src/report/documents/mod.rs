@@ -3,12 +3,17 @@
 //! The documents' figures come from `suite::documents`, so they are on the page even where nothing was measured.
 
 mod lines;
+mod markdown;
+mod rows;
+
+pub(super) use markdown::update;
 
 use super::{STYLE, chart, conditions, escape, table as grid_table};
-use crate::result::{Figure, Remark, ResultFile};
+use crate::result::{Figure, ResultFile};
 use crate::suite::documents::{Chart, Column, Document, Picture, Row, Table};
-use crate::suite::{format_number, format_spread, grid};
+use crate::suite::{format_spread, grid};
 use anyhow::Result;
+use rows::Kind;
 use std::fmt::Write;
 
 const PAGE: &str = include_str!("page.html");
@@ -106,11 +111,8 @@ fn picture(picture: &Picture) -> String {
 
 /// A table of the document. Below each of its rows: the same design here, and Larder here.
 fn table(table: &Table, result: Option<&ResultFile>) -> String {
-    let unit = |column: &Column| match &*column.unit {
-        "" => escape(&column.name),
-        unit => format!("{}, {}", escape(&column.name), escape(unit)),
-    };
-    let headings: String = table.columns.iter().map(|column| format!("<td>{}</td>", unit(column))).collect();
+    let headings: String =
+        table.columns.iter().map(|column| format!("<td>{}</td>", escape(&heading(column)))).collect();
     let rows: String = table.rows.iter().map(|row| rows_of(table, row, result)).collect();
     let reason = table
         .not_here
@@ -126,64 +128,38 @@ fn table(table: &Table, result: Option<&ResultFile>) -> String {
     )
 }
 
+/// The name of a column, with its unit.
+fn heading(column: &Column) -> String {
+    match &*column.unit {
+        "" => column.name.clone(),
+        unit => format!("{}, {unit}", column.name),
+    }
+}
+
 /// A row of the document, and the rows below it that were measured here.
 fn rows_of(table: &Table, row: &Row, result: Option<&ResultFile>) -> String {
-    let cells: String = row.values.iter().map(|value| format!("<td>{}</td>", escape(value))).collect();
-    let mut lines = vec![("document", "document".to_owned(), cells)];
-    if let Some(file) = result.filter(|_| table.not_here.is_none()) {
-        let subjects: Vec<&str> =
-            table.columns.iter().filter_map(|column| Some(table.counterpart(row, column)?.subject)).collect();
-        let is_uniform = subjects.windows(2).all(|pair| pair[0] == pair[1]);
-        let who = if is_uniform { format!("{}, here", escape(subjects[0])) } else { "here".to_owned() };
-        let who = who + &remarks_of(table, row, file);
-        let class = if is_uniform && subjects[0] == OURS { "larder" } else { "again" };
-        lines.push((class, who, measured_cells(table, row, file, None)));
-        if !subjects.contains(&OURS) {
-            lines.push(("larder", "larder, here".to_owned(), measured_cells(table, row, file, Some(OURS))));
-        }
-    }
-    let count = lines.len();
+    let lines = rows::lines(table, row, result);
+    let mut name = format!("<th rowspan=\"{}\">{}</th>", lines.len(), escape(&row.name));
     let html: String = lines
-        .into_iter()
-        .enumerate()
-        .map(|(index, (class, who, cells))| {
-            let name = if index > 0 {
-                String::new()
-            } else {
-                format!("<th rowspan=\"{count}\">{}</th>", escape(&row.name))
+        .iter()
+        .map(|line| {
+            let class = match line.kind {
+                Kind::Document => "document",
+                Kind::Again => "again",
+                Kind::Larder => "larder",
             };
-            format!("<tr class=\"{class}\">{name}<th class=\"who\">{who}</th>{cells}</tr>")
+            let remarks: String =
+                line.remarks.iter().map(|text| format!("<small>{}</small>", escape(text))).collect();
+            let cells: String = line.cells.iter().map(|cell| format!("<td>{}</td>", escape(cell))).collect();
+            // Only the first line has the name.
+            let name = std::mem::take(&mut name);
+            format!(
+                "<tr class=\"{class}\">{name}<th class=\"who\">{}{remarks}</th>{cells}</tr>",
+                escape(&line.who)
+            )
         })
         .collect();
     format!("<tbody>{html}</tbody>")
-}
-
-/// What was noticed when the designs of a row were measured.
-fn remarks_of(table: &Table, row: &Row, file: &ResultFile) -> String {
-    let of_row = |remark: &&Remark| {
-        let columns = table.columns.iter().filter_map(|column| table.counterpart(row, column));
-        columns.into_iter().any(|of| of.workload == remark.workload && of.subject == remark.subject)
-    };
-    let remarks = file.remarks.iter().filter(of_row);
-    remarks.map(|remark| format!("<small>{}</small>", escape(&remark.text))).collect()
-}
-
-/// The figures here of each column of a row, of the design of the document or of another subject.
-fn measured_cells(table: &Table, row: &Row, file: &ResultFile, other: Option<&str>) -> String {
-    let cell = |column: &Column| {
-        let of = table.counterpart(row, column)?;
-        let subject = other.unwrap_or(of.subject);
-        let Some(figure) = file.find(of.workload, of.measure, subject) else { return Some("–".to_owned()) };
-        let unit = if column.unit.is_empty() { format!(" {}", figure.unit) } else { String::new() };
-        let text = match of.round {
-            Some(round) => {
-                figure.rounds.get(round - 1).map_or("–".to_owned(), |value| format_number(*value))
-            }
-            None => format_spread(figure.spread()),
-        };
-        Some(format!("{}{}", escape(&text), escape(unit.trim_end())))
-    };
-    table.columns.iter().map(|column| format!("<td>{}</td>", cell(column).unwrap_or_default())).collect()
 }
 
 /// The conditions of the run, all figures, remarks and commands.
@@ -237,8 +213,8 @@ fn wide_spreads(file: &ResultFile) -> impl Iterator<Item = String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::Better;
     use crate::result::tests::{figure, file};
+    use crate::result::{Better, Remark};
 
     fn document_3(figures: Vec<Figure>) -> ResultFile {
         ResultFile { suite: "document-3".to_owned(), ..file(figures) }
@@ -275,6 +251,20 @@ mod tests {
         let row = html.split("<tbody>").find(|row| row.contains("68775.79")).unwrap();
         assert!(row.contains("here<small>stalled after 7 of 9</small></th><td>31,000</td>"), "{row}");
         assert!(row.contains("100,000 (90,000–110,000)"), "{row}");
+    }
+
+    #[test]
+    fn page_has_what_was_measured_instead() {
+        let rate = |subject, rate| figure("siege-one-slug", subject, "rate", Better::Higher, &[rate]);
+        let row = |figures: Vec<Figure>| {
+            let result = ResultFile { suite: "document-0".to_owned(), ..file(figures) };
+            let html = page(&[result]).unwrap();
+            html.split("<tbody>").find(|row| row.contains("493.86")).unwrap().to_owned()
+        };
+        let sqlite = row(vec![rate("SQLite", 5_000.0)]);
+        assert!(sqlite.contains("SQLite, here") && sqlite.contains("5,000"), "{sqlite}");
+        let both = row(vec![rate("SQLite", 5_000.0), rate("PostgreSQL", 7_000.0)]);
+        assert!(both.contains("PostgreSQL, here") && both.contains("7,000"), "{both}");
     }
 
     #[test]

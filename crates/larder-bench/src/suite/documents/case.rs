@@ -16,8 +16,10 @@ pub(super) struct Case<'a> {
     pub(super) subject: &'static str,
     /// How long a run takes, with the start of its server.
     pub(super) estimate: Duration,
-    pub(super) run: Box<dyn FnMut() -> Result<Vec<Outcome>> + 'a>,
+    pub(super) run: Run<'a>,
 }
+
+pub(super) type Run<'a> = Box<dyn FnMut() -> Result<Vec<Outcome>> + 'a>;
 
 /// The figures of a case in one workload.
 pub(super) struct Outcome {

@@ -5,6 +5,7 @@ use crate::suite::server::larder;
 use crate::tool::{await_listener, free_address};
 use anyhow::{Context, Result};
 use larder_process::{Running, find_program};
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -16,7 +17,7 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server in a process of its own. Dropping it ends the process.
-pub(super) struct Child {
+pub(crate) struct Child {
     address: SocketAddr,
     running: Running,
     _stdin: Option<ChildStdin>,
@@ -25,14 +26,17 @@ pub(super) struct Child {
 
 impl Child {
     /// Starts one of the servers of `bench serve`.
-    pub(super) fn serve(arguments: &[&str]) -> Result<Child> {
+    pub(crate) fn serve(arguments: &[impl AsRef<OsStr>]) -> Result<Child> {
         let program = std::env::current_exe().context("cannot find this program")?;
         let mut command = Command::new(&program);
         // The binary `larder` has the commands of the bench below `bench`.
         if program.file_stem().is_none_or(|stem| stem != "larder-bench") {
             command.arg("bench");
         }
-        Self::announced(command.arg("serve").args(arguments), None)
+        // Where the server has its files: it is killed, so that it cannot remove them.
+        let folder = tempfile::tempdir()?;
+        command.arg("serve").args(arguments).env("TMPDIR", folder.path());
+        Self::announced(&mut command, Some(folder))
     }
 
     /// Starts a script that writes `listening ADDRESS`.
@@ -88,7 +92,7 @@ impl Child {
         Ok(Child { address, running, _stdin: stdin, _folder: folder })
     }
 
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
@@ -98,7 +102,7 @@ impl Child {
     }
 
     /// The id of the process.
-    pub(super) fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.running.id()
     }
 }

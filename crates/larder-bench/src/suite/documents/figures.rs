@@ -3,6 +3,7 @@
 //! They are in `documents/*.toml`, compiled in. Every figure has either a counterpart, which is a figure of a suite, or a
 //! reason why there is none.
 
+use crate::result::ResultFile;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
@@ -79,6 +80,8 @@ pub(crate) struct Row {
     pub(crate) values: Vec<String>,
     workload: Option<String>,
     subject: Option<String>,
+    /// The subject if that one was not measured, because it needs more than the default build or Debian.
+    instead: Option<String>,
 }
 
 /// A picture whose numbers the document does not print.
@@ -99,7 +102,17 @@ pub(crate) struct Counterpart<'a> {
     pub(crate) measure: &'a str,
     /// The design of the document.
     pub(crate) subject: &'a str,
+    /// The subject if that one was not measured.
+    pub(crate) instead: Option<&'a str>,
     pub(crate) round: Option<usize>,
+}
+
+impl<'a> Counterpart<'a> {
+    /// The subject that a result has: that of the document, or what was measured instead.
+    pub(crate) fn subject_in(&self, file: &ResultFile) -> &'a str {
+        let is_measured = file.subjects(self.workload).contains(&self.subject);
+        if is_measured { self.subject } else { self.instead.unwrap_or(self.subject) }
+    }
 }
 
 impl Document {
@@ -118,13 +131,16 @@ impl Document {
 }
 
 impl Document {
-    /// The workload and the subject of each figure that is measured here.
+    /// The workload and the subjects of each figure that is measured here: one of the subjects is.
     #[cfg(test)]
-    pub(crate) fn counterparts(&self) -> Vec<(&str, &str)> {
+    pub(crate) fn counterparts(&self) -> Vec<(&str, Vec<&str>)> {
         let mut counterparts = Vec::new();
         for table in &self.tables {
             for row in &table.rows {
-                let of = |column| table.counterpart(row, column).map(|of| (of.workload, of.subject));
+                let of = |column| {
+                    let of = table.counterpart(row, column)?;
+                    Some((of.workload, [of.subject].into_iter().chain(of.instead).collect()))
+                };
                 counterparts.extend(table.columns.iter().filter_map(of));
             }
         }
@@ -139,6 +155,7 @@ impl Table {
             workload: column.workload.as_deref().or(row.workload.as_deref())?,
             measure: column.measure.as_deref()?,
             subject: column.subject.as_deref().or(row.subject.as_deref())?,
+            instead: row.instead.as_deref(),
             round: column.round,
         })
     }

@@ -4,55 +4,73 @@
 //! |---|---|
 //! | `siege-one-slug` | 500 users ask for the same slug, without pauses, over a connection for each request |
 //! | `siege-zipf` | the same with slugs of unequal popularity among as many links as a real collection has |
+//! | `restart` | the server is killed and started again: how many of the first requests its database answers |
 //! | `million-records`, `million-addresses` | a million pairs: the whole record, or slug and address |
 //!
-//! The subject `larder` is `larder links`, which also counts the visits; the others are redirects and nothing else.
+//! Under siege the subject `larder` is `larder links`, which also counts the visits; the others are redirects and nothing else.
+//! The processor time of a redirect includes that of PostgreSQL.
 
 use super::case::{self, Case, Outcome};
 use super::child::Child;
-use super::{http, million, rounds};
+use super::collection::Collection;
+use super::database::Server;
+use super::{http, million, restart, rounds};
 use crate::rounds::Value;
 use crate::suite::{Findings, Plan};
 use crate::tool::{Siege, SiegeReport, Usage};
-use crate::workload::Pairs;
 use anyhow::Result;
 use indicatif::ProgressBar;
 use larder_process::find_program;
-use rand::rngs::SmallRng;
-use rand::{RngExt, SeedableRng};
-use rand_distr::Zipf;
 use serde_json::json;
 use std::time::Duration;
 
 const USERS: u32 = 500;
-/// As many as the collection of real links has that the shortener is tested with.
-const LINKS: usize = 29_588;
-/// The lines of the file from which the users of siege choose.
-const URLS: usize = 50_000;
-const SKEW: f64 = 0.99;
 /// The most links in one request.
 const BATCH: usize = 1_000;
 
-/// The subjects, with what `bench serve redirect` is told; `None` is `larder links`.
-const DESIGNS: [(&str, Option<&str>); 4] = [
-    ("database", Some("database")),
-    ("cache behind a queue", Some("queue")),
-    ("direct cache", Some("direct")),
-    ("larder", None),
-];
+/// A server of redirects.
+#[derive(Clone, Copy)]
+enum Shortener {
+    /// A design of `bench serve redirect`, by its name there.
+    Design(&'static str),
+    /// `larder links`.
+    Ours,
+}
+
+/// The servers that are besieged, each with its database; `larder links` has its own SQLite.
+fn shorteners(server: Option<&Server>) -> Vec<(&'static str, Shortener, Option<&Server>)> {
+    let of_document = server.map(|server| (Server::SUBJECT, Shortener::Design("database"), Some(server)));
+    let mut all: Vec<_> = of_document.into_iter().collect();
+    all.extend([
+        ("SQLite", Shortener::Design("database"), None),
+        ("cache behind a queue", Shortener::Design("queue"), server),
+        ("direct cache", Shortener::Design("direct"), server),
+        ("larder", Shortener::Ours, None),
+    ]);
+    all
+}
 
 pub(super) fn measure(plan: &Plan, bar: &ProgressBar, findings: &mut Findings) -> Result<()> {
-    let time = Duration::from_secs(if plan.quick { 4 } else { 60 });
+    let time = Duration::from_secs(if plan.quick { 2 } else { 60 });
+    let collection = Collection::of(plan)?;
+    findings.notes.push(collection.note());
     if find_program("siege").is_some() {
-        let links: Vec<(String, String)> = Pairs::generated(LINKS, plan.seed)
-            .iter(LINKS)
-            .map(|(slug, address)| (slug, address.to_owned()))
-            .collect();
+        let server = Server::start(findings)?;
+        let database = if server.is_some() { Server::SUBJECT } else { "SQLite" };
         findings
-            .commands
-            .push(format!("siege -R siegerc -f urls -i -b -j -c {USERS} -t {}S", time.as_secs()));
-        findings.notes.push("siege runs without pauses between requests (-b).".to_owned());
-        case::run(siege_cases(&links, plan.seed, time), rounds(plan), bar, findings);
+            .notes
+            .push(format!("The caches are in front of {database}; larder links has a SQLite of its own."));
+        findings.commands.push(format!("siege -R siegerc -f urls -i -b -j -c {USERS} -r N"));
+        findings.notes.push(format!(
+            "siege runs without pauses between requests (-b), and N requests of each user (-r): as many as take about {} s by \
+             shorter runs before.",
+            time.as_secs()
+        ));
+        let cases = siege_cases(&collection, time, server.as_ref());
+        case::run(cases, rounds(plan), bar, findings);
+    }
+    if !super::is_interrupted() {
+        case::run(restart::cases(&collection), rounds(plan), bar, findings);
     }
     let count = if plan.quick { 100_000 } else { 1_000_000 };
     if plan.quick {
@@ -64,56 +82,58 @@ pub(super) fn measure(plan: &Plan, bar: &ProgressBar, findings: &mut Findings) -
     Ok(())
 }
 
-fn siege_cases(links: &[(String, String)], seed: u64, time: Duration) -> Vec<Case<'_>> {
-    let zipf = zipf_slugs(links, seed);
-    let workloads = [("siege-one-slug", vec![links[0].0.as_str()]), ("siege-zipf", zipf)];
+fn siege_cases<'a>(collection: &'a Collection, time: Duration, server: Option<&'a Server>) -> Vec<Case<'a>> {
+    let one = vec![collection.links[0].0.as_str()];
+    let workloads = [("siege-one-slug", one), ("siege-zipf", collection.zipf_slugs())];
     let cases = workloads.into_iter().flat_map(|(workload, slugs)| {
-        DESIGNS.map(|(subject, design)| {
+        shorteners(server).into_iter().map(move |(subject, shortener, server)| {
             let slugs = slugs.clone();
             Case {
                 group: workload.to_owned(),
                 subject,
-                estimate: time + Duration::from_secs(1),
-                run: Box::new(move || besiege(workload, design, links, &slugs, seed, time)),
+                // With the start and the two shorter runs.
+                estimate: time + time / 10 + Duration::from_secs(3),
+                run: Box::new(move || {
+                    let child = start(shortener, server, collection)?;
+                    Ok(vec![besiege(workload, &child, server, &collection.links[0], &slugs, time)?])
+                }),
             }
         })
     });
     cases.collect()
 }
 
-/// Slugs, the popular ones more often.
-fn zipf_slugs(links: &[(String, String)], seed: u64) -> Vec<&str> {
-    let mut random = SmallRng::seed_from_u64(seed);
-    let ranks = Zipf::new(links.len() as f64, SKEW).expect("the parameters are in range");
-    let slug = |_| links[random.sample::<f64, _>(ranks) as usize - 1].0.as_str();
-    (0..URLS).map(slug).collect()
+fn start(shortener: Shortener, server: Option<&Server>, collection: &Collection) -> Result<Child> {
+    match shortener {
+        Shortener::Design(design) => {
+            let mut arguments = collection.arguments(design);
+            arguments.extend(Server::arguments(server));
+            Child::serve(&arguments)
+        }
+        Shortener::Ours => start_larder_links(&collection.links),
+    }
 }
 
 fn besiege(
     workload: &str,
-    design: Option<&str>,
-    links: &[(String, String)],
+    child: &Child,
+    server: Option<&Server>,
+    (slug, target): &(String, String),
     slugs: &[&str],
-    seed: u64,
     time: Duration,
-) -> Result<Vec<Outcome>> {
-    let (count, seed) = (links.len().to_string(), seed.to_string());
-    let child = match design {
-        Some(design) => Child::serve(&["redirect", "--design", design, "--links", &count, "--seed", &seed])?,
-        None => start_larder_links(links)?,
-    };
+) -> Result<Outcome> {
     let address = child.address();
-    let (slug, target) = &links[0];
     http::check(address, &format!("/{slug}"), 302, target)?;
     let urls: Vec<String> = slugs.iter().map(|slug| format!("http://{address}/{slug}")).collect();
-    let before = Usage::of(child.id());
-    let report = Siege { urls: &urls, users: USERS, time }.run()?;
-    let usage = Usage::of(child.id()) - before;
+    let siege = Siege::of_about(&urls, USERS, time)?;
+    let before = Usage::of(child.id()) + Server::usage(server);
+    let report = siege.run()?;
+    let usage = Usage::of(child.id()) + Server::usage(server) - before;
     let mut values = values(&report);
     let micros = usage.cpu.as_secs_f64() * 1e6 / report.transactions.max(1.0);
     values.push(Value::low("cpu", "µs", micros));
     let remark = (report.failed_transactions > 0.0).then(|| format!("{} failed", report.failed_transactions));
-    Ok(vec![Outcome { workload: workload.to_owned(), values, remark }])
+    Ok(Outcome { workload: workload.to_owned(), values, remark })
 }
 
 /// Starts the shortener and creates the links in it.
@@ -147,6 +167,7 @@ fn values(report: &SiegeReport) -> Vec<Value> {
 mod tests {
     use super::*;
     use crate::suite::documents::Document;
+    use crate::suite::documents::collection::tests::plan;
     use larder_testkit::program;
 
     #[test]
@@ -154,20 +175,14 @@ mod tests {
         if program("elixir").is_none() {
             return;
         }
-        let links = [("slug".to_owned(), "https://a.example/".to_owned())];
-        let mut cases = siege_cases(&links, 1, Duration::from_secs(1));
+        let collection = Collection::of(&plan(None)).unwrap();
+        let mut cases = siege_cases(&collection, Duration::from_secs(1), None);
+        cases.extend(restart::cases(&collection));
         cases.extend(million::cases(1));
-        for (workload, subject) in Document::read(0).unwrap().counterparts() {
-            let is_known = cases.iter().any(|case| case.group == workload && case.subject == subject);
-            assert!(is_known, "{workload}, {subject}");
+        let document = Document::read(0).unwrap();
+        for (workload, subjects) in document.counterparts() {
+            let is_known = |case: &Case<'_>| case.group == workload && subjects.contains(&case.subject);
+            assert!(cases.iter().any(is_known), "{workload}, {subjects:?}");
         }
-    }
-
-    #[test]
-    fn zipf_slugs_repeat_the_first_links() {
-        let links: Vec<_> = (0..1_000).map(|n| (format!("s{n}"), String::new())).collect();
-        let slugs = zipf_slugs(&links, 7);
-        let first = slugs.iter().filter(|slug| **slug == "s0").count();
-        assert!(slugs.len() == URLS && first > URLS / 20, "{first}");
     }
 }

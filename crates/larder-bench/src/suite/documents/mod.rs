@@ -12,22 +12,29 @@
 
 mod case;
 mod child;
+mod collection;
+mod database;
 mod figures;
 mod http;
 mod interrupt;
 mod links;
 mod million;
 mod pages;
+mod readthis;
 mod redis;
 mod responses;
+mod restart;
 
+pub(crate) use child::Child;
 pub(crate) use figures::{Chart, Column, Document, Picture, Row, Table};
 pub(crate) use interrupt::is_requested as is_interrupted;
 
 use super::{Findings, Plan, Suite, Target};
+use crate::tool::{program_name, version_of};
 use anyhow::Result;
 use indicatif::ProgressBar;
 use larder_process::find_program;
+use std::path::Path;
 
 /// The number of rounds of a full run.
 const ROUNDS: usize = 3;
@@ -46,7 +53,13 @@ pub(crate) const DOCUMENT_0: DocumentSuite = DocumentSuite {
     name: "document-0",
     description: "redirects from a database, from a cache behind a queue and from ours, by siege; a million pairs",
     crates: &["larder-engine", "larder-links", "axum", "rusqlite", "tokio"],
-    programs: &[("siege", "siege"), ("elixir", "elixir")],
+    programs: &[
+        ("siege", "siege"),
+        ("elixir", "elixir"),
+        ("redis-server", "redis-server"),
+        #[cfg(feature = "postgres")]
+        crate::tool::POSTGRES,
+    ],
     measure: links::measure,
 };
 
@@ -56,6 +69,14 @@ pub(crate) const DOCUMENT_1: DocumentSuite = DocumentSuite {
     crates: &["larder-http", "axum", "hyper", "serde_json"],
     programs: &[],
     measure: responses::measure,
+};
+
+pub(crate) const DOCUMENT_2: DocumentSuite = DocumentSuite {
+    name: "document-2",
+    description: "many keys at once, drivers and serializers, beside the stores of ActiveSupport and Readthis' design in Ruby",
+    crates: &["larder", "redis", "postcard", "serde_json", "rmp-serde"],
+    programs: &readthis::PROGRAMS,
+    measure: readthis::measure,
 };
 
 pub(crate) const DOCUMENT_3: DocumentSuite = DocumentSuite {
@@ -70,7 +91,12 @@ pub(crate) const DOCUMENT_4: DocumentSuite = DocumentSuite {
     name: "document-4",
     description: "a page from a database, from one task, from a table, and from stored responses, by ab",
     crates: &["larder-http", "larder-engine", "axum", "rusqlite", "tokio"],
-    programs: &[("ab", "apache2-utils"), ("elixir", "elixir")],
+    programs: &[
+        ("ab", "apache2-utils"),
+        ("elixir", "elixir"),
+        #[cfg(feature = "postgres")]
+        crate::tool::POSTGRES,
+    ],
     measure: pages::measure,
 };
 
@@ -103,16 +129,25 @@ impl Suite for DocumentSuite {
         interrupt::listen()?;
         let mut findings = Findings::default();
         for (program, package) in self.programs {
-            if find_program(program).is_none() {
+            if !is_installed(program) {
                 let note =
                     format!("{program} (Debian package {package}) is not installed: --install brings it.");
                 findings.notes.push(note);
             }
         }
         findings.notes.push("Servers and clients share the processor.".to_owned());
+        let version = |program: &str| Some((program_name(program).to_owned(), version_of(program)?));
+        let is_program = |program: &&str| !program.starts_with("/usr/share");
+        let programs = self.programs.iter().map(|(program, _)| *program);
+        findings.versions.extend(programs.filter(is_program).filter_map(version));
         (self.measure)(plan, bar, &mut findings)?;
         Ok(findings)
     }
+}
+
+/// Whether a program is in `PATH`, or, for the path of a program or a library, exists.
+fn is_installed(program: &str) -> bool {
+    if program.contains('/') { Path::new(program).exists() } else { find_program(program).is_some() }
 }
 
 fn rounds(plan: &Plan) -> usize {

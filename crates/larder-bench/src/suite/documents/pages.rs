@@ -10,9 +10,10 @@
 
 use super::case::{self, Case, Outcome};
 use super::child::Child;
+use super::database::Server;
 use super::{http, rounds};
 use crate::rounds::Value;
-use crate::source::{Origin, Source};
+use crate::source::{Origin, Place, Source};
 use crate::suite::{Findings, Plan};
 use crate::tool::{Ab, Usage, output_within};
 use anyhow::{Context, Result, ensure};
@@ -29,39 +30,50 @@ const SHOWN: &str = "あいうえお";
 
 pub(super) fn measure(plan: &Plan, bar: &ProgressBar, findings: &mut Findings) -> Result<()> {
     let requests = if plan.quick { 8_000 } else { 80_000 };
+    let server = Server::start(findings)?;
     if find_program("ab").is_some() {
         findings.commands.push(format!("ab -n{requests} -c{CLIENTS} http://127.0.0.1:PORT/"));
-        case::run(page_cases(requests), rounds(plan), bar, findings);
+        case::run(page_cases(requests, server.as_ref()), rounds(plan), bar, findings);
     }
     if !super::is_interrupted() {
         let limit = Duration::from_millis(if plan.quick { 300 } else { 1_000 });
-        case::run(access_cases(limit), rounds(plan), bar, findings);
+        case::run(access_cases(limit, server.as_ref()), rounds(plan), bar, findings);
     }
     Ok(())
 }
 
-fn page_cases(requests: u64) -> Vec<Case<'static>> {
-    let pages = Origin::ALL.map(|origin| (origin.subject(), origin, false));
-    let stored = ("larder", Origin::Precomputed, true);
-    let case = |(subject, origin, stored): (&'static str, Origin, bool)| Case {
+/// A text over HTTP or without: the name of the subject, its origin, and PostgreSQL if that is its database.
+type Subject<'a> = (&'static str, Origin, Option<&'a Server>);
+
+/// All origins; the database twice where PostgreSQL is there.
+fn subjects(server: Option<&Server>) -> Vec<Subject<'_>> {
+    let mut subjects: Vec<Subject<'_>> = Origin::ALL.map(|origin| (origin.subject(), origin, None)).to_vec();
+    subjects.extend(server.map(|server| (Server::SUBJECT, Origin::Database, Some(server))));
+    subjects
+}
+
+fn page_cases<'a>(requests: u64, server: Option<&'a Server>) -> Vec<Case<'a>> {
+    let pages = subjects(server).into_iter().map(|subject| (subject, false));
+    let stored = (("larder", Origin::Precomputed, None), true);
+    let case = |((subject, origin, server), stored): (Subject<'a>, bool)| Case {
         group: "ab".to_owned(),
         subject,
         estimate: Duration::from_secs_f64(0.1 + requests as f64 / 10_000.0),
-        run: Box::new(move || ask_by_ab(origin, stored, requests)),
+        run: Box::new(move || ask_by_ab(origin, server, stored, requests)),
     };
-    pages.into_iter().chain([stored]).map(case).collect()
+    pages.chain([stored]).map(case).collect()
 }
 
-fn ask_by_ab(origin: Origin, stored: bool, requests: u64) -> Result<Vec<Outcome>> {
-    let name = origin.name();
-    let mut arguments = vec!["page", "--origin", &name];
-    arguments.extend(stored.then_some("--stored"));
+fn ask_by_ab(origin: Origin, server: Option<&Server>, stored: bool, requests: u64) -> Result<Vec<Outcome>> {
+    let mut arguments = vec!["page".to_owned(), "--origin".to_owned(), origin.name()];
+    arguments.extend(stored.then(|| "--stored".to_owned()));
+    arguments.extend(Server::arguments(server));
     let child = Child::serve(&arguments)?;
     http::check(child.address(), "/", 200, SHOWN)?;
-    let before = Usage::of(child.id());
+    let before = Usage::of(child.id()) + Server::usage(server);
     let address = child.address();
     let report = Ab { address, path: "/", requests, clients: CLIENTS, deadline: DEADLINE }.run()?;
-    let usage = Usage::of(child.id()) - before;
+    let usage = Usage::of(child.id()) + Server::usage(server) - before;
     ensure!(report.failed == 0, "{} of {} requests failed", report.failed, report.complete);
     let values = vec![
         Value::high("throughput", "/s", report.requests_per_second),
@@ -74,14 +86,14 @@ fn ask_by_ab(origin: Origin, stored: bool, requests: u64) -> Result<Vec<Outcome>
 }
 
 /// The accesses without HTTP. Each takes `limit`.
-fn access_cases(limit: Duration) -> Vec<Case<'static>> {
-    let ours = Origin::ALL.map(|origin| Case {
+fn access_cases(limit: Duration, server: Option<&Server>) -> Vec<Case<'_>> {
+    let ours = subjects(server).into_iter().map(|(subject, origin, server)| Case {
         group: "access".to_owned(),
-        subject: if origin == Origin::Table { "larder" } else { origin.subject() },
+        subject: if origin == Origin::Table { "larder" } else { subject },
         estimate: limit,
-        run: Box::new(move || access(origin, limit)) as Box<dyn FnMut() -> Result<Vec<Outcome>>>,
+        run: Box::new(move || access(origin, server, limit)) as Box<dyn FnMut() -> Result<Vec<Outcome>>>,
     });
-    let mut cases: Vec<Case<'_>> = ours.into_iter().collect();
+    let mut cases: Vec<Case<'_>> = ours.collect();
     if find_program("elixir").is_some() {
         cases.extend(ELIXIR.map(|(subject, name)| Case {
             group: "access".to_owned(),
@@ -103,11 +115,12 @@ const ELIXIR: [(&str, &str); 6] = [
     ("Elixir, ETS", "ets"),
 ];
 
-fn access(origin: Origin, limit: Duration) -> Result<Vec<Outcome>> {
+fn access(origin: Origin, server: Option<&Server>, limit: Duration) -> Result<Vec<Outcome>> {
     let folder = tempfile::tempdir()?;
+    let place = server.map_or_else(|| Place::Sqlite(folder.path().to_owned()), Server::place);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let (count, elapsed) = runtime.block_on(async {
-        let source = Source::open(origin, folder.path())?;
+        let source = Source::open(origin, &place).await?;
         // On a thread of the runtime, as a handler is.
         tokio::spawn(async move {
             let (start, mut count) = (Instant::now(), 0_u64);
@@ -148,17 +161,17 @@ mod tests {
     #[test]
     fn counterparts_of_the_document_are_measured() {
         let document = Document::read(4).unwrap();
-        let cases = page_cases(1);
-        for (workload, subject) in document.counterparts() {
-            let is_known = cases.iter().any(|case| case.group == workload && case.subject == subject);
-            assert!(is_known, "{workload}, {subject}");
+        let cases = page_cases(1, None);
+        for (workload, subjects) in document.counterparts() {
+            let is_known = |case: &Case<'_>| case.group == workload && subjects.contains(&case.subject);
+            assert!(cases.iter().any(is_known), "{workload}, {subjects:?}");
         }
     }
 
     #[test]
     fn every_origin_is_accessed() {
         for origin in Origin::ALL {
-            let outcomes = access(origin, Duration::from_millis(20)).unwrap();
+            let outcomes = access(origin, None, Duration::from_millis(20)).unwrap();
             assert!(outcomes[0].values[0].value > 0.0, "{origin:?}");
         }
     }

@@ -14,6 +14,7 @@
 //! | `hit-BODY`, `hit-BODY-50` | the same target each time, by one connection or by 50 at once |
 //! | `hit-graphql-BODY` | the same GraphQL query each time, by POST; `no cache` resolves it, and `axum` reads it |
 //! | `miss-BODY` | a new target each time, by one connection: each body is encoded, sent and stored |
+//! | `readers-SIZE` | one object that a handler sends in pieces, and 50 clients that each read it in two seconds |
 //!
 //! A body is named by the size of its JSON. `at the server` is the time from a request's last byte to the head and the
 //! body of its response; `time` is the median to the last byte at the client. `cpu` and `allocations` are those of the
@@ -25,6 +26,7 @@ mod graphql;
 #[cfg(feature = "bench-peers")]
 mod peer;
 mod proxies;
+mod readers;
 mod server;
 mod workload;
 
@@ -39,6 +41,8 @@ use workload::Subject;
 
 /// The number of rounds of each workload.
 const ROUNDS: usize = 9;
+/// The number of rounds with a large object.
+const OBJECT_ROUNDS: usize = 3;
 /// The largest body that 50 clients request at once where nothing is cached: there each has its own copy.
 const MAX_UNCACHED: usize = 1 << 20;
 
@@ -74,6 +78,7 @@ impl Suite for Http {
             Target::ratio("miss-0.6mb", "time", "no cache", 1.05),
             Target::ratio("miss-20mb", "time", "no cache", 1.10),
             Target::ratio("miss-212mb", "time", "no cache", 1.10),
+            Target::value("readers-100mb", "beside the object", 50.0),
         ]
     }
 
@@ -91,17 +96,27 @@ struct Scale {
     /// The bytes of all responses of a round, in the middle of the range.
     bytes: usize,
     max_requests: usize,
+    /// The name and the size of the object that slow clients read.
+    object: Option<(&'static str, usize)>,
 }
 
 impl Scale {
     fn of(plan: &Plan) -> Self {
         match plan.quick {
-            true => {
-                Scale { max_body: 17 << 20, max_shared: MAX_UNCACHED, bytes: 8 << 20, max_requests: 2_000 }
-            }
-            false => {
-                Scale { max_body: usize::MAX, max_shared: usize::MAX, bytes: 200 << 20, max_requests: 20_000 }
-            }
+            true => Scale {
+                max_body: 17 << 20,
+                max_shared: MAX_UNCACHED,
+                bytes: 8 << 20,
+                max_requests: 2_000,
+                object: Some(("10mb", 10_000_000)),
+            },
+            false => Scale {
+                max_body: usize::MAX,
+                max_shared: usize::MAX,
+                bytes: 200 << 20,
+                max_requests: 20_000,
+                object: Some(("100mb", 100_000_000)),
+            },
         }
     }
 
@@ -141,6 +156,10 @@ fn measure(scale: &Scale, bar: &ProgressBar) -> Result<Findings> {
             findings.figures.extend(rounds::run(&workload, &mut runners, ROUNDS, bar)?);
         }
     }
+    if let Some((name, bytes)) = scale.object {
+        let mut runners = readers::runners(bytes);
+        findings.figures.extend(rounds::run(&format!("readers-{name}"), &mut runners, OBJECT_ROUNDS, bar)?);
+    }
     Ok(findings)
 }
 
@@ -175,13 +194,14 @@ mod tests {
     /// Every workload of small bodies, with few requests.
     #[test]
     fn measure_has_figures_for_every_target() {
-        let scale = Scale { max_body: 1 << 20, max_shared: 1 << 20, bytes: 1 << 20, max_requests: 100 };
+        let scale =
+            Scale { max_body: 1 << 20, max_shared: 1 << 20, bytes: 1 << 20, max_requests: 100, object: None };
         let findings = measure(&scale, &ProgressBar::hidden()).unwrap();
         let file = file(findings.figures);
         let has_nginx = proxies::missing().all(|kind| kind != proxies::Kind::Nginx);
         for target in Http.targets() {
             let (workload, _) = target.workload_and_measure();
-            let is_small = !["16mb", "20mb", "212mb"].iter().any(|size| workload.contains(size));
+            let is_small = !["16mb", "20mb", "100mb", "212mb"].iter().any(|size| workload.contains(size));
             let is_possible = has_nginx || !format!("{target:?}").contains("nginx");
             assert_eq!(target.judge(&file).is_some(), is_small && is_possible, "{target:?}");
         }

@@ -254,3 +254,44 @@ async fn no_request_field_or_method_purges() {
     }
     assert_eq!(site.cache.stats().purges, 0);
 }
+
+/// A handler that makes the links of its page from a field, and repeats the cookies.
+async fn reflecting(request: Request<String>) -> Reply {
+    let lines = ["x-forwarded-host", "cookie"].map(|name| request.headers().get(name));
+    cached(lines.map(|line| line.map_or("-", |line| line.to_str().unwrap())).join(" "))
+}
+
+#[tokio::test]
+async fn field_outside_handler_fields_never_reaches_handler() {
+    let fields = [("x-forwarded-host", "evil.test"), ("accept", "text/html")];
+    let open = Site::new(|request, _| reflecting(request));
+    open.send(get("/", &fields)).await;
+    assert_eq!(open.get("/").await.body, "evil.test -", "without the option it is left to the handler");
+    let closed = Site::with(
+        |builder| builder.handler_fields([http::header::ACCEPT]).wait_timeout(SECOND),
+        |request, call| async move {
+            if request.method() == "GET" {
+                assert!(!request.headers().contains_key("x-forwarded-host"), "call {call}");
+                assert_eq!(request.headers()["accept"], "text/html");
+            }
+            match request.uri().path() {
+                "/unstored" => plain("-"),
+                _ => reflecting(request).await,
+            }
+        },
+    );
+    assert_eq!(closed.send(get("/", &fields)).await.body, "- -");
+    assert_eq!(closed.get("/").await.cache_status(), "hit; ttl=60");
+    for expected in ["fwd=uri-miss; detail=not-opted-in", "fwd=uri-miss; detail=hit-for-miss"] {
+        assert_eq!(closed.send(get("/unstored", &fields)).await.cache_status(), expected);
+    }
+    let whole = closed.send(request("POST", "/", &fields)).await;
+    assert_eq!(whole.body, "evil.test -", "what bypasses is complete");
+}
+
+#[tokio::test]
+async fn ignored_cookie_never_reaches_a_handler_whose_response_is_stored() {
+    let site = Site::with(|builder| builder.ignored_cookies(["_ga"]), |request, _| reflecting(request));
+    site.send(get("/", &[("cookie", "_ga=<script>")])).await;
+    assert_eq!(site.get("/").await.body, "- -");
+}

@@ -1,0 +1,206 @@
+//! The hot paths whose instructions `cargo xtask guard` counts: `guard PATH N` executes one N times, `guard` lists them.
+//!
+//! Each path does the same per operation however often it runs: the difference of two counts is the cost of operations alone, without start and end.
+
+use anyhow::{Context, Result, bail, ensure};
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, Response};
+use larder_http::{Cached, HttpCache};
+use larder_server::{Config, Server};
+use std::convert::Infallible;
+use std::hint::black_box;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+use tower::{Layer, Service, service_fn};
+
+/// A hot path: its name, and what executes it.
+type Path = (&'static str, fn(u64) -> Result<()>);
+
+const PATHS: [Path; 7] = [
+    ("engine-get", engine_get),
+    ("engine-insert", engine_insert),
+    ("engine-evict", engine_evict),
+    ("larder-hit", larder_hit),
+    ("http-hit", http_hit),
+    ("server-get", server_get),
+    ("server-set", server_set),
+];
+
+const KEYS: u64 = 256;
+const CACHES: u64 = 40;
+const TTL: Duration = Duration::from_secs(3_600);
+
+fn main() -> Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match &words[..] {
+        [] => PATHS.iter().for_each(|(name, _)| println!("{name}")),
+        [name, count] => {
+            let path = PATHS.iter().find(|(known, _)| known == name);
+            let (_, execute) = path.with_context(|| format!("there is no path {name}"))?;
+            execute(count.parse().context("N is a number")?)?;
+        }
+        _ => bail!("usage: guard [PATH N]"),
+    }
+    Ok(())
+}
+
+/// The same keys in an order that neither a processor nor a policy predicts.
+fn key(n: u64) -> u64 {
+    n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20
+}
+
+type Engine = larder_engine::Cache<u64, u64>;
+
+/// Caches with these keys each. Every cache hashes with a seed of its own, so only their mean is steady.
+fn engines(entries: u64) -> Result<Vec<Engine>> {
+    (0..CACHES).map(|_| Ok(larder_engine::Cache::builder().entries(entries).build()?)).collect()
+}
+
+/// The cache and the key of an operation.
+fn turn<C>(caches: &[C], n: u64) -> (&C, u64) {
+    (&caches[(n % CACHES) as usize], n / CACHES)
+}
+
+fn engine_get(count: u64) -> Result<()> {
+    let caches = engines(2 * KEYS)?;
+    caches.iter().for_each(|cache| (0..KEYS).for_each(|n| _ = cache.insert(key(n), n)));
+    let is_hit = |n: &u64| {
+        let (cache, n) = turn(&caches, *n);
+        black_box(cache.get(&key(n % KEYS))).is_some()
+    };
+    let found = (0..count).filter(is_hit).count();
+    ensure!(found as u64 == count, "{found} of {count} are hits");
+    Ok(())
+}
+
+/// Replaces values, so that no table grows.
+fn engine_insert(count: u64) -> Result<()> {
+    let caches = engines(2 * KEYS)?;
+    caches.iter().for_each(|cache| (0..KEYS).for_each(|n| _ = cache.insert(key(n), n)));
+    for n in 0..count {
+        let (cache, n) = turn(&caches, n);
+        black_box(cache.insert(key(n % KEYS), n));
+    }
+    ensure!(caches.iter().all(|cache| cache.len() as u64 == KEYS));
+    Ok(())
+}
+
+/// Each insertion is of a new key into a full cache.
+fn engine_evict(count: u64) -> Result<()> {
+    let caches = engines(KEYS)?;
+    // More than fit, so that the sketch of the policy is there too.
+    caches.iter().for_each(|cache| (0..2 * KEYS).for_each(|n| _ = cache.insert(key(n), n)));
+    for n in 0..count {
+        let (cache, n) = turn(&caches, n);
+        black_box(cache.insert(key(2 * KEYS + n), n));
+    }
+    ensure!(caches.iter().all(|cache| cache.len() as u64 <= KEYS));
+    Ok(())
+}
+
+fn runtime() -> Result<Runtime> {
+    Ok(Builder::new_current_thread().enable_all().build()?)
+}
+
+fn larder_hit(count: u64) -> Result<()> {
+    runtime()?.block_on(async {
+        let mut views: Vec<larder::View<u64, u64, Infallible>> = Vec::new();
+        for _ in 0..CACHES {
+            let cache = larder::Cache::builder("guard").memory_entries(2 * KEYS).ttl(TTL).build()?;
+            views.push(cache.view("n"));
+        }
+        for n in 0..CACHES * KEYS {
+            let (view, key) = turn(&views, n);
+            ensure!(view.write(&key, key).await?.is_everywhere());
+        }
+        for n in 0..count {
+            let (view, n) = turn(&views, n);
+            let key = n % KEYS;
+            let value = view.fetch(&key).load(|_| async { Ok(u64::MAX) }).await?;
+            ensure!(*value == key, "the fetch of {key} is a miss");
+        }
+        Ok(())
+    })
+}
+
+async fn handle(_: Request<Body>) -> Result<Response<Body>, Infallible> {
+    let mut response = Response::new(Body::from(vec![b'x'; 1_024]));
+    response.extensions_mut().insert(Cached::ttl(TTL));
+    Ok(response)
+}
+
+/// The layer alone: no connection, no bytes to parse.
+fn http_hit(count: u64) -> Result<()> {
+    runtime()?.block_on(async {
+        let mut service = HttpCache::builder().max_bytes(1 << 20).build()?.layer().layer(service_fn(handle));
+        for n in 0..=count {
+            let request = Request::get("/page").header("host", "shop.example").body(Body::empty())?;
+            let response = service.call(request).await?;
+            ensure!(n == 0 || response.headers().contains_key("age"), "request {n} is a miss");
+            let body = to_bytes(Body::new(response.into_body()), usize::MAX).await?;
+            ensure!(body.len() == 1_024);
+        }
+        Ok(())
+    })
+}
+
+fn server_get(count: u64) -> Result<()> {
+    serve("*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n", "$5\r\nvalue\r\n", count)
+}
+
+fn server_set(count: u64) -> Result<()> {
+    serve("*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$5\r\nvalue\r\n", "+OK\r\n", count)
+}
+
+/// The commands of a pipeline. The client's part is one write and one read of bytes that are made beforehand.
+const PIPELINE: u64 = 50;
+
+/// Sends a command `count` times to a server with one thread, over its Unix socket.
+fn serve(command: &str, reply: &str, count: u64) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("socket");
+    let config = Config {
+        listen: None,
+        unixsocket: Some(path.clone()),
+        threads: Some(1),
+        max_memory: Some("1mb".parse().context("a size")?),
+        ..Config::default()
+    };
+    let runtime = runtime()?;
+    let server = {
+        let _context = runtime.enter();
+        Server::bind(config)?
+    };
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let client = || {
+        let mut stream = UnixStream::connect(&path)?;
+        let mut reply_bytes = Vec::new();
+        exchange(
+            &mut stream,
+            "*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$5\r\nvalue\r\n",
+            "+OK\r\n",
+            &mut reply_bytes,
+        )?;
+        let [commands, replies] = [command, reply].map(|text| text.repeat(PIPELINE as usize));
+        for _ in 0..count / PIPELINE {
+            exchange(&mut stream, &commands, &replies, &mut reply_bytes)?;
+        }
+        drop(stop);
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let client = scope.spawn(client);
+        runtime.block_on(server.run(async { _ = stopped.await }))?;
+        client.join().expect("the client does not panic")
+    })
+}
+
+fn exchange(stream: &mut UnixStream, commands: &str, replies: &str, buffer: &mut Vec<u8>) -> Result<()> {
+    stream.write_all(commands.as_bytes())?;
+    buffer.resize(replies.len(), 0);
+    stream.read_exact(buffer)?;
+    ensure!(buffer == replies.as_bytes(), "wrong reply");
+    Ok(())
+}

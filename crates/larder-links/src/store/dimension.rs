@@ -1,0 +1,96 @@
+//! Where the visits of a link come from, as the store keeps it.
+
+use super::Day;
+use async_graphql::SimpleObject;
+use serde::Serialize;
+
+/// The values of a dimension that a link may have on one day, with [`OTHER_VALUE`].
+pub const MAX_DIMENSION_VALUES: usize = 200;
+
+/// The most rows of one [`Store::add_dimensions`](super::Store::add_dimensions).
+pub const MAX_DIMENSION_ROWS: usize = 1_000;
+
+/// What is not counted by its own name.
+pub const OTHER_VALUE: &str = "other";
+
+/// What is counted of a visit. The numbers are those in the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Dimension {
+    /// The host of the page with the link.
+    Referrer = 0,
+    /// The browser.
+    Browser = 1,
+    /// The operating system.
+    System = 2,
+    /// `desktop`, `phone`, `tablet` or `console`.
+    Device = 3,
+    /// The country, by its code of two letters.
+    Country = 4,
+    /// The name of a bot. Bots are counted in no other dimension.
+    Bot = 5,
+}
+
+impl Dimension {
+    pub(super) const ALL: [Dimension; 6] = [
+        Dimension::Referrer,
+        Dimension::Browser,
+        Dimension::System,
+        Dimension::Device,
+        Dimension::Country,
+        Dimension::Bot,
+    ];
+}
+
+/// Visits of one link on one day with the same value of a dimension.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct DimensionKey {
+    /// The link's id.
+    pub link_id: u64,
+    /// The day, in UTC.
+    pub day: Day,
+    /// The dimension.
+    pub dimension: Dimension,
+    /// The value.
+    pub value: String,
+}
+
+/// How many visits have a value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, SimpleObject)]
+#[graphql(name = "Value")]
+pub struct ValueCount {
+    /// The value; `other` stands for the rarer ones.
+    pub value: String,
+    /// The visits.
+    pub visits: u64,
+}
+
+/// The most frequent values of each dimension, the most frequent one first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, SimpleObject)]
+#[graphql(name = "Dimensions")]
+pub struct DimensionCounts {
+    /// The hosts of the pages with the link; `direct` for none.
+    pub referrers: Vec<ValueCount>,
+    /// Browsers.
+    pub browsers: Vec<ValueCount>,
+    /// Operating systems.
+    pub systems: Vec<ValueCount>,
+    /// `desktop`, `phone`, `tablet` or `console`.
+    pub devices: Vec<ValueCount>,
+    /// Codes of countries; `unknown` for an address that the database of countries does not have.
+    pub countries: Vec<ValueCount>,
+    /// Bots: all visits that are not in the other lists.
+    pub bots: Vec<ValueCount>,
+}
+
+impl DimensionCounts {
+    pub(super) fn of(&mut self, dimension: Dimension) -> &mut Vec<ValueCount> {
+        match dimension {
+            Dimension::Referrer => &mut self.referrers,
+            Dimension::Browser => &mut self.browsers,
+            Dimension::System => &mut self.systems,
+            Dimension::Device => &mut self.devices,
+            Dimension::Country => &mut self.countries,
+            Dimension::Bot => &mut self.bots,
+        }
+    }
+}

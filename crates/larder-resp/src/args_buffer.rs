@@ -1,0 +1,78 @@
+//! Requests that are kept for later.
+
+use crate::request::{Args, Span};
+
+/// The arguments of several requests, in three allocations.
+///
+/// ```
+/// use larder_resp::{ArgsBuffer, Limits, RequestParser};
+///
+/// let (mut parser, mut kept) = (RequestParser::new(), ArgsBuffer::new());
+/// for input in [&b"GET one\r\n"[..], b"SET two 2\r\n"] {
+///     parser.parse(input, &Limits::default())?;
+///     assert!(kept.push(parser.args(input)));
+/// }
+/// assert_eq!((kept.len(), &kept.get(1)[2]), (2, &b"2"[..]));
+/// # Ok::<(), larder_resp::ProtocolError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct ArgsBuffer {
+    text: Vec<u8>,
+    spans: Vec<Span>,
+    /// The end of each request in `spans`.
+    ends: Vec<u32>,
+}
+
+impl ArgsBuffer {
+    /// An empty buffer; allocates nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        ArgsBuffer::default()
+    }
+
+    /// Copies a request. Returns false, and changes nothing, if all together would exceed 4 GiB.
+    #[must_use]
+    pub fn push(&mut self, args: Args<'_>) -> bool {
+        let bytes: usize = args.iter().map(<[u8]>::len).sum();
+        if self.text.len() + bytes > u32::MAX as usize || self.spans.len() + args.len() > u32::MAX as usize {
+            return false;
+        }
+        for arg in args.iter() {
+            let start = self.text.len();
+            self.text.extend_from_slice(arg);
+            self.spans.push(Span::new(start, self.text.len()));
+        }
+        self.ends.push(self.spans.len() as u32);
+        true
+    }
+
+    /// The number of requests.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is no request.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The request at `index`.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Args<'_> {
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        Args::new(&self.text, &self.spans[start as usize..self.ends[index] as usize])
+    }
+
+    /// The memory that it holds, in bytes.
+    #[must_use]
+    pub fn bytes_allocated(&self) -> usize {
+        self.text.capacity()
+            + self.spans.capacity() * size_of::<Span>()
+            + self.ends.capacity() * size_of::<u32>()
+    }
+}

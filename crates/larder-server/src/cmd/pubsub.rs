@@ -1,0 +1,146 @@
+//! `SUBSCRIBE`, `PUBLISH` and `PUBSUB`, for channels, patterns, and the channels of shards.
+
+use std::sync::Arc;
+
+use larder_resp::{Args, Protocol};
+
+use super::help::help;
+use super::spec::CommandSpec;
+use super::{CommandError, Context, Outcome};
+use crate::observers::{Kind, Subscriptions};
+
+/// The commands that a subscriber with RESP2 may use: messages look like replies there.
+const ALLOWED: [&str; 9] = [
+    "subscribe",
+    "psubscribe",
+    "ssubscribe",
+    "unsubscribe",
+    "punsubscribe",
+    "sunsubscribe",
+    "ping",
+    "quit",
+    "reset",
+];
+
+/// Refuses a command whose reply a subscriber could not tell from a message.
+pub(super) fn check(spec: &CommandSpec, cx: &Context<'_>) -> Outcome {
+    if !is_limited(cx) || ALLOWED.contains(&spec.name) {
+        return Ok(());
+    }
+    Err(CommandError::Other(format!(
+        "Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
+        spec.name
+    )))
+}
+
+/// Whether the connection is a subscriber with RESP2.
+pub(super) fn is_limited(cx: &Context<'_>) -> bool {
+    cx.session.subscriptions().is_some() && cx.session.protocol() == Protocol::Resp2
+}
+
+pub(super) fn subscribe(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    add(cx, args, Kind::Channel)
+}
+
+pub(super) fn psubscribe(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    add(cx, args, Kind::Pattern)
+}
+
+pub(super) fn ssubscribe(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    add(cx, args, Kind::Shard)
+}
+
+pub(super) fn unsubscribe(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    remove(cx, args, Kind::Channel)
+}
+
+pub(super) fn punsubscribe(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    remove(cx, args, Kind::Pattern)
+}
+
+pub(super) fn sunsubscribe(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    remove(cx, args, Kind::Shard)
+}
+
+/// The reply is one confirmation for each name, through the mailbox.
+fn add(cx: &mut Context<'_>, args: Args<'_>, kind: Kind) -> Outcome {
+    let mut subscriptions = take(cx);
+    args.skip(1).iter().for_each(|name| subscriptions.subscribe(kind, name));
+    cx.session.set_subscriptions(Some(subscriptions));
+    Ok(())
+}
+
+fn remove(cx: &mut Context<'_>, args: Args<'_>, kind: Kind) -> Outcome {
+    let mut subscriptions = take(cx);
+    match args.len() {
+        1 => subscriptions.unsubscribe_all(kind),
+        _ => args.skip(1).iter().for_each(|name| subscriptions.unsubscribe(kind, name)),
+    }
+    cx.session.set_subscriptions(Some(subscriptions).filter(|subscriptions| !subscriptions.is_empty()));
+    Ok(())
+}
+
+fn take(cx: &mut Context<'_>) -> Box<Subscriptions> {
+    let channels = &cx.state.store.observers.channels;
+    let client = Arc::clone(&cx.session.client);
+    cx.session
+        .set_subscriptions(None)
+        .unwrap_or_else(|| Box::new(Subscriptions::new(Arc::clone(channels), client)))
+}
+
+pub(super) fn publish(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    send(cx, args, Kind::Channel)
+}
+
+pub(super) fn spublish(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    send(cx, args, Kind::Shard)
+}
+
+fn send(cx: &mut Context<'_>, args: Args<'_>, kind: Kind) -> Outcome {
+    let receivers = cx.state.store.observers.channels.publish(kind, &args[1], &args[2]);
+    cx.integer(receivers as i64)
+}
+
+pub(super) fn pubsub(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let channels = &cx.state.store.observers.channels;
+    match (args[1].to_ascii_lowercase().as_slice(), args.len()) {
+        (b"channels", 2 | 3) => names(cx, Kind::Channel, args.get(2)),
+        (b"shardchannels", 2 | 3) => names(cx, Kind::Shard, args.get(2)),
+        (b"numsub", _) => counts(cx, Kind::Channel, args.skip(2)),
+        (b"shardnumsub", _) => counts(cx, Kind::Shard, args.skip(2)),
+        (b"numpat", 2) => cx.integer(channels.counts()[Kind::Pattern as usize] as i64),
+        (b"help", 2) => help(
+            cx,
+            "PUBSUB",
+            &[
+                ("CHANNELS [<pattern>]", "The channels that have subscribers."),
+                ("NUMPAT", "The number of patterns that have subscribers."),
+                ("NUMSUB [<channel> ...]", "The number of subscribers of each channel."),
+                ("SHARDCHANNELS [<pattern>]", "The channels of shards that have subscribers."),
+                ("SHARDNUMSUB [<channel> ...]", "The number of subscribers of each channel of a shard."),
+            ],
+        ),
+        (b"numpat", _) => Err(CommandError::Arity("pubsub|numpat")),
+        (b"help", _) => Err(CommandError::Arity("pubsub|help")),
+        _ => Err(CommandError::unknown_subcommand(&args[1], "PUBSUB")),
+    }
+}
+
+fn names(cx: &mut Context<'_>, kind: Kind, pattern: Option<&[u8]>) -> Outcome {
+    let names = cx.state.store.observers.channels.names(kind, pattern);
+    let mut reply = cx.reply();
+    reply.array(names.len());
+    names.iter().for_each(|name| reply.bulk(name));
+    Ok(())
+}
+
+fn counts(cx: &mut Context<'_>, kind: Kind, names: Args<'_>) -> Outcome {
+    let channels = &cx.state.store.observers.channels;
+    let mut reply = cx.reply();
+    reply.array(2 * names.len());
+    for name in names.iter() {
+        reply.bulk(name);
+        reply.integer(channels.subscribers(kind, name) as i64);
+    }
+    Ok(())
+}

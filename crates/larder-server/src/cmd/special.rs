@@ -1,0 +1,92 @@
+//! Commands that are not simply executed: those that are unknown, of a connection in a transaction, of one that receives
+//! messages, and of one that wants no replies.
+//!
+//! The messages of other connections must be in order with the replies: a reply that follows a message was read after
+//! what the message reports, and a reply ahead of it before. So a command on keys takes the messages out of the mailbox
+//! while it holds the locks of its keys. A writer puts its message there under the same locks.
+
+use larder_resp::Args;
+
+use super::spec::{CommandSpec, Flags};
+use super::table::TABLE;
+use super::{CommandError, Context, Outcome, answer, check, pubsub, transaction};
+use crate::session::Replies;
+
+#[cold]
+pub(super) fn execute(cx: &mut Context<'_>, index: Option<usize>, args: Args<'_>) {
+    let replies = cx.session.replies();
+    if replies == Replies::SkipNext {
+        cx.session.set_replies(Replies::On);
+    }
+    cx.session.is_muted = replies != Replies::On && !turns_replies_on(args);
+    check_and_execute(cx, index, args);
+    cx.session.is_muted = false;
+}
+
+/// `CLIENT REPLY ON` gets a reply even if there are none before.
+fn turns_replies_on(args: Args<'_>) -> bool {
+    let words = [&b"CLIENT"[..], b"REPLY", b"ON"];
+    args.len() == words.len() && args.iter().zip(words).all(|(arg, word)| arg.eq_ignore_ascii_case(word))
+}
+
+/// Writes the reply of a command, unless the connection wants none.
+fn answer_unless_muted(cx: &mut Context<'_>, run: impl FnOnce(&mut Context<'_>) -> Outcome) {
+    let start = cx.out.len();
+    answer(cx, run);
+    if cx.session.is_muted {
+        cx.finish_visit();
+        cx.out.truncate(start);
+    }
+}
+
+fn check_and_execute(cx: &mut Context<'_>, index: Option<usize>, args: Args<'_>) {
+    let was_receiver = cx.session.receives_messages();
+    let Some(index) = index else {
+        cx.abort_transaction();
+        return answer_unless_muted(cx, |_| Err(CommandError::unknown_command(args)));
+    };
+    let spec = &TABLE[index];
+    if let Err(error) = check(spec, cx, args).and_then(|()| pubsub::check(spec, cx)) {
+        let error = if spec.name == "exec" { transaction::refuse_exec(cx, &error) } else { error };
+        cx.abort_transaction();
+        return answer_unless_muted(cx, |_| Err(error));
+    }
+    if cx.session.transaction().is_some() && !spec.flags.contains(Flags::NOT_QUEUED) {
+        return answer_unless_muted(cx, |cx| transaction::queue(cx, index, args));
+    }
+    execute_now(cx, spec, args, was_receiver);
+    cx.write_own_invalidations();
+    let is_client = spec.name == "client";
+    if cx.session.transaction().is_none()
+        && !is_client
+        && let Some(tracking) = cx.session.tracking_mut()
+    {
+        tracking.end_caching();
+    }
+}
+
+fn execute_now(cx: &mut Context<'_>, spec: &CommandSpec, args: Args<'_>, was_receiver: bool) {
+    let start = cx.out.len();
+    if was_receiver && let Some(locks) = transaction::lock_keys_of(cx, spec, args) {
+        let mut cx = cx.with_locks(&locks);
+        answer_unless_muted(&mut cx, |cx| (spec.run)(cx, args));
+        cx.take_mail(start);
+        // After the messages were taken: one about this key, because the table is full, must follow the reply.
+        return track(&cx, spec, args);
+    }
+    // `EXEC` takes messages by itself, and must not lose them.
+    match spec.name {
+        "exec" => answer(cx, |cx| (spec.run)(cx, args)),
+        _ => answer_unless_muted(cx, |cx| (spec.run)(cx, args)),
+    }
+    if was_receiver || cx.session.receives_messages() {
+        cx.take_mail(start);
+    }
+}
+
+/// Registers the connection for the keys that it has read, if it tracks keys. They are locked.
+pub(super) fn track(cx: &Context<'_>, spec: &CommandSpec, args: Args<'_>) {
+    if let Some(tracking) = cx.session.tracking().filter(|_| spec.flags.contains(Flags::READONLY)) {
+        spec.keys_of(args).unwrap_or_default().into_iter().for_each(|name| tracking.register(name));
+    }
+}

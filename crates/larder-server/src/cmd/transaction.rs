@@ -1,0 +1,213 @@
+//! `MULTI`, `EXEC`, `DISCARD`, `WATCH`, `UNWATCH`: queued commands that are executed in one atomic step.
+//!
+//! `EXEC` locks the keys of all its commands, and the watched ones. Then it executes each command as if it were alone,
+//! but on the locks that it holds. A command whose keys are not known before, such as `KEYS`, makes it lock all keys.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use larder_resp::{Args, ArgsBuffer};
+
+use super::options::{database_index, integer};
+use super::spec::{CommandSpec, Flags};
+use super::table::TABLE;
+use super::{CommandError, Context, Outcome, answer, run, special};
+use crate::db::{Key, Locked, Spaces};
+use crate::observers::Watches;
+
+/// The commands that wait for `EXEC`.
+#[derive(Debug, Default)]
+pub(crate) struct Transaction {
+    requests: ArgsBuffer,
+    /// The index of each command in the table.
+    commands: Vec<u8>,
+    /// Whether a command could not be queued: `EXEC` executes nothing then.
+    is_aborted: bool,
+}
+
+impl Transaction {
+    pub(super) fn abort(&mut self) {
+        self.is_aborted = true;
+    }
+
+    /// Whether it may change keys or send messages.
+    pub(super) fn writes(&self) -> bool {
+        self.iter().any(|(spec, _)| spec.flags.contains(Flags::WRITE) || spec.name.ends_with("publish"))
+    }
+
+    /// The memory that it needs, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.requests.bytes_allocated() + self.commands.capacity()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&'static CommandSpec, Args<'_>)> {
+        let command =
+            |(index, command): (usize, &u8)| (&TABLE[usize::from(*command)], self.requests.get(index));
+        self.commands.iter().enumerate().map(command)
+    }
+}
+
+pub(super) fn multi(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
+    if cx.session.transaction().is_some() {
+        return Err(CommandError::Fixed("ERR MULTI calls can not be nested"));
+    }
+    cx.session.set_transaction(Some(Box::default()));
+    cx.ok()
+}
+
+/// Checks a command and queues it.
+pub(super) fn queue(cx: &mut Context<'_>, index: usize, args: Args<'_>) -> Outcome {
+    if TABLE[index].flags.contains(Flags::NO_MULTI) {
+        cx.abort_transaction();
+        return Err(CommandError::Fixed("ERR Command not allowed inside a transaction"));
+    }
+    let Some(transaction) = cx.session.transaction() else { return Ok(()) };
+    // Nothing is executed after an error, so nothing has to be kept.
+    if !transaction.is_aborted {
+        if !transaction.requests.push(args) {
+            transaction.abort();
+            return Err(CommandError::Fixed("ERR the transaction is too large"));
+        }
+        transaction.commands.push(index as u8);
+    }
+    cx.reply().simple("QUEUED");
+    Ok(())
+}
+
+pub(super) fn discard(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
+    if cx.session.set_transaction(None).is_none() {
+        return Err(CommandError::Fixed("ERR DISCARD without MULTI"));
+    }
+    cx.session.watches = None;
+    cx.ok()
+}
+
+pub(super) fn watch(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if cx.session.transaction().is_some() {
+        return Err(CommandError::Fixed("ERR WATCH inside MULTI is not allowed"));
+    }
+    let (db, observers) = (cx.db(), &cx.state.store.observers);
+    let watches = cx.session.watches.get_or_insert_with(|| Box::new(Watches::new(Arc::clone(observers))));
+    for name in args.skip(1).iter() {
+        watches.add(db.key(name), || db.contains(name));
+    }
+    cx.ok()
+}
+
+pub(super) fn unwatch(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
+    cx.session.watches = None;
+    cx.ok()
+}
+
+pub(super) fn exec(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
+    let transaction =
+        cx.session.set_transaction(None).ok_or(CommandError::Fixed("ERR EXEC without MULTI"))?;
+    let watches = cx.session.watches.take();
+    if transaction.is_aborted {
+        return Err(CommandError::Fixed("EXECABORT Transaction discarded because of previous errors."));
+    }
+    let start = cx.out.len();
+    let locks = lock(cx, &transaction, watches.as_deref());
+    if watches.is_some_and(|watches| has_changed(&watches, &locks.borrow())) {
+        cx.reply().null_array();
+        cx.drop_muted_reply(start);
+        cx.take_mail(start);
+        return Ok(());
+    }
+    cx.reply().array(transaction.commands.len());
+    let own_index = cx.session.last_command;
+    for ((spec, args), index) in transaction.iter().zip(&transaction.commands) {
+        let mut cx = cx.with_locks(&locks);
+        cx.session.last_command = Some(usize::from(*index));
+        cx.counts.commands += 1;
+        answer(&mut cx, |cx| {
+            run(spec, cx, args)?;
+            cx.finish_visit();
+            Ok(())
+        });
+        // A later command of this transaction may change what this one has read.
+        special::track(&cx, spec, args);
+        cx.truncate_large_reply();
+    }
+    cx.session.last_command = own_index;
+    // Before others can change the keys: their messages follow the reply. So do those about keys that the full table has
+    // forgotten meanwhile, which are registered again.
+    cx.drop_muted_reply(start);
+    cx.take_mail(start);
+    transaction.iter().for_each(|(spec, args)| special::track(cx, spec, args));
+    Ok(())
+}
+
+/// Discards the transaction, because `EXEC` itself was refused. Returns the error to reply with.
+pub(super) fn refuse_exec(cx: &mut Context<'_>, reason: &CommandError) -> CommandError {
+    cx.session.set_transaction(None);
+    cx.session.watches = None;
+    let reason = reason.to_string();
+    CommandError::ExecAbort(reason.strip_prefix("ERR ").unwrap_or(&reason).to_owned())
+}
+
+/// Whether a watched key was written, or has no entry any more. Its lock is held.
+fn has_changed(watches: &Watches, locks: &Locked<'_>) -> bool {
+    watches.is_marked() || watches.keys().any(|(key, existed)| existed && !locks.contains(key))
+}
+
+/// Locks the keys of all commands, and the watched ones.
+fn lock<'a>(cx: &Context<'a>, transaction: &Transaction, watches: Option<&Watches>) -> RefCell<Locked<'a>> {
+    let store = &cx.state.store;
+    loop {
+        let spaces = store.spaces();
+        let watched = watches.into_iter().flat_map(|watches| watches.keys().map(|(key, _)| key));
+        let Some(keys) = keys(spaces, transaction, cx.session.database()) else {
+            return store.lock_everything();
+        };
+        let locks = store.lock(keys.into_iter().chain(watched));
+        // Databases that were exchanged before the locks were acquired have other keys.
+        if store.spaces() == spaces {
+            return locks;
+        }
+    }
+}
+
+/// Locks the keys of one command, if they are known and not locked yet.
+pub(super) fn lock_keys_of<'a>(
+    cx: &Context<'a>,
+    spec: &CommandSpec,
+    args: Args<'_>,
+) -> Option<RefCell<Locked<'a>>> {
+    if cx.held.is_some() || !uses_keys(spec) || has_other_keys(spec) {
+        return None;
+    }
+    let db = cx.db();
+    let keys = spec.keys_of(args).unwrap_or_default();
+    Some(cx.state.store.lock(keys.into_iter().map(|name| db.key(name))))
+}
+
+fn uses_keys(spec: &CommandSpec) -> bool {
+    spec.flags.contains(Flags::READONLY) || spec.flags.contains(Flags::WRITE)
+}
+
+/// Whether a command may use keys that are not at fixed positions.
+fn has_other_keys(spec: &CommandSpec) -> bool {
+    spec.flags.contains(Flags::ANY_KEYS) || uses_keys(spec) && !spec.has_keys()
+}
+
+/// The keys of all commands; `None` if they are not known. `database` is the selected one at first.
+fn keys<'a>(spaces: Spaces, transaction: &'a Transaction, mut database: u8) -> Option<Vec<Key<'a>>> {
+    let mut keys = Vec::new();
+    for (spec, args) in transaction.iter() {
+        if has_other_keys(spec) {
+            return None;
+        }
+        if uses_keys(spec) {
+            // Without a valid number of keys the command fails before it uses any.
+            let names = spec.keys_of(args).unwrap_or_default();
+            keys.extend(names.into_iter().map(|name| Key { space: spaces.of(database), name }));
+        }
+        if spec.name == "select"
+            && let Some(Ok(selected)) = integer(&args[1]).ok().map(database_index)
+        {
+            database = selected;
+        }
+    }
+    Some(keys)
+}

@@ -1,0 +1,85 @@
+//! Tells the observers of the keyspace what changes.
+//!
+//! They are told while the shard of the key is locked and before the change: whoever sees it finds what the observers
+//! have done, for example a message in its mailbox.
+
+use larder_engine::Ttl;
+use larder_engine::raw::{Entry, Key, UpdateOp};
+
+use super::held::HeldLocks;
+use super::{Database, Expiry, Object};
+use crate::observers::Event;
+
+/// An entry before an update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EntryState {
+    Missing,
+    /// Without a deadline.
+    Timeless,
+    Timed,
+}
+
+impl EntryState {
+    #[inline]
+    pub(super) fn of(entry: Option<&Entry<'_, Object>>) -> Self {
+        match entry.map(Entry::deadline_ms) {
+            None => EntryState::Missing,
+            Some(None) => EntryState::Timeless,
+            Some(Some(_)) => EntryState::Timed,
+        }
+    }
+}
+
+impl Database<'_> {
+    /// Reports what an update does with an entry.
+    #[inline]
+    pub(super) fn report(&self, key: Key<'_>, before: EntryState, operation: &UpdateOp<Object>) {
+        if self.store.observers.is_active() {
+            self.report_to_observers(key, before, operation);
+        }
+    }
+
+    #[cold]
+    fn report_to_observers(&self, key: Key<'_>, before: EntryState, operation: &UpdateOp<Object>) {
+        let event = match (operation, before) {
+            (UpdateOp::Put(_, ttl), _) => {
+                Event::Stored { is_new: before == EntryState::Missing, is_timed: matches!(ttl, Ttl::At(_)) }
+            }
+            // A whole value was stored in place of another one.
+            (UpdateOp::Edited(Ttl::At(_)), _) => Event::Stored { is_new: false, is_timed: true },
+            (UpdateOp::Keep, _) | (_, EntryState::Missing) => return,
+            (UpdateOp::Edited(_), _) => Event::Edited,
+            (UpdateOp::SetTtl(Ttl::Never), EntryState::Timed) => Event::Persisted,
+            (UpdateOp::SetTtl(Ttl::Never), _) => return,
+            (UpdateOp::Remove, _) => Event::Removed,
+            _ => Event::Timed,
+        };
+        self.report_event(key, event);
+    }
+
+    fn report_event(&self, key: Key<'_>, event: Event) {
+        let database = self.store.spaces().database(key.space);
+        self.store.observers.changed(key, database, event, self.origin);
+    }
+
+    /// Reports that an entry is removed among many.
+    pub(super) fn report_purge(&self, key: Key<'_>) {
+        if self.store.observers.is_active() {
+            self.store.observers.purged(key, self.origin);
+        }
+    }
+
+    /// Reports that an entry is removed, to the observers that there are.
+    pub(super) fn report_removal(&self, key: Key<'_>, locks: &dyn HeldLocks) {
+        let mut exists = false;
+        locks.peek(key, &mut |_| exists = true);
+        if exists {
+            self.report_event(key, Event::Removed);
+        }
+    }
+
+    /// Reports that a record is stored, to the observers that there are.
+    pub(super) fn report_put(&self, key: Key<'_>, is_new: bool, expiry: Expiry) {
+        self.report_event(key, Event::Stored { is_new, is_timed: matches!(expiry, Expiry::At(_)) });
+    }
+}

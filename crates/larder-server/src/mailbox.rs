@@ -1,0 +1,236 @@
+//! The mailbox of a connection: messages for its client from other connections, on any thread.
+//!
+//! ```text
+//! sender, any thread                         thread of the connection
+//! lock: append the encoded message           execute a command
+//! has_mail = true                            has_mail? lock: take all messages, put them before its reply
+//! first since the last take: wake the thread
+//! ```
+//!
+//! A sender that changes keys puts its messages into the mailboxes while it holds the locks of these keys. So whoever
+//! reads the new value finds the message in its own mailbox, and its client gets the message before the value.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use larder_resp::{Encoder, Protocol};
+use parking_lot::Mutex;
+
+/// Messages that wait for the thread of their connection.
+#[derive(Debug)]
+pub(crate) struct Mailbox {
+    has_mail: AtomicBool,
+    /// Bytes of messages that the memory of all clients includes. Each change of it is reported once.
+    counted_bytes: AtomicU64,
+    content: Mutex<Content>,
+}
+
+#[derive(Debug, Default)]
+struct Content {
+    /// Messages in the protocol version of the client.
+    bytes: Vec<u8>,
+    protocol: Protocol,
+    /// Whether the thread was woken since the last take.
+    is_announced: bool,
+    /// Whether it was closed: messages are dropped.
+    is_closed: bool,
+    /// Since when it has been above the soft limit.
+    above_soft_limit_since: Option<Instant>,
+}
+
+/// What became of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Posted {
+    /// It was appended. `is_first`: the thread of the connection has to be woken. `bytes` are counted now, `before` were.
+    Appended { bytes: u64, before: u64, is_first: bool },
+    /// The limit is exceeded: the mailbox is closed now, and the connection must be.
+    Overflow,
+    /// The connection is closed.
+    Closed,
+}
+
+impl Mailbox {
+    pub(crate) fn new() -> Self {
+        Mailbox {
+            has_mail: AtomicBool::new(false),
+            counted_bytes: AtomicU64::new(0),
+            content: Mutex::default(),
+        }
+    }
+
+    /// Appends a message of about `message_bytes`, unless the mailbox with the `unsent` bytes of the connection exceeds
+    /// its limit. Messages from one thread stay in order.
+    pub(crate) fn post(
+        &self,
+        message_bytes: usize,
+        unsent: u64,
+        limits: &OutputLimits,
+        encode: impl FnOnce(&mut Encoder<'_>),
+    ) -> Posted {
+        let mut content = self.content.lock();
+        if content.is_closed {
+            return Posted::Closed;
+        }
+        let total = (content.bytes.len() + message_bytes) as u64 + unsent;
+        if limits.are_exceeded(total, &mut content.above_soft_limit_since) {
+            *content = Content { is_closed: true, ..Content::default() };
+            return Posted::Overflow;
+        }
+        let protocol = content.protocol;
+        encode(&mut Encoder::new(&mut content.bytes, protocol));
+        // The other half of this is in `has_mail`: see `Client::post`.
+        self.has_mail.store(true, Ordering::SeqCst);
+        let is_first = !std::mem::replace(&mut content.is_announced, true);
+        let bytes = content.bytes.len() as u64;
+        Posted::Appended { bytes, before: self.counted_bytes.swap(bytes, Ordering::Relaxed), is_first }
+    }
+
+    /// Whether there are messages. After the lock of a key was acquired, this includes those of earlier changes of it.
+    #[inline]
+    pub(crate) fn has_mail(&self) -> bool {
+        self.has_mail.load(Ordering::SeqCst)
+    }
+
+    /// Moves all messages into `out` at the offset `at`; returns the bytes that were counted.
+    pub(crate) fn take(&self, out: &mut Vec<u8>, at: usize) -> u64 {
+        let (bytes, counted) = {
+            let mut content = self.content.lock();
+            self.has_mail.store(false, Ordering::SeqCst);
+            content.is_announced = false;
+            (std::mem::take(&mut content.bytes), self.stop_counting())
+        };
+        if out.is_empty() {
+            *out = bytes;
+        } else {
+            out.splice(at..at, bytes);
+        }
+        counted
+    }
+
+    /// Bytes of messages that are counted.
+    pub(crate) fn counted_bytes(&self) -> u64 {
+        self.counted_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Counts the present messages no more; returns the bytes that were counted.
+    pub(crate) fn stop_counting(&self) -> u64 {
+        self.counted_bytes.swap(0, Ordering::Relaxed)
+    }
+
+    /// Changes the protocol version of later messages.
+    pub(crate) fn set_protocol(&self, protocol: Protocol) {
+        self.content.lock().protocol = protocol;
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.content.lock().is_closed
+    }
+
+    /// Drops the messages, and later ones.
+    pub(crate) fn close(&self) {
+        *self.content.lock() = Content { is_closed: true, ..Content::default() };
+    }
+}
+
+/// The limits of a mailbox together with the unsent replies of its connection: `client-output-buffer-limit pubsub`.
+#[derive(Debug)]
+pub(crate) struct OutputLimits {
+    hard_bytes: AtomicU64,
+    soft_bytes: AtomicU64,
+    soft_secs: AtomicU64,
+}
+
+impl Default for OutputLimits {
+    /// The defaults of Redis: 32 MiB, or 8 MiB for a minute.
+    fn default() -> Self {
+        OutputLimits {
+            hard_bytes: AtomicU64::new(32 << 20),
+            soft_bytes: AtomicU64::new(8 << 20),
+            soft_secs: AtomicU64::new(60),
+        }
+    }
+}
+
+impl OutputLimits {
+    /// Sets the limits; zero is none.
+    pub(crate) fn set(&self, hard_bytes: u64, soft_bytes: u64, soft_secs: u64) {
+        self.hard_bytes.store(hard_bytes, Ordering::Relaxed);
+        self.soft_bytes.store(soft_bytes, Ordering::Relaxed);
+        self.soft_secs.store(soft_secs, Ordering::Relaxed);
+    }
+
+    /// The hard limit and the soft limit in bytes, and the seconds that the soft limit may be exceeded.
+    pub(crate) fn get(&self) -> (u64, u64, u64) {
+        let get = |limit: &AtomicU64| limit.load(Ordering::Relaxed);
+        (get(&self.hard_bytes), get(&self.soft_bytes), get(&self.soft_secs))
+    }
+
+    fn are_exceeded(&self, bytes: u64, above_soft_limit_since: &mut Option<Instant>) -> bool {
+        let (hard, soft, secs) = self.get();
+        if hard > 0 && bytes > hard {
+            return true;
+        }
+        if soft == 0 || bytes <= soft {
+            *above_soft_limit_since = None;
+            return false;
+        }
+        above_soft_limit_since.get_or_insert_with(Instant::now).elapsed() > Duration::from_secs(secs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn post(mailbox: &Mailbox, limits: &OutputLimits, text: &str) -> Posted {
+        mailbox.post(text.len(), 0, limits, |message| message.simple(text))
+    }
+
+    #[test]
+    fn take_puts_messages_in_order_at_the_offset() {
+        let (mailbox, limits) = (Mailbox::new(), OutputLimits::default());
+        assert_eq!(post(&mailbox, &limits, "a"), Posted::Appended { bytes: 4, before: 0, is_first: true });
+        assert_eq!(post(&mailbox, &limits, "b"), Posted::Appended { bytes: 8, before: 4, is_first: false });
+        assert!(mailbox.has_mail());
+        let mut out = b"+1\r\n+2\r\n".to_vec();
+        assert_eq!(mailbox.take(&mut out, 4), 8);
+        assert_eq!(out, b"+1\r\n+a\r\n+b\r\n+2\r\n");
+        assert!(!mailbox.has_mail());
+        assert_eq!(post(&mailbox, &limits, "c"), Posted::Appended { bytes: 4, before: 0, is_first: true });
+    }
+
+    #[test]
+    fn message_is_encoded_in_the_protocol_of_its_time() {
+        let (mailbox, limits) = (Mailbox::new(), OutputLimits::default());
+        for protocol in [Protocol::Resp2, Protocol::Resp3] {
+            mailbox.set_protocol(protocol);
+            mailbox.post(0, 0, &limits, |message| message.push(1));
+        }
+        let mut out = Vec::new();
+        mailbox.take(&mut out, 0);
+        assert_eq!(out, b"*1\r\n>1\r\n");
+    }
+
+    #[test]
+    fn full_mailbox_closes_and_drops_its_messages() {
+        let (mailbox, limits) = (Mailbox::new(), OutputLimits::default());
+        limits.set(10, 0, 0);
+        assert!(matches!(post(&mailbox, &limits, "123456"), Posted::Appended { .. }));
+        assert_eq!(mailbox.post(1, 10, &limits, |_| panic!("not encoded")), Posted::Overflow);
+        assert_eq!(post(&mailbox, &limits, "x"), Posted::Closed);
+        let mut out = Vec::new();
+        mailbox.take(&mut out, 0);
+        assert!(out.is_empty());
+    }
+
+    #[test]
+    fn soft_limit_allows_a_burst() {
+        let limits = OutputLimits::default();
+        limits.set(0, 10, 1);
+        let mut since = None;
+        assert!(!limits.are_exceeded(11, &mut since) && since.is_some());
+        assert!(!limits.are_exceeded(10, &mut since) && since.is_none());
+        since = Instant::now().checked_sub(Duration::from_secs(2));
+        assert!(limits.are_exceeded(11, &mut since));
+    }
+}

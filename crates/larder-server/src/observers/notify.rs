@@ -1,0 +1,174 @@
+//! Keyspace notifications: messages about what happens to keys, in channels with names that Redis has defined.
+//!
+//! `__keyspace@<database>__:<key>` gets the name of the event, `__keyevent@<database>__:<event>` the name of the key.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::channels::{Channels, Kind};
+use crate::cmd;
+
+/// The letters of `notify-keyspace-events`, in the order in which they are shown. Letters of types that this server does
+/// not have are accepted.
+const LETTERS: [u8; 13] = *b"g$lshzxetdnKE";
+/// What the letter `A` stands for: the first ten letters.
+const ALL: u32 = (1 << 10) - 1;
+
+/// Which events are published.
+#[derive(Debug, Default)]
+pub(super) struct Notifications {
+    classes: AtomicU32,
+}
+
+/// What happens to a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// It gets a value: `is_new` if it had none, `is_timed` with a deadline.
+    Stored {
+        is_new: bool,
+        is_timed: bool,
+    },
+    /// Its value changes in place.
+    Edited,
+    /// It gets a deadline.
+    Timed,
+    /// It loses its deadline.
+    Persisted,
+    Removed,
+    Expired,
+    Evicted,
+}
+
+/// Parses the letters of `notify-keyspace-events`. `None` if one is unknown.
+pub(crate) fn parse_classes(letters: &[u8]) -> Option<u32> {
+    letters.iter().try_fold(0, |classes, letter| match letter {
+        b'A' => Some(classes | ALL),
+        letter => LETTERS.iter().position(|known| known == letter).map(|index| classes | 1 << index),
+    })
+}
+
+fn class(letter: u8) -> u32 {
+    LETTERS.iter().position(|known| *known == letter).map_or(0, |index| 1 << index)
+}
+
+impl Notifications {
+    pub(super) fn classes(&self) -> u32 {
+        self.classes.load(Ordering::Relaxed)
+    }
+
+    /// Sets which events are published; returns what was set before.
+    pub(super) fn set_classes(&self, classes: u32) -> u32 {
+        self.classes.swap(classes, Ordering::Relaxed)
+    }
+
+    /// The letters, as Redis shows them.
+    pub(super) fn letters(&self) -> String {
+        let classes = self.classes();
+        let (mut text, mut shown) = (String::new(), classes);
+        if classes & ALL == ALL {
+            text.push('A');
+            // Redis does not show `n` beside `A`.
+            shown &= !ALL & !class(b'n');
+        }
+        let letters = LETTERS.iter().enumerate().filter(|(index, _)| shown & 1 << index != 0);
+        text.extend(letters.map(|(_, letter)| char::from(*letter)));
+        text
+    }
+
+    /// Publishes an event of a key. `command` is the index of the command that causes it.
+    pub(super) fn publish(
+        &self,
+        channels: &Channels,
+        database: u8,
+        name: &[u8],
+        event: Event,
+        command: Option<usize>,
+    ) {
+        if self.classes() == 0 {
+            return;
+        }
+        let command = command.and_then(|index| cmd::commands().get(index));
+        let (command, group) = command.map_or(("", ""), |spec| (spec.name, spec.group));
+        let send = |letter, event| self.send(channels, database, name, letter, event);
+        match event {
+            Event::Stored { is_new, is_timed } => {
+                let event = store_event(command);
+                // These remove the former entry first.
+                if is_new || matches!(event, "rename_to" | "copy_to") {
+                    send(b'n', "new");
+                }
+                send(class_of(group), event);
+                if event == "set" && is_timed {
+                    send(b'g', "expire");
+                }
+            }
+            Event::Edited => send(class_of(group), store_event(command)),
+            Event::Timed => send(b'g', "expire"),
+            Event::Persisted => send(b'g', "persist"),
+            Event::Removed => send(b'g', remove_event(command)),
+            Event::Expired => send(b'x', "expired"),
+            Event::Evicted => send(b'e', "evicted"),
+        }
+    }
+
+    fn send(&self, channels: &Channels, database: u8, name: &[u8], letter: u8, event: &str) {
+        let classes = self.classes();
+        if classes & class(letter) == 0 {
+            return;
+        }
+        for (letter, label, subject, message) in
+            [(b'K', "keyspace", name, event.as_bytes()), (b'E', "keyevent", event.as_bytes(), name)]
+        {
+            if classes & class(letter) != 0 {
+                let channel = [format!("__{label}@{database}__:").as_bytes(), subject].concat();
+                channels.publish(Kind::Channel, &channel, message);
+            }
+        }
+    }
+}
+
+/// The event of a command that stores or edits a value: its name, if no other is usual.
+fn store_event(command: &str) -> &str {
+    match command {
+        "set" | "setex" | "psetex" | "setnx" | "getset" | "mset" | "msetnx" | "bitop" => "set",
+        "incr" | "incrby" | "decr" | "decrby" => "incrby",
+        "rename" | "renamenx" => "rename_to",
+        "copy" => "copy_to",
+        "move" => "move_to",
+        "zincrby" => "zincr",
+        other => other,
+    }
+}
+
+fn remove_event(command: &str) -> &'static str {
+    match command {
+        "rename" | "renamenx" => "rename_from",
+        "move" => "move_from",
+        _ => "del",
+    }
+}
+
+/// The letter of the events of a group of commands.
+fn class_of(group: &str) -> u8 {
+    match group {
+        "generic" => b'g',
+        "sorted-set" => b'z',
+        _ => b'$',
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_are_shown_as_by_redis() {
+        for (given, shown) in
+            [("", ""), ("KEA", "AKE"), ("Eg", "gE"), ("g$lshzxetd", "A"), ("xE$K", "$xKE"), ("nK", "nK")]
+        {
+            let notifications = Notifications::default();
+            notifications.set_classes(parse_classes(given.as_bytes()).unwrap());
+            assert_eq!(notifications.letters(), shown, "{given}");
+        }
+        assert_eq!(parse_classes(b"Kq"), None);
+    }
+}

@@ -1,0 +1,320 @@
+//! `CLIENT TRACKING`: connections that are told when a key changes that their client may have cached.
+//!
+//! By default a connection is registered for each key that it reads, and for one change of it. With `BCAST` it is
+//! registered for all keys with certain prefixes. Keys of all databases with the same name count as one, as in Redis.
+//!
+//! A read and its registration happen under the lock of the key, and so do a write and its message. The table is
+//! divided into stripes with a lock each, which is acquired after that of the key; messages are posted while it is held.
+//! If the table is full, another key is removed from it, and its clients are told to forget that key.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use larder_resp::{Encoder, Protocol};
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::clients::Client;
+
+/// The parts of the table. More threads than these rarely register at the same moment.
+const STRIPES: usize = 16;
+/// The highest number of keys in the table, unless changed: as in Redis.
+const DEFAULT_MAX_KEYS: usize = 1_000_000;
+/// The table holds at most so many times the highest number of keys in bytes of names.
+const MAX_MEAN_NAME_BYTES: usize = 256;
+/// Bytes of a message beside the name of the key, at most.
+const FRAME_BYTES: usize = 80;
+/// The channel in which clients with RESP2 receive messages.
+pub(crate) const CHANNEL: &[u8] = b"__redis__:invalidate";
+
+/// A connection that tracks keys. It stays in the table after its end, until the keys change.
+#[derive(Debug)]
+pub(crate) struct Tracker {
+    client: Arc<Client>,
+    is_on: AtomicBool,
+    is_broadcast: bool,
+    options: Mutex<TrackerOptions>,
+    /// Messages about changes by the connection itself. They follow the reply to the command that caused them.
+    own: Mutex<Vec<Option<Box<[u8]>>>>,
+}
+
+#[derive(Debug, Default, Clone)]
+pub(crate) struct TrackerOptions {
+    /// The connection that gets the messages instead.
+    pub(crate) redirect: Option<Arc<Client>>,
+    /// Whether changes by the connection itself are not reported.
+    pub(crate) no_loop: bool,
+    /// Whether the other connection is closed.
+    pub(crate) is_broken: bool,
+}
+
+impl Tracker {
+    pub(crate) fn new(client: Arc<Client>, is_broadcast: bool, options: TrackerOptions) -> Arc<Self> {
+        Arc::new(Tracker {
+            client,
+            is_on: AtomicBool::new(true),
+            is_broadcast,
+            options: Mutex::new(options),
+            own: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn options(&self) -> TrackerOptions {
+        self.options.lock().clone()
+    }
+
+    pub(crate) fn set_options(&self, options: TrackerOptions) {
+        *self.options.lock() = options;
+    }
+
+    /// Reports that a key has changed, or all keys (`None`). `writer` is the address of the connection that changes it.
+    fn invalidate(&self, name: Option<&[u8]>, writer: usize) {
+        if !self.is_on.load(Ordering::Relaxed) {
+            return;
+        }
+        let options = self.options();
+        let is_own = writer == address(&self.client);
+        if is_own && options.no_loop && name.is_some() {
+            return;
+        }
+        let Some(target) = options.redirect else {
+            return match is_own {
+                true => self.own.lock().push(name.map(Into::into)),
+                false => post(&self.client, name),
+            };
+        };
+        if target.is_open() {
+            return post(&target, name);
+        }
+        self.options.lock().is_broken = true;
+        let id = target.id;
+        self.client.post(FRAME_BYTES, |message| {
+            if message.protocol() == Protocol::Resp3 {
+                message.push(2);
+                message.bulk(b"tracking-redir-broken");
+                message.integer(id as i64);
+            }
+        });
+    }
+
+    /// Writes the messages about own changes.
+    pub(crate) fn write_own(&self, out: &mut Encoder<'_>) {
+        let names = std::mem::take(&mut *self.own.lock());
+        names.iter().for_each(|name| write(out, name.as_deref(), false));
+    }
+}
+
+fn address(client: &Arc<Client>) -> usize {
+    Arc::as_ptr(client) as usize
+}
+
+fn post(client: &Arc<Client>, name: Option<&[u8]>) {
+    let bytes = name.map_or(0, <[u8]>::len) + FRAME_BYTES;
+    client.post(bytes, |message| write(message, name, client.is_subscriber()));
+}
+
+/// Writes a message. A client with RESP2 gets it as one of a channel, if it is a subscriber.
+fn write(out: &mut Encoder<'_>, name: Option<&[u8]>, is_subscriber: bool) {
+    match out.protocol() {
+        Protocol::Resp3 => {
+            out.push(2);
+            out.bulk(b"invalidate");
+        }
+        Protocol::Resp2 if is_subscriber => {
+            out.array(3);
+            out.bulk(b"message");
+            out.bulk(CHANNEL);
+        }
+        Protocol::Resp2 => return,
+    }
+    match name {
+        Some(name) => {
+            out.array(1);
+            out.bulk(name);
+        }
+        None => out.null(),
+    }
+}
+
+/// The trackers of a key, by ascending address.
+type Trackers = Vec<Arc<Tracker>>;
+type Stripe = BTreeMap<Box<[u8]>, Trackers>;
+
+/// Who tracks which keys.
+#[derive(Debug)]
+pub(crate) struct TrackingTable {
+    hasher: RandomState,
+    stripes: [Mutex<Stripe>; STRIPES],
+    prefixes: Mutex<Vec<(Box<[u8]>, Trackers)>>,
+    /// All trackers that are on.
+    trackers: Mutex<Trackers>,
+    keys: AtomicUsize,
+    /// The number of registrations for keys.
+    items: AtomicUsize,
+    name_bytes: AtomicUsize,
+    max_keys: AtomicUsize,
+}
+
+impl Default for TrackingTable {
+    fn default() -> Self {
+        TrackingTable {
+            hasher: RandomState::new(),
+            stripes: Default::default(),
+            prefixes: Mutex::default(),
+            trackers: Mutex::default(),
+            keys: AtomicUsize::new(0),
+            items: AtomicUsize::new(0),
+            name_bytes: AtomicUsize::new(0),
+            max_keys: AtomicUsize::new(DEFAULT_MAX_KEYS),
+        }
+    }
+}
+
+impl TrackingTable {
+    /// Adds a connection that tracks keys.
+    pub(crate) fn add(&self, tracker: &Arc<Tracker>) {
+        insert(&mut self.trackers.lock(), tracker);
+    }
+
+    /// Ends the tracking of a connection. Its entries in the table have no effect any more.
+    pub(crate) fn remove(&self, tracker: &Arc<Tracker>) {
+        tracker.is_on.store(false, Ordering::Relaxed);
+        self.trackers.lock().retain(|other| !Arc::ptr_eq(other, tracker));
+        if tracker.is_broadcast {
+            let mut prefixes = self.prefixes.lock();
+            prefixes.iter_mut().for_each(|(_, all)| all.retain(|other| !Arc::ptr_eq(other, tracker)));
+            prefixes.retain(|(_, all)| !all.is_empty());
+        }
+    }
+
+    /// Registers a connection for all keys with a prefix.
+    pub(crate) fn add_prefix(&self, prefix: &[u8], tracker: &Arc<Tracker>) {
+        let mut prefixes = self.prefixes.lock();
+        match prefixes.iter_mut().find(|(known, _)| **known == *prefix) {
+            Some((_, trackers)) => _ = insert(trackers, tracker),
+            None => prefixes.push((prefix.into(), vec![Arc::clone(tracker)])),
+        }
+    }
+
+    /// Registers a connection for the next change of a key. The key is locked.
+    pub(crate) fn register(&self, name: &[u8], tracker: &Arc<Tracker>) {
+        let stripe = self.stripe(name);
+        {
+            let mut keys = self.stripes[stripe].lock();
+            if let Some(trackers) = keys.get_mut(name) {
+                self.items.fetch_add(usize::from(insert(trackers, tracker)), Ordering::Relaxed);
+                return;
+            }
+            self.items.fetch_add(1, Ordering::Relaxed);
+            keys.insert(name.into(), vec![Arc::clone(tracker)]);
+            self.keys.fetch_add(1, Ordering::Relaxed);
+            self.name_bytes.fetch_add(name.len(), Ordering::Relaxed);
+        }
+        let mut others = (stripe..STRIPES).chain(0..stripe);
+        while self.is_too_large() {
+            let Some(stripe) = others.next() else { break };
+            while self.is_too_large() && self.forget_one(stripe, name) {}
+        }
+    }
+
+    fn is_too_large(&self) -> bool {
+        let max_keys = self.max_keys.load(Ordering::Relaxed);
+        let name_bytes = self.name_bytes.load(Ordering::Relaxed);
+        max_keys > 0
+            && (self.keys.load(Ordering::Relaxed) > max_keys
+                || name_bytes > max_keys.saturating_mul(MAX_MEAN_NAME_BYTES))
+    }
+
+    /// Removes the key after `name` from a stripe, and tells its clients. Returns whether there was one.
+    fn forget_one(&self, stripe: usize, name: &[u8]) -> bool {
+        let mut keys = self.stripes[stripe].lock();
+        let after = (Bound::Excluded(name), Bound::Unbounded);
+        let next = keys.range::<[u8], _>(after).next().or_else(|| keys.first_key_value());
+        let Some(next) = next.map(|(next, _)| next.clone()) else { return false };
+        self.invalidate_in(&mut keys, &next, 0);
+        true
+    }
+
+    /// A key changes: tells all who are registered for it, and for its prefixes. The key is locked, if that is possible.
+    pub(super) fn invalidate(&self, name: &[u8], writer: usize) {
+        self.invalidate_key(name, writer);
+        let prefixes = self.prefixes.lock();
+        let matching = prefixes.iter().filter(|(prefix, _)| name.starts_with(prefix));
+        matching
+            .flat_map(|(_, trackers)| trackers)
+            .for_each(|tracker| tracker.invalidate(Some(name), writer));
+    }
+
+    /// As [`invalidate`](Self::invalidate), without those who are registered for prefixes.
+    pub(super) fn invalidate_key(&self, name: &[u8], writer: usize) {
+        self.invalidate_in(&mut self.stripes[self.stripe(name)].lock(), name, writer);
+    }
+
+    fn invalidate_in(&self, keys: &mut MutexGuard<'_, Stripe>, name: &[u8], writer: usize) {
+        if let Some(trackers) = keys.remove(name) {
+            self.keys.fetch_sub(1, Ordering::Relaxed);
+            self.items.fetch_sub(trackers.len(), Ordering::Relaxed);
+            self.name_bytes.fetch_sub(name.len(), Ordering::Relaxed);
+            trackers.iter().for_each(|tracker| tracker.invalidate(Some(name), writer));
+        }
+    }
+
+    /// All keys may change: empties the table and tells its trackers.
+    pub(super) fn invalidate_all_keys(&self, writer: usize) {
+        // Nobody is registered, and no key is reported, between the two steps.
+        let mut stripes = self.stripes.each_ref().map(Mutex::lock);
+        stripes.iter_mut().for_each(|keys| keys.clear());
+        self.keys.store(0, Ordering::Relaxed);
+        self.items.store(0, Ordering::Relaxed);
+        self.name_bytes.store(0, Ordering::Relaxed);
+        self.tell_all(false, writer);
+    }
+
+    /// All keys have changed: tells those who are registered for prefixes.
+    pub(super) fn invalidate_all_prefixes(&self, writer: usize) {
+        self.tell_all(true, writer);
+    }
+
+    fn tell_all(&self, is_broadcast: bool, writer: usize) {
+        let trackers = self.trackers.lock();
+        let chosen = trackers.iter().filter(|tracker| tracker.is_broadcast == is_broadcast);
+        chosen.for_each(|tracker| tracker.invalidate(None, writer));
+    }
+
+    fn stripe(&self, name: &[u8]) -> usize {
+        self.hasher.hash_one(name) as usize % STRIPES
+    }
+
+    /// Whether a connection tracks keys.
+    pub(super) fn is_used(&self) -> bool {
+        !self.trackers.lock().is_empty()
+    }
+
+    /// The number of keys, of registrations for them, and of prefixes.
+    pub(crate) fn counts(&self) -> [usize; 3] {
+        let [keys, items] = [&self.keys, &self.items].map(|count| count.load(Ordering::Relaxed));
+        [keys, items, self.prefixes.lock().len()]
+    }
+
+    pub(crate) fn max_keys(&self) -> usize {
+        self.max_keys.load(Ordering::Relaxed)
+    }
+
+    /// Sets the highest number of keys; 0 is no limit.
+    pub(crate) fn set_max_keys(&self, max_keys: usize) {
+        self.max_keys.store(max_keys, Ordering::Relaxed);
+    }
+}
+
+/// Inserts a tracker; returns whether it was not there.
+fn insert(trackers: &mut Trackers, tracker: &Arc<Tracker>) -> bool {
+    match trackers.binary_search_by_key(&Arc::as_ptr(tracker), Arc::as_ptr) {
+        Ok(_) => false,
+        Err(position) => {
+            trackers.insert(position, Arc::clone(tracker));
+            true
+        }
+    }
+}

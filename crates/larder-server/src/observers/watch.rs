@@ -1,0 +1,108 @@
+//! `WATCH`: connections whose transactions depend on keys.
+//!
+//! A write marks those who watch its key. Removals that are no write, by expiry or eviction, are not marked: the
+//! transaction compares under its locks which keys exist. So both are exact, and evictions cost nothing more.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use larder_engine::raw::Key;
+use parking_lot::Mutex;
+
+use super::Observers;
+
+/// Bytes that a watched key needs beside its name, about.
+const KEY_OVERHEAD_BYTES: usize = 160;
+
+/// The connections that watch a key, by the name of the key.
+#[derive(Debug, Default)]
+pub(super) struct WatchTable {
+    by_name: Mutex<HashMap<Box<[u8]>, Vec<Watcher>>>,
+}
+
+/// A key in one space, and the mark of a connection that watches it.
+#[derive(Debug)]
+struct Watcher {
+    space: u8,
+    mark: Arc<AtomicBool>,
+}
+
+impl WatchTable {
+    /// Marks those who watch a key.
+    pub(super) fn mark(&self, key: Key<'_>) {
+        if let Some(watchers) = self.by_name.lock().get(key.name) {
+            watchers
+                .iter()
+                .filter(|watcher| watcher.space == key.space)
+                .for_each(|watcher| watcher.mark.store(true, Ordering::Relaxed));
+        }
+    }
+
+    /// Marks those who watch any key in one of these spaces, which are exchanged.
+    pub(super) fn mark_spaces(&self, spaces: [u8; 2]) {
+        let by_name = self.by_name.lock();
+        by_name
+            .values()
+            .flatten()
+            .filter(|watcher| spaces.contains(&watcher.space))
+            .for_each(|watcher| watcher.mark.store(true, Ordering::Relaxed));
+    }
+}
+
+/// The keys that one connection watches. Dropping this unwatches them.
+#[derive(Debug)]
+pub(crate) struct Watches {
+    observers: Arc<Observers>,
+    /// Set by a write to one of the keys. It is read under their locks.
+    mark: Arc<AtomicBool>,
+    /// Space and name of each key, and whether it had an entry at first.
+    keys: HashMap<(u8, Box<[u8]>), bool>,
+}
+
+impl Watches {
+    pub(crate) fn new(observers: Arc<Observers>) -> Self {
+        Watches { observers, mark: Arc::default(), keys: HashMap::new() }
+    }
+
+    /// Watches a key from now on. Then `exists` reads, under its lock, whether it has an entry.
+    pub(crate) fn add(&mut self, key: Key<'_>, exists: impl FnOnce() -> bool) {
+        let Entry::Vacant(vacant) = self.keys.entry((key.space, key.name.into())) else { return };
+        self.observers.add(1);
+        let watcher = Watcher { space: key.space, mark: Arc::clone(&self.mark) };
+        self.observers.watches.by_name.lock().entry(key.name.into()).or_default().push(watcher);
+        vacant.insert(exists());
+    }
+
+    /// The keys, and whether each had an entry when it was watched.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (Key<'_>, bool)> {
+        self.keys.iter().map(|((space, name), existed)| (Key { space: *space, name }, *existed))
+    }
+
+    /// Whether one of the keys was written. Their locks must be held.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.mark.load(Ordering::Relaxed)
+    }
+
+    /// The memory that it needs, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.keys.keys().map(|(_, name)| 2 * name.len() + KEY_OVERHEAD_BYTES).sum()
+    }
+}
+
+impl Drop for Watches {
+    fn drop(&mut self) {
+        let mut by_name = self.observers.watches.by_name.lock();
+        for (_, name) in self.keys.keys() {
+            if let Some(watchers) = by_name.get_mut(name) {
+                watchers.retain(|watcher| !Arc::ptr_eq(&watcher.mark, &self.mark));
+                if watchers.is_empty() {
+                    by_name.remove(name);
+                }
+            }
+        }
+        drop(by_name);
+        self.observers.remove(self.keys.len());
+    }
+}

@@ -1,0 +1,107 @@
+//! Keyspace notifications: the same events as in Redis.
+
+use larder_resp::{Frame, Protocol};
+use larder_server::{ByteSize, Config};
+use larder_testkit::RedisServer;
+
+use crate::differential::{Pair, words};
+use crate::support::TestServer;
+
+/// A command and the number of its events, each in two channels.
+const EVENTS: &[(&str, usize)] = &[
+    ("SET k v", 2),
+    ("SET k w", 1),
+    ("SET k w NX", 0),
+    ("SET k v EX 100", 2),
+    ("SETEX k 100 abc", 2),
+    ("SETNX fresh v", 2),
+    ("GETSET k v", 1),
+    ("MSET k 1 other 2", 3),
+    ("MSETNX k 1 other 2", 0),
+    ("GET k", 0),
+    ("INCR k", 1),
+    ("INCR n", 2),
+    ("DECRBY k 100", 1),
+    ("INCRBYFLOAT k 0.5", 1),
+    ("APPEND k x", 1),
+    ("SETRANGE k 1 yy", 1),
+    ("SETRANGE k 1 ''", 0),
+    ("SETBIT k 1 1", 1),
+    ("BITOP NOT bits k", 2),
+    ("BITOP AND bits missing", 1),
+    ("EXPIRE k 100", 1),
+    ("EXPIRE missing 100", 0),
+    ("PERSIST k", 1),
+    ("PERSIST k", 0),
+    ("GETEX k EX 100", 1),
+    ("GETEX k PERSIST", 1),
+    ("EXPIRE k -1", 1),
+    ("DEL k", 0),
+    ("DEL other n missing", 2),
+    ("GETDEL fresh", 1),
+    ("SET k v", 2),
+    ("RENAME k l", 3),
+    ("COPY l k", 2),
+    ("RENAME k l", 3),
+    ("MOVE l 1", 3),
+    ("SELECT 1", 0),
+    ("SET l v", 1),
+    ("UNLINK l", 1),
+    ("SELECT 0", 0),
+    ("SET k v", 2),
+    ("MULTI", 0),
+    ("INCR n", 0),
+    ("DEL k", 0),
+    ("EXEC", 3),
+    ("FLUSHALL", 0),
+    ("CONFIG SET notify-keyspace-events E$", 0),
+];
+
+#[test]
+fn events_equal_those_of_redis() {
+    let Some(redis) = RedisServer::start() else { return };
+    let server = TestServer::start();
+    let [mut subscriber, mut other] = [(); 2].map(|()| Pair::connect(&redis, &server));
+    other.compare(&words("CONFIG GET notify-keyspace-events")).unwrap();
+    for letters in ["KEA", "Kx", "q", "", "g$lshzxetd", "KEAn"] {
+        other.call(&["CONFIG", "SET", "notify-keyspace-events", letters].map(str::to_owned));
+        other.compare(&words("CONFIG GET notify-keyspace-events")).unwrap();
+    }
+    other.call(&words("FLUSHALL"));
+    subscriber.call(&words("PSUBSCRIBE __key*__:*"));
+    for (command, events) in EVENTS {
+        other.call(&words(command));
+        let received = subscriber.compare_received(command, 2 * events);
+        // Nothing else has arrived.
+        received.and_then(|()| subscriber.compare(&words("PING"))).unwrap();
+    }
+    // One of two classes, in one of two channels.
+    for (command, events) in [("SET k v EX 10", 1), ("DEL k", 0)] {
+        other.call(&words(command));
+        subscriber.compare_received(command, events).unwrap();
+    }
+    subscriber.compare(&words("PING")).unwrap();
+}
+
+#[test]
+fn expired_and_evicted_keys_have_events() {
+    let server = TestServer::with(Config { max_memory: Some(ByteSize(1 << 20)), ..Config::default() });
+    let (mut subscriber, mut other) = (server.connect_as(Protocol::Resp3), server.connect());
+    other.call(&["CONFIG", "SET", "notify-keyspace-events", "Exe"]);
+    subscriber.call(&["PSUBSCRIBE", "*"]);
+    let bulk = |text: &str| Frame::Bulk(text.as_bytes().to_vec().into());
+    let event = |name: &str, key: &str| {
+        let channel = format!("__keyevent@0__:{name}");
+        Frame::Push(vec![bulk("pmessage"), bulk("*"), bulk(&channel), bulk(key)])
+    };
+    other.call(&["SET", "timed", "v", "PX", "10"]);
+    assert_eq!(subscriber.receive(), event("expired", "timed"));
+    other.call(&["SET", "k", "v"]);
+    for number in 0.. {
+        other.call(&["SET", &format!("filler:{number}"), &"x".repeat(1000)]);
+        if other.call(&["EXISTS", "k"]) == Frame::Integer(0) {
+            break;
+        }
+    }
+    while subscriber.receive() != event("evicted", "k") {}
+}

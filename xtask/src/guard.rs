@@ -1,0 +1,191 @@
+//! Counts the instructions of the hot paths with callgrind, and compares them with the counts that are committed.
+//!
+//! Instructions do not depend on the load of the machine, so a change of a few percent shows in one run. They depend on the
+//! compiler: with another rustc or valgrind than those of the committed counts the comparison is a report and no check.
+
+use crate::workspace::{root, target, text};
+use anyhow::{Context, Result, bail};
+use larder_process::find_program;
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The committed counts.
+const BASELINE: &str = "xtask/guard.json";
+/// The operations of the shorter of two runs; the other has twice as many.
+const OPERATIONS: u64 = 50_000;
+/// The largest accepted ratio of a count to the committed one.
+const LIMIT: f64 = 1.05;
+
+/// Instructions per operation of each path, and the tools that they depend on.
+#[derive(Debug, PartialEq)]
+struct Counts {
+    rustc: String,
+    valgrind: String,
+    paths: Vec<(String, f64)>,
+}
+
+/// Compares the counts of the built example `guard` with the committed ones. Returns what was skipped.
+///
+/// # Errors
+/// If a path needs more than 5 % more instructions, with the tools of the committed counts.
+pub(crate) fn check() -> Result<Option<String>> {
+    if find_program("valgrind").is_none() {
+        return Ok(Some("guard: valgrind is not installed".to_owned()));
+    }
+    let (baseline, now) = (Counts::read()?, Counts::measure()?);
+    print!("{}", baseline.table(&now));
+    let faults = baseline.faults(&now);
+    if !baseline.is_comparable(&now) {
+        println!(
+            "reported only: {}, {}; committed with {}, {}",
+            now.rustc, now.valgrind, baseline.rustc, baseline.valgrind
+        );
+    } else if !faults.is_empty() {
+        bail!("{}\nif that is intended: cargo xtask guard --accept", faults.join("\n"));
+    }
+    Ok(None)
+}
+
+/// Replaces the committed counts.
+pub(crate) fn accept() -> Result<()> {
+    let counts = Counts::measure()?;
+    let path = root().join(BASELINE);
+    std::fs::write(&path, counts.to_json()).with_context(|| format!("cannot write {BASELINE}"))?;
+    println!("wrote {BASELINE}: commit it with the change that needs it");
+    Ok(())
+}
+
+impl Counts {
+    fn measure() -> Result<Self> {
+        let names = output(&mut Command::new(example()))?.0;
+        let count = |name: &str| -> Result<(String, f64)> {
+            let difference = instructions(name, 2 * OPERATIONS)? - instructions(name, OPERATIONS)?;
+            Ok((name.to_owned(), (difference / OPERATIONS as f64 * 10.0).round() / 10.0))
+        };
+        Ok(Counts {
+            rustc: version("rustc")?,
+            valgrind: version("valgrind")?,
+            paths: names.lines().map(count).collect::<Result<_>>()?,
+        })
+    }
+
+    fn read() -> Result<Self> {
+        let json = std::fs::read(root().join(BASELINE)).with_context(|| format!("cannot read {BASELINE}"))?;
+        let json: Value = serde_json::from_slice(&json).with_context(|| format!("{BASELINE} is not JSON"))?;
+        let counts = json["instructions_per_operation"].as_object().into_iter().flatten();
+        Ok(Counts {
+            rustc: text(&json["rustc"]).to_owned(),
+            valgrind: text(&json["valgrind"]).to_owned(),
+            paths: counts.filter_map(|(name, count)| Some((name.clone(), count.as_f64()?))).collect(),
+        })
+    }
+
+    fn to_json(&self) -> String {
+        let counts: Map<String, Value> =
+            self.paths.iter().map(|(name, count)| (name.clone(), json!(count))).collect();
+        let json = json!({
+            "rustc": self.rustc, "valgrind": self.valgrind, "instructions_per_operation": counts,
+        });
+        format!("{json:#}\n")
+    }
+
+    fn of(&self, name: &str) -> Option<f64> {
+        self.paths.iter().find(|(known, _)| known == name).map(|(_, count)| *count)
+    }
+
+    fn is_comparable(&self, now: &Counts) -> bool {
+        self.rustc == now.rustc && self.valgrind == now.valgrind
+    }
+
+    /// The paths that need too many instructions, and those that only one side has.
+    fn faults(&self, now: &Counts) -> Vec<String> {
+        let fault = |(name, count): &(String, f64)| match self.of(name) {
+            None => Some(format!("{name} has no committed count")),
+            Some(before) if *count > LIMIT * before => Some(format!(
+                "{name} needs {count} instructions, {:.1} % more than {before}",
+                100.0 * (count / before - 1.0)
+            )),
+            Some(_) => None,
+        };
+        let removed = self.paths.iter().filter(|(name, _)| now.of(name).is_none());
+        let removed = removed.map(|(name, _)| format!("{name} is committed and does not exist"));
+        now.paths.iter().filter_map(fault).chain(removed).collect()
+    }
+
+    fn table(&self, now: &Counts) -> String {
+        let row = |(name, count): &(String, f64)| match self.of(name) {
+            Some(before) => format!("  {name:<14} {before:>9.1} {count:>9.1}  {:>6.3}\n", count / before),
+            None => format!("  {name:<14} {:>9} {count:>9.1}\n", "–"),
+        };
+        let rows: String = now.paths.iter().map(row).collect();
+        format!("instructions per operation: path, committed, now, ratio\n{rows}")
+    }
+}
+
+/// The instructions of the example from its start to its end.
+fn instructions(name: &str, operations: u64) -> Result<f64> {
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(example());
+    let (_, report) = output(command.args([name, &operations.to_string()]))?;
+    let count = report.lines().find_map(|line| line.split_once("Collected :")?.1.trim().parse().ok());
+    count.with_context(|| format!("callgrind has counted nothing: {report}"))
+}
+
+fn version(program: &str) -> Result<String> {
+    Ok(output(Command::new(program).arg("--version").current_dir(root()))?.0.trim().to_owned())
+}
+
+/// The example, as the build of the tests leaves it.
+fn example() -> PathBuf {
+    target().join("debug/examples/guard")
+}
+
+/// What a command writes to its standard output and its standard error.
+fn output(command: &mut Command) -> Result<(String, String)> {
+    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
+    let [out, errors] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    if !output.status.success() {
+        bail!("{command:?} failed: {}", errors.trim());
+    }
+    Ok((out, errors))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(paths: &[(&str, f64)]) -> Counts {
+        let paths = paths.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+        Counts { rustc: "rustc 1".to_owned(), valgrind: "valgrind 2".to_owned(), paths }
+    }
+
+    #[test]
+    fn path_above_the_limit_is_a_fault_and_one_below_is_not() {
+        let baseline = counts(&[("get", 100.0), ("set", 200.0)]);
+        assert_eq!(baseline.faults(&counts(&[("get", 104.9), ("set", 100.0)])), [""; 0]);
+        let slower = baseline.faults(&counts(&[("get", 105.1), ("set", 200.0)]));
+        assert_eq!(slower, ["get needs 105.1 instructions, 5.1 % more than 100"]);
+    }
+
+    #[test]
+    fn path_on_one_side_only_is_a_fault() {
+        let faults = counts(&[("get", 1.0)]).faults(&counts(&[("set", 1.0)]));
+        assert_eq!(faults, ["set has no committed count", "get is committed and does not exist"]);
+    }
+
+    #[test]
+    fn counts_of_another_compiler_are_not_comparable() {
+        let baseline = counts(&[]);
+        assert!(baseline.is_comparable(&counts(&[])));
+        assert!(!baseline.is_comparable(&Counts { rustc: "rustc 2".to_owned(), ..counts(&[]) }));
+    }
+
+    #[test]
+    fn committed_counts_are_readable() {
+        let baseline = Counts::read().unwrap();
+        assert!(!baseline.paths.is_empty() && baseline.paths.iter().all(|(_, count)| *count > 0.0));
+        assert_eq!(std::fs::read_to_string(root().join(BASELINE)).unwrap(), baseline.to_json());
+    }
+}
