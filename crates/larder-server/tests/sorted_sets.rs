@@ -10,7 +10,7 @@ use crate::differential::{Pair, assert_equal_replies, assert_equal_replies_at_ra
 use crate::support::TestServer;
 
 /// Every command with its options, and its errors.
-const SEQUENCE: &[&str] = &[
+pub(crate) const SEQUENCE: &[&str] = &[
     "ZADD z 1 a 2 b 3 c",
     "ZADD z 1 a 5 b",
     "ZADD z CH 1 a 6 b 7 d",
