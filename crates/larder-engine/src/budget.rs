@@ -98,11 +98,6 @@ impl<'a> InHand<'a> {
         self.weight += weight;
     }
 
-    /// Whether this is less than `needed`.
-    pub(crate) fn lacks(&self, needed: u64) -> bool {
-        self.weight < needed
-    }
-
     /// Reserves what is missing to `needed`, if that much is free. Returns whether nothing is missing now.
     pub(crate) fn reserve_rest(&mut self, needed: u64) -> bool {
         let missing = needed.saturating_sub(self.weight);

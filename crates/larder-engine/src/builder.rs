@@ -5,6 +5,7 @@ use crate::cache::{Cache, Settings};
 use crate::clock::{Clock, whole_ms};
 use crate::entry::Cause;
 use crate::policy::Policy;
+use crate::shard::Partition;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +47,7 @@ pub struct Builder<K, V> {
     clock: Clock,
     weigher: Option<Weigher<K, V>>,
     listener: Option<Listener<K, V>>,
+    partitions: Option<(usize, Partition<K>)>,
 }
 
 impl<K: Hash + Eq, V> Builder<K, V> {
@@ -63,6 +65,7 @@ impl<K: Hash + Eq, V> Builder<K, V> {
             clock: Clock::monotonic(),
             weigher: None,
             listener: None,
+            partitions: None,
         }
     }
 
@@ -76,8 +79,8 @@ impl<K: Hash + Eq, V> Builder<K, V> {
     /// Bounds the cache by the sum of the weights that `weigher` returns: 1 to 2^62, in any unit, usually bytes. For other
     /// units call [`Builder::expected_entries`] too.
     ///
-    /// An entry is weighed once, when it is stored; outside any lock except in [`Cache::compute`] and, of [`crate::raw`],
-    /// `update` and [`crate::raw::Locked::insert`]. An entry of weight zero takes no room and is never evicted: bound the
+    /// An entry is weighed once, when it is stored, and an object of [`crate::raw`] again whenever it was edited; outside any
+    /// lock except in [`Cache::compute`] and, of [`crate::raw`], in `update` and [`crate::raw::Locked::insert`]. An entry of weight zero takes no room and is never evicted: bound the
     /// number of these by a time to live.
     pub fn weight(mut self, capacity: u64, weigher: impl Fn(&K, &V) -> u64 + Send + Sync + 'static) -> Self {
         self.capacity = Some(capacity);
@@ -149,6 +152,14 @@ impl<K: Hash + Eq, V> Builder<K, V> {
         self
     }
 
+    /// Counts the entries of `count` partitions of the keys: see [`Cache::partition_stats`]. `partition` returns the
+    /// partition of a key, below `count`; it runs under the locks and must be short. Cost: one call of it per entry stored
+    /// or removed; none per hit. Default: not counted.
+    pub fn partitions(mut self, count: usize, partition: fn(&K) -> usize) -> Self {
+        self.partitions = Some((count, partition));
+        self
+    }
+
     /// Builds the cache.
     ///
     /// # Errors
@@ -191,6 +202,7 @@ impl<K: Hash + Eq, V> Builder<K, V> {
             clock: self.clock,
             weigher: self.weigher,
             listener: self.listener,
+            partitions: self.partitions,
         }))
     }
 }

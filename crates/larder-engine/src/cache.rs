@@ -13,8 +13,8 @@ use crate::iter::Iter;
 use crate::lock::Locks;
 use crate::policy::Policy;
 use crate::records::Record;
-use crate::shard::{Hasher, RemovedEntries, Shard};
-use crate::stats::Stats;
+use crate::shard::{Hasher, Partition, RemovedEntries, Shard};
+use crate::stats::{PartitionStats, Stats};
 use crate::sync::{Mutex, thread};
 use crate::table::{RANK_END, rank};
 use hashbrown::Equivalent;
@@ -47,6 +47,8 @@ pub(crate) struct Settings<K, V> {
     pub(crate) clock: Clock,
     pub(crate) weigher: Option<Weigher<K, V>>,
     pub(crate) listener: Option<Listener<K, V>>,
+    /// Their number, and the partition of a key.
+    pub(crate) partitions: Option<(usize, Partition<K>)>,
 }
 
 /// What many operations write, in a cache line apart from what every operation reads: a write takes its line from the
@@ -94,7 +96,8 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let hasher = Hasher::new();
         let expected = expected_share(settings.expected, settings.shards);
         let weighed = settings.weigher.is_some();
-        let shard = |_| Shard::new(settings.policy, weighed, settings.tti_ms, expected, hasher);
+        let partitions = settings.partitions;
+        let shard = |_| Shard::new(settings.policy, weighed, settings.tti_ms, expected, hasher, partitions);
         Cache {
             inner: Arc::new(Inner {
                 shards: Locks::new((0..settings.shards).map(shard)),
@@ -398,6 +401,18 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     pub fn stats(&self) -> Stats {
         let mut total = Stats { capacity: self.capacity(), weight: self.weight(), ..Stats::default() };
         self.inner.shards.each().for_each(|shard| total.add(&shard.stats()));
+        total
+    }
+
+    /// What is in a partition now.
+    ///
+    /// # Panics
+    /// If there is no such [partition](crate::Builder::partitions).
+    pub fn partition_stats(&self, index: usize) -> PartitionStats {
+        let mut total = PartitionStats::default();
+        for shard in self.inner.shards.each() {
+            total.add(shard.partition_stats(index));
+        }
         total
     }
 

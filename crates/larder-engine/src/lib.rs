@@ -26,8 +26,8 @@
 //!   loaded, the closures of [`Cache::get_with`], [`Cache::peek_with`], [`Cache::compute`], [`Cache::retain`],
 //!   [`Cache::remove_if`], [`Cache::scan`], [`Cache::load_at`], and in [`raw`] those of `read` and `update`. Calling the same cache from one of
 //!   them is an error: it panics where it would have to wait for a lock, and always with debug assertions. Loaders,
-//!   listeners and `Drop` run unlocked; so do weighers, except in [`Cache::compute`], and in [`raw`] in `update` and
-//!   [`raw::Locked::insert`].
+//!   listeners and `Drop` run unlocked; so do weighers, except in [`Cache::compute`], and in [`raw`] in `update`
+//!   and `insert` of [`raw::Locked`].
 //!
 //! The engine uses no I/O, no async runtime (its futures are plain `std` futures) and no wall clock: time comes from
 //! a [`Clock`], which tests advance by hand. The crate has no cargo features.

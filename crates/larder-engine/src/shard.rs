@@ -11,9 +11,12 @@
 //! more, with weights 4; seven of eight slots are in use when a cache is full. Per entry 8 to 8.5 in the queue, 8 in the
 //! policy's sketch and 0.75 in its observations, and with expiry 4.3 to 5.7 in the wheel.
 
+mod partitions;
 mod removed;
 mod timing;
 
+pub(crate) use self::partitions::Partition;
+use self::partitions::Partitions;
 pub(crate) use self::removed::{RemovedEntries, RemovedEntry};
 use self::timing::Timing;
 use crate::budget::InHand;
@@ -24,7 +27,7 @@ use crate::policy::{Entries, Hits, OnHit, Policy, Queues, hit_class, with_one_mo
 use crate::queue::Queued;
 use crate::records::{Record, Records};
 use crate::slots::{Moves, Slots};
-use crate::stats::Stats;
+use crate::stats::{PartitionStats, Stats};
 use crate::table::{RANK_END, Table, rank};
 use hashbrown::Equivalent;
 use std::hash::{BuildHasher, Hash};
@@ -50,6 +53,7 @@ pub(crate) struct Shard<K, V> {
     hasher: Hasher,
     /// The number of entries that this shard is expected to hold when the cache is full.
     expected: usize,
+    partitions: Option<Partitions<K>>,
     pub(crate) flights: Flights<K, V>,
     pub(crate) stats: Stats,
 }
@@ -102,6 +106,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         tti_ms: Option<u64>,
         expected: usize,
         hasher: Hasher,
+        partitions: Option<(usize, Partition<K>)>,
     ) -> Self {
         let queues = Queues::new(policy);
         let table = Table::new(1);
@@ -118,6 +123,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             tti_ms,
             hasher,
             expected,
+            partitions: partitions.map(|(count, partition)| Partitions::new(count, partition)),
             flights: Flights::new(),
             stats: Stats::default(),
         }
@@ -154,6 +160,12 @@ impl<K: Hash + Eq, V> Shard<K, V> {
 
     pub(crate) fn weight(&self, id: u32) -> u64 {
         self.slots.weight(id)
+    }
+
+    /// # Panics
+    /// If there is no such partition.
+    pub(crate) fn partition_stats(&self, index: usize) -> PartitionStats {
+        self.partitions.as_ref().expect("the cache has partitions").get(index)
     }
 
     fn hash_of(&self, id: u32) -> u64 {
@@ -286,6 +298,9 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         if let Some(groups) = self.table.growth_target(self.expected) {
             self.grow(groups, now);
         }
+        if let Some(partitions) = &mut self.partitions {
+            partitions.inserted(&record.key);
+        }
         let id = self.table.allocate(hash);
         self.records.write(id, record);
         self.slots.set_weight(id, weight);
@@ -341,21 +356,24 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         deadline: u64,
         now: u64,
     ) -> Record<K, V> {
+        self.set_weight(id, weight);
+        self.record_edit(id);
+        self.set_deadline(id, deadline, now);
+        std::mem::replace(self.record_mut(id), record)
+    }
+
+    /// Changes the weight of an entry. The difference is already reserved or released.
+    pub(crate) fn set_weight(&mut self, id: u32, weight: u64) {
         let former = self.slots.weight(id);
         if (former == 0) == (weight == 0) {
             self.slots.set_weight(id, weight);
             self.queues.reweigh(self.table.mark(id), former, weight);
-            self.record_hit(id);
         } else {
             let entry = Queued { slot: id, rank: rank(self.hash_of(id)) };
             self.dequeue(entry, former);
             self.slots.set_weight(id, weight);
             self.enqueue(entry, weight);
         }
-        self.set_deadline(id, deadline, now);
-        self.stats.inserts += 1;
-        self.stats.replaced += 1;
-        std::mem::replace(self.record_mut(id), record)
     }
 
     #[inline]
@@ -370,12 +388,21 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             self.counts_only = false;
             Box::new(Timing::new(self.table.slots(), self.tti_ms, now))
         });
+        let had_deadline = timing.deadlines.get(id) < NEVER;
         timing.deadlines.set(id, deadline);
+        let has_deadline = timing.deadlines.get(id) < NEVER;
         timing.touch(id, now);
         timing.register(id);
         if timing.wheel.needs_rebuild() {
             timing.wheel = Wheel::new(self.table.slots(), now);
             self.register_all();
+        }
+        if let Some(partitions) = &mut self.partitions
+            && had_deadline != has_deadline
+        {
+            assert!(self.table.is_used(id), "slot {id} is not in use");
+            // SAFETY: a slot in use holds a record.
+            partitions.deadline_changed(unsafe { &self.records.get(id).key }, has_deadline);
         }
     }
 
@@ -394,13 +421,14 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         let id = entry.slot;
         let weight = self.slots.weight(id);
         self.dequeue(entry, weight);
-        if let Some(timing) = &mut self.timing {
-            timing.forget(id);
-        }
+        let had_deadline = self.timing.as_mut().is_some_and(|timing| timing.forget(id) < NEVER);
         assert!(self.is_used(id), "slot {id} is not in use");
         self.table.release(entry.rank, id);
         // SAFETY: the slot was in use until the line above, so it holds a record, and it is not in use any more.
         let Record { key, value } = unsafe { self.records.take(id) };
+        if let Some(partitions) = &mut self.partitions {
+            partitions.removed(&key, had_deadline);
+        }
         match cause {
             Cause::Expired => self.stats.expired += 1,
             Cause::Evicted => self.stats.evicted += 1,
@@ -507,6 +535,10 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             let timed: Vec<u32> = used.iter().copied().filter(|&id| timing.due(id) < NEVER).collect();
             assert!(timed.iter().all(|&id| timing.wheel.is_registered(id)), "each deadline is registered");
             assert_eq!(timing.wheel.valid(), timed.len(), "nothing else is registered");
+        }
+        if let Some(partitions) = &self.partitions {
+            let has_deadline = |id| self.deadline(id) < NEVER;
+            partitions.validate(used.iter().map(|&id| (&self.record(id).key, has_deadline(id))));
         }
         used.iter().map(|&id| self.weight(id)).sum()
     }

@@ -67,6 +67,23 @@ impl Stats {
     }
 }
 
+/// What a cache holds now in one of its [partitions](crate::Builder::partitions), including expired entries that are not
+/// reclaimed yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartitionStats {
+    /// Entries.
+    pub entries: u64,
+    /// Entries that have a time to live.
+    pub with_deadline: u64,
+}
+
+impl PartitionStats {
+    pub(crate) fn add(&mut self, other: PartitionStats) {
+        self.entries += other.entries;
+        self.with_deadline += other.with_deadline;
+    }
+}
+
 /// A counter shared by many threads.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);

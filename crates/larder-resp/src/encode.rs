@@ -107,13 +107,17 @@ impl<'a> Encoder<'a> {
         self.header(if self.protocol == Protocol::Resp3 { b'>' } else { b'*' }, length);
     }
 
-    /// A floating-point number in the shortest form that parses to the same value.
+    /// A floating-point number with up to 17 significant digits, which parse to the same value.
     pub fn double(&mut self, number: f64) {
-        let text = format_double(number);
-        match self.protocol {
-            Protocol::Resp2 => self.bulk(text.as_bytes()),
-            Protocol::Resp3 => self.line(b',', text.as_bytes()),
-        }
+        with_double(number, |text| match self.protocol {
+            Protocol::Resp2 => self.bulk(text),
+            Protocol::Resp3 => self.line(b',', text),
+        });
+    }
+
+    /// A floating-point number as a bulk string, in both versions, as in the reply to `ZSCAN`.
+    pub fn bulk_double(&mut self, number: f64) {
+        with_double(number, |text| self.bulk(text));
     }
 
     /// `#t` or `#f`; in RESP2 `:1` or `:0`.
@@ -168,15 +172,44 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// Decimal notation from 1e-7 to 1e21, exponent notation otherwise. Infinity is `inf` without a plus, as in Redis.
-fn format_double(number: f64) -> String {
-    let magnitude = number.abs();
-    if number != 0.0 && magnitude.is_finite() && !(1e-7..1e21).contains(&magnitude) {
-        format!("{number:e}")
-    } else if number.is_nan() {
-        "nan".to_owned()
+/// Integers below this are exact in 17 digits.
+const MAX_INTEGER: f64 = 1e17;
+
+/// Calls `f` with the text of a number. Most scores are integers, which need no general method.
+fn with_double(number: f64, f: impl FnOnce(&[u8])) {
+    let integer = number as i64;
+    if integer as f64 == number && number.abs() < MAX_INTEGER && (integer != 0 || number.is_sign_positive()) {
+        f(itoa::Buffer::new().format(integer).as_bytes());
     } else {
-        format!("{number}")
+        f(format_double(number).as_bytes());
+    }
+}
+
+/// As C's `%.17g`, which Redis uses for scores: 17 significant digits without trailing zeros, in exponent notation below
+/// 0.0001 and from 1e17 on. Infinity is `inf`.
+fn format_double(number: f64) -> String {
+    if number.is_nan() {
+        return "nan".to_owned();
+    }
+    if number.is_infinite() || number.fract() == 0.0 && number.abs() < MAX_INTEGER {
+        return format!("{number}");
+    }
+    let scientific = format!("{:.16e}", number.abs());
+    let (digits, exponent) = scientific.split_once('e').expect("the notation has an exponent");
+    let exponent: i32 = exponent.parse().expect("the exponent is a number");
+    let digits: String = digits.chars().filter(char::is_ascii_digit).collect();
+    let digits = digits.trim_end_matches('0');
+    let sign = if number < 0.0 { "-" } else { "" };
+    if !(-4..17).contains(&exponent) {
+        let (first, rest) = digits.split_at(1);
+        let point = if rest.is_empty() { "" } else { "." };
+        let exponent_sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{sign}{first}{point}{rest}e{exponent_sign}{:02}", exponent.abs());
+    }
+    // What is left has a fraction.
+    match usize::try_from(exponent + 1) {
+        Ok(whole @ 1..) => format!("{sign}{}.{}", &digits[..whole], &digits[whole..]),
+        _ => format!("{sign}0.{}{digits}", "0".repeat((-exponent - 1) as usize)),
     }
 }
 
@@ -213,6 +246,32 @@ mod tests {
         for (write, resp2, resp3) in cases {
             assert_eq!(encoded(Protocol::Resp2, write), resp2);
             assert_eq!(encoded(Protocol::Resp3, write), resp3);
+        }
+    }
+
+    /// The expected texts are those of `printf("%.17g")`.
+    #[test]
+    fn doubles_have_seventeen_digits() {
+        for (number, text) in [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (3.0, "3"),
+            (0.1, "0.10000000000000001"),
+            (-0.5, "-0.5"),
+            (1.0 / 3.0, "0.33333333333333331"),
+            (0.0001, "0.0001"),
+            (0.00001, "1.0000000000000001e-05"),
+            (1234567.891, "1234567.8910000001"),
+            (1700000000000001.5, "1700000000000001.5"),
+            (12345678901234567.0, "12345678901234568"),
+            (1e17, "1e+17"),
+            (1.5e300, "1.5000000000000001e+300"),
+            (5e-324, "4.9406564584124654e-324"),
+            (f64::INFINITY, "inf"),
+            (f64::NEG_INFINITY, "-inf"),
+        ] {
+            assert_eq!(format_double(number), text);
+            with_double(number, |bytes| assert_eq!(bytes, text.as_bytes()));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use larder_engine::stats::PartitionStats;
 use larder_resp::Args;
 
 use crate::db::DATABASE_COUNT;
@@ -18,8 +19,8 @@ type Section = (&'static str, fn(&ServerState, &Counters, &mut String) -> std::f
 /// The counters of the keyspace.
 pub(crate) struct Counters {
     pub(crate) engine: larder_engine::Stats,
-    /// The number of entries in each database.
-    pub(crate) keys: [usize; DATABASE_COUNT],
+    /// Those of each database.
+    pub(crate) databases: [PartitionStats; DATABASE_COUNT],
 }
 
 const SECTIONS: [Section; 10] = [
@@ -159,9 +160,9 @@ fn cluster(_: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result 
 }
 
 fn keyspace(_: &ServerState, counters: &Counters, out: &mut String) -> std::fmt::Result {
-    for (index, keys) in counters.keys.iter().enumerate() {
-        if *keys > 0 {
-            write!(out, "db{index}:keys={keys},expires=0,avg_ttl=0\r\n")?;
+    for (index, PartitionStats { entries, with_deadline, .. }) in counters.databases.iter().enumerate() {
+        if *entries > 0 {
+            write!(out, "db{index}:keys={entries},expires={with_deadline},avg_ttl=0\r\n")?;
         }
     }
     Ok(())

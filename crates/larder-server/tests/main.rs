@@ -1,28 +1,36 @@
 //! The promises of the server, one file each. Add a new test to the file of the promise that it checks:
 //!
 //! - `atomic`: commands on several keys, from several threads;
+//! - `bitfields`: integers in strings, compared with a real Redis;
 //! - `clients`: transactions and messages by a client library of the users;
 //! - `commands`: a table of requests and replies, for RESP2 and RESP3;
 //! - `connections`: many clients, slow or misbehaving clients, authentication, shutdown;
 //! - `differential`: the same commands to a real Redis and to this server, with equal replies;
+//! - `hyperloglogs`: HyperLogLogs, compared with a real Redis byte by byte;
 //! - `memory`: capacity, eviction, statistics, scans, a keyspace that outlives its server;
 //! - `notifications`: events of keys;
 //! - `protocol`: framing, limits, pipelines, HTTP;
 //! - `pubsub`: publish and subscribe, and the order of messages and replies;
+//! - `serialized`: strings that go to a real Redis and come back;
+//! - `sorted_sets`: sorted sets, compared with a real Redis too;
 //! - `tracking`: messages about changed keys, for caches of clients;
 //! - `transactions`: `MULTI`, `EXEC`, `WATCH`.
 //!
 //! `support` starts servers and contains blocking clients.
 
 mod atomic;
+mod bitfields;
 mod clients;
 mod commands;
 mod connections;
 mod differential;
+mod hyperloglogs;
 mod memory;
 mod notifications;
 mod protocol;
 mod pubsub;
+mod serialized;
+mod sorted_sets;
 mod support;
 mod tracking;
 mod transactions;

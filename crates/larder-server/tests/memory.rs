@@ -172,3 +172,95 @@ fn expired_entries_are_reclaimed_and_counted() {
     assert_eq!(server.stats().snapshot().expired, 100);
     assert_eq!(client.call(&["GET", "short:1"]), Frame::Null);
 }
+
+#[test]
+fn info_counts_keys_with_deadlines_per_database() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    for line in [
+        "MSET a 1 b 2 c 3",
+        "EXPIRE a 100",
+        "SET b 2 EX 100",
+        "SET b 2",
+        "SET d 4 PX 100000",
+        "PERSIST d",
+        "EXPIRE d 100",
+        "SELECT 3",
+        "MSET a 1 b 2",
+        "EXPIRE a 100",
+        "RENAME a e",
+        "COPY e f",
+        "DEL f",
+        "COPY e f DB 9",
+    ] {
+        client.call(&line.split(' ').collect::<Vec<_>>());
+    }
+    let mut keyspace = || {
+        let reply = client.call(&["INFO", "keyspace"]);
+        String::from_utf8(reply.as_bytes().unwrap().to_vec()).unwrap()
+    };
+    let expected = "# Keyspace\r\ndb0:keys=4,expires=2,avg_ttl=0\r\ndb3:keys=2,expires=1,avg_ttl=0\r\ndb9:keys=1,expires=1,avg_ttl=0\r\n";
+    assert_eq!(keyspace(), expected);
+    server.connect().call(&["FLUSHALL"]);
+    assert_eq!(keyspace(), "# Keyspace\r\n");
+}
+
+/// Long values are put into the reply after the keys are unlocked.
+#[test]
+fn long_values_are_returned_in_place() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    let values: Vec<String> = [3, 4_096, 4_097, 100_000].iter().map(|length| "x".repeat(*length)).collect();
+    for (name, value) in ["a", "b", "c", "d"].iter().zip(&values) {
+        client.call(&["SET", name, value]);
+    }
+    let bulk = |at: usize| Frame::Bulk(values[at].clone().into());
+    let reply = client.call(&["MGET", "c", "a", "nothing", "d", "d", "b", "a", "c"]);
+    let expected = vec![bulk(2), bulk(0), Frame::Null, bulk(3), bulk(3), bulk(1), bulk(0), bulk(2)];
+    assert_eq!(reply, Frame::Array(expected));
+    assert_eq!(client.call(&["GETRANGE", "d", "99998", "-1"]), Frame::Bulk("xx".into()));
+    assert_eq!(client.call(&["SET", "d", &values[2], "GET"]), bulk(3));
+    assert_eq!(client.call(&["GETSET", "c", &values[3]]), bulk(2));
+    assert_eq!(client.call(&["GETEX", "c", "EX", "100"]), bulk(3));
+    assert_eq!(client.call(&["SETRANGE", "c", "99999", "yz"]), Frame::Integer(100_001));
+    assert_eq!(client.call(&["SETRANGE", "c", "1", "y"]), Frame::Integer(100_001));
+    assert_eq!(client.call(&["COPY", "c", "e"]), Frame::Integer(1));
+    assert_eq!(client.call(&["SETBIT", "c", "1", "0"]), Frame::Integer(1));
+    assert_eq!(client.call(&["GETRANGE", "c", "0", "1"]), Frame::Bulk("8y".into()));
+    assert_eq!(
+        client.call(&["GETRANGE", "e", "0", "1"]),
+        Frame::Bulk("xy".into()),
+        "a copy is its own value"
+    );
+    assert_eq!(client.call(&["RENAME", "e", "f"]), Frame::Simple("OK".into()));
+    assert_eq!(client.call(&["STRLEN", "f"]), Frame::Integer(100_001));
+    assert_eq!(client.call(&["GETDEL", "d"]), bulk(2));
+    client.call(&["SET", "g", &values[1]]);
+    for length in [4_097, 4_098, 4_099] {
+        assert_eq!(client.call(&["APPEND", "g", "x"]), Frame::Integer(length));
+    }
+    assert_eq!(client.call(&["GET", "g"]), Frame::Bulk("x".repeat(4_099).into()));
+    assert_eq!(client.call(&["SETNX", "h", &values[3]]), Frame::Integer(1));
+    assert_eq!(client.call(&["SET", "h", &values[2], "XX", "GET"]), bulk(3));
+    assert_eq!(client.call(&["GET", "h"]), bulk(2));
+}
+
+/// An append to a long value copies it unlocked, and notices what others have appended meanwhile.
+#[test]
+fn concurrent_appends_to_a_long_value_lose_nothing() {
+    let store = Store::new(Some(64 << 20)).unwrap();
+    let servers = [(); 2].map(|()| TestServer::with_store(Config::default(), store.clone()));
+    servers[0].connect().call(&["SET", "k", &"-".repeat(5_000)]);
+    std::thread::scope(|scope| {
+        for (server, text) in servers.iter().zip(["a", "b"]) {
+            scope.spawn(move || {
+                let mut client = server.connect();
+                (0..1_000).for_each(|_| _ = client.call(&["APPEND", "k", text]));
+            });
+        }
+    });
+    let reply = servers[0].connect().call(&["GET", "k"]);
+    let value = reply.as_bytes().expect("a value");
+    let count = |byte| value.iter().filter(|other| **other == byte).count();
+    assert_eq!((count(b'-'), count(b'a'), count(b'b')), (5_000, 1_000, 1_000));
+}

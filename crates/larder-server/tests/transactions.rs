@@ -7,6 +7,7 @@ use proptest::collection::vec;
 use proptest::test_runner::{Config as ProptestConfig, TestCaseError, TestRunner};
 
 use crate::differential::{Pair, SEQUENCE, requests, words};
+use crate::sorted_sets;
 use crate::support::{Client, TestServer, encode};
 
 const SEQUENCE_OF_TRANSACTIONS: &[&str] = &[
@@ -157,7 +158,8 @@ fn each_command_gets_the_same_reply_in_a_transaction() {
     let mut pair = Pair::connect(&redis, &server);
     pair.call(&words("FLUSHALL"));
     let mut differences = Vec::new();
-    for command in SEQUENCE.iter().map(|line| words(line)).filter(|command| is_comparable(command)) {
+    let lines = SEQUENCE.iter().chain(sorted_sets::SEQUENCE);
+    for command in lines.map(|line| words(line)).filter(|command| is_comparable(command)) {
         let transaction = [words("MULTI"), command, words("EXEC")];
         differences.extend(transaction.iter().filter_map(|command| pair.compare(command).err()));
     }
@@ -240,6 +242,32 @@ const CHANGES: &[&str] = &[
     "MULTI;SET k v;DISCARD",
     "SELECT 1;SET k v;SELECT 0",
     "SELECT 1;FLUSHDB;SELECT 0",
+    "ZADD z 1 a",
+    "ZADD z 3 a",
+    "ZADD z 3 c",
+    "ZADD z NX 3 a",
+    "ZADD missing 1 a",
+    "ZADD missing XX 1 a",
+    "ZINCRBY z 1 a",
+    "ZINCRBY z 0 a",
+    "ZREM z nobody",
+    "ZREM z a",
+    "ZREM z a b",
+    "ZPOPMIN z",
+    "ZPOPMIN z 0",
+    "ZMPOP 2 missing z MAX",
+    "ZREMRANGEBYSCORE z 5 6",
+    "ZREMRANGEBYRANK z 0 0",
+    "ZRANGESTORE z y 0 -1",
+    "ZRANGESTORE missing y 5 6",
+    "ZUNIONSTORE missing 2 y z",
+    "ZUNION 2 y z",
+    "SET z v",
+    "PFADD missing a",
+    "PFADD k a",
+    "BITFIELD k GET u8 0",
+    "BITFIELD k SET u8 0 1",
+    "RESTORE k 0 x",
 ];
 
 #[test]
@@ -250,7 +278,14 @@ fn watched_key_fails_after_the_same_changes_as_in_redis() {
     let mut differences = Vec::new();
     for by_other in [true, false] {
         for changes in CHANGES {
-            let setup = ["FLUSHALL", "MSET k 1 other 2", "SET timed 1 EX 1000", "WATCH k timed missing"];
+            let setup = [
+                "FLUSHALL",
+                "MSET k 1 other 2",
+                "SET timed 1 EX 1000",
+                "ZADD z 1 a 2 b",
+                "ZADD y 1 c",
+                "WATCH k timed missing z",
+            ];
             setup.iter().for_each(|line| own.call(&words(line)));
             let changing = if by_other { &mut other } else { &mut own };
             changes.split(';').for_each(|line| changing.call(&words(line)));

@@ -113,7 +113,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
             }
             let other = shards.try_lock_beside((shard_index + step) % shards.len());
             let Some(mut other) = other else { continue };
-            while room.lacks(needed) {
+            while !room.reserve_rest(needed) {
                 let Some(freed) = other.evict(needed, None, now, removed) else { break };
                 room.add(freed);
             }

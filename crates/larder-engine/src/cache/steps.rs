@@ -231,6 +231,58 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         Ok(())
     }
 
+    /// Weighs an entry again that was changed in place, and makes room if it has become heavier. An entry that is too heavy
+    /// is removed.
+    ///
+    /// # Errors
+    /// `None` if the other shards that could make room are locked: continue with [`Cache::reweigh_in_turn`].
+    pub(crate) fn reweigh_at_once(
+        &self,
+        shard: &mut Shard<K, V>,
+        location: KeyLocation,
+        id: u32,
+        now: u64,
+        removed: &mut RemovedEntries<K, V>,
+    ) -> Result<(), Option<Refusal>> {
+        let Record { key, value } = shard.record(id);
+        let (held, weight) = (shard.weight(id), self.weigh(key, value));
+        let limit = self.limit();
+        if weight > limit {
+            shard.stats.refused += 1;
+            self.discard(shard, id, Cause::Invalidated, removed);
+            return Err(Some(Refusal::TooHeavy { weight, limit }));
+        }
+        let more = weight.saturating_sub(held);
+        if !self.make_room_at_once(shard, location.shard, more, Some(id), now, removed) {
+            return Err(None);
+        }
+        self.inner.budget.release(held.saturating_sub(weight));
+        shard.set_weight(id, weight);
+        Ok(())
+    }
+
+    /// As [`Cache::reweigh_at_once`], if that found no room: the entry is taken out meanwhile.
+    pub(crate) fn reweigh_in_turn(
+        &self,
+        shard: &mut Shard<K, V>,
+        location: KeyLocation,
+        id: u32,
+        now: u64,
+        removed: &mut RemovedEntries<K, V>,
+    ) -> Result<(), Refusal> {
+        let ttl = Some(shard.deadline(id)).filter(|at| *at < NEVER).map_or(Ttl::Never, Ttl::At);
+        let entry = shard.remove(id, Cause::Replaced);
+        self.inner.budget.release(entry.weight);
+        let Record { key, value } = entry.into_record();
+        match self.store_in_turn(shard, Write::of(self, location, key, value, ttl, now), removed) {
+            Ok(_) => Ok(()),
+            Err((Record { key, value }, reason)) => {
+                removed.push(key, value, Cause::Invalidated);
+                Err(reason)
+            }
+        }
+    }
+
     pub(crate) fn discard(
         &self,
         shard: &mut Shard<K, V>,

@@ -3,22 +3,22 @@
 use super::{Cache, Key, Locked, Record};
 use crate::entry::{Cause, EntryRef};
 use crate::shard::RemovedEntries;
-use crate::stats::Stats;
+use crate::stats::{PartitionStats, Stats};
 use crate::table::{RANK_END, rank};
 
-impl Cache {
+impl<O> Cache<O> {
     /// Locks all shards. Nobody else can use the cache until the locks are dropped.
-    pub fn lock_everything(&self) -> Locked<'_> {
+    pub fn lock_everything(&self) -> Locked<'_, O> {
         self.lock_shards((0..self.shards().len()).collect())
     }
 }
 
-impl Locked<'_> {
+impl<O> Locked<'_, O> {
     /// As [`Cache::peek_with`](crate::Cache::peek_with).
     ///
     /// # Panics
     /// If the shard of `key` is not locked, or `f` calls the same cache.
-    pub fn peek_with<R>(&self, key: Key<'_>, f: impl FnOnce(EntryRef<'_, Record, ()>) -> R) -> Option<R> {
+    pub fn peek_with<R>(&self, key: Key<'_>, f: impl FnOnce(EntryRef<'_, Record<O>, ()>) -> R) -> Option<R> {
         let location = self.cache.locate(&key);
         let shard = &self.shards[self.position(location)];
         let id = shard.find_live(location.hash, &key, self.cache.now())?;
@@ -26,7 +26,7 @@ impl Locked<'_> {
     }
 
     /// As [`Cache::scan`](crate::Cache::scan). All shards must be locked.
-    pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(EntryRef<'_, Record, ()>)) -> u64 {
+    pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(EntryRef<'_, Record<O>, ()>)) -> u64 {
         let (mut index, mut from) = ((cursor >> 32) as usize, u64::from(rank(cursor)));
         let (mut left, mut slots, now) = (count.max(1), Vec::new(), self.cache.now());
         while let Some(shard) = self.shards.get(index) {
@@ -46,7 +46,7 @@ impl Locked<'_> {
     }
 
     /// Removes every entry of the locked shards for which `keep` returns false, with the cause [`Cause::Purged`].
-    pub fn retain(&mut self, mut keep: impl FnMut(&Record) -> bool) {
+    pub fn retain(&mut self, mut keep: impl FnMut(&Record<O>) -> bool) {
         let removed = self.removed.get_or_insert_with(RemovedEntries::new);
         let mut slots = Vec::new();
         for shard in &mut self.shards {
@@ -64,6 +64,13 @@ impl Locked<'_> {
         let mut total =
             Stats { capacity: self.cache.capacity(), weight: self.cache.weight(), ..Stats::default() };
         self.shards.iter().for_each(|shard| total.add(&shard.stats()));
+        total
+    }
+
+    /// As [`Cache::partition_stats`](crate::Cache::partition_stats), of the locked shards.
+    pub fn partition_stats(&self, index: usize) -> PartitionStats {
+        let mut total = PartitionStats::default();
+        self.shards.iter().for_each(|shard| total.add(shard.partition_stats(index)));
         total
     }
 }

@@ -2,11 +2,12 @@
 
 use super::{Cache, Entry, Key, Record, UpdateOp};
 use crate::cache::KeyLocation;
-use crate::cache::steps::{Decision, Write};
+use crate::cache::steps::Write;
 use crate::entry::{Cause, Refusal, Ttl};
 use crate::expiry::NEVER;
 use crate::lock::Guard;
 use crate::shard::{RemovedEntries, Shard};
+use std::convert::Infallible;
 
 /// The shards of some keys, locked until this is dropped. Made by [`Cache::lock_all`].
 ///
@@ -16,24 +17,24 @@ use crate::shard::{RemovedEntries, Shard};
 ///
 /// ```compile_fail,E0277
 /// fn move_to_another_thread(_: impl Send) {}
-/// let cache = larder_engine::raw::Cache::builder().entries(10).build()?;
+/// let cache: larder_engine::raw::Cache = larder_engine::raw::Cache::builder().entries(10).build()?;
 /// move_to_another_thread(cache.lock_all([]));
 /// # Ok::<(), larder_engine::BuildError>(())
 /// ```
 #[derive(Debug)]
-pub struct Locked<'a> {
-    pub(super) cache: &'a Cache,
+pub struct Locked<'a, O = Infallible> {
+    pub(super) cache: &'a Cache<O>,
     /// The indices of the locked shards, ascending.
     numbers: Vec<usize>,
-    pub(super) shards: Vec<Guard<'a, Shard<Record, ()>>>,
-    pub(super) removed: Option<RemovedEntries<Record, ()>>,
+    pub(super) shards: Vec<Guard<'a, Shard<Record<O>, ()>>>,
+    pub(super) removed: Option<RemovedEntries<Record<O>, ()>>,
 }
 
-impl Cache {
+impl<O> Cache<O> {
     /// Locks the shards of these keys, for a few short operations on them.
     ///
     /// Cost: one lock per shard that has a key. Locks are acquired in ascending order, so such calls cannot deadlock.
-    pub fn lock_all<'k>(&self, keys: impl IntoIterator<Item = Key<'k>>) -> Locked<'_> {
+    pub fn lock_all<'k>(&self, keys: impl IntoIterator<Item = Key<'k>>) -> Locked<'_, O> {
         let mut numbers: Vec<usize> = keys.into_iter().map(|key| self.locate(&key).shard).collect();
         numbers.sort_unstable();
         numbers.dedup();
@@ -41,13 +42,13 @@ impl Cache {
     }
 
     /// Locks shards, whose indices ascend.
-    pub(super) fn lock_shards(&self, numbers: Vec<usize>) -> Locked<'_> {
+    pub(super) fn lock_shards(&self, numbers: Vec<usize>) -> Locked<'_, O> {
         let shards = self.shards().lock_ascending(numbers.iter().copied());
         Locked { cache: self, numbers, shards, removed: Some(RemovedEntries::new()) }
     }
 }
 
-impl Locked<'_> {
+impl<O> Locked<'_, O> {
     /// Whether `key` has a live entry.
     ///
     /// # Panics
@@ -57,25 +58,25 @@ impl Locked<'_> {
         self.shards[self.position(location)].find_live(location.hash, &key, self.cache.now()).is_some()
     }
 
-    /// The value of `key`, without an effect on policy or statistics.
-    ///
-    /// # Panics
-    /// If the shard of `key` is not locked.
-    pub fn value(&self, key: Key<'_>) -> Option<Vec<u8>> {
-        let location = self.cache.locate(&key);
-        let shard = &self.shards[self.position(location)];
-        let id = shard.find_live(location.hash, &key, self.cache.now())?;
-        Some(shard.record(id).key.value().to_vec())
-    }
-
-    /// Calls `f` with the value of `key` and returns its result. Counts as a use.
+    /// Calls `f` with the record of `key` and returns its result, without an effect on policy or statistics.
     ///
     /// # Panics
     /// If the shard of `key` is not locked, or `f` calls the same cache.
-    pub fn read<R>(&mut self, key: Key<'_>, f: impl FnOnce(&[u8]) -> R) -> Option<R> {
+    pub fn peek<R>(&self, key: Key<'_>, f: impl FnOnce(&Record<O>) -> R) -> Option<R> {
+        let location = self.cache.locate(&key);
+        let shard = &self.shards[self.position(location)];
+        let id = shard.find_live(location.hash, &key, self.cache.now())?;
+        Some(f(&shard.record(id).key))
+    }
+
+    /// Calls `f` with the record of `key` and returns its result. Counts as a use.
+    ///
+    /// # Panics
+    /// If the shard of `key` is not locked, or `f` calls the same cache.
+    pub fn read<R>(&mut self, key: Key<'_>, f: impl FnOnce(&Record<O>) -> R) -> Option<R> {
         let location = self.cache.locate(&key);
         let (own, now) = (self.position(location), self.cache.now());
-        self.shards[own].read(location.hash, &key, now).map(|record| f(record.key.value()))
+        self.shards[own].read(location.hash, &key, now).map(|record| f(&record.key))
     }
 
     /// As [`Cache::update`]; returns the second value of the closure.
@@ -88,37 +89,62 @@ impl Locked<'_> {
     pub fn update<R>(
         &mut self,
         key: Key<'_>,
-        f: impl FnOnce(Option<Entry<'_>>) -> (UpdateOp, R),
+        f: impl FnOnce(Option<Entry<'_, O>>) -> (UpdateOp<O>, R),
     ) -> Result<R, Refusal> {
         let location = self.cache.locate(&key);
         let (own, now) = (self.position(location), self.cache.now_ms());
+        let mut to_put = None;
+        let mut removed = self.removed.take().unwrap_or_else(RemovedEntries::new);
         let shard = &mut self.shards[own];
-        let id = shard.find_live(location.hash, &key, now);
-        let entry = id.map(|id| {
-            let deadline = shard.deadline(id);
-            Entry { record: &mut shard.record_mut(id).key, deadline }
-        });
-        let (operation, result) = f(entry);
-        let mut set_ttl = None;
-        match operation {
-            UpdateOp::Keep => {}
-            UpdateOp::Edited(ttl) => {
-                id.into_iter().for_each(|id| shard.record_edit(id));
-                set_ttl = Some(ttl).filter(|ttl| *ttl != Ttl::Keep);
-            }
-            UpdateOp::SetTtl(ttl) => set_ttl = Some(ttl),
-            UpdateOp::Remove => _ = self.remove(key),
-            UpdateOp::Put(record, ttl) => {
-                assert_eq!(record.key(), key, "the record has another key");
-                self.insert(record, ttl)?;
+        // A record is stored by `insert`, which makes room in the locked shards, too.
+        let update = self.cache.update_locked(
+            shard,
+            location,
+            key,
+            now,
+            |entry| {
+                let (operation, result) = f(entry);
+                match operation {
+                    UpdateOp::Put(record, ttl) => {
+                        to_put = Some((record, ttl));
+                        (UpdateOp::Keep, result)
+                    }
+                    other => (other, result),
+                }
+            },
+            &mut removed,
+        );
+        let reweighed =
+            update.edited_object.map_or(Ok(()), |id| self.reweigh(location, id, now, &mut removed));
+        self.removed = Some(removed);
+        let updated = update.outcome.map_err(|(_, reason)| reason)?;
+        reweighed?;
+        if let Some((record, ttl)) = to_put {
+            assert_eq!(record.key(), key, "the record has another key");
+            self.insert(record, ttl)?;
+        }
+        Ok(updated.result)
+    }
+
+    /// Weighs an object again that was edited.
+    fn reweigh(
+        &mut self,
+        location: KeyLocation,
+        id: u32,
+        now: u64,
+        removed: &mut RemovedEntries<Record<O>, ()>,
+    ) -> Result<(), Refusal> {
+        let own = self.position(location);
+        loop {
+            match self.cache.reweigh_at_once(&mut self.shards[own], location, id, now, removed) {
+                Ok(()) => return Ok(()),
+                Err(Some(reason)) => return Err(reason),
+                Err(None) if self.evict_beside(own, now, removed) => {}
+                Err(None) => {
+                    return self.cache.reweigh_in_turn(&mut self.shards[own], location, id, now, removed);
+                }
             }
         }
-        if let Some(ttl) = set_ttl {
-            let removed = self.removed.get_or_insert_with(RemovedEntries::new);
-            let decision = Decision::SetTtl { ttl, now };
-            self.cache.apply(&mut self.shards[own], id, decision, removed).map_err(|(_, reason)| reason)?;
-        }
-        Ok(result)
     }
 
     /// When the entry of `key` expires, in milliseconds on the cache's clock; `Some(None)` if it does not, and `None`
@@ -131,6 +157,20 @@ impl Locked<'_> {
         let shard = &self.shards[self.position(location)];
         let id = shard.find_live(location.hash, &key, self.cache.now())?;
         Some(Some(shard.deadline(id)).filter(|at| *at < NEVER))
+    }
+
+    /// Takes the record of `key` out, without a call of the listener.
+    ///
+    /// # Panics
+    /// If the shard of `key` is not locked.
+    pub fn take(&mut self, key: Key<'_>) -> Option<Record<O>> {
+        let location = self.cache.locate(&key);
+        let (own, now) = (self.position(location), self.cache.now());
+        let shard = &mut self.shards[own];
+        let id = shard.find_live(location.hash, &key, now)?;
+        let entry = shard.remove(id, Cause::Invalidated);
+        self.cache.release_weight(entry.weight);
+        Some(entry.key)
     }
 
     /// Removes the entry of `key`; returns whether there was one.
@@ -154,7 +194,7 @@ impl Locked<'_> {
     ///
     /// # Panics
     /// If the shard of the key is not locked.
-    pub fn insert(&mut self, record: Record, ttl: Ttl) -> Result<bool, Refusal> {
+    pub fn insert(&mut self, record: Record<O>, ttl: Ttl) -> Result<bool, Refusal> {
         let location = self.cache.locate(&record);
         let (own, now) = (self.position(location), self.cache.now_for(ttl));
         let mut removed = self.removed.take().unwrap_or_else(RemovedEntries::new);
@@ -182,7 +222,7 @@ impl Locked<'_> {
     }
 
     /// Evicts an entry of a locked shard other than `own`.
-    fn evict_beside(&mut self, own: usize, now: u64, removed: &mut RemovedEntries<Record, ()>) -> bool {
+    fn evict_beside(&mut self, own: usize, now: u64, removed: &mut RemovedEntries<Record<O>, ()>) -> bool {
         let others = self.shards.iter_mut().enumerate().filter(|(index, _)| *index != own);
         let freed = others.into_iter().find_map(|(_, shard)| shard.evict(0, None, now, removed));
         self.cache.release_weight(freed.unwrap_or(0));
@@ -194,7 +234,7 @@ impl Locked<'_> {
     }
 }
 
-impl Drop for Locked<'_> {
+impl<O> Drop for Locked<'_, O> {
     fn drop(&mut self) {
         self.shards.clear();
         if let Some(removed) = self.removed.take() {

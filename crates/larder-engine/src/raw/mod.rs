@@ -1,24 +1,25 @@
 //! The cache of a server: byte strings as keys and values, one block of memory per entry, updated in place.
 //!
 //! ```
-//! use larder_engine::raw::{Cache, UpdateOp, Key, Record};
+//! use larder_engine::raw::{Cache, UpdateOp, Key, Record, ValueMut};
 //! use larder_engine::Ttl;
 //!
-//! let cache = Cache::builder().weight(1 << 20, |record, ()| record.bytes_allocated() as u64 + 48).build()?;
+//! let cache: Cache = Cache::builder().weight(1 << 20, |record, ()| record.bytes_allocated() as u64 + 48).build()?;
 //! let visits = Key { space: 0, name: b"visits" };
 //! cache.insert_with_ttl(Record::new(visits, &[b"7"]), (), Ttl::Never);
 //! cache.update(visits, |entry| {
-//!     if let Some(mut entry) = entry {
-//!         entry.value_mut()[0] += 1;
+//!     if let Some(ValueMut::Bytes(value)) = entry.map(|entry| entry.into_value_mut()) {
+//!         value[0] += 1;
 //!     }
 //!     (UpdateOp::Edited(Ttl::Keep), ())
 //! })?;
-//! assert_eq!(cache.read(visits, |value| value.to_vec()), Some(b"8".to_vec()));
+//! assert_eq!(cache.read(visits, |record| record.bytes() == Some(b"8")), Some(true));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! It is the [`crate::Cache`] with a [`Record`] as key and `()` as value, and with four more operations: read the bytes of
-//! a record, update them in place, change several keys atomically, and prefetch for several lookups.
+//! It is the [`crate::Cache`] with a [`Record`] as key and `()` as value, and with four more operations: read a record,
+//! update it in place, change several keys atomically, and prefetch for several lookups. A value is bytes, or an object of
+//! a type that the user of the cache chooses: a structure which changes in place, and whose weight changes with it.
 
 mod everything;
 mod locked;
@@ -27,31 +28,38 @@ mod record;
 
 pub use locked::Locked;
 pub use prefetch_batch::PrefetchBatch;
-pub use record::{Key, Record, TooLong};
+pub use record::{Key, MAX_INLINE_BYTES, Record, SPACES, TooLong, Value, ValueMut};
 
+use crate::cache::KeyLocation;
 use crate::cache::steps::{Decision, Write};
 use crate::entry::{Refusal, Ttl};
 use crate::expiry::NEVER;
-use crate::shard::RemovedEntries;
+use crate::shard::{RemovedEntries, Shard};
+use std::convert::Infallible;
 
-/// A cache of records.
-pub type Cache = crate::Cache<Record, ()>;
+/// A cache of records, whose values are bytes or objects of type `O`.
+pub type Cache<O = Infallible> = crate::Cache<Record<O>, ()>;
 
 /// A record as a closure sees it while its shard is locked.
 #[derive(Debug)]
-pub struct Entry<'a> {
-    record: &'a mut Record,
+pub struct Entry<'a, O = Infallible> {
+    record: &'a mut Record<O>,
     deadline: u64,
 }
 
-impl Entry<'_> {
-    /// The value.
-    pub fn value(&self) -> &[u8] {
-        self.record.value()
+impl<'a, O> Entry<'a, O> {
+    /// The record, with the value.
+    pub fn record(&self) -> &Record<O> {
+        self.record
     }
 
-    /// Mutable access to the value, whose length stays.
-    pub fn value_mut(&mut self) -> &mut [u8] {
+    /// Mutable access to the value: see [`Record::value_mut`]. Return [`UpdateOp::Edited`] afterwards.
+    pub fn value_mut(&mut self) -> ValueMut<'_, O> {
+        self.record.value_mut()
+    }
+
+    /// As [`Entry::value_mut`], for as long as the shard is locked.
+    pub fn into_value_mut(self) -> ValueMut<'a, O> {
         self.record.value_mut()
     }
 
@@ -64,13 +72,13 @@ impl Entry<'_> {
 /// What [`Cache::update`] does with the entry after its closure returned.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum UpdateOp {
+pub enum UpdateOp<O = Infallible> {
     /// Keep it as it is.
     Keep,
-    /// The closure changed it in place, which counts as a use; set this time to live.
+    /// The closure changed it in place, which counts as a use; set this time to live. An object is weighed again.
     Edited(Ttl),
     /// Store this record, which must have the same key.
-    Put(Record, Ttl),
+    Put(Record<O>, Ttl),
     /// Change the deadline only.
     SetTtl(Ttl),
     /// Remove it.
@@ -86,17 +94,17 @@ pub struct Updated<R> {
     pub is_new: bool,
 }
 
-impl Cache {
-    /// Calls `f` with the value of `key` and returns its result. Counts as a use. `f` runs while the shard is locked: it
-    /// must be short.
+impl<O> Cache<O> {
+    /// Calls `f` with the record of `key` and returns its result. Counts as a use. `f` runs while the shard is locked: it
+    /// must be short, so that long values should be [shared](Record::share) with the caller.
     ///
     /// # Panics
     /// If `f` calls the same cache.
     #[inline]
-    pub fn read<R>(&self, key: Key<'_>, f: impl FnOnce(&[u8]) -> R) -> Option<R> {
+    pub fn read<R>(&self, key: Key<'_>, f: impl FnOnce(&Record<O>) -> R) -> Option<R> {
         let location = self.locate(&key);
         let now = self.now();
-        self.lock(location).read(location.hash, &key, now).map(|record| f(record.key.value()))
+        self.lock(location).read(location.hash, &key, now).map(|record| f(&record.key))
     }
 
     /// A cursor for [`Cache::scan`] at a position that depends on `random`, which should be any 64 bits.
@@ -106,7 +114,7 @@ impl Cache {
     }
 
     /// Whether a record is not too heavy to be stored, whatever is evicted for it.
-    pub fn can_hold(&self, record: &Record) -> bool {
+    pub fn can_hold(&self, record: &Record<O>) -> bool {
         self.weigh(record, &()) <= self.limit()
     }
 
@@ -114,30 +122,57 @@ impl Cache {
     /// shard is locked: it must be short.
     ///
     /// # Errors
-    /// Why the record of an [`UpdateOp::Put`] was not stored; the former entry is removed then.
+    /// Why the record of an [`UpdateOp::Put`] was not stored, or that an object has become too heavy; the entry is removed
+    /// then.
     ///
     /// # Panics
-    /// If `f` calls the same cache, or returns a record of another key. If `f` panics, the entry stays.
+    /// If `f` calls the same cache, or returns a record of another key. If `f` panics, the entry stays, and an object that
+    /// `f` has changed keeps its former weight.
     pub fn update<R>(
         &self,
         key: Key<'_>,
-        f: impl FnOnce(Option<Entry<'_>>) -> (UpdateOp, R),
+        f: impl FnOnce(Option<Entry<'_, O>>) -> (UpdateOp<O>, R),
     ) -> Result<Updated<R>, Refusal> {
         let mut removed = RemovedEntries::new();
         let location = self.locate(&key);
         let now = self.now_ms();
         let mut shard = self.lock(location);
+        let update = self.update_locked(&mut shard, location, key, now, f, &mut removed);
+        let reweighed = update.edited_object.map_or(Ok(()), |id| {
+            let reweighed = self.reweigh_at_once(&mut shard, location, id, now, &mut removed);
+            reweighed.or_else(|refused| match refused {
+                Some(reason) => Err(reason),
+                None => self.reweigh_in_turn(&mut shard, location, id, now, &mut removed),
+            })
+        });
+        drop(shard);
+        self.notify_removed(removed);
+        update.outcome.map_err(|(_, reason)| reason).and_then(|updated| reweighed.map(|()| updated))
+    }
+
+    /// As [`Cache::update`], in a shard that is locked. An object that was edited is not yet weighed.
+    fn update_locked<R>(
+        &self,
+        shard: &mut Shard<Record<O>, ()>,
+        location: KeyLocation,
+        key: Key<'_>,
+        now: u64,
+        f: impl FnOnce(Option<Entry<'_, O>>) -> (UpdateOp<O>, R),
+        removed: &mut RemovedEntries<Record<O>, ()>,
+    ) -> Update<O, R> {
         let id = shard.find_live(location.hash, &key, now);
         let entry = id.map(|id| {
             let deadline = shard.deadline(id);
             Entry { record: &mut shard.record_mut(id).key, deadline }
         });
-        let (change, result) = f(entry);
-        let is_new = id.is_none() && matches!(change, UpdateOp::Put(..));
-        let decision = match change {
+        let (operation, result) = f(entry);
+        let is_new = id.is_none() && matches!(operation, UpdateOp::Put(..));
+        let mut edited_object = None;
+        let decision = match operation {
             UpdateOp::Keep => Decision::Keep,
             UpdateOp::Edited(ttl) => {
                 id.into_iter().for_each(|id| shard.record_edit(id));
+                edited_object = id.filter(|&id| shard.record(id).key.object().is_some());
                 if ttl == Ttl::Keep { Decision::Keep } else { Decision::SetTtl { ttl, now } }
             }
             UpdateOp::Remove => Decision::Remove,
@@ -147,9 +182,18 @@ impl Cache {
                 Decision::Put(Write::of(self, location, record, (), ttl, now))
             }
         };
-        let applied = self.apply(&mut shard, id, decision, &mut removed);
-        drop(shard);
-        self.notify_removed(removed);
-        applied.map(|()| Updated { result, is_new }).map_err(|(_, reason)| reason)
+        let applied = self.apply(shard, id, decision, removed);
+        Update { outcome: applied.map(|()| Updated { result, is_new }), edited_object }
     }
+}
+
+/// A record that was not stored, and why.
+type Refused<O> = (crate::records::Record<Record<O>, ()>, Refusal);
+
+/// What [`Cache::update_locked`] did.
+struct Update<O, R> {
+    /// A record that was refused is dropped after the shard is unlocked.
+    outcome: Result<Updated<R>, Refused<O>>,
+    /// The slot of an object that was edited.
+    edited_object: Option<u32>,
 }

@@ -16,7 +16,7 @@ impl PrefetchBatch {
 
     /// Adds a key of this cache, unless the batch [is full](PrefetchBatch::is_full).
     #[inline]
-    pub fn add(&mut self, cache: &Cache, key: Key<'_>) {
+    pub fn add<O>(&mut self, cache: &Cache<O>, key: Key<'_>) {
         self.0.add(cache.locate(&key));
     }
 
@@ -33,7 +33,7 @@ impl Default for PrefetchBatch {
     }
 }
 
-impl Cache {
+impl<O> Cache<O> {
     /// Prefetches the memory that looking up or storing these keys will read. Changes nothing. Skips keys whose shard is locked, and
     /// does nothing for a batch of one.
     ///
@@ -58,7 +58,8 @@ mod tests {
 
     #[test]
     fn prefetch_locked_shards_changes_nothing_and_returns() {
-        let cache = Cache::builder().weight(1 << 20, |_, ()| 100).shards(4).build().expect("valid options");
+        let cache: Cache =
+            Cache::builder().weight(1 << 20, |_, ()| 100).shards(4).build().expect("valid options");
         let names: Vec<Vec<u8>> = (0..40u8).map(|n| vec![n]).collect();
         let keys = || names.iter().map(|name| Key { space: 0, name });
         for key in keys().step_by(2) {

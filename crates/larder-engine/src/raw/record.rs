@@ -1,24 +1,40 @@
 //! A key and its value in one block of memory, behind a pointer of one word.
 //!
 //! ```text
-//! block: space, 1 byte │ length of the name, varint │ length of the value, varint │ name │ value
+//! block: kind and space, 1 byte │ length of the name, varint │ length of the field, varint │ name │ field
+//! field: the value │ a pointer to a shared value │ a pointer to an object
 //! ```
 //!
-//! For names and values below 128 bytes the header takes three bytes. An entry costs one allocation.
+//! For names and values below 128 bytes the header takes three bytes. An entry costs one allocation; a value above
+//! [`MAX_INLINE_BYTES`] has an allocation of its own, whose owners are counted, so that a reader copies it after it has
+//! released the lock of the shard.
+
+#[cfg(test)]
+mod tests;
 
 use crate::prefetch::{prefetch, prefetch_at};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::convert::Infallible;
 use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
-/// A borrowed key: a name in one of 256 spaces. Spaces share the capacity and nothing else.
+/// A borrowed key: a name in one of [`SPACES`] spaces. Spaces share the capacity and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key<'a> {
-    /// The number of the space.
+    /// The number of the space, below [`SPACES`].
     pub space: u8,
     /// The name, any bytes.
     pub name: &'a [u8],
 }
+
+/// The number of spaces.
+pub const SPACES: u8 = 64;
+
+/// Values up to this length lie in the block of their record and are copied under the lock of their shard; longer ones
+/// have a block of their own. A copy of this length takes about a tenth of a microsecond.
+pub const MAX_INLINE_BYTES: usize = 4096;
 
 impl Hash for Key<'_> {
     #[inline]
@@ -29,20 +45,41 @@ impl Hash for Key<'_> {
     }
 }
 
-impl crate::Equivalent<Record> for Key<'_> {
+impl<O> crate::Equivalent<Record<O>> for Key<'_> {
     #[inline]
-    fn equivalent(&self, record: &Record) -> bool {
+    fn equivalent(&self, record: &Record<O>) -> bool {
         *self == record.key()
     }
 }
 
-/// A stored key with its value.
-pub struct Record(NonNull<u8>);
+/// A stored key with its value: bytes, or an object of type `O`, a structure with more than one part.
+pub struct Record<O = Infallible> {
+    block: NonNull<u8>,
+    object: PhantomData<Box<O>>,
+}
 
-// SAFETY: a record is the only owner of its block, as a `Box<[u8]>` would be.
-unsafe impl Send for Record {}
-// SAFETY: likewise; through a shared reference the block is only read.
-unsafe impl Sync for Record {}
+/// The value of a record.
+#[derive(Debug)]
+pub enum Value<'a, O> {
+    /// Bytes.
+    Bytes(&'a [u8]),
+    /// An object.
+    Object(&'a O),
+}
+
+/// The value of a record, for a change in place.
+#[derive(Debug)]
+pub enum ValueMut<'a, O> {
+    /// Bytes, whose length stays.
+    Bytes(&'a mut [u8]),
+    /// An object.
+    Object(&'a mut O),
+}
+
+// SAFETY: a record is the only owner of its block and its object, as a `Box` would be; a shared value is an `Arc<[u8]>`.
+unsafe impl<O: Send> Send for Record<O> {}
+// SAFETY: likewise; through a shared reference the block and the object are only read.
+unsafe impl<O: Sync> Sync for Record<O> {}
 
 /// A record would be longer than an allocation may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -53,20 +90,30 @@ pub struct TooLong;
 #[derive(Clone, Copy)]
 struct Shape {
     name_at: usize,
-    value_at: usize,
+    field_at: usize,
     end: usize,
 }
+
+/// The bits of the first byte that are the space; the others are the kind of the field.
+const SPACE_MASK: u8 = SPACES - 1;
+/// The kind of a field that is a `*const [u8]`, from an `Arc`.
+const SHARED: u8 = SPACES;
+/// The kind of a field that is a `*mut O`, from a `Box`.
+const OBJECT: u8 = 2 * SPACES;
 
 /// The size of a cache line.
 const LINE_BYTES: usize = 64;
 /// The longest header: the space and two varints of 64 bits.
 const MAX_HEAD_BYTES: usize = 1 + 2 * 10;
+/// What an `Arc` needs beside its bytes: two counts.
+const COUNTS_BYTES: usize = 2 * size_of::<usize>();
 
-impl Record {
-    /// A record whose value is the concatenation of `parts`. Cost: one allocation, one copy.
+impl<O> Record<O> {
+    /// A record whose value is the concatenation of `parts`. Cost: one allocation, one copy; for a value above
+    /// [`MAX_INLINE_BYTES`] two allocations.
     ///
     /// # Panics
-    /// If the record is longer than an allocation may be: see [`Record::try_new`].
+    /// If the record is longer than an allocation may be: see [`Record::try_new`]. If there is no such space.
     #[must_use]
     pub fn new(key: Key<'_>, parts: &[&[u8]]) -> Self {
         Self::try_new(key, parts).expect("a record fits into an allocation")
@@ -77,82 +124,264 @@ impl Record {
     ///
     /// # Errors
     /// [`TooLong`] if the record is longer than an allocation may be. Nothing was allocated then.
+    ///
+    /// # Panics
+    /// If there is no such space.
     pub fn try_new(key: Key<'_>, parts: &[&[u8]]) -> Result<Self, TooLong> {
         let value_len = total_len(parts.iter().map(|part| part.len()))?;
-        let mut head = [0; MAX_HEAD_BYTES];
-        head[0] = key.space;
-        let mut head_len = 1;
-        for number in [key.name.len(), value_len] {
-            head_len += write_varint(&mut head[head_len..], number);
+        if value_len > MAX_INLINE_BYTES {
+            return Ok(Self::with_shared(key, concatenated(parts, value_len)));
         }
-        let layout = layout(total_len([head_len, key.name.len(), value_len].into_iter())?);
-        // SAFETY: the layout is not empty: a header has at least three bytes.
-        let block = unsafe { alloc(layout) };
-        let Some(block) = NonNull::new(block) else { handle_alloc_error(layout) };
-        let mut at = block;
-        for bytes in [&head[..head_len], key.name].iter().chain(parts) {
-            // SAFETY: the block is as long as all parts together, and no other reference to it exists yet.
+        let (record, mut at) = Self::with_field(key, 0, value_len)?;
+        for bytes in parts {
+            // SAFETY: the field is as long as all parts together, and no other reference to it exists yet.
             unsafe {
                 at.copy_from_nonoverlapping(NonNull::from(*bytes).cast(), bytes.len());
                 at = at.add(bytes.len());
             }
         }
-        Ok(Record(block))
+        Ok(record)
+    }
+
+    /// A record whose value is an object. Cost: one allocation.
+    ///
+    /// # Panics
+    /// If there is no such space, or no memory for its name.
+    #[must_use]
+    pub fn with_object(key: Key<'_>, object: Box<O>) -> Self {
+        let (record, field) =
+            Self::with_field(key, OBJECT, size_of::<*mut O>()).expect("a name fits into an allocation");
+        // SAFETY: the field has room for the pointer, which need not be aligned.
+        unsafe { field.cast().write_unaligned(Box::into_raw(object)) };
+        record
+    }
+
+    fn with_shared(key: Key<'_>, value: Arc<[u8]>) -> Self {
+        let (record, field) =
+            Self::with_field(key, SHARED, size_of::<*const [u8]>()).expect("a name fits into an allocation");
+        // SAFETY: as in `with_object`.
+        unsafe { field.cast().write_unaligned(Arc::into_raw(value)) };
+        record
+    }
+
+    /// A record with its header and name, and where its field begins, which the caller must write.
+    #[inline]
+    fn with_field(key: Key<'_>, kind: u8, field_len: usize) -> Result<(Self, NonNull<u8>), TooLong> {
+        assert!(key.space < SPACES, "space {} does not exist", key.space);
+        let mut head = [0; MAX_HEAD_BYTES];
+        head[0] = kind | key.space;
+        let mut head_len = 1;
+        for number in [key.name.len(), field_len] {
+            head_len += write_varint(&mut head[head_len..], number);
+        }
+        let layout = layout(total_len([head_len, key.name.len(), field_len].into_iter())?);
+        // SAFETY: the layout is not empty: a header has at least three bytes.
+        let block = unsafe { alloc(layout) };
+        let Some(block) = NonNull::new(block) else { handle_alloc_error(layout) };
+        let mut at = block;
+        for bytes in [&head[..head_len], key.name] {
+            // SAFETY: the block is as long as header, name and field together, and no other reference to it exists yet.
+            unsafe {
+                at.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
+                at = at.add(bytes.len());
+            }
+        }
+        Ok((Record { block, object: PhantomData }, at))
     }
 
     /// The key.
     #[inline]
     pub fn key(&self) -> Key<'_> {
-        let Shape { name_at, value_at, .. } = self.shape();
-        // SAFETY: `new` wrote the whole block, and the shape is what it wrote there.
-        unsafe { Key { space: self.0.read(), name: self.bytes(name_at, value_at) } }
+        let Shape { name_at, field_at, .. } = self.shape();
+        // SAFETY: `with_field` wrote header and name, and the shape is what it wrote there.
+        unsafe { Key { space: self.space(), name: self.slice(name_at, field_at) } }
+    }
+
+    /// The space of the key.
+    #[inline]
+    pub fn space(&self) -> u8 {
+        self.head() & SPACE_MASK
     }
 
     /// The value.
     #[inline]
-    pub fn value(&self) -> &[u8] {
-        let Shape { value_at, end, .. } = self.shape();
-        // SAFETY: as in `key`.
-        unsafe { self.bytes(value_at, end) }
+    pub fn value(&self) -> Value<'_, O> {
+        let Shape { field_at, end, .. } = self.shape();
+        match self.kind() {
+            // SAFETY: the field was written by `try_new`.
+            0 => Value::Bytes(unsafe { self.slice(field_at, end) }),
+            // SAFETY: the field is a pointer to the shared value, of which this record is an owner.
+            SHARED => Value::Bytes(unsafe { &*self.field::<*const [u8]>().read_unaligned() }),
+            // SAFETY: the field is a pointer to the object, which this record owns.
+            _ => Value::Object(unsafe { &*self.field::<*const O>().read_unaligned() }),
+        }
     }
 
-    /// Mutable access to the value, whose length stays.
-    pub fn value_mut(&mut self) -> &mut [u8] {
-        let Shape { value_at, end, .. } = self.shape();
-        // SAFETY: as in `key`, and the record is borrowed exclusively.
-        unsafe { std::slice::from_raw_parts_mut(self.0.add(value_at).as_ptr(), end - value_at) }
+    /// The value, if it is bytes.
+    #[inline]
+    pub fn bytes(&self) -> Option<&[u8]> {
+        match self.value() {
+            Value::Bytes(bytes) => Some(bytes),
+            Value::Object(_) => None,
+        }
+    }
+
+    /// The value, if it lies in the block of the record, as bytes up to [`MAX_INLINE_BYTES`] do.
+    #[inline]
+    pub fn inline_bytes(&self) -> Option<&[u8]> {
+        let Shape { field_at, end, .. } = self.shape();
+        // SAFETY: as in `value`.
+        (self.kind() == 0).then(|| unsafe { self.slice(field_at, end) })
+    }
+
+    /// The value, if it is an object.
+    pub fn object(&self) -> Option<&O> {
+        match self.value() {
+            Value::Bytes(_) => None,
+            Value::Object(object) => Some(object),
+        }
+    }
+
+    /// The value, if it is bytes with a block of their own: for a reader that copies them after the lock is released. It
+    /// does not change; a change in place while it exists copies the value first.
+    #[inline]
+    pub fn share(&self) -> Option<Arc<[u8]>> {
+        (self.kind() == SHARED).then(|| {
+            // SAFETY: the field is the pointer of an `Arc`, of which this record stays an owner.
+            unsafe {
+                let value = self.field::<*const [u8]>().read_unaligned();
+                Arc::increment_strong_count(value);
+                Arc::from_raw(value)
+            }
+        })
+    }
+
+    /// Mutable access to the value. Cost: the copy of a value above [`MAX_INLINE_BYTES`] that a reader [shares](Self::share).
+    pub fn value_mut(&mut self) -> ValueMut<'_, O> {
+        let Shape { field_at, end, .. } = self.shape();
+        match self.kind() {
+            // SAFETY: as in `value`, and the record is borrowed exclusively.
+            0 => ValueMut::Bytes(unsafe {
+                std::slice::from_raw_parts_mut(self.block.add(field_at).as_ptr(), end - field_at)
+            }),
+            SHARED => ValueMut::Bytes(self.unshared()),
+            // SAFETY: as in `value`, and the record is borrowed exclusively.
+            _ => ValueMut::Object(unsafe { &mut *self.field::<*mut O>().read_unaligned() }),
+        }
+    }
+
+    /// The bytes of a shared value, of which this record becomes the only owner.
+    fn unshared(&mut self) -> &mut [u8] {
+        let field = self.field::<*const [u8]>();
+        // SAFETY: the record is an owner, and gives its share back below.
+        let mut value = unsafe { Arc::from_raw(field.read_unaligned()) };
+        // If it has to be copied and there is no memory for that, the process ends: the field never dangles.
+        let bytes = std::ptr::from_mut(Arc::make_mut(&mut value));
+        // SAFETY: as in `with_shared`; the bytes live as long as the record, which is borrowed exclusively.
+        unsafe {
+            field.write_unaligned(Arc::into_raw(value));
+            &mut *bytes
+        }
+    }
+
+    /// The same value under another key. Cost: the copy of a value up to [`MAX_INLINE_BYTES`]; others are moved.
+    ///
+    /// # Panics
+    /// If there is no such space.
+    #[must_use]
+    pub fn with_key(mut self, key: Key<'_>) -> Self {
+        if let Some(value) = self.share() {
+            return Record::with_shared(key, value);
+        }
+        match self.take_object() {
+            Some(object) => Record::with_object(key, object),
+            None => Record::new(key, &[self.bytes().unwrap_or_default()]),
+        }
+    }
+
+    /// A copy under another key. Cost: the copy of a value up to [`MAX_INLINE_BYTES`], or of an object; longer values are
+    /// shared until one of the records is edited.
+    ///
+    /// # Panics
+    /// If there is no such space.
+    #[must_use]
+    pub fn copy_with_key(&self, key: Key<'_>) -> Self
+    where
+        O: Clone,
+    {
+        match (self.share(), self.value()) {
+            (Some(value), _) => Record::with_shared(key, value),
+            (None, Value::Bytes(bytes)) => Record::new(key, &[bytes]),
+            (None, Value::Object(object)) => Record::with_object(key, Box::new(object.clone())),
+        }
+    }
+
+    /// Takes the object out; the value is any bytes afterwards.
+    fn take_object(&mut self) -> Option<Box<O>> {
+        (self.kind() == OBJECT).then(|| {
+            let space = self.space();
+            // SAFETY: the record owns the object, and forgets it with its kind: the field is then bytes that have been
+            // written.
+            unsafe {
+                self.block.write(space);
+                Box::from_raw(self.field::<*mut O>().read_unaligned())
+            }
+        })
     }
 
     /// Prefetches the start of the block: header, name, and a short value.
     #[inline]
     pub(super) fn prefetch(&self) {
         // SAFETY: a block has at least three bytes.
-        prefetch(unsafe { self.0.as_ref() });
+        prefetch(unsafe { self.block.as_ref() });
         // The next line may lie beyond the end of the block, which is harmless for a prefetch.
-        prefetch_at(self.0.as_ptr().wrapping_add(LINE_BYTES));
+        prefetch_at(self.block.as_ptr().wrapping_add(LINE_BYTES));
     }
 
-    /// The size of the whole block in bytes.
+    /// The bytes of its blocks, without those of an object.
     pub fn bytes_allocated(&self) -> usize {
-        self.shape().end
+        let shared = match self.kind() {
+            SHARED => COUNTS_BYTES + self.bytes().map_or(0, <[u8]>::len),
+            _ => 0,
+        };
+        self.shape().end + shared
+    }
+
+    /// The first byte of the block.
+    #[inline]
+    fn head(&self) -> u8 {
+        // SAFETY: a block has at least three bytes.
+        unsafe { self.block.read() }
+    }
+
+    #[inline]
+    fn kind(&self) -> u8 {
+        self.head() & !SPACE_MASK
+    }
+
+    /// Where the field begins.
+    #[inline]
+    fn field<T>(&self) -> NonNull<T> {
+        // SAFETY: the field lies in the block.
+        unsafe { self.block.add(self.shape().field_at).cast() }
     }
 
     /// # Safety
-    /// The range lies in the block.
+    /// The range lies in the block and has been written.
     #[inline]
-    unsafe fn bytes(&self, from: usize, to: usize) -> &[u8] {
+    unsafe fn slice(&self, from: usize, to: usize) -> &[u8] {
         // SAFETY: the caller guarantees the range, and the block lives as long as the record.
-        unsafe { std::slice::from_raw_parts(self.0.add(from).as_ptr(), to - from) }
+        unsafe { std::slice::from_raw_parts(self.block.add(from).as_ptr(), to - from) }
     }
 
     #[inline]
     fn shape(&self) -> Shape {
-        // SAFETY: `new` wrote two varints behind the space.
-        let (name_len, value_at_len) = unsafe { self.read_varint(1) };
+        // SAFETY: `with_field` wrote two varints behind the first byte.
+        let (name_len, field_len_at) = unsafe { self.read_varint(1) };
         // SAFETY: likewise.
-        let (value_len, name_at) = unsafe { self.read_varint(value_at_len) };
-        let value_at = name_at + name_len;
-        Shape { name_at, value_at, end: value_at + value_len }
+        let (field_len, name_at) = unsafe { self.read_varint(field_len_at) };
+        let field_at = name_at + name_len;
+        Shape { name_at, field_at, end: field_at + field_len }
     }
 
     /// The number at offset `at`, and the offset behind it.
@@ -164,7 +393,7 @@ impl Record {
         let (mut number, mut shift) = (0, 0);
         loop {
             // SAFETY: the caller guarantees that a varint begins here, and its last byte is the first below 128.
-            let byte = unsafe { self.0.add(at).read() };
+            let byte = unsafe { self.block.add(at).read() };
             at += 1;
             number |= usize::from(byte & 0x7f) << shift;
             if byte < 0x80 {
@@ -199,14 +428,40 @@ fn layout(bytes: usize) -> Layout {
     Layout::array::<u8>(bytes).expect("`total_len` refused what does not fit")
 }
 
-impl Drop for Record {
+/// The parts, whose total length is `len`, one after the other.
+fn concatenated(parts: &[&[u8]], len: usize) -> Arc<[u8]> {
+    if let [part] = parts {
+        return Arc::from(*part);
+    }
+    let mut value = Arc::new_uninit_slice(len);
+    let bytes = Arc::get_mut(&mut value).expect("the only owner");
+    let mut at = 0;
+    for part in parts {
+        for (to, from) in bytes[at..].iter_mut().zip(*part) {
+            to.write(*from);
+        }
+        at += part.len();
+    }
+    // SAFETY: the parts have this total length, so every byte was written.
+    unsafe { value.assume_init() }
+}
+
+impl<O> Drop for Record<O> {
     fn drop(&mut self) {
-        // SAFETY: the block was allocated by `new` with this layout, and it is not used again.
-        unsafe { dealloc(self.0.as_ptr(), layout(self.bytes_allocated())) }
+        let layout = layout(self.shape().end);
+        match self.kind() {
+            0 => {}
+            // SAFETY: the record is an owner, and the field is not read again.
+            SHARED => drop(unsafe { Arc::from_raw(self.field::<*const [u8]>().read_unaligned()) }),
+            // SAFETY: the record owns the object, and the field is not read again.
+            _ => drop(unsafe { Box::from_raw(self.field::<*mut O>().read_unaligned()) }),
+        }
+        // SAFETY: the block was allocated by `with_field` with this layout, and it is not used again.
+        unsafe { dealloc(self.block.as_ptr(), layout) }
     }
 }
 
-impl Hash for Record {
+impl<O> Hash for Record<O> {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.key().hash(state);
@@ -214,59 +469,19 @@ impl Hash for Record {
 }
 
 /// Records are equal if their keys are.
-impl PartialEq for Record {
+impl<O> PartialEq for Record<O> {
     fn eq(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 }
 
-impl Eq for Record {}
+impl<O> Eq for Record<O> {}
 
-impl std::fmt::Debug for Record {
+impl<O> std::fmt::Debug for Record<O> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Record").field("key", &self.key()).field("value_len", &self.value().len()).finish()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Equivalent;
-    use proptest::prelude::*;
-
-    #[test]
-    fn record_short_value_has_three_bytes_of_header() {
-        let record = Record::new(Key { space: 3, name: b"name" }, &[b"val", b"ue"]);
-        assert_eq!((size_of::<Option<Record>>(), record.bytes_allocated()), (8, 4 + 5 + 3));
-    }
-
-    /// Parts may overlap: on a machine with 32 bits, 256 times the same 16 MiB are more than there is memory.
-    #[test]
-    fn total_len_beyond_an_allocation_is_refused() {
-        let part = usize::MAX / 256 + 1;
-        assert_eq!(total_len(std::iter::repeat_n(part, 256)), Err(TooLong), "the sum wraps to zero");
-        assert_eq!(total_len([isize::MAX as usize, 1].into_iter()), Err(TooLong));
-        assert_eq!(total_len([isize::MAX as usize - 1, 1].into_iter()), Ok(isize::MAX as usize));
-    }
-
-    proptest! {
-        #[test]
-        fn record_round_trips_any_bytes(
-            space in any::<u8>(),
-            name in proptest::collection::vec(any::<u8>(), 0..300),
-            head in proptest::collection::vec(any::<u8>(), 0..20_000),
-            tail in proptest::collection::vec(any::<u8>(), 0..200),
-        ) {
-            let key = Key { space, name: &name };
-            let mut record = Record::new(key, &[&head, &tail]);
-            prop_assert_eq!(record.key(), key);
-            prop_assert!(key.equivalent(&record));
-            prop_assert_eq!(record.value(), [&head[..], &tail].concat());
-            record.value_mut().fill(7);
-            prop_assert_eq!(record.key(), key, "changing the value keeps the key");
-            prop_assert_eq!(record.value(), vec![7; head.len() + tail.len()]);
-            let other = Key { space: space.wrapping_add(1), name: &name };
-            prop_assert!(!other.equivalent(&record));
-        }
+        f.debug_struct("Record")
+            .field("key", &self.key())
+            .field("value_len", &self.bytes().map(<[u8]>::len))
+            .finish()
     }
 }

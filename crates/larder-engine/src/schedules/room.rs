@@ -21,6 +21,10 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         "room::updates_that_need_each_others_room_are_all_stored",
         updates_that_need_each_others_room_are_all_stored,
     ),
+    (
+        "room::edits_that_need_each_others_room_are_never_refused",
+        edits_that_need_each_others_room_are_never_refused,
+    ),
     ("room::insert_that_waits_for_room_is_one_step", insert_that_waits_for_room_is_one_step),
     ("room::weight_observed_never_exceeds_capacity", weight_observed_never_exceeds_capacity),
     ("room::set_capacity_lower_holds_when_it_returns", set_capacity_lower_holds_when_it_returns),
@@ -92,13 +96,46 @@ fn commits_that_need_each_others_room_are_all_stored() {
 }
 
 fn updates_that_need_each_others_room_are_all_stored() {
-    let cache = raw::Cache::builder().weight(10, |_, ()| 10).shards(4).build().expect("valid options");
+    let cache: raw::Cache =
+        raw::Cache::builder().weight(10, |_, ()| 10).shards(4).build().expect("valid options");
     let record = |n: u32| raw::Record::new(raw::Key { space: 0, name: &n.to_le_bytes() }, &[]);
     all_are_stored(&cache, record, |cache, record| {
         let name = record.key().name.to_vec();
         let key = raw::Key { space: 0, name: &name };
         cache.update(key, |_| (raw::UpdateOp::Put(record, crate::Ttl::Never), ())).is_ok()
     });
+}
+
+/// Each of two objects grows until only one has room: the other one is evicted, before its edit or after.
+fn edits_that_need_each_others_room_are_never_refused() {
+    let weigh = |record: &raw::Record<u64>, (): &()| record.object().copied().unwrap_or_default();
+    let cache: raw::Cache<u64> =
+        raw::Cache::builder().weight(10, weigh).shards(2).build().expect("valid options");
+    let name_in = |shard| {
+        let names = (0u32..).map(u32::to_le_bytes);
+        let is_there = |name: &[u8; 4]| cache.locate(&raw::Key { space: 0, name }).shard == shard;
+        names.into_iter().find(is_there).expect("every shard has keys")
+    };
+    let edits = [0, 1].map(name_in).map(|name| {
+        let record = raw::Record::with_object(raw::Key { space: 0, name: &name }, Box::new(4));
+        cache.insert_with_ttl(record, (), crate::Ttl::Never);
+        let cache = cache.clone();
+        thread::spawn(move || {
+            let edited = cache.update(raw::Key { space: 0, name: &name }, |entry| {
+                match entry.map(raw::Entry::into_value_mut) {
+                    Some(raw::ValueMut::Object(weight)) => {
+                        *weight = 10;
+                        (raw::UpdateOp::Edited(crate::Ttl::Keep), ())
+                    }
+                    _ => (raw::UpdateOp::Keep, ()),
+                }
+            });
+            assert!(edited.is_ok(), "{edited:?}");
+        })
+    });
+    edits.into_iter().for_each(|edit| edit.join().expect("no panic"));
+    cache.validate();
+    assert_eq!((cache.len(), cache.weight()), (1, 10));
 }
 
 /// An insert that waited for room gave up its shard meanwhile, with the load of its key voided already: another load could

@@ -48,12 +48,15 @@ impl Timing {
         }
     }
 
-    /// Forgets the entry that leaves a slot.
-    pub(super) fn forget(&mut self, id: u32) {
+    /// Forgets the entry that leaves a slot, and returns its deadline.
+    pub(super) fn forget(&mut self, id: u32) -> u64 {
         self.wheel.unregister(id);
+        let deadline = self.deadlines.get(id);
+        self.deadlines.set(id, NEVER);
         if let Some((used_at, _)) = &mut self.idle {
             used_at.set(id, NEVER);
         }
+        deadline
     }
 
     pub(super) fn register(&mut self, id: u32) {

@@ -1,6 +1,6 @@
 //! Records: updated in place, several in one atomic step, and weighed by their bytes.
 
-use crate::raw::{Cache, Key, Record, UpdateOp};
+use crate::raw::{Cache, Entry, Key, Record, UpdateOp, ValueMut};
 use crate::{Clock, Op, Refusal, Ttl};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -53,8 +53,10 @@ proptest! {
     fn records_match_a_map_of_bytes(steps in proptest::collection::vec(step(), 1..150), shards in 1usize..5) {
         let (clock, hand) = Clock::manual();
         let weigh = |record: &Record, (): &()| record.bytes_allocated() as u64;
-        let cache: Cache =
-            Cache::builder().weight(1 << 20, weigh).clock(clock).shards(shards).build().expect("valid options");
+        // The validation after each step counts the entries of each partition.
+        let parity = |record: &Record| usize::from(record.key().name[0] % 2);
+        let builder = Cache::builder().weight(1 << 20, weigh).clock(clock).shards(shards).partitions(2, parity);
+        let cache: Cache = builder.build().expect("valid options");
         let mut model: HashMap<u8, (Vec<u8>, u64)> = HashMap::new();
         let mut now = 0;
         for step in steps {
@@ -66,7 +68,7 @@ proptest! {
                 Step::Append(name, tail) => {
                     let name_bytes = [name];
                     let updated = cache.update(key(&name_bytes), |entry| {
-                        let head = entry.as_ref().map_or(&[][..], |entry| entry.value());
+                        let head = entry.as_ref().and_then(|entry| entry.record().bytes()).unwrap_or_default();
                         (UpdateOp::Put(Record::new(key(&name_bytes), &[head, &tail]), Ttl::Keep), head.len())
                     });
                     let updated = updated.expect("there is room");
@@ -76,7 +78,9 @@ proptest! {
                 }
                 Step::Flip(name) => {
                     let flipped = cache.update(key(&[name]), |entry| {
-                        entry.into_iter().for_each(|mut entry| entry.value_mut().iter_mut().for_each(|byte| *byte = !*byte));
+                        if let Some(ValueMut::Bytes(value)) = entry.map(Entry::into_value_mut) {
+                            value.iter_mut().for_each(|byte| *byte = !*byte);
+                        }
                         (UpdateOp::Keep, ())
                     });
                     prop_assert!(!flipped.expect("nothing is stored").is_new);
@@ -111,15 +115,17 @@ proptest! {
                         let known = model.remove(&name[0]);
                         let deadline = known.as_ref().map(|(_, at)| Some(*at).filter(|at| *at != u64::MAX));
                         prop_assert_eq!(locked.deadline_ms(key(name)), deadline);
-                        let value = locked.read(key(name), <[u8]>::to_vec);
+                        let value = locked.read(key(name), |record| record.bytes().expect("bytes").to_vec());
                         prop_assert_eq!(value.as_ref(), known.as_ref().map(|(value, _)| value));
                         prop_assert_eq!(locked.remove(key(name)), known.is_some());
                     }
                 }
             }
             cache.validate();
+            let counts = [0, 1].map(|parity| cache.partition_stats(parity));
+            prop_assert_eq!(counts.map(|count| count.entries).iter().sum::<u64>(), cache.len() as u64);
             for name in 0..32 {
-                let found = cache.read(key(&[name]), |value| value.to_vec());
+                let found = cache.read(key(&[name]), |record| record.bytes().expect("bytes").to_vec());
                 prop_assert_eq!(found, model.get(&name).map(|(value, _)| value.clone()), "name {}", name);
             }
         }
@@ -149,8 +155,12 @@ fn locked_keys_change_atomically() {
         });
         for _ in 0..300 {
             let locked = cache.lock_all(names.iter().map(|name| key(name)));
-            let values: Vec<Vec<u8>> =
-                names.iter().map(|name| locked.value(key(name)).expect("written")).collect();
+            let values: Vec<Vec<u8>> = names
+                .iter()
+                .map(|name| {
+                    locked.peek(key(name), |record| record.bytes().expect("bytes").to_vec()).expect("written")
+                })
+                .collect();
             assert!(values.iter().all(|value| *value == values[0]), "{values:?}");
         }
         done.store(true, Ordering::Relaxed);
@@ -207,7 +217,10 @@ fn put_over_a_record_replaces_its_bytes() {
     put(&cache, b"name", b"before");
     let computed = cache.compute(Record::new(key(b"name"), &[b"after"]), |_| (Op::Put((), Ttl::Never), ()));
     assert_eq!(computed.refused, None);
-    assert_eq!(cache.read(key(b"name"), |value| value.to_vec()), Some(b"after".to_vec()));
+    assert_eq!(
+        cache.read(key(b"name"), |record| record.bytes().expect("bytes").to_vec()),
+        Some(b"after".to_vec())
+    );
 }
 
 #[test]
@@ -232,6 +245,122 @@ fn retain_from_visits_each_entry_once_in_slices() {
     cache.validate();
 }
 
+/// An object that changes its weight.
+fn cache_of_objects(capacity: u64, shards: usize) -> Cache<Vec<u8>> {
+    let weigh =
+        |record: &Record<Vec<u8>>, (): &()| 100 + record.object().map_or(0, |object| object.len() as u64);
+    Cache::builder().weight(capacity, weigh).shards(shards).build().expect("valid options")
+}
+
+fn put_object(cache: &Cache<Vec<u8>>, name: &[u8], bytes: usize) -> bool {
+    let record = Record::with_object(key(name), Box::new(vec![0; bytes]));
+    !cache.insert_with_ttl(record, (), Ttl::Never).is_refused()
+}
+
+fn resize(entry: Option<Entry<'_, Vec<u8>>>, bytes: usize) -> (UpdateOp<Vec<u8>>, bool) {
+    match entry.map(Entry::into_value_mut) {
+        Some(ValueMut::Object(object)) => {
+            object.resize(bytes, 0);
+            (UpdateOp::Edited(Ttl::Keep), true)
+        }
+        _ => (UpdateOp::Keep, false),
+    }
+}
+
+#[test]
+fn edited_object_is_weighed_again() {
+    let cache = cache_of_objects(10_000, 4);
+    (0..20).for_each(|name: u8| assert!(put_object(&cache, &[name], 0)));
+    assert_eq!((cache.weight(), cache.len()), (2_000, 20));
+    for (bytes, weight, entries) in
+        [(3_000, 5_000, 20), (1_000, 3_000, 20), (9_000, 10_000, 10), (0, 1_000, 10)]
+    {
+        let edited = cache.update(key(&[0]), |entry| resize(entry, bytes)).expect("it fits");
+        assert!(edited.result, "the edited entry is not evicted");
+        cache.validate();
+        assert_eq!((cache.weight(), cache.len()), (weight, entries), "{bytes} bytes");
+    }
+    let refused = cache.update(key(&[0]), |entry| resize(entry, 10_000)).map(|_| ());
+    assert_eq!(refused, Err(Refusal::TooHeavy { weight: 10_100, limit: 10_000 }));
+    cache.validate();
+    assert_eq!((cache.weight(), cache.len()), (900, 9), "it is removed");
+}
+
+/// The entries that could make room are in shards that the caller has locked, and then in its own only.
+#[test]
+fn edit_of_a_locked_object_evicts_from_locked_shards() {
+    let cache = cache_of_objects(10_000, 8);
+    let names: Vec<[u8; 1]> = (0..90).map(|name| [name]).collect();
+    names.iter().for_each(|name| assert!(put_object(&cache, name, 0)));
+    let mut locked = cache.lock_all(names.iter().map(|name| key(name)));
+    for bytes in [1_000, 5_000, 9_900] {
+        assert_eq!(locked.update(key(&[7]), |entry| resize(entry, bytes)), Ok(true), "{bytes} bytes");
+    }
+    let record = Record::with_object(key(&[1]), Box::new(Vec::new()));
+    let put = locked.update(key(&[1]), |_| (UpdateOp::Put(record, Ttl::Never), ()));
+    assert_eq!(put, Ok(()), "the heavy one makes room");
+    let taken = locked.take(key(&[1])).expect("stored");
+    assert_eq!(locked.insert(taken.with_key(key(&[2])), Ttl::Never), Ok(true));
+    drop(locked);
+    cache.validate();
+    assert_eq!((cache.len(), cache.weight()), (1, 100));
+}
+
+/// Writes on two threads that edit objects in different shards make room in each other's.
+#[test]
+fn edits_of_objects_on_two_threads_stay_within_the_capacity() {
+    let cache = cache_of_objects(3_000, 2);
+    let names: Vec<[u8; 1]> = (0..8).map(|name| [name]).collect();
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let (cache, names) = (&cache, &names);
+            scope.spawn(move || {
+                for round in 0..3_000 {
+                    let name = &names[(round * 3 + thread) % names.len()];
+                    put_object(cache, name, round % 7 * 100);
+                    let edited = cache.update(key(name), |entry| resize(entry, round % 29 * 100));
+                    assert!(edited.is_ok(), "{edited:?}");
+                    assert!(cache.weight() <= 3_000);
+                }
+            });
+        }
+    });
+    cache.validate();
+}
+
+#[test]
+fn partitions_count_entries_and_deadlines() {
+    let (clock, hand) = Clock::manual();
+    let of = |record: &Record| usize::from(record.key().space);
+    let builder = Cache::builder().weight(1 << 20, |_, ()| 100).clock(clock).shards(2).partitions(2, of);
+    let cache: Cache = builder.build().expect("valid options");
+    let put = |space, name: &[u8], ttl| {
+        _ = cache.insert_with_ttl(Record::new(Key { space, name }, &[]), (), ttl);
+    };
+    let counts = || {
+        [0, 1].map(|space| {
+            let counts = cache.partition_stats(space);
+            (counts.entries, counts.with_deadline)
+        })
+    };
+    let (soon, later) = (Ttl::After(Duration::from_millis(10)), Ttl::After(Duration::from_secs(10)));
+    put(0, b"a", Ttl::Never);
+    put(1, b"a", soon);
+    put(1, b"b", later);
+    assert_eq!(counts(), [(1, 0), (2, 2)]);
+    put(0, b"a", later);
+    put(1, b"b", Ttl::Never);
+    assert_eq!(counts(), [(1, 1), (2, 1)]);
+    hand.advance(Duration::from_secs(1));
+    cache.run_due(100);
+    assert_eq!(counts(), [(1, 1), (1, 0)]);
+    // The slots are used again.
+    (100..200).for_each(|name| put(1, &[name], if name % 2 == 0 { later } else { Ttl::Never }));
+    assert_eq!(counts(), [(1, 1), (101, 50)]);
+    cache.clear();
+    assert_eq!(counts(), [(0, 0); 2]);
+}
+
 #[test]
 fn locked_update_does_what_update_does() {
     let (clock, _) = Clock::manual();
@@ -247,7 +376,9 @@ fn locked_update_does_what_update_does() {
         |_| UpdateOp::Put(Record::new(key(b"k"), &[b"one"]), Ttl::At(500)),
         |_| UpdateOp::Put(Record::new(key(b"k"), &[b"two", b" parts"]), Ttl::Keep),
         |entry| {
-            entry.into_iter().for_each(|mut entry| entry.value_mut()[0] = b'T');
+            if let Some(ValueMut::Bytes(value)) = entry.map(crate::raw::Entry::into_value_mut) {
+                value[0] = b'T';
+            }
             UpdateOp::Edited(Ttl::Keep)
         },
         |_| UpdateOp::SetTtl(Ttl::At(700)),
@@ -255,7 +386,9 @@ fn locked_update_does_what_update_does() {
         |_| UpdateOp::Remove,
     ];
     for step in steps {
-        let seen = |entry: &Option<crate::raw::Entry<'_>>| entry.as_ref().map(|entry| entry.value().to_vec());
+        let seen = |entry: &Option<crate::raw::Entry<'_>>| {
+            entry.as_ref().map(|entry| entry.record().bytes().map(<[u8]>::to_vec))
+        };
         let expected = plain.update(key(b"k"), |entry| {
             let value = seen(&entry);
             (step(entry), value)
@@ -267,11 +400,11 @@ fn locked_update_does_what_update_does() {
         });
         assert_eq!(actual, expected.map(|updated| updated.result));
         let state = locked.peek_with(key(b"k"), |entry| {
-            (entry.key().value().to_vec(), entry.deadline_ms(), entry.weight())
+            (entry.key().bytes().map(<[u8]>::to_vec), entry.deadline_ms(), entry.weight())
         });
         drop(locked);
         let state_of_plain = plain.peek_with(&key(b"k"), |entry| {
-            (entry.key().value().to_vec(), entry.deadline_ms(), entry.weight())
+            (entry.key().bytes().map(<[u8]>::to_vec), entry.deadline_ms(), entry.weight())
         });
         assert_eq!(state, state_of_plain);
         assert_eq!(plain.weight(), other.weight());

@@ -4,7 +4,7 @@ use larder_resp::{Args, parse_integer};
 
 use super::options::integer;
 use super::{CommandError, Context, Outcome};
-use crate::db::{Entry, EntryOp, Expiry};
+use crate::db::{EntryOp, Expiry, StringEntry};
 
 pub(super) fn setbit(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (byte, mask) = position(cx, &args[2])?;
@@ -16,14 +16,14 @@ pub(super) fn setbit(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return Err(CommandError::OutOfMemory);
     }
     let db = cx.db();
-    let before = db.update(&args[1], |entry| match entry {
+    let before = db.update_string(&args[1], |entry| match entry {
         Some(mut entry) if byte < entry.value().len() => {
             let before = entry.value()[byte] & mask != 0;
             set(&mut entry.value_mut()[byte], mask, is_set);
             (EntryOp::Edited, before)
         }
         entry => {
-            let value = entry.as_ref().map_or(&[][..], Entry::value);
+            let value = entry.as_ref().map_or(&[][..], StringEntry::value);
             let mut padding = vec![0; byte + 1 - value.len()];
             set(&mut padding[byte - value.len()], mask, is_set);
             (EntryOp::Put(db.record(&args[1], &[value, &padding]), Expiry::Keep), false)
@@ -38,7 +38,7 @@ fn set(byte: &mut u8, mask: u8, is_set: bool) {
 
 pub(super) fn getbit(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (byte, mask) = position(cx, &args[2])?;
-    let found = cx.db().get(&args[1], |value| value.get(byte).is_some_and(|byte| byte & mask != 0));
+    let found = cx.db().get(&args[1], |value| value.get(byte).is_some_and(|byte| byte & mask != 0))?;
     cx.count_lookup(found.is_some());
     cx.integer(i64::from(found.unwrap_or(false)))
 }
@@ -59,7 +59,7 @@ pub(super) fn bitcount(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             _ => return Err(CommandError::Syntax),
         };
         Ok(range.map_or(0, |range| range.count_ones(value)))
-    });
+    })?;
     cx.count_lookup(counted.is_some());
     cx.integer(counted.transpose()?.unwrap_or(0) as i64)
 }
@@ -79,7 +79,7 @@ pub(super) fn bitpos(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         // Without an end, the string counts as followed by zeros.
         let after = if bit || args.len() > 4 { -1 } else { range.end as i64 };
         Ok(range.find(value, bit).map_or(after, |position| position as i64))
-    });
+    })?;
     cx.count_lookup(found.is_some());
     cx.integer(found.transpose()?.unwrap_or(if bit { -1 } else { 0 }))
 }
@@ -153,8 +153,8 @@ pub(super) fn bitop(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let db = cx.db();
     let (destination, sources) = (db.key(&args[2]), args.skip(3));
     let mut locked = db.lock(args.skip(2).iter());
-    let values = sources.iter().map(|name| locked.get(db.key(name), <[u8]>::to_vec).unwrap_or_default());
-    let mut values: Vec<Vec<u8>> = values.collect();
+    let mut value = |name| Ok(locked.get(db.key(name), <[u8]>::to_vec)?.unwrap_or_default());
+    let mut values = sources.iter().map(&mut value).collect::<Result<Vec<Vec<u8>>, CommandError>>()?;
     let length = values.iter().map(Vec::len).max().unwrap_or(0);
     // A shorter value counts as followed by zeros.
     values.iter_mut().for_each(|value| value.resize(length, 0));

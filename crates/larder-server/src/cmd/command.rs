@@ -143,13 +143,14 @@ fn list(cx: &mut Context<'_>, filter: Args<'_>) -> Outcome {
 fn getkeys(cx: &mut Context<'_>, request: Args<'_>) -> Outcome {
     let spec = find(&request[0]).map(|index| &TABLE[index]);
     let spec = spec.ok_or(CommandError::Fixed("ERR Invalid command specified"))?;
-    if spec.keys.0 == 0 {
+    if !spec.has_keys() {
         return Err(CommandError::Fixed("ERR The command has no key arguments"));
     }
     if !spec.accepts(request.len()) {
         return Err(CommandError::Fixed("ERR Invalid number of arguments specified for command"));
     }
-    let keys: Vec<&[u8]> = spec.keys_of(request).collect();
+    let keys = spec.keys_of(request);
+    let keys = keys.ok_or(CommandError::Fixed("ERR Invalid arguments specified for command"))?;
     let mut reply = cx.reply();
     reply.array(keys.len());
     keys.iter().for_each(|key| reply.bulk(key));

@@ -4,7 +4,7 @@ use larder_resp::{Args, parse_integer};
 
 use super::options::integer;
 use super::{CommandError, Context, Outcome};
-use crate::db::{Database, Entry, EntryOp, Expiry};
+use crate::db::{Database, EntryOp, Expiry, StringEntry};
 use crate::decimal::Decimal;
 
 pub(super) fn incr(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -27,7 +27,7 @@ pub(super) fn decrby(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 pub(super) fn incrbyfloat(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let amount = Decimal::parse(&args[2]).ok_or(CommandError::NotFloat)?;
     let db = cx.db();
-    let sum = db.update(&args[1], |entry| {
+    let sum = db.update_string(&args[1], |entry| {
         let before = match &entry {
             Some(entry) => Decimal::parse(entry.value()).ok_or(CommandError::NotFloat),
             None => Ok(Decimal::ZERO),
@@ -47,7 +47,7 @@ pub(super) fn incrbyfloat(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn add(cx: &mut Context<'_>, key: &[u8], amount: i64) -> Outcome {
     let db = cx.db();
-    let sum = db.update(key, |entry| {
+    let sum = db.update_string(key, |entry| {
         let before = entry.as_ref().map_or(Some(0), |entry| parse_integer(entry.value()));
         let sum = before
             .ok_or(CommandError::NotInteger)
@@ -61,7 +61,7 @@ fn add(cx: &mut Context<'_>, key: &[u8], amount: i64) -> Outcome {
 }
 
 /// Writes a number, in place if the former one has the same length.
-fn write(db: Database<'_>, key: &[u8], entry: Option<Entry<'_>>, text: &[u8]) -> EntryOp {
+fn write(db: Database<'_>, key: &[u8], entry: Option<StringEntry<'_>>, text: &[u8]) -> EntryOp {
     match entry {
         Some(mut entry) if entry.value().len() == text.len() => {
             entry.value_mut().copy_from_slice(text);

@@ -1,24 +1,53 @@
 //! `APPEND` and `SETRANGE`: change a part of a value.
 
+use std::sync::Arc;
+
 use larder_resp::Args;
 
 use super::options::integer;
 use super::{CommandError, Context, Outcome};
-use crate::db::{Entry, EntryOp, Expiry};
+use crate::db::{EntryOp, Expiry, Record, StringEntry};
 
 pub(super) fn append(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let limits = Limits::of(cx);
-    let tail = &args[2];
+    let (name, tail) = (&args[1], &args[2]);
     let db = cx.db();
-    let length = db.update(&args[1], |entry| {
-        let head = entry.as_ref().map_or(&[][..], Entry::value);
-        let length = head.len() + tail.len();
-        match limits.check(length) {
-            Ok(()) => (EntryOp::Put(db.record(&args[1], &[head, tail]), Expiry::Keep), Ok(length)),
-            Err(error) => (EntryOp::Keep, Err(error)),
+    // A long value is copied while its entry is not locked, and stored if it is still there.
+    let mut prepared: Option<(Arc<[u8]>, Record)> = None;
+    loop {
+        let appended = db.update_string(name, |entry| {
+            let head = entry.as_ref().map_or(&[][..], StringEntry::value);
+            let length = head.len() + tail.len();
+            if let Err(error) = limits.check(length) {
+                return (EntryOp::Keep, Err(error));
+            }
+            let long = entry.as_ref().and_then(StringEntry::share);
+            match (long, prepared.take()) {
+                (Some(long), None) => (EntryOp::Keep, Ok(Appended::Not(long))),
+                (Some(long), Some((head, record))) if Arc::ptr_eq(&long, &head) => {
+                    (EntryOp::Put(record, Expiry::Keep), Ok(Appended::Length(length)))
+                }
+                _ => {
+                    (EntryOp::Put(db.record(name, &[head, tail]), Expiry::Keep), Ok(Appended::Length(length)))
+                }
+            }
+        })??;
+        match appended {
+            Appended::Length(length) => return cx.integer(length as i64),
+            Appended::Not(head) => {
+                let record = db.record(name, &[&head, tail]);
+                prepared = Some((head, record));
+            }
         }
-    })??;
-    cx.integer(length as i64)
+    }
+}
+
+/// What an attempt to append has done.
+enum Appended {
+    /// The value has this length now.
+    Length(usize),
+    /// Nothing: this long value must be copied first.
+    Not(Arc<[u8]>),
 }
 
 pub(super) fn setrange(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -27,8 +56,8 @@ pub(super) fn setrange(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let offset =
         usize::try_from(integer(&args[2])?).map_err(|_| CommandError::Fixed("ERR offset is out of range"))?;
     let db = cx.db();
-    let length = db.update(&args[1], |mut entry| {
-        let before = entry.as_ref().map_or(&[][..], Entry::value);
+    let length = db.update_string(&args[1], |mut entry| {
+        let before = entry.as_ref().map_or(&[][..], StringEntry::value);
         if patch.is_empty() {
             return (EntryOp::Keep, Ok(before.len()));
         }
@@ -41,7 +70,7 @@ pub(super) fn setrange(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             let padding = vec![0; offset - head.len()];
             return (EntryOp::Put(db.record(&args[1], &[head, &padding, patch]), Expiry::Keep), Ok(end));
         }
-        let value = entry.as_mut().map_or(&mut [][..], Entry::value_mut);
+        let value = entry.as_mut().map_or(&mut [][..], StringEntry::value_mut);
         value[offset..end].copy_from_slice(patch);
         (EntryOp::Edited, Ok(value.len()))
     })??;

@@ -2,7 +2,7 @@
 
 use larder_resp::Args;
 
-use crate::db::OutOfMemory;
+use crate::db::{OutOfMemory, UpdateError, WrongType};
 
 /// Why a command was not executed. The connection stays open.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,6 +23,8 @@ pub(crate) enum CommandError {
     StringTooLong,
     #[error("OOM command not allowed when used memory > 'maxmemory'.")]
     OutOfMemory,
+    #[error("WRONGTYPE Operation against a key holding the wrong kind of value")]
+    WrongType,
     #[error("NOAUTH Authentication required.")]
     NoAuth,
     #[error("WRONGPASS invalid username-password pair or user is disabled.")]
@@ -44,6 +46,7 @@ impl CommandError {
     pub(crate) fn prefix(&self) -> &'static str {
         match self {
             CommandError::OutOfMemory => "OOM",
+            CommandError::WrongType => "WRONGTYPE",
             CommandError::NoAuth => "NOAUTH",
             CommandError::ExecAbort(_) => "EXECABORT",
             CommandError::WrongPass => "WRONGPASS",
@@ -80,5 +83,20 @@ fn truncate(text: &[u8], max_bytes: usize) -> &[u8] {
 impl From<OutOfMemory> for CommandError {
     fn from(_: OutOfMemory) -> Self {
         CommandError::OutOfMemory
+    }
+}
+
+impl From<WrongType> for CommandError {
+    fn from(_: WrongType) -> Self {
+        CommandError::WrongType
+    }
+}
+
+impl From<UpdateError> for CommandError {
+    fn from(error: UpdateError) -> Self {
+        match error {
+            UpdateError::OutOfMemory => CommandError::OutOfMemory,
+            UpdateError::WrongType => CommandError::WrongType,
+        }
     }
 }

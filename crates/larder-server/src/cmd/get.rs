@@ -9,7 +9,7 @@ use crate::db::{EntryOp, Expiry};
 pub(super) fn get(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let db = cx.db();
     let mut reply = cx.reply();
-    let found = db.get(&args[1], |value| reply.bulk(value)).is_some();
+    let found = db.get(&args[1], |value| reply.bulk(value))?.is_some();
     if !found {
         reply.null();
     }
@@ -48,23 +48,29 @@ fn reply_and_update(
 ) -> Outcome {
     let db = cx.db();
     let mut reply = cx.reply();
-    let found = db.update(key, |entry| match entry.map(|entry| (entry, operation())) {
+    let mut long = None;
+    let found = db.update_string(key, |entry| match entry.map(|entry| (entry, operation())) {
         Some((entry, Ok(operation))) => {
-            reply.bulk(entry.value());
+            long = entry.share();
+            if long.is_none() {
+                reply.bulk(entry.value());
+            }
             (operation, Ok(true))
         }
         Some((_, Err(error))) => (EntryOp::Keep, Err(error)),
         None => (EntryOp::Keep, Ok(false)),
     })??;
-    if !found {
-        reply.null();
+    match (found, long) {
+        (true, Some(long)) => reply.bulk(&long),
+        (true, None) => {}
+        (false, _) => reply.null(),
     }
     cx.count_lookup(found);
     Ok(())
 }
 
 pub(super) fn strlen(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let length = cx.db().get(&args[1], <[u8]>::len);
+    let length = cx.db().get(&args[1], <[u8]>::len)?;
     cx.count_lookup(length.is_some());
     cx.integer(length.unwrap_or(0) as i64)
 }
@@ -73,7 +79,7 @@ pub(super) fn getrange(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (start, end) = (integer(&args[2])?, integer(&args[3])?);
     let db = cx.db();
     let mut reply = cx.reply();
-    let found = db.get(&args[1], |value| reply.bulk(range(value, start, end))).is_some();
+    let found = db.get(&args[1], |value| reply.bulk(range(value, start, end)))?.is_some();
     if !found {
         reply.bulk(b"");
     }

@@ -3,11 +3,11 @@
 use larder_resp::Args;
 
 use super::{Context, Outcome};
-use crate::db::EntryOp;
+use crate::db::{EntryOp, type_name};
 
 /// Removes a key if it has the given value: compare-and-delete, as in Valkey since 9.0.
 pub(super) fn delifeq(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let removed = cx.db().update(&args[1], |entry| match entry {
+    let removed = cx.db().update_string(&args[1], |entry| match entry {
         Some(entry) if entry.value() == &args[2] => (EntryOp::Remove, 1),
         _ => (EntryOp::Keep, 0),
     })?;
@@ -15,8 +15,8 @@ pub(super) fn delifeq(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub(super) fn type_of(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let found = cx.db().contains(&args[1]);
-    cx.count_lookup(found);
-    cx.reply().simple(if found { "string" } else { "none" });
+    let name = cx.db().peek(&args[1], type_name);
+    cx.count_lookup(name.is_some());
+    cx.reply().simple(name.unwrap_or("none"));
     Ok(())
 }

@@ -3,6 +3,7 @@
 //! To add one: write `fn name(cx: &mut Context<'_>, args: Args<'_>) -> Outcome` (parse, apply, reply) in the file of
 //! its family, and add a row to `table`. Dispatch, `COMMAND` and the docs use that row.
 
+mod bitfield;
 mod bits;
 mod client;
 mod client_kill;
@@ -10,6 +11,7 @@ mod client_tracking;
 mod command;
 mod config;
 mod counter;
+mod dump;
 mod edit;
 mod error;
 mod expire;
@@ -17,6 +19,7 @@ mod get;
 mod handshake;
 mod help;
 mod http;
+mod hyperloglog;
 mod key;
 mod multi_key;
 mod object;
@@ -32,6 +35,7 @@ mod special;
 mod table;
 mod transaction;
 mod visit;
+mod zset;
 
 use std::sync::Arc;
 
@@ -184,7 +188,12 @@ impl<'a> Context<'a> {
 
     /// Whether the reply exceeds the limit. Commands that repeat values must stop then; the connection is closed.
     pub(crate) fn is_reply_too_large(&self) -> bool {
-        self.out.len() as u64 > self.state.config.max_reply_bytes.0
+        self.is_reply_too_large_with(0)
+    }
+
+    /// As [`is_reply_too_large`](Self::is_reply_too_large), with this many bytes that are not written yet.
+    fn is_reply_too_large_with(&self, bytes: u64) -> bool {
+        self.out.len() as u64 + bytes > self.state.config.max_reply_bytes.0
     }
 }
 

@@ -1,5 +1,7 @@
 //! `MGET`, `MSET`, `MSETNX`, `DEL`, `EXISTS`, `TOUCH`: several keys in one atomic step.
 
+use std::sync::Arc;
+
 use larder_resp::Args;
 
 use super::{CommandError, Context, Outcome};
@@ -11,19 +13,59 @@ const PREFETCHED_KEYS: usize = 16;
 pub(super) fn mget(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let db = cx.db();
     cx.reply().array(args.len() - 1);
+    let mut long_values = LongValues::default();
     for_each_key(db, args, |locked, key| {
-        // A request may repeat the key of a large value a million times.
-        if cx.is_reply_too_large() {
+        // A request may repeat the key of a long value a million times.
+        if cx.is_reply_too_large_with(long_values.bytes) {
             return;
         }
         let mut reply = cx.reply();
-        let found = locked.get(db.key(key), |value| reply.bulk(value)).is_some();
-        if !found {
-            reply.null();
+        let long = locked.read(db.key(key), |record| {
+            let long = record.share();
+            match (&long, record.bytes()) {
+                (Some(_), _) => {}
+                (None, Some(value)) => reply.bulk(value),
+                (None, None) => reply.null(),
+            }
+            long
+        });
+        match &long {
+            None => reply.null(),
+            Some(None) => {}
+            Some(Some(value)) => long_values.push(cx.out.len(), value),
         }
-        cx.count_lookup(found);
+        cx.count_lookup(long.is_some());
     });
+    long_values.insert_into(cx);
     Ok(())
+}
+
+/// Long values of a reply that is written without them while their keys are locked.
+#[derive(Default)]
+struct LongValues {
+    /// Each with its position in the reply.
+    values: Vec<(usize, Arc<[u8]>)>,
+    bytes: u64,
+}
+
+impl LongValues {
+    fn push(&mut self, position: usize, value: &Arc<[u8]>) {
+        self.bytes += value.len() as u64;
+        self.values.push((position, value.clone()));
+    }
+
+    /// Inserts the values into the reply.
+    fn insert_into(self, cx: &mut Context<'_>) {
+        let Some((first, _)) = self.values.first() else { return };
+        let (mut from, rest) = (*first, cx.out.split_off(*first));
+        let start = from;
+        for (position, value) in &self.values {
+            cx.out.extend_from_slice(&rest[from - start..position - start]);
+            cx.reply().bulk(value);
+            from = *position;
+        }
+        cx.out.extend_from_slice(&rest[from - start..]);
+    }
 }
 
 /// Also `UNLINK`: both free the values after the locks are released.
@@ -44,7 +86,7 @@ pub(super) fn exists(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 pub(super) fn touch(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let db = cx.db();
-    count(cx, args, |locked, key| locked.get(db.key(key), |_| ()).is_some())
+    count(cx, args, |locked, key| locked.read(db.key(key), |_| ()).is_some())
 }
 
 fn count(

@@ -1,13 +1,11 @@
 //! `OBJECT`, `MEMORY`, `RANDOMKEY`: what the server knows about its entries.
 
-use larder_resp::{Args, parse_integer};
+use larder_resp::Args;
 
 use super::help::help;
 use super::options::integer;
 use super::{CommandError, Context, Outcome};
-
-/// Redis stores values up to this length in one block with their key's record.
-const MAX_EMBEDDED_BYTES: usize = 44;
+use crate::db::encoding;
 
 pub(super) fn object(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     match (args[1].to_ascii_lowercase().as_slice(), args.get(2)) {
@@ -38,7 +36,10 @@ pub(super) fn object(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             cx,
             "OBJECT",
             &[
-                ("ENCODING <key>", "The representation that Redis would choose: int, embstr or raw."),
+                (
+                    "ENCODING <key>",
+                    "The representation that Redis would choose: int, embstr, raw, listpack or skiplist.",
+                ),
                 ("REFCOUNT <key>", "1 if the key exists."),
             ],
         ),
@@ -57,15 +58,6 @@ fn not_tracked(cx: &mut Context<'_>, found: bool, text: &'static str) -> Outcome
     }
     cx.reply().null();
     Ok(())
-}
-
-/// The representation of a string in Redis: programs use it to tell numbers from text.
-fn encoding(value: &[u8]) -> &'static str {
-    match value.len() {
-        _ if parse_integer(value).is_some() => "int",
-        0..=MAX_EMBEDDED_BYTES => "embstr",
-        _ => "raw",
-    }
 }
 
 pub(super) fn memory(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {

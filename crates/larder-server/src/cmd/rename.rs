@@ -4,7 +4,7 @@ use larder_resp::Args;
 
 use super::options::{database_index, integer};
 use super::{CommandError, Context, Outcome};
-use crate::db::{Key, LockedKeys, Record};
+use crate::db::{Key, LockedKeys};
 
 const NO_SUCH_KEY: CommandError = CommandError::Fixed("ERR no such key");
 const SAME_KEY: CommandError = CommandError::Fixed("ERR source and destination objects are the same");
@@ -35,8 +35,7 @@ fn rename_unless(
         return Ok(false);
     }
     if from != to {
-        copy_entry(&mut locked, from, to)?;
-        locked.remove(from);
+        move_entry(cx, &mut locked, from, to)?;
     }
     Ok(true)
 }
@@ -71,10 +70,7 @@ pub(super) fn move_key(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return Err(SAME_KEY);
     }
     let mut locked = cx.db().lock_keys([from, to]);
-    let moved = !locked.contains(to) && copy_entry(&mut locked, from, to)?;
-    if moved {
-        locked.remove(from);
-    }
+    let moved = !locked.contains(to) && move_entry(cx, &mut locked, from, to)?;
     drop(locked);
     cx.integer(i64::from(moved))
 }
@@ -82,8 +78,28 @@ pub(super) fn move_key(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 /// Copies an entry with its deadline; returns whether there is one.
 fn copy_entry(locked: &mut LockedKeys<'_>, from: Key<'_>, to: Key<'_>) -> Result<bool, CommandError> {
     let Some(expiry) = locked.expiry(from) else { return Ok(false) };
-    let Some(record) = locked.get(from, |value| Record::new(to, &[value])) else { return Ok(false) };
+    let Some(record) = locked.read(from, |record| record.copy_with_key(to)) else { return Ok(false) };
     locked.put(record, expiry)?;
+    Ok(true)
+}
+
+/// Moves an entry with its deadline; returns whether there is one. If it does not fit with its new name, it stays.
+fn move_entry(
+    cx: &Context<'_>,
+    locked: &mut LockedKeys<'_>,
+    from: Key<'_>,
+    to: Key<'_>,
+) -> Result<bool, CommandError> {
+    let Some(expiry) = locked.expiry(from) else { return Ok(false) };
+    let Some(record) = locked.take(from) else { return Ok(false) };
+    let moved = [record.with_key(to)];
+    let fits = cx.state.store.can_hold(&moved);
+    let [moved] = moved;
+    if !fits {
+        locked.put(moved.with_key(from), expiry)?;
+        return Err(CommandError::OutOfMemory);
+    }
+    locked.put(moved, expiry)?;
     Ok(true)
 }
 

@@ -13,7 +13,7 @@ pub(super) fn scan(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let cursor = std::str::from_utf8(&args[1]).ok().and_then(|text| text.parse().ok());
     let cursor: u64 = cursor.ok_or(CommandError::Fixed("ERR invalid cursor"))?;
     let options = Options::parse(args.skip(2))?;
-    start(cx, Purpose::Scan(Names::of(options.filter)), cursor, options.count)
+    start(cx, Purpose::Scan(options.names), cursor, options.count)
 }
 
 pub(super) fn keys(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -27,13 +27,13 @@ fn start(cx: &mut Context<'_>, purpose: Purpose, cursor: u64, count: usize) -> O
 
 struct Options {
     count: usize,
-    filter: Filter,
+    names: Names,
 }
 
 impl Options {
     fn parse(args: Args<'_>) -> Result<Options, CommandError> {
-        let (mut pattern, mut is_string) = (Filter::All, true);
-        let mut options = Options { count: DEFAULT_COUNT, filter: Filter::Nothing };
+        let mut type_name = None;
+        let mut options = Options { count: DEFAULT_COUNT, names: Names::default() };
         let mut words = args.iter();
         while let Some(word) = words.next() {
             let value = words.next().ok_or(CommandError::Syntax)?;
@@ -41,16 +41,15 @@ impl Options {
                 let count = integer(value)?;
                 options.count = usize::try_from(count).ok().filter(|n| *n > 0).ok_or(CommandError::Syntax)?;
             } else if word.eq_ignore_ascii_case(b"MATCH") {
-                pattern = Filter::pattern(value);
+                options.names = Names::of(Filter::pattern(value));
             } else if word.eq_ignore_ascii_case(b"TYPE") {
-                // The only type of this server.
-                is_string = value.eq_ignore_ascii_case(b"string");
+                type_name = Some(value);
             } else {
                 return Err(CommandError::Syntax);
             }
         }
-        if is_string {
-            options.filter = pattern;
+        if let Some(name) = type_name {
+            options.names = options.names.of_type(name);
         }
         Ok(options)
     }

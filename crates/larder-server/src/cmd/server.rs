@@ -12,7 +12,7 @@ pub(super) fn info(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     cx.publish_counts();
     let counters = Counters {
         engine: cx.db().engine_stats(),
-        keys: std::array::from_fn(|index| cx.database(index as u8).len()),
+        databases: std::array::from_fn(|index| cx.database(index as u8).counts()),
     };
     let text = info::text(cx.state, &counters, args.skip(1));
     cx.reply().verbatim(b"txt", text.as_bytes());

@@ -4,7 +4,7 @@ use larder_resp::Args;
 
 use super::options::TimeUnit;
 use super::{CommandError, Context, Outcome};
-use crate::db::{Entry, EntryOp, Expiry};
+use crate::db::{Entry, EntryOp, Expiry, StringEntry, WrongType};
 
 /// The condition under which `SET` stores.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,11 +19,12 @@ enum Condition<'a> {
 }
 
 impl Condition<'_> {
-    fn allows(self, before: Option<&[u8]>) -> bool {
+    /// Whether to store, if there is an entry or not, which has this value if it is a string.
+    fn allows(self, is_present: bool, before: Option<&[u8]>) -> bool {
         match self {
             Condition::Always => true,
-            Condition::Missing => before.is_none(),
-            Condition::Present => before.is_some(),
+            Condition::Missing => !is_present,
+            Condition::Present => is_present,
             Condition::Equal(expected) => before == Some(expected),
         }
     }
@@ -65,9 +66,13 @@ pub(super) fn psetex(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 pub(super) fn setnx(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let db = cx.db();
+    let long = db.record_of_long(&args[1], &args[2]);
     let stored = db.update(&args[1], |entry| match entry {
         Some(_) => (EntryOp::Keep, 0),
-        None => (EntryOp::Put(db.record(&args[1], &[&args[2]]), Expiry::Never), 1),
+        None => {
+            let record = long.unwrap_or_else(|| db.record(&args[1], &[&args[2]]));
+            (EntryOp::Put(record, Expiry::Never), 1)
+        }
     })?;
     cx.integer(stored)
 }
@@ -86,19 +91,33 @@ fn set_with_ttl(cx: &mut Context<'_>, args: Args<'_>, unit: TimeUnit, command: &
 fn set_if(cx: &mut Context<'_>, key: &[u8], value: &[u8], options: Options<'_>) -> Outcome {
     let db = cx.db();
     let mut reply = cx.reply();
+    let (record, mut long) = (db.record_of_long(key, value), None);
     let (present, stored) = db.update(key, |entry| {
         let present = entry.is_some();
+        let string = entry.map(Entry::into_string);
+        let needs_string = options.get || matches!(options.condition, Condition::Equal(_));
+        if let (true, Some(Err(WrongType))) = (needs_string, &string) {
+            return (EntryOp::Keep, Err(WrongType));
+        }
+        let string = string.and_then(Result::ok);
         if options.get {
-            match &entry {
-                Some(entry) => reply.bulk(entry.value()),
+            long = string.as_ref().and_then(StringEntry::share);
+            match &string {
+                Some(_) if long.is_some() => {}
+                Some(string) => reply.bulk(string.value()),
                 None => reply.null(),
             }
         }
-        let store = options.condition.allows(entry.as_ref().map(Entry::value));
-        let operation =
-            if store { EntryOp::Put(db.record(key, &[value]), options.expiry) } else { EntryOp::Keep };
-        (operation, (present, store))
-    })?;
+        let store = options.condition.allows(present, string.as_ref().map(StringEntry::value));
+        let put = || {
+            let record = record.unwrap_or_else(|| db.record(key, &[value]));
+            EntryOp::Put(record, options.expiry)
+        };
+        (if store { put() } else { EntryOp::Keep }, Ok((present, store)))
+    })??;
+    if let Some(long) = long {
+        reply.bulk(&long);
+    }
     match (options.get, stored) {
         (true, _) => cx.count_lookup(present),
         (false, true) => reply.simple("OK"),

@@ -1,6 +1,6 @@
 //! The description of a command.
 
-use larder_resp::Args;
+use larder_resp::{Args, parse_integer};
 
 use super::{Context, Outcome};
 
@@ -19,6 +19,8 @@ pub struct CommandSpec {
     pub group: &'static str,
     /// Index of the first key, of the last key (negative: from the end), and the step between keys; zeros without keys.
     pub keys: (i8, i8, i8),
+    /// Index of the number of further keys, which follow it; 0 without.
+    pub numkeys: u8,
     pub(crate) flags: Flags,
     pub(crate) run: Run,
 }
@@ -46,8 +48,10 @@ impl Flags {
     pub(crate) const ANY_KEYS: Flags = Flags(1 << 8);
     /// Is executed at once in a transaction, and not queued.
     pub(crate) const NOT_QUEUED: Flags = Flags(1 << 9);
+    /// Some keys are not at fixed positions.
+    pub(crate) const MOVABLE_KEYS: Flags = Flags(1 << 10);
 
-    const NAMES: [(Flags, &'static str); 7] = [
+    const NAMES: [(Flags, &'static str); 8] = [
         (Flags::WRITE, "write"),
         (Flags::READONLY, "readonly"),
         (Flags::DENYOOM, "denyoom"),
@@ -55,6 +59,7 @@ impl Flags {
         (Flags::FAST, "fast"),
         (Flags::NO_AUTH, "no_auth"),
         (Flags::NO_MULTI, "no_multi"),
+        (Flags::MOVABLE_KEYS, "movablekeys"),
     ];
 
     pub(crate) const fn with(self, other: Flags) -> Flags {
@@ -79,7 +84,17 @@ impl CommandSpec {
         run: Run,
         summary: &'static str,
     ) -> Self {
-        CommandSpec { name, arity, since, summary, group: "", keys: (0, 0, 0), flags: Flags::NONE, run }
+        CommandSpec {
+            name,
+            arity,
+            since,
+            summary,
+            group: "",
+            keys: (0, 0, 0),
+            numkeys: 0,
+            flags: Flags::NONE,
+            run,
+        }
     }
 
     /// In the group `connection`.
@@ -145,9 +160,34 @@ impl CommandSpec {
         self
     }
 
+    /// Reads a sorted set.
+    pub(super) const fn reads_zset(mut self) -> Self {
+        self.group = "sorted-set";
+        self.flags = self.flags.with(Flags::READONLY);
+        self
+    }
+
+    /// Writes a sorted set and may need memory.
+    pub(super) const fn writes_zset(self) -> Self {
+        self.updates_zset().flag(Flags::DENYOOM)
+    }
+
+    /// Removes members of a sorted set and needs no memory.
+    pub(super) const fn updates_zset(mut self) -> Self {
+        self.group = "sorted-set";
+        self.flags = self.flags.with(Flags::WRITE);
+        self
+    }
+
     /// In the group `bitmap`, of commands on strings.
     pub(super) const fn bitmap(mut self) -> Self {
         self.group = "bitmap";
+        self
+    }
+
+    /// In the group `hyperloglog`, of commands on strings.
+    pub(super) const fn hyperloglog(mut self) -> Self {
+        self.group = "hyperloglog";
         self
     }
 
@@ -190,12 +230,31 @@ impl CommandSpec {
         self
     }
 
-    /// The keys of a request with valid arguments.
-    pub(crate) fn keys_of<'a>(&self, args: Args<'a>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    /// This argument is the number of keys that follow it.
+    pub(super) const fn numkeys(mut self, index: u8) -> Self {
+        self.numkeys = index;
+        self.flag(Flags::MOVABLE_KEYS)
+    }
+
+    /// Whether a request has arguments that are keys.
+    pub(crate) fn has_keys(&self) -> bool {
+        self.keys.0 != 0 || self.numkeys != 0
+    }
+
+    /// The keys of a request; `None` if its number of keys is not valid.
+    pub(crate) fn keys_of<'a>(&self, args: Args<'a>) -> Option<Vec<&'a [u8]>> {
         let (first, last, step) = self.keys;
         let last = if last < 0 { args.len() as isize + last as isize } else { last as isize };
-        let indices = if first == 0 { 0..0 } else { first as usize..(last + 1).max(0) as usize };
-        indices.step_by((step as usize).max(1)).filter_map(move |index| args.get(index))
+        let fixed = if first == 0 { 0..0 } else { first as usize..(last + 1).max(0) as usize };
+        let counted = match usize::from(self.numkeys) {
+            0 => 0..0,
+            at => {
+                let count = parse_integer(args.get(at)?).and_then(|count| usize::try_from(count).ok())?;
+                at + 1..(at + 1).checked_add(count).filter(|end| *end <= args.len() && count > 0)?
+            }
+        };
+        let indices = fixed.step_by((step as usize).max(1)).chain(counted);
+        Some(indices.filter_map(|index| args.get(index)).collect())
     }
 
     /// Whether this number of arguments, including the name, is valid.
@@ -209,6 +268,7 @@ impl CommandSpec {
         let group = match self.group {
             "generic" => Some("keyspace"),
             "server" => None,
+            "sorted-set" => Some("sortedset"),
             "transactions" => Some("transaction"),
             group => Some(group),
         };

@@ -87,6 +87,6 @@ fn execute_now(cx: &mut Context<'_>, spec: &CommandSpec, args: Args<'_>, was_rec
 /// Registers the connection for the keys that it has read, if it tracks keys. They are locked.
 pub(super) fn track(cx: &Context<'_>, spec: &CommandSpec, args: Args<'_>) {
     if let Some(tracking) = cx.session.tracking().filter(|_| spec.flags.contains(Flags::READONLY)) {
-        spec.keys_of(args).for_each(|name| tracking.register(name));
+        spec.keys_of(args).unwrap_or_default().into_iter().for_each(|name| tracking.register(name));
     }
 }

@@ -2,16 +2,18 @@
 
 use super::spec::{CommandSpec as C, Flags};
 use super::{
-    bits, client, command, config, counter, edit, expire, get, handshake, key, multi_key, object, pubsub,
-    rename, scan, server, session, set, transaction,
+    bitfield, bits, client, command, config, counter, dump, edit, expire, get, handshake, hyperloglog, key,
+    multi_key, object, pubsub, rename, scan, server, session, set, transaction, zset,
 };
 
 /// All commands, sorted by name.
 #[rustfmt::skip]
-pub(super) static TABLE: [C; 83] = [
+pub(super) static TABLE: [C; 122] = [
     C::new("append", 3, "2.0.0", edit::append, "Appends to a value; creates it if needed.").writes_string().fast().one_key(),
     C::new("auth", -2, "1.0.0", handshake::auth, "Authenticates the connection.").connection().fast().loading().flag(Flags::NO_AUTH),
     C::new("bitcount", -2, "2.6.0", bits::bitcount, "Counts the bits that are set.").reads_string().bitmap().one_key(),
+    C::new("bitfield", -2, "3.2.0", bitfield::bitfield, "Reads and changes integers of any width in a string.").writes_string().bitmap().one_key(),
+    C::new("bitfield_ro", -2, "6.0.0", bitfield::bitfield_ro, "Reads integers of any width in a string.").reads_string().bitmap().fast().one_key(),
     C::new("bitop", -4, "2.6.0", bits::bitop, "Combines strings bit by bit and stores the result.").writes_string().bitmap().keys(2, -1, 1),
     C::new("bitpos", -3, "2.8.7", bits::bitpos, "Finds the first bit that is set or not set.").reads_string().bitmap().one_key(),
     C::new("client", -2, "2.4.0", client::client, "Names, describes and lists connections.").connection(),
@@ -24,6 +26,7 @@ pub(super) static TABLE: [C; 83] = [
     C::new("del", -2, "1.0.0", multi_key::del, "Removes keys.").writes_key().keys(1, -1, 1),
     C::new("delifeq", 3, "9.0.0", key::delifeq, "Removes a key if it has the given value.").updates_string().fast().one_key(),
     C::new("discard", 1, "2.0.0", transaction::discard, "Discards the commands that were queued.").transaction().fast().loading(),
+    C::new("dump", 2, "2.6.0", dump::dump, "Returns a string in serialized form.").reads_key().one_key(),
     C::new("echo", 2, "1.0.0", session::echo, "Returns its argument.").connection().fast().loading(),
     C::new("exec", 1, "1.2.0", transaction::exec, "Executes the queued commands in one atomic step.").transaction().loading(),
     C::new("exists", -2, "1.0.0", multi_key::exists, "Counts the keys that exist.").reads_key().fast().keys(1, -1, 1),
@@ -56,6 +59,9 @@ pub(super) static TABLE: [C; 83] = [
     C::new("pexpire", -3, "2.6.0", expire::pexpire, "Sets the time to live of a key in milliseconds.").writes_key().fast().one_key(),
     C::new("pexpireat", -3, "2.6.0", expire::pexpireat, "Sets the deadline of a key in milliseconds of Unix time.").writes_key().fast().one_key(),
     C::new("pexpiretime", 2, "7.0.0", expire::pexpiretime, "Returns the deadline of a key in milliseconds of Unix time.").reads_key().fast().one_key(),
+    C::new("pfadd", -2, "2.8.9", hyperloglog::pfadd, "Adds elements to a HyperLogLog.").writes_string().hyperloglog().fast().one_key(),
+    C::new("pfcount", -2, "2.8.9", hyperloglog::pfcount, "Estimates the number of different elements of HyperLogLogs.").reads_string().hyperloglog().keys(1, -1, 1),
+    C::new("pfmerge", -2, "2.8.9", hyperloglog::pfmerge, "Merges HyperLogLogs into one.").writes_string().hyperloglog().keys(1, -1, 1),
     C::new("ping", -1, "1.0.0", session::ping, "Returns PONG, or its argument.").connection().fast(),
     C::new("psetex", 4, "2.6.0", set::psetex, "Stores a value with a time to live in milliseconds.").writes_string().one_key(),
     C::new("psubscribe", -2, "2.0.0", pubsub::psubscribe, "Subscribes to channels that match patterns.").pubsub().loading().flag(Flags::NO_MULTI),
@@ -68,6 +74,7 @@ pub(super) static TABLE: [C; 83] = [
     C::new("rename", 3, "1.0.0", rename::rename, "Renames a key, and replaces the key of that name.").writes_key().keys(1, 2, 1),
     C::new("renamenx", 3, "1.0.0", rename::renamenx, "Renames a key if the new name is free.").writes_key().fast().keys(1, 2, 1),
     C::new("reset", 1, "6.2.0", session::reset, "Resets the connection to its initial state.").connection().fast().loading().flag(Flags::NO_AUTH).flag(Flags::NOT_QUEUED),
+    C::new("restore", -4, "2.6.0", dump::restore, "Stores a string that DUMP has serialized.").writes_key().flag(Flags::DENYOOM).flag(Flags::DANGEROUS).one_key(),
     C::new("role", 1, "2.8.12", server::role, "Returns the replication role: always master, without replicas.").server().fast().loading(),
     C::new("scan", -2, "2.8.0", scan::scan, "Iterates over the keys in batches.").reads_key().flag(Flags::ANY_KEYS),
     C::new("select", 2, "1.0.0", session::select, "Selects the database.").connection().fast().loading(),
@@ -92,6 +99,38 @@ pub(super) static TABLE: [C; 83] = [
     C::new("unwatch", 1, "2.2.0", transaction::unwatch, "Unwatches all keys.").transaction_queued().fast().loading(),
     C::new("wait", 3, "3.0.0", server::wait, "Returns 0: there are no replicas to wait for.").generic(),
     C::new("watch", -2, "2.2.0", transaction::watch, "Makes the next transaction fail if these keys change before it.").transaction().fast().loading().keys(1, -1, 1),
+    C::new("zadd", -4, "1.2.0", zset::add::zadd, "Adds members to a sorted set, or changes their scores.").writes_zset().fast().one_key(),
+    C::new("zcard", 2, "1.2.0", zset::read::zcard, "Returns the number of members of a sorted set.").reads_zset().fast().one_key(),
+    C::new("zcount", 4, "2.0.0", zset::read::zcount, "Counts the members with scores in a range.").reads_zset().fast().one_key(),
+    C::new("zdiff", -3, "6.2.0", zset::combine::zdiff, "Returns the members of the first sorted set that are in no other one.").reads_zset().numkeys(1),
+    C::new("zdiffstore", -4, "6.2.0", zset::combine::zdiffstore, "Stores the members of the first sorted set that are in no other one.").writes_zset().one_key().numkeys(2),
+    C::new("zincrby", 4, "1.2.0", zset::add::zincrby, "Adds to the score of a member; a missing one counts as 0.").writes_zset().fast().one_key(),
+    C::new("zinter", -3, "6.2.0", zset::combine::zinter, "Returns the members that are in all sorted sets.").reads_zset().numkeys(1),
+    C::new("zintercard", -3, "7.0.0", zset::combine::zintercard, "Counts the members that are in all sorted sets.").reads_zset().numkeys(1),
+    C::new("zinterstore", -4, "2.0.0", zset::combine::zinterstore, "Stores the members that are in all sorted sets.").writes_zset().one_key().numkeys(2),
+    C::new("zlexcount", 4, "2.8.9", zset::read::zlexcount, "Counts the members with names in a range.").reads_zset().fast().one_key(),
+    C::new("zmpop", -4, "7.0.0", zset::pop::zmpop, "Removes and returns members of the first sorted set that has any.").updates_zset().numkeys(1),
+    C::new("zmscore", -3, "6.2.0", zset::read::zmscore, "Returns the scores of members.").reads_zset().fast().one_key(),
+    C::new("zpopmax", -2, "5.0.0", zset::pop::zpopmax, "Removes and returns the members with the highest scores.").updates_zset().fast().one_key(),
+    C::new("zpopmin", -2, "5.0.0", zset::pop::zpopmin, "Removes and returns the members with the lowest scores.").updates_zset().fast().one_key(),
+    C::new("zrandmember", -2, "6.2.0", zset::sample::zrandmember, "Returns random members of a sorted set.").reads_zset().one_key(),
+    C::new("zrange", -4, "1.2.0", zset::range::zrange, "Returns the members in a range of ranks, scores or names.").reads_zset().one_key(),
+    C::new("zrangebylex", -4, "2.8.9", zset::range::zrangebylex, "Returns the members with names in a range.").reads_zset().one_key(),
+    C::new("zrangebyscore", -4, "1.0.5", zset::range::zrangebyscore, "Returns the members with scores in a range.").reads_zset().one_key(),
+    C::new("zrangestore", -5, "6.2.0", zset::range::zrangestore, "Stores the members in a range of ranks, scores or names.").writes_zset().keys(1, 2, 1),
+    C::new("zrank", -3, "2.0.0", zset::read::zrank, "Returns the rank of a member from the lowest score.").reads_zset().fast().one_key(),
+    C::new("zrem", -3, "1.2.0", zset::pop::zrem, "Removes members from a sorted set.").updates_zset().fast().one_key(),
+    C::new("zremrangebylex", 4, "2.8.9", zset::range::zremrangebylex, "Removes the members with names in a range.").updates_zset().one_key(),
+    C::new("zremrangebyrank", 4, "2.0.0", zset::range::zremrangebyrank, "Removes the members with ranks in a range.").updates_zset().one_key(),
+    C::new("zremrangebyscore", 4, "1.2.0", zset::range::zremrangebyscore, "Removes the members with scores in a range.").updates_zset().one_key(),
+    C::new("zrevrange", -4, "1.2.0", zset::range::zrevrange, "Returns the members in a range of ranks from the highest score.").reads_zset().one_key(),
+    C::new("zrevrangebylex", -4, "2.8.9", zset::range::zrevrangebylex, "Returns the members with names in a range, the last one first.").reads_zset().one_key(),
+    C::new("zrevrangebyscore", -4, "2.2.0", zset::range::zrevrangebyscore, "Returns the members with scores in a range, the highest one first.").reads_zset().one_key(),
+    C::new("zrevrank", -3, "2.0.0", zset::read::zrevrank, "Returns the rank of a member from the highest score.").reads_zset().fast().one_key(),
+    C::new("zscan", -3, "2.8.0", zset::scan::zscan, "Iterates over the members of a sorted set in batches.").reads_zset().one_key(),
+    C::new("zscore", 3, "1.2.0", zset::read::zscore, "Returns the score of a member.").reads_zset().fast().one_key(),
+    C::new("zunion", -3, "6.2.0", zset::combine::zunion, "Returns the members that are in any of the sorted sets.").reads_zset().numkeys(1),
+    C::new("zunionstore", -4, "2.0.0", zset::combine::zunionstore, "Stores the members that are in any of the sorted sets.").writes_zset().one_key().numkeys(2),
 ];
 
 /// Slots of the index: a power of two, several times the number of commands.

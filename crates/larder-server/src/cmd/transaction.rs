@@ -6,14 +6,13 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use larder_engine::raw::{Key, Locked};
 use larder_resp::{Args, ArgsBuffer};
 
 use super::options::{database_index, integer};
 use super::spec::{CommandSpec, Flags};
 use super::table::TABLE;
 use super::{CommandError, Context, Outcome, answer, run, special};
-use crate::db::Spaces;
+use crate::db::{Key, Locked, Spaces};
 use crate::observers::Watches;
 
 /// The commands that wait for `EXEC`.
@@ -179,7 +178,8 @@ pub(super) fn lock_keys_of<'a>(
         return None;
     }
     let db = cx.db();
-    Some(cx.state.store.lock(spec.keys_of(args).map(|name| db.key(name))))
+    let keys = spec.keys_of(args).unwrap_or_default();
+    Some(cx.state.store.lock(keys.into_iter().map(|name| db.key(name))))
 }
 
 fn uses_keys(spec: &CommandSpec) -> bool {
@@ -188,7 +188,7 @@ fn uses_keys(spec: &CommandSpec) -> bool {
 
 /// Whether a command may use keys that are not at fixed positions.
 fn has_other_keys(spec: &CommandSpec) -> bool {
-    spec.flags.contains(Flags::ANY_KEYS) || uses_keys(spec) && spec.keys.0 == 0
+    spec.flags.contains(Flags::ANY_KEYS) || uses_keys(spec) && !spec.has_keys()
 }
 
 /// The keys of all commands; `None` if they are not known. `database` is the selected one at first.
@@ -199,7 +199,9 @@ fn keys<'a>(spaces: Spaces, transaction: &'a Transaction, mut database: u8) -> O
             return None;
         }
         if uses_keys(spec) {
-            keys.extend(spec.keys_of(args).map(|name| Key { space: spaces.of(database), name }));
+            // Without a valid number of keys the command fails before it uses any.
+            let names = spec.keys_of(args).unwrap_or_default();
+            keys.extend(names.into_iter().map(|name| Key { space: spaces.of(database), name }));
         }
         if spec.name == "select"
             && let Some(Ok(selected)) = integer(&args[1]).ok().map(database_index)

@@ -3,6 +3,7 @@
 use larder_resp::Encoder;
 
 use super::Context;
+use crate::db::{Record, type_name};
 use crate::glob;
 
 /// Entries that are visited in one slice: a fraction of a millisecond.
@@ -43,7 +44,11 @@ impl Visit {
             Purpose::Keys(names) | Purpose::Scan(names) => {
                 // Patterns are compared after the locks are released.
                 let begin = names.ends.len();
-                let next = db.scan(self.cursor, count, |name| names.push(name));
+                let next = db.scan(self.cursor, count, |name, record| {
+                    if names.has_type(record) {
+                        names.push(name);
+                    }
+                });
                 names.retain_matching(begin);
                 next
             }
@@ -78,7 +83,6 @@ pub(super) enum Filter {
     #[default]
     All,
     Pattern(Box<[u8]>),
-    Nothing,
 }
 
 impl Filter {
@@ -91,7 +95,6 @@ impl Filter {
         match self {
             Filter::All => true,
             Filter::Pattern(pattern) => glob::matches(pattern, name),
-            Filter::Nothing => false,
         }
     }
 }
@@ -100,6 +103,8 @@ impl Filter {
 #[derive(Default)]
 pub(super) struct Names {
     filter: Filter,
+    /// The type of the values, if it matters; `None` in it if no value has that type.
+    type_name: Option<Option<&'static str>>,
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
@@ -108,6 +113,16 @@ impl Names {
     /// No names yet.
     pub(super) fn of(filter: Filter) -> Self {
         Names { filter, ..Names::default() }
+    }
+
+    /// The names of values of this type only.
+    pub(super) fn of_type(self, name: &[u8]) -> Self {
+        let known = ["string", "zset"].into_iter().find(|known| name.eq_ignore_ascii_case(known.as_bytes()));
+        Names { type_name: Some(known), ..self }
+    }
+
+    fn has_type(&self, record: &Record) -> bool {
+        self.type_name.is_none_or(|name| name == Some(type_name(record)))
     }
 
     fn push(&mut self, name: &[u8]) {

@@ -6,7 +6,8 @@
 use larder_engine::Ttl;
 use larder_engine::raw::{Entry, Key, UpdateOp};
 
-use super::{Database, Expiry};
+use super::held::HeldLocks;
+use super::{Database, Expiry, Object};
 use crate::observers::Event;
 
 /// An entry before an update.
@@ -20,7 +21,7 @@ pub(super) enum EntryState {
 
 impl EntryState {
     #[inline]
-    pub(super) fn of(entry: Option<&Entry<'_>>) -> Self {
+    pub(super) fn of(entry: Option<&Entry<'_, Object>>) -> Self {
         match entry.map(Entry::deadline_ms) {
             None => EntryState::Missing,
             Some(None) => EntryState::Timeless,
@@ -32,14 +33,14 @@ impl EntryState {
 impl Database<'_> {
     /// Reports what an update does with an entry.
     #[inline]
-    pub(super) fn report(&self, key: Key<'_>, before: EntryState, operation: &UpdateOp) {
+    pub(super) fn report(&self, key: Key<'_>, before: EntryState, operation: &UpdateOp<Object>) {
         if self.store.observers.is_active() {
             self.report_to_observers(key, before, operation);
         }
     }
 
     #[cold]
-    fn report_to_observers(&self, key: Key<'_>, before: EntryState, operation: &UpdateOp) {
+    fn report_to_observers(&self, key: Key<'_>, before: EntryState, operation: &UpdateOp<Object>) {
         let event = match (operation, before) {
             (UpdateOp::Put(_, ttl), _) => {
                 Event::Stored { is_new: before == EntryState::Missing, is_timed: matches!(ttl, Ttl::At(_)) }
@@ -65,6 +66,15 @@ impl Database<'_> {
     pub(super) fn report_purge(&self, key: Key<'_>) {
         if self.store.observers.is_active() {
             self.store.observers.purged(key, self.origin);
+        }
+    }
+
+    /// Reports that an entry is removed, to the observers that there are.
+    pub(super) fn report_removal(&self, key: Key<'_>, locks: &dyn HeldLocks) {
+        let mut exists = false;
+        locks.peek(key, &mut |_| exists = true);
+        if exists {
+            self.report_event(key, Event::Removed);
         }
     }
 

@@ -5,30 +5,41 @@
 
 use std::cell::RefCell;
 
-use larder_engine::raw::{Entry, Key, Locked, Record, UpdateOp};
+use larder_engine::raw::{Entry, Key, UpdateOp};
+use larder_engine::stats::PartitionStats;
 use larder_engine::{EntryRef, Refusal, Stats, Ttl};
+
+use super::{Locked, Object, Record};
 
 /// Locked shards. The closures run at most once, except those of `scan` and `retain`.
 ///
 /// A trait, because transactions are passed through code that must not depend on the lifetime of their locks.
 pub(crate) trait HeldLocks {
-    /// Calls `f` with the value of a key. This counts as a use of the entry.
-    fn read(&self, key: Key<'_>, f: &mut dyn FnMut(&[u8]));
+    /// Calls `f` with the record of a key. This counts as a use of the entry.
+    fn read(&self, key: Key<'_>, f: &mut dyn FnMut(&Record));
     /// Calls `f` with an entry. Does not count as a use.
     fn peek(&self, key: Key<'_>, f: &mut dyn FnMut(EntryRef<'_, Record, ()>));
-    fn update(&self, key: Key<'_>, f: &mut dyn FnMut(Option<Entry<'_>>) -> UpdateOp) -> Result<(), Refusal>;
+    fn update(
+        &self,
+        key: Key<'_>,
+        f: &mut dyn FnMut(Option<Entry<'_, Object>>) -> UpdateOp<Object>,
+    ) -> Result<(), Refusal>;
     /// Stores a record; returns whether its key had no entry.
     fn insert(&self, record: Record, ttl: Ttl) -> Result<bool, Refusal>;
+    /// Takes the record of an entry out.
+    fn take(&self, key: Key<'_>) -> Option<Record>;
     /// As the scan of a cache; all shards must be locked.
-    fn scan(&self, cursor: u64, count: usize, f: &mut dyn FnMut(Key<'_>)) -> u64;
+    fn scan(&self, cursor: u64, count: usize, f: &mut dyn FnMut(&Record)) -> u64;
     /// Removes the entries of all locked shards for which `keep` returns false.
     fn retain(&self, keep: &mut dyn FnMut(Key<'_>) -> bool);
     /// The counters of the locked shards.
     fn stats(&self) -> Stats;
+    /// Those of one partition.
+    fn partition_stats(&self, index: usize) -> PartitionStats;
 }
 
 impl HeldLocks for RefCell<Locked<'_>> {
-    fn read(&self, key: Key<'_>, f: &mut dyn FnMut(&[u8])) {
+    fn read(&self, key: Key<'_>, f: &mut dyn FnMut(&Record)) {
         let _ = self.borrow_mut().read(key, f);
     }
 
@@ -36,7 +47,11 @@ impl HeldLocks for RefCell<Locked<'_>> {
         let _ = self.borrow().peek_with(key, f);
     }
 
-    fn update(&self, key: Key<'_>, f: &mut dyn FnMut(Option<Entry<'_>>) -> UpdateOp) -> Result<(), Refusal> {
+    fn update(
+        &self,
+        key: Key<'_>,
+        f: &mut dyn FnMut(Option<Entry<'_, Object>>) -> UpdateOp<Object>,
+    ) -> Result<(), Refusal> {
         self.borrow_mut().update(key, |entry| (f(entry), ()))
     }
 
@@ -44,8 +59,12 @@ impl HeldLocks for RefCell<Locked<'_>> {
         self.borrow_mut().insert(record, ttl)
     }
 
-    fn scan(&self, cursor: u64, count: usize, f: &mut dyn FnMut(Key<'_>)) -> u64 {
-        self.borrow().scan(cursor, count, |entry| f(entry.key().key()))
+    fn take(&self, key: Key<'_>) -> Option<Record> {
+        self.borrow_mut().take(key)
+    }
+
+    fn scan(&self, cursor: u64, count: usize, f: &mut dyn FnMut(&Record)) -> u64 {
+        self.borrow().scan(cursor, count, |entry| f(entry.key()))
     }
 
     fn retain(&self, keep: &mut dyn FnMut(Key<'_>) -> bool) {
@@ -55,12 +74,16 @@ impl HeldLocks for RefCell<Locked<'_>> {
     fn stats(&self) -> Stats {
         self.borrow().stats()
     }
+
+    fn partition_stats(&self, index: usize) -> PartitionStats {
+        self.borrow().partition_stats(index)
+    }
 }
 
 /// [`HeldLocks::read`] with a result.
-pub(super) fn read<R>(locks: &dyn HeldLocks, key: Key<'_>, f: impl FnOnce(&[u8]) -> R) -> Option<R> {
+pub(super) fn read<R>(locks: &dyn HeldLocks, key: Key<'_>, f: impl FnOnce(&Record) -> R) -> Option<R> {
     let (mut f, mut result) = (Some(f), None);
-    locks.read(key, &mut |value| result = f.take().map(|f| f(value)));
+    locks.read(key, &mut |record| result = f.take().map(|f| f(record)));
     result
 }
 
@@ -79,7 +102,7 @@ pub(super) fn peek<R>(
 pub(super) fn update<R>(
     locks: &dyn HeldLocks,
     key: Key<'_>,
-    f: impl FnOnce(Option<Entry<'_>>) -> (UpdateOp, R),
+    f: impl FnOnce(Option<Entry<'_, Object>>) -> (UpdateOp<Object>, R),
 ) -> Result<R, Refusal> {
     let (mut f, mut result) = (Some(f), None);
     locks.update(key, &mut |entry| {

@@ -2,11 +2,12 @@
 
 use std::cell::RefCell;
 
-use larder_engine::raw::{Key, Locked, Record, UpdateOp};
+use larder_engine::raw::{Key, UpdateOp};
 
 use super::changes::EntryState;
+use super::entry::{Entry, EntryOp};
 use super::held::{self, HeldLocks};
-use super::{Database, Expiry, OutOfMemory, Store, charge};
+use super::{Database, Expiry, Locked, OutOfMemory, Record, Store, WrongType, charge};
 
 /// Some keys, which nobody else can read or change until this is dropped. Removed entries are freed after that.
 pub(crate) struct LockedKeys<'a> {
@@ -34,8 +35,8 @@ impl Store {
 
     /// Whether all these records can be in the store at the same time.
     pub(crate) fn can_hold(&self, records: &[Record]) -> bool {
-        let charges = records.iter().map(|record| charge(record.bytes_allocated() as u64));
-        charges.sum::<u64>() <= self.max_memory() && records.iter().all(|record| self.cache.can_hold(record))
+        records.iter().map(charge).sum::<u64>() <= self.max_memory()
+            && records.iter().all(|record| self.cache.can_hold(record))
     }
 }
 
@@ -63,9 +64,18 @@ impl LockedKeys<'_> {
         }
     }
 
-    /// Calls `f` with the value of a key. This counts as a use of the entry.
-    pub(crate) fn get<R>(&mut self, key: Key<'_>, f: impl FnOnce(&[u8]) -> R) -> Option<R> {
+    /// Calls `f` with the record of a key. This counts as a use of the entry.
+    pub(crate) fn read<R>(&mut self, key: Key<'_>, f: impl FnOnce(&Record) -> R) -> Option<R> {
         held::read(self.held(), key, f)
+    }
+
+    /// Calls `f` with the string of a key. This counts as a use of the entry.
+    pub(crate) fn get<R>(
+        &mut self,
+        key: Key<'_>,
+        f: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>, WrongType> {
+        self.read(key, |record| record.bytes().map(f).ok_or(WrongType)).transpose()
     }
 
     pub(crate) fn contains(&self, key: Key<'_>) -> bool {
@@ -79,6 +89,23 @@ impl LockedKeys<'_> {
         Some(deadline.map_or(Expiry::Never, |ms| Expiry::At(clock.to_unix_ms(ms))))
     }
 
+    /// Reads and changes an entry.
+    pub(crate) fn update<R>(
+        &mut self,
+        key: Key<'_>,
+        f: impl FnOnce(Option<Entry<'_>>) -> (EntryOp, R),
+    ) -> Result<R, OutOfMemory> {
+        let (database, clock) = (self.database, self.database.store.clock);
+        let updated = held::update(self.held(), key, |entry| {
+            let before = EntryState::of(entry.as_ref());
+            let (operation, result) = f(entry.map(|entry| Entry::new(entry, clock)));
+            let operation = operation.into_raw(clock);
+            database.report(key, before, &operation);
+            (operation, result)
+        });
+        updated.map_err(|_| OutOfMemory)
+    }
+
     /// Removes an entry; returns whether there was one.
     pub(crate) fn remove(&mut self, key: Key<'_>) -> bool {
         let database = self.database;
@@ -90,15 +117,20 @@ impl LockedKeys<'_> {
         removed.unwrap_or(false)
     }
 
+    /// Takes the record of an entry out.
+    pub(crate) fn take(&mut self, key: Key<'_>) -> Option<Record> {
+        if self.database.store.observers.is_active() {
+            self.database.report_removal(key, self.held());
+        }
+        self.held().take(key)
+    }
+
     /// Stores a record.
     pub(crate) fn put(&mut self, record: Record, expiry: Expiry) -> Result<(), OutOfMemory> {
-        let (store, space) = (self.database.store, record.key().space);
+        let store = self.database.store;
         if store.observers.is_active() {
             self.database.report_put(record.key(), !self.contains(record.key()), expiry);
         }
-        if self.held().insert(record, store.clock.ttl(expiry)).map_err(|_| OutOfMemory)? {
-            store.space(space).count_new();
-        }
-        Ok(())
+        self.held().insert(record, store.clock.ttl(expiry)).map(drop).map_err(|_| OutOfMemory)
     }
 }

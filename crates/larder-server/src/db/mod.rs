@@ -1,19 +1,23 @@
-//! The keyspace: sixteen databases of byte strings with deadlines, bounded by bytes.
+//! The keyspace: sixteen databases of strings and sorted sets with deadlines, bounded by bytes.
 //!
 //! This is the only module that uses the engine's cache. Commands see keys and values as bytes, and deadlines as
 //! milliseconds of Unix time.
 
 mod changes;
 mod clock;
+mod entry;
 mod held;
 mod locked;
+mod object;
+pub(crate) mod sorted_sets;
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use larder_engine::raw::{self, Cache};
+use larder_engine::raw;
+use larder_engine::stats::PartitionStats;
 use larder_engine::{Cause, EntryRef, Ttl};
 
 use crate::ServerError;
@@ -21,9 +25,17 @@ use crate::observers::{Event, Observers, Origin};
 use changes::EntryState;
 pub(crate) use clock::unix_time;
 use clock::{CachedTime, ServerClock};
+pub(crate) use entry::{Entry, EntryOp, Expiry, OutOfMemory, StringEntry, UpdateError};
 pub(crate) use held::HeldLocks;
-pub(crate) use larder_engine::raw::{Key, PrefetchBatch, Record};
+pub(crate) use larder_engine::raw::{Key, PrefetchBatch};
 pub(crate) use locked::LockedKeys;
+pub(crate) use object::{Object, WrongType, encoding, type_name};
+
+/// An entry's key and value.
+pub(crate) type Record = raw::Record<Object>;
+
+/// The locks of some keys, or of all.
+pub(crate) type Locked<'a> = raw::Locked<'a, Object>;
 
 /// The number of databases.
 pub(crate) const DATABASE_COUNT: usize = 16;
@@ -33,9 +45,6 @@ pub(crate) const DATABASE_COUNT: usize = 16;
 const ENTRY_OVERHEAD_BYTES: u64 = 60;
 /// The typical overhead of the allocator: one byte per this many bytes.
 const BYTES_PER_ALLOCATOR_BYTE: u64 = 16;
-
-/// Values up to this length are copied while their shard is locked; longer ones are copied before.
-const MAX_BYTES_COPIED_UNDER_LOCK: usize = 4096;
 
 /// Entries that the search for a random key visits at a time.
 const RANDOM_SCAN: usize = 16;
@@ -48,12 +57,9 @@ pub(crate) const MIN_MEMORY_BYTES: u64 = 1 << 20;
 /// Cheap to clone; all clones are the same keyspace.
 #[derive(Clone)]
 pub struct Store {
-    cache: Cache,
+    cache: raw::Cache<Object>,
     time: Arc<CachedTime>,
     clock: ServerClock,
-    /// The number of entries per space. Space 0 is not counted: most servers use only database 0, so its number is
-    /// computed from the total instead of updating a counter with each write.
-    entries_per_space: Arc<[AtomicI64; DATABASE_COUNT]>,
     /// The space of each database in the engine, four bits each; `SWAPDB` exchanges two of them.
     spaces: Arc<AtomicU64>,
     /// Those who are told of changes.
@@ -79,20 +85,15 @@ impl Store {
                 max: i64::MAX as u64 / 2,
             });
         }
-        let entries_per_space: Arc<[AtomicI64; DATABASE_COUNT]> = Arc::default();
-        let listener_counts = Arc::clone(&entries_per_space);
         let observers = Arc::<Observers>::default();
         let listener_observers = Arc::clone(&observers);
         let spaces = Arc::new(AtomicU64::new(INITIAL_SPACES));
         let listener_spaces = Arc::clone(&spaces);
         let time = Arc::new(CachedTime::new());
-        let cache = Cache::builder()
-            .weight(bytes, |record: &Record, ()| charge(record.bytes_allocated() as u64))
+        let cache = raw::Cache::builder()
+            .weight(bytes, |record, ()| charge(record))
+            .partitions(DATABASE_COUNT, |record: &Record| usize::from(record.space()))
             .listener(move |record: &Record, (), cause| {
-                let space = usize::from(record.key().space);
-                if space != 0 && cause != Cause::Replaced {
-                    listener_counts[space].fetch_sub(1, Ordering::Relaxed);
-                }
                 // The other causes were reported by the command.
                 let event = match cause {
                     Cause::Expired => Event::Expired,
@@ -107,7 +108,7 @@ impl Store {
             })
             .clock(CachedTime::clock(&time))
             .build()?;
-        Ok(Store { cache, time, clock: ServerClock::new(0), entries_per_space, spaces, observers })
+        Ok(Store { cache, time, clock: ServerClock::new(0), spaces, observers })
     }
 
     /// Capacity for entries in bytes.
@@ -198,8 +199,9 @@ pub(crate) fn default_memory_bytes() -> u64 {
     (crate::system::available_bytes() / 2).max(MIN_MEMORY_BYTES)
 }
 
-/// The charge of an entry whose block has this many bytes.
-fn charge(bytes: u64) -> u64 {
+/// The charge of an entry.
+fn charge(record: &Record) -> u64 {
+    let bytes = (record.bytes_allocated() + record.object().map_or(0, Object::bytes_allocated)) as u64;
     bytes + bytes / BYTES_PER_ALLOCATOR_BYTE + ENTRY_OVERHEAD_BYTES
 }
 
@@ -220,6 +222,15 @@ impl Spaces {
     }
 }
 
+/// What a read has found while the shard was locked.
+enum Read<R, F> {
+    /// The result of the reader.
+    Done(R),
+    /// A long value, for the reader.
+    Long(Arc<[u8]>, F),
+    WrongType,
+}
+
 /// One database of a [`Store`].
 #[derive(Clone, Copy)]
 pub(crate) struct Database<'a> {
@@ -229,53 +240,6 @@ pub(crate) struct Database<'a> {
     held: Option<&'a dyn HeldLocks>,
     origin: Origin,
 }
-
-/// An entry while its shard is locked. Commands must use it only briefly.
-pub(crate) struct Entry<'a> {
-    entry: raw::Entry<'a>,
-    clock: ServerClock,
-}
-
-impl Entry<'_> {
-    pub(crate) fn value(&self) -> &[u8] {
-        self.entry.value()
-    }
-
-    /// The value, for a change in place that keeps its length. Return [`EntryOp::Edited`] afterwards.
-    pub(crate) fn value_mut(&mut self) -> &mut [u8] {
-        self.entry.value_mut()
-    }
-
-    /// When it expires, in milliseconds of Unix time.
-    pub(crate) fn expires_at(&self) -> Option<i64> {
-        self.entry.deadline_ms().map(|ms| self.clock.to_unix_ms(ms))
-    }
-}
-
-/// When an entry expires.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Expiry {
-    Never,
-    /// At this time, in milliseconds of Unix time. A time in the past is allowed: the entry expires at once.
-    At(i64),
-    /// At the same time as before.
-    Keep,
-}
-
-/// The operation of a command on an entry.
-pub(crate) enum EntryOp {
-    Keep,
-    /// Its value was changed in place; the deadline is kept.
-    Edited,
-    /// Replace it by a record of the same key.
-    Put(Record, Expiry),
-    Expire(Expiry),
-    Remove,
-}
-
-/// The entry is larger than the capacity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct OutOfMemory;
 
 impl<'a> Database<'a> {
     /// The same database, used in a transaction.
@@ -304,12 +268,23 @@ impl<'a> Database<'a> {
         Record::new(self.key(name), parts)
     }
 
-    /// Calls `f` with the value of `name`. This counts as a use of the entry.
+    /// A record of `name`, if the value is long: to make it before the entry is locked.
+    pub(crate) fn record_of_long(&self, name: &[u8], value: &[u8]) -> Option<Record> {
+        (value.len() > raw::MAX_INLINE_BYTES).then(|| self.record(name, &[value]))
+    }
+
+    /// Calls `f` with the string of `name`. This counts as a use of the entry. No lock is held while `f` reads a long value.
     #[inline]
-    pub(crate) fn get<R>(&self, name: &[u8], f: impl FnOnce(&[u8]) -> R) -> Option<R> {
-        match self.held {
-            None => self.store.cache.read(self.key(name), f),
-            Some(locks) => held::read(locks, self.key(name), f),
+    pub(crate) fn get<R>(&self, name: &[u8], f: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, WrongType> {
+        let read = |record: &Record| match record.inline_bytes() {
+            Some(value) => Read::Done(f(value)),
+            None => record.share().map_or(Read::WrongType, |value| Read::Long(value, f)),
+        };
+        match self.read(name, read) {
+            None => Ok(None),
+            Some(Read::Done(result)) => Ok(Some(result)),
+            Some(Read::Long(value, f)) => Ok(Some(f(&value))),
+            Some(Read::WrongType) => Err(WrongType),
         }
     }
 
@@ -330,9 +305,18 @@ impl<'a> Database<'a> {
         Some(deadline.map(|ms| clock.to_unix_ms(ms)))
     }
 
-    /// Calls `f` with the value of `name`. Does not count as a use.
-    pub(crate) fn peek<R>(&self, name: &[u8], f: impl FnOnce(&[u8]) -> R) -> Option<R> {
-        self.peek_entry(name, |entry| f(entry.key().value()))
+    /// Calls `f` with the record of `name`. This counts as a use of the entry.
+    #[inline]
+    fn read<R>(&self, name: &[u8], f: impl FnOnce(&Record) -> R) -> Option<R> {
+        match self.held {
+            None => self.store.cache.read(self.key(name), f),
+            Some(locks) => held::read(locks, self.key(name), f),
+        }
+    }
+
+    /// Calls `f` with the record of `name`. Does not count as a use.
+    pub(crate) fn peek<R>(&self, name: &[u8], f: impl FnOnce(&Record) -> R) -> Option<R> {
+        self.peek_entry(name, |entry| f(entry.key()))
     }
 
     fn peek_entry<R>(&self, name: &[u8], f: impl FnOnce(EntryRef<'_, Record, ()>) -> R) -> Option<R> {
@@ -357,7 +341,7 @@ impl<'a> Database<'a> {
         for mut cursor in [start, 0] {
             loop {
                 let mut found = None;
-                cursor = self.scan(cursor, RANDOM_SCAN, |name| {
+                cursor = self.scan(cursor, RANDOM_SCAN, |name, _| {
                     found.get_or_insert_with(|| name.to_vec());
                 });
                 if found.is_some() {
@@ -379,7 +363,7 @@ impl<'a> Database<'a> {
     /// Stores a value, with or without a former one.
     pub(crate) fn set(&self, name: &[u8], value: &[u8], expiry: Expiry) -> Result<(), OutOfMemory> {
         let ttl = self.store.clock.ttl(expiry);
-        if value.len() <= MAX_BYTES_COPIED_UNDER_LOCK {
+        if value.len() <= raw::MAX_INLINE_BYTES {
             return self.set_in_place(name, value, ttl);
         }
         let record = self.record(name, &[value]);
@@ -389,16 +373,16 @@ impl<'a> Database<'a> {
     /// Stores a value in place if the former value has the same length. This allocates and frees nothing and reads only
     /// memory that the lookup has read.
     fn set_in_place(&self, name: &[u8], value: &[u8], ttl: Ttl) -> Result<(), OutOfMemory> {
-        self.change(name, |entry| match entry {
-            Some(mut entry) if entry.value().len() == value.len() => {
-                entry.value_mut().copy_from_slice(value);
+        self.change(name, |entry| match entry.map(raw::Entry::into_value_mut) {
+            Some(raw::ValueMut::Bytes(former)) if former.len() == value.len() => {
+                former.copy_from_slice(value);
                 (raw::UpdateOp::Edited(ttl), ())
             }
             _ => (raw::UpdateOp::Put(self.record(name, &[value]), ttl), ()),
         })
     }
 
-    /// Reads and changes an entry atomically.
+    /// Reads and changes an entry of any type atomically.
     pub(crate) fn update<R>(
         &self,
         name: &[u8],
@@ -406,16 +390,25 @@ impl<'a> Database<'a> {
     ) -> Result<R, OutOfMemory> {
         let clock = self.store.clock;
         self.change(name, |entry| {
-            let (operation, result) = f(entry.map(|entry| Entry { entry, clock }));
-            let operation = match operation {
-                EntryOp::Keep => raw::UpdateOp::Keep,
-                EntryOp::Edited => raw::UpdateOp::Edited(Ttl::Keep),
-                EntryOp::Put(record, expiry) => raw::UpdateOp::Put(record, clock.ttl(expiry)),
-                EntryOp::Expire(expiry) => raw::UpdateOp::SetTtl(clock.ttl(expiry)),
-                EntryOp::Remove => raw::UpdateOp::Remove,
-            };
-            (operation, result)
+            let (operation, result) = f(entry.map(|entry| Entry::new(entry, clock)));
+            (operation.into_raw(clock), result)
         })
+    }
+
+    /// As [`update`](Self::update), of a string. `f` is not called if the entry has another type.
+    pub(crate) fn update_string<R>(
+        &self,
+        name: &[u8],
+        f: impl FnOnce(Option<StringEntry<'_>>) -> (EntryOp, R),
+    ) -> Result<R, UpdateError> {
+        let updated = self.update(name, |entry| match entry.map(Entry::into_string).transpose() {
+            Ok(entry) => {
+                let (operation, result) = f(entry);
+                (operation, Ok(result))
+            }
+            Err(WrongType) => (EntryOp::Keep, Err(WrongType)),
+        })?;
+        Ok(updated?)
     }
 
     /// Every change of one entry. The observers are told while its shard is locked.
@@ -423,26 +416,20 @@ impl<'a> Database<'a> {
     fn change<R>(
         &self,
         name: &[u8],
-        f: impl FnOnce(Option<raw::Entry<'_>>) -> (raw::UpdateOp, R),
+        f: impl FnOnce(Option<raw::Entry<'_, Object>>) -> (raw::UpdateOp<Object>, R),
     ) -> Result<R, OutOfMemory> {
         let key = self.key(name);
-        let mut is_new = false;
-        let f = |entry: Option<raw::Entry<'_>>| {
+        let f = |entry: Option<raw::Entry<'_, Object>>| {
             let before = EntryState::of(entry.as_ref());
             let (operation, result) = f(entry);
             self.report(key, before, &operation);
-            is_new = before == EntryState::Missing && matches!(operation, raw::UpdateOp::Put(..));
             (operation, result)
         };
         let changed = match self.held {
             None => self.store.cache.update(key, f).map(|updated| updated.result),
             Some(locks) => held::update(locks, key, f),
         };
-        let result = changed.map_err(|_| OutOfMemory)?;
-        if is_new {
-            self.count_new();
-        }
-        Ok(result)
+        changed.map_err(|_| OutOfMemory)
     }
 
     /// Removes an entry; returns whether there was one.
@@ -453,14 +440,15 @@ impl<'a> Database<'a> {
 
     /// Visits about `count` entries of all databases and calls `f` with the names of this one. Returns the next
     /// cursor, 0 at the end. An entry that exists from the first call to the last is visited at least once.
-    pub(crate) fn scan(&self, cursor: u64, count: usize, mut f: impl FnMut(&[u8])) -> u64 {
-        let mut visit = |key: Key<'_>| {
+    pub(crate) fn scan(&self, cursor: u64, count: usize, mut f: impl FnMut(&[u8], &Record)) -> u64 {
+        let mut visit = |record: &Record| {
+            let key = record.key();
             if key.space == self.space {
-                f(key.name);
+                f(key.name, record);
             }
         };
         match self.held {
-            None => self.store.cache.scan(cursor, count, |entry| visit(entry.key().key())),
+            None => self.store.cache.scan(cursor, count, |entry| visit(entry.key())),
             Some(locks) => locks.scan(cursor, count, &mut visit),
         }
     }
@@ -489,29 +477,37 @@ impl<'a> Database<'a> {
         self.held.map_or_else(|| self.store.cache.stats(), HeldLocks::stats)
     }
 
+    /// The number of entries, and of those with a deadline, including expired ones that are not reclaimed yet.
+    pub(crate) fn counts(&self) -> PartitionStats {
+        let partition = usize::from(self.space);
+        match self.held {
+            None => self.store.cache.partition_stats(partition),
+            Some(locks) => locks.partition_stats(partition),
+        }
+    }
+
     /// Entries, including expired ones that are not reclaimed yet.
     pub(crate) fn len(&self) -> usize {
-        if let Some(locks) = self.held {
-            return self.len_under(locks);
-        }
-        let count =
-            |space: usize| self.store.entries_per_space[space].load(Ordering::Relaxed).max(0) as usize;
-        match self.space {
-            0 => self.store.len().saturating_sub((1..DATABASE_COUNT).map(count).sum()),
-            space => count(usize::from(space)),
-        }
+        self.counts().entries as usize
     }
+}
 
-    /// Counts the live entries: what a transaction has removed is subtracted from the counters at its end.
-    fn len_under(&self, locks: &dyn HeldLocks) -> usize {
-        let mut entries = 0;
-        locks.scan(0, usize::MAX, &mut |key| entries += usize::from(key.space == self.space));
-        entries
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    fn count_new(&self) {
-        if self.space != 0 {
-            self.store.entries_per_space[usize::from(self.space)].fetch_add(1, Ordering::Relaxed);
-        }
+    /// Another operation on the same entry would panic if its shard were still locked.
+    #[test]
+    fn long_value_is_read_without_its_lock() {
+        let store = Store::new(Some(1 << 20)).expect("a valid limit");
+        let db = store.database(0);
+        let value = vec![7; raw::MAX_INLINE_BYTES + 1];
+        assert_eq!(db.set(b"k", &value, Expiry::Never), Ok(()));
+        let read = db.get(b"k", |read| {
+            assert_eq!(db.set(b"k", b"short", Expiry::Never), Ok(()));
+            read == value
+        });
+        assert_eq!(read, Ok(Some(true)), "the reader keeps the value that it has found");
+        assert_eq!(db.get(b"k", |value| value == b"short"), Ok(Some(true)));
     }
 }

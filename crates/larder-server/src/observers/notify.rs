@@ -104,7 +104,13 @@ impl Notifications {
             Event::Edited => send(class_of(group), store_event(command)),
             Event::Timed => send(b'g', "expire"),
             Event::Persisted => send(b'g', "persist"),
-            Event::Removed => send(b'g', remove_event(command)),
+            Event::Removed => {
+                // These have removed the last members first.
+                if ["zrem", "zpop", "zmpop"].iter().any(|start| command.starts_with(start)) {
+                    send(class_of(group), store_event(command));
+                }
+                send(b'g', remove_event(command));
+            }
             Event::Expired => send(b'x', "expired"),
             Event::Evicted => send(b'e', "evicted"),
         }
@@ -135,6 +141,8 @@ fn store_event(command: &str) -> &str {
         "copy" => "copy_to",
         "move" => "move_to",
         "zincrby" => "zincr",
+        "bitfield" => "setbit",
+        "pfmerge" => "pfadd",
         other => other,
     }
 }

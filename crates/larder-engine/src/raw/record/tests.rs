@@ -1,0 +1,93 @@
+//! Records: any bytes, long values that a reader shares, and objects.
+
+use super::*;
+use crate::Equivalent;
+use proptest::prelude::*;
+
+fn name(name: &[u8]) -> Key<'_> {
+    Key { space: 3, name }
+}
+
+#[test]
+fn record_short_value_has_three_bytes_of_header() {
+    let record: Record = Record::new(name(b"name"), &[b"val", b"ue"]);
+    assert_eq!((size_of::<Option<Record>>(), record.bytes_allocated()), (8, 4 + 5 + 3));
+}
+
+/// Parts may overlap: on a machine with 32 bits, 256 times the same 16 MiB are more than there is memory.
+#[test]
+fn total_len_beyond_an_allocation_is_refused() {
+    let part = usize::MAX / 256 + 1;
+    assert_eq!(total_len(std::iter::repeat_n(part, 256)), Err(TooLong), "the sum wraps to zero");
+    assert_eq!(total_len([isize::MAX as usize, 1].into_iter()), Err(TooLong));
+    assert_eq!(total_len([isize::MAX as usize - 1, 1].into_iter()), Ok(isize::MAX as usize));
+}
+
+#[test]
+fn edit_of_a_shared_value_keeps_what_its_reader_has() {
+    let long = vec![1; MAX_INLINE_BYTES + 1];
+    let mut record: Record = Record::new(name(b"name"), &[&long]);
+    assert!(Record::<Infallible>::new(name(b"name"), &[&long[1..]]).share().is_none(), "short enough");
+    for is_read in [true, false] {
+        let before = record.share().expect("a long value is shared");
+        let reader = is_read.then(|| before.clone());
+        let address = before.as_ptr();
+        drop(before);
+        let ValueMut::Bytes(bytes) = record.value_mut() else { panic!("an object") };
+        bytes.fill(2);
+        assert_eq!(bytes.as_ptr() == address, !is_read, "copied only if it is read");
+        assert!(reader.is_none_or(|reader| reader.iter().all(|byte| *byte == 1)));
+        assert_eq!(record.bytes(), Some(&vec![2; long.len()][..]));
+    }
+}
+
+#[test]
+fn object_is_edited_moved_and_dropped_once() {
+    let drops = Arc::new(());
+    let object = Box::new((7u64, drops.clone()));
+    let mut record = Record::with_object(name(b"name"), object);
+    assert_eq!((record.bytes(), record.object().map(|object| object.0)), (None, Some(7)));
+    let ValueMut::Object(object) = record.value_mut() else { panic!("bytes") };
+    object.0 = 8;
+    let other = record.with_key(Key { space: 63, name: b"another name" });
+    assert_eq!(other.key(), Key { space: 63, name: b"another name" });
+    assert_eq!(other.object().map(|object| object.0), Some(8));
+    assert_eq!(Arc::strong_count(&drops), 2);
+    drop(other);
+    assert_eq!(Arc::strong_count(&drops), 1);
+}
+
+#[test]
+#[should_panic = "space 64 does not exist"]
+fn unknown_space_is_refused() {
+    let _: Record = Record::new(Key { space: SPACES, name: b"" }, &[]);
+}
+
+proptest! {
+    #[test]
+    fn record_round_trips_any_bytes(
+        space in 0..SPACES,
+        name in proptest::collection::vec(any::<u8>(), 0..300),
+        head in proptest::collection::vec(any::<u8>(), 0..20_000),
+        tail in proptest::collection::vec(any::<u8>(), 0..200),
+    ) {
+        let key = Key { space, name: &name };
+        let mut record: Record = Record::new(key, &[&head, &tail]);
+        let value = [&head[..], &tail].concat();
+        prop_assert_eq!(record.key(), key);
+        prop_assert!(key.equivalent(&record));
+        prop_assert_eq!(record.bytes(), Some(&value[..]));
+        prop_assert_eq!(record.share().is_some(), value.len() > MAX_INLINE_BYTES);
+        prop_assert!(record.bytes_allocated() > name.len() + value.len());
+        let ValueMut::Bytes(bytes) = record.value_mut() else { panic!("an object") };
+        bytes.fill(7);
+        prop_assert_eq!(record.key(), key, "changing the value keeps the key");
+        prop_assert_eq!(record.bytes(), Some(&vec![7; value.len()][..]));
+        let other = Key { space: (space + 1) % SPACES, name: &name };
+        prop_assert!(!other.equivalent(&record));
+        let copy = record.copy_with_key(other);
+        prop_assert_eq!((copy.key(), copy.bytes()), (other, record.bytes()));
+        let renamed = record.with_key(other);
+        prop_assert_eq!((renamed.key(), renamed.bytes()), (other, Some(&vec![7; value.len()][..])));
+    }
+}

@@ -1,0 +1,120 @@
+//! An entry while its shard is locked, and what a command does with it.
+
+use std::sync::Arc;
+
+use larder_engine::raw;
+
+use super::clock::ServerClock;
+use super::{Object, Record, WrongType};
+use crate::sorted_set::SortedSet;
+
+/// An entry while its shard is locked. Commands must use it only briefly.
+pub(crate) struct Entry<'a> {
+    entry: raw::Entry<'a, Object>,
+    clock: ServerClock,
+}
+
+impl<'a> Entry<'a> {
+    pub(super) fn new(entry: raw::Entry<'a, Object>, clock: ServerClock) -> Self {
+        Entry { entry, clock }
+    }
+
+    /// When it expires, in milliseconds of Unix time.
+    pub(crate) fn expires_at(&self) -> Option<i64> {
+        self.entry.deadline_ms().map(|ms| self.clock.to_unix_ms(ms))
+    }
+
+    /// The entry, if its value is a string.
+    pub(crate) fn into_string(self) -> Result<StringEntry<'a>, WrongType> {
+        match self.entry.record().bytes() {
+            Some(_) => Ok(StringEntry(self.entry)),
+            None => Err(WrongType),
+        }
+    }
+
+    /// The value, if it is a sorted set. Return [`EntryOp::Edited`] after a change.
+    pub(super) fn into_sorted_set(self) -> Result<&'a mut SortedSet, WrongType> {
+        match self.entry.into_value_mut() {
+            raw::ValueMut::Object(Object::SortedSet(set)) => Ok(set),
+            raw::ValueMut::Bytes(_) => Err(WrongType),
+        }
+    }
+}
+
+/// An entry whose value is a string, while its shard is locked.
+pub(crate) struct StringEntry<'a>(raw::Entry<'a, Object>);
+
+impl StringEntry<'_> {
+    pub(crate) fn value(&self) -> &[u8] {
+        self.0.record().bytes().unwrap_or_default()
+    }
+
+    /// The value, if it is long: for a copy after the lock is released.
+    pub(crate) fn share(&self) -> Option<Arc<[u8]>> {
+        self.0.record().share()
+    }
+
+    /// The value, for a change in place that keeps its length. Return [`EntryOp::Edited`] afterwards.
+    pub(crate) fn value_mut(&mut self) -> &mut [u8] {
+        match self.0.value_mut() {
+            raw::ValueMut::Bytes(bytes) => bytes,
+            raw::ValueMut::Object(_) => &mut [],
+        }
+    }
+}
+
+/// When an entry expires.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expiry {
+    Never,
+    /// At this time, in milliseconds of Unix time. A time in the past is allowed: the entry expires at once.
+    At(i64),
+    /// At the same time as before.
+    Keep,
+}
+
+/// The operation of a command on an entry.
+pub(crate) enum EntryOp {
+    Keep,
+    /// Its value was changed in place; the deadline is kept.
+    Edited,
+    /// Replace it by a record of the same key.
+    Put(Record, Expiry),
+    Expire(Expiry),
+    Remove,
+}
+
+impl EntryOp {
+    pub(super) fn into_raw(self, clock: ServerClock) -> raw::UpdateOp<Object> {
+        match self {
+            EntryOp::Keep => raw::UpdateOp::Keep,
+            EntryOp::Edited => raw::UpdateOp::Edited(larder_engine::Ttl::Keep),
+            EntryOp::Put(record, expiry) => raw::UpdateOp::Put(record, clock.ttl(expiry)),
+            EntryOp::Expire(expiry) => raw::UpdateOp::SetTtl(clock.ttl(expiry)),
+            EntryOp::Remove => raw::UpdateOp::Remove,
+        }
+    }
+}
+
+/// The entry is larger than the capacity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OutOfMemory;
+
+/// Why an entry was not updated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UpdateError {
+    OutOfMemory,
+    WrongType,
+}
+
+impl From<OutOfMemory> for UpdateError {
+    fn from(_: OutOfMemory) -> Self {
+        UpdateError::OutOfMemory
+    }
+}
+
+impl From<WrongType> for UpdateError {
+    fn from(_: WrongType) -> Self {
+        UpdateError::WrongType
+    }
+}

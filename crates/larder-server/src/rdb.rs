@@ -1,0 +1,294 @@
+//! The serialized form of a string that `DUMP` and `RESTORE` exchange with Redis: its snapshot format.
+//!
+//! ```text
+//! type, 1 byte: 0 │ length or encoding, value │ version, 2 bytes │ CRC-64 of all before, 8 bytes      little-endian
+//! ```
+
+use larder_resp::parse_integer;
+
+/// The version that is written: that of Redis 7.0, which all later ones read.
+const WRITTEN_VERSION: u16 = 10;
+/// The latest version that is read: that of Redis 7.4 and 8.0. Strings have had the same form in all of them.
+const MAX_VERSION: u16 = 12;
+const STRING: u8 = 0;
+/// Version and checksum.
+const FOOTER_BYTES: usize = 10;
+
+/// The longest text that is written as an integer.
+const MAX_INTEGER_BYTES: usize = 11;
+const INT8: u8 = 0xc0;
+const INT16: u8 = 0xc1;
+const INT32: u8 = 0xc2;
+const LZF: u8 = 0xc3;
+const LENGTH32: u8 = 0x80;
+const LENGTH64: u8 = 0x81;
+
+/// Why a payload is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RdbError {
+    /// It is too short, too new, or damaged.
+    Checksum,
+    /// It is not a string, or not a valid one.
+    Format,
+    /// The string is longer than the limit.
+    TooLong,
+}
+
+/// Serializes a string.
+pub(crate) fn dump(value: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(value.len() + 20);
+    out.push(STRING);
+    match short_integer(value) {
+        Some(number) => write_integer(&mut out, number),
+        None => {
+            write_length(&mut out, value.len());
+            out.extend_from_slice(value);
+        }
+    }
+    out.extend_from_slice(&WRITTEN_VERSION.to_le_bytes());
+    let checksum = crc64(&out);
+    out.extend_from_slice(&checksum.to_le_bytes());
+    out
+}
+
+/// The string in a payload, of at most this many bytes.
+pub(crate) fn restore(payload: &[u8], max_bytes: usize) -> Result<Vec<u8>, RdbError> {
+    let body = verified(payload).ok_or(RdbError::Checksum)?;
+    let (&kind, rest) = body.split_first().ok_or(RdbError::Format)?;
+    if kind != STRING {
+        return Err(RdbError::Format);
+    }
+    let mut input = Input(rest);
+    let value = input.string(max_bytes)?;
+    if input.0.is_empty() { Ok(value) } else { Err(RdbError::Format) }
+}
+
+/// The payload without version and checksum, if both are right.
+fn verified(payload: &[u8]) -> Option<&[u8]> {
+    let (body, footer) = payload.split_at_checked(payload.len().checked_sub(FOOTER_BYTES)?)?;
+    let (version, checksum) = footer.split_first_chunk()?;
+    let checked = &payload[..payload.len() - checksum.len()];
+    let is_valid = u16::from_le_bytes(*version) <= MAX_VERSION
+        && u64::from_le_bytes(*checksum.first_chunk()?) == crc64(checked);
+    is_valid.then_some(body)
+}
+
+fn short_integer(value: &[u8]) -> Option<i32> {
+    let number = parse_integer(value).filter(|_| value.len() <= MAX_INTEGER_BYTES)?;
+    i32::try_from(number).ok()
+}
+
+fn write_integer(out: &mut Vec<u8>, number: i32) {
+    if let Ok(number) = i8::try_from(number) {
+        out.extend_from_slice(&[INT8, number as u8]);
+    } else if let Ok(number) = i16::try_from(number) {
+        out.push(INT16);
+        out.extend_from_slice(&number.to_le_bytes());
+    } else {
+        out.push(INT32);
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+}
+
+/// Lengths are big-endian: 6 bits, 14 bits, 32 bits or 64 bits.
+fn write_length(out: &mut Vec<u8>, length: usize) {
+    match length {
+        0..0x40 => out.push(length as u8),
+        0x40..0x4000 => out.extend_from_slice(&(0x4000 | length as u16).to_be_bytes()),
+        _ => match u32::try_from(length) {
+            Ok(length) => {
+                out.push(LENGTH32);
+                out.extend_from_slice(&length.to_be_bytes());
+            }
+            Err(_) => {
+                out.push(LENGTH64);
+                out.extend_from_slice(&(length as u64).to_be_bytes());
+            }
+        },
+    }
+}
+
+/// The rest of a payload.
+struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    fn take(&mut self, bytes: usize) -> Result<&'a [u8], RdbError> {
+        let (taken, rest) = self.0.split_at_checked(bytes).ok_or(RdbError::Format)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], RdbError> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or(RdbError::Format)?;
+        self.0 = rest;
+        Ok(*taken)
+    }
+
+    fn length(&mut self) -> Result<usize, RdbError> {
+        let [first] = self.array()?;
+        let length = match first {
+            0..0x40 => u64::from(first),
+            0x40..0x80 => {
+                let [second] = self.array()?;
+                u64::from(first & 0x3f) << 8 | u64::from(second)
+            }
+            LENGTH32 => u32::from_be_bytes(self.array()?).into(),
+            LENGTH64 => u64::from_be_bytes(self.array()?),
+            _ => return Err(RdbError::Format),
+        };
+        usize::try_from(length).map_err(|_| RdbError::TooLong)
+    }
+
+    fn string(&mut self, max_bytes: usize) -> Result<Vec<u8>, RdbError> {
+        let integer = |number: i32| Ok(number.to_string().into_bytes());
+        match self.0.first() {
+            Some(&encoding @ INT8..=LZF) => {
+                self.take(1)?;
+                match encoding {
+                    INT8 => integer(i8::from_le_bytes(self.array()?).into()),
+                    INT16 => integer(i16::from_le_bytes(self.array()?).into()),
+                    INT32 => integer(i32::from_le_bytes(self.array()?)),
+                    _ => {
+                        let (compressed, length) = (self.length()?, self.length()?);
+                        let compressed = self.take(compressed)?;
+                        if length > max_bytes {
+                            return Err(RdbError::TooLong);
+                        }
+                        decompress(compressed, length).ok_or(RdbError::Format)
+                    }
+                }
+            }
+            _ => {
+                let length = self.length()?;
+                let value = self.take(length)?;
+                if length > max_bytes { Err(RdbError::TooLong) } else { Ok(value.to_vec()) }
+            }
+        }
+    }
+}
+
+/// Decompresses LZF to exactly this length. The memory grows with what is decompressed, not with the announced length.
+fn decompress(mut input: &[u8], length: usize) -> Option<Vec<u8>> {
+    let mut out: Vec<u8> = Vec::new();
+    while let Some((&control, rest)) = input.split_first() {
+        let control = usize::from(control);
+        if control < 32 {
+            let (literal, rest) = rest.split_at_checked(control + 1)?;
+            out.extend_from_slice(literal);
+            input = rest;
+        } else {
+            let (more, rest) = if control >> 5 == 7 { rest.split_first()? } else { (&0, rest) };
+            let (low, rest) = rest.split_first()?;
+            let count = (control >> 5) + 2 + usize::from(*more);
+            let back = ((control & 0x1f) << 8 | usize::from(*low)) + 1;
+            let start = out.len().checked_sub(back)?;
+            // The copy may overlap what it writes.
+            (start..start + count).for_each(|at| out.push(out[at]));
+            input = rest;
+        }
+        if out.len() > length {
+            return None;
+        }
+    }
+    (out.len() == length).then_some(out)
+}
+
+/// CRC-64 with the polynomial of Jones, reflected.
+fn crc64(bytes: &[u8]) -> u64 {
+    static TABLE: [u64; 256] = crc_table();
+    bytes.iter().fold(0, |crc, byte| TABLE[usize::from(crc as u8 ^ byte)] ^ (crc >> 8))
+}
+
+const fn crc_table() -> [u64; 256] {
+    const POLYNOMIAL: u64 = 0xad93_d235_94c9_35a9_u64.reverse_bits();
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut crc = byte as u64;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 1 == 1 { crc >> 1 ^ POLYNOMIAL } else { crc >> 1 };
+            bit += 1;
+        }
+        table[byte] = crc;
+        byte += 1;
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A payload with this body, of the version that is written.
+    fn payload(body: &[u8]) -> Vec<u8> {
+        let mut out = [body, &WRITTEN_VERSION.to_le_bytes()].concat();
+        let checksum = crc64(&out);
+        out.extend_from_slice(&checksum.to_le_bytes());
+        out
+    }
+
+    #[test]
+    fn checksum_has_its_published_check_value() {
+        assert_eq!(crc64(b"123456789"), 0xe9c6_d914_c4b8_d9ca);
+    }
+
+    #[test]
+    fn damaged_payloads_are_refused() {
+        let good = dump(b"hello");
+        for at in 0..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 1;
+            assert_eq!(restore(&bad, 100), Err(RdbError::Checksum), "byte {at}");
+            assert_eq!(restore(&good[..at], 100), Err(RdbError::Checksum), "{at} bytes");
+        }
+        for (body, what) in [
+            (&b""[..], "nothing"),
+            (&[0], "no length"),
+            (&[1, 0], "a list"),
+            (&[0, 5, b'a'], "too short"),
+            (&[0, 1, b'a', b'b'], "too long"),
+            (&[0, INT32, 1, 2], "half an integer"),
+            (&[0, 0xc4, 1], "an unknown encoding"),
+            (&[0, 0x82, 1], "an unknown length"),
+            (&[0, LZF, 2, 5, 0xe0, 1], "a reference that is cut"),
+            (&[0, LZF, 2, 5, 0x20, 9], "a reference to before the start"),
+            (&[0, LZF, 2, 9, 0, b'a'], "less than announced"),
+            (&[0, LZF, 4, 1, 2, b'a', b'b', b'c'], "more than announced"),
+        ] {
+            assert_eq!(restore(&payload(body), 100), Err(RdbError::Format), "{what}");
+        }
+        for body in [
+            &[0, LZF, 1, 0x81, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0][..],
+            &[&[0, 0x40, 101][..], &[b'x'; 101]].concat(),
+        ] {
+            assert_eq!(restore(&payload(body), 100), Err(RdbError::TooLong));
+        }
+    }
+
+    #[test]
+    fn compressed_string_is_read() {
+        // One literal, and a reference to it that overlaps itself.
+        assert_eq!(restore(&payload(&[0, LZF, 5, 21, 0, b'a', 0xe0, 11, 0]), 100), Ok(b"a".repeat(21)));
+    }
+
+    proptest! {
+        #[test]
+        fn strings_round_trip(value in proptest::collection::vec(any::<u8>(), 0..70_000)) {
+            prop_assert_eq!(restore(&dump(&value), 70_000), Ok(value));
+        }
+
+        #[test]
+        fn integers_round_trip(number in any::<i64>(), bits in 0u32..63) {
+            let value = (number >> bits).to_string().into_bytes();
+            prop_assert_eq!(restore(&dump(&value), 100), Ok(value));
+        }
+
+        #[test]
+        fn any_body_is_restored_or_refused(body in proptest::collection::vec(any::<u8>(), 0..60)) {
+            let _ = restore(&payload(&[&[0, LZF][..], &body].concat()), 1_000);
+            let _ = restore(&payload(&body), 1_000);
+        }
+    }
+}
