@@ -66,6 +66,8 @@ impl Proxy {
                 let (listen, origin) = (address.to_string(), origin.to_string());
                 command.args(["-F", "-a", &listen, "-b", &origin, "-s", "malloc,1g", "-t", "3600"]);
                 command.arg("-n").arg(folder.path()).args(["-T", "none", "-p", "nuke_limit=500"]);
+                // The rounds of the others take longer than its default of five seconds.
+                command.args(["-p", "timeout_idle=3600"]);
             }
         }
         let running = Running::start(command.stdout(Stdio::null()).stderr(Stdio::null()))
@@ -101,6 +103,7 @@ fn nginx(folder: &Path, address: SocketAddr, origin: SocketAddr) -> String {
         events {{ worker_connections 1024; }}
         http {{
             access_log off; sendfile on; tcp_nopush on; keepalive_requests 100000000;
+            keepalive_timeout 1h;
             client_body_temp_path {folder}/client; proxy_temp_path {folder}/proxy;
             fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
             proxy_cache_path {folder}/cache keys_zone=responses:16m max_size=1g inactive=1h use_temp_path=off;
