@@ -2,6 +2,7 @@
 //!
 //! - `atomic`: commands on several keys, from several threads;
 //! - `bitfields`: integers in strings, compared with a real Redis;
+//! - `client_libraries`: client libraries of other languages, with their real packages;
 //! - `clients`: transactions and messages by a client library of the users;
 //! - `commands`: a table of requests and replies, for RESP2 and RESP3;
 //! - `connections`: many clients, slow or misbehaving clients, authentication, shutdown;
@@ -20,6 +21,7 @@
 
 mod atomic;
 mod bitfields;
+mod client_libraries;
 mod clients;
 mod commands;
 mod connections;
