@@ -5,6 +5,7 @@ use std::fmt::Write;
 use larder_engine::stats::PartitionStats;
 use larder_resp::Args;
 
+use crate::cmd;
 use crate::db::DATABASE_COUNT;
 use crate::state::ServerState;
 use crate::system;
@@ -23,7 +24,7 @@ pub(crate) struct Counters {
     pub(crate) databases: [PartitionStats; DATABASE_COUNT],
 }
 
-const SECTIONS: [Section; 10] = [
+const SECTIONS: [Section; 12] = [
     ("Server", server),
     ("Clients", clients),
     ("Memory", memory_section),
@@ -31,18 +32,21 @@ const SECTIONS: [Section; 10] = [
     ("Stats", stats),
     ("Replication", replication),
     ("CPU", cpu),
+    ("Commandstats", commandstats),
     ("Errorstats", errorstats),
+    ("Latencystats", latencystats),
     ("Cluster", cluster),
     ("Keyspace", keyspace),
 ];
 
-/// The text of the requested sections; of all sections if none is requested.
+/// The text of the requested sections; of the default ones if none is requested.
 pub(crate) fn text(state: &ServerState, counters: &Counters, requested: Args<'_>) -> String {
     let is_requested = |name: &str| {
-        requested.is_empty()
+        requested.is_empty() && is_default(name)
             || requested.iter().any(|word| {
-                let words = [name, "all", "default", "everything"];
+                let words = [name, "all", "everything"];
                 words.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
+                    || word.eq_ignore_ascii_case(b"default") && is_default(name)
             })
     };
     let mut text = String::new();
@@ -53,6 +57,11 @@ pub(crate) fn text(state: &ServerState, counters: &Counters, requested: Args<'_>
         let _ = write(state, counters, &mut text);
     }
     text
+}
+
+/// Whether a section is in the text if none is requested: those with a line for each command are long.
+fn is_default(section: &str) -> bool {
+    !["Commandstats", "Latencystats"].contains(&section)
 }
 
 fn server(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {
@@ -153,6 +162,41 @@ fn errorstats(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::
         .errors()
         .into_iter()
         .try_for_each(|(prefix, count)| write!(out, "errorstat_{prefix}:count={count}\r\n"))
+}
+
+fn commandstats(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {
+    let totals = state.stats.commands();
+    cmd::commands().iter().zip(&totals).filter(|(_, totals)| totals.is_used()).try_for_each(|(spec, totals)| {
+        let per_call = totals.micros_per_call();
+        write!(
+            out,
+            "cmdstat_{}:calls={},usec={:.0},usec_per_call={per_call:.2},rejected_calls={},failed_calls={}\r\n",
+            spec.name,
+            totals.calls,
+            per_call * totals.calls as f64,
+            totals.rejected,
+            totals.failed,
+        )
+    })
+}
+
+fn latencystats(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {
+    let command_stats = &state.stats.command_stats;
+    if !command_stats.is_tracking() {
+        return Ok(());
+    }
+    let percentiles = command_stats.percentiles();
+    for (spec, totals) in cmd::commands().iter().zip(state.stats.commands()) {
+        let times = percentiles.iter().filter_map(|percentage| {
+            let micros = totals.percentile(*percentage)?.as_secs_f64() * 1e6;
+            Some(format!("p{percentage}={micros:.3}"))
+        });
+        let times: Vec<String> = times.collect();
+        if !times.is_empty() {
+            write!(out, "latency_percentiles_usec_{}:{}\r\n", spec.name, times.join(","))?;
+        }
+    }
+    Ok(())
 }
 
 fn cluster(_: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {

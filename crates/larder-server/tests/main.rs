@@ -14,6 +14,7 @@
 //! - `pubsub`: publish and subscribe, and the order of messages and replies;
 //! - `serialized`: strings that go to a real Redis and come back;
 //! - `sorted_sets`: sorted sets, compared with a real Redis too;
+//! - `statistics`: counts and times of commands;
 //! - `tracking`: messages about changed keys, for caches of clients;
 //! - `transactions`: `MULTI`, `EXEC`, `WATCH`.
 //!
@@ -33,6 +34,7 @@ mod protocol;
 mod pubsub;
 mod serialized;
 mod sorted_sets;
+mod statistics;
 mod support;
 mod tracking;
 mod transactions;

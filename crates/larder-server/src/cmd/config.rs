@@ -11,6 +11,9 @@ use crate::info::POLICY;
 use crate::observers::parse_classes;
 use crate::state::ServerState;
 
+/// The most percentiles of a command in `INFO`.
+const MAX_PERCENTILES: usize = 32;
+
 /// A setting: its name, its value as text, and the check of a new value if it can be changed.
 struct Setting {
     name: &'static str,
@@ -31,6 +34,8 @@ enum Update {
     TrackingTableMaxKeys(usize),
     NotificationClasses(u32),
     IdleTimeoutSecs(u64),
+    LatencyTracking(bool),
+    Percentiles(Vec<f64>),
     /// The only valid value, which needs no change.
     Unchanged,
 }
@@ -43,12 +48,14 @@ impl Setting {
 
 /// The settings that benchmarks, clients and frameworks read. Some can be changed in Redis but have only one valid
 /// value here; these accept that value.
-static SETTINGS: [Setting; 19] = [
+static SETTINGS: [Setting; 21] = [
     Setting { name: "appendonly", get: |_| "no".to_owned(), set: Some(|value| accept_only(value, b"no")) },
     Setting::fixed("bind", |state| state.config.listen.map(|a| a.ip().to_string()).unwrap_or_default()),
     Setting { name: "client-output-buffer-limit", get: output_limits_text, set: Some(output_limits) },
     Setting::fixed("databases", |_| DATABASE_COUNT.to_string()),
     Setting::fixed("io-threads", |state| state.stats.threads.len().to_string()),
+    Setting { name: "latency-tracking", get: latency_tracking_text, set: Some(latency_tracking) },
+    Setting { name: "latency-tracking-info-percentiles", get: percentiles_text, set: Some(percentiles) },
     Setting { name: "maxclients", get: |state| state.max_clients().to_string(), set: Some(maxclients) },
     Setting { name: "maxmemory", get: |state| state.store.max_memory().to_string(), set: Some(maxmemory) },
     Setting { name: "maxmemory-policy", get: |_| POLICY.to_owned(), set: Some(policy) },
@@ -155,6 +162,8 @@ fn set(cx: &mut Context<'_>, pairs: Args<'_>) -> Outcome {
             Update::NotificationClasses(classes) => {
                 cx.state.store.observers.set_notification_classes(classes);
             }
+            Update::LatencyTracking(is_tracking) => cx.state.stats.command_stats.set_tracking(is_tracking),
+            Update::Percentiles(list) => cx.state.stats.command_stats.set_percentiles(list),
             Update::TrackingTableMaxKeys(n) => cx.state.store.observers.tracking.set_max_keys(n),
             Update::Unchanged => {}
         }
@@ -219,6 +228,33 @@ fn timeout(value: &[u8]) -> Result<Update, &'static str> {
 fn notify_keyspace_events(value: &[u8]) -> Result<Update, &'static str> {
     let classes = parse_classes(value).map(Update::NotificationClasses);
     classes.ok_or("Invalid event class character. Use 'Ag$lshzxeKEtdn'.")
+}
+
+fn latency_tracking_text(state: &ServerState) -> String {
+    if state.stats.command_stats.is_tracking() { "yes" } else { "no" }.to_owned()
+}
+
+fn latency_tracking(value: &[u8]) -> Result<Update, &'static str> {
+    match value.to_ascii_lowercase().as_slice() {
+        b"yes" => Ok(Update::LatencyTracking(true)),
+        b"no" => Ok(Update::LatencyTracking(false)),
+        _ => Err("argument must be 'yes' or 'no'"),
+    }
+}
+
+fn percentiles_text(state: &ServerState) -> String {
+    let list: Vec<String> = state.stats.command_stats.percentiles().iter().map(f64::to_string).collect();
+    list.join(" ")
+}
+
+fn percentiles(value: &[u8]) -> Result<Update, &'static str> {
+    let text = std::str::from_utf8(value).map_err(|_| "argument must be text")?;
+    let percentage = |word: &str| word.parse().ok().filter(|number| (0.0..=100.0).contains(number));
+    let list: Option<Vec<f64>> = text.split_ascii_whitespace().map(percentage).collect();
+    match list.filter(|list| list.len() <= MAX_PERCENTILES) {
+        Some(list) => Ok(Update::Percentiles(list)),
+        None => Err("argument must be at most 32 numbers between 0.0 and 100.0 inclusive"),
+    }
 }
 
 /// Only the class `pubsub` has limits here: other replies have `max_reply_bytes`.
