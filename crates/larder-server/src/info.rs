@@ -12,8 +12,6 @@ use crate::system;
 
 /// The reported version of Redis. Clients check it before they use a command.
 pub(crate) const REDIS_VERSION: &str = "7.4.0";
-/// The eviction policy, by its name in Redis.
-pub(crate) const POLICY: &str = "allkeys-lfu";
 
 type Section = (&'static str, fn(&ServerState, &Counters, &mut String) -> std::fmt::Result);
 
@@ -99,13 +97,14 @@ fn memory_section(state: &ServerState, _: &Counters, out: &mut String) -> std::f
         out,
         "used_memory:{used}\r\nused_memory_human:{}\r\nused_memory_rss:{}\r\nused_memory_dataset:{used}\r\n\
          mem_clients_normal:{}\r\ntotal_system_memory:{}\r\nmaxmemory:{}\r\nmaxmemory_human:{}\r\n\
-         maxmemory_policy:{POLICY}\r\n",
+         maxmemory_policy:{}\r\n",
         human(used),
         system::resident_bytes().unwrap_or(0),
         state.clients.buffered_bytes(),
         system::total_bytes().unwrap_or(0),
         state.store.max_memory(),
         human(state.store.max_memory()),
+        state.policy_name(),
     )
 }
 

@@ -102,6 +102,38 @@ fn latency_tracking_reports_the_configured_percentiles() {
     }
 }
 
+#[test]
+fn proto_max_bulk_len_limits_arguments_and_strings_as_in_redis() {
+    let Some(redis) = RedisServer::start() else { return };
+    let server = TestServer::start();
+    let ours = limited_replies(&mut server.connect());
+    let theirs = limited_replies(&mut connect_unix(&redis.socket()).unwrap());
+    assert_eq!(ours, theirs);
+    assert!(ours.last().is_some_and(|reply| reply.contains("invalid bulk length")), "{ours:?}");
+    let mut client = server.connect();
+    for wrong in ["1", "513mb", "many"] {
+        let reply = client.call(&["CONFIG", "SET", "proto-max-bulk-len", wrong]);
+        assert!(matches!(reply, Frame::Error(_)), "{wrong}: {reply:?}");
+    }
+}
+
+/// The replies with a limit of 1 MiB: to a string that grows beyond it, and to the announcement of a longer argument.
+fn limited_replies<S: Read + Write>(client: &mut Client<S>) -> Vec<String> {
+    let value = "x".repeat(1 << 20);
+    let commands: [&[&str]; 5] = [
+        &["CONFIG", "SET", "proto-max-bulk-len", "1mb"],
+        &["CONFIG", "GET", "proto-max-bulk-len"],
+        &["SET", "k", &value],
+        &["APPEND", "k", "x"],
+        &["SETRANGE", "k", "1048576", "x"],
+    ];
+    let mut replies: Vec<String> =
+        commands.iter().map(|command| format!("{:?}", client.call(command))).collect();
+    client.send(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1048577\r\n");
+    replies.push(format!("{:?}", client.receive()));
+    replies
+}
+
 fn run<S: Read + Write>(client: &mut Client<S>, commands: &[&str]) {
     for command in commands {
         client.call(&command.split(' ').collect::<Vec<_>>());

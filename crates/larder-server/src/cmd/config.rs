@@ -1,18 +1,19 @@
 //! `CONFIG`: the settings, by their names in Redis.
 
-use larder_resp::{Args, parse_integer};
+use larder_resp::{Args, Limits, parse_integer};
 
 use super::help::help;
 use super::{CommandError, Context, Outcome};
 use crate::config::{ByteSize, Password};
 use crate::db::{DATABASE_COUNT, MIN_MEMORY_BYTES, default_memory_bytes};
 use crate::glob;
-use crate::info::POLICY;
 use crate::observers::parse_classes;
-use crate::state::ServerState;
+use crate::state::{POLICIES, ServerState};
 
 /// The most percentiles of a command in `INFO`.
 const MAX_PERCENTILES: usize = 32;
+/// The lowest limit of an argument, as in Redis.
+const MIN_BULK_BYTES: usize = 1 << 20;
 
 /// A setting: its name, its value as text, and the check of a new value if it can be changed.
 struct Setting {
@@ -27,6 +28,7 @@ type Check = fn(&[u8]) -> Result<Update, &'static str>;
 /// A checked value that is not applied yet.
 enum Update {
     MaxMemory(u64),
+    Policy(usize),
     MaxClients(usize),
     Password(Password),
     /// Hard limit and soft limit of mailboxes in bytes, and the seconds of the soft limit; `None` for other classes.
@@ -36,6 +38,7 @@ enum Update {
     IdleTimeoutSecs(u64),
     LatencyTracking(bool),
     Percentiles(Vec<f64>),
+    MaxBulkBytes(usize),
     /// The only valid value, which needs no change.
     Unchanged,
 }
@@ -58,14 +61,18 @@ static SETTINGS: [Setting; 21] = [
     Setting { name: "latency-tracking-info-percentiles", get: percentiles_text, set: Some(percentiles) },
     Setting { name: "maxclients", get: |state| state.max_clients().to_string(), set: Some(maxclients) },
     Setting { name: "maxmemory", get: |state| state.store.max_memory().to_string(), set: Some(maxmemory) },
-    Setting { name: "maxmemory-policy", get: |_| POLICY.to_owned(), set: Some(policy) },
+    Setting { name: "maxmemory-policy", get: |state| state.policy_name().to_owned(), set: Some(policy) },
     Setting {
         name: "notify-keyspace-events",
         get: |state| state.store.observers.notification_letters(),
         set: Some(notify_keyspace_events),
     },
     Setting::fixed("port", |state| state.port.to_string()),
-    Setting::fixed("proto-max-bulk-len", |state| state.limits.max_bulk_bytes.to_string()),
+    Setting {
+        name: "proto-max-bulk-len",
+        get: |state| state.max_bulk_bytes().to_string(),
+        set: Some(proto_max_bulk_len),
+    },
     Setting::fixed("replica-read-only", |_| "yes".to_owned()),
     Setting { name: "requirepass", get: ServerState::password_text, set: Some(requirepass) },
     Setting { name: "save", get: |_| String::new(), set: Some(|value| accept_only(value, b"")) },
@@ -151,6 +158,7 @@ fn set(cx: &mut Context<'_>, pairs: Args<'_>) -> Outcome {
     for update in updates {
         match update {
             Update::MaxMemory(bytes) => cx.state.store.set_max_memory(bytes),
+            Update::Policy(policy) => cx.state.set_policy(policy),
             Update::MaxClients(n) => cx.state.set_max_clients(n),
             Update::Password(password) => cx.state.set_password(password),
             Update::OutputLimits(limits) => {
@@ -164,6 +172,7 @@ fn set(cx: &mut Context<'_>, pairs: Args<'_>) -> Outcome {
             }
             Update::LatencyTracking(is_tracking) => cx.state.stats.command_stats.set_tracking(is_tracking),
             Update::Percentiles(list) => cx.state.stats.command_stats.set_percentiles(list),
+            Update::MaxBulkBytes(bytes) => cx.state.set_max_bulk_bytes(bytes),
             Update::TrackingTableMaxKeys(n) => cx.state.store.observers.tracking.set_max_keys(n),
             Update::Unchanged => {}
         }
@@ -257,6 +266,15 @@ fn percentiles(value: &[u8]) -> Result<Update, &'static str> {
     }
 }
 
+fn proto_max_bulk_len(value: &[u8]) -> Result<Update, &'static str> {
+    let size: Option<ByteSize> = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+    let bytes = usize::try_from(size.ok_or("argument must be a memory value")?.0).unwrap_or(usize::MAX);
+    match (MIN_BULK_BYTES..=Limits::default().max_bulk_bytes).contains(&bytes) {
+        true => Ok(Update::MaxBulkBytes(bytes)),
+        false => Err("argument must be between 1048576 and 536870912 inclusive"),
+    }
+}
+
 /// Only the class `pubsub` has limits here: other replies have `max_reply_bytes`.
 fn output_limits_text(state: &ServerState) -> String {
     let (hard, soft, secs) = state.clients.output_limits.get();
@@ -286,10 +304,8 @@ fn output_limits(value: &[u8]) -> Result<Update, &'static str> {
 }
 
 fn policy(value: &[u8]) -> Result<Update, &'static str> {
-    match value.eq_ignore_ascii_case(POLICY.as_bytes()) {
-        true => Ok(Update::Unchanged),
-        false => Err("argument must be 'allkeys-lfu', the only policy of this server"),
-    }
+    let position = POLICIES.iter().position(|name| value.eq_ignore_ascii_case(name.as_bytes()));
+    position.map(Update::Policy).ok_or("argument must be 'allkeys-lfu', 'allkeys-lru' or 'allkeys-random'")
 }
 
 fn accept_only(value: &[u8], allowed: &[u8]) -> Result<Update, &'static str> {
