@@ -204,10 +204,11 @@ impl Connection {
         let _ = self.socket.shutdown();
     }
 
-    /// Sends what is unsent, reads once, executes all complete requests, and writes the replies. `now` is the start.
-    pub(crate) fn turn(&mut self, buffers: &mut ThreadBuffers, now: Instant) -> Turn {
+    /// Sends what is unsent, reads once, executes all complete requests, and writes the replies. `now` is the start. How
+    /// long it takes is recorded for `timed_turns` turns.
+    pub(crate) fn turn(&mut self, buffers: &mut ThreadBuffers, now: Instant, timed_turns: u32) -> Turn {
         self.turns += 1;
-        self.try_turn(buffers, now).unwrap_or_else(|error| self.lost(&error))
+        self.try_turn(buffers, now, timed_turns).unwrap_or_else(|error| self.lost(&error))
     }
 
     /// Sends the messages of the mailbox, unless replies are unsent: the messages follow them.
@@ -239,7 +240,7 @@ impl Connection {
         Ok(if self.has_unsent() { Turn::Blocked } else { Turn::Waiting })
     }
 
-    fn try_turn(&mut self, buffers: &mut ThreadBuffers, now: Instant) -> io::Result<Turn> {
+    fn try_turn(&mut self, buffers: &mut ThreadBuffers, now: Instant, timed_turns: u32) -> io::Result<Turn> {
         if self.has_unsent() && !self.send_unsent()? {
             return Ok(Turn::Blocked);
         }
@@ -271,7 +272,10 @@ impl Connection {
         let stats = &self.state.stats.threads[self.session.client.thread()];
         stats.add(&counts);
         let written = self.write(&mut buffers.output);
-        self.state.stats.threads[self.session.client.thread()].latency.record(now.elapsed());
+        if timed_turns > 0 {
+            let latency = &self.state.stats.threads[self.session.client.thread()].latency;
+            latency.record_n(now.elapsed(), timed_turns.into());
+        }
         buffers.output.shrink_to(MAX_RETAINED_OUTPUT_BYTES);
         self.parser.release();
         self.report_buffered_bytes();
