@@ -125,8 +125,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
 }
 
 fn measure(suite: &dyn Suite, plan: &Plan, bar: &ProgressBar) -> Result<ResultFile> {
-    // Before the measurement, because that raises the load average itself.
-    let machine = machine::machine();
+    // Before the measurement, which raises the load average itself, and during which files may be edited.
+    let (machine, commit) = (machine::machine(), machine::commit());
     let date = httpdate::fmt_http_date(SystemTime::now());
     let findings = suite.measure(plan, bar)?;
     let mut file = ResultFile {
@@ -135,7 +135,7 @@ fn measure(suite: &dyn Suite, plan: &Plan, bar: &ProgressBar) -> Result<ResultFi
         quick: plan.quick,
         seed: plan.seed,
         date,
-        commit: machine::commit(),
+        commit,
         debug_build: cfg!(debug_assertions),
         machine,
         versions: machine::versions(suite.crates()).into_iter().chain(findings.versions).collect(),
