@@ -1,8 +1,13 @@
 //! The address on which a part listens: the configured one, or the default with a free port if its port is in use.
 
 use anyhow::{Context, Result};
+use socket2::SockRef;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
+
+/// Connections that the system queues until they are accepted. With the 128 of the standard library, clients of a burst
+/// wait a second each until they connect again.
+const BACKLOG: i32 = 4096;
 
 /// An address to listen on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +39,7 @@ impl ListenAddress {
         let listener = self
             .bind(TcpListener::bind, |error| error.kind() == ErrorKind::AddrInUse)
             .with_context(|| format!("cannot bind {}", self.address))?;
+        SockRef::from(&listener).listen(BACKLOG)?;
         listener.set_nonblocking(true)?;
         Ok(listener)
     }
@@ -42,6 +48,19 @@ impl ListenAddress {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::TcpStream;
+    use std::time::Duration;
+
+    #[test]
+    fn burst_of_connections_is_queued() {
+        let any_port = "127.0.0.1:0".parse().expect("an address");
+        let listener = ListenAddress { address: any_port, is_configured: true }.tcp().expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        // Nobody accepts meanwhile.
+        let connect = |_| TcpStream::connect_timeout(&address, Duration::from_millis(500)).expect("a place");
+        let connections: Vec<_> = (0..400).map(connect).collect();
+        assert_eq!(connections.len(), 400);
+    }
 
     #[test]
     fn port_in_use_is_replaced_only_if_it_is_the_default() {

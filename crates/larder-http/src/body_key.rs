@@ -8,6 +8,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -72,7 +73,7 @@ pub trait BodyKey<ReqBody>: sealed::Sealed + Clone + Send + Sync + 'static {
 
     /// Whether the body is a part of the key, or why the request is forwarded unread.
     #[doc(hidden)]
-    fn has_body_key(rule: &Self::Rule, request: &Request<ReqBody>) -> Result<bool, Reason>;
+    fn has_body_key(rule: &mut Self::Rule, request: &Request<ReqBody>) -> Result<bool, Reason>;
 
     /// Reads the body of a request, which has the same body again afterwards.
     #[doc(hidden)]
@@ -104,7 +105,7 @@ impl<ReqBody: 'static> BodyKey<ReqBody> for NoBodyKey {
         match *rule {}
     }
 
-    fn has_body_key(rule: &Infallible, _: &Request<ReqBody>) -> Result<bool, Reason> {
+    fn has_body_key(rule: &mut Infallible, _: &Request<ReqBody>) -> Result<bool, Reason> {
         match *rule {}
     }
 
@@ -134,7 +135,7 @@ impl<ReqBody: 'static> BodyKey<ReqBody> for NoBodyKey {
 ///     .route("/graphql", BodyRule::graphql());
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct BodyRules(Arc<Vec<(String, BodyRule)>>);
+pub struct BodyRules(Arc<Vec<(String, Arc<BodyRule>)>>);
 
 impl BodyRules {
     /// No rules.
@@ -145,7 +146,7 @@ impl BodyRules {
     /// Adds a rule for requests whose raw path is `path`, without decoding. Of several rules for one request, the first
     /// one applies.
     pub fn route(mut self, path: impl Into<String>, rule: BodyRule) -> BodyRules {
-        Arc::make_mut(&mut self.0).push((path.into(), rule));
+        Arc::make_mut(&mut self.0).push((path.into(), Arc::new(rule)));
         self
     }
 }
@@ -156,32 +157,45 @@ where
     ReqBody::Data: Send,
     ReqBody::Error: Send,
 {
-    type Rule = BodyRule;
+    type Rule = AppliedRule;
 
-    fn rule(&self, method: &Method, uri: &Uri) -> Option<BodyRule> {
-        let mut rules = self.0.iter();
-        rules.find(|(path, rule)| rule.applies_to(method) && path == uri.path()).map(|(_, rule)| rule.clone())
+    fn rule(&self, method: &Method, uri: &Uri) -> Option<AppliedRule> {
+        let (_, rule) = self.0.iter().find(|(path, rule)| rule.applies_to(method) && path == uri.path())?;
+        Some(AppliedRule {
+            rule: rule.clone(),
+            #[cfg(feature = "graphql")]
+            format: None,
+        })
     }
 
     fn has_rule_for(&self, uri: &Uri) -> bool {
         self.0.iter().any(|(path, _)| path == uri.path())
     }
 
-    fn is_graphql(rule: &BodyRule) -> bool {
-        match rule.kind {
+    fn is_graphql(applied: &AppliedRule) -> bool {
+        match applied.rule.kind {
             RuleKind::Whole(_) => false,
             #[cfg(feature = "graphql")]
             RuleKind::Graphql(_) => true,
         }
     }
 
-    fn has_body_key(rule: &BodyRule, request: &Request<ReqBody>) -> Result<bool, Reason> {
-        rule.has_body_key(request)
+    fn has_body_key(applied: &mut AppliedRule, request: &Request<ReqBody>) -> Result<bool, Reason> {
+        applied.has_body_key(request)
     }
 
-    async fn read(rule: BodyRule, request: &mut Request<ReqBody>) -> ReadBody {
-        rule.read(request).await
+    async fn read(applied: AppliedRule, request: &mut Request<ReqBody>) -> ReadBody {
+        applied.read(request).await
     }
+}
+
+/// A rule and the request that it applies to.
+#[derive(Debug)]
+pub struct AppliedRule {
+    rule: Arc<BodyRule>,
+    /// How a GraphQL request is written, once its head was checked.
+    #[cfg(feature = "graphql")]
+    format: Option<graphql::Format>,
 }
 
 /// How the body of a request becomes a part of its key: as it is, in full, or as a GraphQL request.
@@ -209,8 +223,8 @@ struct Reading {
 }
 
 /// The part of them that one body has.
-struct ReadingBody {
-    reading: Reading,
+struct ReadingBody<'a> {
+    reading: &'a Reading,
     bytes: usize,
 }
 
@@ -219,12 +233,12 @@ impl Reading {
         Reading { bytes: Arc::default(), limit }
     }
 
-    fn start(&self) -> ReadingBody {
-        ReadingBody { reading: self.clone(), bytes: 0 }
+    fn start(&self) -> ReadingBody<'_> {
+        ReadingBody { reading: self, bytes: 0 }
     }
 }
 
-impl ReadingBody {
+impl ReadingBody<'_> {
     fn add(&mut self, bytes: usize) -> Result<(), Reason> {
         self.bytes += bytes;
         let before = self.reading.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -232,7 +246,7 @@ impl ReadingBody {
     }
 }
 
-impl Drop for ReadingBody {
+impl Drop for ReadingBody<'_> {
     fn drop(&mut self) {
         self.reading.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
@@ -313,22 +327,27 @@ impl BodyRule {
         }
     }
 
+    fn is_exceeded_by<B: http_body::Body>(&self, request: &Request<B>) -> bool {
+        declared_length(request) > self.max_bytes as u64
+    }
+}
+
+impl AppliedRule {
     #[cfg_attr(
         not(feature = "graphql"),
         expect(unused_variables, reason = "every body is a part of the key")
     )]
-    fn has_body_key<B: http_body::Body>(&self, request: &Request<B>) -> Result<bool, Reason> {
-        match &self.kind {
+    fn has_body_key<B: http_body::Body>(&mut self, request: &Request<B>) -> Result<bool, Reason> {
+        match &self.rule.kind {
             RuleKind::Whole(_) => Ok(true),
             #[cfg(feature = "graphql")]
             RuleKind::Graphql(endpoint) if matches!(*request.method(), Method::GET | Method::HEAD) => {
                 endpoint.check_uri(request.uri()).map(|()| false)
             }
             #[cfg(feature = "graphql")]
-            RuleKind::Graphql(endpoint) => {
-                endpoint.check_head(request)?;
-                let is_too_long = declared_length(request) > self.max_bytes as u64;
-                if is_too_long { Err(Reason::RequestBodyTooLarge) } else { Ok(true) }
+            RuleKind::Graphql(_) => {
+                self.format = Some(graphql::Endpoint::format(request)?);
+                if self.rule.is_exceeded_by(request) { Err(Reason::RequestBodyTooLarge) } else { Ok(true) }
             }
         }
     }
@@ -338,19 +357,26 @@ impl BodyRule {
     where
         ReqBody: http_body::Body + From<Bytes>,
     {
-        let rejection = |reason| BodyRejection { reason, limit: self.max_bytes };
-        if declared_length(request) > self.max_bytes as u64 {
+        let BodyRule { kind, max_bytes, read_timeout, reading } = &*self.rule;
+        let rejection = |reason| BodyRejection { reason, limit: *max_bytes };
+        if matches!(kind, RuleKind::Whole(_)) && self.rule.is_exceeded_by(request) {
             return Err(rejection(Reason::RequestBodyTooLarge));
         }
         let body = std::mem::replace(request.body_mut(), ReqBody::from(Bytes::new()));
-        let reading = pin!(read_bounded(body, self.max_bytes, self.reading.start()));
-        let read = timeout(self.read_timeout, reading).await;
-        let body = read.unwrap_or(Err(Reason::RequestBodyTimeout)).map_err(rejection)?;
+        let mut read = pin!(read_bounded(body, *max_bytes, reading.start()));
+        // Most bodies are here already: only a body that is not needs a timer.
+        let result = match poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx))).await {
+            Poll::Ready(result) => result,
+            Poll::Pending => timeout(*read_timeout, read).await.unwrap_or(Err(Reason::RequestBodyTimeout)),
+        };
+        let body = result.map_err(rejection)?;
         *request.body_mut() = ReqBody::from(body.clone());
-        Ok(match &self.kind {
+        Ok(match kind {
             RuleKind::Whole(_) => Ok(body),
             #[cfg(feature = "graphql")]
-            RuleKind::Graphql(endpoint) => endpoint.body_key(request, &body),
+            RuleKind::Graphql(endpoint) => {
+                endpoint.key(self.format.expect("the head was checked before"), &body)
+            }
         })
     }
 }
@@ -372,7 +398,7 @@ fn declared_length<B: http_body::Body>(request: &Request<B>) -> u64 {
 async fn read_bounded<B: http_body::Body>(
     body: B,
     limit: usize,
-    mut reading: ReadingBody,
+    mut reading: ReadingBody<'_>,
 ) -> Result<Bytes, Reason> {
     let mut body = pin!(body);
     let mut first = Bytes::new();

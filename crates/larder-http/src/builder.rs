@@ -104,7 +104,7 @@ impl Builder {
             key_space: KeySpace { view: String::new(), scheme: "http".to_owned() },
             wait_timeout: Duration::from_secs(5),
             fill_timeout: Duration::from_secs(60),
-            clock: Clock::monotonic(),
+            clock: Clock::coarse(),
         }
     }
 
@@ -270,7 +270,7 @@ impl Builder {
         self
     }
 
-    /// The clock for TTL and age. Default: the monotonic clock.
+    /// The clock for TTL and age. Default: [`Clock::coarse`], since each hit reads it twice.
     pub fn clock(mut self, clock: Clock) -> Builder {
         self.clock = clock;
         self

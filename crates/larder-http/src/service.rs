@@ -92,9 +92,9 @@ where
                 return self.bypass(request, reason, invalidates_uri);
             }
         };
-        let Some(rule) = rule else { return self.answer(request, None, traits) };
+        let Some(mut rule) = rule else { return self.answer(request, None, traits) };
         traits.graphql = K::is_graphql(&rule);
-        match K::has_body_key(&rule, &request) {
+        match K::has_body_key(&mut rule, &request) {
             Ok(true) => {}
             Ok(false) => return self.answer(request, None, traits),
             Err(reason) => return self.bypass(request, reason, false),

@@ -31,6 +31,9 @@ const RECLAIM_BUDGET: usize = 512;
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Events that are read from the system at a time.
 const EVENTS: usize = 1024;
+/// One turn of so many is timed, and takes the time anew; the others begin at the time of the one before. Reading the clock
+/// may take as long as a command.
+const TIMED_TURNS: u32 = 16;
 /// The token of the waker. Those of connections are their positions.
 const WAKER: Token = Token(usize::MAX);
 
@@ -46,6 +49,8 @@ pub(crate) struct EventLoop {
     /// Connections whose next command waits for the end of a pause.
     paused: Vec<usize>,
     buffers: ThreadBuffers,
+    /// The number of turns so far, modulo 2^32.
+    turns: u32,
     meter: LoadMeter,
     reclaim_at: Instant,
     /// When connections without requests are looked for, if they have a time limit.
@@ -67,6 +72,7 @@ impl EventLoop {
             yielding: Vec::new(),
             paused: Vec::new(),
             buffers: ThreadBuffers::new(),
+            turns: 0,
             meter: LoadMeter::new(state.stats.started, now),
             reclaim_at: now + RECLAIM_INTERVAL,
             idle_check_at: now,
@@ -91,9 +97,7 @@ impl EventLoop {
                     return;
                 }
             }
-            let woken_at = Instant::now();
-            self.meter.add_sleep(woken_at - now);
-            now = self.serve(&events, woken_at);
+            now = self.serve(&events, Instant::now());
             self.reclaim(now);
             self.close_idle(now);
             self.balance(now);
@@ -119,7 +123,7 @@ impl EventLoop {
         until.map(|until| until.saturating_duration_since(now))
     }
 
-    /// Gives a turn to each connection that is ready. Returns the time at the end.
+    /// Gives a turn to each connection that is ready. Returns the time of the last one.
     fn serve(&mut self, events: &Events, mut now: Instant) -> Instant {
         let mut has_messages = false;
         if !self.paused.is_empty() && self.state.pause.current(now).is_none() {
@@ -152,18 +156,25 @@ impl EventLoop {
         now
     }
 
-    /// Gives a turn to a connection. A panic ends only this connection.
+    /// Gives a turn to a connection at a time that was `now` a few turns ago. Returns the time for the next one.
     fn turn(&mut self, position: usize, now: Instant) -> Instant {
-        self.guarded_turn(position, now, |connection, buffers| connection.turn(buffers, now))
+        let is_timed = self.turns.is_multiple_of(TIMED_TURNS);
+        self.turns = self.turns.wrapping_add(1);
+        let now = if is_timed { Instant::now() } else { now };
+        let timed_turns = if is_timed { TIMED_TURNS } else { 0 };
+        self.guarded_turn(position, |connection, buffers| connection.turn(buffers, now, timed_turns));
+        // A turn that has used its budget may have taken long.
+        let is_yielding = self.yielding.last() == Some(&position);
+        if is_timed || is_yielding { Instant::now() } else { now }
     }
 
+    /// Gives a turn to a connection. A panic ends only this connection.
     fn guarded_turn(
         &mut self,
         position: usize,
-        now: Instant,
         turn: impl FnOnce(&mut Connection, &mut ThreadBuffers) -> Turn,
-    ) -> Instant {
-        let Some(Some(connection)) = self.connections.get_mut(position) else { return now };
+    ) {
+        let Some(Some(connection)) = self.connections.get_mut(position) else { return };
         let buffers = &mut self.buffers;
         let turn = catch_unwind(AssertUnwindSafe(|| turn(connection, buffers))).unwrap_or_else(|_| {
             self.state.stats.panics.add(1);
@@ -190,7 +201,6 @@ impl EventLoop {
         if !is_kept {
             self.remove(position);
         }
-        Instant::now()
     }
 
     fn read_messages(&mut self) {
@@ -225,7 +235,7 @@ impl EventLoop {
             connection.as_ref().is_some_and(|connection| Arc::ptr_eq(connection.client(), client))
         };
         if self.connections.get(position).is_some_and(is_here) {
-            self.guarded_turn(position, Instant::now(), Connection::mail_turn);
+            self.guarded_turn(position, Connection::mail_turn);
         }
     }
 
@@ -317,7 +327,8 @@ impl EventLoop {
             return;
         }
         let first = (self.index != 0).then(|| &inboxes[0].load);
-        match self.meter.end_window(now, &inboxes[self.index].load, first, system::idle_time) {
+        let own = &inboxes[self.index].load;
+        match self.meter.end_window(now, own, first, system::thread_cpu_time, system::idle_time) {
             Advice::Stay => {}
             Advice::Share => self.share(self.meter.ms(now)),
             Advice::Join => {
@@ -401,7 +412,7 @@ mod tests {
         let (other, mut other_client) = connection(&state);
         event_loop.adopt(panicking);
         event_loop.adopt(other);
-        event_loop.guarded_turn(0, Instant::now(), |_, _| panic!("a bug in a command"));
+        event_loop.guarded_turn(0, |_, _| panic!("a bug in a command"));
         assert_eq!((state.stats.panics.get(), state.stats.threads[0].connections()), (1, 1));
         assert_eq!(panicking_client.read(&mut [0]).unwrap(), 0);
         other_client.write_all(b"PING\r\n").unwrap();

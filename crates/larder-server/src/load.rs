@@ -52,12 +52,13 @@ pub(crate) enum Advice {
     Join,
 }
 
-/// Measures the load of one thread.
+/// Measures the load of one thread: the processor time that it uses.
 #[derive(Debug)]
 pub(crate) struct LoadMeter {
     started_at: Instant,
     window_start: Instant,
-    slept: Duration,
+    /// The processor time of the thread at the start of the window.
+    cpu_at_start: Duration,
     /// The idle time of all cores at the start of the window, read only while the thread is overloaded.
     idle_at_start: Option<Duration>,
     quiet_windows: u32,
@@ -69,14 +70,10 @@ impl LoadMeter {
         LoadMeter {
             started_at,
             window_start: now,
-            slept: Duration::ZERO,
+            cpu_at_start: Duration::ZERO,
             idle_at_start: None,
             quiet_windows: 0,
         }
-    }
-
-    pub(crate) fn add_sleep(&mut self, slept: Duration) {
-        self.slept += slept;
     }
 
     /// Milliseconds since the start of the server.
@@ -85,25 +82,28 @@ impl LoadMeter {
     }
 
     /// Ends the window if it is long enough, publishes the load, and decides. `first` is the load of the first thread,
-    /// `None` on that thread itself. `idle_time` returns the idle time of all cores together since the start of the
-    /// machine; it is called only in windows after an overloaded one.
+    /// `None` on that thread itself. `cpu_time` returns the processor time of the thread since its start; it is called at
+    /// the end of a window. `idle_time` returns the idle time of all cores together since the start of the machine; it is
+    /// called only after an overloaded window.
     pub(crate) fn end_window(
         &mut self,
         now: Instant,
         own: &PublishedLoad,
         first: Option<&PublishedLoad>,
+        cpu_time: impl FnOnce() -> Duration,
         idle_time: impl FnOnce() -> Option<Duration>,
     ) -> Advice {
         let length = now.saturating_duration_since(self.window_start);
         if length < WINDOW {
             return Advice::Stay;
         }
-        let busy = length.saturating_sub(self.slept);
+        let cpu = cpu_time();
+        let busy = cpu.saturating_sub(self.cpu_at_start);
         let percent = (busy.as_nanos() * 100 / length.as_nanos()) as u64;
         let now_ms = self.ms(now);
         own.publish(now_ms, percent);
         self.window_start = now;
-        self.slept = Duration::ZERO;
+        self.cpu_at_start = cpu;
         if percent > OVERLOADED_PERCENT {
             self.quiet_windows = 0;
             let idle = idle_time();
@@ -155,7 +155,7 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// A meter, and a function that ends a window of 100 ms with so much sleep and idle time.
+    /// A meter, and the time at which it starts.
     fn meter() -> (Instant, LoadMeter) {
         let start = Instant::now();
         (start, LoadMeter::new(start, start))
@@ -165,14 +165,15 @@ mod tests {
     fn overloaded_thread_shares_only_if_a_core_is_idle() {
         for (idle_ms, advice) in [(60, Advice::Share), (40, Advice::Stay)] {
             let ((start, mut meter), own) = (meter(), PublishedLoad::default());
-            assert_eq!(meter.end_window(start + ms(99), &own, None, || Some(ms(0))), Advice::Stay);
+            let mut end_window = |end, cpu, idle: u64| {
+                let idle = || Some(ms(1_000 + idle));
+                meter.end_window(start + ms(end), &own, None, || ms(cpu), idle)
+            };
+            assert_eq!(end_window(99, 95, 0), Advice::Stay);
             // The first overloaded window only starts the measurement of the idle time.
-            meter.add_sleep(ms(5));
-            assert_eq!(meter.end_window(start + ms(100), &own, None, || Some(ms(1_000))), Advice::Stay);
+            assert_eq!(end_window(100, 95, 0), Advice::Stay);
             assert!(own.is_overloaded(100) && own.percent(100) == 95);
-            meter.add_sleep(ms(5));
-            let idle = || Some(ms(1_000 + idle_ms));
-            assert_eq!(meter.end_window(start + ms(200), &own, None, idle), advice);
+            assert_eq!(end_window(200, 190, idle_ms), advice);
         }
     }
 
@@ -180,9 +181,8 @@ mod tests {
     fn thread_at_ninety_percent_stays_and_reads_no_idle_time() {
         let ((start, mut meter), own) = (meter(), PublishedLoad::default());
         for window in 1..=5 {
-            meter.add_sleep(ms(10));
-            let idle = || panic!("not overloaded");
-            assert_eq!(meter.end_window(start + ms(100 * window), &own, None, idle), Advice::Stay);
+            let (end, idle) = (start + ms(100 * window), || panic!("not overloaded"));
+            assert_eq!(meter.end_window(end, &own, None, || ms(90 * window), idle), Advice::Stay);
         }
     }
 
@@ -195,8 +195,8 @@ mod tests {
             for window in 1..=10 {
                 assert_eq!(last, Advice::Stay, "window {window}");
                 first.publish(100 * window, first_percent);
-                meter.add_sleep(ms(80));
-                last = meter.end_window(start + ms(100 * window), &own, Some(&first), || None);
+                let end = start + ms(100 * window);
+                last = meter.end_window(end, &own, Some(&first), || ms(20 * window), || None);
             }
             assert_eq!(last, advice);
         }

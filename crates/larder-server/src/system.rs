@@ -57,6 +57,13 @@ pub(crate) fn cpu_seconds() -> Option<(f64, f64)> {
     Some((next()? / TICKS_PER_SECOND, next()? / TICKS_PER_SECOND))
 }
 
+/// The processor time that the calling thread has used.
+pub(crate) fn thread_cpu_time() -> Duration {
+    use rustix::time::{ClockId, clock_gettime};
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
 /// The idle time of all cores together since the start of the machine, if the system reports it.
 pub(crate) fn idle_time() -> Option<Duration> {
     let stat = fs::read_to_string("/proc/stat").ok()?;

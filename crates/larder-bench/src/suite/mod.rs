@@ -125,8 +125,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
 }
 
 fn measure(suite: &dyn Suite, plan: &Plan, bar: &ProgressBar) -> Result<ResultFile> {
-    // Before the measurement, because that raises the load average itself.
-    let machine = machine::machine();
+    // Before the measurement, which raises the load average itself, and during which files may be edited.
+    let (machine, commit) = (machine::machine(), machine::commit());
     let date = httpdate::fmt_http_date(SystemTime::now());
     let findings = suite.measure(plan, bar)?;
     let mut file = ResultFile {
@@ -135,7 +135,7 @@ fn measure(suite: &dyn Suite, plan: &Plan, bar: &ProgressBar) -> Result<ResultFi
         quick: plan.quick,
         seed: plan.seed,
         date,
-        commit: machine::commit(),
+        commit,
         debug_build: cfg!(debug_assertions),
         machine,
         versions: machine::versions(suite.crates()).into_iter().chain(findings.versions).collect(),
@@ -173,6 +173,9 @@ fn text(file: &ResultFile) -> String {
     for note in file.caveats() {
         text += &format!("{note}\n");
     }
+    for Remark { workload, subject, text: remark } in &file.remarks {
+        text += &format!("{workload}, {subject}: {remark}\n");
+    }
     text
 }
 
@@ -200,5 +203,18 @@ pub(crate) fn format_number(value: f64) -> String {
         10.0..100.0 => format!("{value:.1}"),
         _ if value < 0.0 => format!("{value:.0}"),
         _ => crate::table::grouped(value.round() as u64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_says_why_a_subject_has_no_figures() {
+        let mut file = crate::result::tests::file(Vec::new());
+        let (workload, subject) = ("get-50".to_owned(), "larder".to_owned());
+        file.remarks = vec![Remark { workload, subject, text: "failed: no such program".to_owned() }];
+        assert!(text(&file).ends_with("get-50, larder: failed: no such program\n"));
     }
 }

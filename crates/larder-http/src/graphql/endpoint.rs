@@ -29,27 +29,23 @@ impl Endpoint {
         self.key(Format::UriQuery, uri.query().unwrap_or_default().as_bytes()).map(drop)
     }
 
-    /// Checks the head of a request with a body. A URI with a query is refused: some servers prefer its parameters to
-    /// those of the body.
+    /// How a request with a body is written. A URI with a query is refused: some servers prefer its parameters to those of
+    /// the body.
     ///
     /// # Errors
     /// Why the request is forwarded.
-    pub(crate) fn check_head<B>(&self, request: &Request<B>) -> Result<(), Reason> {
+    pub(crate) fn format<B>(request: &Request<B>) -> Result<Format, Reason> {
         if request.uri().query().is_some_and(|query| !query.is_empty()) {
             return Err(Reason::GraphqlRequest);
         }
-        Format::of(request.method(), request.headers()).map(drop)
+        Format::of(request.method(), request.headers())
     }
 
-    /// The key of a request's body, whose head was checked.
+    /// The key of a request with this content: its body, or the query of its URI.
     ///
     /// # Errors
     /// Why the request is forwarded.
-    pub(crate) fn body_key<B>(&self, request: &Request<B>, body: &[u8]) -> Result<Bytes, Reason> {
-        self.key(Format::of(request.method(), request.headers())?, body)
-    }
-
-    pub(super) fn key(&self, format: Format, content: &[u8]) -> Result<Bytes, Reason> {
+    pub(crate) fn key(&self, format: Format, content: &[u8]) -> Result<Bytes, Reason> {
         if let Some(key) = self.aliases.key(format, content) {
             return Ok(key);
         }

@@ -32,6 +32,8 @@ mod tests;
 pub(crate) use endpoint::{Endpoint, is_query_method};
 #[cfg(feature = "async-graphql")]
 pub use hints::CacheHints;
+#[cfg(feature = "graphql")]
+pub(crate) use request::Format;
 pub(crate) use response::ResponseScan;
 
 /// Marks a request, in its extensions, whose response must be one of GraphQL without errors to be stored.

@@ -24,7 +24,7 @@ const UNKEYED_EXTENSIONS: [&str; 2] = ["persistedQuery", "clientLibrary"];
 
 /// How the GraphQL request is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Format {
+pub(crate) enum Format {
     /// In the query of the URI of a GET.
     UriQuery,
     /// `application/json`

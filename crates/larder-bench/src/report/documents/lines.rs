@@ -10,6 +10,8 @@ use std::fmt::Write;
 const WIDTH: f64 = 460.0;
 const HEIGHT: f64 = 240.0;
 const LEFT: f64 = 58.0;
+/// Room for the half of the last label.
+const RIGHT: f64 = 24.0;
 const BOTTOM: f64 = 24.0;
 const TOP: f64 = 10.0;
 /// The colours of the page for peers; ours has its own.
@@ -23,7 +25,7 @@ pub(super) fn lines(file: &ResultFile, workloads: &[String], measure: &str) -> S
     if series.is_empty() || low <= 0.0 {
         return String::new();
     }
-    let step = (WIDTH - LEFT - 12.0) / (workloads.len() - 1).max(1) as f64;
+    let step = (WIDTH - LEFT - RIGHT) / (workloads.len() - 1).max(1) as f64;
     let x = |index: usize| LEFT + step * index as f64;
     let (floor, ceiling) = (low.log10().floor(), high.log10().ceil().max(low.log10().floor() + 1.0));
     let y = |value: f64| TOP + (HEIGHT - TOP - BOTTOM) * (ceiling - value.log10()) / (ceiling - floor);
