@@ -11,6 +11,7 @@
 //! - `notifications`: events of keys;
 //! - `protocol`: framing, limits, pipelines, HTTP;
 //! - `pubsub`: publish and subscribe, and the order of messages and replies;
+//! - `scripts`: scripts in Lua, compared with a real Redis;
 //! - `serialized`: strings that go to a real Redis and come back;
 //! - `sorted_sets`: sorted sets, compared with a real Redis too;
 //! - `tracking`: messages about changed keys, for caches of clients;
@@ -29,6 +30,7 @@ mod memory;
 mod notifications;
 mod protocol;
 mod pubsub;
+mod scripts;
 mod serialized;
 mod sorted_sets;
 mod support;
