@@ -1,9 +1,13 @@
 //! Scripts: the same scripts to a real Redis and to this server, with equal replies, errors and effects.
 
 use larder_testkit::RedisServer;
+use proptest::collection::vec;
+use proptest::test_runner::{Config as ProptestConfig, TestCaseError, TestRunner};
 
-use crate::differential::{Pair, words};
+use crate::differential::{Pair, SEQUENCE, requests, words};
+use crate::sorted_sets;
 use crate::support::TestServer;
+use crate::transactions::is_comparable;
 
 /// Values and errors of scripts, of `redis` functions and of `SCRIPT`.
 const REQUESTS: &[&[&str]] = &[
@@ -187,8 +191,13 @@ fn owned(request: &[&str]) -> Vec<String> {
     request.iter().map(|word| (*word).to_owned()).collect()
 }
 
+/// A request that runs a script without keys.
+pub(crate) fn eval(script: &str) -> Vec<String> {
+    ["EVAL", script, "0"].map(str::to_owned).to_vec()
+}
+
 /// Sends all requests to both servers, with both protocol versions.
-fn compare_all(requests: impl IntoIterator<Item = Vec<String>> + Clone) {
+pub(crate) fn compare_all(requests: impl IntoIterator<Item = Vec<String>> + Clone) {
     let Some(redis) = RedisServer::start() else { return };
     let server = TestServer::start();
     for version in ["2", "3"] {
@@ -205,4 +214,281 @@ fn compare_all(requests: impl IntoIterator<Item = Vec<String>> + Clone) {
 #[test]
 fn scripts_get_equal_replies_in_both_versions() {
     compare_all(REQUESTS.iter().map(|request| owned(request)));
+}
+
+/// Scripts that are well known, with the arguments that their libraries send.
+const WELL_KNOWN: &[&[&str]] = &[
+    // redlock, redis-py's Lock: acquire by SET, extend and release.
+    &["SET", "lock", "owner", "NX", "PX", "30000"],
+    &[
+        "EVAL",
+        "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) else return 0 end",
+        "1",
+        "lock",
+        "owner",
+        "60000",
+    ],
+    &[
+        "EVAL",
+        "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end",
+        "1",
+        "lock",
+        "other",
+    ],
+    &[
+        "EVAL",
+        "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end",
+        "1",
+        "lock",
+        "owner",
+    ],
+    &["EXISTS", "lock"],
+    &["SET", "lock", "token", "PX", "10000"],
+    &[
+        "EVAL",
+        "local token = redis.call('get', KEYS[1]) if not token or token ~= ARGV[1] then return 0 end local expiration = redis.call('pttl', KEYS[1]) if not expiration then expiration = 0 end if expiration < 0 then return 0 end local newttl = ARGV[2] if ARGV[3] == \"0\" then newttl = ARGV[2] + expiration end redis.call('pexpire', KEYS[1], newttl) return 1",
+        "1",
+        "lock",
+        "token",
+        "1000",
+        "0",
+    ],
+    &[
+        "EVAL",
+        "local token = redis.call('get', KEYS[1]) if not token or token ~= ARGV[1] then return 0 end redis.call('pexpire', KEYS[1], ARGV[2]) return 1",
+        "1",
+        "lock",
+        "token",
+        "5000",
+    ],
+    // Laravel and Rails: add if absent, increment with a deadline.
+    &[
+        "EVAL",
+        "return redis.call('exists',KEYS[1])<1 and redis.call('setex',KEYS[1],ARGV[2],ARGV[1])",
+        "1",
+        "added",
+        "value",
+        "60",
+    ],
+    &[
+        "EVAL",
+        "return redis.call('exists',KEYS[1])<1 and redis.call('setex',KEYS[1],ARGV[2],ARGV[1])",
+        "1",
+        "added",
+        "value",
+        "60",
+    ],
+    &[
+        "EVAL",
+        "local c = redis.call('incr',KEYS[1]) if tonumber(c) == 1 then redis.call('expire',KEYS[1],ARGV[1]) end return c",
+        "1",
+        "counter",
+        "60",
+    ],
+    &[
+        "EVAL",
+        "local c = redis.call('incr',KEYS[1]) if tonumber(c) == 1 then redis.call('expire',KEYS[1],ARGV[1]) end return c",
+        "1",
+        "counter",
+        "60",
+    ],
+    // A sliding window in a sorted set.
+    &[
+        "EVAL",
+        "redis.call('ZREMRANGEBYSCORE', KEYS[1], 0, ARGV[1] - ARGV[2]) local n = redis.call('ZCARD', KEYS[1]) if n < tonumber(ARGV[3]) then redis.call('ZADD', KEYS[1], ARGV[1], ARGV[1]) redis.call('PEXPIRE', KEYS[1], ARGV[2]) return {1, ARGV[3] - n - 1} end return {0, 0}",
+        "1",
+        "window",
+        "1000",
+        "500",
+        "2",
+    ],
+    &[
+        "EVAL",
+        "redis.call('ZREMRANGEBYSCORE', KEYS[1], 0, ARGV[1] - ARGV[2]) local n = redis.call('ZCARD', KEYS[1]) if n < tonumber(ARGV[3]) then redis.call('ZADD', KEYS[1], ARGV[1], ARGV[1]) redis.call('PEXPIRE', KEYS[1], ARGV[2]) return {1, ARGV[3] - n - 1} end return {0, 0}",
+        "1",
+        "window",
+        "1100",
+        "500",
+        "2",
+    ],
+    &[
+        "EVAL",
+        "redis.call('ZREMRANGEBYSCORE', KEYS[1], 0, ARGV[1] - ARGV[2]) local n = redis.call('ZCARD', KEYS[1]) if n < tonumber(ARGV[3]) then redis.call('ZADD', KEYS[1], ARGV[1], ARGV[1]) redis.call('PEXPIRE', KEYS[1], ARGV[2]) return {1, ARGV[3] - n - 1} end return {0, 0}",
+        "1",
+        "window",
+        "1200",
+        "500",
+        "2",
+    ],
+    &["ZRANGE", "window", "0", "-1", "WITHSCORES"],
+    // GCRA: the theoretical arrival time.
+    &[
+        "EVAL",
+        "local tat = redis.call('GET', KEYS[1]) local now = tonumber(ARGV[1]) local interval = ARGV[2] / ARGV[3] if not tat then tat = now else tat = math.max(tonumber(tat), now) end local new = tat + interval if new - now > tonumber(ARGV[4]) * interval then return {0, tostring(new - now)} end redis.call('SET', KEYS[1], new, 'PX', math.ceil((new - now) * 1000)) return {1, tostring(new)}",
+        "1",
+        "gcra",
+        "100.25",
+        "10",
+        "3",
+        "2",
+    ],
+    &[
+        "EVAL",
+        "local tat = redis.call('GET', KEYS[1]) local now = tonumber(ARGV[1]) local interval = ARGV[2] / ARGV[3] if not tat then tat = now else tat = math.max(tonumber(tat), now) end local new = tat + interval if new - now > tonumber(ARGV[4]) * interval then return {0, tostring(new - now)} end redis.call('SET', KEYS[1], new, 'PX', math.ceil((new - now) * 1000)) return {1, tostring(new)}",
+        "1",
+        "gcra",
+        "100.5",
+        "10",
+        "3",
+        "2",
+    ],
+    &["GET", "gcra"],
+    // Sidekiq: the jobs of a schedule that are due.
+    &["ZADD", "schedule", "1", "first", "2", "second", "9", "later"],
+    &[
+        "EVAL",
+        "local key, now = KEYS[1], ARGV[1] local jobs = redis.call('zrange', key, '-inf', now, 'byscore', 'limit', 0, 1) if jobs[1] then redis.call('zrem', key, jobs[1]) return jobs[1] end",
+        "1",
+        "schedule",
+        "5",
+    ],
+    &[
+        "EVAL",
+        "local key, now = KEYS[1], ARGV[1] local jobs = redis.call('zrange', key, '-inf', now, 'byscore', 'limit', 0, 1) if jobs[1] then redis.call('zrem', key, jobs[1]) return jobs[1] end",
+        "1",
+        "schedule",
+        "0",
+    ],
+    // Keys by a pattern, and keys that are computed.
+    &[
+        "EVAL",
+        "local n = 0 for _, key in ipairs(redis.call('keys', ARGV[1])) do n = n + redis.call('del', key) end return n",
+        "0",
+        "w*",
+    ],
+    &[
+        "EVAL",
+        "for i = 1, 50 do redis.call('set', 'computed:' .. i, i) end return redis.call('mget', 'computed:1', 'computed:50', 'computed:51')",
+        "0",
+    ],
+    &[
+        "EVAL",
+        "redis.call('set', KEYS[1], 1) redis.call('set', 'not declared', 2) return redis.call('get', KEYS[1]) + redis.call('get', 'not declared')",
+        "1",
+        "declared",
+    ],
+    &["DBSIZE"],
+    &["EVAL", "redis.call('select', 1) redis.call('set', 'elsewhere', 1) return redis.call('dbsize')", "0"],
+    &["EXISTS", "elsewhere"],
+    &["EVAL", "redis.call('flushall') return redis.call('dbsize')", "0"],
+    &["EVAL", "redis.setresp(3) return redis.call('zadd', KEYS[1], 1.5, 'a', 2, 'b')", "1", "z"],
+    &["EVAL", "redis.setresp(3) return redis.call('zscore', KEYS[1], 'a')", "1", "z"],
+    &["EVAL", "redis.setresp(3) return redis.call('zscore', KEYS[1], 'a').double", "1", "z"],
+    &["EVAL", "redis.setresp(3) return redis.call('zscore', KEYS[1], 'none') == nil", "1", "z"],
+    &["EVAL", "redis.setresp(3) return redis.call('get', 'none') == nil", "0"],
+    &["EVAL", "return redis.call('get', 'none') == false", "0"],
+    &["EVAL", "redis.setresp(3) return {true, false, {map={a=true}}, {set={x=true}}, {double=1e100}}", "0"],
+    &["EVAL", "return {map={a={b=1}}}", "0"],
+    &[
+        "EVAL",
+        "redis.setresp(3) local r = redis.call('zrange', KEYS[1], 0, -1, 'withscores') return {r[1][1], r[2][2].double}",
+        "1",
+        "z",
+    ],
+    &["EVAL", "return redis.call('publish', 'channel', 'message')", "0"],
+    &["EVAL", "local t = redis.call('time') return #t", "0"],
+    &["EVAL", "redis.call('set', KEYS[1], 'x') error('after a write')", "1", "written"],
+    &["GET", "written"],
+    &["EVAL", "redis.call('incr', KEYS[1])", "1", "written"],
+    &["EVAL", "return {pcall(redis.call, 'incr', KEYS[1])}", "1", "written"],
+    &["EVAL", "local r = redis.pcall('incr', KEYS[1]) return {r.err, type(r)}", "1", "written"],
+    &[
+        "EVAL",
+        "return xpcall(function() redis.call('incr', KEYS[1]) end, function(e) return type(e) end)",
+        "1",
+        "written",
+    ],
+    &[
+        "EVAL",
+        "local c = coroutine.wrap(function(k) coroutine.yield(redis.call('get', k)) return 2 end) return {c(KEYS[1]), c()}",
+        "1",
+        "written",
+    ],
+    &[
+        "EVAL",
+        "math.randomseed(7) return {math.random(1000), math.random(5, 900), math.floor(math.random() * 1e6)}",
+        "0",
+    ],
+    &["EVAL", "local ok, e = pcall(math.random, 0) return e", "0"],
+    &[
+        "EVAL",
+        "return #KEYS .. #ARGV .. table.concat(KEYS, ',') .. table.concat(ARGV, ',')",
+        "2",
+        "a",
+        "b",
+        "c",
+        "d",
+    ],
+    &["MULTI"],
+    &["EVAL", "redis.call('set', 'x' .. ARGV[1], 1) return redis.call('get', 'x1')", "0", "1"],
+    &["SET", "x1", "2"],
+    &["EVAL", "return redis.call('get', KEYS[1])", "1", "x1"],
+    &["EVAL", "return redis.call('incr', 'written')", "0"],
+    &["SCRIPT", "LOAD", "return ARGV[1]"],
+    &["EVALSHA", "098e0f0d1448c0a81dafe820f66d460eb09263da", "0", "hello"],
+    &["EXEC"],
+];
+
+#[test]
+fn well_known_scripts_have_equal_effects() {
+    compare_all(WELL_KNOWN.iter().map(|request| owned(request)));
+}
+
+/// A script that executes its arguments as one command.
+const EXECUTE: &str = "return redis.pcall(unpack(ARGV))";
+
+fn executed(command: &[String]) -> Vec<String> {
+    [&eval(EXECUTE), command].concat()
+}
+
+/// Each command uses the locks that the script holds.
+#[test]
+fn each_command_gets_the_same_reply_in_a_script() {
+    let Some(redis) = RedisServer::start() else { return };
+    let server = TestServer::start();
+    let mut pair = Pair::connect(&redis, &server);
+    pair.call(&words("FLUSHALL"));
+    let commands = SEQUENCE.iter().chain(sorted_sets::SEQUENCE).map(|line| words(line));
+    let commands = commands.filter(|command| is_comparable(command) && is_in_both(command));
+    let differences: Vec<String> =
+        commands.filter_map(|command| pair.compare(&executed(&command)).err()).collect();
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+    assert_eq!(server.stats().snapshot().panics, 0);
+}
+
+/// Commands that only this server has are unknown to scripts of Redis; `SWAPDB` is refused here; `FUNCTION` is another
+/// library.
+fn is_in_both(command: &[String]) -> bool {
+    !["DELIFEQ", "SWAPDB", "FUNCTION", "FLUSHALL", "DEBUG"].contains(&command[0].to_uppercase().as_str())
+}
+
+#[test]
+fn random_scripts_have_equal_effects() {
+    let Some(redis) = RedisServer::start() else { return };
+    let server = TestServer::start();
+    let pair = std::cell::RefCell::new(Pair::connect(&redis, &server));
+    let mut runner =
+        TestRunner::new(ProptestConfig { cases: 150, failure_persistence: None, ..Default::default() });
+    let outcome = runner.run(&vec(requests(), 0..40), |commands| {
+        let mut pair = pair.borrow_mut();
+        pair.compare(&words("FLUSHALL")).map_err(TestCaseError::fail)?;
+        let commands = commands.iter().filter(|command| is_comparable(command) && is_in_both(command));
+        commands
+            .map(|command| executed(command))
+            .try_for_each(|command| pair.compare(&command))
+            .map_err(TestCaseError::fail)
+    });
+    if let Err(failure) = outcome {
+        panic!("{failure}");
+    }
 }

@@ -279,8 +279,8 @@ impl<'d> Reader<'d> {
     }
 
     fn push_string(&mut self, stack: &mut Stack<'_>, length: usize) -> Result<(), Thrown> {
-        stack.check_memory(length)?;
         let text = self.take(stack, length)?;
+        stack.check_memory(length)?;
         stack.push_bytes(text);
         Ok(())
     }

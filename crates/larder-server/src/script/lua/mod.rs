@@ -170,20 +170,32 @@ impl Drop for Lua {
 const CHECK_SLOT: c_int = -1;
 const DESCRIBE_SLOT: c_int = -3;
 
+/// Whether the present script has to end; false before [`Lua::set_check`].
+///
+/// # Safety
+///
+/// The state must be valid and have room for a value.
+unsafe fn must_end(state: *mut lua_State) -> bool {
+    // SAFETY: the caller's promise; `set_check` has put a function of this type into the slot.
+    unsafe {
+        ffi::lua_rawgeti_(state, ffi::LUA_REGISTRYINDEX, CHECK_SLOT);
+        let must_end = std::mem::transmute::<*mut c_void, Option<MustEnd>>(ffi::lua_touserdata(state, -1));
+        ffi::lua_pop(state, 1);
+        must_end.is_some_and(|must_end| must_end())
+    }
+}
+
 /// The hook. From the moment at which the script has to end, every instruction raises an error, so that no `pcall` lets
 /// it go on.
 ///
 /// # Safety
 ///
-/// Only Lua calls it, in a state with a [`MustEnd`].
+/// Only Lua calls it.
 unsafe extern "C-unwind" fn check(state: *mut lua_State, _: *mut ffi::lua_Debug) {
-    // SAFETY: the slot was set by `set_check`. Nothing is left to drop in this frame when an error jumps over it, and the
+    // SAFETY: Lua gives a hook room for values. Nothing is left to drop in this frame when an error jumps over it, and the
     // text of the error needs memory that is not limited.
     unsafe {
-        ffi::lua_rawgeti_(state, ffi::LUA_REGISTRYINDEX, CHECK_SLOT);
-        let must_end: MustEnd = std::mem::transmute(ffi::lua_touserdata(state, -1));
-        ffi::lua_pop(state, 1);
-        if must_end() {
+        if must_end(state) {
             ffi::lua_sethook(state, Some(check), ffi::LUA_MASKCOUNT, 1);
             let was_enforced = stack::set_enforced(state, false);
             ffi::lua_pushliteral(state, c"the script has to end");

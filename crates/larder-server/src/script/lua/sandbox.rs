@@ -204,6 +204,7 @@ unsafe fn replace_functions(state: *mut lua_State, stack: &mut Stack<'_>) {
     guard(None, "loadstring", refuse_compiled);
     guard(None, "load", load);
     guard(None, "pcall", pcall);
+    guard(None, "xpcall", xpcall);
     // SAFETY: the state is valid. `pairs` returns the guarded `next`.
     unsafe {
         stack.push_field(ffi::LUA_GLOBALSINDEX, "next");
@@ -366,5 +367,30 @@ unsafe extern "C-unwind" fn pcall(state: *mut lua_State) -> c_int {
             ffi::lua_insert(state, 1);
         }
         ffi::lua_gettop(state)
+    }
+}
+
+/// `xpcall`, whose handler is not called after the script has to end: Lua calls handlers of errors in hooks without hooks,
+/// so that nothing could end an endless one.
+unsafe extern "C-unwind" fn xpcall(state: *mut lua_State) -> c_int {
+    // SAFETY: as above. The closure has the handler as upvalue.
+    unsafe {
+        ffi::luaL_checkany(state, 2);
+        ffi::lua_settop(state, 2);
+        ffi::lua_pushcclosure(state, handle, 1);
+        call_original(state)
+    }
+}
+
+/// Calls the handler of an error, its upvalue, unless the script has to end.
+unsafe extern "C-unwind" fn handle(state: *mut lua_State) -> c_int {
+    // SAFETY: as above.
+    unsafe {
+        if !super::must_end(state) {
+            ffi::lua_pushvalue(state, ffi::lua_upvalueindex(1));
+            ffi::lua_insert(state, 1);
+            ffi::lua_call(state, 1, 1);
+        }
+        1
     }
 }
