@@ -31,6 +31,7 @@ enum Update {
     TrackingTableMaxKeys(usize),
     NotificationClasses(u32),
     IdleTimeoutSecs(u64),
+    ScriptLimitMs(u64),
     /// The only valid value, which needs no change.
     Unchanged,
 }
@@ -43,12 +44,14 @@ impl Setting {
 
 /// The settings that benchmarks, clients and frameworks read. Some can be changed in Redis but have only one valid
 /// value here; these accept that value.
-static SETTINGS: [Setting; 19] = [
+static SETTINGS: [Setting; 21] = [
     Setting { name: "appendonly", get: |_| "no".to_owned(), set: Some(|value| accept_only(value, b"no")) },
+    Setting { name: "busy-reply-threshold", get: script_limit_text, set: Some(script_limit) },
     Setting::fixed("bind", |state| state.config.listen.map(|a| a.ip().to_string()).unwrap_or_default()),
     Setting { name: "client-output-buffer-limit", get: output_limits_text, set: Some(output_limits) },
     Setting::fixed("databases", |_| DATABASE_COUNT.to_string()),
     Setting::fixed("io-threads", |state| state.stats.threads.len().to_string()),
+    Setting { name: "lua-time-limit", get: script_limit_text, set: Some(script_limit) },
     Setting { name: "maxclients", get: |state| state.max_clients().to_string(), set: Some(maxclients) },
     Setting { name: "maxmemory", get: |state| state.store.max_memory().to_string(), set: Some(maxmemory) },
     Setting { name: "maxmemory-policy", get: |_| POLICY.to_owned(), set: Some(policy) },
@@ -152,6 +155,7 @@ fn set(cx: &mut Context<'_>, pairs: Args<'_>) -> Outcome {
                 }
             }
             Update::IdleTimeoutSecs(secs) => cx.state.set_idle_timeout(secs),
+            Update::ScriptLimitMs(ms) => cx.state.set_script_limit_ms(ms),
             Update::NotificationClasses(classes) => {
                 cx.state.store.observers.set_notification_classes(classes);
             }
@@ -214,6 +218,16 @@ fn timeout(value: &[u8]) -> Result<Update, &'static str> {
         Ok(secs) if secs <= i32::MAX as u64 => Ok(Update::IdleTimeoutSecs(secs)),
         _ => Err("argument must be between 0 and 2147483647 inclusive"),
     }
+}
+
+fn script_limit_text(state: &ServerState) -> String {
+    state.script_limit_ms().to_string()
+}
+
+fn script_limit(value: &[u8]) -> Result<Update, &'static str> {
+    let ms = parse_integer(value).ok_or("argument couldn't be parsed into an integer")?;
+    let ms = u64::try_from(ms).map_err(|_| "argument must be between 0 and 9223372036854775807 inclusive")?;
+    Ok(Update::ScriptLimitMs(ms))
 }
 
 fn notify_keyspace_events(value: &[u8]) -> Result<Update, &'static str> {

@@ -74,9 +74,9 @@ fn execute_now(cx: &mut Context<'_>, spec: &CommandSpec, args: Args<'_>, was_rec
         // After the messages were taken: one about this key, because the table is full, must follow the reply.
         return track(&cx, spec, args);
     }
-    // `EXEC` takes messages by itself, and must not lose them.
+    // These take messages by themselves, and must not lose them.
     match spec.name {
-        "exec" => answer(cx, |cx| (spec.run)(cx, args)),
+        "exec" | "eval" | "eval_ro" | "evalsha" | "evalsha_ro" => answer(cx, |cx| (spec.run)(cx, args)),
         _ => answer_unless_muted(cx, |cx| (spec.run)(cx, args)),
     }
     if was_receiver || cx.session.receives_messages() {
