@@ -1,9 +1,11 @@
-//! Installs the dependencies of the tests: Debian packages, toolchain components, and npm packages in the target
-//! folder.
+//! Installs the dependencies of the tests: Debian packages, toolchain components, and in the target folder the libraries
+//! of other languages.
 
 use crate::workspace::{root, target};
 use anyhow::{Context, Result, bail};
 use larder_process::debian;
+use std::io::ErrorKind;
+use std::path::Path;
 use std::process::Command;
 
 /// The programs and libraries that tests run, and their Debian packages.
@@ -21,6 +23,13 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("elixir", "elixir"),
     ("valgrind", "valgrind"),
     ("memcached", "memcached"),
+    ("pip3", "python3-pip"),
+    ("go", "golang-go"),
+    ("javac", "default-jdk-headless"),
+    ("mvn", "maven"),
+    ("php", "php-cli"),
+    ("/usr/share/doc/php-redis", "php-redis"),
+    ("/usr/share/php/Predis", "php-predis"),
     ("ruby", "ruby"),
     ("/usr/share/doc/ruby-activesupport", "ruby-activesupport"),
     ("/usr/share/doc/ruby-connection-pool", "ruby-connection-pool"),
@@ -30,31 +39,110 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("/usr/share/doc/ruby-redis", "ruby-redis"),
 ];
 
-/// The folders with the manifests of npm packages for tests, and the folders below the target folder that they are
-/// installed in.
-const NPM_PACKAGES: &[(&str, &str)] = &[
-    ("crates/larder-cli/tests/browser", "browser"),
-    ("crates/larder-http/tests/graphql/clients", "graphql-clients"),
+/// Libraries of another language, which tests use.
+struct Libraries {
+    /// The folder with their manifest.
+    source: &'static str,
+    /// The folder below the target folder that they are installed in.
+    folder: &'static str,
+    /// The manifest and the lock file; the last one lists every version.
+    manifests: &'static [&'static str],
+    /// Installs what the manifests in this folder require, in this folder.
+    install: fn(&Path) -> Result<()>,
+}
+
+const LIBRARIES: &[Libraries] = &[
+    Libraries { source: "crates/larder-cli/tests/browser", folder: "browser", manifests: NPM, install: npm },
+    Libraries {
+        source: "crates/larder-http/tests/graphql/clients",
+        folder: "graphql-clients",
+        manifests: NPM,
+        install: npm,
+    },
+    Libraries {
+        source: "crates/larder-server/tests/client_libraries/node",
+        folder: "client-libraries/node",
+        manifests: NPM,
+        install: npm,
+    },
+    Libraries {
+        source: "crates/larder-server/tests/client_libraries/python",
+        folder: "client-libraries/python",
+        manifests: &["requirements.txt"],
+        install: pip,
+    },
+    Libraries {
+        source: "crates/larder-server/tests/client_libraries/go",
+        folder: "client-libraries/go",
+        manifests: &["go.mod", "go.sum"],
+        install: go,
+    },
+    Libraries {
+        source: "crates/larder-server/tests/client_libraries/java",
+        folder: "client-libraries/java",
+        manifests: &["pom.xml"],
+        install: maven,
+    },
 ];
+
+const NPM: &[&str] = &["package.json", "package-lock.json"];
 
 pub(crate) fn install() -> Result<()> {
     debian::install(PROGRAMS).context("cannot install Debian packages")?;
     run("toolchain components", Command::new("rustup").args(["component", "add", "rustfmt", "clippy"]))?;
-    NPM_PACKAGES.iter().try_for_each(|(source, folder)| install_npm_packages(source, folder))
+    LIBRARIES.iter().try_for_each(Libraries::install_if_changed)
 }
 
-/// Installs npm packages below the target folder, in the versions of the lock file.
-fn install_npm_packages(source: &str, folder: &str) -> Result<()> {
-    let folder = target().join(folder);
-    std::fs::create_dir_all(&folder)?;
-    for file in ["package.json", "package-lock.json"] {
-        std::fs::copy(root().join(source).join(file), folder.join(file))
-            .with_context(|| format!("cannot copy {source}/{file}"))?;
+impl Libraries {
+    /// Installs the libraries into an empty folder, unless the file `installed` there is a copy of the lock file: it is
+    /// written last.
+    fn install_if_changed(&self) -> Result<()> {
+        let (source, folder) = (root().join(self.source), target().join(self.folder));
+        let lock = source.join(self.manifests[self.manifests.len() - 1]);
+        let required = std::fs::read(&lock).with_context(|| format!("cannot read {}", lock.display()))?;
+        if std::fs::read(folder.join("installed")).is_ok_and(|installed| installed == required) {
+            return Ok(());
+        }
+        eprintln!("installing the libraries of {}", lock.display());
+        match std::fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("cannot remove {}", folder.display()));
+            }
+            _ => std::fs::create_dir_all(&folder)?,
+        }
+        for file in self.manifests {
+            let from = source.join(file);
+            std::fs::copy(&from, folder.join(file))
+                .with_context(|| format!("cannot copy {}", from.display()))?;
+        }
+        (self.install)(&folder)?;
+        Ok(std::fs::write(folder.join("installed"), required)?)
     }
-    run(
-        "npm ci",
-        Command::new("npm").args(["ci", "--silent", "--no-audit", "--no-fund"]).current_dir(&folder),
-    )
+}
+
+fn npm(folder: &Path) -> Result<()> {
+    run("npm", Command::new("npm").args(["ci", "--silent", "--no-audit", "--no-fund"]).current_dir(folder))
+}
+
+fn pip(folder: &Path) -> Result<()> {
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "install", "--quiet", "--root-user-action", "ignore", "--no-deps"]);
+    pip.args(["--target", "packages", "--requirement", "requirements.txt"]);
+    run("pip", pip.current_dir(folder))
+}
+
+fn go(folder: &Path) -> Result<()> {
+    let mut go = Command::new("go");
+    // Files of Go's cache are read-only unless it is told otherwise: nobody could remove the target folder.
+    go.args(["mod", "download", "-modcacherw"]).env("GOMODCACHE", folder.join("modules"));
+    run("go", go.current_dir(folder))
+}
+
+fn maven(folder: &Path) -> Result<()> {
+    let mut maven = Command::new("mvn");
+    maven.args(["--batch-mode", "--quiet", "dependency:copy-dependencies", "-DoutputDirectory=libraries"]);
+    maven.arg(format!("-Dmaven.repo.local={}", folder.join("repository").display()));
+    run("mvn", maven.current_dir(folder))
 }
 
 fn run(what: &str, command: &mut Command) -> Result<()> {

@@ -345,6 +345,8 @@ impl Connection {
         counts: &mut Counts,
     ) -> (usize, StopReason) {
         let Connection { state, session, parser, paused, .. } = self;
+        // `CONFIG SET` takes effect with the next turn.
+        let limits = state.limits();
         let (mut consumed, mut prefetched_to, mut arguments) = (0, 0, 0);
         let stop = loop {
             if let Some(visit) = session.visit.take() {
@@ -357,7 +359,7 @@ impl Connection {
                 }
             }
             let rest = &input[consumed..];
-            match parser.parse(rest, limits(state, session)) {
+            match parser.parse(rest, limits_of(state, session, &limits)) {
                 Ok(Progress::Incomplete { .. }) => break StopReason::NoRequest,
                 Ok(Progress::Complete { consumed: length, .. }) => consumed += length,
                 Err(error) => {
@@ -381,8 +383,8 @@ impl Connection {
             }
             if consumed < input.len() && consumed >= prefetched_to {
                 let db = state.store.database(session.database());
-                prefetched_to =
-                    consumed + prefetcher.prefetch(&input[consumed..], limits(state, session), db);
+                let limits = limits_of(state, session, &limits);
+                prefetched_to = consumed + prefetcher.prefetch(&input[consumed..], limits, db);
             }
             let mut context = Context::new(state, session, counts, out);
             cmd::execute(&mut context, args);
@@ -472,6 +474,7 @@ fn refuse_reply(session: &Session, out: &mut Vec<u8>) -> StopReason {
     StopReason::Close
 }
 
-fn limits<'a>(state: &'a ServerState, session: &Session) -> &'a Limits {
-    if session.authenticated { &state.limits } else { &state.unauthenticated_limits }
+/// The limits of the next request, which depend on whether the connection is authenticated.
+fn limits_of<'a>(state: &'a ServerState, session: &Session, limits: &'a Limits) -> &'a Limits {
+    if session.authenticated { limits } else { &state.unauthenticated_limits }
 }

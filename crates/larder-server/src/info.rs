@@ -5,14 +5,13 @@ use std::fmt::Write;
 use larder_engine::stats::PartitionStats;
 use larder_resp::Args;
 
+use crate::cmd;
 use crate::db::DATABASE_COUNT;
 use crate::state::ServerState;
 use crate::system;
 
 /// The reported version of Redis. Clients check it before they use a command.
 pub(crate) const REDIS_VERSION: &str = "7.4.0";
-/// The eviction policy, by its name in Redis.
-pub(crate) const POLICY: &str = "allkeys-lfu";
 
 type Section = (&'static str, fn(&ServerState, &Counters, &mut String) -> std::fmt::Result);
 
@@ -23,7 +22,7 @@ pub(crate) struct Counters {
     pub(crate) databases: [PartitionStats; DATABASE_COUNT],
 }
 
-const SECTIONS: [Section; 10] = [
+const SECTIONS: [Section; 12] = [
     ("Server", server),
     ("Clients", clients),
     ("Memory", memory_section),
@@ -31,18 +30,21 @@ const SECTIONS: [Section; 10] = [
     ("Stats", stats),
     ("Replication", replication),
     ("CPU", cpu),
+    ("Commandstats", commandstats),
     ("Errorstats", errorstats),
+    ("Latencystats", latencystats),
     ("Cluster", cluster),
     ("Keyspace", keyspace),
 ];
 
-/// The text of the requested sections; of all sections if none is requested.
+/// The text of the requested sections; of the default ones if none is requested.
 pub(crate) fn text(state: &ServerState, counters: &Counters, requested: Args<'_>) -> String {
     let is_requested = |name: &str| {
-        requested.is_empty()
+        requested.is_empty() && is_default(name)
             || requested.iter().any(|word| {
-                let words = [name, "all", "default", "everything"];
+                let words = [name, "all", "everything"];
                 words.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
+                    || word.eq_ignore_ascii_case(b"default") && is_default(name)
             })
     };
     let mut text = String::new();
@@ -53,6 +55,11 @@ pub(crate) fn text(state: &ServerState, counters: &Counters, requested: Args<'_>
         let _ = write(state, counters, &mut text);
     }
     text
+}
+
+/// Whether a section is in the text if none is requested: those with a line for each command are long.
+fn is_default(section: &str) -> bool {
+    !["Commandstats", "Latencystats"].contains(&section)
 }
 
 fn server(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {
@@ -90,13 +97,14 @@ fn memory_section(state: &ServerState, _: &Counters, out: &mut String) -> std::f
         out,
         "used_memory:{used}\r\nused_memory_human:{}\r\nused_memory_rss:{}\r\nused_memory_dataset:{used}\r\n\
          mem_clients_normal:{}\r\ntotal_system_memory:{}\r\nmaxmemory:{}\r\nmaxmemory_human:{}\r\n\
-         maxmemory_policy:{POLICY}\r\n",
+         maxmemory_policy:{}\r\n",
         human(used),
         system::resident_bytes().unwrap_or(0),
         state.clients.buffered_bytes(),
         system::total_bytes().unwrap_or(0),
         state.store.max_memory(),
         human(state.store.max_memory()),
+        state.policy_name(),
     )
 }
 
@@ -153,6 +161,41 @@ fn errorstats(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::
         .errors()
         .into_iter()
         .try_for_each(|(prefix, count)| write!(out, "errorstat_{prefix}:count={count}\r\n"))
+}
+
+fn commandstats(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {
+    let totals = state.stats.commands();
+    cmd::commands().iter().zip(&totals).filter(|(_, totals)| totals.is_used()).try_for_each(|(spec, totals)| {
+        let per_call = totals.micros_per_call();
+        write!(
+            out,
+            "cmdstat_{}:calls={},usec={:.0},usec_per_call={per_call:.2},rejected_calls={},failed_calls={}\r\n",
+            spec.name,
+            totals.calls,
+            per_call * totals.calls as f64,
+            totals.rejected,
+            totals.failed,
+        )
+    })
+}
+
+fn latencystats(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {
+    let command_stats = &state.stats.command_stats;
+    if !command_stats.is_tracking() {
+        return Ok(());
+    }
+    let percentiles = command_stats.percentiles();
+    for (spec, totals) in cmd::commands().iter().zip(state.stats.commands()) {
+        let times = percentiles.iter().filter_map(|percentage| {
+            let micros = totals.percentile(*percentage)?.as_secs_f64() * 1e6;
+            Some(format!("p{percentage}={micros:.3}"))
+        });
+        let times: Vec<String> = times.collect();
+        if !times.is_empty() {
+            write!(out, "latency_percentiles_usec_{}:{}\r\n", spec.name, times.join(","))?;
+        }
+    }
+    Ok(())
 }
 
 fn cluster(_: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {

@@ -37,6 +37,7 @@
 mod accept;
 mod clients;
 mod cmd;
+mod command_stats;
 mod config;
 mod connection;
 mod db;

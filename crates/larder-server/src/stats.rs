@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use larder_engine::stats::{Counter, Histogram, HistogramSnapshot};
 use parking_lot::Mutex;
 
+use crate::command_stats::{CommandCounters, CommandStats, CommandTotals};
 use crate::db::Store;
 
 /// Counts of one wake-up, or of one thread since its start.
@@ -60,7 +61,7 @@ impl OwnCounter {
 }
 
 /// The counters of one thread, in their own cache lines.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct ThreadStats {
     commands: OwnCounter,
@@ -73,9 +74,31 @@ pub(crate) struct ThreadStats {
     connections: AtomicU64,
     /// Time of a turn from the read of its requests to the write of its replies; one turn of some is timed.
     pub(crate) latency: Histogram,
+    /// By the position in the table of commands.
+    each_command: Box<[CommandCounters]>,
 }
 
 impl ThreadStats {
+    fn new() -> Self {
+        ThreadStats {
+            commands: OwnCounter::default(),
+            errors: OwnCounter::default(),
+            hits: OwnCounter::default(),
+            misses: OwnCounter::default(),
+            bytes_in: OwnCounter::default(),
+            bytes_out: OwnCounter::default(),
+            connections: AtomicU64::new(0),
+            latency: Histogram::new(),
+            each_command: CommandCounters::of_all(),
+        }
+    }
+
+    /// The counters of the command at `index` of the table.
+    #[inline]
+    pub(crate) fn command(&self, index: usize) -> &CommandCounters {
+        &self.each_command[index]
+    }
+
     /// Adds the counts of one wake-up. Only the thread itself may call it.
     pub(crate) fn add(&self, counts: &Counts) {
         self.commands.add(counts.commands);
@@ -123,6 +146,7 @@ pub(crate) struct Stats {
     pub(crate) rejected: Counter,
     /// Connections that were closed because a command panicked.
     pub(crate) panics: Counter,
+    pub(crate) command_stats: CommandStats,
     /// The number of error replies by their prefix, such as `WRONGTYPE`.
     error_prefixes: Mutex<BTreeMap<&'static str, u64>>,
     /// The totals at the last `CONFIG RESETSTAT`. The counters themselves never decrease.
@@ -143,10 +167,11 @@ impl Stats {
     pub(crate) fn new(threads: usize) -> Self {
         Stats {
             started: Instant::now(),
-            threads: (0..threads).map(|_| ThreadStats::default()).collect(),
+            threads: (0..threads).map(|_| ThreadStats::new()).collect(),
             accepted: Counter::new(),
             rejected: Counter::new(),
             panics: Counter::new(),
+            command_stats: CommandStats::default(),
             error_prefixes: Mutex::default(),
             baseline: Mutex::default(),
         }
@@ -191,6 +216,16 @@ impl Stats {
     pub(crate) fn reset(&self, engine: &larder_engine::Stats) {
         *self.baseline.lock() = self.totals(engine);
         self.error_prefixes.lock().clear();
+        self.command_stats.reset(self.each_command());
+    }
+
+    /// The totals of every command since the last [`reset`](Self::reset), in the order of the table.
+    pub(crate) fn commands(&self) -> Vec<CommandTotals> {
+        self.command_stats.since_reset(self.each_command())
+    }
+
+    fn each_command(&self) -> impl Iterator<Item = &[CommandCounters]> {
+        self.threads.iter().map(|thread| &*thread.each_command)
     }
 
     fn totals(&self, engine: &larder_engine::Stats) -> Totals {

@@ -2,6 +2,7 @@
 //!
 //! - `atomic`: commands on several keys, from several threads;
 //! - `bitfields`: integers in strings, compared with a real Redis;
+//! - `client_libraries`: client libraries of other languages, with their real packages;
 //! - `clients`: transactions and messages by a client library of the users;
 //! - `commands`: a table of requests and replies, for RESP2 and RESP3;
 //! - `connections`: many clients, slow or misbehaving clients, authentication, shutdown;
@@ -17,6 +18,7 @@
 //! - `scripts`: scripts in Lua, compared with a real Redis;
 //! - `serialized`: strings that go to a real Redis and come back;
 //! - `sorted_sets`: sorted sets, compared with a real Redis too;
+//! - `statistics`: counts and times of commands;
 //! - `tracking`: messages about changed keys, for caches of clients;
 //! - `transactions`: `MULTI`, `EXEC`, `WATCH`.
 //!
@@ -24,6 +26,7 @@
 
 mod atomic;
 mod bitfields;
+mod client_libraries;
 mod clients;
 mod commands;
 mod connections;
@@ -39,6 +42,7 @@ mod script_sandbox;
 mod scripts;
 mod serialized;
 mod sorted_sets;
+mod statistics;
 mod support;
 mod tracking;
 mod transactions;

@@ -41,6 +41,27 @@ fn lowered_maxmemory_evicts_entries() {
     assert_eq!(pair[1].as_bytes(), Some(&b"2097152"[..]));
 }
 
+/// There is one policy, and programs that set one of those that may evict any key get what they expect.
+#[test]
+fn policies_that_evict_any_key_are_names_of_the_one_policy() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    for name in ["allkeys-lru", "ALLKEYS-RANDOM", "allkeys-lfu"] {
+        assert_eq!(client.call(&["CONFIG", "SET", "maxmemory-policy", name]), Frame::Simple("OK".into()));
+        let Frame::Array(pair) = client.call(&["CONFIG", "GET", "maxmemory-policy"]) else {
+            panic!("{name}")
+        };
+        assert_eq!(pair[1].as_bytes(), Some(name.to_lowercase().as_bytes()));
+        let info = client.call(&["INFO", "memory"]);
+        let field = format!("maxmemory_policy:{}\r\n", name.to_lowercase());
+        assert!(String::from_utf8_lossy(info.as_bytes().unwrap()).contains(&field), "{info:?}");
+    }
+    for name in ["noeviction", "volatile-lru", "nothing"] {
+        let reply = client.call(&["CONFIG", "SET", "maxmemory-policy", name]);
+        assert!(matches!(&reply, Frame::Error(text) if text.contains("'allkeys-lfu'")), "{reply:?}");
+    }
+}
+
 #[test]
 fn value_larger_than_capacity_is_rejected() {
     let config = Config { max_memory: Some(ByteSize(1 << 20)), ..Config::default() };

@@ -35,7 +35,17 @@ impl TestServer {
     /// A server with this configuration and keyspace, on a free port.
     pub(crate) fn with_store(config: Config, store: Store) -> TestServer {
         let listen = Some("127.0.0.1:0".parse().unwrap());
-        let server = Server::bind_with(Config { listen, ..config }, store).unwrap();
+        TestServer::bind(Config { listen, ..config }, store)
+    }
+
+    /// A server at this address, whose port may be 0.
+    pub(crate) fn at(address: SocketAddr) -> TestServer {
+        let config = Config { listen: Some(address), ..Config::default() };
+        TestServer::bind(config, Store::new(Some(64 << 20)).unwrap())
+    }
+
+    fn bind(config: Config, store: Store) -> TestServer {
+        let server = Server::bind_with(config, store).unwrap();
         let (address, stats, store) = (server.local_addr().unwrap(), server.stats_handle(), server.store());
         let (shutdown, shutdown_requested) = oneshot::channel();
         let thread = std::thread::spawn(move || {
@@ -71,6 +81,12 @@ impl TestServer {
         let version = protocol.version().to_string();
         assert!(!matches!(client.call(&["HELLO", &version]), Frame::Error(_)));
         client
+    }
+
+    /// Stops the server, and starts one at the same address, which is empty.
+    pub(crate) fn restart(&mut self) {
+        self.end();
+        *self = TestServer::at(self.address);
     }
 
     /// Stops the server and waits for its end.

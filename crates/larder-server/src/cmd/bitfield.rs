@@ -113,7 +113,7 @@ fn parse(cx: &Context<'_>, args: Args<'_>) -> Result<Vec<Operation>, CommandErro
         let (kind, offset) = words.next().zip(words.next()).ok_or(CommandError::Syntax)?;
         let number = if is_get { None } else { Some(words.next().ok_or(CommandError::Syntax)?) };
         let kind = Kind::parse(kind)?;
-        let offset = kind.offset(offset, cx.state.limits.max_bulk_bytes)?;
+        let offset = kind.offset(offset, cx.state.max_bulk_bytes())?;
         let action = match number.map(integer).transpose()? {
             None => Action::Get,
             Some(number) if is_set => Action::Set(number, overflow),

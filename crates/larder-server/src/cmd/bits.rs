@@ -46,7 +46,7 @@ pub(super) fn getbit(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 /// The byte of a bit, and its mask there.
 fn position(cx: &Context<'_>, offset: &[u8]) -> Result<(usize, u8), CommandError> {
     let offset = parse_integer(offset).and_then(|offset| usize::try_from(offset).ok());
-    let offset = offset.filter(|offset| offset / 8 < cx.state.limits.max_bulk_bytes);
+    let offset = offset.filter(|offset| offset / 8 < cx.state.max_bulk_bytes());
     let offset = offset.ok_or(CommandError::Fixed("ERR bit offset is not an integer or out of range"))?;
     Ok((offset / 8, 0x80 >> (offset % 8)))
 }

@@ -1,15 +1,19 @@
 //! `CONFIG`: the settings, by their names in Redis.
 
-use larder_resp::{Args, parse_integer};
+use larder_resp::{Args, Limits, parse_integer};
 
 use super::help::help;
 use super::{CommandError, Context, Outcome};
 use crate::config::{ByteSize, Password};
 use crate::db::{DATABASE_COUNT, MIN_MEMORY_BYTES, default_memory_bytes};
 use crate::glob;
-use crate::info::POLICY;
 use crate::observers::parse_classes;
-use crate::state::ServerState;
+use crate::state::{POLICIES, ServerState};
+
+/// The most percentiles of a command in `INFO`.
+const MAX_PERCENTILES: usize = 32;
+/// The lowest limit of an argument, as in Redis.
+const MIN_BULK_BYTES: usize = 1 << 20;
 
 /// A setting: its name, its value as text, and the check of a new value if it can be changed.
 struct Setting {
@@ -24,6 +28,7 @@ type Check = fn(&[u8]) -> Result<Update, &'static str>;
 /// A checked value that is not applied yet.
 enum Update {
     MaxMemory(u64),
+    Policy(usize),
     MaxClients(usize),
     Password(Password),
     /// Hard limit and soft limit of mailboxes in bytes, and the seconds of the soft limit; `None` for other classes.
@@ -32,6 +37,9 @@ enum Update {
     NotificationClasses(u32),
     IdleTimeoutSecs(u64),
     ScriptLimitMs(u64),
+    LatencyTracking(bool),
+    Percentiles(Vec<f64>),
+    MaxBulkBytes(usize),
     /// The only valid value, which needs no change.
     Unchanged,
 }
@@ -44,24 +52,30 @@ impl Setting {
 
 /// The settings that benchmarks, clients and frameworks read. Some can be changed in Redis but have only one valid
 /// value here; these accept that value.
-static SETTINGS: [Setting; 21] = [
+static SETTINGS: [Setting; 23] = [
     Setting { name: "appendonly", get: |_| "no".to_owned(), set: Some(|value| accept_only(value, b"no")) },
     Setting { name: "busy-reply-threshold", get: script_limit_text, set: Some(script_limit) },
     Setting::fixed("bind", |state| state.config.listen.map(|a| a.ip().to_string()).unwrap_or_default()),
     Setting { name: "client-output-buffer-limit", get: output_limits_text, set: Some(output_limits) },
     Setting::fixed("databases", |_| DATABASE_COUNT.to_string()),
     Setting::fixed("io-threads", |state| state.stats.threads.len().to_string()),
+    Setting { name: "latency-tracking", get: latency_tracking_text, set: Some(latency_tracking) },
+    Setting { name: "latency-tracking-info-percentiles", get: percentiles_text, set: Some(percentiles) },
     Setting { name: "lua-time-limit", get: script_limit_text, set: Some(script_limit) },
     Setting { name: "maxclients", get: |state| state.max_clients().to_string(), set: Some(maxclients) },
     Setting { name: "maxmemory", get: |state| state.store.max_memory().to_string(), set: Some(maxmemory) },
-    Setting { name: "maxmemory-policy", get: |_| POLICY.to_owned(), set: Some(policy) },
+    Setting { name: "maxmemory-policy", get: |state| state.policy_name().to_owned(), set: Some(policy) },
     Setting {
         name: "notify-keyspace-events",
         get: |state| state.store.observers.notification_letters(),
         set: Some(notify_keyspace_events),
     },
     Setting::fixed("port", |state| state.port.to_string()),
-    Setting::fixed("proto-max-bulk-len", |state| state.limits.max_bulk_bytes.to_string()),
+    Setting {
+        name: "proto-max-bulk-len",
+        get: |state| state.max_bulk_bytes().to_string(),
+        set: Some(proto_max_bulk_len),
+    },
     Setting::fixed("replica-read-only", |_| "yes".to_owned()),
     Setting { name: "requirepass", get: ServerState::password_text, set: Some(requirepass) },
     Setting { name: "save", get: |_| String::new(), set: Some(|value| accept_only(value, b"")) },
@@ -147,6 +161,7 @@ fn set(cx: &mut Context<'_>, pairs: Args<'_>) -> Outcome {
     for update in updates {
         match update {
             Update::MaxMemory(bytes) => cx.state.store.set_max_memory(bytes),
+            Update::Policy(policy) => cx.state.set_policy(policy),
             Update::MaxClients(n) => cx.state.set_max_clients(n),
             Update::Password(password) => cx.state.set_password(password),
             Update::OutputLimits(limits) => {
@@ -159,6 +174,9 @@ fn set(cx: &mut Context<'_>, pairs: Args<'_>) -> Outcome {
             Update::NotificationClasses(classes) => {
                 cx.state.store.observers.set_notification_classes(classes);
             }
+            Update::LatencyTracking(is_tracking) => cx.state.stats.command_stats.set_tracking(is_tracking),
+            Update::Percentiles(list) => cx.state.stats.command_stats.set_percentiles(list),
+            Update::MaxBulkBytes(bytes) => cx.state.set_max_bulk_bytes(bytes),
             Update::TrackingTableMaxKeys(n) => cx.state.store.observers.tracking.set_max_keys(n),
             Update::Unchanged => {}
         }
@@ -235,6 +253,42 @@ fn notify_keyspace_events(value: &[u8]) -> Result<Update, &'static str> {
     classes.ok_or("Invalid event class character. Use 'Ag$lshzxeKEtdn'.")
 }
 
+fn latency_tracking_text(state: &ServerState) -> String {
+    if state.stats.command_stats.is_tracking() { "yes" } else { "no" }.to_owned()
+}
+
+fn latency_tracking(value: &[u8]) -> Result<Update, &'static str> {
+    match value.to_ascii_lowercase().as_slice() {
+        b"yes" => Ok(Update::LatencyTracking(true)),
+        b"no" => Ok(Update::LatencyTracking(false)),
+        _ => Err("argument must be 'yes' or 'no'"),
+    }
+}
+
+fn percentiles_text(state: &ServerState) -> String {
+    let list: Vec<String> = state.stats.command_stats.percentiles().iter().map(f64::to_string).collect();
+    list.join(" ")
+}
+
+fn percentiles(value: &[u8]) -> Result<Update, &'static str> {
+    let text = std::str::from_utf8(value).map_err(|_| "argument must be text")?;
+    let percentage = |word: &str| word.parse().ok().filter(|number| (0.0..=100.0).contains(number));
+    let list: Option<Vec<f64>> = text.split_ascii_whitespace().map(percentage).collect();
+    match list.filter(|list| list.len() <= MAX_PERCENTILES) {
+        Some(list) => Ok(Update::Percentiles(list)),
+        None => Err("argument must be at most 32 numbers between 0.0 and 100.0 inclusive"),
+    }
+}
+
+fn proto_max_bulk_len(value: &[u8]) -> Result<Update, &'static str> {
+    let size: Option<ByteSize> = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+    let bytes = usize::try_from(size.ok_or("argument must be a memory value")?.0).unwrap_or(usize::MAX);
+    match (MIN_BULK_BYTES..=Limits::default().max_bulk_bytes).contains(&bytes) {
+        true => Ok(Update::MaxBulkBytes(bytes)),
+        false => Err("argument must be between 1048576 and 536870912 inclusive"),
+    }
+}
+
 /// Only the class `pubsub` has limits here: other replies have `max_reply_bytes`.
 fn output_limits_text(state: &ServerState) -> String {
     let (hard, soft, secs) = state.clients.output_limits.get();
@@ -264,10 +318,8 @@ fn output_limits(value: &[u8]) -> Result<Update, &'static str> {
 }
 
 fn policy(value: &[u8]) -> Result<Update, &'static str> {
-    match value.eq_ignore_ascii_case(POLICY.as_bytes()) {
-        true => Ok(Update::Unchanged),
-        false => Err("argument must be 'allkeys-lfu', the only policy of this server"),
-    }
+    let position = POLICIES.iter().position(|name| value.eq_ignore_ascii_case(name.as_bytes()));
+    position.map(Update::Policy).ok_or("argument must be 'allkeys-lfu', 'allkeys-lru' or 'allkeys-random'")
 }
 
 fn accept_only(value: &[u8], allowed: &[u8]) -> Result<Update, &'static str> {

@@ -31,11 +31,8 @@ pub(super) fn restore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if ttl_ms < 0 {
         return Err(CommandError::Fixed("ERR Invalid TTL value, must be >= 0"));
     }
-    let most = cx
-        .state
-        .limits
-        .max_bulk_bytes
-        .min(usize::try_from(cx.state.store.max_memory()).unwrap_or(usize::MAX));
+    let max_memory = usize::try_from(cx.state.store.max_memory()).unwrap_or(usize::MAX);
+    let most = cx.state.max_bulk_bytes().min(max_memory);
     let value = rdb::restore(&args[3], most).map_err(|error| match error {
         RdbError::Checksum => CommandError::Fixed("ERR DUMP payload version or checksum are wrong"),
         RdbError::Format => CommandError::Fixed("ERR Bad data format"),

@@ -86,7 +86,7 @@ struct Limits {
 
 impl Limits {
     fn of(cx: &Context<'_>) -> Limits {
-        Limits { string_bytes: cx.state.limits.max_bulk_bytes, memory_bytes: cx.state.store.max_memory() }
+        Limits { string_bytes: cx.state.max_bulk_bytes(), memory_bytes: cx.state.store.max_memory() }
     }
 
     fn check(self, length: usize) -> Outcome {

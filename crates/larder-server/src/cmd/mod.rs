@@ -44,6 +44,7 @@ use std::sync::Arc;
 
 use larder_resp::{Args, Encoder};
 
+use crate::command_stats::CommandCounters;
 use crate::db::{Database, HeldLocks};
 use crate::observers::{Notice, Origin};
 use crate::pause::Paused;
@@ -134,6 +135,12 @@ impl<'a> Context<'a> {
     fn publish_counts(&mut self) {
         self.state.stats.threads[self.session.client.thread()].add(self.counts);
         *self.counts = Counts::default();
+    }
+
+    /// The counters of the command at `index` of the table, on this thread.
+    #[inline]
+    fn counters(&self, index: usize) -> &'a CommandCounters {
+        self.state.stats.threads[self.session.client.thread()].command(index)
     }
 
     /// Counts a lookup of a read command.
@@ -255,9 +262,7 @@ pub(crate) fn execute(cx: &mut Context<'_>, args: Args<'_>) {
     let index = table::find(&args[0]);
     cx.session.last_command = index.or(cx.session.last_command);
     match index {
-        Some(index) if !cx.session.is_special() => {
-            answer(cx, |cx| run(&table::TABLE[index], cx, args));
-        }
+        Some(index) if !cx.session.is_special() => answer(cx, |cx| run(index, cx, args)),
         _ => special::execute(cx, index, args),
     }
 }
@@ -271,21 +276,40 @@ fn answer(cx: &mut Context<'_>, run: impl FnOnce(&mut Context<'_>) -> Outcome) {
     }
 }
 
-fn run(spec: &CommandSpec, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    check(spec, cx, args)?;
-    (spec.run)(cx, args)
+/// Executes the command at `index` of the table, if it may run at all.
+fn run(index: usize, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    check(index, cx, args)?;
+    invoke(index, cx, args)
 }
 
-/// Whether a command may run at all.
+/// Whether a command may run at all. Counts it if not.
 #[inline]
-fn check(spec: &CommandSpec, cx: &Context<'_>, args: Args<'_>) -> Outcome {
-    if !spec.accepts(args.len()) {
-        return Err(CommandError::Arity(spec.name));
+fn check(index: usize, cx: &Context<'_>, args: Args<'_>) -> Outcome {
+    let spec = &table::TABLE[index];
+    let error = if !spec.accepts(args.len()) {
+        CommandError::Arity(spec.name)
+    } else if !cx.session.authenticated && !spec.flags.contains(Flags::NO_AUTH) {
+        CommandError::NoAuth
+    } else {
+        return Ok(());
+    };
+    cx.counters(index).reject();
+    Err(error)
+}
+
+/// Executes a command that was checked, and counts it.
+#[inline]
+fn invoke(index: usize, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let counters = cx.counters(index);
+    let started = counters.begin(cx.state.stats.command_stats.is_tracking());
+    let outcome = (table::TABLE[index].run)(cx, args);
+    if let Some(started) = started {
+        counters.end(started);
     }
-    if !cx.session.authenticated && !spec.flags.contains(Flags::NO_AUTH) {
-        return Err(CommandError::NoAuth);
+    if outcome.is_err() {
+        counters.fail();
     }
-    Ok(())
+    outcome
 }
 
 /// Continues the command that visits entries, for one slice. Returns whether it has ended and written its reply.

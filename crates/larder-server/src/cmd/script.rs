@@ -20,7 +20,7 @@ use super::options::integer;
 use super::spec::{CommandSpec, Flags};
 use super::table::{self, TABLE};
 use super::transaction::{has_other_keys, uses_keys};
-use super::{CommandError, Context, Outcome, answer, special};
+use super::{CommandError, Context, Outcome, answer, invoke, special};
 use crate::db::{HeldLocks, Key, Locked, UndoableLocks};
 use crate::script::{
     self, CallError, Ended, Host, MAX_MEMORY_BYTES, Script, Stack, Writer, format_digest, parse_digest,
@@ -292,7 +292,7 @@ impl Host for Run<'_> {
         self.cx.session.last_command = Some(index);
         self.cx.counts.commands += 1;
         answer(&mut self.cx, |cx| {
-            (spec.run)(cx, args)?;
+            invoke(index, cx, args)?;
             cx.finish_visit();
             Ok(())
         });

@@ -9,7 +9,7 @@ use larder_resp::Args;
 
 use super::spec::{CommandSpec, Flags};
 use super::table::TABLE;
-use super::{CommandError, Context, Outcome, answer, check, pubsub, transaction};
+use super::{CommandError, Context, Outcome, answer, check, invoke, pubsub, transaction};
 use crate::session::Replies;
 
 #[cold]
@@ -46,7 +46,7 @@ fn check_and_execute(cx: &mut Context<'_>, index: Option<usize>, args: Args<'_>)
         return answer_unless_muted(cx, |_| Err(CommandError::unknown_command(args)));
     };
     let spec = &TABLE[index];
-    if let Err(error) = check(spec, cx, args).and_then(|()| pubsub::check(spec, cx)) {
+    if let Err(error) = check(index, cx, args).and_then(|()| pubsub::check(spec, cx)) {
         let error = if spec.name == "exec" { transaction::refuse_exec(cx, &error) } else { error };
         cx.abort_transaction();
         return answer_unless_muted(cx, |_| Err(error));
@@ -54,7 +54,7 @@ fn check_and_execute(cx: &mut Context<'_>, index: Option<usize>, args: Args<'_>)
     if cx.session.transaction().is_some() && !spec.flags.contains(Flags::NOT_QUEUED) {
         return answer_unless_muted(cx, |cx| transaction::queue(cx, index, args));
     }
-    execute_now(cx, spec, args, was_receiver);
+    execute_now(cx, index, args, was_receiver);
     cx.write_own_invalidations();
     let is_client = spec.name == "client";
     if cx.session.transaction().is_none()
@@ -65,19 +65,20 @@ fn check_and_execute(cx: &mut Context<'_>, index: Option<usize>, args: Args<'_>)
     }
 }
 
-fn execute_now(cx: &mut Context<'_>, spec: &CommandSpec, args: Args<'_>, was_receiver: bool) {
+fn execute_now(cx: &mut Context<'_>, index: usize, args: Args<'_>, was_receiver: bool) {
+    let spec = &TABLE[index];
     let start = cx.out.len();
     if was_receiver && let Some(locks) = transaction::lock_keys_of(cx, spec, args) {
         let mut cx = cx.with_locks(&locks);
-        answer_unless_muted(&mut cx, |cx| (spec.run)(cx, args));
+        answer_unless_muted(&mut cx, |cx| invoke(index, cx, args));
         cx.take_mail(start);
         // After the messages were taken: one about this key, because the table is full, must follow the reply.
         return track(&cx, spec, args);
     }
     // These take messages by themselves, and must not lose them.
     match spec.name {
-        "exec" | "eval" | "eval_ro" | "evalsha" | "evalsha_ro" => answer(cx, |cx| (spec.run)(cx, args)),
-        _ => answer_unless_muted(cx, |cx| (spec.run)(cx, args)),
+        "exec" | "eval" | "eval_ro" | "evalsha" | "evalsha_ro" => answer(cx, |cx| invoke(index, cx, args)),
+        _ => answer_unless_muted(cx, |cx| invoke(index, cx, args)),
     }
     if was_receiver || cx.session.receives_messages() {
         cx.take_mail(start);

@@ -118,10 +118,11 @@ pub(super) fn exec(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
     let own_index = cx.session.last_command;
     for ((spec, args), index) in transaction.iter().zip(&transaction.commands) {
         let mut cx = cx.with_locks(&locks);
-        cx.session.last_command = Some(usize::from(*index));
+        let index = usize::from(*index);
+        cx.session.last_command = Some(index);
         cx.counts.commands += 1;
         answer(&mut cx, |cx| {
-            run(spec, cx, args)?;
+            run(index, cx, args)?;
             cx.finish_visit();
             Ok(())
         });

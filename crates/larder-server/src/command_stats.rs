@@ -1,0 +1,191 @@
+//! Statistics of each command: calls, errors, and time. Each thread counts on its own; the sums are made on demand.
+//!
+//! To read a clock twice costs more than the rest of what a short command is charged here. So the time is measured of
+//! the first calls of a command on a thread, and of every sixteenth call after those: the total is an estimate from the
+//! measured mean.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use larder_engine::stats::{Histogram, HistogramSnapshot};
+use parking_lot::Mutex;
+
+use crate::cmd;
+
+/// So many calls of a command on a thread are all measured.
+const ALL_MEASURED: u64 = 64;
+/// After those one of so many.
+const MEASURED_EVERY: u64 = 16;
+
+/// The percentiles of `INFO latencystats` at first, as in Redis.
+const DEFAULT_PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
+
+/// The counters of one command on one thread. Only that thread writes them.
+#[derive(Debug, Default)]
+pub(crate) struct CommandCounters {
+    /// Executed calls, with those that failed.
+    calls: AtomicU64,
+    /// Calls that were refused before they were executed.
+    rejected: AtomicU64,
+    failed: AtomicU64,
+    /// The times of the measured calls. It takes kilobytes, so a command has it from its first call on.
+    times: OnceLock<Histogram>,
+}
+
+impl CommandCounters {
+    /// The counters of all commands of one thread.
+    pub(crate) fn of_all() -> Box<[CommandCounters]> {
+        cmd::commands().iter().map(|_| CommandCounters::default()).collect()
+    }
+
+    /// Counts a call. Returns the time of its start if it is to be measured.
+    #[inline]
+    pub(crate) fn begin(&self, is_tracking: bool) -> Option<Instant> {
+        let before = self.calls.load(Ordering::Relaxed);
+        self.calls.store(before + 1, Ordering::Relaxed);
+        let is_measured = before < ALL_MEASURED || before.is_multiple_of(MEASURED_EVERY);
+        (is_measured && is_tracking).then(Instant::now)
+    }
+
+    /// Records the time of a call that is measured.
+    #[cold]
+    pub(crate) fn end(&self, started: Instant) {
+        self.times.get_or_init(Histogram::new).record(started.elapsed());
+    }
+
+    pub(crate) fn fail(&self) {
+        self.failed.store(self.failed.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn reject(&self) {
+        self.rejected.store(self.rejected.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+}
+
+/// The counts of one command, on all threads.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CommandTotals {
+    pub(crate) calls: u64,
+    pub(crate) rejected: u64,
+    pub(crate) failed: u64,
+    /// The measured calls.
+    times: HistogramSnapshot,
+}
+
+impl CommandTotals {
+    fn add(&mut self, counters: &CommandCounters) {
+        self.calls += counters.calls.load(Ordering::Relaxed);
+        self.rejected += counters.rejected.load(Ordering::Relaxed);
+        self.failed += counters.failed.load(Ordering::Relaxed);
+        if let Some(times) = counters.times.get() {
+            self.times.merge(&times.snapshot());
+        }
+    }
+
+    fn since(self, earlier: &CommandTotals) -> CommandTotals {
+        CommandTotals {
+            calls: self.calls - earlier.calls,
+            rejected: self.rejected - earlier.rejected,
+            failed: self.failed - earlier.failed,
+            times: self.times.since(&earlier.times).unwrap_or(self.times),
+        }
+    }
+
+    pub(crate) fn is_used(&self) -> bool {
+        self.calls + self.rejected > 0
+    }
+
+    /// The mean time of a call in microseconds.
+    pub(crate) fn micros_per_call(&self) -> f64 {
+        match self.times.count() {
+            0 => 0.0,
+            measured => self.times.sum().as_secs_f64() * 1e6 / measured as f64,
+        }
+    }
+
+    /// The time that a percentage of the calls did not exceed; `None` if none was measured.
+    pub(crate) fn percentile(&self, percentage: f64) -> Option<Duration> {
+        (self.times.count() > 0).then(|| self.times.quantile(percentage / 100.0))
+    }
+}
+
+/// What the threads share: settings, and the totals at the last reset.
+#[derive(Debug)]
+pub(crate) struct CommandStats {
+    is_tracking: AtomicBool,
+    percentiles: Mutex<Vec<f64>>,
+    /// By the position in the table of commands; empty before the first reset.
+    baseline: Mutex<Vec<CommandTotals>>,
+}
+
+impl Default for CommandStats {
+    fn default() -> Self {
+        CommandStats {
+            is_tracking: AtomicBool::new(true),
+            percentiles: Mutex::new(DEFAULT_PERCENTILES.to_vec()),
+            baseline: Mutex::default(),
+        }
+    }
+}
+
+impl CommandStats {
+    /// Whether times are measured.
+    #[inline]
+    pub(crate) fn is_tracking(&self) -> bool {
+        self.is_tracking.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_tracking(&self, is_tracking: bool) {
+        self.is_tracking.store(is_tracking, Ordering::Relaxed);
+    }
+
+    pub(crate) fn percentiles(&self) -> Vec<f64> {
+        self.percentiles.lock().clone()
+    }
+
+    pub(crate) fn set_percentiles(&self, percentiles: Vec<f64>) {
+        *self.percentiles.lock() = percentiles;
+    }
+
+    /// The totals of every command since the last reset, in the order of the table.
+    pub(crate) fn since_reset<'a>(
+        &self,
+        threads: impl Iterator<Item = &'a [CommandCounters]>,
+    ) -> Vec<CommandTotals> {
+        let baseline = self.baseline.lock();
+        let totals = sum(threads).into_iter().enumerate();
+        let since = |(index, totals): (usize, CommandTotals)| match baseline.get(index) {
+            Some(earlier) => totals.since(earlier),
+            None => totals,
+        };
+        totals.map(since).collect()
+    }
+
+    pub(crate) fn reset<'a>(&self, threads: impl Iterator<Item = &'a [CommandCounters]>) {
+        *self.baseline.lock() = sum(threads);
+    }
+}
+
+fn sum<'a>(threads: impl Iterator<Item = &'a [CommandCounters]>) -> Vec<CommandTotals> {
+    let mut totals = vec![CommandTotals::default(); cmd::commands().len()];
+    for thread in threads {
+        totals.iter_mut().zip(thread).for_each(|(totals, counters)| totals.add(counters));
+    }
+    totals
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_calls_are_all_measured_and_later_ones_in_part() {
+        let counters = CommandCounters::default();
+        let measured = |calls: u64| (0..calls).filter(|_| counters.begin(true).is_some()).count() as u64;
+        assert_eq!(measured(ALL_MEASURED), ALL_MEASURED);
+        assert_eq!(measured(10 * MEASURED_EVERY), 10);
+        assert!((0..100).all(|_| counters.begin(false).is_none()), "nothing is measured without tracking");
+        assert_eq!(counters.calls.load(Ordering::Relaxed), ALL_MEASURED + 10 * MEASURED_EVERY + 100);
+    }
+}
