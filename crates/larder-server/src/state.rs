@@ -151,6 +151,15 @@ impl ServerState {
         self.inboxes.iter().for_each(|inbox| inbox.send(Message::Resume));
     }
 
+    /// The number of scripts that are kept, and their bytes.
+    pub(crate) fn script_counts(&self) -> (usize, usize) {
+        #[cfg(feature = "scripts")]
+        let counts = self.scripts.counts();
+        #[cfg(not(feature = "scripts"))]
+        let counts = (0, 0);
+        counts
+    }
+
     /// Milliseconds after which a script ends; 0 = never.
     pub(crate) fn script_limit_ms(&self) -> u64 {
         self.script_limit_ms.load(Ordering::Relaxed)

@@ -278,6 +278,7 @@ impl CommandSpec {
     }
 
     /// Whether `f` is true for all keys of a request. A request without a valid number of keys uses none.
+    #[cfg(feature = "scripts")]
     pub(crate) fn all_keys(&self, args: Args<'_>, f: impl Fn(&[u8]) -> bool) -> bool {
         match (self.keys, self.numkeys) {
             // Most commands.

@@ -34,6 +34,7 @@ pub(crate) trait HeldLocks {
     /// Removes the entries of all locked shards for which `keep` returns false.
     fn retain(&self, keep: &mut dyn FnMut(Key<'_>) -> bool);
     /// Whether the shard of a key is locked.
+    #[cfg(feature = "scripts")]
     fn is_locked(&self, key: Key<'_>) -> bool;
     /// The counters of the locked shards.
     fn stats(&self) -> Stats;
@@ -78,6 +79,7 @@ impl HeldLocks for RefCell<Locked<'_>> {
         self.borrow_mut().retain(|record| keep(record.key()));
     }
 
+    #[cfg(feature = "scripts")]
     fn is_locked(&self, key: Key<'_>) -> bool {
         self.borrow().is_locked(key)
     }

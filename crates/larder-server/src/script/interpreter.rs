@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::cache::{Digest, MAX_UNLOADED, Script, ScriptCache, digest};
 use super::host::{Host, must_end, running_digest, with_host, with_running};
-use super::lua::{Called, Compiled, Kind, Lua, Stack, Thrown, take_panic};
+use super::lua::{Called, Compiled, Kind, Library, Lua, Stack, Thrown, take_panic};
 use super::{library, redis_library};
 
 /// Memory that the state of a thread may have, for the values of the script that runs and for all that are compiled.
@@ -107,8 +107,7 @@ pub(crate) fn run<'a>(
 
 fn take_interpreter() -> Box<Interpreter> {
     INTERPRETER.take().unwrap_or_else(|| {
-        let libraries: Vec<_> =
-            library::ALL.into_iter().chain([("redis", redis_library::push as fn(&mut Stack<'_>))]).collect();
+        let libraries: Vec<Library> = library::ALL.into_iter().chain([redis_library::LIBRARY]).collect();
         let mut lua = Lua::new(MAX_MEMORY_BYTES, &libraries, describe);
         lua.set_check(must_end);
         Box::new(Interpreter { lua, compiled: HashMap::new(), order: VecDeque::new() })

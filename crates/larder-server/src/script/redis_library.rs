@@ -6,7 +6,7 @@ use larder_resp::{ArgsBuffer, Protocol, format_float};
 
 use super::cache::{digest, format_digest};
 use super::host::{CallError, with_host};
-use super::lua::{Function, Kind, Stack, Thrown};
+use super::lua::{Function, Kind, Library, Stack, Thrown};
 use super::reply;
 
 /// The version of Redis whose scripts run here.
@@ -48,8 +48,10 @@ thread_local! {
     static ARGUMENTS: Cell<ArgsBuffer> = Cell::default();
 }
 
+pub(super) const LIBRARY: Library = ("redis", push);
+
 /// Pushes the table of the library.
-pub(super) fn push(stack: &mut Stack<'_>) {
+fn push(stack: &mut Stack<'_>) {
     stack.push_table(0, FUNCTIONS.len() + NUMBERS.len() + 1);
     for (name, function) in FUNCTIONS {
         stack.push_function(function);

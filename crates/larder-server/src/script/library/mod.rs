@@ -6,10 +6,10 @@ mod messagepack;
 mod packing;
 mod random;
 
-use super::lua::{Function, Stack};
+use super::lua::{Function, Library, Stack};
 
 /// All libraries.
-pub(super) const ALL: [(&str, fn(&mut Stack<'_>)); 5] = [
+pub(super) const ALL: [Library; 5] = [
     ("bit", bit::push),
     ("cjson", json::push),
     ("cmsgpack", messagepack::push),

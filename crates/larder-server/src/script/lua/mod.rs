@@ -11,7 +11,7 @@ use mlua_sys as ffi;
 use mlua_sys::lua_State;
 
 use memory::Memory;
-pub(super) use sandbox::Libraries;
+pub(super) use sandbox::Library;
 pub(crate) use stack::Stack;
 pub(super) use stack::{Function, Kind, Thrown, take_panic};
 
@@ -47,7 +47,7 @@ pub(super) enum Called<R> {
 impl Lua {
     /// A state with these libraries beside those of Lua, and with a limit of memory. `describe` replaces the value of an
     /// error that ends a call by its text, while the stack of the error is there.
-    pub(super) fn new(max_bytes: usize, libraries: &Libraries, describe: Function) -> Self {
+    pub(super) fn new(max_bytes: usize, libraries: &[Library], describe: Function) -> Self {
         let memory = NonNull::from(Box::leak(Box::new(Memory::new(max_bytes))));
         // SAFETY: the allocator gets the memory that it needs, which lives until the state is closed.
         let state = unsafe { ffi::lua_newstate(memory::allocate, memory.as_ptr().cast()) };

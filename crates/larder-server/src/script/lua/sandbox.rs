@@ -38,7 +38,7 @@ const HIDDEN_ITEM: i32 = 2;
 const READ_ONLY: &str = "Attempt to modify a readonly table";
 
 /// A library of this server: its name, and what pushes its table.
-pub(in crate::script) type Libraries = [(&'static str, fn(&mut Stack<'_>))];
+pub(in crate::script) type Library = (&'static str, fn(&mut Stack<'_>));
 
 /// The registry's place of the hidden table of global variables.
 const GLOBALS_SLOT: c_int = -2;
@@ -48,7 +48,7 @@ const GLOBALS_SLOT: c_int = -2;
 /// # Safety
 ///
 /// The state must be new, and its limit of memory not enforced.
-pub(super) unsafe fn open(state: *mut lua_State, libraries: &Libraries) {
+pub(super) unsafe fn open(state: *mut lua_State, libraries: &[Library]) {
     for (name, open) in LIBRARIES {
         // SAFETY: the state is valid; these functions take the name of the library.
         unsafe {
