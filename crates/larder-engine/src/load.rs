@@ -99,6 +99,18 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
         self.join_or_lead(shard, location, key, to_key, sync_leader)
     }
 
+    /// As [`Cache::load`], not counted as a read: for a caller whose read of the key has just missed.
+    ///
+    /// Cost: as [`Cache::load`].
+    pub fn load_after_miss(&self, key: &K) -> Load<K, V> {
+        let (location, now) = (self.locate(key), self.now());
+        let shard = self.lock(location);
+        if let Some(id) = shard.find_live(location.hash, key, now) {
+            return Load::Hit(shard.record(id).value.clone());
+        }
+        self.join_or_lead(shard, location, key, K::clone, false)
+    }
+
     /// The key's ticket, or the load under way to follow, whether the key has a live entry or not: for replacing an entry
     /// that may be read meanwhile. Not counted as a read.
     ///

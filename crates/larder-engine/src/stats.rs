@@ -3,6 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+mod top_keys;
+
+pub use self::top_keys::{TopKey, TopKeys};
 pub use crate::histogram::{Histogram, HistogramSnapshot};
 
 /// What a cache has done since it was built, and what it holds now.
@@ -15,6 +18,8 @@ pub struct Stats {
     pub hits: u64,
     /// Reads that found none.
     pub misses: u64,
+    /// Why they found none.
+    pub miss_causes: MissCauses,
     /// Values stored, new and replacing.
     pub inserts: u64,
     /// Values that were not stored because they were too heavy or no room could be made.
@@ -53,6 +58,7 @@ impl Stats {
     pub(crate) fn add(&mut self, other: &Stats) {
         self.hits += other.hits;
         self.misses += other.misses;
+        self.miss_causes.add(&other.miss_causes);
         self.inserts += other.inserts;
         self.refused += other.refused;
         self.loads += other.loads;
@@ -64,6 +70,53 @@ impl Stats {
         self.purged += other.purged;
         self.replaced += other.replaced;
         self.entries += other.entries;
+    }
+}
+
+/// Why reads found no live entry: an estimate from one key in sixteen, which stands for all.
+///
+/// The sum is about the number of misses. It differs from it if few keys miss often, since keys are sampled and not reads.
+/// What became of a removed key is remembered for about as many keys as the cache has entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MissCauses {
+    /// The key was read for the first time.
+    pub first: u64,
+    /// The time of the entry was over.
+    pub expired: u64,
+    /// The entry was removed to make room.
+    pub evicted: u64,
+    /// The entry was removed by its key.
+    pub invalidated: u64,
+    /// The entry was removed with others.
+    pub purged: u64,
+    /// Nothing was stored since the last miss: the load is running, has failed, or its value was not stored.
+    pub not_stored: u64,
+    /// The key was read for the first time, or it was removed so long ago that the cause is forgotten.
+    pub unknown: u64,
+}
+
+impl MissCauses {
+    /// The causes by name, also those that did not occur.
+    pub fn counts(&self) -> [(&'static str, u64); 7] {
+        [
+            ("first", self.first),
+            ("expired", self.expired),
+            ("evicted", self.evicted),
+            ("invalidated", self.invalidated),
+            ("purged", self.purged),
+            ("not_stored", self.not_stored),
+            ("unknown", self.unknown),
+        ]
+    }
+
+    fn add(&mut self, other: &MissCauses) {
+        self.first += other.first;
+        self.expired += other.expired;
+        self.evicted += other.evicted;
+        self.invalidated += other.invalidated;
+        self.purged += other.purged;
+        self.not_stored += other.not_stored;
+        self.unknown += other.unknown;
     }
 }
 

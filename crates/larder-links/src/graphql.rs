@@ -3,7 +3,7 @@
 use crate::input::{self, DEFAULT_PAGE_LINKS};
 use crate::links::Links;
 use crate::reply::ApiError;
-use crate::store::MAX_PAGE_LINKS;
+use crate::store::{MAX_PAGE_LINKS, Sort};
 use crate::view::{DetailView, PageView};
 use async_graphql::{Context, EmptyMutation, EmptySubscription, Object, Result, Schema};
 use larder_http::CacheCtx;
@@ -82,7 +82,7 @@ impl Query {
         Ok(link)
     }
 
-    /// A page of links, newest first. The next one starts after the `next` of this one. `q` is part of a slug, title or address.
+    /// A page of links. The next one starts after the `next` of this one. `q` is part of a slug, title or address.
     #[graphql(complexity = "list_complexity(limit, q.is_some(), child_complexity)")]
     async fn links(
         &self,
@@ -90,12 +90,18 @@ impl Query {
         #[graphql(desc = "From 1 to 200; 50 if absent.")] limit: Option<i32>,
         after: Option<String>,
         q: Option<String>,
+        #[graphql(desc = "The order; newest first if absent.")] sort: Option<Sort>,
     ) -> Result<Option<PageView>> {
         let RequestData { links, base, cache } = ctx.data()?;
-        let parameters = [("limit", limit.map(|limit| limit.to_string())), ("after", after), ("q", q)];
+        let sort = match sort.unwrap_or_default() {
+            Sort::Newest => "newest",
+            Sort::Visits => "visits",
+        };
+        let limit = limit.map(|limit| limit.to_string());
+        let parameters = [("limit", limit), ("after", after), ("q", q), ("sort", Some(sort.to_owned()))];
         let parameters =
             parameters.into_iter().filter_map(|(name, value)| Some((name.into(), value?.into())));
-        let query = input::list_query(parameters, |cursor| links.store().slugs().decode(cursor))?;
+        let query = input::list_query(parameters, links.store().slugs())?;
         let page = PageView::load(links, query, base).await.map_err(ApiError::from)?;
         links.stored_responses().contains_list(cache);
         // Nullable: an error in one field leaves the others.

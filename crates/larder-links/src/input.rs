@@ -5,10 +5,11 @@
 
 use crate::address::Address;
 use crate::chart;
+use crate::cursor;
 use crate::reply::ApiError;
-use crate::slug;
+use crate::slug::{self, SlugCodec};
 use crate::store::{
-    LinkOptions, LinkUpdate, ListQuery, MAX_BATCH_LINKS, MAX_PAGE_LINKS, MAX_TITLE_BYTES, NewLink,
+    LinkOptions, LinkUpdate, ListQuery, MAX_BATCH_LINKS, MAX_PAGE_LINKS, MAX_TITLE_BYTES, NewLink, Sort,
 };
 use crate::tag::Tag;
 use crate::time;
@@ -219,13 +220,13 @@ pub(crate) fn link_update(input: &Value) -> Result<LinkUpdate, ApiError> {
     })
 }
 
-/// The query of a list: `limit`, `after` (a cursor, turned into an id by `decode`), `q`, `tag`, `deleted`.
+/// The query of a list: `limit`, `sort`, `after` (a cursor of that order), `q`, `tag`, `deleted`.
 pub(crate) fn list_query<'a>(
     parameters: impl Iterator<Item = (Cow<'a, str>, Cow<'a, str>)>,
-    decode: impl Fn(&str) -> Option<u64>,
+    slugs: &SlugCodec,
 ) -> Result<ListQuery, ApiError> {
-    let mut list =
-        ListQuery { limit: DEFAULT_PAGE_LINKS, before: None, text: None, tag: None, deleted: false };
+    let mut list = ListQuery { limit: DEFAULT_PAGE_LINKS, ..ListQuery::default() };
+    let mut cursor = None;
     for (name, value) in parameters {
         match &*name {
             "limit" => {
@@ -233,12 +234,14 @@ pub(crate) fn list_query<'a>(
                 let message = || format!("must be a number from 1 to {MAX_PAGE_LINKS}");
                 list.limit = limit.ok_or_else(|| ApiError::invalid("limit", message(), &value))?;
             }
-            "after" if value.is_empty() => {}
-            "after" => {
-                let message = "must be the `next` of an earlier response";
-                let id = decode(&value).filter(|&id| i64::try_from(id).is_ok());
-                list.before = Some(id.ok_or_else(|| ApiError::invalid("after", message, &value))?);
+            "sort" => {
+                list.sort = match &*value {
+                    "newest" => Sort::Newest,
+                    "visits" => Sort::Visits,
+                    _ => return Err(ApiError::invalid("sort", "must be newest or visits", &value)),
+                };
             }
+            "after" => cursor = Some(value).filter(|value| !value.is_empty()),
             "q" => {
                 let text = value.trim();
                 if text.len() > MAX_SEARCH_BYTES {
@@ -262,10 +265,15 @@ pub(crate) fn list_query<'a>(
                 list.deleted = is_deleted?;
             }
             other => {
-                let message = "is unknown; expected limit, after, q, tag or deleted";
+                let message = "is unknown; expected limit, sort, after, q, tag or deleted";
                 return Err(ApiError::invalid(other, message, &value));
             }
         }
+    }
+    if let Some(text) = cursor {
+        let message = "must be the `next` of an earlier response with the same sort";
+        let position = cursor::decode(&text, list.sort, slugs);
+        list.after = Some(position.ok_or_else(|| ApiError::invalid("after", message, &text))?);
     }
     Ok(list)
 }

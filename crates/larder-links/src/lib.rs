@@ -42,6 +42,7 @@ mod cache;
 mod chart;
 mod client;
 mod config;
+mod cursor;
 mod dimensions;
 mod error;
 mod events;

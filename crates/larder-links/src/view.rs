@@ -1,6 +1,7 @@
 //! Links as the JSON and the GraphQL API show them: the same fields with the same meanings.
 
 use crate::chart;
+use crate::cursor;
 use crate::links::Links;
 use crate::store::{
     DayCount, DimensionCounts, Link, LinkOptions, ListQuery, QUARTERS_PER_DAY, StoreError, now_ms,
@@ -91,7 +92,7 @@ impl DetailView {
     }
 }
 
-/// A page of links, newest first.
+/// A page of links.
 #[derive(Serialize, SimpleObject)]
 #[graphql(name = "LinkPage")]
 pub(crate) struct PageView {
@@ -102,11 +103,11 @@ pub(crate) struct PageView {
 
 impl PageView {
     pub(crate) async fn load(links: &Links, query: ListQuery, base: &str) -> Result<PageView, StoreError> {
+        let sort = query.sort;
         let page = links.store().list(query).await?;
         Ok(PageView {
             links: page.links.into_iter().map(|link| LinkView::new(link, base)).collect(),
-            // A cursor is an id in the form of a slug: it works after that link is deleted, and reveals no count.
-            next: page.next.and_then(|id| links.store().slugs().encode(id)),
+            next: page.next.and_then(|position| cursor::encode(position, sort, links.store().slugs())),
         })
     }
 }

@@ -17,6 +17,7 @@ let nextCursor = null;
 let searchText = "";
 let tagFilter = "";
 let showsDeleted = false;
+let order = "newest";
 
 // Talking to the API
 
@@ -50,6 +51,7 @@ function listPath(after) {
   if (searchText) query.set("q", searchText);
   if (tagFilter) query.set("tag", tagFilter);
   if (showsDeleted) query.set("deleted", "true");
+  if (order !== "newest") query.set("sort", order);
   return `/api/links?${query}`;
 }
 
@@ -165,7 +167,7 @@ async function createLink(event) {
     showCreateError(null);
     form.reset();
     showResult(link);
-    if (!searchText && !tagFilter && !showsDeleted) upsertRow(link, null);
+    if (!searchText && !tagFilter && !showsDeleted && order === "newest") upsertRow(link, null);
     showList();
   } catch (failure) {
     byId("result").hidden = true;
@@ -199,6 +201,14 @@ function upsertRow(link, previous) {
   }
   row.update(link);
   return row.element;
+}
+
+// In the order of visits, rows move as they are visited; not while one has the focus, which it would lose.
+const canMoveRows = () => order === "visits" && !byId("list").contains(document.activeElement);
+
+function placeAfter(row, previous) {
+  if (row.previousElementSibling === previous) return;
+  if (previous) previous.after(row); else byId("list").prepend(row);
 }
 
 function makeRow(link) {
@@ -307,12 +317,17 @@ function toggleDeleted() {
   restartList();
 }
 
+function changeOrder(event) {
+  order = event.currentTarget.value;
+  restartList();
+}
+
 function restartList() {
   nextCursor = null;
   loadPage(true);
 }
 
-const listState = () => [searchText, tagFilter, showsDeleted].join("\n");
+const listState = () => [searchText, tagFilter, showsDeleted, order].join("\n");
 
 async function loadPage(restart) {
   const asked = listState();
@@ -347,7 +362,11 @@ async function refresh() {
     const page = await call("GET", listPath(null));
     if (asked !== listState()) return;
     let previous = null;
-    for (const link of page.links) previous = upsertRow(link, previous);
+    for (const link of page.links) {
+      const row = upsertRow(link, previous);
+      if (canMoveRows()) placeAfter(row, previous);
+      previous = row;
+    }
     showListError(null);
     showList();
   } catch (failure) {
@@ -555,6 +574,7 @@ byId("result-copy").addEventListener("click", (event) => copy(event.currentTarge
 byId("edit-form").addEventListener("submit", saveEdit);
 byId("edit-cancel").addEventListener("click", () => byId("edit").close());
 byId("search").addEventListener("input", search);
+byId("order").addEventListener("change", changeOrder);
 byId("more").addEventListener("click", () => loadPage(false));
 byId("sign-in-form").addEventListener("submit", signIn);
 byId("sign-in-form").addEventListener("input", (event) => showFormError(event.currentTarget, byId("sign-in-error"), null));

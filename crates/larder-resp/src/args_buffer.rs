@@ -37,13 +37,36 @@ impl ArgsBuffer {
         if self.text.len() + bytes > u32::MAX as usize || self.spans.len() + args.len() > u32::MAX as usize {
             return false;
         }
-        for arg in args.iter() {
-            let start = self.text.len();
-            self.text.extend_from_slice(arg);
-            self.spans.push(Span::new(start, self.text.len()));
-        }
-        self.ends.push(self.spans.len() as u32);
+        args.iter().for_each(|arg| _ = self.push_arg(|text| text.extend_from_slice(arg)));
+        self.end_request();
         true
+    }
+
+    /// Appends an argument to a request that [`end_request`](Self::end_request) completes. `write` appends its bytes.
+    /// Returns false, and drops the argument, if all together would exceed 4 GiB.
+    pub fn push_arg(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> bool {
+        let start = self.text.len();
+        write(&mut self.text);
+        let fits = self.text.len() <= u32::MAX as usize && self.spans.len() < u32::MAX as usize;
+        match fits {
+            true => self.spans.push(Span::new(start, self.text.len())),
+            false => self.text.truncate(start),
+        }
+        fits
+    }
+
+    /// Ends the request whose arguments were appended one by one.
+    pub fn end_request(&mut self) {
+        self.ends.push(self.spans.len() as u32);
+    }
+
+    /// Removes all requests. The memory is retained for the next ones, up to `max_bytes` of text.
+    pub fn clear(&mut self, max_bytes: usize) {
+        self.text.clear();
+        self.text.shrink_to(max_bytes);
+        self.spans.clear();
+        self.spans.shrink_to(max_bytes / size_of::<Span>());
+        self.ends.clear();
     }
 
     /// The number of requests.

@@ -52,6 +52,22 @@ impl<'a> Encoder<'a> {
         self.line(b'-', text.as_bytes());
     }
 
+    /// As [`simple`](Self::simple), of any bytes.
+    pub fn simple_bytes(&mut self, text: &[u8]) {
+        self.line(b'+', text);
+    }
+
+    /// As [`error`](Self::error), of any bytes.
+    pub fn error_bytes(&mut self, text: &[u8]) {
+        self.line(b'-', text);
+    }
+
+    /// The length of the buffer in bytes, with what was there before.
+    #[must_use]
+    pub fn buffer_len(&self) -> usize {
+        self.out.len()
+    }
+
     /// `:number`.
     #[inline]
     pub fn integer(&mut self, number: i64) {
@@ -185,30 +201,37 @@ fn with_double(number: f64, f: impl FnOnce(&[u8])) {
     }
 }
 
-/// As C's `%.17g`, which Redis uses for scores: 17 significant digits without trailing zeros, in exponent notation below
-/// 0.0001 and from 1e17 on. Infinity is `inf`.
+/// As C's `%.17g`, which Redis uses for scores. NaN has no sign.
 fn format_double(number: f64) -> String {
+    if number.is_nan() { "nan".to_owned() } else { format_float(number, 17) }
+}
+
+/// As C's `%.*g`: at most this number of significant digits, from 1 to 17, without trailing zeros, and in exponent
+/// notation below 0.0001 and for numbers with more digits before the point. Infinity is `inf`, and NaN `nan` or `-nan`.
+#[must_use]
+pub fn format_float(number: f64, max_digits: usize) -> String {
+    let sign = if number.is_sign_negative() { "-" } else { "" };
+    let number = number.abs();
     if number.is_nan() {
-        return "nan".to_owned();
+        return format!("{sign}nan");
     }
-    if number.is_infinite() || number.fract() == 0.0 && number.abs() < MAX_INTEGER {
-        return format!("{number}");
+    if number.is_infinite() || number == 0.0 {
+        return format!("{sign}{number}");
     }
-    let scientific = format!("{:.16e}", number.abs());
+    let scientific = format!("{number:.*e}", max_digits - 1);
     let (digits, exponent) = scientific.split_once('e').expect("the notation has an exponent");
     let exponent: i32 = exponent.parse().expect("the exponent is a number");
     let digits: String = digits.chars().filter(char::is_ascii_digit).collect();
     let digits = digits.trim_end_matches('0');
-    let sign = if number < 0.0 { "-" } else { "" };
-    if !(-4..17).contains(&exponent) {
+    if !(-4..max_digits as i32).contains(&exponent) {
         let (first, rest) = digits.split_at(1);
         let point = if rest.is_empty() { "" } else { "." };
         let exponent_sign = if exponent < 0 { '-' } else { '+' };
         return format!("{sign}{first}{point}{rest}e{exponent_sign}{:02}", exponent.abs());
     }
-    // What is left has a fraction.
     match usize::try_from(exponent + 1) {
-        Ok(whole @ 1..) => format!("{sign}{}.{}", &digits[..whole], &digits[whole..]),
+        Ok(whole @ 1..) if whole < digits.len() => format!("{sign}{}.{}", &digits[..whole], &digits[whole..]),
+        Ok(whole @ 1..) => format!("{sign}{digits:0<whole$}"),
         _ => format!("{sign}0.{}{digits}", "0".repeat((-exponent - 1) as usize)),
     }
 }
@@ -272,6 +295,26 @@ mod tests {
         ] {
             assert_eq!(format_double(number), text);
             with_double(number, |bytes| assert_eq!(bytes, text.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn floats_have_the_digits_that_were_asked_for() {
+        for (number, digits, text) in [
+            (0.1, 14, "0.1"),
+            (1.0 / 3.0, 14, "0.33333333333333"),
+            (-1.0 / 3.0, 3, "-0.333"),
+            (123_456_789_012_345.0, 14, "1.2345678901234e+14"),
+            (12_345_678_901_230.4, 14, "12345678901230"),
+            (99_999_999_999_999.9, 14, "1e+14"),
+            (1e14, 14, "1e+14"),
+            (100.0, 3, "100"),
+            (1000.0, 3, "1e+03"),
+            (0.00001, 14, "1e-05"),
+            (-f64::NAN.abs(), 17, "-nan"),
+            (-0.0, 14, "-0"),
+        ] {
+            assert_eq!(format_float(number, digits), text);
         }
     }
 }

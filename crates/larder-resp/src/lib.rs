@@ -36,7 +36,7 @@ mod reply;
 mod request;
 
 pub use args_buffer::ArgsBuffer;
-pub use encode::{Encoder, Protocol};
+pub use encode::{Encoder, Protocol, format_float};
 pub use error::ProtocolError;
 pub use frame::Frame;
 pub use limits::Limits;

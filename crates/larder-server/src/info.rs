@@ -93,9 +93,11 @@ fn clients(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Res
 
 fn memory_section(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {
     let used = state.store.used_memory();
+    let (scripts, script_bytes) = state.script_counts();
     write!(
         out,
         "used_memory:{used}\r\nused_memory_human:{}\r\nused_memory_rss:{}\r\nused_memory_dataset:{used}\r\n\
+         number_of_cached_scripts:{scripts}\r\nused_memory_scripts:{script_bytes}\r\n\
          mem_clients_normal:{}\r\ntotal_system_memory:{}\r\nmaxmemory:{}\r\nmaxmemory_human:{}\r\n\
          maxmemory_policy:{}\r\n",
         human(used),

@@ -55,6 +55,8 @@ mod observers;
 mod pause;
 mod prefetch;
 mod rdb;
+#[cfg(feature = "scripts")]
+mod script;
 mod server;
 mod session;
 mod sorted_set;

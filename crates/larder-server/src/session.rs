@@ -165,6 +165,12 @@ impl Session {
         self.protocol
     }
 
+    /// Chooses the version of replies to a script, until it ends. Returns that of the client.
+    #[cfg_attr(not(feature = "scripts"), allow(dead_code))]
+    pub(crate) fn replace_reply_protocol(&mut self, protocol: Protocol) -> Protocol {
+        std::mem::replace(&mut self.protocol, protocol)
+    }
+
     pub(crate) fn set_protocol(&mut self, protocol: Protocol) {
         self.protocol = protocol;
         self.client.set_protocol(protocol);

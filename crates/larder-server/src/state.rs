@@ -13,7 +13,12 @@ use crate::config::{Config, Password};
 use crate::db::Store;
 use crate::inbox::{Inbox, Message};
 use crate::pause::Pause;
+#[cfg(feature = "scripts")]
+use crate::script::ScriptCache;
 use crate::stats::Stats;
+
+/// The time of a script, unless changed: as in Redis, where other clients get errors after it.
+const DEFAULT_SCRIPT_LIMIT_MS: u64 = 5_000;
 
 /// The names in Redis under which the eviction policy is known: there is one policy for all of them.
 pub(crate) const POLICIES: [&str; 3] = ["allkeys-lfu", "allkeys-lru", "allkeys-random"];
@@ -34,6 +39,10 @@ pub(crate) struct ServerState {
     /// Set at the start of the shutdown: a connection without pending replies closes.
     pub(crate) draining: AtomicBool,
     pub(crate) pause: Pause,
+    #[cfg(feature = "scripts")]
+    pub(crate) scripts: ScriptCache,
+    /// Milliseconds after which a script ends; 0 = never.
+    script_limit_ms: AtomicU64,
     max_clients: AtomicUsize,
     max_bulk_bytes: AtomicUsize,
     /// The position in [`POLICIES`] of the name that was set last.
@@ -65,6 +74,9 @@ impl ServerState {
             port,
             draining: AtomicBool::new(false),
             pause: Pause::new(),
+            #[cfg(feature = "scripts")]
+            scripts: ScriptCache::default(),
+            script_limit_ms: AtomicU64::new(DEFAULT_SCRIPT_LIMIT_MS),
         }
     }
 
@@ -132,6 +144,24 @@ impl ServerState {
         self.idle_timeout_secs.store(secs, Ordering::Relaxed);
         // The threads set their timers.
         self.inboxes.iter().for_each(|inbox| inbox.send(Message::Resume));
+    }
+
+    /// The number of scripts that are kept, and their bytes.
+    pub(crate) fn script_counts(&self) -> (usize, usize) {
+        #[cfg(feature = "scripts")]
+        let counts = self.scripts.counts();
+        #[cfg(not(feature = "scripts"))]
+        let counts = (0, 0);
+        counts
+    }
+
+    /// Milliseconds after which a script ends; 0 = never.
+    pub(crate) fn script_limit_ms(&self) -> u64 {
+        self.script_limit_ms.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_script_limit_ms(&self, ms: u64) {
+        self.script_limit_ms.store(ms, Ordering::Relaxed);
     }
 
     /// Ends the pause of commands.

@@ -128,7 +128,7 @@ fn fixed_transactions_get_equal_replies_in_both_versions() {
 
 /// Time passes between the two executions, names come in any order, settings cannot be queued here, and wrong
 /// subcommands are found by `EXEC`.
-fn is_comparable(command: &[String]) -> bool {
+pub(crate) fn is_comparable(command: &[String]) -> bool {
     const EXCEPTIONS: [&str; 16] = [
         "TTL",
         "PTTL",

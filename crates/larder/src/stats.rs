@@ -1,6 +1,6 @@
 //! The counters of a cache and of each tier.
 
-use larder_engine::stats::{Counter, Histogram, HistogramSnapshot};
+use larder_engine::stats::{Counter, Histogram, HistogramSnapshot, MissCauses};
 use std::cell::Cell;
 use std::time::Instant;
 
@@ -32,6 +32,9 @@ pub struct TierStats {
     pub hits: u64,
     /// Lookups that found none.
     pub misses: u64,
+    /// Why memory had none, estimated from one key in sixteen; zero for Redis. An entry that was invalidated by a tag is
+    /// found first, and no miss of memory.
+    pub miss_causes: MissCauses,
     /// Operations that failed.
     pub errors: u64,
     /// Operations that were not sent because the circuit breaker was open.

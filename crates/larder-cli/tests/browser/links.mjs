@@ -167,6 +167,23 @@ async function useOptions(page) {
     await page.waitForFunction(() => document.querySelectorAll("li[data-slug]").length === 2);
   });
 
+  await step("the most visited link comes first when that is chosen", async () => {
+    const slugs = () => page.evaluate(() => [...document.querySelectorAll("li[data-slug]")].map((row) => row.dataset.slug));
+    equal((await slugs()).at(-1), "spring", "the last link, which is the oldest");
+    await tabTo(page, at("order"));
+    await page.keyboard.press("ArrowDown");
+    equal(await at("order").inputValue(), "visits", "the order");
+    await page.waitForFunction(() => document.querySelector("li[data-slug]")?.dataset.slug === "spring");
+    await look(page, "order");
+    const other = (await slugs()).at(-1);
+    // It overtakes the other without a reload.
+    for (let count = 0; count < 9; count += 1) await fetch(`${url}/${other}`, { redirect: "manual" });
+    await page.waitForFunction((slug) => document.querySelector("li[data-slug]")?.dataset.slug === slug, other, { timeout: 40_000 });
+    await tabTo(page, at("order"));
+    await page.keyboard.press("ArrowUp");
+    await page.waitForFunction(() => document.querySelector("li[data-slug]")?.dataset.slug !== "spring");
+  });
+
   await step("visits are forgotten", async () => {
     await press(page, row("spring").getByTestId("details"));
     await press(page, row("spring").getByTestId("forget"));

@@ -49,6 +49,11 @@ impl<O> Cache<O> {
 }
 
 impl<O> Locked<'_, O> {
+    /// Whether the shard of `key` is locked, so that the other operations can use the key.
+    pub fn is_locked(&self, key: Key<'_>) -> bool {
+        self.numbers.binary_search(&self.cache.locate(&key).shard).is_ok()
+    }
+
     /// Whether `key` has a live entry.
     ///
     /// # Panics

@@ -440,3 +440,15 @@ fn get_or_load_async_with_ttl_stores_for_the_time_of_the_loader() {
     hand.advance(Duration::from_millis(5));
     assert_eq!(cache.get(&1), None);
 }
+
+#[test]
+fn load_after_a_miss_counts_no_read() {
+    let cache = Cache::builder().entries(10).build().unwrap();
+    assert!(cache.get(&1).is_none());
+    let Load::Lead(ticket) = cache.load_after_miss(&1) else { panic!("nobody loads") };
+    assert!(matches!(cache.load_after_miss(&1), Load::Follow(_)));
+    ticket.commit("one");
+    assert!(matches!(cache.load_after_miss(&1), Load::Hit("one")));
+    let stats = cache.stats();
+    assert_eq!((stats.hits, stats.misses), (0, 1));
+}

@@ -226,3 +226,42 @@ fn cache_dropped_drops_all_values() {
     drop(cache);
     assert_eq!(Arc::strong_count(&value), 1);
 }
+
+#[test]
+fn misses_are_counted_by_cause() {
+    let (clock, hand) = crate::Clock::manual();
+    let cache = Cache::builder().entries(100_000).ttl(Duration::from_secs(60)).clock(clock).build().unwrap();
+    let read_all = || (0..10_000).for_each(|n| _ = cache.get(&n));
+    let insert_all = || (0..10_000).for_each(|n| _ = cache.insert(n, n));
+    read_all();
+    let first = cache.stats().miss_causes.first;
+    assert!((8_000..12_000).contains(&first), "an estimate of 10000: {:?}", cache.stats().miss_causes);
+    insert_all();
+    read_all();
+    assert_eq!(cache.stats().misses, 10_000, "hits have no cause");
+    hand.advance(Duration::from_secs(60));
+    read_all();
+    assert_eq!(cache.stats().miss_causes.expired, first);
+    read_all();
+    assert_eq!(cache.stats().miss_causes.not_stored, 0, "the expired entries are still there");
+    insert_all();
+    (0..10_000).for_each(|n| _ = cache.remove(&n));
+    read_all();
+    assert_eq!(cache.stats().miss_causes.invalidated, first);
+    read_all();
+    assert_eq!(cache.stats().miss_causes.not_stored, first);
+    insert_all();
+    cache.clear();
+    read_all();
+    assert_eq!(cache.stats().miss_causes.purged, first);
+}
+
+#[test]
+fn misses_of_evicted_keys_are_counted() {
+    let cache = Cache::builder().entries(2_000).policy(Policy::Fifo).build().unwrap();
+    (0..4_000).for_each(|n| _ = cache.insert(n, n));
+    (0..2_000).for_each(|n| _ = cache.get(&n));
+    let stats = cache.stats();
+    let evicted = stats.miss_causes.evicted;
+    assert!((1_000..=3_000).contains(&evicted), "an estimate of {}: {:?}", stats.misses, stats.miss_causes);
+}

@@ -94,15 +94,14 @@ pub(crate) async fn create_batch(
     Ok(Json(serde_json::json!({ "results": results })).into_response())
 }
 
-/// `GET /api/links?limit=50&after=CURSOR&q=TEXT`: a page of links, newest first, and the cursor of the next one.
+/// `GET /api/links?limit=50&sort=visits&after=CURSOR&q=TEXT`: a page of links, and the cursor of the next one.
 pub(crate) async fn list(
     State(links): State<Links>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let parameters = url::form_urlencoded::parse(query.as_deref().unwrap_or_default().as_bytes());
-    let slugs = links.store().slugs();
-    let query = input::list_query(parameters, |cursor| slugs.decode(cursor))?;
+    let query = input::list_query(parameters, links.store().slugs())?;
     let page = PageView::load(&links, query, &links.hosts().base(&headers)).await?;
     Ok(links.stored_responses().list(Json(page)))
 }

@@ -9,7 +9,7 @@ use crate::address::Address;
 use rusqlite::{Connection, TransactionBehavior, params};
 use std::path::Path;
 
-const MIGRATIONS: [&str; 9] = [
+const MIGRATIONS: [&str; 10] = [
     include_str!("../../migrations/0001_links.sql"),
     include_str!("../../migrations/0002_visits_daily.sql"),
     include_str!("../../migrations/0003_fingerprints.sql"),
@@ -19,6 +19,7 @@ const MIGRATIONS: [&str; 9] = [
     include_str!("../../migrations/0007_search.sql"),
     include_str!("../../migrations/0008_quarters.sql"),
     include_str!("../../migrations/0009_dimensions.sql"),
+    include_str!("../../migrations/0010_by_visits.sql"),
 ];
 
 /// The version since which addresses are stored in parsed form.

@@ -17,7 +17,7 @@ mod writer;
 
 use crate::events::LinkVisits;
 use crate::tag::Tag;
-use async_graphql::SimpleObject;
+use async_graphql::{Enum, SimpleObject};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -44,13 +44,15 @@ pub const MAX_EXPORT_LINKS: usize = 1_000;
 /// The most links on one [`Page`].
 pub const MAX_PAGE_LINKS: usize = 200;
 
-/// Which links to list, newest first.
+/// Which links to list, and in which order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListQuery {
     /// How many links at most, 1 to [`MAX_PAGE_LINKS`].
     pub limit: usize,
-    /// Only links with a smaller id than this.
-    pub before: Option<u64>,
+    /// The order.
+    pub sort: Sort,
+    /// Only links behind this position in that order.
+    pub after: Option<Position>,
     /// Only links that match this text, in either case of letters. From three characters on slug, title or address
     /// contains it; a shorter text is the beginning of slug or title.
     pub text: Option<String>,
@@ -60,14 +62,37 @@ pub struct ListQuery {
     pub deleted: bool,
 }
 
-/// Links, newest first, and the start of the next page.
+/// The order of a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Enum)]
+#[graphql(name = "LinkSort")]
+pub enum Sort {
+    /// Newest first.
+    #[default]
+    Newest,
+    /// Most visits first; of those with equal visits, the newest first.
+    Visits,
+}
+
+/// The position of a link in a list.
+///
+/// A page begins behind the position of the last link of the page before. Visits only move a link forward, so no link is on two
+/// pages; one that is visited meanwhile can move from the pages that follow to those that were read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// The link's visits when the page was read; of no importance to [`Sort::Newest`].
+    pub visits: u64,
+    /// The link's id.
+    pub id: u64,
+}
+
+/// Links, and the start of the next page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     /// The links of this page.
     pub links: Vec<Link>,
-    /// The id for [`ListQuery::before`] of the next page, if there may be one. A search examines a bounded number of links
-    /// at a time, so a page can contain fewer links than requested, even none, and still have a next one.
-    pub next: Option<u64>,
+    /// What [`ListQuery::after`] of the next page is, if there may be one. A search examines a bounded number of links at a
+    /// time, so a page can contain fewer links than requested, even none, and still have a next one.
+    pub next: Option<Position>,
 }
 
 /// Visits of one link in one quarter hour.

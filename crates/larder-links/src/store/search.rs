@@ -1,4 +1,4 @@
-//! The queries of lists: the newest links, those with a tag, and those that match a text.
+//! The queries of lists: all links, those with a tag, and those that match a text; newest first, or by visits.
 //!
 //! | text | examined | links at a time |
 //! |---|---|---|
@@ -7,14 +7,23 @@
 //!
 //! Ids are sequential, so a range of ids bounds the work of one query: about 20 ms in either case. A page of a search can
 //! therefore contain fewer links than requested and still have a next one.
+//!
+//! By visits, an index has the order of all links. Those with a tag or a text are found as above and sorted for each page: the
+//! newest 50,000 of them, so that the work is bounded too, and for a short text those among the newest 50,000 links.
 
 use super::statements::{LINK_COLUMNS, read_link};
-use super::{Link, ListQuery, MAX_EXPORT_LINKS, Page};
+use super::{Link, ListQuery, MAX_EXPORT_LINKS, Page, Position, Sort};
 use crate::tag::Tag;
-use rusqlite::{Connection, named_params};
+use rusqlite::{Connection, ToSql, named_params};
 
 /// The fewest characters that the trigram index can look up.
 const TRIGRAM_CHARS: usize = 3;
+
+/// How many links that match are sorted by visits at most. Sorting them takes about 50 ms.
+const MAX_SORTED_LINKS: usize = 50_000;
+
+/// Before every link in the order of visits.
+const FIRST: Position = Position { visits: i64::MAX as u64, id: i64::MAX as u64 };
 
 /// One way to find links. Its rows are in the order of `id`. All conditions mention the same parameters.
 struct Source {
@@ -50,13 +59,18 @@ const PREFIXED: Source = Source {
 };
 
 pub(super) fn list(connection: &Connection, query: &ListQuery) -> rusqlite::Result<Page> {
-    match &query.text {
-        Some(text) if text.chars().count() >= TRIGRAM_CHARS => {
-            select(connection, &INDEXED, query, Some(phrase(text)))
+    let (source, pattern) = match &query.text {
+        Some(text) if text.chars().count() >= TRIGRAM_CHARS => (&INDEXED, Some(phrase(text))),
+        Some(text) => (&PREFIXED, Some(prefix_pattern(text))),
+        None if query.tag.is_some() => (&TAGGED, None),
+        None => (&NEWEST, None),
+    };
+    match query.sort {
+        Sort::Newest => newest(connection, source, query, pattern),
+        Sort::Visits if query.text.is_none() && query.tag.is_none() && !query.deleted => {
+            most_visited(connection, query)
         }
-        Some(text) => select(connection, &PREFIXED, query, Some(prefix_pattern(text))),
-        None if query.tag.is_some() => select(connection, &TAGGED, query, None),
-        None => select(connection, &NEWEST, query, None),
+        Sort::Visits => sorted_by_visits(connection, source, query, pattern),
     }
 }
 
@@ -68,39 +82,103 @@ pub(super) fn links_after(connection: &Connection, id: u64) -> rusqlite::Result<
     connection.prepare_cached(&sql)?.query_map([id as i64], read_link)?.collect()
 }
 
-fn select(
+fn newest(
     connection: &Connection,
     source: &Source,
     query: &ListQuery,
     pattern: Option<String>,
 ) -> rusqlite::Result<Page> {
-    let Source { from, id, condition, window } = source;
-    let newest: i64 = connection.query_row("SELECT coalesce(max(id), 0) FROM links", [], |row| row.get(0))?;
-    let before = query.before.unwrap_or(u64::MAX).min(newest as u64 + 1);
-    let lowest = before.saturating_sub(*window);
-    let state = if query.deleted { "IS NOT NULL" } else { "IS NULL" };
+    let newest = newest_id(connection)?;
+    let before = query.after.map_or(u64::MAX, |position| position.id).min(newest + 1);
+    let lowest = before.saturating_sub(source.window);
+    let Source { from, id, .. } = source;
     let sql = format!(
         "SELECT {LINK_COLUMNS} FROM {from}
-         WHERE {condition} AND {id} < :before AND {id} >= :lowest AND links.deleted_at {state}
-           AND (:tag IS NULL OR EXISTS (SELECT 1 FROM link_tags WHERE tag = :tag AND link_id = links.id))
-         ORDER BY {id} DESC LIMIT :limit"
+         WHERE {} AND {id} < :before ORDER BY {id} DESC LIMIT :limit",
+        matches(source, query)
     );
     let values = named_params! {
         ":text": pattern,
         ":tag": query.tag.as_ref().map(Tag::as_str),
         ":before": before as i64,
         ":lowest": lowest as i64,
-        // One more than requested shows whether there is a next page.
         ":limit": query.limit as i64 + 1,
     };
-    let mut links = connection
-        .prepare_cached(&sql)?
-        .query_map(values, read_link)?
-        .collect::<rusqlite::Result<Vec<_>>>()?;
-    let has_more = links.len() > query.limit;
-    links.truncate(query.limit);
-    let next =
-        if has_more { links.last().map(|link: &Link| link.id) } else { Some(lowest).filter(|&id| id > 1) };
+    let mut page = read_page(connection, &sql, values, query.limit)?;
+    page.next = page.next.or(Some(Position { visits: 0, id: lowest }).filter(|_| lowest > 1));
+    Ok(page)
+}
+
+/// All links by visits, in the order of their index.
+fn most_visited(connection: &Connection, query: &ListQuery) -> rusqlite::Result<Page> {
+    let sql = format!(
+        "SELECT {LINK_COLUMNS} FROM links
+         WHERE links.deleted_at IS NULL AND (links.visits, links.id) < (:visits, :id)
+         ORDER BY links.visits DESC, links.id DESC LIMIT :limit"
+    );
+    let Position { visits, id } = query.after.unwrap_or(FIRST);
+    let values =
+        named_params! { ":visits": visits as i64, ":id": id as i64, ":limit": query.limit as i64 + 1 };
+    read_page(connection, &sql, values, query.limit)
+}
+
+/// The newest links that match, by visits.
+fn sorted_by_visits(
+    connection: &Connection,
+    source: &Source,
+    query: &ListQuery,
+    pattern: Option<String>,
+) -> rusqlite::Result<Page> {
+    let lowest = (newest_id(connection)? + 1).saturating_sub(source.window);
+    let Source { from, id, .. } = source;
+    let sql = format!(
+        "SELECT {LINK_COLUMNS}
+         FROM (SELECT {id} AS id FROM {from} WHERE {} ORDER BY {id} DESC LIMIT {MAX_SORTED_LINKS}) AS found
+              CROSS JOIN links ON links.id = found.id
+         WHERE (links.visits, links.id) < (:visits, :id)
+         ORDER BY links.visits DESC, links.id DESC LIMIT :limit",
+        matches(source, query)
+    );
+    let Position { visits, id } = query.after.unwrap_or(FIRST);
+    let values = named_params! {
+        ":text": pattern,
+        ":tag": query.tag.as_ref().map(Tag::as_str),
+        ":lowest": lowest as i64,
+        ":visits": visits as i64,
+        ":id": id as i64,
+        ":limit": query.limit as i64 + 1,
+    };
+    read_page(connection, &sql, values, query.limit)
+}
+
+/// The condition of a query on the links of a source.
+fn matches(source: &Source, query: &ListQuery) -> String {
+    let Source { id, condition, .. } = source;
+    let state = if query.deleted { "IS NOT NULL" } else { "IS NULL" };
+    format!(
+        "{condition} AND {id} >= :lowest AND links.deleted_at {state}
+         AND (:tag IS NULL OR EXISTS (SELECT 1 FROM link_tags WHERE tag = :tag AND link_id = links.id))"
+    )
+}
+
+fn newest_id(connection: &Connection) -> rusqlite::Result<u64> {
+    let sql = "SELECT coalesce(max(id), 0) FROM links";
+    connection.prepare_cached(sql)?.query_row([], |row| Ok(row.get::<_, i64>(0)? as u64))
+}
+
+/// Reads a page from a query for one link more than `limit`, which shows whether there is a next page.
+fn read_page(
+    connection: &Connection,
+    sql: &str,
+    values: &[(&str, &dyn ToSql)],
+    limit: usize,
+) -> rusqlite::Result<Page> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut links = statement.query_map(values, read_link)?.collect::<rusqlite::Result<Vec<Link>>>()?;
+    let has_more = links.len() > limit;
+    links.truncate(limit);
+    let last = links.last().filter(|_| has_more);
+    let next = last.map(|link| Position { visits: link.visits, id: link.id });
     Ok(Page { links, next })
 }
 

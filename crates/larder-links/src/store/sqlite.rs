@@ -297,10 +297,11 @@ impl Store {
         self.read(move |connection| visits::total(connection, link_id)).await
     }
 
-    /// One page of links, newest first.
+    /// One page of links.
     ///
     /// Cost: reads the rows that it returns, and deleted ones between them. A search text of one or two characters reads up
-    /// to 50,000 rows, a longer one the index of up to 500,000.
+    /// to 50,000 rows, a longer one the index of up to 500,000. By visits a text or a tag also sorts the newest 50,000 links
+    /// that match.
     pub async fn list(&self, query: ListQuery) -> Result<Page, StoreError> {
         self.read(move |connection| search::list(connection, &query)).await
     }

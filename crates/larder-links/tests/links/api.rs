@@ -303,7 +303,7 @@ async fn invalid_query_is_reported_with_its_range() {
         ("limit=0", "limit", "must be a number from 1 to 200"),
         ("limit=201", "limit", "must be a number from 1 to 200"),
         ("limit=x", "limit", "must be a number from 1 to 200"),
-        ("after=!", "after", "must be the `next` of an earlier response"),
+        ("after=!", "after", "must be the `next` of an earlier response with the same sort"),
         ("page=2", "page", "is unknown; expected limit, after, q, tag or deleted"),
     ] {
         let answer = fixture.get(&format!("/api/links?{query}")).await;

@@ -82,6 +82,7 @@ async fn fields_equal_those_of_the_json_api() {
             ("(limit: 2)".into(), "/api/links?limit=2".into()),
             (format!("(limit: 2, after: \"{next}\")"), format!("/api/links?limit=2&after={next}")),
             ("(q: \"COM/3\")".into(), "/api/links?q=COM/3".into()),
+            ("(sort: VISITS, limit: 3)".into(), "/api/links?sort=visits&limit=3".into()),
         ] {
             let document = format!("{{ links{arguments} {{ links {{ {LINK} }} next }} }}");
             let answer = send(&fixture, method.clone(), &[], &document).await.json();

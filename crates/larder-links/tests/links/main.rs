@@ -11,6 +11,7 @@
 //! | `backup` | a backup is a whole database, and neither it nor an export replaces the database that it copies |
 //! | `qr` | a QR code shows the short link |
 //! | `search` | a text finds the links that contain it, newest first, page by page |
+//! | `sort` | the list by visits has most visits first, page by page, also while visits are counted |
 //! | `guard` | foreign web pages cannot change anything |
 //! | `access` | beyond loopback nothing is listed or changed without a token, and a removed token ends its sessions |
 //! | `limits` | a client that asks too often waits, and redirects never do |
@@ -45,6 +46,7 @@ mod redirect;
 mod search;
 mod second_tier;
 mod serving;
+mod sort;
 mod support;
 mod undo;
 mod visits;

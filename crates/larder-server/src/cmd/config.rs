@@ -36,6 +36,7 @@ enum Update {
     TrackingTableMaxKeys(usize),
     NotificationClasses(u32),
     IdleTimeoutSecs(u64),
+    ScriptLimitMs(u64),
     LatencyTracking(bool),
     Percentiles(Vec<f64>),
     MaxBulkBytes(usize),
@@ -51,14 +52,16 @@ impl Setting {
 
 /// The settings that benchmarks, clients and frameworks read. Some can be changed in Redis but have only one valid
 /// value here; these accept that value.
-static SETTINGS: [Setting; 21] = [
+static SETTINGS: [Setting; 23] = [
     Setting { name: "appendonly", get: |_| "no".to_owned(), set: Some(|value| accept_only(value, b"no")) },
+    Setting { name: "busy-reply-threshold", get: script_limit_text, set: Some(script_limit) },
     Setting::fixed("bind", |state| state.config.listen.map(|a| a.ip().to_string()).unwrap_or_default()),
     Setting { name: "client-output-buffer-limit", get: output_limits_text, set: Some(output_limits) },
     Setting::fixed("databases", |_| DATABASE_COUNT.to_string()),
     Setting::fixed("io-threads", |state| state.stats.threads.len().to_string()),
     Setting { name: "latency-tracking", get: latency_tracking_text, set: Some(latency_tracking) },
     Setting { name: "latency-tracking-info-percentiles", get: percentiles_text, set: Some(percentiles) },
+    Setting { name: "lua-time-limit", get: script_limit_text, set: Some(script_limit) },
     Setting { name: "maxclients", get: |state| state.max_clients().to_string(), set: Some(maxclients) },
     Setting { name: "maxmemory", get: |state| state.store.max_memory().to_string(), set: Some(maxmemory) },
     Setting { name: "maxmemory-policy", get: |state| state.policy_name().to_owned(), set: Some(policy) },
@@ -167,6 +170,7 @@ fn set(cx: &mut Context<'_>, pairs: Args<'_>) -> Outcome {
                 }
             }
             Update::IdleTimeoutSecs(secs) => cx.state.set_idle_timeout(secs),
+            Update::ScriptLimitMs(ms) => cx.state.set_script_limit_ms(ms),
             Update::NotificationClasses(classes) => {
                 cx.state.store.observers.set_notification_classes(classes);
             }
@@ -232,6 +236,16 @@ fn timeout(value: &[u8]) -> Result<Update, &'static str> {
         Ok(secs) if secs <= i32::MAX as u64 => Ok(Update::IdleTimeoutSecs(secs)),
         _ => Err("argument must be between 0 and 2147483647 inclusive"),
     }
+}
+
+fn script_limit_text(state: &ServerState) -> String {
+    state.script_limit_ms().to_string()
+}
+
+fn script_limit(value: &[u8]) -> Result<Update, &'static str> {
+    let ms = parse_integer(value).ok_or("argument couldn't be parsed into an integer")?;
+    let ms = u64::try_from(ms).map_err(|_| "argument must be between 0 and 9223372036854775807 inclusive")?;
+    Ok(Update::ScriptLimitMs(ms))
 }
 
 fn notify_keyspace_events(value: &[u8]) -> Result<Update, &'static str> {

@@ -15,6 +15,7 @@ mod dump;
 mod edit;
 mod error;
 mod expire;
+mod function;
 mod get;
 mod handshake;
 mod help;
@@ -27,6 +28,8 @@ mod options;
 mod pubsub;
 mod rename;
 mod scan;
+#[cfg_attr(not(feature = "scripts"), path = "no_scripts.rs")]
+mod script;
 mod server;
 mod session;
 mod set;
@@ -44,7 +47,7 @@ use larder_resp::{Args, Encoder};
 
 use crate::command_stats::CommandCounters;
 use crate::db::{Database, HeldLocks};
-use crate::observers::Origin;
+use crate::observers::{Notice, Origin};
 use crate::pause::Paused;
 use crate::session::Session;
 use crate::state::ServerState;
@@ -106,6 +109,14 @@ impl<'a> Context<'a> {
         Encoder::new(self.out, self.session.protocol())
     }
 
+    /// Replaces the reply that starts at an offset by an error, and counts it.
+    fn reply_error(&mut self, start: usize, error: &CommandError) {
+        self.counts.errors += 1;
+        self.state.stats.count_error(error.prefix());
+        self.out.truncate(start);
+        self.reply().error(&error.to_string());
+    }
+
     fn ok(&mut self) -> Outcome {
         self.reply().simple("OK");
         Ok(())
@@ -153,6 +164,14 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Tells observers, or at the end of the script that the command is part of.
+    fn tell(&self, notice: Notice) {
+        match self.held.and_then(HeldLocks::deferred) {
+            None => self.state.store.observers.tell(notice),
+            Some(deferred) => deferred.push(notice),
+        }
+    }
+
     /// Makes `EXEC` fail, if the connection is in a transaction.
     fn abort_transaction(&mut self) {
         self.session.transaction().into_iter().for_each(Transaction::abort);
@@ -169,6 +188,14 @@ impl<'a> Context<'a> {
     fn take_mail(&mut self, at: usize) {
         if self.session.client.has_mail() {
             self.session.client.take_mail(self.out, at);
+        }
+    }
+
+    /// Registers the connection again for keys that it has read, if it tracks keys. They are locked.
+    #[cfg(feature = "scripts")]
+    fn track_reads(&self, names: &[Box<[u8]>]) {
+        if let Some(tracking) = self.session.tracking() {
+            names.iter().for_each(|name| tracking.register(name));
         }
     }
 
@@ -225,8 +252,7 @@ pub(crate) fn waits(session: &mut Session, args: Args<'_>, paused: Paused) -> bo
         Paused::Writes => spec.is_some_and(|spec| match spec.name {
             "exec" => session.transaction().is_some_and(|transaction| transaction.writes()),
             _ if session.transaction().is_some() => false,
-            "publish" | "spublish" => true,
-            _ => spec.flags.contains(Flags::WRITE),
+            _ => spec.may_write(),
         }),
     }
 }
@@ -248,10 +274,7 @@ fn answer(cx: &mut Context<'_>, index: Option<usize>, run: impl FnOnce(&mut Cont
     let start = cx.out.len();
     if let Err(error) = run(cx) {
         index.into_iter().for_each(|index| cx.counters(index).errors.add(1));
-        cx.counts.errors += 1;
-        cx.state.stats.count_error(error.prefix());
-        cx.out.truncate(start);
-        cx.reply().error(&error.to_string());
+        cx.reply_error(start, &error);
     }
 }
 

@@ -7,7 +7,8 @@ use larder_resp::{Args, Protocol};
 use super::help::help;
 use super::table::TABLE;
 use super::{CommandError, Context, Outcome};
-use crate::observers::{Kind, Subscriptions};
+use crate::db::HeldLocks;
+use crate::observers::{Kind, Notice, Subscriptions};
 
 /// The commands that a subscriber with RESP2 may use: messages look like replies there.
 const ALLOWED: [&str; 9] = [
@@ -99,7 +100,16 @@ pub(super) fn spublish(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn send(cx: &mut Context<'_>, args: Args<'_>, kind: Kind) -> Outcome {
-    let receivers = cx.state.store.observers.channels.publish(kind, &args[1], &args[2]);
+    let (channels, channel, message) = (&cx.state.store.observers.channels, &args[1], &args[2]);
+    let receivers = match cx.held.and_then(HeldLocks::deferred) {
+        None => channels.publish(kind, channel, message),
+        // Those who receive it are the same, unless they subscribe or unsubscribe meanwhile.
+        Some(deferred) => {
+            let (channel, message) = (channel.into(), message.into());
+            deferred.push(Notice::Published { kind, channel, message });
+            channels.receivers(kind, &args[1])
+        }
+    };
     cx.integer(receivers as i64)
 }
 

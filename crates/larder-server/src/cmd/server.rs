@@ -7,6 +7,7 @@ use super::visit::{Purpose, Visit};
 use super::{CommandError, Context, Outcome};
 use crate::db::unix_time;
 use crate::info::{self, Counters};
+use crate::observers::Notice;
 
 pub(super) fn info(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     cx.publish_counts();
@@ -52,18 +53,6 @@ pub(super) fn wait(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
 }
 
-/// `FUNCTION`: a library without functions, for programs that clear it.
-pub(super) fn function(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    match (args[1].to_ascii_lowercase().as_slice(), args.len()) {
-        (b"flush", 2 | 3) => cx.ok(),
-        (b"list", _) => {
-            cx.reply().array(0);
-            Ok(())
-        }
-        _ => Err(CommandError::unknown_subcommand(&args[1], "FUNCTION")),
-    }
-}
-
 pub(super) fn flushdb(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     flush(cx, args, false)
 }
@@ -74,7 +63,7 @@ pub(super) fn flushall(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn flush(cx: &mut Context<'_>, args: Args<'_>, all: bool) -> Outcome {
     check_mode(args)?;
-    cx.state.store.observers.flush_begins(cx.origin());
+    cx.tell(Notice::FlushBegins(cx.origin()));
     cx.session.visit = Some(Visit::new(cx, Purpose::Flush { all }, 0, usize::MAX));
     Ok(())
 }

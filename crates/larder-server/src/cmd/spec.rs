@@ -50,8 +50,12 @@ impl Flags {
     pub(crate) const NOT_QUEUED: Flags = Flags(1 << 9);
     /// Some keys are not at fixed positions.
     pub(crate) const MOVABLE_KEYS: Flags = Flags(1 << 10);
+    /// Is refused in a script.
+    pub(crate) const NO_SCRIPT: Flags = Flags(1 << 11);
+    /// Changes no keys, but may have effects on other clients that a pause of writes has to stop.
+    pub(crate) const MAY_WRITE: Flags = Flags(1 << 12);
 
-    const NAMES: [(Flags, &'static str); 8] = [
+    const NAMES: [(Flags, &'static str); 9] = [
         (Flags::WRITE, "write"),
         (Flags::READONLY, "readonly"),
         (Flags::DENYOOM, "denyoom"),
@@ -59,6 +63,7 @@ impl Flags {
         (Flags::FAST, "fast"),
         (Flags::NO_AUTH, "no_auth"),
         (Flags::NO_MULTI, "no_multi"),
+        (Flags::NO_SCRIPT, "noscript"),
         (Flags::MOVABLE_KEYS, "movablekeys"),
     ];
 
@@ -210,6 +215,16 @@ impl CommandSpec {
         self.flag(Flags::LOADING)
     }
 
+    /// Is refused in a script.
+    pub(super) const fn no_script(self) -> Self {
+        self.flag(Flags::NO_SCRIPT)
+    }
+
+    /// In the group `scripting`: runs a script, whose keys follow their number.
+    pub(super) const fn runs_script(self) -> Self {
+        self.scripting().no_script().numkeys(2).flag(Flags::ANY_KEYS)
+    }
+
     /// Takes constant time per key.
     pub(super) const fn fast(self) -> Self {
         self.flag(Flags::FAST)
@@ -236,6 +251,11 @@ impl CommandSpec {
         self.flag(Flags::MOVABLE_KEYS)
     }
 
+    /// Whether a pause of writes stops it.
+    pub(crate) fn may_write(&self) -> bool {
+        self.flags.contains(Flags::WRITE) || self.flags.contains(Flags::MAY_WRITE)
+    }
+
     /// Whether a request has arguments that are keys.
     pub(crate) fn has_keys(&self) -> bool {
         self.keys.0 != 0 || self.numkeys != 0
@@ -255,6 +275,16 @@ impl CommandSpec {
         };
         let indices = fixed.step_by((step as usize).max(1)).chain(counted);
         Some(indices.filter_map(|index| args.get(index)).collect())
+    }
+
+    /// Whether `f` is true for all keys of a request. A request without a valid number of keys uses none.
+    #[cfg(feature = "scripts")]
+    pub(crate) fn all_keys(&self, args: Args<'_>, f: impl Fn(&[u8]) -> bool) -> bool {
+        match (self.keys, self.numkeys) {
+            // Most commands.
+            ((1, 1, 1), 0) => args.get(1).is_none_or(f),
+            _ => self.keys_of(args).unwrap_or_default().into_iter().all(f),
+        }
     }
 
     /// Whether this number of arguments, including the name, is valid.

@@ -79,9 +79,11 @@ fn execute_now(cx: &mut Context<'_>, index: usize, args: Args<'_>, was_receiver:
         // After the messages were taken: one about this key, because the table is full, must follow the reply.
         return track(&cx, spec, args);
     }
-    // `EXEC` takes messages by itself, and must not lose them.
+    // These take messages by themselves, and must not lose them.
     match spec.name {
-        "exec" => answer(cx, Some(index), |cx| invoke(index, cx, args)),
+        "exec" | "eval" | "eval_ro" | "evalsha" | "evalsha_ro" => {
+            answer(cx, Some(index), |cx| invoke(index, cx, args))
+        }
         _ => answer_unless_muted(cx, Some(index), |cx| invoke(index, cx, args)),
     }
     if was_receiver || cx.session.receives_messages() {

@@ -32,7 +32,7 @@ impl Transaction {
 
     /// Whether it may change keys or send messages.
     pub(super) fn writes(&self) -> bool {
-        self.iter().any(|(spec, _)| spec.flags.contains(Flags::WRITE) || spec.name.ends_with("publish"))
+        self.iter().any(|(spec, _)| spec.may_write())
     }
 
     /// The memory that it needs, in bytes.
@@ -184,12 +184,12 @@ pub(super) fn lock_keys_of<'a>(
     Some(cx.state.store.lock(keys.into_iter().map(|name| db.key(name))))
 }
 
-fn uses_keys(spec: &CommandSpec) -> bool {
+pub(super) fn uses_keys(spec: &CommandSpec) -> bool {
     spec.flags.contains(Flags::READONLY) || spec.flags.contains(Flags::WRITE)
 }
 
 /// Whether a command may use keys that are not at fixed positions.
-fn has_other_keys(spec: &CommandSpec) -> bool {
+pub(super) fn has_other_keys(spec: &CommandSpec) -> bool {
     spec.flags.contains(Flags::ANY_KEYS) || uses_keys(spec) && !spec.has_keys()
 }
 

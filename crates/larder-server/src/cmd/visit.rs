@@ -5,6 +5,7 @@ use larder_resp::Encoder;
 use super::Context;
 use crate::db::{Record, type_name};
 use crate::glob;
+use crate::observers::Notice;
 
 /// Entries that are visited in one slice: a fraction of a millisecond.
 const SLICE: usize = 1024;
@@ -57,7 +58,7 @@ impl Visit {
         let ended = self.cursor == 0 || self.left == 0;
         if ended {
             if matches!(self.purpose, Purpose::Flush { .. }) {
-                cx.state.store.observers.flush_ends(cx.origin());
+                cx.tell(Notice::FlushEnds(cx.origin()));
             }
             self.reply(&mut cx.reply());
         }

@@ -8,7 +8,7 @@ use larder_engine::raw::{Entry, Key, UpdateOp};
 
 use super::held::HeldLocks;
 use super::{Database, Expiry, Object};
-use crate::observers::Event;
+use crate::observers::{Deferred, Event, Notice};
 
 /// An entry before an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,13 +59,32 @@ impl Database<'_> {
 
     fn report_event(&self, key: Key<'_>, event: Event) {
         let database = self.store.spaces().database(key.space);
-        self.store.observers.changed(key, database, event, self.origin);
+        let (observers, origin) = (&self.store.observers, self.origin);
+        match self.deferred() {
+            None => observers.changed(key, database, event, origin),
+            Some(deferred) => {
+                let (space, name) = (key.space, key.name.into());
+                deferred.push(Notice::Changed { space, name, database, event, origin });
+            }
+        }
+    }
+
+    /// Where to put what observers are told, if they are told later.
+    fn deferred(&self) -> Option<&Deferred> {
+        self.held.and_then(HeldLocks::deferred)
     }
 
     /// Reports that an entry is removed among many.
     pub(super) fn report_purge(&self, key: Key<'_>) {
-        if self.store.observers.is_active() {
-            self.store.observers.purged(key, self.origin);
+        if !self.store.observers.is_active() {
+            return;
+        }
+        let origin = self.origin;
+        match self.deferred() {
+            None => self.store.observers.purged(key, origin),
+            Some(deferred) => {
+                deferred.push(Notice::Purged { space: key.space, name: key.name.into(), origin })
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use larder_engine::stats::PartitionStats;
 use larder_engine::{EntryRef, Refusal, Stats, Ttl};
 
 use super::{Locked, Object, Record};
+use crate::observers::Deferred;
 
 /// Locked shards. The closures run at most once, except those of `scan` and `retain`.
 ///
@@ -32,10 +33,17 @@ pub(crate) trait HeldLocks {
     fn scan(&self, cursor: u64, count: usize, f: &mut dyn FnMut(&Record)) -> u64;
     /// Removes the entries of all locked shards for which `keep` returns false.
     fn retain(&self, keep: &mut dyn FnMut(Key<'_>) -> bool);
+    /// Whether the shard of a key is locked.
+    #[cfg(feature = "scripts")]
+    fn is_locked(&self, key: Key<'_>) -> bool;
     /// The counters of the locked shards.
     fn stats(&self) -> Stats;
     /// Those of one partition.
     fn partition_stats(&self, index: usize) -> PartitionStats;
+    /// Where to put what observers are told, if they are told later.
+    fn deferred(&self) -> Option<&Deferred> {
+        None
+    }
 }
 
 impl HeldLocks for RefCell<Locked<'_>> {
@@ -69,6 +77,11 @@ impl HeldLocks for RefCell<Locked<'_>> {
 
     fn retain(&self, keep: &mut dyn FnMut(Key<'_>) -> bool) {
         self.borrow_mut().retain(|record| keep(record.key()));
+    }
+
+    #[cfg(feature = "scripts")]
+    fn is_locked(&self, key: Key<'_>) -> bool {
+        self.borrow().is_locked(key)
     }
 
     fn stats(&self) -> Stats {

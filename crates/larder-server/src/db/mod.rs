@@ -10,6 +10,8 @@ mod held;
 mod locked;
 mod object;
 pub(crate) mod sorted_sets;
+#[cfg(feature = "scripts")]
+mod undo;
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -30,6 +32,8 @@ pub(crate) use held::HeldLocks;
 pub(crate) use larder_engine::raw::{Key, PrefetchBatch};
 pub(crate) use locked::LockedKeys;
 pub(crate) use object::{Object, WrongType, encoding, type_name};
+#[cfg(feature = "scripts")]
+pub(crate) use undo::UndoableLocks;
 
 /// An entry's key and value.
 pub(crate) type Record = raw::Record<Object>;

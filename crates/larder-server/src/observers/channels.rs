@@ -79,6 +79,17 @@ impl Channels {
         receivers
     }
 
+    /// The number of those who would receive a message now.
+    pub(crate) fn receivers(&self, kind: Kind, channel: &[u8]) -> usize {
+        let by_name = self.by_name.lock();
+        let direct = by_name[kind as usize].get(channel).map_or(0, BTreeMap::len);
+        let matching = by_name[Kind::Pattern as usize]
+            .iter()
+            .filter(|(pattern, _)| kind == Kind::Channel && glob::matches(pattern, channel))
+            .map(|(_, subscribers)| subscribers.len());
+        direct + matching.sum::<usize>()
+    }
+
     /// The names of this kind that match a pattern and have subscribers.
     pub(crate) fn names(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<Box<[u8]>> {
         let by_name = self.by_name.lock();

@@ -5,6 +5,8 @@
 //! whether there is an observer at all.
 
 mod channels;
+#[cfg_attr(not(feature = "scripts"), allow(dead_code))]
+mod deferred;
 mod notify;
 mod tracking;
 mod watch;
@@ -16,6 +18,7 @@ use larder_engine::raw::Key;
 use parking_lot::Mutex;
 
 pub(crate) use channels::{Channels, Kind, Subscriptions};
+pub(crate) use deferred::{Deferred, Notice};
 use notify::Notifications;
 pub(crate) use notify::{Event, parse_classes};
 use tracking::TrackingTable;

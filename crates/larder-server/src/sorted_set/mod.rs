@@ -10,6 +10,8 @@
 
 mod bounds;
 mod index;
+#[cfg_attr(not(feature = "scripts"), allow(dead_code))]
+mod journal;
 mod members;
 mod order;
 #[cfg(test)]
@@ -21,6 +23,7 @@ use std::sync::LazyLock;
 
 pub(crate) use bounds::{NameBound, ScoreBound};
 use index::Index;
+pub(crate) use journal::Journal;
 use members::{Handle, Members};
 use order::Order;
 
@@ -40,6 +43,8 @@ pub(crate) struct SortedSet {
     is_packed: bool,
     /// How often a member was added, moved or removed.
     changes: u32,
+    /// What is changed, if that may have to be undone.
+    journal: Option<Box<Journal>>,
 }
 
 impl SortedSet {
@@ -50,6 +55,7 @@ impl SortedSet {
             order: Order::new(),
             is_packed: true,
             changes: 0,
+            journal: None,
         }
     }
 
@@ -96,6 +102,7 @@ impl SortedSet {
             return None;
         };
         let former = self.members.score(handle);
+        self.record_change(name, Some(former));
         if former != score {
             self.changes = self.changes.wrapping_add(1);
             self.order.remove(self.rank_of(former, name));
@@ -159,6 +166,14 @@ impl SortedSet {
         self.members.walk(cursor, count, |handle| f(self.members.name(handle), self.members.score(handle)))
     }
 
+    /// Records the former score of a member that changes now, if changes are recorded.
+    #[inline]
+    fn record_change(&mut self, name: &[u8], former: Option<f64>) {
+        if let Some(journal) = &mut self.journal {
+            journal.record(name, former);
+        }
+    }
+
     fn find(&self, name: &[u8]) -> Option<Handle> {
         self.index.find(HASHER.hash_one(name), |handle| self.members.name(handle) == name)
     }
@@ -168,6 +183,7 @@ impl SortedSet {
     }
 
     fn add(&mut self, name: &[u8], score: f64) {
+        self.record_change(name, None);
         self.changes = self.changes.wrapping_add(1);
         let handle = self.members.insert(score, name);
         let members = &self.members;
@@ -180,6 +196,9 @@ impl SortedSet {
         self.changes = self.changes.wrapping_add(1);
         let handle = self.order.remove(rank);
         let members = &self.members;
+        if let Some(journal) = &mut self.journal {
+            journal.record(members.name(handle), Some(members.score(handle)));
+        }
         let hash_of = |handle| HASHER.hash_one(members.name(handle));
         self.index.remove(hash_of(handle), handle, hash_of);
         self.members.remove(handle);

@@ -9,39 +9,6 @@ const QUICK_MS: u64 = 6_000;
 /// The case in which the server restarts. Each client has it.
 const RESTART: &str = "restart";
 
-const SCRIPTS: &str = "scripts";
-
-/// Cases that need scripts: client and case. Some clients repeat them for a while, and some hide the error.
-const NEED_SCRIPTS: &[(&str, &str)] = &[
-    ("redis-py", "script"),
-    ("redis-py", "Lock"),
-    ("django-redis", "incr"),
-    ("django-redis", "lock"),
-    ("dogpile.cache", "distributed lock"),
-    ("Flask-Limiter", "fixed-window"),
-    ("Flask-Limiter", "sliding-window-counter"),
-    ("Flask-Limiter", RESTART),
-    ("node-redis", "script"),
-    ("ioredis", "script"),
-    ("redlock", "lock"),
-    ("redlock", RESTART),
-    ("rate-limiter-flexible", "consume"),
-    ("rate-limiter-flexible", RESTART),
-    ("go-redis", "script"),
-    ("redsync", "lock"),
-    ("redsync", RESTART),
-    ("rueidis", "script"),
-    ("Jedis", "script"),
-    ("Lettuce", "script"),
-    ("Redisson", "RBucket.getAndDelete"),
-    ("Redisson", "RBucket.compareAndSet"),
-    ("Redisson", "RLock"),
-    ("phpredis", "script"),
-    ("phpredis", "sessions with locks"),
-    ("Predis", "script"),
-    ("redis-rb", "script"),
-];
-
 /// Cases that need lists, hashes or sets: client, case, and what it needs.
 const NEED_TYPES: &[(&str, &str, &str)] = &[
     ("redis-py", "hashes", "hashes"),
@@ -70,8 +37,8 @@ pub(super) fn faults(clients: &[&str], outcomes: &[Outcome], is_larder: bool) ->
     let is_relevant = |outcome: &&Outcome| is_larder || !needs_newer_redis(outcome);
     let relevant = outcomes.iter().filter(is_relevant);
     let mut faults: Vec<String> = relevant.filter_map(|outcome| fault(outcome, missing(outcome))).collect();
-    let listed =
-        listed().map(|(client, case, _)| (client, case)).filter(|(client, _)| clients.contains(client));
+    let listed = NEED_TYPES.iter().map(|(client, case, _)| (*client, *case));
+    let listed = listed.filter(|(client, _)| clients.contains(client));
     for (client, case) in clients.iter().map(|client| (*client, RESTART)).chain(listed) {
         if !outcomes.iter().any(|outcome| outcome.client == client && outcome.case == case) {
             faults.push(format!("{client}: {case}: has not run"));
@@ -88,7 +55,6 @@ fn fault(outcome: &Outcome, missing: Option<&str>) -> Option<String> {
         (None, None) => return None,
         (Some(error), None) => error.clone(),
         (None, Some(missing)) => format!("works without {missing}"),
-        (Some(_), Some(SCRIPTS)) => return None,
         (Some(_), Some(_)) if outcome.ms > QUICK_MS => format!("failed after {} ms", outcome.ms),
         // The server names the command that it does not know, and the client passes that on.
         (Some(error), Some(_)) if error.to_lowercase().contains("unknown") => return None,
@@ -105,11 +71,7 @@ fn needs_newer_redis(outcome: &Outcome) -> bool {
 
 /// What this server lacks for a case.
 fn missing_for(outcome: &Outcome) -> Option<&'static str> {
-    let is_of = |(client, case, _): &(&str, &str, &str)| (*client, *case) == (&outcome.client, &outcome.case);
-    listed().find(is_of).map(|(_, _, missing)| missing)
-}
-
-fn listed() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
-    let scripts = NEED_SCRIPTS.iter().map(|(client, case)| (*client, *case, SCRIPTS));
-    scripts.chain(NEED_TYPES.iter().copied())
+    let is_of =
+        |(client, case, _): &&(&str, &str, &str)| (*client, *case) == (&outcome.client, &outcome.case);
+    NEED_TYPES.iter().find(is_of).map(|(_, _, missing)| *missing)
 }

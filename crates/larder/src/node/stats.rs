@@ -13,6 +13,7 @@ impl Node {
             memory: TierStats {
                 hits: memory.hits,
                 misses: memory.misses,
+                miss_causes: memory.miss_causes,
                 evicted: memory.evicted,
                 expired: memory.expired,
                 entries: Some(memory.entries),

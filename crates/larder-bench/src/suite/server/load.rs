@@ -13,11 +13,11 @@ use std::time::Duration;
 /// How long a round may take.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A workload of one command.
+/// A workload of one command: the name of a test of `redis-benchmark`, or all its arguments.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     pub(super) name: &'static str,
-    pub(super) command: &'static str,
+    pub(super) command: &'static [&'static str],
     pub(super) clients: u32,
     pub(super) pipeline: u32,
     pub(super) requests: u64,
@@ -31,7 +31,8 @@ impl Load {
             value_bytes: VALUE_BYTES as u32,
             keys: Some(self.keys),
             deadline: DEADLINE,
-            ..RedisBenchmark::new(Address::Tcp(subject.address), self.command, self.clients, self.requests)
+            command: self.command.iter().map(|word| (*word).to_owned()).collect(),
+            ..RedisBenchmark::new(Address::Tcp(subject.address), "", self.clients, self.requests)
         }
     }
 

@@ -11,6 +11,8 @@
 //! |---|---|
 //! | `get-N`, `set-N` | so many connections, each with one request under way |
 //! | `get-50-pP` | each connection sends P requests before it waits |
+//! | `eval-50` | 50 connections, each with one `EVAL` under way: a script with one `GET` and one `SET` |
+//! | `transaction-50` | 50 connections, each with one `MULTI` of ten commands under way: five `GET`, five `SET`; `cpu` is that of one of them |
 //! | `half-load` | 50 connections, requests at half the rate that Redis answers at most, whatever the server does |
 //! | `memory` | the bytes of an entry over its key and value, the resident memory of an empty server, the first reply |
 //!
@@ -23,6 +25,7 @@ mod load;
 mod memory;
 mod open_loop;
 mod subject;
+mod transaction;
 
 use super::{Findings, Plan, Suite, Target};
 use crate::rounds::{self, Runner};
@@ -40,6 +43,17 @@ use subject::{Kind, Subject};
 const FULL_LOAD: &str = "get-50";
 const HALF_LOAD: &str = "half-load";
 const HALF_LOAD_CLIENTS: usize = 50;
+const EVAL: &str = "eval-50";
+const TRANSACTION: &str = "transaction-50";
+const TRANSACTION_CLIENTS: usize = 50;
+/// Reads a key and stores its value again, with the arguments.
+const SCRIPT: &[&str] = &[
+    "EVAL",
+    "local value = redis.call('GET', KEYS[1]) redis.call('SET', KEYS[1], ARGV[1]) return value",
+    "1",
+    "key:__rand_int__",
+    "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+];
 
 pub(crate) struct Server;
 
@@ -70,6 +84,8 @@ impl Suite for Server {
             targets.push(Target::ratio(workload, "cpu", "bare loop", bare_loop));
         }
         targets.extend([
+            Target::ratio(EVAL, "cpu", "redis", 1.0),
+            Target::ratio(TRANSACTION, "cpu", "redis", 1.0),
             Target::ratio("get-50-p16", "cpu", "redis", 0.48),
             Target::ratio("get-50-p16", "throughput", "bare loop", 1.0),
             Target::ratio("get-50-p100", "cpu", "redis", 0.22),
@@ -130,6 +146,12 @@ impl Scale {
         }
     }
 
+    /// Scripts, for the servers that run any.
+    fn script_load(&self) -> Load {
+        let [_, _, requests, _] = self.requests;
+        Load { name: EVAL, command: SCRIPT, clients: 50, pipeline: 1, requests, keys: self.keys }
+    }
+
     fn loads(&self) -> Vec<Load> {
         let [few, some, many, pipelined] = self.requests;
         let requests = |clients| match clients {
@@ -137,7 +159,7 @@ impl Scale {
             3..=15 => some,
             _ => many,
         };
-        let load = |name, command, clients, pipeline, requests| Load {
+        let load = |name, command: &'static [&'static str], clients, pipeline, requests| Load {
             name,
             command,
             clients,
@@ -146,11 +168,11 @@ impl Scale {
             keys: self.keys,
         };
         let gets =
-            self.clients.iter().map(|(name, clients)| load(*name, "get", *clients, 1, requests(*clients)));
+            self.clients.iter().map(|(name, clients)| load(*name, &["get"], *clients, 1, requests(*clients)));
         gets.chain([
-            load("set-50", "set", 50, 1, many),
-            load("get-50-p16", "get", 50, 16, pipelined),
-            load("get-50-p100", "get", 50, 100, pipelined),
+            load("set-50", &["set"], 50, 1, many),
+            load("get-50-p16", &["get"], 50, 16, pipelined),
+            load("get-50-p100", &["get"], 50, 100, pipelined),
         ])
         .collect()
     }
@@ -172,10 +194,33 @@ fn measure(scale: &Scale, bar: &ProgressBar) -> Result<Findings> {
     for load in scale.loads() {
         findings.figures.extend(load.measure(&subjects, scale.rounds, counter.as_ref(), bar)?);
     }
+    let redis_like: Vec<Rc<Subject>> =
+        subjects.iter().filter(|subject| subject.kind.runs_scripts()).cloned().collect();
+    let scripts = scale.script_load().measure(&redis_like, scale.rounds, counter.as_ref(), bar)?;
+    findings.figures.extend(scripts);
+    transactions(scale, &redis_like, bar, &mut findings)?;
     half_load(scale, &subjects, bar, &mut findings)?;
     drop(subjects);
     memory::measure(scale.entries, bar, &mut findings)?;
     Ok(findings)
+}
+
+/// Transactions, which `redis-benchmark` does not send.
+fn transactions(
+    scale: &Scale,
+    subjects: &[Rc<Subject>],
+    bar: &ProgressBar,
+    findings: &mut Findings,
+) -> Result<()> {
+    let (transactions, keys) = (scale.requests[2] / transaction::COMMANDS as u64, scale.keys);
+    let runner = |subject: &Rc<Subject>| {
+        let (name, subject) = (subject.kind.name(), subject.clone());
+        let round = move || transaction::round(&subject, TRANSACTION_CLIENTS, transactions, keys);
+        Runner { subject: name, round: Box::new(round) }
+    };
+    let mut runners: Vec<Runner> = subjects.iter().map(runner).collect();
+    findings.figures.extend(rounds::run(TRANSACTION, &mut runners, scale.rounds, bar)?);
+    Ok(())
 }
 
 /// Sends at half the rate of Redis, or of the first server if there is no Redis.
@@ -217,7 +262,9 @@ mod tests {
         let scale =
             Scale { rounds: 1, requests: [200, 200, 500, 2_000], clients, keys: 1_000, entries: 2_000 };
         let findings = measure(&scale, &ProgressBar::hidden()).unwrap();
-        for workload in ["get-1", "get-50", "set-50", "get-50-p16", "get-50-p100", HALF_LOAD, "memory"] {
+        for workload in
+            ["get-1", "get-50", "set-50", "get-50-p16", "get-50-p100", EVAL, TRANSACTION, HALF_LOAD, "memory"]
+        {
             let mut figures = findings.figures.iter().filter(|figure| figure.workload == workload);
             assert!(figures.any(|figure| figure.subject == "redis"), "{workload}");
         }
@@ -232,7 +279,7 @@ mod tests {
         for target in Server.targets() {
             let (workload, _) = target.workload_and_measure();
             let is_load = loads.iter().any(|load| load.name == workload);
-            assert!(is_load || [HALF_LOAD, "memory"].contains(&workload), "{workload}");
+            assert!(is_load || [EVAL, TRANSACTION, HALF_LOAD, "memory"].contains(&workload), "{workload}");
         }
     }
 }

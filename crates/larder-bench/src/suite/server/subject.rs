@@ -50,6 +50,11 @@ impl Kind {
         self != Kind::BareLoop
     }
 
+    /// Whether it has scripts and transactions.
+    pub(super) fn runs_scripts(self) -> bool {
+        matches!(self, Kind::Larder | Kind::OneThread | Kind::Redis | Kind::Valkey)
+    }
+
     /// The name of its program.
     fn program(self) -> &'static str {
         match self {

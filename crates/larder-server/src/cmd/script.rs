@@ -1,0 +1,400 @@
+//! `EVAL`, `EVALSHA`, their read-only forms, and `SCRIPT`: scripts in Lua, each of which is one atomic step.
+//!
+//! ```text
+//! lock the declared keys ──► run ──► tell observers, take messages ──► unlock, reply
+//!            ▲                │ uses a key that is not locked
+//!   lock all keys ◄── undo ◄──┘
+//! ```
+//!
+//! A script runs on the locks of the keys that it declares. If it uses another key, its writes are undone and it starts
+//! again with all keys locked, and so does every later run of it. A script that takes too long is ended and undone, too.
+//! Observers, which are told at the end, know nothing of writes that were undone.
+
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+use larder_resp::{Args, Encoder, Protocol};
+
+use super::help::help;
+use super::options::integer;
+use super::spec::{CommandSpec, Flags};
+use super::table::{self, TABLE};
+use super::transaction::{has_other_keys, uses_keys};
+use super::{CommandError, Context, Outcome, answer, invoke, special};
+use crate::db::{HeldLocks, Key, Locked, UndoableLocks};
+use crate::script::{
+    self, CallError, Ended, Host, MAX_MEMORY_BYTES, Script, Stack, Writer, format_digest, parse_digest,
+};
+
+/// The arguments before the keys: the command, the script, and the number of keys.
+const FIRST_KEY: usize = 3;
+/// After this time `SCRIPT KILL` may end a script.
+const SLOW: Duration = Duration::from_millis(100);
+/// Memory that a script may use to record its changes.
+const MAX_CHANGES_BYTES: usize = MAX_MEMORY_BYTES;
+
+const NO_SCRIPT: CommandError = CommandError::Fixed("NOSCRIPT No matching script. Please use EVAL.");
+
+/// How a request names its script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Body,
+    Digest,
+}
+
+pub(super) fn eval(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    evaluate(cx, args, Source::Body, false)
+}
+
+pub(super) fn evalsha(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    evaluate(cx, args, Source::Digest, false)
+}
+
+pub(super) fn eval_ro(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    evaluate(cx, args, Source::Body, true)
+}
+
+pub(super) fn evalsha_ro(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    evaluate(cx, args, Source::Digest, true)
+}
+
+fn evaluate(cx: &mut Context<'_>, args: Args<'_>, source: Source, is_read_only: bool) -> Outcome {
+    let keys = match integer(&args[2])? {
+        ..0 => return Err(CommandError::Fixed("ERR Number of keys can't be negative")),
+        count => usize::try_from(count)
+            .ok()
+            .filter(|count| *count <= args.len() - FIRST_KEY)
+            .ok_or(CommandError::Fixed("ERR Number of keys can't be greater than number of args"))?,
+    };
+    let (scripts, now_ms) = (&cx.state.scripts, cx.now_ms());
+    let script = match source {
+        Source::Body => script::find_or_add(scripts, &args[1], now_ms).map_err(script_error)?,
+        Source::Digest => {
+            let script = parse_digest(&args[1]).and_then(|digest| script::find(scripts, &digest));
+            script.ok_or(NO_SCRIPT)?
+        }
+    };
+    script.mark_used(now_ms);
+    let request =
+        Request { script: &script, keys, args, is_read_only: is_read_only || script.is_read_only() };
+    request.run(cx);
+    Ok(())
+}
+
+fn script_error(text: String) -> CommandError {
+    CommandError::Other(text.strip_prefix("ERR ").unwrap_or(&text).to_owned())
+}
+
+/// A script with its arguments.
+struct Request<'a> {
+    script: &'a std::sync::Arc<Script>,
+    /// The number of keys.
+    keys: usize,
+    args: Args<'a>,
+    is_read_only: bool,
+}
+
+/// Why a script was ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Abort {
+    /// It has used a key that is not locked.
+    OtherKeys,
+    TimedOut,
+    Killed,
+    TooManyChanges,
+}
+
+impl<'a> Request<'a> {
+    fn keys(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+        self.args.skip(FIRST_KEY).iter().take(self.keys)
+    }
+
+    /// Runs the script until it has not used a key without its lock, and replies.
+    fn run(&self, cx: &mut Context<'_>) {
+        let (start, counts) = (cx.out.len(), *cx.counts);
+        loop {
+            let locks_all = cx.held.is_some() || self.script.uses_other_keys();
+            let own_locks = cx.held.is_none().then(|| self.lock(cx, locks_all));
+            let locks: &dyn HeldLocks = match (cx.held, &own_locks) {
+                (Some(locks), _) => locks,
+                (None, Some(locks)) => locks,
+                (None, None) => return,
+            };
+            let locks = UndoableLocks::new(locks);
+            let (ended, abort, reads) = self.run_once(cx, &locks, locks_all);
+            if abort == Some(Abort::OtherKeys) {
+                locks.undo();
+                cx.out.truncate(start);
+                *cx.counts = counts;
+                self.script.set_uses_other_keys();
+                continue;
+            }
+            if let Some(text) = self.error(cx, ended, abort, &locks) {
+                cx.out.truncate(start);
+                cx.counts.errors += 1;
+                cx.state.stats.count_error("ERR");
+                cx.reply().error_bytes(&text);
+            }
+            locks.commit(&cx.state.store.observers);
+            // `EXEC` takes messages after its last command.
+            if cx.held.is_none() {
+                cx.drop_muted_reply(start);
+                cx.take_mail(start);
+                // Messages about keys that the full table has forgotten meanwhile precede the reply.
+                cx.track_reads(&reads);
+            }
+            return;
+        }
+    }
+
+    /// The text of the error that the script has ended with. If it was ended, its writes are undone.
+    fn error(
+        &self,
+        cx: &Context<'_>,
+        ended: Ended,
+        abort: Option<Abort>,
+        locks: &UndoableLocks<'_>,
+    ) -> Option<Vec<u8>> {
+        let reason = match (abort, ended) {
+            (None, Ended::Returned) => return None,
+            (None, Ended::Failed(text)) => return Some(text),
+            (None, Ended::OutOfMemory) => {
+                format!("it needs more than {MAX_MEMORY_BYTES} bytes of memory")
+            }
+            (Some(Abort::Killed), _) => "SCRIPT KILL".to_owned(),
+            (Some(Abort::TooManyChanges), _) => {
+                format!("its changes need more than {MAX_CHANGES_BYTES} bytes until its end")
+            }
+            (Some(Abort::TimedOut | Abort::OtherKeys), _) => {
+                format!("it takes longer than busy-reply-threshold, {} ms", cx.state.script_limit_ms())
+            }
+        };
+        locks.undo();
+        let digest = format_digest(self.script.digest());
+        Some(
+            format!("ERR The script was ended and its writes were undone: {reason} script: {digest}")
+                .into_bytes(),
+        )
+    }
+
+    /// Locks the declared keys, or all.
+    fn lock<'s>(&self, cx: &Context<'s>, locks_all: bool) -> RefCell<Locked<'s>> {
+        let store = &cx.state.store;
+        if locks_all {
+            return store.lock_everything();
+        }
+        loop {
+            let spaces = store.spaces();
+            let space = spaces.of(cx.session.database());
+            let locks = store.lock(self.keys().map(|name| Key { space, name }));
+            // Databases that were exchanged before the locks were acquired have other keys.
+            if store.spaces() == spaces {
+                return locks;
+            }
+        }
+    }
+
+    /// Runs the script once, and restores what it has changed of the connection. Returns the names of the keys that it has
+    /// read, if the connection tracks keys.
+    fn run_once(
+        &self,
+        cx: &mut Context<'_>,
+        locks: &UndoableLocks<'_>,
+        has_all_keys: bool,
+    ) -> (Ended, Option<Abort>, Vec<Box<[u8]>>) {
+        let (database, command) = (cx.session.database(), cx.session.last_command);
+        let client_protocol = cx.session.replace_reply_protocol(Protocol::Resp2);
+        let limit_ms = cx.state.script_limit_ms();
+        let mut run = Run {
+            cx: cx.with_locks(locks),
+            locks,
+            has_all_keys,
+            is_read_only: self.is_read_only,
+            client_protocol,
+            started: Instant::now(),
+            limit: Some(Duration::from_millis(limit_ms)).filter(|limit| !limit.is_zero()),
+            kills_before: None,
+            abort: None,
+            reads: Vec::new(),
+        };
+        let arguments = self.args.skip(FIRST_KEY + self.keys).iter();
+        let ended = script::run(&mut run, self.script, self.keys(), arguments);
+        let (abort, reads) = (run.abort.take(), std::mem::take(&mut run.reads));
+        drop(run);
+        cx.session.replace_reply_protocol(client_protocol);
+        cx.session.last_command = command;
+        if cx.session.database() != database {
+            cx.session.select(database);
+        }
+        (ended, abort, reads)
+    }
+}
+
+/// One run of a script.
+struct Run<'a> {
+    cx: Context<'a>,
+    locks: &'a UndoableLocks<'a>,
+    has_all_keys: bool,
+    is_read_only: bool,
+    client_protocol: Protocol,
+    started: Instant,
+    limit: Option<Duration>,
+    /// If it is slow: how often slow scripts were asked to end before.
+    kills_before: Option<u64>,
+    abort: Option<Abort>,
+    /// The names of the keys that were read, if the connection tracks keys.
+    reads: Vec<Box<[u8]>>,
+}
+
+impl Run<'_> {
+    /// Whether a command uses a key whose lock is not held.
+    fn uses_other_keys(&self, spec: &CommandSpec, args: Args<'_>) -> bool {
+        if self.has_all_keys {
+            return false;
+        }
+        let db = self.cx.db();
+        let is_locked = |name: &[u8]| self.locks.is_locked(db.key(name));
+        has_other_keys(spec) || uses_keys(spec) && !spec.all_keys(args, is_locked)
+    }
+
+    fn record_reads(&mut self, spec: &CommandSpec, args: Args<'_>) {
+        if self.cx.session.tracking().is_some() {
+            special::track(&self.cx, spec, args);
+            if spec.flags.contains(Flags::READONLY) {
+                self.reads.extend(spec.keys_of(args).unwrap_or_default().into_iter().map(Box::from));
+            }
+        }
+    }
+}
+
+impl Host for Run<'_> {
+    fn call(&mut self, args: Args<'_>, read: &mut dyn FnMut(&[u8])) -> Result<(), CallError> {
+        if self.abort.is_some() {
+            return Err(CallError::MustEnd);
+        }
+        let index = table::find(&args[0])
+            .ok_or(CallError::Refused("ERR Unknown Redis command called from script"))?;
+        let spec = &TABLE[index];
+        if !spec.accepts(args.len()) {
+            return Err(CallError::Refused("ERR Wrong number of args calling Redis command from script"));
+        }
+        if spec.flags.contains(Flags::NO_SCRIPT) {
+            return Err(CallError::Refused("ERR This Redis command is not allowed from script"));
+        }
+        if self.is_read_only && spec.flags.contains(Flags::WRITE) {
+            return Err(CallError::Refused("ERR Write commands are not allowed from read-only scripts."));
+        }
+        if self.uses_other_keys(spec, args) {
+            self.abort = Some(Abort::OtherKeys);
+            return Err(CallError::MustEnd);
+        }
+        let start = self.cx.out.len();
+        self.cx.session.last_command = Some(index);
+        self.cx.counts.commands += 1;
+        answer(&mut self.cx, Some(index), |cx| {
+            invoke(index, cx, args)?;
+            cx.finish_visit();
+            Ok(())
+        });
+        self.record_reads(spec, args);
+        read(&self.cx.out[start..]);
+        self.cx.out.truncate(start);
+        if self.locks.bytes() > MAX_CHANGES_BYTES {
+            self.abort = Some(Abort::TooManyChanges);
+            return Err(CallError::MustEnd);
+        }
+        Ok(())
+    }
+
+    fn set_protocol(&mut self, protocol: Protocol) {
+        self.cx.session.replace_reply_protocol(protocol);
+    }
+
+    fn has_command(&self, name: &[u8]) -> bool {
+        table::find(name).is_some()
+    }
+
+    fn must_end(&mut self) -> bool {
+        let (elapsed, scripts) = (self.started.elapsed(), &self.cx.state.scripts);
+        if self.abort.is_some() || elapsed < SLOW && self.limit.is_none_or(|limit| elapsed < limit) {
+            return self.abort.is_some();
+        }
+        let kills_before = *self.kills_before.get_or_insert_with(|| {
+            scripts.count_slow(true);
+            scripts.kills()
+        });
+        if scripts.kills() != kills_before {
+            self.abort = Some(Abort::Killed);
+        } else if self.limit.is_some_and(|limit| elapsed >= limit) {
+            self.abort = Some(Abort::TimedOut);
+        }
+        self.abort.is_some()
+    }
+
+    fn write_result(&mut self, stack: &mut Stack<'_>) {
+        let script_protocol = self.cx.session.protocol();
+        let max_bytes = self.cx.state.config.max_reply_bytes.0;
+        let out = Encoder::new(self.cx.out, self.client_protocol);
+        Writer::new(out, script_protocol, max_bytes).write(stack);
+    }
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        if self.kills_before.is_some() {
+            self.cx.state.scripts.count_slow(false);
+        }
+    }
+}
+
+pub(super) fn script(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let scripts = &cx.state.scripts;
+    match (args[1].to_ascii_lowercase().as_slice(), args.len()) {
+        (b"load", 3) => {
+            let script = script::check(&args[2]).map_err(script_error)?;
+            let digest = format_digest(script.digest());
+            scripts.load(script).map_err(CommandError::Fixed)?;
+            cx.reply().bulk(digest.as_bytes());
+            Ok(())
+        }
+        (b"exists", 3..) => {
+            let mut reply = Encoder::new(cx.out, cx.session.protocol());
+            reply.array(args.len() - 2);
+            for text in args.skip(2).iter() {
+                let is_known = parse_digest(text).is_some_and(|digest| scripts.contains(&digest));
+                reply.integer(i64::from(is_known));
+            }
+            Ok(())
+        }
+        (b"flush", 2) => flush(cx),
+        (b"flush", 3) if [&b"ASYNC"[..], b"SYNC"].iter().any(|mode| args[2].eq_ignore_ascii_case(mode)) => {
+            flush(cx)
+        }
+        (b"flush", _) => Err(CommandError::Fixed("ERR SCRIPT FLUSH only support SYNC|ASYNC option")),
+        (b"kill", 2) if scripts.kill() => cx.ok(),
+        (b"kill", 2) => Err(CommandError::Fixed("NOTBUSY No scripts in execution right now.")),
+        (b"debug", 3) if args[2].eq_ignore_ascii_case(b"no") => cx.ok(),
+        (b"debug", 3) => Err(CommandError::Fixed("ERR this server has no debugger for scripts")),
+        (b"help", 2) => help(
+            cx,
+            "SCRIPT",
+            &[
+                ("EXISTS <sha1> [<sha1> ...]", "Whether the server knows each of these scripts."),
+                ("FLUSH [ASYNC|SYNC]", "Removes all scripts."),
+                ("KILL", "Ends the scripts that take long, and undoes their writes."),
+                ("LOAD <script>", "Keeps a script without running it; returns its SHA-1."),
+            ],
+        ),
+        (b"load", _) => Err(CommandError::Arity("script|load")),
+        (b"exists", _) => Err(CommandError::Arity("script|exists")),
+        (b"kill", _) => Err(CommandError::Arity("script|kill")),
+        (b"debug", _) => Err(CommandError::Arity("script|debug")),
+        (b"help", _) => Err(CommandError::Arity("script|help")),
+        _ => Err(CommandError::unknown_subcommand(&args[1], "SCRIPT")),
+    }
+}
+
+fn flush(cx: &mut Context<'_>) -> Outcome {
+    cx.state.scripts.clear();
+    cx.ok()
+}
