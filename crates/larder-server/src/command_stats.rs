@@ -1,22 +1,23 @@
 //! Statistics of each command: calls, errors, and time. Each thread counts on its own; the sums are made on demand.
 //!
 //! To read a clock twice costs more than the rest of what a short command is charged here. So the time is measured of
-//! the first calls of a command on a thread, and of every sixteenth call after those: the total is an estimate from the
+//! the first calls of a command on a thread, and of one call of 64 after those: the total is an estimate from the
 //! measured mean.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use larder_engine::stats::{Histogram, HistogramSnapshot};
 use parking_lot::Mutex;
 
 use crate::cmd;
+use crate::stats::OwnCounter;
 
 /// So many calls of a command on a thread are all measured.
 const ALL_MEASURED: u64 = 64;
 /// After those one of so many.
-const MEASURED_EVERY: u64 = 16;
+const MEASURED_EVERY: u64 = 64;
 
 /// The percentiles of `INFO latencystats` at first, as in Redis.
 const DEFAULT_PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
@@ -25,10 +26,11 @@ const DEFAULT_PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 #[derive(Debug, Default)]
 pub(crate) struct CommandCounters {
     /// Executed calls, with those that failed.
-    calls: AtomicU64,
+    calls: OwnCounter,
     /// Calls that were refused before they were executed.
-    rejected: AtomicU64,
-    failed: AtomicU64,
+    pub(crate) rejected: OwnCounter,
+    /// Calls that were answered with an error, refused or not.
+    pub(crate) errors: OwnCounter,
     /// The times of the measured calls. It takes kilobytes, so a command has it from its first call on.
     times: OnceLock<Histogram>,
 }
@@ -39,27 +41,17 @@ impl CommandCounters {
         cmd::commands().iter().map(|_| CommandCounters::default()).collect()
     }
 
-    /// Counts a call. Returns the time of its start if it is to be measured.
+    /// Counts a call. Returns whether its time is to be measured.
     #[inline]
-    pub(crate) fn begin(&self, is_tracking: bool) -> Option<Instant> {
-        let before = self.calls.load(Ordering::Relaxed);
-        self.calls.store(before + 1, Ordering::Relaxed);
-        let is_measured = before < ALL_MEASURED || before.is_multiple_of(MEASURED_EVERY);
-        (is_measured && is_tracking).then(Instant::now)
+    pub(crate) fn begin(&self) -> bool {
+        let before = self.calls.get();
+        self.calls.add(1);
+        before.is_multiple_of(MEASURED_EVERY) || before < ALL_MEASURED
     }
 
     /// Records the time of a call that is measured.
-    #[cold]
-    pub(crate) fn end(&self, started: Instant) {
-        self.times.get_or_init(Histogram::new).record(started.elapsed());
-    }
-
-    pub(crate) fn fail(&self) {
-        self.failed.store(self.failed.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn reject(&self) {
-        self.rejected.store(self.rejected.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    pub(crate) fn record(&self, time: Duration) {
+        self.times.get_or_init(Histogram::new).record(time);
     }
 }
 
@@ -75,9 +67,10 @@ pub(crate) struct CommandTotals {
 
 impl CommandTotals {
     fn add(&mut self, counters: &CommandCounters) {
-        self.calls += counters.calls.load(Ordering::Relaxed);
-        self.rejected += counters.rejected.load(Ordering::Relaxed);
-        self.failed += counters.failed.load(Ordering::Relaxed);
+        self.calls += counters.calls.get();
+        self.rejected += counters.rejected.get();
+        // Another thread may be between the two additions of a refused call.
+        self.failed += counters.errors.get().saturating_sub(counters.rejected.get());
         if let Some(times) = counters.times.get() {
             self.times.merge(&times.snapshot());
         }
@@ -87,7 +80,7 @@ impl CommandTotals {
         CommandTotals {
             calls: self.calls - earlier.calls,
             rejected: self.rejected - earlier.rejected,
-            failed: self.failed - earlier.failed,
+            failed: self.failed.saturating_sub(earlier.failed),
             times: self.times.since(&earlier.times).unwrap_or(self.times),
         }
     }
@@ -182,10 +175,9 @@ mod tests {
     #[test]
     fn first_calls_are_all_measured_and_later_ones_in_part() {
         let counters = CommandCounters::default();
-        let measured = |calls: u64| (0..calls).filter(|_| counters.begin(true).is_some()).count() as u64;
+        let measured = |calls: u64| (0..calls).filter(|_| counters.begin()).count() as u64;
         assert_eq!(measured(ALL_MEASURED), ALL_MEASURED);
         assert_eq!(measured(10 * MEASURED_EVERY), 10);
-        assert!((0..100).all(|_| counters.begin(false).is_none()), "nothing is measured without tracking");
-        assert_eq!(counters.calls.load(Ordering::Relaxed), ALL_MEASURED + 10 * MEASURED_EVERY + 100);
+        assert_eq!(counters.calls.get(), ALL_MEASURED + 10 * MEASURED_EVERY);
     }
 }

@@ -38,6 +38,8 @@ pub(crate) struct ThreadBuffers {
     input: Box<[u8]>,
     output: Vec<u8>,
     prefetcher: PipelinePrefetcher,
+    /// The limits of requests, as they are in this turn.
+    limits: Limits,
 }
 
 impl ThreadBuffers {
@@ -46,6 +48,7 @@ impl ThreadBuffers {
             input: vec![0; READ_BYTES].into_boxed_slice(),
             output: Vec::new(),
             prefetcher: PipelinePrefetcher::default(),
+            limits: Limits::default(),
         }
     }
 }
@@ -258,9 +261,11 @@ impl Connection {
         self.state.store.advance_to(now);
         buffers.output.clear();
         let mut counts = Counts { bytes_in: received as u64, ..Counts::default() };
-        let ThreadBuffers { input, output, prefetcher } = &mut *buffers;
+        // `CONFIG SET` takes effect with the next turn.
+        buffers.limits.max_bulk_bytes = self.state.max_bulk_bytes();
+        let ThreadBuffers { input, output, prefetcher, limits } = &mut *buffers;
         self.paused = self.state.pause.current(now);
-        let stop = self.execute(&input[..received], prefetcher, output, &mut counts);
+        let stop = self.execute(&input[..received], limits, prefetcher, output, &mut counts);
         if self.session.client.has_mail() {
             // The replies of a connection that expects messages are in order already.
             let at = if self.session.receives_messages() { output.len() } else { 0 };
@@ -314,19 +319,20 @@ impl Connection {
     fn execute(
         &mut self,
         received: &[u8],
+        limits: &Limits,
         prefetcher: &mut PipelinePrefetcher,
         out: &mut Vec<u8>,
         counts: &mut Counts,
     ) -> StopReason {
         if self.pending.is_empty() {
-            let (consumed, stop) = self.execute_all(received, prefetcher, out, counts);
+            let (consumed, stop) = self.execute_all(received, limits, prefetcher, out, counts);
             self.pending.extend_from_slice(&received[consumed..]);
             self.resume = stop.leaves_requests();
             return stop;
         }
         let mut pending = std::mem::take(&mut self.pending);
         pending.extend_from_slice(received);
-        let (consumed, stop) = self.execute_all(&pending, prefetcher, out, counts);
+        let (consumed, stop) = self.execute_all(&pending, limits, prefetcher, out, counts);
         self.resume = stop.leaves_requests();
         // Frees the buffer if nothing is left, so that an idle connection has none.
         if consumed < pending.len() {
@@ -340,13 +346,12 @@ impl Connection {
     fn execute_all(
         &mut self,
         input: &[u8],
+        limits: &Limits,
         prefetcher: &mut PipelinePrefetcher,
         out: &mut Vec<u8>,
         counts: &mut Counts,
     ) -> (usize, StopReason) {
         let Connection { state, session, parser, paused, .. } = self;
-        // `CONFIG SET` takes effect with the next turn.
-        let limits = state.limits();
         let (mut consumed, mut prefetched_to, mut arguments) = (0, 0, 0);
         let stop = loop {
             if let Some(visit) = session.visit.take() {
@@ -359,7 +364,7 @@ impl Connection {
                 }
             }
             let rest = &input[consumed..];
-            match parser.parse(rest, limits_of(state, session, &limits)) {
+            match parser.parse(rest, limits_of(state, session, limits)) {
                 Ok(Progress::Incomplete { .. }) => break StopReason::NoRequest,
                 Ok(Progress::Complete { consumed: length, .. }) => consumed += length,
                 Err(error) => {
@@ -383,7 +388,7 @@ impl Connection {
             }
             if consumed < input.len() && consumed >= prefetched_to {
                 let db = state.store.database(session.database());
-                let limits = limits_of(state, session, &limits);
+                let limits = limits_of(state, session, limits);
                 prefetched_to = consumed + prefetcher.prefetch(&input[consumed..], limits, db);
             }
             let mut context = Context::new(state, session, counts, out);

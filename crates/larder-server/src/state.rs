@@ -116,11 +116,6 @@ impl ServerState {
         self.policy.store(policy, Ordering::Relaxed);
     }
 
-    /// The limits of requests of a connection that is authenticated.
-    pub(crate) fn limits(&self) -> Limits {
-        Limits { max_bulk_bytes: self.max_bulk_bytes(), ..Limits::default() }
-    }
-
     /// Bytes of one argument, and of a string.
     pub(crate) fn max_bulk_bytes(&self) -> usize {
         self.max_bulk_bytes.load(Ordering::Relaxed)

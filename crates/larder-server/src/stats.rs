@@ -48,20 +48,22 @@ impl Counts {
 
 /// A counter that only one thread changes, so that an addition is no atomic operation.
 #[derive(Debug, Default)]
-struct OwnCounter(AtomicU64);
+pub(crate) struct OwnCounter(AtomicU64);
 
 impl OwnCounter {
-    fn add(&self, n: u64) {
+    #[inline]
+    pub(crate) fn add(&self, n: u64) {
         self.0.store(self.get().wrapping_add(n), Ordering::Relaxed);
     }
 
-    fn get(&self) -> u64 {
+    #[inline]
+    pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
 /// The counters of one thread, in their own cache lines.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct ThreadStats {
     commands: OwnCounter,
@@ -80,17 +82,7 @@ pub(crate) struct ThreadStats {
 
 impl ThreadStats {
     fn new() -> Self {
-        ThreadStats {
-            commands: OwnCounter::default(),
-            errors: OwnCounter::default(),
-            hits: OwnCounter::default(),
-            misses: OwnCounter::default(),
-            bytes_in: OwnCounter::default(),
-            bytes_out: OwnCounter::default(),
-            connections: AtomicU64::new(0),
-            latency: Histogram::new(),
-            each_command: CommandCounters::of_all(),
-        }
+        ThreadStats { each_command: CommandCounters::of_all(), ..ThreadStats::default() }
     }
 
     /// The counters of the command at `index` of the table.

@@ -30,6 +30,9 @@ const COMMANDS: &[&str] = &[
     "EXEC",
     "EXEC",
     "PING",
+    "SUBSCRIBE c",
+    "GET k",
+    "UNSUBSCRIBE c",
 ];
 
 #[test]
@@ -41,7 +44,7 @@ fn counts_of_commands_and_errors_are_those_of_redis() {
     run(&mut theirs, COMMANDS);
     let found = counts(&mut ours);
     assert_eq!(found, counts(&mut theirs));
-    assert_eq!(found["cmdstat_get"], "calls=3 rejected_calls=3 failed_calls=0");
+    assert_eq!(found["cmdstat_get"], "calls=3 rejected_calls=4 failed_calls=0");
     assert_eq!(found["cmdstat_incr"], "calls=3 rejected_calls=0 failed_calls=2");
     run(&mut ours, &["CONFIG RESETSTAT"]);
     assert_eq!(counts(&mut ours), BTreeMap::new());

@@ -41,6 +41,7 @@ mod visit;
 mod zset;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use larder_resp::{Args, Encoder};
 
@@ -262,16 +263,17 @@ pub(crate) fn execute(cx: &mut Context<'_>, args: Args<'_>) {
     let index = table::find(&args[0]);
     cx.session.last_command = index.or(cx.session.last_command);
     match index {
-        Some(index) if !cx.session.is_special() => answer(cx, |cx| run(index, cx, args)),
+        Some(index) if !cx.session.is_special() => answer(cx, Some(index), |cx| run(index, cx, args)),
         _ => special::execute(cx, index, args),
     }
 }
 
-/// Writes the reply of a command, or its error.
+/// Writes the reply of a command, or its error. `index` is its position in the table, if it is there.
 #[inline]
-fn answer(cx: &mut Context<'_>, run: impl FnOnce(&mut Context<'_>) -> Outcome) {
+fn answer(cx: &mut Context<'_>, index: Option<usize>, run: impl FnOnce(&mut Context<'_>) -> Outcome) {
     let start = cx.out.len();
     if let Err(error) = run(cx) {
+        index.into_iter().for_each(|index| cx.counters(index).errors.add(1));
         cx.reply_error(start, &error);
     }
 }
@@ -293,22 +295,28 @@ fn check(index: usize, cx: &Context<'_>, args: Args<'_>) -> Outcome {
     } else {
         return Ok(());
     };
-    cx.counters(index).reject();
+    cx.counters(index).rejected.add(1);
     Err(error)
 }
 
 /// Executes a command that was checked, and counts it.
 #[inline]
 fn invoke(index: usize, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let counters = cx.counters(index);
-    let started = counters.begin(cx.state.stats.command_stats.is_tracking());
-    let outcome = (table::TABLE[index].run)(cx, args);
-    if let Some(started) = started {
-        counters.end(started);
+    match cx.counters(index).begin() {
+        false => (table::TABLE[index].run)(cx, args),
+        true => invoke_measured(index, cx, args),
     }
-    if outcome.is_err() {
-        counters.fail();
+}
+
+#[cold]
+fn invoke_measured(index: usize, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let run = table::TABLE[index].run;
+    if !cx.state.stats.command_stats.is_tracking() {
+        return run(cx, args);
     }
+    let started = Instant::now();
+    let outcome = run(cx, args);
+    cx.counters(index).record(started.elapsed());
     outcome
 }
 

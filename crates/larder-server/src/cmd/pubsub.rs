@@ -5,7 +5,7 @@ use std::sync::Arc;
 use larder_resp::{Args, Protocol};
 
 use super::help::help;
-use super::spec::CommandSpec;
+use super::table::TABLE;
 use super::{CommandError, Context, Outcome};
 use crate::db::HeldLocks;
 use crate::observers::{Kind, Notice, Subscriptions};
@@ -24,10 +24,12 @@ const ALLOWED: [&str; 9] = [
 ];
 
 /// Refuses a command whose reply a subscriber could not tell from a message.
-pub(super) fn check(spec: &CommandSpec, cx: &Context<'_>) -> Outcome {
+pub(super) fn check(index: usize, cx: &Context<'_>) -> Outcome {
+    let spec = &TABLE[index];
     if !is_limited(cx) || ALLOWED.contains(&spec.name) {
         return Ok(());
     }
+    cx.counters(index).rejected.add(1);
     Err(CommandError::Other(format!(
         "Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
         spec.name

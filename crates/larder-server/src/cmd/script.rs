@@ -291,7 +291,7 @@ impl Host for Run<'_> {
         let start = self.cx.out.len();
         self.cx.session.last_command = Some(index);
         self.cx.counts.commands += 1;
-        answer(&mut self.cx, |cx| {
+        answer(&mut self.cx, Some(index), |cx| {
             invoke(index, cx, args)?;
             cx.finish_visit();
             Ok(())

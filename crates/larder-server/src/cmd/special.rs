@@ -30,9 +30,13 @@ fn turns_replies_on(args: Args<'_>) -> bool {
 }
 
 /// Writes the reply of a command, unless the connection wants none.
-fn answer_unless_muted(cx: &mut Context<'_>, run: impl FnOnce(&mut Context<'_>) -> Outcome) {
+fn answer_unless_muted(
+    cx: &mut Context<'_>,
+    index: Option<usize>,
+    run: impl FnOnce(&mut Context<'_>) -> Outcome,
+) {
     let start = cx.out.len();
-    answer(cx, run);
+    answer(cx, index, run);
     if cx.session.is_muted {
         cx.finish_visit();
         cx.out.truncate(start);
@@ -43,16 +47,16 @@ fn check_and_execute(cx: &mut Context<'_>, index: Option<usize>, args: Args<'_>)
     let was_receiver = cx.session.receives_messages();
     let Some(index) = index else {
         cx.abort_transaction();
-        return answer_unless_muted(cx, |_| Err(CommandError::unknown_command(args)));
+        return answer_unless_muted(cx, None, |_| Err(CommandError::unknown_command(args)));
     };
     let spec = &TABLE[index];
-    if let Err(error) = check(index, cx, args).and_then(|()| pubsub::check(spec, cx)) {
+    if let Err(error) = check(index, cx, args).and_then(|()| pubsub::check(index, cx)) {
         let error = if spec.name == "exec" { transaction::refuse_exec(cx, &error) } else { error };
         cx.abort_transaction();
-        return answer_unless_muted(cx, |_| Err(error));
+        return answer_unless_muted(cx, Some(index), |_| Err(error));
     }
     if cx.session.transaction().is_some() && !spec.flags.contains(Flags::NOT_QUEUED) {
-        return answer_unless_muted(cx, |cx| transaction::queue(cx, index, args));
+        return answer_unless_muted(cx, Some(index), |cx| transaction::queue(cx, index, args));
     }
     execute_now(cx, index, args, was_receiver);
     cx.write_own_invalidations();
@@ -70,15 +74,17 @@ fn execute_now(cx: &mut Context<'_>, index: usize, args: Args<'_>, was_receiver:
     let start = cx.out.len();
     if was_receiver && let Some(locks) = transaction::lock_keys_of(cx, spec, args) {
         let mut cx = cx.with_locks(&locks);
-        answer_unless_muted(&mut cx, |cx| invoke(index, cx, args));
+        answer_unless_muted(&mut cx, Some(index), |cx| invoke(index, cx, args));
         cx.take_mail(start);
         // After the messages were taken: one about this key, because the table is full, must follow the reply.
         return track(&cx, spec, args);
     }
     // These take messages by themselves, and must not lose them.
     match spec.name {
-        "exec" | "eval" | "eval_ro" | "evalsha" | "evalsha_ro" => answer(cx, |cx| invoke(index, cx, args)),
-        _ => answer_unless_muted(cx, |cx| invoke(index, cx, args)),
+        "exec" | "eval" | "eval_ro" | "evalsha" | "evalsha_ro" => {
+            answer(cx, Some(index), |cx| invoke(index, cx, args))
+        }
+        _ => answer_unless_muted(cx, Some(index), |cx| invoke(index, cx, args)),
     }
     if was_receiver || cx.session.receives_messages() {
         cx.take_mail(start);

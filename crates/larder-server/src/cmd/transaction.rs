@@ -59,6 +59,7 @@ pub(super) fn multi(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
 pub(super) fn queue(cx: &mut Context<'_>, index: usize, args: Args<'_>) -> Outcome {
     if TABLE[index].flags.contains(Flags::NO_MULTI) {
         cx.abort_transaction();
+        cx.counters(index).rejected.add(1);
         return Err(CommandError::Fixed("ERR Command not allowed inside a transaction"));
     }
     let Some(transaction) = cx.session.transaction() else { return Ok(()) };
@@ -121,7 +122,7 @@ pub(super) fn exec(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
         let index = usize::from(*index);
         cx.session.last_command = Some(index);
         cx.counts.commands += 1;
-        answer(&mut cx, |cx| {
+        answer(&mut cx, Some(index), |cx| {
             run(index, cx, args)?;
             cx.finish_visit();
             Ok(())

@@ -71,6 +71,7 @@ fn needs_newer_redis(outcome: &Outcome) -> bool {
 
 /// What this server lacks for a case.
 fn missing_for(outcome: &Outcome) -> Option<&'static str> {
-    let is_of = |(client, case, _): &&(&str, &str, &str)| (*client, *case) == (&outcome.client, &outcome.case);
+    let is_of =
+        |(client, case, _): &&(&str, &str, &str)| (*client, *case) == (&outcome.client, &outcome.case);
     NEED_TYPES.iter().find(is_of).map(|(_, _, missing)| *missing)
 }
