@@ -18,7 +18,7 @@ use tower::{Layer, Service, service_fn};
 /// A hot path: its name, and what executes it.
 type Path = (&'static str, fn(u64) -> Result<()>);
 
-const PATHS: [Path; 7] = [
+const PATHS: [Path; 8] = [
     ("engine-get", engine_get),
     ("engine-insert", engine_insert),
     ("engine-evict", engine_evict),
@@ -26,6 +26,7 @@ const PATHS: [Path; 7] = [
     ("http-hit", http_hit),
     ("server-get", server_get),
     ("server-set", server_set),
+    ("server-eval", server_eval),
 ];
 
 const KEYS: u64 = 256;
@@ -152,6 +153,15 @@ fn server_get(count: u64) -> Result<()> {
 
 fn server_set(count: u64) -> Result<()> {
     serve("*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$5\r\nvalue\r\n", "+OK\r\n", count)
+}
+
+/// A script with one `GET` and one `SET`.
+fn server_eval(count: u64) -> Result<()> {
+    let script = "local value = redis.call('GET', KEYS[1]) redis.call('SET', KEYS[1], ARGV[1]) return value";
+    let length = script.len();
+    let command =
+        format!("*5\r\n$4\r\nEVAL\r\n${length}\r\n{script}\r\n$1\r\n1\r\n$3\r\nkey\r\n$5\r\nvalue\r\n");
+    serve(&command, "$5\r\nvalue\r\n", count)
 }
 
 /// The commands of a pipeline. The client's part is one write and one read of bytes that are made beforehand.

@@ -4,7 +4,7 @@
 //! cores. So all connections are on the first thread until it is too busy, and another is used only while a core has
 //! time for it. Both are measured in windows of 100 ms. A thread that sleeps measures nothing and needs no timer.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The shortest time over which the load of a thread is measured.
@@ -23,9 +23,16 @@ const IDLE_PERCENT: u32 = 50;
 pub(crate) struct PublishedLoad {
     /// When the window ended, in milliseconds after the start of the server, and the load in percent: `ms * 128 + load`.
     window: AtomicU64,
+    /// Whether it runs one command for so long that it serves nobody else: it publishes nothing meanwhile.
+    is_stuck: AtomicBool,
 }
 
 impl PublishedLoad {
+    #[cfg_attr(not(feature = "scripts"), allow(dead_code))]
+    pub(crate) fn set_stuck(&self, is_stuck: bool) {
+        self.is_stuck.store(is_stuck, Ordering::Relaxed);
+    }
+
     fn publish(&self, now_ms: u64, percent: u64) {
         self.window.store(now_ms * 128 + percent.min(100), Ordering::Relaxed);
     }
@@ -38,7 +45,7 @@ impl PublishedLoad {
     }
 
     pub(crate) fn is_overloaded(&self, now_ms: u64) -> bool {
-        self.percent(now_ms) > OVERLOADED_PERCENT
+        self.is_stuck.load(Ordering::Relaxed) || self.percent(now_ms) > OVERLOADED_PERCENT
     }
 }
 

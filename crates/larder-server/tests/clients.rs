@@ -74,3 +74,24 @@ fn subscriber_gets_messages_and_unsubscribes() {
         assert_eq!(receivers, 0, "{protocol}");
     }
 }
+
+/// The library sends `EVALSHA`, and the script itself if the server does not know it.
+#[test]
+fn script_is_loaded_when_it_is_needed() {
+    let server = TestServer::start();
+    for protocol in ["resp2", "resp3"] {
+        let mut connection = connect(&server, protocol);
+        let release = redis::Script::new(
+            "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end",
+        );
+        for (owner, released) in [("other", 0), ("me", 1)] {
+            let _: () = connection.set("lock", "me").unwrap();
+            let result: i64 = release.key("lock").arg(owner).invoke(&mut connection).unwrap();
+            assert_eq!(result, released, "{protocol}");
+            let _: () = redis::cmd("SCRIPT").arg("FLUSH").query(&mut connection).unwrap();
+        }
+        let value: (Option<String>, Vec<i64>, f64) =
+            redis::Script::new("return {false, {1, 2}, '2.5'}").invoke(&mut connection).unwrap();
+        assert_eq!(value, (None, vec![1, 2], 2.5));
+    }
+}

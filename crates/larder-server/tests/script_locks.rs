@@ -316,3 +316,52 @@ fn many_changes_are_undone() {
     assert!(matches!(&reply, Frame::Error(text) if text.contains("undone")), "{reply:?}");
     assert_eq!(client.call(&["EVAL", digest, "0"]), before);
 }
+
+/// The thread of the script serves nobody else; a new connection is on the other thread.
+#[test]
+fn script_kill_ends_a_slow_script_from_another_thread() {
+    let server = TestServer::with(Config { threads: Some(2), ..Config::default() });
+    let mut client = server.connect();
+    client.call(&["SET", "k", "before"]);
+    assert!(matches!(client.call(&["SCRIPT", "KILL"]), Frame::Error(text) if text.starts_with("NOTBUSY")));
+    client.call(&["CONFIG", "SET", "busy-reply-threshold", "0"]);
+    client.send(&crate::support::encode(&[
+        "EVAL",
+        "redis.call('set', KEYS[1], 'after') while true do end",
+        "1",
+        "k",
+    ]));
+    // Connections that were opened before the script is slow wait for it.
+    let killed = (0..).any(|_| {
+        let mut other = server.connect();
+        other.stream.set_read_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
+        other.send(b"SCRIPT KILL\r\n");
+        matches!(other.try_receive(), Ok(Some(Frame::Simple(_))))
+    });
+    assert!(killed);
+    let reply = client.receive();
+    assert!(
+        matches!(&reply, Frame::Error(text) if text.contains("SCRIPT KILL") && text.contains("undone")),
+        "{reply:?}"
+    );
+    assert_eq!(client.call(&["GET", "k"]).as_bytes(), Some(&b"before"[..]));
+    assert!(matches!(client.call(&["SCRIPT", "KILL"]), Frame::Error(text) if text.starts_with("NOTBUSY")));
+}
+
+/// `SCRIPT FLUSH` by one thread ends what another has compiled, and only `SCRIPT LOAD` or `EVAL` brings it back.
+#[test]
+fn threads_share_the_scripts() {
+    let store = Store::new(Some(8 << 20)).unwrap();
+    let server = TestServer::with_store(Config { threads: Some(2), ..Config::default() }, store);
+    let mut clients = [server.connect(), server.connect()];
+    let digest = clients[0].call(&["SCRIPT", "LOAD", "return 7"]);
+    let digest = std::str::from_utf8(digest.as_bytes().unwrap()).unwrap().to_owned();
+    for client in &mut clients {
+        assert_eq!(client.call(&["EVALSHA", &digest, "0"]), Frame::Integer(7));
+    }
+    clients[1].call(&["SCRIPT", "FLUSH"]);
+    let reply = clients[0].call(&["EVALSHA", &digest, "0"]);
+    assert!(matches!(&reply, Frame::Error(text) if text.starts_with("NOSCRIPT")), "{reply:?}");
+    clients[0].call(&["EVAL", "return 7", "0"]);
+    assert_eq!(clients[1].call(&["EVALSHA", &digest, "0"]), Frame::Integer(7));
+}

@@ -86,6 +86,13 @@ const ATTACKS: &[&str] = &[
     "return redis.pcall('get', 'k', unpack({}, 1, 5000))",
     "return select('#', unpack({}, 1, 7000))",
     "return unpack({}, 1, 1e8)",
+    "return unpack({}, -2147483648, 2147483647)",
+    "return {pcall(unpack, {}, -2147483647, 1)}",
+    "return select('#', unpack({}, 2147483640, 2147483647))",
+    // Names of chunks that nothing else refers to.
+    "for i = 1, 200 do loadstring('local a = ' .. i .. string.rep(' ', 2000) .. 'b = {' .. string.rep('1,', 500) .. '}', 'name' .. i .. '\\0x') end",
+    "for i = 1, 50 do load(function() collectgarbage() return nil end, 'name' .. i .. '\\0x') end",
+    "for i = 1, 200 do loadstring('-- ' .. i .. '\\0' .. string.rep('x', 2000)) end",
     "local t = {} t[1] = t return t",
     "local t = {} for i = 1, 100000 do t = {t} end return t",
     "local t = {} t.map = t return t",

@@ -11,6 +11,7 @@
 //! Observers, which are told at the end, know nothing of writes that were undone.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use larder_resp::{Args, Encoder, Protocol};
@@ -59,6 +60,26 @@ pub(super) fn evalsha_ro(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn evaluate(cx: &mut Context<'_>, args: Args<'_>, source: Source, is_read_only: bool) -> Outcome {
+    let start = cx.out.len();
+    match find_script(cx, args, source) {
+        Ok((script, keys)) => {
+            let is_read_only = is_read_only || script.is_read_only();
+            Request { script: &script, keys, args, is_read_only }.run(cx);
+        }
+        Err(error) => {
+            cx.reply_error(start, &error);
+            cx.drop_muted_reply(start);
+        }
+    }
+    Ok(())
+}
+
+/// The script of a request, and the number of its keys.
+fn find_script(
+    cx: &Context<'_>,
+    args: Args<'_>,
+    source: Source,
+) -> Result<(Arc<Script>, usize), CommandError> {
     let keys = match integer(&args[2])? {
         ..0 => return Err(CommandError::Fixed("ERR Number of keys can't be negative")),
         count => usize::try_from(count)
@@ -75,10 +96,7 @@ fn evaluate(cx: &mut Context<'_>, args: Args<'_>, source: Source, is_read_only: 
         }
     };
     script.mark_used(now_ms);
-    let request =
-        Request { script: &script, keys, args, is_read_only: is_read_only || script.is_read_only() };
-    request.run(cx);
-    Ok(())
+    Ok((script, keys))
 }
 
 fn script_error(text: String) -> CommandError {
@@ -87,7 +105,7 @@ fn script_error(text: String) -> CommandError {
 
 /// A script with its arguments.
 struct Request<'a> {
-    script: &'a std::sync::Arc<Script>,
+    script: &'a Arc<Script>,
     /// The number of keys.
     keys: usize,
     args: Args<'a>,
@@ -257,6 +275,13 @@ impl Run<'_> {
         has_other_keys(spec) || uses_keys(spec) && !spec.all_keys(args, is_locked)
     }
 
+    /// New connections go to other threads while the script is slow, and can send `SCRIPT KILL`.
+    fn set_slow(&self, is_slow: bool) {
+        let state = self.cx.state;
+        state.scripts.count_slow(is_slow);
+        state.inboxes[self.cx.session.client.thread()].load.set_stuck(is_slow);
+    }
+
     fn record_reads(&mut self, spec: &CommandSpec, args: Args<'_>) {
         if self.cx.session.tracking().is_some() {
             special::track(&self.cx, spec, args);
@@ -297,8 +322,14 @@ impl Host for Run<'_> {
             Ok(())
         });
         self.record_reads(spec, args);
-        read(&self.cx.out[start..]);
+        let is_too_large = self.cx.is_reply_too_large();
+        if !is_too_large {
+            read(&self.cx.out[start..]);
+        }
         self.cx.out.truncate(start);
+        if is_too_large {
+            return Err(CallError::Refused("ERR the reply of the command is too large"));
+        }
         if self.locks.bytes() > MAX_CHANGES_BYTES {
             self.abort = Some(Abort::TooManyChanges);
             return Err(CallError::MustEnd);
@@ -319,10 +350,10 @@ impl Host for Run<'_> {
         if self.abort.is_some() || elapsed < SLOW && self.limit.is_none_or(|limit| elapsed < limit) {
             return self.abort.is_some();
         }
-        let kills_before = *self.kills_before.get_or_insert_with(|| {
-            scripts.count_slow(true);
-            scripts.kills()
-        });
+        if self.kills_before.is_none() {
+            self.set_slow(true);
+        }
+        let kills_before = *self.kills_before.get_or_insert_with(|| scripts.kills());
         if scripts.kills() != kills_before {
             self.abort = Some(Abort::Killed);
         } else if self.limit.is_some_and(|limit| elapsed >= limit) {
@@ -342,7 +373,7 @@ impl Host for Run<'_> {
 impl Drop for Run<'_> {
     fn drop(&mut self) {
         if self.kills_before.is_some() {
-            self.cx.state.scripts.count_slow(false);
+            self.set_slow(false);
         }
     }
 }

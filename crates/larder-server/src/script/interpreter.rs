@@ -5,6 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
+use rapidhash::fast::RandomState;
+
 use super::cache::{Digest, MAX_UNLOADED, Script, ScriptCache, digest};
 use super::host::{Host, must_end, running_digest, with_host, with_running};
 use super::lua::{Called, Compiled, Kind, Library, Lua, Stack, Thrown, take_panic};
@@ -14,6 +16,9 @@ use super::{library, redis_library};
 pub(crate) const MAX_MEMORY_BYTES: usize = 64 << 20;
 /// Scripts that a thread keeps compiled.
 const MAX_COMPILED: usize = 2 * MAX_UNLOADED;
+
+/// Longer scripts are hashed again by each `EVAL`.
+const MAX_REMEMBERED_BYTES: usize = 16 << 10;
 
 /// How a run has ended.
 #[derive(Debug)]
@@ -29,9 +34,11 @@ pub(crate) enum Ended {
 /// The interpreter of one thread.
 struct Interpreter {
     lua: Lua,
-    compiled: HashMap<Digest, (Arc<Script>, Compiled)>,
+    compiled: HashMap<Digest, (Arc<Script>, Compiled), RandomState>,
     /// The compiled scripts, the oldest one first.
     order: VecDeque<Digest>,
+    /// The SHA-1 of scripts that `EVAL` has run: to compute it takes longer than to compare the text.
+    digests: HashMap<Box<[u8]>, Digest, RandomState>,
 }
 
 thread_local! {
@@ -50,10 +57,28 @@ pub(crate) fn find(cache: &ScriptCache, digest: &Digest) -> Option<Arc<Script>> 
 
 /// The script with this text, which is kept from now on. The error has a prefix.
 pub(crate) fn find_or_add(cache: &ScriptCache, body: &[u8], now_ms: i64) -> Result<Arc<Script>, String> {
-    match find(cache, &digest(body)) {
+    match find(cache, &digest_of(body)) {
         Some(script) => Ok(script),
         None => Ok(cache.add(check(body)?, now_ms)),
     }
+}
+
+/// The SHA-1 of a text, which this thread remembers.
+fn digest_of(body: &[u8]) -> Digest {
+    let mut interpreter = take_interpreter();
+    let digests = &mut interpreter.digests;
+    let digest = digests.get(body).copied().unwrap_or_else(|| {
+        let digest = digest(body);
+        if digests.len() >= MAX_COMPILED {
+            digests.clear();
+        }
+        if body.len() <= MAX_REMEMBERED_BYTES {
+            digests.insert(body.into(), digest);
+        }
+        digest
+    });
+    INTERPRETER.set(Some(interpreter));
+    digest
 }
 
 /// Parses and compiles a script, which is not kept. The error has a prefix.
@@ -110,7 +135,12 @@ fn take_interpreter() -> Box<Interpreter> {
         let libraries: Vec<Library> = library::ALL.into_iter().chain([redis_library::LIBRARY]).collect();
         let mut lua = Lua::new(MAX_MEMORY_BYTES, &libraries, describe);
         lua.set_check(must_end);
-        Box::new(Interpreter { lua, compiled: HashMap::new(), order: VecDeque::new() })
+        Box::new(Interpreter {
+            lua,
+            compiled: HashMap::default(),
+            order: VecDeque::new(),
+            digests: HashMap::default(),
+        })
     })
 }
 

@@ -105,10 +105,13 @@ impl Lua {
         let state = self.state.as_ptr();
         // SAFETY: the state is valid, errors of the compiler are results, and the limit of memory is enforced only in it.
         unsafe {
+            // The parser does not protect its name: see `sandbox`.
+            ffi::lua_pushstring_(state, CHUNK_NAME.as_ptr());
             stack::set_enforced(state, true);
             let status =
                 ffi::luaL_loadbuffer(state, code.as_ptr().cast::<c_char>(), code.len(), CHUNK_NAME.as_ptr());
             stack::set_enforced(state, false);
+            ffi::lua_remove(state, -2);
             if status == ffi::LUA_OK {
                 return Ok(Compiled(ffi::luaL_ref(state, ffi::LUA_REGISTRYINDEX)));
             }

@@ -5,7 +5,9 @@
 //! these tables as what they stand for. No script gets one of the hidden tables, so none can change what a later script
 //! of another client finds.
 //!
-//! Scripts cannot load compiled code: Lua does not verify it, and crafted code reads and writes any memory.
+//! Scripts cannot load compiled code: Lua does not verify it, and crafted code reads and writes any memory. Two faults of
+//! Lua 5.1.5 are kept out of reach: `unpack` computes a number of values that can overflow (CVE-2025-46817), and the
+//! parser does not protect the name of a chunk from the collection of garbage (CVE-2025-49844).
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -33,6 +35,9 @@ const PROTECTED: [&str; 3] = ["coroutine", "string", "table"];
 static MARK: u8 = 0;
 const MARK_ITEM: i32 = 1;
 const HIDDEN_ITEM: i32 = 2;
+
+/// The values that fit on the stack of Lua.
+const MAX_UNPACKED: i64 = 8000;
 
 /// What modifying a protected table says, as in Redis.
 const READ_ONLY: &str = "Attempt to modify a readonly table";
@@ -203,6 +208,7 @@ unsafe fn replace_functions(state: *mut lua_State, stack: &mut Stack<'_>) {
     }
     guard(None, "loadstring", refuse_compiled);
     guard(None, "load", load);
+    guard(None, "unpack", unpack);
     guard(None, "pcall", pcall);
     guard(None, "xpcall", xpcall);
     // SAFETY: the state is valid. `pairs` returns the guarded `next`.
@@ -297,6 +303,7 @@ unsafe extern "C-unwind" fn refuse_compiled(state: *mut lua_State) -> c_int {
             ffi::lua_pushliteral(state, c"compiled code cannot be loaded");
             return 2;
         }
+        anchor_chunk_name(state, code);
         call_original(state)
     }
 }
@@ -310,6 +317,38 @@ unsafe extern "C-unwind" fn load(state: *mut lua_State) -> c_int {
         ffi::lua_pushboolean(state, 0);
         ffi::lua_pushcclosure(state, read_source, 2);
         ffi::lua_replace(state, 1);
+        anchor_chunk_name(state, c"=(load)".as_ptr());
+        call_original(state)
+    }
+}
+
+/// Puts the name of a chunk, the second argument, on the stack as the parser will see it: up to a zero byte. Equal strings
+/// are one object in Lua, so that the parser's string is in use as long as the argument is.
+///
+/// # Safety
+///
+/// Only in a C function, whose frame has nothing to drop. `default` must be readable up to a zero byte.
+unsafe fn anchor_chunk_name(state: *mut lua_State, default: *const c_char) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let name = ffi::luaL_optlstring(state, 2, default, std::ptr::null_mut());
+        ffi::lua_settop(state, 2);
+        ffi::lua_pushstring_(state, name);
+        ffi::lua_replace(state, 2);
+    }
+}
+
+/// `unpack`, for as many values as fit on the stack.
+unsafe extern "C-unwind" fn unpack(state: *mut lua_State) -> c_int {
+    // SAFETY: as above.
+    unsafe {
+        ffi::luaL_checktype(state, 1, ffi::LUA_TTABLE);
+        let first = ffi::luaL_optinteger(state, 2, 1) as c_int;
+        let length = ffi::lua_objlen(state, 1) as ffi::lua_Integer;
+        let last = ffi::luaL_optinteger(state, 3, length) as c_int;
+        if i64::from(last) - i64::from(first) >= MAX_UNPACKED {
+            return ffi::luaL_error(state, c"too many results to unpack".as_ptr());
+        }
         call_original(state)
     }
 }
