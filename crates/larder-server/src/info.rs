@@ -17,6 +17,7 @@ pub(crate) const POLICY: &str = "allkeys-lfu";
 type Section = (&'static str, fn(&ServerState, &Counters, &mut String) -> std::fmt::Result);
 
 /// The counters of the keyspace.
+#[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) engine: larder_engine::Stats,
     /// Those of each database.
@@ -36,23 +37,29 @@ const SECTIONS: [Section; 10] = [
     ("Keyspace", keyspace),
 ];
 
+/// Whether a requested section shows the counters of the keyspace: counting all shards takes longer than the rest.
+pub(crate) fn shows_counters(requested: Args<'_>) -> bool {
+    is_requested("Stats", requested) || is_requested("Keyspace", requested)
+}
+
 /// The text of the requested sections; of all sections if none is requested.
 pub(crate) fn text(state: &ServerState, counters: &Counters, requested: Args<'_>) -> String {
-    let is_requested = |name: &str| {
-        requested.is_empty()
-            || requested.iter().any(|word| {
-                let words = [name, "all", "default", "everything"];
-                words.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
-            })
-    };
     let mut text = String::new();
-    for (name, write) in SECTIONS.into_iter().filter(|(name, _)| is_requested(name)) {
+    for (name, write) in SECTIONS.into_iter().filter(|(name, _)| is_requested(name, requested)) {
         let separator = if text.is_empty() { "" } else { "\r\n" };
         // Writing to a String cannot fail.
         let _ = write!(text, "{separator}# {name}\r\n");
         let _ = write(state, counters, &mut text);
     }
     text
+}
+
+fn is_requested(name: &str, requested: Args<'_>) -> bool {
+    requested.is_empty()
+        || requested.iter().any(|word| {
+            let words = [name, "all", "default", "everything"];
+            words.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
+        })
 }
 
 fn server(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {
