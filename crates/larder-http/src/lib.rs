@@ -92,6 +92,7 @@ mod gate;
 mod graphql;
 mod handler_fields;
 mod handler_purges;
+mod inspect;
 mod key;
 mod labels;
 mod layer;
@@ -120,6 +121,7 @@ pub use encoding::Coding;
 pub use gate::{Access, Scope};
 #[cfg(feature = "async-graphql")]
 pub use graphql::CacheHints;
+pub use inspect::{Inspection, ResponseInspection};
 pub use labels::Labels;
 pub use larder_engine::{Clock, ManualClock};
 pub use layer::HttpCacheLayer;

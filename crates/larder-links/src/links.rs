@@ -27,7 +27,7 @@ use crate::visits::Visits;
 use crate::{router, serve};
 use axum::Router;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use larder::{Cache, FetchError};
+use larder::{Cache, FetchError, Inspection};
 use larder_http::HttpCache;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -234,6 +234,11 @@ impl Links {
     /// The cache of targets, for monitoring.
     pub fn cache(&self) -> &Cache {
         self.shared.targets.cache()
+    }
+
+    /// What the cache of targets has under a slug, for monitoring; `None` if the text cannot be a slug. Reads only.
+    pub fn inspect(&self, slug: &str) -> Option<Inspection> {
+        crate::slug::can_be_slug(slug).then(|| self.shared.targets.inspect(slug))
     }
 
     /// The response cache of the API, for monitoring and purging.
