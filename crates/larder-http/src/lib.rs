@@ -123,11 +123,12 @@ pub use gate::{Access, Scope};
 pub use graphql::CacheHints;
 pub use inspect::{Inspection, ResponseInspection};
 pub use labels::Labels;
+pub use larder_engine::stats::{MissCauses, TopKey};
 pub use larder_engine::{Clock, ManualClock};
 pub use layer::HttpCacheLayer;
 pub use policy::{CacheCtx, Cached, ForbiddenBecause};
 pub use service::{HttpCacheService, ResponseFuture};
 #[cfg(feature = "shared")]
 pub use shared::{SharedBuilder, SharedHttpCache};
-pub use stats::Stats;
+pub use stats::{MAX_TOP_PATHS, Stats};
 pub use status::{Outcome, Reason};

@@ -324,7 +324,10 @@ impl Links {
         let started = Instant::now();
         let followed = self.try_follow(slug, query, visitor).await;
         let outcome = match &followed {
-            Ok(Followed::Redirect(_)) => Outcome::Found,
+            Ok(Followed::Redirect(_)) => {
+                self.shared.counters.slugs.record(slug.as_bytes());
+                Outcome::Found
+            }
             Ok(Followed::Unknown) => Outcome::NotFound,
             Ok(Followed::Expired | Followed::Deleted) => Outcome::Gone,
             Err(_) => Outcome::Error,

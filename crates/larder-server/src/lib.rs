@@ -68,6 +68,7 @@ pub use config::{ByteSize, Config, Password};
 pub use db::Store;
 pub use error::ServerError;
 pub use inspect::KeyInspection;
+pub use larder_engine::stats::MissCauses;
 pub use server::Server;
 pub use stats::{ServerStats, StatsHandle};
 pub use system::raise_open_files;
