@@ -58,7 +58,7 @@ pub use explain::{Explainer, Explanation};
 pub use purge::{PurgeFuture, Purger, Target};
 pub use registry::{Registry, Source};
 pub use router::{Admin, router};
-pub use sample::{Figure, Reasons, Sample, State, Tier, Unit};
+pub use sample::{Figure, Reasons, Sample, State, Tier, TopEntry, TopList, Unit};
 pub use token::{Token, TokenError};
 
 /// The documentation page of this crate, whose examples are tested.
