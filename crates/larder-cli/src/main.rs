@@ -1,6 +1,8 @@
 //! The `larder` binary: parses the command line, runs the command, and prints an error in one line.
 
+mod admin_port;
 mod args;
+mod config_file;
 mod export;
 mod files;
 mod import;
@@ -44,9 +46,9 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<()> {
     let file = File::read(cli.config.as_deref())?;
     match cli.command {
-        Command::Up(flags) => up::run(file.up(flags)?),
+        Command::Up(flags) => up::run(file.up(*flags)?),
         Command::Server(flags) => parts::run_server(file.server(flags)?),
-        Command::Links { flags, command: None } => parts::run_links(file.links(flags)?),
+        Command::Links { flags, command: None } => parts::run_links(file.links(*flags)?),
         Command::Links { command: Some(LinksCommand::Import(flags)), .. } => import::run(flags),
         Command::Links { command: Some(LinksCommand::Export(flags)), .. } => export::run(flags, file),
         Command::Links { command: Some(LinksCommand::Backup { file: to, database }), .. } => {

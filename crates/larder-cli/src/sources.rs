@@ -1,10 +1,11 @@
 //! The sources of the dashboard: convert the statistics of the parts into samples.
 
 use crate::supervisor::{HealthHandle, State};
-use crate::up::CurrentStats;
 use larder_admin::{Figure, PurgeFuture, Purger, Registry, Sample, Target, Tier, Unit};
 use larder_http::{HttpCache, Reason};
 use larder_links::Links;
+use larder_server::{Server, StatsHandle};
+use std::sync::{Arc, Mutex};
 
 /// Registers the shortener: its redirects with the tiers of their cache, and the response cache of its API.
 pub(crate) fn register_links(registry: &Registry, links: &Links, health: &HealthHandle) {
@@ -142,5 +143,23 @@ impl Purger for ResponsePurger {
             other => Err(format!("this part cannot purge {other:?}")),
         };
         Box::pin(std::future::ready(purged))
+    }
+}
+
+/// The statistics of the current cache server. Each restart creates a new server.
+#[derive(Clone)]
+pub(crate) struct CurrentStats(Arc<Mutex<StatsHandle>>);
+
+impl CurrentStats {
+    pub(crate) fn new(server: &Server) -> Self {
+        CurrentStats(Arc::new(Mutex::new(server.stats_handle())))
+    }
+
+    pub(crate) fn replace(&self, server: &Server) {
+        *self.0.lock().expect("nothing panics under this lock") = server.stats_handle();
+    }
+
+    fn handle(&self) -> StatsHandle {
+        self.0.lock().expect("nothing panics under this lock").clone()
     }
 }

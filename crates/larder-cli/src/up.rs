@@ -8,16 +8,18 @@
 //!
 //! Listeners, stores and caches are created here and lent to the parts, so that they survive the restart of a part.
 
+use crate::admin_port;
 use crate::files::{ADMIN_CONNECTIONS, Shares};
 use crate::listen::ListenAddress;
-use crate::parts::{bind_server, open_links, runtime, serve_admin};
+use crate::parts::{bind_server, open_links, runtime};
 use crate::settings;
+use crate::sources::{self, CurrentStats};
 use crate::supervisor::{Stop, Supervisor};
-use crate::{signals, sources, token};
+use crate::{signals, token};
 use anyhow::{Context, Result};
-use larder_admin::{Admin, Registry, Token};
+use larder_admin::{Registry, Token};
 use larder_links::Links;
-use larder_server::{Server, StatsHandle, Store};
+use larder_server::Store;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
@@ -54,7 +56,7 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     settings.server.listen = resp.map(ListenAddress::bound_to);
 
     let http = settings.links.listen.tcp()?;
-    let admin = settings.admin.tcp()?;
+    let admin = settings.admin.listen.tcp()?;
     let mut links_config = settings.links.config;
     // Before the cache server takes the place of a missing Redis: the options of a Redis are not for it.
     links_config.validate()?;
@@ -90,11 +92,8 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     let registry = Registry::new();
     sources::register_links(&registry, &links, &links_health);
     sources::register_server(&registry, current_stats, &server_health);
-    let pages = Admin::new(registry).token(admin_token).router();
-    supervisor.start("admin", move |stop| {
-        let (pages, listener) = (pages.clone(), admin.try_clone());
-        async move { serve_admin(pages, &listener?, stop, shares.admin, Duration::from_millis(DRAIN_MS)).await }
-    });
+    let pages = admin_port::pages(registry, settings.admin.hosts, Some(admin_token));
+    admin_port::start(&mut supervisor, pages, admin, shares.admin);
 
     signal.await;
     println!("stopping");
@@ -148,24 +147,6 @@ fn print_addresses(data: &Path, resp: Option<SocketAddr>, http: SocketAddr, admi
     println!("  links token    {}", token.display());
     println!("  dashboard      http://{admin}/");
     println!("Ctrl-C stops it.");
-}
-
-/// The statistics of the current cache server. Each restart creates a new server.
-#[derive(Clone)]
-pub(crate) struct CurrentStats(Arc<Mutex<StatsHandle>>);
-
-impl CurrentStats {
-    fn new(server: &Server) -> Self {
-        CurrentStats(Arc::new(Mutex::new(server.stats_handle())))
-    }
-
-    fn replace(&self, server: &Server) {
-        *self.0.lock().expect("nothing panics under this lock") = server.stats_handle();
-    }
-
-    pub(crate) fn handle(&self) -> StatsHandle {
-        self.0.lock().expect("nothing panics under this lock").clone()
-    }
 }
 
 #[cfg(test)]

@@ -12,11 +12,13 @@
 //! | a low limit on open files | `descriptors` |
 //! | the tiers between processes | `tiers` |
 //! | the pages in a real browser | `pages` |
+//! | `--admin` of one part | `admin_port` |
 //! | `larder stats` and `larder purge` | `remote` |
 //! | the metrics, and the Grafana dashboard | `metrics` |
 //!
 //! `process`, `http`, `resp`, `shortener` and `dashboard` are helpers.
 
+mod admin_port;
 mod browsers;
 mod crash;
 mod dashboard;
