@@ -37,6 +37,8 @@ pub(crate) enum Command {
     },
     /// Print the figures of a running Larder.
     Stats(StatsFlags),
+    /// Explain what a running Larder would do with a key or a URL now. It changes nothing.
+    Explain(ExplainFlags),
     /// Purge a part of a running Larder.
     Purge(PurgeFlags),
     /// Measure Larder and other caches, or replay a trace through them.
@@ -87,6 +89,21 @@ pub(crate) struct StatsFlags {
     #[command(flatten)]
     pub(crate) admin: AdminFlag,
     /// Print JSON, in the shape of /api/stats.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainFlags {
+    /// A key of the cache server, a slug, or a URL of the shortener or its API.
+    #[arg(value_name = "URL|KEY")]
+    pub(crate) target: String,
+    /// Ask this part only, by the name that `larder stats` prints.
+    #[arg(long)]
+    pub(crate) part: Option<String>,
+    #[command(flatten)]
+    pub(crate) admin: AdminFlag,
+    /// Print JSON, in the shape of /api/explain.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -3,6 +3,7 @@
 mod admin_port;
 mod args;
 mod config_file;
+mod explainers;
 mod export;
 mod files;
 mod import;
@@ -56,6 +57,7 @@ fn run(cli: Cli) -> Result<()> {
         }
         Command::Links { command: Some(LinksCommand::Token(command)), .. } => token::run(command, file),
         Command::Stats(flags) => remote::stats(flags, file),
+        Command::Explain(flags) => remote::explain(flags, file),
         Command::Purge(flags) => remote::purge(flags, file),
         Command::Bench(command) => larder_bench::run(command),
         Command::Config => {
@@ -80,6 +82,7 @@ impl Command {
             Command::Links { command: Some(LinksCommand::Backup { .. }), .. } => "links backup",
             Command::Links { command: Some(LinksCommand::Token(_)), .. } => "links token",
             Command::Stats(_) => "stats",
+            Command::Explain(_) => "explain",
             Command::Purge(_) => "purge",
             Command::Bench(_) => "bench",
             Command::Config => "config",

@@ -1,6 +1,7 @@
 //! Starts the parts: binds their addresses, and serves until a stop is requested.
 
 use crate::admin_port;
+use crate::explainers;
 use crate::files::{ADMIN_CONNECTIONS, Shares};
 use crate::listen::ListenAddress;
 use crate::settings;
@@ -38,6 +39,7 @@ pub(crate) fn run_server(mut settings: settings::Server) -> Result<()> {
         if let Some((listener, hosts, connections)) = admin {
             let registry = Registry::new();
             sources::register_server(&registry, CurrentStats::new(&server), &HealthHandle::running());
+            explainers::of_server(&registry, store.clone());
             println!("the dashboard is on http://{}/", listener.local_addr()?);
             let pages = admin_port::pages(registry, hosts, None);
             admin_port::start(&mut supervisor, pages, listener, connections);
@@ -83,6 +85,7 @@ pub(crate) fn run_links(settings: settings::Links) -> Result<()> {
             let listener = port.listen.tcp()?;
             let registry = Registry::new();
             sources::register_links(&registry, &links, &HealthHandle::running());
+            explainers::of_links(&registry, &links);
             println!("the dashboard is on http://{}/", listener.local_addr()?);
             let token = Token::load_or_create(database.parent().unwrap_or(Path::new("")))?;
             let pages = admin_port::pages(registry, port.hosts, Some(token));

@@ -9,6 +9,7 @@
 //! Listeners, stores and caches are created here and lent to the parts, so that they survive the restart of a part.
 
 use crate::admin_port;
+use crate::explainers;
 use crate::files::{ADMIN_CONNECTIONS, Shares};
 use crate::listen::ListenAddress;
 use crate::parts::{bind_server, open_links, runtime};
@@ -52,6 +53,7 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     settings.server.config.drain_timeout_ms = settings.server.config.drain_timeout_ms.min(DRAIN_MS);
     let store = Store::new(settings.server.config.max_memory.map(|size| size.0))?;
     let server = bind_server(&settings.server, &store)?;
+    let explained = store.clone();
     let resp = server.local_addr();
     settings.server.listen = resp.map(ListenAddress::bound_to);
 
@@ -92,6 +94,8 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     let registry = Registry::new();
     sources::register_links(&registry, &links, &links_health);
     sources::register_server(&registry, current_stats, &server_health);
+    explainers::of_links(&registry, &links);
+    explainers::of_server(&registry, explained);
     let pages = admin_port::pages(registry, settings.admin.hosts, Some(admin_token));
     admin_port::start(&mut supervisor, pages, admin, shares.admin);
 
@@ -127,7 +131,8 @@ fn own_url(address: SocketAddr, password: &Option<String>) -> String {
     }
 }
 
-fn percent_encode(text: &str) -> String {
+/// A text as one part of a URL.
+pub(crate) fn percent_encode(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
