@@ -2,7 +2,7 @@
 
 use crate::supervisor::{HealthHandle, State};
 use larder_admin::{Figure, PurgeFuture, Purger, Registry, Sample, Target, Tier, Unit};
-use larder_http::{HttpCache, Reason};
+use larder_http::{HttpCache, Reason, TopKey};
 use larder_links::Links;
 use larder_server::{Server, StatsHandle};
 use std::sync::{Arc, Mutex};
@@ -24,6 +24,7 @@ pub(crate) fn register_links(registry: &Registry, links: &Links, health: &Health
         sample_with_health(&handle)
             .tier(redirects)
             .with_cache(source.cache())
+            .top("slugs", shown(&stats.top_slugs))
             .figure(Figure::total("visits_written", Unit::Count, visits.written, "Visits in the database."))
             .figure(Figure::current(
                 "visits_waiting",
@@ -54,6 +55,7 @@ pub(crate) fn register_links(registry: &Registry, links: &Links, health: &Health
                 ("collapsed", stats.collapsed),
                 ("bypass", bypassed),
             ])
+            .miss_causes(stats.miss_causes.counts())
             .latency(latency)
             .entries(stats.entries)
             .bytes(stats.bytes, stats.capacity);
@@ -62,6 +64,7 @@ pub(crate) fn register_links(registry: &Registry, links: &Links, health: &Health
         };
         sample_with_health(&handle)
             .tier(tier)
+            .top("paths", shown(&stats.top_paths))
             .reasons("bypass", counts(&stats.bypassed))
             .reasons("unstored", counts(&stats.unstored))
             .figure(Figure::total("purges", Unit::Count, stats.purges, "Purge requests."))
@@ -88,6 +91,7 @@ pub(crate) fn register_server(registry: &Registry, current: CurrentStats, health
         let stats = current.handle().snapshot();
         let memory = Tier::new("memory")
             .lookups([("hit", stats.hits), ("miss", stats.misses)])
+            .miss_causes(stats.miss_causes.counts())
             .operations([("command", stats.commands)])
             .latency(stats.latency)
             .entries(stats.keys)
@@ -111,6 +115,11 @@ pub(crate) fn register_server(registry: &Registry, current: CurrentStats, health
             .figure(Figure::total("received", Unit::Bytes, stats.bytes_in, "Bytes read from clients."))
             .figure(Figure::total("sent", Unit::Bytes, stats.bytes_out, "Bytes written to clients."))
     });
+}
+
+/// Keys as text, with their counts and errors.
+fn shown(keys: &[TopKey]) -> impl Iterator<Item = (String, u64, u64)> {
+    keys.iter().map(|top| (String::from_utf8_lossy(&top.key).into_owned(), top.count, top.error))
 }
 
 /// A sample with the state and the restarts of a part.
