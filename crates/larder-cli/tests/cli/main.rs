@@ -7,6 +7,7 @@
 //! | flags, files, environment, exit codes | `usage` |
 //! | Debian's Redis tools with `larder server` | `redis_tools` |
 //! | requests of foreign web pages | `browsers` |
+//! | real load tools with `larder links` | `load` |
 //! | `larder links import` | `import` |
 //! | tokens of the shortener | `tokens` |
 //! | a low limit on open files | `descriptors` |
@@ -26,6 +27,7 @@ mod descriptors;
 mod http;
 mod import;
 mod lifecycle;
+mod load;
 mod metrics;
 mod pages;
 mod process;
