@@ -10,6 +10,7 @@
 //!     "tiers": [ {
 //!       "tier": "memory",
 //!       "lookups": { "hit": 90, "miss": 10 },
+//!       "miss_causes": { "first": 8, "evicted": 2 },
 //!       "operations": { "get": 100 },
 //!       "hit_ratio": 0.9,
 //!       "latency": {
@@ -18,13 +19,14 @@
 //!       },
 //!       "entries": 10, "bytes": 4096, "capacity_bytes": 65536
 //!     } ],
+//!     "top": { "slugs": [ { "name": "abc", "count": 4096, "error": 512 } ] },
 //!     "reasons": { "bypass": { "cookie": 3 } },
 //!     "figures": [ { "name": "connections", "unit": "count", "total": false, "value": 4.0, "help": "…" } ]
 //!   } ]
 //! }
 //! ```
 //!
-//! Counts are totals since the start; a rate is the difference of two samples. `latency.buckets` are pairs of an upper
+//! Counts are totals since the start; those of `miss_causes` are estimates from one key in sixteen, and those of `top` from a sample of uses. A rate is the difference of two samples. `latency.buckets` are pairs of an upper
 //! bound in seconds and the number of durations up to it, so that the difference of two samples is the histogram of the
 //! time between them. Bounds at which the number does not change are omitted.
 
@@ -35,7 +37,7 @@ use larder_engine::stats::HistogramSnapshot;
 use serde::Serialize;
 
 use crate::registry::PartSample;
-use crate::sample::{Figure, Tier};
+use crate::sample::{Figure, Tier, TopEntry};
 
 /// The version of the shape.
 pub const VERSION: u32 = 1;
@@ -68,6 +70,8 @@ struct PartView<'a> {
     last_failure: Option<&'a str>,
     can_purge: bool,
     tiers: Vec<TierView<'a>>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    top: BTreeMap<&'a str, &'a [TopEntry]>,
     reasons: BTreeMap<&'a str, BTreeMap<&'a str, u64>>,
     figures: Vec<FigureView<'a>>,
 }
@@ -76,6 +80,8 @@ struct PartView<'a> {
 struct TierView<'a> {
     tier: &'a str,
     lookups: BTreeMap<&'a str, u64>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    miss_causes: BTreeMap<&'a str, u64>,
     operations: BTreeMap<&'a str, u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     hit_ratio: Option<f64>,
@@ -131,6 +137,7 @@ impl<'a> PartView<'a> {
             last_failure: sample.last_failure.as_deref(),
             can_purge: part.can_purge,
             tiers: sample.tiers.iter().map(TierView::new).collect(),
+            top: sample.top.iter().map(|list| (list.title, &*list.entries)).collect(),
             reasons: sample
                 .reasons
                 .iter()
@@ -146,6 +153,7 @@ impl<'a> TierView<'a> {
         TierView {
             tier: tier.name,
             lookups: tier.lookups.iter().copied().collect(),
+            miss_causes: tier.miss_causes.iter().copied().collect(),
             operations: tier.operations.iter().copied().collect(),
             hit_ratio: tier.hit_ratio(),
             latency: tier.latency.as_ref().map(LatencyView::new),

@@ -7,6 +7,7 @@
 //! | `/` | the dashboard: files that are compiled in, without requests to other hosts |
 //! | `/api/stats` | the same figures as JSON, in the shape of [`api`] |
 //! | `/api/history` | the activity of the last hour in intervals of five seconds, and events |
+//! | `/api/explain` | what the parts would do with a key or a URL, and why |
 //! | `/metrics` | the Prometheus text format 0.0.4 |
 //! | `/healthz` | `ok` if every part runs, otherwise 503 and the parts that do not |
 //! | `POST /api/purge` | purges a part; requires the admin token, see [`Token`] |
@@ -38,6 +39,7 @@
 
 pub mod api;
 mod assets;
+mod explain;
 mod guard;
 mod history;
 mod history_api;
@@ -52,10 +54,11 @@ mod state;
 mod tiers;
 mod token;
 
+pub use explain::{Explainer, Explanation};
 pub use purge::{PurgeFuture, Purger, Target};
 pub use registry::{Registry, Source};
 pub use router::{Admin, router};
-pub use sample::{Figure, Reasons, Sample, State, Tier, Unit};
+pub use sample::{Figure, Reasons, Sample, State, Tier, TopEntry, TopList, Unit};
 pub use token::{Token, TokenError};
 
 /// The documentation page of this crate, whose examples are tested.

@@ -68,6 +68,9 @@ impl Page {
     fn tiers(&mut self, parts: &[PartSample]) {
         let counts = |tier: &Tier| tier.lookups.clone();
         self.counts(parts, "larder_tier_lookups_total", "Lookups by outcome.", "outcome", counts);
+        let counts = |tier: &Tier| tier.miss_causes.clone();
+        let help = "Misses by cause, estimated from one key in sixteen.";
+        self.counts(parts, "larder_tier_misses_by_cause_total", help, "cause", counts);
         let counts = |tier: &Tier| tier.operations.clone();
         self.counts(parts, "larder_tier_operations_total", "Operations by name.", "operation", counts);
         self.values(parts, "larder_tier_entries", "Entries in the tier.", |tier| Some(tier.entries? as f64));
@@ -197,6 +200,7 @@ mod tests {
         let registry = Registry::new();
         registry.register("li\"nks\\\n", "cache", move || {
             let memory = Tier::new("memory").lookups([("hit", 9), ("miss", 1)]).latency(latency.clone());
+            let memory = memory.miss_causes([("first", 16), ("evicted", 0)]);
             Sample { restarts: 2, ..Sample::running() }
                 .tier(memory.entries(7).bytes(10, 20))
                 .tier(Tier::new("redis").lookups([("hit", 1)]).operations([("get", 5)]))
@@ -224,6 +228,7 @@ mod tests {
             format!("larder_uncached_responses_total{{{name},outcome=\"bypass\",reason=\"cookie\"}} 4"),
             format!("larder_uncached_responses_total{{{name},outcome=\"unstored\",reason=\"cookie\"}} 3"),
             format!("larder_tier_lookups_total{{{name},tier=\"memory\",outcome=\"hit\"}} 9"),
+            format!("larder_tier_misses_by_cause_total{{{name},tier=\"memory\",cause=\"first\"}} 16"),
             format!("larder_tier_operations_total{{{name},tier=\"redis\",operation=\"get\"}} 5"),
             format!("larder_tier_entries{{{name},tier=\"memory\"}} 7"),
             format!("larder_tier_bytes{{{name},tier=\"memory\"}} 10"),

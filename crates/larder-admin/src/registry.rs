@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use crate::explain::{Explainer, Explanation};
 use crate::purge::Purger;
 use crate::sample::{Sample, State};
 
@@ -31,6 +32,7 @@ struct Part {
     kind: &'static str,
     source: Arc<dyn Source>,
     purger: Option<Arc<dyn Purger>>,
+    explainer: Option<Arc<dyn Explainer>>,
 }
 
 /// A sample, and the part that it is from.
@@ -50,7 +52,7 @@ impl Registry {
     /// Adds a part with a unique name and a kind (`cache`, `http`, `server`, `app`). It replaces a part of the same
     /// name, at the same position.
     pub fn register(&self, name: impl Into<String>, kind: &'static str, source: impl Source + 'static) {
-        self.add(Part { name: name.into(), kind, source: Arc::new(source), purger: None });
+        self.add(Part { name: name.into(), kind, source: Arc::new(source), purger: None, explainer: None });
     }
 
     /// Adds a part that can be purged.
@@ -62,7 +64,15 @@ impl Registry {
         purger: impl Purger + 'static,
     ) {
         let purger: Option<Arc<dyn Purger>> = Some(Arc::new(purger));
-        self.add(Part { name: name.into(), kind, source: Arc::new(source), purger });
+        self.add(Part { name: name.into(), kind, source: Arc::new(source), purger, explainer: None });
+    }
+
+    /// Lets a part that is registered explain keys and URLs; nothing happens if there is no such part.
+    pub fn explain_with(&self, name: &str, explainer: impl Explainer + 'static) {
+        let mut parts = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(part) = parts.iter_mut().find(|part| part.name == name) {
+            part.explainer = Some(Arc::new(explainer));
+        }
     }
 
     fn add(&self, part: Part) {
@@ -90,6 +100,13 @@ impl Registry {
                 }
             })
             .collect()
+    }
+
+    /// What each part, or the one of a name, says about a target. Parts that say nothing are omitted.
+    pub(crate) fn explain(&self, target: &str, name: Option<&str>) -> Vec<(String, Explanation)> {
+        let parts = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let asked = parts.into_iter().filter(|part| name.is_none_or(|name| part.name == name));
+        asked.filter_map(|part| Some((part.name, part.explainer?.explain(target)?))).collect()
     }
 
     /// `None` if there is no such part, `Some(None)` if it cannot be purged.

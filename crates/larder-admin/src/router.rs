@@ -18,7 +18,7 @@ use crate::registry::Registry;
 use crate::sample;
 use crate::state::{AppState, Inner, since_1970};
 use crate::token::Token;
-use crate::{assets, guard, metrics, purge_route};
+use crate::{assets, explain, guard, metrics, purge_route};
 
 /// Only our own files, no inline script or style, no frames.
 const SECURITY_HEADERS: [(HeaderName, &str); 4] = [
@@ -83,6 +83,7 @@ impl Admin {
         files
             .route("/api/stats", get(stats))
             .route("/api/history", get(recent))
+            .route("/api/explain", get(explain::explain))
             .route("/api/purge", post(purge_route::purge))
             .route("/metrics", get(exposition))
             .route("/healthz", get(health))

@@ -1,6 +1,7 @@
 //! The sample of a part: plain data that the part fills in and the pages show.
 
 use larder_engine::stats::HistogramSnapshot;
+use serde::Serialize;
 
 /// The state of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -44,6 +45,8 @@ pub struct Sample {
     pub tiers: Vec<Tier>,
     /// Why requests were not answered from the cache, or their responses not stored.
     pub reasons: Vec<Reasons>,
+    /// What was used most.
+    pub top: Vec<TopList>,
     /// Further figures.
     pub figures: Vec<Figure>,
 }
@@ -57,6 +60,19 @@ impl Sample {
     /// Adds a tier.
     pub fn tier(mut self, tier: Tier) -> Sample {
         self.tiers.push(tier);
+        self
+    }
+
+    /// Adds what was used most, by the most frequent: names with their estimated counts and the errors of these. An empty list
+    /// is left out.
+    pub fn top(
+        mut self,
+        title: &'static str,
+        entries: impl IntoIterator<Item = (String, u64, u64)>,
+    ) -> Sample {
+        let entries = entries.into_iter().map(|(name, count, error)| TopEntry { name, count, error });
+        let list = TopList { title, entries: entries.collect() };
+        self.top.extend(Some(list).filter(|list| !list.entries.is_empty()));
         self
     }
 
@@ -78,6 +94,26 @@ impl Sample {
     }
 }
 
+/// What was used most, the most frequent first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopList {
+    /// What is listed: `slugs`, `paths`.
+    pub title: &'static str,
+    /// The entries.
+    pub entries: Vec<TopEntry>,
+}
+
+/// A name in a [`TopList`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TopEntry {
+    /// The name.
+    pub name: String,
+    /// How often it was used, as an estimate.
+    pub count: u64,
+    /// How far the estimate may be off.
+    pub error: u64,
+}
+
 /// Why requests had one outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reasons {
@@ -95,6 +131,8 @@ pub struct Tier {
     /// Lookups by outcome. `hit` and `stale` count as hits, `miss` and `collapsed` as misses. Others, for example
     /// `bypass` and `error`, are not included in the hit ratio.
     pub lookups: Vec<(&'static str, u64)>,
+    /// Why lookups missed, estimated from a sample of keys; empty if that is not known.
+    pub miss_causes: Vec<(&'static str, u64)>,
     /// Operations by name. If there are none, the dashboard shows the lookups instead.
     pub operations: Vec<(&'static str, u64)>,
     /// The duration of operations.
@@ -113,6 +151,7 @@ impl Tier {
         Tier {
             name,
             lookups: Vec::new(),
+            miss_causes: Vec::new(),
             operations: Vec::new(),
             latency: None,
             entries: None,
@@ -124,6 +163,12 @@ impl Tier {
     /// Sets the lookups by outcome.
     pub fn lookups(mut self, lookups: impl IntoIterator<Item = (&'static str, u64)>) -> Tier {
         self.lookups = lookups.into_iter().collect();
+        self
+    }
+
+    /// Sets why lookups missed. Causes that did not occur are left out.
+    pub fn miss_causes(mut self, causes: impl IntoIterator<Item = (&'static str, u64)>) -> Tier {
+        self.miss_causes = causes.into_iter().filter(|(_, count)| *count > 0).collect();
         self
     }
 

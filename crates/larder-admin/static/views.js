@@ -11,6 +11,17 @@ const MAX_EVENTS = 50;
 /** Why requests were not answered from a cache, by outcome. */
 const REASONS = { bypass: "not looked up, because of", unstored: "not stored, because of" };
 
+/** Why lookups missed. */
+const CAUSES = {
+  first: "The key was read for the first time.",
+  expired: "The time of the entry was over.",
+  evicted: "The entry was removed to make room.",
+  invalidated: "The entry was removed by its key.",
+  purged: "The entry was removed with others.",
+  not_stored: "Nothing was stored since the last miss: the load is running, has failed, or its value was not stored.",
+  unknown: "The key was read for the first time, or its removal is forgotten.",
+};
+
 export class TotalView {
   constructor() {
     this.ratio = this.card("Hit ratio", new Spark("Hit ratio", format.ratio, "near"));
@@ -110,7 +121,8 @@ class TierView {
 
 /** A list of names and values: the reasons or the further figures of a part. */
 class ListView {
-  constructor(title, classes) {
+  constructor(title, classes, label = (name) => name.replaceAll("_", " ")) {
+    this.label = label;
     this.list = el("dl", classes);
     this.title = el("h3", "", title);
     this.rows = new Map();
@@ -120,7 +132,7 @@ class ListView {
     const names = entries.map(([name]) => name);
     if (names.join("\n") !== [...this.rows.keys()].join("\n")) {
       this.rows = new Map(entries.map(([name, , help]) => {
-        const [figure, term] = [new Figure(), el("dt", "", name.replaceAll("_", " "))];
+        const [figure, term] = [new Figure(), el("dt", "", this.label(name))];
         if (help) term.title = help;
         figure.node.className = "";
         return [name, { figure, node: el("div", "", term, el("dd", "", figure.node)) }];
@@ -139,11 +151,15 @@ export class PartView {
     this.restarts = el("span", "restarts");
     this.tiers = part.tiers.map((tier) => new TierView(part, tier));
     this.reasons = Object.entries(REASONS).map(([outcome, title]) => [outcome, new ListView(title, "reasons")]);
+    this.misses = part.tiers.map((tier) => new ListView(`${tier.tier} misses, by cause`, "reasons"));
+    this.top = new Map();
+    this.tops = el("div", "tops");
     this.figures = new ListView("", "");
     this.failure = el("p", "failure");
-    const reasons = this.reasons.flatMap(([, list]) => [list.title, list.list]);
+    const lists = [...this.misses, ...this.reasons.map(([, list]) => list)];
+    const reasons = lists.flatMap((list) => [list.title, list.list]);
     this.purge = part.can_purge ? [purgeForm(part)] : [];
-    this.extras = el("div", "extras", this.figures.list, ...reasons, ...this.purge);
+    this.extras = el("div", "extras", this.figures.list, this.tops, ...reasons, ...this.purge);
     const title = el("h2", "", part.part);
     title.id = `part-${encodeURIComponent(part.part)}`;
     const mark = el("i");
@@ -162,6 +178,22 @@ export class PartView {
     this.failure.hidden = !part.last_failure;
     this.failure.textContent = part.last_failure ? `Last failure: ${part.last_failure}` : "";
     let counted = 0;
+    part.tiers.forEach((tier, n) => {
+      const causes = Object.entries(tier.miss_causes ?? {}).sort((a, b) => b[1] - a[1]);
+      const sum = causes.reduce((total, [, count]) => total + count, 0);
+      this.misses[n].show(causes.map(([name, count]) => [name, format.ratio(count / sum), CAUSES[name]]));
+      counted += causes.length;
+    });
+    for (const [title, entries] of Object.entries(part.top ?? {})) {
+      if (!this.top.has(title)) {
+        const list = new ListView(`top ${title}`, "reasons", (name) => name);
+        this.top.set(title, list);
+        this.tops.append(list.title, list.list);
+      }
+      const help = (entry) => `${entry.count} ± ${entry.error}, estimated from a sample`;
+      this.top.get(title).show(entries.map((entry) => [entry.name, format.count(entry.count), help(entry)]));
+      counted += entries.length;
+    }
     for (const [outcome, list] of this.reasons) {
       const reasons = Object.entries(part.reasons[outcome] ?? {}).filter(([, count]) => count).sort((a, b) => b[1] - a[1]);
       list.show(reasons.map(([name, count]) => [name, format.count(count)]));

@@ -7,7 +7,9 @@ use axum::Router;
 use axum::body::Body;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt;
-use larder_admin::{Admin, Figure, PurgeFuture, Purger, Registry, Sample, State, Target, Tier, Token, Unit};
+use larder_admin::{
+    Admin, Explanation, Figure, PurgeFuture, Purger, Registry, Sample, State, Target, Tier, Token, Unit,
+};
 use larder_engine::stats::Histogram;
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -336,5 +338,31 @@ async fn purges_are_events_of_the_history() {
     for query in ["after=x", "after=-1", "before=1"] {
         let refused = get(&site.router, &format!("/api/history?{query}")).await;
         assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn explanations_of_the_parts_are_listed() {
+    let registry = registry();
+    registry.register("server", "server", Sample::running);
+    registry.explain_with("links", |target: &str| {
+        target.starts_with("http://").then(|| Explanation::new("from memory").fact("age_seconds", 2.5))
+    });
+    registry.explain_with("server", |target: &str| Some(Explanation::new("no such key").fact("key", target)));
+    registry.explain_with("absent", |_: &str| panic!("no such part"));
+    let router = larder_admin::router(registry);
+    let explain = async |query: &str| {
+        let answer = get(&router, &format!("/api/explain?{query}")).await;
+        (answer.status.as_u16(), serde_json::from_str::<Value>(&answer.body).unwrap_or_default())
+    };
+    let links = json!({ "part": "links", "verdict": "from memory", "facts": { "age_seconds": 2.5 } });
+    let server = |key: &str| json!({ "part": "server", "verdict": "no such key", "facts": { "key": key } });
+    let both = json!({ "version": 1, "target": "http://a/b", "parts": [links, server("http://a/b")] });
+    assert_eq!(explain("target=http%3A%2F%2Fa%2Fb").await, (200, both));
+    assert_eq!(explain("target=a&part=server").await.1["parts"], json!([server("a")]));
+    let error = json!({ "error": "the part \"links\" does not exist or cannot explain \"a\"" });
+    assert_eq!(explain("target=a&part=links").await, (404, error));
+    for wrong in ["", "part=links", "target=a&other=1"] {
+        assert_eq!(explain(wrong).await.0, 400, "{wrong}");
     }
 }

@@ -24,19 +24,21 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Start the cache server, the URL shortener and the dashboard in one process.
-    Up(UpFlags),
+    Up(Box<UpFlags>),
     /// Start the cache server (Redis protocol).
     Server(ServerFlags),
     /// Start the URL shortener, import links, or manage tokens.
     #[command(args_conflicts_with_subcommands = true)]
     Links {
         #[command(flatten)]
-        flags: LinksFlags,
+        flags: Box<LinksFlags>,
         #[command(subcommand)]
         command: Option<LinksCommand>,
     },
     /// Print the figures of a running Larder.
     Stats(StatsFlags),
+    /// Explain what a running Larder would do with a key or a URL now. It changes nothing.
+    Explain(ExplainFlags),
     /// Purge a part of a running Larder.
     Purge(PurgeFlags),
     /// Measure Larder and other caches, or replay a trace through them.
@@ -67,7 +69,11 @@ pub(crate) struct UpFlags {
     #[arg(long, env = "LARDER_UP_DATA", value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) hosts: HostFlags,
+    pub(crate) admin_hosts: AdminHosts,
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+    #[command(flatten)]
+    pub(crate) links: LinksOptions,
 }
 
 /// The admin port of a running Larder.
@@ -83,6 +89,21 @@ pub(crate) struct StatsFlags {
     #[command(flatten)]
     pub(crate) admin: AdminFlag,
     /// Print JSON, in the shape of /api/stats.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainFlags {
+    /// A key of the cache server, a slug, or a URL of the shortener or its API.
+    #[arg(value_name = "URL|KEY")]
+    pub(crate) target: String,
+    /// Ask this part only, by the name that `larder stats` prints.
+    #[arg(long)]
+    pub(crate) part: Option<String>,
+    #[command(flatten)]
+    pub(crate) admin: AdminFlag,
+    /// Print JSON, in the shape of /api/explain.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -118,23 +139,48 @@ pub(crate) struct PurgeTarget {
     pub(crate) all: bool,
 }
 
-/// The flags of the URL shortener that `larder links` and `larder up` have in common.
-#[derive(Debug, Default, Args)]
-pub(crate) struct HostFlags {
-    /// Additional host names for the API of the URL shortener, without ports [default: none].
-    #[arg(long, env = "LARDER_LINKS_ALLOW_HOSTS", value_name = "HOST,…", value_delimiter = ',')]
-    pub(crate) allow_hosts: Vec<String>,
-    /// Proxies whose X-Forwarded-For the URL shortener trusts: addresses or ranges like 10.0.0.0/8 [default: none].
-    #[arg(long, env = "LARDER_LINKS_TRUSTED_PROXIES", value_name = "ADDRESS,…", value_delimiter = ',')]
-    pub(crate) trusted_proxies: Vec<String>,
-}
-
 /// Flags of `larder server`.
 #[derive(Debug, Default, Args)]
 pub(crate) struct ServerFlags {
     /// The address to listen on [default: 127.0.0.1:6379, or a free port if 6379 is in use].
     #[arg(long, env = "LARDER_SERVER_LISTEN", value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
+    /// The address of a dashboard with metrics for this server [default: none].
+    #[arg(long, env = "LARDER_SERVER_ADMIN", value_name = "ADDRESS")]
+    pub(crate) admin: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) admin_hosts: AdminHosts,
+    #[command(flatten)]
+    pub(crate) options: ServerOptions,
+}
+
+/// Flags of `larder links`.
+#[derive(Debug, Default, Args)]
+pub(crate) struct LinksFlags {
+    /// The address to listen on [default: 127.0.0.1:8080, or a free port if 8080 is in use].
+    #[arg(long, env = "LARDER_LINKS_LISTEN", value_name = "ADDRESS")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// The address of a dashboard with metrics for this shortener [default: none].
+    #[arg(long, env = "LARDER_LINKS_ADMIN", value_name = "ADDRESS")]
+    pub(crate) admin: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) admin_hosts: AdminHosts,
+    #[command(flatten)]
+    pub(crate) options: LinksOptions,
+}
+
+/// Who may read the pages of an admin port.
+#[derive(Debug, Default, Args)]
+pub(crate) struct AdminHosts {
+    /// Additional host names for the dashboard and the metrics, without ports [default: none].
+    #[arg(long = "admin-hosts", env = "LARDER_ADMIN_HOSTS", value_name = "HOST,…", value_delimiter = ',')]
+    pub(crate) names: Vec<String>,
+}
+
+/// The options of the cache server that `larder server` and `larder up` have in common.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Cache server")]
+pub(crate) struct ServerOptions {
     /// Also listen on this Unix socket [default: none].
     #[arg(long, env = "LARDER_SERVER_UNIXSOCKET", value_name = "PATH")]
     pub(crate) unixsocket: Option<PathBuf>,
@@ -152,23 +198,25 @@ pub(crate) struct ServerFlags {
     pub(crate) maxclients: Option<usize>,
 }
 
-/// Flags of `larder links`.
+/// The options of the URL shortener that `larder links` and `larder up` have in common.
 #[derive(Debug, Default, Args)]
-pub(crate) struct LinksFlags {
-    /// The address to listen on [default: 127.0.0.1:8080, or a free port if 8080 is in use].
-    #[arg(long, env = "LARDER_LINKS_LISTEN", value_name = "ADDRESS")]
-    pub(crate) listen: Option<SocketAddr>,
+#[command(next_help_heading = "URL shortener")]
+pub(crate) struct LinksOptions {
     /// The database [default: sqlite:./larder-data/links.db].
     #[arg(long, env = "LARDER_LINKS_DATABASE", value_name = "URL")]
     pub(crate) database: Option<String>,
-    /// A Redis as the second tier, shared with other instances [default: none].
+    /// A Redis as the second tier, shared with other instances [default: none; with `up`, its cache server].
     #[arg(long, env = "LARDER_LINKS_REDIS", value_name = "URL")]
     pub(crate) redis: Option<String>,
     /// The base URL of short links if a proxy is in front [default: from the request].
     #[arg(long, env = "LARDER_LINKS_PUBLIC_URL", value_name = "URL")]
     pub(crate) public_url: Option<String>,
-    #[command(flatten)]
-    pub(crate) hosts: HostFlags,
+    /// Additional host names for the API of the URL shortener, without ports [default: none].
+    #[arg(long, env = "LARDER_LINKS_ALLOW_HOSTS", value_name = "HOST,…", value_delimiter = ',')]
+    pub(crate) allow_hosts: Vec<String>,
+    /// Proxies whose X-Forwarded-For the URL shortener trusts: addresses or ranges like 10.0.0.0/8 [default: none].
+    #[arg(long, env = "LARDER_LINKS_TRUSTED_PROXIES", value_name = "ADDRESS,…", value_delimiter = ',')]
+    pub(crate) trusted_proxies: Vec<String>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,6 +1,9 @@
 //! The `larder` binary: parses the command line, runs the command, and prints an error in one line.
 
+mod admin_port;
 mod args;
+mod config_file;
+mod explainers;
 mod export;
 mod files;
 mod import;
@@ -44,9 +47,9 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<()> {
     let file = File::read(cli.config.as_deref())?;
     match cli.command {
-        Command::Up(flags) => up::run(file.up(flags)?),
+        Command::Up(flags) => up::run(file.up(*flags)?),
         Command::Server(flags) => parts::run_server(file.server(flags)?),
-        Command::Links { flags, command: None } => parts::run_links(file.links(flags)?),
+        Command::Links { flags, command: None } => parts::run_links(file.links(*flags)?),
         Command::Links { command: Some(LinksCommand::Import(flags)), .. } => import::run(flags),
         Command::Links { command: Some(LinksCommand::Export(flags)), .. } => export::run(flags, file),
         Command::Links { command: Some(LinksCommand::Backup { file: to, database }), .. } => {
@@ -54,6 +57,7 @@ fn run(cli: Cli) -> Result<()> {
         }
         Command::Links { command: Some(LinksCommand::Token(command)), .. } => token::run(command, file),
         Command::Stats(flags) => remote::stats(flags, file),
+        Command::Explain(flags) => remote::explain(flags, file),
         Command::Purge(flags) => remote::purge(flags, file),
         Command::Bench(command) => larder_bench::run(command),
         Command::Config => {
@@ -78,6 +82,7 @@ impl Command {
             Command::Links { command: Some(LinksCommand::Backup { .. }), .. } => "links backup",
             Command::Links { command: Some(LinksCommand::Token(_)), .. } => "links token",
             Command::Stats(_) => "stats",
+            Command::Explain(_) => "explain",
             Command::Purge(_) => "purge",
             Command::Bench(_) => "bench",
             Command::Config => "config",

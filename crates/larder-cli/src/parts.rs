@@ -1,24 +1,32 @@
 //! Starts the parts: binds their addresses, and serves until a stop is requested.
 
-use crate::files::Shares;
+use crate::admin_port;
+use crate::explainers;
+use crate::files::{ADMIN_CONNECTIONS, Shares};
 use crate::listen::ListenAddress;
 use crate::settings;
 use crate::signals;
-use crate::supervisor::Stop;
+use crate::sources::{self, CurrentStats};
+use crate::supervisor::{HealthHandle, Supervisor};
 use anyhow::{Context, Result};
-use larder_links::{Deps, Links, ServeOptions};
+use larder_admin::{Registry, Token};
+use larder_links::{Deps, Links};
 use larder_server::{Server, ServerError, Store};
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpListener};
-use std::time::Duration;
-
-/// The time in which a client of the dashboard must send the head of a request.
-const ADMIN_HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+use std::net::SocketAddr;
+use std::path::Path;
 
 /// `larder server`.
-pub(crate) fn run_server(settings: settings::Server) -> Result<()> {
+pub(crate) fn run_server(mut settings: settings::Server) -> Result<()> {
     runtime()?.block_on(async {
         let stop = signals::stop_signal()?;
+        let mut admin = None;
+        if let Some(port) = settings.admin.take() {
+            let requested = Shares { server: settings.config.maxclients, links: 0, admin: ADMIN_CONNECTIONS };
+            let shares = Shares::of_process(requested);
+            settings.config.maxclients = shares.server.max(1);
+            admin = Some((port.listen.tcp()?, port.hosts, shares.admin));
+        }
         let store = Store::new(settings.config.max_memory.map(|size| size.0))?;
         let server = bind_server(&settings, &store)?;
         if let Some(address) = server.local_addr() {
@@ -27,7 +35,18 @@ pub(crate) fn run_server(settings: settings::Server) -> Result<()> {
         if let Some(path) = server.unix_path() {
             println!("larder server listens on {}", path.display());
         }
-        Ok(server.run(stop).await?)
+        let mut supervisor = Supervisor::new();
+        if let Some((listener, hosts, connections)) = admin {
+            let registry = Registry::new();
+            sources::register_server(&registry, CurrentStats::new(&server), &HealthHandle::running());
+            explainers::of_server(&registry, store.clone());
+            println!("the dashboard is on http://{}/", listener.local_addr()?);
+            let pages = admin_port::pages(registry, hosts, None);
+            admin_port::start(&mut supervisor, pages, listener, connections);
+        }
+        let ended = server.run(stop).await;
+        supervisor.shut_down(admin_port::DRAIN).await;
+        Ok(ended?)
     })
 }
 
@@ -50,15 +69,31 @@ pub(crate) fn run_links(settings: settings::Links) -> Result<()> {
         let listener = settings.listen.tcp()?;
         let address = listener.local_addr()?;
         let mut config = settings.config;
-        let requested = Shares { server: 0, links: config.max_connections, admin: 0 };
-        config.max_connections = Shares::of_process(requested).links;
+        let admin_connections = if settings.admin.is_some() { ADMIN_CONNECTIONS } else { 0 };
+        let requested = Shares { server: 0, links: config.max_connections, admin: admin_connections };
+        let shares = Shares::of_process(requested);
+        config.max_connections = shares.links;
         let hint = token_command(&config)?;
+        let database = config.store_config()?.path;
         let links = open_links(config)?;
         println!("larder links listens on http://{address}/");
         if !links.is_local_on(address) {
             println!("the API needs a token; make one with: {hint}");
         }
-        Ok(links.serve(tokio::net::TcpListener::from_std(listener)?, stop).await?)
+        let mut supervisor = Supervisor::new();
+        if let Some(port) = settings.admin {
+            let listener = port.listen.tcp()?;
+            let registry = Registry::new();
+            sources::register_links(&registry, &links, &HealthHandle::running());
+            explainers::of_links(&registry, &links);
+            println!("the dashboard is on http://{}/", listener.local_addr()?);
+            let token = Token::load_or_create(database.parent().unwrap_or(Path::new("")))?;
+            let pages = admin_port::pages(registry, port.hosts, Some(token));
+            admin_port::start(&mut supervisor, pages, listener, shares.admin);
+        }
+        let ended = links.serve(tokio::net::TcpListener::from_std(listener)?, stop).await;
+        supervisor.shut_down(admin_port::DRAIN).await;
+        Ok(ended?)
     })
 }
 
@@ -79,22 +114,6 @@ pub(crate) fn open_links(config: larder_links::Config) -> Result<Links> {
     }
     let deps = Deps::open(&config)?;
     Ok(Links::open(config, deps)?)
-}
-
-/// Serves the admin pages until a stop is requested. Connections with requests that last longer than `drain` are then
-/// closed.
-pub(crate) async fn serve_admin(
-    pages: axum::Router,
-    listener: &TcpListener,
-    stop: Stop,
-    max_connections: usize,
-    drain: Duration,
-) -> Result<()> {
-    let listener = tokio::net::TcpListener::from_std(listener.try_clone()?)?;
-    let options =
-        ServeOptions { max_connections, header_timeout: ADMIN_HEADER_TIMEOUT, drain_timeout: drain };
-    larder_links::serve(listener, pages, options, stop.requested()).await;
-    Ok(())
 }
 
 /// The runtime of the process. The cache server uses its own threads in addition.

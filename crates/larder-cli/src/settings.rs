@@ -1,6 +1,7 @@
 //! The settings of the parts. Precedence: flags, environment (both parsed by `args`), configuration file, defaults.
 
-use crate::args::{HostFlags, LinksFlags, ServerFlags, UpFlags};
+use crate::args::{AdminHosts, LinksFlags, LinksOptions, ServerFlags, ServerOptions, UpFlags};
+use crate::config_file;
 use crate::listen::ListenAddress;
 use anyhow::{Context, Result};
 use larder_server::Password;
@@ -14,9 +15,8 @@ pub(crate) const REFERENCE: &str = include_str!("../../../config/larder.toml");
 const ADMIN_PORT: u16 = 8081;
 const DATA_FOLDER: &str = "larder-data";
 
-/// The configuration file. Unknown keys are errors, here and in the sections of the parts.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+/// The configuration file. Unknown keys are errors.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct File {
     up: UpSection,
     server: toml::Table,
@@ -24,19 +24,41 @@ pub(crate) struct File {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 struct UpSection {
     resp: Option<SocketAddr>,
     http: Option<SocketAddr>,
     admin: Option<SocketAddr>,
+    admin_hosts: Vec<String>,
     data: Option<PathBuf>,
 }
+
+/// What `[server]` has beside the options of the server.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ServerKeys {
+    admin: Option<SocketAddr>,
+    admin_hosts: Vec<String>,
+}
+
+/// What `[links]` has beside the options of the shortener.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct LinksKeys {
+    listen: Option<SocketAddr>,
+    admin: Option<SocketAddr>,
+    admin_hosts: Vec<String>,
+}
+
+/// A section without further keys.
+#[derive(Debug, Deserialize)]
+struct NoKeys {}
 
 /// The settings of `larder up`.
 #[derive(Debug)]
 pub(crate) struct Up {
     pub(crate) data: PathBuf,
-    pub(crate) admin: ListenAddress,
+    pub(crate) admin: AdminPort,
     pub(crate) server: Server,
     pub(crate) links: Links,
 }
@@ -45,6 +67,7 @@ pub(crate) struct Up {
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) listen: Option<ListenAddress>,
+    pub(crate) admin: Option<AdminPort>,
     pub(crate) config: larder_server::Config,
     /// The password in plain text, for parts of this process that are clients of the server.
     pub(crate) password: Option<String>,
@@ -54,9 +77,18 @@ pub(crate) struct Server {
 #[derive(Debug)]
 pub(crate) struct Links {
     pub(crate) listen: ListenAddress,
+    pub(crate) admin: Option<AdminPort>,
     pub(crate) config: larder_links::Config,
     /// Whether the database is configured and not the default.
     pub(crate) is_database_configured: bool,
+}
+
+/// The settings of an admin port.
+#[derive(Debug)]
+pub(crate) struct AdminPort {
+    pub(crate) listen: ListenAddress,
+    /// Host names in addition to loopback.
+    pub(crate) hosts: Vec<String>,
 }
 
 impl File {
@@ -69,52 +101,46 @@ impl File {
     }
 
     fn parse(text: &str) -> Result<File> {
-        // Errors of toml have several lines, ours have one.
-        let file: File = toml::from_str(text).map_err(|error| one_line(text, &error))?;
+        let [up, server, links] = config_file::sections(text, ["up", "server", "links"])?;
+        let (up, NoKeys {}) = config_file::read("up", up)?;
+        let file = File { up, server, links };
         // Check all sections here, where an error can name the file.
         file.clone().server(ServerFlags::default())?;
         file.clone().links(LinksFlags::default())?;
         Ok(file)
     }
 
-    pub(crate) fn server(mut self, flags: ServerFlags) -> Result<Server> {
-        let section = &mut self.server;
+    pub(crate) fn server(self, flags: ServerFlags) -> Result<Server> {
+        let section = self.server;
+        let ServerOptions { unixsocket, max_memory, threads, requirepass, maxclients } = flags.options;
         let is_configured = flags.listen.is_some() || section.contains_key("listen");
-        let password = match (flags.requirepass, section.get("requirepass")) {
-            (Some(password), _) => Some(password),
-            (None, file) => file.and_then(|password| password.as_str()).map(str::to_owned),
-        };
-        let mut config: larder_server::Config = section_of("server", std::mem::take(section))?;
+        let file_password = section.get("requirepass").and_then(|password| password.as_str());
+        let password = requirepass.or_else(|| file_password.map(str::to_owned));
+        let (keys, mut config): (ServerKeys, larder_server::Config) = config_file::read("server", section)?;
         config.listen = flags.listen.or(config.listen);
-        config.unixsocket = flags.unixsocket.or(config.unixsocket);
-        config.max_memory = flags.max_memory.or(config.max_memory);
-        config.threads = flags.threads.or(config.threads);
-        config.maxclients = flags.maxclients.unwrap_or(config.maxclients);
+        config.unixsocket = unixsocket.or(config.unixsocket);
+        config.max_memory = max_memory.or(config.max_memory);
+        config.threads = threads.or(config.threads);
+        config.maxclients = maxclients.unwrap_or(config.maxclients);
         config.requirepass = password.clone().map(Password::new);
         let listen = config.listen.map(|address| ListenAddress { address, is_configured });
-        Ok(Server { listen, config, password })
+        let admin = AdminPort::of_part(flags.admin.or(keys.admin), flags.admin_hosts, keys.admin_hosts);
+        Ok(Server { listen, admin, config, password })
     }
 
-    pub(crate) fn links(mut self, flags: LinksFlags) -> Result<Links> {
-        let section = &mut self.links;
-        let file_listen = match section.remove("listen") {
-            Some(address) => Some(address.try_into().context("links.listen is not an address")?),
-            None => None,
-        };
-        let listen = ListenAddress::or_default(flags.listen.or(file_listen), 8080);
-        let is_database_configured = flags.database.is_some() || section.contains_key("database");
-        let mut config: larder_links::Config = section_of("links", std::mem::take(section))?;
-        config.database = flags.database.unwrap_or(config.database);
-        config.redis = flags.redis.or(config.redis);
-        config.public_url = flags.public_url.or(config.public_url);
-        let HostFlags { allow_hosts, trusted_proxies } = flags.hosts;
-        if !allow_hosts.is_empty() {
-            config.allow_hosts = allow_hosts;
-        }
-        if !trusted_proxies.is_empty() {
-            config.trusted_proxies = trusted_proxies;
-        }
-        Ok(Links { listen, config, is_database_configured })
+    pub(crate) fn links(self, flags: LinksFlags) -> Result<Links> {
+        let section = self.links;
+        let LinksOptions { database, redis, public_url, allow_hosts, trusted_proxies } = flags.options;
+        let is_database_configured = database.is_some() || section.contains_key("database");
+        let (keys, mut config): (LinksKeys, larder_links::Config) = config_file::read("links", section)?;
+        config.database = database.unwrap_or(config.database);
+        config.redis = redis.or(config.redis);
+        config.public_url = public_url.or(config.public_url);
+        config.allow_hosts = first_given(allow_hosts, config.allow_hosts);
+        config.trusted_proxies = first_given(trusted_proxies, config.trusted_proxies);
+        let listen = ListenAddress::or_default(flags.listen.or(keys.listen), 8080);
+        let admin = AdminPort::of_part(flags.admin.or(keys.admin), flags.admin_hosts, keys.admin_hosts);
+        Ok(Links { listen, admin, config, is_database_configured })
     }
 
     /// The URL of the admin port of `larder up`.
@@ -134,20 +160,35 @@ impl File {
 
     pub(crate) fn up(mut self, flags: UpFlags) -> Result<Up> {
         let up = std::mem::take(&mut self.up);
-        let resp = flags.resp.or(up.resp);
-        let http = flags.http.or(up.http);
-        let admin = ListenAddress::or_default(flags.admin.or(up.admin), ADMIN_PORT);
+        let server_flags =
+            ServerFlags { listen: flags.resp.or(up.resp), options: flags.server, ..ServerFlags::default() };
+        let links_flags =
+            LinksFlags { listen: flags.http.or(up.http), options: flags.links, ..LinksFlags::default() };
+        let server = self.clone().server(server_flags)?;
+        let mut links = self.links(links_flags)?;
         let data = flags.data.or(up.data).unwrap_or_else(|| PathBuf::from(DATA_FOLDER));
-        let (server, links) = (std::mem::take(&mut self.server), std::mem::take(&mut self.links));
-        let server = File { server, ..File::default() }
-            .server(ServerFlags { listen: resp, ..ServerFlags::default() })?;
-        let links_flags = LinksFlags { listen: http, hosts: flags.hosts, ..LinksFlags::default() };
-        let mut links = File { links, ..File::default() }.links(links_flags)?;
         if !links.is_database_configured {
             links.config.database = format!("sqlite:{}", data.join("links.db").display());
         }
+        let admin = AdminPort {
+            listen: ListenAddress::or_default(flags.admin.or(up.admin), ADMIN_PORT),
+            hosts: first_given(flags.admin_hosts.names, up.admin_hosts),
+        };
         Ok(Up { data, admin, server, links })
     }
+}
+
+impl AdminPort {
+    /// The admin port of a part that runs alone: there is none by default.
+    fn of_part(address: Option<SocketAddr>, flag: AdminHosts, file: Vec<String>) -> Option<AdminPort> {
+        let listen = ListenAddress { address: address?, is_configured: true };
+        Some(AdminPort { listen, hosts: first_given(flag.names, file) })
+    }
+}
+
+/// The list of the flag or the environment, or else of the file.
+fn first_given(flag: Vec<String>, file: Vec<String>) -> Vec<String> {
+    if flag.is_empty() { file } else { flag }
 }
 
 impl ListenAddress {
@@ -157,18 +198,10 @@ impl ListenAddress {
     }
 }
 
-fn section_of<'de, T: Deserialize<'de>>(name: &str, table: toml::Table) -> Result<T> {
-    T::deserialize(table).map_err(|error| anyhow::anyhow!("[{name}]: {}", error.message()))
-}
-
-fn one_line(text: &str, error: &toml::de::Error) -> anyhow::Error {
-    let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
-    anyhow::anyhow!("line {line}: {}", error.message())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config_file::keys_of;
 
     #[test]
     fn reference_is_valid_and_has_the_defaults() {
@@ -179,7 +212,24 @@ mod tests {
         assert_eq!(links.config, larder_links::Config::default());
         let up = reference().up(UpFlags::default()).expect("valid");
         assert_eq!(up.data, PathBuf::from("./larder-data"));
-        assert_eq!(up.admin.address, SocketAddr::from(([127, 0, 0, 1], 8081)));
+        assert_eq!(up.admin.listen.address, SocketAddr::from(([127, 0, 0, 1], 8081)));
+    }
+
+    #[test]
+    fn reference_has_every_key() {
+        let sections: [(&str, &[&[&str]]); 3] = [
+            ("[up]", &[keys_of::<UpSection>()]),
+            ("[server]", &[keys_of::<ServerKeys>(), keys_of::<larder_server::Config>()]),
+            ("[links]", &[keys_of::<LinksKeys>(), keys_of::<larder_links::Config>()]),
+        ];
+        for (section, keys) in sections {
+            let (_, text) = REFERENCE.split_once(section).expect("the section");
+            let text = text.split("\n[").next().expect("a text");
+            for key in keys.concat() {
+                let is_key = |line: &str| line.trim_start_matches("#: ").starts_with(&format!("{key} = "));
+                assert!(text.lines().any(is_key), "{section} has no {key}");
+            }
+        }
     }
 
     #[test]
@@ -202,7 +252,8 @@ mod tests {
             (from_file.config.maxclients, from_file.listen.map(|listen| listen.is_configured)),
             (7, Some(true))
         );
-        let flags = ServerFlags { maxclients: Some(8), ..ServerFlags::default() };
+        let options = ServerOptions { maxclients: Some(8), ..ServerOptions::default() };
+        let flags = ServerFlags { options, ..ServerFlags::default() };
         assert_eq!(File::parse(text).expect("parses").server(flags).expect("valid").config.maxclients, 8);
         let default = File::default().server(ServerFlags::default()).expect("valid");
         assert_eq!(
@@ -212,20 +263,36 @@ mod tests {
     }
 
     #[test]
-    fn parse_errors_are_one_line_that_names_the_cause() {
-        let message = |text: &str| match File::parse(text) {
-            Ok(file) => file.server(ServerFlags::default()).expect_err("refused").to_string(),
-            Err(error) => error.to_string(),
-        };
+    fn every_section_is_checked() {
         for (text, expected) in [
-            ("[server]\nmax_clients = 7\n", "unknown field `max_clients`"),
-            ("[sever]\n", "unknown field `sever`"),
-            ("[server\n", "line 1: "),
-            ("[server]\nmaxclients = \"many\"\n", "invalid type"),
+            ("[server]\nmax_clients = 7\n", "[server] max_clients: unknown key; did you mean maxclients?"),
+            ("[server]\nadmin = 7\n", "[server] admin: invalid type: integer `7`, expected socket address"),
+            ("[links]\nlisten = \"x\"\n", "[links] listen: invalid socket address syntax"),
+            ("[links]\ncache_byte = 7\n", "[links] cache_byte: unknown key; did you mean cache_bytes?"),
+            ("[up]\nport = 1\n", "[up] port: unknown key; "),
         ] {
-            let message = message(text);
-            assert!(message.contains(expected) && !message.contains('\n'), "{text:?}: {message}");
+            let message = File::parse(text).expect_err("refused").to_string();
+            assert!(message.starts_with(expected), "{text:?}: {message}");
         }
+    }
+
+    #[test]
+    fn up_passes_options_and_sizes_to_its_parts() {
+        let text =
+            "[links]\ncache_bytes = \"2mb\"\nmax_database_bytes = \"1gb\"\n[server]\nmax_memory = \"3mb\"\n";
+        let server = ServerOptions { threads: Some(3), ..ServerOptions::default() };
+        let links = LinksOptions { redis: Some("redis://r".into()), ..LinksOptions::default() };
+        let up = File::parse(text).expect("parses").up(UpFlags { server, links, ..UpFlags::default() });
+        let up = up.expect("valid");
+        assert_eq!(
+            (up.links.config.cache_bytes, up.links.config.max_database_bytes),
+            (2 << 20, Some(1 << 30))
+        );
+        assert_eq!(
+            (up.server.config.max_memory.map(|size| size.0), up.server.config.threads),
+            (Some(3 << 20), Some(3))
+        );
+        assert_eq!(up.links.config.redis.as_deref(), Some("redis://r"));
     }
 
     #[test]

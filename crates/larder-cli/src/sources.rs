@@ -1,10 +1,11 @@
 //! The sources of the dashboard: convert the statistics of the parts into samples.
 
 use crate::supervisor::{HealthHandle, State};
-use crate::up::CurrentStats;
 use larder_admin::{Figure, PurgeFuture, Purger, Registry, Sample, Target, Tier, Unit};
-use larder_http::{HttpCache, Reason};
+use larder_http::{HttpCache, Reason, TopKey};
 use larder_links::Links;
+use larder_server::{Server, StatsHandle};
+use std::sync::{Arc, Mutex};
 
 /// Registers the shortener: its redirects with the tiers of their cache, and the response cache of its API.
 pub(crate) fn register_links(registry: &Registry, links: &Links, health: &HealthHandle) {
@@ -23,6 +24,7 @@ pub(crate) fn register_links(registry: &Registry, links: &Links, health: &Health
         sample_with_health(&handle)
             .tier(redirects)
             .with_cache(source.cache())
+            .top("slugs", shown(&stats.top_slugs))
             .figure(Figure::total("visits_written", Unit::Count, visits.written, "Visits in the database."))
             .figure(Figure::current(
                 "visits_waiting",
@@ -53,6 +55,7 @@ pub(crate) fn register_links(registry: &Registry, links: &Links, health: &Health
                 ("collapsed", stats.collapsed),
                 ("bypass", bypassed),
             ])
+            .miss_causes(stats.miss_causes.counts())
             .latency(latency)
             .entries(stats.entries)
             .bytes(stats.bytes, stats.capacity);
@@ -61,6 +64,7 @@ pub(crate) fn register_links(registry: &Registry, links: &Links, health: &Health
         };
         sample_with_health(&handle)
             .tier(tier)
+            .top("paths", shown(&stats.top_paths))
             .reasons("bypass", counts(&stats.bypassed))
             .reasons("unstored", counts(&stats.unstored))
             .figure(Figure::total("purges", Unit::Count, stats.purges, "Purge requests."))
@@ -87,6 +91,7 @@ pub(crate) fn register_server(registry: &Registry, current: CurrentStats, health
         let stats = current.handle().snapshot();
         let memory = Tier::new("memory")
             .lookups([("hit", stats.hits), ("miss", stats.misses)])
+            .miss_causes(stats.miss_causes.counts())
             .operations([("command", stats.commands)])
             .latency(stats.latency)
             .entries(stats.keys)
@@ -110,6 +115,11 @@ pub(crate) fn register_server(registry: &Registry, current: CurrentStats, health
             .figure(Figure::total("received", Unit::Bytes, stats.bytes_in, "Bytes read from clients."))
             .figure(Figure::total("sent", Unit::Bytes, stats.bytes_out, "Bytes written to clients."))
     });
+}
+
+/// Keys as text, with their counts and errors.
+fn shown(keys: &[TopKey]) -> impl Iterator<Item = (String, u64, u64)> {
+    keys.iter().map(|top| (String::from_utf8_lossy(&top.key).into_owned(), top.count, top.error))
 }
 
 /// A sample with the state and the restarts of a part.
@@ -142,5 +152,23 @@ impl Purger for ResponsePurger {
             other => Err(format!("this part cannot purge {other:?}")),
         };
         Box::pin(std::future::ready(purged))
+    }
+}
+
+/// The statistics of the current cache server. Each restart creates a new server.
+#[derive(Clone)]
+pub(crate) struct CurrentStats(Arc<Mutex<StatsHandle>>);
+
+impl CurrentStats {
+    pub(crate) fn new(server: &Server) -> Self {
+        CurrentStats(Arc::new(Mutex::new(server.stats_handle())))
+    }
+
+    pub(crate) fn replace(&self, server: &Server) {
+        *self.0.lock().expect("nothing panics under this lock") = server.stats_handle();
+    }
+
+    fn handle(&self) -> StatsHandle {
+        self.0.lock().expect("nothing panics under this lock").clone()
     }
 }

@@ -37,6 +37,12 @@ pub(crate) struct Health {
 }
 
 impl HealthHandle {
+    /// The health of a part that runs and was never restarted.
+    pub(crate) fn running() -> HealthHandle {
+        let health = Health { state: State::Running, restarts: 0, last_failure: None };
+        HealthHandle(Arc::new(Mutex::new(health)))
+    }
+
     /// The current health of the part.
     pub(crate) fn get(&self) -> Health {
         self.0.lock().expect("nothing panics under this lock").clone()
@@ -90,8 +96,7 @@ impl Supervisor {
     where
         F: Future<Output = Result<()>> + Send + 'static,
     {
-        let health = Health { state: State::Running, restarts: 0, last_failure: None };
-        let health = HealthHandle(Arc::new(Mutex::new(health)));
+        let health = HealthHandle::running();
         self.parts.spawn(supervise(name, run, self.stop(), health.clone()));
         health
     }

@@ -1,7 +1,7 @@
 //! API tokens of the URL shortener: the commands that create, list and remove them, and the initial token of `larder
 //! up`.
 
-use crate::args::{DatabaseFlag, LinksFlags, TokenCommand};
+use crate::args::{DatabaseFlag, LinksFlags, LinksOptions, TokenCommand};
 use crate::parts::runtime;
 use crate::settings::File;
 use anyhow::{Context, Result, bail};
@@ -27,7 +27,8 @@ pub(crate) fn run(command: TokenCommand, file: File) -> Result<()> {
 
 /// Opens the database of a command, which must exist unless the command may create it.
 pub(crate) fn open_store(flag: &DatabaseFlag, file: File, may_create: bool) -> Result<Store> {
-    let flags = LinksFlags { database: flag.database.clone(), ..LinksFlags::default() };
+    let options = LinksOptions { database: flag.database.clone(), ..LinksOptions::default() };
+    let flags = LinksFlags { options, ..LinksFlags::default() };
     let config = file.links(flags)?.config;
     config.validate()?;
     let store = config.store_config()?;

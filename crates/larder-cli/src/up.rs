@@ -8,16 +8,19 @@
 //!
 //! Listeners, stores and caches are created here and lent to the parts, so that they survive the restart of a part.
 
+use crate::admin_port;
+use crate::explainers;
 use crate::files::{ADMIN_CONNECTIONS, Shares};
 use crate::listen::ListenAddress;
-use crate::parts::{bind_server, open_links, runtime, serve_admin};
+use crate::parts::{bind_server, open_links, runtime};
 use crate::settings;
+use crate::sources::{self, CurrentStats};
 use crate::supervisor::{Stop, Supervisor};
-use crate::{signals, sources, token};
+use crate::{signals, token};
 use anyhow::{Context, Result};
-use larder_admin::{Admin, Registry, Token};
+use larder_admin::{Registry, Token};
 use larder_links::Links;
-use larder_server::{Server, StatsHandle, Store};
+use larder_server::Store;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
@@ -50,11 +53,12 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     settings.server.config.drain_timeout_ms = settings.server.config.drain_timeout_ms.min(DRAIN_MS);
     let store = Store::new(settings.server.config.max_memory.map(|size| size.0))?;
     let server = bind_server(&settings.server, &store)?;
+    let explained = store.clone();
     let resp = server.local_addr();
     settings.server.listen = resp.map(ListenAddress::bound_to);
 
     let http = settings.links.listen.tcp()?;
-    let admin = settings.admin.tcp()?;
+    let admin = settings.admin.listen.tcp()?;
     let mut links_config = settings.links.config;
     // Before the cache server takes the place of a missing Redis: the options of a Redis are not for it.
     links_config.validate()?;
@@ -90,11 +94,10 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     let registry = Registry::new();
     sources::register_links(&registry, &links, &links_health);
     sources::register_server(&registry, current_stats, &server_health);
-    let pages = Admin::new(registry).token(admin_token).router();
-    supervisor.start("admin", move |stop| {
-        let (pages, listener) = (pages.clone(), admin.try_clone());
-        async move { serve_admin(pages, &listener?, stop, shares.admin, Duration::from_millis(DRAIN_MS)).await }
-    });
+    explainers::of_links(&registry, &links);
+    explainers::of_server(&registry, explained);
+    let pages = admin_port::pages(registry, settings.admin.hosts, Some(admin_token));
+    admin_port::start(&mut supervisor, pages, admin, shares.admin);
 
     signal.await;
     println!("stopping");
@@ -128,7 +131,8 @@ fn own_url(address: SocketAddr, password: &Option<String>) -> String {
     }
 }
 
-fn percent_encode(text: &str) -> String {
+/// A text as one part of a URL.
+pub(crate) fn percent_encode(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
@@ -148,24 +152,6 @@ fn print_addresses(data: &Path, resp: Option<SocketAddr>, http: SocketAddr, admi
     println!("  links token    {}", token.display());
     println!("  dashboard      http://{admin}/");
     println!("Ctrl-C stops it.");
-}
-
-/// The statistics of the current cache server. Each restart creates a new server.
-#[derive(Clone)]
-pub(crate) struct CurrentStats(Arc<Mutex<StatsHandle>>);
-
-impl CurrentStats {
-    fn new(server: &Server) -> Self {
-        CurrentStats(Arc::new(Mutex::new(server.stats_handle())))
-    }
-
-    fn replace(&self, server: &Server) {
-        *self.0.lock().expect("nothing panics under this lock") = server.stats_handle();
-    }
-
-    pub(crate) fn handle(&self) -> StatsHandle {
-        self.0.lock().expect("nothing panics under this lock").clone()
-    }
 }
 
 #[cfg(test)]

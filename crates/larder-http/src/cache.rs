@@ -175,13 +175,7 @@ impl HttpCache {
 
     /// The counters of the cache, and its current size.
     pub fn stats(&self) -> Stats {
-        let store = &self.0.store;
-        self.0.counters.snapshot(
-            store.len() as u64,
-            store.weight(),
-            store.capacity(),
-            self.0.memory.charged(),
-        )
+        self.0.counters.snapshot(&self.0.store.stats(), self.0.memory.charged())
     }
 
     pub(crate) fn from_core(core: CacheCore) -> HttpCache {
@@ -246,14 +240,14 @@ impl CacheCore {
             |key: &[u8]| Ok(Lookup::Missing(StoreLocation { resource: Key::new(key), variant: None }));
         let Some(value) = self.store.get(key.as_slice()) else { return missing(key) };
         if !self.purges.is_unpurged(value.stamp(), key) {
-            self.remove_if_same(Key::new(key), &value);
+            self.remove_purged(Key::new(key), &value);
             return missing(key);
         }
         #[cfg(feature = "shared")]
         match self.shared_validity(&value, verified) {
             Validity::Unknown => return Ok(Lookup::Unverified(Unverified { key: Key::new(key), value })),
             Validity::Dead => {
-                self.remove_if_same(Key::new(key), &value);
+                self.remove_purged(Key::new(key), &value);
                 return missing(key);
             }
             Validity::Valid | Validity::Stale => {}
@@ -263,7 +257,7 @@ impl CacheCore {
                 return Ok(Lookup::Found(stored));
             }
             StoreValue::Response(_) => {
-                self.remove_if_same(Key::new(key), &value);
+                self.remove_purged(Key::new(key), &value);
                 return missing(key);
             }
             StoreValue::Varies(record) => record,
@@ -311,7 +305,7 @@ impl CacheCore {
                 return Ok(Lookup::Unverified(Unverified { key: Key::new(variant), value }));
             }
             Some((Validity::Dead, value)) => {
-                self.remove_if_same(Key::new(variant), &value);
+                self.remove_purged(Key::new(variant), &value);
                 None
             }
             found => found.map(|(_, value)| value),
@@ -320,7 +314,7 @@ impl CacheCore {
             Some(StoreValue::Response(stored)) if stored.tags_are_unpurged(&self.purges) => {
                 return Ok(Lookup::Found(stored));
             }
-            Some(value) => self.remove_if_same(Key::new(variant), &value),
+            Some(value) => self.remove_purged(Key::new(variant), &value),
             None => {}
         }
         let variant = Some((record.clone(), Key::new(variant)));
@@ -417,6 +411,12 @@ impl CacheCore {
             Some(entry) if entry.value().is_same(value) => (Op::Put(value.clone(), Ttl::Keep), ()),
             _ => (Op::Keep, ()),
         });
+    }
+
+    /// Removes an entry that a lookup found and must not serve.
+    fn remove_purged(&self, key: Key, value: &StoreValue) {
+        self.counters.purged_lookups.add(1);
+        self.remove_if_same(key, value);
     }
 
     /// Removes the entry, unless its value was replaced meanwhile.

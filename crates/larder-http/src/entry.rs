@@ -183,6 +183,16 @@ impl StoredResponse {
         purges.tags_are_unpurged(&self.stamp, &self.tags)
     }
 
+    /// The number of its tags. Their names are stored as hashes.
+    pub(crate) fn tag_count(&self) -> usize {
+        self.tags.len()
+    }
+
+    /// The rest of its time to live in milliseconds; 0 if it is stale.
+    pub(crate) fn ttl_ms(&self, now_ms: u64) -> u64 {
+        self.fresh_until_ms.load(Ordering::Relaxed).saturating_sub(now_ms)
+    }
+
     /// The outcome of a request that is answered with this response.
     pub(crate) fn outcome(&self, now_ms: u64) -> Outcome {
         let fresh_until_ms = self.fresh_until_ms.load(Ordering::Relaxed);
@@ -280,9 +290,13 @@ impl StoredResponse {
         self.status
     }
 
+    /// The time since the origin made the response, in milliseconds.
+    pub(crate) fn age_ms(&self, now_ms: u64) -> u64 {
+        self.initial_age_ms + now_ms.saturating_sub(self.created_at_ms)
+    }
+
     fn age(&self, now_ms: u64) -> HeaderValue {
-        let age = (self.initial_age_ms + now_ms.saturating_sub(self.created_at_ms)) / 1000;
-        AGES.value(age)
+        AGES.value(self.age_ms(now_ms) / 1000)
     }
 }
 

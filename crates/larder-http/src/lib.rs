@@ -92,6 +92,7 @@ mod gate;
 mod graphql;
 mod handler_fields;
 mod handler_purges;
+mod inspect;
 mod key;
 mod labels;
 mod layer;
@@ -120,12 +121,14 @@ pub use encoding::Coding;
 pub use gate::{Access, Scope};
 #[cfg(feature = "async-graphql")]
 pub use graphql::CacheHints;
+pub use inspect::{Inspection, ResponseInspection};
 pub use labels::Labels;
+pub use larder_engine::stats::{MissCauses, TopKey};
 pub use larder_engine::{Clock, ManualClock};
 pub use layer::HttpCacheLayer;
 pub use policy::{CacheCtx, Cached, ForbiddenBecause};
 pub use service::{HttpCacheService, ResponseFuture};
 #[cfg(feature = "shared")]
 pub use shared::{SharedBuilder, SharedHttpCache};
-pub use stats::Stats;
+pub use stats::{MAX_TOP_PATHS, Stats};
 pub use status::{Outcome, Reason};

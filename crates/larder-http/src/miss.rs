@@ -44,7 +44,7 @@ where
 {
     let mut outcome = miss_outcome(&location, Reason::Released);
     for _ in 0..MAX_LOOKUPS {
-        let value = match cache.core().store.load(location.key()) {
+        let value = match cache.core().store.load_after_miss(location.key()) {
             Load::Hit(value) => Some(value),
             Load::Lead(ticket) => return lead(cache, inner, request, location, requester, ticket).await,
             Load::Follow(follower) => match wait(&cache, &location, follower).await {

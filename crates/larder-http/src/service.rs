@@ -201,6 +201,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
                 };
                 let response = entry::answer(&core.counters, replayed, replay, outcome, now);
                 timer.record(&core.counters.hit_time);
+                core.counters.paths.record(call.request.uri().path().as_bytes());
                 if matches!(outcome, Outcome::Stale { .. }) && stored.claim_refresh(now) {
                     call.traits.mark(&mut call.request);
                     self.refresh(call.request, call.body_key, stored);

@@ -1,8 +1,11 @@
 //! The counters of a cache, and their snapshot.
 
-use larder_engine::stats::{Counter, Histogram, HistogramSnapshot};
+use larder_engine::stats::{Counter, Histogram, HistogramSnapshot, MissCauses, TopKey, TopKeys};
 
 use crate::status::{Outcome, Reason};
+
+/// The most paths in [`Stats::top_paths`].
+pub const MAX_TOP_PATHS: usize = 10;
 
 /// The counters of one cache. They are relaxed: counting orders no other memory access.
 #[derive(Debug)]
@@ -18,6 +21,10 @@ pub(crate) struct Counters {
     pub(crate) refreshes: Counter,
     pub(crate) not_modified: Counter,
     pub(crate) purges: Counter,
+    /// Lookups that found a purged entry.
+    pub(crate) purged_lookups: Counter,
+    /// The paths of hits.
+    pub(crate) paths: TopKeys,
     pub(crate) hit_time: Histogram,
     pub(crate) miss_time: Histogram,
 }
@@ -37,6 +44,8 @@ impl Counters {
             refreshes: Counter::default(),
             not_modified: Counter::default(),
             purges: Counter::default(),
+            purged_lookups: Counter::default(),
+            paths: TopKeys::new(),
             hit_time: Histogram::new(),
             miss_time: Histogram::new(),
         }
@@ -64,7 +73,7 @@ impl Counters {
         self.unstored[reason as usize].add(1);
     }
 
-    pub(crate) fn snapshot(&self, entries: u64, bytes: u64, capacity: u64, body_bytes: u64) -> Stats {
+    pub(crate) fn snapshot(&self, store: &larder_engine::Stats, body_bytes: u64) -> Stats {
         let by_reason = |counters: &[Counter]| {
             let counts = Reason::ALL.iter().zip(counters).map(|(reason, counter)| (*reason, counter.get()));
             counts.filter(|(_, count)| *count > 0).collect()
@@ -81,10 +90,15 @@ impl Counters {
             refreshes: self.refreshes.get(),
             not_modified: self.not_modified.get(),
             purges: self.purges.get(),
-            entries,
-            bytes,
-            capacity,
+            miss_causes: MissCauses {
+                purged: store.miss_causes.purged + self.purged_lookups.get(),
+                ..store.miss_causes
+            },
+            entries: store.entries,
+            bytes: store.weight,
+            capacity: store.capacity,
             body_bytes,
+            top_paths: self.paths.top(MAX_TOP_PATHS),
             hit_time: self.hit_time.snapshot(),
             miss_time: self.miss_time.snapshot(),
         }
@@ -107,6 +121,8 @@ pub struct Stats {
     pub misses: u64,
     /// Requests answered by the fill of another request.
     pub collapsed: u64,
+    /// Why the store had no response, estimated from one key in sixteen; exact for the purged ones.
+    pub miss_causes: MissCauses,
     /// Requests that bypassed the cache or were rejected, by reason; reasons that did not occur are omitted.
     pub bypassed: Vec<(Reason, u64)>,
     /// Responses that were not stored, by reason, including those of refreshes.
@@ -127,6 +143,8 @@ pub struct Stats {
     pub capacity: u64,
     /// Bytes of all bodies in memory: in the store, in running fills and in replies that are being sent.
     pub body_bytes: u64,
+    /// The paths with the most hits, without queries, estimated from a sample: at most [`MAX_TOP_PATHS`].
+    pub top_paths: Vec<TopKey>,
     /// Time to the head of a response from the store; one hit in sixteen is timed, and counts as sixteen.
     pub hit_time: HistogramSnapshot,
     /// Time to the head of a response from the handler, including the wait for the fill of another request.

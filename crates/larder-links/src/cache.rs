@@ -8,7 +8,9 @@ use crate::config::Config;
 use crate::error::LinksError;
 use crate::store::{Route, Store, StoreError};
 use http::HeaderValue;
-use larder::{Builder, Cache, FetchError, Fetched, Reach, RedisCredentials, RedisTls, Removal, View};
+use larder::{
+    Builder, Cache, FetchError, Fetched, Inspection, Reach, RedisCredentials, RedisTls, Removal, View,
+};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
@@ -170,6 +172,11 @@ impl Targets {
             move |_| async move { Ok(store.find_route(&slug).await?.map(Target::from)) }
         };
         self.view.fetch(slug).load(load()).await
+    }
+
+    /// What memory has under a slug.
+    pub(crate) fn inspect(&self, slug: &str) -> Inspection {
+        self.view.inspect(slug)
     }
 
     /// Invalidates the entries of slugs whose links were created, changed or deleted, negative entries too.

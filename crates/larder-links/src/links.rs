@@ -27,7 +27,7 @@ use crate::visits::Visits;
 use crate::{router, serve};
 use axum::Router;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use larder::{Cache, FetchError};
+use larder::{Cache, FetchError, Inspection};
 use larder_http::HttpCache;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -236,6 +236,11 @@ impl Links {
         self.shared.targets.cache()
     }
 
+    /// What the cache of targets has under a slug, for monitoring; `None` if the text cannot be a slug. Reads only.
+    pub fn inspect(&self, slug: &str) -> Option<Inspection> {
+        crate::slug::can_be_slug(slug).then(|| self.shared.targets.inspect(slug))
+    }
+
     /// The response cache of the API, for monitoring and purging.
     pub fn responses(&self) -> &HttpCache {
         self.shared.responses.cache()
@@ -319,7 +324,10 @@ impl Links {
         let started = Instant::now();
         let followed = self.try_follow(slug, query, visitor).await;
         let outcome = match &followed {
-            Ok(Followed::Redirect(_)) => Outcome::Found,
+            Ok(Followed::Redirect(_)) => {
+                self.shared.counters.slugs.record(slug.as_bytes());
+                Outcome::Found
+            }
             Ok(Followed::Unknown) => Outcome::NotFound,
             Ok(Followed::Expired | Followed::Deleted) => Outcome::Gone,
             Err(_) => Outcome::Error,

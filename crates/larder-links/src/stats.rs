@@ -1,7 +1,7 @@
 //! The statistics of the service, for the dashboard and for metrics.
 
 use crate::visits::VisitStats;
-use larder_engine::stats::{Counter, Histogram, HistogramSnapshot};
+use larder_engine::stats::{Counter, Histogram, HistogramSnapshot, TopKey, TopKeys};
 use std::time::Duration;
 
 /// The service's statistics since it was opened.
@@ -10,6 +10,8 @@ use std::time::Duration;
 pub struct LinksStats {
     /// Redirects by outcome.
     pub redirects: RedirectStats,
+    /// The slugs with the most redirects, estimated from a sample: at most [`MAX_TOP_SLUGS`].
+    pub top_slugs: Vec<TopKey>,
     /// Time from the request for a slug to its outcome, inside the service.
     pub redirect_latency: HistogramSnapshot,
     /// Visits in memory, written and dropped.
@@ -21,6 +23,9 @@ pub struct LinksStats {
     /// Deleted links that were restored.
     pub restored: u64,
 }
+
+/// The most slugs in [`LinksStats::top_slugs`].
+pub const MAX_TOP_SLUGS: usize = 10;
 
 /// Redirects by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +48,8 @@ pub(crate) struct Counters {
     gone: Counter,
     error: Counter,
     latency: Histogram,
+    /// The slugs that redirected.
+    pub(crate) slugs: TopKeys,
     pub(crate) created: Counter,
     pub(crate) deleted: Counter,
     pub(crate) restored: Counter,
@@ -76,6 +83,7 @@ impl Counters {
                 gone: self.gone.get(),
                 error: self.error.get(),
             },
+            top_slugs: self.slugs.top(MAX_TOP_SLUGS),
             redirect_latency: self.latency.snapshot(),
             visits,
             created: self.created.get(),

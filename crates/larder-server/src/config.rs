@@ -74,14 +74,20 @@ pub struct ByteSize(pub u64);
 
 /// The text is not a [`ByteSize`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not a size: write bytes, or a number with k, kb, m, mb, g or gb")]
-pub struct ByteSizeError(String);
+#[non_exhaustive]
+pub enum ByteSizeError {
+    /// It is not a number with a unit.
+    #[error("'{0}' is not a size: write bytes, or a number with k, kb, m, mb, g or gb")]
+    Syntax(String),
+    /// It exceeds 2^64 − 1 bytes.
+    #[error("'{0}' is too large: at most {max} bytes are possible", max = u64::MAX)]
+    TooLarge(String),
+}
 
 impl FromStr for ByteSize {
     type Err = ByteSizeError;
 
     fn from_str(text: &str) -> Result<Self, ByteSizeError> {
-        let error = || ByteSizeError(text.to_owned());
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
         let (number, unit) = text.split_at(digits);
         let factor: u64 = match unit.to_ascii_lowercase().as_str() {
@@ -92,10 +98,13 @@ impl FromStr for ByteSize {
             "mb" => 1 << 20,
             "g" => 1_000_000_000,
             "gb" => 1 << 30,
-            _ => return Err(error()),
+            _ => return Err(ByteSizeError::Syntax(text.to_owned())),
         };
-        let number: u64 = number.parse().map_err(|_| error())?;
-        number.checked_mul(factor).map(ByteSize).ok_or_else(error)
+        if number.is_empty() {
+            return Err(ByteSizeError::Syntax(text.to_owned()));
+        }
+        let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+        bytes.map(ByteSize).ok_or_else(|| ByteSizeError::TooLarge(text.to_owned()))
     }
 }
 

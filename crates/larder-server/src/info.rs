@@ -16,6 +16,7 @@ pub(crate) const REDIS_VERSION: &str = "7.4.0";
 type Section = (&'static str, fn(&ServerState, &Counters, &mut String) -> std::fmt::Result);
 
 /// The counters of the keyspace.
+#[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) engine: larder_engine::Stats,
     /// Those of each database.
@@ -37,18 +38,15 @@ const SECTIONS: [Section; 12] = [
     ("Keyspace", keyspace),
 ];
 
+/// Whether a requested section shows the counters of the keyspace: counting all shards takes longer than the rest.
+pub(crate) fn shows_counters(requested: Args<'_>) -> bool {
+    is_requested("Stats", requested) || is_requested("Keyspace", requested)
+}
+
 /// The text of the requested sections; of the default ones if none is requested.
 pub(crate) fn text(state: &ServerState, counters: &Counters, requested: Args<'_>) -> String {
-    let is_requested = |name: &str| {
-        requested.is_empty() && is_default(name)
-            || requested.iter().any(|word| {
-                let words = [name, "all", "everything"];
-                words.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
-                    || word.eq_ignore_ascii_case(b"default") && is_default(name)
-            })
-    };
     let mut text = String::new();
-    for (name, write) in SECTIONS.into_iter().filter(|(name, _)| is_requested(name)) {
+    for (name, write) in SECTIONS.into_iter().filter(|(name, _)| is_requested(name, requested)) {
         let separator = if text.is_empty() { "" } else { "\r\n" };
         // Writing to a String cannot fail.
         let _ = write!(text, "{separator}# {name}\r\n");
@@ -60,6 +58,15 @@ pub(crate) fn text(state: &ServerState, counters: &Counters, requested: Args<'_>
 /// Whether a section is in the text if none is requested: those with a line for each command are long.
 fn is_default(section: &str) -> bool {
     !["Commandstats", "Latencystats"].contains(&section)
+}
+
+fn is_requested(name: &str, requested: Args<'_>) -> bool {
+    requested.is_empty() && is_default(name)
+        || requested.iter().any(|word| {
+            let words = [name, "all", "everything"];
+            words.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
+                || word.eq_ignore_ascii_case(b"default") && is_default(name)
+        })
 }
 
 fn server(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {

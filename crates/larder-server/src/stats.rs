@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use larder_engine::stats::{Counter, Histogram, HistogramSnapshot};
+use larder_engine::stats::{Counter, Histogram, HistogramSnapshot, MissCauses};
 use parking_lot::Mutex;
 
 use crate::command_stats::{CommandCounters, CommandStats, CommandTotals};
@@ -253,6 +253,8 @@ pub struct ServerStats {
     pub hits: u64,
     /// Keys that a read command did not find.
     pub misses: u64,
+    /// Why the keyspace did not have them, estimated from one key in sixteen.
+    pub miss_causes: MissCauses,
     /// Bytes read from clients.
     pub bytes_in: u64,
     /// Bytes written to clients.
@@ -293,6 +295,7 @@ impl StatsHandle {
             errors: total.errors,
             hits: total.hits,
             misses: total.misses,
+            miss_causes: engine.miss_causes,
             bytes_in: total.bytes_in,
             bytes_out: total.bytes_out,
             latency: stats.latency(),

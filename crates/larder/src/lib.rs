@@ -84,7 +84,7 @@ pub use events::{Event, EventKey};
 pub use fetch::{BulkOutcome, Fetch, FetchFuture, FetchMulti};
 pub use key::{CacheKey, KeyBuf};
 #[doc(no_inline)]
-pub use larder_engine::stats::HistogramSnapshot;
+pub use larder_engine::stats::{HistogramSnapshot, MissCauses};
 #[doc(no_inline)]
 pub use larder_engine::{Clock, ManualClock};
 pub use load::{Always, BulkCx, LoadCx, Loaded, Loader, OrKeep};
@@ -106,7 +106,7 @@ pub use stats::{CacheStats, TierStats};
 pub use tier::redis::RedisCredentials;
 #[cfg(feature = "tls")]
 pub use tier::redis::RedisTls;
-pub use view::{ReadView, View, WriteOptions};
+pub use view::{EntryInspection, Inspection, ReadView, View, WriteOptions};
 
 #[cfg(feature = "derive")]
 pub use larder_derive::{CacheKey, Schema};

@@ -17,16 +17,18 @@ pub(crate) fn run(flags: StatsFlags, file: File) -> Result<()> {
     print(&page(&stats))
 }
 
-/// A table with a row for each tier, and a line for each part that does not run.
+/// A table with a row for each tier, a line for each tier that tells why it missed, and one for each part that does not run.
 fn page(stats: &Value) -> String {
     let mut table =
         Table::new(&["part, tier", "hit ratio", "lookups", "operations", "p99", "entries", "memory"]);
-    let mut notes = String::new();
+    let (mut misses, mut tops, mut notes) = (String::new(), String::new(), String::new());
     for part in items(&stats["parts"]) {
         let name = part["part"].as_str().unwrap_or_default();
         for tier in items(&part["tiers"]) {
             table.row(row(name, tier));
+            misses += &misses_by_cause(name, tier);
         }
+        tops += &top_lists(name, &part["top"]);
         let (state, restarts) = (part["state"].as_str().unwrap_or_default(), &part["restarts"]);
         if state != "running" || restarts.as_u64() > Some(0) {
             let failure = part["last_failure"].as_str().map_or(String::new(), |text| format!(": {text}"));
@@ -36,7 +38,36 @@ fn page(stats: &Value) -> String {
     let server = &stats["server"];
     let uptime = server["uptime_seconds"].as_f64().unwrap_or_default();
     let version = server["version"].as_str().unwrap_or_default();
-    format!("larder {version}, up for {}; totals since then\n\n{table}{notes}", span(uptime))
+    format!("larder {version}, up for {}; totals since then\n\n{table}{misses}{tops}{notes}", span(uptime))
+}
+
+/// The shares of the causes, the largest first, in one line.
+fn misses_by_cause(part: &str, tier: &Value) -> String {
+    let causes = tier["miss_causes"].as_object().into_iter().flatten();
+    let mut causes: Vec<(&str, f64)> =
+        causes.filter_map(|(name, count)| Some((name.as_str(), count.as_f64()?))).collect();
+    let sum: f64 = causes.iter().map(|(_, count)| count).sum();
+    if sum == 0.0 {
+        return String::new();
+    }
+    causes.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+    let shares: Vec<String> = causes
+        .iter()
+        .map(|(name, count)| format!("{} {:.0} %", name.replace('_', " "), count / sum * 100.0))
+        .collect();
+    format!("misses of {part}, {}: {}\n", tier["tier"].as_str().unwrap_or_default(), shares.join(", "))
+}
+
+/// A line for each list of what was used most.
+fn top_lists(part: &str, lists: &Value) -> String {
+    let entry = |entry: &Value| {
+        format!("{} {} ± {}", entry["name"].as_str().unwrap_or_default(), entry["count"], entry["error"])
+    };
+    let line = |(title, entries): (&String, &Value)| {
+        let entries: Vec<String> = items(entries).map(entry).collect();
+        format!("top {title} of {part}: {}\n", entries.join(", "))
+    };
+    lists.as_object().into_iter().flatten().map(line).collect()
 }
 
 fn row(part: &str, tier: &Value) -> [String; 7] {
@@ -100,10 +131,14 @@ mod tests {
             "server": { "version": "1.2.3", "uptime_seconds": 3_725.5 },
             "parts": [ {
                 "part": "links", "state": "running", "restarts": 0,
+                "top": { "slugs": [
+                    { "name": "a", "count": 160, "error": 98 }, { "name": "b", "count": 16, "error": 31 },
+                ] },
                 "tiers": [
                     {
                         "tier": "memory", "lookups": { "hit": 90, "miss": 10 }, "operations": {}, "hit_ratio": 0.9,
                         "latency": { "count": 3, "p99_seconds": 0.0025 }, "entries": 7, "bytes": 2_048,
+                        "miss_causes": { "first": 32, "not_stored": 16, "evicted": 112 },
                     },
                     { "tier": "redis", "lookups": {}, "operations": {}, "latency": { "count": 0 } },
                 ],
@@ -116,6 +151,9 @@ mod tests {
         assert_eq!(page.lines().next(), Some("larder 1.2.3, up for 1 h 2 min; totals since then"));
         assert_eq!(lines[3], ["links,", "memory", "90.0", "%", "100", "–", "2.50", "ms", "7", "2.0", "KiB"]);
         assert_eq!(lines[4], ["links,", "redis", "–", "–", "–", "–", "–", "–"]);
+        let misses = "misses of links, memory: evicted 70 %, first 20 %, not stored 10 %";
+        assert!(page.lines().any(|line| line == misses), "{page}");
+        assert!(page.contains("\ntop slugs of links: a 160 ± 98, b 16 ± 31\n"), "{page}");
         assert_eq!(page.lines().last(), Some("server: restarting, 2 restarts: address in use"));
     }
 }

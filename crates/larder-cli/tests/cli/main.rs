@@ -7,16 +7,19 @@
 //! | flags, files, environment, exit codes | `usage` |
 //! | Debian's Redis tools with `larder server` | `redis_tools` |
 //! | requests of foreign web pages | `browsers` |
+//! | real load tools with `larder links` | `load` |
 //! | `larder links import` | `import` |
 //! | tokens of the shortener | `tokens` |
 //! | a low limit on open files | `descriptors` |
 //! | the tiers between processes | `tiers` |
 //! | the pages in a real browser | `pages` |
+//! | `--admin` of one part | `admin_port` |
 //! | `larder stats` and `larder purge` | `remote` |
 //! | the metrics, and the Grafana dashboard | `metrics` |
 //!
 //! `process`, `http`, `resp`, `shortener` and `dashboard` are helpers.
 
+mod admin_port;
 mod browsers;
 mod crash;
 mod dashboard;
@@ -24,6 +27,7 @@ mod descriptors;
 mod http;
 mod import;
 mod lifecycle;
+mod load;
 mod metrics;
 mod pages;
 mod process;

@@ -1,7 +1,9 @@
-//! `larder stats` and `larder purge` with a running `larder up`.
+//! `larder stats`, `larder explain` and `larder purge` with a running `larder up`.
 
 use crate::http::get;
 use crate::process::{Ended, Up, larder, run};
+use crate::resp::command;
+use crate::shortener::{create, follow};
 use std::path::Path;
 
 fn remote(up: &Up, data: &Path, words: &[&str]) -> Ended {
@@ -54,4 +56,61 @@ fn purge_reaches_the_part_or_says_why_not() {
     run(&mut larder(["stats", "--admin", "localhost:8081"])).assert_failure(
         "larder stats: \"localhost:8081\" is not the address of an admin port; expected http://HOST:PORT",
     );
+}
+
+#[test]
+fn explain_tells_what_a_request_would_get() {
+    let data = tempfile::tempdir().unwrap();
+    let up = Up::start(data.path());
+    let explain = |words: &[&str]| {
+        let ended = remote(&up, data.path(), &[&["explain", "--json"], words].concat());
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        serde_json::from_str::<serde_json::Value>(&ended.stdout).unwrap()["parts"].clone()
+    };
+    let slug = create(up.http, "https://example.com/");
+    let url = format!("http://{}/{slug}", up.http);
+    let before = explain(&[&url]);
+    assert_eq!(before[0]["part"], "links");
+    assert_eq!(before[0]["facts"]["tier"], "none");
+    assert!(before[0]["verdict"].as_str().unwrap().starts_with("not in memory"), "{before}");
+    follow(up.http, &slug);
+    let after = explain(&[&url]);
+    assert_eq!(after[0]["verdict"], "answered from memory", "{after}");
+    let ttl = after[0]["facts"]["ttl_seconds"].as_f64().unwrap();
+    assert!(ttl > 3_000.0 && ttl <= 3_600.0, "{ttl}");
+    // The second tier is the cache server, which explains the key that the shortener has there.
+    let redis_key = after[0]["facts"]["redis_key"].as_str().unwrap();
+    assert_eq!(explain(&["--part", "server", redis_key])[0]["facts"]["tier"], "memory");
+
+    let list = format!("http://{}/api/links", up.http);
+    let of_list = |parts: &serde_json::Value| {
+        parts.as_array().unwrap().iter().find(|part| part["part"] == "api responses").unwrap()["verdict"]
+            .clone()
+    };
+    assert!(of_list(&explain(&[&list])).as_str().unwrap().starts_with("not stored"));
+    get(up.http, "/api/links");
+    let stored = of_list(&explain(&[&list]));
+    assert!(
+        ["answered from the cache", "not stored"]
+            .iter()
+            .any(|start| stored.as_str().unwrap().starts_with(start)),
+        "{stored}"
+    );
+
+    assert_eq!(command(up.resp, "SET greeting hello EX 100"), "+OK");
+    let printed = remote(&up, data.path(), &["explain", "greeting"]).stdout;
+    assert!(printed.contains("server: answered from database 0\n"), "{printed}");
+    assert!(printed.contains("\n  encoding      embstr\n"), "{printed}");
+    let missing = explain(&["--part", "server", "nothing"]);
+    assert_eq!(missing[0]["verdict"], "no database has this key: GET returns null");
+    let at = up.admin;
+    remote(&up, data.path(), &["explain", "--part", "absent", "x"]).assert_failure(&format!(
+        "larder explain: http://{at}/api/explain?target=x&part=absent: 404 Not Found: \
+         the part \"absent\" does not exist or cannot explain \"x\""
+    ));
+    up.stop();
+    let mut command = larder(["explain", "key", "--admin", &format!("http://{at}")]);
+    run(&mut command).assert_failure(&format!(
+        "larder explain: cannot reach http://{at}: Connection refused (os error 111); is `larder up` running?"
+    ));
 }

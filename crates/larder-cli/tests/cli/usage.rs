@@ -80,14 +80,19 @@ fn failure_is_one_line() {
 }
 
 #[test]
-fn unknown_key_error_names_file_and_line() {
+fn error_of_the_file_names_file_section_and_key() {
     for (command, text, expected) in [
-        ("up", "\n[up]\nport = 1\n", "line 3: unknown field `port`"),
-        ("up", "[sever]\n", "line 1: unknown field `sever`"),
-        ("server", "[server]\nmax_clients = 7\n", "[server]: unknown field `max_clients`"),
-        ("links", "[links]\nttl = 7\n", "[links]: unknown field `ttl`"),
-        ("up", "[links]\nttl = 7\n", "[links]: unknown field `ttl`"),
-        ("up", "[links]\nlisten = 7\n", "links.listen is not an address"),
+        ("up", "\n[up]\nport = 1\n", "[up] port: unknown key; "),
+        ("up", "[sever]\n", "[sever]: unknown section; did you mean [server]?"),
+        (
+            "server",
+            "[server]\nmax_clients = 7\n",
+            "[server] max_clients: unknown key; did you mean maxclients?",
+        ),
+        ("links", "[links]\nttl-second = 7\n", "[links] ttl-second: unknown key; did you mean ttl_seconds?"),
+        ("up", "[links]\nlisten = 7\n", "[links] listen: invalid type: integer `7`"),
+        ("up", "[server]\nlisten = \"x\"\n", "[server] listen: invalid socket address syntax"),
+        ("links", "[links]\ncache_bytes = \"64 apples\"\n", "[links] cache_bytes: '64 apples' is not a size"),
         ("server", "[server]\n\nmaxclients 7\n", "line 3: "),
     ] {
         let (_folder, file) = file_with(text);
@@ -96,6 +101,23 @@ fn unknown_key_error_names_file_and_line() {
         assert!(ended.stderr.starts_with(&start), "{ended:?} does not begin with {start:?}");
         ended.assert_failure(ended.stderr.trim_end());
     }
+}
+
+#[test]
+fn flags_and_environment_reach_the_parts_of_up() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("data");
+    let mut command = larder(["up", "--max-memory", "7mb", "--public-url", "https://s.example"]);
+    command.env("LARDER_SERVER_MAX_MEMORY", "9mb").env("LARDER_SERVER_MAXCLIENTS", "77");
+    let up = Up::start_as(command, &data);
+    assert!(resp::command(up.resp, "INFO memory").contains("maxmemory:7340032\r\n"), "the flag");
+    assert!(resp::command(up.resp, "INFO clients").contains("maxclients:77\r\n"), "the environment");
+    // Under another host name, the API requires a token.
+    assert_eq!(get(up.http, "/api/links").status, 401);
+    up.stop();
+    let wrong = run(&mut larder(["up", "--max-memory", "99999999999gb"]));
+    assert_eq!(wrong.code, Some(2));
+    assert!(wrong.stderr.contains("'99999999999gb' is too large"), "{wrong:?}");
 }
 
 #[test]

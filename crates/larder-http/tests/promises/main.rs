@@ -6,6 +6,7 @@
 //! - `bounds`: memory is bounded, whatever clients request.
 //! - `coalescing`: one handler call per key.
 //! - `encodings`: a stored body is encoded once per coding.
+//! - `inspect`: an inspection says what a request would get, and changes nothing.
 //! - `keys`: one key, one response.
 //! - `labels`: labels are kept with their entry.
 //! - `opt_in`: nothing is cached unless the handler opts in.
@@ -28,6 +29,7 @@ mod bounds;
 mod coalescing;
 #[cfg(feature = "compression")]
 mod encodings;
+mod inspect;
 mod keys;
 mod labels;
 mod opt_in;

@@ -70,3 +70,34 @@ async fn key_is_not_in_response_headers() {
         }
     }
 }
+
+#[tokio::test]
+async fn misses_are_counted_by_cause() {
+    let site = Site::new(|request, _| async move {
+        let is_stored = !request.uri().path().starts_with("/never");
+        if is_stored { with_cached(plain("x"), Cached::ttl(MINUTE).tag("all")) } else { plain("x") }
+    });
+    let visit = async |path: &str| {
+        for n in 0..1_000 {
+            site.get(&format!("/{path}/{n}")).await;
+        }
+    };
+    let causes = || site.cache.stats().miss_causes;
+    visit("a").await;
+    let first = causes().first;
+    assert!((400..1_600).contains(&first), "an estimate of 1000: {:?}", causes());
+    visit("a").await;
+    assert_eq!(causes().first, first, "hits have no cause");
+    site.clock.advance(MINUTE * 2);
+    visit("a").await;
+    assert_eq!(causes().expired, first);
+    site.cache.purge_tag("all");
+    visit("a").await;
+    assert_eq!(causes().purged, 1_000, "each is found, and is not served");
+    site.cache.purge_all();
+    visit("a").await;
+    assert_eq!(causes().purged, 1_000 + first);
+    visit("never").await;
+    visit("never").await;
+    assert!((400..1_600).contains(&causes().not_stored), "{:?}", causes());
+}

@@ -11,11 +11,15 @@ use crate::observers::Notice;
 
 pub(super) fn info(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     cx.publish_counts();
-    let counters = Counters {
-        engine: cx.db().engine_stats(),
-        databases: std::array::from_fn(|index| cx.database(index as u8).counts()),
+    let requested = args.skip(1);
+    let counters = match info::shows_counters(requested) {
+        true => Counters {
+            engine: cx.db().engine_stats(),
+            databases: std::array::from_fn(|index| cx.database(index as u8).counts()),
+        },
+        false => Counters::default(),
     };
-    let text = info::text(cx.state, &counters, args.skip(1));
+    let text = info::text(cx.state, &counters, requested);
     cx.reply().verbatim(b"txt", text.as_bytes());
     Ok(())
 }

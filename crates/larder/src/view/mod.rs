@@ -1,9 +1,11 @@
 //! The typed view: how a user reads, writes and fetches.
 
 mod conditional;
+mod inspect;
 mod read;
 mod write;
 
+pub use inspect::{EntryInspection, Inspection};
 pub use read::ReadView;
 pub use write::WriteOptions;
 

@@ -1,0 +1,88 @@
+//! `GET /api/explain`: what the parts would do with a key or a URL now, and why. Nothing is changed or counted.
+//!
+//! ```json
+//! {
+//!   "version": 1,
+//!   "target": "http://127.0.0.1:8080/abc",
+//!   "parts": [ { "part": "links", "verdict": "answered from memory", "facts": { "tier": "memory", "age_seconds": 3.2 } } ]
+//! }
+//! ```
+
+use axum::Json;
+use axum::extract::{Query, State};
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Value, json};
+
+use crate::api::VERSION;
+use crate::state::AppState;
+
+/// What a part would do with a key or a URL.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Explanation {
+    /// What a request would get, and why, in one sentence.
+    pub verdict: String,
+    /// What the part knows, by names in lower-case words joined by `_` with the unit last, such as `age_seconds`.
+    #[serde(serialize_with = "as_object")]
+    pub facts: Vec<(&'static str, Value)>,
+}
+
+impl Explanation {
+    /// An explanation without facts.
+    pub fn new(verdict: impl Into<String>) -> Explanation {
+        Explanation { verdict: verdict.into(), facts: Vec::new() }
+    }
+
+    /// Adds a fact.
+    #[must_use]
+    pub fn fact(mut self, name: &'static str, value: impl Into<Value>) -> Explanation {
+        self.facts.push((name, value.into()));
+        self
+    }
+}
+
+/// Explains keys or URLs of a part. Implemented by every closure that does.
+pub trait Explainer: Send + Sync {
+    /// What the part would do with a target; `None` if it is no target of this part. It must not change anything, and
+    /// must not block.
+    fn explain(&self, target: &str) -> Option<Explanation>;
+}
+
+impl<F: Fn(&str) -> Option<Explanation> + Send + Sync> Explainer for F {
+    fn explain(&self, target: &str) -> Option<Explanation> {
+        self(target)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ExplainQuery {
+    target: String,
+    part: Option<String>,
+}
+
+pub(crate) async fn explain(State(state): State<AppState>, Query(query): Query<ExplainQuery>) -> Response {
+    let ExplainQuery { target, part } = query;
+    let parts = state.registry.explain(&target, part.as_deref());
+    if parts.is_empty() {
+        let error = match part {
+            Some(part) => format!("the part {part:?} does not exist or cannot explain {target:?}"),
+            None => format!("no part can explain {target:?}"),
+        };
+        return (StatusCode::NOT_FOUND, Json(json!({ "error": error }))).into_response();
+    }
+    let views = parts.iter().map(|(part, explanation)| PartView { part, explanation }).collect::<Vec<_>>();
+    Json(json!({ "version": VERSION, "target": target, "parts": views })).into_response()
+}
+
+#[derive(Serialize)]
+struct PartView<'a> {
+    part: &'a str,
+    #[serde(flatten)]
+    explanation: &'a Explanation,
+}
+
+fn as_object<S: Serializer>(facts: &[(&'static str, Value)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(facts.iter().map(|(name, value)| (name, value)))
+}

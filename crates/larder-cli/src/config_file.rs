@@ -1,0 +1,196 @@
+//! The text of a configuration file: its sections, and errors that name section and key.
+//!
+//! A section has the keys of a part and keys of the command line. A key is looked up in both, and a misspelt one gets a
+//! suggestion.
+
+use anyhow::{Result, anyhow, bail};
+use larder_server::ByteSize;
+use serde::de::{DeserializeOwned, Deserializer, Visitor};
+use std::fmt;
+use toml::{Table, Value};
+
+/// How similar two names must be for a suggestion, from 0 to 1.
+const SIMILAR: f64 = 0.7;
+
+/// The sections of a file, in the order of their names; a missing one is empty.
+pub(crate) fn sections<const N: usize>(text: &str, names: [&str; N]) -> Result<[Table; N]> {
+    let file: Table = text.parse().map_err(|error| one_line(text, &error))?;
+    let mut sections = std::array::from_fn(|_| Table::new());
+    for (name, value) in file {
+        let Some(index) = names.iter().position(|known| *known == name) else {
+            let hint =
+                similar(&name, &names).map_or(String::new(), |known| format!("; did you mean [{known}]?"));
+            bail!("[{name}]: unknown section{hint}");
+        };
+        let Value::Table(section) = value else { bail!("{name}: expected a section, [{name}]") };
+        sections[index] = section;
+    }
+    Ok(sections)
+}
+
+/// Reads a section whose keys are those of two types: of the command line, and of a part.
+pub(crate) fn read<O: DeserializeOwned, P: DeserializeOwned>(section: &str, table: Table) -> Result<(O, P)> {
+    let (own_keys, part_keys) = (keys_of::<O>(), keys_of::<P>());
+    let (mut own, mut part) = (Table::new(), Table::new());
+    for (key, value) in table {
+        let wrong = |reason: &str| anyhow!("[{section}] {key}: {reason}");
+        let value = with_bytes(&key, value).map_err(|error| wrong(&error.to_string()))?;
+        // Alone, because the error of a whole table does not say which key is wrong.
+        let alone = Table::from_iter([(key.clone(), value.clone())]);
+        if own_keys.contains(&key.as_str()) {
+            O::deserialize(alone).map_err(|error| wrong(error.message()))?;
+            own.insert(key, value);
+        } else if part_keys.contains(&key.as_str()) {
+            P::deserialize(alone).map_err(|error| wrong(error.message()))?;
+            part.insert(key, value);
+        } else {
+            let hint = match similar(&key, &[own_keys, part_keys].concat()) {
+                Some(known) => format!("did you mean {known}?"),
+                None => "`larder config` prints all keys".to_owned(),
+            };
+            return Err(wrong(&format!("unknown key; {hint}")));
+        }
+    }
+    Ok((O::deserialize(own)?, P::deserialize(part)?))
+}
+
+/// A number of bytes may be a text such as `"64mb"`.
+fn with_bytes(key: &str, value: Value) -> Result<Value> {
+    match value {
+        Value::String(text) if key.ends_with("_bytes") => {
+            let bytes = text.parse::<ByteSize>()?.0;
+            let largest = || anyhow!("'{text}' is too large: at most {} bytes are possible", i64::MAX);
+            Ok(Value::Integer(i64::try_from(bytes).map_err(|_| largest())?))
+        }
+        value => Ok(value),
+    }
+}
+
+/// The known name that is most similar to a misspelt one.
+fn similar<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let name = name.to_ascii_lowercase().replace('-', "_");
+    let scored = known.iter().map(|known| (strsim::jaro(&name, known), *known));
+    let best = scored.max_by(|(one, _), (other, _)| one.total_cmp(other));
+    best.filter(|(score, _)| *score > SIMILAR).map(|(_, known)| known)
+}
+
+/// Errors of toml have several lines, ours have one.
+fn one_line(text: &str, error: &toml::de::Error) -> anyhow::Error {
+    let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
+    anyhow!("line {line}: {}", error.message())
+}
+
+/// The names of the fields of a struct.
+pub(crate) fn keys_of<T: DeserializeOwned>() -> &'static [&'static str] {
+    T::deserialize(KeyReader).err().map_or(&[], |Keys(keys)| keys)
+}
+
+/// A deserializer that is asked for a struct and returns its fields, as an error.
+struct KeyReader;
+
+#[derive(Debug)]
+struct Keys(&'static [&'static str]);
+
+impl fmt::Display for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the keys are {:?}", self.0)
+    }
+}
+
+impl std::error::Error for Keys {}
+
+impl serde::de::Error for Keys {
+    fn custom<T: fmt::Display>(_: T) -> Keys {
+        Keys(&[])
+    }
+}
+
+impl<'de> Deserializer<'de> for KeyReader {
+    type Error = Keys;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Keys> {
+        Err(Keys(&[]))
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        keys: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, Keys> {
+        Err(Keys(keys))
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Debug, Default, PartialEq, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    struct Own {
+        listen: Option<std::net::SocketAddr>,
+    }
+
+    #[derive(Debug, Default, PartialEq, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    struct Part {
+        cache_bytes: u64,
+        max_memory: Option<String>,
+    }
+
+    fn read_part(text: &str) -> Result<(Own, Part)> {
+        let [section] = sections(text, ["part"])?;
+        read("part", section)
+    }
+
+    #[test]
+    fn keys_of_both_types_are_read() {
+        let (own, part) = read_part("[part]\ncache_bytes = 7\nlisten = \"127.0.0.1:1\"\n").unwrap();
+        assert_eq!((own.listen.unwrap().port(), part.cache_bytes), (1, 7));
+        assert_eq!(read_part("").unwrap(), (Own::default(), Part::default()));
+        assert_eq!(keys_of::<Part>(), ["cache_bytes", "max_memory"]);
+    }
+
+    #[test]
+    fn sizes_are_numbers_or_have_a_unit() {
+        for (text, bytes) in
+            [("65536", 65_536), ("\"65536\"", 65_536), ("\"64mb\"", 64 << 20), ("\"1GB\"", 1 << 30)]
+        {
+            assert_eq!(
+                read_part(&format!("[part]\ncache_bytes = {text}\n")).unwrap().1.cache_bytes,
+                bytes,
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn errors_name_section_key_and_value_in_one_line() {
+        for (text, expected) in [
+            ("[part]\nlisten = \"here\"\n", "[part] listen: invalid socket address syntax"),
+            ("[part]\nlisten = 7\n", "[part] listen: invalid type: integer `7`, expected socket address"),
+            ("[part]\ncache_bytes = \"64 apples\"\n", "[part] cache_bytes: '64 apples' is not a size"),
+            ("[part]\ncache_bytes = \"9999999999gb\"\n", "[part] cache_bytes: '9999999999gb' is too large"),
+            ("[part]\ncache_bytes = \"99999999999gb\"\n", "[part] cache_bytes: '99999999999gb' is too large"),
+            ("[part]\ncache_bytes = -1\n", "[part] cache_bytes: invalid value: integer `-1`, expected u64"),
+            ("[part]\nmaxmemory = 1\n", "[part] maxmemory: unknown key; did you mean max_memory?"),
+            ("[part]\nmax-memory = 1\n", "[part] max-memory: unknown key; did you mean max_memory?"),
+            ("[part]\nlistn = 1\n", "[part] listn: unknown key; did you mean listen?"),
+            ("[part]\nzzz = 1\n", "[part] zzz: unknown key; `larder config` prints all keys"),
+            ("[prat]\n", "[prat]: unknown section; did you mean [part]?"),
+            ("[zzz]\n", "[zzz]: unknown section"),
+            ("part = 1\n", "part: expected a section, [part]"),
+            ("[part\n", "line 1: "),
+        ] {
+            let message = read_part(text).unwrap_err().to_string();
+            assert!(message.starts_with(expected) && !message.contains('\n'), "{text:?}: {message}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What the parts say about a key or a URL, for `larder explain` and the admin port.
+
+use axum::http::{Request, Uri};
+use larder::Validity;
+use larder_admin::{Explanation, Registry};
+use larder_http::HttpCache;
+use larder_links::Links;
+use larder_server::Store;
+
+/// Lets the parts of the shortener explain.
+pub(crate) fn of_links(registry: &Registry, links: &Links) {
+    let own = links.clone();
+    registry.explain_with("links", move |target: &str| explain_slug(&own, target));
+    let responses = links.responses().clone();
+    registry.explain_with("api responses", move |target: &str| explain_response(&responses, target));
+}
+
+/// Lets the cache server explain.
+pub(crate) fn of_server(registry: &Registry, store: Store) {
+    registry.explain_with("server", move |target: &str| explain_key(&store, target));
+}
+
+/// The target is a slug, or a URL whose path is one.
+fn explain_slug(links: &Links, target: &str) -> Option<Explanation> {
+    let path = url_of(target).map(|url| url.path().trim_start_matches('/').to_owned());
+    let slug = path.as_deref().unwrap_or(target);
+    let found = links.inspect(slug)?;
+    let lower = if found.has_redis { "Redis, then the database" } else { "the database" };
+    let verdict = match found.entry.as_ref().map(|entry| entry.validity) {
+        None => format!("not in memory: the next request asks {lower}, and the answer is stored"),
+        Some(Validity::Valid) => "answered from memory".to_owned(),
+        Some(Validity::Stale) => format!("stale: {lower} is asked, and the entry is served if that fails"),
+        Some(Validity::Unknown) => "in memory, and compared with Redis before it is served".to_owned(),
+        Some(Validity::Dead) => format!("invalidated: the next request asks {lower}"),
+    };
+    let explanation = Explanation::new(verdict)
+        .fact("slug", slug)
+        .fact("redis_key", String::from_utf8_lossy(&found.redis_key));
+    let Some(entry) = found.entry else { return Some(explanation.fact("tier", "none")) };
+    let tags: Vec<&str> = entry.tags.iter().map(|tag| &**tag).collect();
+    Some(
+        explanation
+            .fact("tier", "memory")
+            .fact("value", if entry.is_absence { "no such link" } else { "a link" })
+            .fact("age_seconds", entry.age.as_secs_f64())
+            .fact("ttl_seconds", entry.ttl.as_secs_f64())
+            .fact("grace_seconds", entry.grace.as_secs_f64())
+            .fact("tags", tags),
+    )
+}
+
+/// The target is the URL of a GET.
+fn explain_response(cache: &HttpCache, target: &str) -> Option<Explanation> {
+    let url = url_of(target)?;
+    let request = Request::get(url.clone()).body(String::new()).ok()?;
+    let found = cache.inspect(&request);
+    let verdict = match (&found.bypass, &found.response) {
+        (Some(reason), _) => format!("bypasses the cache: {}", reason.as_str()),
+        (None, Some(response)) if response.is_filling => "follows the running fill".to_owned(),
+        (None, Some(response)) if response.ttl.is_zero() => "answered stale, and refreshed".to_owned(),
+        (None, Some(_)) => "answered from the cache".to_owned(),
+        (None, None) if found.is_purged => "purged: the handler runs".to_owned(),
+        (None, None) if found.is_hit_for_miss => {
+            "the handler runs, and others do not wait: the last response was not stored, or too slow"
+                .to_owned()
+        }
+        (None, None) => {
+            "not stored: the handler runs, and its response is stored if that allows it".to_owned()
+        }
+    };
+    let vary: Vec<&str> = found.vary.iter().map(|field| field.as_str()).collect();
+    let explanation = Explanation::new(verdict)
+        .fact("method", "GET")
+        .fact("scheme", url.scheme_str().unwrap_or_default())
+        .fact("authority", url.authority().map_or("", |authority| authority.as_str()))
+        .fact("path", url.path())
+        .fact("query", url.query())
+        .fact("vary", vary)
+        .fact("scope", found.scope.map(|scope| format!("{scope:?}").to_lowercase()));
+    let Some(response) = found.response else { return Some(explanation.fact("tier", "none")) };
+    Some(
+        explanation
+            .fact("tier", "http")
+            .fact("status", response.status.as_u16())
+            .fact("age_seconds", response.age.as_secs_f64())
+            .fact("ttl_seconds", response.ttl.as_secs_f64())
+            .fact("grace_seconds", response.grace.map(|grace| grace.as_secs_f64()))
+            .fact("tags", response.tags)
+            .fact("bytes", response.bytes),
+    )
+}
+
+/// The target is a key. A URL is taken for one only if it exists.
+fn explain_key(store: &Store, target: &str) -> Option<Explanation> {
+    let found = store.inspect(target.as_bytes());
+    let Some(first) = found.first() else {
+        let missing = || Explanation::new("no database has this key: GET returns null").fact("key", target);
+        return url_of(target).is_none().then(|| missing().fact("tier", "none"));
+    };
+    let databases: Vec<u8> = found.iter().map(|entry| entry.database).collect();
+    Some(
+        Explanation::new(format!("answered from database {}", first.database))
+            .fact("key", target)
+            .fact("tier", "memory")
+            .fact("databases", databases)
+            .fact("encoding", first.encoding)
+            .fact("ttl_seconds", first.ttl.map(|ttl| ttl.as_secs_f64()))
+            .fact("bytes", first.charged_bytes),
+    )
+}
+
+fn url_of(target: &str) -> Option<Uri> {
+    let is_url = target.starts_with("http://") || target.starts_with("https://");
+    target.parse().ok().filter(|_| is_url)
+}

@@ -1,0 +1,103 @@
+//! What memory has under a key, for tools that explain what a cache does.
+
+use super::View;
+use crate::key::{CacheKey, KeyBuf};
+use crate::node::entry::Validity;
+use crate::node::validity::Proof;
+use std::time::Duration;
+
+/// What memory has under a key at one moment; see [`View::inspect`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// The key in Redis: namespace, view and key.
+    pub redis_key: Vec<u8>,
+    /// Whether the cache has Redis as its second tier.
+    pub has_redis: bool,
+    /// The entry in memory.
+    pub entry: Option<EntryInspection>,
+}
+
+/// An entry in memory at one moment.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct EntryInspection {
+    /// Whether a read would serve it.
+    pub validity: Validity,
+    /// The time since the value was loaded, as far as Redis knew it.
+    pub age: Duration,
+    /// The rest of its time to live; zero once it is stale.
+    pub ttl: Duration,
+    /// How long it may still be served stale after that.
+    pub grace: Duration,
+    /// Its tags.
+    pub tags: Vec<Box<str>>,
+    /// Whether it is a remembered absence.
+    pub is_absence: bool,
+}
+
+impl<K, V, E> View<K, V, E>
+where
+    K: CacheKey + ?Sized,
+    V: Send + Sync + 'static,
+    E: Send + Sync + 'static,
+{
+    /// What memory has under a key. Redis is not asked, nothing is loaded, and neither policy nor counters learn of it.
+    ///
+    /// Cost: a lookup in memory.
+    pub fn inspect(&self, key: &K) -> Inspection {
+        let (state, node) = (&self.state, self.state.node());
+        let key = KeyBuf::of(key);
+        // Before memory: what was known before is known of the entry.
+        let now = node.now();
+        let (trust, epoch) = (node.trust.snapshot(), node.ledger.epoch());
+        let entry = node.memory.peek(&state.memory_key(&key)).and_then(|entry| {
+            let value = entry.value::<V>()?;
+            let times = entry.state();
+            let ttl = times.remaining_ttl(now);
+            Some(EntryInspection {
+                validity: node.judge(times, Proof::Trust(trust), epoch, now),
+                age: times.initial_age + now.saturating_sub(times.stored_at),
+                ttl,
+                grace: times.remaining(now).saturating_sub(ttl),
+                tags: times.tags.to_vec(),
+                is_absence: state.config.is_negative(value),
+            })
+        });
+        Inspection { redis_key: state.redis_key(&key), has_redis: node.redis.is_some(), entry }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Cache, Clock, Policy, Validity, View};
+    use std::convert::Infallible;
+    use std::time::Duration;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test]
+    async fn inspection_shows_the_entry_and_changes_nothing() {
+        let (clock, hand) = Clock::manual();
+        let cache = Cache::builder("shop").ttl(60 * SECOND).clock(clock).build().unwrap();
+        let policy = Policy::new().grace(30 * SECOND);
+        let view: View<str, Option<u32>, Infallible> =
+            cache.view("price").with_policy(policy).with_tag("prices");
+        assert!(view.inspect("tea").entry.is_none());
+        assert_eq!(view.inspect("tea").redis_key, b"shop:price:tea");
+        assert!(view.write("tea", Some(7)).await.unwrap().is_everywhere());
+        hand.advance(20 * SECOND);
+        let before = cache.stats();
+        let entry = view.inspect("tea").entry.unwrap();
+        assert_eq!((entry.validity, entry.is_absence), (Validity::Valid, false));
+        assert_eq!((entry.age, entry.grace), (20 * SECOND, 30 * SECOND));
+        assert!(entry.ttl <= 40 * SECOND && entry.ttl > 30 * SECOND, "{entry:?}");
+        assert_eq!(entry.tags, [Box::<str>::from("prices")]);
+        hand.advance(41 * SECOND);
+        assert_eq!(view.inspect("tea").entry.unwrap().validity, Validity::Stale);
+        let stats = cache.stats();
+        assert_eq!((stats.memory.hits, stats.memory.misses), (before.memory.hits, before.memory.misses));
+        assert!(view.write("none", None).await.unwrap().is_everywhere());
+        assert!(view.inspect("none").entry.unwrap().is_absence);
+    }
+}
