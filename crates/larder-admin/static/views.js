@@ -184,6 +184,8 @@ export class PartView {
       this.misses[n].show(causes.map(([name, count]) => [name, format.ratio(count / sum), CAUSES[name]]));
       counted += causes.length;
     });
+    // A restarted part has none.
+    for (const [title, list] of this.top) if (!part.top?.[title]) list.show([]);
     for (const [title, entries] of Object.entries(part.top ?? {})) {
       if (!this.top.has(title)) {
         const list = new ListView(`top ${title}`, "reasons", (name) => name);

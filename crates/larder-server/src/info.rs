@@ -227,3 +227,27 @@ fn human(bytes: u64) -> String {
         None => format!("{bytes}B"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use larder_resp::{Limits, RequestParser};
+
+    /// A client reads `INFO server` when it connects, and a walk through all shards takes 200 ms in a large keyspace.
+    #[test]
+    fn keyspace_is_counted_for_sections_that_show_it() {
+        for (request, expected) in [
+            ("INFO", true),
+            ("INFO all", true),
+            ("INFO Keyspace", true),
+            ("INFO server stats", true),
+            ("INFO server", false),
+            ("INFO memory clients", false),
+        ] {
+            let (mut parser, line) = (RequestParser::new(), format!("{request}\r\n"));
+            parser.parse(line.as_bytes(), &Limits::default()).expect("a request");
+            let args = parser.args(line.as_bytes()).skip(1);
+            assert_eq!(shows_counters(args), expected, "{request}");
+        }
+    }
+}
