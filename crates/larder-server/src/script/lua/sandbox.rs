@@ -5,9 +5,10 @@
 //! these tables as what they stand for. No script gets one of the hidden tables, so none can change what a later script
 //! of another client finds.
 //!
-//! Scripts cannot load compiled code: Lua does not verify it, and crafted code reads and writes any memory. Two faults of
+//! Scripts cannot load compiled code: Lua does not verify it, and crafted code reads and writes any memory. Faults of
 //! Lua 5.1.5 are kept out of reach: `unpack` computes a number of values that can overflow (CVE-2025-46817), and the
-//! parser does not protect the name of a chunk from the collection of garbage (CVE-2025-49844).
+//! parser does not protect the name of a chunk from the collection of garbage (CVE-2025-49844). A third is that a long
+//! pattern exhausts the stack of the thread.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -35,6 +36,9 @@ const PROTECTED: [&str; 3] = ["coroutine", "string", "table"];
 static MARK: u8 = 0;
 const MARK_ITEM: i32 = 1;
 const HIDDEN_ITEM: i32 = 2;
+
+/// Lua matches each repetition of a pattern by another call of a C function, without a limit.
+const MAX_REPETITIONS: usize = 2000;
 
 /// The values that fit on the stack of Lua.
 const MAX_UNPACKED: i64 = 8000;
@@ -208,6 +212,9 @@ unsafe fn replace_functions(state: *mut lua_State, stack: &mut Stack<'_>) {
     }
     guard(None, "loadstring", refuse_compiled);
     guard(None, "load", load);
+    for name in ["find", "gfind", "gmatch", "gsub", "match"] {
+        guard(Some("string"), name, limit_pattern);
+    }
     guard(None, "unpack", unpack);
     guard(None, "pcall", pcall);
     guard(None, "xpcall", xpcall);
@@ -335,6 +342,23 @@ unsafe fn anchor_chunk_name(state: *mut lua_State, default: *const c_char) {
         ffi::lua_settop(state, 2);
         ffi::lua_pushstring_(state, name);
         ffi::lua_replace(state, 2);
+    }
+}
+
+/// Refuses a pattern that would exhaust the stack of the thread.
+unsafe extern "C-unwind" fn limit_pattern(state: *mut lua_State) -> c_int {
+    // SAFETY: as above. The pattern is a string, so that it is not converted.
+    unsafe {
+        if ffi::lua_type(state, 2) == ffi::LUA_TSTRING && ffi::lua_objlen(state, 2) > MAX_REPETITIONS {
+            let mut length = 0;
+            let start = ffi::lua_tolstring(state, 2, &raw mut length);
+            let pattern = std::slice::from_raw_parts(start.cast::<u8>(), length);
+            let repetitions = pattern.iter().filter(|byte| b"?*+-".contains(byte)).count();
+            if repetitions > MAX_REPETITIONS && ffi::lua_toboolean(state, 4) == 0 {
+                return ffi::luaL_error(state, c"pattern too complex".as_ptr());
+            }
+        }
+        call_original(state)
     }
 }
 
