@@ -7,6 +7,7 @@ mod credentials;
 mod experiments;
 mod failures;
 mod grace;
+mod inspection;
 mod journal;
 mod loads;
 mod local;
