@@ -304,7 +304,7 @@ async fn invalid_query_is_reported_with_its_range() {
         ("limit=201", "limit", "must be a number from 1 to 200"),
         ("limit=x", "limit", "must be a number from 1 to 200"),
         ("after=!", "after", "must be the `next` of an earlier response with the same sort"),
-        ("page=2", "page", "is unknown; expected limit, after, q, tag or deleted"),
+        ("page=2", "page", "is unknown; expected limit, sort, after, q, tag or deleted"),
     ] {
         let answer = fixture.get(&format!("/api/links?{query}")).await;
         assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY, "{query}");

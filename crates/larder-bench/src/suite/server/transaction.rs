@@ -48,7 +48,7 @@ fn send(subject: &Subject, clients: usize, transactions: u64, keys: u64) -> Resu
         }
         for stream in &mut streams[..active] {
             stream.read_exact(&mut reply)?;
-            ensure!(reply.ends_with(b"x\r\n"), "not executed: {}", String::from_utf8_lossy(&reply));
+            ensure!(is_executed(&reply), "not executed: {}", String::from_utf8_lossy(&reply));
         }
         left -= active as u64;
     }
@@ -70,6 +70,16 @@ fn request(names: &[String; COMMANDS], value: &str) -> Result<Vec<u8>> {
 /// The length of the replies to a transaction.
 fn reply_bytes() -> usize {
     let value = format!("${VALUE_BYTES}\r\n").len() + VALUE_BYTES + "\r\n".len();
-    let queued = "+OK\r\n".len() + COMMANDS * "+QUEUED\r\n".len();
-    queued + format!("*{COMMANDS}\r\n").len() + COMMANDS / 2 * ("+OK\r\n".len() + value)
+    queued_bytes() + format!("*{COMMANDS}\r\n").len() + COMMANDS / 2 * ("+OK\r\n".len() + value)
+}
+
+/// The length of the replies before that of `EXEC`.
+fn queued_bytes() -> usize {
+    "+OK\r\n".len() + COMMANDS * "+QUEUED\r\n".len()
+}
+
+/// Whether the replies end with that of `EXEC`, of the expected length. The values are those of another client.
+fn is_executed(reply: &[u8]) -> bool {
+    let start = format!("*{COMMANDS}\r\n+OK\r\n${VALUE_BYTES}\r\n");
+    reply[queued_bytes()..].starts_with(start.as_bytes()) && reply.ends_with(b"\r\n")
 }
