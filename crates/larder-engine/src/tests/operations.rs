@@ -260,8 +260,9 @@ fn misses_are_counted_by_cause() {
 fn misses_of_evicted_keys_are_counted() {
     let cache = Cache::builder().entries(2_000).policy(Policy::Fifo).build().unwrap();
     (0..4_000).for_each(|n| _ = cache.insert(n, n));
-    (0..2_000).for_each(|n| _ = cache.get(&n));
+    // Of those that were evicted before, many are forgotten.
+    (1_500..1_900).for_each(|n| _ = cache.get(&n));
     let stats = cache.stats();
     let evicted = stats.miss_causes.evicted;
-    assert!((1_000..=3_000).contains(&evicted), "an estimate of {}: {:?}", stats.misses, stats.miss_causes);
+    assert!((100..=900).contains(&evicted), "an estimate of {}: {:?}", stats.misses, stats.miss_causes);
 }
