@@ -18,12 +18,13 @@ use tower::{Layer, Service, service_fn};
 /// A hot path: its name, and what executes it.
 type Path = (&'static str, fn(u64) -> Result<()>);
 
-const PATHS: [Path; 8] = [
+const PATHS: [Path; 9] = [
     ("engine-get", engine_get),
     ("engine-insert", engine_insert),
     ("engine-evict", engine_evict),
     ("larder-hit", larder_hit),
     ("http-hit", http_hit),
+    ("server-turn", server_turn),
     ("server-get", server_get),
     ("server-set", server_set),
     ("server-eval", server_eval),
@@ -147,12 +148,19 @@ fn http_hit(count: u64) -> Result<()> {
     })
 }
 
+const GET: &str = "*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n";
+
+/// A client that waits for each reply: each command is a turn of its connection.
+fn server_turn(count: u64) -> Result<()> {
+    serve(GET, "$5\r\nvalue\r\n", 1, count)
+}
+
 fn server_get(count: u64) -> Result<()> {
-    serve("*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n", "$5\r\nvalue\r\n", count)
+    serve(GET, "$5\r\nvalue\r\n", PIPELINE, count)
 }
 
 fn server_set(count: u64) -> Result<()> {
-    serve("*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$5\r\nvalue\r\n", "+OK\r\n", count)
+    serve("*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$5\r\nvalue\r\n", "+OK\r\n", PIPELINE, count)
 }
 
 /// A script with one `GET` and one `SET`.
@@ -161,14 +169,14 @@ fn server_eval(count: u64) -> Result<()> {
     let length = script.len();
     let command =
         format!("*5\r\n$4\r\nEVAL\r\n${length}\r\n{script}\r\n$1\r\n1\r\n$3\r\nkey\r\n$5\r\nvalue\r\n");
-    serve(&command, "$5\r\nvalue\r\n", count)
+    serve(&command, "$5\r\nvalue\r\n", PIPELINE, count)
 }
 
 /// The commands of a pipeline. The client's part is one write and one read of bytes that are made beforehand.
 const PIPELINE: u64 = 50;
 
-/// Sends a command `count` times to a server with one thread, over its Unix socket.
-fn serve(command: &str, reply: &str, count: u64) -> Result<()> {
+/// Sends a command `count` times to a server with one thread, over its Unix socket, so many at a time.
+fn serve(command: &str, reply: &str, pipeline: u64, count: u64) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("socket");
     let config = Config {
@@ -193,8 +201,8 @@ fn serve(command: &str, reply: &str, count: u64) -> Result<()> {
             "+OK\r\n",
             &mut reply_bytes,
         )?;
-        let [commands, replies] = [command, reply].map(|text| text.repeat(PIPELINE as usize));
-        for _ in 0..count / PIPELINE {
+        let [commands, replies] = [command, reply].map(|text| text.repeat(pipeline as usize));
+        for _ in 0..count / pipeline {
             exchange(&mut stream, &commands, &replies, &mut reply_bytes)?;
         }
         drop(stop);

@@ -171,6 +171,18 @@ impl<'a> Encoder<'a> {
 
     #[inline]
     fn number(&mut self, kind: u8, number: i64) {
+        // Nearly all lengths have one or two digits.
+        match number {
+            0..=9 => self.out.extend_from_slice(&[kind, b'0' + number as u8, b'\r', b'\n']),
+            10..=99 => {
+                let (tens, ones) = (b'0' + number as u8 / 10, b'0' + number as u8 % 10);
+                self.out.extend_from_slice(&[kind, tens, ones, b'\r', b'\n']);
+            }
+            _ => self.any_number(kind, number),
+        }
+    }
+
+    fn any_number(&mut self, kind: u8, number: i64) {
         let mut digits = itoa::Buffer::new();
         self.out.push(kind);
         self.out.extend_from_slice(digits.format(number).as_bytes());

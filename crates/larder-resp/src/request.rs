@@ -82,8 +82,12 @@ impl RequestParser {
     pub fn release(&mut self) {
         if self.expected == 0 {
             self.spans.clear();
-            self.spans.shrink_to(MAX_IDLE_SPANS);
-            self.inline_text = Vec::new();
+            if self.spans.capacity() > MAX_IDLE_SPANS {
+                self.spans.shrink_to(MAX_IDLE_SPANS);
+            }
+            if self.inline_text.capacity() > 0 {
+                self.inline_text = Vec::new();
+            }
         }
     }
 
@@ -115,7 +119,7 @@ impl RequestParser {
             self.expected = limits.check_args(count)?;
             self.position = next;
         }
-        while self.spans.len() < self.expected {
+        for _ in self.spans.len()..self.expected {
             if let Some(missing) = self.parse_argument(buffer, limits)? {
                 return Ok(Progress::Incomplete { missing });
             }
@@ -139,7 +143,9 @@ impl RequestParser {
 
     fn reset(&mut self) {
         self.spans.clear();
-        self.spans.shrink_to(MAX_RETAINED_SPANS);
+        if self.spans.capacity() > MAX_RETAINED_SPANS {
+            self.spans.shrink_to(MAX_RETAINED_SPANS);
+        }
         self.inline = false;
     }
 
@@ -199,7 +205,22 @@ pub(crate) fn parse_length_line(
     position: usize,
     invalid: ProtocolError,
 ) -> Result<Option<(i64, usize)>, ProtocolError> {
-    let line = &buffer[position + 1..];
+    // Nearly all lengths have one or two digits.
+    let digit = |byte: u8| i64::from(byte.wrapping_sub(b'0'));
+    match &buffer[position + 1..] {
+        [ones @ b'0'..=b'9', b'\r', b'\n', ..] => Ok(Some((digit(*ones), position + 4))),
+        [tens @ b'1'..=b'9', ones @ b'0'..=b'9', b'\r', b'\n', ..] => {
+            Ok(Some((digit(*tens) * 10 + digit(*ones), position + 5)))
+        }
+        line => parse_any_length_line(line, position, invalid),
+    }
+}
+
+fn parse_any_length_line(
+    line: &[u8],
+    position: usize,
+    invalid: ProtocolError,
+) -> Result<Option<(i64, usize)>, ProtocolError> {
     let window = &line[..line.len().min(MAX_NUMBER_BYTES + 1)];
     let Some(length) = window.iter().position(|byte| *byte == b'\r') else {
         return if window.len() > MAX_NUMBER_BYTES { Err(invalid) } else { Ok(None) };

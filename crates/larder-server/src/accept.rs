@@ -1,6 +1,6 @@
 //! The acceptor: passes each new connection to a thread.
 
-use std::io::{self, Write};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,9 +69,9 @@ fn assign(socket: Socket, state: &ServerState, workers: &Workers) {
 }
 
 /// Sends a client the reason why it is not served, and closes the connection.
-fn reject(mut socket: Socket) {
-    // The send buffer of a new socket is empty, so this does not block. The client may have disconnected already.
-    let _ = socket.write_all(b"-ERR max number of clients reached\r\n").and_then(|()| socket.shutdown());
+fn reject(socket: Socket) {
+    // The send buffer of a new socket is empty, so it accepts all of this. The client may have disconnected already.
+    let _ = socket.send(b"-ERR max number of clients reached\r\n").and_then(|_| socket.shutdown());
 }
 
 /// Whether the error concerns one connection, whose peer has disconnected already. It needs no pause.

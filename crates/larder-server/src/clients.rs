@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU16, AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use larder_engine::stats::Counter;
 use larder_resp::{Encoder, Protocol};
@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use crate::cmd;
 use crate::inbox::{Inbox, Message};
 use crate::mailbox::{Mailbox, OutputLimits, Posted};
+use crate::moment::Moment;
 
 /// The public state of a connection. The connection updates it, at most once per wake-up.
 #[derive(Debug)]
@@ -25,7 +26,7 @@ pub(crate) struct Client {
     position: AtomicUsize,
     address: String,
     local_address: String,
-    connected_at: Instant,
+    connected_at: Moment,
     /// Time of its last request, in milliseconds after `connected_at`.
     active_ms: AtomicU64,
     database: AtomicU8,
@@ -55,17 +56,17 @@ pub(crate) struct Names {
 const NO_COMMAND: u16 = u16::MAX;
 
 impl Client {
-    pub(crate) fn record_activity(&self, now: Instant, command: Option<usize>) {
-        self.active_ms.store(now.duration_since(self.connected_at).as_millis() as u64, Ordering::Relaxed);
+    pub(crate) fn record_activity(&self, now: Moment, command: Option<usize>) {
+        self.active_ms.store(now.ms_since(self.connected_at), Ordering::Relaxed);
         if let Some(index) = command {
             self.last_command.store(index as u16, Ordering::Relaxed);
         }
     }
 
     /// The time since its last request.
-    pub(crate) fn idle(&self, now: Instant) -> Duration {
+    pub(crate) fn idle(&self, now: Moment) -> Duration {
         let active = Duration::from_millis(self.active_ms.load(Ordering::Relaxed));
-        now.saturating_duration_since(self.connected_at).saturating_sub(active)
+        now.since(self.connected_at).saturating_sub(active)
     }
 
     /// The address of the client.
@@ -196,7 +197,7 @@ impl Client {
 
     /// Appends the connection's line of `CLIENT LIST`, with the fields of Redis.
     pub(crate) fn write_line(&self, line: &mut String) {
-        let (age, idle) = (self.connected_at.elapsed(), self.idle(Instant::now()));
+        let (age, idle) = (self.connected_at.elapsed(), self.idle(Moment::now()));
         let names = self.names();
         let command = cmd::name_of(usize::from(self.last_command.load(Ordering::Relaxed))).unwrap_or("NULL");
         let redirect = self.redirect.load(Ordering::Relaxed);
@@ -276,7 +277,7 @@ impl Clients {
             position: AtomicUsize::new(usize::MAX),
             address,
             local_address,
-            connected_at: Instant::now(),
+            connected_at: Moment::now(),
             active_ms: AtomicU64::new(0),
             database: AtomicU8::new(0),
             protocol: AtomicU8::new(2),

@@ -6,9 +6,8 @@
 //!
 //! Messages of the mailbox are sent ahead of the replies to later commands, and at once if the connection waits.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
-use std::time::Instant;
 
 use larder_resp::{Encoder, Limits, Progress, RequestParser};
 use mio::event::Source;
@@ -17,6 +16,7 @@ use mio::{Interest, Registry, Token};
 use crate::clients::Client;
 use crate::cmd::{self, Context};
 use crate::listener::Socket;
+use crate::moment::Moment;
 use crate::pause::Paused;
 use crate::prefetch::PipelinePrefetcher;
 use crate::session::{Session, TurnEnd};
@@ -209,7 +209,7 @@ impl Connection {
 
     /// Sends what is unsent, reads once, executes all complete requests, and writes the replies. `now` is the start. How
     /// long it takes is recorded for `timed_turns` turns.
-    pub(crate) fn turn(&mut self, buffers: &mut ThreadBuffers, now: Instant, timed_turns: u32) -> Turn {
+    pub(crate) fn turn(&mut self, buffers: &mut ThreadBuffers, now: Moment, timed_turns: u32) -> Turn {
         self.turns += 1;
         self.try_turn(buffers, now, timed_turns).unwrap_or_else(|error| self.lost(&error))
     }
@@ -243,7 +243,7 @@ impl Connection {
         Ok(if self.has_unsent() { Turn::Blocked } else { Turn::Waiting })
     }
 
-    fn try_turn(&mut self, buffers: &mut ThreadBuffers, now: Instant, timed_turns: u32) -> io::Result<Turn> {
+    fn try_turn(&mut self, buffers: &mut ThreadBuffers, now: Moment, timed_turns: u32) -> io::Result<Turn> {
         if self.has_unsent() && !self.send_unsent()? {
             return Ok(Turn::Blocked);
         }
@@ -274,14 +274,15 @@ impl Connection {
         counts.bytes_out = buffers.output.len() as u64;
         self.session.client.record_activity(now, self.session.last_command);
         // Before the replies are written: a client that has read a reply sees its command in the counters.
-        let stats = &self.state.stats.threads[self.session.client.thread()];
-        stats.add(&counts);
+        let thread = self.session.client.thread();
+        self.state.stats.threads[thread].add(&counts);
         let written = self.write(&mut buffers.output);
         if timed_turns > 0 {
-            let latency = &self.state.stats.threads[self.session.client.thread()].latency;
-            latency.record_n(now.elapsed(), timed_turns.into());
+            self.state.stats.threads[thread].latency.record_n(now.elapsed(), timed_turns.into());
         }
-        buffers.output.shrink_to(MAX_RETAINED_OUTPUT_BYTES);
+        if buffers.output.capacity() > MAX_RETAINED_OUTPUT_BYTES {
+            buffers.output.shrink_to(MAX_RETAINED_OUTPUT_BYTES);
+        }
         self.parser.release();
         self.report_buffered_bytes();
         written?;
@@ -299,7 +300,7 @@ impl Connection {
     /// Reads once. If the buffer was not filled, the socket is empty, and becomes ready when more arrives.
     fn receive(&mut self, input: &mut [u8]) -> io::Result<Received> {
         loop {
-            match self.socket.read(input) {
+            match self.socket.receive(input) {
                 Ok(0) => return Ok(Received::End),
                 Ok(length) => {
                     self.has_more = self.ended || length == input.len();
@@ -440,7 +441,7 @@ impl Connection {
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut sent = 0;
         while sent < bytes.len() {
-            match self.socket.write(&bytes[sent..]) {
+            match self.socket.send(&bytes[sent..]) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(n) => sent += n,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,

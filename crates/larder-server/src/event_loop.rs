@@ -12,7 +12,7 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mio::{Events, Interest, Poll, Token, Waker};
 
@@ -20,6 +20,7 @@ use crate::clients::Client;
 use crate::connection::{Connection, ThreadBuffers, Turn};
 use crate::inbox::{Inbox, Message};
 use crate::load::{Advice, LoadMeter, choose};
+use crate::moment::Moment;
 use crate::state::ServerState;
 use crate::system;
 
@@ -52,18 +53,18 @@ pub(crate) struct EventLoop {
     /// The number of turns so far, modulo 2^32.
     turns: u32,
     meter: LoadMeter,
-    reclaim_at: Instant,
+    reclaim_at: Moment,
     /// When connections without requests are looked for, if they have a time limit.
-    idle_check_at: Instant,
+    idle_check_at: Moment,
     /// Set by [`Message::Stop`]: the end of the drain.
-    drain_until: Option<Instant>,
+    drain_until: Option<Moment>,
 }
 
 impl EventLoop {
     pub(crate) fn new(index: usize, state: Arc<ServerState>) -> io::Result<Self> {
         let poll = Poll::new()?;
         state.inboxes[index].attach(Waker::new(poll.registry(), WAKER)?);
-        let now = Instant::now();
+        let now = Moment::now();
         Ok(EventLoop {
             index,
             poll,
@@ -84,7 +85,7 @@ impl EventLoop {
     /// Serves until [`Message::Stop`], and then until no connection is left or the drain timeout is over.
     pub(crate) fn run(mut self) {
         let mut events = Events::with_capacity(EVENTS);
-        let mut now = Instant::now();
+        let mut now = Moment::now();
         // Messages may have been sent before the waker was there.
         self.read_messages();
         while !self.is_done(now) {
@@ -97,34 +98,38 @@ impl EventLoop {
                     return;
                 }
             }
-            now = self.serve(&events, Instant::now());
+            now = self.serve(&events, Moment::now());
             self.reclaim(now);
             self.close_idle(now);
             self.balance(now);
         }
     }
 
-    fn is_done(&self, now: Instant) -> bool {
+    fn is_done(&self, now: Moment) -> bool {
         let has_connections = self.free.len() < self.connections.len();
         self.drain_until.is_some_and(|until| now >= until || !has_connections)
     }
 
     /// How long the thread may sleep; `None` until it is woken.
-    fn timeout(&self, now: Instant) -> Option<Duration> {
+    fn timeout(&self, now: Moment) -> Option<Duration> {
         if !self.yielding.is_empty() {
             return Some(Duration::ZERO);
         }
-        let reclaim_at = (self.index == 0).then_some(self.reclaim_at);
-        let idle_check_at = self.state.idle_timeout().map(|_| self.idle_check_at);
-        let pause_end =
-            (!self.paused.is_empty()).then(|| now + self.state.pause.left(now).unwrap_or_default());
-        let until =
-            reclaim_at.into_iter().chain(self.drain_until).chain(pause_end).chain(idle_check_at).min();
-        until.map(|until| until.saturating_duration_since(now))
+        let mut until = if self.index == 0 { self.reclaim_at } else { Moment::NEVER };
+        if let Some(drain_until) = self.drain_until {
+            until = until.min(drain_until);
+        }
+        if self.state.idle_timeout().is_some() {
+            until = until.min(self.idle_check_at);
+        }
+        if !self.paused.is_empty() {
+            until = until.min(now + self.state.pause.left(now).unwrap_or_default());
+        }
+        (until != Moment::NEVER).then(|| until.since(now))
     }
 
     /// Gives a turn to each connection that is ready. Returns the time of the last one.
-    fn serve(&mut self, events: &Events, mut now: Instant) -> Instant {
+    fn serve(&mut self, events: &Events, mut now: Moment) -> Moment {
         let mut has_messages = false;
         if !self.paused.is_empty() && self.state.pause.current(now).is_none() {
             self.resume();
@@ -157,15 +162,15 @@ impl EventLoop {
     }
 
     /// Gives a turn to a connection at a time that was `now` a few turns ago. Returns the time for the next one.
-    fn turn(&mut self, position: usize, now: Instant) -> Instant {
+    fn turn(&mut self, position: usize, now: Moment) -> Moment {
         let is_timed = self.turns.is_multiple_of(TIMED_TURNS);
         self.turns = self.turns.wrapping_add(1);
-        let now = if is_timed { Instant::now() } else { now };
+        let now = if is_timed { Moment::now() } else { now };
         let timed_turns = if is_timed { TIMED_TURNS } else { 0 };
         self.guarded_turn(position, |connection, buffers| connection.turn(buffers, now, timed_turns));
         // A turn that has used its budget may have taken long.
         let is_yielding = self.yielding.last() == Some(&position);
-        if is_timed || is_yielding { Instant::now() } else { now }
+        if is_timed || is_yielding { Moment::now() } else { now }
     }
 
     /// Gives a turn to a connection. A panic ends only this connection.
@@ -273,7 +278,7 @@ impl EventLoop {
     /// Closes idle connections. The others close after their replies are sent.
     fn start_drain(&mut self) {
         let limit = Duration::from_millis(self.state.config.drain_timeout_ms);
-        self.drain_until = Some(Instant::now() + limit);
+        self.drain_until = Some(Moment::now() + limit);
         self.remove_if(|connection| !connection.has_unsent());
     }
 
@@ -303,7 +308,7 @@ impl EventLoop {
     }
 
     /// Closes connections that have sent nothing for too long. Subscribers may wait.
-    fn close_idle(&mut self, now: Instant) {
+    fn close_idle(&mut self, now: Moment) {
         let Some(limit) = self.state.idle_timeout().filter(|_| now >= self.idle_check_at) else { return };
         self.idle_check_at = now + IDLE_CHECK_INTERVAL;
         self.remove_if(|connection| {
@@ -312,7 +317,7 @@ impl EventLoop {
         });
     }
 
-    fn reclaim(&mut self, now: Instant) {
+    fn reclaim(&mut self, now: Moment) {
         if self.index != 0 || now < self.reclaim_at {
             return;
         }
@@ -321,7 +326,7 @@ impl EventLoop {
     }
 
     /// Moves connections to another thread if the load of this one asks for it.
-    fn balance(&mut self, now: Instant) {
+    fn balance(&mut self, now: Moment) {
         let inboxes = &self.state.inboxes;
         if inboxes.len() == 1 || self.drain_until.is_some() {
             return;
@@ -401,7 +406,7 @@ mod tests {
     fn poll(event_loop: &mut EventLoop) {
         let mut events = Events::with_capacity(8);
         event_loop.poll.poll(&mut events, Some(Duration::ZERO)).unwrap();
-        event_loop.serve(&events, Instant::now());
+        event_loop.serve(&events, Moment::now());
     }
 
     #[test]
@@ -578,7 +583,7 @@ mod tests {
         client_end.write_all(b"PING\r\n").unwrap();
         post(&client, "message");
         event_loop.connections[0].as_mut().unwrap().set_ready(false);
-        event_loop.turn(0, Instant::now());
+        event_loop.turn(0, Moment::now());
         assert_eq!(read_text(&mut client_end), "+message\r\n+PONG\r\n");
     }
 

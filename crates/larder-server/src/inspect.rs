@@ -1,8 +1,9 @@
 //! What the keyspace has under a name, for tools that explain it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::db::{DATABASE_COUNT, Store, encoding};
+use crate::moment::Moment;
 
 /// An entry at one moment; see [`Store::inspect`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +25,7 @@ impl Store {
     /// Cost: a few lookups in each of the 16 databases.
     #[must_use]
     pub fn inspect(&self, name: &[u8]) -> Vec<KeyInspection> {
-        self.advance_to(Instant::now());
+        self.advance_to(Moment::now());
         (0..DATABASE_COUNT as u8).filter_map(|database| self.inspect_in(database, name)).collect()
     }
 

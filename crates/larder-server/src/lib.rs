@@ -52,6 +52,7 @@ mod inspect;
 mod listener;
 mod load;
 mod mailbox;
+mod moment;
 mod observers;
 mod pause;
 mod prefetch;

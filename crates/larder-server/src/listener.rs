@@ -1,13 +1,15 @@
 //! The listening sockets. They are bound before the server runs, so that the actual port is known.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mio::event::Source;
 use mio::{Interest, Registry, Token};
+use rustix::net::{RecvFlags, SendFlags};
 use socket2::{Domain, SockAddr, Socket as RawSocket, TcpKeepalive, Type};
 
 use crate::ServerError;
@@ -38,6 +40,19 @@ impl Socket {
         Ok(Socket::Unix(mio::net::UnixStream::from_std(stream)))
     }
 
+    /// Reads what has arrived, as far as it fits; 0 bytes at the end. This is the system call itself: in the C library it is
+    /// a point at which a thread may be cancelled, which costs as much as the rest of the call.
+    #[inline]
+    pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        Ok(rustix::net::recv(self, buffer, RecvFlags::empty())?.0)
+    }
+
+    /// Writes as much as the system accepts now.
+    #[inline]
+    pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(rustix::net::send(self, bytes, SendFlags::NOSIGNAL)?)
+    }
+
     /// Sends the end of the stream.
     pub(crate) fn shutdown(&self) -> io::Result<()> {
         match self {
@@ -62,26 +77,12 @@ impl Socket {
     }
 }
 
-impl Read for Socket {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Socket::Tcp(stream) => stream.read(buffer),
-            Socket::Unix(stream) => stream.read(buffer),
+            Socket::Tcp(stream) => stream.as_fd(),
+            Socket::Unix(stream) => stream.as_fd(),
         }
-    }
-}
-
-impl Write for Socket {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Socket::Tcp(stream) => stream.write(bytes),
-            Socket::Unix(stream) => stream.write(bytes),
-        }
-    }
-
-    /// Does nothing: no byte is buffered.
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

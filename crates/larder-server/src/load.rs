@@ -5,7 +5,9 @@
 //! time for it. Both are measured in windows of 100 ms. A thread that sleeps measures nothing and needs no timer.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::moment::Moment;
 
 /// The shortest time over which the load of a thread is measured.
 const WINDOW: Duration = Duration::from_millis(100);
@@ -62,8 +64,8 @@ pub(crate) enum Advice {
 /// Measures the load of one thread: the processor time that it uses.
 #[derive(Debug)]
 pub(crate) struct LoadMeter {
-    started_at: Instant,
-    window_start: Instant,
+    started_at: Moment,
+    window_start: Moment,
     /// The processor time of the thread at the start of the window.
     cpu_at_start: Duration,
     /// The idle time of all cores at the start of the window, read only while the thread is overloaded.
@@ -73,7 +75,7 @@ pub(crate) struct LoadMeter {
 
 impl LoadMeter {
     /// `started_at` is the start of the server, the same for all threads.
-    pub(crate) fn new(started_at: Instant, now: Instant) -> Self {
+    pub(crate) fn new(started_at: Moment, now: Moment) -> Self {
         LoadMeter {
             started_at,
             window_start: now,
@@ -84,8 +86,8 @@ impl LoadMeter {
     }
 
     /// Milliseconds since the start of the server.
-    pub(crate) fn ms(&self, now: Instant) -> u64 {
-        now.saturating_duration_since(self.started_at).as_millis() as u64
+    pub(crate) fn ms(&self, now: Moment) -> u64 {
+        now.ms_since(self.started_at)
     }
 
     /// Ends the window if it is long enough, publishes the load, and decides. `first` is the load of the first thread,
@@ -94,16 +96,16 @@ impl LoadMeter {
     /// called only after an overloaded window.
     pub(crate) fn end_window(
         &mut self,
-        now: Instant,
+        now: Moment,
         own: &PublishedLoad,
         first: Option<&PublishedLoad>,
         cpu_time: impl FnOnce() -> Duration,
         idle_time: impl FnOnce() -> Option<Duration>,
     ) -> Advice {
-        let length = now.saturating_duration_since(self.window_start);
-        if length < WINDOW {
+        if now < self.window_start + WINDOW {
             return Advice::Stay;
         }
+        let length = now.since(self.window_start);
         let cpu = cpu_time();
         let busy = cpu.saturating_sub(self.cpu_at_start);
         let percent = (busy.as_nanos() * 100 / length.as_nanos()) as u64;
@@ -163,8 +165,8 @@ mod tests {
     }
 
     /// A meter, and the time at which it starts.
-    fn meter() -> (Instant, LoadMeter) {
-        let start = Instant::now();
+    fn meter() -> (Moment, LoadMeter) {
+        let start = Moment::now();
         (start, LoadMeter::new(start, start))
     }
 

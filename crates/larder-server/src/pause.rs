@@ -1,12 +1,14 @@
 //! `CLIENT PAUSE`: commands of all connections wait until a time, or until `CLIENT UNPAUSE`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::moment::Moment;
 
 /// The pause of a server.
 #[derive(Debug)]
 pub(crate) struct Pause {
-    started: Instant,
+    started: Moment,
     /// The end in milliseconds after `started`, times two, plus one if all commands wait; 0 without a pause.
     state: AtomicU64,
 }
@@ -22,12 +24,12 @@ pub(crate) enum Paused {
 
 impl Pause {
     pub(crate) fn new() -> Self {
-        Pause { started: Instant::now(), state: AtomicU64::new(0) }
+        Pause { started: Moment::now(), state: AtomicU64::new(0) }
     }
 
     /// Pauses from `now` for a time. Of two pauses the later end counts, and all commands wait if they do in one of both.
-    pub(crate) fn begin(&self, now: Instant, time: Duration, paused: Paused) {
-        let end = (now + time).saturating_duration_since(self.started).as_millis() as u64;
+    pub(crate) fn begin(&self, now: Moment, time: Duration, paused: Paused) {
+        let end = (now + time).ms_since(self.started);
         let (before, before_end) = self.parts(now).unzip();
         let is_all = paused == Paused::All || before == Some(Paused::All);
         let end = before_end.map_or(end, |before| end.max(before));
@@ -40,7 +42,7 @@ impl Pause {
 
     /// What waits now.
     #[inline]
-    pub(crate) fn current(&self, now: Instant) -> Option<Paused> {
+    pub(crate) fn current(&self, now: Moment) -> Option<Paused> {
         if self.state.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -48,15 +50,15 @@ impl Pause {
     }
 
     /// The time that is left.
-    pub(crate) fn left(&self, now: Instant) -> Option<Duration> {
+    pub(crate) fn left(&self, now: Moment) -> Option<Duration> {
         let (_, end) = self.parts(now)?;
-        Some(Duration::from_millis(end).saturating_sub(now.saturating_duration_since(self.started)))
+        Some(Duration::from_millis(end).saturating_sub(now.since(self.started)))
     }
 
-    fn parts(&self, now: Instant) -> Option<(Paused, u64)> {
+    fn parts(&self, now: Moment) -> Option<(Paused, u64)> {
         let state = self.state.load(Ordering::SeqCst);
         let (end, is_all) = (state >> 1, state & 1 == 1);
-        let is_over = now.saturating_duration_since(self.started).as_millis() as u64 >= end;
+        let is_over = now.ms_since(self.started) >= end;
         (!is_over).then_some((if is_all { Paused::All } else { Paused::Writes }, end))
     }
 }

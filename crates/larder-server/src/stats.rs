@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use larder_engine::stats::{Counter, Histogram, HistogramSnapshot, MissCauses};
 use parking_lot::Mutex;
 
 use crate::command_stats::{CommandCounters, CommandStats, CommandTotals};
 use crate::db::Store;
+use crate::moment::Moment;
 
 /// Counts of one wake-up, or of one thread since its start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -132,7 +133,7 @@ impl ThreadStats {
 /// All counters of a server.
 #[derive(Debug)]
 pub(crate) struct Stats {
-    pub(crate) started: Instant,
+    pub(crate) started: Moment,
     pub(crate) threads: Vec<ThreadStats>,
     pub(crate) accepted: Counter,
     pub(crate) rejected: Counter,
@@ -158,7 +159,7 @@ pub(crate) struct Totals {
 impl Stats {
     pub(crate) fn new(threads: usize) -> Self {
         Stats {
-            started: Instant::now(),
+            started: Moment::now(),
             threads: (0..threads).map(|_| ThreadStats::new()).collect(),
             accepted: Counter::new(),
             rejected: Counter::new(),

@@ -20,7 +20,7 @@ impl Source {
     }
 
     /// The requests, in order. The bar advances as they are read.
-    pub(super) fn open(&self, bar: &ProgressBar) -> Result<Requests> {
+    pub(crate) fn open(&self, bar: &ProgressBar) -> Result<Requests> {
         let bar = bar.clone();
         match self {
             Source::Trace { path, format } => trace::open(path, *format, |raw| bar.wrap_read(raw)),

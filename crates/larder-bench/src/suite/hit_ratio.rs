@@ -154,6 +154,20 @@ fn measure_workloads(plan: &Plan, bar: &ProgressBar, findings: &mut Findings) ->
     Ok(())
 }
 
+/// Each trace with the largest of its capacities; without a folder of traces, a generated workload.
+pub(super) fn largest_cells(plan: &Plan) -> Vec<(&'static str, Source, u64)> {
+    let Some(folder) = &plan.traces else {
+        let (name, capacities) = WORKLOADS[2];
+        return vec![(name, generated(name, plan.seed), capacities[1])];
+    };
+    let traces = TRACES.iter().filter(|trace| !(plan.quick && trace.long));
+    let cell = |trace: &Trace| {
+        let source = Source::Trace { path: folder.join(trace.file), format: trace.format };
+        (trace.name, source, trace.capacities.iter().copied().max().unwrap_or(0))
+    };
+    traces.map(cell).collect()
+}
+
 /// The requests of a generated workload.
 fn generated(workload: &str, seed: u64) -> Source {
     let text = format!("{workload},requests={WORKLOAD_REQUESTS}");

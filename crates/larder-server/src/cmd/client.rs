@@ -1,6 +1,6 @@
 //! `CLIENT`: names and list of connections.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use larder_resp::{Args, parse_integer};
 
@@ -9,6 +9,7 @@ use super::help::help;
 use super::options::integer;
 use super::{CommandError, Context, Outcome, client_tracking};
 use crate::clients::Client;
+use crate::moment::Moment;
 use crate::pause::Paused;
 use crate::session::{Replies, TurnEnd};
 
@@ -208,7 +209,7 @@ fn pause(cx: &mut Context<'_>, time: &[u8], kind: Option<&[u8]>) -> Outcome {
     let ms = parse_integer(time)
         .ok_or(CommandError::Fixed("ERR timeout is not an integer or out of range"))
         .and_then(|ms| u64::try_from(ms).map_err(|_| CommandError::Fixed("ERR timeout is negative")))?;
-    cx.state.pause.begin(Instant::now(), Duration::from_millis(ms.min(MAX_PAUSE_MS)), paused);
+    cx.state.pause.begin(Moment::now(), Duration::from_millis(ms.min(MAX_PAUSE_MS)), paused);
     cx.session.turn_end = Some(TurnEnd::Yield);
     cx.ok()
 }

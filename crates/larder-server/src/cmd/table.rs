@@ -182,23 +182,22 @@ const fn index() -> [u8; SLOTS] {
     slots
 }
 
-/// The name in lower case as one number; `None` if no command has a name of this length.
-const fn fold(name: &[u8]) -> Option<u128> {
+/// The name in lower case, in one number; `None` if no command has a name of this length.
+const fn fold(name: &[u8]) -> Option<u64> {
     if name.is_empty() || name.len() > 16 {
         return None;
     }
-    let mut folded = 0u128;
+    let mut folded = 0u64;
     let mut offset = 0;
     while offset < name.len() {
-        folded = folded << 8 | (name[offset] | 0x20) as u128;
+        folded = folded.rotate_left(8) ^ (name[offset] | 0x20) as u64;
         offset += 1;
     }
     Some(folded)
 }
 
-const fn slot(folded: u128) -> usize {
-    let mixed = (folded as u64 ^ (folded >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 56) as usize % SLOTS
+const fn slot(folded: u64) -> usize {
+    (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize % SLOTS
 }
 
 #[cfg(test)]

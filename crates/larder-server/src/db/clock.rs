@@ -3,23 +3,24 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use larder_engine::{Clock, Ttl};
 
 use super::Expiry;
+use crate::moment::Moment;
 
 /// The engine's time. All commands of a wake-up use the time of its start, or of a later start on another thread: a
 /// read of the system clock costs more than a lookup.
 #[derive(Debug)]
 pub(super) struct CachedTime {
-    start: Instant,
+    start: Moment,
     ms: AtomicU64,
 }
 
 impl CachedTime {
     pub(super) fn new() -> Self {
-        CachedTime { start: Instant::now(), ms: AtomicU64::new(0) }
+        CachedTime { start: Moment::now(), ms: AtomicU64::new(0) }
     }
 
     /// A clock of the engine that returns this time.
@@ -29,8 +30,8 @@ impl CachedTime {
     }
 
     /// Advances the time to `now`, unless it is later already.
-    pub(super) fn advance_to(&self, now: Instant) {
-        let ms = now.saturating_duration_since(self.start).as_millis() as u64;
+    pub(super) fn advance_to(&self, now: Moment) {
+        let ms = now.ms_since(self.start);
         // Many wake-ups start in the same millisecond; only one of them writes.
         if ms > self.ms.load(Ordering::Relaxed) {
             self.ms.fetch_max(ms, Ordering::Relaxed);

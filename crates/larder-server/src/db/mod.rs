@@ -16,13 +16,13 @@ mod undo;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use larder_engine::raw;
 use larder_engine::stats::PartitionStats;
 use larder_engine::{Cause, EntryRef, Ttl};
 
 use crate::ServerError;
+use crate::moment::Moment;
 use crate::observers::{Event, Observers, Origin};
 use changes::EntryState;
 pub(crate) use clock::unix_time;
@@ -145,7 +145,7 @@ impl Store {
     }
 
     /// Advances the time to `now`. Later operations use this time until the next call.
-    pub(crate) fn advance_to(&self, now: Instant) {
+    pub(crate) fn advance_to(&self, now: Moment) {
         self.time.advance_to(now);
     }
 
@@ -160,7 +160,7 @@ impl Store {
 
     /// Reclaims up to `budget` expired entries; returns their number.
     pub(crate) fn reclaim_expired(&self, budget: usize) -> usize {
-        self.advance_to(Instant::now());
+        self.advance_to(Moment::now());
         self.cache.run_due(budget)
     }
 

@@ -15,12 +15,14 @@
 //! | `transaction-50` | 50 connections, each with one `MULTI` of ten commands under way: five `GET`, five `SET`; `cpu` is that of one of them |
 //! | `half-load` | 50 connections, requests at half the rate that Redis answers at most, whatever the server does |
 //! | `memory` | the bytes of an entry over its key and value, the resident memory of an empty server, the first reply |
+//! | `… in the memory of N entries` | the hit ratio with so much memory, for each trace of `--traces` |
 //!
 //! Keys are chosen at random among a million, and every `get` is a hit. `cpu` is the processor time of the server
 //! per command: it does not depend on other processes, unlike the rest. Client and server share the machine, so throughput
 //! is bound by the client in most workloads.
 
 mod bare_loop;
+mod equal_memory;
 mod load;
 mod memory;
 mod open_loop;
@@ -91,6 +93,8 @@ impl Suite for Server {
             Target::ratio("get-50-p100", "cpu", "redis", 0.22),
             Target::ratio("get-50-p100", "throughput", "bare loop", 1.0),
             Target::ratio(HALF_LOAD, "p99", "redis", 1.0),
+            Target::lead(equal_memory::MEAN, "hit ratio", equal_memory::REDIS_LRU, 0.0),
+            Target::lead(equal_memory::MEAN, "hit ratio", equal_memory::REDIS_LFU, 0.0),
             Target::value("memory", "start", 50.0),
             Target::value("memory", "empty", 12.0),
             Target::value("memory", "over key and value", 38.0),
@@ -99,7 +103,9 @@ impl Suite for Server {
     }
 
     fn measure(&self, plan: &Plan, bar: &ProgressBar) -> Result<Findings> {
-        measure(&Scale::of(plan), bar)
+        let mut findings = measure(&Scale::of(plan), bar)?;
+        equal_memory::measure(plan, bar, &mut findings)?;
+        Ok(findings)
     }
 }
 
@@ -279,7 +285,10 @@ mod tests {
         for target in Server.targets() {
             let (workload, _) = target.workload_and_measure();
             let is_load = loads.iter().any(|load| load.name == workload);
-            assert!(is_load || [EVAL, TRANSACTION, HALF_LOAD, "memory"].contains(&workload), "{workload}");
+            assert!(
+                is_load || [EVAL, TRANSACTION, HALF_LOAD, equal_memory::MEAN, "memory"].contains(&workload),
+                "{workload}"
+            );
         }
     }
 }

@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 /// How long a server may take to start, and to answer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// The limit of Larder, which has no other default than a share of the machine.
+const LARDER_BYTES: u64 = 1 << 30;
+
 /// Entries that are stored in one pipeline.
 const BATCH: u64 = 1_000;
 
@@ -67,12 +70,13 @@ impl Kind {
     }
 
     /// The command that starts it, or why it cannot be started.
-    fn command(self, address: SocketAddr) -> Result<Command> {
+    fn command(self, address: SocketAddr, larder_bytes: u64) -> Result<Command> {
         let port = address.port().to_string();
         match self {
             Kind::Larder | Kind::OneThread => {
                 let mut command = Command::new(larder()?);
-                command.args(["server", "--listen", &address.to_string(), "--max-memory", "1gb"]);
+                let bytes = larder_bytes.to_string();
+                command.args(["server", "--listen", &address.to_string(), "--max-memory", &bytes]);
                 if self == Kind::OneThread {
                     command.args(["--threads", "1"]);
                 }
@@ -136,8 +140,13 @@ pub(super) struct Subject {
 impl Subject {
     /// Starts a server; an error says why that is impossible.
     pub(super) fn start(kind: Kind) -> Result<Self> {
+        Subject::start_with_memory(kind, LARDER_BYTES)
+    }
+
+    /// The same, with a limit for the entries of Larder. That of others is set while they run.
+    pub(super) fn start_with_memory(kind: Kind, larder_bytes: u64) -> Result<Self> {
         let address = tool::free_address()?;
-        let mut command = kind.command(address)?;
+        let mut command = kind.command(address, larder_bytes)?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let start = Instant::now();
         let running =
