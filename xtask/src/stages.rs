@@ -25,7 +25,9 @@ pub(crate) fn test(soak: bool) -> Result<()> {
     })?;
     stages.run("build", build)?;
     let mut counts = Counts::default();
-    stages.run("tests", || counts.add_run(&["test", "--workspace", "--locked", "--no-fail-fast"], soak, None))?;
+    stages.run("tests", || {
+        counts.add_run(&["test", "--workspace", "--locked", "--no-fail-fast"], soak, None)
+    })?;
     stages.run("on larder", || counts.add_run_on_larder(soak))?;
     stages.run("examples", || counts.add_examples())?;
     stages.run("guard", || counts.add_guard())?;

@@ -127,7 +127,9 @@ impl RedisServer {
 /// The command that starts redis-server.
 fn redis_command(program: &Path, folder: &Path, options: &[String]) -> Command {
     let mut command = Command::new(program);
-    command.args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"]).arg(folder.join(SOCKET));
+    command
+        .args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"])
+        .arg(folder.join(SOCKET));
     command.arg("--dir").arg(folder).args(options);
     command
 }
