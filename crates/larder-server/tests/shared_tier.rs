@@ -27,3 +27,22 @@ fn sorted_set_in_use_survives_the_eviction_of_many_times_the_capacity() {
     }
     assert!(server.stats().snapshot().evicted > 90_000);
 }
+
+/// A cache gives its values deadlines by the clock that `TIME` tells, and by no other.
+#[test]
+fn deadline_by_the_time_of_the_server_is_no_later_than_meant() {
+    let number =
+        |frame: &Frame| std::str::from_utf8(frame.as_bytes().unwrap()).unwrap().parse::<u64>().unwrap();
+    // The clocks of a server differ by a part of a millisecond, which depends on its start.
+    for _ in 0..20 {
+        let server = TestServer::start();
+        let mut client = server.connect();
+        for _ in 0..200 {
+            let Frame::Array(time) = client.call(&["TIME"]) else { panic!("no array") };
+            let deadline = number(&time[0]) * 1_000 + number(&time[1]) / 1_000 + 100_000;
+            client.call(&["SET", "k", "v", "PXAT", &deadline.to_string()]);
+            let Frame::Integer(left) = client.call(&["PTTL", "k"]) else { panic!("no integer") };
+            assert!((50_000..=100_000).contains(&left), "{left}");
+        }
+    }
+}
