@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! cargo xtask test [--install] [--soak]   lints, checks, builds, and runs every test; --install first installs the
-//!                                         dependencies of the tests, --soak runs the soak tests for minutes
+//!                                         dependencies of the tests, --soak runs the soak tests for minutes. Tests of
+//!                                         the shared tier run twice: on redis-server, and on the built `larder server`
 //! cargo xtask sanitize                    the engine's tests under AddressSanitizer and, where present, valgrind
 //! cargo xtask check                       only the checks of the tree: dependencies, licences, documents, words, figures
 //! cargo xtask guard [--accept] [--no-build]
@@ -18,6 +19,7 @@ mod examples;
 mod figures;
 mod guard;
 mod install;
+mod on_larder;
 mod pictures;
 mod stages;
 mod workspace;

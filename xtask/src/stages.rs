@@ -3,6 +3,7 @@
 use crate::check;
 use crate::examples;
 use crate::guard;
+use crate::on_larder;
 use crate::workspace::{self, root, target};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -24,7 +25,10 @@ pub(crate) fn test(soak: bool) -> Result<()> {
     })?;
     stages.run("build", build)?;
     let mut counts = Counts::default();
-    stages.run("tests", || counts.add_run(&["test", "--workspace", "--locked", "--no-fail-fast"], soak))?;
+    stages.run("tests", || {
+        counts.add_run(&["test", "--workspace", "--locked", "--no-fail-fast"], soak, None)
+    })?;
+    stages.run("on larder", || counts.add_run_on_larder(soak))?;
     stages.run("examples", || counts.add_examples())?;
     stages.run("guard", || counts.add_guard())?;
     stages.run("docs", || cargo(&["doc", "--workspace", "--no-deps", "--locked"]))?;
@@ -162,9 +166,9 @@ impl Stages {
     fn report(&self) {
         println!("\nseconds per stage");
         for (name, seconds) in &self.0 {
-            println!("  {name:<8} {seconds:>7.1}");
+            println!("  {name:<9} {seconds:>7.1}");
         }
-        println!("  {:<8} {:>7.1}", "all", self.0.iter().map(|(_, seconds)| seconds).sum::<f64>());
+        println!("  {:<9} {:>7.1}", "all", self.0.iter().map(|(_, seconds)| seconds).sum::<f64>());
     }
 }
 
@@ -175,16 +179,28 @@ struct Counts {
     passed: u64,
     failed: u64,
     skipped: Vec<String>,
+    /// The notes of the tests that need a redis-server, from the run on another server.
+    only_redis: Vec<String>,
 }
 
 impl Counts {
-    /// Runs tests, prints their output, and parses their summaries.
-    fn add_run(&mut self, words: &[&str], soak: bool) -> Result<()> {
+    /// Runs the tests of the shared tier on `larder server`.
+    fn add_run_on_larder(&mut self, soak: bool) -> Result<()> {
+        let (before, all) = (self.passed, on_larder::count_tests()?);
+        self.add_run(&on_larder::arguments(), soak, Some(&on_larder::server()))?;
+        on_larder::check(&self.only_redis)?;
+        let ran = self.passed - before;
+        if ran < all { bail!("only {ran} of {all} tests ran") } else { Ok(()) }
+    }
+
+    /// Runs tests, with this server in place of redis-server, prints their output, and parses their summaries.
+    fn add_run(&mut self, words: &[&str], soak: bool, server: Option<&Path>) -> Result<()> {
         let skip_log = target().join("skipped.txt");
         _ = std::fs::remove_file(&skip_log);
         let mut child = command(words)
             .env("LARDER_SKIP_LOG", &skip_log)
             .envs(soak.then_some(("LARDER_SOAK", SOAK_SECONDS)))
+            .envs(server.map(|server| ("LARDER_TEST_SERVER", server)))
             .stdout(Stdio::piped())
             .spawn()
             .context("cannot run cargo")?;
@@ -197,8 +213,10 @@ impl Counts {
             }
         }
         let status = child.wait()?;
-        let skipped = std::fs::read_to_string(skip_log).unwrap_or_default();
-        self.skipped.extend(skipped.lines().map(str::to_owned));
+        let notes = std::fs::read_to_string(skip_log).unwrap_or_default();
+        let (only_redis, skipped) = on_larder::split(notes.lines().map(str::to_owned).collect());
+        self.only_redis.extend(only_redis);
+        self.skipped.extend(skipped);
         if status.success() { Ok(()) } else { bail!("{} of the tests failed", self.failed.max(1)) }
     }
 
@@ -221,6 +239,9 @@ impl Counts {
     fn report(&self) -> Result<()> {
         for skipped in &self.skipped {
             println!("skipped {skipped}");
+        }
+        for note in &self.only_redis {
+            println!("{note}");
         }
         println!("\n{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped.len());
         let on_ci = std::env::var("CI").as_deref() == Ok("true");
@@ -247,7 +268,7 @@ fn succeed(command: &mut Command) -> Result<()> {
     if status.success() { Ok(()) } else { bail!("{command:?} failed") }
 }
 
-fn command(words: &[&str]) -> Command {
+pub(crate) fn command(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO"));
     command.args(words).current_dir(root()).env("RUSTDOCFLAGS", "-D warnings").stdin(Stdio::null());
     command

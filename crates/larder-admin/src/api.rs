@@ -21,7 +21,8 @@
 //!     } ],
 //!     "top": { "slugs": [ { "name": "abc", "count": 4096, "error": 512 } ] },
 //!     "reasons": { "bypass": { "cookie": 3 } },
-//!     "figures": [ { "name": "connections", "unit": "count", "total": false, "value": 4.0, "help": "…" } ]
+//!     "figures": [ { "name": "connections", "unit": "count", "total": false, "value": 4.0, "help": "…" } ],
+//!     "notes": { "coherence": "full: …" }
 //!   } ]
 //! }
 //! ```
@@ -74,6 +75,8 @@ struct PartView<'a> {
     top: BTreeMap<&'a str, &'a [TopEntry]>,
     reasons: BTreeMap<&'a str, BTreeMap<&'a str, u64>>,
     figures: Vec<FigureView<'a>>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    notes: BTreeMap<&'a str, &'a str>,
 }
 
 #[derive(Serialize)]
@@ -144,6 +147,7 @@ impl<'a> PartView<'a> {
                 .map(|own| (own.outcome, own.counts.iter().copied().collect()))
                 .collect(),
             figures: sample.figures.iter().map(FigureView::new).collect(),
+            notes: sample.notes.iter().map(|(name, sentence)| (*name, &**sentence)).collect(),
         }
     }
 }

@@ -49,6 +49,8 @@ pub struct Sample {
     pub top: Vec<TopList>,
     /// Further figures.
     pub figures: Vec<Figure>,
+    /// What the part says of its condition, in words: a name and a sentence.
+    pub notes: Vec<(&'static str, String)>,
 }
 
 impl Sample {
@@ -79,6 +81,12 @@ impl Sample {
     /// Adds a figure.
     pub fn figure(mut self, figure: Figure) -> Sample {
         self.figures.push(figure);
+        self
+    }
+
+    /// Adds what the part says of its condition: a name such as `coherence`, and a sentence for people.
+    pub fn note(mut self, name: &'static str, sentence: impl Into<String>) -> Sample {
+        self.notes.push((name, sentence.into()));
         self
     }
 

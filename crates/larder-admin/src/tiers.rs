@@ -41,6 +41,9 @@ impl Sample {
             .operations([("load", stats.loads), ("failure", stats.load_failures)])
             .latency(stats.load_latency);
         let total = |name, value, help| Figure::total(name, Unit::Count, value, help);
+        if let Some(sentence) = coherence_in_words(cache) {
+            sample = sample.note("coherence", sentence);
+        }
         coherence(cache)
             .into_iter()
             .fold(sample.tier(origin), Sample::figure)
@@ -91,6 +94,22 @@ fn coherence(cache: &Cache) -> Vec<Figure> {
             "Invalidations that are done on this node and not yet confirmed by Redis.",
         ),
     ]
+}
+
+/// What the coherence mode means; `None` without Redis.
+fn coherence_in_words(cache: &Cache) -> Option<&'static str> {
+    Some(match cache.coherence().mode {
+        CoherenceMode::Memory => return None,
+        CoherenceMode::Unknown => "unknown: the shared server was not needed or not reached yet",
+        CoherenceMode::Full => "full: after a change by any node, no node serves what was there before",
+        CoherenceMode::OneNode => {
+            "one node: the shared server cannot announce changes, so those of other nodes are not seen"
+        }
+        CoherenceMode::Lost => {
+            "lost: the shared server does not answer; changes by other nodes are not seen until it does"
+        }
+        _ => return None,
+    })
 }
 
 fn tier(name: &'static str, stats: TierStats) -> Tier {

@@ -156,6 +156,7 @@ export class PartView {
     this.tops = el("div", "tops");
     this.figures = new ListView("", "");
     this.failure = el("p", "failure");
+    this.notes = el("p", "notes");
     const lists = [...this.misses, ...this.reasons.map(([, list]) => list)];
     const reasons = lists.flatMap((list) => [list.title, list.list]);
     this.purge = part.can_purge ? [purgeForm(part)] : [];
@@ -166,7 +167,7 @@ export class PartView {
     mark.setAttribute("aria-hidden", "true");
     this.node = el("section", "part",
       el("header", "", title, el("span", "kind", part.kind), this.restarts, el("span", "state", mark, this.state)),
-      this.failure, ...this.tiers.map((tier) => tier.node), this.extras);
+      this.failure, this.notes, ...this.tiers.map((tier) => tier.node), this.extras);
     this.node.setAttribute("aria-labelledby", title.id);
   }
 
@@ -177,6 +178,9 @@ export class PartView {
     part.tiers.forEach((tier, n) => this.tiers[n].show(tier, now));
     this.failure.hidden = !part.last_failure;
     this.failure.textContent = part.last_failure ? `Last failure: ${part.last_failure}` : "";
+    const notes = Object.entries(part.notes ?? {}).map(([name, sentence]) => `${name} ${sentence}`);
+    this.notes.hidden = !notes.length;
+    this.notes.textContent = notes.join(" · ");
     let counted = 0;
     part.tiers.forEach((tier, n) => {
       const causes = Object.entries(tier.miss_causes ?? {}).sort((a, b) => b[1] - a[1]);

@@ -7,7 +7,7 @@ pub mod debian;
 mod redis;
 mod running;
 
-pub use redis::RedisServer;
+pub use redis::{RedisServer, SOCKET, StartCommand};
 pub use running::{Running, kill_all};
 
 use std::path::PathBuf;

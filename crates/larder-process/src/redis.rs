@@ -1,4 +1,4 @@
-//! A redis-server without persistence, on a Unix socket in a temporary folder.
+//! A server of the Redis protocol without persistence, on a Unix socket in a temporary folder.
 
 use crate::Running;
 use std::io::{self, Read, Write};
@@ -12,10 +12,18 @@ use tempfile::TempDir;
 /// The time limit for the reply to the first PING and to each later command.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A redis-server. Dropping it ends the server and removes its folder.
+/// The command that starts a program with further options. The server must listen on [`SOCKET`] in this folder, and may
+/// have its files there.
+pub type StartCommand = fn(program: &Path, folder: &Path, options: &[String]) -> Command;
+
+/// The name of the socket in the folder of a server.
+pub const SOCKET: &str = "redis.sock";
+
+/// A redis-server, or another server of its protocol. Dropping it ends the server and removes its folder.
 #[derive(Debug)]
 pub struct RedisServer {
     program: PathBuf,
+    start: StartCommand,
     options: Vec<String>,
     folder: TempDir,
     running: Option<Running>,
@@ -35,8 +43,16 @@ impl RedisServer {
     /// # Errors
     /// As [`RedisServer::start`].
     pub fn start_with(program: PathBuf, options: &[&str]) -> io::Result<Self> {
+        Self::start_by(redis_command, program, options)
+    }
+
+    /// Starts a server that has another command line than redis-server.
+    ///
+    /// # Errors
+    /// As [`RedisServer::start`].
+    pub fn start_by(start: StartCommand, program: PathBuf, options: &[&str]) -> io::Result<Self> {
         let options = options.iter().map(|option| (*option).to_owned()).collect();
-        let mut server = RedisServer { program, options, folder: tempfile::tempdir()?, running: None };
+        let mut server = RedisServer { program, start, options, folder: tempfile::tempdir()?, running: None };
         server.run()?;
         Ok(server)
     }
@@ -48,7 +64,7 @@ impl RedisServer {
 
     /// The path of the socket.
     pub fn socket(&self) -> PathBuf {
-        self.folder().join("redis.sock")
+        self.folder().join(SOCKET)
     }
 
     /// The folder of the socket and the dump.
@@ -73,15 +89,8 @@ impl RedisServer {
     /// As [`RedisServer::start`].
     pub fn run(&mut self) -> io::Result<()> {
         self.kill();
-        let mut command = Command::new(&self.program);
-        command.args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"]).arg(self.socket());
-        command
-            .arg("--dir")
-            .arg(self.folder())
-            .args(&self.options)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null());
-        self.running = Some(Running::start(&mut command)?);
+        let mut command = (self.start)(&self.program, self.folder(), &self.options);
+        self.running = Some(Running::start(command.stdin(Stdio::null()).stdout(Stdio::null()))?);
         self.await_ping()
     }
 
@@ -103,13 +112,24 @@ impl RedisServer {
         while self.command("PING").ok().as_deref() != Some("+PONG\r\n") {
             let ended = self.running.as_mut().map(|running| running.child().try_wait()).transpose()?;
             if let Some(status) = ended.flatten() {
-                return Err(io::Error::other(format!("redis-server ended: {status}")));
+                return Err(io::Error::other(format!("{} ended: {status}", self.program.display())));
             }
             if start.elapsed() > TIMEOUT {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "redis-server does not reply"));
+                let text = format!("{} does not reply", self.program.display());
+                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
             }
             sleep(Duration::from_millis(5));
         }
         Ok(())
     }
+}
+
+/// The command that starts redis-server.
+fn redis_command(program: &Path, folder: &Path, options: &[String]) -> Command {
+    let mut command = Command::new(program);
+    command
+        .args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"])
+        .arg(folder.join(SOCKET));
+    command.arg("--dir").arg(folder).args(options);
+    command
 }

@@ -1,6 +1,6 @@
 //! A child process that can be signalled, and that ends with its owner.
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use std::collections::BTreeSet;
 use std::io;
 use std::process::{Child, Command, ExitStatus};
@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// How often a running process is asked whether it has ended.
 const PAUSE: Duration = Duration::from_millis(10);
+/// Longer than the threads of a process need to stop, on a busy machine.
+const STOP_LIMIT: Duration = Duration::from_secs(5);
 
 /// The ids of the running processes.
 static ALL: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
@@ -24,9 +26,12 @@ pub fn kill_all() {
 }
 
 fn send(id: u32, signal: Signal) {
-    let pid = Pid::from_raw(id as i32).expect("a child has a process id");
     // A process that has ended already needs no signal.
-    _ = kill_process(pid, signal);
+    _ = kill_process(pid_of(id), signal);
+}
+
+fn pid_of(id: u32) -> Pid {
+    Pid::from_raw(id as i32).expect("a child has a process id")
 }
 
 /// A child process. Dropping it ends the process.
@@ -87,9 +92,17 @@ impl Running {
         send(self.id(), Signal::INT);
     }
 
-    /// Pauses the process with SIGSTOP. Its connections stay open, but it does not reply.
+    /// Pauses the process with SIGSTOP, and returns when all of its threads have stopped: one of them may execute a request
+    /// until another has taken the signal. Its connections stay open, but it does not reply.
     pub fn pause(&self) {
         send(self.id(), Signal::STOP);
+        let start = Instant::now();
+        let stopped =
+            || waitid(WaitId::Pid(pid_of(self.id())), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG);
+        // A process that has ended does not stop.
+        while matches!(stopped(), Ok(None)) && start.elapsed() < STOP_LIMIT {
+            sleep(Duration::from_millis(1));
+        }
     }
 
     /// Resumes the process with SIGCONT.

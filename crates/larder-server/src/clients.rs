@@ -244,7 +244,7 @@ pub(crate) struct Clients {
     /// Bytes that all connections together buffer, messages included. Below zero for a moment if messages are taken on
     /// one thread before they are added here by another.
     buffered_bytes: AtomicI64,
-    max_buffered_bytes: u64,
+    max_buffered_bytes: AtomicU64,
     pub(crate) output_limits: OutputLimits,
     /// Connections that were closed because their mailbox was full.
     pub(crate) closed_for_output: Counter,
@@ -257,7 +257,7 @@ impl Clients {
             next_id: AtomicU64::new(0),
             inboxes,
             buffered_bytes: AtomicI64::new(0),
-            max_buffered_bytes,
+            max_buffered_bytes: AtomicU64::new(max_buffered_bytes),
             output_limits: OutputLimits::default(),
             closed_for_output: Counter::new(),
             by_id: Mutex::default(),
@@ -305,6 +305,11 @@ impl Clients {
         self.buffered_bytes.load(Ordering::Relaxed).max(0) as u64
     }
 
+    /// Changes how many bytes all connections together may buffer. It is applied when the buffers of one grow.
+    pub(crate) fn set_max_buffered_bytes(&self, bytes: u64) {
+        self.max_buffered_bytes.store(bytes, Ordering::Relaxed);
+    }
+
     /// Sets the size of a connection's buffers. Closes the connection with the largest buffers if the total exceeds the
     /// limit.
     pub(crate) fn set_buffered_bytes(&self, client: &Client, bytes: u64) {
@@ -316,7 +321,7 @@ impl Clients {
     fn replace(&self, before: u64, bytes: u64) {
         let more = bytes as i64 - before as i64;
         let total = self.buffered_bytes.fetch_add(more, Ordering::Relaxed) + more;
-        if more > 0 && total > 0 && total as u64 > self.max_buffered_bytes {
+        if more > 0 && total > 0 && total as u64 > self.max_buffered_bytes.load(Ordering::Relaxed) {
             self.close_largest();
         }
     }

@@ -30,11 +30,13 @@ pub struct Config {
     /// process's limit on open files accordingly, if the system allows it. Default 10,000.
     pub maxclients: usize,
     /// Bytes of replies that one connection may buffer before it is closed. Only a single huge reply can exceed it: the
-    /// server stops reading from a client that does not read its replies. Default 1 GiB.
+    /// server stops reading from a client that does not read its replies. Default 1 GiB; never more than
+    /// `max_client_memory`.
     pub max_reply_bytes: ByteSize,
     /// Bytes of incomplete requests and unsent replies that all connections together may buffer. Above it, the
-    /// connection with the largest buffers is closed. Entries are never evicted for connections. Default: a quarter of
-    /// the memory of the machine or the cgroup.
+    /// connection with the largest buffers is closed, and one request that announces more gets an error. Entries are
+    /// never evicted for connections. Default: half of `max_memory`, at most a quarter of the memory of the machine or
+    /// the cgroup, at least 64 MiB.
     pub max_client_memory: Option<ByteSize>,
     /// Idle seconds after which TCP sends keepalive probes; 0 = never. Default 300.
     pub tcp_keepalive_secs: u64,

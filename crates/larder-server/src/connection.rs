@@ -99,6 +99,8 @@ pub(crate) struct Connection {
     pending: Vec<u8>,
     /// Whether `pending` may contain a complete request.
     resume: bool,
+    /// Bytes that the incomplete request lacks, at least.
+    missing: usize,
     /// Whether the socket may have more to read although it does not become ready again.
     has_more: bool,
     /// What waits during this turn.
@@ -136,6 +138,7 @@ impl Connection {
             parser: RequestParser::new(),
             pending: Vec::new(),
             resume: false,
+            missing: 0,
             has_more: false,
             paused: None,
             ended: false,
@@ -263,6 +266,7 @@ impl Connection {
         let mut counts = Counts { bytes_in: received as u64, ..Counts::default() };
         // `CONFIG SET` takes effect with the next turn.
         buffers.limits.max_bulk_bytes = self.state.max_bulk_bytes();
+        buffers.limits.max_request_bytes = self.state.max_request_bytes();
         let ThreadBuffers { input, output, prefetcher, limits } = &mut *buffers;
         self.paused = self.state.pause.current(now);
         let stop = self.execute(&input[..received], limits, prefetcher, output, &mut counts);
@@ -332,6 +336,7 @@ impl Connection {
             return stop;
         }
         let mut pending = std::mem::take(&mut self.pending);
+        reserve(&mut pending, received.len(), self.missing);
         pending.extend_from_slice(received);
         let (consumed, stop) = self.execute_all(&pending, limits, prefetcher, out, counts);
         self.resume = stop.leaves_requests();
@@ -352,7 +357,7 @@ impl Connection {
         out: &mut Vec<u8>,
         counts: &mut Counts,
     ) -> (usize, StopReason) {
-        let Connection { state, session, parser, paused, .. } = self;
+        let Connection { state, session, parser, paused, missing, .. } = self;
         let (mut consumed, mut prefetched_to, mut arguments) = (0, 0, 0);
         let stop = loop {
             if let Some(visit) = session.visit.take() {
@@ -366,7 +371,10 @@ impl Connection {
             }
             let rest = &input[consumed..];
             match parser.parse(rest, limits_of(state, session, limits)) {
-                Ok(Progress::Incomplete { .. }) => break StopReason::NoRequest,
+                Ok(Progress::Incomplete { missing: bytes }) => {
+                    *missing = bytes;
+                    break StopReason::NoRequest;
+                }
                 Ok(Progress::Complete { consumed: length, .. }) => consumed += length,
                 Err(error) => {
                     tracing::debug!(client = session.client.id, %error, "closing a connection: invalid request");
@@ -469,6 +477,16 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.state.clients.deregister(&self.session.client);
         self.state.stats.threads[self.session.client.thread()].disconnected();
+    }
+}
+
+/// Makes room for the `received` bytes. A buffer doubles, but does not outgrow a long argument: a connection is charged for
+/// its buffer.
+fn reserve(pending: &mut Vec<u8>, received: usize, missing: usize) {
+    if missing > received && pending.capacity() - pending.len() < received {
+        pending.reserve_exact(pending.len().clamp(received, missing));
+    } else {
+        pending.reserve(received);
     }
 }
 

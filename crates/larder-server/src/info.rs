@@ -84,7 +84,7 @@ fn server(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Resu
         std::process::id(),
         state.run_id,
         state.port,
-        crate::db::unix_time().as_micros(),
+        state.store.unix_time().as_micros(),
         uptime / 86_400,
     )
 }

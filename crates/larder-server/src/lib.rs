@@ -31,7 +31,8 @@
 //!   visible to all clients.
 //! - Invalid input gets an error reply and the connection stays open, unless framing is lost.
 //! - If a client does not read its replies, the server stops reading its requests. One connection buffers at most
-//!   [`Config::max_reply_bytes`] of replies.
+//!   [`Config::max_reply_bytes`] of replies, and all together at most [`Config::max_client_memory`]. What announces more is
+//!   refused before memory is allocated for it.
 //! - Browsers cannot use the server: a connection that sends HTTP is closed before a command is executed.
 
 mod accept;

@@ -20,6 +20,14 @@ use crate::stats::Stats;
 /// The time of a script, unless changed: as in Redis, where other clients get errors after it.
 const DEFAULT_SCRIPT_LIMIT_MS: u64 = 5_000;
 
+/// The client memory unless configured: half of the capacity, so that one number bounds both together, and at most a
+/// quarter of the memory that there is.
+fn default_client_memory(max_memory: u64) -> u64 {
+    /// Enough for a few connections with large values. A mailbox alone may have 32 MiB.
+    const LEAST_BYTES: u64 = 64 << 20;
+    (max_memory / 2).min(crate::system::available_bytes() / 4).max(LEAST_BYTES)
+}
+
 /// The names in Redis under which the eviction policy is known: there is one policy for all of them.
 pub(crate) const POLICIES: [&str; 3] = ["allkeys-lfu", "allkeys-lru", "allkeys-random"];
 
@@ -45,6 +53,8 @@ pub(crate) struct ServerState {
     script_limit_ms: AtomicU64,
     max_clients: AtomicUsize,
     max_bulk_bytes: AtomicUsize,
+    max_request_bytes: AtomicUsize,
+    max_reply_bytes: AtomicU64,
     /// The position in [`POLICIES`] of the name that was set last.
     policy: AtomicUsize,
     /// Seconds without a request after which a connection closes; 0 = never.
@@ -55,18 +65,18 @@ pub(crate) struct ServerState {
 
 impl ServerState {
     pub(crate) fn new(config: Config, store: Store, stats: Arc<Stats>, port: u16) -> Self {
-        let quarter = || crate::system::available_bytes() / 4;
-        let max_client_memory = config.max_client_memory.map_or_else(quarter, |size| size.0);
         let inboxes: Arc<[Inbox]> = stats.threads.iter().map(|_| Inbox::default()).collect();
-        ServerState {
+        let state = ServerState {
             max_clients: AtomicUsize::new(config.maxclients),
             max_bulk_bytes: AtomicUsize::new(Limits::default().max_bulk_bytes),
+            max_request_bytes: AtomicUsize::new(0),
+            max_reply_bytes: AtomicU64::new(0),
             policy: AtomicUsize::new(0),
             idle_timeout_secs: AtomicU64::new(0),
             password: RwLock::new(config.requirepass.clone().filter(|password| !password.is_empty())),
             config,
             store,
-            clients: Arc::new(Clients::new(max_client_memory, Arc::clone(&inboxes))),
+            clients: Arc::new(Clients::new(0, Arc::clone(&inboxes))),
             inboxes,
             stats,
             unauthenticated_limits: Limits::unauthenticated(),
@@ -77,7 +87,27 @@ impl ServerState {
             #[cfg(feature = "scripts")]
             scripts: ScriptCache::default(),
             script_limit_ms: AtomicU64::new(DEFAULT_SCRIPT_LIMIT_MS),
-        }
+        };
+        state.limit_clients();
+        state
+    }
+
+    /// Changes the capacity, and with it the memory of clients.
+    pub(crate) fn set_max_memory(&self, bytes: u64) {
+        self.store.set_max_memory(bytes);
+        self.limit_clients();
+    }
+
+    /// Sets the limits of what clients may buffer. A request or a reply that exceeds what all clients have together is
+    /// refused before memory is allocated for it.
+    fn limit_clients(&self) {
+        let default = || default_client_memory(self.store.max_memory());
+        let bytes = self.config.max_client_memory.map_or_else(default, |size| size.0);
+        self.clients.set_max_buffered_bytes(bytes);
+        let request = Limits::default().max_request_bytes;
+        let request = usize::try_from(bytes).map_or(request, |bytes| bytes.min(request));
+        self.max_request_bytes.store(request, Ordering::Relaxed);
+        self.max_reply_bytes.store(self.config.max_reply_bytes.0.min(bytes), Ordering::Relaxed);
     }
 
     /// Sets the size of a connection's buffers. Closes the connection with the largest buffers if all together exceed the
@@ -123,6 +153,16 @@ impl ServerState {
 
     pub(crate) fn set_max_bulk_bytes(&self, bytes: usize) {
         self.max_bulk_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of one request.
+    pub(crate) fn max_request_bytes(&self) -> usize {
+        self.max_request_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of unread replies of one connection.
+    pub(crate) fn max_reply_bytes(&self) -> u64 {
+        self.max_reply_bytes.load(Ordering::Relaxed)
     }
 
     pub(crate) fn max_clients(&self) -> usize {

@@ -101,10 +101,13 @@ fn exceeded_client_memory_closes_largest_connection() {
     let server = TestServer::with(Config { max_client_memory, ..Config::default() });
     let mut small = server.connect();
     small.send(&encode(&["SET", "small", &"x".repeat(100_000)])[..50_000]);
-    let mut large = server.connect();
-    // An incomplete request. The server may close the connection before it has read everything.
-    let _ = large.stream.write_all(&encode(&["SET", "large", &"x".repeat(32 << 20)])[..31 << 20]);
+    let (mut large, mut other) = (server.connect(), server.connect());
+    // Incomplete requests, which do not fit together.
+    large.send(&encode(&["SET", "large", &"x".repeat(6 << 20)])[..6 << 20]);
+    other.send(&encode(&["SET", "other", &"x".repeat(4 << 20)])[..4 << 20]);
     assert_eq!(large.read_to_end(), b"");
+    other.send(&encode(&["SET", "other", &"x".repeat(4 << 20)])[4 << 20..]);
+    assert_eq!(other.receive(), Frame::Simple("OK".into()));
     small.send(&encode(&["SET", "small", &"x".repeat(100_000)])[50_000..]);
     assert_eq!(small.receive(), Frame::Simple("OK".into()));
     assert_eq!(small.call(&["EXISTS", "large"]), Frame::Integer(0));

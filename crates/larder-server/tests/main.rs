@@ -7,7 +7,9 @@
 //! - `commands`: a table of requests and replies, for RESP2 and RESP3;
 //! - `connections`: many clients, slow or misbehaving clients, authentication, shutdown;
 //! - `differential`: the same commands to a real Redis and to this server, with equal replies;
+//! - `fuzz`: random streams of requests, and random sequences of commands on several connections;
 //! - `hyperloglogs`: HyperLogLogs, compared with a real Redis byte by byte;
+//! - `load`: thousands of connections, clients that never read or send half of a request, and memory that stays bounded;
 //! - `memory`: capacity, eviction, statistics, scans, a keyspace that outlives its server;
 //! - `notifications`: events of keys;
 //! - `protocol`: framing, limits, pipelines, HTTP;
@@ -17,12 +19,13 @@
 //! - `script_sandbox`: scripts that try to leave their sandbox, or to use up a resource;
 //! - `scripts`: scripts in Lua, compared with a real Redis;
 //! - `serialized`: strings that go to a real Redis and come back;
+//! - `shared_tier`: what caches of the crate `larder` rely on;
 //! - `sorted_sets`: sorted sets, compared with a real Redis too;
 //! - `statistics`: counts and times of commands;
 //! - `tracking`: messages about changed keys, for caches of clients;
 //! - `transactions`: `MULTI`, `EXEC`, `WATCH`.
 //!
-//! `support` starts servers and contains blocking clients.
+//! `support` starts servers and contains blocking clients; `server_process` starts servers in processes of their own.
 
 mod atomic;
 mod bitfields;
@@ -31,7 +34,9 @@ mod clients;
 mod commands;
 mod connections;
 mod differential;
+mod fuzz;
 mod hyperloglogs;
+mod load;
 mod memory;
 mod notifications;
 mod protocol;
@@ -41,6 +46,8 @@ mod script_locks;
 mod script_sandbox;
 mod scripts;
 mod serialized;
+mod server_process;
+mod shared_tier;
 mod sorted_sets;
 mod statistics;
 mod support;

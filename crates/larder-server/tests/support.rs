@@ -69,10 +69,7 @@ impl TestServer {
     }
 
     pub(crate) fn connect(&self) -> Client<TcpStream> {
-        let stream = TcpStream::connect(self.address).unwrap();
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Client::new(stream)
+        connect(self.address)
     }
 
     /// A connection with this protocol version.
@@ -118,6 +115,14 @@ pub(crate) struct Client<S> {
     pub(crate) stream: S,
     buffer: Vec<u8>,
     parser: ReplyParser,
+}
+
+/// A connection to a server at this address.
+pub(crate) fn connect(address: SocketAddr) -> Client<TcpStream> {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    Client::new(stream)
 }
 
 /// A connection to a Unix socket.

@@ -1,11 +1,13 @@
 //! `CLIENT TRACKING`: replies and messages equal to those of Redis, and a client cache that is never stale.
 
+use std::net::TcpStream;
+
 use larder_resp::{Frame, Protocol};
 use larder_server::{ByteSize, Config, Store};
-use larder_testkit::RedisServer;
+use larder_testkit::{RedisServer, until};
 
 use crate::differential::{Pair, words};
-use crate::support::{TestServer, encode};
+use crate::support::{Client, TestServer, encode};
 
 const SEQUENCE: &[&str] = &[
     "CLIENT TRACKING",
@@ -437,4 +439,46 @@ fn client_cache_is_not_older_than_what_a_third_connection_has_seen() {
             }
         }
     });
+}
+
+/// A number of `INFO`.
+fn info(client: &mut Client<TcpStream>, field: &str) -> usize {
+    let reply = client.call(&["INFO", "stats"]);
+    let text = String::from_utf8(reply.as_bytes().unwrap().to_vec()).unwrap();
+    let value = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    value.unwrap_or_else(|| panic!("no {field} in {text}")).parse().unwrap()
+}
+
+/// Without trackers no change is reported to the table, so nothing else would ever free it.
+#[test]
+fn table_is_freed_when_nobody_tracks_any_more() {
+    let server = TestServer::start();
+    let (mut reader, mut other) = (server.connect_as(Protocol::Resp3), server.connect());
+    reader.call(&["CLIENT", "TRACKING", "on"]);
+    for number in 0..100 {
+        reader.call(&["GET", &format!("key:{number}")]);
+    }
+    assert_eq!(info(&mut other, "tracking_total_keys"), 100);
+    drop(reader);
+    until("the table is empty", || (info(&mut other, "tracking_total_keys") == 0).then_some(()));
+    assert_eq!(info(&mut other, "tracking_total_items"), 0);
+}
+
+/// A key that everyone reads and nobody writes.
+#[test]
+fn connections_that_have_ended_do_not_fill_the_entry_of_a_key() {
+    let server = TestServer::start();
+    let (mut stays, mut other) = (server.connect_as(Protocol::Resp3), server.connect());
+    stays.call(&["CLIENT", "TRACKING", "on"]);
+    stays.call(&["GET", "hot"]);
+    for _ in 0..200 {
+        let mut passing = server.connect_as(Protocol::Resp3);
+        passing.call(&["CLIENT", "TRACKING", "on"]);
+        passing.call(&["GET", "hot"]);
+        passing.call(&["CLIENT", "TRACKING", "off"]);
+    }
+    let items = info(&mut other, "tracking_total_items");
+    assert!(items <= 8, "{items} registrations for a key with one reader");
+    assert_eq!(other.call(&["SET", "hot", "x"]), Frame::Simple("OK".into()));
+    assert!(matches!(stays.receive(), Frame::Push(_)), "who stays is told");
 }

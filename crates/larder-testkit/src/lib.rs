@@ -12,6 +12,7 @@ mod program;
 mod proxy;
 mod redis;
 mod scripted_proxy;
+mod selected;
 mod wait;
 
 pub use flaky_proxy::FlakyProxy;

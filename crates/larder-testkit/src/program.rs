@@ -27,13 +27,18 @@ pub fn needs(what: &str, is_there: bool) -> Option<()> {
     if is_there {
         return Some(());
     }
-    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    let test = test_name();
     assert!(std::env::var("CI").as_deref() != Ok("true"), "{test} needs {what}, which is not installed");
     note_skip(&format!("{test}: {what} is not installed"));
     None
 }
 
-fn note_skip(note: &str) {
+/// The name of the test that runs on this thread, without that of its binary.
+pub(crate) fn test_name() -> String {
+    std::thread::current().name().unwrap_or("a test").to_owned()
+}
+
+pub(crate) fn note_skip(note: &str) {
     eprintln!("skipped {note}");
     if let Some(log) = std::env::var_os("LARDER_SKIP_LOG") {
         let file = OpenOptions::new().create(true).append(true).open(log);

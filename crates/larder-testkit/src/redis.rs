@@ -1,20 +1,25 @@
-//! A real redis-server for one test, and every way in which a server fails.
+//! A real server of the Redis protocol for one test, and every way in which a server fails.
 
-use crate::program::{needs, program};
+use crate::program::needs;
+use crate::selected::{Kind, larder_command, selected};
 use crate::wait::Deadline;
+use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A redis-server of the test's own. It ends with the test, and the test ends by its [`Deadline`].
+/// A server of the test's own: a redis-server, or a `larder server` where `LARDER_TEST_SERVER` is the path of that
+/// program. It ends with the test, and the test ends by its [`Deadline`].
 #[derive(Debug)]
 pub struct RedisServer {
+    kind: Kind,
     server: larder_process::RedisServer,
     _deadline: Deadline,
 }
 
 impl RedisServer {
-    /// Starts a server without persistence; `None` if redis-server is not installed, see [`program`].
+    /// Starts a server without persistence; `None` and a note if it is not installed, or if this test stays on
+    /// redis-server and another server is selected.
     ///
     /// # Panics
     /// If it is installed and does not start.
@@ -22,14 +27,22 @@ impl RedisServer {
         Self::start_with(&[])
     }
 
-    /// The same with further options of its command line.
+    /// The same with further options of the command line of redis-server.
     ///
     /// # Panics
     /// As [`RedisServer::start`].
     pub fn start_with(options: &[&str]) -> Option<Self> {
-        let program = program("redis-server")?;
-        let server = larder_process::RedisServer::start_with(program, options).expect("redis-server starts");
-        Some(RedisServer { server, _deadline: Deadline::start() })
+        let (kind, program) = selected()?;
+        Some(Self::of(kind, start(kind, program, options).expect("the server starts")))
+    }
+
+    fn of(kind: Kind, server: larder_process::RedisServer) -> Self {
+        RedisServer { kind, server, _deadline: Deadline::start() }
+    }
+
+    /// Whether it is a redis-server.
+    pub fn is_redis(&self) -> bool {
+        self.kind == Kind::Redis
     }
 
     /// The same with a free TCP port of 127.0.0.1, which is the value of the option `port`: `--port` or `--tls-port`.
@@ -37,19 +50,19 @@ impl RedisServer {
     /// # Panics
     /// As [`RedisServer::start`].
     pub fn start_with_port(port: &str, options: &[&str]) -> Option<(Self, u16)> {
-        let redis = program("redis-server")?;
-        if port == "--tls-port" {
-            needs("a redis-server with TLS", has_tls(&redis))?;
+        let (kind, program) = selected()?;
+        if port == "--tls-port" && kind == Kind::Redis {
+            needs("a redis-server with TLS", has_tls(&program))?;
         }
         // Another process may take the port before the server does.
         let mut attempts = (0..10).map(|_| {
             let free = free_port();
             let number = free.to_string();
             let options = [&[port, &number, "--bind", "127.0.0.1"], options].concat();
-            larder_process::RedisServer::start_with(redis.clone(), &options).map(|server| (server, free))
+            start(kind, program.clone(), &options).map(|server| (server, free))
         });
-        let (server, port) = attempts.find_map(Result::ok).expect("redis-server starts on a free port");
-        Some((RedisServer { server, _deadline: Deadline::start() }, port))
+        let (server, port) = attempts.find_map(Result::ok).expect("the server starts on a free port");
+        Some((Self::of(kind, server), port))
     }
 
     /// The address for clients.
@@ -74,7 +87,7 @@ impl RedisServer {
     pub fn restart(&mut self) {
         self.kill();
         _ = std::fs::remove_file(self.dump());
-        self.server.run().expect("redis-server starts");
+        self.server.run().expect("the server starts");
     }
 
     /// Saves what the server has now, for [`RedisServer::restart_from_snapshot`].
@@ -93,7 +106,7 @@ impl RedisServer {
     pub fn restart_from_snapshot(&mut self) {
         self.kill();
         std::fs::copy(self.snapshot(), self.dump()).expect("a snapshot was taken");
-        self.server.run().expect("redis-server starts");
+        self.server.run().expect("the server starts");
     }
 
     /// Whether the server has no memory left: it refuses writes with OOM, and still reads and removes.
@@ -163,11 +176,21 @@ impl RedisServer {
     /// Sends one inline command and returns the raw reply, which must fit into one read.
     ///
     /// # Panics
-    /// If the server does not answer.
+    /// If the server does not answer, or if a `larder server` answers with an error: a test must not pass because it could
+    /// not prepare what it tests.
     pub fn command(&self, line: &str) -> String {
-        self.server
-            .command(line)
-            .unwrap_or_else(|error| panic!("redis-server does not answer {line:?}: {error}"))
+        let reply = self.server.command(line);
+        let reply = reply.unwrap_or_else(|error| panic!("the server does not answer {line:?}: {error}"));
+        let is_refused = self.kind == Kind::Larder && reply.starts_with('-');
+        assert!(!is_refused, "larder server does not execute {line:?}: {reply}");
+        reply
+    }
+}
+
+fn start(kind: Kind, program: PathBuf, options: &[&str]) -> io::Result<larder_process::RedisServer> {
+    match kind {
+        Kind::Redis => larder_process::RedisServer::start_with(program, options),
+        Kind::Larder => larder_process::RedisServer::start_by(larder_command, program, options),
     }
 }
 

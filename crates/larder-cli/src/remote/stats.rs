@@ -17,7 +17,8 @@ pub(crate) fn run(flags: StatsFlags, file: File) -> Result<()> {
     print(&page(&stats))
 }
 
-/// A table with a row for each tier, a line for each tier that tells why it missed, and one for each part that does not run.
+/// A table with a row for each tier, a line for each tier that tells why it missed, and lines for what parts say of
+/// themselves and for parts that do not run.
 fn page(stats: &Value) -> String {
     let mut table =
         Table::new(&["part, tier", "hit ratio", "lookups", "operations", "p99", "entries", "memory"]);
@@ -29,6 +30,9 @@ fn page(stats: &Value) -> String {
             misses += &misses_by_cause(name, tier);
         }
         tops += &top_lists(name, &part["top"]);
+        for (note, sentence) in part["notes"].as_object().into_iter().flatten() {
+            notes += &format!("{note} of {name}: {}\n", sentence.as_str().unwrap_or_default());
+        }
         let (state, restarts) = (part["state"].as_str().unwrap_or_default(), &part["restarts"]);
         if state != "running" || restarts.as_u64() > Some(0) {
             let failure = part["last_failure"].as_str().map_or(String::new(), |text| format!(": {text}"));
@@ -130,7 +134,7 @@ mod tests {
         let stats = json!({
             "server": { "version": "1.2.3", "uptime_seconds": 3_725.5 },
             "parts": [ {
-                "part": "links", "state": "running", "restarts": 0,
+                "part": "links", "state": "running", "restarts": 0, "notes": { "coherence": "full: …" },
                 "top": { "slugs": [
                     { "name": "a", "count": 160, "error": 98 }, { "name": "b", "count": 16, "error": 31 },
                 ] },
@@ -154,6 +158,7 @@ mod tests {
         let misses = "misses of links, memory: evicted 70 %, first 20 %, not stored 10 %";
         assert!(page.lines().any(|line| line == misses), "{page}");
         assert!(page.contains("\ntop slugs of links: a 160 ± 98, b 16 ± 31\n"), "{page}");
+        assert!(page.contains("\ncoherence of links: full: …\n"), "{page}");
         assert_eq!(page.lines().last(), Some("server: restarting, 2 restarts: address in use"));
     }
 }

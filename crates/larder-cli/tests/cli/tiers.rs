@@ -1,7 +1,8 @@
 //! The tiers between processes: the shortener behind its own cache server, and two shorteners behind one Redis.
 
+use crate::dashboard::{part, stats};
 use crate::http::{get, post, request};
-use crate::process::{Up, start_links};
+use crate::process::{Up, larder, run, start_links, start_server};
 use crate::resp::command;
 use crate::shortener::{create, follow};
 use larder_testkit::{RedisServer, until};
@@ -28,6 +29,24 @@ fn up_uses_its_cache_server_as_a_second_tier_and_survives_its_loss() {
     assert_eq!(follow(up.http, &slug), "https://example.com/target");
     await_keys(up.resp, 1);
     up.stop();
+}
+
+#[test]
+fn up_is_coherent_on_its_own_server_and_says_so() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let up = Up::start(&folder.path().join("data"));
+    let note = || {
+        let stats = stats(up.admin);
+        part(&stats, "links")["notes"]["coherence"].as_str().expect("a note in words").to_owned()
+    };
+    assert!(note().starts_with("unknown: "), "{}", note());
+    let slug = create(up.http, "https://example.com/target");
+    follow(up.http, &slug);
+    until("the shortener is coherent", || note().starts_with("full: ").then_some(()));
+    let mut command = larder(["stats", "--admin", &format!("http://{}", up.admin)]);
+    let printed = run(&mut command).stdout;
+    assert!(printed.lines().any(|line| line.starts_with("coherence of links: full: ")), "{printed}");
+    assert_eq!(up.stop().stderr, "", "a first start gives no reason to worry");
 }
 
 #[test]
@@ -73,18 +92,39 @@ fn change_is_visible_at_once_where_it_was_made_and_elsewhere_after_max_lag() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let database = folder.path().join("links.db");
     let started: Vec<_> = (0..3).map(|_| start_links(&database, Some(&redis.url()))).collect();
-    let all: Vec<SocketAddr> = started.iter().map(|(_, address)| *address).collect();
+    changes_are_visible(&[started[0].1, started[1].1, started[2].1]);
+}
 
+#[test]
+fn change_is_visible_to_shorteners_that_share_a_larder_server() {
+    let (_server, address) = start_server([""; 0]);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (database, url) = (folder.path().join("links.db"), format!("redis://{address}"));
+    let started: Vec<_> = (0..3).map(|_| start_links(&database, Some(&url))).collect();
+    changes_are_visible(&[started[0].1, started[1].1, started[2].1]);
+}
+
+#[test]
+fn change_is_visible_to_up_and_to_shorteners_that_share_its_server() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let up = Up::start(&folder.path().join("data"));
+    let (database, url) = (folder.path().join("data/links.db"), format!("redis://{}", up.resp));
+    let started: Vec<_> = (0..2).map(|_| start_links(&database, Some(&url))).collect();
+    changes_are_visible(&[up.http, started[0].1, started[1].1]);
+}
+
+/// Three shorteners over one database and one server change links in turn, and see what the others have changed.
+fn changes_are_visible(all: &[SocketAddr; 3]) {
     let slugs: Vec<String> =
         (0..24).map(|n| create(all[0], &format!("https://example.com/{n}/before"))).collect();
     for (n, slug) in slugs.iter().enumerate() {
         // Twice: the second answer comes from memory.
-        for &shortener in all.iter().chain(&all) {
+        for &shortener in all.iter().chain(all) {
             assert_eq!(follow(shortener, slug), format!("https://example.com/{n}/before"));
         }
     }
     // Cache the absence of a link, too.
-    for &shortener in &all {
+    for &shortener in all {
         assert_eq!(get(shortener, "/later").status, 404);
     }
 
@@ -130,7 +170,7 @@ fn change_is_visible_at_once_where_it_was_made_and_elsewhere_after_max_lag() {
     assert_eq!(created.status, 201, "{created:?}");
 
     sleep(MAX_LAG);
-    for &shortener in &all {
+    for &shortener in all {
         for n in 0..slugs.len() {
             check(shortener, n);
         }

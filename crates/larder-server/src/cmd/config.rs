@@ -160,7 +160,7 @@ fn set(cx: &mut Context<'_>, pairs: Args<'_>) -> Outcome {
     }
     for update in updates {
         match update {
-            Update::MaxMemory(bytes) => cx.state.store.set_max_memory(bytes),
+            Update::MaxMemory(bytes) => cx.state.set_max_memory(bytes),
             Update::Policy(policy) => cx.state.set_policy(policy),
             Update::MaxClients(n) => cx.state.set_max_clients(n),
             Update::Password(password) => cx.state.set_password(password),

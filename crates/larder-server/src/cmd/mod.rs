@@ -217,7 +217,7 @@ impl<'a> Context<'a> {
     /// Frees most of a reply that exceeds the limit, after which the connection will be closed.
     fn truncate_large_reply(&mut self) {
         if self.is_reply_too_large() {
-            self.out.truncate(self.state.config.max_reply_bytes.0 as usize + 1);
+            self.out.truncate(self.state.max_reply_bytes() as usize + 1);
         }
     }
 
@@ -228,7 +228,7 @@ impl<'a> Context<'a> {
 
     /// As [`is_reply_too_large`](Self::is_reply_too_large), with this many bytes that are not written yet.
     fn is_reply_too_large_with(&self, bytes: u64) -> bool {
-        self.out.len() as u64 + bytes > self.state.config.max_reply_bytes.0
+        self.out.len() as u64 + bytes > self.state.max_reply_bytes()
     }
 }
 

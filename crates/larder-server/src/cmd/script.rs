@@ -364,7 +364,7 @@ impl Host for Run<'_> {
 
     fn write_result(&mut self, stack: &mut Stack<'_>) {
         let script_protocol = self.cx.session.protocol();
-        let max_bytes = self.cx.state.config.max_reply_bytes.0;
+        let max_bytes = self.cx.state.max_reply_bytes();
         let out = Encoder::new(self.cx.out, self.client_protocol);
         Writer::new(out, script_protocol, max_bytes).write(stack);
     }

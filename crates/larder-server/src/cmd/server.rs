@@ -5,7 +5,6 @@ use larder_resp::{Args, parse_integer};
 use super::options::integer;
 use super::visit::{Purpose, Visit};
 use super::{CommandError, Context, Outcome};
-use crate::db::unix_time;
 use crate::info::{self, Counters};
 use crate::observers::Notice;
 
@@ -25,7 +24,7 @@ pub(super) fn info(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub(super) fn time(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
-    let now = unix_time();
+    let now = cx.state.store.unix_time();
     let mut reply = cx.reply();
     reply.array(2);
     reply.bulk_integer(now.as_secs() as i64);

@@ -29,6 +29,11 @@ impl CachedTime {
         Clock::custom(move || Duration::from_millis(time.ms.load(Ordering::Relaxed)))
     }
 
+    /// The time now, which no clock of the engine has reached yet.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
     /// Advances the time to `now`, unless it is later already.
     pub(super) fn advance_to(&self, now: Moment) {
         let ms = now.ms_since(self.start);
@@ -57,6 +62,11 @@ impl ServerClock {
         self.engine_zero_ms.saturating_add_unsigned(engine_ms)
     }
 
+    /// The Unix time at this time of the engine.
+    pub(super) fn unix_time(self, engine: Duration) -> Duration {
+        Duration::from_millis(self.engine_zero_ms.max(0) as u64) + engine
+    }
+
     pub(super) fn ttl(self, expiry: Expiry) -> Ttl {
         match expiry {
             Expiry::Never => Ttl::Never,
@@ -66,13 +76,9 @@ impl ServerClock {
     }
 }
 
-/// The current Unix time.
-pub(crate) fn unix_time() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
-}
-
+/// The Unix time of the system.
 fn unix_ms() -> i64 {
-    unix_time().as_millis() as i64
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod undo;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use larder_engine::raw;
 use larder_engine::stats::PartitionStats;
@@ -25,7 +26,6 @@ use crate::ServerError;
 use crate::moment::Moment;
 use crate::observers::{Event, Observers, Origin};
 use changes::EntryState;
-pub(crate) use clock::unix_time;
 use clock::{CachedTime, ServerClock};
 pub(crate) use entry::{Entry, EntryOp, Expiry, OutOfMemory, StringEntry, UpdateError};
 pub(crate) use held::HeldLocks;
@@ -147,6 +147,12 @@ impl Store {
     /// Advances the time to `now`. Later operations use this time until the next call.
     pub(crate) fn advance_to(&self, now: Moment) {
         self.time.advance_to(now);
+    }
+
+    /// Server time as Unix time, by the clock of the deadlines: a client that adds to it has the deadline that it means, also
+    /// after the system clock was adjusted.
+    pub(crate) fn unix_time(&self) -> Duration {
+        self.clock.unix_time(self.time.elapsed())
     }
 
     /// Server time in milliseconds of Unix time. It is read from the system at start and is monotonic afterwards.

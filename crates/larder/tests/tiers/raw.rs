@@ -1,7 +1,7 @@
 //! Counters and raw values.
 
 use crate::mutation::Mutation;
-use crate::{in_memory, one_node, over};
+use crate::{in_memory, over};
 use larder::{Counters, RawView, View};
 use larder_testkit::{RedisServer, eventually};
 use std::time::Duration;
@@ -58,7 +58,7 @@ async fn touch_on_read_extends_session() {
 #[tokio::test]
 async fn clear_keeps_counters_and_raw_values() {
     let Some(server) = RedisServer::start() else { return };
-    for cache in [in_memory(), over(server.url()), one_node::node(&server)] {
+    for cache in crate::spaces::every_kind(&server) {
         let view: View<str, u32> = cache.view("n");
         let counters: Counters<str> = cache.counters("hits");
         let raw: RawView<str> = cache.raw("session");

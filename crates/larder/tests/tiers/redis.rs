@@ -1,4 +1,4 @@
-//! Two nodes over one real Redis.
+//! Two nodes over one real server.
 
 use crate::mutation::Mutation;
 use crate::{cached, fetched, node_with, over, pairs};
@@ -6,6 +6,15 @@ use larder::{Source, View};
 use larder_engine::Clock;
 use larder_testkit::{RedisServer, eventually};
 use std::time::Duration;
+
+/// A run on another server than the selected one would prove nothing.
+#[tokio::test]
+async fn server_is_the_selected_one() {
+    let Some(server) = RedisServer::start() else { return };
+    let is_selected = std::env::var("LARDER_TEST_SERVER").is_ok_and(|path| path.ends_with("/larder"));
+    assert_eq!(server.command("INFO server").contains("larder_version:"), is_selected);
+    assert_eq!(server.is_redis(), !is_selected);
+}
 
 #[tokio::test]
 async fn loaded_value_is_found_by_other_node() {
@@ -122,6 +131,6 @@ async fn unreadable_bytes_are_counted_misses() {
     let other_schema: View<str, (u32, String)> = cache.view("typed").with_schema(2);
     assert!(other_schema.read("k").await.is_none());
     assert_eq!(cache.stats().redis.expect("a redis tier").unreadable, 3);
-    server.command("LPUSH test:n:list x");
+    server.command("ZADD test:n:list 1 x");
     assert!(view.read("list").await.is_none(), "a key of another kind is an error of Redis, and a miss");
 }

@@ -5,9 +5,10 @@ use crate::{cached, fetched, in_memory, one_node, over};
 use larder::{Cache, View};
 use larder_testkit::{Gate, RedisServer, eventually};
 
-/// A cache in memory, over Redis, and over a server that has no ledger.
-fn every_kind(server: &RedisServer) -> [Cache; 3] {
-    [in_memory(), over(server.url()), one_node::node(server)]
+/// A cache in memory, over the server, and where that is redis-server, one whose user has no ledger.
+pub(crate) fn every_kind(server: &RedisServer) -> Vec<Cache> {
+    let without_ledger = server.is_redis().then(|| one_node::node(server));
+    [in_memory(), over(server.url())].into_iter().chain(without_ledger).collect()
 }
 
 #[tokio::test]

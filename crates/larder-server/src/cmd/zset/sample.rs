@@ -72,7 +72,7 @@ fn one(cx: &mut Context<'_>, key: &[u8]) -> Outcome {
 
 /// `number` different members; or, if it is negative, so many with repetitions.
 fn some(cx: &mut Context<'_>, key: &[u8], number: i64, with_scores: bool) -> Outcome {
-    let (db, most_bytes) = (cx.db(), cx.state.config.max_reply_bytes.0 as usize);
+    let (db, most_bytes) = (cx.db(), cx.state.max_reply_bytes() as usize);
     let count = usize::try_from(number.unsigned_abs()).unwrap_or(usize::MAX);
     let mut random = Random::new();
     let mut writer = MemberWriter::new(cx, with_scores);
