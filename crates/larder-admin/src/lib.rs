@@ -46,6 +46,7 @@ mod history_api;
 mod metrics;
 mod purge;
 mod purge_route;
+mod query;
 mod registry;
 mod router;
 mod sample;
