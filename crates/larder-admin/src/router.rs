@@ -53,7 +53,8 @@ impl Admin {
         Admin { registry, hosts: Vec::new(), token: None }
     }
 
-    /// Allows requests whose `Host` is this name or address, without a port. Loopback names are always allowed.
+    /// Allows requests whose `Host` is this name or address, without a port. Loopback names are always allowed from this
+    /// machine; requests without `ConnectInfo<SocketAddr>` count as being from here.
     pub fn allow_host(mut self, host: impl Into<String>) -> Admin {
         self.hosts.push(host.into());
         self
@@ -100,11 +101,11 @@ impl Admin {
 
 /// Refuses requests with a foreign host, and adds the security headers to every response.
 async fn protect(State(state): State<AppState>, request: Request, next: Next) -> Response {
-    let mut response = if guard::allows(request.uri(), request.headers(), &state.hosts) {
+    let mut response = if guard::allows(request.uri(), request.headers(), request.extensions(), &state.hosts)
+    {
         next.run(request).await
     } else {
-        let reason =
-            "this host is not allowed: only loopback hosts are, and those given to Admin::allow_host\n";
+        let reason = "this host is not allowed: only those given to Admin::allow_host are, and from this machine loopback hosts\n";
         (StatusCode::MISDIRECTED_REQUEST, reason).into_response()
     };
     let headers = response.headers_mut();
