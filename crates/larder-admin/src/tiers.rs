@@ -41,9 +41,13 @@ impl Sample {
             .operations([("load", stats.loads), ("failure", stats.load_failures)])
             .latency(stats.load_latency);
         let total = |name, value, help| Figure::total(name, Unit::Count, value, help);
+        let tags = stats
+            .top_tags
+            .iter()
+            .map(|top| (String::from_utf8_lossy(&top.key).into_owned(), top.count, top.error));
         coherence(cache)
             .into_iter()
-            .fold(sample.tier(origin), Sample::figure)
+            .fold(sample.tier(origin).top("tags", tags), Sample::figure)
             .figure(total(
                 "coalesced",
                 stats.coalesced,
