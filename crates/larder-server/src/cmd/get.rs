@@ -7,13 +7,13 @@ use super::{CommandError, Context, Outcome};
 use crate::db::{EntryOp, Expiry};
 
 pub(super) fn get(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let db = cx.db();
+    let (db, key) = (cx.db(), &args[1]);
     let mut reply = cx.reply();
-    let found = db.get(&args[1], |value| reply.bulk(value))?.is_some();
+    let found = db.get(key, |value| reply.bulk(value))?.is_some();
     if !found {
         reply.null();
     }
-    cx.count_lookup(&args[1], found);
+    cx.count_lookup(key, found);
     Ok(())
 }
 

@@ -151,11 +151,16 @@ impl<'a> Context<'a> {
         if found {
             self.counts.hits += 1;
             if let Some(sampled) = Sampled::draw() {
-                self.state.stats.threads[self.session.client.thread()].keys.record_sampled(sampled, key);
+                self.record_key(sampled, key);
             }
         } else {
             self.counts.misses += 1;
         }
+    }
+
+    #[cold]
+    fn record_key(&self, sampled: Sampled, key: &[u8]) {
+        self.state.stats.threads[self.session.client.thread()].keys.record_sampled(sampled, key);
     }
 
     /// The context of a command in a transaction, which holds these locks.
