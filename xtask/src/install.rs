@@ -20,6 +20,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("npm", "npm"),
     ("ab", "apache2-utils"),
     ("siege", "siege"),
+    ("wrk", "wrk"),
     ("elixir", "elixir"),
     ("valgrind", "valgrind"),
     ("memcached", "memcached"),

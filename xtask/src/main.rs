@@ -9,8 +9,8 @@
 //! cargo xtask guard [--accept] [--no-build]
 //!                                         compares the instructions of the hot paths with xtask/guard.json, or replaces
 //!                                         that; --no-build counts those of the last build
-//! cargo xtask docs [--pictures]           updates the figures in the documents from docs/results; --pictures also copies
-//!                                         the screenshots of the browser tests
+//! cargo xtask docs [--pictures]           updates the figures in the documents from docs/results; --pictures also takes
+//!                                         the pictures of the pages, which lasts minutes
 //! cargo xtask install                     installs the dependencies of the tests
 //! ```
 
@@ -50,7 +50,7 @@ fn run(words: &[&str]) -> Result<()> {
         ["sanitize"] => stages::sanitize(),
         ["check"] => check::all(),
         ["docs"] => docs(),
-        ["docs", "--pictures"] => docs().and_then(|()| pictures::copy()),
+        ["docs", "--pictures"] => docs().and_then(|()| pictures::take()),
         ["guard", flags @ ..] if flags.iter().all(|flag| ["--accept", "--no-build"].contains(flag)) => {
             if !flags.contains(&"--no-build") {
                 stages::build()?;

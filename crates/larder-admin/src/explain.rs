@@ -9,13 +9,14 @@
 //! ```
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::api::VERSION;
+use crate::query::{self, ApiQuery};
 use crate::state::AppState;
 
 /// What a part would do with a key or a URL.
@@ -62,15 +63,17 @@ pub(crate) struct ExplainQuery {
     part: Option<String>,
 }
 
-pub(crate) async fn explain(State(state): State<AppState>, Query(query): Query<ExplainQuery>) -> Response {
-    let ExplainQuery { target, part } = query;
+pub(crate) async fn explain(
+    State(state): State<AppState>,
+    ApiQuery(ExplainQuery { target, part }): ApiQuery<ExplainQuery>,
+) -> Response {
     let parts = state.registry.explain(&target, part.as_deref());
     if parts.is_empty() {
         let error = match part {
             Some(part) => format!("the part {part:?} does not exist or cannot explain {target:?}"),
             None => format!("no part can explain {target:?}"),
         };
-        return (StatusCode::NOT_FOUND, Json(json!({ "error": error }))).into_response();
+        return query::error(StatusCode::NOT_FOUND, &error);
     }
     let views = parts.iter().map(|(part, explanation)| PartView { part, explanation }).collect::<Vec<_>>();
     Json(json!({ "version": VERSION, "target": target, "parts": views })).into_response()

@@ -1,18 +1,27 @@
 //! Allows only requests whose `Host` is a name of this machine, so that no web page can access the port under a foreign
-//! name (DNS rebinding).
+//! name (DNS rebinding). From another machine such a name is false: any program can send it.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
+use axum::extract::ConnectInfo;
 use http::header::{HOST, ORIGIN};
 use http::uri::Authority;
-use http::{HeaderMap, Uri};
+use http::{Extensions, HeaderMap, Uri};
 use larder_web::{host_header_is_unambiguous, is_loopback_ip, is_loopback_name};
 
 /// Whether a request names exactly one host and that is allowed.
-pub(crate) fn allows(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> bool {
+pub(crate) fn allows(uri: &Uri, headers: &HeaderMap, extensions: &Extensions, hosts: &[String]) -> bool {
     let of_header = || headers.get(HOST).and_then(|host| Authority::try_from(host.as_bytes()).ok());
     let host = uri.authority().cloned().or_else(of_header);
-    host_header_is_unambiguous(uri, headers) && host.is_some_and(|host| is_allowed(host.host(), hosts))
+    host_header_is_unambiguous(uri, headers)
+        && host.is_some_and(|host| is_allowed(host.host(), may_be_local(extensions), hosts))
+}
+
+/// Whether the client may be on this machine. A server that does not tell the address of a client must not be reachable
+/// by others.
+fn may_be_local(extensions: &Extensions) -> bool {
+    let peer = extensions.get::<ConnectInfo<SocketAddr>>();
+    peer.is_none_or(|ConnectInfo(peer)| is_loopback_ip(peer.ip()))
 }
 
 /// Whether a request comes from our own page or from no page.
@@ -30,11 +39,10 @@ pub(crate) fn same_origin(headers: &HeaderMap) -> bool {
     matches!((origin, host), (Some(origin), Some(host)) if origin.eq_ignore_ascii_case(host))
 }
 
-fn is_allowed(host: &str, hosts: &[String]) -> bool {
+fn is_allowed(host: &str, is_local: bool, hosts: &[String]) -> bool {
     let name = host.trim_end_matches('.').to_ascii_lowercase();
-    is_loopback_name(&name)
-        || address_of(&name).is_some_and(is_loopback_ip)
-        || hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(&name))
+    let is_loopback = || is_loopback_name(&name) || address_of(&name).is_some_and(is_loopback_ip);
+    (is_local && is_loopback()) || hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(&name))
 }
 
 /// The IP address that a host is, in the notation of URIs.
@@ -50,11 +58,33 @@ mod tests {
     use super::*;
 
     fn is_allowed_with(uri: &str, hosts: &[&str]) -> bool {
+        is_allowed_from(None, uri, hosts)
+    }
+
+    fn is_allowed_from(peer: Option<&str>, uri: &str, hosts: &[&str]) -> bool {
+        let mut extensions = Extensions::new();
+        if let Some(peer) = peer {
+            extensions.insert(ConnectInfo(peer.parse::<SocketAddr>().unwrap()));
+        }
         let mut headers = HeaderMap::new();
         for host in hosts {
             headers.append(HOST, host.parse().unwrap());
         }
-        allows(&uri.parse().unwrap(), &headers, &["admin.internal".to_owned()])
+        allows(&uri.parse().unwrap(), &headers, &extensions, &["admin.internal".to_owned()])
+    }
+
+    #[test]
+    fn loopback_hosts_are_allowed_from_this_machine_only() {
+        for peer in ["127.0.0.1:5", "127.1.2.3:5", "[::1]:5", "[::ffff:127.0.0.1]:5"] {
+            assert!(is_allowed_from(Some(peer), "/", &["localhost"]), "{peer}");
+        }
+        for peer in ["192.0.2.7:5", "[2001:db8::1]:5", "[::ffff:192.0.2.7]:5"] {
+            for host in ["localhost", "127.0.0.1:8081", "[::1]", "a.localhost"] {
+                assert!(!is_allowed_from(Some(peer), "/", &[host]), "{host} from {peer}");
+            }
+            assert!(!is_allowed_from(Some(peer), "http://localhost/", &[]), "{peer}");
+            assert!(is_allowed_from(Some(peer), "/", &["admin.internal"]), "{peer}");
+        }
     }
 
     #[test]

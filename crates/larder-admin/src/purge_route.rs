@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::guard;
 use crate::purge::Target;
+use crate::query;
 use crate::state::AppState;
 
 /// The maximum length of a request body. URIs and tags are much shorter.
@@ -47,7 +48,7 @@ impl PurgeRequest {
 pub(crate) async fn purge(State(state): State<AppState>, request: Request) -> Response {
     match authorized_purge(&state, request).await {
         Ok(()) => Json(json!({ "purged": true })).into_response(),
-        Err((status, error)) => (status, Json(json!({ "error": error }))).into_response(),
+        Err((status, error)) => query::error(status, &error),
     }
 }
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::extract::{Query, Request, State};
+use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 use axum::{Json, Router};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -14,6 +14,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use crate::api::StatsView;
 use crate::history::{self, History};
 use crate::history_api::{HistoryQuery, HistoryView};
+use crate::query::{self, ApiQuery};
 use crate::registry::Registry;
 use crate::sample;
 use crate::state::{AppState, Inner, since_1970};
@@ -52,7 +53,8 @@ impl Admin {
         Admin { registry, hosts: Vec::new(), token: None }
     }
 
-    /// Allows requests whose `Host` is this name or address, without a port. Loopback names are always allowed.
+    /// Allows requests whose `Host` is this name or address, without a port. Loopback names are always allowed from this
+    /// machine; requests without `ConnectInfo<SocketAddr>` count as being from here.
     pub fn allow_host(mut self, host: impl Into<String>) -> Admin {
         self.hosts.push(host.into());
         self
@@ -85,8 +87,12 @@ impl Admin {
             .route("/api/history", get(recent))
             .route("/api/explain", get(explain::explain))
             .route("/api/purge", post(purge_route::purge))
+            .route("/api/{*rest}", any(async || query::error(StatusCode::NOT_FOUND, "there is no such path")))
             .route("/metrics", get(exposition))
             .route("/healthz", get(health))
+            .method_not_allowed_fallback(async || {
+                query::error(StatusCode::METHOD_NOT_ALLOWED, "this path does not support this method")
+            })
             .fallback(async || (StatusCode::NOT_FOUND, "not found\n"))
             .layer(middleware::from_fn_with_state(state.clone(), protect))
             .with_state(state)
@@ -95,11 +101,11 @@ impl Admin {
 
 /// Refuses requests with a foreign host, and adds the security headers to every response.
 async fn protect(State(state): State<AppState>, request: Request, next: Next) -> Response {
-    let mut response = if guard::allows(request.uri(), request.headers(), &state.hosts) {
+    let mut response = if guard::allows(request.uri(), request.headers(), request.extensions(), &state.hosts)
+    {
         next.run(request).await
     } else {
-        let reason =
-            "this host is not allowed: only loopback hosts are, and those given to Admin::allow_host\n";
+        let reason = "this host is not allowed: only those given to Admin::allow_host are, and from this machine loopback hosts\n";
         (StatusCode::MISDIRECTED_REQUEST, reason).into_response()
     };
     let headers = response.headers_mut();
@@ -115,7 +121,7 @@ async fn stats(State(state): State<AppState>) -> Response {
     Json(StatsView::new(&parts, state.started.elapsed())).into_response()
 }
 
-async fn recent(State(state): State<AppState>, Query(query): Query<HistoryQuery>) -> Response {
+async fn recent(State(state): State<AppState>, ApiQuery(query): ApiQuery<HistoryQuery>) -> Response {
     let records = state.history.records();
     let view = HistoryView::new(&records, query.after.unwrap_or_default(), since_1970());
     Json(view).into_response()

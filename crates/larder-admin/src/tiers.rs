@@ -44,9 +44,13 @@ impl Sample {
         if let Some(sentence) = coherence_in_words(cache) {
             sample = sample.note("coherence", sentence);
         }
+        let tags = stats
+            .top_tags
+            .iter()
+            .map(|top| (String::from_utf8_lossy(&top.key).into_owned(), top.count, top.error));
         coherence(cache)
             .into_iter()
-            .fold(sample.tier(origin), Sample::figure)
+            .fold(sample.tier(origin).top("tags", tags), Sample::figure)
             .figure(total(
                 "coalesced",
                 stats.coalesced,

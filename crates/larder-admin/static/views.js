@@ -13,13 +13,13 @@ const REASONS = { bypass: "not looked up, because of", unstored: "not stored, be
 
 /** Why lookups missed. */
 const CAUSES = {
-  first: "The key was read for the first time.",
-  expired: "The time of the entry was over.",
-  evicted: "The entry was removed to make room.",
-  invalidated: "The entry was removed by its key.",
-  purged: "The entry was removed with others.",
-  not_stored: "Nothing was stored since the last miss: the load is running, has failed, or its value was not stored.",
-  unknown: "The key was read for the first time, or its removal is forgotten.",
+  first: "read for the first time",
+  expired: "its time was over",
+  evicted: "removed to make room",
+  invalidated: "removed by its key",
+  purged: "removed with others",
+  not_stored: "nothing stored since",
+  unknown: "new, or forgotten",
 };
 
 export class TotalView {
@@ -105,7 +105,7 @@ class TierView {
     const [p50, p99] = [quantile(recent?.latency, 0.5), quantile(recent?.latency, 0.99)];
     this.p50.show(p50 === null ? null : format.seconds(p50));
     this.p99.show(p99 === null ? null : format.seconds(p99));
-    this.tail.textContent = tier.latency?.count ? `p99.9 ${words(format.seconds(tier.latency.p999_seconds))} · max ${words(format.seconds(tier.latency.max_seconds))} since the start` : "";
+    this.tail.textContent = tier.latency?.count ? `p99.9 ${words(format.seconds(tier.latency.p999_seconds))} · max ${words(format.seconds(tier.latency.max_seconds))} in all` : "";
     this.entries.show(tier.entries === undefined ? null : format.count(tier.entries));
     this.weight.textContent = tier.entries && tier.bytes ? `${words(format.bytes(tier.bytes / tier.entries))} each` : "";
     this.memory.show(tier.bytes === undefined ? null : format.bytes(tier.bytes));
@@ -119,28 +119,30 @@ class TierView {
   }
 }
 
-/** A list of names and values: the reasons or the further figures of a part. */
+/** A list of names and values, some with a note: the reasons or the further figures of a part. */
 class ListView {
   constructor(title, classes, label = (name) => name.replaceAll("_", " ")) {
     this.label = label;
-    this.list = el("dl", classes);
-    this.title = el("h3", "", title);
+    this.list = el("dl", "");
+    this.node = el("div", classes, ...(title ? [el("h3", "", title)] : []), this.list);
     this.rows = new Map();
   }
 
+  /** `entries` are [name, value, help, note]. */
   show(entries) {
     const names = entries.map(([name]) => name);
     if (names.join("\n") !== [...this.rows.keys()].join("\n")) {
-      this.rows = new Map(entries.map(([name, , help]) => {
-        const [figure, term] = [new Figure(), el("dt", "", this.label(name))];
-        if (help) term.title = help;
+      this.rows = new Map(entries.map(([name, , help, note]) => {
+        const [figure, term] = [new Figure(), el("dt", "", el("span", "", this.label(name)))];
+        if (note) term.append(el("small", "", note));
+        term.title = help ?? "";
         figure.node.className = "";
         return [name, { figure, node: el("div", "", term, el("dd", "", figure.node)) }];
       }));
       this.list.replaceChildren(...[...this.rows.values()].map((row) => row.node));
     }
     for (const [name, value] of entries) this.rows.get(name).figure.show(value);
-    this.title.hidden = this.list.hidden = !entries.length;
+    this.node.hidden = !entries.length;
   }
 }
 
@@ -150,17 +152,17 @@ export class PartView {
     this.state = el("span", "");
     this.restarts = el("span", "restarts");
     this.tiers = part.tiers.map((tier) => new TierView(part, tier));
-    this.reasons = Object.entries(REASONS).map(([outcome, title]) => [outcome, new ListView(title, "reasons")]);
-    this.misses = part.tiers.map((tier) => new ListView(`${tier.tier} misses, by cause`, "reasons"));
+    this.reasons = Object.entries(REASONS).map(([outcome, title]) => [outcome, new ListView(title, "list")]);
+    this.misses = part.tiers.map((tier) => new ListView(`${tier.tier} misses, by cause`, "list"));
     this.top = new Map();
     this.tops = el("div", "tops");
-    this.figures = new ListView("", "");
+    this.figures = new ListView("", "figures");
     this.failure = el("p", "failure");
     this.notes = el("p", "notes");
-    const lists = [...this.misses, ...this.reasons.map(([, list]) => list)];
-    const reasons = lists.flatMap((list) => [list.title, list.list]);
+    const lists = [...this.misses, ...this.reasons.map(([, list]) => list)].map((list) => list.node);
+    this.lists = el("div", "lists", this.tops, ...lists);
     this.purge = part.can_purge ? [purgeForm(part)] : [];
-    this.extras = el("div", "extras", this.figures.list, this.tops, ...reasons, ...this.purge);
+    this.extras = el("div", "extras", this.figures.node, this.lists, ...this.purge);
     const title = el("h2", "", part.part);
     title.id = `part-${encodeURIComponent(part.part)}`;
     const mark = el("i");
@@ -185,19 +187,23 @@ export class PartView {
     part.tiers.forEach((tier, n) => {
       const causes = Object.entries(tier.miss_causes ?? {}).sort((a, b) => b[1] - a[1]);
       const sum = causes.reduce((total, [, count]) => total + count, 0);
-      this.misses[n].show(causes.map(([name, count]) => [name, format.ratio(count / sum), CAUSES[name]]));
+      this.misses[n].show(causes.map(([name, count]) => [name, format.ratio(count / sum), "", CAUSES[name]]));
       counted += causes.length;
     });
     // A restarted part has none.
     for (const [title, list] of this.top) if (!part.top?.[title]) list.show([]);
     for (const [title, entries] of Object.entries(part.top ?? {})) {
       if (!this.top.has(title)) {
-        const list = new ListView(`top ${title}`, "reasons", (name) => name);
+        const list = new ListView(`top ${title}`, "list", (name) => name);
         this.top.set(title, list);
-        this.tops.append(list.title, list.list);
+        this.tops.append(list.node);
       }
-      const help = (entry) => `${entry.count} ± ${entry.error}, estimated from a sample`;
-      this.top.get(title).show(entries.map((entry) => [entry.name, format.count(entry.count), help(entry)]));
+      const help = ({ name, count, error }) => `${name}: ${count} ± ${error}, estimated from a sample`;
+      const value = ({ count, error }) => {
+        const [number, unit] = format.count(count);
+        return [number, `${unit} ± ${words(format.count(error))}`];
+      };
+      this.top.get(title).show(entries.map((entry) => [entry.name, value(entry), help(entry)]));
       counted += entries.length;
     }
     for (const [outcome, list] of this.reasons) {
@@ -206,6 +212,7 @@ export class PartView {
       counted += reasons.length;
     }
     this.figures.show(part.figures.map((figure) => [figure.name, format[figure.unit]?.(figure.value) ?? format.count(figure.value), figure.help]));
+    this.lists.hidden = !counted;
     this.extras.hidden = !counted && !part.figures.length && !this.purge.length;
   }
 }
@@ -214,6 +221,8 @@ export class PartView {
 export class EventsView {
   constructor() {
     this.list = el("ol", "");
+    // Scrolled with the keyboard.
+    this.list.tabIndex = 0;
     this.node = el("section", "part events", el("header", "", el("h2", "", "Events"), el("span", "kind", "of the last hour")), this.list);
     this.node.setAttribute("aria-label", "Events");
     this.node.hidden = true;

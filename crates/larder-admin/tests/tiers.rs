@@ -18,6 +18,14 @@ fn registered() -> (Cache, Registry) {
     (cache, registry)
 }
 
+async fn stats(registry: Registry) -> serde_json::Value {
+    let request =
+        Request::get("/api/stats").header(HOST, "localhost").body(Body::empty()).expect("a request");
+    let response = larder_admin::router(registry).oneshot(request).await.expect("infallible");
+    let body = response.into_body().collect().await.expect("a body").to_bytes();
+    serde_json::from_slice(&body).expect("JSON")
+}
+
 #[tokio::test(flavor = "current_thread")]
 async fn registered_cache_has_hits_and_misses_in_the_stats() {
     let (cache, registry) = registered();
@@ -26,11 +34,7 @@ async fn registered_cache_has_hits_and_misses_in_the_stats() {
     assert_eq!(prices.write("apple", 42).await.ok(), Some(Reach::Everywhere));
     assert_eq!(prices.read("apple").await.as_deref(), Some(&42));
 
-    let request =
-        Request::get("/api/stats").header(HOST, "localhost").body(Body::empty()).expect("a request");
-    let response = larder_admin::router(registry).oneshot(request).await.expect("infallible");
-    let body = response.into_body().collect().await.expect("a body").to_bytes();
-    let stats: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
+    let stats = stats(registry).await;
     let memory = &stats["parts"][0]["tiers"][0];
     assert_eq!((&stats["parts"][0]["part"], &memory["tier"]), (&"shop".into(), &"memory".into()));
     assert_eq!((&memory["lookups"]["hit"], &memory["entries"]), (&1.into(), &1.into()), "{memory}");
@@ -61,4 +65,19 @@ async fn purge_of_a_registered_cache_by_tag_invalidates_its_entries() {
     assert!(prices.read("apple").await.is_none() && prices.read("nail").await.is_some());
     purge(r#"{"part": "shop", "all": true}"#).await.expect("infallible");
     assert!(prices.read("nail").await.is_none());
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn tags_of_hits_are_in_the_stats_with_their_errors() {
+    let (cache, registry) = registered();
+    let prices: View<str, u32> = cache.view("price");
+    let written = prices.write_with("apple", 42, &WriteOptions::new().tag("fruit")).await;
+    assert_eq!(written.ok(), Some(Reach::Everywhere));
+    for _ in 0..1_000 {
+        assert!(prices.read("apple").await.is_some());
+    }
+    let top = &stats(registry).await["parts"][0]["top"]["tags"][0];
+    assert_eq!(top["name"], "fruit");
+    let [count, error] = ["count", "error"].map(|name| top[name].as_u64().expect("a number"));
+    assert!(count.abs_diff(1_000) <= 2 * error && error > 0, "{top}");
 }

@@ -290,9 +290,9 @@ pub(crate) struct ImportFlags {
     /// The CSV or JSON file to import.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// The URL of the running URL shortener to import into.
-    #[arg(long, env = "LARDER_IMPORT_SERVER", value_name = "URL", default_value = "http://127.0.0.1:8080")]
-    pub(crate) server: String,
+    /// The URL of the running URL shortener to import into [default: that of the file, or http://127.0.0.1:8080].
+    #[arg(long, env = "LARDER_IMPORT_SERVER", value_name = "URL")]
+    pub(crate) server: Option<String>,
     /// A token with the scope write, if the server requires one. Prefer the variable: other users can see flags.
     #[arg(long, env = "LARDER_LINKS_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,

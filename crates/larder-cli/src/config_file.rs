@@ -12,6 +12,9 @@ use toml::{Table, Value};
 /// How similar two names must be for a suggestion, from 0 to 1.
 const SIMILAR: f64 = 0.7;
 
+/// Keys whose values no error shows, not even those of a wrong type.
+const SECRETS: [&str; 1] = ["requirepass"];
+
 /// The sections of a file, in the order of their names; a missing one is empty.
 pub(crate) fn sections<const N: usize>(text: &str, names: [&str; N]) -> Result<[Table; N]> {
     let file: Table = text.parse().map_err(|error| one_line(text, &error))?;
@@ -35,13 +38,17 @@ pub(crate) fn read<O: DeserializeOwned, P: DeserializeOwned>(section: &str, tabl
     for (key, value) in table {
         let wrong = |reason: &str| anyhow!("[{section}] {key}: {reason}");
         let value = with_bytes(&key, value).map_err(|error| wrong(&error.to_string()))?;
+        let of_type = |error: toml::de::Error| match SECRETS.contains(&key.as_str()) {
+            true => wrong("expected a text in quotes"),
+            false => wrong(error.message()),
+        };
         // Alone, because the error of a whole table does not say which key is wrong.
         let alone = Table::from_iter([(key.clone(), value.clone())]);
         if own_keys.contains(&key.as_str()) {
-            O::deserialize(alone).map_err(|error| wrong(error.message()))?;
+            O::deserialize(alone).map_err(of_type)?;
             own.insert(key, value);
         } else if part_keys.contains(&key.as_str()) {
-            P::deserialize(alone).map_err(|error| wrong(error.message()))?;
+            P::deserialize(alone).map_err(of_type)?;
             part.insert(key, value);
         } else {
             let hint = match similar(&key, &[own_keys, part_keys].concat()) {
@@ -143,6 +150,7 @@ mod tests {
     struct Part {
         cache_bytes: u64,
         max_memory: Option<String>,
+        requirepass: Option<String>,
     }
 
     fn read_part(text: &str) -> Result<(Own, Part)> {
@@ -155,7 +163,7 @@ mod tests {
         let (own, part) = read_part("[part]\ncache_bytes = 7\nlisten = \"127.0.0.1:1\"\n").unwrap();
         assert_eq!((own.listen.unwrap().port(), part.cache_bytes), (1, 7));
         assert_eq!(read_part("").unwrap(), (Own::default(), Part::default()));
-        assert_eq!(keys_of::<Part>(), ["cache_bytes", "max_memory"]);
+        assert_eq!(keys_of::<Part>(), ["cache_bytes", "max_memory", "requirepass"]);
     }
 
     #[test]
@@ -169,6 +177,19 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn error_of_a_secret_does_not_show_its_value() {
+        for value in ["1234567", "12345.67", "[\"1234567\"]", "{ 1234567 = 1 }", "1234567-01-01"] {
+            let message = read_part(&format!("[part]\nrequirepass = {value}\n")).unwrap_err().to_string();
+            assert!(!message.contains("12345"), "{value}: {message}");
+        }
+        let wrong_type = read_part("[part]\nrequirepass = 1234567\n").unwrap_err().to_string();
+        assert_eq!(wrong_type, "[part] requirepass: expected a text in quotes");
+        // Not TOML: the line is named, and not shown.
+        let unquoted = read_part("[part]\nrequirepass = 12345secret\n").unwrap_err().to_string();
+        assert!(unquoted.starts_with("line 2: ") && !unquoted.contains("12345"), "{unquoted}");
     }
 
     #[test]

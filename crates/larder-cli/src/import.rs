@@ -1,25 +1,29 @@
 //! `larder links import`: imports a CSV file, shows the progress, and lists the invalid rows.
 
-use crate::args::ImportFlags;
+use crate::args::{DatabaseFlag, ImportFlags};
 use crate::parts::runtime;
-use anyhow::{Context, Result, bail};
+use crate::settings;
+use crate::token::open_store;
+use anyhow::{Context, Error, Result, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use larder_links::import::{Destination, Report, import};
-use larder_links::{Config, Store};
+use larder_links::Store;
+use larder_links::import::{Destination, ImportError, Progress, Report, import};
 use std::fs::File;
 use std::time::Instant;
 
 /// The maximum number of invalid rows that are listed; all are counted.
 const SHOWN_ROWS: usize = 20;
 
-pub(crate) fn run(flags: ImportFlags) -> Result<()> {
+pub(crate) fn run(flags: ImportFlags, settings: settings::File) -> Result<()> {
     let name = flags.file.display().to_string();
     let file = File::open(&flags.file).with_context(|| format!("cannot open {name}"))?;
     let bar = progress_bar(file.metadata().with_context(|| format!("cannot read {name}"))?.len());
     let start = Instant::now();
     let report = runtime()?.block_on(async {
-        let (destination, store) = destination(&flags)?;
+        let (destination, store) = destination(flags, settings)?;
+        let mut stored = Progress::default();
         let imported = import(file, destination, |progress| {
+            stored = *progress;
             bar.set_message(format!("{} links", progress.created + progress.existing));
             bar.set_position(progress.bytes);
         })
@@ -27,7 +31,7 @@ pub(crate) fn run(flags: ImportFlags) -> Result<()> {
         if let Some(store) = store {
             store.close().await;
         }
-        anyhow::Ok(imported?)
+        imported.map_err(|error| incomplete(error, stored))
     })?;
     bar.finish_and_clear();
     print_report(&report, start.elapsed().as_secs_f64());
@@ -38,15 +42,24 @@ pub(crate) fn run(flags: ImportFlags) -> Result<()> {
 }
 
 /// The destination of the links, and the database to close afterwards.
-fn destination(flags: &ImportFlags) -> Result<(Destination, Option<Store>)> {
-    let Some(database) = &flags.database else {
-        let (address, token) = (flags.server.clone(), flags.token.clone());
-        return Ok((Destination::Server { address, token }, None));
-    };
-    let config = Config { database: database.clone(), ..Config::default() };
-    config.validate()?;
-    let store = Store::open(&config.store_config()?)?;
+fn destination(flags: ImportFlags, settings: settings::File) -> Result<(Destination, Option<Store>)> {
+    if flags.database.is_none() {
+        let address = settings.links_url(flags.server);
+        return Ok((Destination::Server { address, token: flags.token }, None));
+    }
+    let store = open_store(&DatabaseFlag { database: flags.database }, settings, true)?;
     Ok((Destination::Store(store.clone()), Some(store)))
+}
+
+/// Why an import ended early, and what it has stored until then.
+fn incomplete(error: ImportError, stored: Progress) -> Error {
+    match stored {
+        Progress { rows: 0, .. } => error.into(),
+        Progress { created, existing, .. } => anyhow!(
+            "{error}; before that {created} links were created and {existing} existed: \
+             import the file again when it is right, no link is created twice"
+        ),
+    }
 }
 
 fn progress_bar(bytes: u64) -> ProgressBar {

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 pub(crate) const REFERENCE: &str = include_str!("../../../config/larder.toml");
 
 const ADMIN_PORT: u16 = 8081;
+const LINKS_PORT: u16 = 8080;
 const DATA_FOLDER: &str = "larder-data";
 
 /// The configuration file. Unknown keys are errors.
@@ -138,19 +139,20 @@ impl File {
         config.public_url = public_url.or(config.public_url);
         config.allow_hosts = first_given(allow_hosts, config.allow_hosts);
         config.trusted_proxies = first_given(trusted_proxies, config.trusted_proxies);
-        let listen = ListenAddress::or_default(flags.listen.or(keys.listen), 8080);
+        let listen = ListenAddress::or_default(flags.listen.or(keys.listen), LINKS_PORT);
         let admin = AdminPort::of_part(flags.admin.or(keys.admin), flags.admin_hosts, keys.admin_hosts);
         Ok(Links { listen, admin, config, is_database_configured })
     }
 
     /// The URL of the admin port of `larder up`.
     pub(crate) fn admin_url(&self, flag: Option<String>) -> String {
-        let configured = ListenAddress::or_default(self.up.admin, ADMIN_PORT).address;
-        let reachable = match configured.ip().is_unspecified() {
-            true => SocketAddr::from((Ipv4Addr::LOCALHOST, configured.port())),
-            false => configured,
-        };
-        flag.unwrap_or_else(|| format!("http://{reachable}"))
+        flag.unwrap_or_else(|| ListenAddress::or_default(self.up.admin, ADMIN_PORT).url())
+    }
+
+    /// The URL of the shortener: of `larder links`, or else of `larder up`.
+    pub(crate) fn links_url(&self, flag: Option<String>) -> String {
+        let listen = self.links.get("listen").and_then(|listen| listen.as_str()?.parse().ok());
+        flag.unwrap_or_else(|| ListenAddress::or_default(listen.or(self.up.http), LINKS_PORT).url())
     }
 
     /// The data folder of `larder up`.
@@ -195,6 +197,15 @@ impl ListenAddress {
     fn or_default(address: Option<SocketAddr>, port: u16) -> ListenAddress {
         let default = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         ListenAddress { address: address.unwrap_or(default), is_configured: address.is_some() }
+    }
+
+    /// A URL that reaches it from this machine.
+    fn url(self) -> String {
+        let reachable = match self.address.ip().is_unspecified() {
+            true => SocketAddr::from((Ipv4Addr::LOCALHOST, self.address.port())),
+            false => self.address,
+        };
+        format!("http://{reachable}")
     }
 }
 
@@ -242,6 +253,20 @@ mod tests {
         let file = || File::parse(&uncommented).expect("every key is known");
         assert_eq!(file().server(ServerFlags::default()).expect("valid").password.as_deref(), Some("secret"));
         assert!(file().links(LinksFlags::default()).expect("valid").config.redis.is_some());
+    }
+
+    #[test]
+    fn commands_reach_the_ports_of_the_file() {
+        let urls = |text: &str| {
+            let file = File::parse(text).expect("parses");
+            (file.admin_url(None), file.links_url(None))
+        };
+        let url = |port: u16| format!("http://127.0.0.1:{port}");
+        assert_eq!(urls(""), (url(8081), url(8080)));
+        let up = "[up]\nadmin = \"0.0.0.0:7001\"\nhttp = \"127.0.0.1:7002\"\n";
+        assert_eq!(urls(up), (url(7001), url(7002)));
+        assert_eq!(urls(&format!("{up}[links]\nlisten = \"0.0.0.0:7003\"\n")).1, url(7003));
+        assert_eq!(File::parse(up).expect("parses").links_url(Some("http://a".into())), "http://a");
     }
 
     #[test]

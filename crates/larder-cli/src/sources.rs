@@ -65,6 +65,8 @@ pub(crate) fn register_links(registry: &Registry, links: &Links, health: &Health
         sample_with_health(&handle)
             .tier(tier)
             .top("paths", shown(&stats.top_paths))
+            .top("routes", shown(&stats.top_routes))
+            .top("tags", shown(&stats.top_tags))
             .reasons("bypass", counts(&stats.bypassed))
             .reasons("unstored", counts(&stats.unstored))
             .figure(Figure::total("purges", Unit::Count, stats.purges, "Purge requests."))
@@ -98,6 +100,7 @@ pub(crate) fn register_server(registry: &Registry, current: CurrentStats, health
             .bytes(stats.memory_used_bytes, stats.memory_capacity_bytes);
         sample_with_health(&handle)
             .tier(memory)
+            .top("keys", shown(&stats.top_keys))
             .figure(Figure::current(
                 "connections",
                 Unit::Count,

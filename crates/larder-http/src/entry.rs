@@ -1,11 +1,14 @@
 //! A stored response: its status, the header fields that may be replayed, and its body, which may still be filled.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
+#[cfg(feature = "axum")]
+use axum::extract::MatchedPath;
 use bytes::BytesMut;
 #[cfg(feature = "compression")]
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, VARY};
@@ -33,6 +36,8 @@ use crate::private::Share;
 use crate::purge::{PurgeKey, PurgeStamp, Purges};
 use crate::range::{self, BodyRange};
 use crate::seconds::SecondsValues;
+#[cfg(feature = "shared")]
+use crate::shared::is_of_handler;
 use crate::stats::Counters;
 use crate::status::{CACHE_STATUS, Outcome};
 use crate::vary::VaryRecord;
@@ -98,8 +103,12 @@ pub(crate) struct StoredResponse {
     headers: HeaderMap,
     body: StoredBody,
     tags: Box<[PurgeKey]>,
+    /// The tags as the handler named them; empty if the copy has them.
+    tag_names: Box<[Cow<'static, str>]>,
     pub(crate) scope: Option<Scope>,
     labels: Labels,
+    #[cfg(feature = "axum")]
+    route: Option<MatchedPath>,
     /// For a private response.
     pub(crate) share: OnceLock<Share>,
     pub(crate) stamp: PurgeStamp,
@@ -151,12 +160,16 @@ impl StoredResponse {
                 + headers_bytes(&headers)
                 + body.bytes()
                 + size_of_val(&*tags)
+                + names_bytes(&plan.tags)
                 + plan.labels.bytes(),
             headers,
             body,
             tags,
+            tag_names: plan.tags.as_slice().into(),
             scope: plan.scope,
             labels: plan.labels.clone(),
+            #[cfg(feature = "axum")]
+            route: plan.route.clone(),
             share: OnceLock::new(),
             stamp,
             created_at_ms: now_ms,
@@ -183,9 +196,23 @@ impl StoredResponse {
         purges.tags_are_unpurged(&self.stamp, &self.tags)
     }
 
-    /// The number of its tags. Their names are stored as hashes.
-    pub(crate) fn tag_count(&self) -> usize {
-        self.tags.len()
+    /// The tags that its handler has named.
+    pub(crate) fn tag_names(&self) -> impl Iterator<Item = &str> {
+        #[cfg(feature = "shared")]
+        let of_copy = self.copy().into_iter().flat_map(|copy| copy.tags().filter(|tag| is_of_handler(tag)));
+        #[cfg(not(feature = "shared"))]
+        let of_copy = std::iter::empty();
+        self.tag_names.iter().map(|tag| &**tag).chain(of_copy)
+    }
+
+    /// The route that made it, as axum has matched it.
+    #[cfg(feature = "axum")]
+    pub(crate) fn route(&self) -> Option<&MatchedPath> {
+        self.route.as_ref()
+    }
+
+    pub(crate) fn labels(&self) -> &Labels {
+        &self.labels
     }
 
     /// The rest of its time to live in milliseconds; 0 if it is stale.
@@ -358,12 +385,11 @@ impl StoredResponse {
 
     pub(crate) fn with_copy(mut self, copy: Option<larder::SharedCopy>) -> StoredResponse {
         self.copy = copy.map(Box::new);
-        self.bytes += self.copy().map_or(0, |copy| size_of_val(copy) + copy.heap_bytes());
+        if let Some(copy) = &self.copy {
+            self.bytes += size_of_val(&**copy) + copy.heap_bytes();
+            self.bytes -= names_bytes(&std::mem::take(&mut self.tag_names));
+        }
         self
-    }
-
-    pub(crate) fn labels(&self) -> &Labels {
-        &self.labels
     }
 
     pub(crate) fn initial_age_ms(&self) -> u64 {
@@ -420,8 +446,11 @@ impl StoredResponse {
             headers,
             body,
             tags: Box::default(),
+            tag_names: Box::default(),
             scope: self.scope,
             labels: self.labels.clone(),
+            #[cfg(feature = "axum")]
+            route: None,
             share: OnceLock::new(),
             stamp: self.stamp.copy(),
             created_at_ms: self.created_at_ms,
@@ -433,6 +462,11 @@ impl StoredResponse {
             siblings: None,
         }
     }
+}
+
+fn names_bytes(names: &[Cow<'static, str>]) -> usize {
+    let on_heap = |name: &Cow<'static, str>| if matches!(name, Cow::Owned(_)) { name.len() } else { 0 };
+    size_of_val(names) + names.iter().map(on_heap).sum::<usize>()
 }
 
 fn headers_bytes(headers: &HeaderMap) -> usize {

@@ -14,6 +14,7 @@ use crate::body_key::BodyKey;
 use crate::cache::HttpCache;
 use crate::layer::HttpCacheLayer;
 use crate::policy::{CacheCtx, Cached};
+use crate::route::NoteRoute;
 
 /// `(Cached::ttl(..), body)` is a response. If a response has two such parts, the last one applies.
 impl IntoResponseParts for Cached {
@@ -62,6 +63,6 @@ impl<K: BodyKey<Body>> HttpCacheLayer<K> {
     /// # Ok::<(), larder_http::BuildError>(())
     /// ```
     pub fn in_front_of(&self, router: Router) -> Router {
-        Router::new().fallback_service(self.layer(router))
+        Router::new().fallback_service(self.layer(router.layer(NoteRoute)))
     }
 }

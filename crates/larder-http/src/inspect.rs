@@ -44,8 +44,8 @@ pub struct ResponseInspection {
     pub ttl: Duration,
     /// How long it may still be served stale after that; `None` if it is kept until it is evicted.
     pub grace: Option<Duration>,
-    /// The number of its tags, of which only hashes are stored.
-    pub tags: usize,
+    /// Its tags.
+    pub tags: Vec<String>,
     /// Its bytes.
     pub bytes: usize,
     /// Whether its body is still being received; requests follow it.
@@ -129,7 +129,7 @@ impl CacheCore {
             age: Duration::from_millis(stored.age_ms(now)),
             ttl,
             grace: kept_for.map(|kept_for| kept_for.saturating_sub(ttl)),
-            tags: stored.tag_count(),
+            tags: stored.tag_names().map(str::to_owned).collect(),
             bytes: stored.bytes(),
             is_filling: stored.is_filling(),
         }

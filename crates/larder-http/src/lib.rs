@@ -103,6 +103,7 @@ mod private;
 mod purge;
 mod range;
 mod request;
+mod route;
 mod seconds;
 mod service;
 #[cfg(feature = "shared")]
@@ -130,5 +131,5 @@ pub use policy::{CacheCtx, Cached, ForbiddenBecause};
 pub use service::{HttpCacheService, ResponseFuture};
 #[cfg(feature = "shared")]
 pub use shared::{SharedBuilder, SharedHttpCache};
-pub use stats::{MAX_TOP_PATHS, Stats};
+pub use stats::{MAX_TOP, Stats};
 pub use status::{Outcome, Reason};

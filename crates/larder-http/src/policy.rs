@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+#[cfg(feature = "axum")]
+use axum::extract::MatchedPath;
 use http::HeaderName;
 use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, AGE, ORIGIN, SET_COOKIE};
 use http::{Extensions, HeaderMap, Response, StatusCode};
@@ -34,6 +36,8 @@ struct Settings {
     scope: Option<Scope>,
     errors: Vec<StatusCode>,
     labels: Labels,
+    #[cfg(feature = "axum")]
+    route: Option<MatchedPath>,
 }
 
 impl Settings {
@@ -185,6 +189,12 @@ impl CacheCtx {
         }
     }
 
+    /// Notes the route that the request has taken.
+    #[cfg(feature = "axum")]
+    pub(crate) fn set_route(&self, route: MatchedPath) {
+        self.settings().route = Some(route);
+    }
+
     /// The handle for a handler behind a cache. The handler ends when the guard is dropped.
     pub(crate) fn of_handler(cache: &HttpCache) -> (CacheCtx, HandlerGuard) {
         let purges = Some(HandlerPurges::new(cache.clone()));
@@ -229,6 +239,9 @@ pub(crate) struct Plan {
     pub(crate) tags: Vec<Cow<'static, str>>,
     pub(crate) scope: Option<Scope>,
     pub(crate) labels: Labels,
+    /// The route of the handler.
+    #[cfg(feature = "axum")]
+    pub(crate) route: Option<MatchedPath>,
     pub(crate) vary: Box<[HeaderName]>,
 }
 
@@ -282,6 +295,8 @@ pub(crate) fn plan<B>(
         tags: settings.tags,
         scope: settings.scope,
         labels: settings.labels,
+        #[cfg(feature = "axum")]
+        route: settings.route,
         vary,
     })
 }

@@ -25,7 +25,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, VARY};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
-use larder_engine::stats::Histogram;
+use larder_engine::stats::{Histogram, Sampled};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
@@ -42,6 +42,7 @@ use crate::gate::{self, Guarded, Requester};
 use crate::key::{self, Key, RequestKey};
 use crate::miss::{self, miss_outcome};
 use crate::request::RequestTraits;
+use crate::route::route_of;
 use crate::status::{Outcome, Reason};
 
 /// A service behind a cache; made by [`HttpCacheLayer`](crate::HttpCacheLayer).
@@ -201,7 +202,11 @@ impl<S: Clone, K> HttpCacheService<S, K> {
                 };
                 let response = entry::answer(&core.counters, replayed, replay, outcome, now);
                 timer.record(&core.counters.hit_time);
-                core.counters.paths.record(call.request.uri().path().as_bytes());
+                if let Some(sampled) = Sampled::draw() {
+                    let route = route_of(call.request.extensions(), &stored);
+                    let path = call.request.uri().path();
+                    core.counters.record_use(sampled, path, route, stored.tag_names());
+                }
                 if matches!(outcome, Outcome::Stale { .. }) && stored.claim_refresh(now) {
                     call.traits.mark(&mut call.request);
                     self.refresh(call.request, call.body_key, stored);

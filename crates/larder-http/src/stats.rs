@@ -1,11 +1,11 @@
 //! The counters of a cache, and their snapshot.
 
-use larder_engine::stats::{Counter, Histogram, HistogramSnapshot, MissCauses, TopKey, TopKeys};
+use larder_engine::stats::{Counter, Histogram, HistogramSnapshot, MissCauses, Sampled, TopKey, TopKeys};
 
 use crate::status::{Outcome, Reason};
 
-/// The most paths in [`Stats::top_paths`].
-pub const MAX_TOP_PATHS: usize = 10;
+/// The most paths in [`Stats::top_paths`], routes in [`Stats::top_routes`] and tags in [`Stats::top_tags`].
+pub const MAX_TOP: usize = 10;
 
 /// The counters of one cache. They are relaxed: counting orders no other memory access.
 #[derive(Debug)]
@@ -23,8 +23,10 @@ pub(crate) struct Counters {
     pub(crate) purges: Counter,
     /// Lookups that found a purged entry.
     pub(crate) purged_lookups: Counter,
-    /// The paths of hits.
-    pub(crate) paths: TopKeys,
+    /// The paths, routes and tags of hits.
+    paths: TopKeys,
+    routes: TopKeys,
+    tags: TopKeys,
     pub(crate) hit_time: Histogram,
     pub(crate) miss_time: Histogram,
 }
@@ -46,6 +48,8 @@ impl Counters {
             purges: Counter::default(),
             purged_lookups: Counter::default(),
             paths: TopKeys::new(),
+            routes: TopKeys::new(),
+            tags: TopKeys::new(),
             hit_time: Histogram::new(),
             miss_time: Histogram::new(),
         }
@@ -73,6 +77,19 @@ impl Counters {
         self.unstored[reason as usize].add(1);
     }
 
+    /// Counts what a sampled hit has used: a path, a route if it is known, and tags.
+    pub(crate) fn record_use<'a>(
+        &self,
+        sampled: Sampled,
+        path: &str,
+        route: Option<&str>,
+        tags: impl Iterator<Item = &'a str>,
+    ) {
+        self.paths.record_sampled(sampled, path.as_bytes());
+        route.into_iter().for_each(|route| self.routes.record_sampled(sampled, route.as_bytes()));
+        tags.for_each(|tag| self.tags.record_sampled(sampled, tag.as_bytes()));
+    }
+
     pub(crate) fn snapshot(&self, store: &larder_engine::Stats, body_bytes: u64) -> Stats {
         let by_reason = |counters: &[Counter]| {
             let counts = Reason::ALL.iter().zip(counters).map(|(reason, counter)| (*reason, counter.get()));
@@ -98,7 +115,9 @@ impl Counters {
             bytes: store.weight,
             capacity: store.capacity,
             body_bytes,
-            top_paths: self.paths.top(MAX_TOP_PATHS),
+            top_paths: self.paths.top(MAX_TOP),
+            top_routes: self.routes.top(MAX_TOP),
+            top_tags: self.tags.top(MAX_TOP),
             hit_time: self.hit_time.snapshot(),
             miss_time: self.miss_time.snapshot(),
         }
@@ -143,8 +162,13 @@ pub struct Stats {
     pub capacity: u64,
     /// Bytes of all bodies in memory: in the store, in running fills and in replies that are being sent.
     pub body_bytes: u64,
-    /// The paths with the most hits, without queries, estimated from a sample: at most [`MAX_TOP_PATHS`].
+    /// The paths with the most hits, without queries, estimated from a sample: at most [`MAX_TOP`].
     pub top_paths: Vec<TopKey>,
+    /// The same of routes such as `/products/{id}`: axum's `MatchedPath`, with the feature `axum` and a layer in a router or
+    /// in front of one, or else the label `route` of the response.
+    pub top_routes: Vec<TopKey>,
+    /// The same of tags: a hit counts for each tag of its response.
+    pub top_tags: Vec<TopKey>,
     /// Time to the head of a response from the store; one hit in sixteen is timed, and counts as sixteen.
     pub hit_time: HistogramSnapshot,
     /// Time to the head of a response from the handler, including the wait for the fill of another request.

@@ -61,3 +61,29 @@ async fn missing_route_is_not_cached_and_opted_in_status_is_replayed() {
     let (status, cache_status, _) = send(&router, &cache, "/gone").await;
     assert_eq!((status, cache_status.starts_with("larder; hit")), (StatusCode::GONE, true));
 }
+
+fn product() -> Router {
+    Router::new().route("/{id}", get(|| async { (Cached::ttl(MINUTE), "x") }))
+}
+
+/// Sends requests for two products, most of which are hits, and returns the routes that the cache has counted.
+async fn counted_routes(service: Router, cache: &HttpCache) -> Vec<String> {
+    for n in 0..1_000 {
+        let request = Request::get(format!("/products/{}", n % 2)).header("host", "site.example");
+        service.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    }
+    let stats = cache.stats();
+    assert_eq!((stats.hits, stats.misses), (998, 2));
+    stats.top_routes.iter().map(|top| String::from_utf8_lossy(&top.key).into_owned()).collect()
+}
+
+#[tokio::test]
+async fn hits_are_counted_by_route_in_front_of_a_router_and_inside_of_it() {
+    let cache = HttpCache::builder().build().unwrap();
+    let in_front = cache.in_front_of(Router::new().nest("/products", product()));
+    assert_eq!(counted_routes(in_front, &cache).await, ["/products/{id}"]);
+
+    let cache = HttpCache::builder().build().unwrap();
+    let inside = Router::new().nest("/products", product().layer(cache.layer()));
+    assert_eq!(counted_routes(inside, &cache).await, ["/products/{id}"]);
+}

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use larder_engine::stats::{Counter, Histogram, HistogramSnapshot, MissCauses};
+use larder_engine::stats::{Counter, Histogram, HistogramSnapshot, MissCauses, TopKey, TopKeys};
 use parking_lot::Mutex;
 
 use crate::command_stats::{CommandCounters, CommandStats, CommandTotals};
 use crate::db::Store;
 use crate::moment::Moment;
+
+/// The most keys in [`ServerStats::top_keys`].
+pub const MAX_TOP_KEYS: usize = 10;
 
 /// Counts of one wake-up, or of one thread since its start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -77,6 +80,8 @@ pub(crate) struct ThreadStats {
     connections: AtomicU64,
     /// Time of a turn from the read of its requests to the write of its replies; one turn of some is timed.
     pub(crate) latency: Histogram,
+    /// The keys of hits.
+    pub(crate) keys: TopKeys,
     /// By the position in the table of commands.
     each_command: Box<[CommandCounters]>,
 }
@@ -194,6 +199,10 @@ impl Stats {
         all
     }
 
+    fn top_keys(&self) -> Vec<TopKey> {
+        TopKeys::top_of(self.threads.iter().map(|thread| &thread.keys), MAX_TOP_KEYS)
+    }
+
     /// The totals since the last [`reset`](Self::reset).
     pub(crate) fn since_reset(&self, engine: &larder_engine::Stats) -> Totals {
         let (baseline, now) = (*self.baseline.lock(), self.totals(engine));
@@ -254,6 +263,8 @@ pub struct ServerStats {
     pub hits: u64,
     /// Keys that a read command did not find.
     pub misses: u64,
+    /// The keys with the most hits in all databases, estimated from a sample: at most [`MAX_TOP_KEYS`].
+    pub top_keys: Vec<TopKey>,
     /// Why the keyspace did not have them, estimated from one key in sixteen.
     pub miss_causes: MissCauses,
     /// Bytes read from clients.
@@ -296,6 +307,7 @@ impl StatsHandle {
             errors: total.errors,
             hits: total.hits,
             misses: total.misses,
+            top_keys: stats.top_keys(),
             miss_causes: engine.miss_causes,
             bytes_in: total.bytes_in,
             bytes_out: total.bytes_out,

@@ -165,3 +165,28 @@ fn field<'a>(text: &'a str, start: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(start)?;
     rest.split([',', '\r']).next()
 }
+
+/// Each thread samples the hits of its own connections.
+#[test]
+fn keys_with_the_most_hits_are_found_over_all_threads() {
+    let server = TestServer::start();
+    run(&mut server.connect(), &["SET often v", "SET rarely v"]);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut client = server.connect();
+                for n in 0..2_000 {
+                    let command = if n % 4 == 0 { "MGET rarely often missing" } else { "GET often" };
+                    run(&mut client, &[command]);
+                }
+            });
+        }
+    });
+    let stats = server.stats().snapshot();
+    assert_eq!((stats.hits, stats.misses), (10_000, 2_000));
+    let keys: Vec<&[u8]> = stats.top_keys.iter().map(|top| &*top.key).collect();
+    assert_eq!(keys, [&b"often"[..], b"rarely"]);
+    for (top, hits) in stats.top_keys.iter().zip([8_000, 2_000]) {
+        assert!(top.count.abs_diff(hits) <= 2 * top.error, "{hits} hits: {top:?}");
+    }
+}

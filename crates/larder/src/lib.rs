@@ -84,7 +84,7 @@ pub use events::{Event, EventKey};
 pub use fetch::{BulkOutcome, Fetch, FetchFuture, FetchMulti};
 pub use key::{CacheKey, KeyBuf};
 #[doc(no_inline)]
-pub use larder_engine::stats::{HistogramSnapshot, MissCauses};
+pub use larder_engine::stats::{HistogramSnapshot, MissCauses, TopKey};
 #[doc(no_inline)]
 pub use larder_engine::{Clock, ManualClock};
 pub use load::{Always, BulkCx, LoadCx, Loaded, Loader, OrKeep};
@@ -102,7 +102,7 @@ pub use schema::mix_schema;
 pub use shared::{
     Committed, Listening, SharedCopy, SharedFetch, SharedLease, SharedReload, SharedValue, SharedView,
 };
-pub use stats::{CacheStats, TierStats};
+pub use stats::{CacheStats, MAX_TOP_TAGS, TierStats};
 pub use tier::redis::RedisCredentials;
 #[cfg(feature = "tls")]
 pub use tier::redis::RedisTls;

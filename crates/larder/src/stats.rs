@@ -1,8 +1,11 @@
 //! The counters of a cache and of each tier.
 
-use larder_engine::stats::{Counter, Histogram, HistogramSnapshot, MissCauses};
+use larder_engine::stats::{Counter, Histogram, HistogramSnapshot, MissCauses, Sampled, TopKey, TopKeys};
 use std::cell::Cell;
 use std::time::Instant;
+
+/// The most tags in [`CacheStats::top_tags`].
+pub const MAX_TOP_TAGS: usize = 10;
 
 /// The counters of a [`crate::Cache`] at one moment.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +26,8 @@ pub struct CacheStats {
     pub stale: u64,
     /// The latency of loads.
     pub load_latency: HistogramSnapshot,
+    /// The tags whose values had the most hits in memory, estimated from a sample: at most [`MAX_TOP_TAGS`].
+    pub top_tags: Vec<TopKey>,
 }
 
 /// The counters of one tier.
@@ -66,6 +71,21 @@ pub(crate) struct Counts {
     pub(crate) stale: Counter,
     pub(crate) load_latency: Histogram,
     pub(crate) memory_latency: Histogram,
+    /// The tags of hits in memory.
+    pub(crate) tags: TopKeys,
+}
+
+impl Counts {
+    /// Counts the tags of a hit in memory; one without tags costs a comparison.
+    #[inline]
+    pub(crate) fn record_tags(&self, tags: &[Box<str>]) {
+        if tags.is_empty() {
+            return;
+        }
+        if let Some(sampled) = Sampled::draw() {
+            tags.iter().for_each(|tag| self.tags.record_sampled(sampled, tag.as_bytes()));
+        }
+    }
 }
 
 /// One in this many memory lookups is measured.

@@ -3,6 +3,7 @@
 //! The command is hidden: `bench run` starts these servers and ends them. A server listens on a free port of the loopback
 //! address, writes `listening ADDRESS`, and ends when its standard input does, so that none outlives the bench.
 
+mod found;
 mod object;
 mod page;
 mod redirect;
@@ -75,6 +76,8 @@ enum Server {
         #[command(flatten)]
         database: DatabaseArgs,
     },
+    /// The same redirect for every slug.
+    Found,
     /// One large object, which is sent in pieces.
     Object {
         #[arg(long)]
@@ -118,6 +121,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
             let pairs = Pairs::of(pairs.as_deref(), *links, *seed)?;
             redirect::serve(*design, &pairs, *links, redis.as_deref(), &database.place(&folder))
         }
+        Server::Found => found::serve(),
         Server::Object { bytes, stored } => object::serve(*bytes, *stored),
         Server::Larder => larder(),
         #[cfg(feature = "bench-peers")]

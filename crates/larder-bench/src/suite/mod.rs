@@ -9,6 +9,7 @@ mod engine;
 pub(crate) mod grid;
 mod hit_ratio;
 mod http;
+mod links;
 mod server;
 mod target;
 mod tiers;
@@ -80,6 +81,7 @@ pub(crate) const SUITES: &[&dyn Suite] = &[
     &tiers::Tiers,
     &http::Http,
     &server::Server,
+    &links::Links,
     &documents::DOCUMENT_0,
     &documents::DOCUMENT_1,
     &documents::DOCUMENT_2,

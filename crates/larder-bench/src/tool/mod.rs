@@ -11,6 +11,7 @@ mod siege;
 mod syscalls;
 mod usage;
 mod version;
+mod wrk;
 
 pub(crate) use ab::Ab;
 pub(crate) use address::{await_listener, free_address};
@@ -21,5 +22,6 @@ pub(crate) use redis_benchmark::{Address, Outcome, RedisBenchmark, Report};
 pub(crate) use run::output_within;
 pub(crate) use siege::{Siege, SiegeReport};
 pub(crate) use syscalls::SyscallCounter;
-pub(crate) use usage::{Usage, peak_resident_bytes, resident_bytes};
+pub(crate) use usage::{Usage, peak_resident_bytes, process_cpu, resident_bytes};
 pub(crate) use version::{program_name, version_of};
+pub(crate) use wrk::{Wrk, WrkRequest};

@@ -1,5 +1,7 @@
 //! What another process has used, as the system counts it: processor time, context switches, memory.
 
+use anyhow::{Context, Result};
+use rustix::param::clock_ticks_per_second;
 use std::fs;
 use std::ops::{Add, Sub};
 use std::path::Path;
@@ -58,6 +60,18 @@ impl Sub for Usage {
     }
 }
 
+/// The time on a processor that the process `id` has used, with that of its threads that have ended, to a timer tick.
+///
+/// # Errors
+/// If there is no such process.
+pub(crate) fn process_cpu(id: u32) -> Result<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).with_context(|| format!("no process {id}"))?;
+    // The name of the program, in parentheses, may contain anything. After it the times are the 12th and the 13th field.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_ascii_whitespace();
+    let times: Vec<u64> = fields.skip(11).take(2).filter_map(|ticks| ticks.parse().ok()).collect();
+    Ok(Duration::from_secs_f64(times.iter().sum::<u64>() as f64 / clock_ticks_per_second() as f64))
+}
+
 /// The bytes of the process `id` that are in memory; 0 if there is no such process. They are counted page by page: the
 /// sum in `/proc/ID/status` lags behind.
 pub(crate) fn resident_bytes(id: u32) -> u64 {
@@ -98,6 +112,20 @@ mod tests {
         assert!(resident_bytes(shell.id()) > 100_000);
         assert!(peak_resident_bytes(shell.id()) > 100_000);
         assert_eq!(usage - usage, Usage::default());
+    }
+
+    #[test]
+    fn processor_time_of_ended_threads_counts() {
+        let id = std::process::id();
+        let before = process_cpu(id).unwrap();
+        let spin = || {
+            let start = crate::clock::thread_cpu();
+            while crate::clock::thread_cpu() - start < Duration::from_millis(100) {}
+        };
+        std::thread::spawn(spin).join().unwrap();
+        let spent = process_cpu(id).unwrap() - before;
+        assert!(spent >= Duration::from_millis(80), "{spent:?}");
+        assert!(process_cpu(u32::MAX).is_err());
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub(crate) fn version_of(program: &str) -> Option<String> {
     let path = if program.contains('/') { Some(PathBuf::from(program)) } else { find_program(program) };
     let flag = match program {
         "ab" | "memcached" | "siege" => "-V",
+        "wrk" => "-v",
         _ => "--version",
     };
     let output = Command::new(path?).arg(flag).stdin(Stdio::null()).output().ok()?;
@@ -21,9 +22,10 @@ pub(crate) fn program_name(program: &str) -> &str {
     Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or(program)
 }
 
-/// The version in a word such as `4.0.7` or `v=7.0.15`.
+/// The version in a word such as `4.0.7`, `v=7.0.15` or `debian/4.1.0-3`.
 fn version_in(word: &str) -> Option<&str> {
-    let word = word.strip_prefix("v=").unwrap_or(word).trim_end_matches([',', ')']);
+    let word = ["v=", "debian/"].iter().find_map(|prefix| word.strip_prefix(prefix)).unwrap_or(word);
+    let word = word.trim_end_matches([',', ')']);
     let is_version = word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.');
     is_version.then_some(word)
 }
@@ -39,12 +41,13 @@ mod tests {
         assert_eq!(find("Redis server v=7.0.15 sha=00000000:0"), Some("7.0.15"));
         assert_eq!(find("This is ApacheBench, Version 2.3 <$Revision: 1 $>"), Some("2.3"));
         assert_eq!(find("Erlang/OTP 25 [erts-13.1.5] [64-bit] Elixir 1.14.0 (compiled"), Some("1.14.0"));
+        assert_eq!(find("wrk debian/4.1.0-3+b2 [epoll] Copyright"), Some("4.1.0-3+b2"));
         assert_eq!(find("no version"), None);
     }
 
     #[test]
     fn version_of_every_program_of_the_documents_is_found() {
-        for name in ["redis-server", "redis-benchmark", "siege", "ab", "elixir", "ruby", "memcached"] {
+        for name in ["redis-server", "redis-benchmark", "siege", "ab", "elixir", "ruby", "memcached", "wrk"] {
             if program(name).is_some() {
                 assert!(version_of(name).is_some(), "{name}");
             }

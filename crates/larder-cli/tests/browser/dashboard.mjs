@@ -1,61 +1,87 @@
-// Puts a running Larder under load for some seconds and looks at its dashboard: the figures move, and a picture is taken.
+// Puts a running Larder under load and looks at its pages, with a keyboard only: the figures move, and the dashboard says
+// what is used most and why lookups miss. Checks with axe, and takes the pictures of the documentation.
 //
-//   CHROMIUM=/usr/bin/chromium SCREENSHOTS=out node dashboard.mjs http://127.0.0.1:8080 http://127.0.0.1:8081 127.0.0.1:6379
+//   CHROMIUM=/usr/bin/chromium SCREENSHOTS=out TOKEN=… node dashboard.mjs http://127.0.0.1:8080 http://127.0.0.1:8081 127.0.0.1:6379
 //
-// LOAD_SECONDS sets how long, 12 by default: the charts show three minutes.
-//
-// Exit status 0 if the dashboard shows the load, 1 if not.
+// TOKEN is the admin token. LOAD_SECONDS sets how long the load runs before the pictures, 8 by default: the charts show
+// three minutes. Prints one line per step. The exit status is 0 if all steps passed, otherwise 1.
 
-import { mkdirSync } from "node:fs";
 import { createConnection } from "node:net";
-import { join } from "node:path";
-import { chromium } from "playwright-core";
+import { equal, failures, look, main, open, picture, press, step, tabTo, type } from "./page.mjs";
 
-const LOAD_MS = Number(process.env.LOAD_SECONDS ?? 12) * 1_000;
-const LINKS = 200;
+const LOAD_MS = Number(process.env.LOAD_SECONDS ?? 8) * 1_000;
 const KEYS = 5_000;
 
 const [linksUrl, adminUrl, resp] = process.argv.slice(2).map((url) => url.replace(/\/$/, ""));
-if (!resp) {
-  console.error("usage: node dashboard.mjs LINKS_URL ADMIN_URL RESP_ADDRESS");
+if (!resp || !process.env.TOKEN) {
+  console.error("usage: TOKEN=… node dashboard.mjs LINKS_URL ADMIN_URL RESP_ADDRESS");
   process.exit(2);
 }
 
+const LINKS = [
+  ["docs", "Documentation", "https://docs.example.com/en/latest/", ["team"]],
+  ["spring", "The spring catalogue", "https://shop.example.com/catalogue/spring?from=mail", ["shop", "mail"]],
+  ["jobs", "Open positions", "https://example.com/about/jobs", []],
+  ["status", "Status of all services", "https://status.example.com/", ["team"]],
+  ["talk", "Slides of the talk on caches", "https://slides.example.com/caches-that-tell-the-truth", ["talks"]],
+  ["survey", "Survey of November", "https://forms.example.com/f/2026-11", ["mail"]],
+  ["map", "How to find us", "https://maps.example.com/?q=52.52,13.405", []],
+  ["news", "Newsletter", "https://example.com/newsletter/47", ["mail"]],
+];
+const VISITORS = [
+  ["Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36", "https://news.example/today"],
+  ["Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:143.0) Gecko/20100101 Firefox/143.0", "https://search.example/?q=larder"],
+  ["Mozilla/5.0 (iPhone; CPU iPhone OS 18_6 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.6 Mobile/15E148 Safari/604.1", "https://www.forum.example/t/1"],
+  ["Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)", ""],
+];
+
+let isLoaded = true;
+
 // Low numbers are far more frequent than high ones, as with real keys.
-const skewed = (count) => Math.floor(count * Math.random() ** 4);
+const skewed = (count, power = 4) => Math.floor(count * Math.random() ** power);
+const pause = (ms) => new Promise((wake) => setTimeout(wake, ms));
 
 async function createLinks() {
-  const links = Array.from({ length: LINKS }, (_, n) => ({ url: `https://example.com/${n}`, slug: `load${n}` }));
-  const response = await fetch(`${linksUrl}/api/links/batch`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify(links),
-  });
+  const links = LINKS.map(([slug, title, url, tags]) => ({ slug, title, url, tags }));
+  const headers = { "content-type": "application/json" };
+  const response = await fetch(`${linksUrl}/api/links/batch`, { method: "POST", headers, body: JSON.stringify(links) });
   if (!response.ok) throw new Error(`the batch of links got ${response.status}: ${await response.text()}`);
 }
 
-async function redirects(end) {
-  for (let n = 0; Date.now() < end; n += 1) {
-    await fetch(`${linksUrl}/load${skewed(LINKS)}`, { redirect: "manual" });
-    if (n % 20 === 0) await fetch(`${linksUrl}/api/links?limit=20`);
+async function redirects() {
+  while (isLoaded) {
+    const [agent, referer] = VISITORS[skewed(VISITORS.length)];
+    await fetch(`${linksUrl}/${LINKS[skewed(LINKS.length)][0]}`, { redirect: "manual", headers: { "user-agent": agent, referer } });
     // A pace that a person can follow: the picture is not a benchmark.
-    await new Promise((wake) => setTimeout(wake, 1 + skewed(3)));
+    await pause(1 + skewed(4));
   }
 }
 
-// Pipelines of 20 commands: a write for each four reads. The pace follows a wave, so that the curves show something.
-function commands(end) {
+async function apiRequests() {
+  for (let n = 0; isLoaded; n += 1) {
+    const path = n % 3 ? `/${LINKS[skewed(LINKS.length)][0]}` : `?limit=${20 + skewed(3)}`;
+    await (await fetch(`${linksUrl}/api/links${path}`)).arrayBuffer();
+    await pause(2);
+  }
+}
+
+const productKey = () => `product:${skewed(KEYS, 2)}`;
+const anyKey = () => (Math.random() < 0.4 ? `page:${LINKS[skewed(LINKS.length, 2)][0]}` : productKey());
+
+// Pipelines of reads, half of which are followed by a write. The pace follows a wave, so that the curves show something.
+function commands() {
   const [host, port] = resp.split(":");
   const socket = createConnection({ host, port: Number(port) });
   const send = () => {
-    if (Date.now() >= end) return socket.end();
+    if (!isLoaded) return socket.end();
     let pipeline = "";
-    for (let n = 0; n < 20; n += 1) {
-      const key = `product:${skewed(KEYS)}`;
-      pipeline += n % 5 === 0 ? `SET ${key} ${"x".repeat(64)} EX 60\r\n` : `GET ${key}\r\n`;
+    for (let n = 0; n < 12; n += 1) {
+      const key = anyKey();
+      pipeline += `GET ${key}\r\n`;
+      if (Math.random() < 0.5) pipeline += `SET ${key} ${"x".repeat(600)} EX ${Math.random() < 0.2 ? 2 : 600}\r\n`;
     }
-    socket.write(pipeline);
-    setTimeout(send, 2 + 2 * Math.sin(Date.now() / 900));
+    socket.write(`${pipeline}DEL ${productKey()}\r\n`);
+    setTimeout(send, 2 + 2 * Math.sin(Date.now() / 9_000));
   };
   socket.on("data", () => {});
   return new Promise((done, fail) => {
@@ -63,42 +89,101 @@ function commands(end) {
   });
 }
 
-async function look(browser, end) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, deviceScaleFactor: 1 });
-  const page = await context.newPage();
-  const failures = [];
-  page.on("pageerror", (error) => failures.push(error.message));
-  page.on("console", (message) => message.type() === "error" && failures.push(message.text()));
-  await page.goto(adminUrl);
-  await new Promise((wake) => setTimeout(wake, end - Date.now() - 1_000));
-  const ratio = await page.locator(".total", { hasText: "Hit ratio" }).locator(".figure").textContent();
-  if (!/^\d/.test(ratio)) failures.push(`the hit ratio is ${JSON.stringify(ratio)}`);
-  const folder = process.env.SCREENSHOTS;
-  if (folder) {
-    mkdirSync(folder, { recursive: true });
-    await page.screenshot({ path: join(folder, "dashboard.png") });
-  }
-  return { ratio, failures };
+async function useDashboard(page) {
+  const part = (name) => page.getByRole("region", { name, exact: true });
+  const list = (name, title) => part(name).locator(`h3:text-is("${title}") + dl`);
+
+  await step("the figures move", async () => {
+    await page.goto(adminUrl);
+    const ratio = page.locator(".total", { hasText: "Hit ratio" }).locator(".figure");
+    await ratio.filter({ hasText: /^\d/ }).waitFor();
+    return ratio.textContent();
+  });
+
+  await step("what is used most is listed with the errors of its counts", async () => {
+    for (const [name, title] of [
+      ["links", "top slugs"], ["api responses", "top paths"], ["api responses", "top routes"],
+      ["api responses", "top tags"], ["server", "top keys"],
+    ]) await list(name, title).filter({ hasText: "±" }).waitFor();
+    return list("api responses", "top routes").innerText();
+  });
+
+  await step("it is told why lookups missed", async () => {
+    for (const cause of ["first", "expired", "evicted"]) {
+      await list("server", "memory misses, by cause").filter({ hasText: cause }).waitFor({ timeout: 60_000 });
+    }
+  });
+
+  await step("the period is switched and the updates are paused", async () => {
+    const [hour, paused] = [page.getByRole("button", { name: "Hour" }), page.locator("#pause")];
+    await press(page, hour);
+    equal(await hour.getAttribute("aria-pressed"), "true", "the state of the button");
+    await page.getByText("Charts: last hour.").waitFor();
+    await press(page, paused);
+    await page.getByRole("status").filter({ hasText: "paused" }).waitFor();
+    await page.keyboard.press("p");
+    await page.getByRole("status").filter({ hasText: "live" }).waitFor();
+    await page.keyboard.press("h");
+    await page.getByText("Charts: last 3 minutes.").waitFor();
+  });
+
+  await step("a part is purged, and that becomes an event", async () => {
+    const form = part("api responses").locator("details");
+    await press(page, form.locator("summary"));
+    await tabTo(page, form.getByLabel("what"));
+    equal(await form.getByLabel("what").inputValue(), "tag", "the target");
+    await type(page, form.getByLabel("target"), "links");
+    await type(page, form.getByLabel("token"), "wrong");
+    await page.keyboard.press("Enter");
+    await form.getByText("401: the admin token is missing or wrong").waitFor();
+    await type(page, form.getByLabel("token"), process.env.TOKEN);
+    await press(page, form.getByRole("button", { name: "Purge" }));
+    await form.getByText("Purged.").waitFor();
+    await part("Events").getByText('purged tag "links"').waitFor();
+    await look(page, "dashboard-purge");
+    await press(page, form.locator("summary"));
+  });
+
+  await step("every state is clear in every width and scheme", async () => {
+    await pause(Math.max(0, LOAD_MS - performance.now()));
+    await look(page, "dashboard");
+  });
+
+  await step("pictures are taken", async () => {
+    await page.setViewportSize({ width: 1280, height: 900 });
+    await page.evaluate(() => {
+      document.activeElement.blur();
+      window.scrollTo(0, 0);
+    });
+    await pause(1_500);
+    await picture(page, "overview");
+    await picture(part("server"), "misses");
+  });
 }
 
-let status = 1;
-try {
-  await createLinks();
-  const args = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync"];
-  // Chromium does not run its sandbox for root.
-  if (process.getuid?.() === 0) args.push("--no-sandbox");
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args });
-  try {
-    const end = Date.now() + LOAD_MS;
-    const [seen] = await Promise.all([look(browser, end), redirects(end), redirects(end), commands(end)]);
-    seen.failures.forEach((failure) => console.log(`FAIL  ${failure}`));
-    console.log(`the dashboard shows a hit ratio of ${seen.ratio}`);
-    status = seen.failures.length ? 1 : 0;
-  } finally {
-    await browser.close();
-  }
-} catch (error) {
-  console.log(`FAIL  ${String(error.message ?? error).split("\n")[0]}`);
+async function useLinks(page) {
+  await step("the most visited link tells where its visits come from", async () => {
+    await page.goto(linksUrl);
+    await tabTo(page, page.getByTestId("order"));
+    await page.keyboard.press("ArrowDown");
+    const first = page.getByTestId("link").first();
+    await page.locator('li[data-slug="docs"]').waitFor();
+    await page.waitForFunction(() => document.querySelector("li[data-slug]").dataset.slug === "docs");
+    await picture(page, "links");
+    await press(page, first.getByTestId("details"));
+    await first.getByTestId("dimension-referrers").getByText("news.example").waitFor();
+    await look(page, "link");
+    await picture(first, "link");
+  });
 }
-process.exit(status);
+
+await main(async (browser) => {
+  await createLinks();
+  const load = Promise.all([redirects(), redirects(), apiRequests(), commands()]);
+  load.catch((error) => failures.push(`the load ended: ${error.message}`));
+  // The browser reports the refused purge, which is a step, as an error.
+  await useDashboard(await open(browser, { deviceScaleFactor: 1 }, /status of 401/));
+  await useLinks(await open(browser, { viewport: { width: 1000, height: 760 } }));
+  isLoaded = false;
+  await load;
+});

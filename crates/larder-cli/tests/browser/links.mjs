@@ -5,93 +5,13 @@
 //
 // The last word is the part of the page to use, on a service without links. Prints one line per step. The exit status is 0 if all steps passed, otherwise 1.
 
-import { mkdirSync, readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { join } from "node:path";
-import { chromium } from "playwright-core";
-
-const TIMEOUT_MS = 15_000;
-// Each width and each scheme once; with ALL=1, every pair of them.
-const LOOKS = process.env.ALL
-  ? [[390, "light"], [390, "dark"], [1440, "light"], [1440, "dark"]]
-  : [[390, "light"], [1440, "dark"]];
+import { equal, look, main, open, press, step, tabTo, type } from "./page.mjs";
 
 const url = process.argv[2]?.replace(/\/$/, "");
 const part = process.argv[3];
 if (!url || !["options", "deletion"].includes(part)) {
   console.error("usage: node links.mjs LINKS_URL options|deletion");
   process.exit(2);
-}
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const failures = [];
-
-async function step(name, work) {
-  try {
-    const detail = await work();
-    console.log(`ok    ${name}${detail ? `: ${detail}` : ""}`);
-  } catch (error) {
-    console.log(`FAIL  ${name}: ${String(error.message ?? error).split("\n").slice(0, 3).join(" ")}`);
-    throw error;
-  }
-}
-
-function equal(actual, expected, what) {
-  if (actual !== expected) throw new Error(`${what} is ${JSON.stringify(actual)}, expected ${JSON.stringify(expected)}`);
-}
-
-// Pictures of a state, and what axe finds in it, in every width and scheme.
-async function look(page, name) {
-  const folder = process.env.SCREENSHOTS;
-  for (const [width, colorScheme] of LOOKS) {
-    await page.setViewportSize({ width, height: 900 });
-    await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
-    await page.evaluate(axe);
-    const { violations } = await page.evaluate(() => globalThis.axe.run());
-    for (const { id, nodes } of violations) {
-      failures.push(`axe in ${name} at ${width} ${colorScheme}: ${id}: ${nodes.slice(0, 2).map((node) => `${node.html} ${node.failureSummary}`).join("; ")}`);
-    }
-    const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-    if (overflow > 0) failures.push(`${name} is ${overflow} pixels wider than its window of ${width}`);
-    if (folder) {
-      mkdirSync(folder, { recursive: true });
-      await page.screenshot({ path: join(folder, `links-${name}-${width}-${colorScheme}.png`), fullPage: true });
-    }
-  }
-  await page.setViewportSize({ width: 1100, height: 900 });
-}
-
-// Moves the focus with the Tab key until it is on an element, and fails if it cannot get there.
-async function tabTo(page, target) {
-  for (let count = 0; count < 80; count += 1) {
-    // Found anew each time: the list may have been loaded again.
-    if (await target.evaluate((element) => element === document.activeElement)) return;
-    await page.keyboard.press("Tab");
-  }
-  throw new Error("the Tab key does not reach the element");
-}
-
-async function press(page, target, key = "Enter") {
-  await tabTo(page, target);
-  await page.keyboard.press(key);
-}
-
-async function type(page, target, text) {
-  await tabTo(page, target);
-  await page.keyboard.press("Control+a");
-  await page.keyboard.type(text);
-}
-
-async function open(browser) {
-  const context = await browser.newContext({ viewport: { width: 1100, height: 900 }, timezoneId: "Asia/Kathmandu" });
-  context.setDefaultTimeout(TIMEOUT_MS);
-  const page = await context.newPage();
-  page.on("pageerror", (error) => failures.push(`an error: ${error.message}`));
-  page.on("console", (message) => {
-    // The browser reports a refused request, which is a step, as an error.
-    const isRefusal = message.text().includes("status of 422");
-    if (["error", "warning"].includes(message.type()) && !isRefusal) failures.push(`on the console: ${message.text()}`);
-  });
-  return page;
 }
 
 async function useOptions(page) {
@@ -108,7 +28,7 @@ async function useOptions(page) {
     await at("create-form").getByTestId("expires-input").fill("2100-01-31T12:00");
     await type(page, at("create-form").getByTestId("max-visits-input"), "100");
     await press(page, at("create-form").getByTestId("forward-input"), "Space");
-    await look(page, "options");
+    await look(page, "links-options");
     await press(page, at("create-button"));
     await row("spring").waitFor();
     equal((await row("spring").getByTestId("tags").locator("button").allTextContents()).join("|"), "news|spring 2027", "the tags");
@@ -136,7 +56,7 @@ async function useOptions(page) {
     await press(page, row("spring").getByTestId("show-qr"));
     const image = row("spring").locator("img");
     await image.evaluate((element) => element.decode());
-    await look(page, "details");
+    await look(page, "links-details");
     return row("spring").getByTestId("limits").textContent();
   });
 
@@ -154,7 +74,7 @@ async function useOptions(page) {
     }
     await referrer.waitFor();
     await row("spring").getByTestId("dimension-bots").getByText("Googlebot").waitFor();
-    await look(page, "dimensions");
+    await look(page, "links-dimensions");
     return row("spring").getByTestId("dimension-browsers").innerText();
   });
 
@@ -162,7 +82,7 @@ async function useOptions(page) {
     await press(page, row("spring").getByTestId("tags").locator("button").first());
     await at("filter").waitFor();
     await page.waitForFunction(() => document.querySelectorAll("li[data-slug]").length === 1);
-    await look(page, "filter");
+    await look(page, "links-filter");
     await press(page, at("filter"));
     await page.waitForFunction(() => document.querySelectorAll("li[data-slug]").length === 2);
   });
@@ -174,7 +94,7 @@ async function useOptions(page) {
     await page.keyboard.press("ArrowDown");
     equal(await at("order").inputValue(), "visits", "the order");
     await page.waitForFunction(() => document.querySelector("li[data-slug]")?.dataset.slug === "spring");
-    await look(page, "order");
+    await look(page, "links-order");
     const other = (await slugs()).at(-1);
     // It overtakes the other without a reload.
     for (let count = 0; count < 9; count += 1) await fetch(`${url}/${other}`, { redirect: "manual" });
@@ -198,7 +118,7 @@ async function useOptions(page) {
     const dialog = at("edit-dialog");
     equal(await dialog.getByTestId("expires-input").inputValue(), "2100-01-31T12:00", "the date in the dialog");
     await type(page, dialog.getByTestId("max-visits-input"), "1");
-    await look(page, "edit");
+    await look(page, "links-edit");
     await press(page, dialog.getByTestId("edit-save"));
     await dialog.waitFor({ state: "hidden" });
     await row("spring").getByText("All 1 visits used", { exact: false }).waitFor();
@@ -222,11 +142,11 @@ async function useDeletion(page) {
 
   await step("a deletion is undone", async () => {
     await press(page, row("spring").getByTestId("delete"));
-    await look(page, "confirm");
+    await look(page, "links-confirm");
     await press(page, at("confirm-delete"));
     await row("spring").waitFor({ state: "detached" });
     await at("toast").waitFor();
-    await look(page, "undo");
+    await look(page, "links-undo");
     await press(page, at("undo"));
     await row("spring").waitFor();
   });
@@ -238,7 +158,7 @@ async function useDeletion(page) {
     await row("spring").waitFor({ state: "detached" });
     await press(page, at("show-deleted"));
     await press(page, row("spring").getByTestId("details"));
-    await look(page, "deleted");
+    await look(page, "links-deleted");
     await press(page, row("spring").getByTestId("restore"));
     await row("spring").waitFor({ state: "detached" });
     await press(page, at("show-deleted"));
@@ -256,25 +176,13 @@ async function useDeletion(page) {
     await press(page, row("spring").getByTestId("delete"));
     await press(page, at("confirm-delete"));
     await at("toast").waitFor();
-    // The browser reports the status of a page as an error of the console.
-    const before = failures.length;
     await page.goto(`${url}/spring`);
-    failures.length = before;
-    await look(page, "gone");
+    await look(page, "links-gone");
   });
 }
 
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox"] });
-let status = 0;
-try {
-  const page = await open(browser);
+await main(async (browser) => {
+  // The browser reports a refused request, which is a step, as an error, and the page of a deleted link too.
+  const page = await open(browser, { timezoneId: "Asia/Kathmandu" }, /status of (422|410)/);
   await (part === "options" ? useOptions(page) : useDeletion(page));
-  await step("no page has errors", async () => {
-    if (failures.length) throw new Error(`${failures.length} errors`);
-  });
-} catch {
-  for (const failure of failures) console.log(`      ${failure}`);
-  status = 1;
-}
-await browser.close();
-process.exit(status);
+});

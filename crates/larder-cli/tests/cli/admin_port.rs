@@ -26,6 +26,10 @@ fn server_alone_serves_its_dashboard_and_metrics() {
     let stats = stats(admin);
     assert_eq!(stats["parts"].as_array().map(Vec::len), Some(1), "{stats}");
     assert_eq!(tier(part(&stats, "server"), "memory")["lookups"]["hit"], 1);
+    (0..400).for_each(|_| assert_eq!(command(resp, "GET key"), "value"));
+    let top = part(&crate::dashboard::stats(admin), "server")["top"]["keys"][0].clone();
+    assert_eq!(top["name"], "key", "{top}");
+    assert!(top["count"].as_u64().unwrap().abs_diff(401) <= 2 * top["error"].as_u64().unwrap(), "{top}");
     let metrics = get(admin, "/metrics").body;
     assert!(metrics.contains("larder_tier_entries{part=\"server\",tier=\"memory\"} 1\n"), "{metrics}");
     assert!(get(admin, "/").body.contains("<title>"));

@@ -73,6 +73,47 @@ fn import_without_a_valid_row_fails() {
     assert!(ended.stdout.contains("2 rows invalid"), "{ended:?}");
 }
 
+#[test]
+fn import_reads_the_configuration_file() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (_links, http) = start_links(&folder.path().join("links.db"), None);
+    let rows = file_in(folder.path(), ROWS);
+    let config = folder.path().join("larder.toml");
+    let import = |text: &str, more: &[&str]| {
+        std::fs::write(&config, text).expect("the file can be written");
+        run(larder(["links", "import"]).arg(&rows).arg("--config").arg(&config).args(more))
+    };
+    let own = import(&format!("[links]\nlisten = \"{http}\"\n"), &[]);
+    assert_counts(&own, "3 links created, 0 existed, 4 rows invalid");
+    let of_up = import(&format!("[up]\nhttp = \"{http}\"\n"), &[]);
+    assert_counts(&of_up, "0 links created, 3 existed, 4 rows invalid");
+    assert_eq!(count(http), 3);
+
+    // The options of the database are those of the file.
+    let small = folder.path().join("small.db");
+    let address = format!("sqlite:{}", small.display());
+    let refused = import("[links]\nmax_database_bytes = 4096\n", &["--database", &address]);
+    let start = "larder links import: max_database_bytes is 4096, expected ";
+    assert!(refused.stderr.starts_with(start) && !small.exists(), "{refused:?}");
+}
+
+#[test]
+fn import_of_a_file_with_a_late_fault_keeps_and_tells_what_is_before_it() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let address = format!("sqlite:{}", folder.path().join("links.db").display());
+    let rows: Vec<String> = (0..1_500).map(|n| format!(r#"{{"url": "https://example.com/{n}"}}"#)).collect();
+    let file = file_in(folder.path(), &format!("[\n{}\n{{\"url\": \n", rows.join(",\n")));
+    let ended = import(&file, "--database", &address);
+    let (reason, counts) = ended.stderr.split_once("; before that ").expect("the counts");
+    assert!(reason.starts_with("larder links import: cannot read the file as a JSON array: "), "{ended:?}");
+    assert!(reason.contains("line 1502 "), "{ended:?}");
+    assert!(counts.starts_with("1500 links were created and 0 existed: "), "{ended:?}");
+    assert_eq!(ended.code, Some(1));
+
+    let mended = file_in(folder.path(), &format!("[{}]", rows.join(",\n")));
+    assert_counts(&import(&mended, "--database", &address), "0 links created, 1500 existed, 0 rows invalid");
+}
+
 fn import(file: &Path, flag: &str, destination: &str) -> Ended {
     let ended = run(larder(["links", "import"]).arg(file).args([flag, destination]));
     // The output is no terminal: no progress bar and no colours.

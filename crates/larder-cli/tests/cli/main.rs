@@ -10,6 +10,7 @@
 //! | real load tools with `larder links` | `load` |
 //! | `larder links import` | `import` |
 //! | tokens of the shortener | `tokens` |
+//! | a client from another address | `stranger` |
 //! | a low limit on open files | `descriptors` |
 //! | the tiers between processes | `tiers` |
 //! | the pages in a real browser | `pages` |
@@ -35,6 +36,7 @@ mod redis_tools;
 mod remote;
 mod resp;
 mod shortener;
+mod stranger;
 mod tiers;
 mod tokens;
 mod usage;

@@ -31,14 +31,18 @@ fn every_feature_of_a_link_works_by_keyboard_in_a_browser() {
     }
 }
 
-/// Also takes the picture of the README, which `cargo xtask docs --pictures` copies to `docs/pictures`.
+/// Also takes the pictures of the documentation, for which `cargo xtask docs --pictures` runs it under a longer load.
 #[test]
 fn dashboard_shows_the_load_in_a_browser() {
     let Some(browser) = Browser::find() else { return };
-    let data = tempfile::tempdir().expect("a temporary folder");
-    let up = Up::start(&data.path().join("data"));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("data");
+    // Little memory, so that there are evictions.
+    let up = Up::start_with(&data, "[links]\nvisit_flush_ms = 100\n[server]\nmax_memory = \"2mb\"\n");
+    let token = std::fs::read_to_string(data.join("admin-token")).expect("a token");
     let mut dashboard = browser.script("dashboard.mjs");
-    assert_succeeds(dashboard.args([page(up.http), page(up.admin), up.resp.to_string()]));
+    dashboard.args([page(up.http), page(up.admin), up.resp.to_string()]);
+    assert_succeeds(dashboard.env("TOKEN", token.trim_end()));
     up.stop();
 }
 
@@ -61,8 +65,8 @@ fn user_can_sign_in_with_a_token_and_sign_out() {
     assert_succeeds(sign_in.arg(page(http)).env("TOKEN", write).env("READ_TOKEN", read));
 }
 
-/// A script has some dozen steps, each of which has a limit of its own.
-const BROWSER_PATIENCE: Duration = Duration::from_secs(180);
+/// A script has some dozen steps, each of which has a limit of its own, and may wait for three minutes of load.
+const BROWSER_PATIENCE: Duration = Duration::from_secs(400);
 
 /// Node.js, Chromium, and the folder of npm packages below the target folder.
 struct Browser {
@@ -82,11 +86,16 @@ impl Browser {
         Some(Self { node, chromium, folder })
     }
 
-    /// Runs the script, which is copied to the folder first: Node.js searches packages in the folder of the script
-    /// and its parents.
+    /// Runs the script, which is copied to the folder first, with what it imports: Node.js searches packages in the folder
+    /// of the script and its parents.
     fn script(&self, name: &str) -> Command {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser").join(name);
-        std::fs::copy(source, self.folder.join(name)).expect("the script can be copied");
+        for name in [name, "page.mjs"] {
+            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser").join(name);
+            let copy = tempfile::NamedTempFile::new_in(&self.folder).expect("a file in the target folder");
+            std::fs::copy(source, copy.path()).expect("the script can be copied");
+            // At once: another test may run it.
+            copy.persist(self.folder.join(name)).expect("the script can be renamed");
+        }
         let mut command = Command::new(&self.node);
         command.arg(name).current_dir(&self.folder);
         command.env("CHROMIUM", &self.chromium).env("SCREENSHOTS", self.folder.join("screenshots"));

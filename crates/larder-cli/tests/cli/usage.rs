@@ -94,6 +94,7 @@ fn error_of_the_file_names_file_section_and_key() {
         ("up", "[server]\nlisten = \"x\"\n", "[server] listen: invalid socket address syntax"),
         ("links", "[links]\ncache_bytes = \"64 apples\"\n", "[links] cache_bytes: '64 apples' is not a size"),
         ("server", "[server]\n\nmaxclients 7\n", "line 3: "),
+        ("server", "[server]\nrequirepass = 12345\n", "[server] requirepass: expected a text in quotes\n"),
     ] {
         let (_folder, file) = file_with(text);
         let ended = run(larder([command, "--config"]).arg(&file));

@@ -7,9 +7,14 @@
 //!
 //! It differs in two points. It sees one occurrence in sixteen, chosen at random, because a lock for each would cost more
 //! than a hit of a cache. And it finds a key by a scan over 128 hashes, since it does so rarely.
+//!
+//! Summaries of several threads are merged as in Pankaj K. Agarwal, Graham Cormode, Zengfeng Huang, Jeff M. Phillips,
+//! Zhewei Wei, Ke Yi: "Mergeable Summaries", PODS 2012, <https://doi.org/10.1145/2213556.2213562>: counts and errors are
+//! added, and a key without a counter in one of them may have occurred there as often as that one's lowest count says.
 
 use parking_lot::Mutex;
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::hash::BuildHasher;
 
 /// One occurrence in this many is counted, and stands for as many: a power of two.
@@ -32,6 +37,19 @@ const MAX_KEY_BYTES: usize = 200;
 /// ```
 #[derive(Debug, Default)]
 pub struct TopKeys(Mutex<Counters>);
+
+/// The right to record an event that was drawn as one in sixteen, in one summary or in several.
+#[derive(Clone, Copy, Debug)]
+pub struct Sampled(());
+
+impl Sampled {
+    /// Draws whether to record an event: one in sixteen, at random, since every sixteenth would miss whatever occurs in
+    /// another rhythm. Cost: a random number of the thread.
+    #[inline]
+    pub fn draw() -> Option<Sampled> {
+        is_sampled().then_some(Sampled(()))
+    }
+}
 
 /// A frequent key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,17 +88,59 @@ impl TopKeys {
     /// scan, about 0.2 µs.
     #[inline]
     pub fn record(&self, key: &[u8]) {
-        if is_sampled() {
-            self.0.lock().add(&key[..key.len().min(MAX_KEY_BYTES)]);
+        if let Some(sampled) = Sampled::draw() {
+            self.record_sampled(sampled, key);
         }
+    }
+
+    /// Records an occurrence of a key in an event that was drawn: one with several keys is drawn once.
+    pub fn record_sampled(&self, _: Sampled, key: &[u8]) {
+        self.0.lock().add(&key[..key.len().min(MAX_KEY_BYTES)]);
     }
 
     /// The most frequent keys, at most `most`, the most frequent first.
     pub fn top(&self, most: usize) -> Vec<TopKey> {
-        let mut keys: Vec<TopKey> = self.0.lock().counters.iter().map(Counter::estimate).collect();
+        TopKeys::top_of([self], most)
+    }
+
+    /// The most frequent keys of several summaries together, each of a part of the stream: of a thread, for example.
+    pub fn top_of<'a>(summaries: impl IntoIterator<Item = &'a TopKeys>, most: usize) -> Vec<TopKey> {
+        let (mut merged, mut lowest) = (HashMap::<Box<[u8]>, Merged>::new(), 0);
+        for summary in summaries {
+            let counters = summary.0.lock();
+            let own_lowest = counters.lowest();
+            lowest += own_lowest;
+            for Counter { key, count, error } in &counters.counters {
+                let merged = merged.entry(key.clone()).or_default();
+                merged.count += count;
+                merged.error += error;
+                merged.lowest += own_lowest;
+            }
+        }
+        let mut keys: Vec<TopKey> =
+            merged.into_iter().map(|(key, merged)| merged.estimate(key, lowest)).collect();
         keys.sort_unstable_by(|one, other| (other.count, &one.key).cmp(&(one.count, &other.key)));
         keys.truncate(most);
         keys
+    }
+}
+
+/// The counters of a key in several summaries.
+#[derive(Default)]
+struct Merged {
+    count: u64,
+    error: u64,
+    /// The lowest counts of the summaries that have the key.
+    lowest: u64,
+}
+
+impl Merged {
+    /// `lowest` is the sum of the lowest counts of all summaries.
+    fn estimate(self, key: Box<[u8]>, lowest: u64) -> TopKey {
+        let elsewhere = lowest - self.lowest;
+        let (count, error) = (self.count + elsewhere, self.error + elsewhere);
+        let deviation = ((count * SAMPLE * (SAMPLE - 1)) as f64).sqrt();
+        TopKey { key, count: count * SAMPLE, error: error * SAMPLE + (2.0 * deviation).ceil() as u64 }
     }
 }
 
@@ -98,21 +158,15 @@ impl Counters {
             self.counters[lowest] = Counter { key: key.into(), count: count + 1, error: count };
         }
     }
-}
 
-impl Counter {
-    fn estimate(&self) -> TopKey {
-        let deviation = ((self.count * SAMPLE * (SAMPLE - 1)) as f64).sqrt();
-        TopKey {
-            key: self.key.clone(),
-            count: self.count * SAMPLE,
-            error: self.error * SAMPLE + (2.0 * deviation).ceil() as u64,
-        }
+    /// How often a key without a counter may have occurred.
+    fn lowest(&self) -> u64 {
+        let lowest = self.counters.iter().map(|counter| counter.count).min();
+        lowest.filter(|_| self.counters.len() == COUNTERS).unwrap_or(0)
     }
 }
 
-/// Whether to count this occurrence. Every sixteenth would miss whatever occurs in another rhythm, so it is random: the
-/// xorshift generator of George Marsaglia, "Xorshift RNGs", 2003, <https://doi.org/10.18637/jss.v008.i14>.
+/// The xorshift generator of George Marsaglia, "Xorshift RNGs", 2003, <https://doi.org/10.18637/jss.v008.i14>.
 #[inline]
 fn is_sampled() -> bool {
     thread_local! {
@@ -173,6 +227,30 @@ mod tests {
         assert!(counters.counters.iter().all(|counter| counter.error <= 1_000 / 127 + 1));
         let sum: u64 = counters.counters.iter().map(|counter| counter.count).sum();
         assert_eq!(sum, 1_010, "every occurrence is in one counter");
+    }
+
+    #[test]
+    fn merged_summaries_count_a_key_of_several_threads_and_bound_what_one_has_forgotten() {
+        let (one, other) = (TopKeys::new(), TopKeys::new());
+        let record = |keys: &TopKeys, key: &[u8], times: u64| {
+            (0..times).for_each(|_| keys.record_sampled(Sampled(()), key));
+        };
+        for keys in [&one, &other] {
+            record(keys, b"everywhere", 1_000);
+        }
+        record(&one, b"here", 500);
+        let top = TopKeys::top_of([&one, &other], 10);
+        assert_eq!(
+            top.iter().map(|top| (&*top.key, top.count)).collect::<Vec<_>>(),
+            [(&b"everywhere"[..], 2_000 * SAMPLE), (b"here", 500 * SAMPLE)]
+        );
+        // The other summary is full of keys that occurred three times: "here" may have been one of them.
+        (0..COUNTERS).for_each(|n| record(&other, &n.to_le_bytes(), 3));
+        let top = TopKeys::top_of([&one, &other], 2);
+        let exact_error = (2.0 * ((503 * SAMPLE * (SAMPLE - 1)) as f64).sqrt()).ceil() as u64;
+        assert_eq!((&*top[1].key, top[1].count), (&b"here"[..], 503 * SAMPLE));
+        assert_eq!(top[1].error, 3 * SAMPLE + exact_error);
+        assert!(TopKeys::top_of([], 3).is_empty());
     }
 
     #[test]

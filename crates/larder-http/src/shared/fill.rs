@@ -152,6 +152,8 @@ where
                     tags: Vec::new(),
                     scope: response.scope,
                     labels: response.labels.clone(),
+                    #[cfg(feature = "axum")]
+                    route: None,
                     vary: self
                         .location
                         .variant

@@ -28,6 +28,7 @@ use crate::entry::StoreValue;
 use crate::key::Key;
 
 pub(crate) use fill::{FillShare, begin};
+pub(crate) use tags::is_of_handler;
 
 /// What a cache shares with other replicas, and how.
 #[derive(Debug)]

@@ -17,6 +17,8 @@ use crate::policy::Plan;
 pub(super) const MAX_PREFIXES: usize = 8;
 /// How long a record is kept at least.
 const MIN_RECORD_TTL: Duration = Duration::from_secs(3600);
+/// How the tags begin that are hashes.
+const HASHED: &str = "http-";
 /// The longest tag that is stored as it is.
 const MAX_TAG_BYTES: usize = 255;
 
@@ -38,6 +40,12 @@ pub(super) fn of_tag(tag: &str) -> Box<str> {
 /// The tag of all responses that are private to a principal.
 pub(super) fn of_principal(principal: &str) -> Box<str> {
     hashed("principal", principal.as_bytes())
+}
+
+/// Whether a tag of an entry is one of its handler, and not a hash.
+pub(crate) fn is_of_handler(tag: &str) -> bool {
+    let hash = tag.strip_prefix(HASHED).and_then(|kind| Some(kind.split_once(':')?.1));
+    hash.is_none_or(|hash| hash.len() != 32)
 }
 
 /// The times and tags of an entry of this resource. A private one has its principal.
@@ -66,7 +74,7 @@ fn of_resource(resource: &[u8]) -> impl Iterator<Item = Box<str>> {
 }
 
 fn hashed(kind: &str, bytes: &[u8]) -> Box<str> {
-    format!("http-{kind}:{:032x}", xxh3_128(bytes)).into()
+    format!("{HASHED}{kind}:{:032x}", xxh3_128(bytes)).into()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Every decision is reported: each request is counted once, under the outcome in its `Cache-Status`.
 
-use larder_http::{Cached, Reason};
+use larder_http::{Cached, Reason, TopKey};
 
 use crate::support::*;
 
@@ -100,4 +100,27 @@ async fn misses_are_counted_by_cause() {
     visit("never").await;
     visit("never").await;
     assert!((400..1_600).contains(&causes().not_stored), "{:?}", causes());
+}
+
+#[tokio::test]
+async fn hits_are_counted_by_path_by_label_and_by_tag() {
+    let site = Site::new(|request, _| async move {
+        let settings = Cached::ttl(MINUTE).label("route", "/products/{id}").tag("products");
+        let path = request.uri().path().to_owned();
+        with_cached(plain("x"), settings.tag(format!("product:{}", &path[1..])))
+    });
+    for n in 0..4_000 {
+        site.get(if n % 4 == 0 { "/a?n=1" } else { "/b" }).await;
+    }
+    let stats = site.cache.stats();
+    let names = |top: &[TopKey]| -> Vec<String> {
+        top.iter().map(|top| String::from_utf8_lossy(&top.key).into_owned()).collect()
+    };
+    assert_eq!(names(&stats.top_paths), ["/b", "/a"]);
+    assert_eq!(names(&stats.top_routes), ["/products/{id}"]);
+    assert_eq!(names(&stats.top_tags), ["products", "product:b", "product:a"]);
+    let all = [&stats.top_routes[0], &stats.top_tags[0]];
+    assert!(all.iter().all(|top| top.count.abs_diff(3_998) <= 2 * top.error), "{all:?}");
+    // All of a hit is drawn at once.
+    assert_eq!(stats.top_paths.iter().map(|top| top.count).sum::<u64>(), stats.top_routes[0].count);
 }

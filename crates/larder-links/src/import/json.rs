@@ -68,7 +68,12 @@ impl<'de, E: FnMut(Batch) -> bool> Visitor<'de> for Items<'_, E> {
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut array: A) -> Result<(), A::Error> {
         let mut batch = Batch::default();
-        while let Some(item) = array.next_element::<Value>()? {
+        let end = loop {
+            let item = match array.next_element::<Value>() {
+                Ok(Some(item)) => item,
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            };
             // The line on which the item ends: an export writes each on a line of its own.
             let line = self.position.line_ends.get() + 1;
             match exported_link(&item) {
@@ -80,12 +85,13 @@ impl<'de, E: FnMut(Batch) -> bool> Visitor<'de> for Items<'_, E> {
                 *self.is_stopped = true;
                 return Err(A::Error::custom("stopped"));
             }
-        }
+        };
+        // Before a fault too: these links are as good as those of the batches before them.
         batch.bytes_read = self.position.bytes.get();
         if batch.rows() > 0 {
             (self.emit)(batch);
         }
-        Ok(())
+        end
     }
 }
 
@@ -118,6 +124,20 @@ mod tests {
         let lines: Vec<_> = batch.invalid.iter().map(|row| row.line).collect();
         assert_eq!(lines, [3, 4]);
         assert!(batch.invalid[1].reason.starts_with("colour is unknown"), "{}", batch.invalid[1].reason);
+    }
+
+    #[test]
+    fn links_before_a_fault_are_emitted() {
+        let item = r#"{"url": "https://a.example/"}"#;
+        for end in ["", ",", ", {]", "] x"] {
+            let mut rows = 0;
+            let text = format!("[{}{end}", vec![item; 1_200].join(","));
+            let error = read(text.as_bytes(), |batch| {
+                rows += batch.rows();
+                true
+            });
+            assert!(error.is_err() && rows == 1_200, "{end:?}: {rows} rows");
+        }
     }
 
     #[test]

@@ -126,7 +126,7 @@ enum Sink {
 /// `progress` runs after every batch.
 ///
 /// # Errors
-/// See [`ImportError`]. Everything that `progress` reported is stored.
+/// See [`ImportError`]. Everything that `progress` reported is stored: after a fault in the file all valid rows before it.
 ///
 /// # Cancel safety
 /// A dropped import may store one more batch than it reported; a repeated import is harmless.

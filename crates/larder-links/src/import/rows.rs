@@ -47,6 +47,8 @@ pub(super) struct Rows<R> {
     reader: Reader<Source<R>>,
     columns: Option<Columns>,
     record: ByteRecord,
+    /// Why the file could not be read further, until the rows before that have been returned.
+    failure: Option<csv::Error>,
 }
 
 /// The file with one more line feed. It knows whether the reader has asked for more than that.
@@ -92,15 +94,24 @@ impl<R: Read> Rows<R> {
             .flexible(true)
             .terminator(Terminator::Any(b'\n'))
             .from_reader(Source { text: source.chain(b"\n".as_slice()), has_ended: false });
-        Rows { reader, columns: None, record: ByteRecord::new() }
+        Rows { reader, columns: None, record: ByteRecord::new(), failure: None }
     }
 
     /// The next batch, or `None` at the end of the file.
     pub(super) fn next_batch(&mut self) -> Result<Option<Batch>, csv::Error> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
         let mut batch = Batch::default();
         while !batch.is_full() {
-            if !self.reader.read_byte_record(&mut self.record)? {
-                break;
+            match self.reader.read_byte_record(&mut self.record) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(failure) if batch.rows() == 0 => return Err(failure),
+                Err(failure) => {
+                    self.failure = Some(failure);
+                    break;
+                }
             }
             if self.is_open() {
                 let reason = "has a quote that is not closed; the file may be cut off".to_owned();
@@ -303,6 +314,27 @@ mod tests {
             let (good, bad) = read(format!("{whole}https://b.example/,{end}").as_bytes());
             assert_eq!((good.len(), bad), (2, vec![]), "{end:?}");
         }
+    }
+
+    /// A file that cannot be read to its end.
+    struct Broken<'a>(&'a [u8]);
+
+    impl Read for Broken<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            match self.0.read(buffer)? {
+                0 => Err(std::io::Error::other("the disk has failed")),
+                count => Ok(count),
+            }
+        }
+    }
+
+    #[test]
+    fn rows_before_a_failed_read_are_returned() {
+        let text = "n,https://a.example/\n".repeat(MAX_BATCH_LINKS + 200);
+        let mut rows = Rows::new(Broken(text.as_bytes()));
+        assert_eq!(rows.next_batch().unwrap().unwrap().links.len(), MAX_BATCH_LINKS);
+        assert_eq!(rows.next_batch().unwrap().unwrap().links.len(), 200);
+        assert!(rows.next_batch().err().unwrap().to_string().contains("the disk has failed"));
     }
 
     #[test]

@@ -71,7 +71,7 @@ fn read(cx: &mut Context<'_>, key: &[u8], operations: &[Operation]) -> Outcome {
         operations.iter().map(|operation| Some(operation.kind.read(value, operation.offset) as i64)).collect()
     };
     let found = cx.db().get(key, get)?;
-    cx.count_lookup(found.is_some());
+    cx.count_lookup(key, found.is_some());
     reply(cx, &found.unwrap_or_else(|| get(&[])))
 }
 

@@ -39,7 +39,7 @@ fn set(byte: &mut u8, mask: u8, is_set: bool) {
 pub(super) fn getbit(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (byte, mask) = position(cx, &args[2])?;
     let found = cx.db().get(&args[1], |value| value.get(byte).is_some_and(|byte| byte & mask != 0))?;
-    cx.count_lookup(found.is_some());
+    cx.count_lookup(&args[1], found.is_some());
     cx.integer(i64::from(found.unwrap_or(false)))
 }
 
@@ -60,7 +60,7 @@ pub(super) fn bitcount(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         };
         Ok(range.map_or(0, |range| range.count_ones(value)))
     })?;
-    cx.count_lookup(counted.is_some());
+    cx.count_lookup(&args[1], counted.is_some());
     cx.integer(counted.transpose()?.unwrap_or(0) as i64)
 }
 
@@ -80,7 +80,7 @@ pub(super) fn bitpos(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         let after = if bit || args.len() > 4 { -1 } else { range.end as i64 };
         Ok(range.find(value, bit).map_or(after, |position| position as i64))
     })?;
-    cx.count_lookup(found.is_some());
+    cx.count_lookup(&args[1], found.is_some());
     cx.integer(found.transpose()?.unwrap_or(if bit { -1 } else { 0 }))
 }
 

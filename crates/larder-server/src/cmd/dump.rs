@@ -12,7 +12,7 @@ pub(super) fn dump(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Ok(payload) => payload,
         Err(_) => return Err(CommandError::Fixed("ERR only strings can be serialized")),
     };
-    cx.count_lookup(payload.is_some());
+    cx.count_lookup(&args[1], payload.is_some());
     let mut reply = cx.reply();
     match payload {
         Some(payload) => reply.bulk(&payload),

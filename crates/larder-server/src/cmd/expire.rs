@@ -58,7 +58,7 @@ fn reply_deadline(cx: &mut Context<'_>, args: Args<'_>, convert: impl Fn(i64) ->
     const NO_KEY: i64 = -2;
     const NO_DEADLINE: i64 = -1;
     let deadline = cx.db().deadline(&args[1]);
-    cx.count_lookup(deadline.is_some());
+    cx.count_lookup(&args[1], deadline.is_some());
     cx.integer(match deadline {
         None => NO_KEY,
         Some(None) => NO_DEADLINE,

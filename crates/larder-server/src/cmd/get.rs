@@ -7,13 +7,13 @@ use super::{CommandError, Context, Outcome};
 use crate::db::{EntryOp, Expiry};
 
 pub(super) fn get(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let db = cx.db();
+    let (db, key) = (cx.db(), &args[1]);
     let mut reply = cx.reply();
-    let found = db.get(&args[1], |value| reply.bulk(value))?.is_some();
+    let found = db.get(key, |value| reply.bulk(value))?.is_some();
     if !found {
         reply.null();
     }
-    cx.count_lookup(found);
+    cx.count_lookup(key, found);
     Ok(())
 }
 
@@ -65,13 +65,13 @@ fn reply_and_update(
         (true, None) => {}
         (false, _) => reply.null(),
     }
-    cx.count_lookup(found);
+    cx.count_lookup(key, found);
     Ok(())
 }
 
 pub(super) fn strlen(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let length = cx.db().get(&args[1], <[u8]>::len)?;
-    cx.count_lookup(length.is_some());
+    cx.count_lookup(&args[1], length.is_some());
     cx.integer(length.unwrap_or(0) as i64)
 }
 
@@ -83,7 +83,7 @@ pub(super) fn getrange(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if !found {
         reply.bulk(b"");
     }
-    cx.count_lookup(found);
+    cx.count_lookup(&args[1], found);
     Ok(())
 }
 

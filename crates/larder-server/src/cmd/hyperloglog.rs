@@ -62,7 +62,7 @@ pub(super) fn pfcount(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         hll::set_cached(entry.value_mut(), estimate);
         (EntryOp::Edited, Ok(Some(estimate)))
     })??;
-    cx.count_lookup(counted.is_some());
+    cx.count_lookup(&args[1], counted.is_some());
     cx.integer(counted.unwrap_or(0) as i64)
 }
 
@@ -74,7 +74,7 @@ fn count_union(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         let merged = locked.get(db.key(name), |value| {
             hll::check(value).and_then(|()| hll::merge_into(&mut registers, value))
         })?;
-        cx.count_lookup(merged.is_some());
+        cx.count_lookup(name, merged.is_some());
         merged.transpose()?;
     }
     drop(locked);

@@ -16,7 +16,7 @@ pub(super) fn delifeq(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 pub(super) fn type_of(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let name = cx.db().peek(&args[1], type_name);
-    cx.count_lookup(name.is_some());
+    cx.count_lookup(&args[1], name.is_some());
     cx.reply().simple(name.unwrap_or("none"));
     Ok(())
 }

@@ -43,6 +43,7 @@ mod zset;
 use std::sync::Arc;
 use std::time::Instant;
 
+use larder_engine::stats::Sampled;
 use larder_resp::{Args, Encoder};
 
 use crate::command_stats::CommandCounters;
@@ -145,12 +146,21 @@ impl<'a> Context<'a> {
     }
 
     /// Counts a lookup of a read command.
-    fn count_lookup(&mut self, found: bool) {
+    #[inline]
+    fn count_lookup(&mut self, key: &[u8], found: bool) {
         if found {
             self.counts.hits += 1;
+            if let Some(sampled) = Sampled::draw() {
+                self.record_key(sampled, key);
+            }
         } else {
             self.counts.misses += 1;
         }
+    }
+
+    #[cold]
+    fn record_key(&self, sampled: Sampled, key: &[u8]) {
+        self.state.stats.threads[self.session.client.thread()].keys.record_sampled(sampled, key);
     }
 
     /// The context of a command in a transaction, which holds these locks.

@@ -34,7 +34,7 @@ pub(super) fn mget(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             Some(None) => {}
             Some(Some(value)) => long_values.push(cx.out.len(), value),
         }
-        cx.count_lookup(long.is_some());
+        cx.count_lookup(key, long.is_some());
     });
     long_values.insert_into(cx);
     Ok(())
@@ -97,7 +97,7 @@ fn count(
     let (db, mut number) = (cx.db(), 0);
     for_each_key(db, args, |locked, key| {
         let found = is_present(locked, key);
-        cx.count_lookup(found);
+        cx.count_lookup(key, found);
         number += i64::from(found);
     });
     cx.integer(number)

@@ -119,7 +119,7 @@ fn set_if(cx: &mut Context<'_>, key: &[u8], value: &[u8], options: Options<'_>) 
         reply.bulk(&long);
     }
     match (options.get, stored) {
-        (true, _) => cx.count_lookup(present),
+        (true, _) => cx.count_lookup(key, present),
         (false, true) => reply.simple("OK"),
         (false, false) => reply.null(),
     }

@@ -59,6 +59,7 @@ impl Node {
             let (load, candidate) = match load {
                 Load::Hit(entry) => match self.judge(entry.state(), Proof::Trust(trust), epoch, now) {
                     Validity::Valid => {
+                        self.observers.counts.record_tags(&entry.state().tags);
                         let source = source_in_memory(&entry);
                         match self.fetched(entry, source, false) {
                             Some(fetched) => return MemoryLookup::Hit(fetched),

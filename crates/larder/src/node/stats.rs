@@ -1,7 +1,7 @@
 //! The counters of a node, collected from where they are counted.
 
 use super::Node;
-use crate::stats::{CacheStats, TierStats};
+use crate::stats::{CacheStats, MAX_TOP_TAGS, TierStats};
 
 impl Node {
     pub(crate) fn stats(&self) -> CacheStats {
@@ -30,6 +30,7 @@ impl Node {
             refused: counts.refused.get(),
             stale: counts.stale.get(),
             load_latency,
+            top_tags: counts.tags.top(MAX_TOP_TAGS),
         }
     }
 

@@ -182,3 +182,19 @@ async fn soft_invalidation_without_grace_removes_value() {
         assert!(view.read("k").await.is_none());
     }
 }
+
+#[tokio::test]
+async fn hits_in_memory_are_counted_by_tag() {
+    let cache = in_memory();
+    let view: View<str, u32> = cache.view("n");
+    tagged(&view, "red", "colour", 1).await;
+    fetched(&view, "seven", 7).await;
+    assert!(cache.stats().top_tags.is_empty(), "loads are no hits");
+    for _ in 0..4_000 {
+        assert_eq!((cached(&view, "red").await, cached(&view, "seven").await), (1, 7));
+    }
+    let top = cache.stats().top_tags;
+    let [colour] = &top[..] else { panic!("{top:?}") };
+    assert_eq!(&*colour.key, b"colour");
+    assert!(colour.count.abs_diff(4_000) <= 2 * colour.error, "{colour:?}");
+}

@@ -10,27 +10,27 @@ use indicatif::ProgressBar;
 use std::time::{Duration, Instant};
 
 /// One subject under one load.
-pub(super) struct Case<'a> {
+pub(crate) struct Case<'a> {
     /// Cases of one group take turns within a round.
-    pub(super) group: String,
-    pub(super) subject: &'static str,
+    pub(crate) group: String,
+    pub(crate) subject: &'static str,
     /// How long a run takes, with the start of its server.
-    pub(super) estimate: Duration,
-    pub(super) run: Run<'a>,
+    pub(crate) estimate: Duration,
+    pub(crate) run: Run<'a>,
 }
 
-pub(super) type Run<'a> = Box<dyn FnMut() -> Result<Vec<Outcome>> + 'a>;
+pub(crate) type Run<'a> = Box<dyn FnMut() -> Result<Vec<Outcome>> + 'a>;
 
 /// The figures of a case in one workload.
-pub(super) struct Outcome {
-    pub(super) workload: String,
-    pub(super) values: Vec<Value>,
-    pub(super) remark: Option<String>,
+pub(crate) struct Outcome {
+    pub(crate) workload: String,
+    pub(crate) values: Vec<Value>,
+    pub(crate) remark: Option<String>,
 }
 
 /// Runs all cases `rounds` times, group by group. A run that fails becomes a remark, so that one program that does not work
 /// does not end a run of an hour. After Ctrl-C the rest is left out.
-pub(super) fn run(cases: Vec<Case<'_>>, rounds: usize, bar: &ProgressBar, findings: &mut Findings) {
+pub(crate) fn run(cases: Vec<Case<'_>>, rounds: usize, bar: &ProgressBar, findings: &mut Findings) {
     let mut progress = Progress::new(&cases, rounds);
     bar.suspend(|| eprintln!("{} runs in about {}", cases.len() * rounds, minutes(progress.left)));
     for mut group in groups(cases) {

@@ -69,8 +69,8 @@ impl Child {
         Self::silent(&mut command, address, folder)
     }
 
-    /// Starts a program and waits until its address accepts connections.
-    fn silent(command: &mut Command, address: SocketAddr, folder: TempDir) -> Result<Child> {
+    /// Starts a program and waits until its address accepts connections. The folder is removed with the child.
+    pub(crate) fn silent(command: &mut Command, address: SocketAddr, folder: TempDir) -> Result<Child> {
         let name = name_of(command);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let running = Running::start(command).with_context(|| format!("cannot start {name}"))?;

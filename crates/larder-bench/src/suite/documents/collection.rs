@@ -15,9 +15,9 @@ const URLS: usize = 50_000;
 const SKEW: f64 = 0.99;
 
 /// Slugs and addresses, and what makes them again in another process.
-pub(super) struct Collection {
+pub(crate) struct Collection {
     /// The popular ones first.
-    pub(super) links: Vec<(String, String)>,
+    pub(crate) links: Vec<(String, String)>,
     file: Option<PathBuf>,
     seed: u64,
 }
@@ -25,14 +25,14 @@ pub(super) struct Collection {
 impl Collection {
     /// # Errors
     /// If the file that the plan names has no addresses.
-    pub(super) fn of(plan: &Plan) -> Result<Self> {
+    pub(crate) fn of(plan: &Plan) -> Result<Self> {
         let pairs = Pairs::of(plan.pairs.as_deref(), LINKS, plan.seed)?;
         let links = pairs.iter(LINKS).map(|(slug, address)| (slug, address.to_owned())).collect();
         Ok(Collection { links, file: plan.pairs.clone(), seed: plan.seed })
     }
 
     /// What a reader of the figures needs to know about the links.
-    pub(super) fn note(&self) -> String {
+    pub(crate) fn note(&self) -> String {
         let count = crate::table::grouped(self.links.len() as u64);
         match &self.file {
             Some(file) => {
@@ -54,7 +54,7 @@ impl Collection {
     }
 
     /// Slugs, the popular ones more often.
-    pub(super) fn zipf_slugs(&self) -> Vec<&str> {
+    pub(crate) fn zipf_slugs(&self) -> Vec<&str> {
         let mut random = SmallRng::seed_from_u64(self.seed);
         let ranks = Zipf::new(self.links.len() as f64, SKEW).expect("the parameters are in range");
         let slug = |_| self.links[random.sample::<f64, _>(ranks) as usize - 1].0.as_str();

@@ -8,7 +8,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Sends JSON, and expects status 200.
-pub(super) fn post_json(address: SocketAddr, path: &str, json: &str) -> Result<()> {
+pub(crate) fn post_json(address: SocketAddr, path: &str, json: &str) -> Result<()> {
     let length = json.len();
     let response = exchange(
         address,
@@ -22,7 +22,7 @@ pub(super) fn post_json(address: SocketAddr, path: &str, json: &str) -> Result<(
 }
 
 /// The whole response to a GET, with its head.
-pub(super) fn get(address: SocketAddr, path: &str) -> Result<String> {
+pub(crate) fn get(address: SocketAddr, path: &str) -> Result<String> {
     exchange(address, &format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n"))
 }
 

@@ -15,7 +15,7 @@ mod child;
 mod collection;
 mod database;
 mod figures;
-mod http;
+pub(crate) mod http;
 mod interrupt;
 mod links;
 mod million;
@@ -25,7 +25,9 @@ mod redis;
 mod responses;
 mod restart;
 
+pub(crate) use case::{Case, Outcome, run as run_cases};
 pub(crate) use child::Child;
+pub(crate) use collection::Collection;
 pub(crate) use figures::{Chart, Column, Document, Picture, Row, Table};
 pub(crate) use interrupt::is_requested as is_interrupted;
 

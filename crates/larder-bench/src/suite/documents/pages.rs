@@ -72,9 +72,11 @@ fn ask_by_ab(origin: Origin, server: Option<&Server>, stored: bool, requests: u6
     http::check(child.address(), "/", 200, SHOWN)?;
     let before = Usage::of(child.id()) + Server::usage(server);
     let address = child.address();
-    let report = Ab { address, path: "/", requests, clients: CLIENTS, deadline: DEADLINE }.run()?;
+    let ab = Ab { address, path: "/", requests, clients: CLIENTS, keeps_alive: false, deadline: DEADLINE };
+    let report = ab.run()?;
     let usage = Usage::of(child.id()) + Server::usage(server) - before;
-    ensure!(report.failed == 0, "{} of {} requests failed", report.failed, report.complete);
+    let failed = report.failed + report.other_status;
+    ensure!(failed == 0, "{failed} of {} requests failed", report.complete);
     let values = vec![
         Value::high("throughput", "/s", report.requests_per_second),
         Value::low("cpu", "µs", usage.cpu.as_secs_f64() * 1e6 / report.complete as f64),

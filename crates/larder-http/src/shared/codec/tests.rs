@@ -19,6 +19,8 @@ fn plan() -> Plan {
         age: Duration::from_millis(1500),
         tags: Vec::new(),
         scope: Some(Scope::Gated),
+        #[cfg(feature = "axum")]
+        route: None,
         vary: Box::default(),
     }
 }

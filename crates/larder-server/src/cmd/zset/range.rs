@@ -59,7 +59,7 @@ fn reply(cx: &mut Context<'_>, args: Args<'_>, form: Form) -> Outcome {
     if found.is_none() {
         writer.start(0);
     }
-    cx.count_lookup(found.is_some());
+    cx.count_lookup(&args[1], found.is_some());
     Ok(())
 }
 

@@ -13,7 +13,7 @@ pub(super) fn look_up<R>(
     f: impl FnOnce(&SortedSet) -> R,
 ) -> Result<Option<R>, CommandError> {
     let found = cx.db().sorted_set(key, f)?;
-    cx.count_lookup(found.is_some());
+    cx.count_lookup(key, found.is_some());
     Ok(found)
 }
 

@@ -98,7 +98,7 @@ fn some(cx: &mut Context<'_>, key: &[u8], number: i64, with_scores: bool) -> Out
     if found.is_none() {
         writer.start(0);
     }
-    cx.count_lookup(found.is_some());
+    cx.count_lookup(key, found.is_some());
     Ok(())
 }
 
