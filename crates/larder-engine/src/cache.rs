@@ -9,7 +9,6 @@ use crate::budget::{Budget, InHand};
 use crate::builder::{Builder, Listener, Weigher};
 use crate::clock::Clock;
 use crate::entry::{Cause, Computed, EntryRef, Inserted, Op, Ttl};
-use crate::expiry::NEVER;
 use crate::iter::Iter;
 use crate::lock::Locks;
 use crate::policy::{Evictable, Policy};
@@ -81,8 +80,10 @@ struct Inner<K, V> {
     evicts_all: AtomicBool,
     /// Held while that changes.
     changing_evictable: Mutex<()>,
-    /// When a search of all shards has found nothing that may be evicted: see [`room`].
-    exhausted_at: Arc<AtomicU64>,
+    /// How often an entry has become evictable that was not.
+    newly_evictable: Arc<AtomicU64>,
+    /// The last [search](room::Search) of all shards that has found nothing to evict.
+    searched_in_vain: AtomicU64,
     /// The shard to evict from next when the weight exceeds the capacity.
     next_victim: AtomicUsize,
     /// Held by the write whose turn it is to wait for room.
@@ -109,10 +110,10 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let weighed = settings.weigher.is_some();
         let partitions = settings.partitions;
         let policy = (settings.policy, settings.evictable);
-        let exhausted_at = Arc::new(AtomicU64::new(NEVER));
+        let newly_evictable = Arc::new(AtomicU64::new(0));
         let shard = |_| {
-            let exhausted_at = Arc::clone(&exhausted_at);
-            Shard::new(policy, exhausted_at, weighed, settings.tti_ms, expected, hasher, partitions)
+            let newly_evictable = Arc::clone(&newly_evictable);
+            Shard::new(policy, newly_evictable, weighed, settings.tti_ms, expected, hasher, partitions)
         };
         Cache {
             inner: Arc::new(Inner {
@@ -122,7 +123,8 @@ impl<K: Hash + Eq, V> Cache<K, V> {
                 timed: AtomicBool::new(settings.ttl_ms.is_some() || settings.tti_ms.is_some()),
                 evicts_all: AtomicBool::new(settings.evictable == Evictable::All),
                 changing_evictable: Mutex::new(()),
-                exhausted_at,
+                newly_evictable,
+                searched_in_vain: AtomicU64::new(room::NO_SEARCH),
                 next_victim: AtomicUsize::new(0),
                 making_room: Mutex::new(()),
                 jitter_state: Apart(AtomicU64::new(0x9e37_79b9_7f4a_7c15)),
@@ -421,18 +423,21 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     pub fn evict_excess(&self, count: usize) -> bool {
         let shards = &self.inner.shards;
         let (mut evicted, mut empty_shards) = (0, 0);
+        let mut next = self.inner.next_victim.load(Ordering::Relaxed);
+        let now = self.now();
+        let Some(search) = self.begin_search(now) else { return false };
         while self.inner.budget.excess() > 0 {
-            let now = self.now();
-            if evicted == count || self.is_exhausted(now) {
-                return evicted == count;
+            if evicted == count {
+                self.inner.next_victim.store(next, Ordering::Relaxed);
+                return true;
             }
             if empty_shards == shards.len() {
-                self.set_exhausted(now);
+                self.end_in_vain(search);
                 return self.evicts_all();
             }
             let mut removed = RemovedEntries::new();
-            let index = self.inner.next_victim.fetch_add(1, Ordering::Relaxed) % shards.len();
-            let mut shard = shards.lock(index);
+            let mut shard = shards.lock(next % shards.len());
+            next = next.wrapping_add(1);
             let freed = shard.evict(0, None, now, &mut removed);
             drop(shard);
             // Before a listener runs, which may change the capacity.
@@ -455,7 +460,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
             self.inner.evicts_all.store(false, Ordering::Release);
         }
         self.inner.shards.each().for_each(|mut shard| shard.set_evictable(evictable));
-        self.inner.exhausted_at.store(NEVER, Ordering::Relaxed);
+        self.inner.searched_in_vain.store(room::NO_SEARCH, Ordering::Relaxed);
         if evicts_all {
             self.inner.evicts_all.store(true, Ordering::Release);
         }

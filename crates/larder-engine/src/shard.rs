@@ -54,8 +54,8 @@ pub(crate) struct Shard<K, V> {
     slots: Slots,
     queues: Queues,
     evictable: Evictable,
-    /// Reset when an entry becomes evictable that was not, of the whole cache.
-    exhausted_at: Arc<AtomicU64>,
+    /// Raised when an entry becomes evictable that was not, of the whole cache.
+    newly_evictable: Arc<AtomicU64>,
     tti_ms: Option<u64>,
     hasher: Hasher,
     /// The number of entries that this shard is expected to hold when the cache is full.
@@ -110,7 +110,7 @@ impl<K: Hash, V> Entries for View<'_, K, V> {
 impl<K: Hash + Eq, V> Shard<K, V> {
     pub(crate) fn new(
         (policy, evictable): (Policy, Evictable),
-        exhausted_at: Arc<AtomicU64>,
+        newly_evictable: Arc<AtomicU64>,
         weighed: bool,
         tti_ms: Option<u64>,
         expected: usize,
@@ -130,7 +130,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             slots: Slots::new(slots, weighed),
             queues,
             evictable,
-            exhausted_at,
+            newly_evictable,
             tti_ms,
             hasher,
             expected,
@@ -341,7 +341,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     #[inline]
     fn enqueue(&mut self, entry: Queued, weight: u64) {
         if self.evictable.is_timed() {
-            self.exhausted_at.store(NEVER, Ordering::Relaxed);
+            self.newly_evictable.fetch_add(1, Ordering::Release);
         }
         let mark = match self.is_queued(entry.slot, weight) {
             true => self.queues.insert(&mut self.slots, entry, &self.hits),

@@ -32,6 +32,13 @@ pub(crate) enum Shortage {
     NothingLeft,
 }
 
+/// A search of all shards: its time in milliseconds, and how often an entry had become evictable at its start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Search(u64);
+
+/// None, at any time.
+pub(super) const NO_SEARCH: u64 = u64::MAX;
+
 impl<K: Hash + Eq, V> Cache<K, V> {
     /// Reserves `needed`, without waiting for other shards. `keep` is not evicted.
     pub(super) fn make_room_at_once(
@@ -47,14 +54,14 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         while !room.reserve_rest(needed) {
             match shard.evict(needed, keep, now, removed) {
                 Some(freed) => room.add(freed),
-                None if self.is_exhausted(now) => return Err(Shortage::NothingLeft),
                 None => {
+                    let search = self.begin_search(now).ok_or(Shortage::NothingLeft)?;
                     let mut steal = || self.steal(self.beside(shard_index), needed, &mut room, now, removed);
                     // Twice: the shards that were locked may be free.
                     if let Err(shortage) = steal().or_else(|_| steal()) {
                         if shortage == Shortage::NothingLeft && keep.is_none_or(|id| !shard.is_evictable(id))
                         {
-                            self.set_exhausted(now);
+                            self.end_in_vain(search);
                         }
                         return Err(shortage);
                     }
@@ -66,15 +73,18 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         Ok(())
     }
 
-    /// Whether all shards were searched at this time in vain: a refused write should not cost a lock per shard. Until the
-    /// clock advances, only an entry that becomes evictable can make room, and that resets the mark. It may be set again
-    /// by a search that was under way, until the next millisecond.
-    pub(crate) fn is_exhausted(&self, now: u64) -> bool {
-        !self.evicts_all() && self.inner.exhausted_at.load(Ordering::Relaxed) == now
+    /// Begins a search of all shards for an entry to evict; `None` if such a search was in vain. A refused write should not
+    /// cost a lock per shard, and until the clock advances, only an entry that becomes evictable changes the result.
+    pub(crate) fn begin_search(&self, now: u64) -> Option<Search> {
+        let changes = self.inner.newly_evictable.load(Ordering::Acquire);
+        let search = Search(now << 16 | changes & 0xffff);
+        (self.evicts_all() || self.inner.searched_in_vain.load(Ordering::Relaxed) != search.0)
+            .then_some(search)
     }
 
-    pub(crate) fn set_exhausted(&self, now: u64) {
-        self.inner.exhausted_at.store(now, Ordering::Relaxed);
+    /// The search has found nothing in any shard.
+    pub(crate) fn end_in_vain(&self, search: Search) {
+        self.inner.searched_in_vain.store(search.0, Ordering::Relaxed);
     }
 
     /// Stores a record for which [`Cache::store_at_once`] found no room. The shard has no victims left, except the former

@@ -285,19 +285,17 @@ impl<O> Locked<'_, O> {
                 room.add(freed);
             }
         }
+        let Some(search) = cache.begin_search(now) else { return room.reserve_rest(weight) };
         let mut round = 0;
         while !room.reserve_rest(weight) {
             let others = (0..cache.shards().len()).filter(|number| numbers.binary_search(number).is_err());
-            if cache.is_exhausted(now) {
-                return false;
-            }
             match cache.steal(others, weight, &mut room, now, removed) {
                 Ok(()) => return true,
                 Err(Shortage::OthersLocked) if round < ROUNDS_BEFORE_REFUSAL => back_off(round),
                 Err(Shortage::NothingLeft)
                     if kept.is_none_or(|(own, id)| !self.shards[own].is_evictable(id)) =>
                 {
-                    cache.set_exhausted(now);
+                    cache.end_in_vain(search);
                     return false;
                 }
                 Err(_) => return false,
