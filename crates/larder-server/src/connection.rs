@@ -263,6 +263,7 @@ impl Connection {
         let mut counts = Counts { bytes_in: received as u64, ..Counts::default() };
         // `CONFIG SET` takes effect with the next turn.
         buffers.limits.max_bulk_bytes = self.state.max_bulk_bytes();
+        self.session.set_limited(!self.state.store.evicts_all());
         let ThreadBuffers { input, output, prefetcher, limits } = &mut *buffers;
         self.paused = self.state.pause.current(now);
         let stop = self.execute(&input[..received], limits, prefetcher, output, &mut counts);

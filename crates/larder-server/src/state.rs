@@ -20,9 +20,6 @@ use crate::stats::Stats;
 /// The time of a script, unless changed: as in Redis, where other clients get errors after it.
 const DEFAULT_SCRIPT_LIMIT_MS: u64 = 5_000;
 
-/// The names in Redis under which the eviction policy is known: there is one policy for all of them.
-pub(crate) const POLICIES: [&str; 3] = ["allkeys-lfu", "allkeys-lru", "allkeys-random"];
-
 /// The state of a server, without its sockets and threads.
 pub(crate) struct ServerState {
     pub(crate) config: Config,
@@ -45,8 +42,6 @@ pub(crate) struct ServerState {
     script_limit_ms: AtomicU64,
     max_clients: AtomicUsize,
     max_bulk_bytes: AtomicUsize,
-    /// The position in [`POLICIES`] of the name that was set last.
-    policy: AtomicUsize,
     /// Seconds without a request after which a connection closes; 0 = never.
     idle_timeout_secs: AtomicU64,
     /// The password that clients must send, if there is one. It is read when a connection opens or authenticates.
@@ -61,7 +56,6 @@ impl ServerState {
         ServerState {
             max_clients: AtomicUsize::new(config.maxclients),
             max_bulk_bytes: AtomicUsize::new(Limits::default().max_bulk_bytes),
-            policy: AtomicUsize::new(0),
             idle_timeout_secs: AtomicU64::new(0),
             password: RwLock::new(config.requirepass.clone().filter(|password| !password.is_empty())),
             config,
@@ -104,16 +98,6 @@ impl ServerState {
     /// Sets the password that clients must send; an empty one removes it. Connections that are authenticated stay so.
     pub(crate) fn set_password(&self, password: Password) {
         *self.password.write() = Some(password).filter(|password| !password.is_empty());
-    }
-
-    /// The eviction policy, by its name in Redis.
-    pub(crate) fn policy_name(&self) -> &'static str {
-        POLICIES[self.policy.load(Ordering::Relaxed)]
-    }
-
-    /// Sets the position of the name in [`POLICIES`].
-    pub(crate) fn set_policy(&self, policy: usize) {
-        self.policy.store(policy, Ordering::Relaxed);
     }
 
     /// Bytes of one argument, and of a string.

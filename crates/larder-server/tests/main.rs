@@ -7,6 +7,7 @@
 //! - `commands`: a table of requests and replies, for RESP2 and RESP3;
 //! - `connections`: many clients, slow or misbehaving clients, authentication, shutdown;
 //! - `differential`: the same commands to a real Redis and to this server, with equal replies;
+//! - `eviction`: what is refused and what is evicted when memory is used up, compared with a real Redis;
 //! - `hyperloglogs`: HyperLogLogs, compared with a real Redis byte by byte;
 //! - `memory`: capacity, eviction, statistics, scans, a keyspace that outlives its server;
 //! - `notifications`: events of keys;
@@ -31,6 +32,7 @@ mod clients;
 mod commands;
 mod connections;
 mod differential;
+mod eviction;
 mod hyperloglogs;
 mod memory;
 mod notifications;

@@ -9,13 +9,15 @@ mod entry;
 mod held;
 mod locked;
 mod object;
+mod policy;
+mod room;
 pub(crate) mod sorted_sets;
 #[cfg(feature = "scripts")]
 mod undo;
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Instant;
 
 use larder_engine::raw;
@@ -32,6 +34,7 @@ pub(crate) use held::HeldLocks;
 pub(crate) use larder_engine::raw::{Key, PrefetchBatch};
 pub(crate) use locked::LockedKeys;
 pub(crate) use object::{Object, WrongType, encoding, type_name};
+pub use policy::{MemoryPolicy, MemoryPolicyError};
 #[cfg(feature = "scripts")]
 pub(crate) use undo::UndoableLocks;
 
@@ -66,6 +69,8 @@ pub struct Store {
     clock: ServerClock,
     /// The space of each database in the engine, four bits each; `SWAPDB` exchanges two of them.
     spaces: Arc<AtomicU64>,
+    /// The position in [`MemoryPolicy::ALL`] of the policy.
+    policy: Arc<AtomicU8>,
     /// Those who are told of changes.
     pub(crate) observers: Arc<Observers>,
 }
@@ -112,7 +117,8 @@ impl Store {
             })
             .clock(CachedTime::clock(&time))
             .build()?;
-        Ok(Store { cache, time, clock: ServerClock::new(0), spaces, observers })
+        let policy = Arc::new(AtomicU8::new(MemoryPolicy::default() as u8));
+        Ok(Store { cache, time, clock: ServerClock::new(0), spaces, policy, observers })
     }
 
     /// Capacity for entries in bytes.
@@ -121,9 +127,33 @@ impl Store {
         self.cache.capacity()
     }
 
-    /// Changes the capacity. Later writes evict the entries that no longer fit.
+    /// Changes the capacity, and evicts the entries that no longer fit, as far as the policy allows.
     pub fn set_max_memory(&self, bytes: u64) {
         self.cache.set_capacity(bytes.max(MIN_MEMORY_BYTES));
+    }
+
+    /// As [`set_max_memory`](Self::set_max_memory), but evicts nothing: [`evict_excess`](Self::evict_excess) does.
+    pub(crate) fn resize(&self, bytes: u64) {
+        self.cache.resize(bytes.max(MIN_MEMORY_BYTES));
+    }
+
+    /// Which keys are evicted when memory is used up.
+    #[must_use]
+    pub fn policy(&self) -> MemoryPolicy {
+        MemoryPolicy::ALL[usize::from(self.policy.load(Ordering::Relaxed))]
+    }
+
+    /// Changes which keys are evicted when memory is used up. Cost: to and from the policies named `volatile`, a visit of
+    /// each entry.
+    pub fn set_policy(&self, policy: MemoryPolicy) {
+        self.policy.store(policy as u8, Ordering::Relaxed);
+        self.cache.set_evictable(policy.evictable());
+    }
+
+    /// Whether any key may be evicted, so that no write is refused because memory is used up.
+    #[inline]
+    pub(crate) fn evicts_all(&self) -> bool {
+        self.policy.load(Ordering::Relaxed) <= MemoryPolicy::AllkeysRandom as u8
     }
 
     /// Bytes that all entries are charged.
@@ -422,6 +452,9 @@ impl<'a> Database<'a> {
         name: &[u8],
         f: impl FnOnce(Option<raw::Entry<'_, Object>>) -> (raw::UpdateOp<Object>, R),
     ) -> Result<R, OutOfMemory> {
+        if !self.store.evicts_all() {
+            return self.change_if_room(name, f);
+        }
         let key = self.key(name);
         let f = |entry: Option<raw::Entry<'_, Object>>| {
             let before = EntryState::of(entry.as_ref());
