@@ -140,14 +140,20 @@ impl Store {
     /// Which keys are evicted when memory is used up.
     #[must_use]
     pub fn policy(&self) -> MemoryPolicy {
-        MemoryPolicy::ALL[usize::from(self.policy.load(Ordering::Relaxed))]
+        MemoryPolicy::ALL[usize::from(self.policy.load(Ordering::SeqCst))]
     }
 
     /// Changes which keys are evicted when memory is used up. Cost: to and from the policies named `volatile`, a visit of
     /// each entry.
     pub fn set_policy(&self, policy: MemoryPolicy) {
-        self.policy.store(policy as u8, Ordering::Relaxed);
-        self.cache.set_evictable(policy.evictable());
+        self.policy.store(policy as u8, Ordering::SeqCst);
+        // Of two threads, the one that comes last applies the policy that was set last.
+        let mut applied = None;
+        while applied != Some(self.policy()) {
+            let policy = self.policy();
+            self.cache.set_evictable(policy.evictable());
+            applied = Some(policy);
+        }
     }
 
     /// Whether any key may be evicted, so that no write is refused because memory is used up.
@@ -532,6 +538,30 @@ impl<'a> Database<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The name that was stored last and the choice that was applied last were those of two threads.
+    #[test]
+    fn policies_set_concurrently_agree_with_what_is_evicted() {
+        let store = Store::new(Some(1 << 20)).expect("a valid limit");
+        let db = store.database(0);
+        for round in 0..300 {
+            std::thread::scope(|scope| {
+                for policy in [MemoryPolicy::Noeviction, MemoryPolicy::AllkeysLfu] {
+                    let store = &store;
+                    scope.spawn(move || store.set_policy(policy));
+                }
+            });
+            let policy = store.policy();
+            store.cache.clear();
+            for (name, fits) in [(b"a", true), (b"b", policy == MemoryPolicy::AllkeysLfu)] {
+                assert_eq!(
+                    db.set(name, &[0; 700_000], Expiry::Never).is_ok(),
+                    fits,
+                    "{policy} in round {round}"
+                );
+            }
+        }
+    }
 
     /// Another operation on the same entry would panic if its shard were still locked.
     #[test]
