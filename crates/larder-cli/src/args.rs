@@ -5,7 +5,7 @@ use clap_complete::Shell;
 use larder_bench::BenchCommand;
 use larder_links::export::Format;
 use larder_links::{Scope, TokenName};
-use larder_server::ByteSize;
+use larder_server::{ByteSize, MemoryPolicy};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -187,6 +187,9 @@ pub(crate) struct ServerOptions {
     /// The memory limit for keys and values, for example 512mb [default: half of the machine's memory].
     #[arg(long, env = "LARDER_SERVER_MAX_MEMORY", value_name = "SIZE")]
     pub(crate) max_memory: Option<ByteSize>,
+    /// What is evicted when that is used up: a maxmemory-policy of Redis [default: allkeys-lfu].
+    #[arg(long, env = "LARDER_SERVER_MAX_MEMORY_POLICY", value_name = "POLICY")]
+    pub(crate) max_memory_policy: Option<MemoryPolicy>,
     /// The number of threads that serve connections [default: one per core].
     #[arg(long, env = "LARDER_SERVER_THREADS", value_name = "N")]
     pub(crate) threads: Option<usize>,

@@ -113,7 +113,8 @@ impl File {
 
     pub(crate) fn server(self, flags: ServerFlags) -> Result<Server> {
         let section = self.server;
-        let ServerOptions { unixsocket, max_memory, threads, requirepass, maxclients } = flags.options;
+        let ServerOptions { unixsocket, max_memory, max_memory_policy, threads, requirepass, maxclients } =
+            flags.options;
         let is_configured = flags.listen.is_some() || section.contains_key("listen");
         let file_password = section.get("requirepass").and_then(|password| password.as_str());
         let password = requirepass.or_else(|| file_password.map(str::to_owned));
@@ -121,6 +122,7 @@ impl File {
         config.listen = flags.listen.or(config.listen);
         config.unixsocket = unixsocket.or(config.unixsocket);
         config.max_memory = max_memory.or(config.max_memory);
+        config.max_memory_policy = max_memory_policy.or(config.max_memory_policy);
         config.threads = threads.or(config.threads);
         config.maxclients = maxclients.unwrap_or(config.maxclients);
         config.requirepass = password.clone().map(Password::new);
@@ -213,6 +215,7 @@ impl ListenAddress {
 mod tests {
     use super::*;
     use crate::config_file::keys_of;
+    use larder_server::MemoryPolicy;
 
     #[test]
     fn reference_is_valid_and_has_the_defaults() {
@@ -299,6 +302,21 @@ mod tests {
             let message = File::parse(text).expect_err("refused").to_string();
             assert!(message.starts_with(expected), "{text:?}: {message}");
         }
+    }
+
+    #[test]
+    fn policy_of_a_flag_precedes_that_of_the_file() {
+        let text = "[server]\nmax_memory_policy = \"volatile-ttl\"\n";
+        let policy = |max_memory_policy| {
+            let options = ServerOptions { max_memory_policy, ..ServerOptions::default() };
+            let flags = ServerFlags { options, ..ServerFlags::default() };
+            File::parse(text).expect("parses").server(flags).expect("valid").config.max_memory_policy
+        };
+        assert_eq!(policy(None), Some(MemoryPolicy::VolatileTtl));
+        assert_eq!(policy(Some(MemoryPolicy::Noeviction)), Some(MemoryPolicy::Noeviction));
+        let message =
+            File::parse("[server]\nmax_memory_policy = \"volatile\"\n").expect_err("refused").to_string();
+        assert!(message.contains("'volatile' is not a policy"), "{message}");
     }
 
     #[test]

@@ -1,31 +1,25 @@
 //! The weight budget of a cache, shared by all shards.
 //!
 //! Weight is reserved before an entry is stored and released after an entry was removed, so the sum over all shards
-//! never exceeds the capacity, whatever the shards do concurrently.
+//! never exceeds the capacity, whatever the shards do concurrently. What is free is negative while the capacity was
+//! lowered below the sum, and after a write that may not be refused has exceeded it: then nothing can be reserved until
+//! enough was released.
 
-use crate::sync::{AtomicU64, Mutex, Ordering};
+use crate::sync::{AtomicI64, AtomicU64, Mutex, Ordering};
 
 #[derive(Debug)]
 pub(crate) struct Budget {
     capacity: AtomicU64,
-    free: AtomicU64,
-    resizing: Mutex<Resizing>,
-}
-
-/// The last change of the capacity.
-#[derive(Debug, Default)]
-struct Resizing {
-    number: u64,
-    /// How much the capacity has to fall still.
-    surplus: u64,
+    free: AtomicI64,
+    resizing: Mutex<()>,
 }
 
 impl Budget {
     pub(crate) fn new(capacity: u64) -> Self {
         Budget {
             capacity: AtomicU64::new(capacity),
-            free: AtomicU64::new(capacity),
-            resizing: Mutex::new(Resizing::default()),
+            free: AtomicI64::new(capacity.cast_signed()),
+            resizing: Mutex::new(()),
         }
     }
 
@@ -33,50 +27,44 @@ impl Budget {
         self.capacity.load(Ordering::Acquire)
     }
 
-    /// The weight that is reserved.
+    /// The weight that is reserved. While the capacity is changed it may be less, and never more than the higher capacity
+    /// allows: `resize` writes the two numbers in the other order.
     pub(crate) fn used(&self) -> u64 {
-        self.capacity().saturating_sub(self.free.load(Ordering::Acquire))
+        let free = self.free.load(Ordering::Acquire);
+        self.capacity().saturating_add_signed(free.saturating_neg())
+    }
+
+    /// By how much the reserved weight exceeds the capacity.
+    #[inline]
+    pub(crate) fn excess(&self) -> u64 {
+        self.free.load(Ordering::Acquire).min(0).unsigned_abs()
     }
 
     /// Reserves `weight` if that much is free.
     pub(crate) fn reserve(&self, weight: u64) -> bool {
-        self.free.fetch_update(Ordering::AcqRel, Ordering::Acquire, |free| free.checked_sub(weight)).is_ok()
+        let weight = weight.cast_signed();
+        let less = |free: i64| (free >= weight).then(|| free - weight);
+        self.free.fetch_update(Ordering::AcqRel, Ordering::Acquire, less).is_ok()
+    }
+
+    /// Reserves `weight`, whether it is free or not.
+    pub(crate) fn exceed(&self, weight: u64) {
+        self.free.fetch_sub(weight.cast_signed(), Ordering::AcqRel);
     }
 
     /// Releases `weight`.
     pub(crate) fn release(&self, weight: u64) {
         if weight > 0 {
-            self.free.fetch_add(weight, Ordering::AcqRel);
+            self.free.fetch_add(weight.cast_signed(), Ordering::AcqRel);
         }
     }
 
-    /// Changes the capacity and returns the number of this change. A higher capacity is free at once; for a lower one, call
-    /// [`Budget::lower`] until it says no.
-    pub(crate) fn resize(&self, capacity: u64) -> u64 {
-        let mut resizing = self.resizing.lock();
-        let now = self.capacity();
-        if capacity > now {
-            self.capacity.fetch_add(capacity - now, Ordering::AcqRel);
-            self.release(capacity - now);
-        }
-        resizing.surplus = now.saturating_sub(capacity);
-        resizing.number += 1;
-        resizing.number
-    }
-
-    /// Lowers the capacity by what is in hand and by what is free, as far as change `number` needs it. Returns whether more
-    /// has to be freed; not if there was a later change.
-    pub(crate) fn lower(&self, number: u64, in_hand: &mut InHand<'_>) -> bool {
-        let mut resizing = self.resizing.lock();
-        if resizing.number != number {
-            return false;
-        }
-        in_hand.reserve_free(resizing.surplus);
-        let step = in_hand.weight.min(resizing.surplus);
-        self.capacity.fetch_sub(step, Ordering::AcqRel);
-        in_hand.weight -= step;
-        resizing.surplus -= step;
-        resizing.surplus > 0
+    /// Changes the capacity. A lower one may leave an [excess](Self::excess).
+    pub(crate) fn resize(&self, capacity: u64) {
+        let _resizing = self.resizing.lock();
+        let before = self.capacity();
+        self.capacity.store(capacity, Ordering::Release);
+        self.free.fetch_add(capacity.cast_signed() - before.cast_signed(), Ordering::AcqRel);
     }
 }
 
@@ -108,13 +96,12 @@ impl<'a> InHand<'a> {
         complete
     }
 
-    /// Reserves what is free, up to `most` in hand.
-    fn reserve_free(&mut self, most: u64) {
-        let free = self.budget.free.load(Ordering::Acquire);
-        let more = free.min(most.saturating_sub(self.weight));
-        if self.budget.reserve(more) {
-            self.weight += more;
-        }
+    /// As [`InHand::keep`], after reserving what is missing, whether it is free or not.
+    pub(crate) fn keep_or_exceed(mut self, needed: u64) {
+        let missing = needed.saturating_sub(self.weight);
+        self.budget.exceed(missing);
+        self.weight += missing;
+        self.keep(needed);
     }
 
     /// Passes `needed` on to an entry, and releases the rest.

@@ -4,7 +4,7 @@ use crate::MAX_TTL;
 use crate::cache::{Cache, Settings};
 use crate::clock::{Clock, whole_ms};
 use crate::entry::Cause;
-use crate::policy::Policy;
+use crate::policy::{Evictable, Policy};
 use crate::shard::Partition;
 use std::hash::Hash;
 use std::sync::Arc;
@@ -43,6 +43,7 @@ pub struct Builder<K, V> {
     tti: Option<Duration>,
     jitter: f32,
     policy: Policy,
+    evictable: Evictable,
     shards: Option<usize>,
     clock: Clock,
     weigher: Option<Weigher<K, V>>,
@@ -61,6 +62,7 @@ impl<K: Hash + Eq, V> Builder<K, V> {
             tti: None,
             jitter: 0.0,
             policy: Policy::default(),
+            evictable: Evictable::default(),
             shards: None,
             clock: Clock::monotonic(),
             weigher: None,
@@ -131,6 +133,12 @@ impl<K: Hash + Eq, V> Builder<K, V> {
         self
     }
 
+    /// Which entries may be evicted. Default: [`Evictable::All`].
+    pub fn evictable(mut self, evictable: Evictable) -> Self {
+        self.evictable = evictable;
+        self
+    }
+
     /// The number of shards, rounded up to a power of two: 1 to 65,536. Default: eight per hardware thread, at most as many
     /// as leave 256 [expected entries](Builder::expected_entries) to each, and at least one per 16,384. If that number was
     /// not given in a cache bounded by weight: at most one per 16,384 of the capacity, and at least one per 4,194,304.
@@ -197,6 +205,7 @@ impl<K: Hash + Eq, V> Builder<K, V> {
             tti_ms: self.tti.map(whole_ms),
             jitter: self.jitter,
             policy: self.policy,
+            evictable: self.evictable,
             shards: shards.next_power_of_two(),
             expected,
             clock: self.clock,

@@ -2,7 +2,7 @@
 //! that they share are in [`steps`].
 
 pub(crate) mod many;
-mod room;
+pub(crate) mod room;
 pub(crate) mod steps;
 
 use crate::budget::{Budget, InHand};
@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::entry::{Cause, Computed, EntryRef, Inserted, Op, Ttl};
 use crate::iter::Iter;
 use crate::lock::Locks;
-use crate::policy::Policy;
+use crate::policy::{Evictable, Policy};
 use crate::records::Record;
 use crate::shard::{Hasher, Partition, RemovedEntries, Shard};
 use crate::stats::{PartitionStats, Stats};
@@ -21,7 +21,7 @@ use hashbrown::Equivalent;
 use std::hash::Hash;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use steps::{Decision, Write};
 
 /// About how many entries are visited each time a shard's lock is held.
@@ -41,6 +41,8 @@ pub(crate) struct Settings<K, V> {
     pub(crate) tti_ms: Option<u64>,
     pub(crate) jitter: f32,
     pub(crate) policy: Policy,
+    /// At the start.
+    pub(crate) evictable: Evictable,
     pub(crate) shards: usize,
     /// The number of entries expected when the cache is full.
     pub(crate) expected: u64,
@@ -74,6 +76,16 @@ struct Inner<K, V> {
     settings: Settings<K, V>,
     /// Whether any entry may have a deadline: if not, no operation reads the clock.
     timed: AtomicBool,
+    /// Whether every shard may evict all of its entries, so that a write that waits finds room.
+    evicts_all: AtomicBool,
+    /// Held while that changes.
+    changing_evictable: Mutex<()>,
+    /// How often an entry has become evictable that was not.
+    newly_evictable: Arc<AtomicU64>,
+    /// The last [search](room::Search) of all shards that has found nothing to evict.
+    searched_in_vain: AtomicU64,
+    /// The shard to evict from next when the weight exceeds the capacity.
+    next_victim: AtomicUsize,
     /// Held by the write whose turn it is to wait for room.
     making_room: Mutex<()>,
     jitter_state: Apart<AtomicU64>,
@@ -97,13 +109,23 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let expected = expected_share(settings.expected, settings.shards);
         let weighed = settings.weigher.is_some();
         let partitions = settings.partitions;
-        let shard = |_| Shard::new(settings.policy, weighed, settings.tti_ms, expected, hasher, partitions);
+        let policy = (settings.policy, settings.evictable);
+        let newly_evictable = Arc::new(AtomicU64::new(0));
+        let shard = |_| {
+            let newly_evictable = Arc::clone(&newly_evictable);
+            Shard::new(policy, newly_evictable, weighed, settings.tti_ms, expected, hasher, partitions)
+        };
         Cache {
             inner: Arc::new(Inner {
                 shards: Locks::new((0..settings.shards).map(shard)),
                 budget: Apart(Budget::new(settings.capacity)),
                 hasher,
                 timed: AtomicBool::new(settings.ttl_ms.is_some() || settings.tti_ms.is_some()),
+                evicts_all: AtomicBool::new(settings.evictable == Evictable::All),
+                changing_evictable: Mutex::new(()),
+                newly_evictable,
+                searched_in_vain: AtomicU64::new(room::NO_SEARCH),
+                next_victim: AtomicUsize::new(0),
                 making_room: Mutex::new(()),
                 jitter_state: Apart(AtomicU64::new(0x9e37_79b9_7f4a_7c15)),
                 settings,
@@ -370,30 +392,77 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         self.inner.budget.capacity()
     }
 
-    /// Changes the total weight allowed. A lower capacity takes effect, and is reported, as entries are evicted for it. Of
-    /// several calls the last decides: the others end at once, also one whose listener makes the last.
+    /// Changes the total weight allowed, and evicts what exceeds it, as far as that [may be evicted](Evictable). Of several
+    /// calls the last decides: the others end at once, also one whose listener makes the last.
     ///
     /// # Panics
     /// If `capacity` is zero or above 2^62.
     pub fn set_capacity(&self, capacity: u64) {
+        self.resize(capacity);
+        while self.evict_excess(usize::MAX) {
+            // What is missing is in the hands of writes that other threads have to complete.
+            thread::yield_now();
+        }
+    }
+
+    /// As [`Cache::set_capacity`], but evicts nothing: call [`Cache::evict_excess`] until it returns false. Until then the
+    /// weight may exceed the capacity.
+    ///
+    /// # Panics
+    /// If `capacity` is zero or above 2^62.
+    pub fn resize(&self, capacity: u64) {
         assert!((1..=1 << 62).contains(&capacity), "capacity is {capacity}; it must be from 1 to 2^62");
-        let budget = &self.inner.budget;
-        let resizing = budget.resize(capacity);
-        let mut next_shard = 0;
-        let mut freed = InHand::new(budget);
-        while budget.lower(resizing, &mut freed) {
-            let mut removed = RemovedEntries::new();
-            let mut shard = self.inner.shards.lock(next_shard);
-            freed.add(shard.evict(0, None, self.now(), &mut removed).unwrap_or(0));
-            drop(shard);
-            // Before a listener runs, which may change the capacity again.
-            budget.lower(resizing, &mut freed);
-            self.notify_removed(removed);
-            next_shard = (next_shard + 1) % self.inner.shards.len();
-            if next_shard == 0 {
-                // What is missing may be in the hands of writes that other threads have to complete.
-                thread::yield_now();
+        self.inner.budget.resize(capacity);
+    }
+
+    /// Evicts up to `count` entries, or fewer if the weight does not exceed the capacity any more: of each shard one in
+    /// turn. Returns whether it does and more entries may be evicted.
+    ///
+    /// The weight exceeds the capacity after [`Cache::resize`], and after operations on [`raw`](crate::raw) that are not
+    /// refused.
+    pub fn evict_excess(&self, count: usize) -> bool {
+        let shards = &self.inner.shards;
+        let (mut evicted, mut empty_shards) = (0, 0);
+        let mut next = self.inner.next_victim.load(Ordering::Relaxed);
+        let now = self.now();
+        let Some(search) = self.begin_search(now) else { return false };
+        while self.inner.budget.excess() > 0 {
+            if evicted == count {
+                self.inner.next_victim.store(next, Ordering::Relaxed);
+                return true;
             }
+            if empty_shards == shards.len() {
+                self.end_in_vain(search);
+                return self.evicts_all();
+            }
+            let mut removed = RemovedEntries::new();
+            let mut shard = shards.lock(next % shards.len());
+            next = next.wrapping_add(1);
+            let freed = shard.evict(0, None, now, &mut removed);
+            drop(shard);
+            // Before a listener runs, which may change the capacity.
+            self.release_weight(freed.unwrap_or(0));
+            self.notify_removed(removed);
+            empty_shards = if freed.is_some() { 0 } else { empty_shards + 1 };
+            evicted += usize::from(freed.is_some());
+        }
+        false
+    }
+
+    /// Changes which entries may be evicted. Evicts nothing: see [`Cache::evict_excess`].
+    ///
+    /// Cost: one lock per shard; to and from the choices that need a deadline, also a visit of each entry.
+    pub fn set_evictable(&self, evictable: Evictable) {
+        let _changing = self.inner.changing_evictable.lock();
+        let evicts_all = evictable == Evictable::All;
+        // A write waits for room only while every shard evicts.
+        if !evicts_all {
+            self.inner.evicts_all.store(false, Ordering::Release);
+        }
+        self.inner.shards.each().for_each(|mut shard| shard.set_evictable(evictable));
+        self.inner.searched_in_vain.store(room::NO_SEARCH, Ordering::Relaxed);
+        if evicts_all {
+            self.inner.evicts_all.store(true, Ordering::Release);
         }
     }
 
@@ -450,7 +519,8 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     /// Walks the whole structure and panics if its parts do not agree. For tests and fuzzing.
     pub fn validate(&self) {
         let weight: u64 = self.inner.shards.each().map(|shard| shard.validate()).sum();
-        assert!(weight <= self.capacity(), "{weight} is held, {} is allowed", self.capacity());
+        let allowed = self.capacity() + self.inner.budget.excess();
+        assert!(weight <= allowed, "{weight} is held, {allowed} is allowed");
     }
 }
 

@@ -29,7 +29,7 @@ pub enum Inserted<V> {
     /// The key had this value.
     Replaced(V),
     /// Nothing was stored, and the former entry of the key was removed: a cache must not serve what its owner tried to
-    /// replace.
+    /// replace. If not all entries [may be evicted](crate::Evictable), the former entry stays.
     Refused {
         /// The value that was offered.
         value: V,
@@ -65,8 +65,8 @@ pub enum Refusal {
         /// The heaviest entry that the cache accepts.
         limit: u64,
     },
-    /// The capacity was lowered below its weight meanwhile; or, for about a second, all shards that could make room were
-    /// locked by closures that do not end.
+    /// No entry is left that [may be evicted](crate::Evictable). If all may be: the capacity was lowered below its weight
+    /// meanwhile; or, for about a second, all shards that could make room were locked by closures that do not end.
     #[error("no room could be made")]
     NoRoom,
 }
@@ -143,6 +143,6 @@ pub enum Op<V> {
 pub struct Computed<R> {
     /// The second value that the closure returned.
     pub result: R,
-    /// Why the value of [`Op::Put`] was not stored, if it was not; the former entry is removed then.
+    /// Why the value of [`Op::Put`] was not stored, if it was not; for the former entry see [`Inserted::Refused`].
     pub refused: Option<Refusal>,
 }

@@ -25,6 +25,9 @@ const TICK_BITS: u32 = 7;
 /// How many stale registrations are tolerated in addition to a third of the valid ones.
 const TOLERATED_STALE: usize = 256;
 
+/// How many slots of a bucket are looked at for the nearest deadline.
+const SAMPLED: usize = 16;
+
 /// Times in milliseconds, one per slot, in six bytes each.
 #[derive(Debug)]
 pub(crate) struct Timestamps {
@@ -160,6 +163,54 @@ impl Wheel {
                 return None;
             }
         }
+    }
+
+    /// The slot with the nearest deadline among some: of each level, up to `SAMPLED` of those in the first bucket that has
+    /// any. `deadline` returns that of a slot, or `None` for a slot to be left out. Stays registered. Ask after
+    /// [`Wheel::next`], which advances the time.
+    pub(crate) fn nearest(&mut self, deadline: impl Fn(u32) -> Option<u64>) -> Option<u32> {
+        let mut nearest = None;
+        for number in 0..LEVELS {
+            let first = self.levels[number].now + 1;
+            let mut filled = self.levels[number].filled.rotate_right((first % BUCKETS) as u32);
+            while filled != 0 {
+                let bucket = first + u64::from(filled.trailing_zeros());
+                filled &= filled - 1;
+                if let Some(found) = self.nearest_in(number, bucket, &deadline) {
+                    nearest = nearest.into_iter().chain([found]).min();
+                    break;
+                }
+            }
+        }
+        nearest.map(|(_, id)| id)
+    }
+
+    /// As [`Wheel::nearest`], in one bucket, with the deadline. Drops the stale registrations that it meets.
+    fn nearest_in(
+        &mut self,
+        number: usize,
+        bucket: u64,
+        deadline: &impl Fn(u32) -> Option<u64>,
+    ) -> Option<(u64, u32)> {
+        let (code, index) = (code(number, bucket), (bucket % BUCKETS) as usize);
+        let list = &mut self.levels[number].buckets[index];
+        let (mut sample, mut sampled) = ([0; SAMPLED], 0);
+        while sampled < SAMPLED
+            && let Some(id) = self.chunks.pop(list)
+        {
+            if self.bucket_of[id as usize] == code {
+                sample[sampled] = id;
+                sampled += 1;
+            } else {
+                self.registered -= 1;
+            }
+        }
+        let sample = &sample[..sampled];
+        sample.iter().rev().for_each(|id| self.chunks.push(list, *id));
+        if sample.is_empty() {
+            self.levels[number].filled &= !(1 << index);
+        }
+        sample.iter().filter_map(|id| Some((deadline(*id)?, *id))).min()
     }
 
     /// Detaches the next bucket that is due. On the lowest level it lies in the past as a whole; on a higher level the

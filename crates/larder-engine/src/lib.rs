@@ -63,7 +63,7 @@ pub use entry::{Cause, Computed, EntryRef, Inserted, Op, Refusal, Ttl};
 pub use hashbrown::Equivalent;
 pub use iter::Iter;
 pub use load::{CommitOutcome, Failure, FollowOutcome, Follower, Load, Ticket};
-pub use policy::Policy;
+pub use policy::{Evictable, Policy};
 pub use stats::Stats;
 
 /// The longest time to live that an entry may be given: 2^48 − 2 milliseconds, some 8,900 years.

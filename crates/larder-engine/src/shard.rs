@@ -25,7 +25,7 @@ use crate::budget::InHand;
 use crate::entry::Cause;
 use crate::expiry::{NEVER, Wheel};
 use crate::load::flights::Flights;
-use crate::policy::{Entries, Hits, OnHit, Policy, Queues, hit_class, with_one_more_hit};
+use crate::policy::{Entries, Evictable, Hits, OnHit, Policy, Queues, hit_class, with_one_more_hit};
 use crate::queue::Queued;
 use crate::records::{Record, Records};
 use crate::slots::{Moves, Slots};
@@ -33,6 +33,8 @@ use crate::stats::{PartitionStats, Stats};
 use crate::table::{RANK_END, Table, rank};
 use hashbrown::Equivalent;
 use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The hasher of the keys of a cache.
 pub(crate) type Hasher = rapidhash::fast::RandomState;
@@ -51,6 +53,9 @@ pub(crate) struct Shard<K, V> {
     counts_only: bool,
     slots: Slots,
     queues: Queues,
+    evictable: Evictable,
+    /// Raised when an entry becomes evictable that was not, of the whole cache.
+    newly_evictable: Arc<AtomicU64>,
     tti_ms: Option<u64>,
     hasher: Hasher,
     /// The number of entries that this shard is expected to hold when the cache is full.
@@ -104,7 +109,8 @@ impl<K: Hash, V> Entries for View<'_, K, V> {
 
 impl<K: Hash + Eq, V> Shard<K, V> {
     pub(crate) fn new(
-        policy: Policy,
+        (policy, evictable): (Policy, Evictable),
+        newly_evictable: Arc<AtomicU64>,
         weighed: bool,
         tti_ms: Option<u64>,
         expected: usize,
@@ -123,6 +129,8 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             counts_only: queues.on_hit() == OnHit::Count,
             slots: Slots::new(slots, weighed),
             queues,
+            evictable,
+            newly_evictable,
             tti_ms,
             hasher,
             expected,
@@ -179,6 +187,10 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     /// The end of an entry's time to live, or `NEVER`.
     pub(crate) fn deadline(&self, id: u32) -> u64 {
         self.timing.as_ref().map_or(NEVER, |timing| timing.deadlines.get(id))
+    }
+
+    fn has_deadline(&self, id: u32) -> bool {
+        self.deadline(id) < NEVER
     }
 
     /// The slot of `key`, expired or not.
@@ -285,7 +297,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         match self.on_hit {
             OnHit::Nothing => {}
             OnHit::Count => self.count_hit(id, self.table.mark(id)),
-            OnHit::Tell if self.slots.weight(id) > 0 => self.queues.hit(&mut self.slots, id),
+            OnHit::Tell if self.is_queued(id, self.slots.weight(id)) => self.queues.hit(&mut self.slots, id),
             OnHit::Tell => {}
         }
     }
@@ -314,19 +326,53 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         self.stats.inserts += 1;
     }
 
-    /// Passes an entry to the policy, unless it weighs nothing: its eviction would free nothing.
+    /// Whether the policy has an entry of this weight: not if its eviction would free nothing, or is not allowed.
+    #[inline]
+    fn is_queued(&self, id: u32, weight: u64) -> bool {
+        weight > 0 && (!self.evictable.is_timed() || self.has_deadline(id))
+    }
+
+    /// Whether only some entries may be evicted, and this is one.
+    pub(crate) fn is_evictable(&self, id: u32) -> bool {
+        self.evictable.is_timed() && self.is_queued(id, self.weight(id))
+    }
+
+    /// Passes an entry to the policy, if it may be evicted.
     #[inline]
     fn enqueue(&mut self, entry: Queued, weight: u64) {
-        let mark = if weight == 0 { 0 } else { self.queues.insert(&mut self.slots, entry, &self.hits) };
+        if self.evictable.is_timed() {
+            self.newly_evictable.fetch_add(1, Ordering::Release);
+        }
+        let mark = match self.is_queued(entry.slot, weight) {
+            true => self.queues.insert(&mut self.slots, entry, &self.hits),
+            false => 0,
+        };
         self.table.set_mark(entry.slot, mark);
     }
 
     /// Takes an entry back from the policy, to which it was passed with this weight.
     #[inline]
     fn dequeue(&mut self, entry: Queued, weight: u64) {
-        if weight > 0 {
+        if self.is_queued(entry.slot, weight) {
             self.queues.remove(&mut self.slots, entry, self.table.mark(entry.slot));
         }
+    }
+
+    /// Changes which entries may be evicted.
+    pub(crate) fn set_evictable(&mut self, evictable: Evictable) {
+        if evictable.is_timed() == self.evictable.is_timed() {
+            self.evictable = evictable;
+            return;
+        }
+        let used: Vec<u32> = self.table.used().collect();
+        let others = used.into_iter().filter(|&id| self.weight(id) > 0 && !self.has_deadline(id));
+        let others: Vec<Queued> =
+            others.map(|id| Queued { slot: id, rank: rank(self.hash_of(id)) }).collect();
+        if evictable.is_timed() {
+            others.iter().for_each(|entry| self.dequeue(*entry, self.weight(entry.slot)));
+        }
+        self.evictable = evictable;
+        others.iter().for_each(|entry| self.enqueue(*entry, self.weight(entry.slot)));
     }
 
     /// Moves all entries and their state to a larger table.
@@ -372,7 +418,9 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         let former = self.slots.weight(id);
         if (former == 0) == (weight == 0) {
             self.slots.set_weight(id, weight);
-            self.queues.reweigh(self.table.mark(id), former, weight);
+            if self.is_queued(id, weight) {
+                self.queues.reweigh(self.table.mark(id), former, weight);
+            }
         } else {
             let entry = Queued { slot: id, rank: rank(self.hash_of(id)) };
             self.dequeue(entry, former);
@@ -389,6 +437,22 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     }
 
     fn store_deadline(&mut self, id: u32, deadline: u64, now: u64) {
+        if self.evictable.is_timed() && self.has_deadline(id) != (deadline < NEVER) {
+            self.change_deadline_and_queue(id, deadline, now);
+        } else {
+            self.write_deadline(id, deadline, now);
+        }
+    }
+
+    /// An entry gets a deadline, or loses it, and with it its place in the queues.
+    fn change_deadline_and_queue(&mut self, id: u32, deadline: u64, now: u64) {
+        let (entry, weight) = (Queued { slot: id, rank: rank(self.hash_of(id)) }, self.weight(id));
+        self.dequeue(entry, weight);
+        self.write_deadline(id, deadline, now);
+        self.enqueue(entry, weight);
+    }
+
+    fn write_deadline(&mut self, id: u32, deadline: u64, now: u64) {
         let timing = self.timing.get_or_insert_with(|| {
             self.counts_only = false;
             Box::new(Timing::new(self.table.slots(), self.tti_ms, now))
@@ -445,8 +509,8 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         RemovedEntry { key, value, weight }
     }
 
-    /// Evicts the policy's next victim to make room for a weight of `incoming`. Returns its weight, which the caller
-    /// releases or uses.
+    /// Evicts the next entry that may be evicted, to make room for a weight of `incoming`. Returns its weight, which the
+    /// caller releases or uses.
     pub(crate) fn evict(
         &mut self,
         incoming: u64,
@@ -454,6 +518,18 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         now: u64,
         removed: &mut RemovedEntries<K, V>,
     ) -> Option<u64> {
+        let victim = match self.evictable {
+            Evictable::All => self.victim_of_policy(incoming, keep, now),
+            _ => self.victim_of_some(incoming, keep, now),
+        }?;
+        let cause = if self.is_live(victim.slot, now) { Cause::Evicted } else { Cause::Expired };
+        let left = self.remove_entry(victim, cause);
+        removed.push(left.key, left.value, cause);
+        Some(left.weight)
+    }
+
+    #[inline]
+    fn victim_of_policy(&mut self, incoming: u64, keep: Option<u32>, now: u64) -> Option<Queued> {
         let mut view = View {
             table: &mut self.table,
             records: &self.records,
@@ -461,11 +537,30 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             hasher: &self.hasher,
             now,
         };
-        let victim = self.queues.victim(&mut self.slots, &mut view, incoming, keep)?;
-        let cause = if self.is_live(victim.slot, now) { Cause::Evicted } else { Cause::Expired };
-        let left = self.remove_entry(victim, cause);
-        removed.push(left.key, left.value, cause);
-        Some(left.weight)
+        self.queues.victim(&mut self.slots, &mut view, incoming, keep)
+    }
+
+    /// The next victim where not every entry is one: first those that have expired.
+    #[cold]
+    fn victim_of_some(&mut self, incoming: u64, keep: Option<u32>, now: u64) -> Option<Queued> {
+        let slots = &self.slots;
+        let nearest = self.timing.as_mut().and_then(|timing| {
+            let allowed = |id| Some(id) != keep && slots.weight(id) > 0;
+            timing.next_expired(now).or_else(|| timing.nearest(now, allowed))
+        });
+        let expired = nearest.filter(|&id| !self.is_live(id, now));
+        let slot = match self.evictable {
+            Evictable::All | Evictable::Timed if expired.is_none() => {
+                return self.victim_of_policy(incoming, keep, now);
+            }
+            // More than a sample of the entries weigh nothing.
+            Evictable::NearestDeadline if nearest.is_none() => {
+                return self.victim_of_policy(incoming, keep, now);
+            }
+            Evictable::NearestDeadline => nearest,
+            Evictable::All | Evictable::Timed | Evictable::Nothing => expired,
+        }?;
+        Some(Queued { slot, rank: rank(self.hash_of(slot)) })
     }
 
     /// Finds the slots of at least `count` entries of rank `from` or above, if there are that many, and returns the rank at
@@ -506,8 +601,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         for examined in 0..most {
             let Some(timing) = &mut self.timing else { return examined };
             let Some(id) = timing.wheel.next(now) else { return examined };
-            let due = timing.due(id);
-            if due > now {
+            if timing.due(id) > now {
                 timing.register(id);
                 continue;
             }
@@ -534,18 +628,20 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         }
         let mut queued = self.queues.walk(&self.slots);
         queued.sort_unstable_by_key(|entry| entry.slot);
-        let weighing = used.iter().copied().filter(|&id| self.weight(id) > 0);
-        let weighing: Vec<Queued> =
-            weighing.map(|id| Queued { slot: id, rank: rank(self.hash_of(id)) }).collect();
-        assert_eq!(queued, weighing, "each entry that weighs something is on one queue, once");
+        let evictable = used.iter().copied().filter(|&id| self.is_queued(id, self.weight(id)));
+        let evictable: Vec<Queued> =
+            evictable.map(|id| Queued { slot: id, rank: rank(self.hash_of(id)) }).collect();
+        assert_eq!(
+            queued, evictable,
+            "each entry that may be evicted and weighs something is on one queue, once"
+        );
         if let Some(timing) = &self.timing {
             let timed: Vec<u32> = used.iter().copied().filter(|&id| timing.due(id) < NEVER).collect();
             assert!(timed.iter().all(|&id| timing.wheel.is_registered(id)), "each deadline is registered");
             assert_eq!(timing.wheel.valid(), timed.len(), "nothing else is registered");
         }
         if let Some(partitions) = &self.partitions {
-            let has_deadline = |id| self.deadline(id) < NEVER;
-            partitions.validate(used.iter().map(|&id| (&self.record(id).key, has_deadline(id))));
+            partitions.validate(used.iter().map(|&id| (&self.record(id).key, self.has_deadline(id))));
         }
         used.iter().map(|&id| self.weight(id)).sum()
     }

@@ -9,6 +9,8 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer};
 use subtle::ConstantTimeEq;
 
+use crate::db::MemoryPolicy;
+
 /// The options of a server. Unknown keys are errors.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -21,6 +23,9 @@ pub struct Config {
     /// Capacity in bytes, for keys, values and their overhead together. Above it, entries are evicted. Default: half of
     /// the memory of the machine or the cgroup, whichever is less. At least 1 MiB.
     pub max_memory: Option<ByteSize>,
+    /// Which keys are evicted when the memory for entries is used up; `CONFIG SET maxmemory-policy` changes it. Default:
+    /// that of the keyspace, which is `allkeys-lfu` at first.
+    pub max_memory_policy: Option<MemoryPolicy>,
     /// Threads that serve connections. Default: one per core. Range 1 to 256.
     pub threads: Option<usize>,
     /// Password that clients must send with `AUTH` or `HELLO`. Default: none, which is an error unless the address is
@@ -51,6 +56,7 @@ impl Default for Config {
             listen: Some(SocketAddr::from(([127, 0, 0, 1], 6379))),
             unixsocket: None,
             max_memory: None,
+            max_memory_policy: None,
             threads: None,
             requirepass: None,
             maxclients: 10_000,
@@ -189,6 +195,10 @@ mod tests {
         assert_eq!((config.max_memory, config.max_reply_bytes), (Some(ByteSize(64 << 20)), ByteSize(1000)));
         assert_eq!(config.maxclients, 10_000);
         assert!(read(r#"{"max_memori": 1}"#).unwrap_err().to_string().contains("max_memori"));
+        let policy = read(r#"{"max_memory_policy": "noeviction"}"#).unwrap().max_memory_policy;
+        assert_eq!(policy, Some(MemoryPolicy::Noeviction));
+        let error = read(r#"{"max_memory_policy": "volatile"}"#).unwrap_err().to_string();
+        assert!(error.contains("'volatile' is not a policy"), "{error}");
         assert!(read(r#"{"max_memory": "much"}"#).unwrap_err().to_string().contains("'much' is not a size"));
     }
 

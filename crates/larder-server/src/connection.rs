@@ -267,6 +267,7 @@ impl Connection {
         // `CONFIG SET` takes effect with the next turn.
         buffers.limits.max_bulk_bytes = self.state.max_bulk_bytes();
         buffers.limits.max_request_bytes = self.state.max_request_bytes();
+        self.session.set_limited(!self.state.store.evicts_all());
         let ThreadBuffers { input, output, prefetcher, limits } = &mut *buffers;
         self.paused = self.state.pause.current(now);
         let stop = self.execute(&input[..received], limits, prefetcher, output, &mut counts);

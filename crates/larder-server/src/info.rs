@@ -113,7 +113,7 @@ fn memory_section(state: &ServerState, _: &Counters, out: &mut String) -> std::f
         system::total_bytes().unwrap_or(0),
         state.store.max_memory(),
         human(state.store.max_memory()),
-        state.policy_name(),
+        state.store.policy(),
     )
 }
 

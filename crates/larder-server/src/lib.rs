@@ -22,7 +22,7 @@
 //! ```
 //!
 //! Unlike Redis this is a cache by default: `maxmemory` is half of the machine's (or the cgroup's) memory and entries
-//! are evicted by a frequency-aware policy, reported as `allkeys-lfu`. There is no persistence and no replication.
+//! are evicted by a frequency-aware policy, reported as `allkeys-lfu`; with another [`MemoryPolicy`] it refuses instead. There is no persistence and no replication.
 //!
 //! # Guarantees
 //!
@@ -70,7 +70,7 @@ mod worker;
 
 pub use cmd::{CommandSpec, commands};
 pub use config::{ByteSize, Config, Password};
-pub use db::Store;
+pub use db::{MemoryPolicy, MemoryPolicyError, Store};
 pub use error::ServerError;
 pub use inspect::KeyInspection;
 pub use larder_engine::stats::{MissCauses, TopKey};

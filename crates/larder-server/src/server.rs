@@ -39,12 +39,15 @@ impl Server {
     }
 
     /// Binds the listeners to serve an existing keyspace, for example that of a previous server. Ignores
-    /// `config.max_memory`: the store has its own limit.
+    /// `config.max_memory`: the store has its own limit. It gets the policy of the configuration, if there is one.
     ///
     /// # Errors
     ///
     /// The errors of [`bind`](Self::bind).
     pub fn bind_with(config: Config, store: Store) -> Result<Server, ServerError> {
+        if let Some(policy) = config.max_memory_policy {
+            store.set_policy(policy);
+        }
         let threads = thread_count(&config)?;
         check_protection(&config)?;
         check_open_files(&config);

@@ -49,6 +49,10 @@ pub(crate) struct Session {
     replies: Replies,
     /// Whether the present command gets no reply.
     pub(crate) is_muted: bool,
+    /// Whether commands that may need memory are refused if it is used up.
+    is_limited: bool,
+    /// Whether it was used up when the present command began. Scripts ask.
+    pub(crate) is_full: bool,
     /// Whether any command may have to be treated in a special way, because of the fields above.
     is_special: bool,
 }
@@ -69,6 +73,8 @@ impl Session {
             tracking: None,
             replies: Replies::On,
             is_muted: false,
+            is_limited: false,
+            is_full: false,
             is_special: false,
         }
     }
@@ -80,8 +86,23 @@ impl Session {
     }
 
     fn update_special(&mut self) {
-        self.is_special =
-            self.transaction.is_some() || self.receives_messages() || self.replies != Replies::On;
+        self.is_special = self.transaction.is_some()
+            || self.receives_messages()
+            || self.replies != Replies::On
+            || self.is_limited;
+    }
+
+    /// Whether commands that may need memory are refused if it is used up.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.is_limited
+    }
+
+    pub(crate) fn set_limited(&mut self, is_limited: bool) {
+        if self.is_limited != is_limited {
+            self.is_limited = is_limited;
+            self.is_full = false;
+            self.update_special();
+        }
     }
 
     /// Which commands get replies.

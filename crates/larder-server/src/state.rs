@@ -28,9 +28,6 @@ fn default_client_memory(max_memory: u64) -> u64 {
     (max_memory / 2).min(crate::system::available_bytes() / 4).max(LEAST_BYTES)
 }
 
-/// The names in Redis under which the eviction policy is known: there is one policy for all of them.
-pub(crate) const POLICIES: [&str; 3] = ["allkeys-lfu", "allkeys-lru", "allkeys-random"];
-
 /// The state of a server, without its sockets and threads.
 pub(crate) struct ServerState {
     pub(crate) config: Config,
@@ -55,8 +52,6 @@ pub(crate) struct ServerState {
     max_bulk_bytes: AtomicUsize,
     max_request_bytes: AtomicUsize,
     max_reply_bytes: AtomicU64,
-    /// The position in [`POLICIES`] of the name that was set last.
-    policy: AtomicUsize,
     /// Seconds without a request after which a connection closes; 0 = never.
     idle_timeout_secs: AtomicU64,
     /// The password that clients must send, if there is one. It is read when a connection opens or authenticates.
@@ -71,7 +66,6 @@ impl ServerState {
             max_bulk_bytes: AtomicUsize::new(Limits::default().max_bulk_bytes),
             max_request_bytes: AtomicUsize::new(0),
             max_reply_bytes: AtomicU64::new(0),
-            policy: AtomicUsize::new(0),
             idle_timeout_secs: AtomicU64::new(0),
             password: RwLock::new(config.requirepass.clone().filter(|password| !password.is_empty())),
             config,
@@ -92,9 +86,9 @@ impl ServerState {
         state
     }
 
-    /// Changes the capacity, and with it the memory of clients.
-    pub(crate) fn set_max_memory(&self, bytes: u64) {
-        self.store.set_max_memory(bytes);
+    /// Changes the capacity, and with it the memory of clients. Evicts nothing: see [`Store::resize`].
+    pub(crate) fn resize(&self, bytes: u64) {
+        self.store.resize(bytes);
         self.limit_clients();
     }
 
@@ -134,16 +128,6 @@ impl ServerState {
     /// Sets the password that clients must send; an empty one removes it. Connections that are authenticated stay so.
     pub(crate) fn set_password(&self, password: Password) {
         *self.password.write() = Some(password).filter(|password| !password.is_empty());
-    }
-
-    /// The eviction policy, by its name in Redis.
-    pub(crate) fn policy_name(&self) -> &'static str {
-        POLICIES[self.policy.load(Ordering::Relaxed)]
-    }
-
-    /// Sets the position of the name in [`POLICIES`].
-    pub(crate) fn set_policy(&self, policy: usize) {
-        self.policy.store(policy, Ordering::Relaxed);
     }
 
     /// Bytes of one argument, and of a string.

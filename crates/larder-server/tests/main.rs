@@ -7,6 +7,7 @@
 //! - `commands`: a table of requests and replies, for RESP2 and RESP3;
 //! - `connections`: many clients, slow or misbehaving clients, authentication, shutdown;
 //! - `differential`: the same commands to a real Redis and to this server, with equal replies;
+//! - `eviction`: what is refused and what is evicted when memory is used up, compared with a real Redis;
 //! - `fuzz`: random streams of requests, and random sequences of commands on several connections;
 //! - `hyperloglogs`: HyperLogLogs, compared with a real Redis byte by byte;
 //! - `load`: thousands of connections, clients that never read or send half of a request, and memory that stays bounded;
@@ -34,6 +35,7 @@ mod clients;
 mod commands;
 mod connections;
 mod differential;
+mod eviction;
 mod fuzz;
 mod hyperloglogs;
 mod load;

@@ -54,6 +54,7 @@ fn usage_error_exits_with_2_and_mentions_help() {
         &["up", "--resp", "nowhere"],
         &["up", "--unknown"],
         &["server", "--max-memory", "much"],
+        &["server", "--max-memory-policy", "volatile"],
         &["links", "import"],
         &["completions", "tcsh"],
         &[],

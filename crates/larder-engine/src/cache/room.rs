@@ -5,19 +5,39 @@
 //! time, which tries again until it succeeds. The writes that wait for their turn hold nothing that it could need: their
 //! shards have no other victims, the former entries of their keys are removed, and they have no weight in hand. So the
 //! write whose turn it is finds room as soon as the other operations are done, and no write fails by chance.
+//!
+//! If not all entries may be evicted, a write keeps the former entry of its key, and so must not wait for others that could
+//! need it. It tries again for a moment while other shards are locked, and is then refused.
 
 use super::Cache;
-use super::steps::{StoreResult, Write};
+use super::steps::{Postponed, StoreResult, Write};
 use crate::budget::InHand;
 use crate::entry::{Cause, Refusal};
 use crate::shard::{RemovedEntries, Shard};
 use crate::sync::back_off;
 use std::hash::Hash;
+use std::sync::atomic::Ordering;
 
-/// How often a write looks for room in the shards that are not locked before it waits for its turn.
-const ROUNDS_AT_ONCE: u32 = 2;
+/// How often a write that must not wait looks for room while other shards are locked: some microseconds.
+pub(crate) const ROUNDS_BEFORE_REFUSAL: u32 = 20;
 /// How often a write whose turn it is looks for room: about a second. More means that a closure under a lock does not end.
 const ROUNDS_IN_TURN: u32 = 10_000;
+
+/// Why no room could be made at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shortage {
+    /// Other shards, which may have entries to evict, are locked.
+    OthersLocked,
+    /// No entry is left that may be evicted.
+    NothingLeft,
+}
+
+/// A search of all shards: its time in milliseconds, and how often an entry had become evictable at its start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Search(u64);
+
+/// None, at any time.
+pub(super) const NO_SEARCH: u64 = u64::MAX;
 
 impl<K: Hash + Eq, V> Cache<K, V> {
     /// Reserves `needed`, without waiting for other shards. `keep` is not evicted.
@@ -29,25 +49,70 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         keep: Option<u32>,
         now: u64,
         removed: &mut RemovedEntries<K, V>,
-    ) -> bool {
+    ) -> Result<(), Shortage> {
         let mut room = InHand::new(&self.inner.budget);
         while !room.reserve_rest(needed) {
             match shard.evict(needed, keep, now, removed) {
                 Some(freed) => room.add(freed),
-                None if (0..ROUNDS_AT_ONCE)
-                    .any(|_| self.steal(shard_index, needed, &mut room, now, removed)) =>
-                {
+                None => {
+                    let search = self.begin_search(now).ok_or(Shortage::NothingLeft)?;
+                    let mut steal = || self.steal(self.beside(shard_index), needed, &mut room, now, removed);
+                    // Twice: the shards that were locked may be free.
+                    if let Err(shortage) = steal().or_else(|_| steal()) {
+                        if shortage == Shortage::NothingLeft && keep.is_none_or(|id| !shard.is_evictable(id))
+                        {
+                            self.end_in_vain(search);
+                        }
+                        return Err(shortage);
+                    }
                     break;
                 }
-                None => return false,
             }
         }
         room.keep(needed);
-        true
+        Ok(())
+    }
+
+    /// Begins a search of all shards for an entry to evict; `None` if such a search was in vain. A refused write should not
+    /// cost a lock per shard, and until the clock advances, only an entry that becomes evictable changes the result.
+    pub(crate) fn begin_search(&self, now: u64) -> Option<Search> {
+        let changes = self.inner.newly_evictable.load(Ordering::Acquire);
+        let search = Search(now << 16 | changes & 0xffff);
+        (self.evicts_all() || self.inner.searched_in_vain.load(Ordering::Relaxed) != search.0)
+            .then_some(search)
+    }
+
+    /// The search has found nothing in any shard.
+    pub(crate) fn end_in_vain(&self, search: Search) {
+        self.inner.searched_in_vain.store(search.0, Ordering::Relaxed);
     }
 
     /// Stores a record for which [`Cache::store_at_once`] found no room. The shard has no victims left, except the former
     /// entry of the key.
+    pub(crate) fn store_postponed(
+        &self,
+        shard: &mut Shard<K, V>,
+        (mut write, mut shortage): Postponed<K, V>,
+        removed: &mut RemovedEntries<K, V>,
+    ) -> StoreResult<K, V> {
+        for round in 0..ROUNDS_BEFORE_REFUSAL {
+            if self.evicts_all() {
+                return self.store_in_turn(shard, write, removed);
+            }
+            if shortage == Shortage::NothingLeft {
+                break;
+            }
+            back_off(round);
+            (write, shortage) = match self.store_at_once(shard, write, removed) {
+                Ok(stored) => return stored,
+                Err(postponed) => postponed,
+            };
+        }
+        shard.stats.refused += 1;
+        Err((write.record, Refusal::NoRoom))
+    }
+
+    /// Stores a record in a cache that may evict all entries.
     pub(crate) fn store_in_turn(
         &self,
         shard: &mut Shard<K, V>,
@@ -88,8 +153,10 @@ impl<K: Hash + Eq, V> Cache<K, V> {
                 // It was lowered meanwhile.
                 return false;
             }
-            if self.steal(shard_index, needed, &mut room, now, removed) {
-                room.keep(needed);
+            let stolen = self.steal(self.beside(shard_index), needed, &mut room, now, removed);
+            // The entries that may be evicted may have become fewer meanwhile. The former entry is removed already.
+            if stolen.is_ok() || !self.evicts_all() {
+                room.keep_or_exceed(needed);
                 return true;
             }
             back_off(round);
@@ -97,27 +164,36 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         false
     }
 
-    /// Evicts from the other shards until `needed` is in hand, skipping those that are locked. Returns whether it is.
-    fn steal(
+    /// The indices of the other shards, the next one first.
+    fn beside(&self, shard_index: usize) -> impl Iterator<Item = usize> + use<K, V> {
+        let shards = self.inner.shards.len();
+        (1..shards).map(move |step| (shard_index + step) % shards)
+    }
+
+    /// Evicts from these shards until `needed` is in hand, skipping those that are locked.
+    pub(crate) fn steal(
         &self,
-        shard_index: usize,
+        others: impl Iterator<Item = usize>,
         needed: u64,
         room: &mut InHand<'_>,
         now: u64,
         removed: &mut RemovedEntries<K, V>,
-    ) -> bool {
+    ) -> Result<(), Shortage> {
         let shards = &self.inner.shards;
-        for step in 1..shards.len() {
+        let mut shortage = Shortage::NothingLeft;
+        for other in others {
             if room.reserve_rest(needed) {
-                return true;
+                return Ok(());
             }
-            let other = shards.try_lock_beside((shard_index + step) % shards.len());
-            let Some(mut other) = other else { continue };
+            let Some(mut other) = shards.try_lock_beside(other) else {
+                shortage = Shortage::OthersLocked;
+                continue;
+            };
             while !room.reserve_rest(needed) {
                 let Some(freed) = other.evict(needed, None, now, removed) else { break };
                 room.add(freed);
             }
         }
-        room.reserve_rest(needed)
+        if room.reserve_rest(needed) { Ok(()) } else { Err(shortage) }
     }
 }

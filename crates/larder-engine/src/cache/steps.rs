@@ -1,5 +1,6 @@
 //! The steps that operations and loads share: locating a key, time, weight, deadlines, and making room.
 
+use super::room::Shortage;
 use super::{Cache, ENTRIES_PER_LOCK, KeyLocation};
 use crate::MAX_TTL;
 use crate::budget::InHand;
@@ -42,6 +43,9 @@ impl<K: Hash + Eq, V> Write<K, V> {
 /// The record that was replaced, if any; or the record that was refused, and why.
 pub(crate) type StoreResult<K, V> = Result<Option<Record<K, V>>, (Record<K, V>, Refusal)>;
 
+/// A write that found no room, and why.
+pub(crate) type Postponed<K, V> = (Write<K, V>, Shortage);
+
 /// What a closure decided about the entry that it was shown.
 pub(crate) enum Decision<K, V> {
     Keep,
@@ -75,6 +79,11 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     /// Releases the weight of removed entries.
     pub(crate) fn release_weight(&self, weight: u64) {
         self.inner.budget.release(weight);
+    }
+
+    /// Nothing in hand yet.
+    pub(crate) fn room(&self) -> InHand<'_> {
+        InHand::new(&self.inner.budget)
     }
 
     pub(crate) fn shard_at(&self, index: usize) -> Option<Guard<'_, Shard<K, V>>> {
@@ -145,8 +154,14 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         ((capacity as f64 * self.inner.settings.max_share) as u64).max(1)
     }
 
+    /// Whether every shard may evict all of its entries.
+    #[inline]
+    pub(crate) fn evicts_all(&self) -> bool {
+        self.inner.evicts_all.load(Ordering::Acquire)
+    }
+
     /// Stores a record in a locked shard: makes room, then inserts or replaces. Returns the replaced record, or the given
-    /// one if it was refused; the former entry is removed then.
+    /// one if it was refused; the former entry is removed then, if all entries may be evicted.
     pub(crate) fn store(
         &self,
         shard: &mut Shard<K, V>,
@@ -154,20 +169,20 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         removed: &mut RemovedEntries<K, V>,
     ) -> StoreResult<K, V> {
         self.store_at_once(shard, write, removed)
-            .unwrap_or_else(|write| self.store_in_turn(shard, write, removed))
+            .unwrap_or_else(|postponed| self.store_postponed(shard, postponed, removed))
     }
 
     /// As [`Cache::store`], without waiting for room.
     ///
     /// # Errors
-    /// The write, if the other shards that could make room are locked. The former entry stays.
+    /// The write, if it found no room. The former entry stays.
     pub(crate) fn store_at_once(
         &self,
         shard: &mut Shard<K, V>,
         write: Write<K, V>,
         removed: &mut RemovedEntries<K, V>,
-    ) -> Result<StoreResult<K, V>, Write<K, V>> {
-        let &Write { location, weight, ttl, now, .. } = &write;
+    ) -> Result<StoreResult<K, V>, Postponed<K, V>> {
+        let &Write { location, weight, now, .. } = &write;
         let mut existing = shard.find(location.hash, &write.record.key);
         if let Some(id) = existing.filter(|&id| !shard.is_live(id, now)) {
             self.discard(shard, id, Cause::Expired, removed);
@@ -180,27 +195,49 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let limit = self.limit();
         if weight > limit {
             shard.stats.refused += 1;
-            if let Some(id) = existing {
+            if let Some(id) = existing
+                && self.evicts_all()
+            {
                 self.discard(shard, id, Cause::Invalidated, removed);
             }
             return Ok(Err((write.record, Refusal::TooHeavy { weight, limit })));
         }
         let held = existing.map_or(0, |id| shard.weight(id));
         let more = weight.saturating_sub(held);
-        if !self.make_room_at_once(shard, location.shard, more, existing, now, removed) {
-            return Err(write);
+        if let Err(shortage) = self.make_room_at_once(shard, location.shard, more, existing, now, removed) {
+            return Err((write, shortage));
         }
         self.inner.budget.release(held.saturating_sub(weight));
+        Ok(Ok(self.put(shard, existing, write)))
+    }
 
+    /// Stores a record whether there is room or not, for steps that must not end halfway.
+    pub(crate) fn store_beyond(&self, shard: &mut Shard<K, V>, write: Write<K, V>) -> Option<Record<K, V>> {
+        let existing = shard.find(write.location.hash, &write.record.key);
+        let held = existing.map_or(0, |id| shard.weight(id));
+        self.inner.budget.exceed(write.weight.saturating_sub(held));
+        self.inner.budget.release(held.saturating_sub(write.weight));
+        self.put(shard, existing, write)
+    }
+
+    /// Replaces an existing record or inserts a new one. The difference of the weights is already reserved or released.
+    #[inline]
+    fn put(
+        &self,
+        shard: &mut Shard<K, V>,
+        existing: Option<u32>,
+        write: Write<K, V>,
+    ) -> Option<Record<K, V>> {
+        let Write { location, record, weight, ttl, now } = write;
         let kept = existing.map(|id| shard.deadline(id));
         let deadline = self.deadline(ttl, kept, now);
-        Ok(Ok(match existing {
-            Some(id) => Some(shard.replace(id, write.record, weight, deadline, now)),
+        match existing {
+            Some(id) => Some(shard.replace(id, record, weight, deadline, now)),
             None => {
-                shard.insert(location.hash, write.record, weight, deadline, now);
+                shard.insert(location.hash, record, weight, deadline, now);
                 None
             }
-        }))
+        }
     }
 
     /// Applies a decision to a locked entry; `id` is its slot, if it is live. If the record is refused, the caller drops it
@@ -232,7 +269,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     }
 
     /// Weighs an entry again that was changed in place, and makes room if it has become heavier. An entry that is too heavy
-    /// is removed.
+    /// is removed. If not all entries may be evicted, this never fails: the entry may exceed the capacity.
     ///
     /// # Errors
     /// `None` if the other shards that could make room are locked: continue with [`Cache::reweigh_in_turn`].
@@ -247,14 +284,17 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let Record { key, value } = shard.record(id);
         let (held, weight) = (shard.weight(id), self.weigh(key, value));
         let limit = self.limit();
-        if weight > limit {
+        if weight > limit && self.evicts_all() {
             shard.stats.refused += 1;
             self.discard(shard, id, Cause::Invalidated, removed);
             return Err(Some(Refusal::TooHeavy { weight, limit }));
         }
         let more = weight.saturating_sub(held);
-        if !self.make_room_at_once(shard, location.shard, more, Some(id), now, removed) {
-            return Err(None);
+        if self.make_room_at_once(shard, location.shard, more, Some(id), now, removed).is_err() {
+            if self.evicts_all() {
+                return Err(None);
+            }
+            self.inner.budget.exceed(more);
         }
         self.inner.budget.release(held.saturating_sub(weight));
         shard.set_weight(id, weight);

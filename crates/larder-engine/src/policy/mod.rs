@@ -49,6 +49,32 @@ impl Policy {
     }
 }
 
+/// Which entries may be evicted. It can be changed while the cache is used: see [`crate::Cache::set_evictable`].
+///
+/// With any other choice than [`Evictable::All`], a cache is also a store: a value that finds no room is refused, and the
+/// former value of its key stays. Expired entries make room first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Evictable {
+    /// Any entry, in the order of the policy.
+    #[default]
+    All,
+    /// Entries with a deadline, in the order of the policy.
+    Timed,
+    /// Entries with a deadline, those with the nearest ones first, as exactly as the timing wheel of a shard tells: to 128 ms
+    /// within the next eight seconds, to eight seconds within nine minutes, to nine minutes within nine hours.
+    NearestDeadline,
+    /// None.
+    Nothing,
+}
+
+impl Evictable {
+    /// Whether the queues of the policy have only the entries with a deadline.
+    pub(crate) fn is_timed(self) -> bool {
+        matches!(self, Evictable::Timed | Evictable::NearestDeadline)
+    }
+}
+
 /// What a policy may ask about entries when it chooses a victim.
 pub(crate) trait Entries {
     fn is_used(&self, id: u32) -> bool;

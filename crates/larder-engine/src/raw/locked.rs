@@ -2,11 +2,13 @@
 
 use super::{Cache, Entry, Key, Record, UpdateOp};
 use crate::cache::KeyLocation;
+use crate::cache::room::{ROUNDS_BEFORE_REFUSAL, Shortage};
 use crate::cache::steps::Write;
 use crate::entry::{Cause, Refusal, Ttl};
 use crate::expiry::NEVER;
 use crate::lock::Guard;
 use crate::shard::{RemovedEntries, Shard};
+use crate::sync::back_off;
 use std::convert::Infallible;
 
 /// The shards of some keys, locked until this is dropped. Made by [`Cache::lock_all`].
@@ -192,10 +194,13 @@ impl<O> Locked<'_, O> {
         true
     }
 
-    /// Stores a record. Returns whether its key had no live entry.
+    /// Stores a record. Returns whether its key had no live entry. If not all entries [may be evicted](crate::Evictable),
+    /// it may exceed the capacity: of several changes that belong together, the last must not be refused. Ask for room
+    /// before the first: [`Locked::make_room`].
     ///
     /// # Errors
-    /// Why the record was not stored; the former entry of the key is removed then.
+    /// Why the record was not stored: that it alone exceeds the limit. For the former entry see
+    /// [`Inserted::Refused`](crate::Inserted::Refused).
     ///
     /// # Panics
     /// If the shard of the key is not locked.
@@ -208,11 +213,12 @@ impl<O> Locked<'_, O> {
             match self.cache.store_at_once(&mut self.shards[own], write, &mut removed) {
                 Ok(stored) => break stored.map_err(|(_, reason)| reason),
                 // The entries that could make room may be in the shards that this call has locked.
-                Err(again) if self.evict_beside(own, now, &mut removed) => write = again,
-                Err(last) => {
+                Err((again, _)) if self.evict_beside(own, now, &mut removed) => write = again,
+                Err((last, _)) if self.cache.evicts_all() => {
                     let stored = self.cache.store_in_turn(&mut self.shards[own], last, &mut removed);
                     break stored.map_err(|(_, reason)| reason);
                 }
+                Err((last, _)) => break Ok(self.cache.store_beyond(&mut self.shards[own], last)),
             }
         };
         let inserted = stored.map(|replaced| {
@@ -224,6 +230,79 @@ impl<O> Locked<'_, O> {
         });
         self.removed = Some(removed);
         inserted
+    }
+
+    /// As [`Locked::insert`], of a record that was in the cache before. If not all entries [may be
+    /// evicted](crate::Evictable), it is stored even if it exceeds the limit of one entry.
+    ///
+    /// # Errors
+    /// As [`Locked::insert`].
+    ///
+    /// # Panics
+    /// If the shard of the key is not locked.
+    pub fn restore(&mut self, record: Record<O>, ttl: Ttl) -> Result<bool, Refusal> {
+        if self.cache.evicts_all() {
+            return self.insert(record, ttl);
+        }
+        let location = self.cache.locate(&record);
+        let (own, now) = (self.position(location), self.cache.now_for(ttl));
+        let write = Write::of(self.cache, location, record, (), ttl, now);
+        Ok(self.cache.store_beyond(&mut self.shards[own], write).is_none())
+    }
+
+    /// Evicts entries, other than that of `keep`, until `weight` is free. Returns whether it is. Reserves nothing: writes of
+    /// others may use the room.
+    ///
+    /// # Panics
+    /// If the shard of `keep` is not locked.
+    pub fn make_room(&mut self, weight: u64, keep: Option<Key<'_>>) -> bool {
+        let now = self.cache.now();
+        let kept = keep.and_then(|key| {
+            let location = self.cache.locate(&key);
+            let own = self.position(location);
+            Some((own, self.shards[own].find(location.hash, &key)?))
+        });
+        let mut removed = self.removed.take().unwrap_or_else(RemovedEntries::new);
+        let has_room = self.find_room(weight, kept, now, &mut removed);
+        self.removed = Some(removed);
+        has_room
+    }
+
+    /// As [`Locked::make_room`]; `kept` is the position of a shard, and a slot there.
+    fn find_room(
+        &mut self,
+        weight: u64,
+        kept: Option<(usize, u32)>,
+        now: u64,
+        removed: &mut RemovedEntries<Record<O>, ()>,
+    ) -> bool {
+        let (cache, numbers) = (self.cache, &self.numbers);
+        let mut room = cache.room();
+        let kept_in = |own| kept.filter(|(shard, _)| *shard == own).map(|(_, slot)| slot);
+        for (own, shard) in self.shards.iter_mut().enumerate() {
+            while !room.reserve_rest(weight) {
+                let Some(freed) = shard.evict(0, kept_in(own), now, removed) else { break };
+                room.add(freed);
+            }
+        }
+        let Some(search) = cache.begin_search(now) else { return room.reserve_rest(weight) };
+        let mut round = 0;
+        while !room.reserve_rest(weight) {
+            let others = (0..cache.shards().len()).filter(|number| numbers.binary_search(number).is_err());
+            match cache.steal(others, weight, &mut room, now, removed) {
+                Ok(()) => return true,
+                Err(Shortage::OthersLocked) if round < ROUNDS_BEFORE_REFUSAL => back_off(round),
+                Err(Shortage::NothingLeft)
+                    if kept.is_none_or(|(own, id)| !self.shards[own].is_evictable(id)) =>
+                {
+                    cache.end_in_vain(search);
+                    return false;
+                }
+                Err(_) => return false,
+            }
+            round += 1;
+        }
+        true
     }
 
     /// Evicts an entry of a locked shard other than `own`.

@@ -123,7 +123,8 @@ impl<O> Cache<O> {
     ///
     /// # Errors
     /// Why the record of an [`UpdateOp::Put`] was not stored, or that an object has become too heavy; the entry is removed
-    /// then.
+    /// then. If not all entries [may be evicted](crate::Evictable), the entry stays, and an object that was edited is not
+    /// refused: it may exceed the capacity.
     ///
     /// # Panics
     /// If `f` calls the same cache, or returns a record of another key. If `f` panics, the entry stays, and an object that

@@ -1,6 +1,7 @@
 //! Making room: shards that evict from each other, and a capacity that changes meanwhile.
 
-use crate::{Cache, CommitOutcome, Load, Scenario, raw};
+use crate::policy::Evictable;
+use crate::{Cache, Clock, CommitOutcome, Load, Scenario, raw};
 use shuttle::thread;
 use std::hash::Hash;
 
@@ -29,6 +30,8 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     ("room::weight_observed_never_exceeds_capacity", weight_observed_never_exceeds_capacity),
     ("room::set_capacity_lower_holds_when_it_returns", set_capacity_lower_holds_when_it_returns),
     ("room::capacity_set_concurrently_is_one_of_them", capacity_set_concurrently_is_one_of_them),
+    ("room::insert_beside_a_change_of_choice_keeps_a_value", insert_beside_a_change_of_choice_keeps_a_value),
+    ("room::entry_that_may_be_evicted_is_found_by_others", entry_that_may_be_evicted_is_found_by_others),
     ("room::key_inserted_twice_is_one_entry", key_inserted_twice_is_one_entry),
     ("room::compute_concurrent_loses_no_update", compute_concurrent_loses_no_update),
 ];
@@ -209,6 +212,47 @@ fn capacity_set_concurrently_is_one_of_them() {
     callers.into_iter().for_each(|caller| caller.join().expect("no panic"));
     assert!([5, 15].contains(&cache.capacity()), "{}", cache.capacity());
     cache.validate();
+}
+
+/// A write that waited for room under `All` must neither wait for ever nor lose the value under `Nothing`.
+fn insert_beside_a_change_of_choice_keeps_a_value() {
+    let cache = weighed(10, 2);
+    let keys =
+        [0, 1].map(|shard| (0..).find(|key| cache.locate(key).shard == shard).expect("every shard has keys"));
+    _ = cache.insert(keys[0], 6);
+    let writers = keys.map(|key| {
+        let cache = cache.clone();
+        thread::spawn(move || cache.insert(key, 10).is_refused())
+    });
+    cache.set_evictable(Evictable::Nothing);
+    writers.into_iter().for_each(|writer| _ = writer.join().expect("no panic"));
+    cache.validate();
+    assert!(!cache.is_empty(), "the first key had a value, and nobody has removed it");
+}
+
+/// An entry gets a deadline in one shard while a write in another one looks for room: either it is evicted, or the write
+/// was first and is refused; the next one finds it, though the clock has not advanced.
+fn entry_that_may_be_evicted_is_found_by_others() {
+    let cache: Cache<u32, u64> = Cache::builder()
+        .weight(10, |_, value| *value)
+        .shards(2)
+        .evictable(Evictable::Timed)
+        .clock(Clock::manual().0)
+        .build()
+        .expect("valid options");
+    let [ours, theirs] =
+        [0, 1].map(|shard| (0..).find(|key| cache.locate(key).shard == shard).expect("every shard has keys"));
+    _ = cache.insert(theirs, 10);
+    let writer = {
+        let cache = cache.clone();
+        thread::spawn(move || cache.insert(ours, 5).is_refused())
+    };
+    cache.compute(theirs, |_| (crate::Op::SetTtl(crate::Ttl::At(1_000)), ()));
+    let refused = writer.join().expect("no panic");
+    cache.validate();
+    assert_eq!(cache.contains(&theirs), refused);
+    assert_eq!(cache.contains(&ours), !refused);
+    assert!(!cache.insert(ours, 10).is_refused(), "at the same time");
 }
 
 fn key_inserted_twice_is_one_entry() {

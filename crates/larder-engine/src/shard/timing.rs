@@ -32,10 +32,7 @@ impl Timing {
     }
 
     pub(super) fn due(&self, id: u32) -> u64 {
-        let deadline = self.deadlines.get(id);
-        self.idle
-            .as_ref()
-            .map_or(deadline, |(used_at, tti)| deadline.min(used_at.get(id).saturating_add(*tti)))
+        due(&self.deadlines, &self.idle, id)
     }
 
     /// Records a use. A thread reads the clock before it locks, so a use may be older than the last one.
@@ -59,7 +56,34 @@ impl Timing {
         deadline
     }
 
+    /// The next slot whose time is over, as far as the wheel has found them.
+    pub(super) fn next_expired(&mut self, now: u64) -> Option<u32> {
+        loop {
+            let id = self.wheel.next(now)?;
+            // Its entry may stay, so it is registered again.
+            self.register(id);
+            if self.due(id) <= now {
+                return Some(id);
+            }
+        }
+    }
+
+    /// The slot whose time is over next, of those that are over at `now`, and those with a deadline that are `allowed`.
+    pub(super) fn nearest(&mut self, now: u64, allowed: impl Fn(u32) -> bool) -> Option<u32> {
+        let (deadlines, idle) = (&self.deadlines, &self.idle);
+        self.wheel.nearest(|id| {
+            let due = due(deadlines, idle, id);
+            (due <= now || deadlines.get(id) < NEVER && allowed(id)).then_some(due)
+        })
+    }
+
     pub(super) fn register(&mut self, id: u32) {
         self.wheel.register(id, self.due(id));
     }
+}
+
+#[inline]
+fn due(deadlines: &Timestamps, idle: &Option<(Timestamps, u64)>, id: u32) -> u64 {
+    let deadline = deadlines.get(id);
+    idle.as_ref().map_or(deadline, |(used_at, tti)| deadline.min(used_at.get(id).saturating_add(*tti)))
 }

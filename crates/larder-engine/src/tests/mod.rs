@@ -1,6 +1,7 @@
 //! Tests of the whole cache: against a model with random operations, and one file per promise.
 
 mod bounds;
+mod evictable;
 mod expiry;
 mod loads;
 mod locks;

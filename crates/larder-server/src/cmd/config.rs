@@ -3,12 +3,13 @@
 use larder_resp::{Args, Limits, parse_integer};
 
 use super::help::help;
+use super::visit::{Purpose, Visit};
 use super::{CommandError, Context, Outcome};
 use crate::config::{ByteSize, Password};
-use crate::db::{DATABASE_COUNT, MIN_MEMORY_BYTES, default_memory_bytes};
+use crate::db::{DATABASE_COUNT, MIN_MEMORY_BYTES, MemoryPolicy, default_memory_bytes};
 use crate::glob;
 use crate::observers::parse_classes;
-use crate::state::{POLICIES, ServerState};
+use crate::state::ServerState;
 
 /// The most percentiles of a command in `INFO`.
 const MAX_PERCENTILES: usize = 32;
@@ -28,7 +29,7 @@ type Check = fn(&[u8]) -> Result<Update, &'static str>;
 /// A checked value that is not applied yet.
 enum Update {
     MaxMemory(u64),
-    Policy(usize),
+    Policy(MemoryPolicy),
     MaxClients(usize),
     Password(Password),
     /// Hard limit and soft limit of mailboxes in bytes, and the seconds of the soft limit; `None` for other classes.
@@ -64,7 +65,7 @@ static SETTINGS: [Setting; 23] = [
     Setting { name: "lua-time-limit", get: script_limit_text, set: Some(script_limit) },
     Setting { name: "maxclients", get: |state| state.max_clients().to_string(), set: Some(maxclients) },
     Setting { name: "maxmemory", get: |state| state.store.max_memory().to_string(), set: Some(maxmemory) },
-    Setting { name: "maxmemory-policy", get: |state| state.policy_name().to_owned(), set: Some(policy) },
+    Setting { name: "maxmemory-policy", get: |state| state.store.policy().to_string(), set: Some(policy) },
     Setting {
         name: "notify-keyspace-events",
         get: |state| state.store.observers.notification_letters(),
@@ -160,8 +161,8 @@ fn set(cx: &mut Context<'_>, pairs: Args<'_>) -> Outcome {
     }
     for update in updates {
         match update {
-            Update::MaxMemory(bytes) => cx.state.set_max_memory(bytes),
-            Update::Policy(policy) => cx.state.set_policy(policy),
+            Update::MaxMemory(bytes) => cx.state.resize(bytes),
+            Update::Policy(policy) => cx.state.store.set_policy(policy),
             Update::MaxClients(n) => cx.state.set_max_clients(n),
             Update::Password(password) => cx.state.set_password(password),
             Update::OutputLimits(limits) => {
@@ -181,7 +182,10 @@ fn set(cx: &mut Context<'_>, pairs: Args<'_>) -> Outcome {
             Update::Unchanged => {}
         }
     }
-    cx.ok()
+    cx.session.set_limited(!cx.state.store.evicts_all());
+    // What exceeds a lower limit is evicted before the reply, while other connections have their turns.
+    cx.session.visit = Some(Visit::new(cx, Purpose::Evict, 0, usize::MAX));
+    Ok(())
 }
 
 /// The setting of this name, which can be changed, and the check of its value.
@@ -318,8 +322,11 @@ fn output_limits(value: &[u8]) -> Result<Update, &'static str> {
 }
 
 fn policy(value: &[u8]) -> Result<Update, &'static str> {
-    let position = POLICIES.iter().position(|name| value.eq_ignore_ascii_case(name.as_bytes()));
-    position.map(Update::Policy).ok_or("argument must be 'allkeys-lfu', 'allkeys-lru' or 'allkeys-random'")
+    let policy = std::str::from_utf8(value).ok().and_then(|name| name.parse().ok());
+    policy.map(Update::Policy).ok_or(
+        "argument(s) must be one of the following: volatile-lru, volatile-lfu, volatile-random, volatile-ttl, \
+         allkeys-lru, allkeys-lfu, allkeys-random, noeviction",
+    )
 }
 
 fn accept_only(value: &[u8], allowed: &[u8]) -> Result<Update, &'static str> {

@@ -22,6 +22,7 @@ mod help;
 mod http;
 mod hyperloglog;
 mod key;
+mod memory;
 mod multi_key;
 mod object;
 mod options;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use larder_resp::Args;
 
 use super::{CommandError, Context, Outcome};
-use crate::db::{Database, Expiry, LockedKeys, PrefetchBatch, Record};
+use crate::db::{Database, LockedKeys, PrefetchBatch, Record};
 
 /// Keys that are prefetched at a time.
 const PREFETCHED_KEYS: usize = 16;
@@ -125,7 +125,7 @@ fn prefetch(db: Database<'_>, keys: Args<'_>) {
 pub(super) fn mset(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let pairs = pairs(args, "mset")?;
     let records = records(cx, pairs)?;
-    put_all(&mut cx.db().lock(names(pairs)), records)?;
+    cx.db().lock(names(pairs)).put_all(records)?;
     cx.ok()
 }
 
@@ -136,7 +136,7 @@ pub(super) fn msetnx(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let mut locked = db.lock(names(pairs));
     let is_free = !names(pairs).any(|name| locked.contains(db.key(name)));
     if is_free {
-        put_all(&mut locked, records)?;
+        locked.put_all(records)?;
     }
     drop(locked);
     cx.integer(i64::from(is_free))
@@ -150,13 +150,6 @@ fn records(cx: &Context<'_>, pairs: Args<'_>) -> Result<Vec<Record>, CommandErro
     let records: Vec<Record> =
         names(pairs).zip(values).map(|(name, value)| db.record(name, &[value])).collect();
     if cx.state.store.can_hold(&records) { Ok(records) } else { Err(CommandError::OutOfMemory) }
-}
-
-fn put_all(locked: &mut LockedKeys<'_>, records: Vec<Record>) -> Outcome {
-    for record in records {
-        locked.put(record, Expiry::Never)?;
-    }
-    Ok(())
 }
 
 fn names<'a>(pairs: Args<'a>) -> impl Iterator<Item = &'a [u8]> {

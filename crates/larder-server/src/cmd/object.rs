@@ -7,6 +7,12 @@ use super::options::integer;
 use super::{CommandError, Context, Outcome};
 use crate::db::encoding;
 
+/// The texts of Redis for a policy that does not record what was asked for.
+const LFU_SELECTED: &str = "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when \
+     switching between policies at runtime LRU and LFU data will take some time to adjust.";
+const LFU_NOT_SELECTED: &str = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please \
+     note that when switching between policies at runtime LRU and LFU data will take some time to adjust.";
+
 pub(super) fn object(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     match (args[1].to_ascii_lowercase().as_slice(), args.get(2)) {
         (b"encoding", Some(key)) if args.len() == 3 => {
@@ -21,16 +27,19 @@ pub(super) fn object(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         }
         (b"idletime", Some(key)) if args.len() == 3 => {
             let found = cx.db().contains(key);
-            // The text that Redis has for the policy which this server reports.
-            not_tracked(cx, found, "ERR An LFU maxmemory policy is selected, idle time not tracked.")
+            let text = match cx.state.store.policy().is_lfu() {
+                true => LFU_SELECTED,
+                false => "ERR idle times are not available: uses are not recorded by time.",
+            };
+            not_tracked(cx, found, text)
         }
         (b"freq", Some(key)) if args.len() == 3 => {
             let found = cx.db().contains(key);
-            not_tracked(
-                cx,
-                found,
-                "ERR access frequencies are not available: they are kept for groups of keys.",
-            )
+            let text = match cx.state.store.policy().is_lfu() {
+                true => "ERR access frequencies are not available: they are kept for groups of keys.",
+                false => LFU_NOT_SELECTED,
+            };
+            not_tracked(cx, found, text)
         }
         (b"help", None) => help(
             cx,

@@ -26,6 +26,7 @@ use crate::db::{HeldLocks, Key, Locked, UndoableLocks};
 use crate::script::{
     self, CallError, Ended, Host, MAX_MEMORY_BYTES, Script, Stack, Writer, format_digest, parse_digest,
 };
+use crate::state::ServerState;
 
 /// The arguments before the keys: the command, the script, and the number of keys.
 const FIRST_KEY: usize = 3;
@@ -61,7 +62,8 @@ pub(super) fn evalsha_ro(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn evaluate(cx: &mut Context<'_>, args: Args<'_>, source: Source, is_read_only: bool) -> Outcome {
     let start = cx.out.len();
-    match find_script(cx, args, source) {
+    let found = find_script(cx, args, source);
+    match found.and_then(|(script, keys)| check_options(cx, &script, is_read_only).map(|()| (script, keys))) {
         Ok((script, keys)) => {
             let is_read_only = is_read_only || script.is_read_only();
             Request { script: &script, keys, args, is_read_only }.run(cx);
@@ -97,6 +99,33 @@ fn find_script(
     };
     script.mark_used(now_ms);
     Ok((script, keys))
+}
+
+/// Whether a request of this command runs a script that may not start while memory is used up.
+pub(super) fn needs_memory(state: &ServerState, command: &str, args: Args<'_>) -> bool {
+    match command {
+        "eval" | "eval_ro" => Script::needs_memory_by(&args[1]),
+        "evalsha" | "evalsha_ro" => parse_digest(&args[1])
+            .and_then(|digest| script::find(&state.scripts, &digest))
+            .is_some_and(|script| script.needs_memory()),
+        _ => false,
+    }
+}
+
+/// Whether a script may run, by the options of its first line, if it has any. The texts are those of Redis.
+fn check_options(cx: &Context<'_>, script: &Script, is_read_only: bool) -> Outcome {
+    if cx.session.is_full && script.needs_memory() {
+        return Err(match cx.held {
+            None => CommandError::OutOfMemory,
+            Some(_) => CommandError::Fixed(
+                "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
+            ),
+        });
+    }
+    match is_read_only && script.has_options() && !script.is_read_only() {
+        true => Err(CommandError::Fixed("ERR Can not execute a script with write flag using *_ro command.")),
+        false => Ok(()),
+    }
 }
 
 fn script_error(text: String) -> CommandError {
@@ -223,11 +252,13 @@ impl<'a> Request<'a> {
         let (database, command) = (cx.session.database(), cx.session.last_command);
         let client_protocol = cx.session.replace_reply_protocol(Protocol::Resp2);
         let limit_ms = cx.state.script_limit_ms();
+        let must_not_grow = cx.session.is_full && !self.script.ignores_memory_limit();
         let mut run = Run {
             cx: cx.with_locks(locks),
             locks,
             has_all_keys,
             is_read_only: self.is_read_only,
+            must_not_grow,
             client_protocol,
             started: Instant::now(),
             limit: Some(Duration::from_millis(limit_ms)).filter(|limit| !limit.is_zero()),
@@ -254,6 +285,8 @@ struct Run<'a> {
     locks: &'a UndoableLocks<'a>,
     has_all_keys: bool,
     is_read_only: bool,
+    /// Whether commands that may need memory are refused: until the first write, because a script does not end halfway.
+    must_not_grow: bool,
     client_protocol: Protocol,
     started: Instant,
     limit: Option<Duration>,
@@ -309,10 +342,14 @@ impl Host for Run<'_> {
         if self.is_read_only && spec.flags.contains(Flags::WRITE) {
             return Err(CallError::Refused("ERR Write commands are not allowed from read-only scripts."));
         }
+        if self.must_not_grow && spec.flags.contains(Flags::DENYOOM) {
+            return Err(CallError::Refused("OOM command not allowed when used memory > 'maxmemory'."));
+        }
         if self.uses_other_keys(spec, args) {
             self.abort = Some(Abort::OtherKeys);
             return Err(CallError::MustEnd);
         }
+        self.must_not_grow &= !spec.flags.contains(Flags::WRITE);
         let start = self.cx.out.len();
         self.cx.session.last_command = Some(index);
         self.cx.counts.commands += 1;

@@ -1,5 +1,5 @@
 //! Commands that are not simply executed: those that are unknown, of a connection in a transaction, of one that receives
-//! messages, and of one that wants no replies.
+//! messages, and of one that wants no replies; and all of them while memory may be used up.
 //!
 //! The messages of other connections must be in order with the replies: a reply that follows a message was read after
 //! what the message reports, and a reply ahead of it before. So a command on keys takes the messages out of the mailbox
@@ -9,7 +9,7 @@ use larder_resp::Args;
 
 use super::spec::{CommandSpec, Flags};
 use super::table::TABLE;
-use super::{CommandError, Context, Outcome, answer, check, invoke, pubsub, transaction};
+use super::{CommandError, Context, Outcome, answer, check, invoke, memory, pubsub, transaction};
 use crate::session::Replies;
 
 #[cold]
@@ -50,7 +50,7 @@ fn check_and_execute(cx: &mut Context<'_>, index: Option<usize>, args: Args<'_>)
         return answer_unless_muted(cx, None, |_| Err(CommandError::unknown_command(args)));
     };
     let spec = &TABLE[index];
-    if let Err(error) = check(index, cx, args).and_then(|()| pubsub::check(index, cx)) {
+    if let Err(error) = check_all(index, cx, args) {
         let error = if spec.name == "exec" { transaction::refuse_exec(cx, &error) } else { error };
         cx.abort_transaction();
         return answer_unless_muted(cx, Some(index), |_| Err(error));
@@ -67,6 +67,13 @@ fn check_and_execute(cx: &mut Context<'_>, index: Option<usize>, args: Args<'_>)
     {
         tracking.end_caching();
     }
+}
+
+/// Whether a command may run at all.
+fn check_all(index: usize, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    check(index, cx, args)?;
+    pubsub::check(index, cx)?;
+    memory::check(index, cx, args)
 }
 
 fn execute_now(cx: &mut Context<'_>, index: usize, args: Args<'_>, was_receiver: bool) {

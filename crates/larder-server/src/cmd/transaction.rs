@@ -11,9 +11,10 @@ use larder_resp::{Args, ArgsBuffer};
 use super::options::{database_index, integer};
 use super::spec::{CommandSpec, Flags};
 use super::table::TABLE;
-use super::{CommandError, Context, Outcome, answer, run, special};
+use super::{CommandError, Context, Outcome, answer, run, script, special};
 use crate::db::{Key, Locked, Spaces};
 use crate::observers::Watches;
+use crate::state::ServerState;
 
 /// The commands that wait for `EXEC`.
 #[derive(Debug, Default)]
@@ -33,6 +34,13 @@ impl Transaction {
     /// Whether it may change keys or send messages.
     pub(super) fn writes(&self) -> bool {
         self.iter().any(|(spec, _)| spec.may_write())
+    }
+
+    /// Whether it has a command that may need memory for entries.
+    pub(super) fn may_need_memory(&self, state: &ServerState) -> bool {
+        self.iter().any(|(spec, args)| {
+            spec.flags.contains(Flags::DENYOOM) || script::needs_memory(state, spec.name, args)
+        })
     }
 
     /// The memory that it needs, in bytes.

@@ -9,6 +9,8 @@ use crate::observers::Notice;
 
 /// Entries that are visited in one slice: a fraction of a millisecond.
 const SLICE: usize = 1024;
+/// Entries that are evicted in one slice, and freed.
+pub(super) const EVICTED_PER_SLICE: usize = 128;
 
 /// A command that is not at its end.
 pub(crate) struct Visit {
@@ -28,6 +30,8 @@ pub(super) enum Purpose {
     Scan(Names),
     /// Remove those of the database, or of all.
     Flush { all: bool },
+    /// Evict what exceeds the capacity.
+    Evict,
 }
 
 impl Visit {
@@ -54,6 +58,7 @@ impl Visit {
                 next
             }
             Purpose::Flush { all } => db.clear_from(self.cursor, count, *all),
+            Purpose::Evict => u64::from(cx.state.store.evict_excess(EVICTED_PER_SLICE)),
         };
         let ended = self.cursor == 0 || self.left == 0;
         if ended {
@@ -73,7 +78,7 @@ impl Visit {
                 reply.bulk(self.cursor.to_string().as_bytes());
                 names.reply(reply);
             }
-            Purpose::Flush { .. } => reply.simple("OK"),
+            Purpose::Flush { .. } | Purpose::Evict => reply.simple("OK"),
         }
     }
 }

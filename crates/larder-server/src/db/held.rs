@@ -27,6 +27,8 @@ pub(crate) trait HeldLocks {
     ) -> Result<(), Refusal>;
     /// Stores a record; returns whether its key had no entry.
     fn insert(&self, record: Record, ttl: Ttl) -> Result<bool, Refusal>;
+    /// Stores a record that was in the store before: see [`Locked::restore`](larder_engine::raw::Locked::restore).
+    fn restore(&self, record: Record, ttl: Ttl) -> Result<bool, Refusal>;
     /// Takes the record of an entry out.
     fn take(&self, key: Key<'_>) -> Option<Record>;
     /// As the scan of a cache; all shards must be locked.
@@ -65,6 +67,10 @@ impl HeldLocks for RefCell<Locked<'_>> {
 
     fn insert(&self, record: Record, ttl: Ttl) -> Result<bool, Refusal> {
         self.borrow_mut().insert(record, ttl)
+    }
+
+    fn restore(&self, record: Record, ttl: Ttl) -> Result<bool, Refusal> {
+        self.borrow_mut().restore(record, ttl)
     }
 
     fn take(&self, key: Key<'_>) -> Option<Record> {

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use larder_engine::Ttl;
 use larder_engine::raw::{Key, UpdateOp};
 
 use super::changes::EntryState;
@@ -127,10 +128,43 @@ impl LockedKeys<'_> {
 
     /// Stores a record.
     pub(crate) fn put(&mut self, record: Record, expiry: Expiry) -> Result<(), OutOfMemory> {
+        self.require_room(std::slice::from_ref(&record))?;
+        self.report_put(&record, expiry);
+        let ttl = self.database.store.clock.ttl(expiry);
+        self.held().insert(record, ttl).map(drop).map_err(|_| OutOfMemory)
+    }
+
+    /// Stores several records, without deadlines. If there is no room for all of them, nothing is changed.
+    pub(crate) fn put_all(&mut self, records: Vec<Record>) -> Result<(), OutOfMemory> {
+        self.require_room(&records)?;
+        for record in records {
+            self.report_put(&record, Expiry::Never);
+            self.held().insert(record, Ttl::Never).map_err(|_| OutOfMemory)?;
+        }
+        Ok(())
+    }
+
+    /// Stores a record that was taken out, with this key or another one. If not every key may be evicted, this does not fail.
+    pub(crate) fn restore(&mut self, record: Record, expiry: Expiry) -> Result<(), OutOfMemory> {
+        self.report_put(&record, expiry);
+        let ttl = self.database.store.clock.ttl(expiry);
+        self.held().restore(record, ttl).map(drop).map_err(|_| OutOfMemory)
+    }
+
+    /// Refuses records for which no room can be made, if not every key may be evicted. A transaction is not refused.
+    fn require_room(&self, records: &[Record]) -> Result<(), OutOfMemory> {
         let store = self.database.store;
-        if store.observers.is_active() {
+        match &self.locks {
+            _ if store.evicts_all() => Ok(()),
+            Locks::Own(locks) => store.make_room(&mut locks.borrow_mut(), records),
+            Locks::Held(_) if store.can_hold(records) => Ok(()),
+            Locks::Held(_) => Err(OutOfMemory),
+        }
+    }
+
+    fn report_put(&self, record: &Record, expiry: Expiry) {
+        if self.database.store.observers.is_active() {
             self.database.report_put(record.key(), !self.contains(record.key()), expiry);
         }
-        self.held().insert(record, store.clock.ttl(expiry)).map(drop).map_err(|_| OutOfMemory)
     }
 }

@@ -9,13 +9,15 @@ mod entry;
 mod held;
 mod locked;
 mod object;
+mod policy;
+mod room;
 pub(crate) mod sorted_sets;
 #[cfg(feature = "scripts")]
 mod undo;
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use larder_engine::raw;
@@ -32,6 +34,7 @@ pub(crate) use held::HeldLocks;
 pub(crate) use larder_engine::raw::{Key, PrefetchBatch};
 pub(crate) use locked::LockedKeys;
 pub(crate) use object::{Object, WrongType, encoding, type_name};
+pub use policy::{MemoryPolicy, MemoryPolicyError};
 #[cfg(feature = "scripts")]
 pub(crate) use undo::UndoableLocks;
 
@@ -66,6 +69,8 @@ pub struct Store {
     clock: ServerClock,
     /// The space of each database in the engine, four bits each; `SWAPDB` exchanges two of them.
     spaces: Arc<AtomicU64>,
+    /// The position in [`MemoryPolicy::ALL`] of the policy.
+    policy: Arc<AtomicU8>,
     /// Those who are told of changes.
     pub(crate) observers: Arc<Observers>,
 }
@@ -112,7 +117,8 @@ impl Store {
             })
             .clock(CachedTime::clock(&time))
             .build()?;
-        Ok(Store { cache, time, clock: ServerClock::new(0), spaces, observers })
+        let policy = Arc::new(AtomicU8::new(MemoryPolicy::default() as u8));
+        Ok(Store { cache, time, clock: ServerClock::new(0), spaces, policy, observers })
     }
 
     /// Capacity for entries in bytes.
@@ -121,9 +127,39 @@ impl Store {
         self.cache.capacity()
     }
 
-    /// Changes the capacity. Later writes evict the entries that no longer fit.
+    /// Changes the capacity, and evicts the entries that no longer fit, as far as the policy allows.
     pub fn set_max_memory(&self, bytes: u64) {
         self.cache.set_capacity(bytes.max(MIN_MEMORY_BYTES));
+    }
+
+    /// As [`set_max_memory`](Self::set_max_memory), but evicts nothing: [`evict_excess`](Self::evict_excess) does.
+    pub(crate) fn resize(&self, bytes: u64) {
+        self.cache.resize(bytes.max(MIN_MEMORY_BYTES));
+    }
+
+    /// Which keys are evicted when memory is used up.
+    #[must_use]
+    pub fn policy(&self) -> MemoryPolicy {
+        MemoryPolicy::ALL[usize::from(self.policy.load(Ordering::SeqCst))]
+    }
+
+    /// Changes which keys are evicted when memory is used up. Cost: to and from the policies named `volatile`, a visit of
+    /// each entry.
+    pub fn set_policy(&self, policy: MemoryPolicy) {
+        self.policy.store(policy as u8, Ordering::SeqCst);
+        // Of two threads, the one that comes last applies the policy that was set last.
+        let mut applied = None;
+        while applied != Some(self.policy()) {
+            let policy = self.policy();
+            self.cache.set_evictable(policy.evictable());
+            applied = Some(policy);
+        }
+    }
+
+    /// Whether any key may be evicted, so that no write is refused because memory is used up.
+    #[inline]
+    pub(crate) fn evicts_all(&self) -> bool {
+        self.policy.load(Ordering::Relaxed) <= MemoryPolicy::AllkeysRandom as u8
     }
 
     /// Bytes that all entries are charged.
@@ -428,6 +464,9 @@ impl<'a> Database<'a> {
         name: &[u8],
         f: impl FnOnce(Option<raw::Entry<'_, Object>>) -> (raw::UpdateOp<Object>, R),
     ) -> Result<R, OutOfMemory> {
+        if !self.store.evicts_all() {
+            return self.change_if_room(name, f);
+        }
         let key = self.key(name);
         let f = |entry: Option<raw::Entry<'_, Object>>| {
             let before = EntryState::of(entry.as_ref());
@@ -505,6 +544,30 @@ impl<'a> Database<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The name that was stored last and the choice that was applied last were those of two threads.
+    #[test]
+    fn policies_set_concurrently_agree_with_what_is_evicted() {
+        let store = Store::new(Some(1 << 20)).expect("a valid limit");
+        let db = store.database(0);
+        for round in 0..300 {
+            std::thread::scope(|scope| {
+                for policy in [MemoryPolicy::Noeviction, MemoryPolicy::AllkeysLfu] {
+                    let store = &store;
+                    scope.spawn(move || store.set_policy(policy));
+                }
+            });
+            let policy = store.policy();
+            store.cache.clear();
+            for (name, fits) in [(b"a", true), (b"b", policy == MemoryPolicy::AllkeysLfu)] {
+                assert_eq!(
+                    db.set(name, &[0; 700_000], Expiry::Never).is_ok(),
+                    fits,
+                    "{policy} in round {round}"
+                );
+            }
+        }
+    }
 
     /// Another operation on the same entry would panic if its shard were still locked.
     #[test]

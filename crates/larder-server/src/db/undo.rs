@@ -112,7 +112,7 @@ impl<'a> UndoableLocks<'a> {
         for change in self.changes.take().list.into_iter().rev() {
             // A restored entry was in the store before, so it fits; it may evict others, as any write.
             match change {
-                Change::Restore(record, ttl) => _ = self.locks.insert(record, ttl),
+                Change::Restore(record, ttl) => _ = self.locks.restore(record, ttl),
                 Change::Remove { space, name } => drop(self.locks.take(Key { space, name: &name })),
                 Change::SetDeadline { space, name, ttl } => {
                     _ = self.locks.update(Key { space, name: &name }, &mut |_| UpdateOp::SetTtl(ttl));
@@ -188,6 +188,27 @@ impl<'a> UndoableLocks<'a> {
             UpdateOp::Put(record, ttl) => self.locks.insert(record, ttl).map(drop),
             _ => Ok(()),
         }
+    }
+
+    /// Keeps the former record of a key, and stores another one by `store`.
+    fn replace(
+        &self,
+        record: Record,
+        ttl: Ttl,
+        store: impl FnOnce(Record, Ttl) -> Result<bool, Refusal>,
+    ) -> Result<bool, Refusal> {
+        let key = record.key();
+        if self.changes.borrow().has_whole(key) {
+            return store(record, ttl);
+        }
+        let former = self.take_out(key);
+        let is_new = former.is_none();
+        let ttl = match (&former, ttl) {
+            (Some((_, former)), Ttl::Keep) => *former,
+            _ => ttl,
+        };
+        self.keep_former(key, former);
+        store(record, ttl).map(|_| is_new)
     }
 
     /// Records the edits of a sorted set that has recorded them itself.
@@ -269,18 +290,11 @@ impl HeldLocks for UndoableLocks<'_> {
     }
 
     fn insert(&self, record: Record, ttl: Ttl) -> Result<bool, Refusal> {
-        let key = record.key();
-        if self.changes.borrow().has_whole(key) {
-            return self.locks.insert(record, ttl);
-        }
-        let former = self.take_out(key);
-        let is_new = former.is_none();
-        let ttl = match (&former, ttl) {
-            (Some((_, former)), Ttl::Keep) => *former,
-            _ => ttl,
-        };
-        self.keep_former(key, former);
-        self.locks.insert(record, ttl).map(|_| is_new)
+        self.replace(record, ttl, |record, ttl| self.locks.insert(record, ttl))
+    }
+
+    fn restore(&self, record: Record, ttl: Ttl) -> Result<bool, Refusal> {
+        self.replace(record, ttl, |record, ttl| self.locks.restore(record, ttl))
     }
 
     fn take(&self, key: Key<'_>) -> Option<Record> {

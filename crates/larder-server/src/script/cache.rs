@@ -24,7 +24,7 @@ pub(crate) struct Script {
     pub(super) digest: Digest,
     /// The text, without the line that chooses options.
     pub(super) code: Box<[u8]>,
-    is_read_only: bool,
+    options: Option<Options>,
     uses_other_keys: AtomicBool,
     is_removed: AtomicBool,
     is_loaded: AtomicBool,
@@ -38,7 +38,7 @@ impl Script {
         Ok(Script {
             digest: digest(body),
             code: code.into(),
-            is_read_only: is_read_only(options)?,
+            options: options.map(Options::parse).transpose()?,
             uses_other_keys: AtomicBool::new(false),
             is_removed: AtomicBool::new(false),
             is_loaded: AtomicBool::new(false),
@@ -52,7 +52,28 @@ impl Script {
 
     /// Whether it must not write, by its first line.
     pub(crate) fn is_read_only(&self) -> bool {
-        self.is_read_only
+        self.options.is_some_and(|options| options.is_read_only)
+    }
+
+    /// Whether its first line has options.
+    pub(crate) fn has_options(&self) -> bool {
+        self.options.is_some()
+    }
+
+    /// Whether it may not start while memory is used up, by its first line.
+    pub(crate) fn needs_memory(&self) -> bool {
+        self.options.is_some_and(|options| !options.ignores_limit())
+    }
+
+    /// As [`needs_memory`](Self::needs_memory), of the script with this text.
+    pub(crate) fn needs_memory_by(body: &[u8]) -> bool {
+        let options = split_options(body).ok().and_then(|(options, _)| options.map(Options::parse));
+        options.is_some_and(|options| options.is_ok_and(|options| !options.ignores_limit()))
+    }
+
+    /// Whether its commands are executed even if memory was used up when it started, by its first line.
+    pub(crate) fn ignores_memory_limit(&self) -> bool {
+        self.options.is_some_and(Options::ignores_limit)
     }
 
     /// Whether it has used a key that was not declared: it locks all keys from the start.
@@ -122,22 +143,36 @@ fn split_options(body: &[u8]) -> Result<(Option<&str>, &[u8]), String> {
     }
 }
 
-/// Parses the options of the first line: `flags=no-writes,…`. The other flags of Redis have no effect here.
-fn is_read_only(options: Option<&str>) -> Result<bool, String> {
-    let mut is_read_only = false;
-    for option in options.unwrap_or_default().split_ascii_whitespace() {
-        let flags = option
-            .strip_prefix("flags=")
-            .ok_or_else(|| format!("ERR Unknown lua shebang option: {option}"))?;
-        for flag in flags.split(',').filter(|flag| !flag.is_empty()) {
-            match flag {
-                "no-writes" => is_read_only = true,
-                "allow-oom" | "allow-stale" | "no-cluster" | "allow-cross-slot-keys" => {}
-                _ => return Err(format!("ERR Unexpected flag in script shebang: {flag}")),
+/// The options of the first line.
+#[derive(Debug, Clone, Copy, Default)]
+struct Options {
+    is_read_only: bool,
+    allows_oom: bool,
+}
+
+impl Options {
+    /// Parses `flags=no-writes,…`. The other flags of Redis have no effect here.
+    fn parse(text: &str) -> Result<Options, String> {
+        let mut options = Options::default();
+        for option in text.split_ascii_whitespace() {
+            let flags = option
+                .strip_prefix("flags=")
+                .ok_or_else(|| format!("ERR Unknown lua shebang option: {option}"))?;
+            for flag in flags.split(',').filter(|flag| !flag.is_empty()) {
+                match flag {
+                    "no-writes" => options.is_read_only = true,
+                    "allow-oom" => options.allows_oom = true,
+                    "allow-stale" | "no-cluster" | "allow-cross-slot-keys" => {}
+                    _ => return Err(format!("ERR Unexpected flag in script shebang: {flag}")),
+                }
             }
         }
+        Ok(options)
     }
-    Ok(is_read_only)
+
+    fn ignores_limit(self) -> bool {
+        self.is_read_only || self.allows_oom
+    }
 }
 
 /// All scripts, and those that run for so long that `SCRIPT KILL` may end them.

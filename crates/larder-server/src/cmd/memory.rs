@@ -1,0 +1,46 @@
+//! Which commands are refused because memory is used up, as in Redis: only under a policy that may find nothing to evict.
+//!
+//! A command, a transaction or a script is refused before it changes anything, and what has begun is not stopped. What a
+//! command that stores a string needs is known exactly when it stores it: see [`crate::db`]. Here is what can be told
+//! before: that the limit is exceeded already, by a transaction or because it was lowered, or will be by the request alone.
+
+use larder_resp::Args;
+
+use super::spec::{CommandSpec, Flags};
+use super::table::TABLE;
+use super::{CommandError, Context, Outcome};
+
+/// Refuses the command at `index` of the table if memory is used up. Counts it then.
+pub(super) fn check(index: usize, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if !cx.session.is_limited() {
+        return Ok(());
+    }
+    let (spec, store) = (&TABLE[index], &cx.state.store);
+    let is_full = store.is_full();
+    cx.session.is_full = is_full;
+    let is_refused = match (spec.name, cx.session.transaction()) {
+        ("discard" | "quit" | "reset", _) => false,
+        ("exec", Some(transaction)) => {
+            transaction.may_need_memory(cx.state) && (is_full || !store.has_room(transaction.bytes()))
+        }
+        // Also those that need none: the queue needs memory.
+        (_, Some(_)) => is_full,
+        (_, None) if !spec.flags.contains(Flags::DENYOOM) => false,
+        (_, None) => is_full || changes_in_place(spec) && !store.has_room(bytes(args)),
+    };
+    if is_refused {
+        cx.counters(index).rejected.add(1);
+        return Err(CommandError::OutOfMemory);
+    }
+    Ok(())
+}
+
+/// Whether a command lets a value grow in place, so that it cannot be refused once it has begun.
+fn changes_in_place(spec: &CommandSpec) -> bool {
+    spec.group == "sorted-set"
+}
+
+/// The bytes of the arguments.
+fn bytes(args: Args<'_>) -> usize {
+    args.iter().map(<[u8]>::len).sum()
+}
