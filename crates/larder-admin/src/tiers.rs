@@ -105,12 +105,12 @@ fn coherence_in_words(cache: &Cache) -> Option<&'static str> {
     Some(match cache.coherence().mode {
         CoherenceMode::Memory => return None,
         CoherenceMode::Unknown => "unknown: the shared server was not needed or not reached yet",
-        CoherenceMode::Full => "full: after a change by any node, no node serves what was there before",
+        CoherenceMode::Full => "full: a change by any node is in effect there at once, and on all others within max_lag",
         CoherenceMode::OneNode => {
             "one node: the shared server cannot announce changes, so those of other nodes are not seen"
         }
         CoherenceMode::Lost => {
-            "lost: the shared server does not answer; changes by other nodes are not seen until it does"
+            "lost: the shared server does not answer; memory is served for a while, then every fetch loads"
         }
         _ => return None,
     })

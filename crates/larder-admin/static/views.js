@@ -217,13 +217,13 @@ export class PartView {
   }
 }
 
-/** What has happened to the parts in the last hour, the latest first. */
+/** What has happened to the parts, the latest first. */
 export class EventsView {
   constructor() {
     this.list = el("ol", "");
     // Scrolled with the keyboard.
     this.list.tabIndex = 0;
-    this.node = el("section", "part events", el("header", "", el("h2", "", "Events"), el("span", "kind", "of the last hour")), this.list);
+    this.node = el("section", "part events", el("header", "", el("h2", "", "Events")), this.list);
     this.node.setAttribute("aria-label", "Events");
     this.node.hidden = true;
   }

@@ -21,7 +21,7 @@
 //! time, on however many nodes, one of them loads. The others get its value.
 //!
 //! # The promise
-//! An *invalidation* is a `delete`, `write`, `invalidate_tags` or `clear` that returned [`Reach::Everywhere`]. (1) On
+//! An *invalidation* is a `delete`, `write`, `invalidate_tags`, `clear` or `delete_matched` that returned [`Reach::Everywhere`]. (1) On
 //! that node no read started afterwards returns a value loaded or written before the invalidation began. (2) On other nodes the same
 //! holds for reads started more than [`Builder::max_lag`] later; a node that has lost Redis may serve memory for
 //! [`Builder::disconnected`], and no longer. (3) No loader that began before it stores its result in either tier.

@@ -47,7 +47,7 @@ impl Fault {
         Fault::NodeLost,
     ];
 
-    /// Whether this server can have it: `larder server` has no snapshots, and evicts where redis-server refuses writes.
+    /// Whether this server can have it: `larder server` has no snapshots, and cannot be made full by a `maxmemory` of one byte.
     pub(crate) fn is_possible(self, server: &RedisServer) -> bool {
         server.is_redis() || !matches!(self, Fault::Restored | Fault::Full)
     }
