@@ -105,7 +105,9 @@ fn coherence_in_words(cache: &Cache) -> Option<&'static str> {
     Some(match cache.coherence().mode {
         CoherenceMode::Memory => return None,
         CoherenceMode::Unknown => "unknown: the shared server was not needed or not reached yet",
-        CoherenceMode::Full => "full: a change by any node is in effect there at once, and on all others within max_lag",
+        CoherenceMode::Full => {
+            "full: a change by any node is in effect there at once, and on all others within max_lag"
+        }
         CoherenceMode::OneNode => {
             "one node: the shared server cannot announce changes, so those of other nodes are not seen"
         }
