@@ -1,0 +1,269 @@
+//! Tests of the loop: turns are given by hand, over real sockets.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+use super::*;
+use crate::config::Config;
+use crate::db::{Expiry, Store};
+use crate::listener::Socket;
+use crate::stats::Stats;
+
+fn state(threads: usize) -> Arc<ServerState> {
+    let store = Store::new(Some(8 << 20)).unwrap();
+    Arc::new(ServerState::new(Config::default(), store, Arc::new(Stats::new(threads)), 0))
+}
+
+/// A connection of the first thread, and the client's end of it.
+fn connection(state: &Arc<ServerState>) -> (Box<Connection>, UnixStream) {
+    let (server_end, client_end) = UnixStream::pair().unwrap();
+    (Connection::open(Socket::unix(server_end).unwrap(), state, 0), client_end)
+}
+
+fn poll(event_loop: &mut EventLoop) {
+    let mut events = Events::with_capacity(8);
+    event_loop.poll.poll(&mut events, Some(Duration::ZERO)).unwrap();
+    event_loop.serve(&events, Moment::now());
+}
+
+#[test]
+fn panic_closes_only_its_connection() {
+    let state = state(1);
+    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let (panicking, mut panicking_client) = connection(&state);
+    let (other, mut other_client) = connection(&state);
+    event_loop.adopt(panicking);
+    event_loop.adopt(other);
+    event_loop.guarded_turn(0, |_, _| panic!("a bug in a command"));
+    assert_eq!((state.stats.panics.get(), state.stats.threads[0].connections()), (1, 1));
+    assert_eq!(panicking_client.read(&mut [0]).unwrap(), 0);
+    other_client.write_all(b"PING\r\n").unwrap();
+    poll(&mut event_loop);
+    let mut reply = [0; 7];
+    other_client.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"+PONG\r\n");
+}
+
+/// Readiness is reported once, and here while the connection still executes what it has received before.
+#[test]
+fn request_that_arrives_while_its_connection_is_queued_is_answered() {
+    let state = state(1);
+    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let (connection, mut client_end) = connection(&state);
+    event_loop.adopt(connection);
+    const MORE_THAN_A_TURN: usize = 5_000;
+    client_end.write_all(&b"PING\r\n".repeat(MORE_THAN_A_TURN)).unwrap();
+    poll(&mut event_loop);
+    assert_eq!(event_loop.yielding, [0]);
+    client_end.write_all(b"ECHO last\r\n").unwrap();
+    poll(&mut event_loop);
+    poll(&mut event_loop);
+    let mut replies = vec![0; MORE_THAN_A_TURN * b"+PONG\r\n".len() + b"$4\r\nlast\r\n".len()];
+    client_end.set_nonblocking(true).unwrap();
+    client_end.read_exact(&mut replies).unwrap();
+    assert!(replies.ends_with(b"last\r\n"));
+}
+
+#[test]
+fn command_that_visits_every_entry_yields_to_other_connections() {
+    for command in ["KEYS nothing", "SCAN 0 MATCH nothing COUNT 1000000", "FLUSHALL", "FLUSHDB"] {
+        let state = state(1);
+        let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+        for number in 0..5_000 {
+            state.store.database(0).set(format!("k{number}").as_bytes(), b"v", Expiry::Never).unwrap();
+        }
+        let (long, mut long_client) = connection(&state);
+        let (short, mut short_client) = connection(&state);
+        event_loop.adopt(long);
+        event_loop.adopt(short);
+        long_client.write_all(format!("{command}\r\nPING\r\n").as_bytes()).unwrap();
+        short_client.write_all(b"PING\r\n").unwrap();
+        poll(&mut event_loop);
+        long_client.set_nonblocking(true).unwrap();
+        let mut reply = [0; 100];
+        assert!(long_client.read(&mut reply).is_err(), "{command} ran to its end in one turn");
+        short_client.read_exact(&mut reply[..7]).unwrap();
+        while event_loop.yielding == [0] {
+            poll(&mut event_loop);
+        }
+        let length = long_client.read(&mut reply).unwrap();
+        assert!(reply[..length].ends_with(b"+PONG\r\n"), "{command}");
+        let left = if command.starts_with("FLUSH") { 0 } else { 5_000 };
+        assert_eq!(state.store.len(), left, "{command}");
+    }
+}
+
+#[test]
+fn arguments_of_a_large_request_are_counted_and_freed() {
+    const ARGUMENTS: usize = 100_000;
+    let state = state(1);
+    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let (connection, mut client_end) = connection(&state);
+    event_loop.adopt(connection);
+    client_end.set_nonblocking(true).unwrap();
+    let request = [format!("*{}\r\n", ARGUMENTS + 1).as_bytes(), b"$6\r\nEXISTS\r\n"].concat();
+    let request = [request, b"$1\r\nk\r\n".repeat(ARGUMENTS)].concat();
+    let mut send = |event_loop: &mut EventLoop, mut bytes: &[u8]| {
+        while !bytes.is_empty() {
+            bytes = &bytes[client_end.write(bytes).unwrap_or(0)..];
+            poll(event_loop);
+        }
+    };
+    let (begin, end) = request.split_at(request.len() - 1);
+    send(&mut event_loop, begin);
+    while !event_loop.yielding.is_empty() {
+        poll(&mut event_loop);
+    }
+    let buffered = state.clients.buffered_bytes();
+    assert!(buffered as usize > request.len() + 8 * (ARGUMENTS - 1), "{buffered} bytes");
+    send(&mut event_loop, end);
+    let mut reply = [0; 4];
+    client_end.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b":0\r\n");
+    let buffered = state.clients.buffered_bytes();
+    assert!(buffered < 1_000, "an idle connection holds {buffered} bytes");
+}
+
+/// A mark that is set while a connection is between two threads must not be lost.
+#[test]
+fn connection_that_is_closed_while_it_moves_is_closed_on_arrival() {
+    let state = state(2);
+    let mut from = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let mut to = EventLoop::new(1, Arc::clone(&state)).unwrap();
+    let (connection, mut client_end) = connection(&state);
+    let client = Arc::clone(connection.client());
+    from.adopt(connection);
+    from.move_to(1, &[0]);
+    assert_eq!(client.thread(), 1);
+    client.close();
+    to.read_messages();
+    assert_eq!(client_end.read(&mut [0]).unwrap(), 0);
+    assert!(state.clients.all().is_empty());
+}
+
+/// The request arrives while no thread waits for the socket.
+#[test]
+fn request_that_arrives_while_its_connection_moves_is_answered() {
+    let state = state(2);
+    let mut from = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let mut to = EventLoop::new(1, Arc::clone(&state)).unwrap();
+    let (connection, mut client_end) = connection(&state);
+    from.adopt(connection);
+    from.move_to(1, &[0]);
+    client_end.write_all(b"PING\r\n").unwrap();
+    to.read_messages();
+    poll(&mut to);
+    let mut reply = [0; 7];
+    client_end.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"+PONG\r\n");
+    let connections = [0, 1].map(|thread: usize| state.stats.threads[thread].connections());
+    assert_eq!(connections, [0, 1]);
+}
+
+/// A message in the protocol of RESP2.
+fn post(client: &Arc<Client>, text: &str) {
+    client.post(text.len(), |message| message.simple(text));
+}
+
+fn read_text(client_end: &mut UnixStream) -> String {
+    client_end.set_nonblocking(true).unwrap();
+    let mut bytes = [0; 1000];
+    let length = client_end.read(&mut bytes).unwrap_or(0);
+    String::from_utf8(bytes[..length].to_vec()).unwrap()
+}
+
+#[test]
+fn message_wakes_a_waiting_connection() {
+    let state = state(1);
+    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let (connection, mut client_end) = connection(&state);
+    let client = Arc::clone(connection.client());
+    event_loop.adopt(connection);
+    poll(&mut event_loop);
+    post(&client, "first");
+    post(&client, "second");
+    assert_eq!(state.clients.buffered_bytes(), 17);
+    poll(&mut event_loop);
+    assert_eq!(read_text(&mut client_end), "+first\r\n+second\r\n");
+    assert_eq!(state.clients.buffered_bytes(), 0);
+}
+
+/// The message is there before the command is executed, and the wake-up is not read yet.
+#[test]
+fn message_is_ahead_of_the_reply_to_a_later_command() {
+    let state = state(1);
+    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let (connection, mut client_end) = connection(&state);
+    let client = Arc::clone(connection.client());
+    event_loop.adopt(connection);
+    poll(&mut event_loop);
+    client_end.write_all(b"PING\r\n").unwrap();
+    post(&client, "message");
+    event_loop.connections[0].as_mut().unwrap().set_ready(false);
+    event_loop.turn(0, Moment::now());
+    assert_eq!(read_text(&mut client_end), "+message\r\n+PONG\r\n");
+}
+
+/// The thread that was woken has the connection no more.
+#[test]
+fn message_for_a_connection_that_moves_is_sent_on_its_new_thread() {
+    let state = state(2);
+    let mut from = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let mut to = EventLoop::new(1, Arc::clone(&state)).unwrap();
+    let (moving, mut client_end) = connection(&state);
+    let (staying, mut other_end) = connection(&state);
+    let client = Arc::clone(moving.client());
+    from.adopt(moving);
+    post(&client, "before");
+    from.move_to(1, &[0]);
+    // At the same position.
+    from.adopt(staying);
+    from.read_messages();
+    post(&client, "between");
+    to.read_messages();
+    poll(&mut to);
+    assert_eq!(read_text(&mut client_end), "+before\r\n+between\r\n");
+    assert_eq!(read_text(&mut other_end), "");
+    post(&client, "after");
+    to.read_messages();
+    assert_eq!(read_text(&mut client_end), "+after\r\n");
+}
+
+#[test]
+fn full_mailbox_closes_its_connection_and_is_counted() {
+    let state = state(1);
+    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let (connection, mut client_end) = connection(&state);
+    let client = Arc::clone(connection.client());
+    state.clients.output_limits.set(100, 0, 0);
+    event_loop.adopt(connection);
+    post(&client, &"x".repeat(90));
+    post(&client, &"x".repeat(90));
+    event_loop.read_messages();
+    assert_eq!(read_text(&mut client_end), "");
+    assert!(state.clients.all().is_empty());
+    assert_eq!((state.clients.closed_for_output.get(), state.clients.buffered_bytes()), (1, 0));
+}
+
+#[test]
+fn messages_follow_unsent_replies() {
+    let state = state(1);
+    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let (connection, mut client_end) = connection(&state);
+    let client = Arc::clone(connection.client());
+    event_loop.adopt(connection);
+    const LARGE: usize = 4 << 20;
+    state.store.database(0).set(b"large", &vec![b'x'; LARGE], Expiry::Never).unwrap();
+    client_end.write_all(b"GET large\r\n").unwrap();
+    poll(&mut event_loop);
+    post(&client, "message");
+    poll(&mut event_loop);
+    client_end.set_nonblocking(true).unwrap();
+    let (mut received, mut chunk) = (Vec::new(), vec![0; 1 << 20]);
+    while !received.ends_with(b"message\r\n") {
+        poll(&mut event_loop);
+        let length = client_end.read(&mut chunk).unwrap_or(0);
+        received.extend_from_slice(&chunk[..length]);
+    }
+    assert!(received.ends_with(b"x\r\n+message\r\n") && received.len() > LARGE);
+}
