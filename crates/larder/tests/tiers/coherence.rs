@@ -266,10 +266,18 @@ async fn deletion_by_pattern_reaches_memory_of_other_nodes() {
     let Some(server) = RedisServer::start() else { return };
     for (one, other) in crate::pairs(&server) {
         let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
-        for key in ["a1", "a2", "b"] {
+        let keys = ["a1", "a2", "b"];
+        for key in keys {
             a.write(key, 1).await.everywhere();
-            assert_eq!(cached(&b, key).await, 1);
         }
+        // It keeps nothing in memory until it has heard from the server.
+        eventually("the other node has all in memory", async || {
+            for key in keys {
+                assert_eq!(cached(&b, key).await, 1);
+            }
+            other.stats().memory.entries == Some(3)
+        })
+        .await;
         server.command("DEL test:n:a1");
         assert_eq!(one.delete_matched("n:a*").await.everywhere(), 1);
         assert!(a.read("a1").await.is_none() && a.read("a2").await.is_none());
