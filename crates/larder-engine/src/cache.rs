@@ -372,6 +372,13 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         0
     }
 
+    /// The bytes that the cache itself has allocated: without what keys and values own, and loads under way.
+    ///
+    /// Cost: locks each shard in turn.
+    pub fn bytes_allocated(&self) -> usize {
+        self.inner.shards.each().map(|shard| shard.bytes_allocated()).sum()
+    }
+
     /// The number of entries, including expired ones that are not reclaimed yet.
     pub fn len(&self) -> usize {
         self.inner.shards.each().map(|shard| shard.len()).sum()
@@ -494,6 +501,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
             let mut removed = RemovedEntries::new();
             let mut freed = InHand::new(&self.inner.budget);
             let n = shard.reclaim(now, budget - looked_at, &mut freed, &mut removed);
+            shard.shrink_if_empty();
             drop(shard);
             drop(freed);
             self.notify_removed(removed);

@@ -42,12 +42,16 @@ impl Timestamps {
     }
 
     /// The same times in a larger table.
-    pub(crate) fn moved(&self, slots: u32, moves: &Moves) -> Self {
-        let mut larger = Timestamps::new(slots);
+    pub(crate) fn moved(&self, moves: &Moves) -> Self {
+        let mut larger = Timestamps::new(moves.slots());
         for (from, to) in moves.iter() {
             larger.set(to, self.get(from));
         }
         larger
+    }
+
+    pub(crate) fn bytes_allocated(&self) -> usize {
+        size_of_val(&*self.low) + size_of_val(&*self.high)
     }
 
     /// Prefetches the time of a slot.
@@ -113,6 +117,10 @@ impl Wheel {
             due: ChunkList::EMPTY,
             due_code: UNREGISTERED,
         }
+    }
+
+    pub(crate) fn bytes_allocated(&self) -> usize {
+        size_of_val(&*self.bucket_of) + self.chunks.chunks.capacity() * size_of::<Chunk>()
     }
 
     /// Registers a slot under a deadline and makes its former registration stale.

@@ -1,19 +1,13 @@
 //! Prefetching memory into the processor's caches.
 
-/// Starts to load the memory behind a reference into the processor's caches and returns immediately. Does nothing on
-/// processors without such an instruction.
-#[inline]
-pub(crate) fn prefetch<T>(memory: &T) {
-    prefetch_at(std::ptr::from_ref(memory).cast());
-}
-
-/// As [`prefetch`], for an element of a slice, which need not exist.
+/// As [`prefetch_at`], for an element of a slice, which need not exist.
 #[inline]
 pub(crate) fn prefetch_element<T>(slice: &[T], index: usize) {
     prefetch_at(slice.as_ptr().wrapping_add(index).cast());
 }
 
-/// As [`prefetch`], at an address that need not be valid.
+/// Starts to load the memory at an address, which need not be valid, into the processor's caches and returns immediately.
+/// Does nothing on processors without such an instruction.
 #[inline]
 pub(crate) fn prefetch_at(memory: *const u8) {
     #[cfg(target_arch = "x86_64")]

@@ -7,6 +7,8 @@
 //! The ring has the rank of each entry beside its slot. So a policy can judge an entry, and the shard can take it from the
 //! table, without a look at its key: that is an access to memory, and a hash of the key, for each.
 
+use crate::packed::{Packed, Width};
+use crate::sizes;
 use crate::slots::{Moves, NONE, Slots};
 
 /// An entry on a queue.
@@ -17,15 +19,16 @@ pub(crate) struct Queued {
     pub(crate) rank: u32,
 }
 
-/// The mark of a removed entry.
-const HOLE: Queued = Queued { slot: NONE, rank: 0 };
-/// A compacted ring has room for a sixteenth more than it holds, and at least for `MIN_SPARE`.
+/// A compacted ring has room for at least a sixteenth more than it holds, and for `MIN_SPARE`.
 const SPARE_SHARE: usize = 16;
 const MIN_SPARE: usize = 8;
 
 #[derive(Debug)]
 pub(crate) struct Queue {
-    ring: Box<[Queued]>,
+    /// The slots of the entries; `NONE` is a hole.
+    ring: Packed,
+    /// Their ranks.
+    ranks: Box<[u32]>,
     /// The index of the first entry; never that of a hole.
     head: u32,
     /// Positions from the first entry to behind the last, with the holes between them.
@@ -36,12 +39,23 @@ pub(crate) struct Queue {
 
 impl Queue {
     pub(crate) fn new() -> Self {
-        Queue { ring: Box::default(), head: 0, span: 0, len: 0, weight: 0 }
+        Queue {
+            ring: Packed::new(0, Width::Short),
+            ranks: Box::default(),
+            head: 0,
+            span: 0,
+            len: 0,
+            weight: 0,
+        }
     }
 
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len as usize
+    }
+
+    pub(crate) fn bytes_allocated(&self) -> usize {
+        self.ring.bytes_allocated() + size_of_val(&*self.ranks)
     }
 
     /// The sum of the weights in the queue.
@@ -58,7 +72,7 @@ impl Queue {
     /// The first entry.
     #[inline]
     pub(crate) fn front(&self) -> Option<Queued> {
-        (self.len > 0).then(|| self.ring[self.head as usize])
+        (self.len > 0).then(|| self.at_index(self.head))
     }
 
     /// The first entry that is not in the slot `keep`.
@@ -77,7 +91,12 @@ impl Queue {
     /// The entry `n` positions behind the first; `None` behind the last, and if it was removed.
     #[inline]
     pub(crate) fn at(&self, n: u32) -> Option<Queued> {
-        (n < self.span).then(|| self.ring[self.index(n) as usize]).filter(|entry| entry.slot != NONE)
+        (n < self.span).then(|| self.at_index(self.index(n))).filter(|entry| entry.slot != NONE)
+    }
+
+    #[inline]
+    fn at_index(&self, index: u32) -> Queued {
+        Queued { slot: self.ring.get(index), rank: self.ranks[index as usize] }
     }
 
     #[inline]
@@ -86,7 +105,8 @@ impl Queue {
             self.compact(slots);
         }
         let index = self.index(self.span);
-        self.ring[index as usize] = entry;
+        self.ring.set(index, entry.slot);
+        self.ranks[index as usize] = entry.rank;
         slots.set_queue_index(entry.slot, index);
         self.span += 1;
         self.len += 1;
@@ -99,23 +119,23 @@ impl Queue {
         self.len -= 1;
         self.weight -= slots.weight(slot);
         // Most entries leave at the front, whose index is known.
-        if self.ring[self.head as usize].slot == slot {
+        if self.ring.get(self.head) == slot {
             self.advance();
             return;
         }
         let index = slots.queue_index(slot);
-        debug_assert_eq!(self.ring[index as usize].slot, slot, "the slot is in this queue");
-        self.ring[index as usize] = HOLE;
+        debug_assert_eq!(self.ring.get(index), slot, "the slot is in this queue");
+        self.ring.set(index, NONE);
     }
 
     /// Drops the first position, and the holes behind it.
     #[inline]
     fn advance(&mut self) {
         loop {
-            self.ring[self.head as usize] = HOLE;
+            self.ring.set(self.head, NONE);
             self.head = self.index(1);
             self.span -= 1;
-            if self.span == 0 || self.ring[self.head as usize].slot != NONE {
+            if self.span == 0 || self.ring.get(self.head) != NONE {
                 return;
             }
         }
@@ -130,12 +150,14 @@ impl Queue {
 
     /// Moves the entry of a slot to the back.
     pub(crate) fn requeue_slot(&mut self, slots: &mut Slots, slot: u32) {
-        self.requeue(slots, self.ring[slots.queue_index(slot) as usize]);
+        self.requeue(slots, self.at_index(slots.queue_index(slot)));
     }
 
     /// Renames the slots after the table has grown.
     pub(crate) fn relocate(&mut self, moves: &Moves) {
-        self.ring.iter_mut().for_each(|entry| entry.slot = moves.of(entry.slot));
+        let mut ring = Packed::new(self.ring.len(), Width::of(moves.slots()));
+        (0..self.ring.len() as u32).for_each(|index| ring.set(index, moves.of(self.ring.get(index))));
+        self.ring = ring;
     }
 
     /// Accounts for an entry of this queue whose weight changed.
@@ -146,7 +168,7 @@ impl Queue {
     /// The entries from front to back, after a check of positions and sums.
     pub(crate) fn collect(&self, slots: &Slots) -> Vec<Queued> {
         let queued: Vec<Queued> = self.iter().collect();
-        assert!(queued.iter().all(|entry| self.ring[slots.queue_index(entry.slot) as usize] == *entry));
+        assert!(queued.iter().all(|entry| self.at_index(slots.queue_index(entry.slot)) == *entry));
         assert_eq!(queued.len(), self.len());
         assert_eq!(queued.iter().map(|entry| slots.weight(entry.slot)).sum::<u64>(), self.weight);
         queued
@@ -162,14 +184,16 @@ impl Queue {
     /// Moves the entries to a new ring without holes and with some spare room.
     #[cold]
     fn compact(&mut self, slots: &mut Slots) {
-        let len = self.len();
-        let mut ring = Vec::with_capacity(len + (len / SPARE_SHARE).max(MIN_SPARE));
+        let capacity = sizes::at_least(self.len() + (self.len() / SPARE_SHARE).max(MIN_SPARE));
+        let (mut ring, mut ranks) = (Packed::new(capacity, slots.width()), Vec::with_capacity(capacity));
         for entry in self.iter() {
-            slots.set_queue_index(entry.slot, ring.len() as u32);
-            ring.push(entry);
+            let index = ranks.len() as u32;
+            slots.set_queue_index(entry.slot, index);
+            ring.set(index, entry.slot);
+            ranks.push(entry.rank);
         }
-        ring.resize(ring.capacity(), HOLE);
-        (self.ring, self.head, self.span) = (ring.into(), 0, self.len);
+        ranks.resize(capacity, 0);
+        (self.ring, self.ranks, self.head, self.span) = (ring, ranks.into(), 0, self.len);
     }
 }
 
@@ -222,6 +246,6 @@ mod tests {
         for turn in 0..10_000 {
             queue.requeue_slot(&mut slots, turn * 7 % 100);
         }
-        assert!(queue.ring.len() <= 112, "{} positions for 100 entries", queue.ring.len());
+        assert!(queue.ring.len() <= 128, "{} positions for 100 entries", queue.ring.len());
     }
 }

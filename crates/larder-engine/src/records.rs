@@ -21,6 +21,10 @@ impl<K, V> Records<K, V> {
         Records(Box::new_uninit_slice(slots as usize))
     }
 
+    pub(crate) fn bytes_allocated(&self) -> usize {
+        size_of_val(&*self.0)
+    }
+
     /// Puts a record into a slot that holds none.
     ///
     /// # Panics

@@ -7,8 +7,8 @@
 //!                          └─► timing[slot]    deadline, last use; only in caches whose entries expire
 //! ```
 //!
-//! Bytes per slot in addition to key and value: 2 in the table, 4 for the queue index, with expiry 7, with time to idle 6
-//! more, with weights 4; seven of eight slots are in use when a cache is full. Per entry 8 to 8.5 in the queue, 8 in the
+//! Bytes per slot in addition to key and value: 2 in the table, 2 for the queue index, with expiry 7, with time to idle 6
+//! more, with weights 2; seven of eight slots are in use when a cache is full. Per entry 8 to 8.5 in the queue, 8 in the
 //! policy's sketch and 0.75 in its observations, with expiry 4.3 to 5.7 in the wheel, and 0.25 to 0.5 for the causes of misses.
 
 mod misses;
@@ -53,6 +53,7 @@ pub(crate) struct Shard<K, V> {
     counts_only: bool,
     slots: Slots,
     queues: Queues,
+    policy: Policy,
     evictable: Evictable,
     /// Raised when an entry becomes evictable that was not, of the whole cache.
     newly_evictable: Arc<AtomicU64>,
@@ -129,6 +130,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             counts_only: queues.on_hit() == OnHit::Count,
             slots: Slots::new(slots, weighed),
             queues,
+            policy,
             evictable,
             newly_evictable,
             tti_ms,
@@ -143,6 +145,19 @@ impl<K: Hash + Eq, V> Shard<K, V> {
 
     pub(crate) fn len(&self) -> usize {
         self.table.len()
+    }
+
+    /// The bytes of this shard and of what it has allocated, but for loads under way.
+    pub(crate) fn bytes_allocated(&self) -> usize {
+        let timing = self.timing.as_ref().map_or(0, |timing| timing.bytes_allocated());
+        let entries = self.table.bytes_allocated() + self.records.bytes_allocated();
+        let policy = self.slots.bytes_allocated() + self.queues.bytes_allocated();
+        size_of_val(self) + entries + policy + timing + self.misses.bytes_allocated()
+    }
+
+    /// How many slots there are.
+    pub(crate) fn slots(&self) -> u32 {
+        self.table.slots()
     }
 
     #[inline]
@@ -375,13 +390,39 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         others.iter().for_each(|entry| self.enqueue(*entry, self.weight(entry.slot)));
     }
 
+    /// The rank of each entry, by slot. That of an entry on a queue is there; a hash of its key would read its memory.
+    fn ranks(&self) -> Vec<u32> {
+        let mut ranks = vec![0; self.table.slots() as usize];
+        self.queues.visit(|entry| ranks[entry.slot as usize] = entry.rank);
+        let others = self.table.used().filter(|&id| !self.is_queued(id, self.weight(id)));
+        others.for_each(|id| ranks[id as usize] = rank(self.hash_of(id)));
+        ranks
+    }
+
+    /// Gives the memory for entries back if there are none, with what the policy has learned from them.
+    pub(crate) fn shrink_if_empty(&mut self) {
+        if self.len() > 0 || self.table.slots() == Table::new(1).slots() {
+            return;
+        }
+        self.table = Table::new(1);
+        self.records = Records::new(self.table.slots());
+        self.slots = Slots::new(self.table.slots(), self.slots.is_weighed());
+        self.queues = Queues::new(self.policy);
+        self.timing = None;
+        self.counts_only = self.on_hit == OnHit::Count;
+        // The policy begins to count them anew.
+        self.stats.hits += self.hits.iter().sum::<u64>();
+        self.hits = Hits::default();
+    }
+
     /// Moves all entries and their state to a larger table.
     fn grow(&mut self, groups: usize, now: u64) {
         let mut table = Table::new(groups);
         let mut records = Records::new(table.slots());
-        let mut moves = Moves::new(self.table.slots());
+        let mut moves = Moves::new(self.table.slots(), table.slots());
+        let ranks = self.ranks();
         for from in self.table.used() {
-            let hash = self.hash_of(from);
+            let hash = self.table.hash_like(from, ranks[from as usize]);
             let to = table.allocate(hash);
             table.set_mark(to, self.table.mark(from));
             // SAFETY: a slot in use holds a record. If the hash of a later key panics, the old table stays in use and
@@ -389,10 +430,10 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             records.write(to, unsafe { self.records.take(from) });
             moves.record(from, to);
         }
-        self.slots = self.slots.moved(table.slots(), &moves);
+        self.slots = self.slots.moved(&moves);
         self.queues.relocate(&moves);
         if let Some(timing) = &mut self.timing {
-            **timing = timing.moved(table.slots(), &moves, now);
+            **timing = timing.moved(&moves, now);
         }
         (self.table, self.records) = (table, records);
         self.register_all();
@@ -614,7 +655,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
 
     /// The counters so far and the number of entries.
     pub(crate) fn stats(&self) -> Stats {
-        let (hits, entries) = (self.hits.iter().sum(), self.len() as u64);
+        let (hits, entries) = (self.stats.hits + self.hits.iter().sum::<u64>(), self.len() as u64);
         Stats { hits, entries, miss_causes: self.misses.causes(), ..self.stats }
     }
 

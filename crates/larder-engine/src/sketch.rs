@@ -47,6 +47,10 @@ impl Sketch {
         self.lines.len() * ENTRIES_PER_LINE
     }
 
+    pub(crate) fn bytes_allocated(&self) -> usize {
+        self.lines.capacity() * size_of::<Line>()
+    }
+
     /// Prefetches the line of a key.
     #[inline]
     pub(crate) fn prefetch(&self, rank: u32) {

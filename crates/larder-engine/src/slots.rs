@@ -1,23 +1,24 @@
 //! What the policies know of an entry: its slot, its index in a queue, and its weight.
 //!
-//! Each slot has its index in the one [`crate::queue`] that it is on, in four bytes. Weights are stored only in caches
-//! with a weigher, in four bytes.
+//! Each slot has its index in the one [`crate::queue`] that it is on, in two bytes or four. Weights are stored only in
+//! caches with a weigher, in two bytes.
 
-use crate::prefetch::prefetch_element;
+use crate::packed::{Packed, Width};
 use std::collections::HashMap;
 
 /// No slot.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Marks a weight that needs more than 32 bits.
-const HEAVY: u32 = u32::MAX;
+/// Marks a weight that needs more than 16 bits.
+const HEAVY: u16 = u16::MAX;
 
 #[derive(Debug)]
 pub(crate) struct Slots {
-    queue_indices: Box<[u32]>,
+    queue_indices: Packed,
+    width: Width,
     /// Empty in caches whose entries all weigh one.
-    weights: Box<[u32]>,
-    /// The weights that do not fit into 32 bits, marked by `HEAVY` above.
+    weights: Box<[u16]>,
+    /// The weights that do not fit into 16 bits, marked by `HEAVY` above.
     heavy: HashMap<u32, u64>,
     weighed: bool,
 }
@@ -25,9 +26,10 @@ pub(crate) struct Slots {
 impl Slots {
     /// This many slots, none of them on a queue.
     pub(crate) fn new(slots: u32, weighed: bool) -> Self {
-        let weights = if weighed { slots } else { 0 };
+        let (weights, width) = (if weighed { slots } else { 0 }, Width::of(slots));
         Slots {
-            queue_indices: vec![NONE; slots as usize].into(),
+            queue_indices: Packed::new(slots as usize, width),
+            width,
             weights: vec![0; weights as usize].into(),
             heavy: HashMap::new(),
             weighed,
@@ -35,30 +37,45 @@ impl Slots {
     }
 
     /// The same entries in a larger table, moved as `moves` says.
-    pub(crate) fn moved(&self, slots: u32, moves: &Moves) -> Self {
-        let mut larger = Slots::new(slots, self.weighed);
+    pub(crate) fn moved(&self, moves: &Moves) -> Self {
+        let mut larger = Slots::new(moves.slots(), self.weighed);
         for (from, to) in moves.iter() {
-            larger.queue_indices[to as usize] = self.queue_indices[from as usize];
+            larger.set_queue_index(to, self.queue_index(from));
             larger.set_weight(to, self.weight(from));
         }
         larger
     }
 
+    /// Whether weights are stored.
+    pub(crate) fn is_weighed(&self) -> bool {
+        self.weighed
+    }
+
+    pub(crate) fn bytes_allocated(&self) -> usize {
+        let heavy = self.heavy.capacity() * size_of::<(u32, u64)>();
+        self.queue_indices.bytes_allocated() + size_of_val(&*self.weights) + heavy
+    }
+
     /// The index of a slot in its queue.
     #[inline]
     pub(crate) fn queue_index(&self, slot: u32) -> u32 {
-        self.queue_indices[slot as usize]
+        self.queue_indices.get(slot)
+    }
+
+    /// How wide the numbers of slots and of positions are.
+    pub(crate) fn width(&self) -> Width {
+        self.width
     }
 
     #[inline]
     pub(crate) fn set_queue_index(&mut self, slot: u32, place: u32) {
-        self.queue_indices[slot as usize] = place;
+        self.queue_indices.set(slot, place);
     }
 
     /// Prefetches the queue index of a slot.
     #[inline]
     pub(crate) fn prefetch(&self, slot: u32) {
-        prefetch_element(&self.queue_indices, slot as usize);
+        self.queue_indices.prefetch(slot);
     }
 
     #[inline]
@@ -84,7 +101,7 @@ impl Slots {
     }
 
     fn store_weight(&mut self, slot: u32, weight: u64) {
-        let light = u32::try_from(weight).unwrap_or(HEAVY);
+        let light = u16::try_from(weight).unwrap_or(HEAVY);
         let former = std::mem::replace(&mut self.weights[slot as usize], light);
         if light == HEAVY {
             self.heavy.insert(slot, weight);
@@ -96,25 +113,33 @@ impl Slots {
 
 /// The new slot of each entry after the table has grown.
 #[derive(Debug)]
-pub(crate) struct Moves(Vec<u32>);
+pub(crate) struct Moves {
+    to: Vec<u32>,
+    slots: u32,
+}
 
 impl Moves {
-    /// No moves yet, for a table with this many slots.
-    pub(crate) fn new(slots: u32) -> Self {
-        Moves(vec![NONE; slots as usize])
+    /// No moves yet, from a table with so many slots to one with `slots`.
+    pub(crate) fn new(former_slots: u32, slots: u32) -> Self {
+        Moves { to: vec![NONE; former_slots as usize], slots }
+    }
+
+    /// How many slots the new table has.
+    pub(crate) fn slots(&self) -> u32 {
+        self.slots
     }
 
     pub(crate) fn record(&mut self, from: u32, to: u32) {
-        self.0[from as usize] = to;
+        self.to[from as usize] = to;
     }
 
     /// The new slot of an entry; `NONE` for `NONE`.
     pub(crate) fn of(&self, from: u32) -> u32 {
-        self.0.get(from as usize).copied().unwrap_or(NONE)
+        self.to.get(from as usize).copied().unwrap_or(NONE)
     }
 
     /// Pairs of the former and the new slot.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
-        (0..).zip(&self.0).filter(|(_, to)| **to != NONE).map(|(from, to)| (from, *to))
+        (0..).zip(&self.to).filter(|(_, to)| **to != NONE).map(|(from, to)| (from, *to))
     }
 }

@@ -22,6 +22,7 @@
 //! The groups are ordered by the *rank* of the hashes, whatever their number: a scan by rank survives growth.
 
 use crate::prefetch::prefetch_element;
+use crate::sizes;
 
 const GROUP_SLOTS: usize = 16;
 /// The mean number of entries in a group above which the table grows.
@@ -70,6 +71,10 @@ impl Table {
     /// How many slots there are.
     pub(crate) fn slots(&self) -> u32 {
         (self.groups.len() * GROUP_SLOTS) as u32
+    }
+
+    pub(crate) fn bytes_allocated(&self) -> usize {
+        size_of_val(&*self.groups)
     }
 
     /// The slot under this hash that `is_it` accepts.
@@ -131,15 +136,23 @@ impl Table {
         *marks = *marks & !(15 << shift) | u64::from(mark) << shift;
     }
 
-    /// The number of groups to grow to before the next entry is added; `None` if there is room. The table grows by half,
-    /// but not beyond what `expected` entries need; past that number it grows by a quarter.
+    /// The number of groups to grow to before the next entry is added; `None` if there is room. The table grows by a
+    /// seventh to a fourth, but not beyond what `expected` entries need unless it has to.
     pub(crate) fn growth_target(&self, expected: usize) -> Option<usize> {
         let now = self.groups.len();
         if self.len < now * MAX_MEAN_ENTRIES {
             return None;
         }
         let in_the_end = expected.div_ceil(MAX_MEAN_ENTRIES);
-        Some(if now >= in_the_end { now + now.div_ceil(4) } else { (now + now.div_ceil(2)).min(in_the_end) })
+        let next = sizes::at_least(now + 1);
+        Some(if now < in_the_end { next.min(in_the_end) } else { next })
+    }
+
+    /// A hash for which [`Table::allocate`] does the same as for that of the entry in a slot, whose rank is `rank`.
+    #[inline]
+    pub(crate) fn hash_like(&self, slot: u32, rank: u32) -> u64 {
+        let tag = self.groups[group_of(slot)].tags[index_in_group(slot)];
+        u64::from(tag) << RANK_BITS | u64::from(rank)
     }
 
     /// Allocates a free slot for this hash.

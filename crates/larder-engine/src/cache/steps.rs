@@ -359,6 +359,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
             }
             from = shard.walk(from, left.min(ENTRIES_PER_LOCK), &mut slots);
             visit(&mut shard, &slots, &mut gone);
+            shard.shrink_if_empty();
             drop(shard);
             drop(gone.freed);
             self.notify_removed(gone.entries);

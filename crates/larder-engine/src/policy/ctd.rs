@@ -321,6 +321,15 @@ impl Evict for Ctd {
         self.winner = NONE;
     }
 
+    fn visit(&self, visit: impl FnMut(Queued)) {
+        self.window.iter().chain(self.main.iter()).for_each(visit);
+    }
+
+    fn bytes_allocated(&self) -> usize {
+        let sketch = self.sketch.as_ref().map_or(0, Sketch::bytes_allocated);
+        self.window.bytes_allocated() + self.main.bytes_allocated() + sketch + self.contest.bytes_allocated()
+    }
+
     fn walk(&self, slots: &Slots) -> Vec<Queued> {
         let mut entries = self.window.collect(slots);
         entries.extend(self.main.collect(slots));

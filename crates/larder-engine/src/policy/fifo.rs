@@ -37,6 +37,14 @@ impl Evict for Fifo {
         self.0.relocate(moves);
     }
 
+    fn visit(&self, visit: impl FnMut(Queued)) {
+        self.0.iter().for_each(visit);
+    }
+
+    fn bytes_allocated(&self) -> usize {
+        self.0.bytes_allocated()
+    }
+
     fn walk(&self, slots: &Slots) -> Vec<Queued> {
         self.0.collect(slots)
     }

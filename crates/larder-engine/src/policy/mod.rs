@@ -144,6 +144,9 @@ pub(crate) trait Evict {
     ) -> Option<Queued>;
     /// Renames the slots after the table has grown.
     fn relocate(&mut self, moves: &Moves);
+    /// Calls `visit` with each entry, in any order.
+    fn visit(&self, visit: impl FnMut(Queued));
+    fn bytes_allocated(&self) -> usize;
     /// All entries in queue order; validates the queues on the way.
     fn walk(&self, slots: &Slots) -> Vec<Queued>;
 }
@@ -226,6 +229,14 @@ impl Queues {
 
     pub(crate) fn relocate(&mut self, moves: &Moves) {
         each!(self, queues => queues.relocate(moves));
+    }
+
+    pub(crate) fn visit(&self, visit: impl FnMut(Queued)) {
+        each!(self, queues => queues.visit(visit));
+    }
+
+    pub(crate) fn bytes_allocated(&self) -> usize {
+        each!(self, queues => queues.bytes_allocated())
     }
 
     pub(crate) fn walk(&self, slots: &Slots) -> Vec<Queued> {

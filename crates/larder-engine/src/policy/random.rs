@@ -59,6 +59,14 @@ impl Evict for Random {
         self.present.relocate(moves);
     }
 
+    fn visit(&self, visit: impl FnMut(Queued)) {
+        self.present.iter().for_each(visit);
+    }
+
+    fn bytes_allocated(&self) -> usize {
+        self.present.bytes_allocated()
+    }
+
     fn walk(&self, slots: &Slots) -> Vec<Queued> {
         self.present.collect(slots)
     }

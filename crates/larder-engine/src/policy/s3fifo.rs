@@ -97,6 +97,14 @@ impl Evict for S3Fifo {
         self.main.relocate(moves);
     }
 
+    fn visit(&self, visit: impl FnMut(Queued)) {
+        self.small.iter().chain(self.main.iter()).for_each(visit);
+    }
+
+    fn bytes_allocated(&self) -> usize {
+        self.small.bytes_allocated() + self.main.bytes_allocated() + self.ghosts.bytes_allocated()
+    }
+
     fn walk(&self, slots: &Slots) -> Vec<Queued> {
         let mut entries = self.small.collect(slots);
         entries.extend(self.main.collect(slots));
@@ -112,6 +120,10 @@ struct Ghosts {
 }
 
 impl Ghosts {
+    fn bytes_allocated(&self) -> usize {
+        (self.order.capacity() + self.known.capacity()) * size_of::<u32>()
+    }
+
     fn remember(&mut self, rank: u32, most: usize) {
         if self.known.insert(rank) {
             self.order.push_back(rank);

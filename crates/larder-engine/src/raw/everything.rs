@@ -56,6 +56,7 @@ impl<O> Locked<'_, O> {
                     self.cache.discard(shard, id, Cause::Purged, removed);
                 }
             }
+            shard.shrink_if_empty();
         }
     }
 

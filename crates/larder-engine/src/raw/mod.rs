@@ -21,11 +21,14 @@
 //! update it in place, change several keys atomically, and prefetch for several lookups. A value is bytes, or an object of
 //! a type that the user of the cache chooses: a structure which changes in place, and whose weight changes with it.
 
+mod arena;
+mod compaction;
 mod everything;
 mod locked;
 mod prefetch_batch;
 mod record;
 
+pub use compaction::{Compaction, RecordMemory};
 pub use locked::Locked;
 pub use prefetch_batch::PrefetchBatch;
 pub use record::{Key, MAX_INLINE_BYTES, Record, SPACES, TooLong, Value, ValueMut};

@@ -1,18 +1,20 @@
-//! A key and its value in one block of memory, behind a pointer of one word.
+//! A key and its value in one block of memory, behind a pointer of four bytes.
 //!
 //! ```text
 //! block: kind and space, 1 byte │ length of the name, varint │ length of the field, varint │ name │ field
 //! field: the value │ a pointer to a shared value │ a pointer to an object
 //! ```
 //!
-//! For names and values below 128 bytes the header takes three bytes. An entry costs one allocation; a value above
+//! For names and values below 128 bytes the header takes three bytes. Blocks come from the [`super::arena`]. A value above
 //! [`MAX_INLINE_BYTES`] has an allocation of its own, whose owners are counted, so that a reader copies it after it has
-//! released the lock of the shard.
+//! released the lock of the shard. A block that is too long for the arena, for its name is, lies outside: the one in the
+//! arena points there.
 
 #[cfg(test)]
 mod tests;
 
-use crate::prefetch::{prefetch, prefetch_at};
+use super::arena::{self, Block, MAX_BLOCK_BYTES};
+use crate::prefetch::prefetch_at;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::convert::Infallible;
 use std::hash::{Hash, Hasher};
@@ -54,7 +56,7 @@ impl<O> crate::Equivalent<Record<O>> for Key<'_> {
 
 /// A stored key with its value: bytes, or an object of type `O`, a structure with more than one part.
 pub struct Record<O = Infallible> {
-    block: NonNull<u8>,
+    block: Block,
     object: PhantomData<Box<O>>,
 }
 
@@ -100,6 +102,10 @@ const SPACE_MASK: u8 = SPACES - 1;
 const SHARED: u8 = SPACES;
 /// The kind of a field that is a `*mut O`, from a `Box`.
 const OBJECT: u8 = 2 * SPACES;
+/// The first byte of a block that only points to the one with header, name and field, which lies outside of the arena.
+const OUTSIDE: u8 = 3 * SPACES;
+/// The length of such a block.
+const OUTSIDE_BYTES: usize = 1 + size_of::<*mut u8>();
 
 /// The size of a cache line.
 const LINE_BYTES: usize = 64;
@@ -174,11 +180,7 @@ impl<O> Record<O> {
         for number in [key.name.len(), field_len] {
             head_len += write_varint(&mut head[head_len..], number);
         }
-        let layout = layout(total_len([head_len, key.name.len(), field_len].into_iter())?);
-        // SAFETY: the layout is not empty: a header has at least three bytes.
-        let block = unsafe { alloc(layout) };
-        let Some(block) = NonNull::new(block) else { handle_alloc_error(layout) };
-        let mut at = block;
+        let (block, mut at) = allocate(total_len([head_len, key.name.len(), field_len].into_iter())?);
         for bytes in [&head[..head_len], key.name] {
             // SAFETY: the block is as long as header, name and field together, and no other reference to it exists yet.
             unsafe {
@@ -262,7 +264,7 @@ impl<O> Record<O> {
         match self.kind() {
             // SAFETY: as in `value`, and the record is borrowed exclusively.
             0 => ValueMut::Bytes(unsafe {
-                std::slice::from_raw_parts_mut(self.block.add(field_at).as_ptr(), end - field_at)
+                std::slice::from_raw_parts_mut(self.start().add(field_at).as_ptr(), end - field_at)
             }),
             SHARED => ValueMut::Bytes(self.unshared()),
             // SAFETY: as in `value`, and the record is borrowed exclusively.
@@ -323,7 +325,7 @@ impl<O> Record<O> {
             // SAFETY: the record owns the object, and forgets it with its kind: the field is then bytes that have been
             // written.
             unsafe {
-                self.block.write(space);
+                self.start().write(space);
                 Box::from_raw(self.field::<*mut O>().read_unaligned())
             }
         })
@@ -332,10 +334,27 @@ impl<O> Record<O> {
     /// Prefetches the start of the block: header, name, and a short value.
     #[inline]
     pub(super) fn prefetch(&self) {
-        // SAFETY: a block has at least three bytes.
-        prefetch(unsafe { self.block.as_ref() });
+        let block = self.block.address().as_ptr();
+        prefetch_at(block);
         // The next line may lie beyond the end of the block, which is harmless for a prefetch.
-        prefetch_at(self.block.as_ptr().wrapping_add(LINE_BYTES));
+        prefetch_at(block.wrapping_add(LINE_BYTES));
+    }
+
+    /// Moves the block, if it is to leave its page. The former address is not used any more.
+    pub(super) fn compact(&mut self) {
+        if !arena::is_leaving(self.block) {
+            return;
+        }
+        let bytes = if self.is_outside() { OUTSIDE_BYTES } else { self.shape().end };
+        // Without memory it stays.
+        let Some(block) = arena::allocate(bytes) else { return };
+        let former = std::mem::replace(&mut self.block, block);
+        // SAFETY: both blocks have so many bytes, and the new one is not used yet; what the bytes point to has one owner before
+        // and after.
+        unsafe {
+            block.address().copy_from_nonoverlapping(former.address(), bytes);
+            arena::leave(former, bytes);
+        }
     }
 
     /// The bytes of its blocks, without those of an object.
@@ -344,14 +363,30 @@ impl<O> Record<O> {
             SHARED => COUNTS_BYTES + self.bytes().map_or(0, <[u8]>::len),
             _ => 0,
         };
-        self.shape().end + shared
+        let end = self.shape().end;
+        let block =
+            if self.is_outside() { arena::block_bytes(OUTSIDE_BYTES) + end } else { arena::block_bytes(end) };
+        block + shared
     }
 
-    /// The first byte of the block.
+    /// Where the header begins.
+    #[inline]
+    fn start(&self) -> NonNull<u8> {
+        let block = self.block.address();
+        // SAFETY: a block has at least three bytes, and one with this mark a pointer behind it.
+        unsafe { if block.read() < OUTSIDE { block } else { block.add(1).cast().read_unaligned() } }
+    }
+
+    fn is_outside(&self) -> bool {
+        // SAFETY: a block has at least three bytes.
+        unsafe { self.block.address().read() >= OUTSIDE }
+    }
+
+    /// The first byte of the header.
     #[inline]
     fn head(&self) -> u8 {
-        // SAFETY: a block has at least three bytes.
-        unsafe { self.block.read() }
+        // SAFETY: a header has at least three bytes.
+        unsafe { self.start().read() }
     }
 
     #[inline]
@@ -363,7 +398,7 @@ impl<O> Record<O> {
     #[inline]
     fn field<T>(&self) -> NonNull<T> {
         // SAFETY: the field lies in the block.
-        unsafe { self.block.add(self.shape().field_at).cast() }
+        unsafe { self.start().add(self.shape().field_at).cast() }
     }
 
     /// # Safety
@@ -371,7 +406,7 @@ impl<O> Record<O> {
     #[inline]
     unsafe fn slice(&self, from: usize, to: usize) -> &[u8] {
         // SAFETY: the caller guarantees the range, and the block lives as long as the record.
-        unsafe { std::slice::from_raw_parts(self.block.add(from).as_ptr(), to - from) }
+        unsafe { std::slice::from_raw_parts(self.start().add(from).as_ptr(), to - from) }
     }
 
     #[inline]
@@ -393,7 +428,7 @@ impl<O> Record<O> {
         let (mut number, mut shift) = (0, 0);
         loop {
             // SAFETY: the caller guarantees that a varint begins here, and its last byte is the first below 128.
-            let byte = unsafe { self.block.add(at).read() };
+            let byte = unsafe { self.start().add(at).read() };
             at += 1;
             number |= usize::from(byte & 0x7f) << shift;
             if byte < 0x80 {
@@ -428,6 +463,31 @@ fn layout(bytes: usize) -> Layout {
     Layout::array::<u8>(bytes).expect("`total_len` refused what does not fit")
 }
 
+/// A block for header, name and field of so many bytes, and where they begin. The process ends if there is no memory.
+#[inline]
+fn allocate(bytes: usize) -> (Block, NonNull<u8>) {
+    if bytes > MAX_BLOCK_BYTES {
+        return allocate_outside(bytes);
+    }
+    let block = arena::allocate(bytes).unwrap_or_else(|| handle_alloc_error(layout(bytes)));
+    (block, block.address())
+}
+
+#[cold]
+fn allocate_outside(bytes: usize) -> (Block, NonNull<u8>) {
+    let layout = layout(bytes);
+    // SAFETY: the layout is not empty.
+    let start = unsafe { alloc(layout) };
+    let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
+    let (block, at) = allocate(OUTSIDE_BYTES);
+    // SAFETY: the block has room for the mark and the pointer.
+    unsafe {
+        at.write(OUTSIDE);
+        at.add(1).cast().write_unaligned(start);
+    }
+    (block, start)
+}
+
 /// The parts, whose total length is `len`, one after the other.
 fn concatenated(parts: &[&[u8]], len: usize) -> Arc<[u8]> {
     if let [part] = parts {
@@ -448,7 +508,7 @@ fn concatenated(parts: &[&[u8]], len: usize) -> Arc<[u8]> {
 
 impl<O> Drop for Record<O> {
     fn drop(&mut self) {
-        let layout = layout(self.shape().end);
+        let end = self.shape().end;
         match self.kind() {
             0 => {}
             // SAFETY: the record is an owner, and the field is not read again.
@@ -456,8 +516,15 @@ impl<O> Drop for Record<O> {
             // SAFETY: the record owns the object, and the field is not read again.
             _ => drop(unsafe { Box::from_raw(self.field::<*mut O>().read_unaligned()) }),
         }
-        // SAFETY: the block was allocated by `with_field` with this layout, and it is not used again.
-        unsafe { dealloc(self.block.as_ptr(), layout) }
+        let block_bytes = if self.is_outside() {
+            // SAFETY: `allocate_outside` made it with this layout, and it is not used again.
+            unsafe { dealloc(self.start().as_ptr(), layout(end)) };
+            OUTSIDE_BYTES
+        } else {
+            end
+        };
+        // SAFETY: the block was allocated for so many bytes, and it is not used again.
+        unsafe { arena::free(self.block, block_bytes) }
     }
 }
 

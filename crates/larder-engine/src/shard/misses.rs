@@ -52,6 +52,10 @@ impl MissLog {
         MissLog { buckets: Box::default(), bucket_count, causes: MissCauses::default() }
     }
 
+    pub(super) fn bytes_allocated(&self) -> usize {
+        size_of_val(&*self.buckets)
+    }
+
     pub(super) fn causes(&self) -> MissCauses {
         self.causes
     }

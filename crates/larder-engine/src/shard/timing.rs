@@ -23,12 +23,17 @@ impl Timing {
     }
 
     /// The same times in a larger table, with an empty wheel.
-    pub(super) fn moved(&self, slots: u32, moves: &Moves, now: u64) -> Self {
+    pub(super) fn moved(&self, moves: &Moves, now: u64) -> Self {
         Timing {
-            deadlines: self.deadlines.moved(slots, moves),
-            idle: self.idle.as_ref().map(|(used_at, tti)| (used_at.moved(slots, moves), *tti)),
-            wheel: Wheel::new(slots, now),
+            deadlines: self.deadlines.moved(moves),
+            idle: self.idle.as_ref().map(|(used_at, tti)| (used_at.moved(moves), *tti)),
+            wheel: Wheel::new(moves.slots(), now),
         }
+    }
+
+    pub(super) fn bytes_allocated(&self) -> usize {
+        let idle = self.idle.as_ref().map_or(0, |(used_at, _)| used_at.bytes_allocated());
+        size_of_val(self) + self.deadlines.bytes_allocated() + idle + self.wheel.bytes_allocated()
     }
 
     pub(super) fn due(&self, id: u32) -> u64 {

@@ -5,6 +5,7 @@ mod evictable;
 mod expiry;
 mod loads;
 mod locks;
+mod memory;
 mod model;
 mod operations;
 mod raw;

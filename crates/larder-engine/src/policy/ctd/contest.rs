@@ -118,6 +118,10 @@ impl Contest {
         self.untaught = count / 2;
     }
 
+    pub(super) fn bytes_allocated(&self) -> usize {
+        size_of_val(&*self.observations)
+    }
+
     /// Ends all observations, because the entries have moved to other slots.
     pub(super) fn forget(&mut self) {
         self.observations.fill(NOTHING);

@@ -1,0 +1,52 @@
+//! Which pages are to become empty, because the blocks in them fit into others.
+
+use super::classes::Class;
+use super::local::{flush, pages};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Free blocks are left alone up to this share of the pages: one in so many bytes.
+const TOLERATED_SHARE: usize = 8;
+/// And up to this many bytes.
+const TOLERATED_BYTES: usize = 8 << 20;
+
+/// Whether there is a compaction: two would take each other's pages for good.
+static IS_RUNNING: AtomicBool = AtomicBool::new(false);
+
+/// Pages that are to become empty. Those that did not are used again when it is dropped.
+#[derive(Debug)]
+pub(in crate::raw) struct Compaction {
+    chosen: Vec<(Class, u32)>,
+}
+
+impl Compaction {
+    /// Chooses pages, if that is worth while and no other compaction is running. Cost: some tenths of a millisecond.
+    pub(in crate::raw) fn begin() -> Option<Compaction> {
+        let pages = pages()?;
+        let (used, free) = pages.used_and_free_bytes();
+        let is_worth_while = free > TOLERATED_BYTES && free > used / TOLERATED_SHARE;
+        if !is_worth_while || IS_RUNNING.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        let mut compaction = Compaction { chosen: Vec::new() };
+        // What this thread has free may lie in pages that are chosen.
+        flush();
+        Class::all().for_each(|class| pages.choose_leaving(class, &mut compaction.chosen));
+        (!compaction.chosen.is_empty()).then_some(compaction)
+    }
+}
+
+impl Compaction {
+    /// How many pages were chosen.
+    pub(in crate::raw) fn len(&self) -> usize {
+        self.chosen.len()
+    }
+}
+
+impl Drop for Compaction {
+    fn drop(&mut self) {
+        for (class, page) in self.chosen.drain(..) {
+            pages().into_iter().for_each(|pages| pages.stop_leaving(class, page));
+        }
+        IS_RUNNING.store(false, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,56 @@
+//! How much memory a cache takes: per entry while it is full, and after its entries are gone.
+
+use crate::raw::{self, Key, Record};
+use crate::{Cache, Ttl};
+use std::time::Duration;
+
+/// Fills a cache and returns what its shards have allocated for each entry.
+fn bytes_per_entry<K: std::hash::Hash + Eq, V>(cache: &Cache<K, V>) -> f64 {
+    cache.bytes_allocated() as f64 / cache.len() as f64
+}
+
+#[test]
+fn number_takes_eighteen_bytes_beside_key_and_value() {
+    let cache = Cache::<u64, u64>::builder().entries(1 << 20).build().expect("valid options");
+    (0..1_000_000).for_each(|n| _ = cache.insert(n, n));
+    let bytes = bytes_per_entry(&cache) - 16.0;
+    assert!((12.0..18.0).contains(&bytes), "{bytes:.1} bytes");
+}
+
+#[test]
+fn record_takes_thirty_two_bytes_beside_name_and_value() {
+    for (value, ttl, most) in [(16, Ttl::Never, 32.0), (64, Ttl::After(Duration::from_secs(600)), 44.0)] {
+        let cache: raw::Cache = raw::Cache::builder()
+            .weight(1 << 30, |record: &Record, ()| record.bytes_allocated() as u64 + 24)
+            .build()
+            .expect("valid options");
+        for n in 0..300_000u64 {
+            let name = [n.to_le_bytes(), n.to_be_bytes()].concat();
+            cache.insert_with_ttl(Record::new(Key { space: 0, name: &name }, &[&vec![7; value]]), (), ttl);
+        }
+        assert_eq!(cache.len(), 300_000);
+        let records = (3 + 16 + value).next_multiple_of(8);
+        let bytes = bytes_per_entry(&cache) + records as f64 - (16 + value) as f64;
+        assert!((20.0..most).contains(&bytes), "{bytes:.1} bytes with values of {value}");
+    }
+}
+
+#[test]
+fn memory_for_entries_comes_back_when_they_are_gone() {
+    let cache = Cache::<u64, u64>::builder().entries(1 << 16).build().expect("valid options");
+    let empty = cache.bytes_allocated();
+    for round in 0..3 {
+        (0..100_000).for_each(|n| _ = cache.insert(n, n));
+        assert!(cache.get(&99_999).is_some());
+        let hits = cache.stats().hits;
+        assert!(cache.bytes_allocated() > empty + 65_536 * 30);
+        match round {
+            0 => cache.clear(),
+            1 => cache.retain(|_, _| false),
+            _ => _ = cache.drain(),
+        }
+        assert!(cache.bytes_allocated() < empty + 65_536, "{} bytes", cache.bytes_allocated());
+        assert_eq!(cache.stats().hits, hits, "the counts stay");
+        cache.validate();
+    }
+}
