@@ -1,6 +1,7 @@
 //! The `larder` binary: parses the command line, runs the command, and prints an error in one line.
 
 mod admin_port;
+mod allocator;
 mod args;
 mod config_file;
 mod explainers;
@@ -20,17 +21,14 @@ mod up;
 use anyhow::Result;
 use args::{Cli, Command, LinksCommand};
 use clap::{CommandFactory, Parser};
-use larder_bench::{CountingAllocator, UsageError};
+use larder_bench::UsageError;
 use settings::File;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
-/// Counts allocations for `larder bench`; otherwise it costs one relaxed load.
-#[global_allocator]
-static ALLOCATOR: CountingAllocator<mimalloc::MiMalloc> = CountingAllocator(mimalloc::MiMalloc);
-
 fn main() -> ExitCode {
+    allocator::give_memory_back_soon();
     // Exits with status 2 after a usage error, with 0 after --help and --version.
     let cli = Cli::parse();
     let name = cli.command.name();

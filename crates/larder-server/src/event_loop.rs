@@ -14,6 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use larder_engine::raw::Compaction;
 use mio::{Events, Interest, Poll, Token, Waker};
 
 use crate::clients::Client;
@@ -28,6 +29,8 @@ use crate::system;
 const RECLAIM_INTERVAL: Duration = Duration::from_millis(100);
 /// Entries that are reclaimed at a time: less than a millisecond.
 const RECLAIM_BUDGET: usize = 512;
+/// Slots whose records are moved at a time, if their memory lies in pieces: a tenth of a millisecond at most.
+const COMPACT_BUDGET: usize = 512;
 /// Interval at which connections without requests are looked for, if they have a time limit.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Events that are read from the system at a time.
@@ -54,6 +57,7 @@ pub(crate) struct EventLoop {
     turns: u32,
     meter: LoadMeter,
     reclaim_at: Moment,
+    compaction: Option<Compaction>,
     /// When connections without requests are looked for, if they have a time limit.
     idle_check_at: Moment,
     /// Set by [`Message::Stop`]: the end of the drain.
@@ -76,6 +80,7 @@ impl EventLoop {
             turns: 0,
             meter: LoadMeter::new(state.stats.started, now),
             reclaim_at: now + RECLAIM_INTERVAL,
+            compaction: None,
             idle_check_at: now,
             drain_until: None,
             state,
@@ -321,7 +326,9 @@ impl EventLoop {
         if self.index != 0 || now < self.reclaim_at {
             return;
         }
-        let has_more = self.state.store.reclaim_expired(RECLAIM_BUDGET) >= RECLAIM_BUDGET;
+        let store = &self.state.store;
+        let has_more_due = store.reclaim_expired(RECLAIM_BUDGET) >= RECLAIM_BUDGET;
+        let has_more = store.compact(&mut self.compaction, COMPACT_BUDGET) || has_more_due;
         self.reclaim_at = if has_more { now } else { now + RECLAIM_INTERVAL };
     }
 

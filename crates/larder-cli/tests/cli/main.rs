@@ -29,6 +29,7 @@ mod http;
 mod import;
 mod lifecycle;
 mod load;
+mod memory;
 mod metrics;
 mod pages;
 mod process;

@@ -49,7 +49,9 @@ pub(crate) const DATABASE_COUNT: usize = 16;
 
 /// Bytes that an entry is charged in addition to its block: for the table, the policy's queue and sketch, and the timer
 /// wheel, assuming that half of the entries have a deadline. Measured as the resident memory of a full cache.
-const ENTRY_OVERHEAD_BYTES: u64 = 60;
+const ENTRY_OVERHEAD_BYTES: u64 = 40;
+/// The length of an entry that the number of shards is made for.
+const EXPECTED_ENTRY_BYTES: u64 = 512;
 /// The typical overhead of the allocator: one byte per this many bytes.
 const BYTES_PER_ALLOCATOR_BYTE: u64 = 16;
 
@@ -101,6 +103,8 @@ impl Store {
         let time = Arc::new(CachedTime::new());
         let cache = raw::Cache::builder()
             .weight(bytes, |record, ()| charge(record))
+            // Fewer shards than for the shortest entries: half-empty ones waste more than large ones take to grow.
+            .expected_entries(bytes / EXPECTED_ENTRY_BYTES)
             .partitions(DATABASE_COUNT, |record: &Record| usize::from(record.space()))
             .listener(move |record: &Record, (), cause| {
                 // The other causes were reported by the command.
@@ -204,6 +208,18 @@ impl Store {
     pub(crate) fn reclaim_expired(&self, budget: usize) -> usize {
         self.advance_to(Moment::now());
         self.cache.run_due(budget)
+    }
+
+    /// Goes on with a compaction, or begins one if memory lies in pieces. Returns whether there is more to do.
+    pub(crate) fn compact(&self, running: &mut Option<raw::Compaction>, budget: usize) -> bool {
+        if running.is_none() {
+            *running = raw::Compaction::begin();
+        }
+        let has_more = running.as_mut().is_some_and(|compaction| self.cache.compact(compaction, budget));
+        if !has_more {
+            *running = None;
+        }
+        has_more
     }
 
     pub(crate) fn database(&self, index: u8) -> Database<'_> {
