@@ -11,7 +11,9 @@
 //!
 //! Bytes per slot: 6 for the deadline, 1 for the bucket; per registration 4.3.
 
+use crate::array::Array;
 use crate::prefetch::prefetch_element;
+use crate::sizes;
 use crate::slots::Moves;
 
 /// No deadline. The latest deadline is 2^48 − 2 ms after the clock's start, 8,900 years; later ones become `NEVER`.
@@ -31,14 +33,15 @@ const SAMPLED: usize = 16;
 /// Times in milliseconds, one per slot, in six bytes each.
 #[derive(Debug)]
 pub(crate) struct Timestamps {
-    low: Box<[u32]>,
-    high: Box<[u16]>,
+    low: Array<u32>,
+    high: Array<u16>,
 }
 
 impl Timestamps {
     /// `NEVER` for each of this many slots.
     pub(crate) fn new(slots: u32) -> Self {
-        Timestamps { low: vec![u32::MAX; slots as usize].into(), high: vec![u16::MAX; slots as usize].into() }
+        let slots = slots as usize;
+        Timestamps { low: Array::filled(slots, u32::MAX), high: Array::filled(slots, u16::MAX) }
     }
 
     /// The same times in a larger table.
@@ -79,7 +82,7 @@ impl Timestamps {
 pub(crate) struct Wheel {
     levels: [Level; LEVELS],
     /// The bucket that holds the valid registration of a slot, or `UNREGISTERED`.
-    bucket_of: Box<[u8]>,
+    bucket_of: Array<u8>,
     chunks: Chunks,
     valid: usize,
     registered: usize,
@@ -110,8 +113,8 @@ impl Wheel {
         };
         Wheel {
             levels: std::array::from_fn(level),
-            bucket_of: vec![UNREGISTERED; slots as usize].into(),
-            chunks: Chunks::default(),
+            bucket_of: Array::filled(slots as usize, UNREGISTERED),
+            chunks: Chunks { chunks: Array::filled(0, UNUSED_CHUNK), begun: 0, free: 0, any_free: false },
             valid: 0,
             registered: 0,
             due: ChunkList::EMPTY,
@@ -120,7 +123,7 @@ impl Wheel {
     }
 
     pub(crate) fn bytes_allocated(&self) -> usize {
-        size_of_val(&*self.bucket_of) + self.chunks.chunks.capacity() * size_of::<Chunk>()
+        size_of_val(&*self.bucket_of) + size_of_val(&*self.chunks.chunks)
     }
 
     /// Registers a slot under a deadline and makes its former registration stale.
@@ -287,9 +290,11 @@ fn shift(level: usize) -> u32 {
 }
 
 /// Lists of slots in chunks of fifteen, one cache line each: a list wastes at most fourteen entries, however long it is.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Chunks {
-    chunks: Vec<Chunk>,
+    chunks: Array<Chunk>,
+    /// How many of them were ever used.
+    begun: usize,
     /// The first free chunk, if `any_free`.
     free: u32,
     any_free: bool,
@@ -303,6 +308,7 @@ struct Chunk {
 }
 
 const CHUNK: usize = 15;
+const UNUSED_CHUNK: Chunk = Chunk { next: NO_CHUNK, ids: [0; CHUNK] };
 const NO_CHUNK: u32 = (1 << 28) - 1;
 
 /// A last-in-first-out list of slots, in four bytes because a shard has 256 lists: the index of the first chunk and, in
@@ -361,11 +367,14 @@ impl Chunks {
             self.chunks[chunk as usize].next = next;
             return chunk;
         }
-        let at = self.chunks.len();
-        if at == self.chunks.capacity() {
-            self.chunks.reserve_exact((at / 8).max(4));
+        let at = self.begun;
+        if at == self.chunks.len() {
+            let mut larger = Array::filled(sizes::at_least(at + (at / 8).max(4)), UNUSED_CHUNK);
+            larger[..at].copy_from_slice(&self.chunks);
+            self.chunks = larger;
         }
-        self.chunks.push(Chunk { next, ids: [0; CHUNK] });
+        self.begun += 1;
+        self.chunks[at].next = next;
         at as u32
     }
 }

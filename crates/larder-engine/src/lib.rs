@@ -32,6 +32,7 @@
 //! The engine uses no I/O, no async runtime (its futures are plain `std` futures) and no wall clock: time comes from
 //! a [`Clock`], which tests advance by hand. The crate has no cargo features.
 
+mod array;
 mod budget;
 mod builder;
 mod cache;

@@ -2,6 +2,7 @@
 //!
 //! A cache has as many shards as keep most of them that small.
 
+use crate::array::Array;
 use crate::prefetch::prefetch_element;
 use crate::slots::NONE;
 
@@ -25,16 +26,16 @@ impl Width {
 /// An array of numbers, some of them `NONE`.
 #[derive(Debug)]
 pub(crate) enum Packed {
-    Short(Box<[u16]>),
-    Long(Box<[u32]>),
+    Short(Array<u16>),
+    Long(Array<u32>),
 }
 
 impl Packed {
     /// `NONE`, so many times.
     pub(crate) fn new(len: usize, width: Width) -> Self {
         match width {
-            Width::Short => Packed::Short(vec![u16::MAX; len].into()),
-            Width::Long => Packed::Long(vec![NONE; len].into()),
+            Width::Short => Packed::Short(Array::filled(len, u16::MAX)),
+            Width::Long => Packed::Long(Array::filled(len, NONE)),
         }
     }
 

@@ -2,11 +2,12 @@
 //!
 //! The entries lie in a ring buffer, so the next one is in the processor's cache before it is needed; a list linked through
 //! the entries would cost one to three accesses to memory per step. Removal from the middle leaves a hole, which is
-//! skipped when it reaches the front. When the ring is full it is compacted: holes are dropped, at the cost of one walk.
+//! skipped when it reaches the front. When the ring is full the holes are closed, at the cost of one walk.
 //!
 //! The ring has the rank of each entry beside its slot. So a policy can judge an entry, and the shard can take it from the
 //! table, without a look at its key: that is an access to memory, and a hash of the key, for each.
 
+use crate::array::Array;
 use crate::packed::{Packed, Width};
 use crate::sizes;
 use crate::slots::{Moves, NONE, Slots};
@@ -28,7 +29,7 @@ pub(crate) struct Queue {
     /// The slots of the entries; `NONE` is a hole.
     ring: Packed,
     /// Their ranks.
-    ranks: Box<[u32]>,
+    ranks: Array<u32>,
     /// The index of the first entry; never that of a hole.
     head: u32,
     /// Positions from the first entry to behind the last, with the holes between them.
@@ -41,7 +42,7 @@ impl Queue {
     pub(crate) fn new() -> Self {
         Queue {
             ring: Packed::new(0, Width::Short),
-            ranks: Box::default(),
+            ranks: Array::filled(0, 0),
             head: 0,
             span: 0,
             len: 0,
@@ -181,19 +182,39 @@ impl Queue {
         if index >= end { index - end } else { index }
     }
 
-    /// Moves the entries to a new ring without holes and with some spare room.
+    /// Closes the holes, and if that makes too little room, moves the entries to a longer ring.
     #[cold]
     fn compact(&mut self, slots: &mut Slots) {
-        let capacity = sizes::at_least(self.len() + (self.len() / SPARE_SHARE).max(MIN_SPARE));
-        let (mut ring, mut ranks) = (Packed::new(capacity, slots.width()), Vec::with_capacity(capacity));
-        for entry in self.iter() {
-            let index = ranks.len() as u32;
+        let least = self.len() + (self.len() / SPARE_SHARE).max(MIN_SPARE);
+        if least <= self.ring.len() {
+            return self.close_holes(slots);
+        }
+        let capacity = sizes::at_least(least);
+        let mut ring = Packed::new(capacity, slots.width());
+        let mut ranks = Array::filled(capacity, 0);
+        for (index, entry) in (0..).zip(self.iter()) {
             slots.set_queue_index(entry.slot, index);
             ring.set(index, entry.slot);
-            ranks.push(entry.rank);
+            ranks[index as usize] = entry.rank;
         }
-        ranks.resize(capacity, 0);
-        (self.ring, self.ranks, self.head, self.span) = (ring, ranks.into(), 0, self.len);
+        (self.ring, self.ranks, self.head, self.span) = (ring, ranks, 0, self.len);
+    }
+
+    /// Moves the entries towards the front.
+    fn close_holes(&mut self, slots: &mut Slots) {
+        let mut end = 0;
+        for n in 0..self.span {
+            let Some(entry) = self.at(n) else { continue };
+            let index = self.index(end);
+            if end < n {
+                self.ring.set(index, entry.slot);
+                self.ranks[index as usize] = entry.rank;
+                self.ring.set(self.index(n), NONE);
+                slots.set_queue_index(entry.slot, index);
+            }
+            end += 1;
+        }
+        self.span = self.len;
     }
 }
 

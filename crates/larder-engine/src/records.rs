@@ -4,6 +4,7 @@
 //! stores it already. The invariant: a record is initialized from `write` to `take`, and only the shard calls these, in
 //! step with its table.
 
+use crate::array::Array;
 use crate::prefetch::prefetch_element;
 use std::mem::MaybeUninit;
 
@@ -13,12 +14,12 @@ pub(crate) struct Record<K, V> {
     pub(crate) value: V,
 }
 
-pub(crate) struct Records<K, V>(Box<[MaybeUninit<Record<K, V>>]>);
+pub(crate) struct Records<K, V>(Array<MaybeUninit<Record<K, V>>>);
 
 impl<K, V> Records<K, V> {
     /// Memory for this many records, all uninitialized.
     pub(crate) fn new(slots: u32) -> Self {
-        Records(Box::new_uninit_slice(slots as usize))
+        Records(Array::uninit(slots as usize))
     }
 
     pub(crate) fn bytes_allocated(&self) -> usize {

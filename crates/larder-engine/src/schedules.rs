@@ -7,6 +7,7 @@
 //! `cargo test -p larder-engine --test schedules [PART_OF_A_NAME]`. A new scenario goes into the list of its file.
 #![allow(dead_code, unused_imports, unreachable_pub, missing_docs, reason = "the library, without its users")]
 
+mod array;
 mod budget;
 mod builder;
 mod cache;

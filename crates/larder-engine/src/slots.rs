@@ -3,6 +3,7 @@
 //! Each slot has its index in the one [`crate::queue`] that it is on, in two bytes or four. Weights are stored only in
 //! caches with a weigher, in two bytes.
 
+use crate::array::Array;
 use crate::packed::{Packed, Width};
 use std::collections::HashMap;
 
@@ -17,7 +18,7 @@ pub(crate) struct Slots {
     queue_indices: Packed,
     width: Width,
     /// Empty in caches whose entries all weigh one.
-    weights: Box<[u16]>,
+    weights: Array<u16>,
     /// The weights that do not fit into 16 bits, marked by `HEAVY` above.
     heavy: HashMap<u32, u64>,
     weighed: bool,
@@ -30,7 +31,7 @@ impl Slots {
         Slots {
             queue_indices: Packed::new(slots as usize, width),
             width,
-            weights: vec![0; weights as usize].into(),
+            weights: Array::filled(weights as usize, 0),
             heavy: HashMap::new(),
             weighed,
         }

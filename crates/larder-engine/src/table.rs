@@ -21,6 +21,7 @@
 //!
 //! The groups are ordered by the *rank* of the hashes, whatever their number: a scan by rank survives growth.
 
+use crate::array::Array;
 use crate::prefetch::prefetch_element;
 use crate::sizes;
 
@@ -49,7 +50,7 @@ const EMPTY_GROUP: Group = Group { tags: [FREE; GROUP_SLOTS], marks: 0, overflow
 #[derive(Debug)]
 pub(crate) struct Table {
     /// At least one.
-    groups: Box<[Group]>,
+    groups: Array<Group>,
     len: usize,
 }
 
@@ -60,7 +61,7 @@ impl Table {
     /// If `groups` is zero.
     pub(crate) fn new(groups: usize) -> Self {
         assert!(groups > 0, "a table needs a group");
-        Table { groups: vec![EMPTY_GROUP; groups].into(), len: 0 }
+        Table { groups: Array::filled(groups, EMPTY_GROUP), len: 0 }
     }
 
     /// How many slots are in use.
