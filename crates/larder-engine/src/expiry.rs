@@ -1,4 +1,4 @@
-//! Expiry: deadlines of six bytes per slot, and a timing wheel that finds the entries that are due.
+//! The timing wheel, which finds the entries that are due.
 //!
 //! The wheel (George Varghese and Tony Lauck, "Hashed and Hierarchical Timing Wheels", SOSP 1987) has four levels of 64
 //! buckets; a bucket of one level is as wide as all 64 of the level below. An entry is registered by appending its slot to
@@ -9,15 +9,14 @@
 //! Time advances only when a caller asks what is due, by any amount, at the cost of a few words that mark the filled
 //! buckets; entries then come out one by one, so each caller decides how much work to do.
 //!
-//! Bytes per slot: 6 for the deadline, 1 for the bucket; per registration 4.3.
+//! Bytes per slot: 1 for the bucket; per registration 2.1, in a shard of many slots 4.3.
 
+mod chunks;
+
+use self::chunks::{ChunkList, Chunks};
 use crate::array::Array;
-use crate::prefetch::prefetch_element;
-use crate::sizes;
-use crate::slots::Moves;
-
-/// No deadline. The latest deadline is 2^48 − 2 ms after the clock's start, 8,900 years; later ones become `NEVER`.
-pub(crate) const NEVER: u64 = (1 << 48) - 1;
+use crate::packed::Width;
+use crate::timestamps::NEVER;
 
 const LEVELS: usize = 4;
 const BUCKETS: u64 = 64;
@@ -29,53 +28,6 @@ const TOLERATED_STALE: usize = 256;
 
 /// How many slots of a bucket are looked at for the nearest deadline.
 const SAMPLED: usize = 16;
-
-/// Times in milliseconds, one per slot, in six bytes each.
-#[derive(Debug)]
-pub(crate) struct Timestamps {
-    low: Array<u32>,
-    high: Array<u16>,
-}
-
-impl Timestamps {
-    /// `NEVER` for each of this many slots.
-    pub(crate) fn new(slots: u32) -> Self {
-        let slots = slots as usize;
-        Timestamps { low: Array::filled(slots, u32::MAX), high: Array::filled(slots, u16::MAX) }
-    }
-
-    /// The same times in a larger table.
-    pub(crate) fn moved(&self, moves: &Moves) -> Self {
-        let mut larger = Timestamps::new(moves.slots());
-        for (from, to) in moves.iter() {
-            larger.set(to, self.get(from));
-        }
-        larger
-    }
-
-    pub(crate) fn bytes_allocated(&self) -> usize {
-        size_of_val(&*self.low) + size_of_val(&*self.high)
-    }
-
-    /// Prefetches the time of a slot.
-    #[inline]
-    pub(crate) fn prefetch(&self, id: u32) {
-        prefetch_element(&self.low, id as usize);
-        prefetch_element(&self.high, id as usize);
-    }
-
-    /// The time of a slot, `NEVER` if none was set.
-    #[inline]
-    pub(crate) fn get(&self, id: u32) -> u64 {
-        u64::from(self.low[id as usize]) | u64::from(self.high[id as usize]) << 32
-    }
-
-    pub(crate) fn set(&mut self, id: u32, at_ms: u64) {
-        let at_ms = at_ms.min(NEVER);
-        self.low[id as usize] = at_ms as u32;
-        self.high[id as usize] = (at_ms >> 32) as u16;
-    }
-}
 
 /// The timing wheel: yields the slots whose deadline may have passed.
 #[derive(Debug)]
@@ -114,7 +66,7 @@ impl Wheel {
         Wheel {
             levels: std::array::from_fn(level),
             bucket_of: Array::filled(slots as usize, UNREGISTERED),
-            chunks: Chunks { chunks: Array::filled(0, UNUSED_CHUNK), begun: 0, free: 0, any_free: false },
+            chunks: Chunks::new(Width::of(slots)),
             valid: 0,
             registered: 0,
             due: ChunkList::EMPTY,
@@ -123,7 +75,7 @@ impl Wheel {
     }
 
     pub(crate) fn bytes_allocated(&self) -> usize {
-        size_of_val(&*self.bucket_of) + size_of_val(&*self.chunks.chunks)
+        size_of_val(&*self.bucket_of) + self.chunks.bytes_allocated()
     }
 
     /// Registers a slot under a deadline and makes its former registration stale.
@@ -289,112 +241,11 @@ fn shift(level: usize) -> u32 {
     TICK_BITS + BUCKET_BITS * level as u32
 }
 
-/// Lists of slots in chunks of fifteen, one cache line each: a list wastes at most fourteen entries, however long it is.
-#[derive(Debug)]
-struct Chunks {
-    chunks: Array<Chunk>,
-    /// How many of them were ever used.
-    begun: usize,
-    /// The first free chunk, if `any_free`.
-    free: u32,
-    any_free: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
-struct Chunk {
-    next: u32,
-    ids: [u32; CHUNK],
-}
-
-const CHUNK: usize = 15;
-const UNUSED_CHUNK: Chunk = Chunk { next: NO_CHUNK, ids: [0; CHUNK] };
-const NO_CHUNK: u32 = (1 << 28) - 1;
-
-/// A last-in-first-out list of slots, in four bytes because a shard has 256 lists: the index of the first chunk and, in
-/// the lowest four bits, its length; all other chunks are full.
-#[derive(Clone, Copy, Debug)]
-struct ChunkList(u32);
-
-impl ChunkList {
-    const EMPTY: ChunkList = ChunkList::new(NO_CHUNK, 0);
-
-    const fn new(first: u32, len: usize) -> Self {
-        ChunkList(first << 4 | len as u32)
-    }
-
-    fn first(self) -> u32 {
-        self.0 >> 4
-    }
-
-    fn len(self) -> usize {
-        self.0 as usize & 15
-    }
-}
-
-impl Chunks {
-    fn push(&mut self, list: &mut ChunkList, id: u32) {
-        if list.first() == NO_CHUNK || list.len() == CHUNK {
-            *list = ChunkList::new(self.take(list.first()), 0);
-        }
-        self.chunks[list.first() as usize].ids[list.len()] = id;
-        *list = ChunkList::new(list.first(), list.len() + 1);
-    }
-
-    fn pop(&mut self, list: &mut ChunkList) -> Option<u32> {
-        let (first, len) = (list.first(), list.len());
-        if first == NO_CHUNK {
-            return None;
-        }
-        let chunk = self.chunks[first as usize];
-        *list = ChunkList::new(first, len - 1);
-        if len == 1 {
-            self.chunks[first as usize].next = if self.any_free { self.free } else { NO_CHUNK };
-            (self.free, self.any_free) = (first, true);
-            *list = match chunk.next {
-                NO_CHUNK => ChunkList::EMPTY,
-                next => ChunkList::new(next, CHUNK),
-            };
-        }
-        Some(chunk.ids[len - 1])
-    }
-
-    fn take(&mut self, next: u32) -> u32 {
-        if self.any_free {
-            let chunk = self.free;
-            self.free = self.chunks[chunk as usize].next;
-            self.any_free = self.free != NO_CHUNK;
-            self.chunks[chunk as usize].next = next;
-            return chunk;
-        }
-        let at = self.begun;
-        if at == self.chunks.len() {
-            let mut larger = Array::filled(sizes::at_least(at + (at / 8).max(4)), UNUSED_CHUNK);
-            larger[..at].copy_from_slice(&self.chunks);
-            self.chunks = larger;
-        }
-        self.begun += 1;
-        self.chunks[at].next = next;
-        at as u32
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
-
-    #[test]
-    fn timestamps_round_trip_up_to_never() {
-        let mut timestamps = Timestamps::new(8);
-        assert_eq!(timestamps.get(3), NEVER);
-        for at in [0, 1, u64::from(u32::MAX), NEVER - 1, NEVER, u64::MAX] {
-            timestamps.set(7, at);
-            assert_eq!(timestamps.get(7), at.min(NEVER));
-        }
-        assert_eq!(timestamps.get(6), NEVER);
-    }
 
     /// Drives the wheel as a shard does and compares it with a map.
     fn run(steps: Vec<(u32, u64, u64)>) {

@@ -58,6 +58,7 @@ mod sync;
 mod table;
 #[cfg(test)]
 mod tests;
+mod timestamps;
 
 pub use builder::{BuildError, Builder};
 pub use cache::Cache;

@@ -31,6 +31,7 @@ mod stats;
 #[path = "models/sync.rs"]
 mod sync;
 mod table;
+mod timestamps;
 
 mod models {
     //! The scenarios.

@@ -33,6 +33,7 @@ mod stats;
 #[path = "schedules/sync.rs"]
 mod sync;
 mod table;
+mod timestamps;
 
 #[path = "../tests/promises/history.rs"]
 mod history;

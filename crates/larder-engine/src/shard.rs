@@ -7,9 +7,7 @@
 //!                          └─► timing[slot]    deadline, last use; only in caches whose entries expire
 //! ```
 //!
-//! Bytes per slot in addition to key and value: 2 in the table, 2 for the queue index, with expiry 7, with time to idle 6
-//! more, with weights 2; seven of eight slots are in use when a cache is full. Per entry 8 to 8.5 in the queue, 8 in the
-//! policy's sketch and 0.75 in its observations, with expiry 4.3 to 5.7 in the wheel, and 0.25 to 0.5 for the causes of misses.
+//! `docs/engine.md` has the ledger of bytes.
 
 mod misses;
 mod partitions;
@@ -23,7 +21,7 @@ pub(crate) use self::removed::{RemovedEntries, RemovedEntry};
 use self::timing::Timing;
 use crate::budget::InHand;
 use crate::entry::Cause;
-use crate::expiry::{NEVER, Wheel};
+use crate::expiry::Wheel;
 use crate::load::flights::Flights;
 use crate::policy::{Entries, Evictable, Hits, OnHit, Policy, Queues, hit_class, with_one_more_hit};
 use crate::queue::Queued;
@@ -31,6 +29,7 @@ use crate::records::{Record, Records};
 use crate::slots::{Moves, Slots};
 use crate::stats::{PartitionStats, Stats};
 use crate::table::{RANK_END, Table, rank};
+use crate::timestamps::NEVER;
 use hashbrown::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;

@@ -6,11 +6,11 @@ use crate::MAX_TTL;
 use crate::budget::InHand;
 use crate::clock::whole_ms;
 use crate::entry::{Cause, EntryRef, Refusal, Ttl};
-use crate::expiry::NEVER;
 use crate::lock::{Guard, Locks};
 use crate::records::Record;
 use crate::shard::{Hasher, RemovedEntries, Shard};
 use crate::table::{RANK_END, rank};
+use crate::timestamps::NEVER;
 use std::hash::{BuildHasher, Hash};
 use std::sync::atomic::Ordering;
 

@@ -5,10 +5,10 @@ use crate::cache::KeyLocation;
 use crate::cache::room::{ROUNDS_BEFORE_REFUSAL, Shortage};
 use crate::cache::steps::Write;
 use crate::entry::{Cause, Refusal, Ttl};
-use crate::expiry::NEVER;
 use crate::lock::Guard;
 use crate::shard::{RemovedEntries, Shard};
 use crate::sync::back_off;
+use crate::timestamps::NEVER;
 use std::convert::Infallible;
 
 /// The shards of some keys, locked until this is dropped. Made by [`Cache::lock_all`].

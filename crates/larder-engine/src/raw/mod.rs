@@ -36,8 +36,8 @@ pub use record::{Key, MAX_INLINE_BYTES, Record, SPACES, TooLong, Value, ValueMut
 use crate::cache::KeyLocation;
 use crate::cache::steps::{Decision, Write};
 use crate::entry::{Refusal, Ttl};
-use crate::expiry::NEVER;
 use crate::shard::{RemovedEntries, Shard};
+use crate::timestamps::NEVER;
 use std::convert::Infallible;
 
 /// A cache of records, whose values are bytes or objects of type `O`.

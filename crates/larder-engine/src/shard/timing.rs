@@ -1,7 +1,8 @@
 //! When the entries of a shard expire: a deadline for each slot, its last use, and the wheel that finds what is due.
 
-use crate::expiry::{NEVER, Timestamps, Wheel};
+use crate::expiry::Wheel;
 use crate::slots::Moves;
+use crate::timestamps::{NEVER, Timestamps};
 
 /// The expiry of the entries of a shard.
 #[derive(Debug)]
@@ -16,8 +17,8 @@ pub(super) struct Timing {
 impl Timing {
     pub(super) fn new(slots: u32, tti_ms: Option<u64>, now: u64) -> Self {
         Timing {
-            deadlines: Timestamps::new(slots),
-            idle: tti_ms.map(|tti| (Timestamps::new(slots), tti)),
+            deadlines: Timestamps::new(slots, now),
+            idle: tti_ms.map(|tti| (Timestamps::new(slots, now), tti)),
             wheel: Wheel::new(slots, now),
         }
     }
@@ -25,8 +26,11 @@ impl Timing {
     /// The same times in a larger table, with an empty wheel.
     pub(super) fn moved(&self, moves: &Moves, now: u64) -> Self {
         Timing {
-            deadlines: self.deadlines.moved(moves),
-            idle: self.idle.as_ref().map(|(used_at, tti)| (used_at.moved(moves), *tti)),
+            deadlines: self.deadlines.moved(moves, now),
+            idle: self
+                .idle
+                .as_ref()
+                .map(|(used_at, tti)| (used_at.moved(moves, now.saturating_sub(*tti)), *tti)),
             wheel: Wheel::new(moves.slots(), now),
         }
     }

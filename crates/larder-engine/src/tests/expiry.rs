@@ -53,6 +53,29 @@ fn entry_with_ttl_expires_without_a_default() {
     assert_eq!(cache.get(&3), None);
 }
 
+/// Growth moves times to arrays that count from a later start.
+#[test]
+fn growth_keeps_deadlines_and_last_uses_of_a_long_time_ago() {
+    const HOUR: Duration = ms(3_600_000);
+    let (cache, hand) = timed(None, Some(10 * HOUR));
+    hand.advance(1_000 * HOUR);
+    cache.insert(1, 1);
+    cache.insert_with_ttl(2, 2, Ttl::After(9 * HOUR));
+    // Beyond what four bytes hold.
+    cache.insert_with_ttl(3, 3, Ttl::After(5_000 * HOUR));
+    hand.advance(8 * HOUR);
+    (10..900).for_each(|n| _ = cache.insert(n, n));
+    assert_eq!(cache.peek_with(&2, |entry| entry.expires_in()), Some(Some(HOUR)));
+    assert_eq!(cache.peek_with(&3, |entry| entry.expires_in()), Some(Some(4_992 * HOUR)));
+    hand.advance(HOUR - ms(1));
+    assert_eq!((cache.peek(&1), cache.peek(&2)), (Some(1), Some(2)));
+    hand.advance(ms(1));
+    assert_eq!((cache.peek(&1), cache.peek(&2)), (Some(1), None));
+    hand.advance(HOUR);
+    assert_eq!((cache.peek(&1), cache.peek(&3)), (None, None));
+    cache.validate();
+}
+
 #[test]
 fn ttl_beyond_range_never_expires() {
     let (cache, hand) = timed(None, None);
