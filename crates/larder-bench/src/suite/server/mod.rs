@@ -14,7 +14,7 @@
 //! | `eval-50` | 50 connections, each with one `EVAL` under way: a script with one `GET` and one `SET` |
 //! | `transaction-50` | 50 connections, each with one `MULTI` of ten commands under way: five `GET`, five `SET`; `cpu` is that of one of them |
 //! | `half-load` | 50 connections, requests at half the rate that Redis answers at most, whatever the server does |
-//! | `memory` | the bytes of an entry over its key and value, the resident memory of an empty server, the first reply |
+//! | `memory` | the bytes of an entry over its key and value, the memory of an empty and of an emptied server, the first reply |
 //! | `… in the memory of N entries` | the hit ratio with so much memory, for each trace of `--traces` |
 //!
 //! Keys are chosen at random among a million, and every `get` is a hit. `cpu` is the processor time of the server
@@ -97,7 +97,9 @@ impl Suite for Server {
             Target::lead(equal_memory::MEAN, "hit ratio", equal_memory::REDIS_LFU, 0.0),
             Target::value("memory", "start", 50.0),
             Target::value("memory", "empty", 12.0),
-            Target::value("memory", "over key and value", 38.0),
+            Target::value("memory", memory::SHORT, 32.0),
+            Target::value("memory", memory::TIMED, 38.0),
+            Target::value("memory", memory::FLUSHED, 32.0),
         ]);
         targets
     }

@@ -2,7 +2,7 @@
 
 use super::bare_loop;
 use crate::tool::{self, Usage};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use larder_process::{Running, find_program};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -176,25 +176,47 @@ impl Subject {
 
     /// Stores the keys from which `redis-benchmark -r` chooses.
     pub(super) fn fill(&self, keys: u64) -> Result<()> {
-        let value = "x".repeat(bare_loop::VALUE_BYTES);
+        self.fill_with(keys, bare_loop::VALUE_BYTES, false)
+    }
+
+    /// As [`Subject::fill`], with values of this length, and with a TTL between one and two days if `timed`.
+    pub(super) fn fill_with(&self, keys: u64, value_bytes: usize, timed: bool) -> Result<()> {
+        let value = "x".repeat(value_bytes);
+        let seconds = |number: u64| timed.then_some(86_400 + number % 86_400);
         for first in (0..keys).step_by(BATCH as usize) {
             let batch = first..keys.min(first + BATCH);
-            self.set(&batch.map(|number| (key(number), value.as_str())).collect::<Vec<_>>())?;
+            let pairs = batch.map(|number| (key(number), value.as_str(), seconds(number)));
+            self.store(pairs.collect())?;
         }
+        Ok(())
+    }
+
+    /// Deletes all keys.
+    pub(super) fn flush(&self) -> Result<()> {
+        let mut stream = self.connect()?;
+        stream.write_all(b"*1\r\n$8\r\nFLUSHALL\r\n")?;
+        let mut reply = [0; 5];
+        stream.read_exact(&mut reply)?;
+        ensure!(&reply == b"+OK\r\n", "{} does not delete its keys", self.kind.name());
         Ok(())
     }
 
     /// Stores pairs in one pipeline.
     pub(super) fn set(&self, pairs: &[(impl AsRef<str>, impl AsRef<str>)]) -> Result<()> {
+        self.store(pairs.iter().map(|(key, value)| (key.as_ref(), value.as_ref(), None)).collect())
+    }
+
+    /// Stores pairs in one pipeline, some with a TTL in seconds.
+    fn store(&self, pairs: Vec<(impl AsRef<str>, &str, Option<u64>)>) -> Result<()> {
         let mut requests = Vec::new();
-        for (key, value) in pairs {
-            let (key, value) = (key.as_ref(), value.as_ref());
-            write!(
-                requests,
-                "*3\r\n$3\r\nSET\r\n${}\r\n{key}\r\n${}\r\n{value}\r\n",
-                key.len(),
-                value.len()
-            )?;
+        for (key, value, ttl) in &pairs {
+            let key = key.as_ref();
+            let parts = if ttl.is_some() { 5 } else { 3 };
+            write!(requests, "*{parts}\r\n$3\r\nSET\r\n${}\r\n{key}\r\n", key.len())?;
+            write!(requests, "${}\r\n{value}\r\n", value.len())?;
+            if let Some(ttl) = ttl.map(|ttl| ttl.to_string()) {
+                write!(requests, "$2\r\nEX\r\n${}\r\n{ttl}\r\n", ttl.len())?;
+            }
         }
         let mut stream = self.connect()?;
         stream.write_all(&requests)?;
