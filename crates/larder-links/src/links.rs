@@ -11,7 +11,7 @@
 
 use crate::access::Access;
 use crate::cache::{self, Limits, Target, Targets};
-use crate::config::Config;
+use crate::config::{Config, VisitDetails};
 use crate::dimensions::{Countries, Country, Dimensions, Visitor};
 use crate::error::LinksError;
 use crate::events::{Event, Events};
@@ -24,7 +24,7 @@ use crate::store::{
     StoreError, day_of, now_ms, quarter_of, today,
 };
 use crate::visits::Visits;
-use crate::{router, serve};
+use crate::{front::Front, router, serve};
 use axum::Router;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use larder::{Cache, FetchError, Inspection};
@@ -194,7 +194,9 @@ impl Links {
             shutdown.await;
             self.shared.events.close();
         };
-        serve::serve(listener, self.router(), self.shared.config.serve_options(), shutdown).await;
+        let front = Front::new(self.clone());
+        let service_of = |peer| front.clone().service_of(peer);
+        serve::serve_each(listener, service_of, self.shared.config.serve_options(), shutdown).await;
         self.stop().await
     }
 
@@ -313,6 +315,16 @@ impl Links {
 
     pub(crate) fn redirect_status(&self) -> StatusCode {
         StatusCode::from_u16(self.shared.config.redirect_status).unwrap_or(StatusCode::FOUND)
+    }
+
+    /// What is known of the other end of a connection before its requests.
+    pub(crate) fn peer(&self, address: IpAddr) -> Peer {
+        let Shared { config, countries, access, .. } = &*self.shared;
+        // Behind a trusted proxy each request has its own client.
+        let countries = countries.as_ref().filter(|_| config.visit_details != VisitDetails::None);
+        let client = access.client_of_direct(address);
+        let country = countries.zip(client).map(|(countries, client)| countries.find(client.address()));
+        Peer { address: Some(address), country }
     }
 
     /// What is counted of the client of a request.
