@@ -2,6 +2,8 @@
 //!
 //! It serves any router, so that other parts of a process use the same bounds.
 
+mod timer;
+
 use axum::Router;
 use axum::extract::ConnectInfo;
 use axum::response::Response;
@@ -9,7 +11,7 @@ use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::Service;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use std::convert::Infallible;
@@ -18,6 +20,7 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use timer::ConnectionTimer;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
@@ -88,7 +91,7 @@ pub(crate) async fn serve_each<S>(
         // Without it a short response may wait for the client's delayed acknowledgement of the one before.
         let _ = stream.set_nodelay(true);
         let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
+            .timer(ConnectionTimer::default())
             .header_read_timeout(options.header_timeout)
             .serve_connection(TokioIo::new(stream), service_of(peer));
         let connection = graceful.watch(connection);
