@@ -39,7 +39,8 @@ const UNKNOWN: &str = "unknown";
 /// Counts where visits come from, and writes the counts to the store.
 pub(crate) struct Dimensions {
     table: Mutex<Table>,
-    /// Of user agents and referrers, which clients choose: they cannot know its seed.
+    /// Of user agents and referrers. Two with the same hash would be counted as one, which a client that makes them up can have
+    /// without a collision.
     hasher: rapidhash::quality::RandomState,
     max_keys: usize,
     /// One write at a time.

@@ -374,8 +374,9 @@ impl Links {
         match redirect.limits.as_deref() {
             Some(limits) if limits.has_expired(now) => return Ok(Followed::Expired),
             Some(&Limits { max_visits: Some(max), .. }) => {
-                let is_admitted = visits.admit(redirect.link_id, max, visitor.is_some(), store).await?;
-                if !is_admitted {
+                // Boxed, because each connection has room for the future of a redirect, and few links have a limit.
+                let admission = Box::pin(visits.admit(redirect.link_id, max, visitor.is_some(), store));
+                if !admission.await? {
                     return Ok(Followed::Expired);
                 }
             }
