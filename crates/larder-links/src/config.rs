@@ -74,7 +74,8 @@ pub struct Config {
     /// How often visits are written to the database. Default 1,000, from 10 to 60,000. A process that is killed loses
     /// the visits since the last write.
     pub visit_flush_ms: u64,
-    /// The number of visits that starts a write before the interval ends. Default 1,000, from 1 to 1,000,000.
+    /// The number of visits that starts a write before the interval ends, as does half of `visit_queue`. Default 100,000,
+    /// from 1 to 1,000,000.
     pub visit_batch: u64,
     /// How many links per day may have visits in memory at a time. Default 65,536, from 1 to 10,000,000. Visits of further
     /// links are dropped and counted as dropped; a redirect never waits.
@@ -134,7 +135,7 @@ impl Default for Config {
             negative_ttl_seconds: 30,
             response_cache_bytes: 8 << 20,
             visit_flush_ms: 1_000,
-            visit_batch: 1_000,
+            visit_batch: 100_000,
             visit_queue: 65_536,
             visit_retention_days: 730,
             visit_details: VisitDetails::UnlessRefused,

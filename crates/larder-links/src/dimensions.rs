@@ -13,20 +13,19 @@
 mod user_agent;
 mod visitor;
 
-use crate::store::{Day, Dimension, DimensionKey, MAX_DIMENSION_ROWS, OTHER_VALUE, Store, StoreError, today};
+use crate::store::{Day, Dimension, DimensionKey, MAX_DIMENSION_ROWS, OTHER_VALUE, Store, StoreError};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use url::Url;
 use user_agent::{Agent, UserAgents};
-use visitor::Country;
 
-pub(crate) use visitor::{Countries, Visitor};
+pub(crate) use visitor::{Countries, Country, Visitor};
 
 /// The counts are written once in so many writes of visits: visits of one link within that time share their rows.
 const WRITES_OF_VISITS: u32 = 10;
@@ -40,7 +39,9 @@ const UNKNOWN: &str = "unknown";
 /// Counts where visits come from, and writes the counts to the store.
 pub(crate) struct Dimensions {
     table: Mutex<Table>,
-    hasher: RandomState,
+    /// Of user agents and referrers. Two with the same hash would be counted as one, which a client that makes them up can have
+    /// without a collision.
+    hasher: rapidhash::quality::RandomState,
     max_keys: usize,
     /// One write at a time.
     unwritten: tokio::sync::Mutex<Unwritten>,
@@ -49,7 +50,7 @@ pub(crate) struct Dimensions {
 /// Counts in memory, since the last write.
 #[derive(Default)]
 struct Table {
-    counts: HashMap<VisitorKey, u64>,
+    counts: HashMap<VisitorKey, u64, rapidhash::fast::RandomState>,
     /// The user agents and referrers of the keys, by their hashes.
     texts: HashMap<u64, Box<[u8]>>,
 }
@@ -77,18 +78,18 @@ impl Dimensions {
     pub(crate) fn new(max_keys: usize) -> Dimensions {
         Dimensions {
             table: Mutex::default(),
-            hasher: RandomState::new(),
+            hasher: rapidhash::quality::RandomState::new(),
             max_keys,
             unwritten: tokio::sync::Mutex::default(),
         }
     }
 
     /// Counts a visit. It waits for a short lock only.
-    pub(crate) fn record(&self, link_id: u64, visitor: &Visitor) {
+    pub(crate) fn record(&self, link_id: u64, day: Day, visitor: &Visitor<'_>) {
         let Some(traits) = visitor.traits() else { return };
-        let hash = |text: &Option<&[u8]>| text.map(|text| self.hasher.hash_one(text));
-        let (agent, referrer) = (hash(&traits.user_agent), hash(&traits.referrer));
-        let key = VisitorKey { link_id, day: today(), agent, referrer, country: traits.country };
+        let hash = |text: Option<&[u8]>| text.map(|text| self.hasher.hash_one(text));
+        let (agent, referrer) = (hash(traits.user_agent), hash(traits.referrer));
+        let key = VisitorKey { link_id, day, agent, referrer, country: traits.country };
         let mut table = self.table.lock();
         let Table { counts, texts } = &mut *table;
         let room = counts.len() < self.max_keys;
@@ -122,7 +123,9 @@ impl Dimensions {
             });
             *unwritten = work.await.unwrap_or_default();
         }
-        let rows: Vec<_> = unwritten.counts.iter().map(|(key, count)| (key.clone(), *count)).collect();
+        let mut rows: Vec<_> = unwritten.counts.iter().map(|(key, count)| (key.clone(), *count)).collect();
+        // In the order of the table, so that neighbours share their page.
+        rows.sort_unstable();
         for step in rows.chunks(MAX_DIMENSION_ROWS) {
             store.add_dimensions(step.to_vec()).await?;
             for (key, _) in step {

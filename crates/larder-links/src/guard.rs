@@ -1,7 +1,8 @@
 //! The middleware in front of every route.
 //!
 //! A route is closed unless [`rule_for`] lists it as open. A route that is added later is therefore closed by default, and
-//! so are nested services and fallbacks.
+//! so are nested services and fallbacks. Redirects that `front.rs` answers do not come here: it makes the one check that they
+//! need.
 
 use crate::access::{Grant, Kind};
 use crate::hosts::check_single_host;

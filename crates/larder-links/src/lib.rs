@@ -47,6 +47,7 @@ mod dimensions;
 mod error;
 mod events;
 pub mod export;
+mod front;
 mod graphql;
 mod guard;
 mod hosts;

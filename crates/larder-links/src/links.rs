@@ -11,8 +11,8 @@
 
 use crate::access::Access;
 use crate::cache::{self, Limits, Target, Targets};
-use crate::config::Config;
-use crate::dimensions::{Countries, Dimensions, Visitor};
+use crate::config::{Config, VisitDetails};
+use crate::dimensions::{Countries, Country, Dimensions, Visitor};
 use crate::error::LinksError;
 use crate::events::{Event, Events};
 use crate::hosts::OwnHosts;
@@ -21,10 +21,10 @@ use crate::responses::{self, Responses};
 use crate::stats::{Counters, LinksStats, Outcome};
 use crate::store::{
     CreateOutcome, Duplicates, Link, LinkUpdate, NewLink, QUARTERS_KEPT_DAYS, RESTORE_PERIOD, Store,
-    StoreError, now_ms, today,
+    StoreError, day_of, now_ms, quarter_of, today,
 };
 use crate::visits::Visits;
-use crate::{router, serve};
+use crate::{front::Front, router, serve};
 use axum::Router;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use larder::{Cache, FetchError, Inspection};
@@ -113,6 +113,14 @@ struct Shared {
     stop_flusher: watch::Sender<bool>,
 }
 
+/// The other end of a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Peer {
+    pub(crate) address: Option<IpAddr>,
+    /// Its country, if it is the client of all its requests and countries are counted.
+    pub(crate) country: Option<Country>,
+}
+
 impl Links {
     /// Starts the service on its store and caches. A task writes visits to the store from now on.
     ///
@@ -186,7 +194,9 @@ impl Links {
             shutdown.await;
             self.shared.events.close();
         };
-        serve::serve(listener, self.router(), self.shared.config.serve_options(), shutdown).await;
+        let front = Front::new(self.clone());
+        let service_of = |peer| front.clone().service_of(peer);
+        serve::serve_each(listener, service_of, self.shared.config.serve_options(), shutdown).await;
         self.stop().await
     }
 
@@ -307,11 +317,21 @@ impl Links {
         StatusCode::from_u16(self.shared.config.redirect_status).unwrap_or(StatusCode::FOUND)
     }
 
-    /// What is counted of the client of a request.
-    pub(crate) fn visitor(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Visitor {
+    /// What is known of the other end of a connection before its requests.
+    pub(crate) fn peer(&self, address: IpAddr) -> Peer {
         let Shared { config, countries, access, .. } = &*self.shared;
-        let country = || Some(countries.as_ref()?.find(access.client(peer, headers).address()));
-        Visitor::new(config.visit_details, headers, country)
+        // Behind a trusted proxy each request has its own client.
+        let countries = countries.as_ref().filter(|_| config.visit_details != VisitDetails::None);
+        let client = access.client_of_direct(address);
+        let country = countries.zip(client).map(|(countries, client)| countries.find(client.address()));
+        Peer { address: Some(address), country }
+    }
+
+    /// What is counted of the client of a request.
+    pub(crate) fn visitor<'r>(&self, headers: &'r HeaderMap, peer: Peer) -> Visitor<'r> {
+        let Shared { config, countries, access, .. } = &*self.shared;
+        let find = || Some(countries.as_ref()?.find(access.client(peer.address, headers).address()));
+        Visitor::new(config.visit_details, headers, || peer.country.or_else(find))
     }
 
     /// Fetches the target of a slug, for a request with this query. A redirect counts as a visit of `visitor`.
@@ -319,7 +339,7 @@ impl Links {
         &self,
         slug: &str,
         query: Option<&str>,
-        visitor: Option<&Visitor>,
+        visitor: Option<&Visitor<'_>>,
     ) -> Result<Followed, FollowError> {
         let started = Instant::now();
         let followed = self.try_follow(slug, query, visitor).await;
@@ -340,7 +360,7 @@ impl Links {
         &self,
         slug: &str,
         query: Option<&str>,
-        visitor: Option<&Visitor>,
+        visitor: Option<&Visitor<'_>>,
     ) -> Result<Followed, FollowError> {
         let Shared { targets, store, visits, dimensions, .. } = &*self.shared;
         let target = targets.resolve(slug, store).await?;
@@ -350,19 +370,21 @@ impl Links {
             None => return Ok(Followed::Unknown),
         };
         let Some(location) = redirect.location(query) else { return Ok(Followed::Unknown) };
+        let now = now_ms();
         match redirect.limits.as_deref() {
-            Some(limits) if limits.has_expired(now_ms()) => return Ok(Followed::Expired),
+            Some(limits) if limits.has_expired(now) => return Ok(Followed::Expired),
             Some(&Limits { max_visits: Some(max), .. }) => {
-                let is_admitted = visits.admit(redirect.link_id, max, visitor.is_some(), store).await?;
-                if !is_admitted {
+                // Boxed, because each connection has room for the future of a redirect, and few links have a limit.
+                let admission = Box::pin(visits.admit(redirect.link_id, max, visitor.is_some(), store));
+                if !admission.await? {
                     return Ok(Followed::Expired);
                 }
             }
-            _ if visitor.is_some() => visits.record(redirect.link_id),
+            _ if visitor.is_some() => visits.record(redirect.link_id, quarter_of(now)),
             _ => {}
         }
         if let Some(visitor) = visitor {
-            dimensions.record(redirect.link_id, visitor);
+            dimensions.record(redirect.link_id, day_of(now), visitor);
         }
         Ok(Followed::Redirect(location))
     }

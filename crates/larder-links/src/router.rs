@@ -65,20 +65,23 @@ pub(crate) fn build(links: Links) -> Router {
 /// Puts the guard in front of routes. Every other path gets the 404 page.
 fn guarded(links: Links, routes: Router) -> Router {
     let routes = routes.layer(from_fn_with_state(links, guard));
-    routes.fallback(redirect::unknown).layer(from_fn(add_security_headers))
+    let secured = async |request: Request<Body>, next: Next| {
+        let mut response = next.run(request).await;
+        add_security_headers(&mut response);
+        response
+    };
+    routes.fallback(redirect::unknown).layer(from_fn(secured))
 }
 
 pub(crate) async fn wrong_method() -> ApiError {
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this path does not support this method")
 }
 
-async fn add_security_headers(request: Request<Body>, next: Next) -> Response {
-    let mut response = next.run(request).await;
+pub(crate) fn add_security_headers(response: &mut Response) {
     // A redirect has no content to protect, and redirects are most of the bytes that this service sends.
     if !response.status().is_redirection() {
         for (name, value) in SECURITY_HEADERS {
             response.headers_mut().insert(name, HeaderValue::from_static(value));
         }
     }
-    response
 }

@@ -2,20 +2,25 @@
 //!
 //! It serves any router, so that other parts of a process use the same bounds.
 
+mod timer;
+
 use axum::Router;
 use axum::extract::ConnectInfo;
+use axum::response::Response;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::Service;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use timer::ConnectionTimer;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
@@ -46,6 +51,20 @@ pub async fn serve(
     options: ServeOptions,
     shutdown: impl Future<Output = ()> + Send,
 ) {
+    let service_of = |peer| WithPeer { peer, inner: TowerToHyperService::new(router.clone()) };
+    serve_each(listener, service_of, options, shutdown).await;
+}
+
+/// As [`serve`], with a service for each connection, which `service_of` makes from the client's address.
+pub(crate) async fn serve_each<S>(
+    listener: TcpListener,
+    service_of: impl Fn(SocketAddr) -> S,
+    options: ServeOptions,
+    shutdown: impl Future<Output = ()> + Send,
+) where
+    S: Service<Request<Incoming>, Response = Response, Error = Infallible> + Send + 'static,
+    S::Future: Send,
+{
     let permits = Arc::new(Semaphore::new(options.max_connections.max(1)));
     let graceful = GracefulShutdown::new();
     let mut shutdown = pin!(shutdown);
@@ -71,11 +90,10 @@ pub async fn serve(
         };
         // Without it a short response may wait for the client's delayed acknowledgement of the one before.
         let _ = stream.set_nodelay(true);
-        let service = WithPeer { peer, inner: TowerToHyperService::new(router.clone()) };
         let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
+            .timer(ConnectionTimer::default())
             .header_read_timeout(options.header_timeout)
-            .serve_connection(TokioIo::new(stream), service);
+            .serve_connection(TokioIo::new(stream), service_of(peer));
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             if let Err(error) = connection.await {

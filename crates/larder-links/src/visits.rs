@@ -1,8 +1,8 @@
 //! Counts visits without delaying redirects: a bounded table in memory, written to the store in batches.
 //!
 //! ```text
-//! redirects ──► count += 1 in the table ──► every second or 1,000 visits: swap the table ──► writes to the store
-//!                 (full: dropped, counted)      (failed: merged back for the next write)
+//! redirects ──► count += 1 in the table ──► every second or 100,000 visits: swap the table ──► writes to the store
+//!                 (full: dropped, counted)      (or a table that is half full)   (failed: merged back)
 //! ```
 //!
 //! Visits are summed per link and quarter hour before they are written, so a link with 80,000 visits a second costs one row a
@@ -11,8 +11,8 @@
 
 mod limited;
 
-use crate::events::{Event, Events};
-use crate::store::{MAX_VISIT_ROWS, Quarter, Store, StoreError, VisitKey, current_quarter};
+use crate::events::{Event, Events, LinkVisits};
+use crate::store::{MAX_VISIT_ROWS, Quarter, Store, StoreError, TotalsOf, VisitKey, now_ms, quarter_of};
 use limited::Limited;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -33,7 +33,6 @@ pub(crate) struct Visits {
     batch: u64,
     max_keys: usize,
     full_batch: Notify,
-    queued: AtomicU64,
     written: AtomicU64,
     dropped: AtomicU64,
 }
@@ -41,7 +40,12 @@ pub(crate) struct Visits {
 /// The visits in memory.
 #[derive(Default)]
 struct Table {
-    pending: HashMap<VisitKey, u64>,
+    /// A link's id is nothing that a client chooses, so that a fast hash suffices.
+    pending: HashMap<VisitKey, u64, rapidhash::fast::RandomState>,
+    /// The sum of `pending`.
+    waiting: u64,
+    /// The visits that are being written.
+    writing: u64,
     limited: Limited,
 }
 
@@ -73,18 +77,13 @@ impl Visits {
             batch,
             max_keys,
             full_batch: Notify::new(),
-            queued: AtomicU64::new(0),
             written: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
         }
     }
 
     /// Counts one visit of a link. It waits for a short lock only.
-    pub(crate) fn record(&self, link_id: u64) {
-        self.record_on(link_id, current_quarter());
-    }
-
-    fn record_on(&self, link_id: u64, quarter: Quarter) {
+    pub(crate) fn record(&self, link_id: u64, quarter: Quarter) {
         let mut table = self.table.lock();
         if !self.count(&mut table, link_id, quarter) {
             self.dropped.fetch_add(1, Relaxed);
@@ -93,14 +92,19 @@ impl Visits {
 
     /// Counts a visit in the table; false if there is no room.
     fn count(&self, table: &mut Table, link_id: u64, quarter: Quarter) -> bool {
-        let room = table.pending.len() < self.max_keys;
+        let keys = table.pending.len();
+        let mut is_half_full = false;
         match table.pending.entry(VisitKey { link_id, quarter }) {
             Entry::Occupied(mut count) => *count.get_mut() += 1,
-            Entry::Vacant(slot) if room => drop(slot.insert(1)),
+            Entry::Vacant(slot) if keys < self.max_keys => {
+                slot.insert(1);
+                is_half_full = keys + 1 == self.max_keys / 2;
+            }
             Entry::Vacant(_) => return false,
         }
-        // Under the lock: a write that takes this visit subtracts it from `queued`.
-        if self.queued.fetch_add(1, Relaxed) + 1 >= self.batch {
+        table.waiting += 1;
+        // The other half is for the links that are visited until the write begins.
+        if table.waiting >= self.batch || is_half_full {
             self.full_batch.notify_one();
         }
         true
@@ -133,7 +137,7 @@ impl Visits {
             if table.limited.len() >= self.max_keys {
                 return Err(StoreError::Busy("the table of visits"));
             }
-            let used = written + table.pending_of(link_id, current_quarter());
+            let used = written + table.pending_of(link_id, quarter_of(now_ms()));
             table.limited.insert(link_id, used);
         }
     }
@@ -141,7 +145,7 @@ impl Visits {
     fn admit_known(&self, link_id: u64, max: u64, visit: bool) -> Result<Option<bool>, StoreError> {
         let mut table = self.table.lock();
         // A visit that cannot be counted must not redirect.
-        let key = VisitKey { link_id, quarter: current_quarter() };
+        let key = VisitKey { link_id, quarter: quarter_of(now_ms()) };
         let has_room = !visit || table.pending.len() < self.max_keys || table.pending.contains_key(&key);
         match table.limited.admit(link_id, max, visit && has_room) {
             Some(true) if !has_room => Err(StoreError::Busy("the table of visits")),
@@ -159,35 +163,46 @@ impl Visits {
     /// Not cancel safe: a dropped call may write its visits and still count them as queued. Run it in a task of its own.
     pub(crate) async fn flush(&self, store: &Store) -> Result<(), StoreError> {
         let _one_at_a_time = self.flushing.lock().await;
-        let taken = {
+        let listened = self.events.has_listeners();
+        let (taken, totals) = {
             let mut table = self.table.lock();
             table.limited.begin_write();
-            std::mem::take(&mut table.pending)
+            let totals = if listened { TotalsOf::All } else { table.limited.totals() };
+            table.writing = std::mem::take(&mut table.waiting);
+            (std::mem::take(&mut table.pending), totals)
         };
-        let result = self.write(taken.into_iter().collect(), store).await;
+        let mut visits: Vec<_> = taken.into_iter().collect();
+        // In the order of the tables, so that neighbours share their page.
+        visits.sort_unstable_by_key(|(key, _)| (key.link_id, key.quarter));
+        let result = self.write(visits, totals, store).await;
         self.table.lock().limited.end_write();
         result
     }
 
-    async fn write(&self, mut visits: Vec<(VisitKey, u64)>, store: &Store) -> Result<(), StoreError> {
+    async fn write(
+        &self,
+        mut visits: Vec<(VisitKey, u64)>,
+        totals: TotalsOf,
+        store: &Store,
+    ) -> Result<(), StoreError> {
         // In steps of bounded size: one transaction over all links would block every other writer.
         while !visits.is_empty() {
             let step = visits.split_off(visits.len().saturating_sub(MAX_VISIT_ROWS));
             let total: u64 = step.iter().map(|(_, count)| count).sum();
-            match store.add_visits(step.clone(), self.events.has_listeners()).await {
+            match store.add_visits(step.clone(), totals.clone()).await {
                 Ok(written) => {
-                    self.queued.fetch_sub(total, Relaxed);
+                    {
+                        let mut table = self.table.lock();
+                        table.writing -= total;
+                        table.limited.settle(&step, &written.totals);
+                    }
                     self.written.fetch_add(written.visits, Relaxed);
                     self.dropped.fetch_add(total - written.visits, Relaxed);
-                    if !written.totals.is_empty() {
-                        self.events.send(Event::Visits(written.totals));
-                    }
-                    let mut table = self.table.lock();
-                    for (key, count) in step {
-                        table.limited.settle(key.link_id, count);
-                    }
-                    for (link_id, total) in written.limited {
-                        table.limited.update(link_id, total);
+                    if totals == TotalsOf::All && !written.totals.is_empty() {
+                        let totals = written.totals.into_iter();
+                        let totals =
+                            totals.map(|total| LinkVisits { slug: total.slug, visits: total.visits });
+                        self.events.send(Event::Visits(totals.collect()));
                     }
                 }
                 Err(error) => {
@@ -205,28 +220,27 @@ impl Visits {
     pub(crate) async fn forget(&self, link_id: u64, store: &Store) -> Result<bool, StoreError> {
         // Otherwise those on their way to the database would be written afterwards.
         let _no_write = self.flushing.lock().await;
-        let forgotten = {
+        {
             let mut table = self.table.lock();
-            table.limited.remove(link_id);
-            let mut forgotten = 0;
-            table.pending.retain(|key, count| {
+            let Table { pending, waiting, limited, .. } = &mut *table;
+            limited.remove(link_id);
+            pending.retain(|key, count| {
                 let is_other = key.link_id != link_id;
-                forgotten += if is_other { 0 } else { *count };
+                *waiting -= if is_other { 0 } else { *count };
                 is_other
             });
-            forgotten
-        };
-        self.queued.fetch_sub(forgotten, Relaxed);
+        }
         store.forget_visits(link_id).await
     }
 
     fn requeue(&self, visits: Vec<(VisitKey, u64)>) {
-        let Table { pending, .. } = &mut *self.table.lock();
+        let Table { pending, waiting, writing, .. } = &mut *self.table.lock();
         for (key, count) in visits {
+            *writing -= count;
             if pending.len() < self.max_keys || pending.contains_key(&key) {
                 *pending.entry(key).or_default() += count;
+                *waiting += count;
             } else {
-                self.queued.fetch_sub(count, Relaxed);
                 self.dropped.fetch_add(count, Relaxed);
             }
         }
@@ -263,11 +277,11 @@ impl Visits {
     }
 
     pub(crate) fn stats(&self) -> VisitStats {
-        VisitStats {
-            queued: self.queued.load(Relaxed),
-            written: self.written.load(Relaxed),
-            dropped: self.dropped.load(Relaxed),
-        }
+        let queued = {
+            let table = self.table.lock();
+            table.waiting + table.writing
+        };
+        VisitStats { queued, written: self.written.load(Relaxed), dropped: self.dropped.load(Relaxed) }
     }
 }
 
@@ -293,11 +307,11 @@ mod tests {
         let (store, id) = store_with_link(&folder).await;
         let visits = Visits::new(1_000, 10, Arc::new(Events::new()));
         for quarter in [1, 1, 2, 1] {
-            visits.record_on(id, quarter);
+            visits.record(id, quarter);
         }
         assert_eq!(visits.stats(), VisitStats { queued: 4, written: 0, dropped: 0 });
         visits.flush(&store).await.unwrap();
-        visits.record_on(id, 2);
+        visits.record(id, 2);
         visits.flush(&store).await.unwrap();
 
         assert_eq!(visits.stats(), VisitStats { queued: 0, written: 5, dropped: 0 });
@@ -310,9 +324,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (store, id) = store_with_link(&folder).await;
         let visits = Visits::new(1_000, 1, Arc::new(Events::new()));
-        visits.record_on(id, 1);
-        visits.record_on(id + 1, 1);
-        visits.record_on(id, 1);
+        visits.record(id, 1);
+        visits.record(id + 1, 1);
+        visits.record(id, 1);
         assert_eq!(visits.stats(), VisitStats { queued: 2, written: 0, dropped: 1 });
         visits.flush(&store).await.unwrap();
         assert_eq!(store.find("a").await.unwrap().unwrap().visits, 2);
@@ -323,7 +337,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (store, id) = store_with_link(&folder).await;
         let visits = Visits::new(1_000, 10, Arc::new(Events::new()));
-        visits.record_on(id, 1);
+        visits.record(id, 1);
         assert!(store.delete("a").await.unwrap());
         assert_eq!(store.drop_deleted(i64::MAX).await.unwrap(), ["a"]);
         visits.flush(&store).await.unwrap();
@@ -337,7 +351,7 @@ mod tests {
         let (store, id) = store_with_link(&folder).await;
         store.close().await;
         let visits = Visits::new(1_000, 10, Arc::new(Events::new()));
-        visits.record_on(id, 1);
+        visits.record(id, 1);
         assert!(matches!(visits.flush(&store).await, Err(StoreError::Closed)));
         assert_eq!(visits.stats(), VisitStats { queued: 1, written: 0, dropped: 0 });
 
@@ -353,7 +367,7 @@ mod tests {
         let visits = Visits::new(1_000, 100_000, Arc::new(Events::new()));
         let rows = 2 * MAX_VISIT_ROWS as i64 + 1;
         for quarter in 0..rows {
-            visits.record_on(id, quarter);
+            visits.record(id, quarter);
         }
         // `add_visits` panics beyond its bound.
         visits.flush(&store).await.unwrap();
@@ -366,11 +380,30 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (store, id) = store_with_link(&folder).await;
         let visits = Visits::new(1_000, 10, Arc::new(Events::new()));
-        visits.record_on(id, 1);
+        visits.record(id, 1);
         let (stop, stopped) = watch::channel(false);
         drop(stop);
         visits.run(&store, Duration::from_secs(3_600), stopped).await;
         assert_eq!(visits.stats(), VisitStats { queued: 0, written: 1, dropped: 0 });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn visits_of_many_links_are_written_before_the_table_is_full() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, id) = store_with_link(&folder).await;
+        let visits = Visits::new(1_000, 10, Arc::new(Events::new()));
+        let (stop, stopped) = watch::channel(false);
+        let watcher = async {
+            for quarter in 0..5 {
+                visits.record(id, quarter);
+            }
+            while visits.stats().written < 5 {
+                tokio::task::yield_now().await;
+            }
+            stop.send(true).unwrap();
+        };
+        tokio::join!(visits.run(&store, Duration::from_secs(3_600), stopped), watcher);
+        assert_eq!(visits.stats(), VisitStats { queued: 0, written: 5, dropped: 0 });
     }
 
     #[tokio::test(start_paused = true)]
@@ -381,7 +414,7 @@ mod tests {
         let (stop, stopped) = watch::channel(false);
         let watcher = async {
             for _ in 0..3 {
-                visits.record_on(id, 1);
+                visits.record(id, 1);
             }
             while visits.stats().written < 3 {
                 tokio::task::yield_now().await;

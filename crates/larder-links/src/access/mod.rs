@@ -115,6 +115,12 @@ impl Access {
         client_of(peer.unwrap_or(IpAddr::from([0, 0, 0, 0])), headers, &self.trusted_proxies)
     }
 
+    /// The client of every request of a connection, whatever their headers; `None` if its peer is a trusted proxy.
+    pub(crate) fn client_of_direct(&self, peer: IpAddr) -> Option<Client> {
+        let is_proxy = self.trusted_proxies.iter().any(|network| network.contains(peer));
+        (!is_proxy).then(|| client_of(peer, &HeaderMap::new(), &self.trusted_proxies))
+    }
+
     /// Takes one request from the client's bucket; 429 if it is empty.
     pub(crate) fn take(&self, client: Client, kind: Kind) -> Result<(), ApiError> {
         self.limits.take(client, kind).map_err(|wait| {

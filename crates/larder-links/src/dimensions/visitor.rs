@@ -15,50 +15,39 @@ const ISO_CODE: [PathElement<'_>; 2] = [PathElement::Key("country"), PathElement
 
 /// Who follows a link. Neither the address nor anything else that identifies a person.
 #[derive(Debug, Default)]
-pub(crate) struct Visitor(Option<Fields>);
-
-#[derive(Debug)]
-struct Fields {
-    user_agent: Option<HeaderValue>,
-    referrer: Option<HeaderValue>,
-    country: Option<Country>,
-}
+pub(crate) struct Visitor<'r>(Option<Traits<'r>>);
 
 /// What is counted of a visitor.
-pub(super) struct Traits<'a> {
-    pub(super) user_agent: Option<&'a [u8]>,
-    pub(super) referrer: Option<&'a [u8]>,
+#[derive(Debug)]
+pub(super) struct Traits<'r> {
+    pub(super) user_agent: Option<&'r [u8]>,
+    pub(super) referrer: Option<&'r [u8]>,
     /// If there is a database of countries.
     pub(super) country: Option<Country>,
 }
 
-impl Visitor {
+impl Visitor<'_> {
     /// The visitor of a request with these headers. `country` is asked only if it is counted.
     pub(crate) fn new(
         details: VisitDetails,
         headers: &HeaderMap,
         country: impl FnOnce() -> Option<Country>,
-    ) -> Visitor {
+    ) -> Visitor<'_> {
         let is_counted = match details {
             VisitDetails::All => true,
             VisitDetails::UnlessRefused => !refuses(headers),
             VisitDetails::None => false,
         };
-        Visitor(is_counted.then(|| Fields {
-            user_agent: headers.get(USER_AGENT).cloned(),
-            referrer: headers.get(REFERER).cloned(),
+        Visitor(is_counted.then(|| Traits {
+            user_agent: headers.get(USER_AGENT).map(beginning),
+            referrer: headers.get(REFERER).map(beginning),
             country: country(),
         }))
     }
 
     /// What is counted; `None` if only the visit itself is.
-    pub(super) fn traits(&self) -> Option<Traits<'_>> {
-        let fields = self.0.as_ref()?;
-        Some(Traits {
-            user_agent: fields.user_agent.as_ref().map(beginning),
-            referrer: fields.referrer.as_ref().map(beginning),
-            country: fields.country,
-        })
+    pub(super) fn traits(&self) -> Option<&Traits<'_>> {
+        self.0.as_ref()
     }
 }
 

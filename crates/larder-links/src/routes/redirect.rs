@@ -2,32 +2,43 @@
 
 use crate::dimensions::Visitor;
 use crate::guard::peer_of;
-use crate::links::{Followed, Links};
+use crate::links::{Followed, Links, Peer};
 use crate::slug;
+use axum::body::Body;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{FromRequestParts, Path, RawQuery, State};
+use axum::extract::{Path, State};
 use axum::response::{Html, IntoResponse, Response};
 use http::header::{CACHE_CONTROL, HeaderValue, LOCATION, RETRY_AFTER};
 use http::request::Parts;
-use http::{Method, StatusCode};
-use std::convert::Infallible;
+use http::{Method, Request, StatusCode};
 
 const TEMPLATE: &str = include_str!("../../static/error.html");
 
-/// The redirect to the target; 404 without a target; 410 if the link has expired or was deleted; 503 if the load from the store fails. HEAD does not count as a visit.
+/// The route. HEAD does not count as a visit.
 pub(crate) async fn follow(
     State(links): State<Links>,
-    method: Method,
-    RawQuery(query): RawQuery,
     slug: Result<Path<String>, PathRejection>,
-    visitor: Visitor,
+    request: Request<Body>,
 ) -> Response {
     let Some(Path(slug)) = slug.ok().filter(|slug| slug::can_be_slug(slug)) else {
         links.record_invalid_slug();
         return not_found();
     };
+    let (Parts { method, uri, headers, extensions, .. }, _) = request.into_parts();
+    let visitor = links.visitor(&headers, Peer { address: peer_of(&extensions), country: None });
     let visitor = Some(&visitor).filter(|_| method == Method::GET);
-    match links.follow(&slug, query.as_deref(), visitor).await {
+    answer(&links, &slug, uri.query(), visitor).await
+}
+
+/// The redirect to the target; 404 without a target; 410 if the link has expired or was deleted; 503 if the load from the
+/// store fails. A redirect counts as a visit of `visitor`.
+pub(crate) async fn answer(
+    links: &Links,
+    slug: &str,
+    query: Option<&str>,
+    visitor: Option<&Visitor<'_>>,
+) -> Response {
+    match links.follow(slug, query, visitor).await {
         Ok(Followed::Redirect(location)) => redirect(links.redirect_status(), location),
         Ok(Followed::Unknown) => not_found(),
         Ok(Followed::Expired) => {
@@ -41,14 +52,6 @@ pub(crate) async fn follow(
     }
 }
 
-impl FromRequestParts<Links> for Visitor {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(request: &mut Parts, links: &Links) -> Result<Visitor, Infallible> {
-        Ok(links.visitor(&request.headers, peer_of(&request.extensions)))
-    }
-}
-
 /// Any other path.
 pub(crate) async fn unknown() -> Response {
     not_found()
@@ -57,7 +60,11 @@ pub(crate) async fn unknown() -> Response {
 fn redirect(status: StatusCode, location: HeaderValue) -> Response {
     // A browser that stores the redirect sends no further requests: visits are lost, and changes have no effect there.
     let no_store = HeaderValue::from_static("private, no-store");
-    (status, [(LOCATION, location), (CACHE_CONTROL, no_store)]).into_response()
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response.headers_mut().insert(LOCATION, location);
+    response.headers_mut().insert(CACHE_CONTROL, no_store);
+    response
 }
 
 fn not_found() -> Response {

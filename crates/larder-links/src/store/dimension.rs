@@ -14,7 +14,7 @@ pub const MAX_DIMENSION_ROWS: usize = 1_000;
 pub const OTHER_VALUE: &str = "other";
 
 /// What is counted of a visit. The numbers are those in the database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dimension {
     /// The host of the page with the link.
     Referrer = 0,
@@ -41,8 +41,8 @@ impl Dimension {
     ];
 }
 
-/// Visits of one link on one day with the same value of a dimension.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// Visits of one link on one day with the same value of a dimension. Their order is that of the table.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DimensionKey {
     /// The link's id.
     pub link_id: u64,

@@ -1,32 +1,42 @@
 //! The SQL of dimensions: where visits come from, by link, day and value.
 
 use super::{Day, Dimension, DimensionCounts, DimensionKey, MAX_DIMENSION_VALUES, OTHER_VALUE, ValueCount};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{CachedStatement, Connection, Row, params};
 
 /// The values of a dimension that [`counts`] returns; the others are one.
 const TOP: usize = 10;
 
-/// Adds to the count of a value. A link has at most 200 values of a dimension and day; further ones are `other`. Nothing is
-/// added to a link that no longer exists.
-pub(super) fn add(connection: &Connection, key: &DimensionKey, count: u64) -> rusqlite::Result<()> {
-    let DimensionKey { link_id, day, dimension, value } = key;
-    let (link_id, dimension, count) = (*link_id as i64, *dimension as i64, count as i64);
-    let known = "UPDATE visit_dimensions SET count = count + ?5
-                 WHERE link_id = ?1 AND day = ?2 AND dimension = ?3 AND value = ?4";
-    if connection.prepare_cached(known)?.execute(params![link_id, day, dimension, value, count])? == 1 {
-        return Ok(());
+/// The statements that add counts, prepared once for many rows.
+pub(super) struct Additions<'c> {
+    known: CachedStatement<'c>,
+    new: CachedStatement<'c>,
+}
+
+impl<'c> Additions<'c> {
+    pub(super) fn prepare(connection: &'c Connection) -> rusqlite::Result<Additions<'c>> {
+        let known = "UPDATE visit_dimensions SET count = count + ?5
+                     WHERE link_id = ?1 AND day = ?2 AND dimension = ?3 AND value = ?4";
+        let new = "INSERT INTO visit_dimensions (link_id, day, dimension, value, count)
+                   SELECT ?1, ?2, ?3, CASE WHEN used < ?6 THEN ?4 ELSE ?7 END, ?5
+                   FROM (SELECT count(*) AS used FROM visit_dimensions
+                         WHERE link_id = ?1 AND day = ?2 AND dimension = ?3)
+                   WHERE EXISTS (SELECT 1 FROM links WHERE id = ?1)
+                   ON CONFLICT (link_id, day, dimension, value) DO UPDATE SET count = count + excluded.count";
+        Ok(Additions { known: connection.prepare_cached(known)?, new: connection.prepare_cached(new)? })
     }
-    let new = "INSERT INTO visit_dimensions (link_id, day, dimension, value, count)
-               SELECT ?1, ?2, ?3, CASE WHEN used < ?6 THEN ?4 ELSE ?7 END, ?5
-               FROM (SELECT count(*) AS used FROM visit_dimensions
-                     WHERE link_id = ?1 AND day = ?2 AND dimension = ?3)
-               WHERE EXISTS (SELECT 1 FROM links WHERE id = ?1)
-               ON CONFLICT (link_id, day, dimension, value) DO UPDATE SET count = count + excluded.count";
-    // One of them is `other`.
-    let max = MAX_DIMENSION_VALUES as i64 - 1;
-    let values = params![link_id, day, dimension, value, count, max, OTHER_VALUE];
-    connection.prepare_cached(new)?.execute(values)?;
-    Ok(())
+
+    /// Adds to the count of a value. A link has at most 200 values of a dimension and day; further ones are `other`. Nothing
+    /// is added to a link that no longer exists.
+    pub(super) fn add(&mut self, key: &DimensionKey, count: u64) -> rusqlite::Result<()> {
+        let DimensionKey { link_id, day, dimension, value } = key;
+        let (link_id, dimension, count) = (*link_id as i64, *dimension as i64, count as i64);
+        if self.known.execute(params![link_id, day, dimension, value, count])? == 0 {
+            // One of them is `other`.
+            let max = MAX_DIMENSION_VALUES as i64 - 1;
+            self.new.execute(params![link_id, day, dimension, value, count, max, OTHER_VALUE])?;
+        }
+        Ok(())
+    }
 }
 
 /// The most frequent values of each dimension of a link since a day, the others as one.

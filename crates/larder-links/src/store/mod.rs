@@ -15,10 +15,10 @@ mod statements;
 mod visits;
 mod writer;
 
-use crate::events::LinkVisits;
 use crate::tag::Tag;
 use async_graphql::{Enum, SimpleObject};
 use serde::Serialize;
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -125,15 +125,45 @@ pub const QUARTERS_PER_DAY: i64 = 96;
 /// How long visits are kept in quarter hours, in days. After that they are kept in days.
 pub const QUARTERS_KEPT_DAYS: i64 = 90;
 
+/// The links whose visits [`Store::add_visits`] returns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TotalsOf {
+    /// None of them.
+    None,
+    /// Those of these ids.
+    Links(HashSet<u64>),
+    /// All of them.
+    All,
+}
+
+impl TotalsOf {
+    fn include(&self, link_id: u64) -> bool {
+        match self {
+            TotalsOf::None => false,
+            TotalsOf::Links(ids) => ids.contains(&link_id),
+            TotalsOf::All => true,
+        }
+    }
+}
+
 /// The result of writing visits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WrittenVisits {
     /// How many visits were written. The others are those of links that no longer exist.
     pub visits: u64,
-    /// The links with a limit of visits among them, and their visits in the database, those of other instances included.
-    pub limited: Vec<(u64, u64)>,
-    /// The totals of all of them, if requested.
-    pub(crate) totals: Vec<LinkVisits>,
+    /// The requested totals.
+    pub totals: Vec<LinkTotal>,
+}
+
+/// The visits of a link in the database, those of other instances included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkTotal {
+    /// The id of the link.
+    pub link_id: u64,
+    /// Its slug.
+    pub slug: String,
+    /// Its visits.
+    pub visits: u64,
 }
 
 /// A day in UTC, counted from 1970-01-01.
@@ -151,12 +181,17 @@ pub struct DayCount {
 
 /// Today in UTC.
 pub fn today() -> Day {
-    current_quarter() / QUARTERS_PER_DAY
+    day_of(now_ms())
 }
 
-/// The current quarter hour.
-pub(crate) fn current_quarter() -> Quarter {
-    now_ms() / MS_PER_QUARTER
+/// The day of a time in milliseconds since 1970.
+pub(crate) fn day_of(ms: i64) -> Day {
+    quarter_of(ms) / QUARTERS_PER_DAY
+}
+
+/// The quarter hour of a time in milliseconds since 1970.
+pub(crate) fn quarter_of(ms: i64) -> Quarter {
+    ms / MS_PER_QUARTER
 }
 
 /// Now, in milliseconds since 1970.

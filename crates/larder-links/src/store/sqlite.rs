@@ -7,11 +7,11 @@
 use super::credentials::{self, Credential};
 use super::writer::{self, Job, WriteContext, WriteJob};
 use super::{
-    CreateOutcome, Day, DimensionCounts, DimensionKey, Duplicates, Link, LinkUpdate, ListQuery,
+    CreateOutcome, Day, DimensionCounts, DimensionKey, Duplicates, Link, LinkTotal, LinkUpdate, ListQuery,
     MAX_BATCH_LINKS, MAX_DIMENSION_ROWS, NewFile, NewLink, Page, Quarter, RESTORE_PERIOD, Route, StoreError,
-    VisitHistory, VisitKey, WrittenVisits, backup, dimensions, migrate, now_ms, search, statements, visits,
+    TotalsOf, VisitHistory, VisitKey, WrittenVisits, backup, dimensions, migrate, now_ms, search, statements,
+    visits,
 };
-use crate::events::LinkVisits;
 use crate::slug::SlugCodec;
 use crate::tag::MAX_TAGS;
 use crate::token::{Scope, Secret, SecretHash, Token};
@@ -193,27 +193,29 @@ impl Store {
         self.write(2 * STEP, work).await
     }
 
-    /// Adds visits in one transaction; those of links that no longer exist are dropped. `with_totals` asks for the visits of
-    /// all links afterwards.
+    /// Adds visits in one transaction; those of links that no longer exist are dropped. `totals` asks for the visits of links
+    /// afterwards.
     ///
     /// # Panics
     /// If there are more than [`MAX_VISIT_ROWS`].
     pub async fn add_visits(
         &self,
         rows: Vec<(VisitKey, u64)>,
-        with_totals: bool,
+        totals: TotalsOf,
     ) -> Result<WrittenVisits, StoreError> {
         assert!(rows.len() <= MAX_VISIT_ROWS, "{} rows of visits in one step", rows.len());
-        self.write(2 * rows.len(), move |context| {
+        self.write(3 * rows.len(), move |context| {
             let mut written = WrittenVisits::default();
+            let mut additions = visits::Additions::prepare(context.connection)?;
             for &(key, count) in &rows {
-                let Some(total) = visits::add(context.connection, key, count)? else { continue };
-                written.visits += count;
-                if total.is_limited {
-                    written.limited.push((key.link_id, total.visits));
+                if !additions.add(key, count)? {
+                    continue;
                 }
-                if with_totals {
-                    written.totals.push(LinkVisits { slug: total.slug, visits: total.visits });
+                written.visits += count;
+                if totals.include(key.link_id)
+                    && let Some((slug, visits)) = visits::slug_and_total(context.connection, key.link_id)?
+                {
+                    written.totals.push(LinkTotal { link_id: key.link_id, slug, visits });
                 }
             }
             Ok(written)
@@ -228,8 +230,8 @@ impl Store {
     pub async fn add_dimensions(&self, rows: Vec<(DimensionKey, u64)>) -> Result<(), StoreError> {
         assert!(rows.len() <= MAX_DIMENSION_ROWS, "{} rows of dimensions in one step", rows.len());
         self.write(2 * rows.len(), move |context| {
-            let mut rows = rows.iter();
-            Ok(rows.try_for_each(|(key, count)| dimensions::add(context.connection, key, *count))?)
+            let mut additions = dimensions::Additions::prepare(context.connection)?;
+            Ok(rows.iter().try_for_each(|(key, count)| additions.add(key, *count))?)
         })
         .await
     }

@@ -7,30 +7,52 @@
 //! The total in `links` stays.
 
 use super::{Day, QUARTERS_PER_DAY, Quarter, VisitHistory, VisitKey};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
-/// The visits of a link after a write.
-pub(super) struct Total {
-    pub(super) slug: String,
-    pub(super) visits: u64,
-    pub(super) is_limited: bool,
+/// The statements that add visits, prepared once for many rows.
+pub(super) struct Additions<'c> {
+    link: CachedStatement<'c>,
+    known: CachedStatement<'c>,
+    new: CachedStatement<'c>,
 }
 
-/// Adds visits to a link; `None` if it does not exist.
-pub(super) fn add(connection: &Connection, key: VisitKey, visits: u64) -> rusqlite::Result<Option<Total>> {
-    let total = "UPDATE links SET visits = visits + ?2 WHERE id = ?1
-                 RETURNING slug, visits, max_visits IS NOT NULL";
-    let read = |row: &Row<'_>| {
-        Ok(Total { slug: row.get(0)?, visits: row.get::<_, i64>(1)? as u64, is_limited: row.get(2)? })
-    };
-    let values = params![key.link_id as i64, visits as i64];
-    let Some(written) = connection.prepare_cached(total)?.query_row(values, read).optional()? else {
-        return Ok(None);
-    };
-    let quarter = "INSERT INTO visits_quarterly (link_id, quarter, count) VALUES (?1, ?2, ?3)
-                   ON CONFLICT (link_id, quarter) DO UPDATE SET count = count + excluded.count";
-    connection.prepare_cached(quarter)?.execute(params![key.link_id as i64, key.quarter, visits as i64])?;
-    Ok(Some(written))
+impl<'c> Additions<'c> {
+    pub(super) fn prepare(connection: &'c Connection) -> rusqlite::Result<Additions<'c>> {
+        // Without RETURNING, for which SQLite makes a table in memory for each row. And no upsert: for one that may fail it
+        // keeps what it changes, while nearly all rows are known.
+        let link = "UPDATE links SET visits = visits + ?2 WHERE id = ?1";
+        let known = "UPDATE visits_quarterly SET count = count + ?3 WHERE link_id = ?1 AND quarter = ?2";
+        let new = "INSERT INTO visits_quarterly (link_id, quarter, count) VALUES (?1, ?2, ?3)";
+        Ok(Additions {
+            link: connection.prepare_cached(link)?,
+            known: connection.prepare_cached(known)?,
+            new: connection.prepare_cached(new)?,
+        })
+    }
+
+    /// Adds visits to a link; false if it does not exist.
+    pub(super) fn add(&mut self, key: VisitKey, visits: u64) -> rusqlite::Result<bool> {
+        let (link_id, visits) = (key.link_id as i64, visits as i64);
+        if self.link.execute([link_id, visits])? == 0 {
+            return Ok(false);
+        }
+        let row = [link_id, key.quarter, visits];
+        if self.known.execute(row)? == 0 {
+            self.new.execute(row)?;
+        }
+        Ok(true)
+    }
+}
+
+/// The slug of a link and its visits; `None` if it does not exist.
+pub(super) fn slug_and_total(
+    connection: &Connection,
+    link_id: u64,
+) -> rusqlite::Result<Option<(String, u64)>> {
+    connection
+        .prepare_cached("SELECT slug, visits FROM links WHERE id = ?1")?
+        .query_row([link_id as i64], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))
+        .optional()
 }
 
 /// The visits of a link in the database; `None` if it does not exist.

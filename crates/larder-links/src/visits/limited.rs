@@ -9,6 +9,7 @@
 //! An entry is dropped by the write after its visits, so none is older than one interval: with several instances a link
 //! exceeds its limit by at most what the others redirected within that time.
 
+use crate::store::{LinkTotal, TotalsOf, VisitKey};
 use std::collections::HashMap;
 
 /// The state of one link with a limit.
@@ -64,17 +65,30 @@ impl Limited {
         }
     }
 
-    /// Visits were written, or dropped because their link no longer exists.
-    pub(super) fn settle(&mut self, link_id: u64, visits: u64) {
-        if let Some(entry) = self.entries.get_mut(&link_id) {
-            entry.in_flight = entry.in_flight.saturating_sub(visits);
+    /// Of which links a write must return the visits in the database.
+    pub(super) fn totals(&self) -> TotalsOf {
+        if self.entries.is_empty() {
+            TotalsOf::None
+        } else {
+            TotalsOf::Links(self.entries.keys().copied().collect())
         }
     }
 
-    /// The database has `total` visits of a link after a write.
-    pub(super) fn update(&mut self, link_id: u64, total: u64) {
-        if let Some(entry) = self.entries.get_mut(&link_id) {
-            entry.used = entry.used.max(total + entry.in_flight + entry.in_memory);
+    /// Visits were written, or dropped because their link no longer exists. `totals` is what the database has after that.
+    pub(super) fn settle(&mut self, visits: &[(VisitKey, u64)], totals: &[LinkTotal]) {
+        // Most services have no link with a limit, and redirects wait for this.
+        if self.entries.is_empty() {
+            return;
+        }
+        for (key, count) in visits {
+            if let Some(entry) = self.entries.get_mut(&key.link_id) {
+                entry.in_flight = entry.in_flight.saturating_sub(*count);
+            }
+        }
+        for total in totals {
+            if let Some(entry) = self.entries.get_mut(&total.link_id) {
+                entry.used = entry.used.max(total.visits + entry.in_flight + entry.in_memory);
+            }
         }
     }
 
@@ -92,6 +106,20 @@ impl Limited {
 mod tests {
     use super::*;
 
+    /// A write of one visit of link 1, after which the database has `total`.
+    fn settle(limited: &mut Limited, total: Option<u64>) {
+        let total = total.map(|visits| LinkTotal { link_id: 1, slug: "a".into(), visits });
+        limited.settle(&[(VisitKey { link_id: 1, quarter: 0 }, 1)], total.as_slice());
+    }
+
+    #[test]
+    fn totals_are_requested_of_limited_links_alone() {
+        let mut limited = Limited::default();
+        assert_eq!(limited.totals(), TotalsOf::None);
+        limited.insert(7, 0);
+        assert_eq!(limited.totals(), TotalsOf::Links([7].into()));
+    }
+
     #[test]
     fn visits_of_other_instances_count_after_a_write() {
         let mut limited = Limited::default();
@@ -101,9 +129,8 @@ mod tests {
         limited.begin_write();
         // During the write.
         assert_eq!(limited.admit(1, 5, true), Some(true));
-        limited.settle(1, 1);
         // Two before, one of ours, one of another instance; and ours in memory.
-        limited.update(1, 4);
+        settle(&mut limited, Some(4));
         assert_eq!(limited.admit(1, 5, true), Some(false));
         limited.end_write();
         assert_eq!(limited.len(), 1);
@@ -131,7 +158,7 @@ mod tests {
         limited.insert(1, 0);
         limited.admit(1, 5, true);
         limited.begin_write();
-        limited.settle(1, 1);
+        settle(&mut limited, None);
         limited.end_write();
         assert_eq!(limited.len(), 0);
     }

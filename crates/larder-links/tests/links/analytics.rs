@@ -2,7 +2,7 @@
 
 use crate::support::{Fixture, open, open_with};
 use http::{Method, StatusCode};
-use larder_links::store::{MS_PER_QUARTER, QUARTERS_PER_DAY, VisitHistory, VisitKey, today};
+use larder_links::store::{MS_PER_QUARTER, QUARTERS_PER_DAY, TotalsOf, VisitHistory, VisitKey, today};
 use serde_json::{Value, json};
 
 async fn id_of(fixture: &Fixture, slug: &str) -> u64 {
@@ -11,8 +11,12 @@ async fn id_of(fixture: &Fixture, slug: &str) -> u64 {
 
 /// Writes visits in a quarter hour.
 async fn add(fixture: &Fixture, link_id: u64, quarter: i64, visits: u64) {
-    let written =
-        fixture.links.store().add_visits(vec![(VisitKey { link_id, quarter }, visits)], false).await.unwrap();
+    let written = fixture
+        .links
+        .store()
+        .add_visits(vec![(VisitKey { link_id, quarter }, visits)], TotalsOf::None)
+        .await
+        .unwrap();
     assert_eq!(written.visits, visits);
 }
 
@@ -79,7 +83,7 @@ async fn many_old_rows_are_summed_in_steps() {
     let id = id_of(&fixture, "a").await;
     let first = (today() - 120) * QUARTERS_PER_DAY;
     let rows: Vec<_> = (0..1_900).map(|n| (VisitKey { link_id: id, quarter: first + n }, 1)).collect();
-    fixture.links.store().add_visits(rows, false).await.unwrap();
+    fixture.links.store().add_visits(rows, TotalsOf::None).await.unwrap();
     fixture.links.fold_visits().await.unwrap();
     let history = fixture.links.store().history(id, 0).await.unwrap();
     assert_eq!((history.quarters.len(), history.days.len()), (0, 20));

@@ -1,8 +1,11 @@
 //! Over real sockets: draining, limits, and a restart.
 
 use crate::support::{Fixture, open, open_with};
-use larder_links::{Links, LinksError};
+use http::Method;
+use larder_links::{Links, LinksError, ServeOptions, VisitDetails};
+use serde_json::json;
 use std::net::SocketAddr;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -60,6 +63,63 @@ async fn stop_finishes_the_running_request_and_writes_visits() {
     let again = reopen(&fixture);
     assert_eq!(again.store().find("a").await.unwrap().unwrap().visits, 1);
     assert!(again.store().find("last").await.unwrap().is_some());
+}
+
+/// The service redirects in front of its router.
+#[tokio::test]
+async fn service_and_router_answer_alike() {
+    let fixture = open_with(|config| config.visit_details = VisitDetails::All);
+    fixture.link(Some("a"), "https://a.example/?b=1#c").await;
+    fixture.link(Some("gone"), "https://gone.example/").await;
+    fixture.send_json(Method::DELETE, "/api/links/gone", json!({})).await;
+    let forwarding = json!({ "url": "https://q.example/", "slug": "q", "forward_query": true });
+    fixture.post("/api/links", forwarding).await;
+    let serving = serve(&fixture.links).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let router = listener.local_addr().unwrap();
+    let timeout = Duration::from_secs(10);
+    let options = ServeOptions { max_connections: 9, header_timeout: timeout, drain_timeout: timeout };
+    tokio::spawn(larder_links::serve(listener, fixture.links.router(), options, std::future::pending()));
+    let visit =
+        |target: &str, fields: &str| format!("GET {target} HTTP/1.1\r\n{fields}Connection: close\r\n\r\n");
+    let mut requests: Vec<_> =
+        ["/a", "/a?x=%20", "/q?x=\u{e9}", "/q", "/gone", "/none", "/%61", "/a/", "/healthz", "/Api"]
+            .iter()
+            .map(|target| visit(target, "Host: localhost\r\nUser-Agent: curl/8\r\n"))
+            .collect();
+    requests.extend(["HEAD", "POST", "QUERY"].map(|method| get("/a").replace("GET", method)));
+    requests.push(visit("/a", "Host: localhost\r\nContent-Length: 2\r\n") + "{}");
+    requests.push(visit("/a", ""));
+    requests.push(visit("/a", "Host: evil.example\r\nOrigin: http://evil.example\r\n"));
+    requests.push(visit("/a", "Host: localhost\r\nHost: localhost\r\n"));
+    requests.push(visit("http://localhost/a", "Host: localhost\r\n"));
+    requests.push(visit("http://localhost/a", "Host: other\r\n"));
+    let mut redirects = 0;
+    for request in requests {
+        let found = fixture.links.stats().redirects;
+        let [own, routed] = [serving.address, router].map(|address| exchange(address, &request));
+        let [own, routed] = [own.await, routed.await].map(|answer| {
+            let lines = answer.split_inclusive("\r\n").filter(|line| !line.starts_with("date: "));
+            let (mut lines, last): (Vec<_>, _) = (lines.collect(), answer.ends_with("\r\n"));
+            lines.sort_unstable();
+            (lines.concat(), last)
+        });
+        assert_eq!(own, routed, "{request}");
+        let counted = fixture.links.stats().redirects;
+        redirects += counted.found - found.found;
+        assert_eq!((counted.found - found.found) % 2, 0, "{request}");
+        assert_eq!((counted.not_found - found.not_found) % 2, 0, "{request}");
+    }
+    fixture.links.flush_visits().await.unwrap();
+    let visits = fixture.written_visits("a").await + fixture.written_visits("q").await;
+    // HEAD redirects, and does not count.
+    assert_eq!((visits, redirects), (18, 20));
+    let id = fixture.links.store().find("a").await.unwrap().unwrap().id;
+    let bots: u64 =
+        fixture.links.store().dimensions(id, 0).await.unwrap().bots.iter().map(|bot| bot.visits).sum();
+    assert_eq!(bots, fixture.written_visits("a").await);
+    serving.stop.send(()).unwrap();
+    serving.task.await.unwrap().unwrap();
 }
 
 #[tokio::test]

@@ -2,15 +2,18 @@
 
 use crate::support::{Fixture, open};
 use http::{Method, StatusCode};
-use larder_links::store::VisitKey;
+use larder_links::store::{TotalsOf, VisitKey};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
 /// One of the links `a`, `b`, …, with this many visits more.
 async fn visit(fixture: &Fixture, slug: &str, visits: u64) {
     let link_id = fixture.links.store().find(slug).await.unwrap().unwrap().id;
-    let written =
-        fixture.links.store().add_visits(vec![(VisitKey { link_id, quarter: 1 }, visits)], false).await;
+    let written = fixture
+        .links
+        .store()
+        .add_visits(vec![(VisitKey { link_id, quarter: 1 }, visits)], TotalsOf::None)
+        .await;
     assert_eq!(written.unwrap().visits, visits);
 }
 
