@@ -23,10 +23,12 @@
 
 mod everything;
 mod locked;
+mod long_value;
 mod prefetch_batch;
 mod record;
 
 pub use locked::Locked;
+pub use long_value::LongValue;
 pub use prefetch_batch::PrefetchBatch;
 pub use record::{Key, MAX_INLINE_BYTES, Record, SPACES, TooLong, Value, ValueMut};
 
