@@ -190,8 +190,10 @@ impl EventLoop {
         let is_kept = match turn {
             Turn::Closed => false,
             Turn::Yielding => {
-                connection.queued = true;
-                self.yielding.push(position);
+                // Messages may be sent while it is in the queue.
+                if !std::mem::replace(&mut connection.queued, true) {
+                    self.yielding.push(position);
+                }
                 true
             }
             Turn::Paused => {
