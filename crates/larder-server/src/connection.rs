@@ -35,9 +35,9 @@ const SENT_PER_TURN: usize = if cfg!(test) { 64 << 10 } else { 1 << 20 };
 const FIRST_BYTES: usize = 256 << 10;
 /// Bytes of the thread's reply buffer that are retained between turns; a larger buffer is freed.
 const MAX_RETAINED_OUTPUT_BYTES: usize = 4 << 20;
-/// Arguments that one turn may execute before it yields to other connections: about a millisecond of single-key
-/// commands.
-const ARGUMENTS_PER_TURN: usize = 4_096;
+/// Arguments that one turn may execute before it yields to other connections: less than a millisecond even if each
+/// command stores a new key, for which the system has to provide pages.
+const ARGUMENTS_PER_TURN: usize = 1_024;
 
 /// The buffers of a thread.
 pub(crate) struct ThreadBuffers {

@@ -11,8 +11,8 @@ use crate::observers::Notice;
 
 /// Entries that are visited in one slice: a fraction of a millisecond.
 const SLICE: usize = 1024;
-/// Entries that are evicted in one slice, and freed.
-pub(super) const EVICTED_PER_SLICE: usize = 128;
+/// Entries that are evicted in one slice, and freed: a policy may examine sixteen entries for each.
+pub(super) const EVICTED_PER_SLICE: usize = 32;
 
 /// A command that is not at its end.
 pub(crate) struct Visit {
