@@ -61,7 +61,7 @@ impl Span {
     }
 
     /// The argument that is not in the buffer, by its index among those.
-    fn long(index: usize) -> Self {
+    pub(crate) fn long(index: usize) -> Self {
         Span { start: LONG, end: index as u32 }
     }
 
@@ -329,12 +329,10 @@ pub struct Args<'a> {
     long: &'a Vec<Arc<[u8]>>,
 }
 
-/// The long arguments of a request that has none.
-static NO_LONG: Vec<Arc<[u8]>> = Vec::new();
-
 impl<'a> Args<'a> {
-    pub(crate) fn new(text: &'a [u8], spans: &'a [Span]) -> Self {
-        Args { text, spans, long: &NO_LONG }
+    /// `long` are those arguments that are not in the text.
+    pub(crate) fn new(text: &'a [u8], spans: &'a [Span], long: &'a Vec<Arc<[u8]>>) -> Self {
+        Args { text, spans, long }
     }
 
     /// The number of arguments, including the command name; 0 for an empty request.

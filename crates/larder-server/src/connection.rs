@@ -593,6 +593,8 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        // Those of a request that will not be complete.
+        self.parser.take_long_arguments().into_iter().for_each(large::release);
         self.state.clients.deregister(&self.session.client);
         self.state.stats.threads[self.session.client.thread()].disconnected();
     }

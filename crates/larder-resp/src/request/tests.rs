@@ -157,6 +157,12 @@ fn supplied_argument_is_one_of_the_arguments() {
         assert_eq!((&args[1], args.get(2), args.get(3)), (&b"long text"[..], Some(&b"x"[..]), None));
         assert_eq!(args.skip(1).shared(0).map(|value| &value[..]), Some(&b"long text"[..]));
         assert_eq!((args.shared(0), args.shared(3)), (None, None));
+        let mut kept = crate::ArgsBuffer::new();
+        assert!(kept.push(args));
+        assert!(kept.get(0).iter().eq(args.iter()));
+        let shared = kept.get(0).shared(1).zip(args.shared(1));
+        assert!(shared.is_some_and(|(kept, parsed)| Arc::ptr_eq(kept, parsed)));
+        assert_eq!((kept.take_long_arguments().len(), kept.len()), (1, 0));
         // A request that has to wait is parsed again.
         parser.repeat(buffer.len() - 6);
         assert_eq!(parser.parse(&buffer, &limits), complete);

@@ -61,7 +61,7 @@ impl LongValues {
         let start = from;
         for (position, value) in &self.values {
             cx.out.extend_from_slice(&rest[from - start..position - start]);
-            cx.reply().bulk(value);
+            cx.reply_part(Arc::clone(value), 0..value.len());
             from = *position;
         }
         cx.out.extend_from_slice(&rest[from - start..]);

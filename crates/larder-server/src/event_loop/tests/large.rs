@@ -97,6 +97,8 @@ fn large_value_is_sent_in_pieces_and_not_copied() {
         ("GETRANGE large 1000 -1001\r\n", 1000..VALUE_BYTES - 1000),
         ("GETEX large PERSIST\r\n", 0..VALUE_BYTES),
         ("SET large x GET\r\n", 0..VALUE_BYTES),
+        ("MULTI\r\nGET large\r\nEXEC\r\n", 0..VALUE_BYTES),
+        ("MGET large\r\n", 0..VALUE_BYTES),
         ("GETDEL large\r\n", 0..VALUE_BYTES),
     ] {
         let mut two = Two::new();
@@ -108,7 +110,12 @@ fn large_value_is_sent_in_pieces_and_not_copied() {
         assert!(connection.has_unsent());
         assert!(connection.unsent_copied_bytes() < 100, "{request}: the value is copied");
         let part = &value[range];
-        let head = format!("$6\r\nbefore\r\n${}\r\n", part.len());
+        let array = match request.split(' ').next() {
+            Some("MULTI\r\nGET") => "+OK\r\n+QUEUED\r\n*1\r\n",
+            Some("MGET") => "*1\r\n",
+            _ => "",
+        };
+        let head = format!("$6\r\nbefore\r\n{array}${}\r\n", part.len());
         let expected = [head.as_bytes(), part, b"\r\n+PONG\r\n"].concat();
         let (received, rounds) = two.receive_beside_other(expected.len());
         assert!(received == expected, "{request}");
@@ -139,8 +146,8 @@ fn message_precedes_or_follows_a_large_reply_as_a_whole() {
 fn large_argument_grows_as_it_arrives_and_becomes_the_value() {
     let mut two = Two::new();
     let value = pattern(VALUE_BYTES);
-    two.send(format!("ECHO before\r\n*3\r\n$3\r\nSET\r\n$5\r\nlarge\r\n${VALUE_BYTES}\r\n").as_bytes());
-    assert_eq!(two.receive(), b"$6\r\nbefore\r\n");
+    two.send(format!("MULTI\r\n*3\r\n$3\r\nSET\r\n$5\r\nlarge\r\n${VALUE_BYTES}\r\n").as_bytes());
+    assert_eq!(two.receive(), b"+OK\r\n");
     let (mut left, mut pieces, mut received_at) = (&value[..], 0, std::ptr::null());
     while !left.is_empty() {
         let buffered = two.state.clients.buffered_bytes() as usize;
@@ -160,8 +167,8 @@ fn large_argument_grows_as_it_arrives_and_becomes_the_value() {
         }
     }
     assert!(pieces > 10 && two.value("large").is_none());
-    two.send(b"\r\nPING\r\n");
-    assert_eq!(two.receive(), b"+OK\r\n+PONG\r\n");
+    two.send(b"\r\nEXEC\r\nPING\r\n");
+    assert_eq!(two.receive(), b"+QUEUED\r\n*1\r\n+OK\r\n+PONG\r\n");
     let stored_at = two.state.store.database(0).get(b"large", |value| value.as_ptr()).unwrap();
     assert_eq!(stored_at, Some(received_at), "the value is copied");
     assert!(two.value("large") == Some(value));
