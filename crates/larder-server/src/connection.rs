@@ -29,7 +29,7 @@ const READ_BYTES: usize = 64 << 10;
 /// Above this size, replies are written before further requests are executed.
 const FLUSH_BYTES: usize = 1 << 20;
 /// Bytes that one turn sends before it yields to other connections. In tests it is less than a socket accepts.
-const SENT_PER_TURN: usize = if cfg!(test) { 64 << 10 } else { 1 << 20 };
+const SENT_PER_TURN: usize = if cfg!(test) { 64 << 10 } else { 256 << 10 };
 /// Bytes of a large argument that have to arrive before it gets memory for all of them: until they are written, they are
 /// addresses only, but a system may limit those, too.
 const FIRST_BYTES: usize = 256 << 10;
@@ -37,7 +37,7 @@ const FIRST_BYTES: usize = 256 << 10;
 const MAX_RETAINED_OUTPUT_BYTES: usize = 4 << 20;
 /// Arguments that one turn may execute before it yields to other connections: less than a millisecond even if each
 /// command stores a new key, for which the system has to provide pages.
-const ARGUMENTS_PER_TURN: usize = 1_024;
+const ARGUMENTS_PER_TURN: usize = 512;
 
 /// The buffers of a thread.
 pub(crate) struct ThreadBuffers {

@@ -27,7 +27,7 @@ use crate::system;
 /// Interval at which expired entries are reclaimed, by the first thread.
 const RECLAIM_INTERVAL: Duration = Duration::from_millis(100);
 /// Entries that are reclaimed at a time: less than a millisecond.
-const RECLAIM_BUDGET: usize = 512;
+const RECLAIM_BUDGET: usize = 256;
 /// Interval at which connections without requests are looked for, if they have a time limit.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Events that are read from the system at a time.

@@ -6,13 +6,16 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use larder_engine::raw::LongValue;
 
 /// A value of this length or more is large: it is not copied in one piece. That would take a third of a millisecond.
 pub(crate) const LARGE_BYTES: usize = 1 << 20;
+/// Interval at which the thread looks whether removed values that clients still receive have other owners.
+const OWNERS_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// Bytes that are freed at a time: the system locks the memory of the process meanwhile.
 #[cfg(target_os = "linux")]
 const FREED_PIECE_BYTES: usize = 1 << 20;
@@ -54,17 +57,17 @@ impl Drop for PartialValue {
     }
 }
 
-/// Gives up a value, which may be large and have no other owner.
+/// Gives up a value, which may be large. If it was in the store, [`release_removed`] is called when it is removed.
 pub(crate) fn release(value: Arc<[u8]>) {
-    // If another owner gives it up at the same moment, one of both frees it here. That is rare, and only slow.
+    // Another owner is the store, or the thread, which waits until it is the last one.
     if value.len() >= LARGE_BYTES && Arc::strong_count(&value) == 1 {
         release_on_thread(Released::Value(value));
     }
 }
 
-/// As [`release`], of a value that is dropped by its other owner afterwards.
+/// Gives up a large value that is removed from the store, and may have other owners.
 #[cold]
-pub(crate) fn release_later(value: Arc<[u8]>) {
+pub(crate) fn release_removed(value: Arc<[u8]>) {
     release_on_thread(Released::Value(value));
 }
 
@@ -85,17 +88,34 @@ fn release_on_thread(released: Released) {
     let _ = sender.as_ref().map(|sender| sender.send(released));
 }
 
-fn free_all(released: &Receiver<Released>) {
-    for released in released {
-        match released {
-            Released::Value(mut value) => {
-                // With another owner, that one will free it.
-                if let Some(bytes) = Arc::get_mut(&mut value) {
-                    discard(bytes);
-                }
-            }
-            Released::Partial(mut value) => discard(value.written_mut()),
+fn free_all(receiver: &Receiver<Released>) {
+    let mut waiting = Vec::new();
+    loop {
+        let received = match waiting.is_empty() {
+            true => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            false => receiver.recv_timeout(OWNERS_CHECK_INTERVAL),
+        };
+        match received {
+            Ok(released) => waiting.push(released),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
         }
+        waiting.retain_mut(|released| !released.discard());
+    }
+}
+
+impl Released {
+    /// Returns its pages to the system, unless it has another owner.
+    fn discard(&mut self) -> bool {
+        match self {
+            Released::Partial(value) => discard(value.written_mut()),
+            Released::Value(value) => match Arc::get_mut(value) {
+                Some(bytes) => discard(bytes),
+                // It is freed as it is if the other owner has just gone.
+                None => return Arc::strong_count(value) == 1,
+            },
+        }
+        true
     }
 }
 
@@ -216,6 +236,8 @@ impl Drop for LargeReplies {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Weak;
+    use std::time::Instant;
 
     fn value(byte: u8) -> Arc<[u8]> {
         vec![byte; LARGE_BYTES].into()
@@ -254,16 +276,29 @@ mod tests {
         assert!(zeros > 2 * LARGE_BYTES, "{zeros} bytes were returned");
     }
 
+    /// The thread keeps a value until it is the last owner, so that no other one frees it.
     #[test]
-    fn value_is_freed_by_the_thread_unless_it_has_another_owner() {
+    fn removed_value_is_freed_by_the_thread_after_its_last_reader() {
         let value = value(1);
         let weak = Arc::downgrade(&value);
-        release_later(Arc::clone(&value));
+        release_removed(Arc::clone(&value));
+        // When this one is freed, the thread has seen the other, too.
+        let (later, start) = (Arc::downgrade(&send_away()), Instant::now());
+        let wait_for = |weak: &Weak<[u8]>| {
+            while weak.strong_count() > 0 {
+                assert!(start.elapsed() < larder_testkit::PATIENCE, "it is not freed");
+                std::thread::yield_now();
+            }
+        };
+        wait_for(&later);
+        assert_eq!((weak.strong_count(), value[0]), (2, 1));
         release(value);
-        let start = std::time::Instant::now();
-        while weak.strong_count() > 0 {
-            assert!(start.elapsed() < larder_testkit::PATIENCE, "it is not freed");
-            std::thread::yield_now();
-        }
+        wait_for(&weak);
+    }
+
+    fn send_away() -> Arc<[u8]> {
+        let value = value(2);
+        release_removed(Arc::clone(&value));
+        value
     }
 }

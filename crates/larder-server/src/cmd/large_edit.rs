@@ -10,7 +10,10 @@ use larder_resp::Args;
 use super::edit::Limits;
 use super::{CommandError, Context, Outcome};
 use crate::db::{Database, EntryOp, Expiry, Record, StringEntry, UpdateError};
-use crate::large::{LARGE_BYTES, PartialValue, release};
+use crate::large::{PartialValue, release};
+
+/// Bytes that are written in one slice. Each page of a new value is provided by the system, which takes a microsecond or more.
+const SLICE_BYTES: usize = 256 << 10;
 
 /// An edit that is not at its end.
 pub(super) struct LargeEdit {
@@ -21,6 +24,8 @@ pub(super) struct LargeEdit {
     /// What is left to write.
     pieces: VecDeque<Piece>,
     value: PartialValue,
+    /// Whether the change is the new value, without a copy.
+    is_whole_change: bool,
 }
 
 /// What is written, and where.
@@ -142,6 +147,7 @@ impl LargeEdit {
             former,
             pieces: VecDeque::new(),
             value: PartialValue::new(0),
+            is_whole_change: false,
         };
         edit.restart()?;
         Ok(Box::new(edit))
@@ -152,7 +158,8 @@ impl LargeEdit {
         self.pieces = self.change.pieces(self.former.bytes().len());
         let length = self.pieces.iter().map(Piece::len).fold(0, usize::saturating_add);
         self.limits.check(length)?;
-        self.value = PartialValue::new(length);
+        self.is_whole_change = self.pieces.len() == 1 && self.pieces[0] == Piece::Change(0..length);
+        self.value = PartialValue::new(if self.is_whole_change { 0 } else { length });
         Ok(())
     }
 
@@ -163,7 +170,11 @@ impl LargeEdit {
 
     /// Writes a slice of the new value, and at the end stores it. Returns whether it has ended, and has replied or failed.
     pub(super) fn run_slice(&mut self, cx: &mut Context<'_>, db: Database<'_>) -> Result<bool, CommandError> {
-        let mut left = LARGE_BYTES;
+        if self.is_whole_change {
+            let value = Arc::clone(&self.change.bytes);
+            return self.store(cx, db, value);
+        }
+        let mut left = SLICE_BYTES;
         while left > 0
             && let Some(piece) = self.pieces.front_mut()
         {
@@ -182,7 +193,18 @@ impl LargeEdit {
         if !self.pieces.is_empty() {
             return Ok(false);
         }
-        match self.store(db)? {
+        let value = std::mem::replace(&mut self.value, PartialValue::new(0)).finish();
+        self.store(cx, db, value)
+    }
+
+    /// Stores the value and replies, or begins again with the value that has replaced the former one meanwhile.
+    fn store(
+        &mut self,
+        cx: &mut Context<'_>,
+        db: Database<'_>,
+        value: Arc<[u8]>,
+    ) -> Result<bool, CommandError> {
+        match self.try_store(db, value)? {
             Ok(length) => cx.integer(length as i64).map(|()| true),
             Err(former) => {
                 self.former = former;
@@ -192,8 +214,11 @@ impl LargeEdit {
     }
 
     /// Stores the value and returns its length, or the value that has replaced the former one meanwhile.
-    fn store(&mut self, db: Database<'_>) -> Result<Result<usize, Former>, UpdateError> {
-        let value = std::mem::replace(&mut self.value, PartialValue::new(0)).finish();
+    fn try_store(
+        &mut self,
+        db: Database<'_>,
+        value: Arc<[u8]>,
+    ) -> Result<Result<usize, Former>, UpdateError> {
         let length = value.len();
         let stored = db.update_string(&self.name, |entry| match self.former.is_value_of(entry.as_ref()) {
             true => {

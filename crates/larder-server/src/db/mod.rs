@@ -107,7 +107,7 @@ impl Store {
             .listener(move |record: &Record, (), cause| {
                 // It is dropped next, on this thread.
                 if let Some(value) = record.share().filter(|value| value.len() >= LARGE_BYTES) {
-                    large::release_later(value);
+                    large::release_removed(value);
                 }
                 // The other causes were reported by the command.
                 let event = match cause {

@@ -126,16 +126,34 @@ fn turn_stores_or_evicts_few_entries() {
     busy_client.set_nonblocking(true).unwrap();
     while !requests.is_empty() {
         requests = &requests[busy_client.write(requests).unwrap_or(0)..];
-        rounds(&mut event_loop, 342);
+        rounds(&mut event_loop, 171);
     }
     // All of them arrive at once.
     let requests: String = (0..2 * ENTRIES).map(|key| format!("SET s{key} v\r\n")).collect();
     busy_client.write_all(requests.as_bytes()).unwrap();
-    let turns = rounds(&mut event_loop, 342);
-    assert!(turns >= 5 && state.store.len() == 3 * ENTRIES, "{turns} turns");
+    let turns = rounds(&mut event_loop, 171);
+    assert!(turns >= 11 && state.store.len() == 3 * ENTRIES, "{turns} turns");
     busy_client.write_all(b"CONFIG SET maxmemory 1mb\r\n").unwrap();
     let slices = rounds(&mut event_loop, 32);
     assert!(slices > 10 && state.store.used_memory() <= 1 << 20, "{slices} slices");
+}
+
+#[test]
+fn expired_entries_are_reclaimed_in_small_slices() {
+    let state = state(1);
+    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    for number in 0..1_000 {
+        state.store.database(0).set(format!("k{number}").as_bytes(), b"v", Expiry::At(1)).unwrap();
+    }
+    let mut slices = 0;
+    while !state.store.is_empty() {
+        let before = state.store.len();
+        event_loop.reclaim_at = Moment::now();
+        event_loop.reclaim(Moment::now());
+        assert!(before - state.store.len() <= 256);
+        slices += 1;
+    }
+    assert!(slices >= 4, "{slices} slices");
 }
 
 #[test]
