@@ -1,5 +1,7 @@
 //! Requests that are kept for later.
 
+use std::sync::Arc;
+
 use crate::request::{Args, Span};
 
 /// The arguments of several requests, in three allocations.
@@ -21,6 +23,8 @@ pub struct ArgsBuffer {
     spans: Vec<Span>,
     /// The end of each request in `spans`.
     ends: Vec<u32>,
+    /// The arguments that are shared and not copied.
+    long: Vec<Arc<[u8]>>,
 }
 
 impl ArgsBuffer {
@@ -30,14 +34,24 @@ impl ArgsBuffer {
         ArgsBuffer::default()
     }
 
-    /// Copies a request. Returns false, and changes nothing, if all together would exceed 4 GiB.
+    /// Copies a request, except the arguments that were [supplied](crate::RequestParser::supply), which it shares. Returns
+    /// false, and changes nothing, if what is copied would exceed 4 GiB.
     #[must_use]
     pub fn push(&mut self, args: Args<'_>) -> bool {
-        let bytes: usize = args.iter().map(<[u8]>::len).sum();
+        let is_copied = |index: &usize| args.shared(*index).is_none();
+        let bytes: usize = (0..args.len()).filter(is_copied).map(|index| args[index].len()).sum();
         if self.text.len() + bytes > u32::MAX as usize || self.spans.len() + args.len() > u32::MAX as usize {
             return false;
         }
-        args.iter().for_each(|arg| _ = self.push_arg(|text| text.extend_from_slice(arg)));
+        for (index, arg) in args.iter().enumerate() {
+            match args.shared(index) {
+                None => _ = self.push_arg(|text| text.extend_from_slice(arg)),
+                Some(value) => {
+                    self.spans.push(Span::long(self.long.len()));
+                    self.long.push(Arc::clone(value));
+                }
+            }
+        }
         self.end_request();
         true
     }
@@ -67,6 +81,14 @@ impl ArgsBuffer {
         self.spans.clear();
         self.spans.shrink_to(max_bytes / size_of::<Span>());
         self.ends.clear();
+        self.long.clear();
+    }
+
+    /// Takes out the arguments that it shares. The requests that have them are gone then.
+    pub fn take_long_arguments(&mut self) -> Vec<Arc<[u8]>> {
+        let long = std::mem::take(&mut self.long);
+        self.clear(0);
+        long
     }
 
     /// The number of requests.
@@ -88,7 +110,7 @@ impl ArgsBuffer {
     #[must_use]
     pub fn get(&self, index: usize) -> Args<'_> {
         let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
-        Args::new(&self.text, &self.spans[start as usize..self.ends[index] as usize])
+        Args::new(&self.text, &self.spans[start as usize..self.ends[index] as usize], &self.long)
     }
 
     /// The memory that it holds, in bytes.
@@ -97,5 +119,6 @@ impl ArgsBuffer {
         self.text.capacity()
             + self.spans.capacity() * size_of::<Span>()
             + self.ends.capacity() * size_of::<u32>()
+            + self.long.iter().map(|value| value.len()).sum::<usize>()
     }
 }

@@ -83,6 +83,11 @@ impl<'a> Encoder<'a> {
         self.out.extend_from_slice(b"\r\n");
     }
 
+    /// The header of a bulk string; `length` bytes and CR LF follow, which the caller sends.
+    pub fn bulk_header(&mut self, length: usize) {
+        self.header(b'$', length);
+    }
+
     /// An integer as a bulk string, as in the reply to `MGET` of a counter.
     pub fn bulk_integer(&mut self, number: i64) {
         self.bulk(itoa::Buffer::new().format(number).as_bytes());

@@ -111,7 +111,7 @@ mod tests {
     fn words(line: &[u8]) -> Result<Vec<Vec<u8>>, ProtocolError> {
         let (mut text, mut spans) = (Vec::new(), Vec::new());
         split(line, &mut text, &mut spans)?;
-        Ok(spans.iter().map(|span| span.slice(&text).to_vec()).collect())
+        Ok(spans.iter().map(|span| span.slice(&text, &[]).to_vec()).collect())
     }
 
     #[test]

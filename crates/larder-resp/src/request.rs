@@ -1,6 +1,7 @@
 //! Parses the requests of clients incrementally. The results are ranges of the caller's buffer.
 
 use std::ops::Index;
+use std::sync::Arc;
 
 use memchr::memchr;
 
@@ -38,6 +39,12 @@ pub struct RequestParser {
     position: usize,
     inline: bool,
     inline_text: Vec<u8>,
+    /// The arguments that are not in the buffer: see [`RequestParser::supply`].
+    long: Vec<Arc<[u8]>>,
+    /// Their bytes.
+    long_bytes: usize,
+    /// Whether the end of line after such an argument comes next.
+    ends_long: bool,
 }
 
 /// A range of a buffer, in half the size of a `Range<usize>`: requests are shorter than 4 GiB.
@@ -53,10 +60,32 @@ impl Span {
         Span { start: start as u32, end: end as u32 }
     }
 
-    pub(crate) fn slice(self, text: &[u8]) -> &[u8] {
-        &text[self.start as usize..self.end as usize]
+    /// The argument that is not in the buffer, by its index among those.
+    pub(crate) fn long(index: usize) -> Self {
+        Span { start: LONG, end: index as u32 }
+    }
+
+    fn long_index(self) -> Option<usize> {
+        (self.start == LONG).then_some(self.end as usize)
+    }
+
+    #[inline]
+    pub(crate) fn slice<'a>(self, text: &'a [u8], long: &'a [Arc<[u8]>]) -> &'a [u8] {
+        // That of a long argument begins after its end, so it is no range of the text.
+        match text.get(self.start as usize..self.end as usize) {
+            Some(bytes) => bytes,
+            None => self.slice_of_long(long),
+        }
+    }
+
+    #[cold]
+    fn slice_of_long(self, long: &[Arc<[u8]>]) -> &[u8] {
+        &long[self.end as usize]
     }
 }
+
+/// The start of the span of an argument that is not in the buffer. No other span starts there.
+const LONG: u32 = u32::MAX;
 
 /// Spans that are retained by [`RequestParser::release`]: more than most requests have.
 const MAX_IDLE_SPANS: usize = 32;
@@ -75,6 +104,51 @@ impl RequestParser {
     pub fn restart(&mut self) {
         self.expected = 0;
         self.position = 0;
+        self.ends_long = false;
+    }
+
+    /// The argument that is incomplete, if its announced length is `least` or more: where it begins in the buffer, and
+    /// its length. Ask after [`parse`](Self::parse) has found the request in `buffer` incomplete.
+    #[must_use]
+    pub fn long_argument(&self, buffer: &[u8], least: usize) -> Option<(usize, usize)> {
+        if self.expected == 0 || self.ends_long {
+            return None;
+        }
+        let length_line = parse_length_line(buffer, self.position, ProtocolError::InvalidBulkLength);
+        let (length, start) = length_line.ok().flatten()?;
+        let length = usize::try_from(length).ok().filter(|length| *length >= least)?;
+        Some((start, length))
+    }
+
+    /// Supplies the [long argument](Self::long_argument), so that it need not be in the buffer: what follows it continues
+    /// where it would begin. `position` is that offset.
+    pub fn supply(&mut self, position: usize, value: Arc<[u8]>) {
+        self.long_bytes += value.len();
+        self.spans.push(Span::long(self.long.len()));
+        self.long.push(value);
+        self.position = position;
+        self.ends_long = true;
+    }
+
+    /// Whether the last request has arguments that were supplied.
+    #[must_use]
+    #[inline]
+    pub fn has_long_arguments(&self) -> bool {
+        !self.long.is_empty()
+    }
+
+    /// Takes out the arguments that were supplied for the last request, whose arguments are gone then.
+    pub fn take_long_arguments(&mut self) -> Vec<Arc<[u8]>> {
+        self.spans.clear();
+        self.long_bytes = 0;
+        std::mem::take(&mut self.long)
+    }
+
+    /// Makes the next call return the complete request, which has `length` bytes, once more: for one whose supplied
+    /// arguments cannot be parsed again.
+    pub fn repeat(&mut self, length: usize) {
+        self.expected = self.spans.len();
+        self.position = length;
     }
 
     /// Frees what the last request needed, up to a few spans: for a connection that waits. The arguments of that request
@@ -94,7 +168,7 @@ impl RequestParser {
     /// The memory that it holds, in bytes.
     #[must_use]
     pub fn bytes_allocated(&self) -> usize {
-        self.spans.capacity() * size_of::<Span>() + self.inline_text.capacity()
+        self.spans.capacity() * size_of::<Span>() + self.inline_text.capacity() + self.long_bytes
     }
 
     /// Parses the request at the start of `buffer`. An empty request (`*0`, an empty line) is complete and has no
@@ -118,6 +192,13 @@ impl RequestParser {
             };
             self.expected = limits.check_args(count)?;
             self.position = next;
+        } else if self.ends_long {
+            match buffer.get(self.position..self.position + 2) {
+                None => return Ok(Progress::Incomplete { missing: self.position + 2 - buffer.len() }),
+                Some(b"\r\n") => self.position += 2,
+                Some(_) => return Err(ProtocolError::ExpectedCrlf),
+            }
+            self.ends_long = false;
         }
         for _ in self.spans.len()..self.expected {
             if let Some(missing) = self.parse_argument(buffer, limits)? {
@@ -132,7 +213,11 @@ impl RequestParser {
     /// command name.
     #[must_use]
     pub fn args<'a>(&'a self, buffer: &'a [u8]) -> Args<'a> {
-        Args { text: if self.inline { &self.inline_text } else { buffer }, spans: &self.spans }
+        Args {
+            text: if self.inline { &self.inline_text } else { buffer },
+            spans: &self.spans,
+            long: &self.long,
+        }
     }
 
     /// Whether the last complete request was an inline command.
@@ -163,7 +248,7 @@ impl RequestParser {
             return Ok(Some(1));
         };
         let end = start + limits.check_bulk(length)?;
-        limits.check_request(end)?;
+        limits.check_request(end + self.long_bytes)?;
         let Some(terminator) = buffer.get(end..end + 2) else {
             return Ok(Some(end + 2 - buffer.len()));
         };
@@ -240,11 +325,14 @@ fn parse_any_length_line(
 pub struct Args<'a> {
     text: &'a [u8],
     spans: &'a [Span],
+    /// A thin pointer: commands pass this type around.
+    long: &'a Vec<Arc<[u8]>>,
 }
 
 impl<'a> Args<'a> {
-    pub(crate) fn new(text: &'a [u8], spans: &'a [Span]) -> Self {
-        Args { text, spans }
+    /// `long` are those arguments that are not in the text.
+    pub(crate) fn new(text: &'a [u8], spans: &'a [Span], long: &'a Vec<Arc<[u8]>>) -> Self {
+        Args { text, spans, long }
     }
 
     /// The number of arguments, including the command name; 0 for an empty request.
@@ -262,19 +350,26 @@ impl<'a> Args<'a> {
     /// The argument at `index`, or `None` if there is none.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<&'a [u8]> {
-        self.spans.get(index).map(|span| span.slice(self.text))
+        self.spans.get(index).map(|span| span.slice(self.text, self.long))
+    }
+
+    /// The argument at `index`, if it was [supplied](RequestParser::supply): to keep it without a copy.
+    #[must_use]
+    #[inline]
+    pub fn shared(&self, index: usize) -> Option<&'a Arc<[u8]>> {
+        self.spans.get(index).and_then(|span| span.long_index()).map(|index| &self.long[index])
     }
 
     /// The arguments from `index` on; empty if `index` is past the end.
     #[must_use]
     pub fn skip(&self, index: usize) -> Args<'a> {
-        Args { text: self.text, spans: self.spans.get(index..).unwrap_or_default() }
+        Args { spans: self.spans.get(index..).unwrap_or_default(), ..*self }
     }
 
     /// Iterates over the arguments in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
-        let text = self.text;
-        self.spans.iter().map(move |span| span.slice(text))
+        let Args { text, spans, long } = *self;
+        spans.iter().map(move |span| span.slice(text, long))
     }
 }
 
@@ -285,7 +380,7 @@ impl Index<usize> for Args<'_> {
     ///
     /// If `index` is past the last argument.
     fn index(&self, index: usize) -> &[u8] {
-        self.spans[index].slice(self.text)
+        self.spans[index].slice(self.text, self.long)
     }
 }
 

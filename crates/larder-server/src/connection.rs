@@ -15,6 +15,7 @@ use mio::{Interest, Registry, Token};
 
 use crate::clients::Client;
 use crate::cmd::{self, Context};
+use crate::large::{self, LARGE_BYTES, LargeReplies, PartialValue};
 use crate::listener::Socket;
 use crate::moment::Moment;
 use crate::pause::Paused;
@@ -27,11 +28,16 @@ use crate::stats::Counts;
 const READ_BYTES: usize = 64 << 10;
 /// Above this size, replies are written before further requests are executed.
 const FLUSH_BYTES: usize = 1 << 20;
+/// Bytes that one turn sends before it yields to other connections. In tests it is less than a socket accepts.
+const SENT_PER_TURN: usize = if cfg!(test) { 64 << 10 } else { 256 << 10 };
+/// Bytes of a large argument that have to arrive before it gets memory for all of them: until they are written, they are
+/// addresses only, but a system may limit those, too.
+const FIRST_BYTES: usize = 256 << 10;
 /// Bytes of the thread's reply buffer that are retained between turns; a larger buffer is freed.
 const MAX_RETAINED_OUTPUT_BYTES: usize = 4 << 20;
-/// Arguments that one turn may execute before it yields to other connections: about a millisecond of single-key
-/// commands.
-const ARGUMENTS_PER_TURN: usize = 4_096;
+/// Arguments that one turn may execute before it yields to other connections: less than a millisecond even if each
+/// command stores a new key, for which the system has to provide pages.
+const ARGUMENTS_PER_TURN: usize = 512;
 
 /// The buffers of a thread.
 pub(crate) struct ThreadBuffers {
@@ -66,6 +72,26 @@ pub(crate) enum Turn {
     Closed,
 }
 
+/// How far replies were sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sent {
+    All,
+    /// As much as the turn may send.
+    Budget,
+    /// As much as the system accepts.
+    Blocked,
+}
+
+/// Replies that are not sent yet.
+#[derive(Default)]
+struct Unsent {
+    bytes: Vec<u8>,
+    /// How many of the bytes are sent.
+    sent: usize,
+    /// The values that belong into the bytes.
+    large: LargeReplies,
+}
+
 /// What a read has found.
 enum Received {
     Bytes(usize),
@@ -97,6 +123,8 @@ pub(crate) struct Connection {
     parser: RequestParser,
     /// Received bytes that are not executed yet: an incomplete request, or the rest of a turn.
     pending: Vec<u8>,
+    /// A large argument of the incomplete request, as far as it has arrived. `pending` has what surrounds it.
+    large: Option<PartialValue>,
     /// Whether `pending` may contain a complete request.
     resume: bool,
     /// Bytes that the incomplete request lacks, at least.
@@ -107,9 +135,8 @@ pub(crate) struct Connection {
     paused: Option<Paused>,
     /// Whether the client has ended the connection, which is reported once.
     ended: bool,
-    /// Replies that the system has not accepted yet, and how many of their bytes are sent.
-    unsent: Vec<u8>,
-    sent: usize,
+    /// Replies that the system has not accepted yet.
+    unsent: Unsent,
     /// Set after the last reply: the connection closes when it is sent.
     ending: bool,
     /// What the thread waits for; `None` if the socket is not registered.
@@ -137,13 +164,13 @@ impl Connection {
             session,
             parser: RequestParser::new(),
             pending: Vec::new(),
+            large: None,
             resume: false,
             missing: 0,
             has_more: false,
             paused: None,
             ended: false,
-            unsent: Vec::new(),
-            sent: 0,
+            unsent: Unsent::default(),
             ending: false,
             interest: None,
             queued: false,
@@ -159,7 +186,19 @@ impl Connection {
 
     /// Whether replies are unsent because the client does not read.
     pub(crate) fn has_unsent(&self) -> bool {
-        !self.unsent.is_empty()
+        !self.unsent.bytes.is_empty()
+    }
+
+    /// Bytes of unsent replies that are in their buffer.
+    #[cfg(test)]
+    pub(crate) fn unsent_copied_bytes(&self) -> usize {
+        self.unsent.bytes.capacity()
+    }
+
+    /// Where the large argument is that arrives.
+    #[cfg(test)]
+    pub(crate) fn large_address(&mut self) -> *const u8 {
+        self.large.as_mut().map_or(std::ptr::null(), |large| large.get_mut().written_mut().as_ptr())
     }
 
     /// The turns since the last call.
@@ -242,13 +281,20 @@ impl Connection {
         let written = self.write(output);
         output.shrink_to(MAX_RETAINED_OUTPUT_BYTES);
         self.report_buffered_bytes();
-        written?;
-        Ok(if self.has_unsent() { Turn::Blocked } else { Turn::Waiting })
+        Ok(match written? {
+            Sent::All => Turn::Waiting,
+            Sent::Budget => Turn::Yielding,
+            Sent::Blocked => Turn::Blocked,
+        })
     }
 
     fn try_turn(&mut self, buffers: &mut ThreadBuffers, now: Moment, timed_turns: u32) -> io::Result<Turn> {
-        if self.has_unsent() && !self.send_unsent()? {
-            return Ok(Turn::Blocked);
+        if self.has_unsent() {
+            match self.send_unsent()? {
+                Sent::All => {}
+                Sent::Budget => return Ok(Turn::Yielding),
+                Sent::Blocked => return Ok(Turn::Blocked),
+            }
         }
         if self.ending {
             return Ok(Turn::Closed);
@@ -274,9 +320,11 @@ impl Connection {
         if self.session.client.has_mail() {
             // The replies of a connection that expects messages are in order already.
             let at = if self.session.receives_messages() { output.len() } else { 0 };
+            let before = output.len();
             self.session.client.take_mail(output, at);
+            self.session.large_replies.shift(at, output.len() - before);
         }
-        counts.bytes_out = buffers.output.len() as u64;
+        counts.bytes_out = buffers.output.len() as u64 + self.session.large_replies.bytes();
         self.session.client.record_activity(now, self.session.last_command);
         // Before the replies are written: a client that has read a reply sees its command in the counters.
         let thread = self.session.client.thread();
@@ -290,10 +338,11 @@ impl Connection {
         }
         self.parser.release();
         self.report_buffered_bytes();
-        written?;
+        let sent = written?;
         self.ending = stop == StopReason::Close || self.state.is_draining();
         Ok(match stop {
-            _ if self.has_unsent() => Turn::Blocked,
+            _ if sent == Sent::Blocked => Turn::Blocked,
+            _ if sent == Sent::Budget => Turn::Yielding,
             _ if self.ending => Turn::Closed,
             StopReason::Budget => Turn::Yielding,
             StopReason::Pause => Turn::Paused,
@@ -330,6 +379,13 @@ impl Connection {
         out: &mut Vec<u8>,
         counts: &mut Counts,
     ) -> StopReason {
+        let received = match self.large.is_some() {
+            true => self.receive_large(received),
+            false => received,
+        };
+        if self.large.is_some() {
+            return StopReason::NoRequest;
+        }
         if self.pending.is_empty() {
             let (consumed, stop) = self.execute_all(received, limits, prefetcher, out, counts);
             self.pending.extend_from_slice(&received[consumed..]);
@@ -346,7 +402,36 @@ impl Connection {
             pending.drain(..consumed);
             self.pending = pending;
         }
+        if stop == StopReason::NoRequest && self.missing > FIRST_BYTES {
+            self.begin_large();
+        }
         stop
+    }
+
+    /// Gives a large argument, whose first bytes are pending, memory of its own. It becomes the value without a copy.
+    #[cold]
+    fn begin_large(&mut self) {
+        let Some((start, length)) = self.parser.long_argument(&self.pending, LARGE_BYTES) else { return };
+        if (FIRST_BYTES..length).contains(&(self.pending.len() - start)) {
+            let mut large = PartialValue::new(length);
+            large.get_mut().push(&self.pending[start..]);
+            self.pending.truncate(start);
+            self.pending.shrink_to_fit();
+            self.large = Some(large);
+        }
+    }
+
+    /// Appends what was received to the large argument. Returns what comes after it.
+    fn receive_large<'b>(&mut self, received: &'b [u8]) -> &'b [u8] {
+        let Some(large) = &mut self.large else { return received };
+        let (piece, rest) = received.split_at(received.len().min(large.missing()));
+        large.get_mut().push(piece);
+        if large.missing() == 0
+            && let Some(large) = self.large.take()
+        {
+            self.parser.supply(self.pending.len(), large.finish());
+        }
+        rest
     }
 
     /// Executes requests from `input` until none is complete or the turn stops. Returns the number of consumed bytes.
@@ -389,7 +474,12 @@ impl Connection {
                 continue;
             }
             if paused.is_some_and(|paused| cmd::waits(session, args, paused)) {
-                consumed = input.len() - rest.len();
+                // The arguments that were supplied are not in the input.
+                let start = input.len() - rest.len();
+                if parser.has_long_arguments() {
+                    parser.repeat(consumed - start);
+                }
+                consumed = start;
                 break StopReason::Pause;
             }
             if parser.is_inline() && cmd::is_http(args) {
@@ -404,6 +494,10 @@ impl Connection {
             let mut context = Context::new(state, session, counts, out);
             cmd::execute(&mut context, args);
             let is_too_large = context.is_reply_too_large();
+            arguments += args.len();
+            if parser.has_long_arguments() {
+                parser.take_long_arguments().into_iter().for_each(large::release);
+            }
             if is_too_large {
                 break refuse_reply(session, out);
             }
@@ -415,35 +509,56 @@ impl Connection {
                     break StopReason::Budget;
                 }
             }
-            arguments += args.len();
-            if arguments >= ARGUMENTS_PER_TURN || out.len() >= FLUSH_BYTES {
+            if arguments >= ARGUMENTS_PER_TURN
+                || out.len() >= FLUSH_BYTES
+                || !session.large_replies.is_empty()
+            {
                 break StopReason::Budget;
             }
         };
         (consumed, stop)
     }
 
-    /// Writes as much of `output` as the system accepts, and keeps the rest.
-    fn write(&mut self, output: &mut Vec<u8>) -> io::Result<()> {
-        let sent = self.send(output)?;
-        if sent < output.len() {
-            self.unsent = std::mem::take(output);
-            self.sent = sent;
+    /// Writes as much of `output` as the system accepts in this turn, and keeps the rest.
+    fn write(&mut self, output: &mut Vec<u8>) -> io::Result<Sent> {
+        if !self.session.large_replies.is_empty() {
+            let (bytes, large) = (std::mem::take(output), std::mem::take(&mut self.session.large_replies));
+            self.unsent = Unsent { bytes, sent: 0, large };
+            return self.send_unsent();
         }
-        Ok(())
+        let end = output.len().min(SENT_PER_TURN);
+        let sent = self.send(&output[..end])?;
+        if sent == output.len() {
+            return Ok(Sent::All);
+        }
+        self.unsent = Unsent { bytes: std::mem::take(output), sent, large: LargeReplies::default() };
+        Ok(if sent == end { Sent::Budget } else { Sent::Blocked })
     }
 
-    /// Writes as much of the unsent replies as the system accepts; returns whether nothing is left.
-    fn send_unsent(&mut self) -> io::Result<bool> {
-        let unsent = std::mem::take(&mut self.unsent);
-        self.sent += self.send(&unsent[self.sent..])?;
-        if self.sent < unsent.len() {
-            self.unsent = unsent;
-            return Ok(false);
+    /// Writes as much of the unsent replies as the system accepts in this turn.
+    fn send_unsent(&mut self) -> io::Result<Sent> {
+        let mut unsent = std::mem::take(&mut self.unsent);
+        let mut budget = SENT_PER_TURN;
+        while unsent.sent < unsent.bytes.len() {
+            let until = unsent.large.next_position().unwrap_or(unsent.bytes.len());
+            let is_large = unsent.sent == until;
+            let next = if is_large { unsent.large.next_bytes() } else { &unsent.bytes[unsent.sent..until] };
+            let next = &next[..next.len().min(budget)];
+            let sent = self.send(next)?;
+            let is_blocked = sent < next.len();
+            budget -= sent;
+            match is_large {
+                true => unsent.large.advance(sent),
+                false => unsent.sent += sent,
+            }
+            if is_blocked || budget == 0 && unsent.sent < unsent.bytes.len() {
+                self.unsent = unsent;
+                return Ok(if is_blocked { Sent::Blocked } else { Sent::Budget });
+            }
         }
         drop(unsent);
         self.report_buffered_bytes();
-        Ok(true)
+        Ok(Sent::All)
     }
 
     /// Writes as much of `bytes` as the system accepts; returns how much.
@@ -464,7 +579,9 @@ impl Connection {
     /// Reports the size of this connection's buffers, if it has changed.
     fn report_buffered_bytes(&mut self) {
         let buffered_bytes = self.pending.capacity()
-            + self.unsent.capacity()
+            + self.large.as_ref().map_or(0, PartialValue::len)
+            + self.unsent.bytes.capacity()
+            + self.unsent.large.held_bytes() as usize
             + self.parser.bytes_allocated()
             + self.session.bytes();
         if buffered_bytes != self.buffered_bytes {
@@ -476,6 +593,8 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        // Those of a request that will not be complete.
+        self.parser.take_long_arguments().into_iter().for_each(large::release);
         self.state.clients.deregister(&self.session.client);
         self.state.stats.threads[self.session.client.thread()].disconnected();
     }
@@ -492,10 +611,11 @@ fn reserve(pending: &mut Vec<u8>, received: usize, missing: usize) {
 }
 
 /// Drops a reply that exceeds the limit; the connection is closed.
-fn refuse_reply(session: &Session, out: &mut Vec<u8>) -> StopReason {
-    let (client, bytes) = (session.client.id, out.len());
+fn refuse_reply(session: &mut Session, out: &mut Vec<u8>) -> StopReason {
+    let (client, bytes) = (session.client.id, out.len() as u64 + session.large_replies.bytes());
     tracing::warn!(client, bytes, "closed a connection: its reply exceeds the limit");
     out.clear();
+    session.large_replies = LargeReplies::default();
     StopReason::Close
 }
 

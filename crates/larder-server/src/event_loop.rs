@@ -28,7 +28,7 @@ use crate::system;
 /// Interval at which expired entries are reclaimed, by the first thread.
 const RECLAIM_INTERVAL: Duration = Duration::from_millis(100);
 /// Entries that are reclaimed at a time: less than a millisecond.
-const RECLAIM_BUDGET: usize = 512;
+const RECLAIM_BUDGET: usize = 256;
 /// Slots whose records are moved at a time, if their memory lies in pieces: a tenth of a millisecond at most.
 const COMPACT_BUDGET: usize = 512;
 /// Interval at which connections without requests are looked for, if they have a time limit.
@@ -195,8 +195,10 @@ impl EventLoop {
         let is_kept = match turn {
             Turn::Closed => false,
             Turn::Yielding => {
-                connection.queued = true;
-                self.yielding.push(position);
+                // Messages may be sent while it is in the queue.
+                if !std::mem::replace(&mut connection.queued, true) {
+                    self.yielding.push(position);
+                }
                 true
             }
             Turn::Paused => {

@@ -50,6 +50,7 @@ mod hyperloglog;
 mod inbox;
 mod info;
 mod inspect;
+mod large;
 mod listener;
 mod load;
 mod mailbox;

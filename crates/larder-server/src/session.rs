@@ -6,6 +6,7 @@ use larder_resp::Protocol;
 
 use crate::clients::Client;
 use crate::cmd::{Tracking, Transaction, Visit};
+use crate::large::LargeReplies;
 use crate::observers::{Subscriptions, Watches};
 
 /// How a command ends the turn of its connection.
@@ -36,6 +37,8 @@ pub(crate) struct Session {
     pub(crate) turn_end: Option<TurnEnd>,
     /// A command that visits every entry and is not at its end: it goes on before the next request.
     pub(crate) visit: Option<Box<Visit>>,
+    /// The large values of the replies of this turn.
+    pub(crate) large_replies: LargeReplies,
     /// Index in the command table of the last executed command.
     pub(crate) last_command: Option<usize>,
     /// Commands that wait for `EXEC`. Set by [`set_transaction`](Self::set_transaction).
@@ -66,6 +69,7 @@ impl Session {
             authenticated,
             turn_end: None,
             visit: None,
+            large_replies: LargeReplies::default(),
             last_command: None,
             transaction: None,
             watches: None,
@@ -171,6 +175,7 @@ impl Session {
             + self.watches.as_deref().map_or(0, Watches::bytes)
             + self.subscriptions.as_deref().map_or(0, Subscriptions::bytes)
             + self.tracking.as_deref().map_or(0, Tracking::bytes)
+            + self.visit.as_deref().map_or(0, Visit::bytes)
     }
 
     pub(crate) fn database(&self) -> u8 {

@@ -10,6 +10,7 @@
 //! - `eviction`: what is refused and what is evicted when memory is used up, compared with a real Redis;
 //! - `fuzz`: random streams of requests, and random sequences of commands on several connections;
 //! - `hyperloglogs`: HyperLogLogs, compared with a real Redis byte by byte;
+//! - `large_values`: values above 1 MiB, which are received, edited and sent in pieces;
 //! - `load`: thousands of connections, clients that never read or send half of a request, and memory that stays bounded;
 //! - `memory`: capacity, eviction, statistics, scans, a keyspace that outlives its server;
 //! - `notifications`: events of keys;
@@ -38,6 +39,7 @@ mod differential;
 mod eviction;
 mod fuzz;
 mod hyperloglogs;
+mod large_values;
 mod load;
 mod memory;
 mod notifications;

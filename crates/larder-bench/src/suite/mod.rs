@@ -81,6 +81,7 @@ pub(crate) const SUITES: &[&dyn Suite] = &[
     &tiers::Tiers,
     &http::Http,
     &server::Server,
+    &server::Stalls,
     &links::Links,
     &documents::DOCUMENT_0,
     &documents::DOCUMENT_1,

@@ -25,11 +25,13 @@ mod arena;
 mod compaction;
 mod everything;
 mod locked;
+mod long_value;
 mod prefetch_batch;
 mod record;
 
 pub use compaction::{Compaction, RecordMemory};
 pub use locked::Locked;
+pub use long_value::LongValue;
 pub use prefetch_batch::PrefetchBatch;
 pub use record::{Key, MAX_INLINE_BYTES, Record, SPACES, TooLong, Value, ValueMut};
 

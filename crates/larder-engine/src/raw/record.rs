@@ -149,6 +149,15 @@ impl<O> Record<O> {
         Ok(record)
     }
 
+    /// A record whose value are these bytes, without a copy if they are more than [`MAX_INLINE_BYTES`].
+    ///
+    /// # Panics
+    /// If there is no such space, or no memory for the record.
+    #[must_use]
+    pub fn with_value(key: Key<'_>, value: Arc<[u8]>) -> Self {
+        if value.len() > MAX_INLINE_BYTES { Self::with_shared(key, value) } else { Self::new(key, &[&value]) }
+    }
+
     /// A record whose value is an object. Cost: one allocation.
     ///
     /// # Panics

@@ -131,3 +131,58 @@ fn restart_discards_incomplete_request() {
         assert_eq!(&parser.args(whole)[0], b"PING");
     }
 }
+
+/// A request whose second argument is supplied, as it arrives: the buffer holds the rest.
+#[test]
+fn supplied_argument_is_one_of_the_arguments() {
+    let limits = Limits::default();
+    let mut parser = RequestParser::new();
+    let mut buffer = b"*3\r\n$4\r\nECHO\r\n$9\r\nlong".to_vec();
+    assert_eq!(parser.parse(&buffer, &limits), Ok(Progress::Incomplete { missing: 7 }));
+    assert_eq!(parser.long_argument(&buffer, 10), None);
+    let (start, length) = parser.long_argument(&buffer, 9).unwrap();
+    assert_eq!((start, length), (buffer.len() - 4, 9));
+    buffer.truncate(start);
+    parser.supply(start, Arc::from(&b"long text"[..]));
+    for (more, missing) in [(&b""[..], 2), (b"\r", 1), (b"\n$1\r\n", 3)] {
+        buffer.extend_from_slice(more);
+        assert_eq!(parser.parse(&buffer, &limits), Ok(Progress::Incomplete { missing }));
+    }
+    buffer.extend_from_slice(b"x\r\nPING\r\n");
+    let complete = Ok(Progress::Complete { consumed: buffer.len() - 6, frame: () });
+    assert_eq!(parser.parse(&buffer, &limits), complete);
+    for _ in 0..2 {
+        let args = parser.args(&buffer);
+        assert_eq!(args.iter().collect::<Vec<_>>(), [&b"ECHO"[..], b"long text", b"x"]);
+        assert_eq!((&args[1], args.get(2), args.get(3)), (&b"long text"[..], Some(&b"x"[..]), None));
+        assert_eq!(args.skip(1).shared(0).map(|value| &value[..]), Some(&b"long text"[..]));
+        assert_eq!((args.shared(0), args.shared(3)), (None, None));
+        let mut kept = crate::ArgsBuffer::new();
+        assert!(kept.push(args));
+        assert!(kept.get(0).iter().eq(args.iter()));
+        let shared = kept.get(0).shared(1).zip(args.shared(1));
+        assert!(shared.is_some_and(|(kept, parsed)| Arc::ptr_eq(kept, parsed)));
+        assert_eq!((kept.take_long_arguments().len(), kept.len()), (1, 0));
+        // A request that has to wait is parsed again.
+        parser.repeat(buffer.len() - 6);
+        assert_eq!(parser.parse(&buffer, &limits), complete);
+    }
+    assert!(parser.has_long_arguments() && parser.bytes_allocated() > 9);
+    assert_eq!(parser.take_long_arguments().len(), 1);
+    assert_eq!(parser.parse(b"PING\r\n", &limits), Ok(Progress::Complete { consumed: 6, frame: () }));
+    assert_eq!(&parser.args(b"PING\r\n")[0], b"PING");
+}
+
+#[test]
+fn supplied_argument_counts_and_must_end() {
+    let limits = Limits { max_request_bytes: 40, ..Limits::default() };
+    for (rest, expected) in
+        [(&b"xx"[..], ProtocolError::ExpectedCrlf), (b"\r\n$9\r\n", ProtocolError::RequestTooBig)]
+    {
+        let mut parser = RequestParser::new();
+        let buffer = b"*2\r\n$9\r\n";
+        assert!(matches!(parser.parse(buffer, &limits), Ok(Progress::Incomplete { .. })));
+        parser.supply(buffer.len(), Arc::from(&[b'x'; 25][..]));
+        assert_eq!(parser.parse(&[buffer, rest].concat(), &limits), Err(expected));
+    }
+}

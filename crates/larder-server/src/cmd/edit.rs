@@ -1,95 +1,114 @@
-//! `APPEND` and `SETRANGE`: change a part of a value.
+//! `APPEND` and `SETRANGE`: change a part of a value. Large values are changed in slices: see [`super::large_edit`].
 
 use std::sync::Arc;
 
 use larder_resp::Args;
 
+use super::large_edit::{Change, Former, LargeEdit};
 use super::options::integer;
+use super::visit::{Purpose, Visit};
 use super::{CommandError, Context, Outcome};
-use crate::db::{EntryOp, Expiry, Record, StringEntry};
+use crate::db::{EntryOp, Expiry, StringEntry};
+use crate::large::LARGE_BYTES;
+use crate::state::ServerState;
 
-pub(super) fn append(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let limits = Limits::of(cx);
-    let (name, tail) = (&args[1], &args[2]);
-    let db = cx.db();
-    // A long value is copied while its entry is not locked, and stored if it is still there.
-    let mut prepared: Option<(Arc<[u8]>, Record)> = None;
-    loop {
-        let appended = db.update_string(name, |entry| {
-            let head = entry.as_ref().map_or(&[][..], StringEntry::value);
-            let length = head.len() + tail.len();
-            if let Err(error) = limits.check(length) {
-                return (EntryOp::Keep, Err(error));
-            }
-            let long = entry.as_ref().and_then(StringEntry::share);
-            match (long, prepared.take()) {
-                (Some(long), None) => (EntryOp::Keep, Ok(Appended::Not(long))),
-                (Some(long), Some((head, record))) if Arc::ptr_eq(&long, &head) => {
-                    (EntryOp::Put(record, Expiry::Keep), Ok(Appended::Length(length)))
-                }
-                _ => {
-                    (EntryOp::Put(db.record(name, &[head, tail]), Expiry::Keep), Ok(Appended::Length(length)))
-                }
-            }
-        })??;
-        match appended {
-            Appended::Length(length) => return cx.integer(length as i64),
-            Appended::Not(head) => {
-                let record = db.record(name, &[&head, tail]);
-                prepared = Some((head, record));
-            }
-        }
-    }
+/// What a command has done while the entry was locked.
+enum Step {
+    /// It has changed the value, which has this length now.
+    Length(usize),
+    /// Nothing: the new value must be built from this one first.
+    Build(Former),
 }
 
-/// What an attempt to append has done.
-enum Appended {
-    /// The value has this length now.
-    Length(usize),
-    /// Nothing: this long value must be copied first.
-    Not(Arc<[u8]>),
+pub(super) fn append(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let limits = Limits::of(cx.state);
+    let (name, tail) = (&args[1], &args[2]);
+    let db = cx.db();
+    let step = db.update_string(name, |entry| {
+        let head = entry.as_ref().map_or(&[][..], StringEntry::value);
+        let length = head.len() + tail.len();
+        if let Err(error) = limits.check(length) {
+            return (EntryOp::Keep, Err(error));
+        }
+        // A long value is copied while its entry is not locked.
+        if length >= LARGE_BYTES || entry.as_ref().is_some_and(|entry| entry.share().is_some()) {
+            return (EntryOp::Keep, Ok(Step::Build(Former::of(entry.as_ref()))));
+        }
+        (EntryOp::Put(db.record(name, &[head, tail]), Expiry::Keep), Ok(Step::Length(length)))
+    })??;
+    finish(cx, step, limits, name, || Change::new(args, 2, None))
 }
 
 pub(super) fn setrange(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let limits = Limits::of(cx);
-    let patch = &args[3];
+    let limits = Limits::of(cx.state);
+    let (name, patch) = (&args[1], &args[3]);
     let offset =
         usize::try_from(integer(&args[2])?).map_err(|_| CommandError::Fixed("ERR offset is out of range"))?;
     let db = cx.db();
-    let length = db.update_string(&args[1], |mut entry| {
+    let step = db.update_string(name, |mut entry| {
         let before = entry.as_ref().map_or(&[][..], StringEntry::value);
         if patch.is_empty() {
-            return (EntryOp::Keep, Ok(before.len()));
+            return (EntryOp::Keep, Ok(Step::Length(before.len())));
         }
         let end = offset.saturating_add(patch.len());
         if let Err(error) = limits.check(end) {
             return (EntryOp::Keep, Err(error));
         }
-        if end > before.len() {
+        let grows = end > before.len();
+        if patch.len() >= LARGE_BYTES || grows && end >= LARGE_BYTES || is_large_and_read(entry.as_ref()) {
+            return (EntryOp::Keep, Ok(Step::Build(Former::of(entry.as_ref()))));
+        }
+        if grows {
             let head = &before[..offset.min(before.len())];
             let padding = vec![0; offset - head.len()];
-            return (EntryOp::Put(db.record(&args[1], &[head, &padding, patch]), Expiry::Keep), Ok(end));
+            let record = db.record(name, &[head, &padding, patch]);
+            return (EntryOp::Put(record, Expiry::Keep), Ok(Step::Length(end)));
         }
         let value = entry.as_mut().map_or(&mut [][..], StringEntry::value_mut);
         value[offset..end].copy_from_slice(patch);
-        (EntryOp::Edited, Ok(value.len()))
+        (EntryOp::Edited, Ok(Step::Length(value.len())))
     })??;
-    cx.integer(length as i64)
+    finish(cx, step, limits, name, || Change::new(args, 3, Some(offset)))
+}
+
+/// Whether a client receives this large value now: a change in place would copy it under its lock.
+fn is_large_and_read(entry: Option<&StringEntry<'_>>) -> bool {
+    let shared = entry.and_then(StringEntry::share);
+    // One owner is the entry, another is here.
+    shared.is_some_and(|value| value.len() >= LARGE_BYTES && Arc::strong_count(&value) > 2)
+}
+
+/// Replies with the length, or begins to build the value.
+fn finish(
+    cx: &mut Context<'_>,
+    step: Step,
+    limits: Limits,
+    name: &[u8],
+    change: impl FnOnce() -> Change,
+) -> Outcome {
+    match step {
+        Step::Length(length) => cx.integer(length as i64),
+        Step::Build(former) => {
+            let edit = LargeEdit::begin(name, change(), former, limits)?;
+            cx.session.visit = Some(Visit::new(cx, Purpose::Edit(edit), 0, usize::MAX));
+            Ok(())
+        }
+    }
 }
 
 /// Limits on the length of a value, which are checked before it is allocated.
 #[derive(Clone, Copy)]
-struct Limits {
+pub(super) struct Limits {
     string_bytes: usize,
     memory_bytes: u64,
 }
 
 impl Limits {
-    fn of(cx: &Context<'_>) -> Limits {
-        Limits { string_bytes: cx.state.max_bulk_bytes(), memory_bytes: cx.state.store.max_memory() }
+    fn of(state: &ServerState) -> Limits {
+        Limits { string_bytes: state.max_bulk_bytes(), memory_bytes: state.store.max_memory() }
     }
 
-    fn check(self, length: usize) -> Outcome {
+    pub(super) fn check(self, length: usize) -> Outcome {
         match length {
             length if length > self.string_bytes => Err(CommandError::StringTooLong),
             length if length as u64 > self.memory_bytes => Err(CommandError::OutOfMemory),

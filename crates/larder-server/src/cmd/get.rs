@@ -1,18 +1,28 @@
 //! `GET` and other commands that return a value, a part of it or its length.
 
+use std::ops::Range;
+
 use larder_resp::Args;
 
 use super::options::{TimeUnit, integer};
 use super::{CommandError, Context, Outcome};
-use crate::db::{EntryOp, Expiry};
+use crate::db::{EntryOp, Expiry, Found};
 
 pub(super) fn get(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (db, key) = (cx.db(), &args[1]);
     let mut reply = cx.reply();
-    let found = db.get(key, |value| reply.bulk(value))?.is_some();
-    if !found {
-        reply.null();
-    }
+    let found = match db.get_or_share(key, |value| reply.bulk(value))? {
+        None => {
+            reply.null();
+            false
+        }
+        Some(Found::Read(())) => true,
+        Some(Found::Large(value)) => {
+            let all = 0..value.len();
+            cx.reply_part(value, all);
+            true
+        }
+    };
     cx.count_lookup(key, found);
     Ok(())
 }
@@ -61,7 +71,10 @@ fn reply_and_update(
         None => (EntryOp::Keep, Ok(false)),
     })??;
     match (found, long) {
-        (true, Some(long)) => reply.bulk(&long),
+        (true, Some(long)) => {
+            let all = 0..long.len();
+            cx.reply_part(long, all);
+        }
         (true, None) => {}
         (false, _) => reply.null(),
     }
@@ -79,23 +92,31 @@ pub(super) fn getrange(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (start, end) = (integer(&args[2])?, integer(&args[3])?);
     let db = cx.db();
     let mut reply = cx.reply();
-    let found = db.get(&args[1], |value| reply.bulk(range(value, start, end)))?.is_some();
-    if !found {
-        reply.bulk(b"");
-    }
+    let found = match db.get_or_share(&args[1], |value| reply.bulk(&value[range(value, start, end)]))? {
+        None => {
+            reply.bulk(b"");
+            false
+        }
+        Some(Found::Read(())) => true,
+        Some(Found::Large(value)) => {
+            let part = range(&value, start, end);
+            cx.reply_part(value, part);
+            true
+        }
+    };
     cx.count_lookup(&args[1], found);
     Ok(())
 }
 
-/// The bytes from `start` to `end` inclusive; negative offsets count from the end.
-fn range(value: &[u8], start: i64, end: i64) -> &[u8] {
+/// Where the bytes from `start` to `end` inclusive are; negative offsets count from the end.
+fn range(value: &[u8], start: i64, end: i64) -> Range<usize> {
     let length = value.len() as i64;
     let absolute = |offset: i64| if offset < 0 { (offset + length).max(0) } else { offset };
     if value.is_empty() || (start < 0 && end < 0 && start > end) {
-        return &[];
+        return 0..0;
     }
     let (start, end) = (absolute(start), absolute(end).min(length - 1));
-    if start > end { &[] } else { &value[start as usize..=end as usize] }
+    if start > end { 0..0 } else { start as usize..end as usize + 1 }
 }
 
 #[cfg(test)]
@@ -115,7 +136,7 @@ mod tests {
             (-1, -5, ""),
             (0, -100, "h"),
         ] {
-            assert_eq!(range(b"hello", start, end), expected.as_bytes(), "{start} {end}");
+            assert_eq!(&b"hello"[range(b"hello", start, end)], expected.as_bytes(), "{start} {end}");
         }
     }
 }

@@ -22,6 +22,7 @@ mod help;
 mod http;
 mod hyperloglog;
 mod key;
+mod large_edit;
 mod memory;
 mod multi_key;
 mod object;
@@ -41,6 +42,7 @@ mod transaction;
 mod visit;
 mod zset;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -49,6 +51,7 @@ use larder_resp::{Args, Encoder};
 
 use crate::command_stats::CommandCounters;
 use crate::db::{Database, HeldLocks};
+use crate::large::{self, LARGE_BYTES};
 use crate::observers::{Notice, Origin};
 use crate::pause::Paused;
 use crate::session::Session;
@@ -115,7 +118,7 @@ impl<'a> Context<'a> {
     fn reply_error(&mut self, start: usize, error: &CommandError) {
         self.counts.errors += 1;
         self.state.stats.count_error(error.prefix());
-        self.out.truncate(start);
+        self.truncate_replies(start);
         self.reply().error(&error.to_string());
     }
 
@@ -198,7 +201,9 @@ impl<'a> Context<'a> {
     /// Sends the messages that have arrived ahead of the reply, which starts at the offset `at`.
     fn take_mail(&mut self, at: usize) {
         if self.session.client.has_mail() {
+            let before = self.out.len();
             self.session.client.take_mail(self.out, at);
+            self.session.large_replies.shift(at, self.out.len() - before);
         }
     }
 
@@ -213,7 +218,7 @@ impl<'a> Context<'a> {
     /// Drops the reply that starts at an offset, if the connection wants none.
     fn drop_muted_reply(&mut self, start: usize) {
         if self.session.is_muted {
-            self.out.truncate(start);
+            self.truncate_replies(start);
         }
     }
 
@@ -228,8 +233,27 @@ impl<'a> Context<'a> {
     /// Frees most of a reply that exceeds the limit, after which the connection will be closed.
     fn truncate_large_reply(&mut self) {
         if self.is_reply_too_large() {
-            self.out.truncate(self.state.max_reply_bytes() as usize + 1);
+            self.truncate_replies(self.state.max_reply_bytes() as usize + 1);
         }
+    }
+
+    /// Cuts the replies off at an offset.
+    fn truncate_replies(&mut self, start: usize) {
+        self.out.truncate(start);
+        self.session.large_replies.truncate(start);
+    }
+
+    /// Replies with a part of a string, without a copy if it is large.
+    fn reply_part(&mut self, value: Arc<[u8]>, range: Range<usize>) {
+        // A script reads its replies.
+        let is_script = self.held.is_some_and(|held| held.deferred().is_some());
+        if range.len() < LARGE_BYTES || is_script {
+            self.reply().bulk(&value[range]);
+            return large::release(value);
+        }
+        self.reply().bulk_header(range.len());
+        self.session.large_replies.push(self.out.len(), value, range);
+        self.out.extend_from_slice(b"\r\n");
     }
 
     /// Whether the reply exceeds the limit. Commands that repeat values must stop then; the connection is closed.
@@ -239,7 +263,7 @@ impl<'a> Context<'a> {
 
     /// As [`is_reply_too_large`](Self::is_reply_too_large), with this many bytes that are not written yet.
     fn is_reply_too_large_with(&self, bytes: u64) -> bool {
-        self.out.len() as u64 + bytes > self.state.max_reply_bytes()
+        self.out.len() as u64 + self.session.large_replies.bytes() + bytes > self.state.max_reply_bytes()
     }
 }
 
@@ -334,7 +358,10 @@ fn invoke_measured(index: usize, cx: &mut Context<'_>, args: Args<'_>) -> Outcom
 /// Continues the command that visits entries, for one slice. Returns whether it has ended and written its reply.
 pub(crate) fn continue_visit(cx: &mut Context<'_>, mut visit: Box<Visit>) -> bool {
     let start = cx.out.len();
-    let ended = visit.run_slice(cx);
+    let ended = visit.run_slice(cx).unwrap_or_else(|error| {
+        cx.reply_error(start, &error);
+        true
+    });
     if !ended {
         cx.session.visit = Some(visit);
     } else if cx.session.receives_messages() && cx.held.is_none() {

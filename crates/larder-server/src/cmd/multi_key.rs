@@ -61,7 +61,7 @@ impl LongValues {
         let start = from;
         for (position, value) in &self.values {
             cx.out.extend_from_slice(&rest[from - start..position - start]);
-            cx.reply().bulk(value);
+            cx.reply_part(Arc::clone(value), 0..value.len());
             from = *position;
         }
         cx.out.extend_from_slice(&rest[from - start..]);
@@ -146,9 +146,9 @@ pub(super) fn msetnx(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 /// has changed then.
 fn records(cx: &Context<'_>, pairs: Args<'_>) -> Result<Vec<Record>, CommandError> {
     let db = cx.db();
-    let values = pairs.iter().skip(1).step_by(2);
+    let values = (1..pairs.len()).step_by(2);
     let records: Vec<Record> =
-        names(pairs).zip(values).map(|(name, value)| db.record(name, &[value])).collect();
+        names(pairs).zip(values).map(|(name, value)| db.record_of_argument(name, pairs, value)).collect();
     if cx.state.store.can_hold(&records) { Ok(records) } else { Err(CommandError::OutOfMemory) }
 }
 

@@ -45,15 +45,15 @@ impl Options<'_> {
 
 pub(super) fn set(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if args.len() == 3 {
-        cx.db().set(&args[1], &args[2], Expiry::Never)?;
+        cx.db().set_argument(&args[1], args, 2, Expiry::Never)?;
         return cx.ok();
     }
     let options = parse(cx, args.skip(3))?;
     if options.condition == Condition::Always && !options.get {
-        cx.db().set(&args[1], &args[2], options.expiry)?;
+        cx.db().set_argument(&args[1], args, 2, options.expiry)?;
         return cx.ok();
     }
-    set_if(cx, &args[1], &args[2], options)
+    set_if(cx, args, options)
 }
 
 pub(super) fn setex(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -66,7 +66,7 @@ pub(super) fn psetex(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 pub(super) fn setnx(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let db = cx.db();
-    let long = db.record_of_long(&args[1], &args[2]);
+    let long = db.record_of_long(&args[1], args, 2);
     let stored = db.update(&args[1], |entry| match entry {
         Some(_) => (EntryOp::Keep, 0),
         None => {
@@ -78,20 +78,21 @@ pub(super) fn setnx(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub(super) fn getset(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    set_if(cx, &args[1], &args[2], Options { get: true, ..Options::NONE })
+    set_if(cx, args, Options { get: true, ..Options::NONE })
 }
 
 fn set_with_ttl(cx: &mut Context<'_>, args: Args<'_>, unit: TimeUnit, command: &'static str) -> Outcome {
     let deadline = unit.deadline(&args[2], cx.now_ms(), command)?;
-    cx.db().set(&args[1], &args[3], Expiry::At(deadline))?;
+    cx.db().set_argument(&args[1], args, 3, Expiry::At(deadline))?;
     cx.ok()
 }
 
 /// Checks the condition and stores atomically.
-fn set_if(cx: &mut Context<'_>, key: &[u8], value: &[u8], options: Options<'_>) -> Outcome {
+fn set_if(cx: &mut Context<'_>, args: Args<'_>, options: Options<'_>) -> Outcome {
+    let (key, value) = (&args[1], &args[2]);
     let db = cx.db();
     let mut reply = cx.reply();
-    let (record, mut long) = (db.record_of_long(key, value), None);
+    let (record, mut long) = (db.record_of_long(key, args, 2), None);
     let (present, stored) = db.update(key, |entry| {
         let present = entry.is_some();
         let string = entry.map(Entry::into_string);
@@ -115,13 +116,14 @@ fn set_if(cx: &mut Context<'_>, key: &[u8], value: &[u8], options: Options<'_>) 
         };
         (if store { put() } else { EntryOp::Keep }, Ok((present, store)))
     })??;
-    if let Some(long) = long {
-        reply.bulk(&long);
-    }
     match (options.get, stored) {
         (true, _) => cx.count_lookup(key, present),
         (false, true) => reply.simple("OK"),
         (false, false) => reply.null(),
+    }
+    if let Some(long) = long {
+        let all = 0..long.len();
+        cx.reply_part(long, all);
     }
     Ok(())
 }

@@ -39,7 +39,7 @@ fn answer_unless_muted(
     answer(cx, index, run);
     if cx.session.is_muted {
         cx.finish_visit();
-        cx.out.truncate(start);
+        cx.truncate_replies(start);
     }
 }
 

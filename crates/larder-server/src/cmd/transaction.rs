@@ -13,6 +13,7 @@ use super::spec::{CommandSpec, Flags};
 use super::table::TABLE;
 use super::{CommandError, Context, Outcome, answer, run, script, special};
 use crate::db::{Key, Locked, Spaces};
+use crate::large;
 use crate::observers::Watches;
 use crate::state::ServerState;
 
@@ -52,6 +53,12 @@ impl Transaction {
         let command =
             |(index, command): (usize, &u8)| (&TABLE[usize::from(*command)], self.requests.get(index));
         self.commands.iter().enumerate().map(command)
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        self.requests.take_long_arguments().into_iter().for_each(large::release);
     }
 }
 

@@ -1,16 +1,18 @@
-//! Commands that visit every entry, in slices: other connections of the thread get their turns in between.
+//! Commands that visit every entry, or every byte of a large value, in slices: other connections of the thread get their
+//! turns in between.
 
 use larder_resp::Encoder;
 
-use super::Context;
+use super::large_edit::LargeEdit;
+use super::{CommandError, Context};
 use crate::db::{Record, type_name};
 use crate::glob;
 use crate::observers::Notice;
 
 /// Entries that are visited in one slice: a fraction of a millisecond.
 const SLICE: usize = 1024;
-/// Entries that are evicted in one slice, and freed.
-pub(super) const EVICTED_PER_SLICE: usize = 128;
+/// Entries that are evicted in one slice, and freed: a policy may examine sixteen entries for each.
+pub(super) const EVICTED_PER_SLICE: usize = 32;
 
 /// A command that is not at its end.
 pub(crate) struct Visit {
@@ -32,6 +34,8 @@ pub(super) enum Purpose {
     Flush { all: bool },
     /// Evict what exceeds the capacity.
     Evict,
+    /// Build a large value and store it.
+    Edit(Box<LargeEdit>),
 }
 
 impl Visit {
@@ -40,12 +44,24 @@ impl Visit {
         Box::new(Visit { purpose, space: cx.db().space(), cursor, left: count })
     }
 
+    /// The memory that it holds beside entries, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.purpose {
+            Purpose::Edit(edit) => edit.bytes(),
+            _ => 0,
+        }
+    }
+
     /// Visits some entries. Returns whether it has ended and written its reply.
-    pub(super) fn run_slice(&mut self, cx: &mut Context<'_>) -> bool {
+    ///
+    /// # Errors
+    /// The error to reply with: it has ended.
+    pub(super) fn run_slice(&mut self, cx: &mut Context<'_>) -> Result<bool, CommandError> {
         let count = self.left.min(SLICE);
         self.left -= count;
         let db = cx.space(self.space);
         self.cursor = match &mut self.purpose {
+            Purpose::Edit(edit) => return edit.run_slice(cx, db),
             Purpose::Keys(names) | Purpose::Scan(names) => {
                 // Patterns are compared after the locks are released.
                 let begin = names.ends.len();
@@ -67,7 +83,7 @@ impl Visit {
             }
             self.reply(&mut cx.reply());
         }
-        ended
+        Ok(ended)
     }
 
     fn reply(&self, reply: &mut Encoder<'_>) {
@@ -79,6 +95,8 @@ impl Visit {
                 names.reply(reply);
             }
             Purpose::Flush { .. } | Purpose::Evict => reply.simple("OK"),
+            // It has replied itself.
+            Purpose::Edit(_) => {}
         }
     }
 }

@@ -23,8 +23,10 @@ use std::time::Duration;
 use larder_engine::raw;
 use larder_engine::stats::PartitionStats;
 use larder_engine::{Cause, EntryRef, Ttl};
+use larder_resp::Args;
 
 use crate::ServerError;
+use crate::large::{self, LARGE_BYTES};
 use crate::moment::Moment;
 use crate::observers::{Event, Observers, Origin};
 use changes::EntryState;
@@ -107,6 +109,10 @@ impl Store {
             .expected_entries(bytes / EXPECTED_ENTRY_BYTES)
             .partitions(DATABASE_COUNT, |record: &Record| usize::from(record.space()))
             .listener(move |record: &Record, (), cause| {
+                // It is dropped next, on this thread.
+                if let Some(value) = record.share().filter(|value| value.len() >= LARGE_BYTES) {
+                    large::release_removed(value);
+                }
                 // The other causes were reported by the command.
                 let event = match cause {
                     Cause::Expired => Event::Expired,
@@ -293,6 +299,14 @@ enum Read<R, F> {
     WrongType,
 }
 
+/// What a read of a string has found.
+pub(crate) enum Found<R> {
+    /// The result of the reader.
+    Read(R),
+    /// A large value, which is not read.
+    Large(Arc<[u8]>),
+}
+
 /// One database of a [`Store`].
 #[derive(Clone, Copy)]
 pub(crate) struct Database<'a> {
@@ -330,9 +344,17 @@ impl<'a> Database<'a> {
         Record::new(self.key(name), parts)
     }
 
-    /// A record of `name`, if the value is long: to make it before the entry is locked.
-    pub(crate) fn record_of_long(&self, name: &[u8], value: &[u8]) -> Option<Record> {
-        (value.len() > raw::MAX_INLINE_BYTES).then(|| self.record(name, &[value]))
+    /// A record of `name` with an argument as its value, which is copied unless it is shared.
+    pub(crate) fn record_of_argument(&self, name: &[u8], args: Args<'_>, index: usize) -> Record {
+        match args.shared(index) {
+            Some(value) => Record::with_value(self.key(name), Arc::clone(value)),
+            None => self.record(name, &[&args[index]]),
+        }
+    }
+
+    /// The same, if the value is long: to make it before the entry is locked.
+    pub(crate) fn record_of_long(&self, name: &[u8], args: Args<'_>, index: usize) -> Option<Record> {
+        (args[index].len() > raw::MAX_INLINE_BYTES).then(|| self.record_of_argument(name, args, index))
     }
 
     /// Calls `f` with the string of `name`. This counts as a use of the entry. No lock is held while `f` reads a long value.
@@ -345,7 +367,31 @@ impl<'a> Database<'a> {
         match self.read(name, read) {
             None => Ok(None),
             Some(Read::Done(result)) => Ok(Some(result)),
-            Some(Read::Long(value, f)) => Ok(Some(f(&value))),
+            Some(Read::Long(value, f)) => {
+                let result = f(&value);
+                large::release(value);
+                Ok(Some(result))
+            }
+            Some(Read::WrongType) => Err(WrongType),
+        }
+    }
+
+    /// As [`get`](Self::get), but returns a large string instead of reading it.
+    #[inline]
+    pub(crate) fn get_or_share<R>(
+        &self,
+        name: &[u8],
+        f: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<Found<R>>, WrongType> {
+        let read = |record: &Record| match record.inline_bytes() {
+            Some(value) => Read::Done(f(value)),
+            None => record.share().map_or(Read::WrongType, |value| Read::Long(value, f)),
+        };
+        match self.read(name, read) {
+            None => Ok(None),
+            Some(Read::Done(result)) => Ok(Some(Found::Read(result))),
+            Some(Read::Long(value, _)) if value.len() >= LARGE_BYTES => Ok(Some(Found::Large(value))),
+            Some(Read::Long(value, f)) => Ok(Some(Found::Read(f(&value)))),
             Some(Read::WrongType) => Err(WrongType),
         }
     }
@@ -430,6 +476,24 @@ impl<'a> Database<'a> {
         }
         let record = self.record(name, &[value]);
         self.change(name, |_| (raw::UpdateOp::Put(record, ttl), ()))
+    }
+
+    /// Stores an argument, with or without a former value.
+    #[inline]
+    pub(crate) fn set_argument(
+        &self,
+        name: &[u8],
+        args: Args<'_>,
+        index: usize,
+        expiry: Expiry,
+    ) -> Result<(), OutOfMemory> {
+        match args.shared(index) {
+            None => self.set(name, &args[index], expiry),
+            Some(_) => {
+                let record = self.record_of_argument(name, args, index);
+                self.update(name, |_| (EntryOp::Put(record, expiry), ()))
+            }
+        }
     }
 
     /// Stores a value in place if the former value has the same length. This allocates and frees nothing and reads only

@@ -12,7 +12,7 @@ use super::held;
 use super::{Database, Locked, Object, OutOfMemory, Record, Store, charge};
 
 /// Entries that a command may evict before it begins.
-const EVICTED_PER_COMMAND: usize = 128;
+const EVICTED_PER_COMMAND: usize = 32;
 
 impl Store {
     /// Whether the capacity is exceeded, and nothing is left that may be evicted for it.

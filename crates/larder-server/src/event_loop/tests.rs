@@ -1,5 +1,7 @@
 //! Tests of the loop: turns are given by hand, over real sockets.
 
+mod large;
+
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
@@ -56,8 +58,9 @@ fn request_that_arrives_while_its_connection_is_queued_is_answered() {
     poll(&mut event_loop);
     assert_eq!(event_loop.yielding, [0]);
     client_end.write_all(b"ECHO last\r\n").unwrap();
-    poll(&mut event_loop);
-    poll(&mut event_loop);
+    while !event_loop.yielding.is_empty() {
+        poll(&mut event_loop);
+    }
     let mut replies = vec![0; MORE_THAN_A_TURN * b"+PONG\r\n".len() + b"$4\r\nlast\r\n".len()];
     client_end.set_nonblocking(true).unwrap();
     client_end.read_exact(&mut replies).unwrap();
@@ -91,6 +94,66 @@ fn command_that_visits_every_entry_yields_to_other_connections() {
         let left = if command.starts_with("FLUSH") { 0 } else { 5_000 };
         assert_eq!(state.store.len(), left, "{command}");
     }
+}
+
+/// Each of these may need the time of some microseconds.
+#[test]
+fn turn_stores_or_evicts_few_entries() {
+    const ENTRIES: usize = 1_000;
+    let state = state(1);
+    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let (busy, mut busy_client) = connection(&state);
+    let (other, mut other_client) = connection(&state);
+    event_loop.adopt(busy);
+    event_loop.adopt(other);
+    let mut rounds = |event_loop: &mut EventLoop, most: usize| {
+        let mut rounds = 0;
+        loop {
+            let before = state.store.len();
+            other_client.write_all(b"PING\r\n").unwrap();
+            poll(event_loop);
+            other_client.read_exact(&mut [0; 7]).unwrap();
+            let changed = state.store.len().abs_diff(before);
+            assert!(changed <= most, "{changed} entries are stored or evicted in one turn");
+            if changed == 0 {
+                return rounds;
+            }
+            rounds += 1;
+        }
+    };
+    let requests: String = (0..ENTRIES).map(|key| format!("SET k{key} {:02000}\r\n", 0)).collect();
+    let mut requests = requests.as_bytes();
+    busy_client.set_nonblocking(true).unwrap();
+    while !requests.is_empty() {
+        requests = &requests[busy_client.write(requests).unwrap_or(0)..];
+        rounds(&mut event_loop, 171);
+    }
+    // All of them arrive at once.
+    let requests: String = (0..2 * ENTRIES).map(|key| format!("SET s{key} v\r\n")).collect();
+    busy_client.write_all(requests.as_bytes()).unwrap();
+    let turns = rounds(&mut event_loop, 171);
+    assert!(turns >= 11 && state.store.len() == 3 * ENTRIES, "{turns} turns");
+    busy_client.write_all(b"CONFIG SET maxmemory 1mb\r\n").unwrap();
+    let slices = rounds(&mut event_loop, 32);
+    assert!(slices > 10 && state.store.used_memory() <= 1 << 20, "{slices} slices");
+}
+
+#[test]
+fn expired_entries_are_reclaimed_in_small_slices() {
+    let state = state(1);
+    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    for number in 0..1_000 {
+        state.store.database(0).set(format!("k{number}").as_bytes(), b"v", Expiry::At(1)).unwrap();
+    }
+    let mut slices = 0;
+    while !state.store.is_empty() {
+        let before = state.store.len();
+        event_loop.reclaim_at = Moment::now();
+        event_loop.reclaim(Moment::now());
+        assert!(before - state.store.len() <= 256);
+        slices += 1;
+    }
+    assert!(slices >= 4, "{slices} slices");
 }
 
 #[test]

@@ -26,6 +26,7 @@ mod equal_memory;
 mod load;
 mod memory;
 mod open_loop;
+mod stalls;
 mod subject;
 mod transaction;
 
@@ -37,6 +38,7 @@ pub use bare_loop::BareLoopArgs;
 pub(crate) use bare_loop::run_bare_loop;
 use indicatif::ProgressBar;
 use load::Load;
+pub(super) use stalls::Stalls;
 use std::rc::Rc;
 pub(super) use subject::larder;
 use subject::{Kind, Subject};

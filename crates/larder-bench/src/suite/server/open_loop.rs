@@ -12,21 +12,50 @@ use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The length of a reply: the value, its length, and the ends of lines.
 const REPLY_BYTES: usize = VALUE_BYTES + 7;
+/// The reply for a key that is not there.
+const MISS: &[u8] = b"$-1\r\n";
 /// Every round has the same keys.
 const SEED: u64 = 42;
 /// A server that is silent for longer fails the round.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The plan of the requests.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    pub(super) clients: usize,
+    /// Requests per second, of all clients together.
+    pub(super) rate: f64,
+    /// The number of keys to choose from.
+    pub(super) keys: u64,
+}
+
+/// When the last request is sent.
+enum End<'a> {
+    After(u64),
+    /// When this is set.
+    Flag(&'a AtomicBool),
+}
+
+impl End<'_> {
+    fn is_reached(&self, sent: u64) -> bool {
+        match self {
+            End::After(requests) => sent >= *requests,
+            End::Flag(flag) => flag.load(Ordering::Relaxed),
+        }
+    }
+}
+
 struct Connection {
     stream: TcpStream,
     /// When the requests without a reply were planned, oldest first.
     planned: VecDeque<Instant>,
-    /// The bytes of the reply that is incomplete.
-    partial: usize,
+    /// The reply that is incomplete.
+    partial: Vec<u8>,
 }
 
 impl Connection {
@@ -37,12 +66,14 @@ impl Connection {
                 Ok(0) => anyhow::bail!("the server has closed a connection"),
                 Ok(length) => {
                     let now = Instant::now();
-                    self.partial += length;
-                    while self.partial >= REPLY_BYTES {
-                        self.partial -= REPLY_BYTES;
+                    self.partial.extend_from_slice(&buffer[..length]);
+                    let mut consumed = 0;
+                    while let Some(length) = reply_length(&self.partial[consumed..]) {
+                        consumed += length;
                         let planned = self.planned.pop_front();
                         latencies.extend(planned.map(|planned| now - planned));
                     }
+                    self.partial.drain(..consumed);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error.into()),
@@ -51,10 +82,16 @@ impl Connection {
     }
 }
 
+/// The length of the complete reply at the start of `bytes`.
+fn reply_length(bytes: &[u8]) -> Option<usize> {
+    let length = if bytes.starts_with(MISS) { MISS.len() } else { REPLY_BYTES };
+    (bytes.len() >= length).then_some(length)
+}
+
 /// One round of `requests` requests at `rate` per second over `clients` connections, for so many keys.
 pub(super) fn round(subject: &Subject, clients: usize, rate: f64, requests: u64, keys: u64) -> Sample {
     let before = subject.usage();
-    let sent = send(subject, clients, rate, requests, keys);
+    let sent = send(subject, Pace { clients, rate, keys }, End::After(requests));
     let used = subject.usage() - before;
     match sent {
         Ok(mut latencies) => {
@@ -77,24 +114,30 @@ pub(super) fn round(subject: &Subject, clients: usize, rate: f64, requests: u64,
     }
 }
 
+/// Sends requests until the flag is set; returns the latencies of all replies.
+pub(super) fn send_until(subject: &Subject, pace: Pace, end: &AtomicBool) -> Result<Vec<Duration>> {
+    send(subject, pace, End::Flag(end))
+}
+
 /// Sends the requests, each to the next connection, and returns the latencies of all replies.
-fn send(subject: &Subject, clients: usize, rate: f64, requests: u64, keys: u64) -> Result<Vec<Duration>> {
+fn send(subject: &Subject, pace: Pace, end: End<'_>) -> Result<Vec<Duration>> {
+    let Pace { clients, rate, keys } = pace;
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let mut connections = Vec::with_capacity(clients);
     for index in 0..clients {
         let stream = subject.connect()?;
         stream.set_nonblocking(true)?;
         epoll::add(&epoll, &stream, epoll::EventData::new_u64(index as u64), epoll::EventFlags::IN)?;
-        connections.push(Connection { stream, planned: VecDeque::new(), partial: 0 });
+        connections.push(Connection { stream, planned: VecDeque::new(), partial: Vec::new() });
     }
-    let mut latencies = Vec::with_capacity(requests as usize);
+    let mut latencies = Vec::with_capacity(rate as usize);
     let (mut events, mut buffer) = (Vec::with_capacity(clients), vec![0; 64 << 10]);
     let (mut random, mut request) = (StdRng::seed_from_u64(SEED), Vec::new());
     let (start, mut sent, mut last_reply) = (Instant::now(), 0u64, Instant::now());
     let planned_at = |index: u64| start + Duration::from_secs_f64(index as f64 / rate);
-    while (latencies.len() as u64) < requests {
+    while !end.is_reached(sent) || (latencies.len() as u64) < sent {
         let now = Instant::now();
-        while sent < requests && planned_at(sent) <= now {
+        while !end.is_reached(sent) && planned_at(sent) <= now {
             let connection = &mut connections[sent as usize % clients];
             let key = key(random.random_range(0..keys));
             request.clear();
@@ -104,7 +147,7 @@ fn send(subject: &Subject, clients: usize, rate: f64, requests: u64, keys: u64) 
             connection.planned.push_back(planned_at(sent));
             sent += 1;
         }
-        let until = if sent < requests { planned_at(sent) } else { now + PATIENCE };
+        let until = if end.is_reached(sent) { now + PATIENCE } else { planned_at(sent) };
         let wait = until.saturating_duration_since(Instant::now());
         let timeout = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
         match epoll::wait(&epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout)) {
@@ -115,7 +158,7 @@ fn send(subject: &Subject, clients: usize, rate: f64, requests: u64, keys: u64) 
             connections[event.data.u64() as usize].receive(&mut buffer, &mut latencies)?;
             last_reply = Instant::now();
         }
-        ensure!(last_reply.elapsed() < PATIENCE, "stalled after {} of {requests}", latencies.len());
+        ensure!(last_reply.elapsed() < PATIENCE, "stalled after {} of {sent} replies", latencies.len());
     }
     Ok(latencies)
 }

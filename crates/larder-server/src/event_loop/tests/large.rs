@@ -1,0 +1,278 @@
+//! Large values: one turn receives, copies or sends one piece, and other connections get their turns in between.
+
+use super::*;
+use crate::large::LARGE_BYTES;
+
+/// Some pieces.
+const VALUE_BYTES: usize = 4 * LARGE_BYTES;
+
+/// A loop with a connection for the large value and another one.
+struct Two {
+    state: Arc<ServerState>,
+    event_loop: EventLoop,
+    large: UnixStream,
+    other: UnixStream,
+}
+
+impl Two {
+    fn new() -> Self {
+        let store = Store::new(Some(64 << 20)).unwrap();
+        let state = ServerState::new(Config::default(), store, Arc::new(Stats::new(1)), 0);
+        let state = Arc::new(state);
+        let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+        let (large_connection, large) = connection(&state);
+        let (other_connection, other) = connection(&state);
+        event_loop.adopt(large_connection);
+        event_loop.adopt(other_connection);
+        large.set_nonblocking(true).unwrap();
+        other.set_nonblocking(true).unwrap();
+        Two { state, event_loop, large, other }
+    }
+
+    fn set(&self, name: &str, value: &[u8]) {
+        self.state.store.database(0).set(name.as_bytes(), value, Expiry::Never).unwrap();
+    }
+
+    fn value(&self, name: &str) -> Option<Vec<u8>> {
+        self.state.store.database(0).get(name.as_bytes(), <[u8]>::to_vec).unwrap()
+    }
+
+    /// Sends as much as the system accepts, and gives turns; returns what is left.
+    fn send_some<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
+        let sent = self.large.write(bytes).unwrap_or(0);
+        self.turns();
+        &bytes[sent..]
+    }
+
+    fn send(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            bytes = self.send_some(bytes);
+        }
+        self.turns();
+    }
+
+    /// One turn for each connection that is ready or has more to do.
+    fn turns(&mut self) {
+        poll(&mut self.event_loop);
+    }
+
+    /// The other connection gets a reply in its next turn.
+    fn other_is_served(&mut self) -> bool {
+        self.other.write_all(b"PING\r\n").unwrap();
+        self.turns();
+        let mut reply = [0; 100];
+        self.other.read(&mut reply).is_ok_and(|length| &reply[..length] == b"+PONG\r\n")
+    }
+
+    /// Reads what has been sent.
+    fn receive(&mut self) -> Vec<u8> {
+        let (mut received, mut piece) = (Vec::new(), vec![0; LARGE_BYTES]);
+        while let Ok(length @ 1..) = self.large.read(&mut piece) {
+            received.extend_from_slice(&piece[..length]);
+        }
+        received
+    }
+
+    /// Reads until so many bytes have arrived; returns them with the number of rounds in which the other was served.
+    fn receive_beside_other(&mut self, length: usize) -> (Vec<u8>, usize) {
+        let (mut received, mut rounds) = (Vec::new(), 0);
+        while received.len() < length {
+            assert!(self.other_is_served(), "the other waits after {} bytes", received.len());
+            rounds += 1;
+            received.extend(self.receive());
+        }
+        (received, rounds)
+    }
+}
+
+/// Bytes that tell where they are.
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at / 1000 % 251) as u8).collect()
+}
+
+#[test]
+fn large_value_is_sent_in_pieces_and_not_copied() {
+    for (request, range) in [
+        ("GET large\r\n", 0..VALUE_BYTES),
+        ("GETRANGE large 1000 -1001\r\n", 1000..VALUE_BYTES - 1000),
+        ("GETEX large PERSIST\r\n", 0..VALUE_BYTES),
+        ("SET large x GET\r\n", 0..VALUE_BYTES),
+        ("MULTI\r\nGET large\r\nEXEC\r\n", 0..VALUE_BYTES),
+        ("MGET large\r\n", 0..VALUE_BYTES),
+        ("GETDEL large\r\n", 0..VALUE_BYTES),
+    ] {
+        let mut two = Two::new();
+        let value = pattern(VALUE_BYTES);
+        two.set("large", &value);
+        two.send(format!("ECHO before\r\n{request}PING\r\n").as_bytes());
+        assert_eq!(two.event_loop.yielding, [0], "{request}: the turn has sent all that it may");
+        let connection = two.event_loop.connections[0].as_ref().unwrap();
+        assert!(connection.has_unsent());
+        assert!(connection.unsent_copied_bytes() < 100, "{request}: the value is copied");
+        let part = &value[range];
+        let array = match request.split(' ').next() {
+            Some("MULTI\r\nGET") => "+OK\r\n+QUEUED\r\n*1\r\n",
+            Some("MGET") => "*1\r\n",
+            _ => "",
+        };
+        let head = format!("$6\r\nbefore\r\n{array}${}\r\n", part.len());
+        let expected = [head.as_bytes(), part, b"\r\n+PONG\r\n"].concat();
+        let (received, rounds) = two.receive_beside_other(expected.len());
+        assert!(received == expected, "{request}");
+        assert!(rounds >= 4, "{request}: {rounds} pieces");
+        let buffered = two.state.clients.buffered_bytes();
+        assert!(buffered < 1_000, "{request}: an idle connection holds {buffered} bytes");
+    }
+}
+
+#[test]
+fn message_precedes_or_follows_a_large_reply_as_a_whole() {
+    let mut two = Two::new();
+    two.set("large", &pattern(VALUE_BYTES));
+    let client = Arc::clone(two.event_loop.connections[0].as_ref().unwrap().client());
+    two.large.write_all(b"PING\r\nGET large\r\n").unwrap();
+    post(&client, "first");
+    // The wake-up is not read before the requests.
+    two.event_loop.connections[0].as_mut().unwrap().set_ready(false);
+    two.event_loop.turn(0, Moment::now());
+    post(&client, "last");
+    let expected =
+        [&b"+first\r\n+PONG\r\n$4194304\r\n"[..], &pattern(VALUE_BYTES), b"\r\n+last\r\n"].concat();
+    let (received, _) = two.receive_beside_other(expected.len());
+    assert!(received == expected);
+}
+
+#[test]
+fn large_argument_grows_as_it_arrives_and_becomes_the_value() {
+    let mut two = Two::new();
+    let value = pattern(VALUE_BYTES);
+    two.send(format!("MULTI\r\n*3\r\n$3\r\nSET\r\n$5\r\nlarge\r\n${VALUE_BYTES}\r\n").as_bytes());
+    assert_eq!(two.receive(), b"+OK\r\n");
+    let (mut left, mut pieces, mut received_at) = (&value[..], 0, std::ptr::null());
+    while !left.is_empty() {
+        let buffered = two.state.clients.buffered_bytes() as usize;
+        let arrived = value.len() - left.len();
+        // A buffer doubles until it is known that the value is large.
+        assert!(
+            buffered <= 2 * arrived.min(LARGE_BYTES) + arrived + 1_000,
+            "{buffered} bytes after {arrived}"
+        );
+        let piece = &left[..left.len().min(64 << 10)];
+        let unsent = two.send_some(piece).len();
+        left = &left[piece.len() - unsent..];
+        assert!(two.other_is_served());
+        pieces += 1;
+        if left.len() == VALUE_BYTES / 2 {
+            received_at = two.event_loop.connections[0].as_mut().unwrap().large_address();
+        }
+    }
+    assert!(pieces > 10 && two.value("large").is_none());
+    two.send(b"\r\nEXEC\r\nPING\r\n");
+    assert_eq!(two.receive(), b"+QUEUED\r\n*1\r\n+OK\r\n+PONG\r\n");
+    let stored_at = two.state.store.database(0).get(b"large", |value| value.as_ptr()).unwrap();
+    assert_eq!(stored_at, Some(received_at), "the value is copied");
+    assert!(two.value("large") == Some(value));
+    let buffered = two.state.clients.buffered_bytes();
+    assert!(buffered < 1_000, "an idle connection holds {buffered} bytes");
+}
+
+#[test]
+fn half_sent_values_do_not_exceed_the_memory_of_clients() {
+    let state = state(1);
+    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    state.clients.set_max_buffered_bytes(8 << 20);
+    let mut clients = Vec::new();
+    for _ in 0..6 {
+        let (connection, client_end) = connection(&state);
+        event_loop.adopt(connection);
+        client_end.set_nonblocking(true).unwrap();
+        clients.push(client_end);
+    }
+    let head = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$60000000\r\n";
+    clients.iter_mut().for_each(|client| client.write_all(head).unwrap());
+    poll(&mut event_loop);
+    assert!(state.clients.buffered_bytes() < 1_000, "announcements hold nothing");
+    let piece = vec![b'x'; 64 << 10];
+    for _ in 0..3 * LARGE_BYTES / piece.len() {
+        for client in &mut clients {
+            // It fails once the connection is closed.
+            let _ = client.write(&piece);
+            poll(&mut event_loop);
+            let buffered = state.clients.buffered_bytes();
+            assert!(buffered <= 8 << 20, "{buffered} bytes");
+        }
+    }
+    let open = state.clients.all().len();
+    assert!((1..6).contains(&open), "{open} connections are open");
+    drop(clients);
+    poll(&mut event_loop);
+    poll(&mut event_loop);
+    assert_eq!((state.clients.buffered_bytes(), state.store.len()), (0, 0));
+}
+
+#[test]
+fn large_value_is_edited_in_slices() {
+    let value = pattern(VALUE_BYTES);
+    let end = VALUE_BYTES - 1;
+    for (request, expected) in [
+        ("APPEND large tail\r\n".to_owned(), [&value[..], b"tail"].concat()),
+        (format!("SETRANGE large {end} tail\r\n"), [&value[..end], b"tail"].concat()),
+        (format!("SETRANGE new {VALUE_BYTES} x\r\n"), [&vec![0; VALUE_BYTES][..], b"x"].concat()),
+    ] {
+        let mut two = Two::new();
+        two.set("large", &value);
+        two.send(format!("{request}PING\r\n").as_bytes());
+        let mut slices = 0;
+        while two.event_loop.yielding == [0] {
+            assert!(two.other_is_served());
+            slices += 1;
+        }
+        assert!(slices >= 3, "{request} took {slices} slices");
+        assert_eq!(two.receive(), format!(":{}\r\n+PONG\r\n", expected.len()).into_bytes());
+        let name = if request.contains("new") { "new" } else { "large" };
+        assert!(two.value(name) == Some(expected), "{request}");
+    }
+}
+
+#[test]
+fn edit_begins_again_if_the_value_was_replaced_meanwhile() {
+    let mut two = Two::new();
+    two.set("large", &pattern(VALUE_BYTES));
+    two.send(b"APPEND large tail\r\n");
+    let other = vec![b'o'; 2 * LARGE_BYTES];
+    two.set("large", &other);
+    while two.event_loop.yielding == [0] {
+        two.turns();
+    }
+    assert_eq!(two.receive(), b":2097156\r\n");
+    assert!(two.value("large") == Some([&other[..], b"tail"].concat()));
+    // Not a string any more.
+    two.send(b"APPEND large tail\r\n");
+    two.other.write_all(b"DEL large\r\nZADD large 1 a\r\n").unwrap();
+    while two.event_loop.yielding == [0] {
+        two.turns();
+    }
+    assert!(two.receive().starts_with(b"-WRONGTYPE"));
+}
+
+/// A change in place would copy the value that is being sent, while its shard is locked.
+#[test]
+fn value_that_is_being_sent_is_not_changed_in_place() {
+    let mut two = Two::new();
+    let value = pattern(VALUE_BYTES);
+    two.set("large", &value);
+    two.send(b"GET large\r\n");
+    two.other.write_all(b"SETRANGE large 0 xyz\r\n").unwrap();
+    two.turns();
+    assert!(two.value("large") == Some(value.clone()), "it is built in slices");
+    let mut received = two.receive();
+    while received.len() < VALUE_BYTES + 12 {
+        two.turns();
+        received.extend(two.receive());
+    }
+    assert!(received[10..][..VALUE_BYTES] == value);
+    while !two.event_loop.yielding.is_empty() {
+        two.turns();
+    }
+    assert!(two.value("large") == Some([b"xyz", &value[3..]].concat()));
+}
