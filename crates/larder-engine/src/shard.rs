@@ -9,10 +9,12 @@
 //!
 //! `docs/engine.md` has the ledger of bytes.
 
+mod memory;
 mod misses;
 mod partitions;
 mod removed;
 mod timing;
+mod validate;
 
 use self::misses::MissLog;
 pub(crate) use self::partitions::Partition;
@@ -26,7 +28,7 @@ use crate::load::flights::Flights;
 use crate::policy::{Entries, Evictable, Hits, OnHit, Policy, Queues, hit_class, with_one_more_hit};
 use crate::queue::Queued;
 use crate::records::{Record, Records};
-use crate::slots::{Moves, Slots};
+use crate::slots::Slots;
 use crate::stats::{PartitionStats, Stats};
 use crate::table::{RANK_END, Table, rank};
 use crate::timestamps::NEVER;
@@ -144,14 +146,6 @@ impl<K: Hash + Eq, V> Shard<K, V> {
 
     pub(crate) fn len(&self) -> usize {
         self.table.len()
-    }
-
-    /// The bytes of this shard and of what it has allocated, but for loads under way.
-    pub(crate) fn bytes_allocated(&self) -> usize {
-        let timing = self.timing.as_ref().map_or(0, |timing| timing.bytes_allocated());
-        let entries = self.table.bytes_allocated() + self.records.bytes_allocated();
-        let policy = self.slots.bytes_allocated() + self.queues.bytes_allocated();
-        size_of_val(self) + entries + policy + timing + self.misses.bytes_allocated()
     }
 
     /// How many slots there are.
@@ -389,55 +383,6 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         others.iter().for_each(|entry| self.enqueue(*entry, self.weight(entry.slot)));
     }
 
-    /// The rank of each entry, by slot. That of an entry on a queue is there; a hash of its key would read its memory.
-    fn ranks(&self) -> Vec<u32> {
-        let mut ranks = vec![0; self.table.slots() as usize];
-        self.queues.visit(|entry| ranks[entry.slot as usize] = entry.rank);
-        let others = self.table.used().filter(|&id| !self.is_queued(id, self.weight(id)));
-        others.for_each(|id| ranks[id as usize] = rank(self.hash_of(id)));
-        ranks
-    }
-
-    /// Gives the memory for entries back if there are none, with what the policy has learned from them.
-    pub(crate) fn shrink_if_empty(&mut self) {
-        if self.len() > 0 || self.table.slots() == Table::new(1).slots() {
-            return;
-        }
-        self.table = Table::new(1);
-        self.records = Records::new(self.table.slots());
-        self.slots = Slots::new(self.table.slots(), self.slots.is_weighed());
-        self.queues = Queues::new(self.policy);
-        self.timing = None;
-        self.counts_only = self.on_hit == OnHit::Count;
-        // The policy begins to count them anew.
-        self.stats.hits += self.hits.iter().sum::<u64>();
-        self.hits = Hits::default();
-    }
-
-    /// Moves all entries and their state to a larger table.
-    fn grow(&mut self, groups: usize, now: u64) {
-        let mut table = Table::new(groups);
-        let mut records = Records::new(table.slots());
-        let mut moves = Moves::new(self.table.slots(), table.slots());
-        let ranks = self.ranks();
-        for from in self.table.used() {
-            let hash = self.table.hash_like(from, ranks[from as usize]);
-            let to = table.allocate(hash);
-            table.set_mark(to, self.table.mark(from));
-            // SAFETY: a slot in use holds a record. If the hash of a later key panics, the old table stays in use and
-            // the copies are never read.
-            records.write(to, unsafe { self.records.take(from) });
-            moves.record(from, to);
-        }
-        self.slots = self.slots.moved(&moves);
-        self.queues.relocate(&moves);
-        if let Some(timing) = &mut self.timing {
-            **timing = timing.moved(&moves, now);
-        }
-        (self.table, self.records) = (table, records);
-        self.register_all();
-    }
-
     /// Replaces the record of a slot by one of the same key. The difference of the weights is already reserved or released.
     pub(crate) fn replace(
         &mut self,
@@ -656,34 +601,6 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     pub(crate) fn stats(&self) -> Stats {
         let (hits, entries) = (self.stats.hits + self.hits.iter().sum::<u64>(), self.len() as u64);
         Stats { hits, entries, miss_causes: self.misses.causes(), ..self.stats }
-    }
-
-    /// Walks the whole structure, panics if its parts do not agree, and returns the sum of the weights.
-    pub(crate) fn validate(&self) -> u64 {
-        let used: Vec<u32> = self.table.used().collect();
-        assert_eq!(used.len(), self.len(), "the length is the number of slots in use");
-        for &id in &used {
-            let key = &self.record(id).key;
-            assert_eq!(self.find(self.hash_of(id), key), Some(id), "the table finds the slot of each key");
-        }
-        let mut queued = self.queues.walk(&self.slots);
-        queued.sort_unstable_by_key(|entry| entry.slot);
-        let evictable = used.iter().copied().filter(|&id| self.is_queued(id, self.weight(id)));
-        let evictable: Vec<Queued> =
-            evictable.map(|id| Queued { slot: id, rank: rank(self.hash_of(id)) }).collect();
-        assert_eq!(
-            queued, evictable,
-            "each entry that may be evicted and weighs something is on one queue, once"
-        );
-        if let Some(timing) = &self.timing {
-            let timed: Vec<u32> = used.iter().copied().filter(|&id| timing.due(id) < NEVER).collect();
-            assert!(timed.iter().all(|&id| timing.wheel.is_registered(id)), "each deadline is registered");
-            assert_eq!(timing.wheel.valid(), timed.len(), "nothing else is registered");
-        }
-        if let Some(partitions) = &self.partitions {
-            partitions.validate(used.iter().map(|&id| (&self.record(id).key, self.has_deadline(id))));
-        }
-        used.iter().map(|&id| self.weight(id)).sum()
     }
 }
 

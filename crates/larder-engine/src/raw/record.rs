@@ -7,8 +7,8 @@
 //!
 //! For names and values below 128 bytes the header takes three bytes. Blocks come from the [`super::arena`]. A value above
 //! [`MAX_INLINE_BYTES`] has an allocation of its own, whose owners are counted, so that a reader copies it after it has
-//! released the lock of the shard. A block that is too long for the arena, for its name is, lies outside: the one in the
-//! arena points there.
+//! released the lock of the shard. A block that is too long for the arena, for its name is, lies outside, and so do blocks
+//! above 64 bytes when the arena is nearly full: the one in the arena points there.
 
 #[cfg(test)]
 mod tests;
@@ -475,7 +475,7 @@ fn layout(bytes: usize) -> Layout {
 /// A block for header, name and field of so many bytes, and where they begin. The process ends if there is no memory.
 #[inline]
 fn allocate(bytes: usize) -> (Block, NonNull<u8>) {
-    if bytes > MAX_BLOCK_BYTES {
+    if bytes > MAX_BLOCK_BYTES || arena::is_scarce_for(bytes) {
         return allocate_outside(bytes);
     }
     let block = arena::allocate(bytes).unwrap_or_else(|| handle_alloc_error(layout(bytes)));

@@ -16,6 +16,9 @@ use std::sync::atomic::Ordering;
 const MAX_LOCAL_BYTES: usize = 8192;
 const MAX_LOCAL_BLOCKS: usize = 64;
 
+/// Blocks up to this length lie in the arena as long as it has any room.
+const MAX_SCARCE_BYTES: usize = 64;
+
 /// The pages of the process, and `None` if the system reserves no range.
 static PAGES: OnceLock<Option<Pages>> = OnceLock::new();
 
@@ -51,6 +54,13 @@ pub(in crate::raw) unsafe fn free(block: Block, bytes: usize) {
     if LOCAL.try_with(|local| local.put(class, block)).is_err() {
         put(class, Chain { first: block.0.get(), len: 1 });
     }
+}
+
+/// Whether blocks of this length should lie outside of the arena, because it has not much room left: such a block needs a
+/// short one here that points to it, so that 32 GiB are enough for a billion of them.
+#[inline]
+pub(in crate::raw) fn is_scarce_for(bytes: usize) -> bool {
+    bytes > MAX_SCARCE_BYTES && PAGES.get().and_then(Option::as_ref).is_some_and(Pages::is_scarce)
 }
 
 /// Whether a block is to leave its page.

@@ -27,7 +27,7 @@ mod tests;
 
 pub(super) use self::classes::MAX_BLOCK_BYTES;
 pub(super) use self::compaction::Compaction;
-pub(super) use self::local::{allocate, free, is_leaving, leave};
+pub(super) use self::local::{allocate, free, is_leaving, is_scarce_for, leave};
 
 use std::num::NonZeroU32;
 use std::ptr::NonNull;

@@ -63,6 +63,8 @@ pub(super) struct Pages {
     range: Range,
     /// How many pages belong to a class.
     used: AtomicU32,
+    /// Whether less than a fourth of the range is left.
+    is_scarce: AtomicBool,
     /// The bytes of blocks that were taken and not put back.
     taken: AtomicUsize,
     lists: [Mutex<List>; CLASSES],
@@ -77,6 +79,7 @@ impl Pages {
         Pages {
             range,
             used: AtomicU32::new(0),
+            is_scarce: AtomicBool::new(false),
             taken: AtomicUsize::new(0),
             lists: std::array::from_fn(|_| Mutex::default()),
             free: Mutex::new(free),
@@ -91,6 +94,12 @@ impl Pages {
     pub(super) fn used_and_free_bytes(&self) -> (usize, usize) {
         let used = self.used.load(Ordering::Relaxed) as usize * PAGE_BYTES;
         (used, used.saturating_sub(self.taken.load(Ordering::Relaxed)))
+    }
+
+    /// Whether less than a fourth of the range is left: it should hold what has to lie in it.
+    #[inline]
+    pub(super) fn is_scarce(&self) -> bool {
+        self.is_scarce.load(Ordering::Relaxed)
     }
 
     /// Up to `most` blocks, at least one unless the range is full.
@@ -248,13 +257,18 @@ impl Pages {
             free.never_used += 1;
             Some(number)
         })?;
-        self.used.fetch_add(1, Ordering::Relaxed);
+        self.count_used(1);
         Some(number)
+    }
+
+    fn count_used(&self, more: i32) {
+        let used = self.used.fetch_add(more.cast_unsigned(), Ordering::Relaxed).wrapping_add_signed(more);
+        self.is_scarce.store(used > self.range.pages() / 4 * 3, Ordering::Relaxed);
     }
 
     /// Takes a page back whose blocks are all free.
     fn put_page(&self, number: u32) {
-        self.used.fetch_sub(1, Ordering::Relaxed);
+        self.count_used(-1);
         let mut free = self.free.lock();
         if free.kept.len() < KEPT_PAGES {
             free.kept.push(number);

@@ -85,9 +85,11 @@ fn full_range_gives_nothing_until_blocks_come_back() {
         // The first page describes the others.
         assert_eq!(total(&chains), 39 * (PAGE_BYTES / class.bytes()), "{class:?}");
         assert_eq!(pages.take(Class::of(88), 1).len, 0, "no page is left for another size");
+        assert!(pages.is_scarce());
         // SAFETY: they were taken with this class, and nobody uses them.
         chains.into_iter().for_each(|chain| unsafe { pages.put(class, chain) });
         // The next size finds every page free.
+        assert!(!pages.is_scarce());
     }
 }
 
