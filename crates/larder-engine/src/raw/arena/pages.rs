@@ -147,7 +147,7 @@ impl Pages {
     pub(super) unsafe fn put(&self, class: Class, blocks: Chain) {
         self.taken.fetch_sub(blocks.len as usize * class.bytes(), Ordering::Relaxed);
         let mut list = self.lists[class.index()].lock();
-        let mut block = blocks.first;
+        let (mut block, mut emptied) = (blocks.first, Vec::new());
         for _ in 0..blocks.len {
             let next = self.next_of(block);
             let number = block / GRANULES_PER_PAGE;
@@ -160,12 +160,15 @@ impl Pages {
                     self.delist(&mut list, number);
                 }
                 self.set_leaving(number, false);
-                self.put_page(number);
+                emptied.push(number);
             } else if !page.is_listed && !self.is_leaving(block) {
                 self.enlist(&mut list, number);
             }
             block = next;
         }
+        // A page that goes back to the system takes a system call.
+        drop(list);
+        emptied.into_iter().for_each(|number| self.put_page(number));
     }
 
     /// Chooses pages of a class whose blocks fit into the free ones of others, and gives out no more blocks of them. Looks at
