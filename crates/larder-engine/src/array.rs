@@ -13,10 +13,7 @@ use std::ptr::NonNull;
 const MIN_MAPPED_BYTES: usize = 1 << 15;
 
 /// An array whose elements need no drop.
-pub(crate) struct Array<T> {
-    start: NonNull<T>,
-    len: usize,
-}
+pub(crate) struct Array<T>(NonNull<[T]>);
 
 // SAFETY: an array owns its elements, as a boxed slice does.
 unsafe impl<T: Send> Send for Array<T> {}
@@ -28,9 +25,9 @@ impl<T: Copy> Array<T> {
     pub(crate) fn filled(len: usize, value: T) -> Self {
         let mut array = Array::<MaybeUninit<T>>::uninit(len);
         array.fill(MaybeUninit::new(value));
-        let Array { start, len } = *std::mem::ManuallyDrop::new(array);
+        let written = std::mem::ManuallyDrop::new(array).0;
         // Every element was written.
-        Array { start: start.cast(), len }
+        Array(NonNull::slice_from_raw_parts(written.cast(), len))
     }
 }
 
@@ -44,20 +41,20 @@ impl<T> Array<MaybeUninit<T>> {
             MIN_MAPPED_BYTES.. => map(layout).cast(),
             _ => allocate(layout).cast(),
         };
-        Array { start, len }
+        Array(NonNull::slice_from_raw_parts(start, len))
     }
 }
 
 impl<T> Drop for Array<T> {
     fn drop(&mut self) {
         const { assert!(!std::mem::needs_drop::<T>(), "elements are not dropped") };
-        let layout = Layout::array::<T>(self.len).expect("it was allocated with it");
+        let layout = Layout::array::<T>(self.0.len()).expect("it was allocated with it");
         match layout.size() {
             0 => {}
             // SAFETY: `uninit` made it with this layout, and it is not used again.
-            MIN_MAPPED_BYTES.. => unsafe { unmap(self.start.cast(), layout) },
+            MIN_MAPPED_BYTES.. => unsafe { unmap(self.0.cast(), layout) },
             // SAFETY: likewise.
-            _ => unsafe { dealloc(self.start.as_ptr().cast(), layout) },
+            _ => unsafe { dealloc(self.0.cast().as_ptr(), layout) },
         }
     }
 }
@@ -67,22 +64,22 @@ impl<T> Deref for Array<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: there are so many elements.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+        // SAFETY: the array owns so many elements.
+        unsafe { self.0.as_ref() }
     }
 }
 
 impl<T> DerefMut for Array<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: there are so many elements, and the array is borrowed exclusively.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+        // SAFETY: the array owns so many elements, and is borrowed exclusively.
+        unsafe { self.0.as_mut() }
     }
 }
 
 impl<T> std::fmt::Debug for Array<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Array").field("len", &self.len).finish()
+        f.debug_struct("Array").field("len", &self.len()).finish()
     }
 }
 

@@ -91,6 +91,10 @@ pub struct TooLong;
 /// The offsets in a block.
 #[derive(Clone, Copy)]
 struct Shape {
+    /// Where the header begins.
+    start: NonNull<u8>,
+    /// Its first byte.
+    head: u8,
     name_at: usize,
     field_at: usize,
     end: usize,
@@ -203,9 +207,11 @@ impl<O> Record<O> {
     /// The key.
     #[inline]
     pub fn key(&self) -> Key<'_> {
-        let Shape { name_at, field_at, .. } = self.shape();
+        let shape = self.shape();
         // SAFETY: `with_field` wrote header and name, and the shape is what it wrote there.
-        unsafe { Key { space: self.space(), name: self.slice(name_at, field_at) } }
+        unsafe {
+            Key { space: shape.head & SPACE_MASK, name: self.slice(shape, shape.name_at, shape.field_at) }
+        }
     }
 
     /// The space of the key.
@@ -217,14 +223,14 @@ impl<O> Record<O> {
     /// The value.
     #[inline]
     pub fn value(&self) -> Value<'_, O> {
-        let Shape { field_at, end, .. } = self.shape();
-        match self.kind() {
+        let shape = self.shape();
+        match shape.head & !SPACE_MASK {
             // SAFETY: the field was written by `try_new`.
-            0 => Value::Bytes(unsafe { self.slice(field_at, end) }),
+            0 => Value::Bytes(unsafe { self.slice(shape, shape.field_at, shape.end) }),
             // SAFETY: the field is a pointer to the shared value, of which this record is an owner.
-            SHARED => Value::Bytes(unsafe { &*self.field::<*const [u8]>().read_unaligned() }),
+            SHARED => Value::Bytes(unsafe { &*shape.field::<*const [u8]>().read_unaligned() }),
             // SAFETY: the field is a pointer to the object, which this record owns.
-            _ => Value::Object(unsafe { &*self.field::<*const O>().read_unaligned() }),
+            _ => Value::Object(unsafe { &*shape.field::<*const O>().read_unaligned() }),
         }
     }
 
@@ -240,9 +246,9 @@ impl<O> Record<O> {
     /// The value, if it lies in the block of the record, as bytes up to [`MAX_INLINE_BYTES`] do.
     #[inline]
     pub fn inline_bytes(&self) -> Option<&[u8]> {
-        let Shape { field_at, end, .. } = self.shape();
+        let shape = self.shape();
         // SAFETY: as in `value`.
-        (self.kind() == 0).then(|| unsafe { self.slice(field_at, end) })
+        (shape.head < SPACES).then(|| unsafe { self.slice(shape, shape.field_at, shape.end) })
     }
 
     /// The value, if it is an object.
@@ -269,11 +275,11 @@ impl<O> Record<O> {
 
     /// Mutable access to the value. Cost: the copy of a value above [`MAX_INLINE_BYTES`] that a reader [shares](Self::share).
     pub fn value_mut(&mut self) -> ValueMut<'_, O> {
-        let Shape { field_at, end, .. } = self.shape();
+        let Shape { start, field_at, end, .. } = self.shape();
         match self.kind() {
             // SAFETY: as in `value`, and the record is borrowed exclusively.
             0 => ValueMut::Bytes(unsafe {
-                std::slice::from_raw_parts_mut(self.start().add(field_at).as_ptr(), end - field_at)
+                std::slice::from_raw_parts_mut(start.add(field_at).as_ptr(), end - field_at)
             }),
             SHARED => ValueMut::Bytes(self.unshared()),
             // SAFETY: as in `value`, and the record is borrowed exclusively.
@@ -406,45 +412,54 @@ impl<O> Record<O> {
     /// Where the field begins.
     #[inline]
     fn field<T>(&self) -> NonNull<T> {
-        // SAFETY: the field lies in the block.
-        unsafe { self.start().add(self.shape().field_at).cast() }
+        self.shape().field()
     }
 
     /// # Safety
     /// The range lies in the block and has been written.
     #[inline]
-    unsafe fn slice(&self, from: usize, to: usize) -> &[u8] {
+    unsafe fn slice(&self, shape: Shape, from: usize, to: usize) -> &[u8] {
         // SAFETY: the caller guarantees the range, and the block lives as long as the record.
-        unsafe { std::slice::from_raw_parts(self.start().add(from).as_ptr(), to - from) }
+        unsafe { std::slice::from_raw_parts(shape.start.add(from).as_ptr(), to - from) }
     }
 
     #[inline]
     fn shape(&self) -> Shape {
+        let start = self.start();
         // SAFETY: `with_field` wrote two varints behind the first byte.
-        let (name_len, field_len_at) = unsafe { self.read_varint(1) };
+        let (head, (name_len, field_len_at)) = unsafe { (start.read(), read_varint(start, 1)) };
         // SAFETY: likewise.
-        let (field_len, name_at) = unsafe { self.read_varint(field_len_at) };
+        let (field_len, name_at) = unsafe { read_varint(start, field_len_at) };
         let field_at = name_at + name_len;
-        Shape { name_at, field_at, end: field_at + field_len }
+        Shape { start, head, name_at, field_at, end: field_at + field_len }
     }
+}
 
-    /// The number at offset `at`, and the offset behind it.
-    ///
-    /// # Safety
-    /// A varint begins there.
+impl Shape {
+    /// Where the field begins.
     #[inline]
-    unsafe fn read_varint(&self, mut at: usize) -> (usize, usize) {
-        let (mut number, mut shift) = (0, 0);
-        loop {
-            // SAFETY: the caller guarantees that a varint begins here, and its last byte is the first below 128.
-            let byte = unsafe { self.start().add(at).read() };
-            at += 1;
-            number |= usize::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return (number, at);
-            }
-            shift += 7;
+    fn field<T>(self) -> NonNull<T> {
+        // SAFETY: the field lies in the block.
+        unsafe { self.start.add(self.field_at).cast() }
+    }
+}
+
+/// The number at offset `at` behind `start`, and the offset behind it.
+///
+/// # Safety
+/// A varint begins there.
+#[inline]
+unsafe fn read_varint(start: NonNull<u8>, mut at: usize) -> (usize, usize) {
+    let (mut number, mut shift) = (0, 0);
+    loop {
+        // SAFETY: the caller guarantees that a varint begins here, and its last byte is the first below 128.
+        let byte = unsafe { start.add(at).read() };
+        at += 1;
+        number |= usize::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return (number, at);
         }
+        shift += 7;
     }
 }
 

@@ -50,7 +50,7 @@ impl Block {
         // Whoever has a block has it from a thread that has seen the range.
         let base = BASE.load(Ordering::Relaxed);
         // SAFETY: a block lies in the range, whose start is not null.
-        unsafe { NonNull::new_unchecked(base.add(self.0.get() as usize * GRANULE)) }
+        unsafe { NonNull::new_unchecked(base.wrapping_add(self.0.get() as usize * GRANULE)) }
     }
 }
 
