@@ -1,15 +1,14 @@
 //! Arrays of a fixed length that give their memory back at once.
 //!
 //! The arrays of a shard grow with it, and many shards grow at the same time. An allocator would keep what they have left for
-//! sizes that nobody asks for again: half as much memory as they use, measured with the one of our program. A long array is
-//! therefore a mapping of its own.
+//! sizes that nobody asks for again. A long array is therefore a mapping of its own.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Arrays of this many bytes and more are mappings: their last page wastes a sixteenth at most.
+/// Arrays of this many bytes and more are mappings: their last page wastes an eighth at most.
 const MIN_MAPPED_BYTES: usize = 1 << 15;
 
 /// An array whose elements need no drop.

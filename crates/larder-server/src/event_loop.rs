@@ -29,7 +29,7 @@ use crate::system;
 const RECLAIM_INTERVAL: Duration = Duration::from_millis(100);
 /// Entries that are reclaimed at a time: less than a millisecond.
 const RECLAIM_BUDGET: usize = 256;
-/// Slots whose records are moved at a time, if their memory lies in pieces: a tenth of a millisecond at most.
+/// Slots whose records are moved at a time, if their memory lies in pieces.
 const COMPACT_BUDGET: usize = 512;
 /// Interval at which connections without requests are looked for, if they have a time limit.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(500);

@@ -31,7 +31,7 @@ impl RecordMemory {
 impl Compaction {
     /// Begins one, if more than an eighth of the memory for records is free in pieces and none is running in the process.
     ///
-    /// Cost: some tenths of a millisecond if there is something to do, else two reads.
+    /// Cost: a look at up to 2,048 pages of each size if there is something to do, else two reads.
     pub fn begin() -> Option<Compaction> {
         Some(Compaction { pages: arena::Compaction::begin()?, shard: 0, slot: 0 })
     }
@@ -46,7 +46,7 @@ impl<O> Cache<O> {
     /// Looks at `count` slots and moves the records that lie in pages that are to become empty. Returns whether there are more
     /// slots. Drop the compaction after the last one, or at any time before.
     ///
-    /// Cost: some nanoseconds a slot, and a tenth of a microsecond for each record that is moved, under the lock of its shard.
+    /// Cost: one or two reads a slot, and for each record that is moved a copy and a lock, under the lock of its shard.
     pub fn compact(&self, compaction: &mut Compaction, count: usize) -> bool {
         let mut left = count as u32;
         while compaction.shard < self.shards().len() {

@@ -15,7 +15,7 @@ pub(super) const PAGE_BYTES: usize = 1 << 16;
 const GRANULES_PER_PAGE: u32 = (PAGE_BYTES / GRANULE) as u32;
 /// How many free pages stay with the process: what is about to be used again should not be cleared by the system first.
 const KEPT_PAGES: usize = 64;
-/// How many pages of a class are looked at to choose those that are left: some tenths of a millisecond.
+/// How many pages of a class are looked at to choose those that are left: others wait for its lock meanwhile.
 const MAX_CONSIDERED: usize = 2048;
 /// Not a page, and not a block: the first page holds descriptions of pages.
 const NONE: u32 = 0;
