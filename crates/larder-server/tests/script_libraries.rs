@@ -532,15 +532,23 @@ fn random_input_is_decoded_as_by_redis() {
         TestRunner::new(ProptestConfig { cases: 500, failure_persistence: None, ..Default::default() });
     runner
         .run(&(json, vec(any::<u8>(), 0..24), "[<>!bBhHlLifdscx0-9 ]{0,8}"), |(json, bytes, format)| {
+            // The order of pairs differs, so that a map of several is decoded but not encoded again.
+            let may_have_pairs = bytes.iter().any(|byte| matches!(byte, 0x82..=0x8f | 0xde | 0xdf));
+            let of_packed = if may_have_pairs { "type" } else { "cmsgpack.pack" };
+            // The length of a text from a float beyond 2^64 is undefined in the server's C.
+            let has_float_length = format.contains("c0") && format.contains(['f', 'd']);
             let bytes = bytes.iter().map(|byte| format!("\\{byte:03}")).collect::<String>();
             let json = json.replace('\\', "\\\\").replace('\'', "").replace('\n', "\\n");
             for expression in [
                 format!("cjson.encode(cjson.decode('{json}'))"),
-                format!("cmsgpack.pack(cmsgpack.unpack('{bytes}'))"),
+                format!("{of_packed}(cmsgpack.unpack('{bytes}'))"),
                 format!("cjson.encode({{struct.unpack('{format}', '{bytes}')}})"),
                 format!("struct.pack('{format}', 1, 2.5, 'some text', -7, 'x', 300, 3e9)"),
                 format!("struct.size('{format}')"),
             ] {
+                if expression.contains("struct.unpack") && has_float_length {
+                    continue;
+                }
                 // The order of pairs differs, and so do texts that are not valid in several ways.
                 if expression.contains(':') && expression.contains(',') && expression.contains("cjson.decode")
                 {
