@@ -31,6 +31,8 @@ const RECLAIM_INTERVAL: Duration = Duration::from_millis(100);
 const RECLAIM_BUDGET: usize = 256;
 /// Slots whose records are moved at a time, if their memory lies in pieces.
 const COMPACT_BUDGET: usize = 512;
+/// How long no compaction begins after one that emptied less than an eighth of its pages.
+const COMPACT_PAUSE: Duration = Duration::from_secs(10);
 /// Interval at which connections without requests are looked for, if they have a time limit.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Events that are read from the system at a time.
@@ -58,6 +60,8 @@ pub(crate) struct EventLoop {
     meter: LoadMeter,
     reclaim_at: Moment,
     compaction: Option<Compaction>,
+    /// When the next one may begin.
+    compact_at: Moment,
     /// When connections without requests are looked for, if they have a time limit.
     idle_check_at: Moment,
     /// Set by [`Message::Stop`]: the end of the drain.
@@ -81,6 +85,7 @@ impl EventLoop {
             meter: LoadMeter::new(state.stats.started, now),
             reclaim_at: now + RECLAIM_INTERVAL,
             compaction: None,
+            compact_at: now,
             idle_check_at: now,
             drain_until: None,
             state,
@@ -330,8 +335,25 @@ impl EventLoop {
         }
         let store = &self.state.store;
         let has_more_due = store.reclaim_expired(RECLAIM_BUDGET) >= RECLAIM_BUDGET;
-        let has_more = store.compact(&mut self.compaction, COMPACT_BUDGET) || has_more_due;
+        let has_more = self.compact(now) || has_more_due;
         self.reclaim_at = if has_more { now } else { now + RECLAIM_INTERVAL };
+    }
+
+    /// Goes on with a compaction, or begins one if memory lies in pieces. Returns whether there is more to do.
+    fn compact(&mut self, now: Moment) -> bool {
+        if self.compaction.is_none() && now >= self.compact_at {
+            self.compaction = Compaction::begin();
+        }
+        let Some(compaction) = &mut self.compaction else { return false };
+        if self.state.store.compact(compaction, COMPACT_BUDGET) {
+            return true;
+        }
+        // Under load a part of the pages stays; if nearly all do, the next walk over all slots would be in vain too.
+        if compaction.emptied() * 8 < compaction.pages() {
+            self.compact_at = now + COMPACT_PAUSE;
+        }
+        self.compaction = None;
+        false
     }
 
     /// Moves connections to another thread if the load of this one asks for it.

@@ -50,9 +50,7 @@ impl ServerProcess {
 
     /// The memory of the process in bytes.
     pub(crate) fn resident_bytes(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.running.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        line.trim().strip_suffix(" kB").unwrap().trim().parse::<u64>().unwrap() << 10
+        larder_testkit::resident_bytes(&self.running)
     }
 
     /// A number of `INFO`.

@@ -18,7 +18,7 @@ mod wait;
 pub use flaky_proxy::FlakyProxy;
 pub use larder_process::Running;
 pub use loader::Gate;
-pub use program::{may_open, needs, program, start, wait_for_end};
+pub use program::{may_open, needs, program, resident_bytes, start, wait_for_end};
 pub use proxy::Direction;
 pub use redis::RedisServer;
 pub use scripted_proxy::{Frame, Hold, ScriptedProxy};

@@ -55,6 +55,17 @@ pub fn start(command: &mut Command) -> Running {
     Running::start(command).unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"))
 }
 
+/// The memory of a process in bytes, as the system counts it.
+///
+/// # Panics
+///
+/// If the process has ended.
+pub fn resident_bytes(process: &Running) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).expect("the process runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line for its memory");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
+}
+
 /// Waits for the end of a process.
 ///
 /// # Panics

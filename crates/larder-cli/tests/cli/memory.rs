@@ -1,8 +1,8 @@
 //! The memory of `larder server` as the system counts it: per entry, and after entries are gone.
 
-use crate::process::{Process, start_server};
+use crate::process::start_server;
 use crate::resp::command;
-use larder_testkit::until;
+use larder_testkit::{resident_bytes, until};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
@@ -26,27 +26,20 @@ fn send_each(address: SocketAddr, numbers: impl Iterator<Item = u64>, command: i
     }
 }
 
-fn resident_bytes(process: &mut Process) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", process.running().id()));
-    let status = status.expect("the process runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
-    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
-}
-
 #[test]
 fn entries_take_little_memory_and_give_it_back() {
     let (mut process, address) = start_server(["--max-memory=1gb"]);
     let (entries, value) = (1_000_000, "v".repeat(16));
-    let empty = resident_bytes(&mut process);
+    let empty = resident_bytes(process.running());
     send_each(address, 0..entries, |n| format!("SET key:{n:012} {value}"));
-    let full = resident_bytes(&mut process);
+    let full = resident_bytes(process.running());
     let each = (full - empty) as f64 / entries as f64 - (KEY_BYTES + 16) as f64;
     // A block of 40 bytes for header, key and value, 10 for each of the slots and 6 for a place in a queue.
     assert!((20.0..36.0).contains(&each), "{each:.1} bytes over key and value");
 
     command(address, "FLUSHALL");
     until("the memory of a server that was emptied", || {
-        (resident_bytes(&mut process) <= empty.max(16 * MIB) + 16 * MIB).then_some(())
+        (resident_bytes(process.running()) <= empty.max(16 * MIB) + 16 * MIB).then_some(())
     });
     process.running().terminate();
     process.end().assert_clean_stop();
@@ -65,7 +58,7 @@ fn memory_is_used_again_by_entries_of_other_sizes() {
     }
     let value = "v".repeat(150);
     send_each(address, 0..max_memory / 150, |n| format!("SET key:last:{n:09} {value}"));
-    let resident = resident_bytes(&mut process);
+    let resident = resident_bytes(process.running());
     assert!(resident <= max_memory * 5 / 4 + 32 * MIB, "{} MiB", resident / MIB);
     process.running().terminate();
     process.end().assert_clean_stop();

@@ -40,6 +40,12 @@ impl Compaction {
     pub fn pages(&self) -> usize {
         self.pages.len()
     }
+
+    /// How many of them are empty by now. Few after the last slot mean that another compaction would not help either, for a
+    /// while: another cache or a thread has the blocks that are left.
+    pub fn emptied(&self) -> usize {
+        self.pages.emptied()
+    }
 }
 
 impl<O> Cache<O> {

@@ -216,16 +216,9 @@ impl Store {
         self.cache.run_due(budget)
     }
 
-    /// Goes on with a compaction, or begins one if memory lies in pieces. Returns whether there is more to do.
-    pub(crate) fn compact(&self, running: &mut Option<raw::Compaction>, budget: usize) -> bool {
-        if running.is_none() {
-            *running = raw::Compaction::begin();
-        }
-        let has_more = running.as_mut().is_some_and(|compaction| self.cache.compact(compaction, budget));
-        if !has_more {
-            *running = None;
-        }
-        has_more
+    /// Looks at some slots for a compaction. Returns whether there are more.
+    pub(crate) fn compact(&self, compaction: &mut raw::Compaction, budget: usize) -> bool {
+        self.cache.compact(compaction, budget)
     }
 
     pub(crate) fn database(&self, index: u8) -> Database<'_> {

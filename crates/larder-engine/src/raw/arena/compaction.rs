@@ -41,6 +41,12 @@ impl Compaction {
     pub(in crate::raw) fn len(&self) -> usize {
         self.chosen.len()
     }
+
+    /// How many of them have become empty.
+    pub(in crate::raw) fn emptied(&self) -> usize {
+        let is_left = |page: u32| pages().is_some_and(|pages| !pages.is_leaving_page(page));
+        self.chosen.iter().filter(|(_, page)| is_left(*page)).count()
+    }
 }
 
 impl Drop for Compaction {

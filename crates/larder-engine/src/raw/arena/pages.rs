@@ -210,7 +210,13 @@ impl Pages {
     /// Whether a block is to leave its page. It may be wrong for a moment.
     #[inline]
     pub(super) fn is_leaving(&self, block: u32) -> bool {
-        self.leaving(block / GRANULES_PER_PAGE).load(Ordering::Relaxed)
+        self.is_leaving_page(block / GRANULES_PER_PAGE)
+    }
+
+    /// Whether a page was chosen to be left, and has not become empty.
+    #[inline]
+    pub(super) fn is_leaving_page(&self, number: u32) -> bool {
+        self.leaving(number).load(Ordering::Relaxed)
     }
 
     fn set_leaving(&self, number: u32, leaving: bool) {
