@@ -31,8 +31,10 @@ const RECLAIM_INTERVAL: Duration = Duration::from_millis(100);
 const RECLAIM_BUDGET: usize = 256;
 /// Slots whose records are moved at a time, if their memory lies in pieces.
 const COMPACT_BUDGET: usize = 512;
-/// How long no compaction begins after one that emptied less than an eighth of its pages.
-const COMPACT_PAUSE: Duration = Duration::from_secs(10);
+/// How long no compaction begins after one that emptied less than an eighth of its pages: the first time, doubled each time
+/// that it happens again, and at most.
+const COMPACT_PAUSE: Duration = Duration::from_millis(100);
+const COMPACT_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Interval at which connections without requests are looked for, if they have a time limit.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Events that are read from the system at a time.
@@ -62,6 +64,8 @@ pub(crate) struct EventLoop {
     compaction: Option<Compaction>,
     /// When the next one may begin.
     compact_at: Moment,
+    /// How long the next pause is.
+    compact_pause: Duration,
     /// When connections without requests are looked for, if they have a time limit.
     idle_check_at: Moment,
     /// Set by [`Message::Stop`]: the end of the drain.
@@ -86,6 +90,7 @@ impl EventLoop {
             reclaim_at: now + RECLAIM_INTERVAL,
             compaction: None,
             compact_at: now,
+            compact_pause: COMPACT_PAUSE,
             idle_check_at: now,
             drain_until: None,
             state,
@@ -348,9 +353,12 @@ impl EventLoop {
         if self.state.store.compact(compaction, COMPACT_BUDGET) {
             return true;
         }
-        // Under load a part of the pages stays; if nearly all do, the next walk over all slots would be in vain too.
+        // Under load a part of the pages stays; if nearly all do, the next walk over all slots may be in vain too.
         if compaction.emptied() * 8 < compaction.pages() {
-            self.compact_at = now + COMPACT_PAUSE;
+            self.compact_at = now + self.compact_pause;
+            self.compact_pause = (self.compact_pause * 2).min(COMPACT_PAUSE_MAX);
+        } else {
+            self.compact_pause = COMPACT_PAUSE;
         }
         self.compaction = None;
         false
