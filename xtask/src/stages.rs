@@ -107,10 +107,11 @@ pub(crate) fn sanitize() -> Result<()> {
     const TESTS: &[&str] = &["test", "-p", "larder-engine", "--locked", "--lib"];
     let mut stages = Stages::default();
     stages.run("address", || {
-        let more = ["--test", "promises", "--test", "soak", "--target", &host()?];
+        let more = ["--test", "promises", "--test", "soak", "--test", "compaction", "--target", &host()?];
         let mut asan = command(&[TESTS, &more].concat());
         // Enables the unstable option in the stable compiler.
-        asan.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", "-Zsanitizer=address");
+        asan.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", "-Zsanitizer=address --cfg larder_asan");
+        asan.env("LSAN_OPTIONS", format!("suppressions={}", root().join("xtask/lsan.txt").display()));
         succeed(asan.env("CARGO_TARGET_DIR", target().join("sanitize")))
     })?;
     stages.run("thread", || {

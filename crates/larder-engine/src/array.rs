@@ -8,8 +8,8 @@ use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Arrays of this many bytes and more are mappings: their last page wastes an eighth at most.
-const MIN_MAPPED_BYTES: usize = 1 << 15;
+/// Arrays of this many bytes and more are mappings. Lengths are 4 to 7 times a power of two, so that pages are filled.
+const MIN_MAPPED_BYTES: usize = 1 << 14;
 
 /// An array whose elements need no drop.
 pub(crate) struct Array<T>(NonNull<[T]>);

@@ -49,6 +49,7 @@ impl Limits {
         }
     }
 
+    #[inline]
     pub(crate) fn check_args(&self, announced: i64) -> Result<usize, ProtocolError> {
         // Zero and negative counts are empty requests, as in Redis.
         let count = usize::try_from(announced.max(0)).map_err(|_| ProtocolError::InvalidMultibulkLength)?;
@@ -61,6 +62,7 @@ impl Limits {
         }
     }
 
+    #[inline]
     pub(crate) fn check_bulk(&self, announced: i64) -> Result<usize, ProtocolError> {
         let length = usize::try_from(announced).map_err(|_| ProtocolError::InvalidBulkLength)?;
         match length <= self.max_bulk_bytes {
@@ -72,6 +74,7 @@ impl Limits {
         }
     }
 
+    #[inline]
     pub(crate) fn check_request(&self, bytes: usize) -> Result<(), ProtocolError> {
         let limit = self.max_request_bytes.min(u32::MAX as usize);
         if bytes <= limit { Ok(()) } else { Err(ProtocolError::RequestTooBig) }

@@ -35,7 +35,7 @@ pub struct RequestParser {
     spans: Vec<Span>,
     /// Argument count that the request in progress announced; 0 between requests.
     expected: usize,
-    /// Offset of the next argument, or where to resume the search for the end of an inline command.
+    /// Offset of the next argument of it, or where to resume the search for the end of an inline command.
     position: usize,
     inline: bool,
     inline_text: Vec<u8>,
@@ -200,13 +200,21 @@ impl RequestParser {
             }
             self.ends_long = false;
         }
+        let (mut position, long_bytes) = (self.position, self.long_bytes);
         for _ in self.spans.len()..self.expected {
-            if let Some(missing) = self.parse_argument(buffer, limits)? {
-                return Ok(Progress::Incomplete { missing });
+            match argument_at(buffer, position, limits, long_bytes)? {
+                Argument::Complete(start, end) => {
+                    self.spans.push(Span::new(start, end));
+                    position = end + 2;
+                }
+                Argument::Incomplete { missing } => {
+                    self.position = position;
+                    return Ok(Progress::Incomplete { missing });
+                }
             }
         }
-        self.expected = 0;
-        Ok(Progress::Complete { consumed: std::mem::take(&mut self.position), frame: () })
+        (self.expected, self.position) = (0, 0);
+        Ok(Progress::Complete { consumed: position, frame: () })
     }
 
     /// The arguments of the request that [`parse`](Self::parse) has just completed in `buffer`, starting with the
@@ -234,32 +242,6 @@ impl RequestParser {
         self.inline = false;
     }
 
-    /// Parses one `$` argument. `Some` if it is incomplete: the number of missing bytes, at least.
-    #[inline]
-    fn parse_argument(&mut self, buffer: &[u8], limits: &Limits) -> Result<Option<usize>, ProtocolError> {
-        match buffer.get(self.position) {
-            None => return Ok(Some(1)),
-            Some(b'$') => {}
-            Some(other) => return Err(ProtocolError::ExpectedBulk(*other)),
-        }
-        let Some((length, start)) =
-            parse_length_line(buffer, self.position, ProtocolError::InvalidBulkLength)?
-        else {
-            return Ok(Some(1));
-        };
-        let end = start + limits.check_bulk(length)?;
-        limits.check_request(end + self.long_bytes)?;
-        let Some(terminator) = buffer.get(end..end + 2) else {
-            return Ok(Some(end + 2 - buffer.len()));
-        };
-        if terminator != b"\r\n" {
-            return Err(ProtocolError::ExpectedCrlf);
-        }
-        self.spans.push(Span::new(start, end));
-        self.position = end + 2;
-        Ok(None)
-    }
-
     fn parse_inline(&mut self, buffer: &[u8], limits: &Limits) -> Result<Progress, ProtocolError> {
         let searched = std::mem::take(&mut self.position);
         let Some(end) = memchr(b'\n', &buffer[searched..]).map(|offset| searched + offset) else {
@@ -280,6 +262,42 @@ impl RequestParser {
     }
 }
 
+/// What stands at the start of an argument.
+enum Argument {
+    /// All of it; its bytes are in this range.
+    Complete(usize, usize),
+    /// So many bytes are missing, at least.
+    Incomplete { missing: usize },
+}
+
+/// Parses the `$` argument at `position` of a request that has `long_bytes` elsewhere.
+#[inline]
+fn argument_at(
+    buffer: &[u8],
+    position: usize,
+    limits: &Limits,
+    long_bytes: usize,
+) -> Result<Argument, ProtocolError> {
+    match buffer.get(position) {
+        None => return Ok(Argument::Incomplete { missing: 1 }),
+        Some(b'$') => {}
+        Some(other) => return Err(ProtocolError::ExpectedBulk(*other)),
+    }
+    let Some((length, start)) = parse_length_line(buffer, position, ProtocolError::InvalidBulkLength)? else {
+        return Ok(Argument::Incomplete { missing: 1 });
+    };
+    let end = start + limits.check_bulk(length)?;
+    limits.check_request(end + long_bytes)?;
+    match buffer.get(end..).and_then(|rest| rest.first_chunk()) {
+        None => Ok(Argument::Incomplete { missing: end + 2 - buffer.len() }),
+        // One comparison instead of two.
+        Some(line_end) if u16::from_ne_bytes(*line_end) == u16::from_ne_bytes(*b"\r\n") => {
+            Ok(Argument::Complete(start, end))
+        }
+        Some(_) => Err(ProtocolError::ExpectedCrlf),
+    }
+}
+
 /// The longest number is `-9223372036854775808`.
 const MAX_NUMBER_BYTES: usize = 20;
 
@@ -290,16 +308,23 @@ pub(crate) fn parse_length_line(
     position: usize,
     invalid: ProtocolError,
 ) -> Result<Option<(i64, usize)>, ProtocolError> {
-    // Nearly all lengths have one or two digits.
-    let digit = |byte: u8| i64::from(byte.wrapping_sub(b'0'));
-    match &buffer[position + 1..] {
-        [ones @ b'0'..=b'9', b'\r', b'\n', ..] => Ok(Some((digit(*ones), position + 4))),
-        [tens @ b'1'..=b'9', ones @ b'0'..=b'9', b'\r', b'\n', ..] => {
-            Ok(Some((digit(*tens) * 10 + digit(*ones), position + 5)))
+    // Nearly all lengths have one or two digits, and are looked at together with the type byte and the end of the line.
+    let line = &buffer[position..];
+    if let Some(bytes) = line.first_chunk::<8>() {
+        let word = u64::from_le_bytes(*bytes);
+        let digit = |at: u32| ((word >> (8 * at)) as u8).wrapping_sub(b'0');
+        if word >> 16 & 0xffff == CR_LF && digit(1) < 10 {
+            return Ok(Some((i64::from(digit(1)), position + 4)));
         }
-        line => parse_any_length_line(line, position, invalid),
+        if word >> 24 & 0xffff == CR_LF && digit(1).wrapping_sub(1) < 9 && digit(2) < 10 {
+            return Ok(Some((i64::from(digit(1)) * 10 + i64::from(digit(2)), position + 5)));
+        }
     }
+    parse_any_length_line(&line[1..], position, invalid)
 }
+
+/// An end of line, as the lower half of a number that was read from it.
+const CR_LF: u64 = u16::from_le_bytes(*b"\r\n") as u64;
 
 fn parse_any_length_line(
     line: &[u8],

@@ -17,9 +17,9 @@ use crate::clients::Client;
 use crate::cmd::{self, Context};
 use crate::large::{self, LARGE_BYTES, LargeReplies, PartialValue};
 use crate::listener::Socket;
+use crate::lookahead::Lookahead;
 use crate::moment::Moment;
 use crate::pause::Paused;
-use crate::prefetch::PipelinePrefetcher;
 use crate::session::{Session, TurnEnd};
 use crate::state::ServerState;
 use crate::stats::Counts;
@@ -43,7 +43,7 @@ const ARGUMENTS_PER_TURN: usize = 512;
 pub(crate) struct ThreadBuffers {
     input: Box<[u8]>,
     output: Vec<u8>,
-    prefetcher: PipelinePrefetcher,
+    lookahead: Lookahead,
     /// The limits of requests, as they are in this turn.
     limits: Limits,
 }
@@ -53,7 +53,7 @@ impl ThreadBuffers {
         ThreadBuffers {
             input: vec![0; READ_BYTES].into_boxed_slice(),
             output: Vec::new(),
-            prefetcher: PipelinePrefetcher::default(),
+            lookahead: Lookahead::default(),
             limits: Limits::default(),
         }
     }
@@ -314,9 +314,9 @@ impl Connection {
         buffers.limits.max_bulk_bytes = self.state.max_bulk_bytes();
         buffers.limits.max_request_bytes = self.state.max_request_bytes();
         self.session.set_limited(!self.state.store.evicts_all());
-        let ThreadBuffers { input, output, prefetcher, limits } = &mut *buffers;
+        let ThreadBuffers { input, output, lookahead, limits } = &mut *buffers;
         self.paused = self.state.pause.current(now);
-        let stop = self.execute(&input[..received], limits, prefetcher, output, &mut counts);
+        let stop = self.execute(&input[..received], limits, lookahead, output, &mut counts);
         if self.session.client.has_mail() {
             // The replies of a connection that expects messages are in order already.
             let at = if self.session.receives_messages() { output.len() } else { 0 };
@@ -375,7 +375,7 @@ impl Connection {
         &mut self,
         received: &[u8],
         limits: &Limits,
-        prefetcher: &mut PipelinePrefetcher,
+        lookahead: &mut Lookahead,
         out: &mut Vec<u8>,
         counts: &mut Counts,
     ) -> StopReason {
@@ -387,7 +387,7 @@ impl Connection {
             return StopReason::NoRequest;
         }
         if self.pending.is_empty() {
-            let (consumed, stop) = self.execute_all(received, limits, prefetcher, out, counts);
+            let (consumed, stop) = self.execute_all(received, limits, lookahead, out, counts);
             self.pending.extend_from_slice(&received[consumed..]);
             self.resume = stop.leaves_requests();
             return stop;
@@ -395,7 +395,7 @@ impl Connection {
         let mut pending = std::mem::take(&mut self.pending);
         reserve(&mut pending, received.len(), self.missing);
         pending.extend_from_slice(received);
-        let (consumed, stop) = self.execute_all(&pending, limits, prefetcher, out, counts);
+        let (consumed, stop) = self.execute_all(&pending, limits, lookahead, out, counts);
         self.resume = stop.leaves_requests();
         // Frees the buffer if nothing is left, so that an idle connection has none.
         if consumed < pending.len() {
@@ -439,12 +439,13 @@ impl Connection {
         &mut self,
         input: &[u8],
         limits: &Limits,
-        prefetcher: &mut PipelinePrefetcher,
+        lookahead: &mut Lookahead,
         out: &mut Vec<u8>,
         counts: &mut Counts,
     ) -> (usize, StopReason) {
         let Connection { state, session, parser, paused, missing, .. } = self;
-        let (mut consumed, mut prefetched_to, mut arguments) = (0, 0, 0);
+        let (mut consumed, mut arguments) = (0, 0);
+        lookahead.clear();
         let stop = loop {
             if let Some(visit) = session.visit.take() {
                 let mut context = Context::new(state, session, counts, out);
@@ -456,46 +457,51 @@ impl Connection {
                 }
             }
             let rest = &input[consumed..];
-            match parser.parse(rest, limits_of(state, session, limits)) {
-                Ok(Progress::Incomplete { missing: bytes }) => {
-                    *missing = bytes;
-                    break StopReason::NoRequest;
-                }
-                Ok(Progress::Complete { consumed: length, .. }) => consumed += length,
-                Err(error) => {
-                    tracing::debug!(client = session.client.id, %error, "closing a connection: invalid request");
-                    counts.errors += 1;
-                    Encoder::new(out, session.protocol()).error(&format!("ERR {error}"));
-                    break StopReason::Close;
-                }
-            }
-            let args = parser.args(rest);
+            let limits = limits_of(state, session, limits);
+            // What stands first may be the end of a request, which the parser of the connection has begun.
+            let ahead = match consumed > 0 && !rest.is_empty() {
+                true => lookahead.take(rest, limits, || state.store.database(session.database())),
+                false => None,
+            };
+            let (request, length) = match ahead {
+                Some(ahead) => ahead,
+                None => match parser.parse(rest, limits) {
+                    Ok(Progress::Incomplete { missing: bytes }) => {
+                        *missing = bytes;
+                        break StopReason::NoRequest;
+                    }
+                    Ok(Progress::Complete { consumed, .. }) => (&*parser, consumed),
+                    Err(error) => {
+                        tracing::debug!(client = session.client.id, %error, "closing a connection: invalid request");
+                        counts.errors += 1;
+                        Encoder::new(out, session.protocol()).error(&format!("ERR {error}"));
+                        break StopReason::Close;
+                    }
+                },
+            };
+            let start = consumed;
+            consumed += length;
+            let args = request.args(rest);
             if args.is_empty() {
                 continue;
             }
             if paused.is_some_and(|paused| cmd::waits(session, args, paused)) {
                 // The arguments that were supplied are not in the input.
-                let start = input.len() - rest.len();
-                if parser.has_long_arguments() {
-                    parser.repeat(consumed - start);
+                if request.has_long_arguments() {
+                    parser.repeat(length);
                 }
                 consumed = start;
                 break StopReason::Pause;
             }
-            if parser.is_inline() && cmd::is_http(args) {
+            if request.is_inline() && cmd::is_http(args) {
                 tracing::warn!(client = session.client.id, "closed a connection that speaks HTTP");
                 break StopReason::Close;
-            }
-            if consumed < input.len() && consumed >= prefetched_to {
-                let db = state.store.database(session.database());
-                let limits = limits_of(state, session, limits);
-                prefetched_to = consumed + prefetcher.prefetch(&input[consumed..], limits, db);
             }
             let mut context = Context::new(state, session, counts, out);
             cmd::execute(&mut context, args);
             let is_too_large = context.is_reply_too_large();
             arguments += args.len();
-            if parser.has_long_arguments() {
+            if request.has_long_arguments() {
                 parser.take_long_arguments().into_iter().for_each(large::release);
             }
             if is_too_large {

@@ -53,11 +53,12 @@ mod inspect;
 mod large;
 mod listener;
 mod load;
+mod lookahead;
 mod mailbox;
 mod moment;
 mod observers;
 mod pause;
-mod prefetch;
+
 mod rdb;
 #[cfg(feature = "scripts")]
 mod script;

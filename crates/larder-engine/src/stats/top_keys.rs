@@ -6,7 +6,8 @@
 //! `n / m` times has one, and no count is too high by more than that.
 //!
 //! It differs in two points. It sees one occurrence in sixteen, chosen at random, because a lock for each would cost more
-//! than a hit of a cache. And it finds a key by a scan over 128 hashes, since it does so rarely.
+//! than a hit of a cache. And it finds a key by a scan over two bytes of 128 hashes, and the lowest count by a walk that goes
+//! on where it ended, since it does so rarely.
 //!
 //! Summaries of several threads are merged as in Pankaj K. Agarwal, Graham Cormode, Zengfeng Huang, Jeff M. Phillips,
 //! Zhewei Wei, Ke Yi: "Mergeable Summaries", PODS 2012, <https://doi.org/10.1145/2213556.2213562>: counts and errors are
@@ -62,20 +63,33 @@ pub struct TopKey {
     pub error: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Counters {
     hasher: rapidhash::fast::RandomState,
-    /// The hashes of the keys, beside each other for the scan.
-    hashes: Vec<u64>,
+    /// Parts of the hashes of the keys, beside each other for the scan.
+    tags: [u16; COUNTERS],
     counters: Vec<Counter>,
+    /// No count is lower.
+    floor: u64,
+    /// Where the search for the lowest count goes on.
+    cursor: usize,
 }
 
 #[derive(Debug)]
 struct Counter {
-    key: Box<[u8]>,
+    hash: u64,
+    /// A vector, whose memory the next key takes over.
+    key: Vec<u8>,
     count: u64,
     /// The count of the key that had the counter before.
     error: u64,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        let hasher = rapidhash::fast::RandomState::default();
+        Counters { hasher, tags: [0; COUNTERS], counters: Vec::new(), floor: 1, cursor: 0 }
+    }
 }
 
 impl TopKeys {
@@ -110,8 +124,8 @@ impl TopKeys {
             let counters = summary.0.lock();
             let own_lowest = counters.lowest();
             lowest += own_lowest;
-            for Counter { key, count, error } in &counters.counters {
-                let merged = merged.entry(key.clone()).or_default();
+            for Counter { key, count, error, .. } in &counters.counters {
+                let merged = merged.entry(key.as_slice().into()).or_default();
                 merged.count += count;
                 merged.error += error;
                 merged.lowest += own_lowest;
@@ -147,15 +161,45 @@ impl Merged {
 impl Counters {
     fn add(&mut self, key: &[u8]) {
         let hash = self.hasher.hash_one(key);
-        if let Some(at) = self.hashes.iter().position(|own| *own == hash) {
+        if let Some(at) = self.find(hash) {
             self.counters[at].count += 1;
         } else if self.counters.len() < COUNTERS {
-            self.hashes.push(hash);
-            self.counters.push(Counter { key: key.into(), count: 1, error: 0 });
-        } else if let Some(lowest) = (0..COUNTERS).min_by_key(|&at| self.counters[at].count) {
-            let Counter { count, .. } = self.counters[lowest];
-            self.hashes[lowest] = hash;
-            self.counters[lowest] = Counter { key: key.into(), count: count + 1, error: count };
+            self.tags[self.counters.len()] = tag(hash);
+            self.counters.push(Counter { hash, key: key.to_vec(), count: 1, error: 0 });
+        } else {
+            let at = self.find_lowest();
+            self.tags[at] = tag(hash);
+            let counter = &mut self.counters[at];
+            (counter.hash, counter.error) = (hash, counter.count);
+            counter.count += 1;
+            counter.key.clear();
+            counter.key.extend_from_slice(key);
+        }
+    }
+
+    /// The counter of the key with this hash.
+    fn find(&self, hash: u64) -> Option<usize> {
+        const TOGETHER: usize = 16;
+        let tag = tag(hash);
+        let is_here = |at: &usize| self.counters.get(*at).is_some_and(|counter| counter.hash == hash);
+        let chunks = self.tags.chunks_exact(TOGETHER).enumerate();
+        // All tags of a chunk are compared, without a branch for each.
+        chunks
+            .filter(|(_, tags)| tags.iter().fold(false, |any, own| any | (*own == tag)))
+            .find_map(|(n, _)| (n * TOGETHER..(n + 1) * TOGETHER).find(is_here))
+    }
+
+    /// A counter with the lowest count, if all are used.
+    fn find_lowest(&mut self) -> usize {
+        loop {
+            for _ in 0..COUNTERS {
+                let at = self.cursor;
+                if self.counters[at].count <= self.floor {
+                    return at;
+                }
+                self.cursor = (at + 1) % COUNTERS;
+            }
+            self.floor = self.lowest();
         }
     }
 
@@ -164,6 +208,10 @@ impl Counters {
         let lowest = self.counters.iter().map(|counter| counter.count).min();
         lowest.filter(|_| self.counters.len() == COUNTERS).unwrap_or(0)
     }
+}
+
+fn tag(hash: u64) -> u16 {
+    (hash >> 48) as u16
 }
 
 /// The xorshift generator of George Marsaglia, "Xorshift RNGs", 2003, <https://doi.org/10.18637/jss.v008.i14>.

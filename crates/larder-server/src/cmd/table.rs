@@ -150,19 +150,47 @@ static INDEX: [u8; SLOTS] = index();
 /// The index in [`TABLE`] of the command with this name, in upper or lower case.
 #[inline]
 pub(super) fn find(name: &[u8]) -> Option<usize> {
-    let mut slot = slot(fold(name)?);
+    let folded = fold(name)?;
+    let mut slot = slot(folded);
     loop {
         let index = INDEX[slot];
         if index == EMPTY {
             return None;
         }
         let index = usize::from(index);
-        // Folding maps some other bytes to letters too, so the name must be compared.
+        if name.len() <= 8 && EXACT[index] == folded {
+            return Some(index);
+        }
+        // Folding maps some other bytes to those of names too, so the name must be compared.
         if TABLE[index].name.as_bytes().eq_ignore_ascii_case(name) {
             return Some(index);
         }
         slot = (slot + 1) % SLOTS;
     }
+}
+
+/// For each command the folded name, if no other name of at most eight bytes has the same one: only letters fold to
+/// letters. Otherwise 0.
+static EXACT: [u64; TABLE.len()] = exact();
+
+const fn exact() -> [u64; TABLE.len()] {
+    let mut exact = [0; TABLE.len()];
+    let mut index = 0;
+    while index < TABLE.len() {
+        let name = TABLE[index].name.as_bytes();
+        let mut letters = 0;
+        while letters < name.len() && name[letters].is_ascii_alphabetic() {
+            letters += 1;
+        }
+        if let Some(folded) = fold(name)
+            && letters == name.len()
+            && letters <= 8
+        {
+            exact[index] = folded;
+        }
+        index += 1;
+    }
+    exact
 }
 
 const fn index() -> [u8; SLOTS] {
@@ -210,6 +238,12 @@ mod tests {
         for (index, spec) in TABLE.iter().enumerate() {
             assert_eq!(find(spec.name.as_bytes()), Some(index));
             assert_eq!(find(spec.name.to_uppercase().as_bytes()), Some(index));
+            // No other byte in place of one of the name, even if it folds to the same.
+            for at in 0..spec.name.len() {
+                let mut other = spec.name.as_bytes().to_vec();
+                other[at] ^= if other[at].is_ascii_alphabetic() { 0x80 } else { 0x20 };
+                assert_ne!(find(&other), Some(index), "{other:?}");
+            }
         }
     }
 

@@ -6,7 +6,7 @@
 use super::classes::{CLASSES, Class};
 use super::pages::{Chain, Pages};
 use super::range::Range;
-use super::{BASE, Block};
+use super::{BASE, Block, poison};
 use std::cell::Cell;
 use std::num::NonZeroU32;
 use std::sync::OnceLock;
@@ -41,7 +41,9 @@ pub(in crate::raw) fn allocate(bytes: usize) -> Option<Block> {
     let class = Class::of(bytes);
     // A thread that is ending has no lists any more.
     let first = LOCAL.try_with(|local| local.take(class)).unwrap_or_else(|_| take(class, 1).first);
-    NonZeroU32::new(first).map(Block)
+    let block = NonZeroU32::new(first).map(Block)?;
+    poison::allow(block, bytes);
+    Some(block)
 }
 
 /// Puts a block back.
@@ -51,6 +53,7 @@ pub(in crate::raw) fn allocate(bytes: usize) -> Option<Block> {
 #[inline]
 pub(in crate::raw) unsafe fn free(block: Block, bytes: usize) {
     let class = Class::of(bytes);
+    poison::forbid(block, class.bytes());
     if LOCAL.try_with(|local| local.put(class, block)).is_err() {
         put(class, Chain { first: block.0.get(), len: 1 });
     }
@@ -74,7 +77,9 @@ pub(in crate::raw) fn is_leaving(block: Block) -> bool {
 /// # Safety
 /// As for [`free`].
 pub(in crate::raw) unsafe fn leave(block: Block, bytes: usize) {
-    put(Class::of(bytes), Chain { first: block.0.get(), len: 1 });
+    let class = Class::of(bytes);
+    poison::forbid(block, class.bytes());
+    put(class, Chain { first: block.0.get(), len: 1 });
 }
 
 /// Puts the free blocks of this thread back.

@@ -21,6 +21,7 @@ mod classes;
 mod compaction;
 mod local;
 mod pages;
+mod poison;
 mod range;
 #[cfg(test)]
 mod tests;

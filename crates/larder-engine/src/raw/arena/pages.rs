@@ -3,9 +3,9 @@
 //! A free block holds the number of the next one in its first bytes. A page is on the list of its class while it has a free
 //! block, and leaves it when the last block came back.
 
-use super::GRANULE;
 use super::classes::{CLASSES, Class};
 use super::range::Range;
+use super::{GRANULE, poison};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
@@ -110,6 +110,7 @@ impl Pages {
             // SAFETY: the page belongs to this class now, whose lock is held.
             let page = unsafe { self.page(number) };
             *page = Page::default();
+            poison::allow_all(self.address(number * GRANULES_PER_PAGE).cast(), PAGE_BYTES);
             self.enlist(&mut list, number);
         }
         let number = list.first;

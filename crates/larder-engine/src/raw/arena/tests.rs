@@ -17,17 +17,17 @@ struct Filled {
 
 impl Filled {
     fn new(bytes: usize, with: u8) -> Self {
+        let bytes = block_bytes(bytes);
         let block = allocate(bytes).expect("there is memory");
         // SAFETY: the block is new and has so many bytes.
-        unsafe { block.address().as_ptr().write_bytes(with, block_bytes(bytes)) };
+        unsafe { block.address().as_ptr().write_bytes(with, bytes) };
         Filled { block, bytes, with }
     }
 
     /// Frees it, if nobody else has written to it.
     fn free(self) {
         // SAFETY: `new` has written these bytes.
-        let bytes =
-            unsafe { std::slice::from_raw_parts(self.block.address().as_ptr(), block_bytes(self.bytes)) };
+        let bytes = unsafe { std::slice::from_raw_parts(self.block.address().as_ptr(), self.bytes) };
         assert!(bytes.iter().all(|byte| *byte == self.with), "another block overlaps");
         // SAFETY: it was allocated for so many bytes, and this is its only owner.
         unsafe { free(self.block, self.bytes) };
