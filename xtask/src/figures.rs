@@ -28,7 +28,7 @@ struct Row {
     text: &'static str,
 }
 
-const ROWS: [Row; 9] = [
+const ROWS: [Row; 13] = [
     Row {
         suite: "engine",
         workload: "get-zipf",
@@ -91,6 +91,34 @@ const ROWS: [Row; 9] = [
         measure: "cpu",
         relation: Relation::Ratio("axum"),
         text: "processor time of a cached GraphQL answer of 1 KB ÷ an axum handler that reads the query (http)",
+    },
+    Row {
+        suite: "server",
+        workload: "get-50",
+        measure: "cpu",
+        relation: Relation::Ratio("redis"),
+        text: "processor time of a GET, 50 connections ÷ Redis's (server)",
+    },
+    Row {
+        suite: "server",
+        workload: "get-50-p100",
+        measure: "cpu",
+        relation: Relation::Ratio("redis"),
+        text: "processor time of a GET in pipelines of 100 ÷ Redis's (server)",
+    },
+    Row {
+        suite: "server",
+        workload: "memory",
+        measure: "over 16+16",
+        relation: Relation::Value,
+        text: "bytes per entry in addition to key and value of 16 bytes each, 2 million under 1 GB (server)",
+    },
+    Row {
+        suite: "links",
+        workload: "zipf",
+        measure: "cpu",
+        relation: Relation::Ratio("axum"),
+        text: "processor time of a counted redirect ÷ an axum handler that answers 302 (links)",
     },
 ];
 

@@ -3,6 +3,7 @@
 //! A program has one allocator, so a bench inside a larger program cannot install its own. This one wraps the program's
 //! allocator. Outside a measurement it costs one relaxed load of a flag that does not change.
 
+use larder_engine::stats::mapped_bytes;
 use std::alloc::{GlobalAlloc, Layout};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
@@ -56,9 +57,12 @@ fn count(bytes: i64) {
 }
 
 /// Runs `work`. Returns its result and by how many bytes the allocated memory grew; `None` if the program's allocator
-/// does not count. The bytes are those requested: the allocator may round each request up.
+/// does not count. The bytes are those requested, and those that our engine maps by itself: the allocator may round each
+/// request up.
 pub(crate) fn measure_growth<T>(work: impl FnOnce() -> T) -> Option<(T, i64)> {
-    run_counted(work).map(|result| (result, LIVE_BYTES.load(Ordering::Relaxed)))
+    let before = mapped_bytes() as i64;
+    run_counted(work)
+        .map(|result| (result, LIVE_BYTES.load(Ordering::Relaxed) + mapped_bytes() as i64 - before))
 }
 
 /// Runs `work`. Returns its result and the number of allocations by all threads; `None` if the program's allocator does

@@ -7,9 +7,19 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Arrays of this many bytes and more are mappings. Lengths are 4 to 7 times a power of two, so that pages are filled.
 const MIN_MAPPED_BYTES: usize = 1 << 14;
+
+/// The bytes of those that are there.
+static MAPPED_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+/// The bytes that the caches of this process have mapped by themselves for long arrays, past the allocator: for those who
+/// count what is allocated. Arenas of records are not included.
+pub fn mapped_bytes() -> usize {
+    MAPPED_BYTES.load(Ordering::Relaxed)
+}
 
 /// An array whose elements need no drop.
 pub(crate) struct Array<T>(NonNull<[T]>);
@@ -37,7 +47,10 @@ impl<T> Array<MaybeUninit<T>> {
         let layout = Layout::array::<T>(len).expect("an array fits into memory");
         let start = match layout.size() {
             0 => NonNull::dangling(),
-            MIN_MAPPED_BYTES.. => map(layout).cast(),
+            MIN_MAPPED_BYTES.. => {
+                MAPPED_BYTES.fetch_add(layout.size(), Ordering::Relaxed);
+                map(layout).cast()
+            }
             _ => allocate(layout).cast(),
         };
         Array(NonNull::slice_from_raw_parts(start, len))
@@ -50,8 +63,11 @@ impl<T> Drop for Array<T> {
         let layout = Layout::array::<T>(self.0.len()).expect("it was allocated with it");
         match layout.size() {
             0 => {}
-            // SAFETY: `uninit` made it with this layout, and it is not used again.
-            MIN_MAPPED_BYTES.. => unsafe { unmap(self.0.cast(), layout) },
+            MIN_MAPPED_BYTES.. => {
+                MAPPED_BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
+                // SAFETY: `uninit` made it with this layout, and it is not used again.
+                unsafe { unmap(self.0.cast(), layout) }
+            }
             // SAFETY: likewise.
             _ => unsafe { dealloc(self.0.cast().as_ptr(), layout) },
         }
@@ -161,6 +177,8 @@ mod tests {
             assert_eq!((array.len(), array.iter().filter(|n| **n == 7).count()), (len, len));
             (0..len).for_each(|at| array[at] = at as u64);
             assert!((0..len).all(|at| array[at] == at as u64));
+            // Other tests have mappings too.
+            assert!(len * 8 < MIN_MAPPED_BYTES || mapped_bytes() >= len * 8);
         }
     }
 

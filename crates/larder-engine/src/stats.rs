@@ -6,6 +6,7 @@ use std::time::Duration;
 mod top_keys;
 
 pub use self::top_keys::{Sampled, TopKey, TopKeys};
+pub use crate::array::mapped_bytes;
 pub use crate::histogram::{Histogram, HistogramSnapshot};
 
 /// What a cache has done since it was built, and what it holds now.

@@ -457,11 +457,16 @@ impl Connection {
                 }
             }
             let rest = &input[consumed..];
+            let is_first = consumed == 0;
+            if rest.is_empty() && !is_first {
+                *missing = 1;
+                break StopReason::NoRequest;
+            }
             let limits = limits_of(state, session, limits);
             // What stands first may be the end of a request, which the parser of the connection has begun.
-            let ahead = match consumed > 0 && !rest.is_empty() {
-                true => lookahead.take(rest, limits, || state.store.database(session.database())),
-                false => None,
+            let ahead = match is_first {
+                true => None,
+                false => lookahead.take(rest, limits, || state.store.database(session.database())),
             };
             let (request, length) = match ahead {
                 Some(ahead) => ahead,

@@ -1,7 +1,7 @@
 //! A real server of the Redis protocol for one test, and every way in which a server fails.
 
 use crate::program::needs;
-use crate::selected::{Kind, larder_command, selected};
+use crate::selected::{Kind, LARDER_MAX_MEMORY, LARDER_POLICY, larder_command, selected};
 use crate::wait::Deadline;
 use std::io;
 use std::net::TcpListener;
@@ -110,9 +110,28 @@ impl RedisServer {
     }
 
     /// Whether the server has no memory left: it refuses writes with OOM, and still reads and removes.
+    ///
+    /// # Panics
+    /// If the server does not answer.
     pub fn set_full(&self, full: bool) {
-        let limit = if full { "1" } else { "0" };
-        assert_eq!(self.command(&format!("CONFIG SET maxmemory {limit}")), "+OK\r\n");
+        let configure = |setting: &str| {
+            assert_eq!(self.command(&format!("CONFIG SET {setting}")), "+OK\r\n", "{setting}");
+        };
+        match (self.kind, full) {
+            (Kind::Redis, true) => configure("maxmemory 1"),
+            (Kind::Redis, false) => configure("maxmemory 0"),
+            // Its least limit is 1 MiB: a value that is longer fills it, if nothing is evicted.
+            (Kind::Larder, true) => {
+                configure("maxmemory-policy noeviction");
+                assert_eq!(self.command("SETRANGE filler 2097151 x"), ":2097152\r\n");
+                configure("maxmemory 1mb");
+            }
+            (Kind::Larder, false) => {
+                configure(&format!("maxmemory {LARDER_MAX_MEMORY}"));
+                self.command("UNLINK filler");
+                configure(&format!("maxmemory-policy {LARDER_POLICY}"));
+            }
+        }
     }
 
     /// Whether the server is a replica whose primary cannot be reached: it refuses writes with READONLY, and still reads.

@@ -18,7 +18,9 @@ const VARIABLE: &str = "LARDER_TEST_SERVER";
 const NOTE: &str = "only on redis-server";
 const ONLY_REDIS: &str = include_str!("only_redis.txt");
 /// Enough for every test, and little enough for many servers on one machine.
-const MAX_MEMORY: &str = "256mb";
+pub(crate) const LARDER_MAX_MEMORY: &str = "256mb";
+/// What it evicts by default.
+pub(crate) const LARDER_POLICY: &str = "allkeys-lfu";
 /// Several also where there is one core: connections of a busy server are on all of them.
 const THREADS: &str = "2";
 
@@ -68,7 +70,7 @@ pub(crate) fn larder_command(program: &Path, folder: &Path, options: &[String]) 
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LARDER_")) {
         command.env_remove(name);
     }
-    command.args(["server", "--max-memory", MAX_MEMORY, "--threads", THREADS, "--unixsocket"]);
+    command.args(["server", "--max-memory", LARDER_MAX_MEMORY, "--threads", THREADS, "--unixsocket"]);
     command.arg(folder.join(larder_process::SOCKET));
     for pair in options.chunks(2) {
         match pair {

@@ -259,8 +259,9 @@ impl Coordinator {
         let request = advance.announced_by(&announcement);
         let advanced = redis.call(redis.tier.advance_ledger(&request)).await;
         let targets: Vec<_> = members.iter().cloned().map(Invalidated::Member).collect();
-        if let Ok(clock) = &advanced {
-            node.ledger.confirm(&members, *clock, seq, gaps);
+        if let Ok(advanced) = &advanced {
+            self.on_advanced(&request, *advanced);
+            node.ledger.confirm(&members, advanced.clock, seq, gaps);
         }
         let advanced = self.record_outcome(targets.iter().cloned(), seq, advanced);
         if advanced.is_err() {

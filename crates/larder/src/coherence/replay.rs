@@ -67,8 +67,9 @@ impl Coordinator {
         let announcement = announcement::stamps(&self.node.keyspace.channel, self.origin, &members);
         let (advance, gaps) = (self.ledger_advance(&members), self.node.ledger.gaps());
         let request = advance.announced_by(&announcement);
-        let clock = redis.call_ignoring_breaker(redis.tier.advance_ledger(&request)).await?;
-        self.node.ledger.confirm(&members, clock, seq, gaps);
+        let advanced = redis.call_ignoring_breaker(redis.tier.advance_ledger(&request)).await?;
+        self.on_advanced(&request, advanced);
+        self.node.ledger.confirm(&members, advanced.clock, seq, gaps);
         self.node.observers.emit(|| Event::Replayed { invalidations: members.len() });
         self.replay_log.confirm(members.into_iter().map(Invalidated::Member), seq);
         Ok(true)
@@ -123,6 +124,12 @@ impl Coordinator {
             members: members.iter().filter(|member| *member != FLOOR).cloned().collect(),
             floor: members.iter().any(|member| member == FLOOR),
             at_least: self.node.ledger.clock(),
+            floor_announcement: announcement::stamps(
+                &self.node.keyspace.channel,
+                self.origin,
+                &[FLOOR.to_vec()],
+            ),
+            accepts_older: self.has_accepted_older(self.node.ledger.clock()),
         }
     }
 }
@@ -133,6 +140,8 @@ pub(super) struct OwnedLedgerAdvance {
     members: Vec<Vec<u8>>,
     floor: bool,
     at_least: u64,
+    floor_announcement: Announcement,
+    accepts_older: bool,
 }
 
 impl OwnedLedgerAdvance {
@@ -142,6 +151,7 @@ impl OwnedLedgerAdvance {
             members: &self.members,
             floor: self.floor,
             at_least: self.at_least,
+            floor_message: (!self.accepts_older).then_some(&self.floor_announcement.message),
             announce,
         }
     }

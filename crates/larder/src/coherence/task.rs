@@ -19,7 +19,8 @@ use crate::node::ledger::{Invalidation, untagged_members};
 use crate::node::listeners::RemoteInvalidation;
 use crate::node::server_clock::TimeRequest;
 use crate::tier::{
-    Capabilities, LedgerQuery, Marker, Pulse, ServerId, SubscribeOptions, Subscription, Tier, TierError,
+    Capabilities, LedgerAdvance, LedgerAdvanced, LedgerQuery, Marker, Pulse, ServerId, SubscribeOptions,
+    Subscription, Tier, TierError,
 };
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -183,7 +184,7 @@ impl Coordinator {
     /// Redis has lost the ledger, and a node that knew an older clock has made a new one, which does not know all
     /// invalidations.
     fn on_older_ledger(&self, known_clock: u64, clock: u64) {
-        if known_clock == self.connection.clock_at_accept.load(Ordering::Acquire) {
+        if self.has_accepted_older(known_clock) {
             return;
         }
         tracing::warn!(known_clock, clock, "redis has lost the ledger: everything is invalidated");
@@ -192,6 +193,18 @@ impl Coordinator {
         self.apply_locally(&everything, seq);
         self.node.listeners.tell(RemoteInvalidation::Everything(Invalidation::Hard));
         self.node.observers.emit(|| Event::LedgerLost);
+    }
+
+    /// Whether the ledger may have an older clock than this one, because an older copy was accepted.
+    pub(super) fn has_accepted_older(&self, known_clock: u64) -> bool {
+        known_clock == self.connection.clock_at_accept.load(Ordering::Acquire)
+    }
+
+    /// The ledger was advanced. If it was another one than this node knew, no later heartbeat shows it any more.
+    pub(super) fn on_advanced(&self, advance: &LedgerAdvance<'_>, advanced: LedgerAdvanced) {
+        if advanced.is_other {
+            self.on_older_ledger(advance.at_least, advanced.clock);
+        }
     }
 
     /// Replays pending invalidations for at most `limit`. Returns how many are still pending.

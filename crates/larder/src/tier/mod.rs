@@ -87,8 +87,9 @@ pub trait Tier: Debug + Send + Sync {
     /// [`LedgerQuery::at_least`] says, stamps the members with it, and
     /// announces it with the clock in decimal digits after the message. Stamps never decrease. Writes the ledger only.
     ///
-    /// The stamps and the announcement are one atomic step. The clock may advance before it.
-    fn advance_ledger<'a>(&'a self, advance: &'a LedgerAdvance<'a>) -> TierFuture<'a, u64>;
+    /// The stamps and the announcement are one atomic step. The clock may advance before it, but not beyond values that the
+    /// floor does not refuse: see [`LedgerAdvance::floor_message`].
+    fn advance_ledger<'a>(&'a self, advance: &'a LedgerAdvance<'a>) -> TierFuture<'a, LedgerAdvanced>;
 
     /// Adds to a counter and returns the sum. A new counter gets this time to live.
     fn increment<'a>(&'a self, key: &'a [u8], by: i64, ttl: Duration) -> TierFuture<'a, i64>;
@@ -389,10 +390,24 @@ pub struct LedgerAdvance<'a> {
     pub members: &'a [Vec<u8>],
     /// Whether the floor gets the new stamp too, which invalidates all older entries.
     pub floor: bool,
-    /// The lowest new clock.
+    /// The lowest new clock: the highest one that this node knows.
     pub at_least: u64,
+    /// With `Some`, a ledger whose clock is lower is another one than this node knew, and values of that one would seem to
+    /// belong to it once its clock has reached theirs. Then the clock and the floor advance past them, as those of a new
+    /// ledger, and this is announced first, with the clock behind it. `None` if such a ledger is an older copy, whose
+    /// missing invalidations are repeated.
+    pub floor_message: Option<&'a [u8]>,
     /// The announcement. The new clock is appended to its message.
     pub announce: &'a Announcement,
+}
+
+/// The reply of [`Tier::advance_ledger`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LedgerAdvanced {
+    /// The new clock.
+    pub clock: u64,
+    /// Whether it was [another ledger](LedgerAdvance::floor_message), which invalidates everything.
+    pub is_other: bool,
 }
 
 /// The options of a subscription.

@@ -47,9 +47,9 @@ impl Fault {
         Fault::NodeLost,
     ];
 
-    /// Whether this server can have it: `larder server` has no snapshots, and cannot be made full by a `maxmemory` of one byte.
+    /// Whether this server can have it: `larder server` has no snapshots.
     pub(crate) fn is_possible(self, server: &RedisServer) -> bool {
-        server.is_redis() || !matches!(self, Fault::Restored | Fault::Full)
+        server.is_redis() || !matches!(self, Fault::Restored)
     }
 
     /// After how many bytes a flaky proxy cuts a connection: few enough to split requests, enough for some connections

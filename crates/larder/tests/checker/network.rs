@@ -12,9 +12,9 @@ use crate::promise::rng::Rng;
 use crate::promise::trace::Trace;
 use crate::server::Server;
 use larder::tier::{
-    Announcement, Capabilities, CompareAndSet, Expiry, HeadsReply, LedgerAdvance, LedgerQuery, Lookup,
-    LookupReply, PushHandler, ServerId, Stamps, SubscribeOptions, Subscription, Tier, TierError, TierFuture,
-    Transaction, TransactionReply,
+    Announcement, Capabilities, CompareAndSet, Expiry, HeadsReply, LedgerAdvance, LedgerAdvanced,
+    LedgerQuery, Lookup, LookupReply, PushHandler, ServerId, Stamps, SubscribeOptions, Subscription, Tier,
+    TierError, TierFuture, Transaction, TransactionReply,
 };
 use link::{OpenSubscription, SimSubscription};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -490,15 +490,17 @@ impl Tier for SimTier {
         Box::pin(self.send(pipe, || "reads the ledger".into(), act))
     }
 
-    fn advance_ledger<'a>(&'a self, advance: &'a LedgerAdvance<'a>) -> TierFuture<'a, u64> {
+    fn advance_ledger<'a>(&'a self, advance: &'a LedgerAdvance<'a>) -> TierFuture<'a, LedgerAdvanced> {
         let (key, members) = (advance.key.to_vec(), advance.members.to_vec());
         let (floor, at_least, announce) = (advance.floor, advance.at_least, advance.announce.clone());
+        let floor_message = advance.floor_message.map(<[u8]>::to_vec);
         let act = move |server: &mut Server| {
             server.advance_ledger(&LedgerAdvance {
                 key: &key,
                 members: &members,
                 floor,
                 at_least,
+                floor_message: floor_message.as_deref(),
                 announce: &announce,
             })
         };

@@ -3,8 +3,9 @@
 
 use crate::forgery::Forgery;
 use larder::tier::{
-    CasAction, CompareAndSet, DEADLINE_AT, Expiry, HEAD_BYTES, Head, KeyContent, LedgerAdvance, LedgerQuery,
-    Marker, Operation, OperationResult, Pulse, ServerId, Stamps, SubscribeOptions, UNKNOWN_ADVANCES,
+    CasAction, CompareAndSet, DEADLINE_AT, Expiry, HEAD_BYTES, Head, KeyContent, LedgerAdvance,
+    LedgerAdvanced, LedgerQuery, Marker, Operation, OperationResult, Pulse, ServerId, Stamps,
+    SubscribeOptions, UNKNOWN_ADVANCES,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -194,15 +195,18 @@ impl Server {
         Pulse { time: Some(self.micros()), marker: read, ledger_clock }
     }
 
+    /// Two ledgers whose makers know the same do not start at the same clock.
+    fn margin(&mut self) -> u64 {
+        self.ledgers_made += 1;
+        UNKNOWN_ADVANCES + self.ledgers_made.wrapping_mul(0x9E37_79B9_7F4A_7C15) % UNKNOWN_ADVANCES
+    }
+
     /// The ledger under a key; a new one if there is none.
     fn ledger(&mut self, key: &[u8], at_least: u64) -> &mut BTreeMap<Vec<u8>, u64> {
         let now = if self.forgery == Forgery::LedgerStartsAtOne {
             1
         } else {
-            // Two ledgers whose makers know the same do not start at the same clock.
-            self.ledgers_made += 1;
-            let margin = self.ledgers_made.wrapping_mul(0x9E37_79B9_7F4A_7C15) % UNKNOWN_ADVANCES;
-            self.micros().max(at_least + UNKNOWN_ADVANCES + margin)
+            self.micros().max(at_least + self.margin())
         };
         self.data
             .ledgers
@@ -222,18 +226,24 @@ impl Server {
         }
     }
 
-    pub(crate) fn advance_ledger(&mut self, advance: &LedgerAdvance<'_>) -> u64 {
+    pub(crate) fn advance_ledger(&mut self, advance: &LedgerAdvance<'_>) -> LedgerAdvanced {
         let forgets = self.forgery == Forgery::StampsNothing;
-        let ledger = self.ledger(advance.key, advance.at_least);
-        let clock = ledger[&b"clock"[..]].max(advance.at_least) + 1;
+        let (beyond, at_least) = (advance.at_least + self.margin(), advance.at_least);
+        let ledger = self.ledger(advance.key, at_least);
+        let former = ledger[&b"clock"[..]];
+        let other = advance.floor_message.filter(|_| former < at_least);
+        let is_other = other.is_some();
+        let clock = former.max(if is_other { beyond } else { at_least }) + 1;
         ledger.insert(b"clock".to_vec(), clock);
-        let floor = advance.floor.then(|| b"floor".to_vec());
+        let floor = (advance.floor || is_other).then(|| b"floor".to_vec());
         for member in advance.members.iter().cloned().chain(floor).filter(|_| !forgets) {
             let score = ledger.entry(member).or_insert(clock);
             *score = clock.max(*score);
         }
-        self.publish([&advance.announce.message[..], clock.to_string().as_bytes()].concat());
-        clock
+        for message in other.into_iter().chain([&advance.announce.message[..]]) {
+            self.publish([message, clock.to_string().as_bytes()].concat());
+        }
+        LedgerAdvanced { clock, is_other }
     }
 
     pub(crate) fn increment(&mut self, key: &[u8], by: i64, ttl: Duration) -> Option<i64> {

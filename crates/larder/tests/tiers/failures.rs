@@ -244,7 +244,7 @@ async fn full_server_degrades_and_recovers() {
     let cache = node(&server);
     let view: View<str, u32> = cache.view("n");
     view.write("k", 1).await.everywhere();
-    server.command("CONFIG SET maxmemory 1");
+    server.set_full(true);
     let other: View<str, u32> = node(&server).view("n");
     assert_eq!(cached(&other, "k").await, 1, "what is there is still found");
     assert_eq!(fetched(&other, "new", 2).await, 2);
@@ -252,7 +252,7 @@ async fn full_server_degrades_and_recovers() {
     view.write("k", 3).await.queued();
     assert!(!view.delete("gone").await.everywhere(), "deleting needs no room");
     cache.invalidate_tags(["t"], Invalidation::Hard).await.queued();
-    server.command("CONFIG SET maxmemory 0");
+    server.set_full(false);
     eventually("no invalidation is pending", async || cache.coherence().pending_invalidations == 0).await;
     eventually("and nothing old is left", async || fetched(&other, "k", 4).await == 4).await;
 }

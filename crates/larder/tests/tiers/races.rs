@@ -46,9 +46,9 @@ async fn replayed_invalidation_keeps_newer_value() {
     let cache = over(server.url());
     let view: View<str, u32> = cache.view("n");
     for round in 0..20 {
-        server.command("CONFIG SET maxmemory 1");
+        server.set_full(true);
         view.write("k", round).await.queued();
-        server.command("CONFIG SET maxmemory 0");
+        server.set_full(false);
         view.write("k", round + 100).await.everywhere();
         eventually("no invalidation is pending", async || cache.coherence().pending_invalidations == 0).await;
         let other: View<str, u32> = over(server.url()).view("n");

@@ -72,7 +72,7 @@ async fn returning_redis_is_used_again() {
 #[tokio::test]
 async fn full_redis_fails_writes_only() {
     let Some(server) = RedisServer::start() else { return };
-    server.command("CONFIG SET maxmemory 1");
+    server.set_full(true);
     let (reports, reasons) = std::sync::mpsc::channel();
     let cache =
         node_with(server.url(), |options| options.on_error(move |error| _ = reports.send(error.to_string())));

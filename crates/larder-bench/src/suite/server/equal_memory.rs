@@ -14,10 +14,14 @@ const MEASURE: &str = "hit ratio";
 pub(super) const MEAN: &str = "mean at equal memory";
 pub(super) const REDIS_LRU: &str = "redis allkeys-lru";
 pub(super) const REDIS_LFU: &str = "redis allkeys-lfu";
-/// Long values, so that memory is theirs and not that of buffers.
+/// Long values, so that memory is theirs and not that of buffers. Both lengths fill a block of every server.
 const VALUE_BYTES: usize = 1_000;
-/// What a server may need for an entry: its value and about a hundred bytes.
-const ENTRY_BYTES: u64 = 1_100;
+/// The length where the memory of so few entries would be less than any server takes as its limit.
+const LONG_VALUE_BYTES: usize = 3_060;
+/// What a server may need for an entry beside its value.
+const OVERHEAD_BYTES: usize = 100;
+/// Every server takes a limit that is not lower.
+const LEAST_BYTES: u64 = 1 << 20;
 /// Requests of one pipeline. A key that is requested twice in one may miss twice, on every server.
 const BATCH: usize = 50;
 
@@ -37,24 +41,31 @@ const CONTENDERS: [Contender; 3] = [
 /// Replays the traces in the folder of the plan, or without one a generated workload.
 pub(super) fn measure(plan: &Plan, bar: &ProgressBar, findings: &mut Findings) -> Result<()> {
     let cells = hit_ratio::largest_cells(plan);
-    let mut sums = [0.0; CONTENDERS.len()];
+    let mut sums = [const { Some(0.0) }; CONTENDERS.len()];
     for (name, source, entries) in &cells {
         bar.set_message(format!("{name} at equal memory"));
         let workload = format!("{name} in the memory of {entries} entries");
+        let value_bytes = value_bytes(*entries);
         for (contender, sum) in CONTENDERS.iter().zip(&mut sums) {
-            let percent = match contender.start(entries * ENTRY_BYTES) {
-                Ok(subject) => 100.0 * replay(&subject, source).with_context(|| workload.clone())?,
-                // The reason why a server is missing is noted already.
-                Err(_) => continue,
+            let subject = match contender.start(*entries * (value_bytes + OVERHEAD_BYTES) as u64) {
+                Ok(subject) => subject,
+                Err(error) => {
+                    // A mean over other workloads than those of the others says nothing.
+                    if sum.take().is_some() {
+                        findings.notes.push(format!("{workload}: {}: {error:#}.", contender.subject));
+                    }
+                    continue;
+                }
             };
-            *sum += percent;
+            let percent = 100.0 * replay(&subject, source, value_bytes).with_context(|| workload.clone())?;
+            *sum = sum.map(|sum| sum + percent);
             findings.figures.push(Value::high(MEASURE, "%", percent).figure(&workload, contender.subject));
         }
         bar.tick();
     }
-    for (contender, sum) in CONTENDERS.iter().zip(sums).filter(|(_, sum)| *sum > 0.0) {
-        let mean = Value::high(MEASURE, "%", sum / cells.len() as f64);
-        findings.figures.push(mean.figure(MEAN, contender.subject));
+    for (contender, sum) in CONTENDERS.iter().zip(sums) {
+        let mean = sum.map(|sum| Value::high(MEASURE, "%", sum / cells.len() as f64));
+        findings.figures.extend(mean.map(|mean| mean.figure(MEAN, contender.subject)));
     }
     if plan.traces.is_none() {
         findings
@@ -69,7 +80,7 @@ impl Contender {
     fn start(&self, bytes: u64) -> Result<Subject> {
         let subject = Subject::start_with_memory(self.kind, bytes)?;
         if let Some(policy) = self.policy {
-            let mut connection = Connection::open(&subject)?;
+            let mut connection = Connection::open(&subject, VALUE_BYTES)?;
             let empty = connection.used_memory()?;
             connection
                 .expect_ok(&format!("CONFIG SET maxmemory {} maxmemory-policy {policy}", empty + bytes))?;
@@ -78,9 +89,14 @@ impl Contender {
     }
 }
 
+/// The length of the values if a server has room for so many.
+fn value_bytes(entries: u64) -> usize {
+    if entries * (VALUE_BYTES as u64) < LEAST_BYTES { LONG_VALUE_BYTES } else { VALUE_BYTES }
+}
+
 /// The share of requests that the server answers with a value.
-fn replay(subject: &Subject, source: &Source) -> Result<f64> {
-    let mut connection = Connection::open(subject)?;
+fn replay(subject: &Subject, source: &Source, value_bytes: usize) -> Result<f64> {
+    let mut connection = Connection::open(subject, value_bytes)?;
     let (mut requests, mut hits) = (0u64, 0u64);
     let mut batch = Vec::with_capacity(BATCH);
     let mut keys = source.open(&ProgressBar::hidden())?;
@@ -107,13 +123,16 @@ fn replay(subject: &Subject, source: &Source) -> Result<f64> {
 struct Connection {
     stream: BufReader<TcpStream>,
     line: String,
-    value: Vec<u8>,
+    /// The value that is stored for each key.
+    stored: String,
+    /// Where a reply is read to: a value and the end of its line.
+    read: Vec<u8>,
 }
 
 impl Connection {
-    fn open(subject: &Subject) -> Result<Self> {
-        let value = vec![b'x'; VALUE_BYTES + 2];
-        Ok(Connection { stream: BufReader::new(subject.connect()?), line: String::new(), value })
+    fn open(subject: &Subject, value_bytes: usize) -> Result<Self> {
+        let (stream, line) = (BufReader::new(subject.connect()?), String::new());
+        Ok(Connection { stream, line, stored: "x".repeat(value_bytes), read: vec![0; value_bytes + 2] })
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<()> {
@@ -150,10 +169,11 @@ impl Connection {
             keys.iter().map(|key| format!("*2\r\n$3\r\nGET\r\n$16\r\n{key}\r\n")).collect();
         self.send(commands.as_bytes())?;
         let mut missing = Vec::new();
+        let found = format!("${}", self.stored.len());
         for key in keys {
             match self.line()? {
                 "$-1" => missing.push(key.as_str()),
-                "$1000" => self.stream.read_exact(&mut self.value)?,
+                reply if reply == found => self.stream.read_exact(&mut self.read)?,
                 reply => bail!("GET: {reply}"),
             }
         }
@@ -161,10 +181,10 @@ impl Connection {
     }
 
     fn store(&mut self, keys: &[&str]) -> Result<()> {
-        let value = "x".repeat(VALUE_BYTES);
-        let command =
-            |key: &&str| format!("*3\r\n$3\r\nSET\r\n$16\r\n{key}\r\n${VALUE_BYTES}\r\n{value}\r\n");
-        self.send(keys.iter().map(command).collect::<String>().as_bytes())?;
+        let (value, length) = (&self.stored, self.stored.len());
+        let command = |key: &&str| format!("*3\r\n$3\r\nSET\r\n$16\r\n{key}\r\n${length}\r\n{value}\r\n");
+        let commands: String = keys.iter().map(command).collect();
+        self.send(commands.as_bytes())?;
         for _ in keys {
             let reply = self.line()?;
             ensure!(reply == "+OK", "SET: {reply}");

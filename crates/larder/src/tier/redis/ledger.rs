@@ -7,7 +7,9 @@
 use super::connect::Slot;
 use super::values::{array, checked, int, stamp, time_micros};
 use super::{RedisTier, executed};
-use crate::tier::{Announcement, LedgerAdvance, LedgerQuery, Stamps, TierError, UNKNOWN_ADVANCES};
+use crate::tier::{
+    Announcement, LedgerAdvance, LedgerAdvanced, LedgerQuery, Stamps, TierError, UNKNOWN_ADVANCES,
+};
 use redis::{Pipeline, Value};
 
 /// The most members, about 10 MB. One more, and the older half is removed and the floor of tags raised.
@@ -60,12 +62,12 @@ impl RedisTier {
             .ok_or_else(|| TierError::Refused("the ledger was removed while it was created".into()))
     }
 
-    pub(super) async fn do_advance(&self, advance: &LedgerAdvance<'_>) -> Result<u64, TierError> {
+    pub(super) async fn do_advance(&self, advance: &LedgerAdvance<'_>) -> Result<LedgerAdvanced, TierError> {
         let can = self.can().await?;
         if !can.coherent() {
             return Err(TierError::Refused("the server has no ledger".into()));
         }
-        let (clock, members) = if can.scripts {
+        let (advanced, members) = if can.scripts {
             self.advance_by_script(advance).await?
         } else {
             self.advance_by_steps(advance).await?
@@ -73,14 +75,18 @@ impl RedisTier {
         if members > MAX_MEMBERS {
             self.trim(advance.key, members).await?;
         }
-        Ok(clock)
+        Ok(advanced)
     }
 
-    async fn advance_by_script(&self, advance: &LedgerAdvance<'_>) -> Result<(u64, i64), TierError> {
+    async fn advance_by_script(
+        &self,
+        advance: &LedgerAdvance<'_>,
+    ) -> Result<(LedgerAdvanced, i64), TierError> {
         let build = |by_text| {
             let mut pipeline = Pipeline::with_capacity(1);
             self.advance.call(&mut pipeline, by_text, 1).arg(advance.key);
             pipeline.arg(advance.at_least).arg(margin());
+            pipeline.arg(advance.floor_message.unwrap_or_default());
             pipeline.arg(&advance.announce.channel).arg(&advance.announce.message);
             stamped(advance, |member| _ = pipeline.arg(member));
             pipeline
@@ -88,13 +94,28 @@ impl RedisTier {
         let mut answers = self.send_script(&self.writer, build).await?;
         let mut fields = array(answers.pop().unwrap_or_default())?.into_iter();
         let clock = stamp(fields.next().unwrap_or_default())?.unwrap_or_default();
-        Ok((clock, int(fields.next().unwrap_or_default())?))
+        let members = int(fields.next().unwrap_or_default())?;
+        let is_other = int(fields.next().unwrap_or_default())? == 1;
+        Ok((LedgerAdvanced { clock, is_other }, members))
     }
 
     /// Advances the clock, then stamps the members with it. A load that starts in between gets the new clock. That is
     /// right: it started after the invalidation.
-    async fn advance_by_steps(&self, advance: &LedgerAdvance<'_>) -> Result<(u64, i64), TierError> {
-        let start = self.server_micros(&self.writer).await?.max(advance.at_least + margin());
+    async fn advance_by_steps(
+        &self,
+        advance: &LedgerAdvance<'_>,
+    ) -> Result<(LedgerAdvanced, i64), TierError> {
+        let mut pipeline = Pipeline::with_capacity(2);
+        pipeline.cmd("TIME").cmd("ZSCORE").arg(advance.key).arg("clock");
+        let mut answers = self.writer.send(&self.address, &pipeline).await?;
+        let clock = stamp(answers.pop().unwrap_or_default())?;
+        let beyond = advance.at_least + margin();
+        let start = time_micros(answers.pop().unwrap_or_default())?.max(beyond);
+        let is_older = clock.is_some_and(|clock| clock < advance.at_least);
+        let other = advance.floor_message.filter(|_| is_older);
+        if let Some(message) = other {
+            self.advance_other(advance, beyond, message).await?;
+        }
         let mut pipeline = Pipeline::with_capacity(5);
         pipeline.cmd("MULTI");
         create(&mut pipeline, advance.key, start);
@@ -112,7 +133,23 @@ impl RedisTier {
         checked(answers.pop().unwrap_or_default())?;
         let members = int(answers.pop().unwrap_or_default())?;
         answers.into_iter().try_for_each(|answer| checked(answer).map(drop))?;
-        Ok((clock, members))
+        Ok((LedgerAdvanced { clock, is_other: other.is_some() }, members))
+    }
+
+    /// Advances the clock and the floor of another ledger than was known.
+    async fn advance_other(
+        &self,
+        advance: &LedgerAdvance<'_>,
+        beyond: u64,
+        message: &[u8],
+    ) -> Result<(), TierError> {
+        let mut pipeline = Pipeline::with_capacity(4);
+        pipeline.cmd("MULTI").cmd("ZADD").arg(advance.key).arg("GT");
+        pipeline.arg(beyond).arg("clock").arg(beyond).arg("floor");
+        let message = [message, beyond.to_string().as_bytes()].concat();
+        pipeline.cmd("PUBLISH").arg(&advance.announce.channel).arg(message).cmd("EXEC");
+        let answers = executed(self.writer.send(&self.address, &pipeline).await?)?;
+        answers.into_iter().try_for_each(|answer| checked(answer).map(drop))
     }
 
     /// Removes the older half of the members. The new floor of tags invalidates what they would invalidate.

@@ -27,9 +27,9 @@ mod transact;
 mod values;
 
 use crate::tier::{
-    Announcement, Capabilities, CompareAndSet, HeadsReply, LedgerAdvance, LedgerQuery, Lookup, LookupReply,
-    PushHandler, ServerId, Stamps, SubscribeOptions, Subscription, Tier, TierError, TierFuture, Transaction,
-    TransactionReply,
+    Announcement, Capabilities, CompareAndSet, HeadsReply, LedgerAdvance, LedgerAdvanced, LedgerQuery,
+    Lookup, LookupReply, PushHandler, ServerId, Stamps, SubscribeOptions, Subscription, Tier, TierError,
+    TierFuture, Transaction, TransactionReply,
 };
 use address::Address;
 use connect::Slot;
@@ -237,7 +237,7 @@ impl Tier for RedisTier {
         Box::pin(self.do_read_stamps(query))
     }
 
-    fn advance_ledger<'a>(&'a self, advance: &'a LedgerAdvance<'a>) -> TierFuture<'a, u64> {
+    fn advance_ledger<'a>(&'a self, advance: &'a LedgerAdvance<'a>) -> TierFuture<'a, LedgerAdvanced> {
         Box::pin(self.do_advance(advance))
     }
 

@@ -91,7 +91,8 @@ end
 return out";
 
 /// Advances the clock and stamps members with it.
-/// ARGV: the lowest new clock, its margin for a new ledger, channel, message, members.
+/// ARGV: the lowest new clock, its margin for a new or another ledger, the message about the floor of another one or nothing,
+/// channel, message, members.
 pub(super) const ADVANCE: &str = "\
 local ledger = KEYS[1]
 local clock = redis.call('ZSCORE', ledger, 'clock')
@@ -100,13 +101,19 @@ if not clock then
   clock = string.format('%.0f', math.max(time[1] * 1000000 + time[2], ARGV[1] + ARGV[2]))
   redis.call('ZADD', ledger, 'NX', clock, 'clock', clock, 'floor')
 end
-clock = string.format('%.0f', math.max(tonumber(clock), tonumber(ARGV[1])) + 1)
+local other = ARGV[3] ~= '' and tonumber(clock) < tonumber(ARGV[1])
+local least = other and ARGV[1] + ARGV[2] or tonumber(ARGV[1])
+clock = string.format('%.0f', math.max(tonumber(clock), least) + 1)
 redis.call('ZADD', ledger, clock, 'clock')
-for i = 5, #ARGV do
+if other then
+  redis.call('ZADD', ledger, 'GT', clock, 'floor')
+  redis.call('PUBLISH', ARGV[4], ARGV[3] .. clock)
+end
+for i = 6, #ARGV do
   redis.call('ZADD', ledger, 'GT', clock, ARGV[i])
 end
-redis.call('PUBLISH', ARGV[3], ARGV[4] .. clock)
-return {clock, redis.call('ZCARD', ledger)}";
+redis.call('PUBLISH', ARGV[4], ARGV[5] .. clock)
+return {clock, redis.call('ZCARD', ledger), other and 1 or 0}";
 
 #[cfg(test)]
 mod tests {
