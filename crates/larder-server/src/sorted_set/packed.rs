@@ -39,12 +39,12 @@ impl Packed {
 
     /// The number of members before this one, and its score.
     pub(super) fn rank(&self, name: &[u8]) -> Option<(usize, f64)> {
-        let found = self.walk().enumerate().find(|(_, stored)| stored.name == name);
-        found.map(|(rank, stored)| (rank, stored.member().1))
+        let found = self.walk().enumerate().find(|(_, stored)| stored.is_named(name));
+        found.map(|(rank, stored)| (rank, stored.score()))
     }
 
     pub(super) fn score(&self, name: &[u8]) -> Option<f64> {
-        self.rank(name).map(|(_, score)| score)
+        self.find(name).map(|stored| stored.score())
     }
 
     /// The number of members that satisfy `precedes`, which are the first ones.
@@ -74,7 +74,9 @@ impl Packed {
             return;
         }
         let mut starts = [0; MAX_MEMBERS];
-        self.walk().zip(&mut starts).for_each(|(stored, start)| *start = stored.start as u16);
+        self.walk()
+            .zip(&mut starts[..ranks.end])
+            .for_each(|(stored, start)| *start = stored.range().start as u16);
         ranks.rev().all(|rank| self.walk_from(starts[rank].into()).next().is_some_and(&mut visit));
     }
 
@@ -102,8 +104,8 @@ impl Packed {
 
     /// Removes a member; returns its score.
     pub(super) fn remove(&mut self, name: &[u8]) -> Option<f64> {
-        let stored = self.walk().find(|stored| stored.name == name)?;
-        let (range, score) = (stored.range(), stored.member().1);
+        let stored = self.find(name)?;
+        let (range, score) = (stored.range(), stored.score());
         self.cut(range, 1);
         Some(score)
     }
@@ -113,13 +115,17 @@ impl Packed {
         if ranks.is_empty() {
             return;
         }
-        let offset = |rank| self.walk().nth(rank).map_or(self.used(), |stored| stored.start);
+        let offset = |rank| self.walk().nth(rank).map_or(self.used(), |stored| stored.range().start);
         self.cut(offset(ranks.start)..offset(ranks.end), ranks.len());
     }
 
     /// The end of the members.
     fn used(&self) -> usize {
         self.buffer.first_chunk().map_or(HEADER_BYTES, |used| u16::from_le_bytes(*used).into())
+    }
+
+    fn find(&self, name: &[u8]) -> Option<Stored<'_>> {
+        self.walk().find(|stored| stored.is_named(name))
     }
 
     fn walk(&self) -> Walk<'_> {
@@ -135,12 +141,11 @@ impl Packed {
     fn locate(&self, name: &[u8], score: f64) -> (Range<usize>, usize, Option<f64>) {
         let (mut to, mut found) = (None, None);
         for stored in self.walk() {
-            let member = stored.member();
-            if to.is_none() && !precedes(member, (name, score)) {
-                to = Some(stored.start);
+            if to.is_none() && !precedes(stored.member(), (name, score)) {
+                to = Some(stored.range().start);
             }
-            if found.is_none() && stored.name == name {
-                found = Some((stored.range(), member.1));
+            if found.is_none() && stored.is_named(name) {
+                found = Some((stored.range(), stored.score()));
             }
             if to.is_some() && found.is_some() {
                 break;

@@ -14,21 +14,35 @@ const NAME_LENGTH_BITS: u32 = 6;
 /// What six bits can tell.
 pub(super) const MAX_NAME_BYTES: usize = (1 << NAME_LENGTH_BITS) - 1;
 
-/// A member in a buffer.
+/// A member in a buffer: only what is asked for is read.
 pub(super) struct Stored<'a> {
-    pub(super) start: usize,
-    pub(super) name: &'a [u8],
-    score: &'a [u8],
+    buffer: &'a [u8],
+    start: usize,
+    name_at: usize,
+    end: usize,
 }
 
 impl<'a> Stored<'a> {
     #[inline]
     pub(super) fn member(&self) -> Member<'a> {
-        (self.name, decode(self.score))
+        (&self.buffer[self.name_at..self.end], self.score())
+    }
+
+    #[inline]
+    pub(super) fn score(&self) -> f64 {
+        decode(&self.buffer[self.start + 1..self.name_at])
+    }
+
+    /// Whether it has this name. The last byte tells apart most names that begin in the same way, without a call.
+    #[inline]
+    pub(super) fn is_named(&self, name: &[u8]) -> bool {
+        self.end - self.name_at == name.len()
+            && name.last().is_none_or(|last| self.buffer[self.end - 1] == *last)
+            && self.buffer[self.name_at..self.end] == *name
     }
 
     pub(super) fn range(&self) -> Range<usize> {
-        self.start..self.start + stored_bytes(self.name, self.score)
+        self.start..self.end
     }
 }
 
@@ -47,7 +61,7 @@ impl<'a> Iterator for Walk<'a> {
         let head = *self.buffer.get(start)?;
         let name_at = start + 1 + (1 << (head >> NAME_LENGTH_BITS));
         self.at = name_at + (usize::from(head) & MAX_NAME_BYTES);
-        Some(Stored { start, name: &self.buffer[name_at..self.at], score: &self.buffer[start + 1..name_at] })
+        Some(Stored { buffer: self.buffer, start, name_at, end: self.at })
     }
 }
 
