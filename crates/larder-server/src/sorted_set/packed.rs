@@ -139,20 +139,12 @@ impl Packed {
     /// The place of a member, with its score, and the offset of its place with another score. A member that is missing has
     /// an empty place there.
     fn locate(&self, name: &[u8], score: f64) -> (Range<usize>, usize, Option<f64>) {
-        let (mut to, mut found) = (None, None);
-        for stored in self.walk() {
-            if to.is_none() && !precedes(stored.member(), (name, score)) {
-                to = Some(stored.range().start);
-            }
-            if found.is_none() && stored.is_named(name) {
-                found = Some((stored.range(), stored.score()));
-            }
-            if to.is_some() && found.is_some() {
-                break;
-            }
+        let behind = self.walk().find(|stored| !precedes(stored.member(), (name, score)));
+        let to = behind.map_or(self.used(), |stored| stored.range().start);
+        match self.find(name) {
+            Some(stored) => (stored.range(), to, Some(stored.score())),
+            None => (to..to, to, None),
         }
-        let to = to.unwrap_or(self.used());
-        found.map_or((to..to, to, None), |(from, former)| (from, to, Some(former)))
     }
 
     /// Removes these bytes, which are so many members.
