@@ -127,7 +127,7 @@ fn steps() -> impl Strategy<Value = (u8, Vec<Step>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 192, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn sorted_set_matches_a_model((kind, steps) in steps(), low in score(), high in score()) {
