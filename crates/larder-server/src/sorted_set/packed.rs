@@ -139,10 +139,16 @@ impl Packed {
     /// The place of a member, with its score, and the offset of its place with another score. A member that is missing has
     /// an empty place there.
     fn locate(&self, name: &[u8], score: f64) -> (Range<usize>, usize, Option<f64>) {
-        let behind = self.walk().find(|stored| !precedes(stored.member(), (name, score)));
+        let found = self.find(name).map(|stored| (stored.range(), stored.score()));
+        let first = match &found {
+            // It moves behind others only.
+            Some((from, former)) if *former <= score => from.start,
+            _ => HEADER_BYTES,
+        };
+        let behind = self.walk_from(first).find(|stored| !precedes(stored.member(), (name, score)));
         let to = behind.map_or(self.used(), |stored| stored.range().start);
-        match self.find(name) {
-            Some(stored) => (stored.range(), to, Some(stored.score())),
+        match found {
+            Some((from, former)) => (from, to, Some(former)),
             None => (to..to, to, None),
         }
     }
