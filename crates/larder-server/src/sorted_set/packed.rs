@@ -136,7 +136,7 @@ impl Packed {
         Walk { buffer: self.buffer.get(..self.used()).unwrap_or_default(), at }
     }
 
-    /// The place of a member, with its score, and the offset of its place with another score. A member that is missing has
+    /// The place of a member, the offset before which it lies with this score, and its own score. One that is missing has
     /// an empty place there.
     fn locate(&self, name: &[u8], score: f64) -> (Range<usize>, usize, Option<f64>) {
         let found = self.find(name).map(|stored| (stored.range(), stored.score()));
