@@ -422,6 +422,35 @@ fn encoding_equals_redis() {
     }
 }
 
+/// A set is stored in another form from 129 members on, and from 2 KiB on.
+#[test]
+fn sets_around_the_limits_of_a_form_get_equal_replies() {
+    let Some((mut pair, _servers)) = Pair::start() else { return };
+    for (key, members, name_bytes) in [("many", 120..140, 8), ("long", 40..60, 40)] {
+        let mut compare = |words: String| {
+            let command: Vec<String> = words.split(' ').map(str::to_owned).collect();
+            pair.compare(&command).unwrap_or_else(|difference| panic!("{difference}"));
+        };
+        for number in 0..members.end {
+            compare(format!("ZADD {key} {} {number:0name_bytes$}", number % 7));
+            if members.contains(&number) {
+                compare(format!("ZRANGE {key} 0 -1 WITHSCORES"));
+                compare(format!("ZREVRANGE {key} 3 9 WITHSCORES"));
+                compare(format!("ZRANK {key} {:0name_bytes$}", number - 5));
+                compare(format!("ZCOUNT {key} (1 5"));
+                compare(format!("ZINCRBY {key} 0.5 {:0name_bytes$}", number - 3));
+                compare(format!("OBJECT ENCODING {key}"));
+            }
+        }
+        compare(format!("ZREMRANGEBYRANK {key} 5 -5"));
+        compare(format!("ZRANGESTORE copy {key} 0 -1"));
+        for key in [key, "copy"] {
+            compare(format!("ZRANGE {key} 0 -1 WITHSCORES"));
+            compare(format!("OBJECT ENCODING {key}"));
+        }
+    }
+}
+
 fn requests() -> impl Strategy<Value = Vec<String>> {
     let key = || prop_oneof![3 => Just("a"), 3 => Just("b"), 1 => Just("c")].prop_map(str::to_owned);
     // All scores are halves, so that sums are exact in any order.

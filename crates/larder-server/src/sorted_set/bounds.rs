@@ -1,4 +1,13 @@
-//! The ends of ranges of scores and names.
+//! The order of members, and the ends of ranges of scores and names.
+
+/// The name of a member and its score.
+pub(crate) type Member<'a> = (&'a [u8], f64);
+
+/// Whether a member comes before another one: by score, then by name.
+#[inline]
+pub(super) fn precedes(member: Member<'_>, other: Member<'_>) -> bool {
+    member.1 < other.1 || member.1 == other.1 && member.0 < other.0
+}
 
 /// An end of a range of scores.
 #[derive(Clone, Copy, Debug)]

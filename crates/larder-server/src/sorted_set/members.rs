@@ -9,6 +9,8 @@
 //! A removed member leaves a free slot for the next one of its size. When the last member of a chunk is removed, the
 //! chunk's memory is released. A member that is longer than a chunk has one of its own.
 
+use super::bounds::Member;
+
 /// The position of a member: the number of its chunk and its offset there, in units of 4 bytes.
 pub(super) type Handle = u32;
 
@@ -98,6 +100,11 @@ impl Members {
     pub(super) fn name(&self, handle: Handle) -> &[u8] {
         let (length, name) = read_varint(&self.slot(handle)[SCORE_BYTES..]);
         &name[..length]
+    }
+
+    #[inline]
+    pub(super) fn get(&self, handle: Handle) -> Member<'_> {
+        (self.name(handle), self.score(handle))
     }
 
     /// Calls `f` with about `count` members starting at a position, and returns the position to continue with. Zero

@@ -1,12 +1,10 @@
-//! Sorted sets against a model, and the memory that they need.
+//! The memory that sorted sets need, and scans during changes.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use proptest::prelude::*;
-
-use super::{NameBound, ScoreBound, SortedSet};
+use super::SortedSet;
 
 /// Counts what each thread allocates.
 struct CountingAllocator;
@@ -100,6 +98,50 @@ fn bytes_allocated_is_what_is_allocated_after_any_change() {
     assert!(set.is_empty() && set.bytes_allocated() < full / 20, "{} of {full}", set.bytes_allocated());
 }
 
+/// Redis needs about as much with a key and its slots.
+#[test]
+fn ten_members_take_a_box_and_one_buffer() {
+    for (name_bytes, score, bytes) in [(9, 1.0, 128), (12, 99.0, 160), (12, 1_000.0, 160), (16, 1.0, 192)] {
+        let before = allocated();
+        let mut set = Box::new(SortedSet::new());
+        for number in 0..10 {
+            set.insert(&name(number).as_bytes()[..name_bytes], score + number as f64);
+        }
+        assert_eq!(
+            allocated() - before,
+            32 + bytes,
+            "names of {name_bytes} bytes and scores from {score} on"
+        );
+    }
+}
+
+#[test]
+fn buffer_follows_its_members_and_scores() {
+    let before = allocated();
+    let mut set = Box::new(SortedSet::new());
+    let bytes = |set: &SortedSet| {
+        assert_eq!((allocated() - before) as usize, set.bytes_allocated());
+        set.bytes_allocated()
+    };
+    for number in 0..60 {
+        set.insert(name(number).as_bytes(), 0.5);
+        bytes(&set);
+    }
+    let wide = bytes(&set);
+    for number in 0..60 {
+        set.insert(name(number).as_bytes(), 1.0);
+        bytes(&set);
+    }
+    let narrow = bytes(&set);
+    assert!(narrow < wide, "{narrow} of {wide} bytes");
+    set.remove_range(10..60);
+    assert!(bytes(&set) <= 32 + 256, "{} bytes", bytes(&set));
+    set.remove_range(0..10);
+    assert_eq!((bytes(&set), set.is_empty()), (32, true));
+    set.insert(b"", 1.0);
+    assert_eq!((bytes(&set), set.score(b"")), (32 + 16, Some(1.0)));
+}
+
 #[test]
 fn scan_during_changes_visits_each_stable_member_once() {
     let mut set = SortedSet::new();
@@ -122,103 +164,14 @@ fn scan_during_changes_visits_each_stable_member_once() {
     }
 }
 
-/// The model's key: the score in an order of bits, then the name.
-fn model_key(score: f64, name: &[u8]) -> (i64, Vec<u8>) {
-    let bits = (score + 0.0).to_bits() as i64;
-    (bits ^ (((bits >> 63) as u64) >> 1) as i64, name.to_vec())
-}
-
-#[derive(Clone, Debug)]
-enum Step {
-    Insert(u16, i8),
-    Remove(u16),
-    RemoveRange(u16, u16),
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        8 => (0u16..400, any::<i8>()).prop_map(|(name, score)| Step::Insert(name, score)),
-        3 => (0u16..400).prop_map(Step::Remove),
-        1 => (0u16..400, 0u16..20).prop_map(|(start, count)| Step::RemoveRange(start, count)),
-    ]
-}
-
-/// A few scores that differ by little, and the infinities.
-fn score_of(number: i8) -> f64 {
-    match number {
-        i8::MIN => f64::NEG_INFINITY,
-        i8::MAX => f64::INFINITY,
-        number => f64::from(number / 4) / 10.0,
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn sorted_set_matches_a_model(steps in proptest::collection::vec(step(), 1..1_000), low in any::<i8>(), high in any::<i8>()) {
-        let mut set = SortedSet::new();
-        let mut scores = BTreeMap::<Vec<u8>, f64>::new();
-        let mut order = BTreeMap::<(i64, Vec<u8>), f64>::new();
-        for step in steps {
-            match step {
-                Step::Insert(name, score) => {
-                    let (name, score) = (format!("member {name}").into_bytes(), score_of(score));
-                    let former = scores.insert(name.clone(), score);
-                    former.into_iter().for_each(|former| _ = order.remove(&model_key(former, &name)));
-                    order.insert(model_key(score, &name), score);
-                    prop_assert_eq!(set.insert(&name, score), former);
-                    let rank = order.range(..model_key(score, &name)).count();
-                    prop_assert_eq!(set.rank(&name), Some((rank, score)));
-                }
-                Step::Remove(name) => {
-                    let name = format!("member {name}").into_bytes();
-                    let former = scores.remove(&name);
-                    former.into_iter().for_each(|former| _ = order.remove(&model_key(former, &name)));
-                    prop_assert_eq!(set.remove(&name), former);
-                }
-                Step::RemoveRange(start, count) => {
-                    let start = usize::from(start).min(set.len());
-                    let end = (start + usize::from(count)).min(set.len());
-                    let gone: Vec<_> = order.keys().skip(start).take(end - start).cloned().collect();
-                    for key in gone {
-                        order.remove(&key);
-                        scores.remove(&key.1);
-                    }
-                    set.remove_range(start..end);
-                }
-            }
-            prop_assert_eq!(set.len(), order.len());
-        }
-        let mut found = Vec::new();
-        set.visit(0..set.len(), false, |name, score| {
-            found.push((name.to_vec(), score));
-            true
-        });
-        let expected: Vec<_> = order.iter().map(|((_, name), score)| (name.clone(), *score)).collect();
-        prop_assert_eq!(&found, &expected);
-        let (low, high) = (score_of(low), score_of(high));
-        for (below, above) in [(false, false), (false, true), (true, false), (true, true)] {
-            let bound = |score, is_exclusive| ScoreBound { score, is_exclusive };
-            let ranks = set.ranks_by_score(bound(low, below), bound(high, above));
-            let inside = |score: f64| (score > low || !below && score == low) && (score < high || !above && score == high);
-            prop_assert_eq!(ranks.len(), expected.iter().filter(|(_, score)| inside(*score)).count());
-            prop_assert!(ranks.is_empty() || inside(expected[ranks.start].1));
-        }
-    }
-
-    #[test]
-    fn ranks_by_name_match_a_filter(names in proptest::collection::btree_set("[a-d]{0,3}", 0..60), low in "[a-d]{0,3}", high in "[a-d]{0,3}") {
-        let mut set = SortedSet::new();
-        names.iter().for_each(|name| _ = set.insert(name.as_bytes(), 0.0));
-        let (low, high) = (low.as_bytes(), high.as_bytes());
-        let bounds = |bound| [NameBound::First, NameBound::Last, NameBound::Inclusive(bound), NameBound::Exclusive(bound)];
-        for min in bounds(low) {
-            for max in bounds(high) {
-                let inside = |name: &&String| !min.is_above(name.as_bytes()) && !max.is_below(name.as_bytes());
-                let ranks = set.ranks_by_name(min, max);
-                prop_assert_eq!(ranks.len(), names.iter().filter(inside).count(), "{:?} {:?}", min, max);
-            }
-        }
+/// Members of a buffer move, so that a position would mean nothing later.
+#[test]
+fn scan_of_a_small_set_visits_all_from_any_cursor() {
+    let mut set = SortedSet::new();
+    (0..20).for_each(|number| _ = set.insert(format!("member {number}").as_bytes(), 1.0));
+    for cursor in [0, 7, u64::MAX] {
+        let mut seen = 0;
+        assert_eq!(set.scan(cursor, 5, |_, _| seen += 1), 0);
+        assert_eq!(seen, 20);
     }
 }
