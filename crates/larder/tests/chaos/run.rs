@@ -7,7 +7,7 @@ use crate::promise::node::Node;
 use crate::promise::rng::Rng;
 use crate::promise::trace::Trace;
 use larder::{Cache, CoherenceMode};
-use larder_testkit::{FlakyProxy, RedisServer, until};
+use larder_testkit::{FlakyProxy, PATIENCE, RedisServer};
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::BuildHasher;
@@ -235,11 +235,16 @@ impl Run {
             panic!("the promise is broken:\n{trace}\n{}", violation.words);
         }
         for node in (0..NODES).map(|node| self.clients.nodes.node(node)) {
-            until("a node owes nothing and hears", || {
+            let start = Instant::now();
+            loop {
                 let coherence = node.cache.coherence();
-                let is_settled = coherence.pending_invalidations == 0 && coherence.memory_trusted;
-                (is_settled && coherence.mode == CoherenceMode::Full).then_some(())
-            });
+                let owes_nothing = coherence.pending_invalidations == 0;
+                if owes_nothing && coherence.memory_trusted && coherence.mode == CoherenceMode::Full {
+                    break;
+                }
+                assert!(start.elapsed() < PATIENCE, "a node still owes, or does not hear: {coherence:?}");
+                sleep(MAX_LAG / 10);
+            }
         }
     }
 }
