@@ -119,17 +119,14 @@ impl Coordinator {
     }
 
     pub(super) fn ledger_advance(&self, members: &[Vec<u8>]) -> OwnedLedgerAdvance {
+        let at_least = self.node.ledger.clock();
+        let floor = || announcement::stamps(&self.node.keyspace.channel, self.origin, &[FLOOR.to_vec()]);
         OwnedLedgerAdvance {
             key: self.node.keyspace.ledger.clone(),
             members: members.iter().filter(|member| *member != FLOOR).cloned().collect(),
             floor: members.iter().any(|member| member == FLOOR),
-            at_least: self.node.ledger.clock(),
-            floor_announcement: announcement::stamps(
-                &self.node.keyspace.channel,
-                self.origin,
-                &[FLOOR.to_vec()],
-            ),
-            accepts_older: self.has_accepted_older(self.node.ledger.clock()),
+            at_least,
+            floor_message: (!self.has_accepted_older(at_least)).then(|| floor().message),
         }
     }
 }
@@ -140,8 +137,7 @@ pub(super) struct OwnedLedgerAdvance {
     members: Vec<Vec<u8>>,
     floor: bool,
     at_least: u64,
-    floor_announcement: Announcement,
-    accepts_older: bool,
+    floor_message: Option<Vec<u8>>,
 }
 
 impl OwnedLedgerAdvance {
@@ -151,7 +147,7 @@ impl OwnedLedgerAdvance {
             members: &self.members,
             floor: self.floor,
             at_least: self.at_least,
-            floor_message: (!self.accepts_older).then_some(&self.floor_announcement.message),
+            floor_message: self.floor_message.as_deref(),
             announce,
         }
     }

@@ -107,7 +107,7 @@ impl RedisTier {
     ) -> Result<(LedgerAdvanced, i64), TierError> {
         let mut pipeline = Pipeline::with_capacity(2);
         pipeline.cmd("TIME").cmd("ZSCORE").arg(advance.key).arg("clock");
-        let mut answers = self.writer.send(&self.address, &pipeline).await?;
+        let mut answers = self.writer.send_repeatable(&self.address, &pipeline).await?;
         let clock = stamp(answers.pop().unwrap_or_default())?;
         let beyond = advance.at_least + margin();
         let start = time_micros(answers.pop().unwrap_or_default())?.max(beyond);
