@@ -4,7 +4,7 @@
 //! bytes in use, 2 │ number of members, 1 │ members │ free
 //! ```
 //!
-//! Every operation walks over the members, which are so few that a lookup or a change takes less than a microsecond.
+//! Every operation walks over the members, which is why they are few.
 
 use std::ops::Range;
 

@@ -91,7 +91,8 @@ impl Contender {
 
 /// The length of the values if a server has room for so many.
 fn value_bytes(entries: u64) -> usize {
-    if entries * (VALUE_BYTES as u64) < LEAST_BYTES { LONG_VALUE_BYTES } else { VALUE_BYTES }
+    let is_too_little = entries * ((VALUE_BYTES + OVERHEAD_BYTES) as u64) < LEAST_BYTES;
+    if is_too_little { LONG_VALUE_BYTES } else { VALUE_BYTES }
 }
 
 /// The share of requests that the server answers with a value.

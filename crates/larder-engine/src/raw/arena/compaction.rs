@@ -19,8 +19,7 @@ pub(in crate::raw) struct Compaction {
 }
 
 impl Compaction {
-    /// Chooses pages, if that is worth while and no other compaction is running. Cost: a look at
-    /// some thousand pages.
+    /// Chooses pages, if that is worth while and no other compaction is running. Cost: a look at some thousand pages.
     pub(in crate::raw) fn begin() -> Option<Compaction> {
         let pages = pages()?;
         let (used, free) = pages.used_and_free_bytes();
