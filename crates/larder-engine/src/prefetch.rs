@@ -1,5 +1,8 @@
 //! Prefetching memory into the processor's caches.
 
+/// What the caches load at a time, on nearly all processors.
+pub(crate) const LINE_BYTES: usize = 64;
+
 /// As [`prefetch_at`], for an element of a slice, which need not exist.
 #[inline]
 pub(crate) fn prefetch_element<T>(slice: &[T], index: usize) {

@@ -26,11 +26,12 @@ use crate::entry::Cause;
 use crate::expiry::Wheel;
 use crate::load::flights::Flights;
 use crate::policy::{Entries, Evictable, Hits, OnHit, Policy, Queues, hit_class, with_one_more_hit};
+use crate::prefetch::LINE_BYTES;
 use crate::queue::Queued;
 use crate::records::{Record, Records};
 use crate::slots::Slots;
 use crate::stats::{PartitionStats, Stats};
-use crate::table::{RANK_END, Table, rank};
+use crate::table::{GROUP_SLOTS, RANK_END, Table, rank};
 use crate::timestamps::NEVER;
 use hashbrown::Equivalent;
 use std::hash::{BuildHasher, Hash};
@@ -204,6 +205,10 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     /// The slot of `key`, expired or not.
     #[inline]
     pub(crate) fn find<Q: Equivalent<K> + ?Sized>(&self, hash: u64, key: &Q) -> Option<u32> {
+        // The line arrives while the tags do. Larger records have a line for each few of them, of which the tags choose one.
+        if GROUP_SLOTS * size_of::<Record<K, V>>() <= LINE_BYTES {
+            self.records.prefetch(self.table.home_slot(hash));
+        }
         // SAFETY: the table yields slots in use only, and those hold a record.
         self.table.find(hash, |id| key.equivalent(unsafe { &self.records.get(id).key }))
     }

@@ -25,7 +25,8 @@ use crate::array::Array;
 use crate::prefetch::prefetch_element;
 use crate::sizes;
 
-const GROUP_SLOTS: usize = 16;
+/// The slots of a group.
+pub(crate) const GROUP_SLOTS: usize = 16;
 /// The mean number of entries in a group above which the table grows.
 const MAX_MEAN_ENTRIES: usize = 14;
 const FREE: u8 = 0;
@@ -110,6 +111,12 @@ impl Table {
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
         prefetch_element(&self.groups, self.home(rank(hash)));
+    }
+
+    /// The first slot of the home group of a hash.
+    #[inline]
+    pub(crate) fn home_slot(&self, hash: u64) -> u32 {
+        slot_at(self.home(rank(hash)), 0)
     }
 
     /// Prefetches the group of a slot.

@@ -50,24 +50,12 @@ impl Front {
         Future: Future<Output = Result<Response, Infallible>> + Send,
     > {
         let known = self.links.peer(peer.ip());
+        // A request counts a reference to its own connection: all threads would change the count of one that they share.
+        let connection = Arc::new(Connection { front: self, peer, known });
         service_fn(move |request| {
-            let front = self.clone();
-            async move { Ok(front.answer(request, peer, known).await) }
+            let connection = connection.clone();
+            async move { Ok(connection.answer(request).await) }
         })
-    }
-
-    async fn answer(&self, request: Request<Incoming>, peer: SocketAddr, known: Peer) -> Response {
-        let (parts, body) = request.into_parts();
-        match slug_of(&parts) {
-            Some(slug) => {
-                let (query, headers) = (parts.uri.query(), &parts.headers);
-                let visitor = self.links.visitor(headers, known);
-                let mut response = redirect::answer(&self.links, slug, query, Some(&visitor)).await;
-                router::add_security_headers(&mut response);
-                response
-            }
-            None => self.route(Request::from_parts(parts, body), peer).await,
-        }
     }
 
     /// Boxed, because the future of a redirect would be as large otherwise.
@@ -79,6 +67,30 @@ impl Front {
         request.extensions_mut().insert(ConnectInfo(peer));
         let routed = self.router.clone().call(request.map(Body::new));
         Box::pin(async move { routed.await.unwrap_or_else(|never| match never {}) })
+    }
+}
+
+/// One connection, and what is known of its client.
+struct Connection {
+    front: Arc<Front>,
+    peer: SocketAddr,
+    known: Peer,
+}
+
+impl Connection {
+    async fn answer(&self, request: Request<Incoming>) -> Response {
+        let (parts, body) = request.into_parts();
+        let Front { links, .. } = &*self.front;
+        match slug_of(&parts) {
+            Some(slug) => {
+                let (query, headers) = (parts.uri.query(), &parts.headers);
+                let visitor = links.visitor(headers, self.known);
+                let mut response = redirect::answer(links, slug, query, Some(&visitor)).await;
+                router::add_security_headers(&mut response);
+                response
+            }
+            None => self.front.route(Request::from_parts(parts, body), self.peer).await,
+        }
     }
 }
 
