@@ -101,18 +101,21 @@ fn remove_folder(folder: &Path) -> Result<()> {
     }
 }
 
-/// The tests of the engine with tools that detect memory errors and data races. They run for minutes, so they are not a part of
-/// [`test()`]. The tests with the explorers are excluded: they switch stacks, which none of the tools supports.
+/// The tests of the engine, and of the server on it, with tools that detect memory errors and data races. They run for minutes,
+/// so they are not a part of [`test()`]. The tests with the explorers are excluded: they switch stacks, which none of the tools supports.
 pub(crate) fn sanitize() -> Result<()> {
     const TESTS: &[&str] = &["test", "-p", "larder-engine", "--locked", "--lib"];
     let mut stages = Stages::default();
     stages.run("address", || {
         let more = ["--test", "promises", "--test", "soak", "--test", "compaction", "--target", &host()?];
-        let mut asan = command(&[TESTS, &more].concat());
-        // Enables the unstable option in the stable compiler.
-        asan.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", "-Zsanitizer=address --cfg larder_asan");
-        asan.env("LSAN_OPTIONS", format!("suppressions={}", root().join("xtask/lsan.txt").display()));
-        succeed(asan.env("CARGO_TARGET_DIR", target().join("sanitize")))
+        succeed(with_address_sanitizer(&mut command(&[TESTS, &more].concat())))
+    })?;
+    stages.run("address, server", || {
+        // The programs of the client libraries find no memory error that the other tests do not.
+        let tests =
+            ["test", "-p", "larder-server", "--locked", "--lib", "--test", "main", "--target", &host()?];
+        let skipped = ["--", "--skip", "client_libraries"];
+        succeed(with_address_sanitizer(&mut command(&[&tests[..], &skipped].concat())))
     })?;
     stages.run("thread", || {
         let mut tsan = command(&[TESTS, &["--target", &host()?]].concat());
@@ -136,6 +139,13 @@ pub(crate) fn sanitize() -> Result<()> {
     })?;
     stages.report();
     Ok(())
+}
+
+fn with_address_sanitizer(tests: &mut Command) -> &mut Command {
+    // The first enables the unstable option in the stable compiler.
+    tests.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", "-Zsanitizer=address --cfg larder_asan");
+    tests.env("LSAN_OPTIONS", format!("suppressions={}", root().join("xtask/lsan.txt").display()));
+    tests.env("CARGO_TARGET_DIR", target().join("sanitize"))
 }
 
 /// The target triple of the machine.

@@ -420,5 +420,12 @@ impl EventLoop {
 const READING: Interest = Interest::READABLE;
 const BLOCKED: Interest = Interest::READABLE.add(Interest::WRITABLE);
 
+impl Drop for EventLoop {
+    fn drop(&mut self) {
+        // A message may refer to what has this inbox: neither would be freed.
+        self.inbox().close();
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -28,10 +28,16 @@ pub(crate) enum Message {
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct Inbox {
-    messages: Mutex<Vec<Message>>,
+    messages: Mutex<Messages>,
     /// Set when the thread starts. It reads its messages then, so those that were sent before are not lost.
     waker: OnceLock<Waker>,
     pub(crate) load: PublishedLoad,
+}
+
+#[derive(Default)]
+struct Messages {
+    unread: Vec<Message>,
+    is_closed: bool,
 }
 
 impl Inbox {
@@ -40,12 +46,17 @@ impl Inbox {
         let _ = self.waker.set(waker);
     }
 
-    /// Sends a message and wakes the thread.
+    /// Sends a message and wakes the thread. One to a thread that has ended is dropped, and a connection in it closed.
     pub(crate) fn send(&self, message: Message) {
         let is_first = {
             let mut messages = self.messages.lock();
-            messages.push(message);
-            messages.len() == 1
+            if messages.is_closed {
+                // Dropped after the unlock, because a connection tells others of its end.
+                drop(messages);
+                return drop(message);
+            }
+            messages.unread.push(message);
+            messages.unread.len() == 1
         };
         // The sender of the first message has woken the thread, which takes all of them.
         if is_first && let Some(Err(error)) = self.waker.get().map(Waker::wake) {
@@ -55,7 +66,13 @@ impl Inbox {
 
     /// Takes all messages.
     pub(crate) fn take(&self) -> Vec<Message> {
-        std::mem::take(&mut *self.messages.lock())
+        std::mem::take(&mut self.messages.lock().unread)
+    }
+
+    /// Drops the messages, and those that are sent from now on: the thread ends.
+    pub(crate) fn close(&self) {
+        self.messages.lock().is_closed = true;
+        drop(self.take());
     }
 }
 

@@ -4,7 +4,11 @@
 //! type, 1 byte: 0 │ length or encoding, value │ version, 2 bytes │ CRC-64 of all before, 8 bytes      little-endian
 //! ```
 
+use std::sync::Arc;
+
 use larder_resp::parse_integer;
+
+use crate::large::PartialValue;
 
 /// The version that is written: that of Redis 7.0, which all later ones read.
 const WRITTEN_VERSION: u16 = 10;
@@ -45,10 +49,54 @@ pub(crate) fn dump(value: &[u8]) -> Vec<u8> {
             out.extend_from_slice(value);
         }
     }
-    out.extend_from_slice(&WRITTEN_VERSION.to_le_bytes());
-    let checksum = crc64(&out);
-    out.extend_from_slice(&checksum.to_le_bytes());
+    let footer = footer(crc64(0, &out));
+    out.extend_from_slice(&footer);
     out
+}
+
+/// Serializes a long string piece by piece.
+#[derive(Debug)]
+pub(crate) struct LongDump {
+    payload: PartialValue,
+    /// Of what has been written.
+    checksum: u64,
+}
+
+impl LongDump {
+    /// For a string of this length, which is no integer.
+    pub(crate) fn new(length: usize) -> Self {
+        let mut head = vec![STRING];
+        write_length(&mut head, length);
+        let mut dump =
+            LongDump { payload: PartialValue::new(head.len() + length + FOOTER_BYTES), checksum: 0 };
+        dump.push(&head);
+        dump
+    }
+
+    pub(crate) fn push(&mut self, piece: &[u8]) {
+        self.payload.get_mut().push(piece);
+        self.checksum = crc64(self.checksum, piece);
+    }
+
+    /// Bytes that are written.
+    pub(crate) fn len(&self) -> usize {
+        self.payload.len()
+    }
+
+    /// The payload, after the last piece.
+    pub(crate) fn finish(mut self) -> Arc<[u8]> {
+        self.payload.get_mut().push(&footer(self.checksum));
+        self.payload.finish()
+    }
+}
+
+/// The version, and the checksum of what is before it and of itself.
+fn footer(before: u64) -> [u8; FOOTER_BYTES] {
+    let mut footer = [0; FOOTER_BYTES];
+    let (version, checksum) = footer.split_at_mut(2);
+    version.copy_from_slice(&WRITTEN_VERSION.to_le_bytes());
+    checksum.copy_from_slice(&crc64(before, version).to_le_bytes());
+    footer
 }
 
 /// The string in a payload, of at most this many bytes.
@@ -69,7 +117,7 @@ fn verified(payload: &[u8]) -> Option<&[u8]> {
     let (version, checksum) = footer.split_first_chunk()?;
     let checked = &payload[..payload.len() - checksum.len()];
     let is_valid = u16::from_le_bytes(*version) <= MAX_VERSION
-        && u64::from_le_bytes(*checksum.first_chunk()?) == crc64(checked);
+        && u64::from_le_bytes(*checksum.first_chunk()?) == crc64(0, checked);
     is_valid.then_some(body)
 }
 
@@ -193,10 +241,10 @@ fn decompress(mut input: &[u8], length: usize) -> Option<Vec<u8>> {
     (out.len() == length).then_some(out)
 }
 
-/// CRC-64 with the polynomial of Jones, reflected.
-fn crc64(bytes: &[u8]) -> u64 {
+/// CRC-64 with the polynomial of Jones, reflected: of these bytes after those of which it was `before`.
+fn crc64(before: u64, bytes: &[u8]) -> u64 {
     static TABLE: [u64; 256] = crc_table();
-    bytes.iter().fold(0, |crc, byte| TABLE[usize::from(crc as u8 ^ byte)] ^ (crc >> 8))
+    bytes.iter().fold(before, |crc, byte| TABLE[usize::from(crc as u8 ^ byte)] ^ (crc >> 8))
 }
 
 const fn crc_table() -> [u64; 256] {
@@ -224,14 +272,14 @@ mod tests {
     /// A payload with this body, of the version that is written.
     fn payload(body: &[u8]) -> Vec<u8> {
         let mut out = [body, &WRITTEN_VERSION.to_le_bytes()].concat();
-        let checksum = crc64(&out);
+        let checksum = crc64(0, &out);
         out.extend_from_slice(&checksum.to_le_bytes());
         out
     }
 
     #[test]
     fn checksum_has_its_published_check_value() {
-        assert_eq!(crc64(b"123456789"), 0xe9c6_d914_c4b8_d9ca);
+        assert_eq!(crc64(0, b"123456789"), 0xe9c6_d914_c4b8_d9ca);
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use larder_resp::{Args, parse_integer};
 
+use super::bits::{Numbers, change_bits};
 use super::options::integer;
 use super::{CommandError, Context, Outcome};
-use crate::db::{EntryOp, Expiry, StringEntry};
 
 /// The width and sign of an integer: 1 to 64 bits if it is signed, 1 to 63 bits if not.
 #[derive(Clone, Copy)]
@@ -40,22 +40,9 @@ pub(super) fn bitfield(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let operations = parse(cx, args.skip(2))?;
     let written = operations.iter().filter(|operation| !matches!(operation.action, Action::Get));
     let Some(bytes) = written.map(Operation::end_byte).max() else { return read(cx, &args[1], &operations) };
-    if bytes as u64 > cx.state.store.max_memory() {
-        return Err(CommandError::OutOfMemory);
-    }
-    let db = cx.db();
-    let results = db.update_string(&args[1], |entry| match entry {
-        Some(mut entry) if entry.value().len() >= bytes => {
-            (EntryOp::Edited, run(&operations, entry.value_mut()))
-        }
-        entry => {
-            let mut value = entry.as_ref().map_or(&[][..], StringEntry::value).to_vec();
-            value.resize(bytes, 0);
-            let results = run(&operations, &mut value);
-            (EntryOp::Put(db.record(&args[1], &[&value]), Expiry::Keep), results)
-        }
-    })?;
-    reply(cx, &results)
+    change_bits(cx, &args[1], bytes, move |value| {
+        Numbers::Each(operations.iter().map(|operation| operation.run(value)).collect())
+    })
 }
 
 pub(super) fn bitfield_ro(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -72,24 +59,7 @@ fn read(cx: &mut Context<'_>, key: &[u8], operations: &[Operation]) -> Outcome {
     };
     let found = cx.db().get(key, get)?;
     cx.count_lookup(key, found.is_some());
-    reply(cx, &found.unwrap_or_else(|| get(&[])))
-}
-
-fn reply(cx: &mut Context<'_>, results: &[Option<i64>]) -> Outcome {
-    let mut reply = cx.reply();
-    reply.array(results.len());
-    for result in results {
-        match result {
-            Some(number) => reply.integer(*number),
-            None => reply.null(),
-        }
-    }
-    Ok(())
-}
-
-/// The results of the operations, in order; `None` for a number that does not fit.
-fn run(operations: &[Operation], value: &mut [u8]) -> Vec<Option<i64>> {
-    operations.iter().map(|operation| operation.run(value)).collect()
+    Numbers::Each(found.unwrap_or_else(|| get(&[]))).reply(cx)
 }
 
 fn parse(cx: &Context<'_>, args: Args<'_>) -> Result<Vec<Operation>, CommandError> {
@@ -130,6 +100,7 @@ impl Operation {
         (self.offset + self.kind.bits as usize).div_ceil(8)
     }
 
+    /// Its result; `None` if the number does not fit.
     fn run(&self, value: &mut [u8]) -> Option<i64> {
         let before = self.kind.read(value, self.offset);
         let (wanted, overflow) = match self.action {

@@ -2,9 +2,79 @@
 
 use larder_resp::{Args, parse_integer};
 
+use std::ops::Range;
+
+use super::edit::{Limits, Step, begin_large, is_large_and_read};
+use super::large_edit::{Change, Former};
+use super::large_read::{LargeRead, Work};
 use super::options::integer;
 use super::{CommandError, Context, Outcome};
-use crate::db::{EntryOp, Expiry, StringEntry};
+use crate::db::{EntryOp, Expiry, Found, StringEntry};
+use crate::large::LARGE_BYTES;
+
+/// The reply of a command that changes bits.
+#[derive(Debug)]
+pub(super) enum Numbers {
+    One(i64),
+    /// `None` for a number that does not fit.
+    Each(Vec<Option<i64>>),
+}
+
+impl Numbers {
+    pub(super) fn reply(&self, cx: &mut Context<'_>) -> Outcome {
+        let mut reply = cx.reply();
+        match self {
+            Numbers::One(number) => reply.integer(*number),
+            Numbers::Each(numbers) => {
+                reply.array(numbers.len());
+                for number in numbers {
+                    match number {
+                        Some(number) => reply.integer(*number),
+                        None => reply.null(),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Changes bits of a string, after which zeros follow up to this length. A large string that grows, or that a client receives
+/// now, is built in slices.
+pub(super) fn change_bits(
+    cx: &mut Context<'_>,
+    name: &[u8],
+    length: usize,
+    change: impl Fn(&mut [u8]) -> Numbers + Send + 'static,
+) -> Outcome {
+    if length as u64 > cx.state.store.max_memory() {
+        return Err(CommandError::OutOfMemory);
+    }
+    let db = cx.db();
+    let step = db.update_string(name, |entry| {
+        let before = entry.as_ref().map_or(&[][..], StringEntry::value);
+        let grows = length > before.len();
+        if grows && length >= LARGE_BYTES || is_large_and_read(entry.as_ref()) {
+            return (EntryOp::Keep, Step::Build(Former::of(entry.as_ref())));
+        }
+        match entry {
+            Some(mut entry) if !grows => (EntryOp::Edited, Step::Done(change(entry.value_mut()))),
+            _ => {
+                let mut value = before.to_vec();
+                value.resize(length, 0);
+                let numbers = change(&mut value);
+                (EntryOp::Put(db.record(name, &[&value]), Expiry::Keep), Step::Done(numbers))
+            }
+        }
+    })?;
+    match step {
+        Step::Done(numbers) => numbers.reply(cx),
+        Step::Build(former) => {
+            let limits = Limits::of(cx.state);
+            begin_large(cx, name, Change::zeros_to(length), former, limits, Some(Box::new(change)))
+        }
+    }
+}
 
 pub(super) fn setbit(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (byte, mask) = position(cx, &args[2])?;
@@ -12,28 +82,11 @@ pub(super) fn setbit(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Some(bit @ (0 | 1)) => bit == 1,
         _ => return Err(CommandError::Fixed("ERR bit is not an integer or out of range")),
     };
-    if byte as u64 >= cx.state.store.max_memory() {
-        return Err(CommandError::OutOfMemory);
-    }
-    let db = cx.db();
-    let before = db.update_string(&args[1], |entry| match entry {
-        Some(mut entry) if byte < entry.value().len() => {
-            let before = entry.value()[byte] & mask != 0;
-            set(&mut entry.value_mut()[byte], mask, is_set);
-            (EntryOp::Edited, before)
-        }
-        entry => {
-            let value = entry.as_ref().map_or(&[][..], StringEntry::value);
-            let mut padding = vec![0; byte + 1 - value.len()];
-            set(&mut padding[byte - value.len()], mask, is_set);
-            (EntryOp::Put(db.record(&args[1], &[value, &padding]), Expiry::Keep), false)
-        }
-    })?;
-    cx.integer(i64::from(before))
-}
-
-fn set(byte: &mut u8, mask: u8, is_set: bool) {
-    *byte = if is_set { *byte | mask } else { *byte & !mask };
+    change_bits(cx, &args[1], byte + 1, move |value| {
+        let before = value[byte];
+        value[byte] = if is_set { before | mask } else { before & !mask };
+        Numbers::One((before & mask != 0).into())
+    })
 }
 
 pub(super) fn getbit(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -52,16 +105,25 @@ fn position(cx: &Context<'_>, offset: &[u8]) -> Result<(usize, u8), CommandError
 }
 
 pub(super) fn bitcount(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let counted = cx.db().get(&args[1], |value| {
-        let range = match args.len() {
-            2 => Some(BitRange { start: 0, end: 8 * value.len() }),
-            4 | 5 => BitRange::parse(&args[2], Some(&args[3]), args.get(4), value.len())?,
-            _ => return Err(CommandError::Syntax),
-        };
-        Ok(range.map_or(0, |range| range.count_ones(value)))
-    })?;
-    cx.count_lookup(&args[1], counted.is_some());
-    cx.integer(counted.transpose()?.unwrap_or(0) as i64)
+    let range_of = |value: &[u8]| match args.len() {
+        2 => Ok(Some(BitRange { start: 0, end: 8 * value.len() })),
+        4 | 5 => BitRange::parse(&args[2], Some(&args[3]), args.get(4), value.len()),
+        _ => Err(CommandError::Syntax),
+    };
+    let count = |value: &[u8]| {
+        let range = range_of(value)?;
+        Ok::<_, CommandError>(range.map_or(0, |range| range.count_ones(value, range.bytes())))
+    };
+    let found = cx.db().get_or_share(&args[1], count)?;
+    cx.count_lookup(&args[1], found.is_some());
+    match found {
+        None => cx.integer(0),
+        Some(Found::Read(count)) => cx.integer(count? as i64),
+        Some(Found::Large(value)) => match range_of(&value)? {
+            Some(range) => LargeRead::begin(cx, value, range.bytes(), Work::Count { range, ones: 0 }),
+            None => cx.integer(0),
+        },
+    }
 }
 
 pub(super) fn bitpos(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -69,23 +131,36 @@ pub(super) fn bitpos(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         bit @ (0 | 1) => bit == 1,
         _ => return Err(CommandError::Fixed("ERR The bit argument must be 1 or 0.")),
     };
-    let found = cx.db().get(&args[1], |value| {
-        let range = match args.len() {
-            3 => Some(BitRange { start: 0, end: 8 * value.len() }),
-            4..=6 => BitRange::parse(&args[3], args.get(4), args.get(5), value.len())?,
-            _ => return Err(CommandError::Syntax),
-        };
-        let Some(range) = range else { return Ok(-1) };
-        // Without an end, the string counts as followed by zeros.
-        let after = if bit || args.len() > 4 { -1 } else { range.end as i64 };
-        Ok(range.find(value, bit).map_or(after, |position| position as i64))
-    })?;
+    let range_of = |value: &[u8]| match args.len() {
+        3 => Ok(Some(BitRange { start: 0, end: 8 * value.len() })),
+        4..=6 => BitRange::parse(&args[3], args.get(4), args.get(5), value.len()),
+        _ => Err(CommandError::Syntax),
+    };
+    // Without an end, the string counts as followed by zeros.
+    let after = |range: &BitRange| if bit || args.len() > 4 { -1 } else { range.end as i64 };
+    let find = |value: &[u8]| {
+        let Some(range) = range_of(value)? else { return Ok(-1) };
+        let found = range.find(value, bit, range.bytes());
+        Ok::<_, CommandError>(found.map_or(after(&range), |position| position as i64))
+    };
+    let found = cx.db().get_or_share(&args[1], find)?;
     cx.count_lookup(&args[1], found.is_some());
-    cx.integer(found.transpose()?.unwrap_or(if bit { -1 } else { 0 }))
+    match found {
+        None => cx.integer(if bit { -1 } else { 0 }),
+        Some(Found::Read(position)) => cx.integer(position?),
+        Some(Found::Large(value)) => match range_of(&value)? {
+            Some(range) => {
+                let (bytes, after) = (range.bytes(), after(&range));
+                LargeRead::begin(cx, value, bytes, Work::Find { range, bit, after })
+            }
+            None => cx.integer(-1),
+        },
+    }
 }
 
 /// A range of bits of a string.
-struct BitRange {
+#[derive(Debug)]
+pub(super) struct BitRange {
     start: usize,
     end: usize,
 }
@@ -125,18 +200,20 @@ impl BitRange {
         value[index] & mask | outside & !mask
     }
 
-    fn bytes(&self) -> std::ops::Range<usize> {
+    /// The bytes that have them.
+    fn bytes(&self) -> Range<usize> {
         self.start / 8..self.end.div_ceil(8)
     }
 
-    fn count_ones(&self, value: &[u8]) -> u64 {
-        self.bytes().map(|index| u64::from(self.masked(value, index, 0).count_ones())).sum()
+    /// How many are set in these bytes, which are some of its own.
+    pub(super) fn count_ones(&self, value: &[u8], bytes: Range<usize>) -> u64 {
+        bytes.map(|index| u64::from(self.masked(value, index, 0).count_ones())).sum()
     }
 
-    /// The first bit of this value.
-    fn find(&self, value: &[u8], bit: bool) -> Option<usize> {
+    /// The first bit of this value in these bytes, which are some of its own.
+    pub(super) fn find(&self, value: &[u8], bit: bool, bytes: Range<usize>) -> Option<usize> {
         let flip = if bit { 0 } else { 0xff };
-        let mut bytes = self.bytes().map(|index| (index, self.masked(value, index, flip) ^ flip));
+        let mut bytes = bytes.map(|index| (index, self.masked(value, index, flip) ^ flip));
         bytes.find(|(_, byte)| *byte != 0).map(|(index, byte)| 8 * index + byte.leading_zeros() as usize)
     }
 }

@@ -2,21 +2,25 @@
 
 use larder_resp::{Args, parse_integer};
 
+use super::large_read::{LargeRead, Work};
 use super::options::integer;
 use super::{CommandError, Context, Outcome};
-use crate::db::{EntryOp, Expiry};
-use crate::rdb::{self, RdbError};
+use crate::db::{EntryOp, Expiry, Found};
+use crate::rdb::{self, LongDump, RdbError};
 
 pub(super) fn dump(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let payload = match cx.db().get(&args[1], rdb::dump) {
-        Ok(payload) => payload,
+    let found = match cx.db().get_or_share(&args[1], rdb::dump) {
+        Ok(found) => found,
         Err(_) => return Err(CommandError::Fixed("ERR only strings can be serialized")),
     };
-    cx.count_lookup(&args[1], payload.is_some());
-    let mut reply = cx.reply();
-    match payload {
-        Some(payload) => reply.bulk(&payload),
-        None => reply.null(),
+    cx.count_lookup(&args[1], found.is_some());
+    match found {
+        None => cx.reply().null(),
+        Some(Found::Read(payload)) => cx.reply().bulk(&payload),
+        Some(Found::Large(value)) => {
+            let (all, work) = (0..value.len(), Work::Dump(LongDump::new(value.len())));
+            return LargeRead::begin(cx, value, all, work);
+        }
     }
     Ok(())
 }

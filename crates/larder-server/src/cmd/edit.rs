@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use larder_resp::Args;
 
-use super::large_edit::{Change, Former, LargeEdit};
+use super::large_edit::{Change, Finish, Former, LargeEdit};
 use super::options::integer;
 use super::visit::{Purpose, Visit};
 use super::{CommandError, Context, Outcome};
@@ -13,9 +13,9 @@ use crate::large::LARGE_BYTES;
 use crate::state::ServerState;
 
 /// What a command has done while the entry was locked.
-enum Step {
-    /// It has changed the value, which has this length now.
-    Length(usize),
+pub(super) enum Step<R> {
+    /// It has changed the value, with this result.
+    Done(R),
     /// Nothing: the new value must be built from this one first.
     Build(Former),
 }
@@ -34,7 +34,7 @@ pub(super) fn append(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         if length >= LARGE_BYTES || entry.as_ref().is_some_and(|entry| entry.share().is_some()) {
             return (EntryOp::Keep, Ok(Step::Build(Former::of(entry.as_ref()))));
         }
-        (EntryOp::Put(db.record(name, &[head, tail]), Expiry::Keep), Ok(Step::Length(length)))
+        (EntryOp::Put(db.record(name, &[head, tail]), Expiry::Keep), Ok(Step::Done(length)))
     })??;
     finish(cx, step, limits, name, || Change::new(args, 2, None))
 }
@@ -48,7 +48,7 @@ pub(super) fn setrange(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let step = db.update_string(name, |mut entry| {
         let before = entry.as_ref().map_or(&[][..], StringEntry::value);
         if patch.is_empty() {
-            return (EntryOp::Keep, Ok(Step::Length(before.len())));
+            return (EntryOp::Keep, Ok(Step::Done(before.len())));
         }
         let end = offset.saturating_add(patch.len());
         if let Err(error) = limits.check(end) {
@@ -62,17 +62,17 @@ pub(super) fn setrange(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             let head = &before[..offset.min(before.len())];
             let padding = vec![0; offset - head.len()];
             let record = db.record(name, &[head, &padding, patch]);
-            return (EntryOp::Put(record, Expiry::Keep), Ok(Step::Length(end)));
+            return (EntryOp::Put(record, Expiry::Keep), Ok(Step::Done(end)));
         }
         let value = entry.as_mut().map_or(&mut [][..], StringEntry::value_mut);
         value[offset..end].copy_from_slice(patch);
-        (EntryOp::Edited, Ok(Step::Length(value.len())))
+        (EntryOp::Edited, Ok(Step::Done(value.len())))
     })??;
     finish(cx, step, limits, name, || Change::new(args, 3, Some(offset)))
 }
 
 /// Whether a client receives this large value now: a change in place would copy it under its lock.
-fn is_large_and_read(entry: Option<&StringEntry<'_>>) -> bool {
+pub(super) fn is_large_and_read(entry: Option<&StringEntry<'_>>) -> bool {
     let shared = entry.and_then(StringEntry::share);
     // One owner is the entry, another is here.
     shared.is_some_and(|value| value.len() >= LARGE_BYTES && Arc::strong_count(&value) > 2)
@@ -81,19 +81,29 @@ fn is_large_and_read(entry: Option<&StringEntry<'_>>) -> bool {
 /// Replies with the length, or begins to build the value.
 fn finish(
     cx: &mut Context<'_>,
-    step: Step,
+    step: Step<usize>,
     limits: Limits,
     name: &[u8],
     change: impl FnOnce() -> Change,
 ) -> Outcome {
     match step {
-        Step::Length(length) => cx.integer(length as i64),
-        Step::Build(former) => {
-            let edit = LargeEdit::begin(name, change(), former, limits)?;
-            cx.session.visit = Some(Visit::new(cx, Purpose::Edit(edit), 0, usize::MAX));
-            Ok(())
-        }
+        Step::Done(length) => cx.integer(length as i64),
+        Step::Build(former) => begin_large(cx, name, change(), former, limits, None),
     }
+}
+
+/// Begins to build a value in slices; see [`LargeEdit::begin`].
+pub(super) fn begin_large(
+    cx: &mut Context<'_>,
+    name: &[u8],
+    change: Change,
+    former: Former,
+    limits: Limits,
+    finish: Option<Finish>,
+) -> Outcome {
+    let edit = LargeEdit::begin(name, change, former, limits, finish)?;
+    cx.session.visit = Some(Visit::new(cx, Purpose::Edit(edit), 0, usize::MAX));
+    Ok(())
 }
 
 /// Limits on the length of a value, which are checked before it is allocated.
@@ -104,7 +114,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    fn of(state: &ServerState) -> Limits {
+    pub(super) fn of(state: &ServerState) -> Limits {
         Limits { string_bytes: state.max_bulk_bytes(), memory_bytes: state.store.max_memory() }
     }
 

@@ -1,4 +1,4 @@
-//! `APPEND` and `SETRANGE` of large values: the new value is built from the former one in slices, without its lock, and
+//! Changes of large values, as by `APPEND`, `SETRANGE` and `SETBIT`: the new value is built from the former one in slices, without its lock, and
 //! other connections of the thread get their turns in between. It is stored if the former value is still there.
 
 use std::collections::VecDeque;
@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use larder_resp::Args;
 
+use super::bits::Numbers;
 use super::edit::Limits;
 use super::{CommandError, Context, Outcome};
 use crate::db::{Database, EntryOp, Expiry, Record, StringEntry, UpdateError};
@@ -26,7 +27,11 @@ pub(super) struct LargeEdit {
     value: PartialValue,
     /// Whether the change is the new value, without a copy.
     is_whole_change: bool,
+    finish: Option<Finish>,
 }
+
+/// Changes the complete value before it is stored; what it returns is the reply.
+pub(super) type Finish = Box<dyn Fn(&mut [u8]) -> Numbers + Send>;
 
 /// What is written, and where.
 #[derive(Clone)]
@@ -58,6 +63,11 @@ impl Change {
     pub(super) fn new(args: Args<'_>, index: usize, offset: Option<usize>) -> Self {
         let bytes = args.shared(index).map_or_else(|| Arc::from(&args[index]), Arc::clone);
         Change { bytes, offset }
+    }
+
+    /// Nothing but zeros behind the value, up to this length.
+    pub(super) fn zeros_to(length: usize) -> Self {
+        Change { bytes: Arc::from([]), offset: Some(length) }
     }
 
     /// The parts of the new value, if the former one has this length.
@@ -133,12 +143,13 @@ impl Former {
 }
 
 impl LargeEdit {
-    /// An error if the new value would be too long.
+    /// An error if the new value would be too long. Without `finish` the reply is its length.
     pub(super) fn begin(
         name: &[u8],
         change: Change,
         former: Former,
         limits: Limits,
+        finish: Option<Finish>,
     ) -> Result<Box<Self>, CommandError> {
         let mut edit = LargeEdit {
             name: name.into(),
@@ -148,6 +159,7 @@ impl LargeEdit {
             pieces: VecDeque::new(),
             value: PartialValue::new(0),
             is_whole_change: false,
+            finish,
         };
         edit.restart()?;
         Ok(Box::new(edit))
@@ -172,7 +184,7 @@ impl LargeEdit {
     pub(super) fn run_slice(&mut self, cx: &mut Context<'_>, db: Database<'_>) -> Result<bool, CommandError> {
         if self.is_whole_change {
             let value = Arc::clone(&self.change.bytes);
-            return self.store(cx, db, value);
+            return self.store(cx, db, value, None);
         }
         let mut left = SLICE_BYTES;
         while left > 0
@@ -193,19 +205,22 @@ impl LargeEdit {
         if !self.pieces.is_empty() {
             return Ok(false);
         }
-        let value = std::mem::replace(&mut self.value, PartialValue::new(0)).finish();
-        self.store(cx, db, value)
+        let mut value = std::mem::replace(&mut self.value, PartialValue::new(0)).finish();
+        // The value has no other owner yet.
+        let numbers = self.finish.as_ref().zip(Arc::get_mut(&mut value)).map(|(finish, value)| finish(value));
+        self.store(cx, db, value, numbers)
     }
 
-    /// Stores the value and replies, or begins again with the value that has replaced the former one meanwhile.
+    /// Stores the value and replies with the numbers or with its length, or begins again with the value that has replaced the former one meanwhile.
     fn store(
         &mut self,
         cx: &mut Context<'_>,
         db: Database<'_>,
         value: Arc<[u8]>,
+        numbers: Option<Numbers>,
     ) -> Result<bool, CommandError> {
         match self.try_store(db, value)? {
-            Ok(length) => cx.integer(length as i64).map(|()| true),
+            Ok(length) => numbers.unwrap_or(Numbers::One(length as i64)).reply(cx).map(|()| true),
             Err(former) => {
                 self.former = former;
                 self.restart().map(|()| false)
@@ -257,6 +272,8 @@ mod tests {
         assert_eq!(lengths(3, Some(3), 5), [Former(0..3), Change(0..3)]);
         assert_eq!(lengths(3, Some(7), 5), [Former(0..5), Zeros(2), Change(0..3)]);
         assert_eq!(lengths(3, Some(2), 0), [Zeros(2), Change(0..3)]);
+        assert_eq!(super::Change::zeros_to(7).pieces(5), [Former(0..5), Zeros(2)]);
+        assert_eq!(super::Change::zeros_to(3).pieces(5), [Former(0..3), Former(3..5)]);
         let mut piece = Former(2..10);
         assert_eq!((piece.split_off(3), piece.split_off(9), piece.len()), (Former(2..5), Former(5..10), 0));
     }

@@ -23,6 +23,7 @@ mod http;
 mod hyperloglog;
 mod key;
 mod large_edit;
+mod large_read;
 mod memory;
 mod multi_key;
 mod object;

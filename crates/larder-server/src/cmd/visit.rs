@@ -4,6 +4,7 @@
 use larder_resp::Encoder;
 
 use super::large_edit::LargeEdit;
+use super::large_read::LargeRead;
 use super::{CommandError, Context};
 use crate::db::{Record, type_name};
 use crate::glob;
@@ -36,6 +37,8 @@ pub(super) enum Purpose {
     Evict,
     /// Build a large value and store it.
     Edit(Box<LargeEdit>),
+    /// Read a large value.
+    Read(Box<LargeRead>),
 }
 
 impl Visit {
@@ -48,6 +51,7 @@ impl Visit {
     pub(crate) fn bytes(&self) -> usize {
         match &self.purpose {
             Purpose::Edit(edit) => edit.bytes(),
+            Purpose::Read(read) => read.bytes(),
             _ => 0,
         }
     }
@@ -62,6 +66,7 @@ impl Visit {
         let db = cx.space(self.space);
         self.cursor = match &mut self.purpose {
             Purpose::Edit(edit) => return edit.run_slice(cx, db),
+            Purpose::Read(read) => return read.run_slice(cx),
             Purpose::Keys(names) | Purpose::Scan(names) => {
                 // Patterns are compared after the locks are released.
                 let begin = names.ends.len();
@@ -95,8 +100,8 @@ impl Visit {
                 names.reply(reply);
             }
             Purpose::Flush { .. } | Purpose::Evict => reply.simple("OK"),
-            // It has replied itself.
-            Purpose::Edit(_) => {}
+            // They have replied themselves.
+            Purpose::Edit(_) | Purpose::Read(_) => {}
         }
     }
 }

@@ -131,6 +131,22 @@ impl Store {
         Ok(Store { cache, time, clock: ServerClock::new(0), spaces, policy, observers })
     }
 
+    /// Walks the whole keyspace, and panics if its parts do not agree or an entry is charged other than it is long.
+    #[cfg(test)]
+    pub(crate) fn validate(&self) {
+        self.cache.validate();
+        let mut cursor = 0;
+        loop {
+            cursor = self.cache.scan(cursor, 1_000, |entry| {
+                let name = entry.key().key().name.escape_ascii();
+                assert_eq!(entry.weight(), charge(entry.key()), "the charge of {name}");
+            });
+            if cursor == 0 {
+                return;
+            }
+        }
+    }
+
     /// Capacity for entries in bytes.
     #[must_use]
     pub fn max_memory(&self) -> u64 {

@@ -29,7 +29,7 @@ use std::time::Duration;
 
 const CONNECTIONS: u32 = 500;
 /// Of a full run.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 5;
 /// How long all slugs are requested in turn.
 const SWEEP: Duration = Duration::from_secs(2);
 const MAX_SWEEP: Duration = Duration::from_secs(32);

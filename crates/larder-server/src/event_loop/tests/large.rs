@@ -276,3 +276,98 @@ fn value_that_is_being_sent_is_not_changed_in_place() {
     }
     assert!(two.value("large") == Some([b"xyz", &value[3..]].concat()));
 }
+
+#[test]
+fn bits_of_a_large_value_are_changed_in_slices() {
+    let value = pattern(VALUE_BYTES);
+    let (end, zeros) = (8 * VALUE_BYTES, vec![0; VALUE_BYTES]);
+    for (request, reply, expected) in [
+        (format!("SETBIT new {end} 1\r\n"), ":0\r\n", [&zeros[..], &[0x80]].concat()),
+        (format!("SETBIT large {} 1\r\n", end + 7), ":0\r\n", [&value[..], &[1]].concat()),
+        (
+            format!("BITFIELD large SET u8 {end} 7 GET u8 8000 INCRBY u4 {end} 1\r\n"),
+            "*3\r\n:0\r\n:1\r\n:1\r\n",
+            [&value[..], &[0x17]].concat(),
+        ),
+    ] {
+        let mut two = Two::new();
+        two.set("large", &value);
+        two.send(format!("{request}PING\r\n").as_bytes());
+        let mut slices = 0;
+        while two.event_loop.yielding == [0] {
+            assert!(two.other_is_served());
+            slices += 1;
+        }
+        assert!(slices >= 3, "{request} took {slices} slices");
+        assert_eq!(two.receive(), format!("{reply}+PONG\r\n").into_bytes(), "{request}");
+        let name = if request.contains("new") { "new" } else { "large" };
+        assert!(two.value(name) == Some(expected), "{request}");
+    }
+}
+
+/// A change in place would copy the value that is being sent, while its shard is locked.
+#[test]
+fn bit_of_a_value_that_is_being_sent_is_not_changed_in_place() {
+    let mut two = Two::new();
+    let value = pattern(VALUE_BYTES);
+    two.set("large", &value);
+    two.send(b"GET large\r\n");
+    two.other.write_all(b"SETBIT large 0 1\r\n").unwrap();
+    two.turns();
+    assert!(two.value("large") == Some(value.clone()), "it is built in slices");
+    while !two.event_loop.yielding.is_empty() {
+        two.receive();
+        two.turns();
+    }
+    assert!(two.value("large") == Some([b"\x80", &value[1..]].concat()));
+}
+
+#[test]
+fn large_value_is_read_in_slices() {
+    let value = pattern(VALUE_BYTES);
+    let ones = |bytes: &[u8]| bytes.iter().map(|byte| byte.count_ones()).sum::<u32>();
+    let number = |number: u32| format!(":{number}\r\n").into_bytes();
+    let mut last_bit = vec![0; VALUE_BYTES];
+    last_bit[VALUE_BYTES - 1] = 1;
+    let payload = crate::rdb::dump(&value);
+    let dumped = [format!("${}\r\n", payload.len()).as_bytes(), &payload, b"\r\n"].concat();
+    let bits = 8 * VALUE_BYTES as u32;
+    for (request, value, expected) in [
+        ("BITCOUNT large", &value, number(ones(&value))),
+        ("BITCOUNT large 3 -9 BIT", &value, number(ones(&value[..VALUE_BYTES - 1]))),
+        ("BITPOS large 1", &last_bit, number(bits - 1)),
+        ("BITPOS large 1 7 -2", &last_bit, b":-1\r\n".to_vec()),
+        ("BITPOS large 0", &vec![0xff; VALUE_BYTES], number(bits)),
+        ("DUMP large", &value, dumped),
+    ] {
+        let mut two = Two::new();
+        two.set("large", value);
+        two.send(format!("{request}\r\n").as_bytes());
+        let mut slices = 0;
+        let mut received = two.receive();
+        while received.len() < expected.len() {
+            assert!(two.other_is_served(), "{request}");
+            slices += 1;
+            received.extend(two.receive());
+        }
+        assert!(slices >= 3, "{request} took {slices} slices");
+        assert!(received == expected, "{request}: {}", received[..20.min(received.len())].escape_ascii());
+    }
+}
+
+/// It is the value of the start, whatever happens to the key meanwhile.
+#[test]
+fn value_that_is_being_read_is_not_changed() {
+    let mut two = Two::new();
+    let value = vec![1; VALUE_BYTES];
+    for change in ["SETRANGE large 0 xyz", "SETBIT large 0 1", "DEL large", "APPEND large xyz"] {
+        two.set("large", &value);
+        two.send(b"BITCOUNT large\r\n");
+        two.other.write_all(format!("{change}\r\n").as_bytes()).unwrap();
+        while !two.event_loop.yielding.is_empty() {
+            two.turns();
+        }
+        assert_eq!(two.receive(), format!(":{VALUE_BYTES}\r\n").into_bytes(), "{change}");
+        assert!(two.other.read(&mut [0; 100]).unwrap() > 0);
+    }
+}
