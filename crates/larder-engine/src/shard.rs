@@ -274,6 +274,16 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         self.queues.prefetch(rank(hash));
     }
 
+    /// Prefetches where an entry with this hash will be written. A write that waits for its line delays the next lock, which
+    /// waits for all writes.
+    #[inline]
+    pub(crate) fn prefetch_place(&self, hash: u64) {
+        if let Some(id) = self.table.free_at_home(hash) {
+            self.records.prefetch(id);
+            self.slots.prefetch(id);
+        }
+    }
+
     /// Prefetches the group in which a lookup of this hash begins.
     #[inline]
     pub(crate) fn prefetch_group(&self, hash: u64) {

@@ -188,6 +188,9 @@ impl<K: Hash + Eq, V> Cache<K, V> {
             self.discard(shard, id, Cause::Expired, removed);
             existing = None;
         }
+        if existing.is_none() {
+            shard.prefetch_place(location.hash);
+        }
         if shard.is_timed() {
             shard.reclaim(now, RECLAIM_PER_WRITE, &mut InHand::new(&self.inner.budget), removed);
         }
