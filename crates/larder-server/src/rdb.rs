@@ -4,19 +4,21 @@
 //! type, 1 byte: 0 │ length or encoding, value │ version, 2 bytes │ CRC-64 of all before, 8 bytes      little-endian
 //! ```
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use larder_resp::parse_integer;
 
-use crate::large::PartialValue;
+use crate::large::{PartialValue, release};
 
 /// The version that is written: that of Redis 7.0, which all later ones read.
 const WRITTEN_VERSION: u16 = 10;
 /// The latest version that is read: that of Redis 7.4 and 8.0. Strings have had the same form in all of them.
 const MAX_VERSION: u16 = 12;
 const STRING: u8 = 0;
+const CHECKSUM_BYTES: usize = 8;
 /// Version and checksum.
-const FOOTER_BYTES: usize = 10;
+const FOOTER_BYTES: usize = 2 + CHECKSUM_BYTES;
 
 /// The longest text that is written as an integer.
 const MAX_INTEGER_BYTES: usize = 11;
@@ -113,12 +115,75 @@ pub(crate) fn restore(payload: &[u8], max_bytes: usize) -> Result<Vec<u8>, RdbEr
 
 /// The payload without version and checksum, if both are right.
 fn verified(payload: &[u8]) -> Option<&[u8]> {
-    let (body, footer) = payload.split_at_checked(payload.len().checked_sub(FOOTER_BYTES)?)?;
-    let (version, checksum) = footer.split_first_chunk()?;
-    let checked = &payload[..payload.len() - checksum.len()];
-    let is_valid = u16::from_le_bytes(*version) <= MAX_VERSION
-        && u64::from_le_bytes(*checksum.first_chunk()?) == crc64(0, checked);
-    is_valid.then_some(body)
+    let (checked, checksum) = payload.split_last_chunk()?;
+    verified_by(checked, crc64(0, checked), *checksum)
+}
+
+/// As [`verified`], of what is before the checksum, if `computed` is its checksum.
+fn verified_by(checked: &[u8], computed: u64, checksum: [u8; CHECKSUM_BYTES]) -> Option<&[u8]> {
+    let (body, version) = checked.split_last_chunk()?;
+    (u16::from_le_bytes(*version) <= MAX_VERSION && u64::from_le_bytes(checksum) == computed).then_some(body)
+}
+
+/// Checks and copies a payload with a long string piece by piece.
+#[derive(Debug)]
+pub(crate) struct LongRestore {
+    payload: Arc<[u8]>,
+    /// Where the string is.
+    string: Range<usize>,
+    /// Of the first `checked` bytes.
+    checksum: u64,
+    checked: usize,
+    value: PartialValue,
+}
+
+impl LongRestore {
+    /// For a string that is not compressed and has at most `max_bytes`. `None` for all else, which [`restore`] judges.
+    pub(crate) fn new(payload: &Arc<[u8]>, max_bytes: usize) -> Option<Self> {
+        let mut input = Input(payload.strip_prefix(&[STRING])?);
+        let length = input.length().ok().filter(|length| *length <= max_bytes)?;
+        let start = payload.len() - input.0.len();
+        (length.checked_add(FOOTER_BYTES) == Some(input.0.len())).then(|| LongRestore {
+            payload: Arc::clone(payload),
+            string: start..start + length,
+            checksum: 0,
+            checked: 0,
+            value: PartialValue::new(length),
+        })
+    }
+
+    /// Checks and copies the next bytes. Returns whether these were the last ones.
+    pub(crate) fn advance(&mut self, bytes: usize) -> Result<bool, RdbError> {
+        let all = self.payload.len() - CHECKSUM_BYTES;
+        let piece = self.checked..all.min(self.checked + bytes);
+        self.checksum = crc64(self.checksum, &self.payload[piece.clone()]);
+        let copied = piece.start.max(self.string.start)..piece.end.min(self.string.end);
+        if !copied.is_empty() {
+            self.value.get_mut().push(&self.payload[copied]);
+        }
+        self.checked = piece.end;
+        if self.checked < all {
+            return Ok(false);
+        }
+        let (checked, checksum) = self.payload.split_last_chunk().ok_or(RdbError::Checksum)?;
+        verified_by(checked, self.checksum, *checksum).map(|_| true).ok_or(RdbError::Checksum)
+    }
+
+    /// Bytes that are copied.
+    pub(crate) fn len(&self) -> usize {
+        self.value.len()
+    }
+
+    /// The string, once all was checked.
+    pub(crate) fn finish(&mut self) -> Arc<[u8]> {
+        std::mem::replace(&mut self.value, PartialValue::new(0)).finish()
+    }
+}
+
+impl Drop for LongRestore {
+    fn drop(&mut self) {
+        release(std::mem::replace(&mut self.payload, Arc::from([])));
+    }
 }
 
 fn short_integer(value: &[u8]) -> Option<i32> {

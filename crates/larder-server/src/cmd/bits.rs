@@ -219,33 +219,60 @@ impl BitRange {
 }
 
 pub(super) fn bitop(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let operation: fn(u8, u8) -> u8 = match args[1].to_ascii_lowercase().as_slice() {
-        b"and" => |a, b| a & b,
-        b"or" => |a, b| a | b,
-        b"xor" => |a, b| a ^ b,
-        b"not" if args.len() == 4 => |a, _| !a,
+    let operation = match args[1].to_ascii_lowercase().as_slice() {
+        b"and" => Operation::And,
+        b"or" => Operation::Or,
+        b"xor" => Operation::Xor,
+        b"not" if args.len() == 4 => Operation::Not,
         b"not" => return Err(CommandError::Fixed("ERR BITOP NOT must be called with a single source key.")),
         _ => return Err(CommandError::Syntax),
     };
     let db = cx.db();
     let (destination, sources) = (db.key(&args[2]), args.skip(3));
     let mut locked = db.lock(args.skip(2).iter());
-    let mut value = |name| Ok(locked.get(db.key(name), <[u8]>::to_vec)?.unwrap_or_default());
-    let mut values = sources.iter().map(&mut value).collect::<Result<Vec<Vec<u8>>, CommandError>>()?;
-    let length = values.iter().map(Vec::len).max().unwrap_or(0);
-    // A shorter value counts as followed by zeros.
-    values.iter_mut().for_each(|value| value.resize(length, 0));
-    let mut result = values.swap_remove(0);
-    if values.is_empty() {
-        result.iter_mut().for_each(|byte| *byte = operation(*byte, 0));
+    let mut result = locked.get(db.key(&sources[0]), <[u8]>::to_vec)?.unwrap_or_default();
+    if operation == Operation::Not {
+        result.iter_mut().for_each(|byte| *byte = !*byte);
     }
-    for value in &values {
-        result.iter_mut().zip(value).for_each(|(byte, other)| *byte = operation(*byte, *other));
+    for name in sources.skip(1).iter() {
+        let combined = locked.get(db.key(name), |value| operation.combine(&mut result, value))?;
+        if combined.is_none() {
+            operation.combine(&mut result, &[]);
+        }
     }
-    match length {
+    match result.len() {
         0 => _ = locked.remove(destination),
         _ => locked.put(db.record(&args[2], &[&result]), Expiry::Never)?,
     }
     drop(locked);
-    cx.integer(length as i64)
+    cx.integer(result.len() as i64)
+}
+
+/// What `BITOP` does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    And,
+    Or,
+    Xor,
+    /// Of one value.
+    Not,
+}
+
+impl Operation {
+    /// Combines `result` with another value. The shorter one counts as followed by zeros.
+    fn combine(self, result: &mut Vec<u8>, other: &[u8]) {
+        result.resize(result.len().max(other.len()), 0);
+        let (both, alone) = result.split_at_mut(other.len());
+        // The loops are apart, so that each handles many bytes at a time.
+        let pairs = both.iter_mut().zip(other);
+        match self {
+            Operation::And => {
+                pairs.for_each(|(byte, other)| *byte &= other);
+                alone.fill(0);
+            }
+            Operation::Or => pairs.for_each(|(byte, other)| *byte |= other),
+            Operation::Xor => pairs.for_each(|(byte, other)| *byte ^= other),
+            Operation::Not => {}
+        }
+    }
 }

@@ -1,12 +1,20 @@
-//! `DUMP` and `RESTORE` of strings, in the format of Redis.
+//! `DUMP` and `RESTORE` of strings, in the format of Redis. A large value is checked and copied in slices, and other connections
+//! of the thread get their turns in between.
+
+use std::sync::Arc;
 
 use larder_resp::{Args, parse_integer};
 
 use super::large_read::{LargeRead, Work};
 use super::options::integer;
+use super::visit::{Purpose, Visit};
 use super::{CommandError, Context, Outcome};
-use crate::db::{EntryOp, Expiry, Found};
-use crate::rdb::{self, LongDump, RdbError};
+use crate::db::{Database, EntryOp, Expiry, Found, Record};
+use crate::large::release;
+use crate::rdb::{self, LongDump, LongRestore, RdbError};
+
+/// Bytes that are checked and copied in one slice: about half a millisecond.
+const SLICE_BYTES: usize = 256 << 10;
 
 pub(super) fn dump(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let found = match cx.db().get_or_share(&args[1], rdb::dump) {
@@ -37,23 +45,74 @@ pub(super) fn restore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
     let max_memory = usize::try_from(cx.state.store.max_memory()).unwrap_or(usize::MAX);
     let most = cx.state.max_bulk_bytes().min(max_memory);
-    let value = rdb::restore(&args[3], most).map_err(|error| match error {
-        RdbError::Checksum => CommandError::Fixed("ERR DUMP payload version or checksum are wrong"),
-        RdbError::Format => CommandError::Fixed("ERR Bad data format"),
-        RdbError::TooLong => CommandError::OutOfMemory,
-    })?;
-    let now_ms = cx.now_ms();
-    let deadline = if is_absolute { ttl_ms } else { ttl_ms.saturating_add(now_ms) };
-    let expiry = if ttl_ms == 0 { Expiry::Never } else { Expiry::At(deadline) };
-    let is_expired = ttl_ms != 0 && deadline <= now_ms;
-    let record = db.record(name, &[&value]);
-    // Another thread may have created the key meanwhile.
-    let stored = db.update(name, |entry| match entry {
-        Some(_) if !replaces => (EntryOp::Keep, false),
-        _ if is_expired => (EntryOp::Remove, true),
-        _ => (EntryOp::Put(record, expiry), true),
-    })?;
-    if stored { cx.ok() } else { Err(BUSY_KEY) }
+    let deadline = if is_absolute { ttl_ms } else { ttl_ms.saturating_add(cx.now_ms()) };
+    let place = Place { replaces, deadline: (ttl_ms != 0).then_some(deadline) };
+    if let Some(restore) = args.shared(3).and_then(|payload| LongRestore::new(payload, most)) {
+        let restore = Box::new(LargeRestore { name: name.into(), restore, place });
+        cx.session.visit = Some(Visit::new(cx, Purpose::Restore(restore), 0, usize::MAX));
+        return Ok(());
+    }
+    let value = rdb::restore(&args[3], most)?;
+    place.store(cx, db, name, db.record(name, &[&value]))
+}
+
+impl From<RdbError> for CommandError {
+    fn from(error: RdbError) -> Self {
+        match error {
+            RdbError::Checksum => CommandError::Fixed("ERR DUMP payload version or checksum are wrong"),
+            RdbError::Format => CommandError::Fixed("ERR Bad data format"),
+            RdbError::TooLong => CommandError::OutOfMemory,
+        }
+    }
+}
+
+/// A large value that is being restored.
+pub(super) struct LargeRestore {
+    name: Box<[u8]>,
+    restore: LongRestore,
+    place: Place,
+}
+
+impl LargeRestore {
+    /// The memory of the new value so far, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.restore.len()
+    }
+
+    /// Checks and copies a slice, and at the end stores the value. Returns whether it has ended and replied.
+    pub(super) fn run_slice(&mut self, cx: &mut Context<'_>, db: Database<'_>) -> Result<bool, CommandError> {
+        if !self.restore.advance(SLICE_BYTES)? {
+            return Ok(false);
+        }
+        let value = self.restore.finish();
+        let record = Record::with_value(db.key(&self.name), Arc::clone(&value));
+        let stored = self.place.store(cx, db, &self.name, record);
+        release(value);
+        stored.map(|()| true)
+    }
+}
+
+/// How a restored value is stored.
+#[derive(Clone, Copy)]
+struct Place {
+    replaces: bool,
+    /// In milliseconds of Unix time.
+    deadline: Option<i64>,
+}
+
+impl Place {
+    /// Stores a value and replies.
+    fn store(self, cx: &mut Context<'_>, db: Database<'_>, name: &[u8], record: Record) -> Outcome {
+        let is_expired = self.deadline.is_some_and(|deadline| deadline <= cx.now_ms());
+        let expiry = self.deadline.map_or(Expiry::Never, Expiry::At);
+        // Another client may have created the key meanwhile.
+        let stored = db.update(name, |entry| match entry {
+            Some(_) if !self.replaces => (EntryOp::Keep, false),
+            _ if is_expired => (EntryOp::Remove, true),
+            _ => (EntryOp::Put(record, expiry), true),
+        })?;
+        if stored { cx.ok() } else { Err(BUSY_KEY) }
+    }
 }
 
 const BUSY_KEY: CommandError = CommandError::Fixed("BUSYKEY Target key name already exists.");

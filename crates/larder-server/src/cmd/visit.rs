@@ -3,6 +3,7 @@
 
 use larder_resp::Encoder;
 
+use super::dump::LargeRestore;
 use super::large_edit::LargeEdit;
 use super::large_read::LargeRead;
 use super::{CommandError, Context};
@@ -39,6 +40,8 @@ pub(super) enum Purpose {
     Edit(Box<LargeEdit>),
     /// Read a large value.
     Read(Box<LargeRead>),
+    /// Store a large value that `DUMP` has serialized.
+    Restore(Box<LargeRestore>),
 }
 
 impl Visit {
@@ -52,6 +55,7 @@ impl Visit {
         match &self.purpose {
             Purpose::Edit(edit) => edit.bytes(),
             Purpose::Read(read) => read.bytes(),
+            Purpose::Restore(restore) => restore.bytes(),
             _ => 0,
         }
     }
@@ -67,6 +71,7 @@ impl Visit {
         self.cursor = match &mut self.purpose {
             Purpose::Edit(edit) => return edit.run_slice(cx, db),
             Purpose::Read(read) => return read.run_slice(cx),
+            Purpose::Restore(restore) => return restore.run_slice(cx, db),
             Purpose::Keys(names) | Purpose::Scan(names) => {
                 // Patterns are compared after the locks are released.
                 let begin = names.ends.len();
@@ -101,7 +106,7 @@ impl Visit {
             }
             Purpose::Flush { .. } | Purpose::Evict => reply.simple("OK"),
             // They have replied themselves.
-            Purpose::Edit(_) | Purpose::Read(_) => {}
+            Purpose::Edit(_) | Purpose::Read(_) | Purpose::Restore(_) => {}
         }
     }
 }

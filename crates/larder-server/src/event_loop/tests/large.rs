@@ -355,6 +355,38 @@ fn large_value_is_read_in_slices() {
     }
 }
 
+#[test]
+fn large_value_is_restored_in_slices() {
+    let value = pattern(VALUE_BYTES);
+    let payload = crate::rdb::dump(&value);
+    let mut damaged = payload.clone();
+    damaged[VALUE_BYTES / 2] ^= 1;
+    let others = b"of another client".to_vec();
+    for (payload, created, reply, expected) in [
+        (&payload, None, "+OK", Some(&value)),
+        (&damaged, None, "-ERR DUMP payload version or checksum are wrong", None),
+        (&payload, Some(&others), "-BUSYKEY Target key name already exists.", Some(&others)),
+    ] {
+        let mut two = Two::new();
+        two.send(
+            format!("*4\r\n$7\r\nRESTORE\r\n$5\r\nlarge\r\n$1\r\n0\r\n${}\r\n", payload.len()).as_bytes(),
+        );
+        two.send(&[payload, &b"\r\n"[..]].concat());
+        let mut slices = 0;
+        while two.event_loop.yielding == [0] {
+            assert!(two.other_is_served());
+            slices += 1;
+            // The command has begun, and has seen no such key.
+            if let Some(created) = created.filter(|_| slices == 3) {
+                two.set("large", created);
+            }
+        }
+        assert!(slices > 3, "{reply} after {slices} slices");
+        assert_eq!(two.receive(), format!("{reply}\r\n").into_bytes());
+        assert!(two.value("large").as_ref() == expected, "{reply}");
+    }
+}
+
 /// It is the value of the start, whatever happens to the key meanwhile.
 #[test]
 fn value_that_is_being_read_is_not_changed() {
