@@ -71,7 +71,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
     ///
     /// This counts as one read. Cost: one shard lock; on a miss one allocation and a clone of the key.
     pub fn load(&self, key: &K) -> Load<K, V> {
-        self.load_from(key, self.now(), K::clone, false)
+        self.load_from(key, self.now(), None, K::clone, false)
     }
 
     /// As [`Cache::load`], with a borrowed form of the key and the time `now`, which the caller has just read from
@@ -84,10 +84,18 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        self.load_from(key, now.as_millis() as u64, to_key, false)
+        self.load_from(key, now.as_millis() as u64, Some(now), to_key, false)
     }
 
-    fn load_from<Q>(&self, key: &Q, now: u64, to_key: impl FnOnce(&Q) -> K, sync_leader: bool) -> Load<K, V>
+    /// A load that begins has begun at `began`, or now.
+    fn load_from<Q>(
+        &self,
+        key: &Q,
+        now: u64,
+        began: Option<Duration>,
+        to_key: impl FnOnce(&Q) -> K,
+        sync_leader: bool,
+    ) -> Load<K, V>
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
@@ -96,7 +104,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
         if let Some(Record { value, .. }) = shard.read(location.hash, key, now) {
             return Load::Hit(value.clone());
         }
-        self.join_or_lead(shard, location, key, to_key, sync_leader)
+        self.join_or_lead(shard, location, key, began, to_key, sync_leader)
     }
 
     /// As [`Cache::load`], not counted as a read: for a caller whose read of the key has just missed.
@@ -108,7 +116,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
         if let Some(id) = shard.find_live(location.hash, key, now) {
             return Load::Hit(shard.record(id).value.clone());
         }
-        self.join_or_lead(shard, location, key, K::clone, false)
+        self.join_or_lead(shard, location, key, None, K::clone, false)
     }
 
     /// The key's ticket, or the load under way to follow, whether the key has a live entry or not: for replacing an entry
@@ -123,7 +131,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
         Q: Hash + Equivalent<K> + ?Sized,
     {
         let location = self.locate(key);
-        self.join_or_lead(self.lock(location), location, key, to_key, false)
+        self.join_or_lead(self.lock(location), location, key, None, to_key, false)
     }
 
     fn join_or_lead<Q>(
@@ -131,6 +139,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
         mut shard: Guard<'_, Shard<K, V>>,
         location: KeyLocation,
         key: &Q,
+        began: Option<Duration>,
         to_key: impl FnOnce(&Q) -> K,
         sync_leader: bool,
     ) -> Load<K, V>
@@ -151,7 +160,8 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
             ended = shard.flights.remove(location.hash, key);
             shard.stats.load_failures += 1;
         }
-        let flight = Arc::new(Flight::new(self.clock().now(), sync_leader));
+        let began = began.unwrap_or_else(|| self.clock().now());
+        let flight = Arc::new(Flight::new(began, sync_leader));
         shard.flights.insert(location.hash, made.clone(), flight.clone());
         drop(shard);
         drop(ended);

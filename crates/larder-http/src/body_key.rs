@@ -69,15 +69,16 @@ pub trait BodyKey<ReqBody>: sealed::Sealed + Clone + Send + Sync + 'static {
 
     /// Whether the rule is one for GraphQL.
     #[doc(hidden)]
-    fn is_graphql(rule: &Self::Rule) -> bool;
+    fn is_graphql(&self, rule: &Self::Rule) -> bool;
 
     /// Whether the body is a part of the key, or why the request is forwarded unread.
     #[doc(hidden)]
-    fn has_body_key(rule: &mut Self::Rule, request: &Request<ReqBody>) -> Result<bool, Reason>;
+    fn has_body_key(&self, rule: &mut Self::Rule, request: &Request<ReqBody>) -> Result<bool, Reason>;
 
     /// Reads the body of a request, which has the same body again afterwards.
     #[doc(hidden)]
-    fn read(rule: Self::Rule, request: &mut Request<ReqBody>) -> impl Future<Output = ReadBody> + Send;
+    fn read(&self, rule: Self::Rule, request: &mut Request<ReqBody>)
+    -> impl Future<Output = ReadBody> + Send;
 }
 
 mod sealed {
@@ -101,11 +102,11 @@ impl<ReqBody: 'static> BodyKey<ReqBody> for NoBodyKey {
         false
     }
 
-    fn is_graphql(rule: &Infallible) -> bool {
+    fn is_graphql(&self, rule: &Infallible) -> bool {
         match *rule {}
     }
 
-    fn has_body_key(rule: &mut Infallible, _: &Request<ReqBody>) -> Result<bool, Reason> {
+    fn has_body_key(&self, rule: &mut Infallible, _: &Request<ReqBody>) -> Result<bool, Reason> {
         match *rule {}
     }
 
@@ -113,7 +114,7 @@ impl<ReqBody: 'static> BodyKey<ReqBody> for NoBodyKey {
         clippy::manual_async_fn,
         reason = "an async function would hold the request, whose body need not be `Send`"
     )]
-    fn read(rule: Infallible, _: &mut Request<ReqBody>) -> impl Future<Output = ReadBody> + Send {
+    fn read(&self, rule: Infallible, _: &mut Request<ReqBody>) -> impl Future<Output = ReadBody> + Send {
         async move { match rule {} }
     }
 }
@@ -135,7 +136,7 @@ impl<ReqBody: 'static> BodyKey<ReqBody> for NoBodyKey {
 ///     .route("/graphql", BodyRule::graphql());
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct BodyRules(Arc<Vec<(String, Arc<BodyRule>)>>);
+pub struct BodyRules(Arc<Vec<(String, BodyRule)>>);
 
 impl BodyRules {
     /// No rules.
@@ -146,7 +147,7 @@ impl BodyRules {
     /// Adds a rule for requests whose raw path is `path`, without decoding. Of several rules for one request, the first
     /// one applies.
     pub fn route(mut self, path: impl Into<String>, rule: BodyRule) -> BodyRules {
-        Arc::make_mut(&mut self.0).push((path.into(), Arc::new(rule)));
+        Arc::make_mut(&mut self.0).push((path.into(), rule));
         self
     }
 }
@@ -160,9 +161,9 @@ where
     type Rule = AppliedRule;
 
     fn rule(&self, method: &Method, uri: &Uri) -> Option<AppliedRule> {
-        let (_, rule) = self.0.iter().find(|(path, rule)| rule.applies_to(method) && path == uri.path())?;
+        let applies = |(path, rule): &(String, BodyRule)| rule.applies_to(method) && path == uri.path();
         Some(AppliedRule {
-            rule: rule.clone(),
+            index: self.0.iter().position(applies)?,
             #[cfg(feature = "graphql")]
             format: None,
         })
@@ -172,27 +173,27 @@ where
         self.0.iter().any(|(path, _)| path == uri.path())
     }
 
-    fn is_graphql(applied: &AppliedRule) -> bool {
-        match applied.rule.kind {
+    fn is_graphql(&self, applied: &AppliedRule) -> bool {
+        match self.0[applied.index].1.kind {
             RuleKind::Whole(_) => false,
             #[cfg(feature = "graphql")]
             RuleKind::Graphql(_) => true,
         }
     }
 
-    fn has_body_key(applied: &mut AppliedRule, request: &Request<ReqBody>) -> Result<bool, Reason> {
-        applied.has_body_key(request)
+    fn has_body_key(&self, applied: &mut AppliedRule, request: &Request<ReqBody>) -> Result<bool, Reason> {
+        self.0[applied.index].1.has_body_key(applied, request)
     }
 
-    async fn read(applied: AppliedRule, request: &mut Request<ReqBody>) -> ReadBody {
-        applied.read(request).await
+    async fn read(&self, applied: AppliedRule, request: &mut Request<ReqBody>) -> ReadBody {
+        self.0[applied.index].1.read(applied, request).await
     }
 }
 
-/// A rule and the request that it applies to.
+/// A rule, by its place among the others, and the request that it applies to.
 #[derive(Debug)]
 pub struct AppliedRule {
-    rule: Arc<BodyRule>,
+    index: usize,
     /// How a GraphQL request is written, once its head was checked.
     #[cfg(feature = "graphql")]
     format: Option<graphql::Format>,
@@ -312,7 +313,8 @@ impl BodyRule {
         self
     }
 
-    /// The bytes of all bodies together that are being read for this rule. A body that finds no room is answered with 503.
+    /// The bytes of all bodies together that are being read for this rule. A body that finds no room is answered with 503. One
+    /// that arrives at once, in a single frame, is not counted.
     /// Any value. Default: 64 MiB.
     pub fn max_reading_bytes(mut self, bytes: usize) -> BodyRule {
         self.reading = Reading::new(bytes);
@@ -330,15 +332,17 @@ impl BodyRule {
     fn is_exceeded_by<B: http_body::Body>(&self, request: &Request<B>) -> bool {
         declared_length(request) > self.max_bytes as u64
     }
-}
 
-impl AppliedRule {
     #[cfg_attr(
         not(feature = "graphql"),
         expect(unused_variables, reason = "every body is a part of the key")
     )]
-    fn has_body_key<B: http_body::Body>(&mut self, request: &Request<B>) -> Result<bool, Reason> {
-        match &self.rule.kind {
+    fn has_body_key<B: http_body::Body>(
+        &self,
+        applied: &mut AppliedRule,
+        request: &Request<B>,
+    ) -> Result<bool, Reason> {
+        match &self.kind {
             RuleKind::Whole(_) => Ok(true),
             #[cfg(feature = "graphql")]
             RuleKind::Graphql(endpoint) if matches!(*request.method(), Method::GET | Method::HEAD) => {
@@ -346,20 +350,24 @@ impl AppliedRule {
             }
             #[cfg(feature = "graphql")]
             RuleKind::Graphql(_) => {
-                self.format = Some(graphql::Endpoint::format(request)?);
-                if self.rule.is_exceeded_by(request) { Err(Reason::RequestBodyTooLarge) } else { Ok(true) }
+                applied.format = Some(graphql::Endpoint::format(request)?);
+                if self.is_exceeded_by(request) { Err(Reason::RequestBodyTooLarge) } else { Ok(true) }
             }
         }
     }
 
     /// Reads the body. Its trailers are dropped (RFC 9110, 6.5.1 allows it).
-    async fn read<ReqBody>(&self, request: &mut Request<ReqBody>) -> ReadBody
+    #[cfg_attr(
+        not(feature = "graphql"),
+        expect(unused_variables, reason = "only a GraphQL request has a format")
+    )]
+    async fn read<ReqBody>(&self, applied: AppliedRule, request: &mut Request<ReqBody>) -> ReadBody
     where
         ReqBody: http_body::Body + From<Bytes>,
     {
-        let BodyRule { kind, max_bytes, read_timeout, reading } = &*self.rule;
+        let BodyRule { kind, max_bytes, read_timeout, reading } = self;
         let rejection = |reason| BodyRejection { reason, limit: *max_bytes };
-        if matches!(kind, RuleKind::Whole(_)) && self.rule.is_exceeded_by(request) {
+        if matches!(kind, RuleKind::Whole(_)) && self.is_exceeded_by(request) {
             return Err(rejection(Reason::RequestBodyTooLarge));
         }
         let body = std::mem::replace(request.body_mut(), ReqBody::from(Bytes::new()));
@@ -375,7 +383,7 @@ impl AppliedRule {
             RuleKind::Whole(_) => Ok(body),
             #[cfg(feature = "graphql")]
             RuleKind::Graphql(endpoint) => {
-                endpoint.key(self.format.expect("the head was checked before"), &body)
+                endpoint.key(applied.format.expect("the head was checked before"), &body)
             }
         })
     }
@@ -392,9 +400,9 @@ fn declared_length<B: http_body::Body>(request: &Request<B>) -> u64 {
         .max(request.body().size_hint().lower())
 }
 
-/// Reads a body to its end, without copying if it is in one frame. The buffer of several frames grows with the bytes
-/// received, never with the length declared. It yields now and then: otherwise the timeout would not be noticed while
-/// empty frames are always ready.
+/// Reads a body to its end, without copying if it is in one frame; such a body is here already, and does not count as being
+/// read. The buffer of several frames grows with the bytes received, never with the length declared. It yields now and then:
+/// otherwise the timeout would not be noticed while empty frames are always ready.
 async fn read_bounded<B: http_body::Body>(
     body: B,
     limit: usize,
@@ -410,6 +418,9 @@ async fn read_bounded<B: http_body::Body>(
         let len = data.remaining();
         if len > limit - first.len() - collected.len() {
             return Err(Reason::RequestBodyTooLarge);
+        }
+        if body.is_end_stream() && first.is_empty() && collected.is_empty() {
+            return Ok(data.copy_to_bytes(len));
         }
         reading.add(len)?;
         if first.is_empty() && collected.is_empty() {

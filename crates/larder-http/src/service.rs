@@ -18,7 +18,7 @@
 use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -53,16 +53,42 @@ use crate::status::{Outcome, Reason};
 ///
 /// # Panics
 /// If the handler panics, the future of the service panics with the same payload.
-#[derive(Clone, Debug)]
-pub struct HttpCacheService<S, K = NoBodyKey> {
+#[derive(Debug)]
+pub struct HttpCacheService<S, K = NoBodyKey>(Arc<Parts<S, K>>);
+
+/// One allocation, because frameworks clone a service for every request: a count of references that all threads change is
+/// among the most expensive parts of a hit.
+#[derive(Debug)]
+struct Parts<S, K> {
     cache: HttpCache,
-    inner: S,
+    /// Locked to clone it, for requests that need it.
+    inner: Mutex<S>,
     body_key: K,
 }
 
 impl<S, K> HttpCacheService<S, K> {
     pub(crate) fn new(cache: HttpCache, inner: S, body_key: K) -> HttpCacheService<S, K> {
-        HttpCacheService { cache, inner, body_key }
+        HttpCacheService(Arc::new(Parts { cache, inner: Mutex::new(inner), body_key }))
+    }
+
+    fn cache(&self) -> &HttpCache {
+        &self.0.cache
+    }
+
+    fn body_key(&self) -> &K {
+        &self.0.body_key
+    }
+}
+
+impl<S: Clone, K> HttpCacheService<S, K> {
+    fn inner(&self) -> S {
+        self.0.inner.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl<S, K> Clone for HttpCacheService<S, K> {
+    fn clone(&self) -> Self {
+        HttpCacheService(self.0.clone())
     }
 }
 
@@ -85,24 +111,24 @@ where
     }
 
     fn call(&mut self, mut request: Request<ReqBody>) -> Self::Future {
-        let rule = self.body_key.rule(request.method(), request.uri());
-        let mut traits = match RequestTraits::parse(&request, &self.cache.core().personal, rule.is_some()) {
+        let rule = self.body_key().rule(request.method(), request.uri());
+        let mut traits = match RequestTraits::parse(&request, &self.cache().core().personal, rule.is_some()) {
             Ok(traits) => traits,
             Err(reason) => {
-                let invalidates_uri = self.body_key.has_rule_for(request.uri());
+                let invalidates_uri = self.body_key().has_rule_for(request.uri());
                 return self.bypass(request, reason, invalidates_uri);
             }
         };
         let Some(mut rule) = rule else { return self.answer(request, None, traits) };
-        traits.graphql = K::is_graphql(&rule);
-        match K::has_body_key(&mut rule, &request) {
+        traits.graphql = self.body_key().is_graphql(&rule);
+        match self.body_key().has_body_key(&mut rule, &request) {
             Ok(true) => {}
             Ok(false) => return self.answer(request, None, traits),
             Err(reason) => return self.bypass(request, reason, false),
         }
         let service = self.clone();
         let future = async move {
-            match K::read(rule, &mut request).await {
+            match service.body_key().read(rule, &mut request).await {
                 Ok(Ok(key)) => service.answer(request, Some(key), traits).await,
                 Ok(Err(reason)) => service.bypass(request, reason, false).await,
                 Err(rejection) => Ok(service.reject(rejection)),
@@ -142,7 +168,7 @@ struct Call<ReqBody> {
     traits: RequestTraits,
 }
 
-impl<S: Clone, K> HttpCacheService<S, K> {
+impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
     /// Answers an eligible request. `body_key` is what its body contributes to the key, if it has a rule.
     fn answer<ReqBody, B>(
         &self,
@@ -157,7 +183,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
     {
         let timer = HitTimer::start();
         let requester = Requester { credentials: traits.credentials, access: None };
-        match self.cache.core().look_up(RequestKey::new(&request, &body_key)) {
+        match self.cache().core().look_up(RequestKey::new(&request, &body_key)) {
             Err(reason) => self.bypass(request, reason, false),
             Ok(found) => self.reply(Call { request, body_key, requester, traits }, found, timer),
         }
@@ -175,7 +201,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         ReqBody: Send + 'static,
         B: HandlerBody,
     {
-        let core = self.cache.core();
+        let core = self.cache().core();
         match found {
             Lookup::Guarded(guarded) => self.ask_gate(call, guarded),
             Lookup::Missing(location) => self.miss(call, location),
@@ -223,10 +249,10 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         ReqBody: Send + 'static,
         B: HandlerBody,
     {
-        let service = HttpCacheService::new(self.cache.clone(), self.inner.clone(), NoBodyKey);
+        let service = self.clone();
         let future = async move {
             let (request, found) =
-                gate::look_up(&service.cache, call.request, guarded, &mut call.requester).await;
+                gate::look_up(service.cache(), call.request, guarded, &mut call.requester).await;
             service.reply_again(Call { request, ..call }, found).await
         };
         ResponseFuture { kind: Kind::Boxed { future: Box::pin(future) } }
@@ -240,9 +266,9 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         ReqBody: Send + 'static,
         B: HandlerBody,
     {
-        let service = HttpCacheService::new(self.cache.clone(), self.inner.clone(), NoBodyKey);
+        let service = self.clone();
         let future = async move {
-            let (core, key) = (service.cache.core(), RequestKey::new(&call.request, &call.body_key));
+            let (core, key) = (service.cache().core(), RequestKey::new(&call.request, &call.body_key));
             let found = core.look_up_verified(|verified| core.look_up_with(key, verified)).await;
             service.reply_again(call, found).await
         };
@@ -273,8 +299,8 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         body_key: &Option<Bytes>,
         stored: &Arc<StoredResponse>,
     ) -> Option<Arc<StoredResponse>> {
-        encoding::select(&self.cache, stored, request.headers(), || {
-            let location = self.cache.core().location_of(RequestKey::new(request, body_key)).ok()?;
+        encoding::select(self.cache(), stored, request.headers(), || {
+            let location = self.cache().core().location_of(RequestKey::new(request, body_key)).ok()?;
             Some(location.key().clone())
         })
     }
@@ -297,7 +323,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
             return self.bypass(request, Reason::Range, false);
         }
         let is_variant = filling.headers().contains_key(VARY);
-        ResponseFuture::ready(self.cache.core().answer_collapsed(filling, request.headers(), is_variant))
+        ResponseFuture::ready(self.cache().core().answer_collapsed(filling, request.headers(), is_variant))
     }
 
     /// The layer's own answer to a request whose body could not be read.
@@ -306,7 +332,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         *response.status_mut() = rejection.status();
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
         let outcome = Outcome::Rejected(rejection.reason);
-        self.cache.core().counters.count(outcome);
+        self.cache().core().counters.count(outcome);
         entry::add_cache_status(&mut response, outcome);
         response
     }
@@ -334,7 +360,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
 
     fn invalidation<ReqBody>(&self, request: &Request<ReqBody>, has_body_keys: bool) -> FollowUp {
         key::with_key_buffer(|key| {
-            match key::write_uri(key, request.uri(), request.headers(), &self.cache.core().key_space) {
+            match key::write_uri(key, request.uri(), request.headers(), &self.cache().core().key_space) {
                 Ok(()) => FollowUp::Invalidate { uri: Key::new(key), has_body_keys },
                 Err(_) => FollowUp::Nothing,
             }
@@ -351,7 +377,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         S: Service<Request<ReqBody>, Response = Response<B>>,
         B: http_body::Body,
     {
-        let future = Forward::new(self.cache.clone(), self.inner.clone(), request, outcome, follow_up);
+        let future = Forward::new(self.cache().clone(), self.inner(), request, outcome, follow_up);
         ResponseFuture { kind: Kind::Forward { future } }
     }
 
@@ -362,7 +388,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         B: HandlerBody,
     {
         let Call { mut request, body_key, requester, traits } = call;
-        let core = self.cache.core();
+        let core = self.cache().core();
         if traits.only_if_cached {
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::GATEWAY_TIMEOUT;
@@ -385,7 +411,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         }
         traits.mark(&mut request);
         let started = Instant::now();
-        let (cache, inner) = (self.cache.clone(), self.inner.clone());
+        let (cache, inner) = (self.cache().clone(), self.inner());
         let future = async move {
             // A response to credentials may be shared only once the resource is known to have a scope, and a response to
             // long fields may have no key: others must not wait for it.
@@ -416,7 +442,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         ReqBody: Send + 'static,
         B: HandlerBody,
     {
-        let core = self.cache.core();
+        let core = self.cache().core();
         let Some(running) = RunningFill::new(core) else { return };
         let Ok(location) = core.location_of(RequestKey::new(&request, &body_key)) else { return };
         let vary_fields = location.variant.as_ref().map_or(&[][..], |(record, _)| record.fields());
@@ -434,7 +460,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
         *request.headers_mut() = key_headers.clone();
         core.counters.refreshes.add(1);
         let fill = Fill {
-            cache: self.cache.clone(),
+            cache: self.cache().clone(),
             location,
             role: FillRole::Refresh(StoreValue::Response(stale)),
             request_headers: key_headers,
@@ -445,7 +471,7 @@ impl<S: Clone, K> HttpCacheService<S, K> {
             #[cfg(feature = "shared")]
             shared: Default::default(),
         };
-        tokio::spawn(fill.run(fill::prepare(&self.cache, self.inner.clone(), request)));
+        tokio::spawn(fill.run(fill::prepare(self.cache(), self.inner(), request)));
     }
 }
 

@@ -101,7 +101,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         self.now()
     }
 
-    pub(super) fn mark_timed(&self, ttl: Ttl) {
+    pub(crate) fn mark_timed(&self, ttl: Ttl) {
         if matches!(ttl, Ttl::After(_) | Ttl::At(_)) && !self.inner.timed.load(Ordering::Relaxed) {
             self.inner.timed.store(true, Ordering::Relaxed);
         }

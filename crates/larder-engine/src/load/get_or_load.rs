@@ -147,7 +147,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
         E: Clone + Send + Sync + 'static,
     {
         let ticket = loop {
-            match self.load_from(key, self.now(), K::clone, true) {
+            match self.load_from(key, self.now(), None, K::clone, true) {
                 Load::Hit(value) => return Ok(value),
                 Load::Lead(ticket) => break ticket,
                 Load::Follow(mut follower) => {

@@ -63,8 +63,10 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
         let Some(key) = self.key.take() else { return CommitOutcome::Refused };
         let cache = &self.cache;
         let for_followers = value.clone();
-        let took = cache.clock().now().saturating_sub(self.flight.began);
-        let write = Write::of(cache, self.location, key, value, ttl, cache.now_for(ttl));
+        let now = cache.clock().now();
+        let took = now.saturating_sub(self.flight.began);
+        cache.mark_timed(ttl);
+        let write = Write::of(cache, self.location, key, value, ttl, now.as_millis() as u64);
         let mut removed = RemovedEntries::new();
         let mut shard = cache.lock(self.location);
         shard.stats.loads += 1;

@@ -157,7 +157,10 @@ async fn reach(reason: Reason) -> Seen {
         Reason::MethodOverride => by_field("x-http-method-override", "DELETE").await,
         Reason::RequestBody => by_field("content-length", "3").await,
         Reason::RequestBodyTooLarge => by_request_body(Body::from("123")).await,
-        Reason::RequestBodyMemory => by_request_body(Body::from("12")).await,
+        // A body that is here at once is not being read.
+        Reason::RequestBodyMemory => {
+            by_request_body(Body::new(Streamed(reply(vec![data("1"), data("2")])))).await
+        }
         Reason::RequestBodyTimeout => {
             let (_frames, receiver) = mpsc::unbounded_channel();
             by_request_body(Body::new(Streamed(receiver))).await
