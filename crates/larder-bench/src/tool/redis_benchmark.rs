@@ -90,7 +90,8 @@ impl RedisBenchmark {
     /// Runs it.
     ///
     /// # Errors
-    /// If `redis-benchmark` is not installed or ends without a report: then with what it printed.
+    /// If `redis-benchmark` is not installed, or ends without a report: then with what it printed. If there are so few
+    /// requests that it has measured no time.
     pub(crate) fn run(&self) -> Result<Outcome> {
         self.run_command(self.command()?)
     }
@@ -154,6 +155,10 @@ impl RedisBenchmark {
         }
         running.wait_within(PATIENCE)?;
         match parse(&output.text) {
+            // It divides by the milliseconds that the run took.
+            Some(report) if report.requests_per_second.is_infinite() => {
+                bail!("{} requests took less than a millisecond: more are needed", self.requests)
+            }
             Some(report) => Ok(Outcome::Finished(report)),
             None => bail!("{PROGRAM} ended without a report: {}", last_line(&output.text)),
         }
@@ -265,6 +270,9 @@ mod tests {
         }
         let keys: u64 = server.command("DBSIZE").unwrap().trim()[1..].parse().unwrap();
         assert!((100..=200).contains(&keys), "{keys} keys of two hundred");
+        let summary = "throughput summary: inf requests per second\nlatency summary (msec):\n";
+        let table = "avg min p50 p95 p99 max\n0.1 0.1 0.1 0.1 0.1 0.1\n";
+        assert!(parse(&format!("{summary}{table}")).unwrap().requests_per_second.is_infinite());
     }
 
     #[test]

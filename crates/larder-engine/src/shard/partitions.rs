@@ -9,21 +9,30 @@ pub(crate) type Partition<K> = fn(&K) -> usize;
 #[derive(Debug)]
 pub(super) struct Partitions<K> {
     partition: Partition<K>,
-    counts: Box<[PartitionStats]>,
+    /// How many partitions there are.
+    count: usize,
+    /// Those of the first partitions, up to the last one that ever had an entry: most caches use the first one alone.
+    counts: Vec<PartitionStats>,
 }
 
 impl<K> Partitions<K> {
     pub(super) fn new(count: usize, partition: Partition<K>) -> Self {
-        Partitions { partition, counts: vec![PartitionStats::default(); count].into() }
+        Partitions { partition, count, counts: Vec::new() }
     }
 
     pub(super) fn get(&self, index: usize) -> PartitionStats {
-        self.counts[index]
+        assert!(index < self.count, "partition {index} of {}", self.count);
+        self.counts.get(index).copied().unwrap_or_default()
     }
 
     /// An entry was stored, as yet without a deadline.
     pub(super) fn inserted(&mut self, key: &K) {
-        self.counts[(self.partition)(key)].entries += 1;
+        let index = (self.partition)(key);
+        if index >= self.counts.len() {
+            assert!(index < self.count, "partition {index} of {}", self.count);
+            self.counts.resize_with(index + 1, PartitionStats::default);
+        }
+        self.counts[index].entries += 1;
     }
 
     pub(super) fn removed(&mut self, key: &K, had_deadline: bool) {
@@ -49,6 +58,6 @@ impl<K> Partitions<K> {
             counts.entries += 1;
             counts.with_deadline += u64::from(has_deadline);
         }
-        assert_eq!(*self.counts, *counts, "the counts per partition are those of the entries");
+        assert_eq!(self.counts, counts, "the counts per partition are those of the entries");
     }
 }

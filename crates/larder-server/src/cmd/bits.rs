@@ -1,4 +1,4 @@
-//! `SETBIT`, `GETBIT`, `BITCOUNT`, `BITPOS`, `BITOP`: strings as arrays of bits, the highest bit of a byte first.
+//! `SETBIT`, `GETBIT`, `BITCOUNT`, `BITPOS`: strings as arrays of bits, the highest bit of a byte first.
 
 use larder_resp::{Args, parse_integer};
 
@@ -215,64 +215,5 @@ impl BitRange {
         let flip = if bit { 0 } else { 0xff };
         let mut bytes = bytes.map(|index| (index, self.masked(value, index, flip) ^ flip));
         bytes.find(|(_, byte)| *byte != 0).map(|(index, byte)| 8 * index + byte.leading_zeros() as usize)
-    }
-}
-
-pub(super) fn bitop(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let operation = match args[1].to_ascii_lowercase().as_slice() {
-        b"and" => Operation::And,
-        b"or" => Operation::Or,
-        b"xor" => Operation::Xor,
-        b"not" if args.len() == 4 => Operation::Not,
-        b"not" => return Err(CommandError::Fixed("ERR BITOP NOT must be called with a single source key.")),
-        _ => return Err(CommandError::Syntax),
-    };
-    let db = cx.db();
-    let (destination, sources) = (db.key(&args[2]), args.skip(3));
-    let mut locked = db.lock(args.skip(2).iter());
-    let mut result = locked.get(db.key(&sources[0]), <[u8]>::to_vec)?.unwrap_or_default();
-    if operation == Operation::Not {
-        result.iter_mut().for_each(|byte| *byte = !*byte);
-    }
-    for name in sources.skip(1).iter() {
-        let combined = locked.get(db.key(name), |value| operation.combine(&mut result, value))?;
-        if combined.is_none() {
-            operation.combine(&mut result, &[]);
-        }
-    }
-    match result.len() {
-        0 => _ = locked.remove(destination),
-        _ => locked.put(db.record(&args[2], &[&result]), Expiry::Never)?,
-    }
-    drop(locked);
-    cx.integer(result.len() as i64)
-}
-
-/// What `BITOP` does.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Operation {
-    And,
-    Or,
-    Xor,
-    /// Of one value.
-    Not,
-}
-
-impl Operation {
-    /// Combines `result` with another value. The shorter one counts as followed by zeros.
-    fn combine(self, result: &mut Vec<u8>, other: &[u8]) {
-        result.resize(result.len().max(other.len()), 0);
-        let (both, alone) = result.split_at_mut(other.len());
-        // The loops are apart, so that each handles many bytes at a time.
-        let pairs = both.iter_mut().zip(other);
-        match self {
-            Operation::And => {
-                pairs.for_each(|(byte, other)| *byte &= other);
-                alone.fill(0);
-            }
-            Operation::Or => pairs.for_each(|(byte, other)| *byte |= other),
-            Operation::Xor => pairs.for_each(|(byte, other)| *byte ^= other),
-            Operation::Not => {}
-        }
     }
 }

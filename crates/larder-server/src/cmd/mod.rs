@@ -4,6 +4,7 @@
 //! its family, and add a row to `table`. Dispatch, `COMMAND` and the docs use that row.
 
 mod bitfield;
+mod bitop;
 mod bits;
 mod client;
 mod client_kill;

@@ -2,7 +2,7 @@
 
 use super::spec::{CommandSpec as C, Flags};
 use super::{
-    bitfield, bits, client, command, config, counter, dump, edit, expire, function, get, handshake,
+    bitfield, bitop, bits, client, command, config, counter, dump, edit, expire, function, get, handshake,
     hyperloglog, key, multi_key, object, pubsub, rename, scan, script, server, session, set, transaction,
     zset,
 };
@@ -15,7 +15,7 @@ pub(super) static TABLE: [C; 127] = [
     C::new("bitcount", -2, "2.6.0", bits::bitcount, "Counts the bits that are set.").reads_string().bitmap().one_key(),
     C::new("bitfield", -2, "3.2.0", bitfield::bitfield, "Reads and changes integers of any width in a string.").writes_string().bitmap().one_key(),
     C::new("bitfield_ro", -2, "6.0.0", bitfield::bitfield_ro, "Reads integers of any width in a string.").reads_string().bitmap().fast().one_key(),
-    C::new("bitop", -4, "2.6.0", bits::bitop, "Combines strings bit by bit and stores the result.").writes_string().bitmap().keys(2, -1, 1),
+    C::new("bitop", -4, "2.6.0", bitop::bitop, "Combines strings bit by bit and stores the result.").writes_string().bitmap().keys(2, -1, 1),
     C::new("bitpos", -3, "2.8.7", bits::bitpos, "Finds the first bit that is set or not set.").reads_string().bitmap().one_key(),
     C::new("client", -2, "2.4.0", client::client, "Names, describes and lists connections.").connection().no_script(),
     C::new("command", -1, "2.8.13", command::command, "Describes the commands.").server().loading(),

@@ -3,6 +3,7 @@
 
 use larder_resp::Encoder;
 
+use super::bitop::LargeCombination;
 use super::dump::LargeRestore;
 use super::large_edit::LargeEdit;
 use super::large_read::LargeRead;
@@ -42,6 +43,8 @@ pub(super) enum Purpose {
     Read(Box<LargeRead>),
     /// Store a large value that `DUMP` has serialized.
     Restore(Box<LargeRestore>),
+    /// Combine large values and store the result.
+    Combine(Box<LargeCombination>),
 }
 
 impl Visit {
@@ -56,6 +59,7 @@ impl Visit {
             Purpose::Edit(edit) => edit.bytes(),
             Purpose::Read(read) => read.bytes(),
             Purpose::Restore(restore) => restore.bytes(),
+            Purpose::Combine(combination) => combination.bytes(),
             _ => 0,
         }
     }
@@ -72,6 +76,7 @@ impl Visit {
             Purpose::Edit(edit) => return edit.run_slice(cx, db),
             Purpose::Read(read) => return read.run_slice(cx),
             Purpose::Restore(restore) => return restore.run_slice(cx, db),
+            Purpose::Combine(combination) => return combination.run_slice(cx, db),
             Purpose::Keys(names) | Purpose::Scan(names) => {
                 // Patterns are compared after the locks are released.
                 let begin = names.ends.len();
@@ -106,7 +111,7 @@ impl Visit {
             }
             Purpose::Flush { .. } | Purpose::Evict => reply.simple("OK"),
             // They have replied themselves.
-            Purpose::Edit(_) | Purpose::Read(_) | Purpose::Restore(_) => {}
+            Purpose::Edit(_) | Purpose::Read(_) | Purpose::Restore(_) | Purpose::Combine(_) => {}
         }
     }
 }

@@ -270,7 +270,7 @@ mod tests {
         }
         let clients = &[("get-1", 1), ("get-50", 50)];
         let scale =
-            Scale { rounds: 1, requests: [200, 200, 500, 2_000], clients, keys: 1_000, entries: 2_000 };
+            Scale { rounds: 1, requests: [500, 500, 1_000, 50_000], clients, keys: 1_000, entries: 2_000 };
         let findings = measure(&scale, &ProgressBar::hidden()).unwrap();
         for workload in
             ["get-1", "get-50", "set-50", "get-50-p16", "get-50-p100", EVAL, TRANSACTION, HALF_LOAD, "memory"]

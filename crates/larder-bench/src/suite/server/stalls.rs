@@ -114,6 +114,9 @@ const SITUATIONS: &[Situation] = &[
         client.send_large(&["SETRANGE", LARGE, "0"], size.value_bytes)?;
         client.reply()
     }),
+    large("bitcount", Client::set_large, |client, _| client.call(&format!("BITCOUNT {LARGE}"))),
+    large("bitop", Client::set_large, |client, _| client.call(&format!("BITOP NOT {LARGE} {LARGE}"))),
+    large("dump", Client::set_large, |client, _| client.call(&format!("DUMP {LARGE}"))),
     large("del", Client::set_large, |client, _| client.call(&format!("DEL {LARGE}"))),
     large("evict one", Client::set_large, |client, _| client.call(LITTLE_MEMORY)),
     large("flush one", Client::set_large, |client, _| client.call("FLUSHALL")),

@@ -387,6 +387,84 @@ fn large_value_is_restored_in_slices() {
     }
 }
 
+#[test]
+fn large_values_are_combined_in_slices() {
+    let (value, short) = (pattern(VALUE_BYTES), pattern(3_000));
+    let mut other: Vec<u8> = value.iter().rev().copied().collect();
+    other.truncate(VALUE_BYTES - 5);
+    let combined = |operation: fn(u8, u8) -> u8| -> Vec<u8> {
+        let padded = other.iter().chain(&[0; 5]);
+        value.iter().zip(padded).map(|(byte, other)| operation(*byte, *other)).collect()
+    };
+    let long_of_short: Vec<u8> = short.iter().map(|byte| !byte).collect();
+    for (request, expected) in [
+        ("AND to large other", combined(|byte, other| byte & other)),
+        ("OR to other missing large", combined(|byte, other| byte | other)),
+        ("XOR large large other", combined(|byte, other| byte ^ other)),
+        ("NOT to large", value.iter().map(|byte| !byte).collect()),
+        ("AND to short large missing", vec![0; VALUE_BYTES]),
+        ("XOR to short large short", value.clone()),
+    ] {
+        let mut two = Two::new();
+        two.set("large", &value);
+        two.set("other", &other);
+        two.set("short", &short);
+        two.send(format!("BITOP {request}\r\nPING\r\n").as_bytes());
+        let mut slices = 0;
+        while two.event_loop.yielding == [0] {
+            assert!(two.other_is_served());
+            slices += 1;
+        }
+        assert!(slices >= 3, "{request} took {slices} slices");
+        assert_eq!(two.receive(), format!(":{VALUE_BYTES}\r\n+PONG\r\n").into_bytes(), "{request}");
+        let name = if request.contains(" to ") { "to" } else { "large" };
+        assert!(two.value(name) == Some(expected), "{request}");
+        two.send(b"BITOP NOT to short\r\n");
+        assert_eq!((two.receive(), two.value("to")), (b":3000\r\n".to_vec(), Some(long_of_short.clone())));
+    }
+}
+
+/// It is one step, whose result is that of the values when it is stored.
+#[test]
+fn combination_is_of_the_values_at_its_end() {
+    let zeros = vec![0; VALUE_BYTES];
+    let begin = |request: &[u8]| {
+        let mut two = Two::new();
+        two.set("large", &zeros);
+        two.set("short", b"");
+        two.send(request);
+        assert_eq!(two.event_loop.yielding, [0], "it takes some slices");
+        two
+    };
+    let end = |two: &mut Two| {
+        while two.event_loop.yielding == [0] {
+            two.turns();
+        }
+        two.receive()
+    };
+    let from_start = |start: &[u8]| [start, &zeros[start.len()..]].concat();
+    let or = b"BITOP OR to large short missing\r\n";
+    for (name, value, expected) in [
+        ("large", &b"ab"[..], b"ab".to_vec()),
+        ("large", &from_start(b"abc"), from_start(b"abc")),
+        ("short", b"abcd", from_start(b"abcd")),
+        ("missing", b"abcde", from_start(b"abcde")),
+        ("to", b"abcdef", zeros.clone()),
+    ] {
+        let mut two = begin(or);
+        two.set(name, value);
+        assert_eq!(end(&mut two), format!(":{}\r\n", expected.len()).into_bytes(), "{name}");
+        assert!(two.value("to") == Some(expected), "{name}");
+    }
+    let mut two = begin(b"BITOP AND to large\r\n");
+    two.other.write_all(b"DEL large\r\n").unwrap();
+    assert_eq!((end(&mut two), two.value("to")), (b":0\r\n".to_vec(), None));
+    let mut two = begin(or);
+    two.other.write_all(b"ZADD missing 1 a\r\n").unwrap();
+    assert!(end(&mut two).starts_with(b"-WRONGTYPE"));
+    assert_eq!(two.value("to"), None);
+}
+
 /// It is the value of the start, whatever happens to the key meanwhile.
 #[test]
 fn value_that_is_being_read_is_not_changed() {
