@@ -1,16 +1,11 @@
-//! The operations of a GraphQL document, and its canonical text. Only the definitions at top level are parsed, to the
-//! depth that finds every operation; a document that is not understood is never taken for a query.
+//! The operations of a GraphQL document, and its canonical text. A document that is not understood is never taken for a query.
 
 use crate::status::Reason;
 
-use super::lexer::{Lexer, Token, TokenKind};
+use super::parser::{Definition, Parser};
 
-/// Brackets may be nested to this depth.
-const MAX_DEPTH: usize = 128;
 /// Operations that a document may have.
 const MAX_OPERATIONS: usize = 64;
-/// Directives that make a server send several results, or none that lasts.
-const INCREMENTAL_DIRECTIVES: [&str; 3] = ["defer", "stream", "live"];
 
 /// A document whose operations are all queries.
 #[derive(Debug)]
@@ -28,11 +23,10 @@ impl<'a> Document<'a> {
     /// `GraphqlMutation` if one of its operations is a mutation or a subscription, `GraphqlIncremental` if it asks for
     /// incremental delivery, and `GraphqlDocument` if it is not understood.
     pub(super) fn parse(text: &'a str) -> Result<Document<'a>, Reason> {
-        let canonical = String::with_capacity(text.len());
-        let mut parser = Parser { lexer: Lexer::new(text), canonical, last: None };
+        let mut parser = Parser::new(text);
         let mut names = Vec::new();
-        while let Some(token) = parser.next()? {
-            if let Definition::Query(name) = parser.definition(token)? {
+        while let Some(definition) = parser.definition()? {
+            if let Definition::Query(name) = definition {
                 if names.len() == MAX_OPERATIONS || names.contains(&name) {
                     return Err(Reason::GraphqlDocument);
                 }
@@ -42,7 +36,7 @@ impl<'a> Document<'a> {
         if names.len() > 1 && names.contains(&None) {
             return Err(Reason::GraphqlDocument);
         }
-        Ok(Document { canonical: parser.canonical, names })
+        Ok(Document { canonical: parser.into_canonical(), names })
     }
 
     /// Checks that the document has the operation that a request names, or exactly one if it names none.
@@ -58,146 +52,9 @@ impl<'a> Document<'a> {
     }
 }
 
-enum Definition<'a> {
-    Query(Option<&'a str>),
-    Fragment,
-}
-
-struct Parser<'a> {
-    lexer: Lexer<'a>,
-    canonical: String,
-    /// The kind of the last token in `canonical`.
-    last: Option<TokenKind>,
-}
-
-impl<'a> Parser<'a> {
-    /// Parses the definition that starts with this token.
-    fn definition(&mut self, token: Token<'a>) -> Result<Definition<'a>, Reason> {
-        let token = match token.kind {
-            TokenKind::String => self.require()?,
-            _ => token,
-        };
-        match (token.kind, token.text) {
-            (TokenKind::Punctuator(b'{'), _) => {
-                self.skip_brackets(b'{')?;
-                Ok(Definition::Query(None))
-            }
-            (TokenKind::Name, "query") => self.query().map(Definition::Query),
-            (TokenKind::Name, "mutation" | "subscription") => Err(Reason::GraphqlMutation),
-            (TokenKind::Name, "fragment") => {
-                self.fragment()?;
-                Ok(Definition::Fragment)
-            }
-            _ => Err(Reason::GraphqlDocument),
-        }
-    }
-
-    /// Parses a query after its keyword: `Name (variables) @directives { selections }`.
-    fn query(&mut self) -> Result<Option<&'a str>, Reason> {
-        let mut token = self.require()?;
-        let mut name = None;
-        if token.kind == TokenKind::Name {
-            name = Some(token.text);
-            token = self.require()?;
-        }
-        if token.kind == TokenKind::Punctuator(b'(') {
-            self.skip_brackets(b'(')?;
-            token = self.require()?;
-        }
-        self.directives_and_selections(token)?;
-        Ok(name)
-    }
-
-    /// Parses a fragment after its keyword: `Name on Type @directives { selections }`.
-    fn fragment(&mut self) -> Result<(), Reason> {
-        let name = self.require_name()?;
-        if name == "on" || self.require_name()? != "on" {
-            return Err(Reason::GraphqlDocument);
-        }
-        self.require_name()?;
-        let token = self.require()?;
-        self.directives_and_selections(token)
-    }
-
-    fn directives_and_selections(&mut self, mut token: Token<'a>) -> Result<(), Reason> {
-        while token.kind == TokenKind::Punctuator(b'@') {
-            self.directive_name()?;
-            token = self.require()?;
-            if token.kind == TokenKind::Punctuator(b'(') {
-                self.skip_brackets(b'(')?;
-                token = self.require()?;
-            }
-        }
-        match token.kind {
-            TokenKind::Punctuator(b'{') => self.skip_brackets(b'{'),
-            _ => Err(Reason::GraphqlDocument),
-        }
-    }
-
-    /// Skips to the bracket that closes `open`, which was read.
-    fn skip_brackets(&mut self, open: u8) -> Result<(), Reason> {
-        let mut closing = vec![closing_of(open)];
-        while let Some(expected) = closing.last().copied() {
-            match self.require()?.kind {
-                TokenKind::Punctuator(open @ (b'(' | b'[' | b'{')) => {
-                    if closing.len() == MAX_DEPTH {
-                        return Err(Reason::GraphqlDocument);
-                    }
-                    closing.push(closing_of(open));
-                }
-                TokenKind::Punctuator(b'@') => self.directive_name()?,
-                TokenKind::Punctuator(close @ (b')' | b']' | b'}')) => {
-                    if close != expected {
-                        return Err(Reason::GraphqlDocument);
-                    }
-                    closing.pop();
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn directive_name(&mut self) -> Result<(), Reason> {
-        let name = self.require_name()?;
-        if INCREMENTAL_DIRECTIVES.contains(&name) { Err(Reason::GraphqlIncremental) } else { Ok(()) }
-    }
-
-    fn require_name(&mut self) -> Result<&'a str, Reason> {
-        let token = self.require()?;
-        if token.kind == TokenKind::Name { Ok(token.text) } else { Err(Reason::GraphqlDocument) }
-    }
-
-    fn require(&mut self) -> Result<Token<'a>, Reason> {
-        self.next()?.ok_or(Reason::GraphqlDocument)
-    }
-
-    /// Reads the next token and appends it to the canonical text.
-    fn next(&mut self) -> Result<Option<Token<'a>>, Reason> {
-        let token = self.lexer.next().map_err(|_| Reason::GraphqlDocument)?;
-        if let Some(token) = token {
-            // Two tokens without a punctuator between them could be read as one: `a b`, `1 ...`, `"" "a"`.
-            let is_punctuator = |kind| matches!(kind, TokenKind::Punctuator(_));
-            if self.last.is_some_and(|last| !is_punctuator(last)) && !is_punctuator(token.kind) {
-                self.canonical.push(' ');
-            }
-            self.canonical.push_str(token.text);
-            self.last = Some(token.kind);
-        }
-        Ok(token)
-    }
-}
-
-fn closing_of(open: u8) -> u8 {
-    match open {
-        b'(' => b')',
-        b'[' => b']',
-        _ => b'}',
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::parser::MAX_DEPTH;
     use super::*;
 
     fn canonical(text: &str) -> String {
@@ -206,6 +63,19 @@ mod tests {
 
     fn refusal(text: &str) -> Reason {
         Document::parse(text).unwrap_err()
+    }
+
+    #[test]
+    fn every_form_of_the_grammar_is_understood() {
+        for text in [
+            "query Q($a: I = 1 @d, $b: [[I!]!] = [[1] []] $c: T! = {d: {} e: \"f\"}) @d(e: $a) @f {a}",
+            "{a: b(c: 1.5, d: null, e: [$f, ENUM, true]) @d @e(f: {g: {h: $i}}) {j k {l}} m}",
+            "{...F @d ...on T @d {a} ...@d {b} ...{c}} fragment F on T @d {on}",
+            "\"described\" query {query mutation: fragment subscription on}",
+            "{a(b: {c: [{d: \"\"\"e\"\"\"}]})}",
+        ] {
+            assert!(Document::parse(text).is_ok(), "{text}");
+        }
     }
 
     #[test]
@@ -238,7 +108,7 @@ mod tests {
             "query a{a}",
             "{...a}",
             "{...on a{a}}",
-            "{...ona{a}}",
+            "{...ona}",
             "{a @b}",
         ];
         for (index, one) in documents.iter().enumerate() {
@@ -349,6 +219,39 @@ mod tests {
             "@a query{a}",
             "{a(b:\"x)}",
             "{@}",
+            // What a server may read as JSON.
+            "{}",
+            "{\"query\":\"mutation{a}\"}",
+            "{query:\"mutation{a}\"}",
+            "{\"id\":\"a\"}",
+            "{\"a\"}",
+            "{1}",
+            "{$}",
+            "{a=b}",
+            "{a!}",
+            "{a{}}",
+            "{a:}",
+            "{a:b:c}",
+            "{a()}",
+            "{a(b)}",
+            "{a(b:)}",
+            "{a(1:b)}",
+            "{a(b:{c})}",
+            "{a(b:[)]}",
+            "{a(b:$)}",
+            "{a[b]}",
+            "{...}",
+            "{...on}",
+            "{...on{a}}",
+            "{...F{a}}",
+            "query(){a}",
+            "query(mutation{b}){a}",
+            "query($a){a}",
+            "query($a:){a}",
+            "query($a:[I){a}",
+            "query($a:I!!){a}",
+            "query($a:I=){a}",
+            "query(a:I){a}",
         ] {
             assert_eq!(refusal(text), Reason::GraphqlDocument, "{text}");
         }

@@ -21,6 +21,8 @@ mod json;
 #[cfg(feature = "graphql")]
 mod lexer;
 #[cfg(feature = "graphql")]
+mod parser;
+#[cfg(feature = "graphql")]
 mod persisted;
 #[cfg(feature = "graphql")]
 mod request;

@@ -52,6 +52,25 @@ async fn documents_with_a_hidden_mutation_are_forwarded() {
     assert_eq!(site.cache.stats().entries, 0);
 }
 
+/// The server of the test reads every content as JSON.
+#[tokio::test]
+async fn json_that_is_called_a_document_is_forwarded() {
+    let site = Site::new();
+    for body in [
+        r#"{"query":"mutation{rename(id:1,name:\"x\"){name}}"}"#,
+        r#"{"query":"{stock}"}"#,
+        r#"{"query":"mutation M{a}","operationName":"M","variables":{"a":[1]}}"#,
+        r#"[{"query":"mutation{a}"}]"#,
+    ] {
+        for _ in 0..2 {
+            let fields = [("content-type", "application/graphql")];
+            let reply = site.send("POST", "/graphql", &fields, body).await;
+            assert_eq!(reply.cache_status, "fwd=bypass; detail=graphql-document", "{body}");
+        }
+    }
+    assert_eq!(site.cache.stats().entries, 0);
+}
+
 #[tokio::test]
 async fn method_override_is_forwarded() {
     let site = Site::new();
