@@ -19,7 +19,7 @@ use crate::key::{Key, KeySpace};
 use crate::memory::BodyMemory;
 use crate::private::PrivateShares;
 use crate::purge::{PurgeKey, Purges};
-use crate::request::PersonalTraits;
+use crate::request::{PersonalExtension, PersonalTraits};
 #[cfg(feature = "shared")]
 use crate::shared::SharedStore;
 use crate::stats::Counters;
@@ -28,6 +28,8 @@ use crate::stats::Counters;
 const HIT_FOR_MISS_TTL: Duration = Duration::from_secs(10);
 /// The maximum number of hit-for-miss keys.
 const HIT_FOR_MISS_KEYS: u64 = 65_536;
+/// The maximum number of resources that are known to be public after their responses have expired.
+const KNOWN_PUBLIC_KEYS: u64 = 65_536;
 const MIN_BYTES: u64 = 4096;
 /// A deadline in a year can be computed on every clock.
 const MAX_FILL_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -170,7 +172,8 @@ impl Builder {
     /// as on `X-Forwarded-Host` for the links of a page, would let one client choose the response of all; without the
     /// field it cannot.
     ///
-    /// Always visible are `Host`, the fields of a body and of conditions, and credentials. This concerns GET, and the
+    /// Always visible are `Host`, the fields of a body, if there is one, and of conditions, and credentials. A response
+    /// that depends on a listed field needs `Vary`. This concerns GET, and the
     /// methods with a body rule, on all routes: the layer does not know before the handler runs whether its response
     /// will be stored. Requests that bypass are complete. Default: all fields.
     ///
@@ -188,10 +191,10 @@ impl Builder {
     }
 
     /// A type of request extensions that identifies a user, such as the principal that an outer layer has
-    /// authenticated. It counts as credentials, like `Authorization`. All other
+    /// authenticated. It counts as credentials, like `Authorization`, and a background refresh has none. All other
     /// extensions of the first request reach the handler of a fill that many requests share. Default: none.
     pub fn personal_extension<T: Clone + Send + Sync + 'static>(mut self) -> Builder {
-        self.personal.extensions.push(|extensions| extensions.get::<T>().is_some());
+        self.personal.extensions.push(PersonalExtension::of::<T>());
         self
     }
 
@@ -304,6 +307,7 @@ impl Builder {
         Ok(HttpCache::from_core(CacheCore {
             store: store.store,
             hit_for_miss: store.hit_for_miss,
+            known_public: store.known_public,
             purges: store.purges,
             unticketed_fills: store.unticketed_fills,
             memory: store.memory,
@@ -335,6 +339,7 @@ impl Builder {
 pub(crate) struct StoreState {
     pub(crate) store: Cache<Key, StoreValue>,
     hit_for_miss: Cache<PurgeKey, ()>,
+    known_public: Cache<PurgeKey, ()>,
     purges: Arc<Purges>,
     unticketed_fills: Arc<AtomicUsize>,
     running_fills: Arc<AtomicUsize>,
@@ -349,9 +354,11 @@ impl StoreState {
     fn new(max_bytes: u64, max_fill_bytes: u64, clock: Clock) -> Result<StoreState, BuildError> {
         let weigh = |key: &Key, value: &StoreValue| (key.as_bytes().len() + value.bytes()) as u64;
         let hit_for_miss = Cache::builder().entries(HIT_FOR_MISS_KEYS).ttl(HIT_FOR_MISS_TTL);
+        let known_public = Cache::builder().entries(KNOWN_PUBLIC_KEYS);
         Ok(StoreState {
             store: Cache::builder().weight(max_bytes, weigh).clock(clock.clone()).build()?,
-            hit_for_miss: hit_for_miss.clock(clock).build()?,
+            hit_for_miss: hit_for_miss.clock(clock.clone()).build()?,
+            known_public: known_public.clock(clock).build()?,
             purges: Arc::new(Purges::new()),
             unticketed_fills: Arc::default(),
             running_fills: Arc::default(),
@@ -368,6 +375,7 @@ impl StoreState {
         StoreState {
             store: core.store.clone(),
             hit_for_miss: core.hit_for_miss.clone(),
+            known_public: core.known_public.clone(),
             purges: core.purges.clone(),
             unticketed_fills: core.unticketed_fills.clone(),
             running_fills: core.running_fills.clone(),

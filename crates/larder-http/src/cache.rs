@@ -12,7 +12,7 @@ use larder_engine::{Cache, Op, Ttl};
 #[cfg(feature = "compression")]
 use crate::encoding::Codings;
 use crate::entry::{StoreValue, StoredResponse};
-use crate::gate::{Gate, Guarded, Scope};
+use crate::gate::{Gate, Guarded, Requester, Scope};
 use crate::handler_fields::HandlerFields;
 use crate::key::{self, Key, KeySpace, RequestKey};
 use crate::memory::BodyMemory;
@@ -48,6 +48,8 @@ pub(crate) struct CacheCore {
     /// The hit-for-miss keys: their last response could not be stored or was too slow, so for a few seconds their
     /// requests do not wait for each other.
     pub(crate) hit_for_miss: Cache<PurgeKey, ()>,
+    /// Resources whose last response was public and did not vary: they have no record that tells it after they expire.
+    pub(crate) known_public: Cache<PurgeKey, ()>,
     pub(crate) purges: Arc<Purges>,
     /// The number of running fills without a ticket.
     pub(crate) unticketed_fills: Arc<AtomicUsize>,
@@ -253,13 +255,15 @@ impl CacheCore {
             Validity::Valid | Validity::Stale => {}
         }
         let record = match value {
-            StoreValue::Response(stored) if stored.tags_are_unpurged(&self.purges) => {
-                return Ok(Lookup::Found(stored));
-            }
-            StoreValue::Response(_) => {
-                self.remove_purged(Key::new(key), &value);
+            StoreValue::Response(stored) if !stored.tags_are_unpurged(&self.purges) => {
+                self.remove_purged(Key::new(key), &StoreValue::Response(stored));
                 return missing(key);
             }
+            StoreValue::Response(stored) if stored.is_expired(|| self.store.now_ms()) => {
+                self.remove_if_same(Key::new(key), &StoreValue::Response(stored));
+                return missing(key);
+            }
+            StoreValue::Response(stored) => return Ok(Lookup::Found(stored)),
             StoreValue::Varies(record) => record,
         };
         if record.is_guarded() {
@@ -268,20 +272,27 @@ impl CacheCore {
         self.look_up_variant(key, &record, None, headers, verified)
     }
 
-    /// Looks up the response to a request that the gate has allowed. These entries were compared with Redis.
+    /// Looks up the response to a request that the gate has judged, from its resource again: that may have been purged
+    /// meanwhile. These entries were compared with Redis.
     ///
     /// # Errors
-    /// `VariantTooLong`.
+    /// Why this client gets nothing from the cache; `VariantTooLong`.
     pub(crate) fn look_up_guarded(
         &self,
         guarded: &Guarded,
-        principal: Option<&str>,
+        requester: &Requester,
         headers: &HeaderMap,
         verified: &[StoreValue],
     ) -> Result<Lookup, Reason> {
         key::with_key_buffer(|key| {
             key.extend_from_slice(guarded.resource.as_bytes());
-            self.look_up_variant(key, &guarded.record, principal, headers, verified)
+            match self.look_up_key(key, headers, verified)? {
+                Lookup::Guarded(Guarded { record, .. }) => {
+                    requester.check(record.scope())?;
+                    self.look_up_variant(key, &record, requester.principal(), headers, verified)
+                }
+                found => Ok(found),
+            }
         })
     }
 
@@ -312,7 +323,10 @@ impl CacheCore {
         };
         match found {
             Some(StoreValue::Response(stored)) if stored.tags_are_unpurged(&self.purges) => {
-                return Ok(Lookup::Found(stored));
+                if !stored.is_expired(|| self.store.now_ms()) {
+                    return Ok(Lookup::Found(stored));
+                }
+                self.remove_if_same(Key::new(variant), &StoreValue::Response(stored));
             }
             Some(value) => self.remove_purged(Key::new(variant), &value),
             None => {}
@@ -385,6 +399,12 @@ impl CacheCore {
     /// for each other, their requests only do not wait.
     pub(crate) fn hit_for_miss_key(&self, location: &StoreLocation) -> PurgeKey {
         self.purges.purge_key(location.key().as_bytes())
+    }
+
+    /// Whether requests with credentials may lead and follow fills of this location: its last response had a scope.
+    pub(crate) fn is_shared(&self, location: &StoreLocation) -> bool {
+        location.scope().is_some()
+            || (location.variant.is_none() && self.known_public.contains(&self.hit_for_miss_key(location)))
     }
 
     /// The purge key of the private responses of a principal. No tag that is text has it.

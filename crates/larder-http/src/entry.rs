@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
@@ -116,6 +116,8 @@ pub(crate) struct StoredResponse {
     created_at_ms: u64,
     initial_age_ms: u64,
     fresh_until_ms: AtomicU64,
+    /// Whether it may be served stale after that.
+    serves_stale: AtomicBool,
     next_refresh_ms: AtomicU64,
     bytes: usize,
     /// What tells whether other replicas still allow the response.
@@ -175,6 +177,7 @@ impl StoredResponse {
             created_at_ms: now_ms,
             initial_age_ms: plan.age.as_millis() as u64,
             fresh_until_ms: AtomicU64::new(now_ms + plan.ttl.as_millis() as u64),
+            serves_stale: AtomicBool::new(!plan.grace.is_zero()),
             next_refresh_ms: AtomicU64::new(0),
             #[cfg(feature = "shared")]
             copy: None,
@@ -220,12 +223,25 @@ impl StoredResponse {
         self.fresh_until_ms.load(Ordering::Relaxed).saturating_sub(now_ms)
     }
 
-    /// The outcome of a request that is answered with this response.
+    /// Whether it may not be served any more. The engine keeps it a little longer: it counts from when it was stored, and
+    /// its clock advances in steps.
+    pub(crate) fn is_expired(&self, now_ms: impl FnOnce() -> u64) -> bool {
+        !self.serves_stale() && self.ttl_ms(now_ms()) == 0
+    }
+
+    fn serves_stale(&self) -> bool {
+        self.serves_stale.load(Ordering::Relaxed)
+    }
+
+    /// The outcome of a request that is answered with this response, after a lookup that found it not expired: if
+    /// it is never served stale, it is a hit also if its time has ended since.
     pub(crate) fn outcome(&self, now_ms: u64) -> Outcome {
-        let fresh_until_ms = self.fresh_until_ms.load(Ordering::Relaxed);
-        match fresh_until_ms.checked_sub(now_ms) {
-            None | Some(0) => Outcome::Stale { over: (now_ms - fresh_until_ms) / 1000 },
-            Some(remaining) => Outcome::Hit { ttl: remaining / 1000 },
+        match self.ttl_ms(now_ms) {
+            0 if self.serves_stale() => {
+                let fresh_until_ms = self.fresh_until_ms.load(Ordering::Relaxed);
+                Outcome::Stale { over: now_ms.saturating_sub(fresh_until_ms) / 1000 }
+            }
+            remaining => Outcome::Hit { ttl: remaining / 1000 },
         }
     }
 
@@ -274,34 +290,45 @@ impl StoredResponse {
     ) -> Option<Response<Body<B>>> {
         let StoredBody::Complete(chunks) = &self.body else { return None };
         let (len, mut values) = (chunks.len(), GeneratedValues::new());
-        let (status, part, content_range) = match range::requested_range(request, &self.headers, len) {
+        let part = match range::requested_range(request, &self.headers, len) {
             BodyRange::Whole => return None,
             BodyRange::Unsatisfiable => {
-                (StatusCode::RANGE_NOT_SATISFIABLE, 0..0, values.add(format_args!("bytes */{len}")))
+                let mut response = self.bodiless(StatusCode::RANGE_NOT_SATISFIABLE, &range::REPEATED_IN_416);
+                response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(0));
+                response.headers_mut().insert(CONTENT_RANGE, values.add(format_args!("bytes */{len}")));
+                return Some(response);
             }
-            BodyRange::Part(part) => {
-                let range = values.add(format_args!("bytes {}-{}/{len}", part.start, part.end - 1));
-                (StatusCode::PARTIAL_CONTENT, part, range)
-            }
+            BodyRange::Part(part) => part,
         };
         let mut response = self.replay(now_ms, false);
-        *response.status_mut() = status;
-        response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(part.len()));
-        response.headers_mut().insert(CONTENT_RANGE, content_range);
+        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(part.len()));
+        let range = format_args!("bytes {}-{}/{len}", part.start, part.end - 1);
+        headers.insert(CONTENT_RANGE, values.add(range));
+        for name in &range::DIGESTS_OF_CONTENT {
+            headers.remove(name);
+        }
         *response.body_mut() = complete_body(chunks, part);
         Some(response)
     }
 
     /// The 304 for a client whose copy is current, without the outcome.
     pub(crate) fn not_modified<B: http_body::Body>(&self, now_ms: u64) -> Response<Body<B>> {
+        let mut response = self.bodiless(StatusCode::NOT_MODIFIED, &REPEATED_IN_304);
+        response.headers_mut().insert(AGE, self.age(now_ms));
+        response
+    }
+
+    /// A response without a body that repeats these fields.
+    fn bodiless<B: http_body::Body>(&self, status: StatusCode, repeated: &[HeaderName]) -> Response<Body<B>> {
         let mut response = Response::new(Body::empty());
-        *response.status_mut() = StatusCode::NOT_MODIFIED;
-        for name in &REPEATED_IN_304 {
+        *response.status_mut() = status;
+        for name in repeated {
             for value in self.headers.get_all(name) {
                 response.headers_mut().append(name, value.clone());
             }
         }
-        response.headers_mut().insert(AGE, self.age(now_ms));
         response
     }
 
@@ -401,8 +428,9 @@ impl StoredResponse {
         self.scope < Some(Scope::Gated) && !Directives::parse(&self.headers).must_revalidate
     }
 
-    /// The response was softly invalidated.
+    /// The response is served stale from now on: it was softly invalidated, or other replicas cannot say that it was not.
     pub(crate) fn mark_stale(&self, now_ms: u64) {
+        self.serves_stale.store(true, Ordering::Relaxed);
         self.fresh_until_ms.fetch_min(now_ms, Ordering::Relaxed);
     }
 }
@@ -456,6 +484,7 @@ impl StoredResponse {
             created_at_ms: self.created_at_ms,
             initial_age_ms: self.initial_age_ms,
             fresh_until_ms: AtomicU64::new(self.fresh_until_ms.load(Ordering::Relaxed)),
+            serves_stale: AtomicBool::new(self.serves_stale()),
             next_refresh_ms: AtomicU64::new(0),
             #[cfg(feature = "shared")]
             copy: None,

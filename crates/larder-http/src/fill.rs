@@ -50,8 +50,8 @@ use crate::status::{Outcome, Reason};
 use crate::stream::{Published, Stream};
 use crate::vary::VaryRecord;
 
-/// How much longer than its responses the record of a guarded resource is kept.
-const GUARDED_RECORD_GRACE: Duration = Duration::from_secs(600);
+/// How much longer than its responses the scope of a resource is known.
+const SCOPE_GRACE: Duration = Duration::from_secs(600);
 
 /// The result that a fill sends to its client.
 pub(crate) type ServiceResult<B, E> = Result<Response<Body<B>>, E>;
@@ -102,6 +102,7 @@ where
             }
         };
         drop(guard);
+        let replied_at = self.core().store.now_ms();
         let mut response = match result {
             Ok(response) => response,
             Err(error) => {
@@ -121,7 +122,7 @@ where
             Ok(_) if response.body().size_hint().lower() > self.core().max_body_bytes as u64 => {
                 self.send_unstored(response, Reason::BodyTooLarge);
             }
-            Ok((plan, scan)) => self.collect_body(response, plan, scan, stamp, deadline).await,
+            Ok((plan, scan)) => self.collect_body(response, plan, scan, stamp, (replied_at, deadline)).await,
             Err(reason) => self.send_unstored(response, reason),
         }
     }
@@ -141,14 +142,15 @@ where
         self.send(response, outcome);
     }
 
-    /// Reads the body to its end, or until it is clear that it cannot be stored.
+    /// Reads the body to its end, or until it is clear that it cannot be stored. The handler has replied at `replied_at`, in
+    /// milliseconds of the engine's clock.
     async fn collect_body(
         &mut self,
         response: Response<B>,
         plan: Plan,
         scan: Option<ResponseScan>,
         stamp: PurgeStamp,
-        deadline: Instant,
+        (replied_at, deadline): (u64, Instant),
     ) {
         let (head, body) = response.into_parts();
         let status = head.status;
@@ -198,12 +200,12 @@ where
         match end {
             Ok(()) => {
                 let now = self.core().store.now_ms();
-                let replied_at = stream.as_ref().and_then(Stream::published).map_or(now, |p| p.at_ms);
+                // The response has aged while its body arrived.
+                let plan = plan.after(Duration::from_millis(now.saturating_sub(replied_at)));
                 let body = StoredBody::Complete(collected.into_chunks());
-                let stored =
-                    StoredResponse::new(status, headers, body, &plan, self.tags(&plan), stamp, replied_at);
+                let stored = StoredResponse::new(status, headers, body, &plan, self.tags(&plan), stamp, now);
                 #[cfg(feature = "shared")]
-                let stored = match self.shared.has_lease() {
+                let stored = match self.shared.has_lease() && !plan.is_over() {
                     true => Box::pin(self.share(stored, &plan)).await,
                     false => stored,
                 };
@@ -211,7 +213,7 @@ where
                 let stored = self.with_siblings(stored, &plan);
                 let stored = Arc::new(stored);
                 match (stream, unsent_head) {
-                    (Some(stream), _) => self.store_streamed(stored, &plan, stream, now),
+                    (Some(stream), _) => self.store_streamed(stored, &plan, stream),
                     (None, Some(head)) => self.store_and_send(stored, &plan, head, now),
                     (None, None) => unreachable!("the head is sent with a stream"),
                 }
@@ -249,14 +251,13 @@ where
         if !matches!(self.role, FillRole::Leader(_)) || buffer.declared() == Some(0) {
             return None;
         }
-        let at_ms = self.core().store.now_ms();
-        let body = StoredBody::Filling(buffer.clone());
-        let filling = StoredResponse::new(status, headers, body, plan, self.tags(plan), stamp.copy(), at_ms);
+        let (body, now) = (StoredBody::Filling(buffer.clone()), self.core().store.now_ms());
+        let filling = StoredResponse::new(status, headers, body, plan, self.tags(plan), stamp.copy(), now);
         #[cfg(feature = "shared")]
         let filling = filling.with_copy(self.running_copy(plan));
         let filling = Arc::new(filling);
         let key = self.store(&filling, plan).ok()?;
-        Some(Published { key, value: StoreValue::Response(filling), at_ms })
+        Some(Published { key, value: StoreValue::Response(filling) })
     }
 
     /// Sends the head to the client, with a body that reads from the buffer of the fill.
@@ -281,9 +282,9 @@ where
     }
 
     /// Stores the response, whose head its client has already.
-    fn store_streamed(&mut self, stored: Arc<StoredResponse>, plan: &Plan, stream: Stream<B>, now: u64) {
+    fn store_streamed(&mut self, stored: Arc<StoredResponse>, plan: &Plan, stream: Stream<B>) {
         let result = match stream.published() {
-            Some(published) => self.replace_published(&stored, plan, published, now),
+            Some(published) => self.replace_published(&stored, plan, published),
             None => self.store(&stored, plan).map(drop),
         };
         self.settle(result);
@@ -307,12 +308,10 @@ where
         stored: &Arc<StoredResponse>,
         plan: &Plan,
         published: &Published,
-        now: u64,
     ) -> Result<(), Reason> {
         self.check_unpurged(stored)?;
         self.take_share(stored, &published.key)?;
-        let age = Duration::from_millis(now.saturating_sub(published.at_ms));
-        let ttl = Ttl::After((plan.ttl + plan.grace).saturating_sub(age));
+        let ttl = Ttl::After(plan.ttl + plan.grace);
         let replaced = self.core().store.compute(published.key.clone(), |present| match present {
             Some(entry) if !entry.value().is_same(&published.value) => (Op::Keep, false),
             _ => (Op::Put(StoreValue::Response(stored.clone()), ttl), true),
@@ -383,6 +382,7 @@ where
         match variant {
             None if plan.vary.is_empty() && !plan.is_guarded() => {
                 self.role.store(cache, resource, value, ttl)?;
+                self.remember_scope(plan);
                 Ok(resource.clone())
             }
             None => {
@@ -422,6 +422,17 @@ where
                 let mut replaced = FillRole::Refresh(StoreValue::Varies(record.clone()));
                 replaced.store(cache, resource, replacement, ttl).map(|()| entry)
             }
+        }
+    }
+
+    /// Remembers that the resource is public, or forgets it. One that varies has a record, which tells it.
+    fn remember_scope(&self, plan: &Plan) {
+        let (known, key) = (&self.core().known_public, self.core().hit_for_miss_key(&self.location));
+        match plan.scope {
+            Some(Scope::Public) => {
+                known.insert_with_ttl(key, (), Ttl::After(plan.ttl + plan.grace + SCOPE_GRACE));
+            }
+            _ => drop(known.remove(&key)),
         }
     }
 
@@ -468,6 +479,11 @@ where
             && !is_of_requester(reason);
         if is_lasting && !matches!(self.role, FillRole::Refresh(_)) {
             self.mark_hit_for_miss();
+        }
+        if is_of_requester(reason) {
+            // The scope is another one now: requests with credentials do not wait for each other in vain again.
+            let core = self.core();
+            core.known_public.remove(&core.hit_for_miss_key(&self.location));
         }
         // The handler no longer opts in, so the stale entry must go. If it failed or was too slow, the entry stays.
         if is_lasting
@@ -550,10 +566,10 @@ fn is_of_requester(reason: Reason) -> bool {
     )
 }
 
-/// How long the record of a resource is kept. That of a guarded one stays longer than its responses: once it is gone,
+/// How long the record of a resource is kept. That of one with a scope stays longer than its responses: once it is gone,
 /// requests with credentials do not follow each other.
 pub(crate) fn record_ttl(plan: &Plan) -> Duration {
-    let after = if plan.is_guarded() { GUARDED_RECORD_GRACE } else { Duration::ZERO };
+    let after = if plan.scope.is_some() { SCOPE_GRACE } else { Duration::ZERO };
     plan.ttl + plan.grace + after
 }
 

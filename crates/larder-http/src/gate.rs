@@ -14,6 +14,7 @@ use http::request::Parts;
 use tokio::time::timeout;
 
 use crate::cache::{CacheCore, HttpCache, Lookup};
+use crate::entry::StoreValue;
 use crate::key::Key;
 use crate::status::Reason;
 use crate::vary::VaryRecord;
@@ -132,15 +133,10 @@ pub(crate) async fn look_up<B>(
     guarded: Guarded,
     requester: &mut Requester,
 ) -> (Request<B>, Result<Lookup, Reason>) {
-    let request = requester.ask(cache.core(), request).await;
-    let (core, principal) = (cache.core(), requester.principal());
-    let found = match requester.check(guarded.record.scope()) {
-        Ok(()) => {
-            let headers = request.headers();
-            core.look_up_verified(|verified| core.look_up_guarded(&guarded, principal, headers, verified))
-                .await
-        }
-        Err(reason) => Err(reason),
-    };
+    let core = cache.core();
+    let request = requester.ask(core, request).await;
+    let headers = request.headers();
+    let look_up = |verified: &[StoreValue]| core.look_up_guarded(&guarded, requester, headers, verified);
+    let found = core.look_up_verified(look_up).await;
     (request, found)
 }

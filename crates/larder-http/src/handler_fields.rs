@@ -3,7 +3,7 @@
 
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, COOKIE, HOST, IF_MODIFIED_SINCE, IF_NONE_MATCH};
 use http::header::{PROXY_AUTHORIZATION, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderName, HeaderValue, Request};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
 
 use crate::cache::CacheCore;
 use crate::key::CONTENT_FIELDS;
@@ -34,13 +34,15 @@ impl HandlerFields {
         HandlerFields { only: Some(names.into_iter().collect()) }
     }
 
-    fn restrict(&self, headers: &mut HeaderMap, personal: &PersonalTraits) {
+    /// `has_content`: the request has a body, so that its content fields are in the key.
+    fn restrict(&self, headers: &mut HeaderMap, has_content: bool, personal: &PersonalTraits) {
         if !personal.ignored_cookies.is_empty() && headers.contains_key(COOKIE) {
             remove_ignored_cookies(headers, personal);
         }
         let Some(only) = &self.only else { return };
         let is_visible = |name: &HeaderName| {
-            let lists = [&ALWAYS_VISIBLE[..], &CONTENT_FIELDS, only, &personal.credential_fields];
+            let content_fields = if has_content { &CONTENT_FIELDS[..] } else { &[] };
+            let lists = [&ALWAYS_VISIBLE[..], content_fields, only, &personal.credential_fields];
             lists.iter().any(|names| names.contains(name))
         };
         let hidden: Vec<HeaderName> = headers.keys().filter(|name| !is_visible(name)).cloned().collect();
@@ -53,7 +55,9 @@ impl HandlerFields {
 impl CacheCore {
     /// Removes from a request what its handler must not depend on: ignored cookies, and fields without permission.
     pub(crate) fn restrict<B>(&self, request: &mut Request<B>) {
-        self.handler_fields.restrict(request.headers_mut(), &self.personal);
+        // Those with a body bypass.
+        let has_content = !matches!(*request.method(), Method::GET | Method::HEAD);
+        self.handler_fields.restrict(request.headers_mut(), has_content, &self.personal);
     }
 }
 
@@ -75,6 +79,14 @@ mod tests {
     use super::*;
 
     fn restricted(fields: &HandlerFields, lines: &[(&'static str, &'static str)]) -> Vec<String> {
+        restricted_with(fields, false, lines)
+    }
+
+    fn restricted_with(
+        fields: &HandlerFields,
+        has_content: bool,
+        lines: &[(&'static str, &'static str)],
+    ) -> Vec<String> {
         let personal = PersonalTraits {
             credential_fields: vec![HeaderName::from_static("x-api-key")],
             ignored_cookies: vec!["_ga".to_owned()],
@@ -84,7 +96,7 @@ mod tests {
         for (name, value) in lines {
             headers.append(*name, HeaderValue::from_static(value));
         }
-        fields.restrict(&mut headers, &personal);
+        fields.restrict(&mut headers, has_content, &personal);
         let mut left: Vec<_> =
             headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
         left.sort_unstable();
@@ -104,6 +116,14 @@ mod tests {
         assert_eq!(restricted(&only, &lines), ["accept: a", "accept: b", "host: h", "x-api-key: k"]);
         assert_eq!(restricted(&HandlerFields::only([]), &lines), ["host: h", "x-api-key: k"]);
         assert_eq!(restricted(&HandlerFields::default(), &lines).len(), 5);
+    }
+
+    #[test]
+    fn content_fields_are_visible_only_with_content() {
+        let lines = [("host", "h"), ("content-language", "evil"), ("content-type", "evil/evil")];
+        let only = HandlerFields::only([]);
+        assert_eq!(restricted_with(&only, false, &lines), ["host: h"]);
+        assert_eq!(restricted_with(&only, true, &lines).len(), 3);
     }
 
     #[test]

@@ -62,6 +62,10 @@ where
             },
         };
         if let Some(stored) = value.and_then(|value| cache.core().valid_response(&location, value)) {
+            if let Err(reason) = requester.check(stored.scope) {
+                outcome = Outcome::Bypass(reason);
+                break;
+            }
             return Ok(cache.core().answer_collapsed(&stored, request.headers(), location.variant.is_some()));
         }
         // The fill has found that the resource varies or is guarded, or its response was purged meanwhile.
@@ -79,7 +83,13 @@ where
                     break;
                 }
             },
-            Ok(Lookup::Missing(other_location)) => location = other_location,
+            Ok(Lookup::Missing(other_location)) => {
+                location = other_location;
+                if let Some(reason) = requester.credentials.filter(|_| !cache.core().is_shared(&location)) {
+                    outcome = Outcome::Bypass(reason);
+                    break;
+                }
+            }
             Ok(Lookup::Guarded(_)) => unreachable!("the gate was asked"),
             #[cfg(feature = "shared")]
             Ok(Lookup::Unverified(_)) => unreachable!("it was compared"),
@@ -178,29 +188,34 @@ where
         let outcome = miss_outcome(&location, Reason::TooManyFills);
         return Forward::new(cache, inner, request, outcome, FollowUp::Nothing).await;
     };
-    // The gate says of a resource that is not known yet whether this client may fill it, if it turns out to be guarded.
-    if requester.access.is_none() {
-        request = requester.ask(cache.core(), request).await;
-    }
     let (client, mut response) = oneshot::channel();
-    let request_headers = request.headers().clone();
-    // The store needs the complete response; the client's conditions are evaluated afterwards.
-    request.headers_mut().remove(IF_NONE_MATCH);
-    request.headers_mut().remove(IF_MODIFIED_SINCE);
     let aborted = miss_outcome(&location, Reason::HandlerPanic);
-    let fill = Fill {
-        cache: cache.clone(),
-        location,
-        role,
-        request_headers,
-        requester,
-        _running: running,
-        client: Some(client),
-        first_variant: Default::default(),
-        #[cfg(feature = "shared")]
-        shared: Default::default(),
-    };
-    let mut fill = Box::pin(fill.run(fill::prepare(&cache, inner, request)));
+    let fill_cache = cache.clone();
+    let mut fill = Box::pin(async move {
+        let cache = fill_cache;
+        // The gate says of a resource that is not known yet whether this client may fill it, if it turns out to be guarded.
+        if requester.access.is_none() {
+            request = requester.ask(cache.core(), request).await;
+        }
+        let request_headers = request.headers().clone();
+        // The store needs the complete response; the client's conditions are evaluated afterwards.
+        request.headers_mut().remove(IF_NONE_MATCH);
+        request.headers_mut().remove(IF_MODIFIED_SINCE);
+        let call = fill::prepare(&cache, inner, request);
+        let fill = Fill {
+            cache,
+            location,
+            role,
+            request_headers,
+            requester,
+            _running: running,
+            client: Some(client),
+            first_variant: Default::default(),
+            #[cfg(feature = "shared")]
+            shared: Default::default(),
+        };
+        fill.run(call).await;
+    });
     let first_poll = |cx: &mut Context<'_>| {
         Poll::Ready(panic::catch_unwind(AssertUnwindSafe(|| fill.as_mut().poll(cx).is_ready())))
     };

@@ -246,6 +246,23 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// The same, so much later.
+    pub(crate) fn after(self, elapsed: Duration) -> Plan {
+        let stale_for = elapsed.saturating_sub(self.ttl);
+        Plan {
+            ttl: self.ttl.saturating_sub(elapsed),
+            grace: self.grace.saturating_sub(stale_for),
+            age: self.age + elapsed,
+            ..self
+        }
+    }
+
+    /// Whether the response may not be served any more.
+    #[cfg(feature = "shared")]
+    pub(crate) fn is_over(&self) -> bool {
+        self.ttl.is_zero() && self.grace.is_zero()
+    }
+
     /// Whether the gate is asked before each replay.
     pub(crate) fn is_guarded(&self) -> bool {
         self.scope >= Some(Scope::Gated)

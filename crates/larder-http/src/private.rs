@@ -66,6 +66,10 @@ impl PrivateShares {
             return Err(Reason::PrivateShare);
         }
         let mut state = self.state();
+        if state.bytes_of(principal) + bytes > self.limit_of_principal || state.bytes + bytes > self.limit {
+            // What the response replaces makes room first, and is not displaced: that would void the fill of its key.
+            state.release_all_of(principal, key);
+        }
         let mut displaced = Vec::new();
         while state.bytes_of(principal) + bytes > self.limit_of_principal {
             let oldest = state.principals[&principal].numbers.first().copied();
@@ -98,6 +102,15 @@ impl State {
         principal.numbers.insert(number);
         self.responses.insert(number, response);
         number
+    }
+
+    /// Frees the parts of the responses of a principal under this key.
+    fn release_all_of(&mut self, principal: PurgeKey, key: &Key) {
+        let numbers = self.principals.get(&principal).into_iter().flat_map(|principal| &principal.numbers);
+        let same: Vec<u64> = numbers.copied().filter(|number| self.responses[number].key == *key).collect();
+        for number in same {
+            self.release(number);
+        }
     }
 
     /// Frees the part of a response, if it was not freed before. Returns its key.
@@ -147,6 +160,21 @@ mod tests {
                 .collect();
         assert_eq!(shares.take(ann, &key(5), 101).unwrap_err(), Reason::PrivateShare);
         assert_eq!(shares.state().bytes, 151);
+    }
+
+    /// The response under its key may still be in the store.
+    #[test]
+    fn response_displaces_its_own_predecessor_first() {
+        let (shares, purges) = (PrivateShares::new(10_000), Purges::new());
+        let ann = purges.purge_key(b"ann");
+        let (_oldest, _) = shares.take(ann, &key(1), 40).unwrap();
+        let (_second, _) = shares.take(ann, &key(2), 40).unwrap();
+        let (_third, displaced) = shares.take(ann, &key(2), 60).unwrap();
+        assert!(displaced.is_empty());
+        let (_fourth, displaced) = shares.take(ann, &key(2), 70).unwrap();
+        assert_eq!(displaced, [key(1)]);
+        drop((_second, _third));
+        assert_eq!(shares.state().bytes, 70);
     }
 
     #[test]

@@ -3,8 +3,25 @@
 
 use std::ops::Range;
 
-use http::HeaderMap;
-use http::header::{ACCEPT_RANGES, ETAG, IF_RANGE, RANGE};
+use http::header::{
+    ACCEPT_RANGES, ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, DATE, ETAG, IF_RANGE, RANGE, VARY,
+};
+use http::{HeaderMap, HeaderName};
+
+/// The fields of the 200 that a 416 repeats: none that describe a body, and none that would allow to store the error.
+pub(crate) const REPEATED_IN_416: [HeaderName; 6] = [
+    ACCEPT_RANGES,
+    DATE,
+    VARY,
+    ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_ALLOW_CREDENTIALS,
+    ACCESS_CONTROL_EXPOSE_HEADERS,
+];
+
+/// Digests of the bytes of a message (RFC 9530, section 2; RFC 1864): a 206 has others.
+pub(crate) const DIGESTS_OF_CONTENT: [HeaderName; 2] =
+    [HeaderName::from_static("content-digest"), HeaderName::from_static("content-md5")];
 
 /// The part of a body that a request gets.
 #[derive(Clone, Debug, PartialEq, Eq)]

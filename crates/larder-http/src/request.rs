@@ -14,7 +14,23 @@ pub(crate) struct PersonalTraits {
     pub(crate) credential_fields: Vec<HeaderName>,
     /// All other cookies are personal.
     pub(crate) ignored_cookies: Vec<String>,
-    pub(crate) extensions: Vec<fn(&Extensions) -> bool>,
+    pub(crate) extensions: Vec<PersonalExtension>,
+}
+
+/// A type of extensions that identifies a user.
+#[derive(Debug)]
+pub(crate) struct PersonalExtension {
+    is_in: fn(&Extensions) -> bool,
+    remove: fn(&mut Extensions),
+}
+
+impl PersonalExtension {
+    pub(crate) fn of<T: Clone + Send + Sync + 'static>() -> PersonalExtension {
+        PersonalExtension {
+            is_in: |extensions| extensions.get::<T>().is_some(),
+            remove: |extensions| drop(extensions.remove::<T>()),
+        }
+    }
 }
 
 impl PersonalTraits {
@@ -23,11 +39,16 @@ impl PersonalTraits {
         let has = |name: &HeaderName| headers.contains_key(name);
         if fields.has(FieldSet::AUTHORIZATION) || self.credential_fields.iter().any(has) {
             Some(Reason::Authorization)
-        } else if self.extensions.iter().any(|is_in| is_in(request.extensions())) {
+        } else if self.extensions.iter().any(|personal| (personal.is_in)(request.extensions())) {
             Some(Reason::PersonalExtension)
         } else {
             (fields.has(FieldSet::COOKIE) && self.has_cookie(headers)).then_some(Reason::Cookie)
         }
+    }
+
+    /// Removes what identifies a user from the extensions of a request.
+    pub(crate) fn remove_extensions(&self, extensions: &mut Extensions) {
+        self.extensions.iter().for_each(|personal| (personal.remove)(extensions));
     }
 
     /// Whether the request has a cookie that is not ignored. A malformed one has no name, so it is not ignored.

@@ -184,7 +184,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         let timer = HitTimer::start();
         let requester = Requester { credentials: traits.credentials, access: None };
         match self.cache().core().look_up(RequestKey::new(&request, &body_key)) {
-            Err(reason) => self.bypass(request, reason, false),
+            Err(reason) => self.decline(Call { request, body_key, requester, traits }, reason),
             Ok(found) => self.reply(Call { request, body_key, requester, traits }, found, timer),
         }
     }
@@ -209,10 +209,10 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
             Lookup::Unverified(_) => self.verify(call),
             Lookup::Found(stored) => {
                 if let Err(reason) = call.requester.check(stored.scope) {
-                    return self.bypass(call.request, reason, false);
+                    return self.decline(call, reason);
                 }
                 if stored.is_filling() {
-                    return self.join_fill(call.request, &stored, call.traits);
+                    return self.join_fill(call, &stored);
                 }
                 let now = core.store.now_ms();
                 let outcome = stored.outcome(now);
@@ -287,7 +287,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         B: HandlerBody,
     {
         match found {
-            Err(reason) => self.bypass(call.request, reason, false),
+            Err(reason) => self.decline(call, reason),
             Ok(found) => self.reply(call, found, HitTimer::start()),
         }
     }
@@ -308,22 +308,48 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
     /// Answers with a response whose body is still being filled.
     fn join_fill<ReqBody, B>(
         &self,
-        request: Request<ReqBody>,
+        call: Call<ReqBody>,
         filling: &StoredResponse,
-        traits: RequestTraits,
     ) -> ResponseFuture<S, ReqBody, B>
     where
         S: Service<Request<ReqBody>, Response = Response<B>>,
         B: http_body::Body,
     {
-        if traits.head {
-            return self.bypass(request, Reason::Head, false);
+        if call.traits.head {
+            return self.decline(call, Reason::Head);
         }
-        if traits.fields.has(FieldSet::RANGE) {
-            return self.bypass(request, Reason::Range, false);
+        if call.traits.fields.has(FieldSet::RANGE) {
+            return self.decline(call, Reason::Range);
         }
         let is_variant = filling.headers().contains_key(VARY);
-        ResponseFuture::ready(self.cache().core().answer_collapsed(filling, request.headers(), is_variant))
+        let headers = call.request.headers();
+        ResponseFuture::ready(self.cache().core().answer_collapsed(filling, headers, is_variant))
+    }
+
+    /// Forwards an eligible request that gets nothing from the cache, unless its client wants nothing else.
+    fn decline<ReqBody, B>(&self, call: Call<ReqBody>, reason: Reason) -> ResponseFuture<S, ReqBody, B>
+    where
+        S: Service<Request<ReqBody>, Response = Response<B>>,
+        B: http_body::Body,
+    {
+        match call.traits.only_if_cached {
+            true => self.only_if_cached(),
+            false => self.bypass(call.request, reason, false),
+        }
+    }
+
+    /// The 504 for a client that wants a response from the cache or none (RFC 9111, 5.2.1.7).
+    fn only_if_cached<ReqBody, B>(&self) -> ResponseFuture<S, ReqBody, B>
+    where
+        S: Service<Request<ReqBody>, Response = Response<B>>,
+        B: http_body::Body,
+    {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::GATEWAY_TIMEOUT;
+        let outcome = Outcome::Bypass(Reason::OnlyIfCached);
+        self.cache().core().counters.count(outcome);
+        entry::add_cache_status(&mut response, outcome);
+        ResponseFuture::ready(response)
     }
 
     /// The layer's own answer to a request whose body could not be read.
@@ -390,12 +416,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         let Call { mut request, body_key, requester, traits } = call;
         let core = self.cache().core();
         if traits.only_if_cached {
-            let mut response = Response::new(Body::empty());
-            *response.status_mut() = StatusCode::GATEWAY_TIMEOUT;
-            let outcome = Outcome::Bypass(Reason::OnlyIfCached);
-            core.counters.count(outcome);
-            entry::add_cache_status(&mut response, outcome);
-            return ResponseFuture::ready(response);
+            return self.only_if_cached();
         }
         if traits.head {
             return self.bypass(request, Reason::Head, false);
@@ -416,7 +437,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
             // A response to credentials may be shared only once the resource is known to have a scope, and a response to
             // long fields may have no key: others must not wait for it.
             let is_known = location.variant.is_some();
-            let response = if (requester.credentials.is_some() && location.scope().is_none())
+            let response = if (requester.credentials.is_some() && !cache.core().is_shared(&location))
                 || (!is_known && !key::fits_variant(request.headers()))
             {
                 let role = FillRole::Unticketed { _counted: UnticketedFill::new(cache.clone()) };
@@ -430,8 +451,8 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         ResponseFuture { kind: Kind::Boxed { future: Box::pin(future) } }
     }
 
-    /// Starts a refresh of a stale entry. Its request has only the headers that the key was made from: no credentials
-    /// and no conditions.
+    /// Starts a refresh of a stale entry. Its request has only the headers that the key was made from, and no personal
+    /// extensions: no credentials and no conditions.
     fn refresh<ReqBody, B>(
         &self,
         mut request: Request<ReqBody>,
@@ -458,6 +479,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
             *request.method_mut() = Method::GET;
         }
         *request.headers_mut() = key_headers.clone();
+        core.personal.remove_extensions(request.extensions_mut());
         core.counters.refreshes.add(1);
         let fill = Fill {
             cache: self.cache().clone(),

@@ -25,8 +25,6 @@ pub(crate) struct Stream<B: http_body::Body> {
 pub(crate) struct Published {
     pub(crate) key: Key,
     pub(crate) value: StoreValue,
-    /// The time at which the handler has replied, in milliseconds of the engine's clock.
-    pub(crate) at_ms: u64,
 }
 
 impl<B: http_body::Body> Stream<B> {

@@ -21,6 +21,7 @@
 //! - `streaming`: a body that is being filled has many readers, and is held once.
 //! - `vary`: a variant is served only to requests that select it.
 //! - `views`: several caches share one store.
+//! - `waiting`: what changes while a request waits is in effect when it is answered.
 //! - `zero`: zero, false and empty are values.
 
 mod attacks;
@@ -46,4 +47,5 @@ mod streaming;
 mod support;
 mod vary;
 mod views;
+mod waiting;
 mod zero;

@@ -172,3 +172,23 @@ async fn personal_extension_never_reaches_a_shared_fill() {
     }
     assert_eq!(site.get("/").await.body, "nobody");
 }
+
+#[tokio::test]
+async fn personal_extension_never_reaches_a_refresh() {
+    #[derive(Clone)]
+    struct Principal;
+    let site = Site::with(
+        |builder| builder.personal_extension::<Principal>(),
+        |request, call| async move {
+            let user = request.extensions().get::<Principal>().map_or("nobody", |_| "ann");
+            with_cached(plain(format!("{user} {call}")), Cached::ttl(MINUTE).swr(MINUTE).scope(Scope::Public))
+        },
+    );
+    site.get("/").await;
+    site.clock.advance(MINUTE + SECOND);
+    let mut request = get("/", &[]);
+    request.extensions_mut().insert(Principal);
+    assert_eq!(site.send(request).await.body, "nobody 1");
+    settle().await;
+    assert_eq!(site.get("/").await.body, "nobody 2");
+}

@@ -230,6 +230,30 @@ async fn range_is_served_from_stored_body_and_bypasses_otherwise() {
     assert_eq!((head.status, head.header("content-length")), (StatusCode::OK, Some("10")));
 }
 
+/// Digests of the content are those of the bytes that are sent (RFC 9530, section 2), and an error is no copy of the page.
+#[tokio::test]
+async fn part_and_416_have_no_fields_of_the_whole_content() {
+    let site = Site::new(|_, _| async {
+        let reply = field(cached("0123456789"), "content-digest", "sha-256=:AA==:");
+        let reply = field(field(reply, "content-md5", "AA=="), "repr-digest", "sha-256=:AA==:");
+        field(field(reply, "cache-control", "public, max-age=600"), "vary", "accept")
+    });
+    site.get("/").await;
+    let part = site.send(get("/", &[("range", "bytes=0-1")])).await;
+    assert_eq!((part.status, &part.body[..]), (StatusCode::PARTIAL_CONTENT, &b"01"[..]));
+    assert_eq!((part.header("content-digest"), part.header("content-md5")), (None, None));
+    assert!(part.header("repr-digest").is_some() && part.header("cache-control").is_some());
+    let behind = site.send(get("/", &[("range", "bytes=50-")])).await;
+    assert_eq!(
+        (behind.status, behind.header("content-length")),
+        (StatusCode::RANGE_NOT_SATISFIABLE, Some("0"))
+    );
+    for name in ["content-digest", "content-md5", "repr-digest", "cache-control", "etag", "age"] {
+        assert_eq!(behind.header(name), None, "{name}");
+    }
+    assert_eq!((behind.header("vary"), behind.header("accept-ranges")), (Some("accept"), Some("bytes")));
+}
+
 #[tokio::test]
 async fn empty_response_is_replayed_empty() {
     let site = Site::new(|_, _| async { cached("") });

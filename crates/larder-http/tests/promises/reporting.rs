@@ -47,6 +47,15 @@ async fn hit_ratio_before_first_request_is_none() {
 }
 
 #[tokio::test]
+async fn only_if_cached_with_credentials_is_504() {
+    let site = Site::counting();
+    site.get("/").await;
+    let response = site.send(get("/", &[("cache-control", "only-if-cached"), ("cookie", "a=b")])).await;
+    assert_eq!((response.status.as_u16(), site.calls()), (504, 1));
+    assert_eq!(response.cache_status(), "fwd=bypass; detail=only-if-cached");
+}
+
+#[tokio::test]
 async fn only_if_cached_without_entry_is_504() {
     let site = Site::counting();
     let send = || site.send(get("/", &[("cache-control", "only-if-cached")]));

@@ -236,7 +236,7 @@ fn waiting_site(sessions: &Sessions, scope: Scope) -> (Site, Arc<Semaphore>) {
 #[tokio::test]
 async fn requests_with_credentials_follow_each_other_once_the_scope_is_known() {
     let tokens = ["a", "b", "a", "b"];
-    for (scope, fills) in [(Scope::Gated, 1), (Scope::Private, 2)] {
+    for (scope, fills) in [(Scope::Public, 1), (Scope::Gated, 1), (Scope::Private, 2)] {
         let sessions = Sessions::of(&[("a", "ann"), ("b", "bob")]);
         let (site, permits) = waiting_site(&sessions, scope);
         send_at_once(&site, &permits, &tokens, || ()).await;
@@ -337,6 +337,26 @@ async fn one_principal_takes_a_hundredth_of_the_store() {
         "the oldest has gone"
     );
     assert!(get_as(&site, "/of-bob", "b").await.cache_status().starts_with("hit"));
+}
+
+/// The response that it replaces goes first, and not the ticket of its fill.
+#[tokio::test]
+async fn expired_private_response_is_replaced_in_a_full_share() {
+    for (max_bytes, pages) in [(400_000, 1), (1_200_000, 4)] {
+        let gate = |_: &Parts| std::future::ready(Access::AllowedAs("ann".to_owned()));
+        let site = Site::with(
+            move |builder| builder.max_bytes(max_bytes).gate(gate),
+            |_, _| async { with_cached(plain(vec![b'x'; 2_000]), Cached::ttl(MINUTE).scope(Scope::Private)) },
+        );
+        for round in 0..5 {
+            for page in 0..pages {
+                let response = get_as(&site, &format!("/{page}"), "a").await;
+                let status = response.cache_status();
+                assert!(status.ends_with("stored"), "{status}, round {round}, page {page} of {pages}");
+            }
+            site.clock.advance(MINUTE + SECOND);
+        }
+    }
 }
 
 #[tokio::test]

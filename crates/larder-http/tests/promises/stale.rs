@@ -1,9 +1,10 @@
 //! Within its grace period an entry is served stale at once, while one background request refreshes it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::StatusCode;
-use larder_http::Cached;
+use larder_http::{Access, Cached, Scope};
 use tokio::sync::Semaphore;
 
 use crate::support::*;
@@ -54,6 +55,27 @@ async fn entry_without_grace_is_never_served_stale() {
     site.get("/").await;
     site.clock.advance(MINUTE);
     assert_eq!(site.get("/").await.body, "2");
+}
+
+/// The engine rounds times to live up to milliseconds.
+#[tokio::test]
+async fn entry_without_grace_is_a_miss_in_its_last_millisecond() {
+    for (control, scope) in [("must-revalidate", None), ("max-age=1", Some(Scope::Gated))] {
+        let site = Site::with(
+            |builder| builder.gate(|_| std::future::ready(Access::Allowed)),
+            move |_, call| async move {
+                let settings = Cached::ttl(Duration::from_micros(10_500)).swr(MINUTE);
+                let settings = scope.map_or(settings.clone(), |scope| settings.scope(scope));
+                field(with_cached(plain(call.to_string()), settings), "cache-control", control)
+            },
+        );
+        for call in ["1", "2", "3"] {
+            assert_eq!(site.get("/").await.body, call, "{control}");
+            site.clock.advance(Duration::from_millis(10));
+        }
+        settle().await;
+        assert_eq!(site.calls(), 3, "no refresh");
+    }
 }
 
 #[tokio::test]

@@ -1,12 +1,13 @@
 //! A body that is being filled has many readers, and is held once. No follower takes a failed body as complete.
 
 use std::io;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Response;
 use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
-use larder_http::{IncompleteBody, Reason};
+use larder_http::{Cached, IncompleteBody, Reason, Scope};
 use tokio::sync::mpsc;
 use tower::ServiceExt;
 
@@ -297,4 +298,40 @@ async fn requests_above_max_waiters_call_the_handler() {
     }
     let waited_for = statuses.iter().filter(|status| *status == "larder; fwd=uri-miss; collapsed").count();
     assert_eq!(waited_for, 2, "{statuses:?}");
+}
+
+/// The head tells when the response was made (RFC 9111, 4.2.3).
+#[tokio::test]
+async fn response_ages_while_its_body_arrives() {
+    for kind in ["leader", "with a cookie", "refresh"] {
+        let (replies, queue) = mpsc::unbounded_channel::<mpsc::UnboundedReceiver<Part>>();
+        let queue = Arc::new(tokio::sync::Mutex::new(queue));
+        let site = Arc::new(Site::new(move |_, _| {
+            let queue = queue.clone();
+            async move {
+                let frames = queue.lock().await.recv().await.unwrap();
+                let settings = Cached::ttl(MINUTE).swr(MINUTE).scope(Scope::Public);
+                with_cached(plain(""), settings).map(|_| Streamed(frames).boxed())
+            }
+        }));
+        if kind == "refresh" {
+            replies.send(reply(vec![data("old")])).unwrap();
+            site.get("/a").await;
+            site.clock.advance(MINUTE + SECOND);
+        }
+        let (frames, receiver) = mpsc::unbounded_channel();
+        replies.send(receiver).unwrap();
+        frames.send(data("a")).unwrap();
+        let fields: &[_] = if kind == "with a cookie" { &[("cookie", "a=b")] } else { &[] };
+        let filling = tokio::spawn(site.service.clone().oneshot(get("/a", fields)));
+        settle().await;
+        site.clock.advance(50 * SECOND);
+        frames.send(data("b")).unwrap();
+        drop(frames);
+        filling.await.unwrap().unwrap().into_body().collect().await.unwrap();
+        settle().await;
+        let hit = site.get("/a").await;
+        assert_eq!((&hit.body[..], hit.cache_status()), (&b"ab"[..], "hit; ttl=10"), "{kind}");
+        assert_eq!(hit.header("age"), Some("50"), "{kind}");
+    }
 }
