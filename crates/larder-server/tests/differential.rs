@@ -59,6 +59,26 @@ impl Pair {
         }
     }
 
+    /// Sends several commands at once to both, and compares all replies and messages in their order.
+    pub(crate) fn compare_pipeline(&mut self, commands: &[&str]) -> Result<(), String> {
+        const END: &str = "end-of-the-pipeline";
+        let last = ["PING", END].map(str::to_owned);
+        let requests: Vec<u8> =
+            commands.iter().map(|line| words(line)).chain([last.to_vec()]).flat_map(|c| encode(&c)).collect();
+        let is_last = |frame: &Frame| match frame {
+            Frame::Array(parts) => parts.last().and_then(Frame::as_bytes) == Some(END.as_bytes()),
+            frame => frame.as_bytes() == Some(END.as_bytes()),
+        };
+        self.redis.send(&requests);
+        self.larder.send(&requests);
+        let redis = self.redis.receive_until(is_last);
+        let larder = self.larder.receive_until(is_last);
+        match redis == larder {
+            true => Ok(()),
+            false => Err(format!("{commands:?}\n   redis: {redis:?}\n  larder: {larder:?}")),
+        }
+    }
+
     /// Sends a command to both; the error has the command and both replies.
     pub(crate) fn compare(&mut self, command: &[String]) -> Result<(), String> {
         let expected = normalized(command, self.redis.call(command));

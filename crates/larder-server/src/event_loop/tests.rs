@@ -268,6 +268,45 @@ fn message_is_ahead_of_the_reply_to_a_later_command() {
     assert_eq!(read_text(&mut client_end), "+message\r\n+PONG\r\n");
 }
 
+/// A refused command is a command, too.
+#[test]
+fn message_is_ahead_of_a_later_error() {
+    let state = state(1);
+    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let (connection, mut client_end) = connection(&state);
+    let client = Arc::clone(connection.client());
+    event_loop.adopt(connection);
+    client_end.write_all(b"SUBSCRIBE a\r\n").unwrap();
+    poll(&mut event_loop);
+    read_text(&mut client_end);
+    for refused in ["GET k\r\n", "FOO\r\n", "PING x y\r\n"] {
+        client_end.write_all(refused.as_bytes()).unwrap();
+        post(&client, "message");
+        event_loop.connections[0].as_mut().unwrap().set_ready(false);
+        event_loop.turn(0, Moment::now());
+        let received = read_text(&mut client_end);
+        assert!(received.starts_with("+message\r\n-ERR "), "{received}");
+    }
+}
+
+/// They were there before all replies of the turn.
+#[test]
+fn messages_are_ahead_of_replies_before_the_first_subscription() {
+    let state = state(1);
+    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let (connection, mut client_end) = connection(&state);
+    let client = Arc::clone(connection.client());
+    event_loop.adopt(connection);
+    client_end.write_all(b"PING\r\nSUBSCRIBE a\r\nPING\r\n").unwrap();
+    post(&client, "message");
+    event_loop.connections[0].as_mut().unwrap().set_ready(false);
+    event_loop.turn(0, Moment::now());
+    assert_eq!(
+        read_text(&mut client_end),
+        "+message\r\n+PONG\r\n*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n*2\r\n$4\r\npong\r\n$0\r\n\r\n"
+    );
+}
+
 /// The thread that was woken has the connection no more.
 #[test]
 fn message_for_a_connection_that_moves_is_sent_on_its_new_thread() {
