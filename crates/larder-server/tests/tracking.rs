@@ -164,6 +164,16 @@ const MESSAGES: &[(&str, &[(&str, usize)])] = &[
             (">FLUSHALL", 1),
         ],
     ),
+    (
+        "ON BCAST PREFIX a:",
+        &[
+            (">SET k 2", 0),
+            ("CLIENT TRACKING ON BCAST", 0),
+            (">SET k 3", 1),
+            // For each of the two prefixes.
+            (">SET a:1 x", 2),
+        ],
+    ),
     ("ON BCAST NOLOOP", &[(">SET k 2", 1), ("SET k own", 0), (">SET anything 2", 1), ("FLUSHALL", 1)]),
 ];
 
