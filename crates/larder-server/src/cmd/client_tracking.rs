@@ -195,7 +195,7 @@ fn overlap(prefix: &[u8], kind: &str, other: &[u8]) -> CommandError {
 }
 
 pub(super) fn caching(cx: &mut Context<'_>, value: &[u8]) -> Outcome {
-    let Some(tracking) = cx.session.tracking_mut().filter(|tracking| tracking.mode != Mode::Default) else {
+    let Some(tracking) = cx.session.tracking_mut() else {
         return Err(CommandError::Fixed(
             "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode \
              enabled",
