@@ -106,8 +106,15 @@ fn position(cx: &Context<'_>, offset: &[u8]) -> Result<(usize, u8), CommandError
 
 pub(super) fn bitcount(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let range_of = |value: &[u8]| match args.len() {
-        2 => Ok(Some(BitRange { start: 0, end: 8 * value.len() })),
-        4 | 5 => BitRange::parse(&args[2], Some(&args[3]), args.get(4), value.len()),
+        2 => Ok(BitRange::whole(value)),
+        4 | 5 => {
+            let (start, end) = (integer(&args[2])?, integer(&args[3])?);
+            // Nothing, whatever the length and the unit are. `BITPOS` finds the first one then.
+            if start < 0 && end < 0 && start > end {
+                return Ok(None);
+            }
+            Ok(BitRange::new(start, end, bits_per_unit(args.get(4))?, value))
+        }
         _ => Err(CommandError::Syntax),
     };
     let count = |value: &[u8]| {
@@ -132,8 +139,11 @@ pub(super) fn bitpos(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         _ => return Err(CommandError::Fixed("ERR The bit argument must be 1 or 0.")),
     };
     let range_of = |value: &[u8]| match args.len() {
-        3 => Ok(Some(BitRange { start: 0, end: 8 * value.len() })),
-        4..=6 => BitRange::parse(&args[3], args.get(4), args.get(5), value.len()),
+        3 => Ok(BitRange::whole(value)),
+        4..=6 => {
+            let (start, unit) = (integer(&args[3])?, bits_per_unit(args.get(5))?);
+            Ok(BitRange::new(start, args.get(4).map_or(Ok(-1), integer)?, unit, value))
+        }
         _ => Err(CommandError::Syntax),
     };
     // Without an end, the string counts as followed by zeros.
@@ -158,6 +168,16 @@ pub(super) fn bitpos(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
 }
 
+/// The bits of the unit of a range, which is a byte if none is given.
+fn bits_per_unit(unit: Option<&[u8]>) -> Result<usize, CommandError> {
+    match unit {
+        None => Ok(8),
+        Some(unit) if unit.eq_ignore_ascii_case(b"BYTE") => Ok(8),
+        Some(unit) if unit.eq_ignore_ascii_case(b"BIT") => Ok(1),
+        Some(_) => Err(CommandError::Syntax),
+    }
+}
+
 /// A range of bits of a string.
 #[derive(Debug)]
 pub(super) struct BitRange {
@@ -166,30 +186,21 @@ pub(super) struct BitRange {
 }
 
 impl BitRange {
-    /// Parses a range in bytes, or in bits if the unit says so: negative numbers count from the end, and both ends are
-    /// included. `None` if it is empty.
-    fn parse(
-        start: &[u8],
-        end: Option<&[u8]>,
-        unit: Option<&[u8]>,
-        value_bytes: usize,
-    ) -> Result<Option<BitRange>, CommandError> {
-        let (start, end) = (integer(start)?, end.map_or(Ok(-1), integer)?);
-        let bits_per_unit = match unit {
-            None => 8,
-            Some(unit) if unit.eq_ignore_ascii_case(b"BYTE") => 8,
-            Some(unit) if unit.eq_ignore_ascii_case(b"BIT") => 1,
-            Some(_) => return Err(CommandError::Syntax),
-        };
-        let units = (value_bytes * 8 / bits_per_unit) as i64;
-        if units == 0 || start < 0 && end < 0 && start > end {
-            return Ok(None);
-        }
+    /// All bits of a value. `None` if there are none.
+    fn whole(value: &[u8]) -> Option<BitRange> {
+        (!value.is_empty()).then_some(BitRange { start: 0, end: 8 * value.len() })
+    }
+
+    /// From one unit to another one, which is included. Negative numbers count from the end; beyond the start they mean the
+    /// first unit. `None` if the range is empty.
+    fn new(start: i64, end: i64, bits_per_unit: usize, value: &[u8]) -> Option<BitRange> {
+        let units = (value.len() * 8 / bits_per_unit) as i64;
         let from_start = |number: i64| if number < 0 { number.saturating_add(units).max(0) } else { number };
         let (start, end) = (from_start(start), from_start(end).min(units - 1));
-        let range =
-            BitRange { start: start as usize * bits_per_unit, end: (end as usize + 1) * bits_per_unit };
-        Ok((start <= end).then_some(range))
+        (start <= end).then(|| BitRange {
+            start: start as usize * bits_per_unit,
+            end: (end as usize + 1) * bits_per_unit,
+        })
     }
 
     /// The byte at `index` of the value, without the bits outside of the range.
