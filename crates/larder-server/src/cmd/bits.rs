@@ -39,13 +39,29 @@ impl Numbers {
     }
 }
 
-/// Changes bits of a string, after which zeros follow up to this length. A large string that grows, or that a client receives
-/// now, is built in slices.
+/// A change of bits in a string, after which zeros follow.
+pub(super) trait BitChange: Send + 'static {
+    /// The reply, if no bit of the value would change.
+    fn without_effect(&self, value: &[u8]) -> Option<Unchanged>;
+
+    /// Changes a value that is long enough.
+    fn apply(&self, value: &mut [u8]) -> Numbers;
+}
+
+/// What a change does with a value that has the bits already.
+pub(super) struct Unchanged {
+    pub(super) numbers: Numbers,
+    /// Whether it writes at all. If so, a value that is too short grows, which is a change.
+    pub(super) writes: bool,
+}
+
+/// Changes bits of a string, which has at least this length afterwards. A large string that grows, or that a client receives
+/// now, is built in slices. If nothing changes, it is no write: nobody is told.
 pub(super) fn change_bits(
     cx: &mut Context<'_>,
     name: &[u8],
     length: usize,
-    change: impl Fn(&mut [u8]) -> Numbers + Send + 'static,
+    change: impl BitChange,
 ) -> Outcome {
     if length as u64 > cx.state.store.max_memory() {
         return Err(CommandError::OutOfMemory);
@@ -54,15 +70,19 @@ pub(super) fn change_bits(
     let step = db.update_string(name, |entry| {
         let before = entry.as_ref().map_or(&[][..], StringEntry::value);
         let grows = length > before.len();
+        let unchanged = change.without_effect(before).filter(|unchanged| !(grows && unchanged.writes));
+        if let Some(unchanged) = unchanged {
+            return (EntryOp::Keep, Step::Done(unchanged.numbers));
+        }
         if grows && length >= LARGE_BYTES || is_large_and_read(entry.as_ref()) {
             return (EntryOp::Keep, Step::Build(Former::of(entry.as_ref())));
         }
         match entry {
-            Some(mut entry) if !grows => (EntryOp::Edited, Step::Done(change(entry.value_mut()))),
+            Some(mut entry) if !grows => (EntryOp::Edited, Step::Done(change.apply(entry.value_mut()))),
             _ => {
                 let mut value = before.to_vec();
                 value.resize(length, 0);
-                let numbers = change(&mut value);
+                let numbers = change.apply(&mut value);
                 (EntryOp::Put(db.record(name, &[&value]), Expiry::Keep), Step::Done(numbers))
             }
         }
@@ -71,8 +91,31 @@ pub(super) fn change_bits(
         Step::Done(numbers) => numbers.reply(cx),
         Step::Build(former) => {
             let limits = Limits::of(cx.state);
-            begin_large(cx, name, Change::zeros_to(length), former, limits, Some(Box::new(change)))
+            let finish = Box::new(move |value: &mut [u8]| change.apply(value));
+            begin_large(cx, name, Change::zeros_to(length), former, limits, Some(finish))
         }
+    }
+}
+
+/// Sets or clears one bit.
+struct SetBit {
+    byte: usize,
+    mask: u8,
+    is_set: bool,
+}
+
+impl BitChange for SetBit {
+    fn without_effect(&self, value: &[u8]) -> Option<Unchanged> {
+        let was_set = value.get(self.byte).is_some_and(|byte| byte & self.mask != 0);
+        let numbers = Numbers::One(was_set.into());
+        (was_set == self.is_set).then_some(Unchanged { numbers, writes: true })
+    }
+
+    fn apply(&self, value: &mut [u8]) -> Numbers {
+        let byte = &mut value[self.byte];
+        let was_set = *byte & self.mask != 0;
+        *byte = if self.is_set { *byte | self.mask } else { *byte & !self.mask };
+        Numbers::One(was_set.into())
     }
 }
 
@@ -82,11 +125,7 @@ pub(super) fn setbit(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Some(bit @ (0 | 1)) => bit == 1,
         _ => return Err(CommandError::Fixed("ERR bit is not an integer or out of range")),
     };
-    change_bits(cx, &args[1], byte + 1, move |value| {
-        let before = value[byte];
-        value[byte] = if is_set { before | mask } else { before & !mask };
-        Numbers::One((before & mask != 0).into())
-    })
+    change_bits(cx, &args[1], byte + 1, SetBit { byte, mask, is_set })
 }
 
 pub(super) fn getbit(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
