@@ -348,6 +348,35 @@ fn full_mailbox_closes_its_connection_and_is_counted() {
     assert_eq!((state.clients.closed_for_output.get(), state.clients.buffered_bytes()), (1, 0));
 }
 
+/// A client that reads a long reply is no slow reader of its messages.
+#[test]
+fn unsent_replies_do_not_count_as_messages() {
+    let state = state(1);
+    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let (connection, mut client_end) = connection(&state);
+    let client = Arc::clone(connection.client());
+    state.clients.output_limits.set(1 << 20, 0, 0);
+    event_loop.adopt(connection);
+    state.store.database(0).set(b"short", &[b'x'; 1 << 10], Expiry::Never).unwrap();
+    client_end.write_all(&b"GET short\r\n".repeat(4 << 10)).unwrap();
+    (0..100).for_each(|_| poll(&mut event_loop));
+    assert!(event_loop.connections[0].as_ref().unwrap().has_unsent());
+    post(&client, "message");
+    assert!(!client.is_closing());
+    // A message waits until the client has read the replies before it, and then counts until it is read itself.
+    post(&client, &"x".repeat(600 << 10));
+    client_end.set_nonblocking(true).unwrap();
+    let (mut received, mut chunk) = (Vec::new(), vec![0; 1 << 20]);
+    while !received.windows(10).any(|window| window == b"+message\r\n") {
+        poll(&mut event_loop);
+        let length = client_end.read(&mut chunk).unwrap_or(0);
+        received.extend_from_slice(&chunk[..length]);
+    }
+    (0..100).for_each(|_| poll(&mut event_loop));
+    post(&client, &"x".repeat(600 << 10));
+    assert!(client.is_closing());
+}
+
 #[test]
 fn messages_follow_unsent_replies() {
     let state = state(1);
