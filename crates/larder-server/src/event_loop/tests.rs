@@ -157,6 +157,60 @@ fn expired_entries_are_reclaimed_in_small_slices() {
     assert!(slices >= 4, "{slices} slices");
 }
 
+/// Commands that store at `k`, whose entry has expired.
+const STORES: [&str; 15] = [
+    "SET k w",
+    "GETSET k w",
+    "APPEND k w",
+    "SETRANGE k 1 w",
+    "INCRBY k 1",
+    "SETBIT k 1 1",
+    "PFADD k a",
+    "ZADD k 1 a",
+    "MSET k 1 l 2",
+    "BITOP NOT k s",
+    "COPY s k",
+    "RENAME s k",
+    "ZUNIONSTORE k 1 z",
+    "MULTI\r\nSET k w\r\nEXEC",
+    "EVAL \"redis.call('set', KEYS[1], 'w')\" 1 k",
+];
+
+#[test]
+fn expiry_is_reported_before_the_write_that_follows_it() {
+    let state = state(1);
+    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let (subscriber, mut subscriber_end) = connection(&state);
+    let (writer, mut writer_end) = connection(&state);
+    event_loop.adopt(subscriber);
+    event_loop.adopt(writer);
+    subscriber_end.write_all(b"PSUBSCRIBE *\r\n").unwrap();
+    writer_end.write_all(b"CONFIG SET notify-keyspace-events EA\r\n").unwrap();
+    poll(&mut event_loop);
+    for policy in ["allkeys-lru", "noeviction"] {
+        for command in STORES {
+            writer_end.write_all(b"FLUSHALL\r\nSET s x\r\nZADD z 1 a\r\n").unwrap();
+            writer_end.write_all(format!("CONFIG SET maxmemory-policy {policy}\r\n").as_bytes()).unwrap();
+            (0..3).for_each(|_| poll(&mut event_loop));
+            state.store.database(0).set(b"k", b"v", Expiry::At(1)).unwrap();
+            poll(&mut event_loop);
+            read_text(&mut subscriber_end);
+            writer_end.write_all(format!("{command}\r\n").as_bytes()).unwrap();
+            (0..3).for_each(|_| poll(&mut event_loop));
+            let events = read_text(&mut subscriber_end);
+            // The name of a key is two lines behind the channel.
+            let lines: Vec<&str> = events.lines().collect();
+            let events = lines.windows(3).filter(|window| window[2] == "k");
+            let events: Vec<&str> =
+                events.filter_map(|window| window[0].strip_prefix("__keyevent@0__:")).collect();
+            assert!(events.len() > 1, "{policy}: {command}: {events:?}");
+            let expired = events.iter().position(|event| *event == "expired");
+            let last = events.iter().rposition(|event| *event == "expired");
+            assert_eq!((expired, last), (Some(0), Some(0)), "{policy}: {command}: {events:?}");
+        }
+    }
+}
+
 #[test]
 fn arguments_of_a_large_request_are_counted_and_freed() {
     const ARGUMENTS: usize = 100_000;
