@@ -5,7 +5,7 @@ use crate::cache::{Cache, Settings};
 use crate::clock::{Clock, whole_ms};
 use crate::entry::Cause;
 use crate::policy::{Evictable, Policy};
-use crate::shard::Partition;
+use crate::shard::{LossListener, Partition};
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,6 +48,7 @@ pub struct Builder<K, V> {
     clock: Clock,
     weigher: Option<Weigher<K, V>>,
     listener: Option<Listener<K, V>>,
+    loss_listener: Option<LossListener<K>>,
     partitions: Option<(usize, Partition<K>)>,
 }
 
@@ -67,6 +68,7 @@ impl<K: Hash + Eq, V> Builder<K, V> {
             clock: Clock::monotonic(),
             weigher: None,
             listener: None,
+            loss_listener: None,
             partitions: None,
         }
     }
@@ -160,6 +162,14 @@ impl<K: Hash + Eq, V> Builder<K, V> {
         self
     }
 
+    /// Called for each entry that expires or is evicted, just before it is removed, while its shard is locked: what happens to
+    /// one key is told in its order. It must be short, and must not call the cache. After a panic in it the entry is there.
+    /// Default: none.
+    pub fn loss_listener(mut self, listener: impl Fn(&K, Cause) + Send + Sync + 'static) -> Self {
+        self.loss_listener = Some(LossListener::new(listener));
+        self
+    }
+
     /// Counts the entries of `count` partitions of the keys: see [`Cache::partition_stats`]. `partition` returns the
     /// partition of a key, below `count`; it runs under the locks and must be short. Cost: one call of it per entry stored
     /// or removed; none per hit. Default: not counted.
@@ -211,6 +221,7 @@ impl<K: Hash + Eq, V> Builder<K, V> {
             clock: self.clock,
             weigher: self.weigher,
             listener: self.listener,
+            loss_listener: self.loss_listener,
             partitions: self.partitions,
         }))
     }

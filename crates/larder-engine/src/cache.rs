@@ -13,7 +13,7 @@ use crate::iter::Iter;
 use crate::lock::Locks;
 use crate::policy::{Evictable, Policy};
 use crate::records::Record;
-use crate::shard::{Hasher, Partition, RemovedEntries, Shard};
+use crate::shard::{Hasher, LossListener, Partition, RemovedEntries, Shard};
 use crate::stats::{PartitionStats, Stats};
 use crate::sync::{Mutex, thread};
 use crate::table::{RANK_END, rank};
@@ -49,6 +49,7 @@ pub(crate) struct Settings<K, V> {
     pub(crate) clock: Clock,
     pub(crate) weigher: Option<Weigher<K, V>>,
     pub(crate) listener: Option<Listener<K, V>>,
+    pub(crate) loss_listener: Option<LossListener<K>>,
     /// Their number, and the partition of a key.
     pub(crate) partitions: Option<(usize, Partition<K>)>,
 }
@@ -113,7 +114,10 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let newly_evictable = Arc::new(AtomicU64::new(0));
         let shard = |_| {
             let newly_evictable = Arc::clone(&newly_evictable);
-            Shard::new(policy, newly_evictable, weighed, settings.tti_ms, expected, hasher, partitions)
+            let mut shard =
+                Shard::new(policy, newly_evictable, weighed, settings.tti_ms, expected, hasher, partitions);
+            shard.loss_listener.clone_from(&settings.loss_listener);
+            shard
         };
         Cache {
             inner: Arc::new(Inner {

@@ -87,6 +87,13 @@ pub enum Cause {
     Replaced,
 }
 
+impl Cause {
+    /// Whether the cache itself has removed the entry.
+    pub(crate) fn is_loss(self) -> bool {
+        matches!(self, Cause::Expired | Cause::Evicted)
+    }
+}
+
 /// An entry as a closure sees it while its shard is locked.
 #[derive(Debug)]
 pub struct EntryRef<'a, K, V> {

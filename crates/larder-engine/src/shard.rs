@@ -1,5 +1,6 @@
 //! One shard, guarded by one lock: a table that maps hashes to slots, a record and optional deadlines for each slot, the
-//! queues of the policy, and the loads under way. The only user code that runs here is `Eq` and `Hash` of keys.
+//! queues of the policy, and the loads under way. The only user code that runs here is `Eq` and `Hash` of
+//! keys, and the listener of losses.
 //!
 //! ```text
 //! hash ──► table ──► slot ─┬─► records[slot]   key, value
@@ -19,7 +20,7 @@ mod validate;
 use self::misses::MissLog;
 pub(crate) use self::partitions::Partition;
 use self::partitions::Partitions;
-pub(crate) use self::removed::{RemovedEntries, RemovedEntry};
+pub(crate) use self::removed::{LossListener, RemovedEntries, RemovedEntry};
 use self::timing::Timing;
 use crate::budget::InHand;
 use crate::entry::Cause;
@@ -67,6 +68,7 @@ pub(crate) struct Shard<K, V> {
     pub(crate) flights: Flights<K, V>,
     misses: MissLog,
     pub(crate) stats: Stats,
+    pub(crate) loss_listener: Option<LossListener<K>>,
 }
 
 /// Where the count of hits ends in a shard.
@@ -142,6 +144,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             flights: Flights::new(),
             misses: MissLog::new(expected),
             stats: Stats::default(),
+            loss_listener: None,
         }
     }
 
@@ -488,6 +491,9 @@ impl<K: Hash + Eq, V> Shard<K, V> {
 
     fn remove_entry(&mut self, entry: Queued, cause: Cause) -> RemovedEntry<K, V> {
         let id = entry.slot;
+        if let Some(listener) = self.loss_listener.as_ref().filter(|_| cause.is_loss()) {
+            listener.tell(&self.record(id).key, cause);
+        }
         let weight = self.slots.weight(id);
         self.dequeue(entry, weight);
         let had_deadline = self.timing.as_mut().is_some_and(|timing| timing.forget(id) < NEVER);

@@ -118,8 +118,7 @@ impl Client {
     /// The message is there before the thread is read, and a connection that moves changes its thread before the new one
     /// looks into the mailbox: so either the new thread finds the message, or it is the one that is woken.
     pub(crate) fn post(self: &Arc<Self>, message_bytes: usize, encode: impl FnOnce(&mut Encoder<'_>)) {
-        let unsent = self.buffered_bytes.load(Ordering::Relaxed);
-        match self.mailbox.post(message_bytes, unsent, &self.clients.output_limits, encode) {
+        match self.mailbox.post(message_bytes, &self.clients.output_limits, encode) {
             Posted::Appended { bytes, before, is_first } => {
                 if is_first {
                     self.clients.inboxes[self.thread()].send(Message::Mail(Arc::clone(self)));
@@ -154,6 +153,12 @@ impl Client {
     pub(crate) fn take_mail(&self, out: &mut Vec<u8>, at: usize) {
         let counted = self.mailbox.take(out, at);
         self.clients.replace(counted, 0);
+    }
+
+    /// So many bytes of messages and replies are not written yet. Only its own thread may say that.
+    #[inline]
+    pub(crate) fn record_unsent(&self, unsent_bytes: u64) {
+        self.mailbox.record_unsent(unsent_bytes);
     }
 
     pub(crate) fn set_database(&self, database: u8) {

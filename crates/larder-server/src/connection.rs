@@ -587,8 +587,9 @@ impl Connection {
         Ok(sent)
     }
 
-    /// Reports the size of this connection's buffers, if it has changed.
+    /// Reports what is not written yet, and the size of this connection's buffers, if it has changed.
     fn report_buffered_bytes(&mut self) {
+        self.session.client.record_unsent((self.unsent.bytes.len() - self.unsent.sent) as u64);
         let buffered_bytes = self.pending.capacity()
             + self.large.as_ref().map_or(0, PartialValue::len)
             + self.unsent.bytes.capacity()

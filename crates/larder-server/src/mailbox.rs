@@ -22,6 +22,9 @@ pub(crate) struct Mailbox {
     has_mail: AtomicBool,
     /// Bytes of messages that the memory of all clients includes. Each change of it is reported once.
     counted_bytes: AtomicU64,
+    /// Bytes of messages that were taken, and are perhaps not written to the socket. Only the thread of the connection
+    /// changes it.
+    taken_bytes: AtomicU64,
     content: Mutex<Content>,
 }
 
@@ -54,16 +57,16 @@ impl Mailbox {
         Mailbox {
             has_mail: AtomicBool::new(false),
             counted_bytes: AtomicU64::new(0),
+            taken_bytes: AtomicU64::new(0),
             content: Mutex::default(),
         }
     }
 
-    /// Appends a message of about `message_bytes`, unless the mailbox with the `unsent` bytes of the connection exceeds
-    /// its limit. Messages from one thread stay in order.
+    /// Appends a message of about `message_bytes`, unless the messages that are not written exceed their limit. Replies
+    /// that the client does not read do not count. Messages from one thread stay in order.
     pub(crate) fn post(
         &self,
         message_bytes: usize,
-        unsent: u64,
         limits: &OutputLimits,
         encode: impl FnOnce(&mut Encoder<'_>),
     ) -> Posted {
@@ -71,7 +74,8 @@ impl Mailbox {
         if content.is_closed {
             return Posted::Closed;
         }
-        let total = (content.bytes.len() + message_bytes) as u64 + unsent;
+        let taken_bytes = self.taken_bytes.load(Ordering::Relaxed);
+        let total = (content.bytes.len() + message_bytes) as u64 + taken_bytes;
         if limits.are_exceeded(total, &mut content.above_soft_limit_since) {
             *content = Content { is_closed: true, ..Content::default() };
             return Posted::Overflow;
@@ -97,6 +101,7 @@ impl Mailbox {
             let mut content = self.content.lock();
             self.has_mail.store(false, Ordering::SeqCst);
             content.is_announced = false;
+            self.taken_bytes.fetch_add(content.bytes.len() as u64, Ordering::Relaxed);
             (std::mem::take(&mut content.bytes), self.stop_counting())
         };
         if out.is_empty() {
@@ -105,6 +110,14 @@ impl Mailbox {
             out.splice(at..at, bytes);
         }
         counted
+    }
+
+    /// So many bytes of the connection, messages and replies, are not written yet: of what was taken, not more.
+    #[inline]
+    pub(crate) fn record_unsent(&self, unsent_bytes: u64) {
+        if self.taken_bytes.load(Ordering::Relaxed) > unsent_bytes {
+            self.taken_bytes.store(unsent_bytes, Ordering::Relaxed);
+        }
     }
 
     /// Bytes of messages that are counted.
@@ -132,7 +145,7 @@ impl Mailbox {
     }
 }
 
-/// The limits of a mailbox together with the unsent replies of its connection: `client-output-buffer-limit pubsub`.
+/// The limits of the messages for a connection that are not written yet: `client-output-buffer-limit pubsub`.
 #[derive(Debug)]
 pub(crate) struct OutputLimits {
     hard_bytes: AtomicU64,
@@ -183,7 +196,7 @@ mod tests {
     use super::*;
 
     fn post(mailbox: &Mailbox, limits: &OutputLimits, text: &str) -> Posted {
-        mailbox.post(text.len(), 0, limits, |message| message.simple(text))
+        mailbox.post(text.len(), limits, |message| message.simple(text))
     }
 
     #[test]
@@ -204,7 +217,7 @@ mod tests {
         let (mailbox, limits) = (Mailbox::new(), OutputLimits::default());
         for protocol in [Protocol::Resp2, Protocol::Resp3] {
             mailbox.set_protocol(protocol);
-            mailbox.post(0, 0, &limits, |message| message.push(1));
+            mailbox.post(0, &limits, |message| message.push(1));
         }
         let mut out = Vec::new();
         mailbox.take(&mut out, 0);
@@ -216,11 +229,26 @@ mod tests {
         let (mailbox, limits) = (Mailbox::new(), OutputLimits::default());
         limits.set(10, 0, 0);
         assert!(matches!(post(&mailbox, &limits, "123456"), Posted::Appended { .. }));
-        assert_eq!(mailbox.post(1, 10, &limits, |_| panic!("not encoded")), Posted::Overflow);
+        assert_eq!(mailbox.post(2, &limits, |_| panic!("not encoded")), Posted::Overflow);
         assert_eq!(post(&mailbox, &limits, "x"), Posted::Closed);
         let mut out = Vec::new();
         mailbox.take(&mut out, 0);
         assert!(out.is_empty());
+    }
+
+    #[test]
+    fn messages_count_until_they_are_written() {
+        let (mailbox, limits) = (Mailbox::new(), OutputLimits::default());
+        limits.set(10, 0, 0);
+        let mut out = b"a reply that is longer".to_vec();
+        post(&mailbox, &limits, "12345");
+        mailbox.take(&mut out, 0);
+        // Of the reply and the message.
+        mailbox.record_unsent(25);
+        mailbox.record_unsent(7);
+        assert!(matches!(post(&mailbox, &limits, "abc"), Posted::Appended { .. }));
+        mailbox.take(&mut out, 0);
+        assert_eq!(mailbox.post(1, &limits, |_| panic!("not encoded")), Posted::Overflow);
     }
 
     #[test]

@@ -1,8 +1,13 @@
 //! `BITFIELD` and `BITFIELD_RO`: the same commands to a real `redis-server` and to this server must get equal replies.
 
+use larder_resp::Frame;
+use larder_testkit::RedisServer;
+use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::test_runner::{Config as ProptestConfig, TestRunner};
 
-use crate::differential::{assert_equal_replies, assert_equal_replies_at_random};
+use crate::differential::{Pair, assert_equal_replies, words};
+use crate::support::TestServer;
 
 #[test]
 fn fixed_sequence_gets_equal_replies() {
@@ -77,22 +82,72 @@ fn requests() -> impl Strategy<Value = Vec<String>> {
             (any::<i64>(), 1u32..63).prop_map(|(n, bits)| n >> bits)
         ]
     };
+    let get_or_write = || {
+        prop_oneof![
+            2 => (kind(), offset()).prop_map(|(kind, at)| format!("GET {kind} {at}")),
+            2 => (kind(), offset(), number()).prop_map(|(kind, at, n)| format!("SET {kind} {at} {n}")),
+            2 => (kind(), offset(), number()).prop_map(|(kind, at, n)| format!("INCRBY {kind} {at} {n}")),
+            // These often change nothing.
+            1 => (kind(), offset()).prop_map(|(kind, at)| format!("INCRBY {kind} {at} 0")),
+            1 => (kind(), offset()).prop_map(|(kind, at)| format!("SET {kind} {at} 0")),
+            1 => Just("OVERFLOW SAT".to_owned()),
+        ]
+    };
     let operation = prop_oneof![
-        2 => (kind(), offset()).prop_map(|(kind, at)| format!("GET {kind} {at}")),
-        2 => (kind(), offset(), number()).prop_map(|(kind, at, n)| format!("SET {kind} {at} {n}")),
-        3 => (kind(), offset(), number()).prop_map(|(kind, at, n)| format!("INCRBY {kind} {at} {n}")),
-        1 => prop::sample::select(&["OVERFLOW WRAP", "OVERFLOW SAT", "OVERFLOW FAIL"][..]).prop_map(str::to_owned),
+        6 => get_or_write(),
+        1 => prop::sample::select(&["OVERFLOW WRAP", "OVERFLOW FAIL"][..]).prop_map(str::to_owned),
     ];
+    let join = |operations: Vec<String>| operations.join(" ");
     let request = prop_oneof![
-        8 => proptest::collection::vec(operation, 1..6).prop_map(|operations| format!("BITFIELD b {}", operations.join(" "))),
+        5 => vec(operation, 1..6).prop_map(move |all| format!("BITFIELD long {}", join(all))),
+        3 => vec(get_or_write(), 1..6).prop_map(move |all| format!("BITFIELD b {}", join(all))),
+        3 => (prop::sample::select(&["b", "long"][..]), 0..300, 0..2)
+            .prop_map(|(key, at, bit)| format!("SETBIT {key} {at} {bit}")),
         1 => (kind(), offset()).prop_map(|(kind, at)| format!("BITFIELD_RO b GET {kind} {at}")),
         1 => Just("BITCOUNT b".to_owned()),
         1 => Just("STRLEN b".to_owned()),
+        1 => Just("GET long".to_owned()),
     ];
-    request.prop_map(|line| line.split(' ').map(str::to_owned).collect())
+    request.prop_map(|line| words(&line))
 }
 
+/// The key `long` is as long as it can become: where nothing but `OVERFLOW FAIL` happens, Redis makes a value longer and tells
+/// nobody. A connection watches both keys during each command: what changes nothing is no write.
 #[test]
-fn random_commands_get_equal_replies() {
-    assert_equal_replies_at_random(requests());
+fn random_commands_get_equal_replies_and_write_equally() {
+    let Some(redis) = RedisServer::start() else { return };
+    let server = TestServer::start();
+    let mut pairs = [(); 2].map(|()| Pair::connect(&redis, &server));
+    pairs[0].call(&words("FLUSHALL"));
+    let pairs = std::cell::RefCell::new(pairs);
+    let mut runner =
+        TestRunner::new(ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() });
+    let outcome = runner.run(&vec(requests(), 1..40), |commands| {
+        let [writer, watcher] = &mut *pairs.borrow_mut();
+        writer.call(&words("DEL b long"));
+        writer.call(&words("SETRANGE long 50 x"));
+        let mut run = |command: &Vec<String>| {
+            watcher.call(&words("WATCH b long"));
+            writer.compare(command)?;
+            watcher.call(&words("MULTI"));
+            watcher.compare(&words("EXEC")).map_err(|error| format!("{command:?} {error}"))
+        };
+        commands.iter().try_for_each(&mut run).map_err(TestCaseError::fail)
+    });
+    if let Err(failure) = outcome {
+        panic!("{failure}");
+    }
+}
+
+/// Redis makes a key of zeros, and tells nobody.
+#[test]
+fn failed_overflow_makes_no_key() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    let failed = Frame::Array(vec![Frame::Null]);
+    assert_eq!(client.call(&words("BITFIELD b OVERFLOW FAIL INCRBY u8 0 300")), failed);
+    assert_eq!(client.call(&words("EXISTS b")), Frame::Integer(0));
+    client.call(&words("SET b x"));
+    assert_eq!(client.call(&words("BITFIELD b OVERFLOW FAIL INCRBY u8 8 300")), failed);
+    assert_eq!(client.call(&words("STRLEN b")), Frame::Integer(1));
 }

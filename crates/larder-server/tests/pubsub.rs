@@ -5,6 +5,9 @@ use std::net::TcpStream;
 use larder_resp::{Frame, Protocol};
 use larder_server::{Config, Store};
 use larder_testkit::RedisServer;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{Config as ProptestConfig, TestRunner};
 
 use crate::differential::{Pair, words};
 use crate::support::{Client, TestServer, encode};
@@ -66,6 +69,69 @@ fn fixed_sequence_gets_equal_replies_and_messages_in_both_versions() {
     subscriber.compare_all(&words("SUBSCRIBE a"), 1).unwrap();
     for line in REFUSED {
         subscriber.compare_all(&words(line), 1).unwrap();
+    }
+}
+
+/// Commands that are sent at once.
+const PIPELINES: &[&[&str]] = &[
+    &["PING", "UNSUBSCRIBE", "ECHO x"],
+    &["ECHO 1", "PUNSUBSCRIBE", "GET", "SUNSUBSCRIBE"],
+    &["ECHO 1", "SUBSCRIBE a", "GET k", "FOO", "ECHO 2"],
+    &["SUBSCRIBE a a", "UNSUBSCRIBE", "PING", "UNSUBSCRIBE", "PUNSUBSCRIBE x y", "ECHO 1"],
+    &["MULTI", "ECHO 1", "EXEC", "SUBSCRIBE a", "PING", "EXEC"],
+    &["SSUBSCRIBE s", "PSUBSCRIBE p*", "SUBSCRIBE a", "RESET", "ECHO 1", "UNSUBSCRIBE"],
+    &["CLIENT REPLY SKIP", "SUBSCRIBE a", "PING", "UNSUBSCRIBE a"],
+    &["CLIENT REPLY SKIP", "UNSUBSCRIBE", "PING"],
+    &["CLIENT REPLY SKIP", "EXEC", "CLIENT REPLY SKIP", "EVALSHA x 0", "PING"],
+    &["CLIENT REPLY SKIP", "RESET", "PING", "CLIENT REPLY OFF", "RESET"],
+    &["CLIENT REPLY OFF", "SUBSCRIBE a", "PING", "UNSUBSCRIBE", "ECHO 1", "CLIENT REPLY ON"],
+];
+
+/// A confirmation is the reply to its command.
+#[test]
+fn confirmations_are_in_order_with_replies() {
+    let Some(redis) = RedisServer::start() else { return };
+    let server = TestServer::start();
+    for (version, pipeline) in ["2", "3"].into_iter().flat_map(|v| PIPELINES.iter().map(move |p| (v, p))) {
+        let mut pair = Pair::connect(&redis, &server);
+        pair.call(&words(&format!("HELLO {version}")));
+        pair.compare_pipeline(pipeline).unwrap_or_else(|error| panic!("RESP{version}: {error}"));
+    }
+}
+
+/// One name of each kind: the order in which all are unsubscribed is not specified.
+#[test]
+fn random_pipelines_with_subscriptions_get_equal_replies() {
+    let Some(redis) = RedisServer::start() else { return };
+    let server = TestServer::start();
+    let command = prop::sample::select(vec![
+        "SUBSCRIBE a",
+        "SUBSCRIBE a a",
+        "PSUBSCRIBE p*",
+        "SSUBSCRIBE s",
+        "UNSUBSCRIBE",
+        "UNSUBSCRIBE a b",
+        "PUNSUBSCRIBE",
+        "PUNSUBSCRIBE p*",
+        "SUNSUBSCRIBE",
+        "PING",
+        "GET k",
+        "GET",
+        "FOO",
+        "SET k v",
+        "EXEC",
+        "RESET",
+    ]);
+    let mut runner =
+        TestRunner::new(ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() });
+    let pipelines = (prop::sample::select(vec!["HELLO 2", "HELLO 3"]), vec(command, 1..12));
+    let outcome = runner.run(&pipelines, |(hello, pipeline)| {
+        let mut pair = Pair::connect(&redis, &server);
+        pair.call(&words(hello));
+        pair.compare_pipeline(&pipeline).map_err(TestCaseError::fail)
+    });
+    if let Err(failure) = outcome {
+        panic!("{failure}");
     }
 }
 

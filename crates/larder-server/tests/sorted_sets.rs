@@ -43,6 +43,20 @@ pub(crate) const SEQUENCE: &[&str] = &[
     "ZADD z 1 ok x a",
     "ZSCORE z ok",
     "ZADD z inf i -inf j +inf k",
+    "ZADD nought -0 a",
+    "ZSCORE nought a",
+    "ZINCRBY nought -0 b",
+    "ZADD nought INCR -0 c",
+    "ZADD nought INCR -0 c",
+    "ZADD nought 0 d -0.0 d 1 e -1 f",
+    "ZINCRBY nought -1 e",
+    "ZRANGE nought 0 -1 WITHSCORES",
+    "ZUNION 1 nought WEIGHTS -1 WITHSCORES",
+    "ZUNIONSTORE nought 1 nought WEIGHTS -1",
+    "ZRANGE nought 0 -1 WITHSCORES",
+    "ZRANGESTORE nought2 nought 0 -1",
+    "ZPOPMIN nought2",
+    "ZMSCORE nought a b c d e f",
     "ZADD z INCR -inf i",
     "ZINCRBY z inf j",
     "ZINCRBY z 1.1 a",
@@ -460,6 +474,7 @@ fn requests() -> impl Strategy<Value = Vec<String>> {
             1 => Just("inf".to_owned()),
             1 => Just("-inf".to_owned()),
             1 => Just("1e20".to_owned()),
+            1 => Just("-0".to_owned()),
         ]
     };
     let member = || "[a-e]{1,2}";

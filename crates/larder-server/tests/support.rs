@@ -163,6 +163,15 @@ impl<S: Read + Write> Client<S> {
         }
     }
 
+    /// The replies up to one, which is the last of them.
+    pub(crate) fn receive_until(&mut self, is_last: impl Fn(&Frame) -> bool) -> Vec<Frame> {
+        let mut replies = vec![self.receive()];
+        while !replies.last().is_some_and(&is_last) {
+            replies.push(self.receive());
+        }
+        replies
+    }
+
     pub(crate) fn call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Frame {
         self.send(&encode(args));
         self.receive()

@@ -11,6 +11,7 @@ use crate::records::Record;
 use crate::shard::{Hasher, RemovedEntries, Shard};
 use crate::table::{RANK_END, rank};
 use crate::timestamps::NEVER;
+use hashbrown::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::sync::atomic::Ordering;
 
@@ -336,6 +337,20 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let entry = shard.remove(id, cause);
         self.inner.budget.release(entry.weight);
         removed.push(entry.key, entry.value, cause);
+    }
+
+    /// Removes the entry of a key if it has expired.
+    pub(crate) fn discard_expired<Q: Equivalent<K> + ?Sized>(
+        &self,
+        shard: &mut Shard<K, V>,
+        location: KeyLocation,
+        key: &Q,
+        now: u64,
+        removed: &mut RemovedEntries<K, V>,
+    ) {
+        if let Some(id) = shard.find(location.hash, key).filter(|&id| !shard.is_live(id, now)) {
+            self.discard(shard, id, Cause::Expired, removed);
+        }
     }
 
     /// Voids the loads under way and walks about `count` entries starting at `cursor`, a bounded number each time a lock is

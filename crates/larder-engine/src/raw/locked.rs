@@ -194,6 +194,17 @@ impl<O> Locked<'_, O> {
         true
     }
 
+    /// Removes the entry of `key` if it has expired. Other operations do so when they replace it.
+    ///
+    /// # Panics
+    /// If the shard of `key` is not locked.
+    pub fn discard_expired(&mut self, key: Key<'_>) {
+        let location = self.cache.locate(&key);
+        let (own, now) = (self.position(location), self.cache.now());
+        let removed = self.removed.get_or_insert_with(RemovedEntries::new);
+        self.cache.discard_expired(&mut self.shards[own], location, &key, now, removed);
+    }
+
     /// Stores a record. Returns whether its key had no live entry. If not all entries [may be evicted](crate::Evictable),
     /// it may exceed the capacity: of several changes that belong together, the last must not be refused. Ask for room
     /// before the first: [`Locked::make_room`].

@@ -166,7 +166,9 @@ impl<O> Cache<O> {
         f: impl FnOnce(Option<Entry<'_, O>>) -> (UpdateOp<O>, R),
         removed: &mut RemovedEntries<Record<O>, ()>,
     ) -> Update<O, R> {
-        let id = shard.find_live(location.hash, &key, now);
+        // First: whoever is told of losses must hear of this one before `f` tells of the new entry.
+        self.discard_expired(shard, location, &key, now, removed);
+        let id = shard.find(location.hash, &key);
         let entry = id.map(|id| {
             let deadline = shard.deadline(id);
             Entry { record: &mut shard.record_mut(id).key, deadline }

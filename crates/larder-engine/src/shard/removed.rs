@@ -2,6 +2,7 @@
 
 use crate::entry::Cause;
 use crate::records::Record;
+use std::sync::Arc;
 
 /// An entry that was removed from its slot.
 #[derive(Debug)]
@@ -14,6 +15,34 @@ pub(crate) struct RemovedEntry<K, V> {
 impl<K, V> RemovedEntry<K, V> {
     pub(crate) fn into_record(self) -> Record<K, V> {
         Record { key: self.key, value: self.value }
+    }
+}
+
+/// The function of a [`LossListener`].
+type OnLoss<K> = dyn Fn(&K, Cause) + Send + Sync;
+
+/// Is told of entries that expire or are evicted, under the lock of their shard.
+pub(crate) struct LossListener<K>(Arc<OnLoss<K>>);
+
+impl<K> LossListener<K> {
+    pub(crate) fn new(listener: impl Fn(&K, Cause) + Send + Sync + 'static) -> Self {
+        LossListener(Arc::new(listener))
+    }
+
+    pub(super) fn tell(&self, key: &K, cause: Cause) {
+        (self.0)(key, cause);
+    }
+}
+
+impl<K> Clone for LossListener<K> {
+    fn clone(&self) -> Self {
+        LossListener(Arc::clone(&self.0))
+    }
+}
+
+impl<K> std::fmt::Debug for LossListener<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LossListener")
     }
 }
 

@@ -153,6 +153,30 @@ fn listener_is_called_once_per_removal_with_its_cause() {
 }
 
 #[test]
+fn loss_listener_hears_of_expiry_and_eviction_only() {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let log = heard.clone();
+    let (clock, hand) = crate::Clock::manual();
+    let cache: Cache<u32, u32> = Cache::builder()
+        .entries(2)
+        .policy(Policy::Lru)
+        .clock(clock)
+        .loss_listener(move |key, cause| log.lock().push((*key, cause)))
+        .build()
+        .expect("valid options");
+    cache.insert(1, 1);
+    cache.insert(1, 2);
+    cache.insert(2, 1);
+    cache.insert(3, 1);
+    cache.remove(&3);
+    cache.insert_with_ttl(4, 1, Ttl::After(Duration::from_millis(5)));
+    hand.advance(Duration::from_millis(300));
+    cache.insert(4, 2);
+    cache.clear();
+    assert_eq!(*heard.lock(), [(1, Cause::Evicted), (4, Cause::Expired)]);
+}
+
+#[test]
 fn listener_may_call_the_cache() {
     let slot: Arc<Mutex<Option<Cache<u32, u32>>>> = Arc::default();
     let inside = slot.clone();

@@ -2,8 +2,10 @@
 
 use crate::raw::{Cache, Entry, Key, Record, UpdateOp, ValueMut};
 use crate::{Clock, Op, Refusal, Ttl};
+use parking_lot::Mutex;
 use proptest::prelude::*;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -359,6 +361,29 @@ fn partitions_count_entries_and_deadlines() {
     assert_eq!(counts(), [(1, 1), (101, 50)]);
     cache.clear();
     assert_eq!(counts(), [(0, 0); 2]);
+}
+
+#[test]
+fn expiry_is_told_before_the_update_that_finds_it() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let (log, (clock, hand)) = (told.clone(), Clock::manual());
+    let builder = Cache::builder().weight(1 << 20, |_: &Record, (): &()| 1).clock(clock);
+    let builder = builder.loss_listener(move |_, cause| log.lock().push(format!("{cause:?}")));
+    let cache: Cache = builder.build().expect("valid options");
+    for round in 0..2 {
+        let store = |entry: Option<crate::raw::Entry<'_>>| {
+            told.lock().push(format!("stored over {}", entry.is_some()));
+            (UpdateOp::Put(Record::new(key(b"k"), &[b"v"]), Ttl::After(Duration::from_millis(5))), ())
+        };
+        let stored = match round {
+            0 => cache.update(key(b"k"), store).map(drop),
+            _ => cache.lock_all([key(b"k")]).update(key(b"k"), store),
+        };
+        assert!(stored.is_ok());
+        hand.advance(Duration::from_millis(300));
+    }
+    cache.lock_all([key(b"k")]).discard_expired(key(b"k"));
+    assert_eq!(*told.lock(), ["stored over false", "Expired", "stored over false", "Expired"]);
 }
 
 #[test]

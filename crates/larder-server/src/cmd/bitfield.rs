@@ -2,7 +2,7 @@
 
 use larder_resp::{Args, parse_integer};
 
-use super::bits::{Numbers, change_bits};
+use super::bits::{BitChange, Numbers, Unchanged, change_bits};
 use super::options::integer;
 use super::{CommandError, Context, Outcome};
 
@@ -40,9 +40,27 @@ pub(super) fn bitfield(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let operations = parse(cx, args.skip(2))?;
     let written = operations.iter().filter(|operation| !matches!(operation.action, Action::Get));
     let Some(bytes) = written.map(Operation::end_byte).max() else { return read(cx, &args[1], &operations) };
-    change_bits(cx, &args[1], bytes, move |value| {
-        Numbers::Each(operations.iter().map(|operation| operation.run(value)).collect())
-    })
+    change_bits(cx, &args[1], bytes, operations)
+}
+
+impl BitChange for Vec<Operation> {
+    fn without_effect(&self, value: &[u8]) -> Option<Unchanged> {
+        let (mut numbers, mut writes) = (Vec::with_capacity(self.len()), false);
+        // Until one changes a bit, all of them see this value.
+        for operation in self {
+            let Effect { result, written } = operation.effect(value);
+            if written.is_some_and(|number| number != operation.kind.read(value, operation.offset)) {
+                return None;
+            }
+            writes |= written.is_some();
+            numbers.push(result);
+        }
+        Some(Unchanged { numbers: Numbers::Each(numbers), writes })
+    }
+
+    fn apply(&self, value: &mut [u8]) -> Numbers {
+        Numbers::Each(self.iter().map(|operation| operation.run(value)).collect())
+    }
 }
 
 pub(super) fn bitfield_ro(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -100,20 +118,37 @@ impl Operation {
         (self.offset + self.kind.bits as usize).div_ceil(8)
     }
 
-    /// Its result; `None` if the number does not fit.
-    fn run(&self, value: &mut [u8]) -> Option<i64> {
+    /// What it does with a value.
+    fn effect(&self, value: &[u8]) -> Effect {
         let before = self.kind.read(value, self.offset);
         let (wanted, overflow) = match self.action {
-            Action::Get => return Some(before as i64),
+            Action::Get => return Effect { result: Some(before as i64), written: None },
             // Of an unsigned integer, a negative number is one above the largest.
             Action::Set(number, overflow) if self.kind.is_signed => (number.into(), overflow),
             Action::Set(number, overflow) => (i128::from(number as u64), overflow),
             Action::Add(number, overflow) => (before + i128::from(number), overflow),
         };
-        let after = self.kind.fit(wanted, overflow)?;
-        self.kind.write(value, self.offset, after);
-        Some(if matches!(self.action, Action::Set(..)) { before as i64 } else { after as i64 })
+        let written = self.kind.fit(wanted, overflow);
+        let result = if matches!(self.action, Action::Set(..)) { written.map(|_| before) } else { written };
+        Effect { result: result.map(|number| number as i64), written }
     }
+
+    /// Returns its result.
+    fn run(&self, value: &mut [u8]) -> Option<i64> {
+        let Effect { result, written } = self.effect(value);
+        if let Some(number) = written {
+            self.kind.write(value, self.offset, number);
+        }
+        result
+    }
+}
+
+/// What an operation does with a value.
+struct Effect {
+    /// `None` if the number does not fit.
+    result: Option<i64>,
+    /// The number that it writes.
+    written: Option<i128>,
 }
 
 impl Kind {

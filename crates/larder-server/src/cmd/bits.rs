@@ -39,13 +39,29 @@ impl Numbers {
     }
 }
 
-/// Changes bits of a string, after which zeros follow up to this length. A large string that grows, or that a client receives
-/// now, is built in slices.
+/// A change of bits in a string, after which zeros follow.
+pub(super) trait BitChange: Send + 'static {
+    /// The reply, if no bit of the value would change.
+    fn without_effect(&self, value: &[u8]) -> Option<Unchanged>;
+
+    /// Changes a value that is long enough.
+    fn apply(&self, value: &mut [u8]) -> Numbers;
+}
+
+/// What a change does with a value that has the bits already.
+pub(super) struct Unchanged {
+    pub(super) numbers: Numbers,
+    /// Whether it writes at all. If so, a value that is too short grows, which is a change.
+    pub(super) writes: bool,
+}
+
+/// Changes bits of a string, which has at least this length afterwards. A large string that grows, or that a client receives
+/// now, is built in slices. If nothing changes, it is no write: nobody is told.
 pub(super) fn change_bits(
     cx: &mut Context<'_>,
     name: &[u8],
     length: usize,
-    change: impl Fn(&mut [u8]) -> Numbers + Send + 'static,
+    change: impl BitChange,
 ) -> Outcome {
     if length as u64 > cx.state.store.max_memory() {
         return Err(CommandError::OutOfMemory);
@@ -54,15 +70,19 @@ pub(super) fn change_bits(
     let step = db.update_string(name, |entry| {
         let before = entry.as_ref().map_or(&[][..], StringEntry::value);
         let grows = length > before.len();
+        let unchanged = change.without_effect(before).filter(|unchanged| !(grows && unchanged.writes));
+        if let Some(unchanged) = unchanged {
+            return (EntryOp::Keep, Step::Done(unchanged.numbers));
+        }
         if grows && length >= LARGE_BYTES || is_large_and_read(entry.as_ref()) {
             return (EntryOp::Keep, Step::Build(Former::of(entry.as_ref())));
         }
         match entry {
-            Some(mut entry) if !grows => (EntryOp::Edited, Step::Done(change(entry.value_mut()))),
+            Some(mut entry) if !grows => (EntryOp::Edited, Step::Done(change.apply(entry.value_mut()))),
             _ => {
                 let mut value = before.to_vec();
                 value.resize(length, 0);
-                let numbers = change(&mut value);
+                let numbers = change.apply(&mut value);
                 (EntryOp::Put(db.record(name, &[&value]), Expiry::Keep), Step::Done(numbers))
             }
         }
@@ -71,8 +91,31 @@ pub(super) fn change_bits(
         Step::Done(numbers) => numbers.reply(cx),
         Step::Build(former) => {
             let limits = Limits::of(cx.state);
-            begin_large(cx, name, Change::zeros_to(length), former, limits, Some(Box::new(change)))
+            let finish = Box::new(move |value: &mut [u8]| change.apply(value));
+            begin_large(cx, name, Change::zeros_to(length), former, limits, Some(finish))
         }
+    }
+}
+
+/// Sets or clears one bit.
+struct SetBit {
+    byte: usize,
+    mask: u8,
+    is_set: bool,
+}
+
+impl BitChange for SetBit {
+    fn without_effect(&self, value: &[u8]) -> Option<Unchanged> {
+        let was_set = value.get(self.byte).is_some_and(|byte| byte & self.mask != 0);
+        let numbers = Numbers::One(was_set.into());
+        (was_set == self.is_set).then_some(Unchanged { numbers, writes: true })
+    }
+
+    fn apply(&self, value: &mut [u8]) -> Numbers {
+        let byte = &mut value[self.byte];
+        let was_set = *byte & self.mask != 0;
+        *byte = if self.is_set { *byte | self.mask } else { *byte & !self.mask };
+        Numbers::One(was_set.into())
     }
 }
 
@@ -82,11 +125,7 @@ pub(super) fn setbit(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Some(bit @ (0 | 1)) => bit == 1,
         _ => return Err(CommandError::Fixed("ERR bit is not an integer or out of range")),
     };
-    change_bits(cx, &args[1], byte + 1, move |value| {
-        let before = value[byte];
-        value[byte] = if is_set { before | mask } else { before & !mask };
-        Numbers::One((before & mask != 0).into())
-    })
+    change_bits(cx, &args[1], byte + 1, SetBit { byte, mask, is_set })
 }
 
 pub(super) fn getbit(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -106,8 +145,15 @@ fn position(cx: &Context<'_>, offset: &[u8]) -> Result<(usize, u8), CommandError
 
 pub(super) fn bitcount(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let range_of = |value: &[u8]| match args.len() {
-        2 => Ok(Some(BitRange { start: 0, end: 8 * value.len() })),
-        4 | 5 => BitRange::parse(&args[2], Some(&args[3]), args.get(4), value.len()),
+        2 => Ok(BitRange::whole(value)),
+        4 | 5 => {
+            let (start, end) = (integer(&args[2])?, integer(&args[3])?);
+            // Nothing, whatever the length and the unit are. `BITPOS` finds the first one then.
+            if start < 0 && end < 0 && start > end {
+                return Ok(None);
+            }
+            Ok(BitRange::new(start, end, bits_per_unit(args.get(4))?, value))
+        }
         _ => Err(CommandError::Syntax),
     };
     let count = |value: &[u8]| {
@@ -132,8 +178,11 @@ pub(super) fn bitpos(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         _ => return Err(CommandError::Fixed("ERR The bit argument must be 1 or 0.")),
     };
     let range_of = |value: &[u8]| match args.len() {
-        3 => Ok(Some(BitRange { start: 0, end: 8 * value.len() })),
-        4..=6 => BitRange::parse(&args[3], args.get(4), args.get(5), value.len()),
+        3 => Ok(BitRange::whole(value)),
+        4..=6 => {
+            let (start, unit) = (integer(&args[3])?, bits_per_unit(args.get(5))?);
+            Ok(BitRange::new(start, args.get(4).map_or(Ok(-1), integer)?, unit, value))
+        }
         _ => Err(CommandError::Syntax),
     };
     // Without an end, the string counts as followed by zeros.
@@ -158,6 +207,16 @@ pub(super) fn bitpos(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
 }
 
+/// The bits of the unit of a range, which is a byte if none is given.
+fn bits_per_unit(unit: Option<&[u8]>) -> Result<usize, CommandError> {
+    match unit {
+        None => Ok(8),
+        Some(unit) if unit.eq_ignore_ascii_case(b"BYTE") => Ok(8),
+        Some(unit) if unit.eq_ignore_ascii_case(b"BIT") => Ok(1),
+        Some(_) => Err(CommandError::Syntax),
+    }
+}
+
 /// A range of bits of a string.
 #[derive(Debug)]
 pub(super) struct BitRange {
@@ -166,30 +225,21 @@ pub(super) struct BitRange {
 }
 
 impl BitRange {
-    /// Parses a range in bytes, or in bits if the unit says so: negative numbers count from the end, and both ends are
-    /// included. `None` if it is empty.
-    fn parse(
-        start: &[u8],
-        end: Option<&[u8]>,
-        unit: Option<&[u8]>,
-        value_bytes: usize,
-    ) -> Result<Option<BitRange>, CommandError> {
-        let (start, end) = (integer(start)?, end.map_or(Ok(-1), integer)?);
-        let bits_per_unit = match unit {
-            None => 8,
-            Some(unit) if unit.eq_ignore_ascii_case(b"BYTE") => 8,
-            Some(unit) if unit.eq_ignore_ascii_case(b"BIT") => 1,
-            Some(_) => return Err(CommandError::Syntax),
-        };
-        let units = (value_bytes * 8 / bits_per_unit) as i64;
-        if units == 0 || start < 0 && end < 0 && start > end {
-            return Ok(None);
-        }
+    /// All bits of a value. `None` if there are none.
+    fn whole(value: &[u8]) -> Option<BitRange> {
+        (!value.is_empty()).then_some(BitRange { start: 0, end: 8 * value.len() })
+    }
+
+    /// From one unit to another one, which is included. Negative numbers count from the end; beyond the start they mean the
+    /// first unit. `None` if the range is empty.
+    fn new(start: i64, end: i64, bits_per_unit: usize, value: &[u8]) -> Option<BitRange> {
+        let units = (value.len() * 8 / bits_per_unit) as i64;
         let from_start = |number: i64| if number < 0 { number.saturating_add(units).max(0) } else { number };
         let (start, end) = (from_start(start), from_start(end).min(units - 1));
-        let range =
-            BitRange { start: start as usize * bits_per_unit, end: (end as usize + 1) * bits_per_unit };
-        Ok((start <= end).then_some(range))
+        (start <= end).then(|| BitRange {
+            start: start as usize * bits_per_unit,
+            end: (end as usize + 1) * bits_per_unit,
+        })
     }
 
     /// The byte at `index` of the value, without the bits outside of the range.

@@ -26,6 +26,7 @@ pub(crate) struct Tracking {
     observers: Arc<Observers>,
     tracker: Arc<Tracker>,
     mode: Mode,
+    /// In ascending order.
     prefixes: Vec<Box<[u8]>>,
     /// What `CLIENT CACHING` has asked for the next command or transaction.
     caching: Option<bool>,
@@ -102,14 +103,14 @@ pub(super) fn tracking(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     tracking.mode = request.mode;
     tracking.tracker.set_options(request.options);
     let mut prefixes = request.prefixes;
-    // Without a prefix, all keys are meant.
-    if request.mode == Mode::Broadcast && prefixes.is_empty() && tracking.prefixes.is_empty() {
+    // Without a prefix, all keys are meant, also if the connection has had prefixes.
+    if request.mode == Mode::Broadcast && prefixes.is_empty() {
         prefixes.push(b"");
     }
     for prefix in prefixes {
         tracking.observers.tracking.add_prefix(prefix, &tracking.tracker);
-        if !tracking.prefixes.iter().any(|known| **known == *prefix) {
-            tracking.prefixes.push(prefix.into());
+        if let Err(position) = tracking.prefixes.binary_search_by(|known| (**known).cmp(prefix)) {
+            tracking.prefixes.insert(position, prefix.into());
         }
     }
     cx.session.set_tracking(Some(tracking));
@@ -194,7 +195,7 @@ fn overlap(prefix: &[u8], kind: &str, other: &[u8]) -> CommandError {
 }
 
 pub(super) fn caching(cx: &mut Context<'_>, value: &[u8]) -> Outcome {
-    let Some(tracking) = cx.session.tracking_mut().filter(|tracking| tracking.mode != Mode::Default) else {
+    let Some(tracking) = cx.session.tracking_mut() else {
         return Err(CommandError::Fixed(
             "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode \
              enabled",

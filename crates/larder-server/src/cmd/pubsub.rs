@@ -5,6 +5,7 @@ use std::sync::Arc;
 use larder_resp::{Args, Protocol};
 
 use super::help::help;
+use super::spec::CommandSpec;
 use super::table::TABLE;
 use super::{CommandError, Context, Outcome};
 use crate::db::HeldLocks;
@@ -22,6 +23,11 @@ const ALLOWED: [&str; 9] = [
     "quit",
     "reset",
 ];
+
+/// Whether a command subscribes or unsubscribes. Its reply is not muted by `CLIENT REPLY`.
+pub(super) fn changes_subscriptions(spec: &CommandSpec) -> bool {
+    spec.name.ends_with("subscribe")
+}
 
 /// Refuses a command whose reply a subscriber could not tell from a message.
 pub(super) fn check(index: usize, cx: &Context<'_>) -> Outcome {
@@ -65,21 +71,28 @@ pub(super) fn sunsubscribe(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     remove(cx, args, Kind::Shard)
 }
 
-/// The reply is one confirmation for each name, through the mailbox.
 fn add(cx: &mut Context<'_>, args: Args<'_>, kind: Kind) -> Outcome {
-    let mut subscriptions = take(cx);
-    args.skip(1).iter().for_each(|name| subscriptions.subscribe(kind, name));
-    cx.session.set_subscriptions(Some(subscriptions));
-    Ok(())
+    change(cx, |subscriptions| args.skip(1).iter().for_each(|name| subscriptions.subscribe(kind, name)))
 }
 
 fn remove(cx: &mut Context<'_>, args: Args<'_>, kind: Kind) -> Outcome {
-    let mut subscriptions = take(cx);
-    match args.len() {
+    change(cx, |subscriptions| match args.len() {
         1 => subscriptions.unsubscribe_all(kind),
         _ => args.skip(1).iter().for_each(|name| subscriptions.unsubscribe(kind, name)),
+    })
+}
+
+/// The reply is one confirmation for each name. It comes out of the mailbox, in order with the messages of channels.
+fn change(cx: &mut Context<'_>, change: impl FnOnce(&mut Subscriptions)) -> Outcome {
+    // Without subscriptions the mailbox may have messages from before the replies of this turn: about keys that another
+    // connection tracks.
+    if !cx.session.receives_messages() {
+        cx.take_mail(0);
     }
+    let mut subscriptions = take(cx);
+    change(&mut subscriptions);
     cx.session.set_subscriptions(Some(subscriptions).filter(|subscriptions| !subscriptions.is_empty()));
+    cx.take_mail(cx.out.len());
     Ok(())
 }
 

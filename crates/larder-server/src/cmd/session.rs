@@ -42,8 +42,9 @@ pub(super) fn reset(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
     cx.session.watches = None;
     cx.session.set_subscriptions(None);
     cx.session.set_tracking(None);
+    // `CLIENT REPLY SKIP` holds for `RESET`, too.
+    cx.session.is_muted &= cx.session.replies() == Replies::On;
     cx.session.set_replies(Replies::On);
-    cx.session.is_muted = false;
     cx.session.select(0);
     cx.session.set_protocol(Protocol::Resp2);
     cx.session.authenticated = !cx.state.requires_password();

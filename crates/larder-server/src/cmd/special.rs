@@ -43,22 +43,33 @@ fn answer_unless_muted(
     }
 }
 
+/// As [`answer_unless_muted`], for a reply that depends on no key.
+fn answer_after_mail(
+    cx: &mut Context<'_>,
+    index: Option<usize>,
+    run: impl FnOnce(&mut Context<'_>) -> Outcome,
+) {
+    if cx.session.receives_messages() {
+        cx.take_mail(cx.out.len());
+    }
+    answer_unless_muted(cx, index, run);
+}
+
 fn check_and_execute(cx: &mut Context<'_>, index: Option<usize>, args: Args<'_>) {
-    let was_receiver = cx.session.receives_messages();
     let Some(index) = index else {
         cx.abort_transaction();
-        return answer_unless_muted(cx, None, |_| Err(CommandError::unknown_command(args)));
+        return answer_after_mail(cx, None, |_| Err(CommandError::unknown_command(args)));
     };
     let spec = &TABLE[index];
     if let Err(error) = check_all(index, cx, args) {
         let error = if spec.name == "exec" { transaction::refuse_exec(cx, &error) } else { error };
         cx.abort_transaction();
-        return answer_unless_muted(cx, Some(index), |_| Err(error));
+        return answer_after_mail(cx, Some(index), |_| Err(error));
     }
     if cx.session.transaction().is_some() && !spec.flags.contains(Flags::NOT_QUEUED) {
-        return answer_unless_muted(cx, Some(index), |cx| transaction::queue(cx, index, args));
+        return answer_after_mail(cx, Some(index), |cx| transaction::queue(cx, index, args));
     }
-    execute_now(cx, index, args, was_receiver);
+    execute_now(cx, index, args);
     cx.write_own_invalidations();
     let is_client = spec.name == "client";
     if cx.session.transaction().is_none()
@@ -76,8 +87,9 @@ fn check_all(index: usize, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     memory::check(index, cx, args)
 }
 
-fn execute_now(cx: &mut Context<'_>, index: usize, args: Args<'_>, was_receiver: bool) {
+fn execute_now(cx: &mut Context<'_>, index: usize, args: Args<'_>) {
     let spec = &TABLE[index];
+    let was_receiver = cx.session.receives_messages();
     let start = cx.out.len();
     if was_receiver && let Some(locks) = transaction::lock_keys_of(cx, spec, args) {
         let mut cx = cx.with_locks(&locks);
@@ -86,16 +98,28 @@ fn execute_now(cx: &mut Context<'_>, index: usize, args: Args<'_>, was_receiver:
         // After the messages were taken: one about this key, because the table is full, must follow the reply.
         return track(&cx, spec, args);
     }
-    // These take messages by themselves, and must not lose them.
-    match spec.name {
-        "exec" | "eval" | "eval_ro" | "evalsha" | "evalsha_ro" => {
-            answer(cx, Some(index), |cx| invoke(index, cx, args))
+    if takes_mail(spec) {
+        // They may fail before they do.
+        if was_receiver {
+            cx.take_mail(start);
         }
-        _ => answer_unless_muted(cx, Some(index), |cx| invoke(index, cx, args)),
+        // What arrives after they did so follows their reply.
+        if let Err(error) = invoke(index, cx, args) {
+            answer_unless_muted(cx, Some(index), |_| Err(error));
+        }
+        return;
     }
+    answer_unless_muted(cx, Some(index), |cx| invoke(index, cx, args));
     if was_receiver || cx.session.receives_messages() {
         cx.take_mail(start);
     }
+}
+
+/// Whether a command takes messages by itself, and decides whether it is muted: while it holds its locks, or because they
+/// are its reply.
+fn takes_mail(spec: &CommandSpec) -> bool {
+    matches!(spec.name, "exec" | "eval" | "eval_ro" | "evalsha" | "evalsha_ro")
+        || pubsub::changes_subscriptions(spec)
 }
 
 /// Registers the connection for the keys that it has read, if it tracks keys. They are locked.

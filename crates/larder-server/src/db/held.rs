@@ -29,6 +29,8 @@ pub(crate) trait HeldLocks {
     fn insert(&self, record: Record, ttl: Ttl) -> Result<bool, Refusal>;
     /// Stores a record that was in the store before: see [`Locked::restore`](larder_engine::raw::Locked::restore).
     fn restore(&self, record: Record, ttl: Ttl) -> Result<bool, Refusal>;
+    /// Removes an entry that has expired, of which the observers are told.
+    fn discard_expired(&self, key: Key<'_>);
     /// Takes the record of an entry out.
     fn take(&self, key: Key<'_>) -> Option<Record>;
     /// As the scan of a cache; all shards must be locked.
@@ -71,6 +73,10 @@ impl HeldLocks for RefCell<Locked<'_>> {
 
     fn restore(&self, record: Record, ttl: Ttl) -> Result<bool, Refusal> {
         self.borrow_mut().restore(record, ttl)
+    }
+
+    fn discard_expired(&self, key: Key<'_>) {
+        self.borrow_mut().discard_expired(key);
     }
 
     fn take(&self, key: Key<'_>) -> Option<Record> {

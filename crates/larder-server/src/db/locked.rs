@@ -164,6 +164,8 @@ impl LockedKeys<'_> {
 
     fn report_put(&self, record: &Record, expiry: Expiry) {
         if self.database.store.observers.is_active() {
+            // It is reported before the new one.
+            self.held().discard_expired(record.key());
             self.database.report_put(record.key(), !self.contains(record.key()), expiry);
         }
     }

@@ -108,21 +108,19 @@ impl Store {
             // Fewer shards than for the shortest entries: half-empty ones waste more than large ones take to grow.
             .expected_entries(bytes / EXPECTED_ENTRY_BYTES)
             .partitions(DATABASE_COUNT, |record: &Record| usize::from(record.space()))
-            .listener(move |record: &Record, (), cause| {
+            .listener(|record: &Record, (), _| {
                 // It is dropped next, on this thread.
                 if let Some(value) = record.share().filter(|value| value.len() >= LARGE_BYTES) {
                     large::release_removed(value);
                 }
-                // The other causes were reported by the command.
-                let event = match cause {
-                    Cause::Expired => Event::Expired,
-                    Cause::Evicted => Event::Evicted,
-                    _ => return,
-                };
+            })
+            // The other causes are reported by the command.
+            .loss_listener(move |record: &Record, cause| {
                 if listener_observers.is_active() {
+                    let event = if cause == Cause::Expired { Event::Expired } else { Event::Evicted };
                     let spaces = Spaces(listener_spaces.load(Ordering::Relaxed));
                     let key = record.key();
-                    listener_observers.removed(key.name, spaces.database(key.space), event);
+                    listener_observers.lost(key.name, spaces.database(key.space), event);
                 }
             })
             .clock(CachedTime::clock(&time))

@@ -297,6 +297,10 @@ impl HeldLocks for UndoableLocks<'_> {
         self.replace(record, ttl, |record, ttl| self.locks.restore(record, ttl))
     }
 
+    fn discard_expired(&self, key: Key<'_>) {
+        self.locks.discard_expired(key);
+    }
+
     fn take(&self, key: Key<'_>) -> Option<Record> {
         if self.changes.borrow().has_whole(key) {
             return self.locks.take(key);

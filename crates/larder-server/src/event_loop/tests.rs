@@ -157,6 +157,60 @@ fn expired_entries_are_reclaimed_in_small_slices() {
     assert!(slices >= 4, "{slices} slices");
 }
 
+/// Commands that store at `k`, whose entry has expired.
+const STORES: [&str; 15] = [
+    "SET k w",
+    "GETSET k w",
+    "APPEND k w",
+    "SETRANGE k 1 w",
+    "INCRBY k 1",
+    "SETBIT k 1 1",
+    "PFADD k a",
+    "ZADD k 1 a",
+    "MSET k 1 l 2",
+    "BITOP NOT k s",
+    "COPY s k",
+    "RENAME s k",
+    "ZUNIONSTORE k 1 z",
+    "MULTI\r\nSET k w\r\nEXEC",
+    "EVAL \"redis.call('set', KEYS[1], 'w')\" 1 k",
+];
+
+#[test]
+fn expiry_is_reported_before_the_write_that_follows_it() {
+    let state = state(1);
+    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let (subscriber, mut subscriber_end) = connection(&state);
+    let (writer, mut writer_end) = connection(&state);
+    event_loop.adopt(subscriber);
+    event_loop.adopt(writer);
+    subscriber_end.write_all(b"PSUBSCRIBE *\r\n").unwrap();
+    writer_end.write_all(b"CONFIG SET notify-keyspace-events EA\r\n").unwrap();
+    poll(&mut event_loop);
+    for policy in ["allkeys-lru", "noeviction"] {
+        for command in STORES {
+            writer_end.write_all(b"FLUSHALL\r\nSET s x\r\nZADD z 1 a\r\n").unwrap();
+            writer_end.write_all(format!("CONFIG SET maxmemory-policy {policy}\r\n").as_bytes()).unwrap();
+            (0..3).for_each(|_| poll(&mut event_loop));
+            state.store.database(0).set(b"k", b"v", Expiry::At(1)).unwrap();
+            poll(&mut event_loop);
+            read_text(&mut subscriber_end);
+            writer_end.write_all(format!("{command}\r\n").as_bytes()).unwrap();
+            (0..3).for_each(|_| poll(&mut event_loop));
+            let events = read_text(&mut subscriber_end);
+            // The name of a key is two lines behind the channel.
+            let lines: Vec<&str> = events.lines().collect();
+            let events = lines.windows(3).filter(|window| window[2] == "k");
+            let events: Vec<&str> =
+                events.filter_map(|window| window[0].strip_prefix("__keyevent@0__:")).collect();
+            assert!(events.len() > 1, "{policy}: {command}: {events:?}");
+            let expired = events.iter().position(|event| *event == "expired");
+            let last = events.iter().rposition(|event| *event == "expired");
+            assert_eq!((expired, last), (Some(0), Some(0)), "{policy}: {command}: {events:?}");
+        }
+    }
+}
+
 #[test]
 fn arguments_of_a_large_request_are_counted_and_freed() {
     const ARGUMENTS: usize = 100_000;
@@ -268,6 +322,45 @@ fn message_is_ahead_of_the_reply_to_a_later_command() {
     assert_eq!(read_text(&mut client_end), "+message\r\n+PONG\r\n");
 }
 
+/// A refused command is a command, too.
+#[test]
+fn message_is_ahead_of_a_later_error() {
+    let state = state(1);
+    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let (connection, mut client_end) = connection(&state);
+    let client = Arc::clone(connection.client());
+    event_loop.adopt(connection);
+    client_end.write_all(b"SUBSCRIBE a\r\n").unwrap();
+    poll(&mut event_loop);
+    read_text(&mut client_end);
+    for refused in ["GET k\r\n", "FOO\r\n", "PING x y\r\n"] {
+        client_end.write_all(refused.as_bytes()).unwrap();
+        post(&client, "message");
+        event_loop.connections[0].as_mut().unwrap().set_ready(false);
+        event_loop.turn(0, Moment::now());
+        let received = read_text(&mut client_end);
+        assert!(received.starts_with("+message\r\n-ERR "), "{received}");
+    }
+}
+
+/// They were there before all replies of the turn.
+#[test]
+fn messages_are_ahead_of_replies_before_the_first_subscription() {
+    let state = state(1);
+    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let (connection, mut client_end) = connection(&state);
+    let client = Arc::clone(connection.client());
+    event_loop.adopt(connection);
+    client_end.write_all(b"PING\r\nSUBSCRIBE a\r\nPING\r\n").unwrap();
+    post(&client, "message");
+    event_loop.connections[0].as_mut().unwrap().set_ready(false);
+    event_loop.turn(0, Moment::now());
+    assert_eq!(
+        read_text(&mut client_end),
+        "+message\r\n+PONG\r\n*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n*2\r\n$4\r\npong\r\n$0\r\n\r\n"
+    );
+}
+
 /// The thread that was woken has the connection no more.
 #[test]
 fn message_for_a_connection_that_moves_is_sent_on_its_new_thread() {
@@ -307,6 +400,35 @@ fn full_mailbox_closes_its_connection_and_is_counted() {
     assert_eq!(read_text(&mut client_end), "");
     assert!(state.clients.all().is_empty());
     assert_eq!((state.clients.closed_for_output.get(), state.clients.buffered_bytes()), (1, 0));
+}
+
+/// A client that reads a long reply is no slow reader of its messages.
+#[test]
+fn unsent_replies_do_not_count_as_messages() {
+    let state = state(1);
+    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let (connection, mut client_end) = connection(&state);
+    let client = Arc::clone(connection.client());
+    state.clients.output_limits.set(1 << 20, 0, 0);
+    event_loop.adopt(connection);
+    state.store.database(0).set(b"short", &[b'x'; 1 << 10], Expiry::Never).unwrap();
+    client_end.write_all(&b"GET short\r\n".repeat(4 << 10)).unwrap();
+    (0..100).for_each(|_| poll(&mut event_loop));
+    assert!(event_loop.connections[0].as_ref().unwrap().has_unsent());
+    post(&client, "message");
+    assert!(!client.is_closing());
+    // A message waits until the client has read the replies before it, and then counts until it is read itself.
+    post(&client, &"x".repeat(600 << 10));
+    client_end.set_nonblocking(true).unwrap();
+    let (mut received, mut chunk) = (Vec::new(), vec![0; 1 << 20]);
+    while !received.windows(10).any(|window| window == b"+message\r\n") {
+        poll(&mut event_loop);
+        let length = client_end.read(&mut chunk).unwrap_or(0);
+        received.extend_from_slice(&chunk[..length]);
+    }
+    (0..100).for_each(|_| poll(&mut event_loop));
+    post(&client, &"x".repeat(600 << 10));
+    assert!(client.is_closing());
 }
 
 #[test]

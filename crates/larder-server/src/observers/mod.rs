@@ -65,8 +65,8 @@ impl Observers {
         self.notifications.publish(&self.channels, database, key.name, event, origin.command);
     }
 
-    /// An entry has expired or was evicted. Its shard is not locked any more.
-    pub(crate) fn removed(&self, name: &[u8], database: u8, event: Event) {
+    /// An entry expires or is evicted. Its shard is locked.
+    pub(crate) fn lost(&self, name: &[u8], database: u8, event: Event) {
         self.tracking.invalidate(name, 0);
         self.notifications.publish(&self.channels, database, name, event, None);
     }

@@ -101,6 +101,8 @@ impl Notifications {
                     send(b'g', "expire");
                 }
             }
+            // It changes no register: it keeps its result.
+            Event::Edited if command == "pfcount" => {}
             Event::Edited => send(class_of(group), store_event(command)),
             Event::Timed => send(b'g', "expire"),
             Event::Persisted => send(b'g', "persist"),

@@ -66,12 +66,13 @@ impl Options {
         Err(CommandError::Fixed(error))
     }
 
+    /// A negative zero is stored as zero; the reply keeps the sign.
     fn apply(self, set: &mut SortedSet, name: &[u8], score: f64) -> Result<Change, CommandError> {
         let Some(before) = set.score(name) else {
             if self.present {
                 return Ok(Change::None);
             }
-            set.insert(name, score);
+            set.insert(name, score + 0.0);
             return Ok(Change::Added(score));
         };
         if self.missing {
@@ -87,7 +88,7 @@ impl Options {
         if score == before {
             return Ok(Change::Same(score));
         }
-        set.insert(name, score);
+        set.insert(name, score + 0.0);
         Ok(Change::Updated(score))
     }
 }

@@ -94,6 +94,8 @@ struct Options {
     /// Combines two scores of a member.
     aggregate: fn(f64, f64) -> f64,
     with_scores: bool,
+    /// Whether the result is stored: a negative zero is zero then.
+    is_stored: bool,
     /// The most members that are counted.
     limit: usize,
 }
@@ -161,8 +163,13 @@ impl Options {
         operation: Operation,
         purpose: Purpose,
     ) -> Result<Options, CommandError> {
-        let mut options =
-            Options { weights: vec![1.0; key_count], aggregate: sum, with_scores: false, limit: usize::MAX };
+        let mut options = Options {
+            weights: vec![1.0; key_count],
+            aggregate: sum,
+            with_scores: false,
+            is_stored: purpose == Purpose::Store,
+            limit: usize::MAX,
+        };
         let combines_scores = operation != Operation::Difference && purpose != Purpose::Count;
         let mut words = args.iter();
         while let Some(word) = words.next() {
@@ -192,9 +199,18 @@ impl Options {
         Ok(options)
     }
 
+    /// Zero times infinity is zero.
+    fn weighted(&self, score: f64, weight: f64) -> f64 {
+        match score * weight {
+            product if product.is_nan() => 0.0,
+            product if self.is_stored => product + 0.0,
+            product => product,
+        }
+    }
+
     fn add(&self, result: &mut SortedSet, set: &SortedSet, weight: f64) {
         set.visit(0..set.len(), false, |name, score| {
-            let score = weighted(score, weight);
+            let score = self.weighted(score, weight);
             let before = result.score(name);
             result.insert(name, before.map_or(score, |before| (self.aggregate)(before, score)));
             true
@@ -205,7 +221,7 @@ impl Options {
         let mut both = SortedSet::new();
         result.visit(0..result.len(), false, |name, before| {
             if let Some(score) = set.score(name) {
-                both.insert(name, (self.aggregate)(before, weighted(score, weight)));
+                both.insert(name, (self.aggregate)(before, self.weighted(score, weight)));
             }
             true
         });
@@ -229,12 +245,6 @@ fn subtract(result: &mut SortedSet, set: &SortedSet) {
         true
     });
     *result = rest;
-}
-
-/// Zero times infinity is zero.
-fn weighted(score: f64, weight: f64) -> f64 {
-    let product = score * weight;
-    if product.is_nan() { 0.0 } else { product }
 }
 
 /// The sum of the two infinities is zero.

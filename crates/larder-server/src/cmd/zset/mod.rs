@@ -75,13 +75,13 @@ fn clamp(start: i64, end: i64, len: usize) -> Range<usize> {
     if start > end { 0..0 } else { start as usize..end as usize + 1 }
 }
 
-/// A score, after `(` if it lies outside of the range. Nothing is zero, as in Redis.
+/// A score, after `(` if it lies outside of the range. Nothing is zero, and blanks may precede it, as in Redis.
 fn score_bound(text: &[u8]) -> Option<ScoreBound> {
     let (is_exclusive, number) = match text {
         [b'(', number @ ..] => (true, number),
         number => (false, number),
     };
-    let score = if number.is_empty() { Some(0.0) } else { parse_float(number) };
+    let score = if number.is_empty() { Some(0.0) } else { parse_float(number.trim_ascii_start()) };
     score.map(|score| ScoreBound { score, is_exclusive })
 }
 
@@ -166,6 +166,24 @@ mod tests {
             ("1x", None),
         ] {
             assert_eq!(score(text.as_bytes()), expected, "{text}");
+        }
+    }
+
+    /// As `strtod` reads them.
+    #[test]
+    fn blanks_may_precede_a_bound() {
+        for (text, expected) in [
+            ("1", Some((1.0, false))),
+            (" \t1", Some((1.0, false))),
+            ("( 1", Some((1.0, true))),
+            ("\n+inf", Some((f64::INFINITY, false))),
+            ("(", Some((0.0, true))),
+            (" (1", None),
+            ("1 ", None),
+            (" ", None),
+        ] {
+            let bound = score_bound(text.as_bytes()).map(|bound| (bound.score, bound.is_exclusive));
+            assert_eq!(bound, expected, "{text:?}");
         }
     }
 
