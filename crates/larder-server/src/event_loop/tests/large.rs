@@ -1,6 +1,9 @@
 //! Large values: one turn receives, copies or sends one piece, and other connections get their turns in between.
 
+use std::sync::Weak;
+
 use super::*;
+use crate::db::Found;
 use crate::large::LARGE_BYTES;
 
 /// Some pieces.
@@ -35,6 +38,14 @@ impl Two {
 
     fn value(&self, name: &str) -> Option<Vec<u8>> {
         self.state.store.database(0).get(name.as_bytes(), <[u8]>::to_vec).unwrap()
+    }
+
+    /// The large value of a key, which may be freed.
+    fn weak(&self, name: &str) -> Weak<[u8]> {
+        match self.state.store.database(0).get_or_share(name.as_bytes(), |_| ()) {
+            Ok(Some(Found::Large(value))) => Arc::downgrade(&value),
+            _ => panic!("{name} is no large value"),
+        }
     }
 
     /// Sends as much as the system accepts, and gives turns; returns what is left.
@@ -253,6 +264,28 @@ fn edit_begins_again_if_the_value_was_replaced_meanwhile() {
         two.turns();
     }
     assert!(two.receive().starts_with(b"-WRONGTYPE"));
+}
+
+#[test]
+fn value_that_two_entries_shared_is_freed() {
+    let mut two = Two::new();
+    let script = "redis.call('DEL', KEYS[1]) redis.call('SET', KEYS[1], 'x') while true do end";
+    for requests in [
+        "COPY large to\r\nDEL large to\r\n".to_owned(),
+        "COPY large to\r\nRENAME to large\r\nSET large x\r\n".to_owned(),
+        format!("EVAL \"{script}\" 1 large\r\nDEL large\r\n"),
+    ] {
+        two.state.set_script_limit_ms(5);
+        two.set("large", &pattern(VALUE_BYTES));
+        let value = two.weak("large");
+        two.send(requests.as_bytes());
+        two.receive();
+        let start = Moment::now();
+        while value.strong_count() > 0 {
+            assert!(start.elapsed() < larder_testkit::PATIENCE, "{requests}");
+            std::thread::yield_now();
+        }
+    }
 }
 
 /// A change in place would copy the value that is being sent, while its shard is locked.
