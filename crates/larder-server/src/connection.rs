@@ -452,7 +452,7 @@ impl Connection {
                 if !cmd::continue_visit(&mut context, visit) {
                     break StopReason::Budget;
                 }
-                if context.is_reply_too_large() {
+                if context.is_reply_refused() {
                     break refuse_reply(session, out);
                 }
             }
@@ -504,12 +504,12 @@ impl Connection {
             }
             let mut context = Context::new(state, session, counts, out);
             cmd::execute(&mut context, args);
-            let is_too_large = context.is_reply_too_large();
+            let is_refused = context.is_reply_refused();
             arguments += args.len();
             if request.has_long_arguments() {
                 parser.take_long_arguments().into_iter().for_each(large::release);
             }
-            if is_too_large {
+            if is_refused {
                 break refuse_reply(session, out);
             }
             match session.turn_end {

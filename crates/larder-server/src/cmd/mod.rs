@@ -221,6 +221,7 @@ impl<'a> Context<'a> {
     fn drop_muted_reply(&mut self, start: usize) {
         if self.session.is_muted {
             self.truncate_replies(start);
+            self.session.is_reply_dropped = false;
         }
     }
 
@@ -232,10 +233,12 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Frees most of a reply that exceeds the limit, after which the connection will be closed.
-    fn truncate_large_reply(&mut self) {
-        if self.is_reply_too_large() {
-            self.truncate_replies(self.state.max_reply_bytes() as usize + 1);
+    /// Drops what a transaction has replied since an offset, if that exceeds the limit: the connection will be closed. The
+    /// transaction goes on, and so its further replies are dropped, too.
+    fn drop_large_reply(&mut self, start: usize) {
+        if self.is_reply_refused() {
+            self.session.is_reply_dropped = true;
+            self.truncate_replies(start);
         }
     }
 
@@ -258,8 +261,13 @@ impl<'a> Context<'a> {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// Whether the reply exceeds the limit. Commands that repeat values must stop then; the connection is closed.
-    pub(crate) fn is_reply_too_large(&self) -> bool {
+    /// Whether the replies exceed the limit, or have, so that the connection has to be closed.
+    pub(crate) fn is_reply_refused(&self) -> bool {
+        self.session.is_reply_dropped || self.is_reply_too_large()
+    }
+
+    /// Whether the replies exceed the limit. Commands that repeat values must stop then.
+    fn is_reply_too_large(&self) -> bool {
         self.is_reply_too_large_with(0)
     }
 

@@ -2,9 +2,14 @@
 
 use std::sync::Weak;
 
+use larder_resp::{Limits, RequestParser};
+
 use super::*;
+use crate::cmd::{self, Context};
 use crate::db::Found;
 use crate::large::LARGE_BYTES;
+use crate::session::Session;
+use crate::stats::Counts;
 
 /// Some pieces.
 const VALUE_BYTES: usize = 4 * LARGE_BYTES;
@@ -264,6 +269,46 @@ fn edit_begins_again_if_the_value_was_replaced_meanwhile() {
         two.turns();
     }
     assert!(two.receive().starts_with(b"-WRONGTYPE"));
+}
+
+#[test]
+fn transaction_holds_no_more_replies_than_the_limit() {
+    let two = Two::new();
+    two.set("large", &pattern(VALUE_BYTES));
+    let limit = two.state.max_reply_bytes();
+    let count = limit as usize / VALUE_BYTES + 2;
+    for (reading, is_muted) in [("DUMP", false), ("GET", false), ("DUMP", true)] {
+        let client = two.state.clients.register(0, String::new(), String::new());
+        let (mut session, mut counts, mut out) = (Session::new(client, true), Counts::default(), Vec::new());
+        let mut execute = |request: &str| {
+            let (mut parser, request) = (RequestParser::new(), format!("{request}\r\n"));
+            parser.parse(request.as_bytes(), &Limits::default()).unwrap();
+            let mut context = Context::new(&two.state, &mut session, &mut counts, &mut out);
+            cmd::execute(&mut context, parser.args(request.as_bytes()));
+            context.is_reply_refused()
+        };
+        if is_muted {
+            execute("CLIENT REPLY OFF");
+        }
+        execute("MULTI");
+        (0..count).for_each(|_| _ = execute(&format!("{reading} large")));
+        execute(&format!("SET after {reading}"));
+        assert_eq!(execute("EXEC"), !is_muted, "{reading}");
+        let bytes = out.len() as u64 + session.large_replies.held_bytes();
+        assert!(bytes < VALUE_BYTES as u64, "{reading}: {bytes} bytes are held");
+        assert_eq!(two.value("after"), Some(reading.into()), "the transaction goes on");
+    }
+}
+
+#[test]
+fn transaction_with_too_large_a_reply_closes_the_connection() {
+    let mut two = Two::new();
+    two.set("large", &pattern(VALUE_BYTES));
+    let count = two.state.max_reply_bytes() as usize / VALUE_BYTES + 2;
+    two.send(format!("PING\r\nMULTI\r\n{}EXEC\r\n", "GET large\r\n".repeat(count)).as_bytes());
+    let received = two.receive();
+    assert!(received.len() < 1_000 && !received.contains(&b'*'), "{}", received.escape_ascii());
+    assert!(two.event_loop.connections[0].is_none() && two.other_is_served());
 }
 
 #[test]
