@@ -333,6 +333,34 @@ fn value_that_two_entries_shared_is_freed() {
     }
 }
 
+#[test]
+fn edit_ends_although_its_value_is_replaced_all_the_time() {
+    let end = VALUE_BYTES - 1;
+    for (request, reply, tail) in [
+        ("APPEND large xy".to_owned(), format!(":{}", VALUE_BYTES + 2), &b"\x01xy"[..]),
+        (format!("SETRANGE large {end} xy"), format!(":{}", VALUE_BYTES + 1), b"xy"),
+        (format!("SETBIT large {} 1", 8 * VALUE_BYTES), ":0".to_owned(), b"\x01\x80"),
+        (format!("BITFIELD large INCRBY u16 {} 1", 8 * end), "*1\r\n:257".to_owned(), b"\x01\x01"),
+    ] {
+        let mut two = Two::new();
+        let value = vec![1; VALUE_BYTES];
+        two.set("large", &vec![0; VALUE_BYTES]);
+        two.send(format!("{request}\r\n").as_bytes());
+        let mut slices = 0;
+        while two.event_loop.yielding == [0] {
+            two.set("large", &value);
+            two.turns();
+            slices += 1;
+            assert!(slices < 100, "{request} has not ended");
+        }
+        let received = two.receive();
+        assert!(received.starts_with(reply.as_bytes()), "{request}: {}", received.escape_ascii());
+        let stored = two.value("large").unwrap();
+        assert!(stored.starts_with(&value[..end]) && stored.ends_with(tail), "{request}");
+        assert!(stored != value, "{request} is not stored");
+    }
+}
+
 /// A change in place would copy the value that is being sent, while its shard is locked.
 #[test]
 fn value_that_is_being_sent_is_not_changed_in_place() {
