@@ -271,7 +271,7 @@ impl Connection {
     }
 
     fn send_mail(&mut self, output: &mut Vec<u8>) -> io::Result<Turn> {
-        if !self.session.client.has_mail() {
+        if !self.session.client.has_mail() || self.session.holds_messages_back() {
             return Ok(Turn::Waiting);
         }
         output.clear();
@@ -317,7 +317,7 @@ impl Connection {
         let ThreadBuffers { input, output, lookahead, limits } = &mut *buffers;
         self.paused = self.state.pause.current(now);
         let stop = self.execute(&input[..received], limits, lookahead, output, &mut counts);
-        if self.session.client.has_mail() {
+        if self.session.client.has_mail() && !self.session.holds_messages_back() {
             // The replies of a connection that expects messages are in order already.
             let at = if self.session.receives_messages() { output.len() } else { 0 };
             let before = output.len();

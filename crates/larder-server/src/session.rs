@@ -127,6 +127,11 @@ impl Session {
         self.subscriptions.is_some() || self.tracking.is_some()
     }
 
+    /// Whether messages must wait for a reply that is not complete.
+    pub(crate) fn holds_messages_back(&self) -> bool {
+        self.visit.as_deref().is_some_and(Visit::is_about_start)
+    }
+
     pub(crate) fn tracking(&self) -> Option<&Tracking> {
         self.tracking.as_deref()
     }

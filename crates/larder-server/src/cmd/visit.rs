@@ -64,6 +64,11 @@ impl Visit {
         }
     }
 
+    /// Whether the reply is about a value as it was at the start: messages about later changes must follow it.
+    pub(crate) fn is_about_start(&self) -> bool {
+        matches!(self.purpose, Purpose::Read(_))
+    }
+
     /// Visits some entries. Returns whether it has ended and written its reply.
     ///
     /// # Errors

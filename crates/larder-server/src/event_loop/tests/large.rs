@@ -571,6 +571,46 @@ fn combination_is_of_the_values_at_its_end() {
     assert_eq!(two.value("to"), None);
 }
 
+/// A client would keep a value that was read before it has got the message about its change.
+#[test]
+fn message_about_a_change_follows_the_reply_about_the_former_value() {
+    let mut value = vec![0; VALUE_BYTES];
+    value[VALUE_BYTES - 1] = 1;
+    let dumped = crate::rdb::dump(&value);
+    let dumped = [format!("${}\r\n", dumped.len()).as_bytes(), &dumped, b"\r\n"].concat();
+    let message = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$5\r\nlarge\r\n";
+    for (request, reply) in [
+        ("BITCOUNT large", b":1\r\n".to_vec()),
+        ("BITPOS large 1", format!(":{}\r\n", 8 * VALUE_BYTES - 1).into_bytes()),
+        ("DUMP large", dumped),
+    ] {
+        for is_woken in [false, true] {
+            let mut two = Two::new();
+            two.set("large", &value);
+            two.send(b"HELLO 3\r\nCLIENT TRACKING ON\r\nPING\r\n");
+            assert!(two.receive().ends_with(b"+OK\r\n+PONG\r\n"));
+            two.send(format!("{request}\r\nGET large\r\n").as_bytes());
+            let client = Arc::clone(two.event_loop.connections[0].as_ref().unwrap().client());
+            two.other.write_all(b"SET large new\r\n").unwrap();
+            two.turns();
+            if is_woken {
+                two.event_loop.send_mail(&client);
+            }
+            let expected = [&reply, &message[..], b"$3\r\nnew\r\n"].concat();
+            let mut received = two.receive();
+            for _ in 0..1_000 {
+                two.turns();
+                received.extend(two.receive());
+            }
+            assert!(
+                received == expected,
+                "{request}: {}",
+                received[..100.min(received.len())].escape_ascii()
+            );
+        }
+    }
+}
+
 /// It is the value of the start, whatever happens to the key meanwhile.
 #[test]
 fn value_that_is_being_read_is_not_changed() {
