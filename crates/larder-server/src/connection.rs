@@ -195,6 +195,12 @@ impl Connection {
         self.unsent.bytes.capacity()
     }
 
+    /// Whether a command is not at its end.
+    #[cfg(test)]
+    pub(crate) fn is_visiting(&self) -> bool {
+        self.session.visit.is_some()
+    }
+
     /// Where the large argument is that arrives.
     #[cfg(test)]
     pub(crate) fn large_address(&mut self) -> *const u8 {

@@ -169,9 +169,9 @@ impl LongRestore {
         verified_by(checked, self.checksum, *checksum).map(|_| true).ok_or(RdbError::Checksum)
     }
 
-    /// Bytes that are copied.
-    pub(crate) fn len(&self) -> usize {
-        self.value.len()
+    /// Bytes of the payload, and those that are copied.
+    pub(crate) fn bytes(&self) -> usize {
+        self.payload.len() + self.value.len()
     }
 
     /// The string, once all was checked.

@@ -27,7 +27,7 @@ pub(super) fn dump(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Some(Found::Read(payload)) => cx.reply().bulk(&payload),
         Some(Found::Large(value)) => {
             let (all, work) = (0..value.len(), Work::Dump(LongDump::new(value.len())));
-            return LargeRead::begin(cx, value, all, work);
+            return LargeRead::begin(cx, &args[1], value, all, work);
         }
     }
     Ok(())
@@ -74,9 +74,9 @@ pub(super) struct LargeRestore {
 }
 
 impl LargeRestore {
-    /// The memory of the new value so far, in bytes.
+    /// The memory of the payload and of the new value so far, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.restore.len()
+        self.restore.bytes()
     }
 
     /// Checks and copies a slice, and at the end stores the value. Returns whether it has ended and replied.

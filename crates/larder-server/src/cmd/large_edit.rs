@@ -137,9 +137,7 @@ impl Former {
         match (self, entry) {
             (Former::Missing, None) => true,
             (Former::Short(bytes), Some(entry)) => entry.value() == &bytes[..],
-            (Former::Long(bytes), Some(entry)) => {
-                entry.share().is_some_and(|shared| Arc::ptr_eq(&shared, bytes))
-            }
+            (Former::Long(bytes), Some(entry)) => entry.is_value(bytes),
             _ => false,
         }
     }
@@ -179,9 +177,18 @@ impl LargeEdit {
         Ok(())
     }
 
-    /// The memory of the new value so far, in bytes.
+    /// The memory of the change and of the new value so far, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.value.len()
+        let copied = if let Former::Short(bytes) = &self.former { bytes.len() } else { 0 };
+        copied + self.change.bytes.len() + self.value.len()
+    }
+
+    /// The bytes of the former value, if the key has another one now.
+    pub(super) fn removed_bytes(&self, db: Database<'_>) -> usize {
+        match &self.former {
+            Former::Long(value) if !db.has_value(&self.name, value) => value.len(),
+            _ => 0,
+        }
     }
 
     /// Writes a slice of the new value, and at the end stores it. Returns whether it has ended, and has replied or failed.

@@ -53,6 +53,11 @@ impl Two {
         }
     }
 
+    /// Whether a command of the first connection is not at its end.
+    fn is_visiting(&self) -> bool {
+        self.event_loop.connections[0].as_ref().is_some_and(|connection| connection.is_visiting())
+    }
+
     /// Sends as much as the system accepts, and gives turns; returns what is left.
     fn send_some<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
         let sent = self.large.write(bytes).unwrap_or(0);
@@ -224,6 +229,94 @@ fn half_sent_values_do_not_exceed_the_memory_of_clients() {
     poll(&mut event_loop);
     poll(&mut event_loop);
     assert_eq!((state.clients.buffered_bytes(), state.store.len()), (0, 0));
+}
+
+/// The store does not count it any more.
+#[test]
+fn value_that_is_held_after_its_removal_counts_for_the_client() {
+    let payload = crate::rdb::dump(&pattern(VALUE_BYTES));
+    let large = VALUE_BYTES as u64;
+    let argument = |bytes: &[u8]| [format!("${}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat();
+    let with = |head: &[u8], bytes: &[u8]| [head, &argument(bytes)].concat();
+    let other = vec![1; VALUE_BYTES];
+    for (request, before, after) in [
+        (b"BITCOUNT large\r\n".to_vec(), 0, large),
+        (b"DUMP large\r\n".to_vec(), 0, large),
+        (b"APPEND large x\r\n".to_vec(), 0, large),
+        (format!("SETBIT large {} 1\r\n", 8 * VALUE_BYTES).into_bytes(), 0, large),
+        (b"BITOP OR to large large\r\n".to_vec(), 0, 2 * large),
+        (with(b"*4\r\n$7\r\nRESTORE\r\n$2\r\nto\r\n$1\r\n0\r\n", &payload), large, large),
+        (with(b"*3\r\n$6\r\nAPPEND\r\n$5\r\nlarge\r\n", &other), large, 2 * large),
+    ] {
+        let mut two = Two::new();
+        two.set("large", &pattern(VALUE_BYTES));
+        let buffered = |two: &Two| two.state.clients.buffered_bytes();
+        let name = request[..request.len().min(20)].escape_ascii().to_string();
+        let mut left = &request[..];
+        while !two.is_visiting() {
+            left = two.send_some(left);
+        }
+        let bytes = buffered(&two);
+        assert!((before..before + large).contains(&bytes), "{name}: {bytes} bytes at the start");
+        two.set("large", &other);
+        two.turns();
+        assert!(two.is_visiting(), "{name} takes some slices");
+        let bytes = buffered(&two);
+        assert!((after..after + large).contains(&bytes), "{name}: {bytes} bytes after the removal");
+        for _ in 0..1_000 {
+            two.turns();
+            two.receive();
+        }
+        assert!(buffered(&two) < 1_000, "{name}: an idle connection");
+    }
+}
+
+#[test]
+fn readers_of_removed_values_do_not_exceed_the_memory_of_clients() {
+    const READERS: usize = 6;
+    let limit = 4 * VALUE_BYTES as u64 + 10_000;
+    for is_replaced in [false, true] {
+        let mut two = Two::new();
+        two.state.clients.set_max_buffered_bytes(limit);
+        let mut readers = Vec::new();
+        for number in 0..READERS {
+            if is_replaced || number == 0 {
+                two.set("large", &vec![1; VALUE_BYTES]);
+            }
+            let (connection, mut reader) = connection(&two.state);
+            two.event_loop.adopt(connection);
+            reader.write_all(b"BITCOUNT large\r\n").unwrap();
+            two.turns();
+            readers.push(reader);
+        }
+        assert_eq!(two.event_loop.yielding.len(), READERS, "all are reading");
+        two.set("large", b"x");
+        while !two.event_loop.yielding.is_empty() {
+            two.turns();
+            let buffered = two.state.clients.buffered_bytes();
+            assert!(buffered <= limit, "{buffered} bytes");
+        }
+        two.turns();
+        let open = two.state.clients.all().len() - 2;
+        // Each counts a removed value as a whole, also if it is the same one.
+        assert_eq!(open, 4, "connections that may hold one value each");
+    }
+    let mut two = Two::new();
+    two.state.clients.set_max_buffered_bytes(limit);
+    two.set("large", &vec![1; VALUE_BYTES]);
+    let mut readers = Vec::new();
+    for _ in 0..READERS {
+        let (connection, mut reader) = connection(&two.state);
+        two.event_loop.adopt(connection);
+        reader.write_all(b"BITCOUNT large\r\n").unwrap();
+        readers.push(reader);
+    }
+    two.turns();
+    while !two.event_loop.yielding.is_empty() {
+        two.turns();
+        assert!(two.state.clients.buffered_bytes() < 1_000, "the value is in the store");
+    }
+    assert_eq!(two.state.clients.all().len(), READERS + 2);
 }
 
 #[test]
