@@ -453,6 +453,9 @@ impl Connection {
         let (mut consumed, mut arguments) = (0, 0);
         lookahead.clear();
         let stop = loop {
+            if paused.is_some_and(|paused| cmd::visit_waits(session, paused)) {
+                break StopReason::Pause;
+            }
             if let Some(visit) = session.visit.take() {
                 let mut context = Context::new(state, session, counts, out);
                 if !cmd::continue_visit(&mut context, visit) {

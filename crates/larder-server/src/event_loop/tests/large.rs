@@ -231,6 +231,49 @@ fn half_sent_values_do_not_exceed_the_memory_of_clients() {
     assert_eq!((state.clients.buffered_bytes(), state.store.len()), (0, 0));
 }
 
+#[test]
+fn command_that_has_begun_waits_for_the_end_of_a_pause() {
+    let payload = crate::rdb::dump(&pattern(VALUE_BYTES));
+    let head = format!("*4\r\n$7\r\nRESTORE\r\n$2\r\nto\r\n$1\r\n0\r\n${}\r\n", payload.len());
+    let restore = [head.as_bytes(), &payload, b"\r\n"].concat();
+    for (request, reply, is_write) in [
+        (&b"APPEND large x\r\n"[..], ":4194305\r\n", true),
+        (b"SETRANGE large 4194304 x\r\n", ":4194305\r\n", true),
+        (b"SETBIT large 40000000 1\r\n", ":0\r\n", true),
+        (b"BITOP NOT to large\r\n", ":4194304\r\n", true),
+        (&restore, "+OK\r\n", true),
+        (b"FLUSHALL\r\n", "+OK\r\n", true),
+        (b"BITCOUNT large\r\n", ":33554432\r\n", false),
+        (b"BITPOS large 0\r\n", ":33554432\r\n", false),
+        (b"KEYS none\r\n", "*0\r\n", false),
+    ] {
+        for mode in ["WRITE", "ALL"] {
+            let mut two = Two::new();
+            two.set("large", &vec![0xff; VALUE_BYTES]);
+            (0..20_000).for_each(|number| two.set(&format!("key{number}"), b"x"));
+            let mut left = request;
+            while !two.is_visiting() {
+                left = two.send_some(left);
+            }
+            two.other.write_all(format!("CLIENT PAUSE 1000000 {mode}\r\n").as_bytes()).unwrap();
+            two.turns();
+            let (stored, keys) = (two.value("large"), two.state.store.len());
+            for _ in 0..200 {
+                two.turns();
+            }
+            let name = format!("{mode}: {}", request[..20.min(request.len())].escape_ascii());
+            assert_eq!(two.is_visiting(), is_write || mode == "ALL", "{name}");
+            assert!(two.value("large") == stored && two.value("to").is_none(), "{name}");
+            assert_eq!(two.state.store.len(), keys, "{name}");
+            two.other.write_all(b"CLIENT UNPAUSE\r\n").unwrap();
+            for _ in 0..200 {
+                two.turns();
+            }
+            assert_eq!(two.receive(), reply.as_bytes(), "{name}");
+        }
+    }
+}
+
 /// The store does not count it any more.
 #[test]
 fn value_that_is_held_after_its_removal_counts_for_the_client() {
