@@ -368,17 +368,29 @@ fn invoke_measured(index: usize, cx: &mut Context<'_>, args: Args<'_>) -> Outcom
     }
     let started = Instant::now();
     let outcome = run(cx, args);
-    cx.counters(index).record(started.elapsed());
+    let time = started.elapsed();
+    match &mut cx.session.visit {
+        // Its slices are added.
+        Some(visit) => visit.time = Some(time),
+        None => cx.counters(index).record(time),
+    }
     outcome
 }
 
 /// Continues the command that visits entries, for one slice. Returns whether it has ended and written its reply.
 pub(crate) fn continue_visit(cx: &mut Context<'_>, mut visit: Box<Visit>) -> bool {
     let start = cx.out.len();
+    let counters = cx.session.last_command.map(|index| cx.counters(index));
+    let started = visit.time.map(|_| Instant::now());
     let ended = visit.run_slice(cx).unwrap_or_else(|error| {
+        counters.into_iter().for_each(|counters| counters.errors.add(1));
         cx.reply_error(start, &error);
         true
     });
+    if let Some((time, started)) = visit.time.as_mut().zip(started) {
+        *time += started.elapsed();
+        counters.filter(|_| ended).into_iter().for_each(|counters| counters.record(*time));
+    }
     if !ended {
         cx.session.visit = Some(visit);
     } else if cx.session.receives_messages() && cx.held.is_none() {

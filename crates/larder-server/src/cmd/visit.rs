@@ -1,6 +1,8 @@
 //! Commands that visit every entry, or every byte of a large value, in slices: other connections of the thread get their
 //! turns in between.
 
+use std::time::Duration;
+
 use larder_resp::Encoder;
 
 use super::bitop::LargeCombination;
@@ -25,6 +27,8 @@ pub(crate) struct Visit {
     cursor: u64,
     /// The number of entries to visit at most.
     left: usize,
+    /// How long the command has taken so far, if it is measured.
+    pub(super) time: Option<Duration>,
     /// Bytes of large values that are not in the store any more.
     removed_bytes: usize,
 }
@@ -52,7 +56,7 @@ pub(super) enum Purpose {
 impl Visit {
     /// Starts at `cursor` and visits about `count` entries.
     pub(super) fn new(cx: &Context<'_>, purpose: Purpose, cursor: u64, count: usize) -> Box<Self> {
-        Box::new(Visit { purpose, space: cx.db().space(), cursor, left: count, removed_bytes: 0 })
+        Box::new(Visit { purpose, space: cx.db().space(), cursor, left: count, time: None, removed_bytes: 0 })
     }
 
     /// The memory that it holds beside entries, in bytes.

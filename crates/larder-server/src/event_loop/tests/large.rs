@@ -274,6 +274,37 @@ fn command_that_has_begun_waits_for_the_end_of_a_pause() {
     }
 }
 
+#[test]
+fn slices_are_in_the_statistics_of_their_command() {
+    let mut damaged = crate::rdb::dump(&pattern(VALUE_BYTES));
+    damaged[VALUE_BYTES / 2] ^= 1;
+    let head = format!("*4\r\n$7\r\nRESTORE\r\n$2\r\nto\r\n$1\r\n0\r\n${}\r\n", damaged.len());
+    let restore = [head.as_bytes(), &damaged, b"\r\n"].concat();
+    for is_queued in [false, true] {
+        let mut two = Two::new();
+        two.set("large", &pattern(VALUE_BYTES));
+        let (begin, end) = if is_queued { ("MULTI\r\n", "EXEC\r\n") } else { ("", "") };
+        let requests = [begin.as_bytes(), b"DUMP large\r\n", &restore, end.as_bytes()].concat();
+        let mut left = &requests[..];
+        for _ in 0..1_000 {
+            left = two.send_some(left);
+            two.receive();
+        }
+        two.send(b"INFO commandstats\r\nINFO errorstats\r\n");
+        let text = String::from_utf8(two.receive()).unwrap();
+        for name in ["dump", "restore"] {
+            let (_, line) = text.split_once(&format!("cmdstat_{name}:calls=1,usec=")).unwrap();
+            let (micros, line) = line.split_once(',').unwrap();
+            let micros: u64 = micros.parse().unwrap();
+            // The checksum of a value takes ten milliseconds or more, and the rest some microseconds.
+            assert!((1_000..1_000_000).contains(&micros), "{name} has taken {micros} microseconds");
+            let failed = format!("failed_calls={}\r", u32::from(name == "restore"));
+            assert!(line.split_once('\n').unwrap().0.ends_with(&failed), "{name}: {line}");
+        }
+        assert!(text.contains("errorstat_ERR:count=1\r\n"), "{text}");
+    }
+}
+
 /// The store does not count it any more.
 #[test]
 fn value_that_is_held_after_its_removal_counts_for_the_client() {
