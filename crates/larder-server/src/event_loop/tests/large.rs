@@ -635,10 +635,21 @@ fn large_value_is_restored_in_slices() {
     let mut damaged = payload.clone();
     damaged[VALUE_BYTES / 2] ^= 1;
     let others = b"of another client".to_vec();
+    let body = &payload[..payload.len() - 10];
+    let list = crate::rdb::payload(&[&[1], &body[1..]].concat());
+    let longer = crate::rdb::payload(&[body, b"x"].concat());
+    // Nothing but literals of 32 bytes.
+    let literals: Vec<u8> = value.chunks(32).flat_map(|chunk| [&[31], chunk].concat()).collect();
+    let length = |length: usize| [&[0x80][..], &(length as u32).to_be_bytes()].concat();
+    let head = [&[0, 0xc3][..], &length(literals.len()), &length(VALUE_BYTES)].concat();
+    let compressed = crate::rdb::payload(&[&head[..], &literals].concat());
     for (payload, created, reply, expected) in [
         (&payload, None, "+OK", Some(&value)),
         (&damaged, None, "-ERR DUMP payload version or checksum are wrong", None),
         (&payload, Some(&others), "-BUSYKEY Target key name already exists.", Some(&others)),
+        (&list, None, "-ERR Bad data format", None),
+        (&longer, None, "-ERR Bad data format", None),
+        (&compressed, None, "+OK", Some(&value)),
     ] {
         let mut two = Two::new();
         two.send(
