@@ -393,11 +393,16 @@ pub(crate) fn continue_visit(cx: &mut Context<'_>, mut visit: Box<Visit>) -> boo
     }
     if !ended {
         cx.session.visit = Some(visit);
-    } else if cx.session.receives_messages() && cx.held.is_none() {
+        return false;
+    }
+    if visit.is_muted {
+        cx.truncate_replies(start);
+    }
+    if cx.session.receives_messages() && cx.held.is_none() {
         if !visit.is_about_start() {
             cx.take_mail(start);
         }
         cx.write_own_invalidations();
     }
-    ended
+    true
 }

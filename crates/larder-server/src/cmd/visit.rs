@@ -27,6 +27,8 @@ pub(crate) struct Visit {
     cursor: u64,
     /// The number of entries to visit at most.
     left: usize,
+    /// Whether the command gets no reply.
+    pub(super) is_muted: bool,
     /// How long the command has taken so far, if it is measured.
     pub(super) time: Option<Duration>,
     /// Bytes of large values that are not in the store any more.
@@ -56,7 +58,15 @@ pub(super) enum Purpose {
 impl Visit {
     /// Starts at `cursor` and visits about `count` entries.
     pub(super) fn new(cx: &Context<'_>, purpose: Purpose, cursor: u64, count: usize) -> Box<Self> {
-        Box::new(Visit { purpose, space: cx.db().space(), cursor, left: count, time: None, removed_bytes: 0 })
+        Box::new(Visit {
+            purpose,
+            space: cx.db().space(),
+            cursor,
+            left: count,
+            is_muted: false,
+            time: None,
+            removed_bytes: 0,
+        })
     }
 
     /// The memory that it holds beside entries, in bytes.

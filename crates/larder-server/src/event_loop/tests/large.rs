@@ -418,6 +418,33 @@ fn large_value_is_edited_in_slices() {
 }
 
 #[test]
+fn command_without_a_reply_works_in_slices_too() {
+    for (request, changed) in [
+        ("APPEND large tail", true),
+        ("BITCOUNT large", false),
+        ("DUMP large", false),
+        ("BITOP NOT large large", true),
+    ] {
+        for (before, after, reply) in
+            [("SKIP", "PING\r\n", "+PONG\r\n"), ("OFF", "PING\r\nCLIENT REPLY ON\r\n", "+OK\r\n")]
+        {
+            let mut two = Two::new();
+            let value = pattern(VALUE_BYTES);
+            two.set("large", &value);
+            two.send(format!("CLIENT REPLY {before}\r\n{request}\r\n{after}").as_bytes());
+            let mut slices = 0;
+            while two.event_loop.yielding == [0] {
+                assert!(two.other_is_served());
+                slices += 1;
+            }
+            assert!(slices >= 3, "{request} took {slices} slices");
+            assert_eq!(two.receive(), reply.as_bytes(), "{request}");
+            assert_eq!(two.value("large") != Some(value), changed, "{request}");
+        }
+    }
+}
+
+#[test]
 fn edit_begins_again_if_the_value_was_replaced_meanwhile() {
     let mut two = Two::new();
     two.set("large", &pattern(VALUE_BYTES));
