@@ -195,6 +195,12 @@ impl Connection {
         self.unsent.bytes.capacity()
     }
 
+    /// Whether a command is not at its end.
+    #[cfg(test)]
+    pub(crate) fn is_visiting(&self) -> bool {
+        self.session.visit.is_some()
+    }
+
     /// Where the large argument is that arrives.
     #[cfg(test)]
     pub(crate) fn large_address(&mut self) -> *const u8 {
@@ -271,7 +277,7 @@ impl Connection {
     }
 
     fn send_mail(&mut self, output: &mut Vec<u8>) -> io::Result<Turn> {
-        if !self.session.client.has_mail() {
+        if !self.session.client.has_mail() || self.session.holds_messages_back() {
             return Ok(Turn::Waiting);
         }
         output.clear();
@@ -317,7 +323,7 @@ impl Connection {
         let ThreadBuffers { input, output, lookahead, limits } = &mut *buffers;
         self.paused = self.state.pause.current(now);
         let stop = self.execute(&input[..received], limits, lookahead, output, &mut counts);
-        if self.session.client.has_mail() {
+        if self.session.client.has_mail() && !self.session.holds_messages_back() {
             // The replies of a connection that expects messages are in order already.
             let at = if self.session.receives_messages() { output.len() } else { 0 };
             let before = output.len();
@@ -447,12 +453,15 @@ impl Connection {
         let (mut consumed, mut arguments) = (0, 0);
         lookahead.clear();
         let stop = loop {
+            if paused.is_some_and(|paused| cmd::visit_waits(session, paused)) {
+                break StopReason::Pause;
+            }
             if let Some(visit) = session.visit.take() {
                 let mut context = Context::new(state, session, counts, out);
                 if !cmd::continue_visit(&mut context, visit) {
                     break StopReason::Budget;
                 }
-                if context.is_reply_too_large() {
+                if context.is_reply_refused() {
                     break refuse_reply(session, out);
                 }
             }
@@ -504,12 +513,12 @@ impl Connection {
             }
             let mut context = Context::new(state, session, counts, out);
             cmd::execute(&mut context, args);
-            let is_too_large = context.is_reply_too_large();
+            let is_refused = context.is_reply_refused();
             arguments += args.len();
             if request.has_long_arguments() {
                 parser.take_long_arguments().into_iter().for_each(large::release);
             }
-            if is_too_large {
+            if is_refused {
                 break refuse_reply(session, out);
             }
             match session.turn_end {

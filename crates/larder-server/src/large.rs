@@ -89,13 +89,15 @@ fn release_on_thread(released: Released) {
 }
 
 fn free_all(receiver: &Receiver<Released>) {
-    let mut waiting = Vec::new();
+    let mut waiting: Vec<Released> = Vec::new();
     loop {
         let received = match waiting.is_empty() {
             true => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
             false => receiver.recv_timeout(OWNERS_CHECK_INTERVAL),
         };
         match received {
+            // Two entries may have had the same value: each share that waits would be another owner for the other.
+            Ok(released) if waiting.iter().any(|other| other.is_same(&released)) => drop(released),
             Ok(released) => waiting.push(released),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
@@ -105,6 +107,11 @@ fn free_all(receiver: &Receiver<Released>) {
 }
 
 impl Released {
+    /// Whether these are two shares of one value.
+    fn is_same(&self, other: &Released) -> bool {
+        matches!((self, other), (Released::Value(value), Released::Value(other)) if Arc::ptr_eq(value, other))
+    }
+
     /// Returns its pages to the system, unless it has another owner.
     fn discard(&mut self) -> bool {
         match self {
@@ -294,6 +301,19 @@ mod tests {
         assert_eq!((weak.strong_count(), value[0]), (2, 1));
         release(value);
         wait_for(&weak);
+    }
+
+    /// As when both entries of a copied value are removed, or an entry that a script has removed and its end has restored.
+    #[test]
+    fn value_that_is_removed_twice_is_freed() {
+        let value = value(3);
+        let (weak, start) = (Arc::downgrade(&value), Instant::now());
+        release_removed(Arc::clone(&value));
+        release_removed(value);
+        while weak.strong_count() > 0 {
+            assert!(start.elapsed() < larder_testkit::PATIENCE, "it is not freed");
+            std::thread::yield_now();
+        }
     }
 
     fn send_away() -> Arc<[u8]> {

@@ -103,7 +103,11 @@ fn footer(before: u64) -> [u8; FOOTER_BYTES] {
 
 /// The string in a payload, of at most this many bytes.
 pub(crate) fn restore(payload: &[u8], max_bytes: usize) -> Result<Vec<u8>, RdbError> {
-    let body = verified(payload).ok_or(RdbError::Checksum)?;
+    restore_verified(verified(payload).ok_or(RdbError::Checksum)?, max_bytes)
+}
+
+/// The string in a payload without version and checksum, which were right.
+fn restore_verified(body: &[u8], max_bytes: usize) -> Result<Vec<u8>, RdbError> {
     let (&kind, rest) = body.split_first().ok_or(RdbError::Format)?;
     if kind != STRING {
         return Err(RdbError::Format);
@@ -125,12 +129,13 @@ fn verified_by(checked: &[u8], computed: u64, checksum: [u8; CHECKSUM_BYTES]) ->
     (u16::from_le_bytes(*version) <= MAX_VERSION && u64::from_le_bytes(checksum) == computed).then_some(body)
 }
 
-/// Checks and copies a payload with a long string piece by piece.
+/// Checks a long payload piece by piece, and copies the string meanwhile unless it is compressed.
 #[derive(Debug)]
 pub(crate) struct LongRestore {
     payload: Arc<[u8]>,
-    /// Where the string is.
-    string: Range<usize>,
+    max_bytes: usize,
+    /// Where the string is, if it is copied meanwhile.
+    string: Option<Range<usize>>,
     /// Of the first `checked` bytes.
     checksum: u64,
     checked: usize,
@@ -138,46 +143,54 @@ pub(crate) struct LongRestore {
 }
 
 impl LongRestore {
-    /// For a string that is not compressed and has at most `max_bytes`. `None` for all else, which [`restore`] judges.
-    pub(crate) fn new(payload: &Arc<[u8]>, max_bytes: usize) -> Option<Self> {
-        let mut input = Input(payload.strip_prefix(&[STRING])?);
-        let length = input.length().ok().filter(|length| *length <= max_bytes)?;
-        let start = payload.len() - input.0.len();
-        (length.checked_add(FOOTER_BYTES) == Some(input.0.len())).then(|| LongRestore {
+    /// For a string of at most this many bytes.
+    pub(crate) fn new(payload: &Arc<[u8]>, max_bytes: usize) -> Self {
+        let string = plain_string(payload).filter(|string| string.len() <= max_bytes);
+        LongRestore {
             payload: Arc::clone(payload),
-            string: start..start + length,
+            max_bytes,
             checksum: 0,
             checked: 0,
-            value: PartialValue::new(length),
-        })
+            value: PartialValue::new(string.as_ref().map_or(0, Range::len)),
+            string,
+        }
     }
 
-    /// Checks and copies the next bytes. Returns whether these were the last ones.
-    pub(crate) fn advance(&mut self, bytes: usize) -> Result<bool, RdbError> {
-        let all = self.payload.len() - CHECKSUM_BYTES;
+    /// Checks and copies the next bytes. Returns the string if these were the last ones.
+    pub(crate) fn advance(&mut self, bytes: usize) -> Result<Option<Arc<[u8]>>, RdbError> {
+        let all = self.payload.len().saturating_sub(CHECKSUM_BYTES);
         let piece = self.checked..all.min(self.checked + bytes);
         self.checksum = crc64(self.checksum, &self.payload[piece.clone()]);
-        let copied = piece.start.max(self.string.start)..piece.end.min(self.string.end);
-        if !copied.is_empty() {
-            self.value.get_mut().push(&self.payload[copied]);
+        if let Some(string) = &self.string {
+            let copied = piece.start.max(string.start)..piece.end.min(string.end);
+            if !copied.is_empty() {
+                self.value.get_mut().push(&self.payload[copied]);
+            }
         }
         self.checked = piece.end;
         if self.checked < all {
-            return Ok(false);
+            return Ok(None);
         }
         let (checked, checksum) = self.payload.split_last_chunk().ok_or(RdbError::Checksum)?;
-        verified_by(checked, self.checksum, *checksum).map(|_| true).ok_or(RdbError::Checksum)
+        let body = verified_by(checked, self.checksum, *checksum).ok_or(RdbError::Checksum)?;
+        match self.string {
+            Some(_) => Ok(Some(std::mem::replace(&mut self.value, PartialValue::new(0)).finish())),
+            None => restore_verified(body, self.max_bytes).map(|value| Some(value.into())),
+        }
     }
 
-    /// Bytes that are copied.
-    pub(crate) fn len(&self) -> usize {
-        self.value.len()
+    /// Bytes of the payload, and those that are copied.
+    pub(crate) fn bytes(&self) -> usize {
+        self.payload.len() + self.value.len()
     }
+}
 
-    /// The string, once all was checked.
-    pub(crate) fn finish(&mut self) -> Arc<[u8]> {
-        std::mem::replace(&mut self.value, PartialValue::new(0)).finish()
-    }
+/// Where the string of a payload is, if it is not compressed and nothing follows it.
+fn plain_string(payload: &[u8]) -> Option<Range<usize>> {
+    let mut input = Input(payload.strip_prefix(&[STRING])?);
+    let length = input.length().ok()?;
+    let start = payload.len() - input.0.len();
+    (length.checked_add(FOOTER_BYTES) == Some(input.0.len())).then(|| start..start + length)
 }
 
 impl Drop for LongRestore {
@@ -329,17 +342,29 @@ const fn crc_table() -> [u64; 256] {
     table
 }
 
+/// A payload with this body, of the version that is written.
+#[cfg(test)]
+pub(crate) fn payload(body: &[u8]) -> Vec<u8> {
+    [body, &footer(crc64(0, body))].concat()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A payload with this body, of the version that is written.
-    fn payload(body: &[u8]) -> Vec<u8> {
-        let mut out = [body, &WRITTEN_VERSION.to_le_bytes()].concat();
-        let checksum = crc64(0, &out);
-        out.extend_from_slice(&checksum.to_le_bytes());
-        out
+    /// Restores a payload at once and in pieces.
+    fn restore(payload: &[u8], max_bytes: usize) -> Result<Vec<u8>, RdbError> {
+        let mut pieces = LongRestore::new(&payload.into(), max_bytes);
+        let restored = loop {
+            match pieces.advance(3) {
+                Ok(None) => {}
+                Ok(Some(value)) => break Ok(value.to_vec()),
+                Err(error) => break Err(error),
+            }
+        };
+        assert_eq!(super::restore(payload, max_bytes), restored);
+        restored
     }
 
     #[test]

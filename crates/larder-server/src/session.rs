@@ -39,6 +39,8 @@ pub(crate) struct Session {
     pub(crate) visit: Option<Box<Visit>>,
     /// The large values of the replies of this turn.
     pub(crate) large_replies: LargeReplies,
+    /// Whether a reply of `EXEC` exceeded the limit and was dropped: the connection has to be closed.
+    pub(crate) is_reply_dropped: bool,
     /// Index in the command table of the last executed command.
     pub(crate) last_command: Option<usize>,
     /// Commands that wait for `EXEC`. Set by [`set_transaction`](Self::set_transaction).
@@ -70,6 +72,7 @@ impl Session {
             turn_end: None,
             visit: None,
             large_replies: LargeReplies::default(),
+            is_reply_dropped: false,
             last_command: None,
             transaction: None,
             watches: None,
@@ -122,6 +125,11 @@ impl Session {
     /// Whether messages of other connections must be in order with the replies.
     pub(crate) fn receives_messages(&self) -> bool {
         self.subscriptions.is_some() || self.tracking.is_some()
+    }
+
+    /// Whether messages must wait for a reply that is not complete.
+    pub(crate) fn holds_messages_back(&self) -> bool {
+        self.visit.as_deref().is_some_and(Visit::is_about_start)
     }
 
     pub(crate) fn tracking(&self) -> Option<&Tracking> {

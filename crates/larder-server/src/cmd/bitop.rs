@@ -8,11 +8,13 @@ use larder_resp::Args;
 
 use super::visit::{Purpose, Visit};
 use super::{CommandError, Context, Outcome};
-use crate::db::{Database, Expiry, LockedKeys, Record, WrongType};
+use crate::db::{Database, Expiry, LockedKeys, Record, WrongType, is_value_of};
 use crate::large::{LARGE_BYTES, PartialValue, release};
 
 /// Bytes of all sources that are read in one slice: less than half a millisecond.
 const SLICE_BYTES: usize = 512 << 10;
+/// Sources of which it is looked up after a slice whether they are in the store still.
+const LOOKUPS_PER_SLICE: usize = 64;
 
 pub(super) fn bitop(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let operation = match args[1].to_ascii_lowercase().as_slice() {
@@ -106,6 +108,8 @@ impl Operation {
 struct Source {
     name: Box<[u8]>,
     value: Value,
+    /// Whether the key had another value when that was looked up last.
+    is_removed: bool,
 }
 
 enum Value {
@@ -122,7 +126,8 @@ impl Source {
             Some(value) => Ok(Value::Long(value)),
             None => record.bytes().map(|value| Value::Short(value.into())).ok_or(WrongType),
         });
-        Ok(Source { name: name.into(), value: read.transpose()?.unwrap_or(Value::Missing) })
+        let value = read.transpose()?.unwrap_or(Value::Missing);
+        Ok(Source { name: name.into(), value, is_removed: false })
     }
 
     fn bytes(&self) -> &[u8] {
@@ -138,7 +143,7 @@ impl Source {
         let is_same = |record: &Record| match &self.value {
             Value::Missing => false,
             Value::Short(bytes) => record.share().is_none() && record.bytes() == Some(bytes),
-            Value::Long(bytes) => record.share().is_some_and(|shared| Arc::ptr_eq(&shared, bytes)),
+            Value::Long(bytes) => is_value_of(record, bytes),
         };
         locked.read(db.key(&self.name), is_same).unwrap_or(matches!(self.value, Value::Missing))
     }
@@ -149,6 +154,8 @@ pub(super) struct LargeCombination {
     operation: Operation,
     destination: Box<[u8]>,
     sources: Vec<Source>,
+    /// The source that was looked up last.
+    looked_up: usize,
     result: PartialValue,
 }
 
@@ -164,12 +171,25 @@ impl LargeCombination {
             return Err(CommandError::OutOfMemory);
         }
         let result = PartialValue::new(length);
-        Ok(LargeCombination { operation, destination: destination.into(), sources, result })
+        Ok(LargeCombination { operation, destination: destination.into(), sources, looked_up: 0, result })
     }
 
-    /// The memory of the result so far, in bytes.
+    /// The memory of copied sources and of the result so far, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.result.len()
+        let copied = |source: &Source| if let Value::Short(bytes) = &source.value { bytes.len() } else { 0 };
+        self.sources.iter().map(copied).sum::<usize>() + self.result.len()
+    }
+
+    /// Looks some sources up. Returns the bytes of those whose keys have other values now.
+    pub(super) fn removed_bytes(&mut self, db: Database<'_>) -> usize {
+        for _ in 0..self.sources.len().min(LOOKUPS_PER_SLICE) {
+            self.looked_up = (self.looked_up + 1) % self.sources.len();
+            let source = &mut self.sources[self.looked_up];
+            if let Value::Long(value) = &source.value {
+                source.is_removed = !db.has_value(&source.name, value);
+            }
+        }
+        self.sources.iter().filter(|source| source.is_removed).map(|source| source.bytes().len()).sum()
     }
 
     /// Combines a slice, and at the end stores the result. Returns whether it has ended and replied.

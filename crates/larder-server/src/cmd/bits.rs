@@ -166,7 +166,9 @@ pub(super) fn bitcount(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         None => cx.integer(0),
         Some(Found::Read(count)) => cx.integer(count? as i64),
         Some(Found::Large(value)) => match range_of(&value)? {
-            Some(range) => LargeRead::begin(cx, value, range.bytes(), Work::Count { range, ones: 0 }),
+            Some(range) => {
+                LargeRead::begin(cx, &args[1], value, range.bytes(), Work::Count { range, ones: 0 })
+            }
             None => cx.integer(0),
         },
     }
@@ -200,7 +202,7 @@ pub(super) fn bitpos(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Some(Found::Large(value)) => match range_of(&value)? {
             Some(range) => {
                 let (bytes, after) = (range.bytes(), after(&range));
-                LargeRead::begin(cx, value, bytes, Work::Find { range, bit, after })
+                LargeRead::begin(cx, &args[1], value, bytes, Work::Find { range, bit, after })
             }
             None => cx.integer(-1),
         },

@@ -27,7 +27,7 @@ pub(super) fn dump(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Some(Found::Read(payload)) => cx.reply().bulk(&payload),
         Some(Found::Large(value)) => {
             let (all, work) = (0..value.len(), Work::Dump(LongDump::new(value.len())));
-            return LargeRead::begin(cx, value, all, work);
+            return LargeRead::begin(cx, &args[1], value, all, work);
         }
     }
     Ok(())
@@ -47,7 +47,8 @@ pub(super) fn restore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let most = cx.state.max_bulk_bytes().min(max_memory);
     let deadline = if is_absolute { ttl_ms } else { ttl_ms.saturating_add(cx.now_ms()) };
     let place = Place { replaces, deadline: (ttl_ms != 0).then_some(deadline) };
-    if let Some(restore) = args.shared(3).and_then(|payload| LongRestore::new(payload, most)) {
+    if let Some(payload) = args.shared(3) {
+        let restore = LongRestore::new(payload, most);
         let restore = Box::new(LargeRestore { name: name.into(), restore, place });
         cx.session.visit = Some(Visit::new(cx, Purpose::Restore(restore), 0, usize::MAX));
         return Ok(());
@@ -74,17 +75,14 @@ pub(super) struct LargeRestore {
 }
 
 impl LargeRestore {
-    /// The memory of the new value so far, in bytes.
+    /// The memory of the payload and of the new value so far, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.restore.len()
+        self.restore.bytes()
     }
 
     /// Checks and copies a slice, and at the end stores the value. Returns whether it has ended and replied.
     pub(super) fn run_slice(&mut self, cx: &mut Context<'_>, db: Database<'_>) -> Result<bool, CommandError> {
-        if !self.restore.advance(SLICE_BYTES)? {
-            return Ok(false);
-        }
-        let value = self.restore.finish();
+        let Some(value) = self.restore.advance(SLICE_BYTES)? else { return Ok(false) };
         let record = Record::with_value(db.key(&self.name), Arc::clone(&value));
         let stored = self.place.store(cx, db, &self.name, record);
         release(value);

@@ -1,5 +1,6 @@
 //! Changes of large values, as by `APPEND`, `SETRANGE` and `SETBIT`: the new value is built from the former one in slices, without its lock, and
-//! other connections of the thread get their turns in between. It is stored if the former value is still there.
+//! other connections of the thread get their turns in between. It is stored if the former value is still there. If not, it is built once more,
+//! and then at once, under the lock: a value that changes all the time would change again.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -28,6 +29,8 @@ pub(super) struct LargeEdit {
     /// Whether the change is the new value, without a copy.
     is_whole_change: bool,
     finish: Option<Finish>,
+    /// Whether it has begun again, because the former value was replaced.
+    is_repeated: bool,
 }
 
 /// Changes the complete value before it is stored; what it returns is the reply.
@@ -134,9 +137,7 @@ impl Former {
         match (self, entry) {
             (Former::Missing, None) => true,
             (Former::Short(bytes), Some(entry)) => entry.value() == &bytes[..],
-            (Former::Long(bytes), Some(entry)) => {
-                entry.share().is_some_and(|shared| Arc::ptr_eq(&shared, bytes))
-            }
+            (Former::Long(bytes), Some(entry)) => entry.is_value(bytes),
             _ => false,
         }
     }
@@ -160,6 +161,7 @@ impl LargeEdit {
             value: PartialValue::new(0),
             is_whole_change: false,
             finish,
+            is_repeated: false,
         };
         edit.restart()?;
         Ok(Box::new(edit))
@@ -175,18 +177,43 @@ impl LargeEdit {
         Ok(())
     }
 
-    /// The memory of the new value so far, in bytes.
+    /// The memory of the change and of the new value so far, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.value.len()
+        let copied = if let Former::Short(bytes) = &self.former { bytes.len() } else { 0 };
+        copied + self.change.bytes.len() + self.value.len()
+    }
+
+    /// The bytes of the former value, if the key has another one now.
+    pub(super) fn removed_bytes(&self, db: Database<'_>) -> usize {
+        match &self.former {
+            Former::Long(value) if !db.has_value(&self.name, value) => value.len(),
+            _ => 0,
+        }
     }
 
     /// Writes a slice of the new value, and at the end stores it. Returns whether it has ended, and has replied or failed.
     pub(super) fn run_slice(&mut self, cx: &mut Context<'_>, db: Database<'_>) -> Result<bool, CommandError> {
-        if self.is_whole_change {
-            let value = Arc::clone(&self.change.bytes);
-            return self.store(cx, db, value, None);
+        if !self.advance(SLICE_BYTES) {
+            return Ok(false);
         }
-        let mut left = SLICE_BYTES;
+        let numbers = match self.store(db)? {
+            Ok(numbers) => numbers,
+            Err(_) if self.is_repeated => self.store_at_once(db)?,
+            Err(former) => {
+                self.is_repeated = true;
+                self.former = former;
+                return self.restart().map(|()| false);
+            }
+        };
+        numbers.reply(cx).map(|()| true)
+    }
+
+    /// Writes so many bytes of the new value. Returns whether these were the last ones.
+    fn advance(&mut self, bytes: usize) -> bool {
+        if self.is_whole_change {
+            return true;
+        }
+        let mut left = bytes;
         while left > 0
             && let Some(piece) = self.pieces.front_mut()
         {
@@ -202,48 +229,48 @@ impl LargeEdit {
                 Piece::Zeros(count) => value.push_zeros(count),
             }
         }
-        if !self.pieces.is_empty() {
-            return Ok(false);
+        self.pieces.is_empty()
+    }
+
+    /// The value whose last bytes are written, and the reply.
+    fn complete(&mut self) -> (Arc<[u8]>, Numbers) {
+        if self.is_whole_change {
+            let value = Arc::clone(&self.change.bytes);
+            return (value, Numbers::One(self.change.bytes.len() as i64));
         }
         let mut value = std::mem::replace(&mut self.value, PartialValue::new(0)).finish();
         // The value has no other owner yet.
         let numbers = self.finish.as_ref().zip(Arc::get_mut(&mut value)).map(|(finish, value)| finish(value));
-        self.store(cx, db, value, numbers)
+        let length = value.len() as i64;
+        (value, numbers.unwrap_or(Numbers::One(length)))
     }
 
-    /// Stores the value and replies with the numbers or with its length, or begins again with the value that has replaced the former one meanwhile.
-    fn store(
-        &mut self,
-        cx: &mut Context<'_>,
-        db: Database<'_>,
-        value: Arc<[u8]>,
-        numbers: Option<Numbers>,
-    ) -> Result<bool, CommandError> {
-        match self.try_store(db, value)? {
-            Ok(length) => numbers.unwrap_or(Numbers::One(length as i64)).reply(cx).map(|()| true),
-            Err(former) => {
-                self.former = former;
-                self.restart().map(|()| false)
-            }
-        }
-    }
-
-    /// Stores the value and returns its length, or the value that has replaced the former one meanwhile.
-    fn try_store(
-        &mut self,
-        db: Database<'_>,
-        value: Arc<[u8]>,
-    ) -> Result<Result<usize, Former>, UpdateError> {
-        let length = value.len();
+    /// Stores the complete value, or returns the one that has replaced the former one meanwhile.
+    fn store(&mut self, db: Database<'_>) -> Result<Result<Numbers, Former>, UpdateError> {
+        let (value, numbers) = self.complete();
         let stored = db.update_string(&self.name, |entry| match self.former.is_value_of(entry.as_ref()) {
             true => {
                 let record = Record::with_value(db.key(&self.name), Arc::clone(&value));
-                (EntryOp::Put(record, Expiry::Keep), Ok(length))
+                (EntryOp::Put(record, Expiry::Keep), Ok(()))
             }
             false => (EntryOp::Keep, Err(Former::of(entry.as_ref()))),
         });
         release(value);
-        stored
+        Ok(stored?.map(|()| numbers))
+    }
+
+    /// Builds the value from the one that is there now, and stores it, while the entry is locked.
+    fn store_at_once(&mut self, db: Database<'_>) -> Result<Numbers, CommandError> {
+        let name = std::mem::take(&mut self.name);
+        db.update_string(&name, |entry| {
+            self.former = Former::of(entry.as_ref());
+            if let Err(error) = self.restart() {
+                return (EntryOp::Keep, Err(error));
+            }
+            self.advance(usize::MAX);
+            let (value, numbers) = self.complete();
+            (EntryOp::Put(Record::with_value(db.key(&name), value), Expiry::Keep), Ok(numbers))
+        })?
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::bits::BitRange;
 use super::visit::{Purpose, Visit};
 use super::{CommandError, Context, Outcome};
+use crate::db::Database;
 use crate::large::release;
 use crate::rdb::LongDump;
 
@@ -15,6 +16,7 @@ const SLICE_BYTES: usize = 256 << 10;
 
 /// A large value that is being read.
 pub(super) struct LargeRead {
+    name: Box<[u8]>,
     value: Arc<[u8]>,
     /// The bytes that are left to read.
     left: Range<usize>,
@@ -39,9 +41,15 @@ pub(super) enum Work {
 }
 
 impl LargeRead {
-    /// Begins to read these bytes of a value.
-    pub(super) fn begin(cx: &mut Context<'_>, value: Arc<[u8]>, bytes: Range<usize>, work: Work) -> Outcome {
-        let read = Box::new(LargeRead { value, left: bytes, work });
+    /// Begins to read these bytes of the value of a key.
+    pub(super) fn begin(
+        cx: &mut Context<'_>,
+        name: &[u8],
+        value: Arc<[u8]>,
+        bytes: Range<usize>,
+        work: Work,
+    ) -> Outcome {
+        let read = Box::new(LargeRead { name: name.into(), value, left: bytes, work });
         cx.session.visit = Some(Visit::new(cx, Purpose::Read(read), 0, usize::MAX));
         Ok(())
     }
@@ -52,6 +60,11 @@ impl LargeRead {
             Work::Dump(dump) => dump.len(),
             _ => 0,
         }
+    }
+
+    /// The bytes of the value, if the key has another one now.
+    pub(super) fn removed_bytes(&self, db: Database<'_>) -> usize {
+        if db.has_value(&self.name, &self.value) { 0 } else { self.value.len() }
     }
 
     /// Reads a slice. Returns whether it was the last one, after which the reply is written.

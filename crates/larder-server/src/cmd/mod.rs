@@ -221,6 +221,7 @@ impl<'a> Context<'a> {
     fn drop_muted_reply(&mut self, start: usize) {
         if self.session.is_muted {
             self.truncate_replies(start);
+            self.session.is_reply_dropped = false;
         }
     }
 
@@ -232,10 +233,12 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Frees most of a reply that exceeds the limit, after which the connection will be closed.
-    fn truncate_large_reply(&mut self) {
-        if self.is_reply_too_large() {
-            self.truncate_replies(self.state.max_reply_bytes() as usize + 1);
+    /// Drops what a transaction has replied since an offset, if that exceeds the limit: the connection will be closed. The
+    /// transaction goes on, and so its further replies are dropped, too.
+    fn drop_large_reply(&mut self, start: usize) {
+        if self.is_reply_refused() {
+            self.session.is_reply_dropped = true;
+            self.truncate_replies(start);
         }
     }
 
@@ -258,8 +261,13 @@ impl<'a> Context<'a> {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// Whether the reply exceeds the limit. Commands that repeat values must stop then; the connection is closed.
-    pub(crate) fn is_reply_too_large(&self) -> bool {
+    /// Whether the replies exceed the limit, or have, so that the connection has to be closed.
+    pub(crate) fn is_reply_refused(&self) -> bool {
+        self.session.is_reply_dropped || self.is_reply_too_large()
+    }
+
+    /// Whether the replies exceed the limit. Commands that repeat values must stop then.
+    fn is_reply_too_large(&self) -> bool {
         self.is_reply_too_large_with(0)
     }
 
@@ -292,6 +300,13 @@ pub(crate) fn waits(session: &mut Session, args: Args<'_>, paused: Paused) -> bo
             _ => spec.may_write(),
         }),
     }
+}
+
+/// Whether a command that is not at its end has to wait for the end of a pause.
+#[cold]
+pub(crate) fn visit_waits(session: &Session, paused: Paused) -> bool {
+    let may_write = || session.last_command.is_some_and(|index| table::TABLE[index].may_write());
+    session.visit.is_some() && (paused == Paused::All || may_write())
 }
 
 /// Executes one non-empty request and writes its reply.
@@ -353,22 +368,41 @@ fn invoke_measured(index: usize, cx: &mut Context<'_>, args: Args<'_>) -> Outcom
     }
     let started = Instant::now();
     let outcome = run(cx, args);
-    cx.counters(index).record(started.elapsed());
+    let time = started.elapsed();
+    match &mut cx.session.visit {
+        // Its slices are added.
+        Some(visit) => visit.time = Some(time),
+        None => cx.counters(index).record(time),
+    }
     outcome
 }
 
 /// Continues the command that visits entries, for one slice. Returns whether it has ended and written its reply.
 pub(crate) fn continue_visit(cx: &mut Context<'_>, mut visit: Box<Visit>) -> bool {
     let start = cx.out.len();
+    let counters = cx.session.last_command.map(|index| cx.counters(index));
+    let started = visit.time.map(|_| Instant::now());
     let ended = visit.run_slice(cx).unwrap_or_else(|error| {
+        counters.into_iter().for_each(|counters| counters.errors.add(1));
         cx.reply_error(start, &error);
         true
     });
+    if let Some((time, started)) = visit.time.as_mut().zip(started) {
+        *time += started.elapsed();
+        counters.filter(|_| ended).into_iter().for_each(|counters| counters.record(*time));
+    }
     if !ended {
         cx.session.visit = Some(visit);
-    } else if cx.session.receives_messages() && cx.held.is_none() {
-        cx.take_mail(start);
+        return false;
+    }
+    if visit.is_muted {
+        cx.truncate_replies(start);
+    }
+    if cx.session.receives_messages() && cx.held.is_none() {
+        if !visit.is_about_start() {
+            cx.take_mail(start);
+        }
         cx.write_own_invalidations();
     }
-    ended
+    true
 }

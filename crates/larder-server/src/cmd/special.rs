@@ -38,7 +38,7 @@ fn answer_unless_muted(
     let start = cx.out.len();
     answer(cx, index, run);
     if cx.session.is_muted {
-        cx.finish_visit();
+        cx.session.visit.iter_mut().for_each(|visit| visit.is_muted = true);
         cx.truncate_replies(start);
     }
 }

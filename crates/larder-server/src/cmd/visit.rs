@@ -1,6 +1,8 @@
 //! Commands that visit every entry, or every byte of a large value, in slices: other connections of the thread get their
 //! turns in between.
 
+use std::time::Duration;
+
 use larder_resp::Encoder;
 
 use super::bitop::LargeCombination;
@@ -8,7 +10,7 @@ use super::dump::LargeRestore;
 use super::large_edit::LargeEdit;
 use super::large_read::LargeRead;
 use super::{CommandError, Context};
-use crate::db::{Record, type_name};
+use crate::db::{Database, Record, type_name};
 use crate::glob;
 use crate::observers::Notice;
 
@@ -25,6 +27,12 @@ pub(crate) struct Visit {
     cursor: u64,
     /// The number of entries to visit at most.
     left: usize,
+    /// Whether the command gets no reply.
+    pub(super) is_muted: bool,
+    /// How long the command has taken so far, if it is measured.
+    pub(super) time: Option<Duration>,
+    /// Bytes of large values that are not in the store any more.
+    removed_bytes: usize,
 }
 
 /// What is done with the entries.
@@ -50,18 +58,42 @@ pub(super) enum Purpose {
 impl Visit {
     /// Starts at `cursor` and visits about `count` entries.
     pub(super) fn new(cx: &Context<'_>, purpose: Purpose, cursor: u64, count: usize) -> Box<Self> {
-        Box::new(Visit { purpose, space: cx.db().space(), cursor, left: count })
+        Box::new(Visit {
+            purpose,
+            space: cx.db().space(),
+            cursor,
+            left: count,
+            is_muted: false,
+            time: None,
+            removed_bytes: 0,
+        })
     }
 
     /// The memory that it holds beside entries, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        match &self.purpose {
+        let bytes = match &self.purpose {
             Purpose::Edit(edit) => edit.bytes(),
             Purpose::Read(read) => read.bytes(),
             Purpose::Restore(restore) => restore.bytes(),
             Purpose::Combine(combination) => combination.bytes(),
             _ => 0,
+        };
+        bytes + self.removed_bytes
+    }
+
+    /// The bytes of its values that are not in the store any more: it alone may hold them now.
+    fn removed_bytes(&mut self, db: Database<'_>) -> usize {
+        match &mut self.purpose {
+            Purpose::Edit(edit) => edit.removed_bytes(db),
+            Purpose::Read(read) => read.removed_bytes(db),
+            Purpose::Combine(combination) => combination.removed_bytes(db),
+            _ => 0,
         }
+    }
+
+    /// Whether the reply is about a value as it was at the start: messages about later changes must follow it.
+    pub(crate) fn is_about_start(&self) -> bool {
+        matches!(self.purpose, Purpose::Read(_))
     }
 
     /// Visits some entries. Returns whether it has ended and written its reply.
@@ -69,9 +101,17 @@ impl Visit {
     /// # Errors
     /// The error to reply with: it has ended.
     pub(super) fn run_slice(&mut self, cx: &mut Context<'_>) -> Result<bool, CommandError> {
+        let db = cx.space(self.space);
+        let ended = self.visit_some(cx, db)?;
+        if !ended {
+            self.removed_bytes = self.removed_bytes(db);
+        }
+        Ok(ended)
+    }
+
+    fn visit_some(&mut self, cx: &mut Context<'_>, db: Database<'_>) -> Result<bool, CommandError> {
         let count = self.left.min(SLICE);
         self.left -= count;
-        let db = cx.space(self.space);
         self.cursor = match &mut self.purpose {
             Purpose::Edit(edit) => return edit.run_slice(cx, db),
             Purpose::Read(read) => return read.run_slice(cx),

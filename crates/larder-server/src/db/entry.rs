@@ -5,7 +5,7 @@ use std::sync::Arc;
 use larder_engine::raw;
 
 use super::clock::ServerClock;
-use super::{Object, Record, WrongType};
+use super::{Object, Record, WrongType, is_value_of};
 use crate::sorted_set::SortedSet;
 
 /// An entry while its shard is locked. Commands must use it only briefly.
@@ -52,6 +52,11 @@ impl StringEntry<'_> {
     /// The value, if it is long: for a copy after the lock is released.
     pub(crate) fn share(&self) -> Option<Arc<[u8]>> {
         self.0.record().share()
+    }
+
+    /// Whether the value is this very one, and not another with the same bytes.
+    pub(crate) fn is_value(&self, value: &Arc<[u8]>) -> bool {
+        is_value_of(self.0.record(), value)
     }
 
     /// The value, for a change in place that keeps its length. Return [`EntryOp::Edited`] afterwards.

@@ -280,6 +280,11 @@ fn charge(record: &Record) -> u64 {
     bytes + bytes / BYTES_PER_ALLOCATOR_BYTE + ENTRY_OVERHEAD_BYTES
 }
 
+/// Whether the value of a record is this very one, and not another with the same bytes.
+pub(crate) fn is_value_of(record: &Record, value: &Arc<[u8]>) -> bool {
+    record.share().is_some_and(|shared| Arc::ptr_eq(&shared, value))
+}
+
 /// The space of each database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Spaces(u64);
@@ -432,6 +437,11 @@ impl<'a> Database<'a> {
     /// Calls `f` with the record of `name`. Does not count as a use.
     pub(crate) fn peek<R>(&self, name: &[u8], f: impl FnOnce(&Record) -> R) -> Option<R> {
         self.peek_entry(name, |entry| f(entry.key()))
+    }
+
+    /// Whether the value of `name` is this very one, and not another with the same bytes.
+    pub(crate) fn has_value(&self, name: &[u8], value: &Arc<[u8]>) -> bool {
+        self.peek(name, |record| is_value_of(record, value)).unwrap_or(false)
     }
 
     fn peek_entry<R>(&self, name: &[u8], f: impl FnOnce(EntryRef<'_, Record, ()>) -> R) -> Option<R> {
