@@ -792,6 +792,8 @@ fn message_about_a_change_follows_the_reply_about_the_former_value() {
         for is_woken in [false, true] {
             let mut two = Two::new();
             two.set("large", &value);
+            // What a command has built so far is no message.
+            two.state.clients.output_limits.set(64 << 10, 0, 0);
             two.send(b"HELLO 3\r\nCLIENT TRACKING ON\r\nPING\r\n");
             assert!(two.receive().ends_with(b"+OK\r\n+PONG\r\n"));
             two.send(format!("{request}\r\nGET large\r\n").as_bytes());
