@@ -339,18 +339,21 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         removed.push(entry.key, entry.value, cause);
     }
 
-    /// Removes the entry of a key if it has expired.
-    pub(crate) fn discard_expired<Q: Equivalent<K> + ?Sized>(
+    /// The slot of the live entry of a key. Removes the entry if it has expired.
+    pub(crate) fn find_or_discard<Q: Equivalent<K> + ?Sized>(
         &self,
         shard: &mut Shard<K, V>,
         location: KeyLocation,
         key: &Q,
         now: u64,
         removed: &mut RemovedEntries<K, V>,
-    ) {
-        if let Some(id) = shard.find(location.hash, key).filter(|&id| !shard.is_live(id, now)) {
+    ) -> Option<u32> {
+        let id = shard.find(location.hash, key)?;
+        let is_live = shard.is_live(id, now);
+        if !is_live {
             self.discard(shard, id, Cause::Expired, removed);
         }
+        is_live.then_some(id)
     }
 
     /// Voids the loads under way and walks about `count` entries starting at `cursor`, a bounded number each time a lock is

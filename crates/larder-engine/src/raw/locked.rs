@@ -202,7 +202,7 @@ impl<O> Locked<'_, O> {
         let location = self.cache.locate(&key);
         let (own, now) = (self.position(location), self.cache.now());
         let removed = self.removed.get_or_insert_with(RemovedEntries::new);
-        self.cache.discard_expired(&mut self.shards[own], location, &key, now, removed);
+        self.cache.find_or_discard(&mut self.shards[own], location, &key, now, removed);
     }
 
     /// Stores a record. Returns whether its key had no live entry. If not all entries [may be evicted](crate::Evictable),

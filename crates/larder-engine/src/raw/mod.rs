@@ -167,8 +167,7 @@ impl<O> Cache<O> {
         removed: &mut RemovedEntries<Record<O>, ()>,
     ) -> Update<O, R> {
         // First: whoever is told of losses must hear of this one before `f` tells of the new entry.
-        self.discard_expired(shard, location, &key, now, removed);
-        let id = shard.find(location.hash, &key);
+        let id = self.find_or_discard(shard, location, &key, now, removed);
         let entry = id.map(|id| {
             let deadline = shard.deadline(id);
             Entry { record: &mut shard.record_mut(id).key, deadline }
