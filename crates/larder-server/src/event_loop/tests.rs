@@ -405,6 +405,7 @@ fn full_mailbox_closes_its_connection_and_is_counted() {
 /// A client that reads a long reply is no slow reader of its messages.
 #[test]
 fn unsent_replies_do_not_count_as_messages() {
+    const REPLIES: usize = 4 << 10;
     let state = state(1);
     let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
     let (connection, mut client_end) = connection(&state);
@@ -412,22 +413,32 @@ fn unsent_replies_do_not_count_as_messages() {
     state.clients.output_limits.set(1 << 20, 0, 0);
     event_loop.adopt(connection);
     state.store.database(0).set(b"short", &[b'x'; 1 << 10], Expiry::Never).unwrap();
-    client_end.write_all(&b"GET short\r\n".repeat(4 << 10)).unwrap();
+    client_end.write_all(&b"GET short\r\n".repeat(REPLIES)).unwrap();
     (0..100).for_each(|_| poll(&mut event_loop));
     assert!(event_loop.connections[0].as_ref().unwrap().has_unsent());
     post(&client, "message");
     assert!(!client.is_closing());
-    // A message waits until the client has read the replies before it, and then counts until it is read itself.
-    post(&client, &"x".repeat(600 << 10));
     client_end.set_nonblocking(true).unwrap();
-    let (mut received, mut chunk) = (Vec::new(), vec![0; 1 << 20]);
-    while !received.windows(10).any(|window| window == b"+message\r\n") {
-        poll(&mut event_loop);
-        let length = client_end.read(&mut chunk).unwrap_or(0);
-        received.extend_from_slice(&chunk[..length]);
+    let mut chunk = vec![0; 1 << 20];
+    let mut receive = |event_loop: &mut EventLoop, bytes: usize| {
+        let mut received = 0;
+        while received < bytes {
+            poll(event_loop);
+            received += client_end.read(&mut chunk).unwrap_or(0);
+        }
+        assert_eq!(received, bytes);
+    };
+    receive(&mut event_loop, REPLIES * "$1024\r\n".len() + REPLIES * (1024 + 2) + "+message\r\n".len());
+    // Messages count until they are sent.
+    let long = "x".repeat(600 << 10);
+    for _ in 0..3 {
+        post(&client, &long);
+        assert!(!client.is_closing());
+        receive(&mut event_loop, long.len() + 3);
     }
+    post(&client, &long);
     (0..100).for_each(|_| poll(&mut event_loop));
-    post(&client, &"x".repeat(600 << 10));
+    post(&client, &long);
     assert!(client.is_closing());
 }
 
