@@ -145,18 +145,26 @@ pub enum BuildError {
 }
 
 /// An address as an error may show it: without user information but the name, and without parameters for a password.
+///
+/// What is shown need not be a valid address: a password may contain the characters that end it in a valid one.
 pub(crate) fn without_password(url: &str) -> String {
-    let (address, query) = url.split_once('?').unwrap_or((url, ""));
-    let (scheme, rest) = address
-        .split_once("://")
-        .map_or(("", address), |(_, rest)| (&address[..address.len() - rest.len()], rest));
-    let shown = match rest.rsplit_once('@') {
-        Some((user, host)) => {
-            let name = user.split_once(':').map_or("", |(name, _)| name);
-            format!("{scheme}{name}:***@{host}")
-        }
-        None => address.to_owned(),
+    let is_scheme =
+        |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+    let scheme_end = url.find("://").filter(|at| is_scheme(&url[..*at])).map_or(0, |at| at + "://".len());
+    let (scheme, rest) = url.split_at(scheme_end);
+    let Some((user, host)) = rest.rsplit_once('@') else {
+        return scheme.to_owned() + &without_password_parameters(rest);
     };
+    if user.split_once('?').is_some_and(|(_, query)| query.contains('=')) {
+        // The `@` is part of a parameter, or the `?` part of a password.
+        return format!("{scheme}***");
+    }
+    let name = user.split_once(':').map_or("", |(name, _)| name);
+    format!("{scheme}{name}:***@{}", without_password_parameters(host))
+}
+
+fn without_password_parameters(address: &str) -> String {
+    let Some((path, query)) = address.split_once('?') else { return address.to_owned() };
     let parameters: Vec<_> = query
         .split('&')
         .map(|parameter| match parameter.split_once('=') {
@@ -164,7 +172,7 @@ pub(crate) fn without_password(url: &str) -> String {
             _ => parameter.to_owned(),
         })
         .collect();
-    if query.is_empty() { shown } else { format!("{shown}?{}", parameters.join("&")) }
+    format!("{path}?{}", parameters.join("&"))
 }
 
 pub(crate) fn check_ttl(ttl: Duration) -> Result<(), BuildError> {
@@ -184,6 +192,15 @@ mod tests {
             ("redis://:secret@host", "redis://:***@host"),
             ("redis://secret@host", "redis://:***@host"),
             ("secret@host", ":***@host"),
+            ("redis://ada:se?cret@host:6379", "redis://ada:***@host:6379"),
+            ("redis://:hunter2?x@host", "redis://:***@host"),
+            ("redis://ada:se/cret@host", "redis://ada:***@host"),
+            ("redis://ada:se#cret@host", "redis://ada:***@host"),
+            ("redis://ada:se?a=cret@host", "redis://***"),
+            ("redis://ada:s://e?cret@host?db=1&password=secret", "redis://ada:***@host?db=1&password=***"),
+            ("ada:se://cret@host", "ada:***@host"),
+            ("redis+unix:///path?user=ada&pass=s@cret", "redis+unix://***"),
+            ("redis+unix:///path?db=1&pass=se?cret", "redis+unix:///path?db=1&pass=***"),
             ("redis+unix:///path?user=ada&pass=secret&db=1", "redis+unix:///path?user=ada&pass=***&db=1"),
         ] {
             assert_eq!(without_password(url), shown);
