@@ -1,4 +1,5 @@
-//! Globs with the syntax of Redis: `*`, `?`, `[abc]`, `[^a-c]`, and `\` before a literal character.
+//! Globs that match as in Redis: `*`, `?`, `[abc]`, `[^a-c]`, and `\` before a literal character. What Redis removes by a
+//! glob, memory must remove too.
 
 /// Whether the whole text matches. Cost: at most the product of both lengths.
 pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
@@ -43,32 +44,35 @@ fn one(pattern: &[u8], at: usize, byte: u8) -> Option<usize> {
     }
 }
 
+/// Matches one byte against a class, which starts after its `[` and ends at the latest with the pattern. An escaped byte
+/// starts no range, and a `]` that ends a range does not end the class, as in Redis.
 fn class(pattern: &[u8], mut at: usize, byte: u8) -> Option<usize> {
     let negated = pattern.get(at) == Some(&b'^');
     at += usize::from(negated);
     let mut found = false;
-    while at < pattern.len() && pattern[at] != b']' {
-        if pattern[at] == b'\\' && at + 1 < pattern.len() {
-            at += 1;
-        }
-        match (pattern.get(at + 1), pattern.get(at + 2)) {
-            (Some(b'-'), Some(last)) if *last != b']' => {
-                let (low, high) = (pattern[at].min(*last), pattern[at].max(*last));
-                found |= (low..=high).contains(&byte);
-                at += 3;
-            }
-            _ => {
-                found |= pattern[at] == byte;
+    loop {
+        let (low, high, length) = match pattern[at..] {
+            [] => break,
+            [b']', ..] => {
                 at += 1;
+                break;
             }
-        }
+            [b'\\', literal, ..] => (literal, literal, 2),
+            [from, b'-', to, ..] => (from.min(to), from.max(to), 3),
+            [literal, ..] => (literal, literal, 1),
+        };
+        found |= (low..=high).contains(&byte);
+        at += length;
     }
-    (found != negated).then_some((at + 1).min(pattern.len()))
+    (found != negated).then_some(at)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
+    use larder_testkit::RedisServer;
+    use std::collections::BTreeSet;
 
     #[test]
     fn escaped_text_matches_itself_only() {
@@ -94,10 +98,43 @@ mod tests {
             (r"a\*", "a*", true),
             (r"a\*", "ab", false),
             ("[", "[", false),
+            ("[^", "a", true),
+            ("[a-]", "_", true),
+            ("[a-]b", "_", true),
+            (r"[\a-c]", "b", false),
+            (r"[\a-c]", "-", true),
+            (r"[\]a]", "]", true),
+            (r"[\", r"\", true),
             ("", "", true),
             ("", "a", false),
         ] {
             assert_eq!(matches(pattern.as_bytes(), text.as_bytes()), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn random_patterns_match_the_same_keys_as_in_redis() {
+        const ALPHABET: &[u8] = br"abc^[]\*?-_";
+        let Some(server) = RedisServer::start() else { return };
+        let characters = || ALPHABET.iter().map(|byte| char::from(*byte));
+        let one = characters().map(|first| format!("k{first}"));
+        let two = characters().flat_map(|first| characters().map(move |second| format!("k{first}{second}")));
+        let keys: BTreeSet<String> = one.chain(two).chain(["k".to_owned()]).collect();
+        let pairs: String = keys.iter().map(|key| format!(" {key} 1")).collect();
+        server.command(&format!("MSET{pairs}"));
+        let random = Random::new(Some(7));
+        for _ in 0..2_000 {
+            let [length, bytes @ ..] = random.bytes();
+            let pattern: String = bytes[..usize::from(length % 8)]
+                .iter()
+                .map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()]))
+                .collect();
+            let pattern = format!("k{pattern}");
+            let reply = server.command(&format!("KEYS {pattern}"));
+            let in_redis: BTreeSet<&str> = reply.lines().filter(|line| line.starts_with('k')).collect();
+            let here = keys.iter().map(|key| &key[..]);
+            let here: BTreeSet<_> = here.filter(|key| matches(pattern.as_bytes(), key.as_bytes())).collect();
+            assert_eq!(here, in_redis, "{pattern}");
         }
     }
 
