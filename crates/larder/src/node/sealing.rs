@@ -57,7 +57,7 @@ impl Node {
         bytes: &[u8],
         start: &StartState,
     ) -> Option<OpenedEntry> {
-        let (meta, value) = match codec::open(bytes, &*view.codec, view.schema, &self.settings.packing) {
+        let (meta, value) = match codec::open(bytes, &*view.codec, view.schema(), &self.settings.packing) {
             Ok(opened) => opened,
             Err(why) => {
                 if let Some(redis) = &self.redis {
@@ -109,7 +109,7 @@ impl Node {
             deadline_ms: 0,
             codec: view.codec.id(),
             negative: view.is_negative(value),
-            schema: view.schema,
+            schema: view.schema(),
             clock,
             ttl: lifetime.fresh,
             grace: lifetime.grace,

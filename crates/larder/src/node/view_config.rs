@@ -3,16 +3,17 @@
 use crate::codec::Codec;
 use crate::policy::{Lifetime, Policy};
 use crate::random::Random;
+use crate::schema;
 use std::sync::Arc;
 
 pub(crate) struct ViewConfig<V> {
     pub(crate) name: String,
     /// The number of the view in keys of memory.
     pub(crate) number: u32,
-    /// The schema of `V`, with the number that its owner gave it.
-    pub(crate) schema: u64,
-    /// The same without the number.
+    /// The schema of `V`.
     pub(crate) type_schema: u64,
+    /// The number that its owner gave it.
+    pub(crate) schema_number: u32,
     pub(crate) codec: Arc<dyn Codec<V>>,
     pub(crate) policy: Policy,
     /// Whether a value says that there is nothing.
@@ -36,8 +37,8 @@ impl<V: 'static> ViewConfig<V> {
         ViewConfig {
             name,
             number,
-            schema,
             type_schema: schema,
+            schema_number: 0,
             codec,
             policy,
             is_negative: None,
@@ -45,6 +46,11 @@ impl<V: 'static> ViewConfig<V> {
             weigher: None,
             touch_on_read: false,
         }
+    }
+
+    /// The schema that is stored with each value.
+    pub(crate) fn schema(&self) -> u64 {
+        schema::numbered(self.type_schema, self.schema_number)
     }
 
     pub(crate) fn is_negative(&self, value: &V) -> bool {
@@ -79,8 +85,8 @@ impl<V> Clone for ViewConfig<V> {
         ViewConfig {
             name: self.name.clone(),
             number: self.number,
-            schema: self.schema,
             type_schema: self.type_schema,
+            schema_number: self.schema_number,
             codec: self.codec.clone(),
             policy: self.policy,
             is_negative: self.is_negative,

@@ -16,7 +16,7 @@ use crate::fetch::{Fetch, FetchMulti};
 use crate::key::{CacheKey, KeyBuf};
 use crate::node::view_config::ViewConfig;
 use crate::policy::Policy;
-use crate::schema::{self, Schema};
+use crate::schema::Schema;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +53,7 @@ impl<K: ?Sized, V: 'static, E> View<K, V, E> {
     /// The same view with another schema number. Increase it when the meaning of `V` changes and its type does not:
     /// values of another number are misses. Default: 0.
     pub fn with_schema(self, schema: u32) -> Self {
-        self.with(|config| config.schema = schema::numbered(config.type_schema, schema))
+        self.with(|config| config.schema_number = schema)
     }
 
     /// The same view with another codec: how values are encoded for Redis. Default: the cache's, which is postcard.
@@ -92,9 +92,10 @@ impl<K: ?Sized, V: 'static, E> View<K, V, E> {
 
 impl<K: ?Sized, V: Schema + 'static, E> View<K, V, E> {
     /// The same view with the derived schema of `V` instead of its name and shape: values of a `V` with other fields
-    /// are misses. Values of a `V` that was moved, or renamed by `#[schema(name = "…")]`, are not.
+    /// are misses. Values of a `V` that was moved, or renamed by `#[schema(name = "…")]`, are not. The number of
+    /// [`View::with_schema`] stays.
     pub fn with_derived_schema(self) -> Self {
-        self.with(|config| (config.schema, config.type_schema) = (V::SCHEMA, V::SCHEMA))
+        self.with(|config| config.type_schema = V::SCHEMA)
     }
 }
 

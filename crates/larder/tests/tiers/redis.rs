@@ -117,6 +117,25 @@ async fn read_multi_costs_one_round_trip() {
 }
 
 #[tokio::test]
+async fn schema_number_separates_values_with_derived_schema() {
+    let Some(server) = RedisServer::start() else { return };
+    let view = || over(server.url()).view::<str, u32, ()>("n");
+    let written = view().with_schema(1).with_derived_schema();
+    written.write("k", 1).await.everywhere();
+    let same = view().with_derived_schema().with_schema(1);
+    assert_eq!(same.read("k").await.as_deref(), Some(&1), "the order of the calls does not matter");
+    for other in [
+        view().with_schema(2).with_derived_schema(),
+        view().with_derived_schema().with_schema(2),
+        view().with_derived_schema(),
+        view().with_schema(1),
+        view().with_schema(1).with_derived_schema().with_schema(0),
+    ] {
+        assert!(other.read("k").await.is_none());
+    }
+}
+
+#[tokio::test]
 async fn unreadable_bytes_are_counted_misses() {
     let Some(server) = RedisServer::start() else { return };
     server.command("SET test:n:a hello");
