@@ -70,7 +70,8 @@ impl Policy {
     }
 
     /// The grace period: how long a value is kept after it was fresh, to serve stale if the load fails or is slow.
-    /// Fixed when the value is stored. Default: zero.
+    /// Fixed when the value is stored. A longer time than 4,450 years counts as 4,450 years, and the TTL and the grace
+    /// period together as at most 8,900 years. Default: zero.
     pub const fn grace(mut self, grace: Duration) -> Self {
         self.grace = Some(grace);
         self
@@ -127,7 +128,8 @@ impl Policy {
         let jitter = self.jitter.unwrap_or(0.0).clamp(0.0, 1.0);
         let shorter = if jitter > 0.0 { ttl.mul_f32(jitter * random.fraction()) } else { Duration::ZERO };
         let fresh = ttl.saturating_sub(shorter).max(Duration::from_millis(1));
-        Lifetime { fresh, grace: self.grace.unwrap_or_default().min(MAX_TTL) }
+        let grace = self.grace.unwrap_or_default().min(MAX_GRACE);
+        Lifetime { fresh: fresh.min(MAX_TTL - grace), grace }
     }
 
     pub(crate) fn retry_after_or_default(&self) -> Duration {
@@ -135,9 +137,12 @@ impl Policy {
     }
 }
 
+/// The longest grace period. Half of the longest time leaves enough for the time to live: a value is kept for both.
+const MAX_GRACE: Duration = Duration::from_millis(MAX_TTL.as_millis() as u64 / 2);
+
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// How long a value is fresh, and how long it is kept after that.
+/// How long a value is fresh, and how long it is kept after that: both together at most [`MAX_TTL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lifetime {
     pub(crate) fresh: Duration,
@@ -146,7 +151,7 @@ pub(crate) struct Lifetime {
 
 impl Lifetime {
     pub(crate) fn kept_for(self) -> Duration {
-        self.fresh.saturating_add(self.grace).min(MAX_TTL)
+        self.fresh + self.grace
     }
 }
 
@@ -161,6 +166,19 @@ mod tests {
         let call = Policy::new().ttl(SECOND);
         let view = Policy::new().ttl(2 * SECOND).grace(3 * SECOND);
         assert_eq!(call.or(view), Policy::new().ttl(SECOND).grace(3 * SECOND));
+    }
+
+    #[test]
+    fn longest_times_leave_room_for_each_other() {
+        for (ttl, grace, fresh) in [
+            (60 * SECOND, Duration::MAX, 60 * SECOND),
+            (Duration::MAX, 60 * SECOND, MAX_TTL - 60 * SECOND),
+            (Duration::MAX, Duration::MAX, MAX_TTL / 2),
+        ] {
+            let lifetime = Policy::new().ttl(ttl).grace(grace).lifetime(false, &Random::Os);
+            assert_eq!(lifetime, Lifetime { fresh, grace: grace.min(MAX_TTL / 2) });
+            assert!(lifetime.kept_for() <= MAX_TTL);
+        }
     }
 
     #[test]

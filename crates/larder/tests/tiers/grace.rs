@@ -164,6 +164,16 @@ async fn expire_makes_value_stale_and_voids_loads() {
 }
 
 #[tokio::test]
+async fn value_with_longest_grace_is_fresh_on_other_nodes() {
+    let Some(server) = RedisServer::start() else { return };
+    let node =
+        || node_with(server.url(), |options| options.policy(POLICY.ttl(60 * SECOND).grace(Duration::MAX)));
+    let (view, other): (View<str, u32>, View<str, u32>) = (node().view("n"), node().view("n"));
+    view.write("k", 1).await.everywhere();
+    assert_eq!(other.read("k").await.as_deref(), Some(&1));
+}
+
+#[tokio::test]
 async fn refresh_loads_over_fresh_value() {
     let Some(server) = RedisServer::start() else { return };
     for cache in [in_memory(), over(server.url())] {
