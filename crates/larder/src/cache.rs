@@ -6,6 +6,7 @@ use crate::codec::Codec;
 use crate::coherence::Coordinator;
 use crate::coherence::mutation::spawn_mutation;
 use crate::coherence::status::Coherence;
+use crate::envelope::MAX_TAG_BYTES;
 use crate::error::CacheError;
 use crate::events::Event;
 use crate::glob;
@@ -44,6 +45,11 @@ struct Space {
 /// Separates the names of spaces and views. No name contains it, so no two paths are the same text.
 const SEPARATOR: char = '/';
 
+/// The prefix of the tag of a space, before its path.
+const SPACE_TAG: &str = "space:";
+/// The longest path of a space.
+const MAX_PATH_BYTES: usize = MAX_TAG_BYTES - SPACE_TAG.len();
+
 impl Cache {
     pub(crate) fn new(coordinator: Coordinator) -> Self {
         Cache { coordinator: Arc::new(coordinator), space: None }
@@ -64,11 +70,18 @@ impl Cache {
     /// be 64.
     ///
     /// # Panics
-    /// If the name is empty or contains a `:` or a `/`.
+    /// If the name is empty or contains a `:` or a `/`, or if it and the names of the spaces above it, with a `/` between
+    /// them, are longer than 249 bytes.
     pub fn space(&self, name: &str) -> Cache {
         let path = self.full_name(name);
+        // Its tag would be too long for any entry.
+        let bytes = path.len();
+        assert!(
+            bytes <= MAX_PATH_BYTES,
+            "the path of a space has {bytes} bytes; it must be from 1 to {MAX_PATH_BYTES}"
+        );
         let mut tags = self.tags();
-        tags.push(format!("space:{path}").into());
+        tags.push(format!("{SPACE_TAG}{path}").into());
         let space = Space { prefix: format!("{path}{SEPARATOR}"), tags };
         Cache { coordinator: self.coordinator.clone(), space: Some(Arc::new(space)) }
     }

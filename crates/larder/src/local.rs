@@ -49,7 +49,7 @@ impl LocalCache {
     /// A part of this cache; see [`Cache::space`].
     ///
     /// # Panics
-    /// If the name is empty or contains a `:` or a `/`.
+    /// As [`Cache::space`].
     pub fn space(&self, name: &str) -> LocalCache {
         LocalCache(self.0.space(name))
     }

@@ -97,3 +97,18 @@ async fn delete_matched_in_space_takes_its_name_literally() {
         assert_eq!(cached(&other, "k").await, 2);
     }
 }
+
+#[tokio::test]
+async fn longest_path_of_space_stores_values() {
+    let cache = in_memory();
+    let longest = cache.space("above").space(&"n".repeat(249 - "above/".len()));
+    let view: View<str, u32> = longest.view("n");
+    view.write("k", 1).await.everywhere();
+    assert_eq!(cached(&view, "k").await, 1);
+}
+
+#[test]
+#[should_panic(expected = "the path of a space has 250 bytes; it must be from 1 to 249")]
+fn too_long_path_of_space_is_refused() {
+    in_memory().space("above").space(&"n".repeat(250 - "above/".len()));
+}
