@@ -7,7 +7,7 @@ use super::ledger::LedgerJudgement;
 use super::trust::TrustSnapshot;
 use super::validity::Proof;
 use super::view_config::ViewConfig;
-use crate::key::{KeyBuf, MemoryKeyRef};
+use crate::key::{KeyBuf, MemoryKey, MemoryKeyRef};
 use crate::stats::sampled;
 use larder_engine::Load;
 use std::sync::Arc;
@@ -83,6 +83,19 @@ impl Node {
         }
     }
 
+    /// Removes an entry from memory and voids the tickets of its key. Returns the value if it is valid. Of concurrent
+    /// callers one gets it.
+    pub(crate) fn take_from_memory<V: Send + Sync + 'static>(&self, key: &MemoryKey) -> Option<Fetched<V>> {
+        // Before memory, as for a lookup.
+        let (now, trust, epoch) = (self.now(), self.trust.snapshot(), self.ledger.epoch());
+        let entry = self.memory.remove(key)?;
+        if self.judge(entry.state(), Proof::Trust(trust), epoch, now) != Validity::Valid {
+            return None;
+        }
+        let source = source_in_memory(&entry);
+        self.fetched(entry, source, false)
+    }
+
     /// Leads a load of the key, whether memory has a valid entry or not, or follows one that began after `called_at`.
     /// `Err` with a load that began before: it may return what it read before the call.
     pub(crate) fn lookup_for_refresh<V: Send + Sync + 'static>(
@@ -113,7 +126,7 @@ impl Node {
     fn lead_or_follow<V>(
         &self,
         memory_key: MemoryKeyRef<'_>,
-        load: Load<crate::key::MemoryKey, MemoryEntry>,
+        load: Load<MemoryKey, MemoryEntry>,
         candidate: Option<Candidate>,
         trust: TrustSnapshot,
         epoch: u64,

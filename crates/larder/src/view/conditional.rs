@@ -189,14 +189,9 @@ impl<V: Send + Sync + 'static> ViewState<V> {
     async fn take(self: Arc<Self>, key: &KeyBuf) -> Result<Option<Fetched<V>>, CacheError> {
         let (coordinator, node) = (&self.coordinator, self.node());
         let (memory_key, redis_key) = self.both_keys(key);
-        let found = match node.lookup(&self.config, key) {
-            MemoryLookup::Hit(fetched) => Some(fetched),
-            MemoryLookup::Lead { .. } | MemoryLookup::Follow(_) => None,
-        };
-        let removed = node.memory.remove(&memory_key);
+        let in_memory = node.take_from_memory(&memory_key);
         if node.redis.is_none() {
-            // Of concurrent callers one removed it.
-            return Ok(found.filter(|_| removed.is_some()));
+            return Ok(in_memory);
         }
         coordinator.ensure_connected().await;
         let replay_epoch = coordinator.replay_log.replay_epoch();

@@ -6,6 +6,8 @@ use larder::{BuildError, Cache, CacheError, FetchError, Policy, Source, View};
 use larder_engine::Clock;
 use larder_testkit::Deadline;
 use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 #[tokio::test]
@@ -264,4 +266,39 @@ async fn of_two_overlapping_writes_one_stays() {
         second.await.expect("no panic").everywhere();
         assert!(view.read(&key).await.is_some(), "key {key} is empty");
     }
+}
+
+/// A value that is added while another one is taken is neither lost nor taken in its place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn concurrent_takes_return_each_added_value_once() {
+    let _deadline = Deadline::start();
+    let view: View<str, u32> = in_memory().view("n");
+    let all_added = Arc::new(AtomicBool::new(false));
+    let takers = [(); 2].map(|()| {
+        let (view, all_added) = (view.clone(), all_added.clone());
+        tokio::spawn(async move {
+            let mut taken = Vec::new();
+            loop {
+                let is_last = all_added.load(Ordering::SeqCst);
+                match view.take("k").await.expect("taken") {
+                    Some(value) => taken.push(*value),
+                    None if is_last => return taken,
+                    None => {}
+                }
+            }
+        })
+    });
+    let mut added = Vec::new();
+    for value in 0..2_000 {
+        if view.add("k", value).await.expect("encodes") {
+            added.push(value);
+        }
+    }
+    all_added.store(true, Ordering::SeqCst);
+    let mut taken = Vec::new();
+    for taker in takers {
+        taken.extend(taker.await.expect("no panic"));
+    }
+    taken.sort_unstable();
+    assert!(taken == added, "{} added, {} taken", added.len(), taken.len());
 }
