@@ -68,6 +68,8 @@ pub(crate) struct EntryState {
     pub(crate) initial_age: Duration,
     /// Whether this is a stale value that is served until the next attempt to load.
     pub(crate) is_stale_value: bool,
+    /// The grace period with which the value was stored.
+    grace: Duration,
     /// The end of the grace period, in nanoseconds.
     keep_until: AtomicU64,
     /// The end of the time to live, in nanoseconds; [`NEVER`] without a grace period: the engine expires the entry.
@@ -102,6 +104,7 @@ impl EntryState {
             stored_at: now,
             initial_age: Duration::ZERO,
             is_stale_value: false,
+            grace: kept_for.saturating_sub(fresh_for),
             keep_until: AtomicU64::new(nanos(now.saturating_add(kept_for))),
             fresh_until: AtomicU64::new(fresh_until),
             validated_in: AtomicU64::new(generation),
@@ -120,6 +123,7 @@ impl EntryState {
         state.promoted = self.promoted;
         state.tags = self.tags.clone();
         state.is_stale_value = true;
+        state.grace = self.grace;
         state.encoded_bytes = self.encoded_bytes;
         state.initial_age = self.initial_age.saturating_add(now.saturating_sub(self.stored_at));
         state.validated_at = AtomicU64::new(self.validated_at.load(Ordering::Acquire));
@@ -168,6 +172,12 @@ impl EntryState {
 
     pub(crate) fn set_stale_from(&self, moment: Duration) {
         self.fresh_until.store(nanos(moment), Ordering::Relaxed);
+    }
+
+    /// Ends the time to live now. The entry is kept for its grace period, and for no longer than it would have been.
+    pub(crate) fn expire(&self, now: Duration) {
+        self.set_stale_from(now);
+        self.keep_until.fetch_min(nanos(now.saturating_add(self.grace)), Ordering::Relaxed);
     }
 
     /// Whether the entry is kept for longer than it is fresh.
@@ -304,6 +314,17 @@ mod tests {
         assert!(state.is_fresh(SECOND) && !state.is_fresh(2 * SECOND));
         assert!(state.is_kept(2 * SECOND) && !state.is_kept(3 * SECOND));
         assert_eq!(state.remaining(2 * SECOND), SECOND);
+    }
+
+    #[test]
+    fn expired_entry_is_kept_for_its_grace_period() {
+        let state = EntryState::new(Duration::ZERO, 10 * SECOND, 15 * SECOND, 1, 1);
+        // As after a soft invalidation: the time at which it became stale does not tell its grace period.
+        state.set_stale_from(Duration::ZERO);
+        state.expire(SECOND);
+        assert!(!state.is_fresh(SECOND) && state.is_kept(5 * SECOND) && !state.is_kept(6 * SECOND));
+        state.expire(3 * SECOND);
+        assert!(!state.is_kept(6 * SECOND), "a second time extends nothing");
     }
 
     #[test]

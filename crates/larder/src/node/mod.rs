@@ -35,11 +35,11 @@ use crate::key::{MemoryKey, MemoryKeyRef};
 use crate::policy::{Policy, Prefer};
 use crate::random::Random;
 use crate::tier::LedgerQuery;
-use entry::{Memory, MemoryEntry};
+use entry::Memory;
 use guarded_tier::GuardedTier;
 use key_counts::KeyCounts;
 use keyspace::Keyspace;
-use larder_engine::Ttl;
+use larder_engine::{Op, Ttl};
 use ledger::{FLOOR, Invalidation, Ledger, member};
 use listeners::Listeners;
 use observers::Observers;
@@ -172,34 +172,30 @@ impl Node {
         }
     }
 
-    /// Marks an entry stale in memory, or removes it if it has no grace period. Voids the tickets of its key, whose
-    /// loads may return the same value. Returns whether there was an entry.
-    pub(crate) fn expire_memory(&self, key: &MemoryKey) -> bool {
+    /// Marks an entry stale in memory and leaves it for its grace period, or removes it if it has none. Voids the tickets
+    /// of its key, whose loads may return the same value. Returns whether there was an entry.
+    pub(crate) fn expire_memory(&self, key: MemoryKey) -> bool {
         let now = self.now();
-        let has_grace = self.memory.peek_with(key, |entry| {
+        // In one step: a write or a removal that comes between would be undone.
+        let expired = self.memory.compute(key, |entry| {
+            let Some(entry) = entry else { return (Op::Remove, false) };
             let state = entry.value().state();
-            let has_grace = state.has_grace();
-            state.set_stale_from(now);
-            has_grace
+            let op = if state.has_grace() {
+                state.expire(now);
+                Op::SetTtl(Ttl::After(state.remaining(now)))
+            } else {
+                Op::Remove
+            };
+            (op, true)
         });
-        let removed: Option<MemoryEntry> = self.memory.remove(key);
-        match (has_grace, removed) {
-            (Some(true), Some(entry)) => {
-                let remaining = entry.state().remaining(now);
-                self.memory.insert_with_ttl(key.clone(), entry, Ttl::After(remaining));
-                true
-            }
-            (Some(true), None) => true,
-            (Some(false), removed) => removed.is_some(),
-            (None, _) => false,
-        }
+        expired.result
     }
 
     /// Restarts the time to live of an entry in memory.
     pub(crate) fn renew_memory(&self, key: MemoryKeyRef<'_>, kept_for: Duration) {
         self.memory.compute(key.into_owned(), |entry| match entry {
-            Some(_) => (larder_engine::Op::SetTtl(Ttl::After(kept_for)), ()),
-            None => (larder_engine::Op::Keep, ()),
+            Some(_) => (Op::SetTtl(Ttl::After(kept_for)), ()),
+            None => (Op::Keep, ()),
         });
     }
 

@@ -226,7 +226,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         let (coordinator, node) = (&self.coordinator, self.node());
         let (memory_key, redis_key) = self.both_keys(key);
         if node.redis.is_none() {
-            return Ok(Removal { existed: node.expire_memory(&memory_key), reach: Reach::Everywhere });
+            return Ok(Removal { existed: node.expire_memory(memory_key), reach: Reach::Everywhere });
         }
         coordinator.ensure_connected().await;
         for _ in 0..MAX_TRIES {

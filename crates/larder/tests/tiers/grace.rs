@@ -163,6 +163,24 @@ async fn expire_makes_value_stale_and_voids_loads() {
     assert!(without.read("k").await.is_none(), "no grace: gone");
 }
 
+/// The rest of its time to live is not added to the grace period, and a second expiry does not extend it.
+#[tokio::test]
+async fn expired_value_is_served_for_its_grace_period_only() {
+    let _deadline = Deadline::start();
+    let (cache, hand) = by_hand(POLICY.ttl(3_600 * SECOND));
+    let view: View<str, u32, &str> = cache.view("n");
+    let served = async || view.fetch("k").load(|_| async { Err("down") }).await.map(|value| *value).ok();
+    view.write("k", 1).await.everywhere();
+    assert!(view.expire("k").await.everywhere());
+    hand.advance(30 * SECOND);
+    assert_eq!(served().await, Some(1));
+    assert!(view.expire("k").await.everywhere());
+    hand.advance(29 * SECOND);
+    assert_eq!(served().await, Some(1));
+    hand.advance(SECOND);
+    assert_eq!(served().await, None);
+}
+
 #[tokio::test]
 async fn value_with_longest_grace_is_fresh_on_other_nodes() {
     let Some(server) = RedisServer::start() else { return };

@@ -302,3 +302,31 @@ async fn concurrent_takes_return_each_added_value_once() {
     taken.sort_unstable();
     assert!(taken == added, "{} added, {} taken", added.len(), taken.len());
 }
+
+/// An expiry that overlaps a write or a deletion must not restore the value from before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn expire_restores_no_replaced_or_deleted_value() {
+    let _deadline = Deadline::start();
+    let minute = Duration::from_secs(60);
+    let policy = Policy::new().ttl(minute).grace(minute);
+    let view: View<str, u32, &str> =
+        Cache::builder("test").policy(policy).build().expect("valid options").view("n");
+    let has_ended = Arc::new(AtomicBool::new(false));
+    let expiring = {
+        let (view, has_ended) = (view.clone(), has_ended.clone());
+        tokio::spawn(async move {
+            while !has_ended.load(Ordering::SeqCst) {
+                view.expire("k").await.everywhere();
+            }
+        })
+    };
+    let served = async || view.fetch("k").load(|_| async { Err("down") }).await.map(|value| *value).ok();
+    for value in 0..5_000 {
+        view.write("k", value).await.everywhere();
+        assert_eq!(served().await, Some(value), "a value from before the write");
+        view.delete("k").await.everywhere();
+        assert_eq!(served().await, None, "a deleted value");
+    }
+    has_ended.store(true, Ordering::SeqCst);
+    expiring.await.expect("no panic");
+}
