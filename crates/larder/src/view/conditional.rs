@@ -58,7 +58,8 @@ where
         spawn_mutation(async move { state.add(&key, AddedValue { value, lifetime, tags }).await }).await
     }
 
-    /// Removes a key and returns its value. Of concurrent callers one gets it.
+    /// Removes a key and returns its value. Of concurrent callers one gets it. While the cache is off, nobody does: the
+    /// key is removed.
     ///
     /// # Errors
     /// If Redis did not confirm: nobody gets the value. The key is removed on this node, and its removal is queued.
@@ -67,7 +68,9 @@ where
     /// Outside a tokio runtime.
     pub async fn take(&self, key: &K) -> Result<Option<Fetched<V>>, CacheError> {
         let (state, key) = (self.state.clone(), KeyBuf::of(key));
-        spawn_mutation(async move { state.take(&key).await }).await
+        let is_off = state.is_off();
+        let taken = spawn_mutation(async move { state.take(&key).await }).await?;
+        Ok(taken.filter(|_| !is_off))
     }
 
     /// Marks a value stale: a fetch serves it only within its grace period, and only if the load fails or is slow. A

@@ -221,6 +221,19 @@ async fn disabled_cache_loads_each_time_and_stores_nothing() {
 }
 
 #[tokio::test]
+async fn take_while_disabled_removes_value_and_returns_none() {
+    let Some(server) = RedisServer::start() else { return };
+    for cache in [in_memory(), over(server.url())] {
+        let view: View<str, u32> = cache.view("n");
+        view.write("k", 1).await.everywhere();
+        cache.set_enabled(false);
+        assert!(view.take("k").await.expect("taken").is_none());
+        cache.set_enabled(true);
+        assert!(view.read("k").await.is_none(), "it was removed");
+    }
+}
+
+#[tokio::test]
 async fn stale_value_is_not_served_after_its_grace_ended_during_the_load() {
     for (load_time, expected) in [(30 * SECOND, Some((1, Source::Stale))), (60 * SECOND, None)] {
         let (cache, hand) = by_hand(POLICY);
