@@ -52,15 +52,18 @@ where
             };
             sealed.push(self.seal(pending, value, &stale_tags, &options, cost));
         }
-        let requests: Vec<_> = sealed
-            .iter_mut()
-            .map(|load| StoreRequest {
-                key: &load.pending.redis_key,
-                condition: load.condition.clone(),
-                ticket: load.pending.ticket.as_ref(),
-                put: load.put.take(),
-            })
-            .collect();
+        let puts: Vec<_> = sealed.iter_mut().map(|load| load.put.take()).collect();
+        let stores = sealed.iter().zip(puts).map(|(load, put)| StoreRequest {
+            key: &load.pending.redis_key,
+            condition: load.condition.clone(),
+            ticket: load.pending.ticket.as_ref(),
+            put,
+        });
+        // A reload that stores nothing leaves the old value: other nodes would wait for its lease.
+        let unstored = sealed.iter().filter(|load| !load.may_store);
+        let releases = unstored.filter_map(|load| load.pending.reload.release());
+        let requests = stores.chain(releases).collect();
+        // Those of the releases come last and change nothing.
         let outcomes = self.view.coordinator.store(requests).await;
         for (load, outcome) in sealed.into_iter().zip(outcomes) {
             self.commit(load, outcome);
