@@ -76,6 +76,7 @@ impl Node {
         let fresh_for = remaining.saturating_sub(meta.grace).min(lifetime.fresh);
         let kept_for = remaining.min(fresh_for + meta.grace);
         let mut state = EntryState::new(now, fresh_for, kept_for, start.generation, start.epoch);
+        state.set_lifetime(Lifetime { fresh: meta.ttl, grace: meta.grace });
         state.id = Some(meta.id);
         state.clock = meta.clock;
         state.promoted = true;

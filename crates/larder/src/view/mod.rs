@@ -66,8 +66,8 @@ impl<K: ?Sized, V: 'static, E> View<K, V, E> {
         self.with(|config| config.weigher = Some(Arc::new(weigher)))
     }
 
-    /// The same view, in which each read that finds a value restarts its time to live: for sessions. Each such read
-    /// sends Redis a command and does not wait for it.
+    /// The same view, in which each read that finds a fresh value restarts the TTL and the grace period with which it was
+    /// stored: for sessions. Each such read sends Redis a command and does not wait for it. A stale value stays stale.
     pub fn touch_on_read(self) -> Self {
         self.with(|config| config.touch_on_read = true)
     }
