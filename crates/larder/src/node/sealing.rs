@@ -137,7 +137,7 @@ impl Node {
         if view.weigher.is_some() || !self.settings.weighs_bytes {
             return Ok(0);
         }
-        let bytes = view.codec.encoded_bytes(value).map_err(EncodeError::Codec)?;
+        let bytes = codec::encoded_bytes(value, &*view.codec)?;
         let limit = self.settings.packing.max_bytes;
         if bytes > limit { Err(EncodeError::TooLarge { bytes, limit }) } else { Ok(bytes) }
     }
