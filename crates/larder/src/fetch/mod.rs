@@ -40,7 +40,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout};
 use tracing::Instrument;
 use view_state::ViewState;
 use waiting::{Call, answer_or_stale, follow, is_loaded_after};
@@ -275,12 +275,11 @@ where
             return node.lookup(config, &self.key);
         }
         let lease_wait = self.view.coordinator.options.lease_wait;
-        let deadline =
-            call.started + call.policy.soft_timeout.map_or(lease_wait, |soft| soft.min(lease_wait));
+        let wait = call.policy.soft_timeout.map_or(lease_wait, |soft| soft.min(lease_wait));
         loop {
             match node.lookup_for_refresh(config, &self.key, called_at) {
                 Ok(lookup) => return lookup,
-                Err(older) => match timeout_at(deadline, older).await {
+                Err(older) => match timeout(wait.saturating_sub(call.started.elapsed()), older).await {
                     Ok(FollowOutcome::Lead(ticket)) => {
                         return node.lead(self.view.memory_key(&self.key), ticket, None);
                     }
