@@ -5,9 +5,10 @@ use crate::coherence::lease::{StoreCondition, StoreOutcome, StoreRequest};
 use crate::error::{CacheError, FetchError};
 use crate::events::{Event, EventKey};
 use crate::load::{LoadOptions, Loaded};
-use crate::node::entry::MemoryEntry;
+use crate::node::entry::{MemoryEntry, Validity};
 use crate::node::fetched::Source;
 use crate::node::sealing::{NewEntry, Sealing};
+use crate::node::validity::Proof;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -191,15 +192,34 @@ where
     }
 
     /// Ends a key with its stale value, if that is within its grace period. It is served until the next attempt to load.
+    /// A refresh leaves a value in the tiers that is still fresh, and serves it only if it has a grace period.
     pub(super) fn serve_stale<E>(&self, pending: &mut PendingKey<V, E>) -> bool {
         let Some(stale) = self.servable_stale(pending) else { return false };
+        let is_fresh = self.refresh && self.is_fresh(&stale);
+        if is_fresh && !stale.state().has_grace() {
+            return false;
+        }
         let Some(ticket) = pending.ticket.take() else { return false };
         let node = self.view.node();
         node.observers.served_stale(&pending.redis_key);
         let retry = self.retry_entry(&stale);
-        node.commit(&pending.redis_key, ticket, &retry, pending.start.tracked_writes);
+        if is_fresh {
+            ticket.deliver(retry.clone());
+        } else {
+            node.commit(&pending.redis_key, ticket, &retry, pending.start.tracked_writes);
+        }
         self.answer(pending, retry, Source::Stale);
         true
+    }
+
+    /// Whether an entry that was valid when its load began still is.
+    fn is_fresh(&self, entry: &MemoryEntry) -> bool {
+        let (node, state) = (self.view.node(), entry.state());
+        let validity = match node.redis_is_lost() {
+            true => node.judge_without_redis(state),
+            false => node.judge(state, Proof::Redis, node.ledger.epoch(), node.now()),
+        };
+        validity == Validity::Valid && !state.is_stale_value
     }
 
     /// A stale value that is served until the next attempt to load.

@@ -148,6 +148,9 @@ where
     /// The value comes from a loader that began after this call, or was written meanwhile. A load of the key that is
     /// running, here or on another node, is awaited first, at most for [`lease_wait`](crate::Builder::lease_wait); then
     /// its value is stored in no tier. All refreshes that waited for the same load share the next one.
+    ///
+    /// If the load fails, a fresh value stays as it was. The caller gets it as a stale one if it has a grace period, and
+    /// the error if not.
     pub fn refresh(mut self) -> Self {
         self.refresh = true;
         self
