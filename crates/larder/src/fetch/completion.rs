@@ -35,7 +35,6 @@ where
         started: Instant,
     ) {
         let cost = started.elapsed();
-        self.view.node().observers.counts.load_latency.record(cost);
         let mut sealed = Vec::with_capacity(loads.len());
         for (mut pending, loaded, options) in loads {
             let stale = pending.stale.take();
@@ -53,6 +52,10 @@ where
             };
             sealed.push(self.seal(pending, value, &stale_tags, &options, cost));
         }
+        if sealed.is_empty() {
+            return;
+        }
+        self.view.node().observers.counts.load_latency.record(cost);
         let puts: Vec<_> = sealed.iter_mut().map(|load| load.put.take()).collect();
         let stores = sealed.iter().zip(puts).map(|(load, put)| StoreRequest {
             key: &load.pending.redis_key,
@@ -201,14 +204,16 @@ where
         }
         let Some(ticket) = pending.ticket.take() else { return false };
         let node = self.view.node();
-        node.observers.served_stale(&pending.redis_key);
         let retry = self.retry_entry(&stale);
         if is_fresh {
             ticket.deliver(retry.clone());
         } else {
             node.commit(&pending.redis_key, ticket, &retry, pending.start.tracked_writes);
         }
-        self.answer(pending, retry, Source::Stale);
+        // After the soft timeout the caller has the stale value already, and it was counted.
+        if self.answer(pending, retry, Source::Stale) {
+            node.observers.served_stale(&pending.redis_key);
+        }
         true
     }
 

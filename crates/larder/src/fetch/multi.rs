@@ -63,7 +63,8 @@ where
     /// lease covers them. The options that the loader sets in its context apply to all values, and those that it sets in
     /// [`BulkCx::of`] to one.
     ///
-    /// The loader is called once, in a task of its own, with the keys that no tier has and no other caller loads. It
+    /// The loader is called once, in a task of its own, with the keys that no tier has and no other caller loads; if there
+    /// are none, it is not called. It
     /// is called again only for keys that another caller or another node was loading, and did not load. Cost: one round
     /// trip to Redis before the load and one after it, for each 500 keys.
     ///
@@ -99,6 +100,9 @@ where
         K: 'static,
     {
         let FetchMulti { view, keys, policy, tags, .. } = self;
+        if keys.is_empty() {
+            return Vec::new();
+        }
         let order: Vec<KeyBuf> = keys.iter().map(|(key, _)| key.clone()).collect();
         // Sorted, so that the loader gets the keys in the same order in each run.
         let mut wanted = BTreeMap::new();

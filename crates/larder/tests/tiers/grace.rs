@@ -137,6 +137,22 @@ async fn soft_timeout_serves_stale_and_load_continues() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn stale_value_that_one_fetch_got_counts_once() {
+    let _deadline = Deadline::start();
+    let (cache, hand) = by_hand(POLICY.soft_timeout(SECOND));
+    let view: View<str, u32, &str> = cache.view("n");
+    view.write("k", 1).await.everywhere();
+    hand.advance(2 * SECOND);
+    let failing = view.fetch("k").load(|_| async {
+        tokio::time::sleep(2 * SECOND).await;
+        Err("down")
+    });
+    assert_eq!(failing.await.expect("serves stale").source(), Source::Stale);
+    eventually("the load fails", async || view.read("k").await.is_some()).await;
+    assert_eq!(cache.stats().stale, 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn hard_timeout_ends_load() {
     let _deadline = Deadline::start();
     let (cache, hand) = by_hand(POLICY.hard_timeout(SECOND));
