@@ -159,7 +159,8 @@ impl Builder {
         self
     }
 
-    /// Called with each error that no caller sees, because the cache answers without Redis. It must not block.
+    /// Called with each error that no caller sees, because the cache answers without Redis. It must not block;
+    /// its panics are caught.
     pub fn on_error(mut self, on_error: impl Fn(&CacheError) + Send + Sync + 'static) -> Self {
         self.on_error = Some(Box::new(on_error));
         self

@@ -212,7 +212,7 @@ impl Cache {
         let tags = self.tags().pop().map(|own| vec![own]);
         let coordinator = self.coordinator.clone();
         let cleared =
-            spawn_mutation(async move { coordinator.invalidate(tags, Invalidation::Hard).await }).await;
+            spawn_mutation(async move { Ok(coordinator.invalidate(tags, Invalidation::Hard).await) }).await?;
         self.coordinator.reach(cleared)
     }
 
@@ -233,7 +233,7 @@ impl Cache {
         let pattern = glob::escaped(self.prefix()) + pattern;
         let coordinator = self.coordinator.clone();
         let (existed, confirmed) =
-            spawn_mutation(async move { coordinator.delete_matched(&pattern).await }).await;
+            spawn_mutation(async move { Ok(coordinator.delete_matched(&pattern).await) }).await?;
         Ok(Removal { existed, reach: self.coordinator.reach(confirmed)? })
     }
 

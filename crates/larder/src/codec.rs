@@ -3,13 +3,14 @@
 
 use crate::compression::Packing;
 use crate::envelope::{self, EncodeError, Meta, Unreadable};
+use crate::unwind::caught;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Why a codec cannot encode or decode.
 pub type CodecError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Turns values of one type into bytes and back.
+/// Turns values of one type into bytes and back. A panic counts as an error.
 ///
 /// # Examples
 /// A codec for a type without serde:
@@ -259,7 +260,20 @@ pub(crate) fn seal<V: 'static>(
     packing: &Packing,
 ) -> Result<Vec<u8>, EncodeError> {
     meta.codec = codec.id();
-    envelope::seal(&meta, packing, |out| codec.encode(value, out))
+    envelope::seal(&meta, packing, |out| caught_error("Codec::encode", || codec.encode(value, out)))
+}
+
+/// The encoded length of a value.
+pub(crate) fn encoded_bytes<V: 'static>(value: &V, codec: &dyn Codec<V>) -> Result<usize, EncodeError> {
+    caught_error("Codec::encoded_bytes", || codec.encoded_bytes(value)).map_err(EncodeError::Codec)
+}
+
+/// Runs a function of a codec. A panic is an error.
+fn caught_error<R>(
+    function: &'static str,
+    run: impl FnOnce() -> Result<R, CodecError>,
+) -> Result<R, CodecError> {
+    caught(function, run).unwrap_or_else(|| Err("the codec panicked".into()))
 }
 
 /// Reads a value from an envelope.
@@ -277,7 +291,8 @@ pub(crate) fn open<V: 'static>(
         return Err(Unreadable::Codec(meta.codec));
     }
     let payload = packed.unpack(packing.max_bytes)?;
-    let value = codec.decode(meta.codec, &payload).map_err(|_| Unreadable::Decode)?;
+    let decoded = caught_error("Codec::decode", || codec.decode(meta.codec, &payload));
+    let value = decoded.map_err(|_| Unreadable::Decode)?;
     Ok((meta, value))
 }
 

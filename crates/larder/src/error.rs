@@ -13,7 +13,7 @@ pub enum FetchError<E> {
     /// The loader returned this error. All callers that waited for the load get it. A [`grace`](crate::Policy::grace)
     /// period serves the stale value instead.
     Load(Arc<E>),
-    /// The loader panicked. The panic hook has reported it.
+    /// The loader panicked, or the iterator that a bulk loader returned. The panic hook has reported it.
     LoaderPanicked,
     /// The load exceeded its [`hard_timeout`](crate::Policy::hard_timeout), and there was no stale value. Retry, raise
     /// the timeout, or set a grace period.

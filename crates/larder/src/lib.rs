@@ -69,6 +69,7 @@ mod shared;
 mod stats;
 #[doc(hidden)]
 pub mod tier;
+mod unwind;
 mod view;
 
 pub use builder::Builder;

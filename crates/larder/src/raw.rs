@@ -108,7 +108,8 @@ impl<K: CacheKey + ?Sized> Counters<K> {
         let key = KeyBuf::of(key);
         let keys = vec![(self.memory_key(&key), self.redis_key(&key))];
         let coordinator = self.coordinator.clone();
-        let (existed, confirmed) = spawn_mutation(async move { coordinator.delete_keys(keys).await }).await;
+        let deletion = async move { Ok(coordinator.delete_keys(keys).await) };
+        let (existed, confirmed) = spawn_mutation(deletion).await?;
         confirmed.map(|()| existed.first() == Some(&true))
     }
 

@@ -43,14 +43,15 @@ pub(crate) enum RedisLookup {
 /// A wait for leases of other nodes.
 pub(crate) struct LeaseWait<'a> {
     coordinator: &'a Coordinator,
-    deadline: Instant,
+    /// `None` for a time that never comes.
+    deadline: Option<Instant>,
     pause: Duration,
 }
 
 impl LeaseWait<'_> {
     /// Pauses before the next lookup. False if the wait is over.
     pub(crate) async fn pause(&mut self) -> bool {
-        if Instant::now() >= self.deadline {
+        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return false;
         }
         sleep(self.pause).await;
@@ -158,7 +159,8 @@ impl Coordinator {
 
     /// Starts a wait for leases of other nodes.
     pub(crate) fn lease_wait(&self) -> LeaseWait<'_> {
-        LeaseWait { coordinator: self, deadline: Instant::now() + self.options.lease_wait, pause: PAUSE.0 }
+        let deadline = Instant::now().checked_add(self.options.lease_wait);
+        LeaseWait { coordinator: self, deadline, pause: PAUSE.0 }
     }
 
     fn leases_without_scripts(&self) -> bool {

@@ -24,13 +24,17 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tracing::Instrument;
 
-/// Runs a mutation in a task of its own.
-pub(crate) async fn spawn_mutation<R: Send + 'static>(
-    mutation: impl Future<Output = R> + Send + 'static,
-) -> R {
+/// Runs a mutation in a task of its own. If its runtime shuts down, the error says that nothing is known to be done: the
+/// task may not have queued it.
+pub(crate) async fn spawn_mutation<T: Send + 'static>(
+    mutation: impl Future<Output = Result<T, CacheError>> + Send + 'static,
+) -> Result<T, CacheError> {
     match tokio::spawn(mutation.instrument(tracing::debug_span!("larder.mutation"))).await {
         Ok(result) => result,
-        Err(error) => std::panic::resume_unwind(error.into_panic()),
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_cancelled) => Err(CacheError::Redis("the runtime shut down".into())),
+        },
     }
 }
 
@@ -180,7 +184,8 @@ impl Coordinator {
     ) -> Result<Reach, CacheError> {
         envelope::check_tags(&tags).map_err(CacheError::Encode)?;
         let coordinator = self.clone();
-        let confirmed = spawn_mutation(async move { coordinator.invalidate(Some(tags), how).await }).await;
+        let confirmed =
+            spawn_mutation(async move { Ok(coordinator.invalidate(Some(tags), how).await) }).await?;
         self.reach(confirmed)
     }
 
@@ -283,4 +288,26 @@ struct StartedInvalidation {
 
 pub(super) fn removed_value(result: &OperationResult) -> bool {
     matches!(result, OperationResult::Removed(head) if is_value(head))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::pending;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    #[test]
+    fn mutation_whose_runtime_shuts_down_is_an_error() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let mut context = Context::from_waker(Waker::noop());
+        let mut mutation = pin!(spawn_mutation(pending::<Result<(), CacheError>>()));
+        {
+            let _entered = runtime.enter();
+            assert!(mutation.as_mut().poll(&mut context).is_pending());
+        }
+        drop(runtime);
+        let ended = mutation.as_mut().poll(&mut context);
+        assert!(matches!(ended, Poll::Ready(Err(CacheError::Redis(_)))), "{ended:?}");
+    }
 }

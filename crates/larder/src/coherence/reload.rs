@@ -11,10 +11,10 @@
 //! another id. Then nobody looks for the lease of the old value, and the load is refused as any other.
 //!
 //! A load that has stored leaves its lease to expire: another node may have found the old value just before, and must
-//! not load it once more. A load that failed removes it.
+//! not load it once more. A load that failed, or whose value may not be stored, removes it.
 
 use super::Coordinator;
-use super::lease::{LEASE_TTL, StoreCondition};
+use super::lease::{LEASE_TTL, StoreCondition, StoreRequest};
 use crate::envelope::{self, Head, Id};
 use crate::tier::{CasAction, CompareAndSet, Expiry, HEAD_BYTES};
 
@@ -120,6 +120,12 @@ impl Reload {
         let bytes = Head::Lease(lease.id()?).to_bytes().to_vec();
         let action = CasAction::Put(bytes, Expiry::After(LEASE_TTL));
         Some(CompareAndSet { key: key.clone(), expected: Vec::new(), action })
+    }
+
+    /// The request that releases the lease.
+    pub(crate) fn release(&self) -> Option<StoreRequest<'_>> {
+        let Reload::Leased { key, lease } = self else { return None };
+        Some(StoreRequest { key, condition: lease.clone(), ticket: None, put: None })
     }
 
     /// The request that renews the lease.

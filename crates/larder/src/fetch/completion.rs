@@ -5,9 +5,10 @@ use crate::coherence::lease::{StoreCondition, StoreOutcome, StoreRequest};
 use crate::error::{CacheError, FetchError};
 use crate::events::{Event, EventKey};
 use crate::load::{LoadOptions, Loaded};
-use crate::node::entry::MemoryEntry;
+use crate::node::entry::{MemoryEntry, Validity};
 use crate::node::fetched::Source;
 use crate::node::sealing::{NewEntry, Sealing};
+use crate::node::validity::Proof;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -34,7 +35,6 @@ where
         started: Instant,
     ) {
         let cost = started.elapsed();
-        self.view.node().observers.counts.load_latency.record(cost);
         let mut sealed = Vec::with_capacity(loads.len());
         for (mut pending, loaded, options) in loads {
             let stale = pending.stale.take();
@@ -52,15 +52,22 @@ where
             };
             sealed.push(self.seal(pending, value, &stale_tags, &options, cost));
         }
-        let requests: Vec<_> = sealed
-            .iter_mut()
-            .map(|load| StoreRequest {
-                key: &load.pending.redis_key,
-                condition: load.condition.clone(),
-                ticket: load.pending.ticket.as_ref(),
-                put: load.put.take(),
-            })
-            .collect();
+        if sealed.is_empty() {
+            return;
+        }
+        self.view.node().observers.counts.load_latency.record(cost);
+        let puts: Vec<_> = sealed.iter_mut().map(|load| load.put.take()).collect();
+        let stores = sealed.iter().zip(puts).map(|(load, put)| StoreRequest {
+            key: &load.pending.redis_key,
+            condition: load.condition.clone(),
+            ticket: load.pending.ticket.as_ref(),
+            put,
+        });
+        // A reload that stores nothing leaves the old value: other nodes would wait for its lease.
+        let unstored = sealed.iter().filter(|load| !load.may_store);
+        let releases = unstored.filter_map(|load| load.pending.reload.release());
+        let requests = stores.chain(releases).collect();
+        // Those of the releases come last and change nothing.
         let outcomes = self.view.coordinator.store(requests).await;
         for (load, outcome) in sealed.into_iter().zip(outcomes) {
             self.commit(load, outcome);
@@ -188,15 +195,36 @@ where
     }
 
     /// Ends a key with its stale value, if that is within its grace period. It is served until the next attempt to load.
+    /// A refresh leaves a value in the tiers that is still fresh, and serves it only if it has a grace period.
     pub(super) fn serve_stale<E>(&self, pending: &mut PendingKey<V, E>) -> bool {
         let Some(stale) = self.servable_stale(pending) else { return false };
+        let is_fresh = self.refresh && self.is_fresh(&stale);
+        if is_fresh && !stale.state().has_grace() {
+            return false;
+        }
         let Some(ticket) = pending.ticket.take() else { return false };
         let node = self.view.node();
-        node.observers.served_stale(&pending.redis_key);
         let retry = self.retry_entry(&stale);
-        node.commit(&pending.redis_key, ticket, &retry, pending.start.tracked_writes);
-        self.answer(pending, retry, Source::Stale);
+        if is_fresh {
+            ticket.deliver(retry.clone());
+        } else {
+            node.commit(&pending.redis_key, ticket, &retry, pending.start.tracked_writes);
+        }
+        // After the soft timeout the caller has the stale value already, and it was counted.
+        if self.answer(pending, retry, Source::Stale) {
+            node.observers.served_stale(&pending.redis_key);
+        }
         true
+    }
+
+    /// Whether an entry that was valid when its load began still is.
+    fn is_fresh(&self, entry: &MemoryEntry) -> bool {
+        let (node, state) = (self.view.node(), entry.state());
+        let validity = match node.redis_is_lost() {
+            true => node.judge_without_redis(state),
+            false => node.judge(state, Proof::Redis, node.ledger.epoch(), node.now()),
+        };
+        validity == Validity::Valid && !state.is_stale_value
     }
 
     /// A stale value that is served until the next attempt to load.

@@ -40,7 +40,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout};
 use tracing::Instrument;
 use view_state::ViewState;
 use waiting::{Call, answer_or_stale, follow, is_loaded_after};
@@ -148,6 +148,9 @@ where
     /// The value comes from a loader that began after this call, or was written meanwhile. A load of the key that is
     /// running, here or on another node, is awaited first, at most for [`lease_wait`](crate::Builder::lease_wait); then
     /// its value is stored in no tier. All refreshes that waited for the same load share the next one.
+    ///
+    /// If the load fails, a fresh value stays as it was. The caller gets it as a stale one if it has a grace period, and
+    /// the error if not.
     pub fn refresh(mut self) -> Self {
         self.refresh = true;
         self
@@ -275,12 +278,11 @@ where
             return node.lookup(config, &self.key);
         }
         let lease_wait = self.view.coordinator.options.lease_wait;
-        let deadline =
-            call.started + call.policy.soft_timeout.map_or(lease_wait, |soft| soft.min(lease_wait));
+        let wait = call.policy.soft_timeout.map_or(lease_wait, |soft| soft.min(lease_wait));
         loop {
             match node.lookup_for_refresh(config, &self.key, called_at) {
                 Ok(lookup) => return lookup,
-                Err(older) => match timeout_at(deadline, older).await {
+                Err(older) => match timeout(wait.saturating_sub(call.started.elapsed()), older).await {
                     Ok(FollowOutcome::Lead(ticket)) => {
                         return node.lead(self.view.memory_key(&self.key), ticket, None);
                     }

@@ -5,7 +5,7 @@ use super::load_batch::{LoadBatch, PendingKey, fetch_error};
 use super::view_state::ViewState;
 use super::waiting::{Call, answer_or_stale, follow};
 use crate::key::{CacheKey, KeyBuf};
-use crate::load::{self, BulkCx, Loaded};
+use crate::load::{self, BulkCx, LoadFailure, Loaded};
 use crate::node::lookup::MemoryLookup;
 use crate::policy::Policy;
 use std::borrow::Borrow;
@@ -63,7 +63,8 @@ where
     /// lease covers them. The options that the loader sets in its context apply to all values, and those that it sets in
     /// [`BulkCx::of`] to one.
     ///
-    /// The loader is called once, in a task of its own, with the keys that no tier has and no other caller loads. It
+    /// The loader is called once, in a task of its own, with the keys that no tier has and no other caller loads; if there
+    /// are none, it is not called. It
     /// is called again only for keys that another caller or another node was loading, and did not load. Cost: one round
     /// trip to Redis before the load and one after it, for each 500 keys.
     ///
@@ -99,6 +100,9 @@ where
         K: 'static,
     {
         let FetchMulti { view, keys, policy, tags, .. } = self;
+        if keys.is_empty() {
+            return Vec::new();
+        }
         let order: Vec<KeyBuf> = keys.iter().map(|(key, _)| key.clone()).collect();
         // Sorted, so that the loader gets the keys in the same order in each run.
         let mut wanted = BTreeMap::new();
@@ -107,8 +111,9 @@ where
         }
         if view.is_off() {
             let missing = wanted.into_values().map(|(_, owned)| owned).collect();
-            let loading = loader(missing, BulkCx::new(HashMap::new()));
-            return uncached::<K, V, E, _, _>(&view, policy, order, loading).await;
+            let loading =
+                run::<K, V, E, _, _, _>(|| loader(missing, BulkCx::new(HashMap::new())), policy.hard_timeout);
+            return uncached(&view, order, loading.await);
         }
         let loader = Arc::new(loader);
         let call = Call { policy, started: Instant::now() };
@@ -200,12 +205,12 @@ where
     let contexts = keys.iter().cloned().zip(open.iter().map(|pending| batch.context(pending)));
     let cx = BulkCx::new(contexts.collect());
     let started = Instant::now();
-    let loading = load::run(|| loader(owned_keys, cx.clone()), batch.call.policy.hard_timeout);
-    let loaded = match batch.await_load(&mut open, loading).await {
-        Ok(loaded) => loaded,
+    let timeout = batch.call.policy.hard_timeout;
+    let loading = run::<K, V, E, _, _, _>(|| loader(owned_keys, cx.clone()), timeout);
+    let mut values = match batch.await_load(&mut open, loading).await {
+        Ok(values) => values,
         Err(failure) => return batch.fail(open, fetch_error(failure)).await,
     };
-    let mut values = by_key_bytes::<K, V>(loaded);
     let (mut loads, mut absent) = (Vec::new(), Vec::new());
     for (pending, key) in open.into_iter().zip(keys) {
         match values.remove(&key) {
@@ -217,37 +222,41 @@ where
     batch.mark_absent(absent).await;
 }
 
-/// The values of a bulk loader by the bytes of their keys.
-fn by_key_bytes<K, V>(values: impl IntoIterator<Item = (K::Owned, V)>) -> HashMap<Vec<u8>, V>
+/// Runs a bulk loader. Returns its values by the bytes of their keys. The iterator over them is part of the loader: it may
+/// panic too.
+async fn run<K, V, E, S, F, I>(
+    start: S,
+    timeout: Option<Duration>,
+) -> Result<HashMap<Vec<u8>, V>, LoadFailure<E>>
 where
     K: CacheKey + ToOwned + ?Sized,
-{
-    let bytes_of = |key: &K::Owned| KeyBuf::of(Borrow::<K>::borrow(key)).as_bytes().to_vec();
-    values.into_iter().map(|(key, value)| (bytes_of(&key), value)).collect()
-}
-
-/// Loads all keys and stores none.
-async fn uncached<K, V, E, F, I>(
-    view: &ViewState<V>,
-    policy: Policy,
-    order: Vec<KeyBuf>,
-    loading: F,
-) -> Vec<BulkOutcome<V, E>>
-where
-    K: CacheKey + ToOwned + ?Sized,
-    V: Send + Sync + 'static,
-    E: Send + Sync + 'static,
+    S: FnOnce() -> F,
     F: Future<Output = Result<I, E>>,
     I: IntoIterator<Item = (K::Owned, V)>,
 {
-    let loaded = load::run(|| loading, policy.hard_timeout).await;
-    let loaded = match loaded.map_err(fetch_error) {
-        Ok(loaded) => loaded,
+    let bytes_of = |key: &K::Owned| KeyBuf::of(Borrow::<K>::borrow(key)).as_bytes().to_vec();
+    let start = || {
+        let loading = start();
+        async move {
+            let values = loading.await?;
+            Ok(values.into_iter().map(|(key, value)| (bytes_of(&key), value)).collect())
+        }
+    };
+    load::run(start, timeout).await
+}
+
+/// The outcome of each key while the cache is off: nothing is stored.
+fn uncached<V, E>(
+    view: &ViewState<V>,
+    order: Vec<KeyBuf>,
+    loaded: Result<HashMap<Vec<u8>, V>, LoadFailure<E>>,
+) -> Vec<BulkOutcome<V, E>>
+where
+    V: Send + Sync + 'static,
+{
+    let values: HashMap<Vec<u8>, _> = match loaded.map_err(fetch_error) {
+        Ok(values) => values.into_iter().map(|(key, value)| (key, view.node().unstored(value))).collect(),
         Err(error) => return order.iter().map(|_| Err(error.clone())).collect(),
     };
-    let values: HashMap<Vec<u8>, _> = by_key_bytes::<K, V>(loaded)
-        .into_iter()
-        .map(|(key, value)| (key, view.node().unstored(value)))
-        .collect();
     order.iter().map(|key| Ok(values.get(key.as_bytes()).cloned())).collect()
 }

@@ -92,7 +92,7 @@ where
             // The loader may not run yet: its caller may wait for another node first.
             let lease_wait =
                 node.redis.as_ref().map_or(Duration::ZERO, |_| view.coordinator.options.lease_wait);
-            match timeout(hard_timeout + lease_wait, &mut follower).await {
+            match timeout(hard_timeout.saturating_add(lease_wait), &mut follower).await {
                 Ok(outcome) => outcome,
                 Err(_) => {
                     let stale = candidate.and_then(|candidate| serve_stale(view, key, &candidate, true));

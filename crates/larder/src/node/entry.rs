@@ -2,6 +2,7 @@
 
 use crate::envelope::Id;
 use crate::key::MemoryKey;
+use crate::policy::Lifetime;
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -68,8 +69,10 @@ pub(crate) struct EntryState {
     pub(crate) initial_age: Duration,
     /// Whether this is a stale value that is served until the next attempt to load.
     pub(crate) is_stale_value: bool,
-    /// The grace period with which the value was stored.
-    grace: Duration,
+    /// The time to live with which the value was stored, in milliseconds.
+    ttl_ms: u64,
+    /// The grace period with which the value was stored, in milliseconds.
+    grace_ms: u64,
     /// The end of the grace period, in nanoseconds.
     keep_until: AtomicU64,
     /// The end of the time to live, in nanoseconds; [`NEVER`] without a grace period: the engine expires the entry.
@@ -104,7 +107,8 @@ impl EntryState {
             stored_at: now,
             initial_age: Duration::ZERO,
             is_stale_value: false,
-            grace: kept_for.saturating_sub(fresh_for),
+            ttl_ms: millis(fresh_for),
+            grace_ms: millis(kept_for.saturating_sub(fresh_for)),
             keep_until: AtomicU64::new(nanos(now.saturating_add(kept_for))),
             fresh_until: AtomicU64::new(fresh_until),
             validated_in: AtomicU64::new(generation),
@@ -123,7 +127,7 @@ impl EntryState {
         state.promoted = self.promoted;
         state.tags = self.tags.clone();
         state.is_stale_value = true;
-        state.grace = self.grace;
+        state.grace_ms = self.grace_ms;
         state.encoded_bytes = self.encoded_bytes;
         state.initial_age = self.initial_age.saturating_add(now.saturating_sub(self.stored_at));
         state.validated_at = AtomicU64::new(self.validated_at.load(Ordering::Acquire));
@@ -177,7 +181,7 @@ impl EntryState {
     /// Ends the time to live now. The entry is kept for its grace period, and for no longer than it would have been.
     pub(crate) fn expire(&self, now: Duration) {
         self.set_stale_from(now);
-        self.keep_until.fetch_min(nanos(now.saturating_add(self.grace)), Ordering::Relaxed);
+        self.keep_until.fetch_min(nanos(now.saturating_add(self.lifetime().grace)), Ordering::Relaxed);
     }
 
     /// Whether the entry is kept for longer than it is fresh.
@@ -185,12 +189,33 @@ impl EntryState {
         self.fresh_until.load(Ordering::Relaxed) != NEVER
     }
 
-    /// Restarts the time to live and the grace period.
-    pub(crate) fn renew(&self, now: Duration, fresh_for: Duration, kept_for: Duration) {
-        self.keep_until.store(nanos(now.saturating_add(kept_for)), Ordering::Relaxed);
-        if self.has_grace() {
-            self.set_stale_from(now.saturating_add(fresh_for));
+    /// The time to live and the grace period with which the value was stored.
+    pub(crate) fn lifetime(&self) -> Lifetime {
+        Lifetime { fresh: Duration::from_millis(self.ttl_ms), grace: Duration::from_millis(self.grace_ms) }
+    }
+
+    /// The value was stored with this lifetime, of which a part may be over.
+    pub(crate) fn set_lifetime(&mut self, lifetime: Lifetime) {
+        (self.ttl_ms, self.grace_ms) = (millis(lifetime.fresh), millis(lifetime.grace));
+    }
+
+    /// Restarts the time to live and the grace period of a fresh value. Returns whether it did: a value that is stale,
+    /// also one that is served until the next attempt to load, stays so.
+    pub(crate) fn renew(&self, now: Duration, lifetime: Lifetime) -> bool {
+        if self.is_stale_value {
+            return false;
         }
+        let fresh_until = nanos(now.saturating_add(lifetime.fresh));
+        // One step: the value may be invalidated softly at the same time.
+        let renewed =
+            self.fresh_until.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |until| match until {
+                NEVER => Some(NEVER),
+                until => (nanos(now) < until).then_some(fresh_until),
+            });
+        if renewed.is_ok() {
+            self.keep_until.store(nanos(now.saturating_add(lifetime.kept_for())), Ordering::Relaxed);
+        }
+        renewed.is_ok()
     }
 
     #[inline]
@@ -300,6 +325,10 @@ pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -310,10 +339,20 @@ mod tests {
     fn renewed_entry_has_new_ttl_and_new_grace_period() {
         let state = EntryState::new(Duration::ZERO, SECOND, 2 * SECOND, 1, 1);
         assert!(!state.is_fresh(SECOND) && state.is_kept(SECOND) && !state.is_kept(2 * SECOND));
-        state.renew(SECOND, SECOND, 2 * SECOND);
-        assert!(state.is_fresh(SECOND) && !state.is_fresh(2 * SECOND));
-        assert!(state.is_kept(2 * SECOND) && !state.is_kept(3 * SECOND));
-        assert_eq!(state.remaining(2 * SECOND), SECOND);
+        assert!(!state.renew(SECOND, state.lifetime()), "it is stale");
+        let now = SECOND / 2;
+        assert!(state.renew(now, state.lifetime()));
+        assert!(state.is_fresh(SECOND) && !state.is_fresh(now + SECOND));
+        assert!(state.is_kept(2 * SECOND) && !state.is_kept(now + 2 * SECOND));
+        assert_eq!(state.remaining(now + SECOND), SECOND);
+    }
+
+    #[test]
+    fn softly_invalidated_or_retried_entry_is_not_renewed() {
+        let state = EntryState::new(Duration::ZERO, SECOND, 10 * SECOND, 1, 1);
+        assert!(!state.for_retry(2 * SECOND, SECOND).renew(2 * SECOND, state.lifetime()));
+        state.set_stale_from(Duration::ZERO);
+        assert!(!state.renew(SECOND / 2, state.lifetime()) && !state.is_fresh(SECOND / 2));
     }
 
     #[test]

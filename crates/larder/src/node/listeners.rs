@@ -2,6 +2,7 @@
 //! listener frees memory early, or tells others.
 
 use super::ledger::{FLOOR, Invalidation};
+use crate::unwind::caught;
 use parking_lot::RwLock;
 use std::sync::{Arc, Weak};
 
@@ -57,7 +58,10 @@ impl Listeners {
     pub(crate) fn tell(&self, remote: RemoteInvalidation<'_>) {
         // Called without the lock: a listener may add another one.
         let listeners: Vec<_> = self.0.read().iter().filter_map(Weak::upgrade).collect();
-        listeners.iter().for_each(|listener| listener(remote));
+        for listener in listeners {
+            // A panic would end the coherence task, and every fetch and write would wait for it.
+            caught("SharedView::listen", || listener(remote));
+        }
     }
 }
 

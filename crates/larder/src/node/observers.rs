@@ -3,6 +3,7 @@
 use crate::error::CacheError;
 use crate::events::{Event, EventKey, Events};
 use crate::stats::Counts;
+use crate::unwind::caught;
 use tokio::sync::broadcast;
 
 pub(crate) type OnError = Box<dyn Fn(&CacheError) + Send + Sync>;
@@ -29,7 +30,7 @@ impl Observers {
     /// Reports an error that no caller sees.
     pub(crate) fn report(&self, error: &CacheError) {
         if let Some(on_error) = &self.on_error {
-            on_error(error);
+            caught("Builder::on_error", || on_error(error));
         }
     }
 

@@ -76,6 +76,7 @@ impl Node {
         let fresh_for = remaining.saturating_sub(meta.grace).min(lifetime.fresh);
         let kept_for = remaining.min(fresh_for + meta.grace);
         let mut state = EntryState::new(now, fresh_for, kept_for, start.generation, start.epoch);
+        state.set_lifetime(Lifetime { fresh: meta.ttl, grace: meta.grace });
         state.id = Some(meta.id);
         state.clock = meta.clock;
         state.promoted = true;
@@ -136,7 +137,7 @@ impl Node {
         if view.weigher.is_some() || !self.settings.weighs_bytes {
             return Ok(0);
         }
-        let bytes = view.codec.encoded_bytes(value).map_err(EncodeError::Codec)?;
+        let bytes = codec::encoded_bytes(value, &*view.codec)?;
         let limit = self.settings.packing.max_bytes;
         if bytes > limit { Err(EncodeError::TooLarge { bytes, limit }) } else { Ok(bytes) }
     }

@@ -4,6 +4,7 @@ use crate::codec::Codec;
 use crate::policy::{Lifetime, Policy};
 use crate::random::Random;
 use crate::schema;
+use crate::unwind::caught;
 use std::sync::Arc;
 
 pub(crate) struct ViewConfig<V> {
@@ -53,8 +54,10 @@ impl<V: 'static> ViewConfig<V> {
         schema::numbered(self.type_schema, self.schema_number)
     }
 
+    /// Whether a value is negative. It is not if the test panics.
     pub(crate) fn is_negative(&self, value: &V) -> bool {
-        self.is_negative.is_some_and(|is_negative| is_negative(value))
+        let is_negative = |is_negative: fn(&V) -> bool| caught("with_negative", || is_negative(value));
+        self.is_negative.and_then(is_negative).unwrap_or(false)
     }
 
     /// How long a value is fresh and kept by a policy that leaves nothing open.
@@ -70,13 +73,10 @@ impl<V: 'static> ViewConfig<V> {
         tags
     }
 
-    /// The weight of a value in bytes.
+    /// The weight of a value in bytes: its encoded length without a weigher, or if that panics.
     pub(super) fn weight(&self, value: &V, encoded_bytes: usize) -> u32 {
-        let bytes = match &self.weigher {
-            Some(weigher) => weigher(value),
-            None => encoded_bytes as u64,
-        };
-        u32::try_from(bytes).unwrap_or(u32::MAX)
+        let weighed = self.weigher.as_ref().and_then(|weigher| caught("with_weigher", || weigher(value)));
+        u32::try_from(weighed.unwrap_or(encoded_bytes as u64)).unwrap_or(u32::MAX)
     }
 }
 

@@ -128,8 +128,8 @@ impl SharedView {
         self.node().record_key_invalidation(&redis_key);
         let memory_key = MemoryKeyRef { view: self.0.config.number, bytes: key }.into_owned();
         let coordinator = self.coordinator().clone();
-        let deletion = async move { coordinator.delete_keys(vec![(memory_key, redis_key)]).await };
-        let (existed, confirmed) = spawn_mutation(deletion).await;
+        let deletion = async move { Ok(coordinator.delete_keys(vec![(memory_key, redis_key)]).await) };
+        let (existed, confirmed) = spawn_mutation(deletion).await?;
         Ok(Removal { existed: existed.first() == Some(&true), reach: self.coordinator().reach(confirmed)? })
     }
 
@@ -178,7 +178,7 @@ impl SharedView {
 
     /// Calls a function with each invalidation of this view by another node, before this node can prove again that it
     /// is up to date. [`SharedView::validity`] knows them without it; a listener frees memory at once. It is called on
-    /// the task that receives announcements and must not block. Dropping the result ends it.
+    /// the task that receives announcements and must not block; its panics are caught. Dropping the result ends it.
     ///
     /// Another view's keys are not told, and tags are told whether this view has entries with them or not.
     pub fn listen(&self, listener: impl Fn(RemoteInvalidation<'_>) + Send + Sync + 'static) -> Listening {

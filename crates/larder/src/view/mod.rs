@@ -61,13 +61,14 @@ impl<K: ?Sized, V: 'static, E> View<K, V, E> {
         self.with(|config| config.codec = Arc::new(codec))
     }
 
-    /// The same view with another weight in bytes for a value in memory. Default: its encoded length.
+    /// The same view with another weight in bytes for a value in memory. Default: its encoded length, also if the weigher
+    /// panics.
     pub fn with_weigher(self, weigher: impl Fn(&V) -> u64 + Send + Sync + 'static) -> Self {
         self.with(|config| config.weigher = Some(Arc::new(weigher)))
     }
 
-    /// The same view, in which each read that finds a value restarts its time to live: for sessions. Each such read
-    /// sends Redis a command and does not wait for it.
+    /// The same view, in which each read that finds a fresh value restarts the TTL and the grace period with which it was
+    /// stored: for sessions. Each such read sends Redis a command and does not wait for it. A stale value stays stale.
     pub fn touch_on_read(self) -> Self {
         self.with(|config| config.touch_on_read = true)
     }
@@ -78,7 +79,7 @@ impl<K: ?Sized, V: 'static, E> View<K, V, E> {
     }
 
     /// The same view, in which values that `is_negative` accepts are remembered absences: they get the negative TTL of
-    /// the policy.
+    /// the policy. A value is none if `is_negative` panics.
     pub fn with_negative(self, is_negative: fn(&V) -> bool) -> Self {
         self.with(|config| config.is_negative = Some(is_negative))
     }

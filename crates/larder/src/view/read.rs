@@ -9,6 +9,7 @@ use crate::node::entry::{MemoryTicket, Validity};
 use crate::node::fetched::{Fetched, Source};
 use crate::node::lookup::{Candidate, MemoryLookup, source_in_memory};
 use crate::node::sealing::OpenedEntry;
+use crate::policy::Lifetime;
 
 /// A [`View`] that can only be read.
 pub struct ReadView<K: ?Sized, V, E = std::convert::Infallible>(pub(crate) View<K, V, E>);
@@ -85,7 +86,7 @@ where
         if self.state.is_off() {
             return keys.map(|_| None).collect();
         }
-        let (mut answers, mut all_missed, mut indices) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut answers, mut all_missed, mut unanswered) = (Vec::new(), Vec::new(), Vec::new());
         for key in keys {
             let found = match self.state.lookup(&key) {
                 MemoryLookup::Hit(fetched) => {
@@ -93,7 +94,7 @@ where
                     Some(fetched)
                 }
                 missed => {
-                    indices.push(answers.len());
+                    unanswered.push((answers.len(), key.clone()));
                     all_missed.push((key, missed));
                     None
                 }
@@ -102,7 +103,8 @@ where
         }
         if !all_missed.is_empty() {
             let found = self.state.read_from_redis(all_missed).await;
-            for (index, found) in indices.into_iter().zip(found) {
+            for ((index, key), found) in unanswered.into_iter().zip(found) {
+                self.state.touch(&key, found.as_ref());
                 answers[index] = found;
             }
         }
@@ -207,18 +209,26 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             .flatten()
     }
 
-    /// Restarts the time to live of an entry, if the view does that. Does not wait for Redis.
+    /// Restarts the time to live with which a value was stored, if the view does that. Does not wait for Redis.
     fn touch(&self, key: &KeyBuf, found: Option<&Fetched<V>>) {
         let Some(found) = found.filter(|_| self.config.touch_on_read) else { return };
-        let node = self.node();
-        let lifetime = self.lifetime(found, self.config.policy);
-        found.state().renew(node.now(), lifetime.fresh, lifetime.kept_for());
-        node.renew_memory(self.memory_key(key), lifetime.kept_for());
-        if let (Some(_), Some(id)) = (&node.redis, found.state().id) {
+        let (node, state) = (self.node(), found.state());
+        let stored = state.lifetime();
+        // As after a lookup in Redis, memory has a value of another node no longer than the TTL of this view.
+        let fresh_here = match state.promoted {
+            true => stored.fresh.min(self.lifetime(found, self.config.policy).fresh),
+            false => stored.fresh,
+        };
+        let here = Lifetime { fresh: fresh_here, ..stored };
+        if !state.renew(node.now(), here) {
+            return;
+        }
+        node.renew_memory(self.memory_key(key), here.kept_for());
+        if let (Some(_), Some(id)) = (&node.redis, state.id) {
             let (coordinator, redis_key) = (self.coordinator.clone(), self.redis_key(key));
             tokio::spawn(async move {
                 // If the touch fails, the value expires earlier. No caller needs to know.
-                _ = coordinator.touch(redis_key, id, lifetime.kept_for()).await;
+                _ = coordinator.touch(redis_key, id, stored.kept_for()).await;
             });
         }
     }

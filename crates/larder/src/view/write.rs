@@ -134,7 +134,7 @@ where
             return Ok(self.state.delete(keys).await?.reach);
         }
         let state = self.state.clone();
-        let confirmed = spawn_mutation(async move { state.write(values).await }).await;
+        let confirmed = spawn_mutation(async move { Ok(state.write(values).await) }).await?;
         self.state.coordinator.reach(confirmed)
     }
 
@@ -200,7 +200,8 @@ struct SealedValues {
 impl<V> ViewState<V> {
     async fn delete(&self, keys: Vec<(MemoryKey, Vec<u8>)>) -> Result<Removal<Vec<bool>>, CacheError> {
         let coordinator = self.coordinator.clone();
-        let (existed, confirmed) = spawn_mutation(async move { coordinator.delete_keys(keys).await }).await;
+        let deletion = async move { Ok(coordinator.delete_keys(keys).await) };
+        let (existed, confirmed) = spawn_mutation(deletion).await?;
         Ok(Removal { existed, reach: self.coordinator.reach(confirmed)? })
     }
 }

@@ -64,6 +64,37 @@ async fn take_ignores_stale_entries() {
 }
 
 #[tokio::test]
+async fn touch_restarts_ttl_and_grace_period_of_the_value() {
+    let (cache, hand) = by_hand(POLICY);
+    let view: View<str, u32, &str> = cache.view("n").touch_on_read();
+    view.write_with("long", 1, &WriteOptions::new().ttl(10 * SECOND)).await.everywhere();
+    let without_grace = WriteOptions::new().policy(Policy::new().grace(Duration::ZERO));
+    view.write_with("short", 2, &without_grace).await.everywhere();
+    hand.advance(SECOND / 2);
+    assert_eq!(view.read_multi(["long", "short"]).await.iter().flatten().count(), 2);
+    hand.advance(SECOND);
+    assert!(view.read("short").await.is_none(), "its TTL is over, and it has no grace period");
+    hand.advance(8 * SECOND);
+    assert_eq!(view.read("long").await.as_deref(), Some(&1));
+}
+
+#[tokio::test]
+async fn touch_leaves_stale_value_stale() {
+    let (cache, hand) = by_hand(POLICY);
+    let view: View<str, u32, &str> = cache.view("n").touch_on_read();
+    view.write("k", 1).await.everywhere();
+    hand.advance(2 * SECOND);
+    let stale = view.fetch("k").load(|_| async { Err("down") }).await.expect("serves stale");
+    assert_eq!(stale.source(), Source::Stale);
+    hand.advance(4 * SECOND);
+    assert_eq!(view.read("k").await.map(|found| found.source()), Some(Source::Stale));
+    hand.advance(2 * SECOND);
+    assert!(view.read("k").await.is_none(), "it must be loaded again");
+    hand.advance(55 * SECOND);
+    assert!(view.fetch("k").load(|_| async { Err("down") }).await.is_err(), "its grace period is over");
+}
+
+#[tokio::test]
 async fn redis_keeps_stale_value_for_new_node() {
     let Some(server) = RedisServer::start() else { return };
     let node = || {
@@ -103,6 +134,22 @@ async fn soft_timeout_serves_stale_and_load_continues() {
     assert_eq!(leader.await.expect("no panic").ok(), Some((1, Source::Stale)));
     gate.open(1);
     eventually("the load is stored", async || view.read("k").await.as_deref() == Some(&2)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn stale_value_that_one_fetch_got_counts_once() {
+    let _deadline = Deadline::start();
+    let (cache, hand) = by_hand(POLICY.soft_timeout(SECOND));
+    let view: View<str, u32, &str> = cache.view("n");
+    view.write("k", 1).await.everywhere();
+    hand.advance(2 * SECOND);
+    let failing = view.fetch("k").load(|_| async {
+        tokio::time::sleep(2 * SECOND).await;
+        Err("down")
+    });
+    assert_eq!(failing.await.expect("serves stale").source(), Source::Stale);
+    eventually("the load fails", async || view.read("k").await.is_some()).await;
+    assert_eq!(cache.stats().stale, 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,10 +1,10 @@
 //! What a cache without Redis does.
 
-use crate::in_memory;
 use crate::mutation::Mutation;
-use larder::{BuildError, Cache, CacheError, FetchError, Policy, Source, View};
+use crate::{cached, fetched, in_memory, over};
+use larder::{BuildError, Cache, CacheError, Codec, CodecError, FetchError, Policy, Source, View};
 use larder_engine::Clock;
-use larder_testkit::Deadline;
+use larder_testkit::{Deadline, RedisServer};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -152,6 +152,53 @@ async fn unencodable_value_is_refused_by_write_and_served_by_fetch() {
     let view: View<str, Stubborn> = in_memory().view("s");
     assert!(matches!(view.write("a", Stubborn).await, Err(CacheError::Encode(_))));
     assert!(view.fetch("a").load(|_| async { Ok::<_, Infallible>(Stubborn) }).await.is_ok());
+}
+
+/// Panics for 13 when it encodes, and for 14 when it decodes.
+struct PanickingCodec;
+
+impl Codec<u32> for PanickingCodec {
+    fn id(&self) -> u8 {
+        200
+    }
+    fn encode(&self, value: &u32, out: &mut Vec<u8>) -> Result<(), CodecError> {
+        assert_ne!(*value, 13, "on purpose");
+        out.extend_from_slice(&value.to_le_bytes());
+        Ok(())
+    }
+    fn decode(&self, _: u8, bytes: &[u8]) -> Result<u32, CodecError> {
+        let value = u32::from_le_bytes(bytes.try_into()?);
+        assert_ne!(value, 14, "on purpose");
+        Ok(value)
+    }
+}
+
+#[tokio::test]
+async fn panic_of_codec_is_error_of_codec() {
+    let Some(server) = RedisServer::start() else { return };
+    for (one, other) in [(over(server.url()), over(server.url())), (in_memory(), in_memory())] {
+        let view: View<str, u32> = one.view_with_codec("n", PanickingCodec);
+        let other: View<str, u32> = other.view_with_codec("n", PanickingCodec);
+        assert_eq!(fetched(&view, "a", 13).await, 13, "it is returned and not stored");
+        let next = tokio::time::timeout(Duration::from_secs(1), fetched(&other, "a", 1));
+        assert_eq!(next.await.expect("nobody has the lease"), 1);
+        assert!(matches!(view.write("a", 13).await, Err(CacheError::Encode(_))));
+        view.write("b", 14).await.everywhere();
+        assert_eq!(fetched(&other, "b", 2).await, 2, "what is not readable is a miss");
+    }
+}
+
+#[tokio::test]
+async fn panic_of_weigher_or_negative_test_ends_no_load() {
+    let _deadline = Deadline::start();
+    let view: View<str, u32> = in_memory().view("n");
+    let policy = Policy::new().negative_ttl(Duration::from_secs(1));
+    let negative = view.clone().with_policy(policy).with_negative(|_| panic!("on purpose"));
+    assert_eq!(fetched(&negative, "a", 1).await, 1);
+    assert_eq!(cached(&negative, "a").await, 1);
+    let weighed = view.with_weigher(|_| panic!("on purpose"));
+    assert_eq!(fetched(&weighed, "b", 2).await, 2);
+    assert_eq!(cached(&weighed, "b").await, 2);
 }
 
 #[tokio::test]

@@ -2,7 +2,9 @@
 
 use crate::mutation::Mutation;
 use crate::{cached, fetched, gated, in_memory, misses_reach, node_with, over};
-use larder::{BulkCx, BulkOutcome, Cache, FetchError, Invalidation, Source, View, WriteOptions};
+use larder::{
+    BulkCx, BulkOutcome, Cache, FetchError, Invalidation, Loaded, Policy, Source, View, WriteOptions,
+};
 use larder_engine::Clock;
 use larder_testkit::{Deadline, Gate, PATIENCE, RedisServer, ScriptedProxy, eventually};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -93,6 +95,72 @@ async fn fetch_multi_error_reaches_missing_keys_only() {
     for failed in &found[1..] {
         assert!(matches!(failed, Err(FetchError::Load(error)) if **error == "down"));
     }
+}
+
+/// A bulk loader that returns an iterator which panics.
+async fn panicking_iterator(
+    keys: Vec<String>,
+    _: BulkCx<str, u32>,
+) -> Result<impl Iterator<Item = (String, u32)>, &'static str> {
+    Ok(keys.into_iter().map(|_| -> (String, u32) { panic!("on purpose") }))
+}
+
+#[tokio::test]
+async fn panic_in_iterator_of_bulk_loader_is_panic_of_loader() {
+    let Some(server) = RedisServer::start() else { return };
+    for cache in caches(&server) {
+        let policy = Policy::new().ttl(Duration::from_millis(20)).grace(Duration::from_secs(60));
+        let view: View<str, u32, &str> = cache.view("n").with_policy(policy);
+        view.write("stale", 1).await.everywhere();
+        eventually("it is stale", async || view.read("stale").await.is_none()).await;
+        let found = view.fetch_multi(["absent", "stale"]).load(panicking_iterator).await;
+        assert!(matches!(found[0], Err(FetchError::LoaderPanicked)));
+        assert!(matches!(&found[1], Ok(Some(stale)) if stale.source() == Source::Stale));
+        assert_eq!(cache.stats().load_failures, 1);
+        let next = tokio::time::timeout(Duration::from_secs(1), async {
+            view.fetch("absent").load(|_| async { Ok(2) }).await
+        });
+        assert_eq!(next.await.expect("nobody has the lease").map(|f| *f).ok(), Some(2));
+    }
+}
+
+#[tokio::test]
+async fn bulk_loader_of_disabled_cache_that_panics_is_caught() {
+    let _deadline = Deadline::start();
+    let view: View<str, u32, &str> = Cache::null().view("n");
+    let found = view.fetch_multi(["k"]).load(panicking_iterator).await;
+    assert!(matches!(found[0], Err(FetchError::LoaderPanicked)));
+    let at_once = |_, _| -> std::future::Ready<Result<Vec<(String, u32)>, _>> { panic!("on purpose") };
+    let found = view.fetch_multi(["k"]).load(at_once).await;
+    assert!(matches!(found[0], Err(FetchError::LoaderPanicked)));
+}
+
+#[tokio::test]
+async fn bulk_loader_is_not_called_without_keys() {
+    let _deadline = Deadline::start();
+    for cache in [in_memory(), Cache::null()] {
+        let view: View<str, u32, &str> = cache.view("n");
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counting = calls.clone();
+        let loader = move |_, _| {
+            counting.fetch_add(1, Ordering::SeqCst);
+            async { Ok::<Vec<(String, u32)>, _>(Vec::new()) }
+        };
+        assert!(view.fetch_multi([] as [&str; 0]).load(loader).await.is_empty());
+        assert_eq!(calls.load(Ordering::SeqCst), 0);
+    }
+}
+
+#[tokio::test]
+async fn bulk_load_without_values_counts_as_no_load() {
+    let _deadline = Deadline::start();
+    let cache = in_memory();
+    let view: View<str, u32, &str> = cache.view("n");
+    _ = view.fetch_multi(["a", "b"]).load(|_, _| async { Ok(Vec::new()) }).await;
+    assert_eq!((cache.stats().loads, cache.stats().load_failures), (0, 0));
+    let kept = view.fetch("k").load_or_keep(|_| async { Ok(Loaded::NotModified) }).await;
+    assert!(matches!(kept, Err(FetchError::NoStaleValue)));
+    assert_eq!((cache.stats().loads, cache.stats().load_failures), (0, 1));
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use crate::mutation::Mutation;
 use crate::{begun, cached, fetched, gated, in_memory, node_with, over, poll_once};
-use larder::{Builder, Cache, Policy, View};
+use larder::{Builder, Cache, FetchError, Policy, Source, View};
 use larder_testkit::{Deadline, Gate, PATIENCE, RedisServer, eventually};
 use std::time::Duration;
 
@@ -160,5 +160,28 @@ async fn refresh_is_stored_although_older_load_of_other_node_ends_first() {
         assert_eq!(cached(&b, "k").await, 2);
         let found = third.view::<str, u32, ()>("n").read("k").await.map(|found| *found);
         assert_eq!(found, Some(2), "redis has the value of the refresh, scripts: {scripts}");
+    }
+}
+
+#[tokio::test]
+async fn failed_refresh_leaves_fresh_value_as_it_was() {
+    let Some(server) = RedisServer::start() else { return };
+    let minute = Duration::from_secs(60);
+    for cache in [in_memory(), over(server.url())] {
+        let view: View<str, u32, &str> = cache.view("n");
+        view.write("k", 1).await.everywhere();
+        let refresh = async |key: &str, view: &View<str, u32, &'static str>| {
+            let refreshed = view.fetch(key).refresh().load(|_| async { Err("down") }).await;
+            refreshed.map(|found| (*found, found.source()))
+        };
+        assert!(matches!(refresh("k", &view).await, Err(FetchError::Load(_))), "there is no grace period");
+        let grace = view.clone().with_policy(Policy::new().grace(minute));
+        grace.write("kept", 2).await.everywhere();
+        assert_eq!(refresh("kept", &grace).await.ok(), Some((2, Source::Stale)));
+        for (key, value) in [("k", 1), ("kept", 2)] {
+            let found = view.read(key).await.expect("fresh");
+            assert_eq!((*found, found.source()), (value, Source::Memory));
+            assert!(found.remaining_ttl() > minute / 2, "{:?}", found.remaining_ttl());
+        }
     }
 }

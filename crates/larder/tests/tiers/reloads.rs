@@ -201,6 +201,24 @@ async fn failed_reload_passes_to_waiting_node() {
 }
 
 #[tokio::test]
+async fn reload_that_stores_nothing_releases_its_lease() {
+    let Some(server) = RedisServer::start() else { return };
+    for scripts in [true, false] {
+        let [(_, a), (_, b)] = nodes_with_stale_value(&server, scripts).await;
+        let small = node_with(server.url(), |options| patient(options).max_value_bytes(1));
+        let small: View<str, u32> = small.view("n");
+        let unstored = a.fetch("k").load(|cx| async move {
+            cx.no_store();
+            Ok(1)
+        });
+        assert_eq!(*unstored.await.expect("loads"), 1);
+        assert_eq!(fetched(&small, "k", 1_000).await, 1_000, "it is too large to be stored");
+        let next = tokio::time::timeout(LEASE / 2, fetched(&b, "k", 2));
+        assert_eq!(next.await.expect("nobody has the lease"), 2, "scripts: {scripts}");
+    }
+}
+
+#[tokio::test]
 async fn mutation_voids_reload_and_its_lease() {
     let Some(server) = RedisServer::start() else { return };
     for scripts in [true, false] {

@@ -493,6 +493,24 @@ async fn listener_hears_what_other_nodes_invalidate() {
     assert_eq!(heard.lock().expect("no panic").len(), before);
 }
 
+#[tokio::test]
+async fn panicking_listener_stops_nothing() {
+    let Some(server) = RedisServer::start() else { return };
+    let (one, other) = (over(server.url()), over(server.url()));
+    let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+    let sink = heard.clone();
+    let _first = one.shared("s").listen(|_| panic!("on purpose"));
+    let _second = one.shared("s").listen(move |remote: RemoteInvalidation<'_>| {
+        sink.lock().expect("no panic").push(format!("{remote:?}"));
+    });
+    let view: View<str, u32> = one.view("n");
+    let written = tokio::time::timeout(Duration::from_secs(5), view.write("k", 1)).await;
+    written.expect("the coherence task runs").everywhere();
+    other.shared("s").delete(b"k").await.everywhere();
+    let hears = async || heard.lock().expect("no panic").iter().any(|remote| remote == "Key([107])");
+    eventually("the other listener hears it", hears).await;
+}
+
 async fn found_or_leased(view: &SharedView) -> SharedCopy {
     lease(view, "fresh").await.copy(&WriteOptions::new())
 }

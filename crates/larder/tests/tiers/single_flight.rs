@@ -1,10 +1,13 @@
 //! One key is loaded once, however many callers ask for it, and no caller blocks when another leaves.
 
 use crate::mutation::Mutation;
-use crate::{begun, cached, fail_together, gated, in_memory, leader_and_follower, misses_reach, over};
-use larder::{FetchError, Source, View};
+use crate::{
+    begun, cached, fail_together, gated, in_memory, leader_and_follower, misses_reach, node_with, over,
+};
+use larder::{Cache, FetchError, Policy, Source, View};
 use larder_testkit::{Deadline, Gate, RedisServer};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 #[tokio::test]
 async fn ten_thousand_callers_make_one_load() {
@@ -96,4 +99,20 @@ async fn many_callers_make_one_redis_lookup() {
     }
     let redis = cache.stats().redis.expect("a redis tier");
     assert_eq!((from_redis, redis.hits, redis.misses), (1, 1, 0));
+}
+
+#[tokio::test]
+async fn longest_timeouts_and_waits_are_no_limits() {
+    let Some(server) = RedisServer::start() else { return };
+    let local = Cache::builder("test").ttl(Duration::from_secs(60)).lease_wait(Duration::MAX);
+    let local = local.build().expect("valid options");
+    for cache in [local, node_with(server.url(), |options| options.lease_wait(Duration::MAX))] {
+        let view: View<str, u32> = cache.view("n");
+        let view = view.with_policy(Policy::new().hard_timeout(Duration::MAX));
+        let (gate, leader, follower) = leader_and_follower(&cache, &view).await;
+        gate.open(2);
+        assert_eq!((leader.await.expect("no panic"), follower.await.expect("no panic")), (1, 1));
+        let refreshed = view.fetch("k").refresh().load(|_| async { Ok(3) }).await.expect("loads");
+        assert_eq!(*refreshed, 3);
+    }
 }
