@@ -1,6 +1,7 @@
 //! The machine, the commit of the source, and the versions of the crates.
 
 use crate::result::Machine;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::collections::BTreeMap;
 use std::process::Command;
 
@@ -51,6 +52,25 @@ pub(crate) fn versions(crates: &[&str]) -> BTreeMap<String, String> {
     versions
 }
 
+/// Runs `work` on one processor, with the threads and the programs that it starts; on any if the system does not allow that.
+/// Where a client and a server take turns, whether the system puts them on one processor or on two changes the time of a turn
+/// threefold, and it decides anew in each round.
+pub(crate) fn on_one_processor<T>(work: impl FnOnce() -> T) -> T {
+    let before = sched_getaffinity(None);
+    if let Ok(all) = &before
+        && let Some(first) = (0..CpuSet::MAX_CPU).find(|number| all.is_set(*number))
+    {
+        let mut one = CpuSet::new();
+        one.set(first);
+        _ = sched_setaffinity(None, &one);
+    }
+    let result = work();
+    if let Ok(all) = before {
+        _ = sched_setaffinity(None, &all);
+    }
+    result
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,5 +86,16 @@ mod tests {
     fn machine_has_threads_memory_and_kernel() {
         let machine = machine();
         assert!(machine.threads >= 1 && machine.memory_bytes > 0 && !machine.kernel.is_empty());
+    }
+
+    #[test]
+    fn threads_of_the_work_are_on_one_processor() {
+        let processors = || {
+            let allowed = sched_getaffinity(None).unwrap();
+            (0..CpuSet::MAX_CPU).filter(|number| allowed.is_set(*number)).count()
+        };
+        let before = processors();
+        let inside = on_one_processor(|| std::thread::spawn(processors).join().unwrap());
+        assert_eq!((inside, processors()), (1, before));
     }
 }

@@ -14,6 +14,7 @@ mod remote;
 mod settings;
 mod signals;
 mod sources;
+mod startup_pages;
 mod supervisor;
 mod token;
 mod up;

@@ -7,6 +7,7 @@ use crate::listen::ListenAddress;
 use crate::settings;
 use crate::signals;
 use crate::sources::{self, CurrentStats};
+use crate::startup_pages;
 use crate::supervisor::{HealthHandle, Supervisor};
 use anyhow::{Context, Result};
 use larder_admin::{Registry, Token};
@@ -44,6 +45,7 @@ pub(crate) fn run_server(mut settings: settings::Server) -> Result<()> {
             let pages = admin_port::pages(registry, hosts, None);
             admin_port::start(&mut supervisor, pages, listener, connections);
         }
+        startup_pages::release();
         let ended = server.run(stop).await;
         supervisor.shut_down(admin_port::DRAIN).await;
         Ok(ended?)
@@ -91,6 +93,7 @@ pub(crate) fn run_links(settings: settings::Links) -> Result<()> {
             let pages = admin_port::pages(registry, port.hosts, Some(token));
             admin_port::start(&mut supervisor, pages, listener, shares.admin);
         }
+        startup_pages::release();
         let ended = links.serve(tokio::net::TcpListener::from_std(listener)?, stop).await;
         supervisor.shut_down(admin_port::DRAIN).await;
         Ok(ended?)

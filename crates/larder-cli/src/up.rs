@@ -16,7 +16,7 @@ use crate::parts::{bind_server, open_links, runtime};
 use crate::settings;
 use crate::sources::{self, CurrentStats};
 use crate::supervisor::{Stop, Supervisor};
-use crate::{signals, token};
+use crate::{signals, startup_pages, token};
 use anyhow::{Context, Result};
 use larder_admin::{Registry, Token};
 use larder_links::Links;
@@ -99,6 +99,7 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     let pages = admin_port::pages(registry, settings.admin.hosts, Some(admin_token));
     admin_port::start(&mut supervisor, pages, admin, shares.admin);
 
+    startup_pages::release();
     signal.await;
     println!("stopping");
     if !supervisor.shut_down(STOP_DEADLINE).await {

@@ -9,8 +9,9 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Arrays of this many bytes and more are mappings. Lengths are 4 to 7 times a power of two, so that pages are filled.
-const MIN_MAPPED_BYTES: usize = 1 << 14;
+/// Arrays of this many bytes and more are mappings. What a short one leaves of its last page is less than what an allocator keeps
+/// of arrays that grow through such lengths.
+const MIN_MAPPED_BYTES: usize = 1 << 13;
 
 /// The bytes of those that are there.
 static MAPPED_BYTES: AtomicUsize = AtomicUsize::new(0);

@@ -90,15 +90,23 @@ impl BodyMemory {
     }
 }
 
-/// The data in an allocation that is at most a quarter larger, without copying; or `data` again, if it is shared,
-/// static, or a part of a larger allocation.
+/// The data in an allocation that is at most a quarter larger; or `data` again, if it is shared, static, or a short part of
+/// a larger allocation. A long one that fills half of its allocation shrinks it instead of being copied: most allocators cut off
+/// the rest where it stands.
 fn into_tight_vec(data: Bytes) -> Result<Vec<u8>, Bytes> {
     if !data.is_unique() {
         return Err(data);
     }
     // Without other owners this takes over the allocation, whose size a `Bytes` does not tell.
-    let owned = Vec::from(data);
-    if owned.capacity() <= owned.len() + owned.len() / 4 { Ok(owned) } else { Err(Bytes::from(owned)) }
+    let mut owned = Vec::from(data);
+    if owned.capacity() <= owned.len() + owned.len() / 4 {
+        return Ok(owned);
+    }
+    if owned.len() <= MAX_PIECE_BYTES || owned.capacity() > 2 * owned.len() {
+        return Err(Bytes::from(owned));
+    }
+    owned.shrink_to_fit();
+    Ok(owned)
 }
 
 /// Bytes that are charged until it is dropped.
@@ -191,6 +199,19 @@ mod tests {
         assert_eq!(memory.charged(), 2 * MAX_PIECE_BYTES as u64 + 1 + 3 * CHUNK_OVERHEAD);
         drop(chunks);
         assert_eq!(memory.charged(), 0);
+    }
+
+    #[test]
+    fn long_chunk_that_fills_half_of_its_allocation_shrinks_it() {
+        let len = MAX_PIECE_BYTES + 1;
+        for (capacity, is_copied) in [(2 * len, false), (2 * len + 1, true)] {
+            let mut data = Vec::with_capacity(capacity);
+            data.resize(len, 7);
+            match into_tight_vec(Bytes::from(data)) {
+                Ok(owned) => assert!(!is_copied && owned.len() == len && owned.capacity() <= len + len / 4),
+                Err(data) => assert!(is_copied && data.len() == len),
+            }
+        }
     }
 
     #[test]

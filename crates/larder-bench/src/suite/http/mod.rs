@@ -31,6 +31,8 @@ mod server;
 mod workload;
 
 use super::{Findings, Plan, Suite, Target};
+use crate::machine::on_one_processor;
+use crate::result::Figure;
 use crate::rounds::{self, Runner};
 use anyhow::{Context, Result};
 use bodies::{Body, Content};
@@ -132,28 +134,13 @@ fn measure(scale: &Scale, bar: &ProgressBar) -> Result<Findings> {
         findings.notes.push(format!("{} is not installed: it was not measured.", kind.program()));
     }
     findings.notes.push("above 1 MB, 50 clients request cached bodies only.".to_owned());
+    findings.notes.push("up to 1 MB, one client and its server share a processor.".to_owned());
     for body in bodies::all(scale.max_body).chain(graphql::all(scale.max_body)?) {
-        let targets = match body.content {
-            Content::Value(_) => Targets::Same,
-            Content::Graphql(query) => Targets::Graphql(query),
-        };
-        for clients in [1, 50] {
-            if clients > 1 && body.size > scale.max_shared {
-                continue;
-            }
-            let has_uncached = clients == 1 || body.size <= MAX_UNCACHED;
-            let suffix = if clients > 1 { format!("-{clients}") } else { String::new() };
-            let workload = format!("hit-{}{suffix}", body.name);
-            let requests = scale.requests(&body, clients);
-            let mut runners =
-                workload::runners(Subject::all(&body, has_uncached)?, targets, clients, requests, body.size)?;
-            findings.figures.extend(rounds::run(&workload, &mut runners, ROUNDS, bar)?);
-        }
-        if let Content::Value(_) = body.content {
-            let (workload, requests) = (format!("miss-{}", body.name), scale.requests(&body, 1).min(2_000));
-            let own = Subject::own(&body, &[server::Kind::Full, server::Kind::Encoded])?;
-            let mut runners = workload::runners(own, Targets::New(0), 1, requests, body.size)?;
-            findings.figures.extend(rounds::run(&workload, &mut runners, ROUNDS, bar)?);
+        let alone = || one_client(scale, &body, bar);
+        let figures = if body.size <= MAX_UNCACHED { on_one_processor(alone)? } else { alone()? };
+        findings.figures.extend(figures);
+        if body.size <= scale.max_shared {
+            findings.figures.extend(hits(scale, &body, 50, bar)?);
         }
     }
     if let Some((name, bytes)) = scale.object {
@@ -161,6 +148,32 @@ fn measure(scale: &Scale, bar: &ProgressBar) -> Result<Findings> {
         findings.figures.extend(rounds::run(&format!("readers-{name}"), &mut runners, OBJECT_ROUNDS, bar)?);
     }
     Ok(findings)
+}
+
+/// Hits and misses of a body by one connection.
+fn one_client(scale: &Scale, body: &Body, bar: &ProgressBar) -> Result<Vec<Figure>> {
+    let mut figures = hits(scale, body, 1, bar)?;
+    if let Content::Value(_) = body.content {
+        let (workload, requests) = (format!("miss-{}", body.name), scale.requests(body, 1).min(2_000));
+        let own = Subject::own(body, &[server::Kind::Full, server::Kind::Encoded])?;
+        let mut runners = workload::runners(own, Targets::New(0), 1, requests, body.size)?;
+        figures.extend(rounds::run(&workload, &mut runners, ROUNDS, bar)?);
+    }
+    Ok(figures)
+}
+
+fn hits(scale: &Scale, body: &Body, clients: usize, bar: &ProgressBar) -> Result<Vec<Figure>> {
+    let targets = match body.content {
+        Content::Value(_) => Targets::Same,
+        Content::Graphql(query) => Targets::Graphql(query),
+    };
+    let has_uncached = clients == 1 || body.size <= MAX_UNCACHED;
+    let suffix = if clients > 1 { format!("-{clients}") } else { String::new() };
+    let workload = format!("hit-{}{suffix}", body.name);
+    let requests = scale.requests(body, clients);
+    let subjects = Subject::all(body, has_uncached)?;
+    let mut runners = workload::runners(subjects, targets, clients, requests, body.size)?;
+    rounds::run(&workload, &mut runners, ROUNDS, bar)
 }
 
 /// The runners of hits of a body, named by its size, with and without a cache: `requests` on each of `clients`
