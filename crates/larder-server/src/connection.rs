@@ -7,12 +7,14 @@
 //! Messages of the mailbox are sent ahead of the replies to later commands, and at once if the connection waits.
 
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::sync::Arc;
 
 use larder_resp::{Encoder, Limits, Progress, RequestParser};
 use mio::event::Source;
 use mio::{Interest, Registry, Token};
 
+use crate::batch::{MAX_DEFERRED_BYTES, Slot};
 use crate::clients::Client;
 use crate::cmd::{self, Context};
 use crate::large::{self, LARGE_BYTES, LargeReplies, PartialValue};
@@ -23,13 +25,12 @@ use crate::pause::Paused;
 use crate::session::{Session, TurnEnd};
 use crate::state::ServerState;
 use crate::stats::Counts;
+use crate::unsent::{Sent, Unsent};
 
 /// Bytes that are read from a socket at a time.
 const READ_BYTES: usize = 64 << 10;
 /// Above this size, replies are written before further requests are executed.
 const FLUSH_BYTES: usize = 1 << 20;
-/// Bytes that one turn sends before it yields to other connections. In tests it is less than a socket accepts.
-const SENT_PER_TURN: usize = if cfg!(test) { 64 << 10 } else { 256 << 10 };
 /// Bytes of a large argument that have to arrive before it gets memory for all of them: until they are written, they are
 /// addresses only, but a system may limit those, too.
 const FIRST_BYTES: usize = 256 << 10;
@@ -41,8 +42,8 @@ const ARGUMENTS_PER_TURN: usize = 512;
 
 /// The buffers of a thread.
 pub(crate) struct ThreadBuffers {
-    input: Box<[u8]>,
-    output: Vec<u8>,
+    pub(crate) input: Box<[u8]>,
+    pub(crate) output: Vec<u8>,
     lookahead: Lookahead,
     /// The limits of requests, as they are in this turn.
     limits: Limits,
@@ -70,26 +71,6 @@ pub(crate) enum Turn {
     /// Replies are unsent: the client has to read them first.
     Blocked,
     Closed,
-}
-
-/// How far replies were sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sent {
-    All,
-    /// As much as the turn may send.
-    Budget,
-    /// As much as the system accepts.
-    Blocked,
-}
-
-/// Replies that are not sent yet.
-#[derive(Default)]
-struct Unsent {
-    bytes: Vec<u8>,
-    /// How many of the bytes are sent.
-    sent: usize,
-    /// The values that belong into the bytes.
-    large: LargeReplies,
 }
 
 /// What a read has found.
@@ -186,13 +167,13 @@ impl Connection {
 
     /// Whether replies are unsent because the client does not read.
     pub(crate) fn has_unsent(&self) -> bool {
-        !self.unsent.bytes.is_empty()
+        !self.unsent.is_empty()
     }
 
     /// Bytes of unsent replies that are in their buffer.
     #[cfg(test)]
     pub(crate) fn unsent_copied_bytes(&self) -> usize {
-        self.unsent.bytes.capacity()
+        self.unsent.copied_bytes()
     }
 
     /// Whether a command is not at its end.
@@ -255,11 +236,57 @@ impl Connection {
         let _ = self.socket.shutdown();
     }
 
-    /// Sends what is unsent, reads once, executes all complete requests, and writes the replies. `now` is the start. How
-    /// long it takes is recorded for `timed_turns` turns.
-    pub(crate) fn turn(&mut self, buffers: &mut ThreadBuffers, now: Moment, timed_turns: u32) -> Turn {
+    /// Begins a turn: sends what is unsent, and reads once into `input`. Returns the number of bytes, or how the turn ends if
+    /// there is nothing to execute.
+    pub(crate) fn begin_turn(&mut self, input: &mut [u8], output: &mut Vec<u8>) -> Result<usize, Turn> {
         self.turns += 1;
-        self.try_turn(buffers, now, timed_turns).unwrap_or_else(|error| self.lost(&error))
+        self.try_begin(input, output).unwrap_or_else(|error| Err(self.lost(&error)))
+    }
+
+    /// Executes what was received and writes the replies, which ends the turn.
+    pub(crate) fn execute_turn(
+        &mut self,
+        buffers: &mut ThreadBuffers,
+        received: Range<usize>,
+        now: Moment,
+    ) -> Turn {
+        let mut output = std::mem::take(&mut buffers.output);
+        let stop = self.execute_received(buffers, received, None, &mut output, now);
+        let turn = self.end_turn(&mut output, stop);
+        output.shrink_to(MAX_RETAINED_OUTPUT_BYTES);
+        buffers.output = output;
+        turn
+    }
+
+    /// Executes a short request that was received and parsed. Its replies wait for [`write_deferred`](Self::write_deferred),
+    /// unless they are long or something unusual has happened, which ends the turn.
+    pub(crate) fn execute_short(
+        &mut self,
+        buffers: &mut ThreadBuffers,
+        slot: &mut Slot,
+        now: Moment,
+    ) -> Option<Turn> {
+        let Slot { received, request, replies, .. } = slot;
+        let stop = self.execute_received(buffers, received.clone(), Some(request), replies, now);
+        let may_wait = stop == StopReason::NoRequest
+            && self.session.large_replies.is_empty()
+            && replies.len() <= MAX_DEFERRED_BYTES;
+        (!may_wait).then(|| self.end_turn(replies, stop))
+    }
+
+    /// Writes the replies of a short request, which ends the turn.
+    pub(crate) fn write_deferred(&mut self, replies: &mut Vec<u8>) -> Turn {
+        self.end_turn(replies, StopReason::NoRequest)
+    }
+
+    /// Whether what is received next begins a request, and nothing has to be done before that.
+    pub(crate) fn is_between_requests(&self) -> bool {
+        self.pending.is_empty() && self.large.is_none() && self.session.visit.is_none()
+    }
+
+    /// The index of the database that the next request uses.
+    pub(crate) fn database(&self) -> u8 {
+        self.session.database()
     }
 
     /// Sends the messages of the mailbox, unless replies are unsent: the messages follow them.
@@ -294,35 +321,48 @@ impl Connection {
         })
     }
 
-    fn try_turn(&mut self, buffers: &mut ThreadBuffers, now: Moment, timed_turns: u32) -> io::Result<Turn> {
+    fn try_begin(&mut self, input: &mut [u8], output: &mut Vec<u8>) -> io::Result<Result<usize, Turn>> {
         if self.has_unsent() {
-            match self.send_unsent()? {
-                Sent::All => {}
-                Sent::Budget => return Ok(Turn::Yielding),
-                Sent::Blocked => return Ok(Turn::Blocked),
+            let sent = self.unsent.send(&self.socket)?;
+            match sent {
+                Sent::All => self.report_buffered_bytes(),
+                Sent::Budget => return Ok(Err(Turn::Yielding)),
+                Sent::Blocked => return Ok(Err(Turn::Blocked)),
             }
         }
         if self.ending {
-            return Ok(Turn::Closed);
+            return Ok(Err(Turn::Closed));
         }
-        let received = match self.resume {
-            true => 0,
-            false => match self.receive(&mut buffers.input)? {
-                Received::Bytes(received) => received,
-                Received::Nothing => return self.send_mail(&mut buffers.output),
-                Received::End => return Ok(Turn::Closed),
-            },
-        };
+        if self.resume {
+            return Ok(Ok(0));
+        }
+        Ok(match self.receive(input)? {
+            Received::Bytes(received) => Ok(received),
+            Received::Nothing => Err(self.send_mail(output)?),
+            Received::End => Err(Turn::Closed),
+        })
+    }
+
+    /// Executes the complete requests of what was received, of which the `first` one may be parsed. Replaces `output` by the
+    /// replies.
+    fn execute_received(
+        &mut self,
+        buffers: &mut ThreadBuffers,
+        received: Range<usize>,
+        first: Option<&RequestParser>,
+        output: &mut Vec<u8>,
+        now: Moment,
+    ) -> StopReason {
         self.state.store.advance_to(now);
-        buffers.output.clear();
-        let mut counts = Counts { bytes_in: received as u64, ..Counts::default() };
+        output.clear();
+        let mut counts = Counts { bytes_in: received.len() as u64, ..Counts::default() };
         // `CONFIG SET` takes effect with the next turn.
         buffers.limits.max_bulk_bytes = self.state.max_bulk_bytes();
         buffers.limits.max_request_bytes = self.state.max_request_bytes();
         self.session.set_limited(!self.state.store.evicts_all());
-        let ThreadBuffers { input, output, lookahead, limits } = &mut *buffers;
+        let ThreadBuffers { input, lookahead, limits, .. } = &mut *buffers;
         self.paused = self.state.pause.current(now);
-        let stop = self.execute(&input[..received], limits, lookahead, output, &mut counts);
+        let stop = self.execute(&input[received], first, limits, lookahead, output, &mut counts);
         if self.session.client.has_mail() && !self.session.holds_messages_back() {
             // The replies of a connection that expects messages are in order already.
             let at = if self.session.receives_messages() { output.len() } else { 0 };
@@ -330,23 +370,24 @@ impl Connection {
             self.session.client.take_mail(output, at);
             self.session.large_replies.shift(at, output.len() - before);
         }
-        counts.bytes_out = buffers.output.len() as u64 + self.session.large_replies.bytes();
+        counts.bytes_out = output.len() as u64 + self.session.large_replies.bytes();
         self.session.client.record_activity(now, self.session.last_command);
         // Before the replies are written: a client that has read a reply sees its command in the counters.
-        let thread = self.session.client.thread();
-        self.state.stats.threads[thread].add(&counts);
-        let written = self.write(&mut buffers.output);
-        if timed_turns > 0 {
-            self.state.stats.threads[thread].latency.record_n(now.elapsed(), timed_turns.into());
-        }
-        if buffers.output.capacity() > MAX_RETAINED_OUTPUT_BYTES {
-            buffers.output.shrink_to(MAX_RETAINED_OUTPUT_BYTES);
-        }
+        self.state.stats.threads[self.session.client.thread()].add(&counts);
+        stop
+    }
+
+    /// Writes the replies of a turn that has stopped executing.
+    fn end_turn(&mut self, output: &mut Vec<u8>, stop: StopReason) -> Turn {
+        let written = self.write(output);
         self.parser.release();
         self.report_buffered_bytes();
-        let sent = written?;
+        let sent = match written {
+            Ok(sent) => sent,
+            Err(error) => return self.lost(&error),
+        };
         self.ending = stop == StopReason::Close || self.state.is_draining();
-        Ok(match stop {
+        match stop {
             _ if sent == Sent::Blocked => Turn::Blocked,
             _ if sent == Sent::Budget => Turn::Yielding,
             _ if self.ending => Turn::Closed,
@@ -354,7 +395,7 @@ impl Connection {
             StopReason::Pause => Turn::Paused,
             _ if self.has_more => Turn::Yielding,
             _ => Turn::Waiting,
-        })
+        }
     }
 
     /// Reads once. If the buffer was not filled, the socket is empty, and becomes ready when more arrives.
@@ -376,10 +417,12 @@ impl Connection {
         }
     }
 
-    /// Executes the complete requests of the pending and the `received` bytes, and keeps the rest.
+    /// Executes the complete requests of the pending and the `received` bytes, and keeps the rest. The `first` request may be
+    /// parsed if nothing is pending.
     fn execute(
         &mut self,
         received: &[u8],
+        first: Option<&RequestParser>,
         limits: &Limits,
         lookahead: &mut Lookahead,
         out: &mut Vec<u8>,
@@ -393,7 +436,7 @@ impl Connection {
             return StopReason::NoRequest;
         }
         if self.pending.is_empty() {
-            let (consumed, stop) = self.execute_all(received, limits, lookahead, out, counts);
+            let (consumed, stop) = self.execute_all(received, first, limits, lookahead, out, counts);
             self.pending.extend_from_slice(&received[consumed..]);
             self.resume = stop.leaves_requests();
             return stop;
@@ -401,7 +444,7 @@ impl Connection {
         let mut pending = std::mem::take(&mut self.pending);
         reserve(&mut pending, received.len(), self.missing);
         pending.extend_from_slice(received);
-        let (consumed, stop) = self.execute_all(&pending, limits, lookahead, out, counts);
+        let (consumed, stop) = self.execute_all(&pending, None, limits, lookahead, out, counts);
         self.resume = stop.leaves_requests();
         // Frees the buffer if nothing is left, so that an idle connection has none.
         if consumed < pending.len() {
@@ -444,6 +487,7 @@ impl Connection {
     fn execute_all(
         &mut self,
         input: &[u8],
+        first: Option<&RequestParser>,
         limits: &Limits,
         lookahead: &mut Lookahead,
         out: &mut Vec<u8>,
@@ -474,7 +518,7 @@ impl Connection {
             let limits = limits_of(state, session, limits);
             // What stands first may be the end of a request, which the parser of the connection has begun.
             let ahead = match is_first {
-                true => None,
+                true => first.map(|request| (request, input.len())),
                 false => lookahead.take(rest, limits, || state.store.database(session.database())),
             };
             let (request, length) = match ahead {
@@ -541,68 +585,15 @@ impl Connection {
 
     /// Writes as much of `output` as the system accepts in this turn, and keeps the rest.
     fn write(&mut self, output: &mut Vec<u8>) -> io::Result<Sent> {
-        if !self.session.large_replies.is_empty() {
-            let (bytes, large) = (std::mem::take(output), std::mem::take(&mut self.session.large_replies));
-            self.unsent = Unsent { bytes, sent: 0, large };
-            return self.send_unsent();
-        }
-        let end = output.len().min(SENT_PER_TURN);
-        let sent = self.send(&output[..end])?;
-        if sent == output.len() {
-            return Ok(Sent::All);
-        }
-        self.unsent = Unsent { bytes: std::mem::take(output), sent, large: LargeReplies::default() };
-        Ok(if sent == end { Sent::Budget } else { Sent::Blocked })
-    }
-
-    /// Writes as much of the unsent replies as the system accepts in this turn.
-    fn send_unsent(&mut self) -> io::Result<Sent> {
-        let mut unsent = std::mem::take(&mut self.unsent);
-        let mut budget = SENT_PER_TURN;
-        while unsent.sent < unsent.bytes.len() {
-            let until = unsent.large.next_position().unwrap_or(unsent.bytes.len());
-            let is_large = unsent.sent == until;
-            let next = if is_large { unsent.large.next_bytes() } else { &unsent.bytes[unsent.sent..until] };
-            let next = &next[..next.len().min(budget)];
-            let sent = self.send(next)?;
-            let is_blocked = sent < next.len();
-            budget -= sent;
-            match is_large {
-                true => unsent.large.advance(sent),
-                false => unsent.sent += sent,
-            }
-            if is_blocked || budget == 0 && unsent.sent < unsent.bytes.len() {
-                self.unsent = unsent;
-                return Ok(if is_blocked { Sent::Blocked } else { Sent::Budget });
-            }
-        }
-        drop(unsent);
-        self.report_buffered_bytes();
-        Ok(Sent::All)
-    }
-
-    /// Writes as much of `bytes` as the system accepts; returns how much.
-    fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut sent = 0;
-        while sent < bytes.len() {
-            match self.socket.send(&bytes[sent..]) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(n) => sent += n,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(sent)
+        self.unsent.send_new(&self.socket, output, &mut self.session.large_replies)
     }
 
     /// Reports what is not written yet, and the size of this connection's buffers, if it has changed.
     fn report_buffered_bytes(&mut self) {
-        self.session.client.record_unsent((self.unsent.bytes.len() - self.unsent.sent) as u64);
+        self.session.client.record_unsent(self.unsent.len() as u64);
         let buffered_bytes = self.pending.capacity()
             + self.large.as_ref().map_or(0, PartialValue::len)
-            + self.unsent.bytes.capacity()
-            + self.unsent.large.held_bytes() as usize
+            + self.unsent.held_bytes()
             + self.parser.bytes_allocated()
             + self.session.bytes();
         if buffered_bytes != self.buffered_bytes {

@@ -9,16 +9,18 @@
 //! Sockets are registered edge-triggered and for reading only; a connection whose client does not read its replies is
 //! registered for writing meanwhile. A registration reports what is ready already, so no state has to be kept for that.
 
+mod turns;
+
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use larder_engine::raw::Compaction;
 use mio::{Events, Interest, Poll, Token, Waker};
 
+use crate::batch::Batch;
 use crate::clients::Client;
-use crate::connection::{Connection, ThreadBuffers, Turn};
+use crate::connection::{Connection, ThreadBuffers};
 use crate::inbox::{Inbox, Message};
 use crate::load::{Advice, LoadMeter, choose};
 use crate::moment::Moment;
@@ -39,9 +41,6 @@ const COMPACT_PAUSE_MAX: Duration = Duration::from_secs(60);
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Events that are read from the system at a time.
 const EVENTS: usize = 1024;
-/// One turn of so many is timed, and takes the time anew; the others begin at the time of the one before. Reading the clock
-/// may take as long as a command.
-const TIMED_TURNS: u32 = 16;
 /// The token of the waker. Those of connections are their positions.
 const WAKER: Token = Token(usize::MAX);
 
@@ -57,6 +56,7 @@ pub(crate) struct EventLoop {
     /// Connections whose next command waits for the end of a pause.
     paused: Vec<usize>,
     buffers: ThreadBuffers,
+    batch: Batch,
     /// The number of turns so far, modulo 2^32.
     turns: u32,
     meter: LoadMeter,
@@ -85,6 +85,7 @@ impl EventLoop {
             yielding: Vec::new(),
             paused: Vec::new(),
             buffers: ThreadBuffers::new(),
+            batch: Batch::default(),
             turns: 0,
             meter: LoadMeter::new(state.stats.started, now),
             reclaim_at: now + RECLAIM_INTERVAL,
@@ -143,7 +144,7 @@ impl EventLoop {
         (until != Moment::NEVER).then(|| until.since(now))
     }
 
-    /// Gives a turn to each connection that is ready. Returns the time of the last one.
+    /// Gives a turn to each connection that is ready. Returns the time of the last turns.
     fn serve(&mut self, events: &Events, mut now: Moment) -> Moment {
         let mut has_messages = false;
         if !self.paused.is_empty() && self.state.pause.current(now).is_none() {
@@ -160,10 +161,11 @@ impl EventLoop {
                 connection.set_ready(event.is_read_closed() || event.is_error());
                 // A connection in the queue gets its turn below.
                 if !connection.queued {
-                    now = self.turn(position, now);
+                    now = self.begin_turn(position, now);
                 }
             }
         }
+        now = self.run_batch(now);
         for position in yielded {
             if let Some(Some(connection)) = self.connections.get_mut(position) {
                 connection.queued = false;
@@ -174,55 +176,6 @@ impl EventLoop {
             self.read_messages();
         }
         now
-    }
-
-    /// Gives a turn to a connection at a time that was `now` a few turns ago. Returns the time for the next one.
-    fn turn(&mut self, position: usize, now: Moment) -> Moment {
-        let is_timed = self.turns.is_multiple_of(TIMED_TURNS);
-        self.turns = self.turns.wrapping_add(1);
-        let now = if is_timed { Moment::now() } else { now };
-        let timed_turns = if is_timed { TIMED_TURNS } else { 0 };
-        self.guarded_turn(position, |connection, buffers| connection.turn(buffers, now, timed_turns));
-        // A turn that has used its budget may have taken long.
-        let is_yielding = self.yielding.last() == Some(&position);
-        if is_timed || is_yielding { Moment::now() } else { now }
-    }
-
-    /// Gives a turn to a connection. A panic ends only this connection.
-    fn guarded_turn(
-        &mut self,
-        position: usize,
-        turn: impl FnOnce(&mut Connection, &mut ThreadBuffers) -> Turn,
-    ) {
-        let Some(Some(connection)) = self.connections.get_mut(position) else { return };
-        let buffers = &mut self.buffers;
-        let turn = catch_unwind(AssertUnwindSafe(|| turn(connection, buffers))).unwrap_or_else(|_| {
-            self.state.stats.panics.add(1);
-            tracing::error!(client = connection.client().id, "a command panicked; its connection is closed");
-            self.buffers = ThreadBuffers::new();
-            Turn::Closed
-        });
-        let is_kept = match turn {
-            Turn::Closed => false,
-            Turn::Yielding => {
-                // Messages may be sent while it is in the queue.
-                if !std::mem::replace(&mut connection.queued, true) {
-                    self.yielding.push(position);
-                }
-                true
-            }
-            Turn::Paused => {
-                if !std::mem::replace(&mut connection.is_paused, true) {
-                    self.paused.push(position);
-                }
-                connection.register(self.poll.registry(), Token(position), READING).is_ok()
-            }
-            Turn::Blocked => connection.register(self.poll.registry(), Token(position), BLOCKED).is_ok(),
-            Turn::Waiting => connection.register(self.poll.registry(), Token(position), READING).is_ok(),
-        };
-        if !is_kept {
-            self.remove(position);
-        }
     }
 
     fn read_messages(&mut self) {

@@ -36,6 +36,7 @@
 //! - Browsers cannot use the server: a connection that sends HTTP is closed before a command is executed.
 
 mod accept;
+mod batch;
 mod clients;
 mod cmd;
 mod command_stats;
@@ -68,6 +69,7 @@ mod sorted_set;
 mod state;
 mod stats;
 mod system;
+mod unsent;
 mod worker;
 
 pub use cmd::{CommandSpec, commands};

@@ -288,6 +288,17 @@ pub(crate) fn name_of(index: usize) -> Option<&'static str> {
     table::TABLE.get(index).map(|spec| spec.name)
 }
 
+/// Whether a request takes about as long as any other one: replies of other connections may wait for it.
+#[inline]
+pub(crate) fn is_short(args: Args<'_>) -> bool {
+    const MAX_ARGS: usize = 8;
+    (1..=MAX_ARGS).contains(&args.len())
+        && table::find(&args[0]).is_some_and(|index| {
+            let spec = &table::TABLE[index];
+            spec.flags.contains(Flags::FAST) || spec.name == "set"
+        })
+}
+
 /// Whether a command has to wait for the end of a pause.
 #[cold]
 pub(crate) fn waits(session: &mut Session, args: Args<'_>, paused: Paused) -> bool {

@@ -47,6 +47,60 @@ fn panic_closes_only_its_connection() {
     assert_eq!(&reply, b"+PONG\r\n");
 }
 
+#[test]
+fn panic_leaves_the_other_turns_of_its_batch() {
+    let state = state(1);
+    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let mut clients: Vec<UnixStream> = Vec::new();
+    for _ in 0..3 {
+        let (connection, client) = connection(&state);
+        event_loop.adopt(connection);
+        clients.push(client);
+    }
+    poll(&mut event_loop);
+    let now = Moment::now();
+    for (position, client) in clients.iter_mut().enumerate() {
+        client.write_all(format!("ECHO {position}\r\n").as_bytes()).unwrap();
+        event_loop.connections[position].as_mut().unwrap().set_ready(false);
+        event_loop.begin_turn(position, now);
+    }
+    event_loop.guarded_turn(1, |_, _| panic!("a bug in a command"));
+    event_loop.run_batch(now);
+    let replies = clients.iter_mut().map(|client| {
+        let mut reply = [0; 7];
+        client.set_nonblocking(true).unwrap();
+        let length = client.read(&mut reply).unwrap();
+        reply[..length].to_vec()
+    });
+    assert_eq!(replies.collect::<Vec<_>>(), [&b"$1\r\n0\r\n"[..], b"", b"$1\r\n2\r\n"]);
+}
+
+/// Both requests are executed before the reply to the first one is written.
+#[test]
+fn invalidation_by_a_later_turn_of_the_batch_follows_the_reply() {
+    let state = state(1);
+    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let (reader, mut reader_client) = connection(&state);
+    let (writer, mut writer_client) = connection(&state);
+    event_loop.adopt(reader);
+    event_loop.adopt(writer);
+    reader_client.write_all(b"HELLO 3\r\nCLIENT TRACKING ON\r\nSET k old\r\n").unwrap();
+    poll(&mut event_loop);
+    let mut received = [0; 4096];
+    reader_client.set_nonblocking(true).unwrap();
+    while event_loop.state.store.is_empty() {
+        poll(&mut event_loop);
+    }
+    let _ = reader_client.read(&mut received).unwrap();
+    reader_client.write_all(b"GET k\r\n").unwrap();
+    writer_client.write_all(b"SET k new\r\n").unwrap();
+    poll(&mut event_loop);
+    poll(&mut event_loop);
+    let length = reader_client.read(&mut received).unwrap();
+    let expected = "$3\r\nold\r\n>2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n";
+    assert_eq!(String::from_utf8_lossy(&received[..length]), expected);
+}
+
 /// Readiness is reported once, and here while the connection still executes what it has received before.
 #[test]
 fn request_that_arrives_while_its_connection_is_queued_is_answered() {
