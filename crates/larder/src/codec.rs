@@ -6,6 +6,7 @@ use crate::envelope::{self, EncodeError, Meta, Unreadable};
 use crate::unwind::caught;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::borrow::Cow;
 
 /// Why a codec cannot encode or decode.
 pub type CodecError = Box<dyn std::error::Error + Send + Sync>;
@@ -65,6 +66,15 @@ pub trait Codec<V>: Send + Sync + 'static {
     /// # Errors
     /// If the bytes are no value. The lookup is a miss.
     fn decode(&self, codec: u8, bytes: &[u8]) -> Result<V, CodecError>;
+
+    /// Reads the bytes of a value from `bytes[start..]`. A codec whose values are such bytes may keep the allocation.
+    /// Default: [`Codec::decode`].
+    ///
+    /// # Errors
+    /// As [`Codec::decode`].
+    fn decode_owned(&self, codec: u8, bytes: Vec<u8>, start: usize) -> Result<V, CodecError> {
+        self.decode(codec, &bytes[start..])
+    }
 }
 
 const POSTCARD: u8 = 1;
@@ -231,6 +241,12 @@ impl Codec<Vec<u8>> for Raw {
     fn decode(&self, _codec: u8, bytes: &[u8]) -> Result<Vec<u8>, CodecError> {
         Ok(bytes.to_vec())
     }
+
+    /// Moves the bytes to the front: cheaper than an allocation, and the entry is weighed by what was stored.
+    fn decode_owned(&self, _codec: u8, mut bytes: Vec<u8>, start: usize) -> Result<Vec<u8>, CodecError> {
+        bytes.drain(..start);
+        Ok(bytes)
+    }
 }
 
 impl Codec<String> for Raw {
@@ -249,6 +265,11 @@ impl Codec<String> for Raw {
 
     fn decode(&self, _codec: u8, bytes: &[u8]) -> Result<String, CodecError> {
         Ok(std::str::from_utf8(bytes)?.to_owned())
+    }
+
+    fn decode_owned(&self, _codec: u8, mut bytes: Vec<u8>, start: usize) -> Result<String, CodecError> {
+        bytes.drain(..start);
+        Ok(String::from_utf8(bytes)?)
     }
 }
 
@@ -276,22 +297,31 @@ fn caught_error<R>(
     caught(function, run).unwrap_or_else(|| Err("the codec panicked".into()))
 }
 
-/// Reads a value from an envelope.
-pub(crate) fn open<V: 'static>(
-    bytes: &[u8],
+/// Reads a value from an envelope, whose allocation the value may keep if it is owned.
+pub(crate) fn open<'b, V: 'static>(
+    bytes: impl Into<Cow<'b, [u8]>>,
     codec: &dyn Codec<V>,
     schema: u64,
     packing: &Packing,
 ) -> Result<(Meta, V), Unreadable> {
-    let (meta, packed) = envelope::parse(bytes)?;
+    let bytes = bytes.into();
+    let (meta, packed) = envelope::parse(&bytes)?;
     if meta.schema != schema {
         return Err(Unreadable::Schema);
     }
     if !codec.reads(meta.codec) {
         return Err(Unreadable::Codec(meta.codec));
     }
-    let payload = packed.unpack(packing.max_bytes)?;
-    let decoded = caught_error("Codec::decode", || codec.decode(meta.codec, &payload));
+    let payload_at = bytes.len() - packed.payload.len();
+    let unpacked = match packed.unpack(packing.max_bytes)? {
+        Cow::Owned(payload) => Some(payload),
+        Cow::Borrowed(_) => None,
+    };
+    let decoded = caught_error("Codec::decode", || match (unpacked, bytes) {
+        (Some(payload), _) => codec.decode_owned(meta.codec, payload, 0),
+        (None, Cow::Owned(bytes)) => codec.decode_owned(meta.codec, bytes, payload_at),
+        (None, Cow::Borrowed(bytes)) => codec.decode(meta.codec, &bytes[payload_at..]),
+    });
     let value = decoded.map_err(|_| Unreadable::Decode)?;
     Ok((meta, value))
 }

@@ -113,3 +113,24 @@ fn encode_error_contains_reason_of_codec() {
     let refused = seal(&1, &Refusing, meta, &Packing::default()).expect_err("refused");
     assert_eq!(refused.to_string(), "the value cannot be encoded: no form for this value");
 }
+
+#[test]
+fn raw_value_keeps_allocation_of_its_envelope() {
+    let bytes = stored::seal(&b"value".to_vec(), &Raw, Default::default()).expect("encodes");
+    let allocation = bytes.as_ptr();
+    let (_, value) = open::<Vec<u8>>(bytes, &Raw, 0, &Packing::default()).expect("opens");
+    assert_eq!((&value[..], value.as_ptr()), (&b"value"[..], allocation));
+    let bytes = stored::seal(&"text".to_owned(), &Raw, Default::default()).expect("encodes");
+    assert_eq!(open::<String>(bytes, &Raw, 0, &Packing::default()).expect("opens").1, "text");
+}
+
+#[test]
+fn codec_without_decode_owned_decodes_owned_bytes() {
+    let compression = crate::compression::Compression::Lz4;
+    for compression in [Default::default(), compression] {
+        let row = Row { name: "x".repeat(9_000), ..row() };
+        let bytes = stored::seal(&row, &Format::Postcard, compression).expect("encodes");
+        let (_, decoded) = open::<Row>(bytes, &Format::Postcard, 0, &Packing::default()).expect("opens");
+        assert_eq!(decoded, row);
+    }
+}

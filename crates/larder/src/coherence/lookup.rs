@@ -84,8 +84,8 @@ impl Coordinator {
         if keys.iter().any(|key| self.replay_log.blocks(key)) {
             return Err(CacheError::CircuitOpen);
         }
-        let members = untagged_members();
         let reads_ledger = !node.trust.is_standalone() && self.needs_ledger(purpose);
+        let members = if reads_ledger { untagged_members() } else { Vec::new() };
         let ledger = || reads_ledger.then(|| node.ledger_query(&members));
         let with_leases = purpose == Purpose::Load && !node.trust.is_standalone();
         let ids: Vec<Id> = keys.iter().filter(|_| with_leases).map(|_| node.random.id()).collect();
@@ -115,14 +115,17 @@ impl Coordinator {
             },
         });
         let lookups: Vec<RedisLookup> = lookups.collect();
+        let (mut hits, mut misses) = (0, 0);
         for lookup in &lookups {
             match lookup {
-                RedisLookup::Bytes(_) => redis.counts.hits.add(1),
+                RedisLookup::Bytes(_) => hits += 1,
                 // The key will be looked up again: the end of the wait counts.
                 RedisLookup::LeaseHeldByOther(_) if purpose == Purpose::Load => {}
-                _ => redis.counts.misses.add(1),
+                _ => misses += 1,
             }
         }
+        redis.counts.hits.add(hits);
+        redis.counts.misses.add(misses);
         Ok((lookups, clock))
     }
 

@@ -3,6 +3,7 @@
 use crate::envelope::Id;
 use crate::key::MemoryKey;
 use crate::policy::Lifetime;
+use larder_engine::Ttl;
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -96,26 +97,45 @@ impl EntryState {
         generation: u64,
         epoch: u64,
     ) -> Self {
-        let fresh_until = if fresh_for < kept_for { nanos(now.saturating_add(fresh_for)) } else { NEVER };
-        EntryState {
+        let mut state = EntryState {
             id: None,
             clock: 0,
-            epoch,
+            epoch: 0,
             promoted: false,
             tags: Box::default(),
             encoded_bytes: 0,
-            stored_at: now,
+            stored_at: Duration::ZERO,
             initial_age: Duration::ZERO,
             is_stale_value: false,
             ttl_ms: millis(fresh_for),
             grace_ms: millis(kept_for.saturating_sub(fresh_for)),
-            keep_until: AtomicU64::new(nanos(now.saturating_add(kept_for))),
-            fresh_until: AtomicU64::new(fresh_until),
-            validated_in: AtomicU64::new(generation),
-            validated_at: AtomicU64::new(nanos(now)),
+            keep_until: AtomicU64::new(0),
+            fresh_until: AtomicU64::new(0),
+            validated_in: AtomicU64::new(0),
+            validated_at: AtomicU64::new(0),
             delivered_at: AtomicU64::new(0),
-            checked_in: AtomicU64::new(epoch),
-        }
+            checked_in: AtomicU64::new(0),
+        };
+        state.set_stored(now, fresh_for, kept_for, generation, epoch);
+        state
+    }
+
+    /// The value is stored in memory at `now`.
+    pub(crate) fn set_stored(
+        &mut self,
+        now: Duration,
+        fresh_for: Duration,
+        kept_for: Duration,
+        generation: u64,
+        epoch: u64,
+    ) {
+        let fresh_until = if fresh_for < kept_for { nanos(now.saturating_add(fresh_for)) } else { NEVER };
+        (self.epoch, self.stored_at) = (epoch, now);
+        *self.keep_until.get_mut() = nanos(now.saturating_add(kept_for));
+        *self.fresh_until.get_mut() = fresh_until;
+        *self.validated_in.get_mut() = generation;
+        *self.validated_at.get_mut() = nanos(now);
+        *self.checked_in.get_mut() = epoch;
     }
 
     /// The state of the same value, which is stale and served for `retry_after`.
@@ -165,6 +185,12 @@ impl EntryState {
             NEVER => larder_engine::MAX_TTL,
             at => Duration::from_nanos(at).saturating_sub(now).max(Duration::from_millis(1)),
         }
+    }
+
+    /// The time to live of the entry in the engine: to the end of the grace period, at least 1 ms. It is a moment and not
+    /// a duration, since the commit may come later than the moment at which the entry was judged.
+    pub(crate) fn memory_ttl(&self) -> Ttl {
+        Ttl::At(millis(self.stored_at.saturating_add(self.remaining(self.stored_at))))
     }
 
     /// The time to the end of the time to live; zero if that is over.
@@ -294,6 +320,11 @@ impl MemoryEntry {
 
     pub(crate) fn state(&self) -> &EntryState {
         &self.0.state
+    }
+
+    /// The state of an entry that has no clone yet.
+    pub(crate) fn state_mut(&mut self) -> Option<&mut EntryState> {
+        Arc::get_mut(&mut self.0).map(|stored| &mut stored.state)
     }
 
     /// Whether both are the same allocation.

@@ -57,7 +57,10 @@ impl Keyspace {
     }
 
     pub(crate) fn redis_key(&self, view: &str, key: &KeyBuf) -> Vec<u8> {
-        [self.namespace.as_bytes(), b":", view.as_bytes(), b":", key.as_bytes()].concat()
+        let parts = [self.namespace.as_bytes(), b":", view.as_bytes(), b":", key.as_bytes()];
+        let mut redis_key = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
+        parts.iter().for_each(|part| redis_key.extend_from_slice(part));
+        redis_key
     }
 
     /// The key in memory of a key in Redis, if this node has the view.

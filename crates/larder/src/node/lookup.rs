@@ -47,10 +47,19 @@ impl Node {
         view: &ViewConfig<V>,
         key: &KeyBuf,
     ) -> MemoryLookup<V> {
+        self.lookup_at(view, key, self.now())
+    }
+
+    /// The same for a call that was made before, and that read the clock when it began: it may get what was valid then.
+    pub(crate) fn lookup_at<V: Send + Sync + 'static>(
+        &self,
+        view: &ViewConfig<V>,
+        key: &KeyBuf,
+        now: Duration,
+    ) -> MemoryLookup<V> {
         let memory_key = MemoryKeyRef { view: view.number, bytes: key.as_bytes() };
         loop {
             // Before memory: what was known before is known of each entry found.
-            let now = self.now();
             let trust = self.trust.snapshot();
             let epoch = self.ledger.epoch();
             let load = sampled(&self.observers.counts.memory_latency, || {

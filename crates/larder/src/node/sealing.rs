@@ -1,15 +1,17 @@
 //! From a value to its envelope in Redis and its entry in memory, and back.
 
 use super::entry::{EntryState, MemoryEntry, MemoryTicket, Validity};
+use super::server_clock::time_until;
 use super::view_config::ViewConfig;
 use super::{Node, StartState};
 use crate::codec;
 use crate::envelope::{self, EncodeError, Id, Meta};
 use crate::events::{Event, EventKey};
 use crate::key::MemoryKey;
-use crate::policy::Lifetime;
+use crate::policy::{Lifetime, Policy};
 use crate::tier::Expiry;
 use larder_engine::{CommitOutcome, Ttl};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +22,26 @@ pub(crate) struct OpenedEntry {
     pub(crate) validity: Validity,
     /// When it leaves Redis, in milliseconds of the server's clock.
     pub(crate) deadline_ms: u64,
+}
+
+/// A value that was found in Redis and is not judged yet: its entry has no times.
+pub(crate) struct DecodedEntry {
+    entry: MemoryEntry,
+    /// When it leaves Redis, in milliseconds of the server's clock.
+    deadline_ms: u64,
+    /// The value is a remembered absence.
+    negative: bool,
+}
+
+/// The node's clock and the server's at one moment.
+///
+/// The node's is read first, and the server's is the latest that it can show. So an entry that ends the remaining time
+/// after `now` ends no later than its key, however much later it is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clocks {
+    now: Duration,
+    /// In microseconds; `None` if the server never told its time.
+    server: Option<u64>,
 }
 
 /// The metadata of a value that is written.
@@ -57,6 +79,19 @@ impl Node {
         bytes: &[u8],
         start: &StartState,
     ) -> Option<OpenedEntry> {
+        let decoded = self.decode(view, redis_key, bytes)?;
+        self.admit(decoded, &view.policy, start, &mut self.clocks()).await
+    }
+
+    /// Reads a value from bytes of Redis. `None` if they are no value of this view.
+    pub(crate) fn decode<'b, V: Send + Sync + 'static>(
+        &self,
+        view: &ViewConfig<V>,
+        redis_key: &[u8],
+        bytes: impl Into<Cow<'b, [u8]>>,
+    ) -> Option<DecodedEntry> {
+        let bytes = bytes.into();
+        let stored_bytes = bytes.len();
         let (meta, value) = match codec::open(bytes, &*view.codec, view.schema(), &self.settings.packing) {
             Ok(opened) => opened,
             Err(why) => {
@@ -68,29 +103,67 @@ impl Node {
                 return None;
             }
         };
-        let lifetime = view.policy.lifetime(meta.negative, &self.random);
-        // The time before the server's: the entry ends no later than its key.
-        let now = self.now();
-        let remaining = self.server_clock.remaining(meta.deadline_ms)?;
-        // The deadline is the end of the grace period.
-        let fresh_for = remaining.saturating_sub(meta.grace).min(lifetime.fresh);
-        let kept_for = remaining.min(fresh_for + meta.grace);
-        let mut state = EntryState::new(now, fresh_for, kept_for, start.generation, start.epoch);
+        let mut state = EntryState::new(Duration::ZERO, meta.ttl, meta.ttl + meta.grace, 0, 0);
         state.set_lifetime(Lifetime { fresh: meta.ttl, grace: meta.grace });
         state.id = Some(meta.id);
         state.clock = meta.clock;
         state.promoted = true;
-        state.initial_age = (meta.ttl + meta.grace).saturating_sub(remaining);
         state.tags = meta.tags.into();
-        state.encoded_bytes = view.weight(&value, bytes.len());
-        state.set_unchecked();
-        match self.judge_promoted(&state).await {
-            validity @ (Validity::Valid | Validity::Stale) => {
-                let entry = MemoryEntry::new(Arc::new(value), state);
-                Some(OpenedEntry { entry, validity, deadline_ms: meta.deadline_ms })
+        state.encoded_bytes = view.weight(&value, stored_bytes);
+        let entry = MemoryEntry::new(Arc::new(value), state);
+        Some(DecodedEntry { entry, deadline_ms: meta.deadline_ms, negative: meta.negative })
+    }
+
+    /// The clocks now. Read after all values of a reply were decoded, which may take long.
+    pub(crate) fn clocks(&self) -> Clocks {
+        let now = self.now();
+        Clocks { now, server: self.server_clock.latest() }
+    }
+
+    /// Judges a value at the moment of the clocks. `None` if it may not be served. Reads stamps from Redis if the value
+    /// has tags that this node does not know, and then the clocks again.
+    pub(crate) async fn admit(
+        &self,
+        decoded: DecodedEntry,
+        policy: &Policy,
+        start: &StartState,
+        clocks: &mut Clocks,
+    ) -> Option<OpenedEntry> {
+        let deadline_ms = decoded.deadline_ms;
+        let entry = self.with_times(decoded, policy, start, clocks)?;
+        let validity = match self.judge_promoted_by_known_stamps(entry.state()) {
+            Some(validity) => validity,
+            None => {
+                let validity = self.judge_promoted(entry.state()).await;
+                *clocks = self.clocks();
+                validity
             }
+        };
+        match validity {
+            Validity::Valid | Validity::Stale => Some(OpenedEntry { entry, validity, deadline_ms }),
             Validity::Dead | Validity::Unknown => None,
         }
+    }
+
+    /// The entry of a value that was found in Redis, with its times.
+    fn with_times(
+        &self,
+        DecodedEntry { mut entry, deadline_ms, negative }: DecodedEntry,
+        policy: &Policy,
+        start: &StartState,
+        clocks: &Clocks,
+    ) -> Option<MemoryEntry> {
+        let remaining = time_until(deadline_ms, clocks.server?);
+        let lifetime = policy.lifetime(negative, &self.random);
+        let state = entry.state_mut()?;
+        let stored = state.lifetime();
+        // The deadline is the end of the grace period.
+        let fresh_for = remaining.saturating_sub(stored.grace).min(lifetime.fresh);
+        let kept_for = remaining.min(fresh_for + stored.grace);
+        state.set_stored(clocks.now, fresh_for, kept_for, start.generation, start.epoch);
+        state.initial_age = (stored.fresh + stored.grace).saturating_sub(remaining);
+        state.set_unchecked();
+        Some(entry)
     }
 
     /// Encodes a value into an envelope, if Redis may store it.
@@ -190,12 +263,44 @@ impl Node {
         tracked_writes: u64,
     ) -> CommitOutcome {
         let state = entry.state();
-        let ttl = Ttl::After(state.remaining(state.stored_at));
-        let outcome = ticket.commit_with_ttl(entry.clone(), ttl);
+        let outcome = ticket.commit_with_ttl(entry.clone(), state.memory_ttl());
         // Checked after the commit: a write that is reported later finds the entry in memory.
         if self.tracked_writes.count(redis_key) != tracked_writes {
             state.mark_suspect();
         }
         outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::{Raw, stored};
+    use crate::node::tests::node_with_clock;
+    use larder_engine::Clock;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn entry_ends_with_its_key_however_late_it_is_made() {
+        let (clock, hand) = Clock::manual();
+        let node = node_with_clock(clock);
+        // The server's clock is at 1,000 s, and the key leaves it 2 s later.
+        node.server_clock.record(node.server_clock.request(), 1_000_000_000);
+        let mut bytes = stored::seal(&b"value".to_vec(), &Raw, Default::default()).expect("encodes");
+        envelope::set_deadline(&mut bytes, 1_002_000);
+        let view = ViewConfig::new("v".into(), 0, Arc::new(Raw), 0, Policy::new());
+        let start = node.start_state(b"k");
+        let decoded = || node.decode::<Vec<u8>>(&view, b"k", &bytes).expect("a value");
+        let early = decoded();
+        let mut clocks = node.clocks();
+        for late in [false, true] {
+            let opened = node.admit(decoded(), &view.policy, &start, &mut clocks).await.expect("valid");
+            assert_eq!(opened.entry.state().memory_ttl(), Ttl::At(2_000), "late: {late}");
+            hand.advance(SECOND);
+            tokio::time::advance(SECOND).await;
+        }
+        let opened = node.admit(early, &view.policy, &start, &mut node.clocks()).await;
+        assert!(opened.is_none(), "the deadline has passed since it was decoded");
     }
 }

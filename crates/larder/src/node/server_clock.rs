@@ -85,12 +85,6 @@ impl ServerClock {
         Some(earliest_ms.saturating_add(kept_for_ms).min(LAST_DEADLINE))
     }
 
-    /// The time until a deadline; zero after it. `None` if the server never told its time.
-    pub(crate) fn remaining(&self, deadline_ms: u64) -> Option<Duration> {
-        let latest = self.latest()?;
-        Some(Duration::from_micros(deadline_ms.saturating_mul(1_000).saturating_sub(latest)))
-    }
-
     /// What the server's clock shows now at the latest, in microseconds. `None` if the server never told its time.
     pub(crate) fn latest(&self) -> Option<u64> {
         let reading = self.0.lock().reading?;
@@ -115,6 +109,11 @@ impl Node {
     }
 }
 
+/// The time until a deadline in milliseconds when the server's clock shows these microseconds; zero after it.
+pub(crate) fn time_until(deadline_ms: u64, server_micros: u64) -> Duration {
+    Duration::from_micros(deadline_ms.saturating_mul(1_000).saturating_sub(server_micros))
+}
+
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX / 2)
 }
@@ -131,7 +130,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn deadline_is_early_and_remaining_time_short_by_round_trip() {
         let clock = ServerClock::default();
-        assert_eq!((clock.deadline(SECOND), clock.remaining(u64::MAX)), (None, None));
+        let remaining = |deadline_ms| clock.latest().map(|latest| time_until(deadline_ms, latest));
+        assert_eq!((clock.deadline(SECOND), clock.latest()), (None, None));
         let request = clock.request();
         advance(SECOND).await;
         clock.record(request, START);
@@ -140,13 +140,12 @@ mod tests {
             Some(3_660_000),
             "the server replied a moment ago, at the earliest"
         );
-        let remaining = clock.remaining(3_660_000).expect("known");
-        assert_eq!(remaining, 59 * SECOND - SECOND / DRIFT, "or a second ago");
+        assert_eq!(remaining(3_660_000), Some(59 * SECOND - SECOND / DRIFT), "or a second ago");
         advance(5 * SECOND).await;
         assert_eq!(clock.deadline(60 * SECOND), Some(3_664_995));
-        assert_eq!(clock.remaining(3_660_000), Some(54 * SECOND - 6 * SECOND / DRIFT));
+        assert_eq!(remaining(3_660_000), Some(54 * SECOND - 6 * SECOND / DRIFT));
         advance(60 * SECOND).await;
-        assert_eq!(clock.remaining(3_660_000), Some(Duration::ZERO));
+        assert_eq!(remaining(3_660_000), Some(Duration::ZERO));
     }
 
     #[tokio::test(start_paused = true)]

@@ -41,7 +41,18 @@ impl Node {
         if state.is_dead() {
             return Validity::Dead;
         }
-        let LedgerJudgement { invalidated, is_certain } = self.ledger.judge(state);
+        self.apply(self.ledger.judge(state), state, proof, is_proved, now)
+    }
+
+    /// Judges an entry that was not dead when the ledger was asked.
+    fn apply(
+        &self,
+        LedgerJudgement { invalidated, is_certain }: LedgerJudgement,
+        state: &EntryState,
+        proof: Proof,
+        is_proved: bool,
+        now: Duration,
+    ) -> Validity {
         match invalidated {
             None => {}
             Some(Invalidation::Soft) if state.has_grace() => state.set_stale_from(Duration::ZERO),
@@ -74,29 +85,41 @@ impl Node {
         self.judge(state, Proof::NoReply, self.ledger.epoch(), self.now())
     }
 
+    /// Judges an entry that was found in Redis by the stamps that this node knows. `None` if stamps must be read.
+    pub(super) fn judge_promoted_by_known_stamps(&self, state: &EntryState) -> Option<Validity> {
+        if self.trust.is_standalone() || self.redis.is_none() {
+            return Some(self.judge(state, Proof::Redis, self.ledger.epoch(), state.stored_at));
+        }
+        if state.clock == 0 {
+            return Some(Validity::Dead);
+        }
+        if state.clock > self.ledger.clock() {
+            return None;
+        }
+        let has_certain_stamps = state.tags.is_empty() || self.trust.is_trusted();
+        let judgement = self.ledger.judge(state);
+        let is_dead = has_certain_stamps && judgement.invalidated == Some(Invalidation::Hard);
+        let is_known = is_dead || (has_certain_stamps && judgement.is_certain);
+        is_known.then(|| self.apply(judgement, state, Proof::Redis, true, state.stored_at))
+    }
+
     /// Judges an entry that was found in Redis. Reads the stamps of its tags if this node does not know them.
     pub(super) async fn judge_promoted(&self, state: &EntryState) -> Validity {
-        if !self.trust.is_standalone() && self.redis.is_some() {
-            if state.clock == 0 {
-                return Validity::Dead;
+        let members = members_of(state.tags.iter().map(|tag| &**tag));
+        if state.clock > self.ledger.clock() {
+            // A load gets no clock that its ledger has not reached. If this one has not, the entry is from a ledger
+            // that was lost, and newer than invalidations to come.
+            match self.read_stamps(&members).await {
+                Ok(clock) if clock < state.clock => return Validity::Dead,
+                Ok(_) => {}
+                Err(_) => return Validity::Unknown,
             }
-            let members = || members_of(state.tags.iter().map(|tag| &**tag));
-            if state.clock > self.ledger.clock() {
-                // A load gets no clock that its ledger has not reached. If this one has not, the entry is from a ledger
-                // that was lost, and newer than invalidations to come.
-                match self.read_stamps(&members()).await {
-                    Ok(clock) if clock < state.clock => return Validity::Dead,
-                    Ok(_) => {}
-                    Err(_) => return Validity::Unknown,
-                }
-            }
-            let has_certain_stamps = state.tags.is_empty() || self.trust.is_trusted();
-            let judgement = self.ledger.judge(state);
-            let is_dead = has_certain_stamps && judgement.invalidated == Some(Invalidation::Hard);
-            let is_known = is_dead || (has_certain_stamps && judgement.is_certain);
-            if !is_known && self.read_stamps(&members()).await.is_err() {
-                return Validity::Unknown;
-            }
+        }
+        if let Some(validity) = self.judge_promoted_by_known_stamps(state) {
+            return validity;
+        }
+        if self.read_stamps(&members).await.is_err() {
+            return Validity::Unknown;
         }
         self.judge(state, Proof::Redis, self.ledger.epoch(), state.stored_at)
     }

@@ -8,7 +8,7 @@ use crate::node::StartState;
 use crate::node::entry::{MemoryTicket, Validity};
 use crate::node::fetched::{Fetched, Source};
 use crate::node::lookup::{Candidate, MemoryLookup, source_in_memory};
-use crate::node::sealing::OpenedEntry;
+use crate::node::sealing::{DecodedEntry, OpenedEntry};
 use crate::policy::Lifetime;
 
 /// A [`View`] that can only be read.
@@ -66,10 +66,14 @@ where
             return None;
         }
         let key = KeyBuf::of(key);
-        let found = match state.lookup(&key) {
-            MemoryLookup::Hit(fetched) => Some(fetched),
-            missed => state.read_from_redis(vec![(key.clone(), missed)]).await.pop().flatten(),
-        };
+        let mut found = None;
+        match state.node().lookup(&state.config, &key) {
+            MemoryLookup::Hit(fetched) => found = Some(fetched),
+            missed => {
+                let missed = MissedKey::new(0, &key, missed).into_iter().collect();
+                state.read_from_redis(missed, std::slice::from_mut(&mut found)).await;
+            }
+        }
         state.touch(&key, found.as_ref());
         found
     }
@@ -82,31 +86,35 @@ where
     where
         K: 'k,
     {
-        let keys = keys.into_iter().map(KeyBuf::of);
-        if self.state.is_off() {
-            return keys.map(|_| None).collect();
+        let keys: Vec<KeyBuf> = keys.into_iter().map(KeyBuf::of).collect();
+        let state = &self.state;
+        if state.is_off() {
+            return keys.iter().map(|_| None).collect();
         }
-        let (mut answers, mut all_missed, mut unanswered) = (Vec::new(), Vec::new(), Vec::new());
-        for key in keys {
-            let found = match self.state.lookup(&key) {
+        let mut answers = Vec::with_capacity(keys.len());
+        let mut all_missed = Vec::new();
+        // After the keys, whose iterator is the caller's.
+        let now = state.node().now();
+        for (index, key) in keys.iter().enumerate() {
+            answers.push(match state.node().lookup_at(&state.config, key, now) {
                 MemoryLookup::Hit(fetched) => {
-                    self.state.touch(&key, Some(&fetched));
+                    state.touch(key, Some(&fetched));
                     Some(fetched)
                 }
                 missed => {
-                    unanswered.push((answers.len(), key.clone()));
-                    all_missed.push((key, missed));
+                    if all_missed.is_empty() {
+                        all_missed.reserve_exact(keys.len() - index);
+                    }
+                    all_missed.extend(MissedKey::new(index, key, missed));
                     None
                 }
-            };
-            answers.push(found);
+            });
         }
         if !all_missed.is_empty() {
-            let found = self.state.read_from_redis(all_missed).await;
-            for ((index, key), found) in unanswered.into_iter().zip(found) {
-                self.state.touch(&key, found.as_ref());
-                answers[index] = found;
-            }
+            let touched = all_missed.iter().filter(|_| state.config.touch_on_read);
+            let touched: Vec<usize> = touched.map(|missed| missed.index).collect();
+            state.read_from_redis(all_missed, &mut answers).await;
+            touched.into_iter().for_each(|index| state.touch(&keys[index], answers[index].as_ref()));
         }
         answers
     }
@@ -118,74 +126,70 @@ where
 }
 
 impl<V: Send + Sync + 'static> ViewState<V> {
-    fn lookup(&self, key: &KeyBuf) -> MemoryLookup<V> {
-        self.node().lookup(&self.config, key)
-    }
-
     /// Looks up Redis for the keys that memory could not answer.
-    async fn read_from_redis(&self, missed: Vec<(KeyBuf, MemoryLookup<V>)>) -> Vec<Option<Fetched<V>>> {
+    async fn read_from_redis(&self, mut all_missed: Vec<MissedKey<'_>>, answers: &mut [Option<Fetched<V>>]) {
         let (coordinator, node) = (&self.coordinator, self.node());
-        let mut answers: Vec<Option<Fetched<V>>> = missed.iter().map(|_| None).collect();
         if node.redis.is_none() {
-            return answers;
+            return;
         }
         coordinator.ensure_connected().await;
-        if let [(key, lookup)] = &missed[..]
-            && let Some(candidate) = candidate_of(lookup).filter(|candidate| candidate.needs_revalidation)
-            && let Some(fetched) = self.revalidated(key, candidate).await
+        if let [missed] = &all_missed[..]
+            && let Some(candidate) = missed.unproved_candidate()
+            && let Some(fetched) = self.revalidated(missed.key, candidate).await
         {
-            return vec![Some(fetched)];
+            answers[missed.index] = Some(fetched);
+            return;
         }
         let (epoch, generation) = (node.ledger.epoch(), node.trust.generation());
-        let (mut redis_keys, mut pending) = (Vec::new(), Vec::new());
-        for (index, (key, lookup)) in missed.into_iter().enumerate() {
-            let (ticket, candidate) = match lookup {
-                MemoryLookup::Lead { ticket, candidate } => (Some(ticket), candidate),
-                MemoryLookup::Follow(waiter) => (None, waiter.candidate),
-                MemoryLookup::Hit(_) => continue,
-            };
-            let redis_key = self.redis_key(&key);
+        let mut redis_keys = Vec::with_capacity(all_missed.len());
+        all_missed.retain_mut(|missed| {
+            let redis_key = self.redis_key(missed.key);
             if coordinator.replay_log.blocks(&redis_key) {
                 // What this node stored since is valid until it can be compared with Redis.
-                answers[index] = candidate.and_then(|candidate| self.valid_without_redis(&candidate));
-                continue;
+                answers[missed.index] = self.valid_without_redis(missed);
+                return false;
             }
-            let tracked_writes = node.tracked_writes.count(&redis_key);
-            pending.push(PendingRead { index, ticket, candidate, tracked_writes });
+            missed.tracked_writes = node.tracked_writes.count(&redis_key);
             redis_keys.push(redis_key);
-        }
+            true
+        });
         if redis_keys.is_empty() {
-            return answers;
+            return;
         }
         let (lookups, clock) = match coordinator.lookup_redis(&redis_keys, Purpose::Read).await {
             Ok(reply) => reply,
             Err(error) => {
                 node.observers.report(&error);
-                for PendingRead { index, candidate, .. } in pending {
-                    answers[index] = candidate.and_then(|candidate| self.valid_without_redis(&candidate));
-                }
-                return answers;
+                all_missed.iter().for_each(|missed| answers[missed.index] = self.valid_without_redis(missed));
+                return;
             }
         };
-        for ((read, lookup), redis_key) in pending.into_iter().zip(lookups).zip(&redis_keys) {
-            let PendingRead { index, ticket, candidate, tracked_writes } = read;
-            let start = StartState { clock, epoch, generation, tracked_writes };
-            let RedisLookup::Bytes(bytes) = lookup else {
+        let decoded =
+            lookups.into_iter().zip(&all_missed).zip(&redis_keys).map(|((lookup, missed), redis_key)| {
+                if let RedisLookup::Bytes(bytes) = lookup {
+                    return node.decode(&self.config, redis_key, bytes);
+                }
                 // Redis does not have it, so memory must not serve it.
-                if let Some(candidate) = candidate.filter(|candidate| candidate.needs_revalidation) {
+                if let Some(candidate) = missed.unproved_candidate() {
                     candidate.entry.state().mark_dead();
                 }
-                continue;
-            };
-            let opened = node.open(&self.config, redis_key, &bytes, &start).await;
+                None
+            });
+        let decoded: Vec<Option<DecodedEntry>> = decoded.collect();
+        let mut clocks = node.clocks();
+        for ((missed, decoded), redis_key) in all_missed.iter_mut().zip(decoded).zip(&redis_keys) {
+            let ticket = missed.ticket.take();
+            let Some(decoded) = decoded else { continue };
+            let tracked_writes = missed.tracked_writes;
+            let start = StartState { clock, epoch, generation, tracked_writes };
+            let opened = node.admit(decoded, &self.config.policy, &start, &mut clocks).await;
             if let Some(OpenedEntry { entry, validity: Validity::Valid, .. }) = opened {
                 if let Some(ticket) = ticket {
                     node.commit(redis_key, ticket, &entry, tracked_writes);
                 }
-                answers[index] = node.fetched(entry, Source::Redis, false);
+                answers[missed.index] = node.fetched(entry, Source::Redis, false);
             }
         }
-        answers
     }
 
     /// A candidate that Redis has too, if it is valid.
@@ -195,10 +199,8 @@ impl<V: Send + Sync + 'static> ViewState<V> {
     }
 
     /// A candidate that is valid although Redis does not reply.
-    fn valid_without_redis(&self, candidate: &Candidate) -> Option<Fetched<V>> {
-        if !candidate.needs_revalidation {
-            return None;
-        }
+    fn valid_without_redis(&self, missed: &MissedKey<'_>) -> Option<Fetched<V>> {
+        let candidate = missed.unproved_candidate()?;
         self.fetched_if_valid(candidate, self.node().judge_without_redis(candidate.entry.state()))
     }
 
@@ -234,19 +236,30 @@ impl<V: Send + Sync + 'static> ViewState<V> {
     }
 }
 
-fn candidate_of<V>(lookup: &MemoryLookup<V>) -> Option<&Candidate> {
-    match lookup {
-        MemoryLookup::Lead { candidate, .. } => candidate.as_ref(),
-        MemoryLookup::Follow(waiter) => waiter.candidate.as_ref(),
-        MemoryLookup::Hit(_) => None,
-    }
-}
-
-/// A key that is looked up in Redis.
-struct PendingRead {
+/// A key that memory could not answer.
+struct MissedKey<'k> {
     /// The position among the answers.
     index: usize,
+    key: &'k KeyBuf,
     ticket: Option<MemoryTicket>,
     candidate: Option<Candidate>,
+    /// The count of tracked writes of the key before Redis was looked up.
     tracked_writes: u64,
+}
+
+impl<'k> MissedKey<'k> {
+    /// `None` for a hit.
+    fn new<V>(index: usize, key: &'k KeyBuf, lookup: MemoryLookup<V>) -> Option<Self> {
+        let (ticket, candidate) = match lookup {
+            MemoryLookup::Lead { ticket, candidate } => (Some(ticket), candidate),
+            MemoryLookup::Follow(waiter) => (None, waiter.candidate),
+            MemoryLookup::Hit(_) => return None,
+        };
+        Some(MissedKey { index, key, ticket, candidate, tracked_writes: 0 })
+    }
+
+    /// An entry in memory that may be valid, if Redis has it too.
+    fn unproved_candidate(&self) -> Option<&Candidate> {
+        self.candidate.as_ref().filter(|candidate| candidate.needs_revalidation)
+    }
 }

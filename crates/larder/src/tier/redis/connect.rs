@@ -4,8 +4,9 @@
 use super::address::{Address, Open};
 use crate::tier::{ServerId, TierError};
 use parking_lot::Mutex;
-use redis::aio::MultiplexedConnection;
-use redis::{Pipeline, Value};
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::{Cmd, Pipeline, RedisError, Value};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Consecutive timeouts after which a connection is abandoned. One timeout is no reason: the commands on an abandoned
@@ -24,7 +25,7 @@ pub(super) fn hello_field(hello: &Value, name: &str) -> Option<Value> {
 /// A slot for one connection.
 #[derive(Default)]
 pub(super) struct Slot {
-    open: Mutex<Option<Open>>,
+    open: Mutex<Option<Arc<Open>>>,
     /// Locked while connecting, so that concurrent callers open one connection.
     connecting: tokio::sync::Mutex<()>,
     /// Consecutive timeouts.
@@ -66,18 +67,46 @@ impl Slot {
         address: &Address,
         pipeline: &Pipeline,
     ) -> Result<Vec<Value>, TierError> {
-        let mut open = open.clone();
-        let answers = send(&mut open.connection, pipeline).await;
+        let answers = send(&mut open.connection.clone(), pipeline).await;
+        self.settle(open, address, answers)
+    }
+
+    /// Sends a command that may be executed twice, as [`Slot::send_repeatable`] does: cheaper than a pipeline of one.
+    pub(super) async fn send_repeatable_command(
+        &self,
+        address: &Address,
+        command: &Cmd,
+    ) -> Result<Value, TierError> {
+        match self.send_command(address, command).await {
+            Err(TierError::Disconnected(_)) => self.send_command(address, command).await,
+            answer => answer,
+        }
+    }
+
+    async fn send_command(&self, address: &Address, command: &Cmd) -> Result<Value, TierError> {
+        let open = self.connected(address).await?;
+        let answer = open.connection.clone().req_packed_command(command).await;
+        let [answer] = self.settle(&open, address, answer.map(|answer| [answer]).map_err(Failed::from))?;
+        Ok(answer)
+    }
+
+    /// What the replies, or their absence, say about the connection and its server.
+    fn settle<A: AsRef<[Value]>>(
+        &self,
+        open: &Open,
+        address: &Address,
+        answers: Result<A, Failed>,
+    ) -> Result<A, TierError> {
         match &answers {
-            Ok(answers) if answers.iter().any(is_from_replica) => {
+            Ok(answers) if answers.as_ref().iter().any(is_from_replica) => {
                 address.demoted();
                 return Err(TierError::NoReply("the server is not a primary".into()));
             }
             Ok(_) => self.timeouts.store(0, Ordering::Relaxed),
-            Err(Failed::Broken(_)) => self.abandon(&open),
+            Err(Failed::Broken(_)) => self.abandon(open),
             Err(Failed::TimedOut(_)) => {
                 if self.timeouts.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_TIMEOUTS {
-                    self.abandon(&open);
+                    self.abandon(open);
                 }
             }
         }
@@ -100,7 +129,7 @@ impl Slot {
         }
     }
 
-    pub(super) async fn connected(&self, address: &Address) -> Result<Open, TierError> {
+    pub(super) async fn connected(&self, address: &Address) -> Result<Arc<Open>, TierError> {
         if let Some(open) = self.current(address) {
             return Ok(open);
         }
@@ -118,11 +147,12 @@ impl Slot {
         }
         *self.abandoned.lock() = None;
         self.timeouts.store(0, Ordering::Relaxed);
+        let opened = Arc::new(opened);
         *self.open.lock() = Some(opened.clone());
         Ok(opened)
     }
 
-    fn current(&self, address: &Address) -> Option<Open> {
+    fn current(&self, address: &Address) -> Option<Arc<Open>> {
         let open = self.open.lock().clone()?;
         if open.is_closed() {
             self.abandon(&open);
@@ -135,7 +165,7 @@ impl Slot {
         let mut open = self.open.lock();
         if open.as_ref().is_some_and(|open| open.client_id == which.client_id) {
             *open = None;
-            let Open { server, client_id, .. } = which.clone();
+            let (server, client_id) = (which.server.clone(), which.client_id);
             *self.abandoned.lock() = (client_id != 0).then_some(Abandoned { server, client_id });
         }
     }
@@ -155,6 +185,15 @@ pub(super) enum Failed {
     TimedOut(String),
 }
 
+impl From<RedisError> for Failed {
+    fn from(error: RedisError) -> Self {
+        match error.is_timeout() {
+            true => Failed::TimedOut(error.to_string()),
+            false => Failed::Broken(error.to_string()),
+        }
+    }
+}
+
 impl From<Failed> for TierError {
     fn from(failed: Failed) -> Self {
         match failed {
@@ -168,12 +207,5 @@ pub(super) async fn send(
     connection: &mut MultiplexedConnection,
     pipeline: &Pipeline,
 ) -> Result<Vec<Value>, Failed> {
-    let answers = connection.send_packed_commands(pipeline, 0, pipeline.len()).await;
-    answers.map_err(|error| {
-        if error.is_timeout() {
-            Failed::TimedOut(error.to_string())
-        } else {
-            Failed::Broken(error.to_string())
-        }
-    })
+    connection.send_packed_commands(pipeline, 0, pipeline.len()).await.map_err(Failed::from)
 }

@@ -5,7 +5,7 @@ use super::connect::Slot;
 use super::ledger;
 use super::values::{array, bytes, px};
 use crate::tier::{HEAD_BYTES, HeadsReply, KeyContent, LedgerQuery, Lookup, LookupReply, TierError};
-use redis::{Pipeline, Value};
+use redis::{Cmd, Pipeline, Value};
 
 impl RedisTier {
     pub(super) async fn do_lookup(&self, lookup: &Lookup<'_>) -> Result<LookupReply, TierError> {
@@ -35,6 +35,7 @@ impl RedisTier {
                 });
                 (contents.collect::<Result<_, TierError>>()?, answers.next())
             }
+            None if lookup.lease.is_none() && ledger.is_none() => (self.read(slot, lookup.keys).await?, None),
             None => self.plain_lookup(slot, lookup, ledger).await?,
         };
         if contents.len() != key_count {
@@ -45,6 +46,17 @@ impl RedisTier {
             _ => None,
         };
         Ok(LookupReply { keys: contents, stamps })
+    }
+
+    /// The contents of keys.
+    async fn read(&self, slot: &Slot, keys: &[Vec<u8>]) -> Result<Vec<KeyContent>, TierError> {
+        const NAME: &str = "MGET";
+        let argument_bytes = NAME.len() + keys.iter().map(Vec::len).sum::<usize>();
+        let mut command = Cmd::with_capacity(1 + keys.len(), argument_bytes);
+        command.arg(NAME);
+        keys.iter().for_each(|key| _ = command.arg(key));
+        let stored = slot.send_repeatable_command(&self.address, &command).await?;
+        array(stored)?.into_iter().map(content).collect()
     }
 
     /// A lookup without scripts. Another load may put a lease or a value between the MGET and the SET of a key: then
@@ -114,6 +126,10 @@ impl RedisTier {
 }
 
 fn content(stored: Value) -> Result<KeyContent, TierError> {
+    // Most are: without the moves of the general case.
+    if let Value::BulkString(bytes) = stored {
+        return Ok(KeyContent::Bytes(bytes));
+    }
     Ok(bytes(stored)?.map_or(KeyContent::Absent, KeyContent::Bytes))
 }
 
