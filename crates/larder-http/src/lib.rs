@@ -104,6 +104,7 @@ mod purge;
 mod range;
 mod read_body;
 mod request;
+mod request_fields;
 mod response_future;
 mod route;
 mod seconds;
@@ -130,6 +131,7 @@ pub use larder_engine::stats::{MissCauses, TopKey};
 pub use larder_engine::{Clock, ManualClock};
 pub use layer::HttpCacheLayer;
 pub use policy::{CacheCtx, Cached, ForbiddenBecause};
+pub use request_fields::{RequestFields, UnkeyedField};
 pub use response_future::ResponseFuture;
 pub use service::HttpCacheService;
 #[cfg(feature = "shared")]
