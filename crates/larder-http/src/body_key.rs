@@ -4,25 +4,22 @@
 //! same body type, so a layer without rules accepts any body and one with rules needs `From<Bytes>`.
 
 use std::convert::Infallible;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::{Method, Request, StatusCode, Uri};
-use tokio::task::coop::consume_budget;
-use tokio::time::timeout;
 
 #[cfg(feature = "graphql")]
 use crate::graphql;
+use crate::read_body::{BodyReader, ReadLimits, ReadMemory};
 use crate::status::Reason;
 
-/// What the body of a request contributes to its key, or why it has none.
-pub(crate) type ReadBody = Result<Result<Bytes, Reason>, BodyRejection>;
+/// A body that was read, and what it contributes to the key, or why it has none.
+pub(crate) type ReadBody = Result<(Bytes, Result<Bytes, Reason>), BodyRejection>;
 
 /// Why the layer answers a request itself: its body could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +56,10 @@ pub trait BodyKey<ReqBody>: sealed::Sealed + Clone + Send + Sync + 'static {
     #[doc(hidden)]
     type Rule: Send;
 
+    /// A body that is being read.
+    #[doc(hidden)]
+    type Reader: Send;
+
     /// The rule for a request, decided by its head.
     #[doc(hidden)]
     fn rule(&self, method: &Method, uri: &Uri) -> Option<Self::Rule>;
@@ -75,10 +76,22 @@ pub trait BodyKey<ReqBody>: sealed::Sealed + Clone + Send + Sync + 'static {
     #[doc(hidden)]
     fn has_body_key(&self, rule: &mut Self::Rule, request: &Request<ReqBody>) -> Result<bool, Reason>;
 
-    /// Reads the body of a request, which has the same body again afterwards.
+    /// Starts to read a body.
     #[doc(hidden)]
-    fn read(&self, rule: Self::Rule, request: &mut Request<ReqBody>)
-    -> impl Future<Output = ReadBody> + Send;
+    fn reader(rule: &Self::Rule, body: ReqBody) -> Self::Reader;
+
+    /// Reads the body to its end.
+    #[doc(hidden)]
+    fn poll_read(
+        &self,
+        rule: &Self::Rule,
+        reader: Pin<&mut Self::Reader>,
+        cx: &mut Context<'_>,
+    ) -> Poll<ReadBody>;
+
+    /// The body that was read, for the inner service.
+    #[doc(hidden)]
+    fn restore(rule: &Self::Rule, body: Bytes) -> ReqBody;
 }
 
 mod sealed {
@@ -93,6 +106,7 @@ pub struct NoBodyKey;
 
 impl<ReqBody: 'static> BodyKey<ReqBody> for NoBodyKey {
     type Rule = Infallible;
+    type Reader = Infallible;
 
     fn rule(&self, _: &Method, _: &Uri) -> Option<Infallible> {
         None
@@ -110,12 +124,16 @@ impl<ReqBody: 'static> BodyKey<ReqBody> for NoBodyKey {
         match *rule {}
     }
 
-    #[expect(
-        clippy::manual_async_fn,
-        reason = "an async function would hold the request, whose body need not be `Send`"
-    )]
-    fn read(&self, rule: Infallible, _: &mut Request<ReqBody>) -> impl Future<Output = ReadBody> + Send {
-        async move { match rule {} }
+    fn reader(rule: &Infallible, _: ReqBody) -> Infallible {
+        *rule
+    }
+
+    fn poll_read(&self, rule: &Infallible, _: Pin<&mut Infallible>, _: &mut Context<'_>) -> Poll<ReadBody> {
+        match *rule {}
+    }
+
+    fn restore(rule: &Infallible, _: Bytes) -> ReqBody {
+        match *rule {}
     }
 }
 
@@ -159,6 +177,7 @@ where
     ReqBody::Error: Send,
 {
     type Rule = AppliedRule;
+    type Reader = BodyReader<ReqBody>;
 
     fn rule(&self, method: &Method, uri: &Uri) -> Option<AppliedRule> {
         let applies = |(path, rule): &(String, BodyRule)| rule.applies_to(method) && path == uri.path();
@@ -166,6 +185,7 @@ where
             index: self.0.iter().position(applies)?,
             #[cfg(feature = "graphql")]
             format: None,
+            is_too_long: false,
         })
     }
 
@@ -185,8 +205,21 @@ where
         self.0[applied.index].1.has_body_key(applied, request)
     }
 
-    async fn read(&self, applied: AppliedRule, request: &mut Request<ReqBody>) -> ReadBody {
-        self.0[applied.index].1.read(applied, request).await
+    fn reader(_: &AppliedRule, body: ReqBody) -> BodyReader<ReqBody> {
+        BodyReader::new(body)
+    }
+
+    fn poll_read(
+        &self,
+        applied: &AppliedRule,
+        reader: Pin<&mut BodyReader<ReqBody>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<ReadBody> {
+        self.0[applied.index].1.poll_read(applied, reader, cx)
+    }
+
+    fn restore(_: &AppliedRule, body: Bytes) -> ReqBody {
+        ReqBody::from(body)
     }
 }
 
@@ -197,15 +230,15 @@ pub struct AppliedRule {
     /// How a GraphQL request is written, once its head was checked.
     #[cfg(feature = "graphql")]
     format: Option<graphql::Format>,
+    /// The request declares a body that is longer than the limit: it is not read.
+    is_too_long: bool,
 }
 
 /// How the body of a request becomes a part of its key: as it is, in full, or as a GraphQL request.
 #[derive(Clone, Debug)]
 pub struct BodyRule {
     kind: RuleKind,
-    max_bytes: usize,
-    read_timeout: Duration,
-    reading: Reading,
+    limits: ReadLimits,
 }
 
 #[derive(Clone, Debug)]
@@ -216,43 +249,6 @@ enum RuleKind {
     Graphql(Arc<graphql::Endpoint>),
 }
 
-/// The bytes of bodies that are being read for one rule.
-#[derive(Clone, Debug)]
-struct Reading {
-    bytes: Arc<AtomicUsize>,
-    limit: usize,
-}
-
-/// The part of them that one body has.
-struct ReadingBody<'a> {
-    reading: &'a Reading,
-    bytes: usize,
-}
-
-impl Reading {
-    fn new(limit: usize) -> Reading {
-        Reading { bytes: Arc::default(), limit }
-    }
-
-    fn start(&self) -> ReadingBody<'_> {
-        ReadingBody { reading: self, bytes: 0 }
-    }
-}
-
-impl ReadingBody<'_> {
-    fn add(&mut self, bytes: usize) -> Result<(), Reason> {
-        self.bytes += bytes;
-        let before = self.reading.bytes.fetch_add(bytes, Ordering::Relaxed);
-        if before + bytes > self.reading.limit { Err(Reason::RequestBodyMemory) } else { Ok(()) }
-    }
-}
-
-impl Drop for ReadingBody<'_> {
-    fn drop(&mut self) {
-        self.reading.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
 /// The default of [`BodyRule::max_reading_bytes`].
 const MAX_READING_BYTES: usize = 64 << 20;
 /// The budget of each table of a GraphQL endpoint.
@@ -261,8 +257,11 @@ const TABLE_BYTES: u64 = 4 << 20;
 
 impl BodyRule {
     fn new(kind: RuleKind) -> BodyRule {
-        let (max_bytes, read_timeout) = (64 << 10, Duration::from_secs(10));
-        BodyRule { kind, max_bytes, read_timeout, reading: Reading::new(MAX_READING_BYTES) }
+        let memory = ReadMemory::new(MAX_READING_BYTES);
+        BodyRule {
+            kind,
+            limits: ReadLimits { max_bytes: 64 << 10, timeout: Duration::from_secs(10), memory },
+        }
     }
 
     /// A rule for POST requests. They must not change anything: the handler runs only on a miss.
@@ -303,13 +302,13 @@ impl BodyRule {
     /// The longest body, in bytes. A longer one is answered with 413, and is not read if its length is declared. A
     /// GraphQL request that declares a longer one is forwarded instead. Any value. Default: 64 KiB.
     pub fn max_bytes(mut self, bytes: usize) -> BodyRule {
-        self.max_bytes = bytes;
+        self.limits.max_bytes = bytes;
         self
     }
 
     /// How long the whole body may take to arrive; after that the answer is 408. Default: 10 s.
     pub fn read_timeout(mut self, timeout: Duration) -> BodyRule {
-        self.read_timeout = timeout;
+        self.limits.timeout = timeout;
         self
     }
 
@@ -317,7 +316,7 @@ impl BodyRule {
     /// that arrives at once, in a single frame, is not counted.
     /// Any value. Default: 64 MiB.
     pub fn max_reading_bytes(mut self, bytes: usize) -> BodyRule {
-        self.reading = Reading::new(bytes);
+        self.limits.memory = ReadMemory::new(bytes);
         self
     }
 
@@ -330,20 +329,19 @@ impl BodyRule {
     }
 
     fn is_exceeded_by<B: http_body::Body>(&self, request: &Request<B>) -> bool {
-        declared_length(request) > self.max_bytes as u64
+        declared_length(request) > self.limits.max_bytes as u64
     }
 
-    #[cfg_attr(
-        not(feature = "graphql"),
-        expect(unused_variables, reason = "every body is a part of the key")
-    )]
     fn has_body_key<B: http_body::Body>(
         &self,
         applied: &mut AppliedRule,
         request: &Request<B>,
     ) -> Result<bool, Reason> {
         match &self.kind {
-            RuleKind::Whole(_) => Ok(true),
+            RuleKind::Whole(_) => {
+                applied.is_too_long = self.is_exceeded_by(request);
+                Ok(true)
+            }
             #[cfg(feature = "graphql")]
             RuleKind::Graphql(endpoint) if matches!(*request.method(), Method::GET | Method::HEAD) => {
                 endpoint.check_uri(request.uri()).map(|()| false)
@@ -357,78 +355,43 @@ impl BodyRule {
     }
 
     /// Reads the body. Its trailers are dropped (RFC 9110, 6.5.1 allows it).
-    #[cfg_attr(
-        not(feature = "graphql"),
-        expect(unused_variables, reason = "only a GraphQL request has a format")
-    )]
-    async fn read<ReqBody>(&self, applied: AppliedRule, request: &mut Request<ReqBody>) -> ReadBody
+    fn poll_read<ReqBody>(
+        &self,
+        applied: &AppliedRule,
+        reader: Pin<&mut BodyReader<ReqBody>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<ReadBody>
     where
-        ReqBody: http_body::Body + From<Bytes>,
+        ReqBody: http_body::Body,
     {
-        let BodyRule { kind, max_bytes, read_timeout, reading } = self;
-        let rejection = |reason| BodyRejection { reason, limit: *max_bytes };
-        if matches!(kind, RuleKind::Whole(_)) && self.is_exceeded_by(request) {
-            return Err(rejection(Reason::RequestBodyTooLarge));
-        }
-        let body = std::mem::replace(request.body_mut(), ReqBody::from(Bytes::new()));
-        let mut read = pin!(read_bounded(body, *max_bytes, reading.start()));
-        // Most bodies are here already: only a body that is not needs a timer.
-        let result = match poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx))).await {
-            Poll::Ready(result) => result,
-            Poll::Pending => timeout(*read_timeout, read).await.unwrap_or(Err(Reason::RequestBodyTimeout)),
+        let read = match applied.is_too_long {
+            true => Err(Reason::RequestBodyTooLarge),
+            false => ready!(reader.poll(&self.limits, cx)),
         };
-        let body = result.map_err(rejection)?;
-        *request.body_mut() = ReqBody::from(body.clone());
-        Ok(match kind {
-            RuleKind::Whole(_) => Ok(body),
+        let body = match read {
+            Ok(body) => body,
+            Err(reason) => {
+                return Poll::Ready(Err(BodyRejection { reason, limit: self.limits.max_bytes }));
+            }
+        };
+        let key = match &self.kind {
+            RuleKind::Whole(_) => Ok(body.clone()),
             #[cfg(feature = "graphql")]
             RuleKind::Graphql(endpoint) => {
                 endpoint.key(applied.format.expect("the head was checked before"), &body)
             }
-        })
+        };
+        Poll::Ready(Ok((body, key)))
     }
 }
 
-/// The length that the request declares; an invalid length is declared as too long.
+/// The length of the body if that is known, else the one that the head declares; an invalid length is declared as too long.
 fn declared_length<B: http_body::Body>(request: &Request<B>) -> u64 {
+    let hint = request.body().size_hint();
+    if let Some(length) = hint.exact() {
+        return length;
+    }
     let lengths = request.headers().get_all(CONTENT_LENGTH).iter();
     let in_headers = lengths.map(|length| length.to_str().ok()?.parse().ok());
-    in_headers
-        .map(|length| length.unwrap_or(u64::MAX))
-        .max()
-        .unwrap_or(0)
-        .max(request.body().size_hint().lower())
-}
-
-/// Reads a body to its end, without copying if it is in one frame; such a body is here already, and does not count as being
-/// read. The buffer of several frames grows with the bytes received, never with the length declared. It yields now and then:
-/// otherwise the timeout would not be noticed while empty frames are always ready.
-async fn read_bounded<B: http_body::Body>(
-    body: B,
-    limit: usize,
-    mut reading: ReadingBody<'_>,
-) -> Result<Bytes, Reason> {
-    let mut body = pin!(body);
-    let mut first = Bytes::new();
-    let mut collected = BytesMut::new();
-    while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
-        consume_budget().await;
-        let frame = frame.map_err(|_| Reason::RequestBodyError)?;
-        let Ok(mut data) = frame.into_data() else { continue };
-        let len = data.remaining();
-        if len > limit - first.len() - collected.len() {
-            return Err(Reason::RequestBodyTooLarge);
-        }
-        if body.is_end_stream() && first.is_empty() && collected.is_empty() {
-            return Ok(data.copy_to_bytes(len));
-        }
-        reading.add(len)?;
-        if first.is_empty() && collected.is_empty() {
-            first = data.copy_to_bytes(len);
-        } else {
-            collected.put(std::mem::take(&mut first));
-            collected.put(data.take(len));
-        }
-    }
-    Ok(if collected.is_empty() { first } else { collected.freeze() })
+    in_headers.map(|length| length.unwrap_or(u64::MAX)).max().unwrap_or(0).max(hint.lower())
 }

@@ -1,4 +1,4 @@
-//! Integration with axum: [`Cached`] as a response part, [`CacheCtx`] as an extractor, and a cache in front of a
+//! Integration with axum: [`Cached`] as a response part, [`CacheCtx`] and [`RequestFields`] as extractors, and a cache in front of a
 //! router.
 
 use std::convert::Infallible;
@@ -14,6 +14,7 @@ use crate::body_key::BodyKey;
 use crate::cache::HttpCache;
 use crate::layer::HttpCacheLayer;
 use crate::policy::{CacheCtx, Cached};
+use crate::request_fields::RequestFields;
 use crate::route::NoteRoute;
 
 /// `(Cached::ttl(..), body)` is a response. If a response has two such parts, the last one applies.
@@ -32,6 +33,16 @@ impl<S: Send + Sync> FromRequestParts<S> for CacheCtx {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<CacheCtx, Infallible> {
         Ok(parts.extensions.get::<CacheCtx>().cloned().unwrap_or_default())
+    }
+}
+
+/// Never fails. Without a cache in front of the router, nothing notes what is read.
+impl<S: Send + Sync> FromRequestParts<S> for RequestFields {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<RequestFields, Infallible> {
+        let ctx = CacheCtx::from_request_parts(parts, state).await?;
+        Ok(RequestFields::new(parts.headers.clone(), ctx))
     }
 }
 

@@ -24,6 +24,8 @@ impl FieldSet {
     pub(crate) const PRECONDITION: FieldSet = FieldSet(1 << 7);
     /// A field that makes some frameworks treat a request as one of another method.
     pub(crate) const METHOD_OVERRIDE: FieldSet = FieldSet(1 << 8);
+    /// `Content-Encoding` or `Content-Language`.
+    pub(crate) const CONTENT_CODING_OR_LANGUAGE: FieldSet = FieldSet(1 << 9);
 
     /// The fields of a request.
     pub(crate) fn of(headers: &HeaderMap) -> FieldSet {
@@ -41,6 +43,7 @@ impl FieldSet {
             "if-none-match" | "if-modified-since" => FieldSet::VALIDATOR,
             "if-match" | "if-unmodified-since" => FieldSet::PRECONDITION,
             "x-http-method-override" | "x-http-method" | "x-method-override" => FieldSet::METHOD_OVERRIDE,
+            "content-encoding" | "content-language" => FieldSet::CONTENT_CODING_OR_LANGUAGE,
             _ => FieldSet::default(),
         }
     }

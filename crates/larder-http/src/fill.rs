@@ -92,7 +92,7 @@ where
         // Taken before the handler starts: every later purge covers its response.
         let stamp = self.core().purges.stamp(key::uri_of(self.location.resource.as_bytes()));
         let deadline = Instant::now() + self.core().fill_timeout;
-        let HandlerCall { future, ctx, guard, is_graphql } = call;
+        let HandlerCall { future, ctx, guard, is_graphql, has_content } = call;
         let mut call = pin!(future);
         let (result, is_late) = match timeout_at(deadline, &mut call).await {
             Ok(result) => (result, false),
@@ -115,7 +115,8 @@ where
             }
         };
         let plan = policy::plan(&mut response, &ctx, &self.core().cached_errors)
-            .and_then(|plan| self.requester.check(plan.scope).map(|()| plan));
+            .and_then(|plan| self.requester.check(plan.scope).map(|()| plan))
+            .and_then(|plan| self.core().check_fields_read(&mut response, plan, has_content));
         let scan = if is_graphql { ResponseScan::start(&response).map(Some) } else { Ok(None) };
         match plan.and_then(|plan| Ok((plan, scan?))) {
             Ok(_) if is_late => self.send_unstored(response, Reason::FillTimeout),

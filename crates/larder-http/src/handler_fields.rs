@@ -3,11 +3,14 @@
 
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, COOKIE, HOST, IF_MODIFIED_SINCE, IF_NONE_MATCH};
 use http::header::{PROXY_AUTHORIZATION, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 
 use crate::cache::CacheCore;
 use crate::key::CONTENT_FIELDS;
+use crate::policy::Plan;
 use crate::request::PersonalTraits;
+use crate::request_fields::UnkeyedField;
+use crate::status::Reason;
 
 /// The fields that need no permission: those of the key, of the body, of the conditions that the layer obeys, and
 /// credentials, with which a response is stored only if its handler gave it a scope.
@@ -40,11 +43,8 @@ impl HandlerFields {
             remove_ignored_cookies(headers, personal);
         }
         let Some(only) = &self.only else { return };
-        let is_visible = |name: &HeaderName| {
-            let content_fields = if has_content { &CONTENT_FIELDS[..] } else { &[] };
-            let lists = [&ALWAYS_VISIBLE[..], content_fields, only, &personal.credential_fields];
-            lists.iter().any(|names| names.contains(name))
-        };
+        let is_visible =
+            |name: &HeaderName| only.contains(name) || needs_no_permission(name, has_content, personal);
         let hidden: Vec<HeaderName> = headers.keys().filter(|name| !is_visible(name)).cloned().collect();
         for name in hidden {
             headers.remove(name);
@@ -52,13 +52,40 @@ impl HandlerFields {
     }
 }
 
+fn needs_no_permission(name: &HeaderName, has_content: bool, personal: &PersonalTraits) -> bool {
+    let content_fields = if has_content { &CONTENT_FIELDS[..] } else { &[] };
+    let lists = [&ALWAYS_VISIBLE[..], content_fields, &personal.credential_fields];
+    lists.iter().any(|names| names.contains(name))
+}
+
 impl CacheCore {
+    /// Marks a response that depends on a field which is not in its key.
+    ///
+    /// # Errors
+    /// `UnkeyedField`.
+    pub(crate) fn check_fields_read<B>(
+        &self,
+        response: &mut Response<B>,
+        plan: Plan,
+        has_content: bool,
+    ) -> Result<Plan, Reason> {
+        let allowed = |name: &HeaderName| needs_no_permission(name, has_content, &self.personal);
+        let Some(field) = plan.unkeyed_field(allowed) else { return Ok(plan) };
+        response.extensions_mut().insert(UnkeyedField(field.clone()));
+        Err(Reason::UnkeyedField)
+    }
+
     /// Removes from a request what its handler must not depend on: ignored cookies, and fields without permission.
     pub(crate) fn restrict<B>(&self, request: &mut Request<B>) {
-        // Those with a body bypass.
-        let has_content = !matches!(*request.method(), Method::GET | Method::HEAD);
+        let has_content = has_content(request);
         self.handler_fields.restrict(request.headers_mut(), has_content, &self.personal);
     }
+}
+
+/// Whether a request whose response may be stored has a body, so that its content fields are in the key: a GET with a body
+/// bypasses.
+pub(crate) fn has_content<B>(request: &Request<B>) -> bool {
+    !matches!(*request.method(), Method::GET | Method::HEAD)
 }
 
 fn remove_ignored_cookies(headers: &mut HeaderMap, personal: &PersonalTraits) {

@@ -11,8 +11,9 @@ use std::borrow::Borrow;
 use std::cell::Cell;
 
 use http::header::{CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, HOST};
-use http::{HeaderMap, HeaderName, Method, Request, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 
+use crate::fields::FieldSet;
 use crate::status::Reason;
 
 /// The longest key of a URI or of a variant; requests with longer ones bypass. Most servers reject them anyway.
@@ -74,6 +75,8 @@ pub(crate) struct RequestKey<'a> {
     pub(crate) headers: &'a HeaderMap,
     /// With a body rule: the method, and the key of the body.
     body: Option<(&'a Method, &'a [u8])>,
+    /// Which of the content fields it has, if that is known.
+    fields: Option<FieldSet>,
 }
 
 impl<'a> RequestKey<'a> {
@@ -82,7 +85,19 @@ impl<'a> RequestKey<'a> {
             uri: request.uri(),
             headers: request.headers(),
             body: body_key.as_ref().map(|body| (request.method(), &**body)),
+            fields: None,
         }
+    }
+
+    /// `fields`: those that the request has. They save lookups of the others.
+    pub(crate) fn with_fields(self, fields: FieldSet) -> RequestKey<'a> {
+        debug_assert_eq!(fields, FieldSet::of(self.headers));
+        RequestKey { fields: Some(fields), ..self }
+    }
+
+    fn is_absent(&self, content_field: &HeaderName) -> bool {
+        let is_known = |fields: FieldSet| !fields.has(FieldSet::CONTENT_CODING_OR_LANGUAGE);
+        *content_field != CONTENT_TYPE && self.fields.is_some_and(is_known)
     }
 
     /// Appends the key of the resource.
@@ -95,7 +110,12 @@ impl<'a> RequestKey<'a> {
         let start = key.len();
         write_part(key, Some(method.as_str().as_bytes()));
         for field in &CONTENT_FIELDS {
-            write_lines(key, self.headers, field, |key, line| key.extend_from_slice(line));
+            match self.is_absent(field) {
+                true => write_lines(key, std::iter::empty(), |_, _| {}),
+                false => {
+                    write_lines(key, self.headers.get_all(field), |key, line| key.extend_from_slice(line))
+                }
+            }
         }
         if key.len() - start > MAX_KEY_BYTES {
             return Err(Reason::TargetTooLong);
@@ -196,17 +216,18 @@ pub(crate) fn write_prefixed<R>(key: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u
 ///
 /// Lines are neither joined nor dropped, although RFC 9111 allows it for equal meanings (4.1): a handler that reads only
 /// the first line would reply to another request.
-pub(crate) fn write_lines(
+pub(crate) fn write_lines<'a>(
     key: &mut Vec<u8>,
-    headers: &HeaderMap,
-    field: &HeaderName,
+    lines: impl IntoIterator<Item = &'a HeaderValue>,
     write_line: impl Fn(&mut Vec<u8>, &[u8]),
 ) {
-    let lines = headers.get_all(field);
-    key.extend_from_slice(&(lines.iter().count() as u32).to_be_bytes());
+    let (count_offset, mut count) = (key.len(), 0u32);
+    key.extend_from_slice(&count.to_be_bytes());
     for line in lines {
         write_prefixed(key, |key| write_line(key, line.as_bytes()));
+        count += 1;
     }
+    key[count_offset..count_offset + 4].copy_from_slice(&count.to_be_bytes());
 }
 
 /// Whether a resource's key has this origin (see [`write_origin`]) and path prefix.
@@ -259,19 +280,28 @@ fn host_len(authority: &[u8]) -> Option<usize> {
     };
     let (host, port) = authority.split_at(host_len);
     let name = if is_literal { &host[1..host_len - 1] } else { host };
-    let is_name_byte = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~' | b':');
     let is_port = match port.split_first() {
         Some((b':', digits)) => !host.is_empty() && digits.iter().all(u8::is_ascii_digit),
         Some(_) => false,
         None => true,
     };
-    (name.iter().all(is_name_byte) && is_port).then_some(host_len)
+    (name.iter().all(|b| IS_NAME_BYTE[usize::from(*b)]) && is_port).then_some(host_len)
 }
+
+/// Whether a byte may be in the name of a host: a table, because each lookup reads all bytes of one.
+const IS_NAME_BYTE: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut b = 0;
+    while b < 256 {
+        table[b] = (b as u8).is_ascii_alphanumeric() || matches!(b as u8, b'-' | b'.' | b'_' | b'~' | b':');
+        b += 1;
+    }
+    table
+};
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
 
     fn space() -> KeySpace {
         KeySpace { view: String::new(), scheme: "http".to_owned() }

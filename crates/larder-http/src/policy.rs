@@ -36,6 +36,8 @@ struct Settings {
     scope: Option<Scope>,
     errors: Vec<StatusCode>,
     labels: Labels,
+    /// The fields that were read through [`RequestFields`](crate::RequestFields).
+    fields_read: Vec<HeaderName>,
     #[cfg(feature = "axum")]
     route: Option<MatchedPath>,
 }
@@ -61,6 +63,7 @@ impl Settings {
         self.forbidden = self.forbidden.or(other.forbidden);
         self.scope = self.scope.max(other.scope);
         self.labels.merge(other.labels);
+        self.fields_read.extend(other.fields_read);
     }
 }
 
@@ -167,6 +170,14 @@ impl CacheCtx {
         self.settings().labels.set(name, value.into());
     }
 
+    /// Notes that the response depends on a field of the request.
+    pub(crate) fn note_read(&self, field: &HeaderName) {
+        let mut settings = self.settings();
+        if !settings.fields_read.contains(field) {
+            settings.fields_read.push(field.clone());
+        }
+    }
+
     /// Declares who may get the response, or narrows it; see [`Cached::scope`].
     pub fn scope(&self, scope: Scope) {
         let mut settings = self.settings();
@@ -243,9 +254,15 @@ pub(crate) struct Plan {
     #[cfg(feature = "axum")]
     pub(crate) route: Option<MatchedPath>,
     pub(crate) vary: Box<[HeaderName]>,
+    pub(crate) fields_read: Vec<HeaderName>,
 }
 
 impl Plan {
+    /// The first field that the response depends on and that `Vary` does not name, of those that are not `allowed`.
+    pub(crate) fn unkeyed_field(&self, allowed: impl Fn(&HeaderName) -> bool) -> Option<&HeaderName> {
+        self.fields_read.iter().find(|field| !self.vary.contains(field) && !allowed(field))
+    }
+
     /// The same, so much later.
     pub(crate) fn after(self, elapsed: Duration) -> Plan {
         let stale_for = elapsed.saturating_sub(self.ttl);
@@ -315,6 +332,7 @@ pub(crate) fn plan<B>(
         #[cfg(feature = "axum")]
         route: settings.route,
         vary,
+        fields_read: settings.fields_read,
     })
 }
 

@@ -5,36 +5,38 @@ use std::sync::OnceLock;
 
 use http::HeaderValue;
 
-/// The numbers that are made once: 0 to 3,599.
-const NUMBERS: u64 = 3_600;
-const MAX_DIGITS: usize = 4;
+const MINUTES: usize = 60;
 
 /// The values of one field: a text, followed by a number of seconds.
 pub(crate) struct SecondsValues {
     prefix: &'static str,
-    /// A cell of the same width for each number: the prefix and the digits, padded with spaces.
-    cells: OnceLock<&'static str>,
+    /// The values of each minute of the first hour, made when one of them is needed.
+    minutes: [OnceLock<Box<[HeaderValue; 60]>>; MINUTES],
 }
 
 impl SecondsValues {
     /// `prefix` is visible ASCII.
     pub(crate) const fn new(prefix: &'static str) -> SecondsValues {
-        SecondsValues { prefix, cells: OnceLock::new() }
+        SecondsValues { prefix, minutes: [const { OnceLock::new() }; MINUTES] }
     }
 
-    pub(crate) fn value(&self, seconds: u64) -> HeaderValue {
-        if seconds >= NUMBERS {
-            return format!("{}{seconds}", self.prefix).try_into().expect("the prefix is visible ASCII");
+    pub(crate) fn value(&'static self, seconds: u64) -> HeaderValue {
+        let (minute, second) = (seconds / 60, seconds % 60);
+        match self.minutes.get(minute.try_into().unwrap_or(MINUTES)) {
+            Some(values) => values.get_or_init(|| self.make_minute(minute))[second as usize].clone(),
+            None => self.text(seconds).try_into().expect("the prefix is visible ASCII"),
         }
-        let cells = self.cells.get_or_init(|| self.make_cells());
-        let start = seconds as usize * (self.prefix.len() + MAX_DIGITS);
-        let digits = seconds.checked_ilog10().map_or(1, |log| log as usize + 1);
-        HeaderValue::from_static(&cells[start..start + self.prefix.len() + digits])
     }
 
-    fn make_cells(&self) -> &'static str {
-        let cells = (0..NUMBERS).map(|seconds| format!("{}{seconds:<MAX_DIGITS$}", self.prefix));
-        cells.collect::<String>().leak()
+    /// The texts are never freed: unlike others, the copies of a static value do not share a count of references.
+    #[cold]
+    fn make_minute(&self, minute: u64) -> Box<[HeaderValue; 60]> {
+        let value = |second| HeaderValue::from_static(self.text(60 * minute + second as u64).leak());
+        Box::new(std::array::from_fn(value))
+    }
+
+    fn text(&self, seconds: u64) -> String {
+        format!("{}{seconds}", self.prefix)
     }
 }
 
@@ -44,9 +46,10 @@ mod tests {
 
     #[test]
     fn value_is_the_prefix_and_the_number() {
-        for prefix in ["", "larder; hit; ttl="] {
-            let values = SecondsValues::new(prefix);
-            for seconds in [0, 1, 9, 10, 99, 100, 999, 1_000, 3_599, 3_600, u64::MAX] {
+        static NUMBERS: SecondsValues = SecondsValues::new("");
+        static HITS: SecondsValues = SecondsValues::new("larder; hit; ttl=");
+        for (prefix, values) in [("", &NUMBERS), ("larder; hit; ttl=", &HITS)] {
+            for seconds in (0..=3_661).chain([u64::MAX, 0, 59, 60, 3_599]) {
                 assert_eq!(values.value(seconds), format!("{prefix}{seconds}"));
             }
         }

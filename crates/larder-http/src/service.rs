@@ -16,8 +16,7 @@
 //! ```
 
 use std::cell::Cell;
-use std::future::Future;
-use std::pin::Pin;
+use std::convert::identity;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -26,7 +25,6 @@ use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, VARY};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use larder_engine::stats::{Histogram, Sampled};
-use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::body::{Body, BoxError};
@@ -36,12 +34,13 @@ use crate::cache::{HttpCache, Lookup, StoreLocation};
 use crate::encoding;
 use crate::entry::{self, ReplayRequest, StoreValue, StoredResponse};
 use crate::fields::FieldSet;
-use crate::fill::{self, Fill, FillRole, RunningFill, ServiceResult, UnticketedFill};
+use crate::fill::{self, Fill, FillRole, RunningFill, UnticketedFill};
 use crate::forward::{FollowUp, Forward, Handler, HandlerBody};
 use crate::gate::{self, Guarded, Requester};
 use crate::key::{self, Key, RequestKey};
 use crate::miss::{self, miss_outcome};
 use crate::request::RequestTraits;
+use crate::response_future::{AnswerFuture, ResponseFuture};
 use crate::route::route_of;
 use crate::status::{Outcome, Reason};
 
@@ -75,7 +74,7 @@ impl<S, K> HttpCacheService<S, K> {
         &self.0.cache
     }
 
-    fn body_key(&self) -> &K {
+    pub(crate) fn body_key(&self) -> &K {
         &self.0.body_key
     }
 }
@@ -104,37 +103,30 @@ where
 {
     type Response = Response<Body<B>>;
     type Error = S::Error;
-    type Future = ResponseFuture<S, ReqBody, B>;
+    type Future = ResponseFuture<S, ReqBody, B, K>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, mut request: Request<ReqBody>) -> Self::Future {
+    fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
         let rule = self.body_key().rule(request.method(), request.uri());
         let mut traits = match RequestTraits::parse(&request, &self.cache().core().personal, rule.is_some()) {
             Ok(traits) => traits,
             Err(reason) => {
                 let invalidates_uri = self.body_key().has_rule_for(request.uri());
-                return self.bypass(request, reason, invalidates_uri);
+                return ResponseFuture::answering(self.bypass(request, reason, invalidates_uri));
             }
         };
-        let Some(mut rule) = rule else { return self.answer(request, None, traits) };
+        let Some(mut rule) = rule else {
+            return ResponseFuture::answering(self.answer(request, identity, None, traits));
+        };
         traits.graphql = self.body_key().is_graphql(&rule);
         match self.body_key().has_body_key(&mut rule, &request) {
-            Ok(true) => {}
-            Ok(false) => return self.answer(request, None, traits),
-            Err(reason) => return self.bypass(request, reason, false),
+            Ok(true) => ResponseFuture::reading(self.clone(), request, rule, traits),
+            Ok(false) => ResponseFuture::answering(self.answer(request, identity, None, traits)),
+            Err(reason) => ResponseFuture::answering(self.bypass(request, reason, false)),
         }
-        let service = self.clone();
-        let future = async move {
-            match service.body_key().read(rule, &mut request).await {
-                Ok(Ok(key)) => service.answer(request, Some(key), traits).await,
-                Ok(Err(reason)) => service.bypass(request, reason, false).await,
-                Err(rejection) => Ok(service.reject(rejection)),
-            }
-        };
-        ResponseFuture { kind: Kind::Boxed { future: Box::pin(future) } }
     }
 }
 
@@ -169,13 +161,15 @@ struct Call<ReqBody> {
 }
 
 impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
-    /// Answers an eligible request. `body_key` is what its body contributes to the key, if it has a rule.
-    fn answer<ReqBody, B>(
+    /// Answers an eligible request. `body_key` is what its body contributes to the key, if it has a rule. A hit needs no body,
+    /// so `into_body` makes that of the inner service only for others.
+    pub(crate) fn answer<T, ReqBody, B>(
         &self,
-        request: Request<ReqBody>,
+        request: Request<T>,
+        into_body: impl FnOnce(T) -> ReqBody,
         body_key: Option<Bytes>,
         traits: RequestTraits,
-    ) -> ResponseFuture<S, ReqBody, B>
+    ) -> AnswerFuture<S, ReqBody, B>
     where
         S: Handler<ReqBody, B>,
         ReqBody: Send + 'static,
@@ -183,9 +177,22 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
     {
         let timer = HitTimer::start();
         let requester = Requester { credentials: traits.credentials, access: None };
-        match self.cache().core().look_up(RequestKey::new(&request, &body_key)) {
-            Err(reason) => self.decline(Call { request, body_key, requester, traits }, reason),
-            Ok(found) => self.reply(Call { request, body_key, requester, traits }, found, timer),
+        let key = RequestKey::new(&request, &body_key).with_fields(traits.fields);
+        let found = self.cache().core().look_up(key);
+        if let Ok(Lookup::Found(stored)) = &found
+            && requester.check(stored.scope).is_ok()
+            && !stored.is_filling()
+        {
+            let now = self.cache().core().store.now_ms();
+            if let outcome @ Outcome::Hit { .. } = stored.outcome(now) {
+                let response = self.replay(&request, &body_key, traits, stored, (outcome, now), timer);
+                return AnswerFuture::ready(response);
+            }
+        }
+        let call = Call { request: request.map(into_body), body_key, requester, traits };
+        match found {
+            Err(reason) => self.decline(call, reason),
+            Ok(found) => self.reply(call, found, timer),
         }
     }
 
@@ -195,7 +202,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         mut call: Call<ReqBody>,
         found: Lookup,
         timer: HitTimer,
-    ) -> ResponseFuture<S, ReqBody, B>
+    ) -> AnswerFuture<S, ReqBody, B>
     where
         S: Handler<ReqBody, B>,
         ReqBody: Send + 'static,
@@ -216,34 +223,47 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
                 }
                 let now = core.store.now_ms();
                 let outcome = stored.outcome(now);
-                #[cfg(feature = "compression")]
-                let encoded = self.encoded_sibling(&call.request, &call.body_key, &stored);
-                #[cfg(not(feature = "compression"))]
-                let encoded = None;
-                let replayed = encoded.as_ref().unwrap_or(&stored);
-                let replay = ReplayRequest {
-                    headers: call.request.headers(),
-                    fields: call.traits.fields,
-                    head_only: call.traits.head,
-                };
-                let response = entry::answer(&core.counters, replayed, replay, outcome, now);
-                timer.record(&core.counters.hit_time);
-                if let Some(sampled) = Sampled::draw() {
-                    let route = route_of(call.request.extensions(), &stored);
-                    let path = call.request.uri().path();
-                    core.counters.record_use(sampled, path, route, stored.tag_names());
-                }
+                let Call { request, body_key, traits, .. } = &call;
+                let response = self.replay(request, body_key, *traits, &stored, (outcome, now), timer);
                 if matches!(outcome, Outcome::Stale { .. }) && stored.claim_refresh(now) {
                     call.traits.mark(&mut call.request);
                     self.refresh(call.request, call.body_key, stored);
                 }
-                ResponseFuture::ready(response)
+                AnswerFuture::ready(response)
             }
         }
     }
 
+    /// The response from the store, counted. `now` is in milliseconds of the engine's clock.
+    #[cfg_attr(not(feature = "compression"), expect(unused_variables, reason = "the key is for siblings"))]
+    fn replay<T, B: http_body::Body>(
+        &self,
+        request: &Request<T>,
+        body_key: &Option<Bytes>,
+        traits: RequestTraits,
+        stored: &Arc<StoredResponse>,
+        (outcome, now): (Outcome, u64),
+        timer: HitTimer,
+    ) -> Response<Body<B>> {
+        let core = self.cache().core();
+        #[cfg(feature = "compression")]
+        let encoded = self.encoded_sibling(request, body_key, stored);
+        #[cfg(not(feature = "compression"))]
+        let encoded = None;
+        let replayed = encoded.as_ref().unwrap_or(stored);
+        let replay =
+            ReplayRequest { headers: request.headers(), fields: traits.fields, head_only: traits.head };
+        let response = entry::answer(&core.counters, replayed, replay, outcome, now);
+        timer.record(&core.counters.hit_time);
+        if let Some(sampled) = Sampled::draw() {
+            let route = route_of(request.extensions(), stored);
+            core.counters.record_use(sampled, request.uri().path(), route, stored.tag_names());
+        }
+        response
+    }
+
     /// Answers a call after the gate has judged its request.
-    fn ask_gate<ReqBody, B>(&self, mut call: Call<ReqBody>, guarded: Guarded) -> ResponseFuture<S, ReqBody, B>
+    fn ask_gate<ReqBody, B>(&self, mut call: Call<ReqBody>, guarded: Guarded) -> AnswerFuture<S, ReqBody, B>
     where
         S: Handler<ReqBody, B>,
         ReqBody: Send + 'static,
@@ -255,12 +275,12 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
                 gate::look_up(service.cache(), call.request, guarded, &mut call.requester).await;
             service.reply_again(Call { request, ..call }, found).await
         };
-        ResponseFuture { kind: Kind::Boxed { future: Box::pin(future) } }
+        AnswerFuture::boxed(future)
     }
 
     /// Answers a call after its entry was compared with Redis.
     #[cfg(feature = "shared")]
-    fn verify<ReqBody, B>(&self, call: Call<ReqBody>) -> ResponseFuture<S, ReqBody, B>
+    fn verify<ReqBody, B>(&self, call: Call<ReqBody>) -> AnswerFuture<S, ReqBody, B>
     where
         S: Handler<ReqBody, B>,
         ReqBody: Send + 'static,
@@ -272,7 +292,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
             let found = core.look_up_verified(|verified| core.look_up_with(key, verified)).await;
             service.reply_again(call, found).await
         };
-        ResponseFuture { kind: Kind::Boxed { future: Box::pin(future) } }
+        AnswerFuture::boxed(future)
     }
 
     /// Answers a call after a second lookup.
@@ -280,7 +300,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         &self,
         call: Call<ReqBody>,
         found: Result<Lookup, Reason>,
-    ) -> ResponseFuture<S, ReqBody, B>
+    ) -> AnswerFuture<S, ReqBody, B>
     where
         S: Handler<ReqBody, B>,
         ReqBody: Send + 'static,
@@ -310,7 +330,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         &self,
         call: Call<ReqBody>,
         filling: &StoredResponse,
-    ) -> ResponseFuture<S, ReqBody, B>
+    ) -> AnswerFuture<S, ReqBody, B>
     where
         S: Service<Request<ReqBody>, Response = Response<B>>,
         B: http_body::Body,
@@ -323,11 +343,11 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         }
         let is_variant = filling.headers().contains_key(VARY);
         let headers = call.request.headers();
-        ResponseFuture::ready(self.cache().core().answer_collapsed(filling, headers, is_variant))
+        AnswerFuture::ready(self.cache().core().answer_collapsed(filling, headers, is_variant))
     }
 
     /// Forwards an eligible request that gets nothing from the cache, unless its client wants nothing else.
-    fn decline<ReqBody, B>(&self, call: Call<ReqBody>, reason: Reason) -> ResponseFuture<S, ReqBody, B>
+    fn decline<ReqBody, B>(&self, call: Call<ReqBody>, reason: Reason) -> AnswerFuture<S, ReqBody, B>
     where
         S: Service<Request<ReqBody>, Response = Response<B>>,
         B: http_body::Body,
@@ -339,7 +359,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
     }
 
     /// The 504 for a client that wants a response from the cache or none (RFC 9111, 5.2.1.7).
-    fn only_if_cached<ReqBody, B>(&self) -> ResponseFuture<S, ReqBody, B>
+    fn only_if_cached<ReqBody, B>(&self) -> AnswerFuture<S, ReqBody, B>
     where
         S: Service<Request<ReqBody>, Response = Response<B>>,
         B: http_body::Body,
@@ -349,11 +369,11 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         let outcome = Outcome::Bypass(Reason::OnlyIfCached);
         self.cache().core().counters.count(outcome);
         entry::add_cache_status(&mut response, outcome);
-        ResponseFuture::ready(response)
+        AnswerFuture::ready(response)
     }
 
     /// The layer's own answer to a request whose body could not be read.
-    fn reject<B: http_body::Body>(&self, rejection: BodyRejection) -> Response<Body<B>> {
+    pub(crate) fn reject<B: http_body::Body>(&self, rejection: BodyRejection) -> Response<Body<B>> {
         let mut response = Response::new(Body::full(rejection.message().into()));
         *response.status_mut() = rejection.status();
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
@@ -364,12 +384,12 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
     }
 
     /// `has_body_keys`: responses to requests with a body may be stored for the URI.
-    fn bypass<ReqBody, B>(
+    pub(crate) fn bypass<ReqBody, B>(
         &self,
         request: Request<ReqBody>,
         reason: Reason,
         has_body_keys: bool,
-    ) -> ResponseFuture<S, ReqBody, B>
+    ) -> AnswerFuture<S, ReqBody, B>
     where
         S: Service<Request<ReqBody>, Response = Response<B>>,
         B: http_body::Body,
@@ -398,16 +418,16 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         request: Request<ReqBody>,
         outcome: Outcome,
         follow_up: FollowUp,
-    ) -> ResponseFuture<S, ReqBody, B>
+    ) -> AnswerFuture<S, ReqBody, B>
     where
         S: Service<Request<ReqBody>, Response = Response<B>>,
         B: http_body::Body,
     {
         let future = Forward::new(self.cache().clone(), self.inner(), request, outcome, follow_up);
-        ResponseFuture { kind: Kind::Forward { future } }
+        AnswerFuture::forward(future)
     }
 
-    fn miss<ReqBody, B>(&self, call: Call<ReqBody>, location: StoreLocation) -> ResponseFuture<S, ReqBody, B>
+    fn miss<ReqBody, B>(&self, call: Call<ReqBody>, location: StoreLocation) -> AnswerFuture<S, ReqBody, B>
     where
         S: Handler<ReqBody, B>,
         ReqBody: Send + 'static,
@@ -448,7 +468,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
             cache.core().counters.miss_time.record(started.elapsed());
             response
         };
-        ResponseFuture { kind: Kind::Boxed { future: Box::pin(future) } }
+        AnswerFuture::boxed(future)
     }
 
     /// Starts a refresh of a stale entry. Its request has only the headers that the key was made from, and no personal
@@ -494,58 +514,5 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
             shared: Default::default(),
         };
         tokio::spawn(fill.run(fill::prepare(self.cache(), self.inner(), request)));
-    }
-}
-
-pin_project! {
-    /// The future of a response: from the store, from the inner service, or from a fill.
-    pub struct ResponseFuture<S, ReqBody, B>
-    where
-        S: Service<Request<ReqBody>>,
-        B: http_body::Body,
-    {
-        #[pin]
-        kind: Kind<S, ReqBody, B>,
-    }
-}
-
-pin_project! {
-    #[project = KindProjection]
-    enum Kind<S, ReqBody, B>
-    where
-        S: Service<Request<ReqBody>>,
-        B: http_body::Body,
-    {
-        Ready { response: Option<Response<Body<B>>> },
-        Forward { #[pin] future: Forward<S, ReqBody> },
-        Boxed { future: Pin<Box<dyn Future<Output = ServiceResult<B, S::Error>> + Send>> },
-    }
-}
-
-impl<S, ReqBody, B> ResponseFuture<S, ReqBody, B>
-where
-    S: Service<Request<ReqBody>>,
-    B: http_body::Body,
-{
-    fn ready(response: Response<Body<B>>) -> Self {
-        ResponseFuture { kind: Kind::Ready { response: Some(response) } }
-    }
-}
-
-impl<S, ReqBody, B> Future for ResponseFuture<S, ReqBody, B>
-where
-    S: Service<Request<ReqBody>, Response = Response<B>>,
-    B: http_body::Body,
-{
-    type Output = ServiceResult<B, S::Error>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.project().kind.project() {
-            KindProjection::Ready { response } => {
-                Poll::Ready(Ok(response.take().expect("a completed future is not polled again")))
-            }
-            KindProjection::Forward { future } => future.poll(cx),
-            KindProjection::Boxed { future } => future.as_mut().poll(cx),
-        }
     }
 }

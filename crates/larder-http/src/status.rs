@@ -136,6 +136,8 @@ reasons! {
     VariantTooLong => "variant-too-long",
     /// `Access-Control-Allow-Origin` names an origin, but the response does not vary by `Origin`.
     Cors => "cors",
+    /// The handler has read a field of the request through [`RequestFields`](crate::RequestFields), and `Vary` does not name it.
+    UnkeyedField => "unkeyed-field",
     /// The response has too many tags.
     TooManyTags => "too-many-tags",
     /// The body is larger than the limit.

@@ -154,9 +154,10 @@ fn new_id() -> u128 {
 
 /// Appends the lines of a field.
 fn write_values(key: &mut Vec<u8>, field: &HeaderName, request: &HeaderMap) {
+    let lines = request.get_all(field);
     match ListField::of(field) {
-        Some(list) => key::write_lines(key, request, field, |key, line| list.write_line(key, line)),
-        None => key::write_lines(key, request, field, |key, line| key.extend_from_slice(line)),
+        Some(list) => key::write_lines(key, lines, |key, line| list.write_line(key, line)),
+        None => key::write_lines(key, lines, |key, line| key.extend_from_slice(line)),
     }
 }
 

@@ -6,9 +6,10 @@ use axum::Router;
 use axum::body::Body;
 use axum::response::IntoResponse;
 use axum::routing::get;
+use http::header::ACCEPT_LANGUAGE;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
-use larder_http::{CacheCtx, Cached, HttpCache};
+use larder_http::{CacheCtx, Cached, HttpCache, RequestFields};
 use tower::ServiceExt;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -38,6 +39,17 @@ async fn settings_apply_from_return_value_and_from_extractor() {
         assert_eq!((cache_status.as_str(), body.as_str()), ("larder; fwd=uri-miss; stored", &path[1..]));
         assert!(send(&router, &cache, path).await.1.starts_with("larder; hit"), "{path}");
     }
+}
+
+#[tokio::test]
+async fn fields_that_the_extractor_reads_are_noted() {
+    let greet = |fields: RequestFields| async move {
+        let is_german = fields.get(&ACCEPT_LANGUAGE).is_some();
+        (Cached::ttl(MINUTE), if is_german { "Hallo" } else { "Hello" })
+    };
+    let cache = HttpCache::builder().build().unwrap();
+    let (_, cache_status, body) = send(&Router::new().route("/", get(greet)), &cache, "/").await;
+    assert_eq!((cache_status.as_str(), &*body), ("larder; fwd=uri-miss; detail=unkeyed-field", "Hello"));
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use tower_service::Service;
 use crate::cache::HttpCache;
 use crate::forward;
 use crate::graphql::GraphqlQuery;
+use crate::handler_fields::has_content;
 use crate::policy::{CacheCtx, HandlerGuard};
 
 /// A handler call that has not started. It starts when its future is polled.
@@ -17,6 +18,8 @@ pub(crate) struct HandlerCall<F> {
     pub(crate) guard: HandlerGuard,
     /// The response may be stored only if it is one of GraphQL without errors.
     pub(crate) is_graphql: bool,
+    /// The content fields of the request are in its key.
+    pub(crate) has_content: bool,
 }
 
 /// Prepares the call of `inner` with a request.
@@ -30,7 +33,8 @@ where
 {
     let (ctx, guard) = CacheCtx::of_handler(cache);
     let is_graphql = request.extensions().get::<GraphqlQuery>().is_some();
+    let has_content = has_content(&request);
     request.extensions_mut().insert(ctx.clone());
     cache.core().restrict(&mut request);
-    HandlerCall { future: forward::call(inner, request), ctx, guard, is_graphql }
+    HandlerCall { future: forward::call(inner, request), ctx, guard, is_graphql, has_content }
 }

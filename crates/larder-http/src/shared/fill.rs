@@ -154,6 +154,7 @@ where
                     labels: response.labels.clone(),
                     #[cfg(feature = "axum")]
                     route: None,
+                    fields_read: Vec::new(),
                     vary: self
                         .location
                         .variant

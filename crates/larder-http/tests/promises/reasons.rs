@@ -7,7 +7,9 @@ use std::time::Duration;
 use axum::body::Body;
 use http::{HeaderMap, Request, StatusCode};
 use http_body::Frame;
-use larder_http::{Access, BodyRule, BodyRules, Builder, CacheCtx, Cached, HttpCache, Reason, Scope};
+use larder_http::{
+    Access, BodyRule, BodyRules, Builder, CacheCtx, Cached, HttpCache, Reason, RequestFields, Scope,
+};
 use tokio::sync::mpsc;
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -251,6 +253,13 @@ async fn reach(reason: Reason) -> Seen {
         Reason::VariantTooLong => {
             let site = Site::new(|_, _| async { field(cached("x"), "vary", "x-long") });
             sent(site, [get("/", &[("x-long", &long)])]).await
+        }
+        Reason::UnkeyedField => {
+            let site = Site::new(|request, _| async move {
+                RequestFields::of(&request).get(&http::header::ACCEPT_LANGUAGE);
+                cached("x")
+            });
+            sent(site, [get("/", &[])]).await
         }
         Reason::Cors => by_reply_field("access-control-allow-origin", "https://one.example").await,
         Reason::TooManyTags => {

@@ -13,6 +13,7 @@ fn plan() -> Plan {
     let mut labels = Labels::default();
     labels.set("route", "/a/{id}".into());
     Plan {
+        fields_read: Vec::new(),
         labels,
         ttl: Duration::from_secs(60),
         grace: Duration::ZERO,

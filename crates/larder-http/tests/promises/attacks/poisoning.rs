@@ -1,7 +1,9 @@
 //! A response that one client provokes never reaches another client.
 
-use http::{Request, StatusCode};
-use larder_http::{Access, Cached, Scope};
+use http::header::{HOST, VARY};
+use http::{HeaderName, Request, StatusCode};
+use larder_http::{Access, Cached, RequestFields, Scope, UnkeyedField};
+use tower::ServiceExt;
 
 use crate::support::*;
 
@@ -294,4 +296,30 @@ async fn ignored_cookie_never_reaches_a_handler_whose_response_is_stored() {
     let site = Site::with(|builder| builder.ignored_cookies(["_ga"]), |request, _| reflecting(request));
     site.send(get("/", &[("cookie", "_ga=<script>")])).await;
     assert_eq!(site.get("/").await.body, "- -");
+}
+
+#[tokio::test]
+async fn response_that_depends_on_an_unkeyed_field_is_not_stored() {
+    let forwarded_host = || HeaderName::from_static("x-forwarded-host");
+    let site = Site::new(move |request, _| async move {
+        let (fields, is_varied) = (RequestFields::of(&request), request.uri().path() == "/varied");
+        let read = if request.uri().path() == "/host" { HOST } else { forwarded_host() };
+        let mut reply = cached(format!("{:?} {}", fields.get(&read), fields.get_all(&read).iter().count()));
+        if is_varied {
+            reply.headers_mut().insert(VARY, forwarded_host().into());
+        }
+        reply
+    });
+    let evil = [("x-forwarded-host", "evil.test")];
+    let response = site.service.clone().oneshot(get("/", &evil)).await.unwrap();
+    assert_eq!(response.headers()["cache-status"], "larder; fwd=uri-miss; detail=unkeyed-field");
+    assert_eq!(response.extensions().get(), Some(&UnkeyedField(forwarded_host())));
+    assert_eq!(site.get("/").await.body, "None 0");
+    // Nothing was read, but the response depends on that.
+    assert_eq!(site.get("/absent").await.cache_status(), "fwd=uri-miss; detail=unkeyed-field");
+    for path in ["/varied", "/host"] {
+        assert_eq!(site.send(get(path, &evil)).await.cache_status(), "fwd=uri-miss; stored", "{path}");
+        assert_eq!(site.send(get(path, &evil)).await.cache_status(), "hit; ttl=60", "{path}");
+    }
+    assert_eq!(site.get("/varied").await.body, "None 0");
 }

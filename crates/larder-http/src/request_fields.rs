@@ -1,0 +1,66 @@
+//! The fields of a request, for a handler that wants to be told if its response depends on one that is not in the key: such a
+//! response is not stored, so that no client chooses the response of all.
+
+use http::header::GetAll;
+use http::{HeaderMap, HeaderName, HeaderValue, Request};
+
+use crate::policy::CacheCtx;
+
+/// The fields of a request. Read those that change the response through this value: if `Vary` does not name one of them, the
+/// response is not stored, for the reason [`UnkeyedField`](crate::Reason::UnkeyedField), and has the extension
+/// [`UnkeyedField`], which says which one it was.
+///
+/// Always allowed are `Host`, the content fields of a request with a body, which are in the key, and credentials, which need
+/// a scope. A field that only a log needs is read from the request as ever. With the feature `axum`, this is an extractor.
+/// Without a cache in front of the handler it does nothing, and what is read once the head of the response was returned is not
+/// noticed. Cost: a copy of the fields.
+///
+/// ```
+/// use http::header::{ACCEPT_LANGUAGE, VARY};
+/// use http::{Request, Response};
+/// use larder_http::{Cached, RequestFields};
+/// use std::time::Duration;
+///
+/// fn greet(request: &Request<String>) -> Response<&'static str> {
+///     let fields = RequestFields::of(request);
+///     let is_german = fields.get(&ACCEPT_LANGUAGE).is_some_and(|languages| languages == "de");
+///     let mut response = Response::new(if is_german { "Hallo" } else { "Hello" });
+///     response.headers_mut().insert(VARY, ACCEPT_LANGUAGE.into());
+///     response.extensions_mut().insert(Cached::ttl(Duration::from_secs(60)));
+///     response
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct RequestFields {
+    headers: HeaderMap,
+    ctx: CacheCtx,
+}
+
+impl RequestFields {
+    /// The fields of a request that came through the cache.
+    pub fn of<B>(request: &Request<B>) -> RequestFields {
+        let ctx = request.extensions().get::<CacheCtx>().cloned();
+        RequestFields::new(request.headers().clone(), ctx.unwrap_or_default())
+    }
+
+    pub(crate) fn new(headers: HeaderMap, ctx: CacheCtx) -> RequestFields {
+        RequestFields { headers, ctx }
+    }
+
+    /// The first line of a field. The response depends on it, whether the request has the field or not.
+    pub fn get(&self, name: &HeaderName) -> Option<&HeaderValue> {
+        self.ctx.note_read(name);
+        self.headers.get(name)
+    }
+
+    /// All lines of a field. The response depends on them, whether the request has the field or not.
+    pub fn get_all(&self, name: &HeaderName) -> GetAll<'_, HeaderValue> {
+        self.ctx.note_read(name);
+        self.headers.get_all(name)
+    }
+}
+
+/// The first field that a handler has read through [`RequestFields`] and that is not in the key, in the extensions of the
+/// response that was not stored for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnkeyedField(pub HeaderName);
