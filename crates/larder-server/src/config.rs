@@ -20,7 +20,8 @@ pub struct Config {
     pub listen: Option<SocketAddr>,
     /// Path of a Unix socket to listen on in addition. Default: none.
     pub unixsocket: Option<PathBuf>,
-    /// Capacity in bytes, for keys, values and their overhead together. Above it, entries are evicted. Default: half of
+    /// Memory in bytes that keys, values and their overhead may take together, free blocks between them included. Above it,
+    /// entries are evicted; see the page on the server for how exact that is. Default: half of
     /// the memory of the machine or the cgroup, whichever is less. At least 1 MiB.
     pub max_memory: Option<ByteSize>,
     /// Which keys are evicted when the memory for entries is used up; `CONFIG SET maxmemory-policy` changes it. Default:

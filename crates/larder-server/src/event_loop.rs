@@ -31,6 +31,8 @@ use crate::system;
 const RECLAIM_INTERVAL: Duration = Duration::from_millis(100);
 /// Entries that are reclaimed at a time: less than a millisecond.
 const RECLAIM_BUDGET: usize = 256;
+/// Entries that are evicted at a time, if they take more memory than they may.
+const EVICT_BUDGET: usize = 128;
 /// Slots whose records are moved at a time, if their memory lies in pieces.
 const COMPACT_BUDGET: usize = 512;
 /// How long no compaction begins after one that emptied less than an eighth of its pages: the first time, doubled each time
@@ -293,7 +295,8 @@ impl EventLoop {
         }
         let store = &self.state.store;
         let has_more_due = store.reclaim_expired(RECLAIM_BUDGET) >= RECLAIM_BUDGET;
-        let has_more = self.compact(now) || has_more_due;
+        let exceeds_memory = store.follow_memory(now, EVICT_BUDGET);
+        let has_more = self.compact(now) || has_more_due || exceeds_memory;
         self.reclaim_at = if has_more { now } else { now + RECLAIM_INTERVAL };
     }
 

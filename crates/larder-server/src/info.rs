@@ -99,16 +99,20 @@ fn clients(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Res
 }
 
 fn memory_section(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {
-    let used = state.store.used_memory();
+    let (used, charged) = (state.store.used_memory(), state.store.charged_memory());
+    let rss = system::resident_bytes().unwrap_or(0);
     let (scripts, script_bytes) = state.script_counts();
     write!(
         out,
-        "used_memory:{used}\r\nused_memory_human:{}\r\nused_memory_rss:{}\r\nused_memory_dataset:{used}\r\n\
+        "used_memory:{used}\r\nused_memory_human:{}\r\nused_memory_rss:{rss}\r\nused_memory_overhead:{}\r\n\
+         used_memory_dataset:{charged}\r\nlarder_keyspace_resident:{}\r\nmem_fragmentation_ratio:{:.2}\r\n\
          number_of_cached_scripts:{scripts}\r\nused_memory_scripts:{script_bytes}\r\n\
          mem_clients_normal:{}\r\ntotal_system_memory:{}\r\nmaxmemory:{}\r\nmaxmemory_human:{}\r\n\
          maxmemory_policy:{}\r\n",
         human(used),
-        system::resident_bytes().unwrap_or(0),
+        used.saturating_sub(charged),
+        state.store.resident_memory(),
+        rss as f64 / used.max(1) as f64,
         state.clients.buffered_bytes(),
         system::total_bytes().unwrap_or(0),
         state.store.max_memory(),

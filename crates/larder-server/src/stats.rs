@@ -275,9 +275,9 @@ pub struct ServerStats {
     pub latency: HistogramSnapshot,
     /// Entries in all databases.
     pub keys: u64,
-    /// Bytes that entries are charged with.
+    /// Bytes that count against the capacity: see [`Store::used_memory`].
     pub memory_used_bytes: u64,
-    /// Capacity for entries in bytes.
+    /// Capacity in bytes, as configured.
     pub memory_capacity_bytes: u64,
     /// Entries removed for lack of space.
     pub evicted: u64,
@@ -313,8 +313,8 @@ impl StatsHandle {
             bytes_out: total.bytes_out,
             latency: stats.latency(),
             keys: engine.entries,
-            memory_used_bytes: engine.weight,
-            memory_capacity_bytes: engine.capacity,
+            memory_used_bytes: self.store.used_memory(),
+            memory_capacity_bytes: self.store.max_memory(),
             evicted: engine.evicted,
             expired: engine.expired,
         }

@@ -45,21 +45,89 @@ fn entries_take_little_memory_and_give_it_back() {
     process.end().assert_clean_stop();
 }
 
+/// What a process may have beside `max-memory` and what it had at its start: 4 MiB of overhead that is not subtracted, and a
+/// twentieth for threads, buffers, and what the allocator keeps.
+fn tolerance(max_memory: u64) -> u64 {
+    4 * MIB + max_memory / 20
+}
+
+/// A number of `INFO`.
+fn info(address: SocketAddr, field: &str) -> u64 {
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    stream.write_all(b"INFO all\r\nQUIT\r\n").expect("the server reads");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("a reply");
+    let value = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{field} in {text}"))
+}
+
+fn key_count(address: SocketAddr) -> u64 {
+    let mut stream = BufReader::new(TcpStream::connect(address).expect("a connection"));
+    stream.get_mut().write_all(b"DBSIZE\r\n").expect("the server reads");
+    let mut reply = String::new();
+    stream.read_line(&mut reply).expect("a reply");
+    reply.trim().trim_start_matches(':').parse().expect("a number")
+}
+
+/// Fills the server with values of this length, a fifth more than fit.
+fn fill(address: SocketAddr, max_memory: u64, name: &str, length: u64) -> u64 {
+    let (value, count) = ("v".repeat(length as usize), max_memory * 6 / 5 / (length + 60));
+    send_each(address, 0..count, |n| format!("SET {name}:{n:014} {value}"));
+    count
+}
+
 #[test]
-fn memory_is_used_again_by_entries_of_other_sizes() {
+fn resident_memory_stays_within_the_limit_when_sizes_change() {
     let max_memory = 64 * MIB;
     let (mut process, address) = start_server([format!("--max-memory={max_memory}")]);
-    for (round, length) in [(0, 100), (1, 260), (2, 40)] {
-        let value = "v".repeat(length);
-        send_each(address, 0..max_memory / length as u64, |n| format!("SET key:{round}:{n:010} {value}"));
-        send_each(address, (0..max_memory / length as u64).step_by(2), |n| {
-            format!("DEL key:{round}:{n:010}")
+    let empty = resident_bytes(process.running());
+    let mut first = 0;
+    for (round, length) in [64, 200, 1_000, 200, 64, 1_000, 64].into_iter().enumerate() {
+        let count = fill(address, max_memory, &round.to_string(), length);
+        // A compaction and the evictions take a moment.
+        until("the memory of the process is within the limit", || {
+            let resident = resident_bytes(process.running());
+            (resident <= empty + max_memory + tolerance(max_memory)).then_some(())
         });
+        until("the memory of the keyspace is within the limit", || {
+            (info(address, "larder_keyspace_resident") <= max_memory + tolerance(max_memory)).then_some(())
+        });
+        assert_eq!(info(address, "maxmemory"), max_memory);
+        if round == 0 {
+            first = key_count(address);
+        }
+        send_each(address, (0..count).step_by(2), |n| format!("DEL {round}:{n:014}"));
     }
-    let value = "v".repeat(150);
-    send_each(address, 0..max_memory / 150, |n| format!("SET key:last:{n:09} {value}"));
-    let resident = resident_bytes(process.running());
-    assert!(resident <= max_memory * 5 / 4 + 32 * MIB, "{} MiB", resident / MIB);
+
+    command(address, "FLUSHALL");
+    until("nothing is subtracted from the limit", || {
+        (info(address, "used_memory_overhead") == 0).then_some(())
+    });
+    fill(address, max_memory, "last", 64);
+    let last = key_count(address);
+    assert!(last * 100 >= first * 97, "{first} entries fitted at first, {last} at last");
+    process.running().terminate();
+    process.end().assert_clean_stop();
+}
+
+#[test]
+fn steady_traffic_at_the_limit_keeps_the_number_of_entries() {
+    let max_memory = 64 * MIB;
+    let (mut process, address) = start_server([format!("--max-memory={max_memory}")]);
+    let set = |n: u64| format!("SET key:{n:012} {}", "v".repeat(50 + (n * 7_919 % 400) as usize));
+    const ENTRIES: u64 = 20_000;
+    let mut counts = Vec::new();
+    for round in 0..60 {
+        let evicted = info(address, "evicted_keys");
+        send_each(address, round * ENTRIES..(round + 1) * ENTRIES, set);
+        if round >= 30 {
+            let evicted = info(address, "evicted_keys") - evicted;
+            assert!(evicted <= ENTRIES * 5 / 4, "{evicted} entries were evicted for {ENTRIES}");
+            counts.push(key_count(address));
+        }
+    }
+    let (least, most) = (counts.iter().min().expect("rounds"), counts.iter().max().expect("rounds"));
+    assert!(least * 100 >= most * 95, "{counts:?}");
     process.running().terminate();
     process.end().assert_clean_stop();
 }

@@ -18,13 +18,18 @@ pub struct RecordMemory {
     pub used_bytes: usize,
     /// Those of them that hold no record.
     pub free_bytes: usize,
+    /// The free bytes up to which no [`Compaction`] begins.
+    pub tolerated_bytes: usize,
+    /// The bytes of empty pages that are not returned to the system, because they are likely to be used soon.
+    pub kept_bytes: usize,
 }
 
 impl RecordMemory {
-    /// That of now. Cost: two reads.
+    /// That of now. Cost: two reads and a lock.
     pub fn now() -> RecordMemory {
         let (used_bytes, free_bytes) = arena::used_and_free_bytes();
-        RecordMemory { used_bytes, free_bytes }
+        let (tolerated_bytes, kept_bytes) = (arena::tolerated_bytes(used_bytes), arena::kept_bytes());
+        RecordMemory { used_bytes, free_bytes, tolerated_bytes, kept_bytes }
     }
 }
 

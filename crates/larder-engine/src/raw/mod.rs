@@ -26,12 +26,14 @@ mod compaction;
 mod everything;
 mod locked;
 mod long_value;
+mod measurement;
 mod prefetch_batch;
 mod record;
 
 pub use compaction::{Compaction, RecordMemory};
 pub use locked::Locked;
 pub use long_value::LongValue;
+pub use measurement::Measurement;
 pub use prefetch_batch::PrefetchBatch;
 pub use record::{Key, MAX_INLINE_BYTES, Record, SPACES, TooLong, Value, ValueMut};
 

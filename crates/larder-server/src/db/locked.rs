@@ -36,7 +36,7 @@ impl Store {
 
     /// Whether all these records can be in the store at the same time.
     pub(crate) fn can_hold(&self, records: &[Record]) -> bool {
-        records.iter().map(charge).sum::<u64>() <= self.max_memory()
+        records.iter().map(charge).sum::<u64>() <= self.cache.capacity()
             && records.iter().all(|record| self.cache.can_hold(record))
     }
 }

@@ -8,6 +8,7 @@ mod clock;
 mod entry;
 mod held;
 mod locked;
+mod memory_limit;
 mod object;
 mod policy;
 mod room;
@@ -35,6 +36,7 @@ pub(crate) use entry::{Entry, EntryOp, Expiry, OutOfMemory, StringEntry, UpdateE
 pub(crate) use held::HeldLocks;
 pub(crate) use larder_engine::raw::{Key, PrefetchBatch};
 pub(crate) use locked::LockedKeys;
+use memory_limit::MemoryLimit;
 pub(crate) use object::{Object, WrongType, encoding, type_name};
 pub use policy::{MemoryPolicy, MemoryPolicyError};
 #[cfg(feature = "scripts")]
@@ -50,7 +52,7 @@ pub(crate) type Locked<'a> = raw::Locked<'a, Object>;
 pub(crate) const DATABASE_COUNT: usize = 16;
 
 /// Bytes that an entry is charged in addition to its block: for the table, the policy's queue and sketch, and the timer
-/// wheel, assuming that half of the entries have a deadline. Measured as the resident memory of a full cache.
+/// wheel, assuming that half of the entries have a deadline. What is missing is measured: see [`memory_limit`].
 const ENTRY_OVERHEAD_BYTES: u64 = 40;
 /// The length of an entry that the number of shards is made for.
 const EXPECTED_ENTRY_BYTES: u64 = 512;
@@ -75,6 +77,7 @@ pub struct Store {
     spaces: Arc<AtomicU64>,
     /// The position in [`MemoryPolicy::ALL`] of the policy.
     policy: Arc<AtomicU8>,
+    limit: Arc<MemoryLimit>,
     /// Those who are told of changes.
     pub(crate) observers: Arc<Observers>,
 }
@@ -126,7 +129,8 @@ impl Store {
             .clock(CachedTime::clock(&time))
             .build()?;
         let policy = Arc::new(AtomicU8::new(MemoryPolicy::default() as u8));
-        Ok(Store { cache, time, clock: ServerClock::new(0), spaces, policy, observers })
+        let limit = Arc::new(MemoryLimit::new(bytes));
+        Ok(Store { cache, time, clock: ServerClock::new(0), spaces, policy, limit, observers })
     }
 
     /// Walks the whole keyspace, and panics if its parts do not agree or an entry is charged other than it is long.
@@ -143,22 +147,6 @@ impl Store {
                 return;
             }
         }
-    }
-
-    /// Capacity for entries in bytes.
-    #[must_use]
-    pub fn max_memory(&self) -> u64 {
-        self.cache.capacity()
-    }
-
-    /// Changes the capacity, and evicts the entries that no longer fit, as far as the policy allows.
-    pub fn set_max_memory(&self, bytes: u64) {
-        self.cache.set_capacity(bytes.max(MIN_MEMORY_BYTES));
-    }
-
-    /// As [`set_max_memory`](Self::set_max_memory), but evicts nothing: [`evict_excess`](Self::evict_excess) does.
-    pub(crate) fn resize(&self, bytes: u64) {
-        self.cache.resize(bytes.max(MIN_MEMORY_BYTES));
     }
 
     /// Which keys are evicted when memory is used up.
@@ -184,12 +172,6 @@ impl Store {
     #[inline]
     pub(crate) fn evicts_all(&self) -> bool {
         self.policy.load(Ordering::Relaxed) <= MemoryPolicy::AllkeysRandom as u8
-    }
-
-    /// Bytes that all entries are charged.
-    #[must_use]
-    pub fn used_memory(&self) -> u64 {
-        self.cache.weight()
     }
 
     /// Entries in all databases, including expired ones that are not reclaimed yet.

@@ -9,6 +9,11 @@ const TOLERATED_SHARE: usize = 8;
 /// And up to this many bytes.
 const TOLERATED_BYTES: usize = 8 << 20;
 
+/// How many bytes of the pages in use may be free before a compaction is worth while.
+pub(in crate::raw) fn tolerated_bytes(used: usize) -> usize {
+    TOLERATED_BYTES.max(used / TOLERATED_SHARE)
+}
+
 /// Whether there is a compaction: two would take each other's pages for good.
 static IS_RUNNING: AtomicBool = AtomicBool::new(false);
 
@@ -23,7 +28,7 @@ impl Compaction {
     pub(in crate::raw) fn begin() -> Option<Compaction> {
         let pages = pages()?;
         let (used, free) = pages.used_and_free_bytes();
-        let is_worth_while = free > TOLERATED_BYTES && free > used / TOLERATED_SHARE;
+        let is_worth_while = free > tolerated_bytes(used);
         if !is_worth_while || IS_RUNNING.swap(true, Ordering::Relaxed) {
             return None;
         }

@@ -27,7 +27,7 @@ mod range;
 mod tests;
 
 pub(super) use self::classes::MAX_BLOCK_BYTES;
-pub(super) use self::compaction::Compaction;
+pub(super) use self::compaction::{Compaction, tolerated_bytes};
 pub(super) use self::local::{allocate, free, is_leaving, is_scarce_for, leave};
 
 use std::num::NonZeroU32;
@@ -67,4 +67,9 @@ pub(super) fn block_bytes(bytes: usize) -> usize {
 /// The bytes of pages in use, and those of them that are free blocks.
 pub(super) fn used_and_free_bytes() -> (usize, usize) {
     local::pages().map_or((0, 0), pages::Pages::used_and_free_bytes)
+}
+
+/// The bytes of free pages that stay with the process.
+pub(super) fn kept_bytes() -> usize {
+    local::pages().map_or(0, pages::Pages::kept_bytes)
 }

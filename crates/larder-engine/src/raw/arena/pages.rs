@@ -96,6 +96,11 @@ impl Pages {
         (used, used.saturating_sub(self.taken.load(Ordering::Relaxed)))
     }
 
+    /// The bytes of free pages that have memory.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.free.lock().kept.len() * PAGE_BYTES
+    }
+
     /// Whether less than a fourth of the range is left: it should hold what has to lie in it.
     #[inline]
     pub(super) fn is_scarce(&self) -> bool {
