@@ -35,6 +35,11 @@ impl CollectedBody {
         CollectedBody { memory, chunks: Vec::new(), size: 0, scan }
     }
 
+    /// The bytes of the body so far.
+    pub(crate) fn len(&self) -> usize {
+        self.size
+    }
+
     /// Whether only the end of the body shows that the response may be stored.
     pub(crate) fn has_scan(&self) -> bool {
         self.scan.is_some()

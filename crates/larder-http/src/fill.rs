@@ -9,7 +9,7 @@
 //!                          └─ complete body ──► store
 //! ```
 //!
-//! If the body is not ready at once, the client receives the head immediately, and the response is stored with a body
+//! If the body is not ready at once, or is long and has no `ETag`, the client receives the head immediately, and the response is stored with a body
 //! that is being filled. The fill collects the body up to the limit; the client and all followers read the same buffer,
 //! each at its own speed. If the body cannot be stored, the client gets the rest of it from the handler, and the bodies
 //! of the followers end with an error.
@@ -24,11 +24,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH, TRANSFER_ENCODING};
 use http::{HeaderMap, Response, StatusCode, response};
 use http_body::SizeHint;
 use larder_engine::{Op, Ttl};
 use tokio::sync::oneshot;
+use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
 pub(crate) use self::call::{HandlerCall, prepare};
@@ -49,6 +50,9 @@ use crate::shared::{self, FillShare};
 use crate::status::{Outcome, Reason};
 use crate::stream::{Published, Stream};
 use crate::vary::VaryRecord;
+
+/// The longest body whose generated `ETag` is made before the body is sent: less than half a millisecond.
+const MAX_HASHED_BEFORE_SENDING: usize = 4 << 20;
 
 /// How much longer than its responses the scope of a resource is known.
 const SCOPE_GRACE: Duration = Duration::from_secs(600);
@@ -177,8 +181,7 @@ where
                             false => self.publish(status, &sent_headers, &buffer, &plan, &stamp),
                             true => None,
                         };
-                        let outcome = self.miss_outcome(Some(Reason::Streaming));
-                        stream = Some(self.open_stream(head, buffer, &hint, outcome, published));
+                        stream = Some(self.open_stream(head, buffer, &hint, published));
                     }
                     match timeout_at(deadline, poll_fn(|cx| body.as_mut().poll_frame(cx))).await {
                         Ok(frame) => frame,
@@ -198,6 +201,18 @@ where
         };
         let headers = unsent_head.as_ref().map_or(&sent_headers, |head| &head.headers);
         let end = end.and_then(|()| collected.check_end(headers).map_err(|reason| (reason, None)));
+        if end.is_ok()
+            && self.may_send_before_hash(headers, collected.len())
+            && let Some(head) = unsent_head.take()
+        {
+            sent_headers = head.headers.clone();
+            let length = collected.len() as u64;
+            let buffer = FillBuffer::new(collected.chunks.clone(), Some(length));
+            stream = Some(self.open_stream(head, buffer, &SizeHint::with_exact(length), None));
+            // The fill continues in its own task, and the connection sends meanwhile.
+            yield_now().await;
+        }
+        let headers = unsent_head.as_ref().map_or(&sent_headers, |head| &head.headers);
         match end {
             Ok(()) => {
                 let now = self.core().store.now_ms();
@@ -229,7 +244,7 @@ where
                     (None, Some(head)) => {
                         let buffer = FillBuffer::new(collected.chunks, None);
                         let outcome = self.miss_outcome(Some(reason));
-                        self.open_stream(head, buffer, &hint, outcome, None)
+                        self.open_stream_as(outcome, head, buffer, &hint, None)
                     }
                     (None, None) => unreachable!("the head is sent with a stream"),
                 };
@@ -261,13 +276,34 @@ where
         Some(Published { key, value: StoreValue::Response(filling) })
     }
 
-    /// Sends the head to the client, with a body that reads from the buffer of the fill.
+    /// Whether a complete body is sent before its generated `ETag` is made, which reads all of it. A client that has such an
+    /// `ETag` waits for it: it may need no body.
+    fn may_send_before_hash(&self, headers: &HeaderMap, body_bytes: usize) -> bool {
+        body_bytes > MAX_HASHED_BEFORE_SENDING
+            && self.client.is_some()
+            && !headers.contains_key(ETAG)
+            && !self.request_headers.contains_key(IF_NONE_MATCH)
+    }
+
+    /// Sends the head to the client before it is known whether the response is stored, with a body that reads from the buffer
+    /// of the fill.
     fn open_stream(
         &mut self,
         head: response::Parts,
         buffer: Arc<FillBuffer>,
         hint: &SizeHint,
+        published: Option<Published>,
+    ) -> Stream<B> {
+        let outcome = self.miss_outcome(Some(Reason::Streaming));
+        self.open_stream_as(outcome, head, buffer, hint, published)
+    }
+
+    fn open_stream_as(
+        &mut self,
         outcome: Outcome,
+        head: response::Parts,
+        buffer: Arc<FillBuffer>,
+        hint: &SizeHint,
         published: Option<Published>,
     ) -> Stream<B> {
         self.count(outcome);

@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 
+/// A chunk from this length on shrinks its allocation instead of being copied, if it fills half of it.
+const MIN_SHRUNK_BYTES: usize = 128 << 10;
 /// The longest piece in which a chunk is copied, and the longest body that is joined into one piece.
 pub(crate) const MAX_PIECE_BYTES: usize = 1 << 20;
 /// A longer body whose chunks are shorter on average is divided anew.
@@ -102,7 +104,7 @@ fn into_tight_vec(data: Bytes) -> Result<Vec<u8>, Bytes> {
     if owned.capacity() <= owned.len() + owned.len() / 4 {
         return Ok(owned);
     }
-    if owned.len() <= MAX_PIECE_BYTES || owned.capacity() > 2 * owned.len() {
+    if owned.len() < MIN_SHRUNK_BYTES || owned.capacity() > 2 * owned.len() {
         return Err(Bytes::from(owned));
     }
     owned.shrink_to_fit();
@@ -203,8 +205,10 @@ mod tests {
 
     #[test]
     fn long_chunk_that_fills_half_of_its_allocation_shrinks_it() {
-        let len = MAX_PIECE_BYTES + 1;
-        for (capacity, is_copied) in [(2 * len, false), (2 * len + 1, true)] {
+        const LONG: usize = MIN_SHRUNK_BYTES;
+        for (len, capacity, is_copied) in
+            [(LONG, 2 * LONG, false), (LONG, 2 * LONG + 1, true), (LONG - 1, 2 * LONG - 2, true)]
+        {
             let mut data = Vec::with_capacity(capacity);
             data.resize(len, 7);
             match into_tight_vec(Bytes::from(data)) {

@@ -257,6 +257,29 @@ async fn large_body_is_held_once_for_all_readers() {
 }
 
 #[tokio::test]
+async fn long_body_is_sent_before_its_etag_is_made() {
+    const LONG: usize = (4 << 20) + 1;
+    let with_etag = ("if-none-match", "\"another\"");
+    for (len, condition, has_etag) in
+        [(LONG, None, false), (LONG - 1, None, true), (LONG, Some(with_etag), true)]
+    {
+        let (site, replies) = streaming_with(|b| b.max_bytes(64 << 20).max_body_bytes(LONG), None);
+        let (frames, receiver) = mpsc::unbounded_channel();
+        frames.send(Ok(Frame::data(Bytes::from(vec![7; len])))).unwrap();
+        drop(frames);
+        replies.send(receiver).unwrap();
+        let first = open(&site, get("/", condition.as_slice())).await;
+        assert_eq!(first.headers().contains_key("etag"), has_etag, "{len} bytes, {condition:?}");
+        assert_eq!(first.body().size_hint().exact(), Some(len as u64));
+        assert_eq!(first.into_body().collect().await.unwrap().to_bytes().len(), len);
+        let hit = site.get("/").await;
+        assert_eq!((hit.cache_status(), hit.body.len()), ("hit; ttl=60", len));
+        assert!(hit.headers.contains_key("etag"), "{len} bytes, {condition:?}");
+        assert_eq!(site.calls(), 1);
+    }
+}
+
+#[tokio::test]
 async fn stalled_readers_hold_no_more_than_the_limit() {
     const LEN: usize = 100 << 10;
     let (max_bytes, max_fill_bytes) = (1 << 20, 1 << 20);
