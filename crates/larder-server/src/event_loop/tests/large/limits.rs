@@ -155,6 +155,8 @@ fn transaction_holds_no_more_replies_than_the_limit() {
         let bytes = out.len() as u64 + session.large_replies.held_bytes();
         assert!(bytes < VALUE_BYTES as u64, "{reading}: {bytes} bytes are held");
         assert_eq!(two.value("after"), Some(reading.into()), "the transaction goes on");
+        // As a connection does when it ends: the list of clients and its clients own each other.
+        two.state.clients.deregister(&session.client);
     }
 }
 
