@@ -74,13 +74,8 @@ impl Batch {
         (slot.position, slot.received, slot.is_short) = (position, received, is_between_requests);
     }
 
-    /// Parses the short requests, and prefetches the memory of their keys in the databases of their connections. A single
-    /// connection has nobody to wait for.
+    /// Parses the short requests, and prefetches the memory of their keys in the databases of their connections.
     pub(crate) fn prefetch<'d>(&mut self, input: &[u8], database: impl Fn(usize) -> Database<'d>) {
-        if let [slot] = self.slots() {
-            slot.is_short = false;
-            return;
-        }
         let mut keys = PrefetchBatch::new();
         for slot in self.slots().iter_mut().filter(|slot| slot.is_short) {
             let bytes = &input[slot.received.clone()];
@@ -93,6 +88,17 @@ impl Batch {
             }
         }
         database(self.slots[0].position).prefetch(&keys);
+    }
+
+    /// Takes the position and the bytes of the connection, if it is the only one: it has nobody to wait for.
+    #[inline]
+    pub(crate) fn take_only(&mut self) -> Option<(usize, Range<usize>)> {
+        if self.len != 1 {
+            return None;
+        }
+        self.len = 0;
+        let slot = &self.slots[0];
+        Some((slot.position, slot.received.clone()))
     }
 
     pub(crate) fn clear(&mut self) {

@@ -253,7 +253,9 @@ impl Connection {
         let mut output = std::mem::take(&mut buffers.output);
         let stop = self.execute_received(buffers, received, None, &mut output, now);
         let turn = self.end_turn(&mut output, stop);
-        output.shrink_to(MAX_RETAINED_OUTPUT_BYTES);
+        if output.capacity() > MAX_RETAINED_OUTPUT_BYTES {
+            output.shrink_to(MAX_RETAINED_OUTPUT_BYTES);
+        }
         buffers.output = output;
         turn
     }

@@ -1,6 +1,7 @@
 //! Turns: connections that are ready are read into a batch; when it is full, or no other one is ready, their requests are
 //! executed and their replies written.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use mio::Token;
@@ -47,6 +48,18 @@ impl EventLoop {
         if is_timed {
             now = Moment::now();
         }
+        let is_late = match self.batch.take_only() {
+            Some((position, received)) => self.execute_turn(position, received, now),
+            None => self.run_several(now),
+        };
+        if is_timed {
+            self.state.stats.threads[self.index].latency.record_n(now.elapsed(), TIMED_TURNS.into());
+        }
+        if is_timed || is_late { Moment::now() } else { now }
+    }
+
+    /// Ends the turns of several connections. Returns whether one may have taken long.
+    fn run_several(&mut self, now: Moment) -> bool {
         let mut batch = std::mem::take(&mut self.batch);
         batch.prefetch(&self.buffers.input, |position| {
             let connection = self.connections[position].as_ref();
@@ -56,10 +69,14 @@ impl EventLoop {
         self.write_deferred(&mut batch);
         batch.clear();
         self.batch = batch;
-        if is_timed {
-            self.state.stats.threads[self.index].latency.record_n(now.elapsed(), TIMED_TURNS.into());
-        }
-        if is_timed || is_late { Moment::now() } else { now }
+        is_late
+    }
+
+    /// Executes what was received from a connection, and writes the replies. Returns whether it may have taken long: it has
+    /// used its budget.
+    fn execute_turn(&mut self, position: usize, received: Range<usize>, now: Moment) -> bool {
+        self.guarded_turn(position, |connection, buffers| connection.execute_turn(buffers, received, now));
+        self.yielding.last() == Some(&position)
     }
 
     /// Executes what the batch has received. Replies wait for those to other short requests only. Returns whether a turn
@@ -82,11 +99,7 @@ impl EventLoop {
             let received = slot.received.clone();
             self.write_deferred(batch);
             let now = if is_late { Moment::now() } else { now };
-            self.guarded_turn(position, |connection, buffers| {
-                connection.execute_turn(buffers, received, now)
-            });
-            // A turn that has used its budget may have taken long.
-            is_late |= self.yielding.last() == Some(&position);
+            is_late |= self.execute_turn(position, received, now);
         }
         is_late
     }
