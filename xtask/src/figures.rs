@@ -28,7 +28,7 @@ struct Row {
     text: &'static str,
 }
 
-const ROWS: [Row; 13] = [
+const ROWS: [Row; 14] = [
     Row {
         suite: "engine",
         workload: "get-zipf",
@@ -112,6 +112,13 @@ const ROWS: [Row; 13] = [
         measure: "over 16+16",
         relation: Relation::Value,
         text: "bytes per entry in addition to key and value of 16 bytes each, 2 million under 1 GB (server)",
+    },
+    Row {
+        suite: "stalls",
+        workload: "set",
+        measure: "longest",
+        relation: Relation::Value,
+        text: "milliseconds that other clients wait at most while a value of 512 MB is stored (stalls)",
     },
     Row {
         suite: "links",

@@ -265,7 +265,8 @@ mod tests {
             let Outcome::Finished(Report { requests_per_second, latency }) = run.run().unwrap() else {
                 panic!("the run stalled")
             };
-            assert!(requests_per_second > 100.0 && latency.min > 0.0, "{latency:?}");
+            // The least latency may be less than a microsecond, which is printed as zero.
+            assert!(requests_per_second > 100.0 && latency.max > 0.0, "{latency:?}");
             assert!(latency.min <= latency.p50 && latency.p50 <= latency.p95 && latency.p99 <= latency.max);
         }
         let keys: u64 = server.command("DBSIZE").unwrap().trim()[1..].parse().unwrap();
