@@ -9,8 +9,8 @@
 //!                          └─ complete body ──► store
 //! ```
 //!
-//! If the body is not ready at once, or is long and has no `ETag`, the client receives the head immediately, and the response is stored with a body
-//! that is being filled. The fill collects the body up to the limit; the client and all followers read the same buffer,
+//! If the body is not ready at once, the client receives the head immediately, and the response is stored with a body
+//! that is being filled. A long body without an `ETag` is sent before one is made, and stored afterwards. The fill collects the body up to the limit; the client and all followers read the same buffer,
 //! each at its own speed. If the body cannot be stored, the client gets the rest of it from the handler, and the bodies
 //! of the followers end with an error.
 
@@ -51,7 +51,7 @@ use crate::status::{Outcome, Reason};
 use crate::stream::{Published, Stream};
 use crate::vary::VaryRecord;
 
-/// The longest body whose generated `ETag` is made before the body is sent: less than half a millisecond.
+/// The longest body whose generated `ETag` is made before the body is sent.
 const MAX_HASHED_BEFORE_SENDING: usize = 4 << 20;
 
 /// How much longer than its responses the scope of a resource is known.

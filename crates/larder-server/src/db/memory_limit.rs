@@ -24,7 +24,7 @@ use crate::moment::Moment;
 
 /// Interval of the measurements.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Shards that are measured at a time, at least: tens of microseconds.
+/// Shards that are measured at a time, at least.
 const MEASURED_SHARDS: usize = 64;
 /// A round of measurements of all shards takes at most so many intervals.
 const INTERVALS_PER_ROUND: usize = 64;
