@@ -121,8 +121,7 @@ impl<O> Locked<'_, O> {
             },
             &mut removed,
         );
-        let reweighed =
-            update.edited_object.map_or(Ok(()), |id| self.reweigh(location, id, now, &mut removed));
+        let reweighed = update.edited.map_or(Ok(()), |id| self.reweigh(location, id, now, &mut removed));
         self.removed = Some(removed);
         let updated = update.outcome.map_err(|(_, reason)| reason)?;
         reweighed?;
@@ -133,7 +132,7 @@ impl<O> Locked<'_, O> {
         Ok(updated.result)
     }
 
-    /// Weighs an object again that was edited.
+    /// Weighs a value again that was edited.
     fn reweigh(
         &mut self,
         location: KeyLocation,

@@ -1,5 +1,6 @@
 //! A long value that is written piece by piece: as it arrives, or copied from another one with other work in between.
 
+use super::page_move::move_bytes;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
@@ -47,6 +48,16 @@ impl LongValue {
         let to = self.next(piece.len());
         // SAFETY: both ranges have the same length, and nobody else has a reference to the bytes.
         unsafe { to.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(piece.as_ptr(), piece.len()) };
+        self.len += piece.len();
+    }
+
+    /// Appends a piece whose bytes are not needed any more: they are unspecified afterwards. Cost: from 64 MiB on, the system
+    /// moves its pages, and nothing is copied but what is no whole page.
+    ///
+    /// # Panics
+    /// If it is longer than what is missing.
+    pub fn push_moved(&mut self, piece: &mut [u8]) {
+        move_bytes(piece, self.next(piece.len()));
         self.len += piece.len();
     }
 

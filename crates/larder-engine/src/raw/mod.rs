@@ -27,6 +27,7 @@ mod everything;
 mod locked;
 mod long_value;
 mod measurement;
+mod page_move;
 mod prefetch_batch;
 mod record;
 
@@ -34,6 +35,7 @@ pub use compaction::{Compaction, RecordMemory};
 pub use locked::Locked;
 pub use long_value::LongValue;
 pub use measurement::Measurement;
+pub use page_move::MIN_MOVED_BYTES;
 pub use prefetch_batch::PrefetchBatch;
 pub use record::{Key, MAX_INLINE_BYTES, Record, SPACES, TooLong, Value, ValueMut};
 
@@ -43,6 +45,7 @@ use crate::entry::{Refusal, Ttl};
 use crate::shard::{RemovedEntries, Shard};
 use crate::timestamps::NEVER;
 use std::convert::Infallible;
+use std::sync::Arc;
 
 /// A cache of records, whose values are bytes or objects of type `O`.
 pub type Cache<O = Infallible> = crate::Cache<Record<O>, ()>;
@@ -65,6 +68,14 @@ impl<'a, O> Entry<'a, O> {
         self.record.value_mut()
     }
 
+    /// Makes a long value longer: see [`Record::lengthen`]. Return [`UpdateOp::Edited`] afterwards.
+    ///
+    /// # Panics
+    /// If the value is longer already.
+    pub fn lengthen(&mut self, length: usize) -> Option<Arc<[u8]>> {
+        self.record.lengthen(length)
+    }
+
     /// As [`Entry::value_mut`], for as long as the shard is locked.
     pub fn into_value_mut(self) -> ValueMut<'a, O> {
         self.record.value_mut()
@@ -82,7 +93,8 @@ impl<'a, O> Entry<'a, O> {
 pub enum UpdateOp<O = Infallible> {
     /// Keep it as it is.
     Keep,
-    /// The closure changed it in place, which counts as a use; set this time to live. An object is weighed again.
+    /// The closure changed it in place, which counts as a use; set this time to live. An object and
+    /// a long value are weighed again.
     Edited(Ttl),
     /// Store this record, which must have the same key.
     Put(Record<O>, Ttl),
@@ -129,8 +141,8 @@ impl<O> Cache<O> {
     /// shard is locked: it must be short.
     ///
     /// # Errors
-    /// Why the record of an [`UpdateOp::Put`] was not stored, or that an object has become too heavy; the entry is removed
-    /// then. If not all entries [may be evicted](crate::Evictable), the entry stays, and an object that was edited is not
+    /// Why the record of an [`UpdateOp::Put`] was not stored, or that an edited value has become too heavy; the entry is removed
+    /// then. If not all entries [may be evicted](crate::Evictable), the entry stays, and a value that was edited is not
     /// refused: it may exceed the capacity.
     ///
     /// # Panics
@@ -146,7 +158,7 @@ impl<O> Cache<O> {
         let now = self.now_ms();
         let mut shard = self.lock(location);
         let update = self.update_locked(&mut shard, location, key, now, f, &mut removed);
-        let reweighed = update.edited_object.map_or(Ok(()), |id| {
+        let reweighed = update.edited.map_or(Ok(()), |id| {
             let reweighed = self.reweigh_at_once(&mut shard, location, id, now, &mut removed);
             reweighed.or_else(|refused| match refused {
                 Some(reason) => Err(reason),
@@ -158,7 +170,7 @@ impl<O> Cache<O> {
         update.outcome.map_err(|(_, reason)| reason).and_then(|updated| reweighed.map(|()| updated))
     }
 
-    /// As [`Cache::update`], in a shard that is locked. An object that was edited is not yet weighed.
+    /// As [`Cache::update`], in a shard that is locked. What was edited is not yet weighed.
     fn update_locked<R>(
         &self,
         shard: &mut Shard<Record<O>, ()>,
@@ -176,12 +188,12 @@ impl<O> Cache<O> {
         });
         let (operation, result) = f(entry);
         let is_new = id.is_none() && matches!(operation, UpdateOp::Put(..));
-        let mut edited_object = None;
+        let mut edited = None;
         let decision = match operation {
             UpdateOp::Keep => Decision::Keep,
             UpdateOp::Edited(ttl) => {
                 id.into_iter().for_each(|id| shard.record_edit(id));
-                edited_object = id.filter(|&id| shard.record(id).key.object().is_some());
+                edited = id.filter(|&id| shard.record(id).key.inline_bytes().is_none());
                 if ttl == Ttl::Keep { Decision::Keep } else { Decision::SetTtl { ttl, now } }
             }
             UpdateOp::Remove => Decision::Remove,
@@ -192,7 +204,7 @@ impl<O> Cache<O> {
             }
         };
         let applied = self.apply(shard, id, decision, removed);
-        Update { outcome: applied.map(|()| Updated { result, is_new }), edited_object }
+        Update { outcome: applied.map(|()| Updated { result, is_new }), edited }
     }
 }
 
@@ -203,6 +215,6 @@ type Refused<O> = (crate::records::Record<Record<O>, ()>, Refusal);
 struct Update<O, R> {
     /// A record that was refused is dropped after the shard is unlocked.
     outcome: Result<Updated<R>, Refused<O>>,
-    /// The slot of an object that was edited.
-    edited_object: Option<u32>,
+    /// The slot of an object or a long value that was edited: its weight may have changed.
+    edited: Option<u32>,
 }

@@ -14,11 +14,13 @@
 mod tests;
 
 use super::arena::{self, Block, MAX_BLOCK_BYTES};
+use super::long_value::LongValue;
 use crate::prefetch::prefetch_at;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::convert::Infallible;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -299,6 +301,25 @@ impl<O> Record<O> {
             field.write_unaligned(Arc::into_raw(value));
             &mut *bytes
         }
+    }
+
+    /// Appends zeros to the value until it has `length` bytes, if it is bytes above [`MAX_INLINE_BYTES`] that no reader
+    /// [shares](Self::share): otherwise nothing changes. Returns the former bytes, now unspecified, so that the caller decides
+    /// where they are freed. Cost: that of [`LongValue::push_moved`], and the zeros.
+    ///
+    /// # Panics
+    /// If the value is longer already.
+    pub fn lengthen(&mut self, length: usize) -> Option<Arc<[u8]>> {
+        let field = (self.kind() == SHARED).then(|| self.field::<*const [u8]>())?;
+        // SAFETY: the field is the pointer of an `Arc`, whose share stays with the record until the field is written.
+        let mut former = unsafe { ManuallyDrop::new(Arc::from_raw(field.read_unaligned())) };
+        let bytes = Arc::get_mut(&mut former)?;
+        let mut value = LongValue::new(length);
+        value.push_moved(bytes);
+        value.push_zeros(value.missing());
+        // SAFETY: the record becomes an owner of the new value, and gives its share of the former one to the caller.
+        unsafe { field.write_unaligned(Arc::into_raw(value.finish())) };
+        Some(ManuallyDrop::into_inner(former))
     }
 
     /// The same value under another key. Cost: the copy of a value up to [`MAX_INLINE_BYTES`]; others are moved.

@@ -288,6 +288,28 @@ fn edited_object_is_weighed_again() {
     assert_eq!((cache.weight(), cache.len()), (900, 9), "it is removed");
 }
 
+#[test]
+fn lengthened_value_is_weighed_again() {
+    let cache = cache(50_000, 1);
+    assert!(put(&cache, b"other", &[1; 20_000]) && put(&cache, b"long", &[2; 20_000]));
+    let before = cache.weight();
+    let lengthen = |length| {
+        let lengthened = |entry: Option<Entry<'_>>| {
+            let former = entry.and_then(|mut entry| entry.lengthen(length));
+            (UpdateOp::Edited(Ttl::Keep), former.is_some())
+        };
+        cache.update(key(b"long"), lengthened).map(|updated| updated.result)
+    };
+    assert_eq!(lengthen(21_000), Ok(true));
+    cache.validate();
+    assert_eq!((cache.weight() - before, cache.len()), (1_000, 2));
+    assert_eq!(lengthen(40_000), Ok(true));
+    cache.validate();
+    assert!(cache.weight() < 50_000 && cache.len() == 1, "another one is evicted for it");
+    assert!(matches!(lengthen(60_000), Err(Refusal::TooHeavy { .. })), "{:?}", cache.len());
+    assert_eq!((cache.weight(), cache.len()), (0, 0), "it is removed");
+}
+
 /// The entries that could make room are in shards that the caller has locked, and then in its own only.
 #[test]
 fn edit_of_a_locked_object_evicts_from_locked_shards() {

@@ -4,12 +4,12 @@ use larder_resp::{Args, parse_integer};
 
 use std::ops::Range;
 
-use super::edit::{Limits, Step, begin_large, is_large_and_read};
+use super::edit::{Limits, Step, begin_large, is_large_and_read, lengthened, value_of};
 use super::large_edit::{Change, Former};
 use super::large_read::{LargeRead, Work};
 use super::options::integer;
 use super::{CommandError, Context, Outcome};
-use crate::db::{EntryOp, Expiry, Found, StringEntry};
+use crate::db::{EntryOp, Expiry, Found};
 use crate::large::LARGE_BYTES;
 
 /// The reply of a command that changes bits.
@@ -67,12 +67,15 @@ pub(super) fn change_bits(
         return Err(CommandError::OutOfMemory);
     }
     let db = cx.db();
-    let step = db.update_string(name, |entry| {
-        let before = entry.as_ref().map_or(&[][..], StringEntry::value);
-        let grows = length > before.len();
-        let unchanged = change.without_effect(before).filter(|unchanged| !(grows && unchanged.writes));
+    let step = db.update_string(name, |mut entry| {
+        let grows = length > value_of(&entry).len();
+        let unchanged =
+            change.without_effect(value_of(&entry)).filter(|unchanged| !(grows && unchanged.writes));
         if let Some(unchanged) = unchanged {
             return (EntryOp::Keep, Step::Done(unchanged.numbers));
+        }
+        if grows && let Some(value) = lengthened(entry.as_mut(), length) {
+            return (EntryOp::Edited, Step::Done(change.apply(value)));
         }
         if grows && length >= LARGE_BYTES || is_large_and_read(entry.as_ref()) {
             return (EntryOp::Keep, Step::Build(Former::of(entry.as_ref())));
@@ -80,7 +83,7 @@ pub(super) fn change_bits(
         match entry {
             Some(mut entry) if !grows => (EntryOp::Edited, Step::Done(change.apply(entry.value_mut()))),
             _ => {
-                let mut value = before.to_vec();
+                let mut value = value_of(&entry).to_vec();
                 value.resize(length, 0);
                 let numbers = change.apply(&mut value);
                 (EntryOp::Put(db.record(name, &[&value]), Expiry::Keep), Step::Done(numbers))

@@ -24,17 +24,21 @@ pub(super) fn append(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let limits = Limits::of(cx.state);
     let (name, tail) = (&args[1], &args[2]);
     let db = cx.db();
-    let step = db.update_string(name, |entry| {
-        let head = entry.as_ref().map_or(&[][..], StringEntry::value);
-        let length = head.len() + tail.len();
+    let step = db.update_string(name, |mut entry| {
+        let before = value_of(&entry).len();
+        let length = before + tail.len();
         if let Err(error) = limits.check(length) {
             return (EntryOp::Keep, Err(error));
+        }
+        if let Some(value) = lengthened(entry.as_mut(), length) {
+            value[before..].copy_from_slice(tail);
+            return (EntryOp::Edited, Ok(Step::Done(length)));
         }
         // A long value is copied while its entry is not locked.
         if length >= LARGE_BYTES || entry.as_ref().is_some_and(|entry| entry.share().is_some()) {
             return (EntryOp::Keep, Ok(Step::Build(Former::of(entry.as_ref()))));
         }
-        (EntryOp::Put(db.record(name, &[head, tail]), Expiry::Keep), Ok(Step::Done(length)))
+        (EntryOp::Put(db.record(name, &[value_of(&entry), tail]), Expiry::Keep), Ok(Step::Done(length)))
     })??;
     finish(cx, step, limits, name, || Change::new(args, 2, None))
 }
@@ -46,20 +50,27 @@ pub(super) fn setrange(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         usize::try_from(integer(&args[2])?).map_err(|_| CommandError::Fixed("ERR offset is out of range"))?;
     let db = cx.db();
     let step = db.update_string(name, |mut entry| {
-        let before = entry.as_ref().map_or(&[][..], StringEntry::value);
+        let before = value_of(&entry).len();
         if patch.is_empty() {
-            return (EntryOp::Keep, Ok(Step::Done(before.len())));
+            return (EntryOp::Keep, Ok(Step::Done(before)));
         }
         let end = offset.saturating_add(patch.len());
         if let Err(error) = limits.check(end) {
             return (EntryOp::Keep, Err(error));
         }
-        let grows = end > before.len();
+        let grows = end > before;
+        if grows
+            && patch.len() < LARGE_BYTES
+            && let Some(value) = lengthened(entry.as_mut(), end)
+        {
+            value[offset..].copy_from_slice(patch);
+            return (EntryOp::Edited, Ok(Step::Done(end)));
+        }
         if patch.len() >= LARGE_BYTES || grows && end >= LARGE_BYTES || is_large_and_read(entry.as_ref()) {
             return (EntryOp::Keep, Ok(Step::Build(Former::of(entry.as_ref()))));
         }
         if grows {
-            let head = &before[..offset.min(before.len())];
+            let head = &value_of(&entry)[..offset.min(before)];
             let padding = vec![0; offset - head.len()];
             let record = db.record(name, &[head, &padding, patch]);
             return (EntryOp::Put(record, Expiry::Keep), Ok(Step::Done(end)));
@@ -69,6 +80,17 @@ pub(super) fn setrange(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         (EntryOp::Edited, Ok(Step::Done(value.len())))
     })??;
     finish(cx, step, limits, name, || Change::new(args, 3, Some(offset)))
+}
+
+/// The value of the entry, empty without one.
+pub(super) fn value_of<'e>(entry: &'e Option<StringEntry<'_>>) -> &'e [u8] {
+    entry.as_ref().map_or(&[], StringEntry::value)
+}
+
+/// The value of an entry that has grown by zeros where it is, if that takes a moment only.
+pub(super) fn lengthened<'e>(entry: Option<&'e mut StringEntry<'_>>, length: usize) -> Option<&'e mut [u8]> {
+    let entry = entry?;
+    entry.lengthen(length).then(|| entry.value_mut())
 }
 
 /// Whether a client receives this large value now: a change in place would copy it under its lock.

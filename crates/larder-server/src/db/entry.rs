@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use larder_engine::raw;
+use larder_engine::raw::{self, MIN_MOVED_BYTES};
 
 use super::clock::ServerClock;
 use super::{Object, Record, WrongType, is_value_of};
+use crate::large::{self, LARGE_BYTES};
 use crate::sorted_set::SortedSet;
 
 /// An entry while its shard is locked. Commands must use it only briefly.
@@ -57,6 +58,16 @@ impl StringEntry<'_> {
     /// Whether the value is this very one, and not another with the same bytes.
     pub(crate) fn is_value(&self, value: &Arc<[u8]>) -> bool {
         is_value_of(self.0.record(), value)
+    }
+
+    /// Appends zeros to a very large value, at the place where it is, until it has `length` bytes. Returns whether that was
+    /// possible in a moment: not if a client receives the value, or if it grows by much. Return [`EntryOp::Edited`] afterwards.
+    pub(crate) fn lengthen(&mut self, length: usize) -> bool {
+        let former_len = self.value().len();
+        if former_len < MIN_MOVED_BYTES || length - former_len >= LARGE_BYTES {
+            return false;
+        }
+        self.0.lengthen(length).map(large::release).is_some()
     }
 
     /// The value, for a change in place that keeps its length. Return [`EntryOp::Edited`] afterwards.

@@ -2,8 +2,8 @@
 //! nobody is told of the change.
 //!
 //! A single change is refused exactly if it does not fit. What is part of a transaction or a script is not refused, because
-//! those do not end halfway: it may exceed the capacity, and then the next command is refused. So may a sorted set that
-//! grows in place, and an entry that gets another name.
+//! those do not end halfway: it may exceed the capacity, and then the next command is refused. So may a sorted set or a very
+//! large string that grows in place, and an entry that gets another name.
 
 use larder_engine::raw::{self, Key, UpdateOp};
 

@@ -25,6 +25,20 @@ fn total_len_beyond_an_allocation_is_refused() {
 }
 
 #[test]
+fn long_value_is_lengthened_unless_it_is_read() {
+    let long = vec![1; MAX_INLINE_BYTES + 1];
+    let mut record: Record = Record::new(name(b"name"), &[&long]);
+    let reader = record.share().expect("a long value is shared");
+    assert!(record.lengthen(long.len() + 3).is_none() && record.bytes() == Some(&long), "it is read");
+    drop(reader);
+    let former = record.lengthen(long.len() + 3).expect("nobody reads it");
+    assert_eq!((former.len(), std::sync::Arc::strong_count(&former)), (long.len(), 1));
+    assert!(record.bytes() == Some(&[&long[..], &[0; 3]].concat()));
+    let mut short: Record = Record::new(name(b"name"), &[b"short"]);
+    assert!(short.lengthen(100).is_none() && short.bytes() == Some(b"short"));
+}
+
+#[test]
 fn edit_of_a_shared_value_keeps_what_its_reader_has() {
     let long = vec![1; MAX_INLINE_BYTES + 1];
     let mut record: Record = Record::new(name(b"name"), &[&long]);

@@ -1,6 +1,7 @@
 //! Large values: one turn receives, copies or sends one piece, and other connections get their turns in between.
 
 mod edits;
+mod growth;
 mod limits;
 mod reads;
 mod slices;
@@ -25,7 +26,11 @@ struct Two {
 
 impl Two {
     fn new() -> Self {
-        let store = Store::new(Some(64 << 20)).unwrap();
+        Self::with_memory(64 << 20)
+    }
+
+    fn with_memory(bytes: u64) -> Self {
+        let store = Store::new(Some(bytes)).unwrap();
         let state = ServerState::new(Config::default(), store, Arc::new(Stats::new(1)), 0);
         let state = Arc::new(state);
         let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
