@@ -293,22 +293,38 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         self.table.prefetch(hash);
     }
 
-    /// The record that a lookup of this hash will most likely find: the tag matches, the key is not compared.
+    /// Prefetches the same, and the records of the group, if they are as short as pointers of four bytes: then one line has them
+    /// all.
     #[inline]
-    pub(crate) fn candidate(&self, hash: u64) -> Option<&Record<K, V>> {
-        let id = self.table.find(hash, |_| true)?;
-        // SAFETY: the table gave out the slot, so it is in use.
-        Some(unsafe { self.records.get(id) })
+    pub(crate) fn prefetch_home(&self, hash: u64) {
+        self.table.prefetch(hash);
+        self.records.prefetch(self.table.home_slot(hash));
     }
 
-    /// Prefetches the candidate's record and deadline.
+    /// Prefetches the record and the deadline that a lookup of this hash will most likely find: the tag matches, the key is not
+    /// compared.
     #[inline]
     pub(crate) fn prefetch_record(&self, hash: u64) {
-        let Some(id) = self.table.find(hash, |_| true) else { return };
-        self.records.prefetch(id);
+        if let Some(id) = self.candidate(hash) {
+            self.records.prefetch(id);
+        }
+    }
+
+    /// The record of which [`prefetch_record`](Self::prefetch_record) speaks, after it was prefetched.
+    #[inline]
+    pub(crate) fn prefetch_candidate(&self, hash: u64) -> Option<&Record<K, V>> {
+        // SAFETY: the table gave out the slot, so it is in use.
+        self.candidate(hash).map(|id| unsafe { self.records.get(id) })
+    }
+
+    /// The slot of the candidate, whose deadline is prefetched.
+    #[inline]
+    fn candidate(&self, hash: u64) -> Option<u32> {
+        let id = self.table.find(hash, |_| true)?;
         if let Some(timing) = &self.timing {
             timing.deadlines.prefetch(id);
         }
+        Some(id)
     }
 
     /// Records that an entry was changed in place.

@@ -108,10 +108,16 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     /// Prefetches the records of these keys, and what leads to them. Skips keys whose shard is locked, and does nothing
     /// for a batch of one.
     pub(crate) fn prefetch_batch(&self, batch: &LocationBatch) {
-        let shards = &self.inner.shards;
-        batch.prefetched().iter().for_each(|location| shards.prefetch(location.shard));
+        self.prefetch_shards(batch);
         self.each_unlocked(batch).for_each(|(shard, hash)| shard.prefetch_group(hash));
         self.each_unlocked(batch).for_each(|(shard, hash)| shard.prefetch_record(hash));
+    }
+
+    /// Prefetches what a lock reads, and what it locks.
+    #[inline]
+    pub(crate) fn prefetch_shards(&self, batch: &LocationBatch) {
+        let shards = &self.inner.shards;
+        batch.prefetched().iter().for_each(|location| shards.prefetch(location.shard));
     }
 
     /// The shards to prefetch from, without those that are locked, each with the hash of the key.

@@ -39,13 +39,12 @@ impl<O> Cache<O> {
     ///
     /// Cost: some 40 ns per key, which pays off when the entries exceed the processor's caches.
     pub fn prefetch(&self, batch: &PrefetchBatch) {
-        self.prefetch_batch(&batch.0);
-        self.each_unlocked(&batch.0).for_each(|(shard, hash)| {
-            // Some of the keys may be about to be stored, which reads more.
-            shard.prefetch(hash);
-            if let Some(record) = shard.candidate(hash) {
-                record.key.prefetch();
-            }
+        self.prefetch_shards(&batch.0);
+        self.each_unlocked(&batch.0).for_each(|(shard, hash)| shard.prefetch_home(hash));
+        self.each_unlocked(&batch.0).for_each(|(shard, hash)| match shard.prefetch_candidate(hash) {
+            Some(record) => record.key.prefetch(),
+            // It may be about to be stored, which reads more.
+            None => shard.prefetch(hash),
         });
     }
 }
