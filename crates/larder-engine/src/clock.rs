@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use system::SystemClock;
 
 /// A source of monotonic time, counted from the clock's creation. Cheap to clone; clones agree.
 #[derive(Clone, Debug)]
@@ -11,9 +13,7 @@ pub struct Clock(Source);
 
 #[derive(Clone, Debug)]
 enum Source {
-    Monotonic(Instant),
-    #[cfg(target_os = "linux")]
-    Coarse(Duration),
+    System(SystemClock),
     Manual(Arc<AtomicU64>),
     Custom(Custom),
 }
@@ -30,17 +30,14 @@ impl fmt::Debug for Custom {
 impl Clock {
     /// The machine's monotonic clock, starting at zero now.
     pub fn monotonic() -> Self {
-        Clock(Source::Monotonic(Instant::now()))
+        Clock(Source::System(SystemClock::exact()))
     }
 
     /// The machine's monotonic clock as of the last tick of the kernel, starting at zero now. It is read in a few
     /// nanoseconds, and late by 1 to 10 ms, or longer while the processor is taken away from a virtual machine. Where there
     /// is none, this is [`Clock::monotonic`].
     pub fn coarse() -> Self {
-        #[cfg(target_os = "linux")]
-        return Clock(Source::Coarse(coarse_now()));
-        #[cfg(not(target_os = "linux"))]
-        Clock::monotonic()
+        Clock(Source::System(SystemClock::coarse()))
     }
 
     /// A clock that stays at zero until its [`ManualClock`] advances it.
@@ -55,11 +52,10 @@ impl Clock {
     }
 
     /// Time since the clock was created. Cost: one clock read, 20 ns or more; a few nanoseconds for a coarse clock.
+    #[inline]
     pub fn now(&self) -> Duration {
         match &self.0 {
-            Source::Monotonic(start) => start.elapsed(),
-            #[cfg(target_os = "linux")]
-            Source::Coarse(start) => coarse_now() - *start,
+            Source::System(system) => system.now(),
             Source::Manual(nanos) => Duration::from_nanos(nanos.load(Ordering::Acquire)),
             Source::Custom(custom) => custom.0(),
         }
@@ -72,9 +68,69 @@ impl Clock {
 }
 
 #[cfg(target_os = "linux")]
-fn coarse_now() -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
-    Duration::new(now.tv_sec.cast_unsigned(), now.tv_nsec as u32)
+mod system {
+    //! The clocks of Linux, as nanoseconds in one word: the arithmetic of [`std::time::Instant`] takes as long as half of a
+    //! hit's lookup.
+
+    use rustix::time::{ClockId, clock_gettime};
+    use std::time::Duration;
+
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct SystemClock {
+        id: ClockId,
+        /// The reading that counts as zero.
+        start: u64,
+    }
+
+    impl SystemClock {
+        pub(super) fn exact() -> Self {
+            Self::starting(ClockId::Monotonic)
+        }
+
+        pub(super) fn coarse() -> Self {
+            Self::starting(ClockId::MonotonicCoarse)
+        }
+
+        fn starting(id: ClockId) -> Self {
+            SystemClock { id, start: read(id) }
+        }
+
+        #[inline]
+        pub(super) fn now(self) -> Duration {
+            Duration::from_nanos(read(self.id).saturating_sub(self.start))
+        }
+    }
+
+    /// Nanoseconds since the machine was started, which fit into 64 bits for centuries.
+    #[inline]
+    fn read(id: ClockId) -> u64 {
+        let now = clock_gettime(id);
+        now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    //! The clock of the standard library, which stands for the coarse one, too.
+
+    use std::time::{Duration, Instant};
+
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct SystemClock(Instant);
+
+    impl SystemClock {
+        pub(super) fn exact() -> Self {
+            SystemClock(Instant::now())
+        }
+
+        pub(super) fn coarse() -> Self {
+            Self::exact()
+        }
+
+        pub(super) fn now(self) -> Duration {
+            self.0.elapsed()
+        }
+    }
 }
 
 /// A duration in milliseconds, rounded up so that no time to live becomes zero; `u64::MAX` if it has more.
