@@ -15,7 +15,7 @@ mod tests;
 
 use super::arena::{self, Block, MAX_BLOCK_BYTES};
 use super::long_value::LongValue;
-use crate::prefetch::prefetch_at;
+use crate::prefetch::{LINE_BYTES, prefetch_at};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::convert::Infallible;
 use std::hash::{Hash, Hasher};
@@ -113,8 +113,8 @@ const OUTSIDE: u8 = 3 * SPACES;
 /// The length of such a block.
 const OUTSIDE_BYTES: usize = 1 + size_of::<*mut u8>();
 
-/// The size of a cache line.
-const LINE_BYTES: usize = 64;
+/// Lines of a block that are prefetched: values up to a hundred bytes end in the third.
+const PREFETCHED_LINES: usize = 3;
 /// The longest header: the space and two varints of 64 bits.
 const MAX_HEAD_BYTES: usize = 1 + 2 * 10;
 /// What an `Arc` needs beside its bytes: two counts.
@@ -371,9 +371,8 @@ impl<O> Record<O> {
     #[inline]
     pub(super) fn prefetch(&self) {
         let block = self.block.address().as_ptr();
-        prefetch_at(block);
-        // The next line may lie beyond the end of the block, which is harmless for a prefetch.
-        prefetch_at(block.wrapping_add(LINE_BYTES));
+        // Lines may lie beyond the end of the block, which is harmless for a prefetch.
+        (0..PREFETCHED_LINES).for_each(|line| prefetch_at(block.wrapping_add(line * LINE_BYTES)));
     }
 
     /// Moves the block, if it is to leave its page. The former address is not used any more.
