@@ -10,12 +10,16 @@
 //! ```
 //!
 //! If the body is not ready at once, the client receives the head immediately, and the response is stored with a body
-//! that is being filled. A long body without an `ETag` is sent before one is made, and stored afterwards. The fill collects the body up to the limit; the client and all followers read the same buffer,
-//! each at its own speed. If the body cannot be stored, the client gets the rest of it from the handler, and the bodies
-//! of the followers end with an error.
+//! that is being filled. A long body without an `ETag` is sent before one is made, and stored afterwards. The fill collects
+//! the body up to the limit; the client and all followers read the same buffer, each at its own speed. If the body cannot be
+//! stored, the client gets the rest of it from the handler, and the bodies of the followers end with an error.
+//!
+//! This file is the course of a fill; [`send`] is what its client gets, [`store`] what becomes of the response.
 
 mod call;
 mod role;
+mod send;
+mod store;
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -24,38 +28,31 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH, TRANSFER_ENCODING};
+use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Response, StatusCode, response};
 use http_body::SizeHint;
-use larder_engine::{Op, Ttl};
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
 pub(crate) use self::call::{HandlerCall, prepare};
 pub(crate) use self::role::{FillRole, RunningFill, UnticketedFill};
+pub(crate) use self::store::record_ttl;
 use crate::body::{Body, BoxError, Rest};
 use crate::buffer::FillBuffer;
 use crate::cache::{CacheCore, HttpCache, StoreLocation};
 use crate::collect::{CollectStep, CollectedBody};
-use crate::conditional;
-use crate::entry::{self, StoreValue, StoredBody, StoredResponse};
-use crate::gate::{Requester, Scope};
+use crate::entry::{StoreValue, StoredBody, StoredResponse};
+use crate::gate::Requester;
 use crate::graphql::ResponseScan;
 use crate::key::{self, Key};
 use crate::policy::{self, Plan};
-use crate::purge::{PurgeKey, PurgeStamp};
+use crate::purge::PurgeStamp;
 #[cfg(feature = "shared")]
 use crate::shared::{self, FillShare};
-use crate::status::{Outcome, Reason};
+use crate::status::Reason;
 use crate::stream::{Published, Stream};
 use crate::vary::VaryRecord;
-
-/// The longest body whose generated `ETag` is made before the body is sent.
-const MAX_HASHED_BEFORE_SENDING: usize = 4 << 20;
-
-/// How much longer than its responses the scope of a resource is known.
-const SCOPE_GRACE: Duration = Duration::from_secs(600);
 
 /// The result that a fill sends to its client.
 pub(crate) type ServiceResult<B, E> = Result<Response<Body<B>>, E>;
@@ -130,21 +127,6 @@ where
             Ok((plan, scan)) => self.collect_body(response, plan, scan, stamp, (replied_at, deadline)).await,
             Err(reason) => self.send_unstored(response, reason),
         }
-    }
-
-    /// Sends a response that may not be stored to the client, and releases the followers.
-    fn send_unstored(&mut self, response: Response<B>, reason: Reason) {
-        #[cfg(feature = "shared")]
-        self.note_unscoped(reason);
-        self.abandon_store(reason, response.status());
-        let outcome = self.miss_outcome(Some(reason));
-        self.count(outcome);
-        let (head, body) = response.into_parts();
-        let response = match self.client_copy_is_current(head.status, &head.headers) {
-            true => unstored_304(head),
-            false => Response::from_parts(head, Body::inner(body)),
-        };
-        self.send(response, outcome);
     }
 
     /// Reads the body to its end, or until it is clear that it cannot be stored. The handler has replied at `replied_at`, in
@@ -276,86 +258,6 @@ where
         Some(Published { key, value: StoreValue::Response(filling) })
     }
 
-    /// Whether a complete body is sent before its generated `ETag` is made, which reads all of it. A client that has such an
-    /// `ETag` waits for it: it may need no body.
-    fn may_send_before_hash(&self, headers: &HeaderMap, body_bytes: usize) -> bool {
-        body_bytes > MAX_HASHED_BEFORE_SENDING
-            && self.client.is_some()
-            && !headers.contains_key(ETAG)
-            && !self.request_headers.contains_key(IF_NONE_MATCH)
-    }
-
-    /// Sends the head to the client before it is known whether the response is stored, with a body that reads from the buffer
-    /// of the fill.
-    fn open_stream(
-        &mut self,
-        head: response::Parts,
-        buffer: Arc<FillBuffer>,
-        hint: &SizeHint,
-        published: Option<Published>,
-    ) -> Stream<B> {
-        let outcome = self.miss_outcome(Some(Reason::Streaming));
-        self.open_stream_as(outcome, head, buffer, hint, published)
-    }
-
-    fn open_stream_as(
-        &mut self,
-        outcome: Outcome,
-        head: response::Parts,
-        buffer: Arc<FillBuffer>,
-        hint: &SizeHint,
-        published: Option<Published>,
-    ) -> Stream<B> {
-        self.count(outcome);
-        let client = if self.client_copy_is_current(head.status, &head.headers) {
-            self.send(unstored_304(head), outcome);
-            None
-        } else {
-            let (body, continuation) = Body::client(&buffer, *hint);
-            self.send(Response::from_parts(head, body), outcome);
-            Some(continuation)
-        };
-        Stream::new(self.cache.clone(), buffer, client, published)
-    }
-
-    /// Stores the response, whose head its client has already.
-    fn store_streamed(&mut self, stored: Arc<StoredResponse>, plan: &Plan, stream: Stream<B>) {
-        let result = match stream.published() {
-            Some(published) => self.replace_published(&stored, plan, published),
-            None => self.store(&stored, plan).map(drop),
-        };
-        self.settle(result);
-        if let Err(reason) = result {
-            self.core().counters.count_unstored(reason);
-        }
-        match result {
-            Ok(()) => stream.complete(),
-            Err(Reason::Purged) => stream.fail(Reason::Purged, Rest::Nothing),
-            // Not stored, but whole.
-            Err(_) => {
-                stream.withdraw();
-                stream.complete();
-            }
-        }
-    }
-
-    /// Replaces the entry whose body was being filled by the complete one, also if it was evicted meanwhile.
-    fn replace_published(
-        &self,
-        stored: &Arc<StoredResponse>,
-        plan: &Plan,
-        published: &Published,
-    ) -> Result<(), Reason> {
-        self.check_unpurged(stored)?;
-        self.take_share(stored, &published.key)?;
-        let ttl = Ttl::After(plan.ttl + plan.grace);
-        let replaced = self.core().store.compute(published.key.clone(), |present| match present {
-            Some(entry) if !entry.value().is_same(&published.value) => (Op::Keep, false),
-            _ => (Op::Put(StoreValue::Response(stored.clone()), ttl), true),
-        });
-        if replaced.result && replaced.refused.is_none() { Ok(()) } else { Err(Reason::Refused) }
-    }
-
     /// Stores the response, which answers the followers, and sends it to the client.
     fn store_and_send(&mut self, stored: Arc<StoredResponse>, plan: &Plan, head: response::Parts, now: u64) {
         let result = self.store(&stored, plan).map(drop);
@@ -371,167 +273,6 @@ where
         self.send(response, outcome);
     }
 
-    /// Counts a stored response and ends hit-for-miss, or releases the followers.
-    fn settle(&mut self, result: Result<(), Reason>) {
-        match result {
-            Ok(()) => {
-                let core = self.core();
-                core.counters.stores.add(1);
-                core.hit_for_miss.remove(&core.hit_for_miss_key(&self.location));
-            }
-            Err(reason) => self.abandon_store(reason, StatusCode::OK),
-        }
-    }
-
-    fn check_unpurged(&self, stored: &Arc<StoredResponse>) -> Result<(), Reason> {
-        #[cfg(feature = "shared")]
-        if self.shared.is_refused
-            || self.core().shared_validity(&StoreValue::Response(stored.clone()), &[])
-                == larder::Validity::Dead
-        {
-            return Err(Reason::Purged);
-        }
-        let purges = &self.core().purges;
-        let is_unpurged = purges.is_unpurged(&stored.stamp, self.location.resource.as_bytes())
-            && stored.tags_are_unpurged(purges);
-        if is_unpurged { Ok(()) } else { Err(Reason::Purged) }
-    }
-
-    /// What purges the response beside its URI: the handler's tags, and its principal.
-    pub(crate) fn tags(&self, plan: &Plan) -> Box<[PurgeKey]> {
-        let core = self.core();
-        let principal = self.requester.principal().filter(|_| plan.scope == Some(Scope::Private));
-        let tags = plan.tags.iter().map(|tag| core.purges.purge_key(tag.as_bytes()));
-        tags.chain(principal.map(|principal| core.principal_key(principal))).collect()
-    }
-
-    /// Returns the key under which the response is stored.
-    pub(crate) fn store(&mut self, stored: &Arc<StoredResponse>, plan: &Plan) -> Result<Key, Reason> {
-        let cache = self.cache.clone();
-        let cache = cache.core();
-        if let Err(reason) = self.check_unpurged(stored) {
-            self.role.promote_follower();
-            return Err(reason);
-        }
-        let ttl = Ttl::After(plan.ttl + plan.grace);
-        let value = StoreValue::Response(stored.clone());
-        let StoreLocation { resource, variant } = &self.location;
-        match variant {
-            None if plan.vary.is_empty() && !plan.is_guarded() => {
-                self.role.store(cache, resource, value, ttl)?;
-                self.remember_scope(plan);
-                Ok(resource.clone())
-            }
-            None => {
-                let (record, key) = self.new_variant(stored, plan)?;
-                cache.store.insert_with_ttl(key.clone(), value, ttl);
-                let result = self.role.store(
-                    cache,
-                    resource,
-                    StoreValue::Varies(record),
-                    Ttl::After(record_ttl(plan)),
-                );
-                if result.is_err() {
-                    cache.store.remove(&key);
-                }
-                result.map(|()| key)
-            }
-            Some((record, key)) if *record.fields() == *plan.vary && record.scope() == plan.scope => {
-                self.take_share(stored, key)?;
-                self.role.store(cache, key, value, ttl)?;
-                if let Some(evicted) = record.add_variant(key) {
-                    cache.store.remove(&evicted);
-                }
-                cache.update_record(resource, record, record_ttl(plan));
-                Ok(key.clone())
-            }
-            Some((record, _)) => {
-                // The resource varies by other fields now, or its scope is another: lookups must not find its old
-                // variants.
-                self.role.release_followers();
-                let (replacement, ttl, entry) = if plan.vary.is_empty() && !plan.is_guarded() {
-                    (value, ttl, resource.clone())
-                } else {
-                    let (record, key) = self.new_variant(stored, plan)?;
-                    cache.store.insert_with_ttl(key.clone(), value, ttl);
-                    (StoreValue::Varies(record), Ttl::After(record_ttl(plan)), key)
-                };
-                let mut replaced = FillRole::Refresh(StoreValue::Varies(record.clone()));
-                replaced.store(cache, resource, replacement, ttl).map(|()| entry)
-            }
-        }
-    }
-
-    /// Remembers that the resource is public, or forgets it. One that varies has a record, which tells it.
-    fn remember_scope(&self, plan: &Plan) {
-        let (known, key) = (&self.core().known_public, self.core().hit_for_miss_key(&self.location));
-        match plan.scope {
-            Some(Scope::Public) => {
-                known.insert_with_ttl(key, (), Ttl::After(plan.ttl + plan.grace + SCOPE_GRACE));
-            }
-            _ => drop(known.remove(&key)),
-        }
-    }
-
-    /// A record with one variant: the response to this request. The same at each call.
-    pub(crate) fn new_variant(
-        &self,
-        stored: &StoredResponse,
-        plan: &Plan,
-    ) -> Result<(Arc<VaryRecord>, Key), Reason> {
-        if let Some(first) = self.first_variant.get() {
-            return Ok(first.clone());
-        }
-        let record = VaryRecord::new(plan.scope, plan.vary.clone(), stored.stamp.copy());
-        let key = key::with_key_buffer(|key| {
-            record.write_key(key, self.requester.principal(), &self.request_headers)?;
-            Ok(Key::new(key))
-        })?;
-        self.take_share(stored, &key)?;
-        record.add_variant(&key);
-        Ok(self.first_variant.get_or_init(|| (Arc::new(record), key)).clone())
-    }
-
-    /// Takes a part of its principal's share for a private response, and removes those that must go for it.
-    fn take_share(&self, stored: &StoredResponse, key: &Key) -> Result<(), Reason> {
-        let Some(principal) = self.requester.principal().filter(|_| stored.scope == Some(Scope::Private))
-        else {
-            return Ok(());
-        };
-        let core = self.core();
-        let (share, displaced) =
-            core.private_shares.take(core.principal_key(principal), key, stored.bytes())?;
-        let _ = stored.share.set(share);
-        for key in &displaced {
-            core.store.remove(key);
-        }
-        Ok(())
-    }
-
-    /// Releases the followers of a response that is not stored, and marks its key as hit-for-miss if the reason is likely
-    /// to apply to the next response too.
-    fn abandon_store(&mut self, reason: Reason, status: StatusCode) {
-        self.role.release_followers();
-        let is_lasting = !matches!(reason, Reason::BodyError | Reason::BodyMemory | Reason::Purged)
-            && !is_of_requester(reason);
-        if is_lasting && !matches!(self.role, FillRole::Refresh(_)) {
-            self.mark_hit_for_miss();
-        }
-        if is_of_requester(reason) {
-            // The scope is another one now: requests with credentials do not wait for each other in vain again.
-            let core = self.core();
-            core.known_public.remove(&core.hit_for_miss_key(&self.location));
-        }
-        // The handler no longer opts in, so the stale entry must go. If it failed or was too slow, the entry stays.
-        if is_lasting
-            && reason != Reason::FillTimeout
-            && !status.is_server_error()
-            && let FillRole::Refresh(old) = &self.role
-        {
-            self.core().remove_if_same(self.location.key().clone(), old);
-        }
-    }
-
     /// Ends the wait for a handler that is too slow. Marks the key first: followers that return must not wait again.
     fn release_followers_of_slow_fill(&mut self) {
         if !matches!(self.role, FillRole::Refresh(_)) {
@@ -540,41 +281,6 @@ where
         self.role.release_followers();
         #[cfg(feature = "shared")]
         self.shared.release();
-    }
-
-    fn mark_hit_for_miss(&self) {
-        let core = self.core();
-        core.hit_for_miss.insert(core.hit_for_miss_key(&self.location), ());
-    }
-
-    /// Whether the client's copy is current. The handler did not see the client's conditions.
-    fn client_copy_is_current(&self, status: StatusCode, headers: &HeaderMap) -> bool {
-        status == StatusCode::OK && conditional::not_modified(&self.request_headers, headers)
-    }
-
-    fn miss_outcome(&self, unstored: Option<Reason>) -> Outcome {
-        Outcome::Miss { variant: self.location.variant.is_some(), collapsed: false, unstored }
-    }
-
-    /// Counts the client's request. A refresh has no client.
-    fn count(&self, outcome: Outcome) {
-        let counters = &self.core().counters;
-        match (&self.client, outcome) {
-            (Some(_), _) => counters.count(outcome),
-            (None, Outcome::Miss { unstored: Some(reason), .. }) => counters.count_unstored(reason),
-            (None, _) => {}
-        }
-    }
-
-    fn send(&mut self, mut response: Response<Body<B>>, outcome: Outcome) {
-        if let Some(client) = self.client.take() {
-            if response.status() == StatusCode::NOT_MODIFIED {
-                self.core().counters.not_modified.add(1);
-            }
-            entry::add_cache_status(&mut response, outcome);
-            // It is not an error if the client has disconnected.
-            let _ = client.send(Ok(response));
-        }
     }
 
     #[cfg(feature = "compression")]
@@ -588,35 +294,6 @@ where
     pub(crate) fn core(&self) -> &CacheCore {
         self.cache.core()
     }
-}
-
-/// Whether the response is not stored because of who asked, or how: that of another client may be.
-fn is_of_requester(reason: Reason) -> bool {
-    matches!(
-        reason,
-        Reason::Authorization
-            | Reason::Cookie
-            | Reason::PersonalExtension
-            | Reason::Gate
-            | Reason::Scope
-            | Reason::VariantTooLong
-    )
-}
-
-/// How long the record of a resource is kept. That of one with a scope stays longer than its responses: once it is gone,
-/// requests with credentials do not follow each other.
-pub(crate) fn record_ttl(plan: &Plan) -> Duration {
-    let after = if plan.scope.is_some() { SCOPE_GRACE } else { Duration::ZERO };
-    plan.ttl + plan.grace + after
-}
-
-/// The 304 for a response that is not stored: all its fields except those of the body.
-fn unstored_304<B: http_body::Body>(mut head: response::Parts) -> Response<Body<B>> {
-    head.status = StatusCode::NOT_MODIFIED;
-    for field in [CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING] {
-        head.headers.remove(field);
-    }
-    Response::from_parts(head, Body::empty())
 }
 
 /// The length that the head of a response declares.

@@ -1,0 +1,253 @@
+//! What becomes of a response: stored under its key and with its record, or not stored and remembered as such.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+use larder_engine::{Op, Ttl};
+
+use super::{Fill, FillRole};
+use crate::body::{BoxError, Rest};
+use crate::cache::StoreLocation;
+use crate::entry::{StoreValue, StoredResponse};
+use crate::gate::Scope;
+use crate::key::{self, Key};
+use crate::policy::Plan;
+use crate::purge::PurgeKey;
+use crate::status::Reason;
+use crate::stream::{Published, Stream};
+use crate::vary::VaryRecord;
+
+/// How much longer than its responses the scope of a resource is known.
+const SCOPE_GRACE: Duration = Duration::from_secs(600);
+
+impl<B, E> Fill<B, E>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    /// Stores the response, whose head its client has already.
+    pub(super) fn store_streamed(&mut self, stored: Arc<StoredResponse>, plan: &Plan, stream: Stream<B>) {
+        let result = match stream.published() {
+            Some(published) => self.replace_published(&stored, plan, published),
+            None => self.store(&stored, plan).map(drop),
+        };
+        self.settle(result);
+        if let Err(reason) = result {
+            self.core().counters.count_unstored(reason);
+        }
+        match result {
+            Ok(()) => stream.complete(),
+            Err(Reason::Purged) => stream.fail(Reason::Purged, Rest::Nothing),
+            // Not stored, but whole.
+            Err(_) => {
+                stream.withdraw();
+                stream.complete();
+            }
+        }
+    }
+
+    /// Replaces the entry whose body was being filled by the complete one, also if it was evicted meanwhile.
+    pub(super) fn replace_published(
+        &self,
+        stored: &Arc<StoredResponse>,
+        plan: &Plan,
+        published: &Published,
+    ) -> Result<(), Reason> {
+        self.check_unpurged(stored)?;
+        self.take_share(stored, &published.key)?;
+        let ttl = Ttl::After(plan.ttl + plan.grace);
+        let replaced = self.core().store.compute(published.key.clone(), |present| match present {
+            Some(entry) if !entry.value().is_same(&published.value) => (Op::Keep, false),
+            _ => (Op::Put(StoreValue::Response(stored.clone()), ttl), true),
+        });
+        if replaced.result && replaced.refused.is_none() { Ok(()) } else { Err(Reason::Refused) }
+    }
+
+    /// Counts a stored response and ends hit-for-miss, or releases the followers.
+    pub(super) fn settle(&mut self, result: Result<(), Reason>) {
+        match result {
+            Ok(()) => {
+                let core = self.core();
+                core.counters.stores.add(1);
+                core.hit_for_miss.remove(&core.hit_for_miss_key(&self.location));
+            }
+            Err(reason) => self.abandon_store(reason, StatusCode::OK),
+        }
+    }
+
+    pub(super) fn check_unpurged(&self, stored: &Arc<StoredResponse>) -> Result<(), Reason> {
+        #[cfg(feature = "shared")]
+        if self.shared.is_refused
+            || self.core().shared_validity(&StoreValue::Response(stored.clone()), &[])
+                == larder::Validity::Dead
+        {
+            return Err(Reason::Purged);
+        }
+        let purges = &self.core().purges;
+        let is_unpurged = purges.is_unpurged(&stored.stamp, self.location.resource.as_bytes())
+            && stored.tags_are_unpurged(purges);
+        if is_unpurged { Ok(()) } else { Err(Reason::Purged) }
+    }
+
+    /// What purges the response beside its URI: the handler's tags, and its principal.
+    pub(crate) fn tags(&self, plan: &Plan) -> Box<[PurgeKey]> {
+        let core = self.core();
+        let principal = self.requester.principal().filter(|_| plan.scope == Some(Scope::Private));
+        let tags = plan.tags.iter().map(|tag| core.purges.purge_key(tag.as_bytes()));
+        tags.chain(principal.map(|principal| core.principal_key(principal))).collect()
+    }
+
+    /// Returns the key under which the response is stored.
+    pub(crate) fn store(&mut self, stored: &Arc<StoredResponse>, plan: &Plan) -> Result<Key, Reason> {
+        let cache = self.cache.clone();
+        let cache = cache.core();
+        if let Err(reason) = self.check_unpurged(stored) {
+            self.role.promote_follower();
+            return Err(reason);
+        }
+        let ttl = Ttl::After(plan.ttl + plan.grace);
+        let value = StoreValue::Response(stored.clone());
+        let StoreLocation { resource, variant } = &self.location;
+        match variant {
+            None if plan.vary.is_empty() && !plan.is_guarded() => {
+                self.role.store(cache, resource, value, ttl)?;
+                self.remember_scope(plan);
+                Ok(resource.clone())
+            }
+            None => {
+                let (record, key) = self.new_variant(stored, plan)?;
+                cache.store.insert_with_ttl(key.clone(), value, ttl);
+                let result = self.role.store(
+                    cache,
+                    resource,
+                    StoreValue::Varies(record),
+                    Ttl::After(record_ttl(plan)),
+                );
+                if result.is_err() {
+                    cache.store.remove(&key);
+                }
+                result.map(|()| key)
+            }
+            Some((record, key)) if *record.fields() == *plan.vary && record.scope() == plan.scope => {
+                self.take_share(stored, key)?;
+                self.role.store(cache, key, value, ttl)?;
+                if let Some(evicted) = record.add_variant(key) {
+                    cache.store.remove(&evicted);
+                }
+                cache.update_record(resource, record, record_ttl(plan));
+                Ok(key.clone())
+            }
+            Some((record, _)) => {
+                // The resource varies by other fields now, or its scope is another: lookups must not find its old
+                // variants.
+                self.role.release_followers();
+                let (replacement, ttl, entry) = if plan.vary.is_empty() && !plan.is_guarded() {
+                    (value, ttl, resource.clone())
+                } else {
+                    let (record, key) = self.new_variant(stored, plan)?;
+                    cache.store.insert_with_ttl(key.clone(), value, ttl);
+                    (StoreValue::Varies(record), Ttl::After(record_ttl(plan)), key)
+                };
+                let mut replaced = FillRole::Refresh(StoreValue::Varies(record.clone()));
+                replaced.store(cache, resource, replacement, ttl).map(|()| entry)
+            }
+        }
+    }
+
+    /// Remembers that the resource is public, or forgets it. One that varies has a record, which tells it.
+    pub(super) fn remember_scope(&self, plan: &Plan) {
+        let (known, key) = (&self.core().known_public, self.core().hit_for_miss_key(&self.location));
+        match plan.scope {
+            Some(Scope::Public) => {
+                known.insert_with_ttl(key, (), Ttl::After(plan.ttl + plan.grace + SCOPE_GRACE));
+            }
+            _ => drop(known.remove(&key)),
+        }
+    }
+
+    /// A record with one variant: the response to this request. The same at each call.
+    pub(crate) fn new_variant(
+        &self,
+        stored: &StoredResponse,
+        plan: &Plan,
+    ) -> Result<(Arc<VaryRecord>, Key), Reason> {
+        if let Some(first) = self.first_variant.get() {
+            return Ok(first.clone());
+        }
+        let record = VaryRecord::new(plan.scope, plan.vary.clone(), stored.stamp.copy());
+        let key = key::with_key_buffer(|key| {
+            record.write_key(key, self.requester.principal(), &self.request_headers)?;
+            Ok(Key::new(key))
+        })?;
+        self.take_share(stored, &key)?;
+        record.add_variant(&key);
+        Ok(self.first_variant.get_or_init(|| (Arc::new(record), key)).clone())
+    }
+
+    /// Takes a part of its principal's share for a private response, and removes those that must go for it.
+    pub(super) fn take_share(&self, stored: &StoredResponse, key: &Key) -> Result<(), Reason> {
+        let Some(principal) = self.requester.principal().filter(|_| stored.scope == Some(Scope::Private))
+        else {
+            return Ok(());
+        };
+        let core = self.core();
+        let (share, displaced) =
+            core.private_shares.take(core.principal_key(principal), key, stored.bytes())?;
+        let _ = stored.share.set(share);
+        for key in &displaced {
+            core.store.remove(key);
+        }
+        Ok(())
+    }
+
+    /// Releases the followers of a response that is not stored, and marks its key as hit-for-miss if the reason is likely
+    /// to apply to the next response too.
+    pub(super) fn abandon_store(&mut self, reason: Reason, status: StatusCode) {
+        self.role.release_followers();
+        let is_lasting = !matches!(reason, Reason::BodyError | Reason::BodyMemory | Reason::Purged)
+            && !is_of_requester(reason);
+        if is_lasting && !matches!(self.role, FillRole::Refresh(_)) {
+            self.mark_hit_for_miss();
+        }
+        if is_of_requester(reason) {
+            // The scope is another one now: requests with credentials do not wait for each other in vain again.
+            let core = self.core();
+            core.known_public.remove(&core.hit_for_miss_key(&self.location));
+        }
+        // The handler no longer opts in, so the stale entry must go. If it failed or was too slow, the entry stays.
+        if is_lasting
+            && reason != Reason::FillTimeout
+            && !status.is_server_error()
+            && let FillRole::Refresh(old) = &self.role
+        {
+            self.core().remove_if_same(self.location.key().clone(), old);
+        }
+    }
+
+    pub(super) fn mark_hit_for_miss(&self) {
+        let core = self.core();
+        core.hit_for_miss.insert(core.hit_for_miss_key(&self.location), ());
+    }
+}
+
+/// Whether the response is not stored because of who asked, or how: that of another client may be.
+fn is_of_requester(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::Authorization
+            | Reason::Cookie
+            | Reason::PersonalExtension
+            | Reason::Gate
+            | Reason::Scope
+            | Reason::VariantTooLong
+    )
+}
+
+/// How long the record of a resource is kept. That of one with a scope stays longer than its responses: once it is gone,
+/// requests with credentials do not follow each other.
+pub(crate) fn record_ttl(plan: &Plan) -> Duration {
+    let after = if plan.scope.is_some() { SCOPE_GRACE } else { Duration::ZERO };
+    plan.ttl + plan.grace + after
+}
