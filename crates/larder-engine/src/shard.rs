@@ -13,6 +13,7 @@
 mod memory;
 mod misses;
 mod partitions;
+mod prefetch;
 mod removed;
 mod timing;
 mod validate;
@@ -268,63 +269,6 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         if let Some(timing) = &mut self.timing {
             timing.touch(id, now);
         }
-    }
-
-    /// Prefetches what storing a value under this hash will read.
-    #[inline]
-    pub(crate) fn prefetch(&self, hash: u64) {
-        self.table.prefetch(hash);
-        self.queues.prefetch(rank(hash));
-    }
-
-    /// Prefetches where an entry with this hash will be written. A write that waits for its line delays the next lock, which
-    /// waits for all writes.
-    #[inline]
-    pub(crate) fn prefetch_place(&self, hash: u64) {
-        if let Some(id) = self.table.free_at_home(hash) {
-            self.records.prefetch(id);
-            self.slots.prefetch(id);
-        }
-    }
-
-    /// Prefetches the group in which a lookup of this hash begins.
-    #[inline]
-    pub(crate) fn prefetch_group(&self, hash: u64) {
-        self.table.prefetch(hash);
-    }
-
-    /// Prefetches the same, and the records of the group, if they are as short as pointers of four bytes: then one line has them
-    /// all.
-    #[inline]
-    pub(crate) fn prefetch_home(&self, hash: u64) {
-        self.table.prefetch(hash);
-        self.records.prefetch(self.table.home_slot(hash));
-    }
-
-    /// Prefetches the record and the deadline that a lookup of this hash will most likely find: the tag matches, the key is not
-    /// compared.
-    #[inline]
-    pub(crate) fn prefetch_record(&self, hash: u64) {
-        if let Some(id) = self.candidate(hash) {
-            self.records.prefetch(id);
-        }
-    }
-
-    /// The record of which [`prefetch_record`](Self::prefetch_record) speaks, after it was prefetched.
-    #[inline]
-    pub(crate) fn prefetch_candidate(&self, hash: u64) -> Option<&Record<K, V>> {
-        // SAFETY: the table gave out the slot, so it is in use.
-        self.candidate(hash).map(|id| unsafe { self.records.get(id) })
-    }
-
-    /// The slot of the candidate, whose deadline is prefetched.
-    #[inline]
-    fn candidate(&self, hash: u64) -> Option<u32> {
-        let id = self.table.find(hash, |_| true)?;
-        if let Some(timing) = &self.timing {
-            timing.deadlines.prefetch(id);
-        }
-        Some(id)
     }
 
     /// Records that an entry was changed in place.

@@ -37,7 +37,7 @@ impl<O> Cache<O> {
     /// Prefetches the memory that looking up or storing these keys will read. Changes nothing. Skips keys whose shard is locked, and
     /// does nothing for a batch of one.
     ///
-    /// Cost: some 40 ns per key, which pays off when the entries exceed the processor's caches.
+    /// Cost: two short locks of the shard for each key, which pays off when the entries exceed the processor's caches.
     pub fn prefetch(&self, batch: &PrefetchBatch) {
         self.prefetch_shards(&batch.0);
         self.each_unlocked(&batch.0).for_each(|(shard, hash)| shard.prefetch_home(hash));
