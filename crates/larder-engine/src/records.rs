@@ -5,7 +5,7 @@
 //! step with its table.
 
 use crate::array::Array;
-use crate::prefetch::prefetch_element;
+use crate::prefetch::{LINE_BYTES, prefetch_at, prefetch_element};
 use std::mem::MaybeUninit;
 
 #[derive(Debug)]
@@ -58,6 +58,13 @@ impl<K, V> Records<K, V> {
     pub(crate) unsafe fn take(&mut self, slot: u32) -> Record<K, V> {
         // SAFETY: the caller guarantees a record here; the bytes that stay behind are never read again.
         unsafe { self.0[slot as usize].assume_init_read() }
+    }
+
+    /// Prefetches so many lines of memory from a slot on.
+    #[inline]
+    pub(crate) fn prefetch_lines(&self, slot: u32, lines: usize) {
+        let start = self.0.as_ptr().wrapping_add(slot as usize).cast::<u8>();
+        (0..lines).for_each(|line| prefetch_at(start.wrapping_add(line * LINE_BYTES)));
     }
 
     /// Prefetches the memory of a slot, initialized or not.

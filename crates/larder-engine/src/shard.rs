@@ -72,6 +72,11 @@ pub(crate) struct Shard<K, V> {
     pub(crate) loss_listener: Option<LossListener<K>>,
 }
 
+/// The most lines that a lookup prefetches for the records of a group, before the tags have chosen one of them. Otherwise it waits
+/// twice if they are in no cache of the processor: for the tags, and then for the record. Records up to 32 bytes gain from it,
+/// and smaller caches lose nothing.
+const MAX_LINES_AHEAD: usize = 8;
+
 /// Where the count of hits ends in a shard.
 #[cfg(test)]
 pub(crate) const HITS_END: usize = std::mem::offset_of!(Shard<u64, u64>, hits) + size_of::<Hits>();
@@ -209,9 +214,10 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     /// The slot of `key`, expired or not.
     #[inline]
     pub(crate) fn find<Q: Equivalent<K> + ?Sized>(&self, hash: u64, key: &Q) -> Option<u32> {
-        // The line arrives while the tags do. Larger records have a line for each few of them, of which the tags choose one.
-        if GROUP_SLOTS * size_of::<Record<K, V>>() <= LINE_BYTES {
-            self.records.prefetch(self.table.home_slot(hash));
+        // They arrive while the tags do.
+        let lines = (GROUP_SLOTS * size_of::<Record<K, V>>()).div_ceil(LINE_BYTES);
+        if lines <= MAX_LINES_AHEAD {
+            self.records.prefetch_lines(self.table.home_slot(hash), lines);
         }
         // SAFETY: the table yields slots in use only, and those hold a record.
         self.table.find(hash, |id| key.equivalent(unsafe { &self.records.get(id).key }))
