@@ -154,6 +154,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
         let mut ended = None;
         if let Some(flight) = shard.flights.get(location.hash, key).cloned() {
             if flight.is_pending() {
+                flight.set_followed();
                 return Load::Follow(Follower { cache: self.clone(), key: made, flight, waiting_as: None });
             }
             // Its ticket was dropped where the shard could not be locked.

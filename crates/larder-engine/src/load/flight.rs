@@ -1,7 +1,7 @@
 //! One load under way: its state, and the followers that wait for its end.
 
 use super::Failure;
-use crate::sync::Mutex;
+use crate::sync::{AtomicBool, Mutex, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -14,6 +14,8 @@ pub(crate) struct Flight<V> {
     pub(super) began: Duration,
     /// Whether the leader loads synchronously; synchronous callers may block on it.
     pub(super) sync_leader: bool,
+    /// Whether anyone has followed it. Read and written while the shard is locked.
+    followed: AtomicBool,
 }
 
 /// Wakers are user code: none is cloned, called or dropped while this is locked.
@@ -34,7 +36,22 @@ pub(super) enum FlightOutcome<V> {
 
 impl<V> Flight<V> {
     pub(super) fn new(began: Duration, sync_leader: bool) -> Self {
-        Flight { state: Mutex::new(State::Pending(Vec::new())), began, sync_leader }
+        Flight {
+            state: Mutex::new(State::Pending(Vec::new())),
+            began,
+            sync_leader,
+            followed: AtomicBool::new(false),
+        }
+    }
+
+    /// Someone follows it now.
+    pub(super) fn set_followed(&self) {
+        self.followed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether anyone waits for its outcome, or did.
+    pub(super) fn is_followed(&self) -> bool {
+        self.followed.load(Ordering::Relaxed)
     }
 
     /// Whether it has not ended.

@@ -10,6 +10,7 @@ use crate::records::Record;
 use crate::shard::{RemovedEntries, Shard};
 use std::hash::Hash;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The right to load one key, once. If it is dropped without an outcome, a follower becomes the leader.
 ///
@@ -56,19 +57,38 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
     /// # Panics
     /// If weigher, `Clone`, `Hash` or `Eq` panic, or if it is called under a lock of the same cache: the load is abandoned
     /// then. If the listener or a follower's waker panics, after the value was delivered.
-    pub fn commit_with_ttl(mut self, value: V, ttl: Ttl) -> CommitOutcome
+    pub fn commit_with_ttl(self, value: V, ttl: Ttl) -> CommitOutcome
+    where
+        V: Clone,
+    {
+        let now = self.cache.clock().now();
+        self.commit_at(value, ttl, now)
+    }
+
+    /// As [`Ticket::commit_with_ttl`], with the time `now`, which the caller has just read from [`Cache::clock`].
+    ///
+    /// # Panics
+    /// As [`Ticket::commit_with_ttl`].
+    pub fn commit_at(mut self, value: V, ttl: Ttl, now: Duration) -> CommitOutcome
     where
         V: Clone,
     {
         let Some(key) = self.key.take() else { return CommitOutcome::Refused };
         let cache = &self.cache;
-        let for_followers = value.clone();
-        let now = cache.clock().now();
         let took = now.saturating_sub(self.flight.began);
         cache.mark_timed(ttl);
         let write = Write::of(cache, self.location, key, value, ttl, now.as_millis() as u64);
         let mut removed = RemovedEntries::new();
-        let mut shard = cache.lock(self.location);
+        let mut for_followers = None;
+        let mut shard = loop {
+            let shard = cache.lock(self.location);
+            if for_followers.is_some() || !self.flight.is_followed() {
+                break shard;
+            }
+            drop(shard);
+            // Without a lock, since it is user code. Whoever follows meanwhile gets the copy too.
+            for_followers = Some(write.record.value.clone());
+        };
         shard.stats.loads += 1;
         shard.stats.load_time += took;
         let ended = shard.flights.remove_flight(self.location.hash, &self.flight);
@@ -78,11 +98,13 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
             Err(write.record)
         };
         // While the shard is locked: the followers get the value that was stored, not one that was loaded beside it.
-        let waiting = self.flight.end(State::Loaded(for_followers));
+        let waiting = for_followers.map(|value| self.flight.end(State::Loaded(value)));
         self.settled = true;
         drop(shard);
         // Before user code runs: if the listener panics, the followers must not wait for ever.
-        waiting.wake();
+        if let Some(waiting) = waiting {
+            waiting.wake();
+        }
         drop(ended);
         self.cache.notify_removed(removed);
         match stored {

@@ -4,7 +4,7 @@ mod parking;
 
 pub(crate) use parking::{Outcome, Parking};
 pub(crate) use shuttle::hint::spin_loop;
-pub(crate) use shuttle::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 pub(crate) use shuttle::thread::park_timeout;
 pub(crate) use shuttle::{thread, thread_local};
 

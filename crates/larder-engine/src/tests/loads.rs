@@ -452,3 +452,44 @@ fn load_after_a_miss_counts_no_read() {
     let stats = cache.stats();
     assert_eq!((stats.hits, stats.misses), (0, 1));
 }
+
+/// A value that runs something when it is cloned.
+struct Copied(Arc<dyn Fn() + Send + Sync>);
+
+impl Clone for Copied {
+    fn clone(&self) -> Self {
+        (self.0)();
+        Copied(self.0.clone())
+    }
+}
+
+#[test]
+fn commit_copies_the_value_once_and_only_for_followers() {
+    let cache: Cache<u32, Copied> = Cache::builder().entries(100).build().expect("valid options");
+    let copies = Arc::new(AtomicUsize::new(0));
+    // Another caller follows while the value is copied for the first.
+    let later = Arc::new(std::sync::Mutex::new(None));
+    let on_copy = {
+        let (cache, copies, later) = (cache.clone(), copies.clone(), later.clone());
+        move || {
+            if copies.fetch_add(1, Ordering::SeqCst) == 0 {
+                let Load::Follow(follower) = cache.load(&2) else { panic!("expected to follow") };
+                *later.lock().expect("no panic") = Some(follower);
+            }
+        }
+    };
+    let value = Copied(Arc::new(on_copy));
+    let Load::Lead(ticket) = cache.load(&1) else { panic!("expected to lead") };
+    assert_eq!(ticket.commit(Copied(value.0.clone())), CommitOutcome::Stored);
+    assert_eq!(copies.load(Ordering::SeqCst), 0, "nobody follows");
+
+    let Load::Lead(ticket) = cache.load(&2) else { panic!("expected to lead") };
+    let Load::Follow(first) = cache.load(&2) else { panic!("expected to follow") };
+    assert_eq!(ticket.commit(value), CommitOutcome::Stored);
+    assert_eq!(copies.load(Ordering::SeqCst), 1);
+    let second = later.lock().expect("no panic").take().expect("it followed during the copy");
+    for follower in [first, second] {
+        let outcome = follower.wait_timeout(Duration::from_secs(10)).ok().expect("nobody waits for ever");
+        assert!(matches!(outcome, FollowOutcome::Value(_)));
+    }
+}

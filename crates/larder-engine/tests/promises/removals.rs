@@ -311,11 +311,13 @@ fn user_code_panicked_drops_everything_once() {
             stage.panic_in(|| _ = ticket.commit(stage.value(WEIGHER_PANICS)));
             stage.lead(20).deliver(stage.value(1));
         }),
-        ("the clone of a commit", |stage| {
+        ("the clone of a commit that others wait for", |stage| {
             let ticket = stage.lead(20);
+            let Load::Follow(follower) = stage.cache.load(&stage.key(20)) else { panic!("a follower") };
             stage.census.clones_panic.store(true, Ordering::Relaxed);
             stage.panic_in(|| _ = ticket.commit(stage.value(1)));
-            stage.lead(20).deliver(stage.value(1));
+            let FollowOutcome::Lead(next) = follower.wait() else { panic!("nobody waits for ever") };
+            next.deliver(stage.value(1));
         }),
         ("the listener of an eviction", |stage| {
             stage.listener_panics.store(true, Ordering::Relaxed);
