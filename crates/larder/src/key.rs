@@ -1,7 +1,8 @@
 //! Keys: types that write themselves as bytes, and the keys of both tiers.
 
-use larder_engine::Equivalent;
-use std::hash::{Hash, Hasher};
+mod memory;
+
+pub(crate) use memory::{MemoryKey, MemoryKeyRef};
 
 /// A type that can be the key of a [`crate::View`].
 ///
@@ -179,45 +180,6 @@ impl CacheKey for Vec<u8> {
 impl<const N: usize> CacheKey for [u8; N] {
     fn write_key(&self, out: &mut KeyBuf) {
         out.push(self);
-    }
-}
-
-/// A key in the memory tier: the number of its view and its bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct MemoryKey {
-    pub(crate) view: u32,
-    pub(crate) bytes: Box<[u8]>,
-}
-
-/// The same, borrowed, for a lookup without an allocation.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MemoryKeyRef<'a> {
-    pub(crate) view: u32,
-    pub(crate) bytes: &'a [u8],
-}
-
-impl MemoryKeyRef<'_> {
-    pub(crate) fn into_owned(self) -> MemoryKey {
-        MemoryKey { view: self.view, bytes: self.bytes.into() }
-    }
-}
-
-impl Hash for MemoryKey {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        MemoryKeyRef { view: self.view, bytes: &self.bytes }.hash(state);
-    }
-}
-
-impl Hash for MemoryKeyRef<'_> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u32(self.view);
-        state.write(self.bytes);
-    }
-}
-
-impl Equivalent<MemoryKey> for MemoryKeyRef<'_> {
-    fn equivalent(&self, key: &MemoryKey) -> bool {
-        self.view == key.view && *self.bytes == *key.bytes
     }
 }
 

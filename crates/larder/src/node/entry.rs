@@ -97,7 +97,15 @@ impl EntryState {
         generation: u64,
         epoch: u64,
     ) -> Self {
-        let mut state = EntryState {
+        let grace = kept_for.saturating_sub(fresh_for);
+        let mut state = EntryState::without_times(Lifetime { fresh: fresh_for, grace });
+        state.set_stored(now, fresh_for, kept_for, generation, epoch);
+        state
+    }
+
+    /// The state of a value that is not stored in memory yet: nothing serves it.
+    pub(crate) fn without_times(lifetime: Lifetime) -> Self {
+        EntryState {
             id: None,
             clock: 0,
             epoch: 0,
@@ -107,17 +115,15 @@ impl EntryState {
             stored_at: Duration::ZERO,
             initial_age: Duration::ZERO,
             is_stale_value: false,
-            ttl_ms: millis(fresh_for),
-            grace_ms: millis(kept_for.saturating_sub(fresh_for)),
+            ttl_ms: millis(lifetime.fresh),
+            grace_ms: millis(lifetime.grace),
             keep_until: AtomicU64::new(0),
             fresh_until: AtomicU64::new(0),
             validated_in: AtomicU64::new(0),
             validated_at: AtomicU64::new(0),
             delivered_at: AtomicU64::new(0),
             checked_in: AtomicU64::new(0),
-        };
-        state.set_stored(now, fresh_for, kept_for, generation, epoch);
-        state
+        }
     }
 
     /// The value is stored in memory at `now`.
@@ -218,11 +224,6 @@ impl EntryState {
     /// The time to live and the grace period with which the value was stored.
     pub(crate) fn lifetime(&self) -> Lifetime {
         Lifetime { fresh: Duration::from_millis(self.ttl_ms), grace: Duration::from_millis(self.grace_ms) }
-    }
-
-    /// The value was stored with this lifetime, of which a part may be over.
-    pub(crate) fn set_lifetime(&mut self, lifetime: Lifetime) {
-        (self.ttl_ms, self.grace_ms) = (millis(lifetime.fresh), millis(lifetime.grace));
     }
 
     /// Restarts the time to live and the grace period of a fresh value. Returns whether it did: a value that is stale,
@@ -343,7 +344,7 @@ impl MemoryEntry {
 }
 
 pub(crate) fn weigh(key: &MemoryKey, entry: &MemoryEntry) -> u64 {
-    key.bytes.len() as u64 + u64::from(entry.state().encoded_bytes) + ENTRY_OVERHEAD_BYTES
+    key.borrow().bytes.len() as u64 + u64::from(entry.state().encoded_bytes) + ENTRY_OVERHEAD_BYTES
 }
 
 impl std::fmt::Debug for MemoryEntry {

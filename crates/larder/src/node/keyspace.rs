@@ -74,9 +74,10 @@ impl Keyspace {
 
     /// The key in Redis of a key in memory.
     pub(crate) fn redis_key_of(&self, key: &MemoryKey) -> Vec<u8> {
+        let MemoryKeyRef { view, bytes } = key.borrow();
         let views = self.views.read();
-        let view = views.get(key.view as usize).map_or("", |name| name.as_str());
-        [self.namespace.as_bytes(), b":", view.as_bytes(), b":", &key.bytes].concat()
+        let view = views.get(view as usize).map_or("", |name| name.as_str());
+        [self.namespace.as_bytes(), b":", view.as_bytes(), b":", bytes].concat()
     }
 
     /// The key of the lease of the load that replaces the value with this id.

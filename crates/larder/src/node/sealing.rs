@@ -39,7 +39,7 @@ pub(crate) struct DecodedEntry {
 /// after `now` ends no later than its key, however much later it is made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clocks {
-    now: Duration,
+    pub(crate) now: Duration,
     /// In microseconds; `None` if the server never told its time.
     server: Option<u64>,
 }
@@ -103,8 +103,7 @@ impl Node {
                 return None;
             }
         };
-        let mut state = EntryState::new(Duration::ZERO, meta.ttl, meta.ttl + meta.grace, 0, 0);
-        state.set_lifetime(Lifetime { fresh: meta.ttl, grace: meta.grace });
+        let mut state = EntryState::without_times(Lifetime { fresh: meta.ttl, grace: meta.grace });
         state.id = Some(meta.id);
         state.clock = meta.clock;
         state.promoted = true;
@@ -262,8 +261,20 @@ impl Node {
         entry: &MemoryEntry,
         tracked_writes: u64,
     ) -> CommitOutcome {
+        self.commit_at(redis_key, ticket, entry, tracked_writes, self.now())
+    }
+
+    /// The same at `now`, which the caller has just read from the clock.
+    pub(crate) fn commit_at(
+        &self,
+        redis_key: &[u8],
+        ticket: MemoryTicket,
+        entry: &MemoryEntry,
+        tracked_writes: u64,
+        now: Duration,
+    ) -> CommitOutcome {
         let state = entry.state();
-        let outcome = ticket.commit_with_ttl(entry.clone(), state.memory_ttl());
+        let outcome = ticket.commit_at(entry.clone(), state.memory_ttl(), now);
         // Checked after the commit: a write that is reported later finds the entry in memory.
         if self.tracked_writes.count(redis_key) != tracked_writes {
             state.mark_suspect();

@@ -185,7 +185,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             let opened = node.admit(decoded, &self.config.policy, &start, &mut clocks).await;
             if let Some(OpenedEntry { entry, validity: Validity::Valid, .. }) = opened {
                 if let Some(ticket) = ticket {
-                    node.commit(redis_key, ticket, &entry, tracked_writes);
+                    node.commit_at(redis_key, ticket, &entry, tracked_writes, clocks.now);
                 }
                 answers[missed.index] = node.fetched(entry, Source::Redis, false);
             }
