@@ -3,6 +3,12 @@
 /// What the caches load at a time, on nearly all processors.
 pub(crate) const LINE_BYTES: usize = 64;
 
+/// As [`prefetch_at`], for so many lines from an address on, which may lie beyond the end of an allocation.
+#[inline]
+pub(crate) fn prefetch_lines(memory: *const u8, lines: usize) {
+    (0..lines).for_each(|line| prefetch_at(memory.wrapping_add(line * LINE_BYTES)));
+}
+
 /// As [`prefetch_at`], for an element of a slice, which need not exist.
 #[inline]
 pub(crate) fn prefetch_element<T>(slice: &[T], index: usize) {

@@ -5,7 +5,7 @@
 //! step with its table.
 
 use crate::array::Array;
-use crate::prefetch::{LINE_BYTES, prefetch_at, prefetch_element};
+use crate::prefetch::{prefetch_element, prefetch_lines};
 use std::mem::MaybeUninit;
 
 #[derive(Debug)]
@@ -63,8 +63,7 @@ impl<K, V> Records<K, V> {
     /// Prefetches so many lines of memory from a slot on.
     #[inline]
     pub(crate) fn prefetch_lines(&self, slot: u32, lines: usize) {
-        let start = self.0.as_ptr().wrapping_add(slot as usize).cast::<u8>();
-        (0..lines).for_each(|line| prefetch_at(start.wrapping_add(line * LINE_BYTES)));
+        prefetch_lines(self.0.as_ptr().wrapping_add(slot as usize).cast(), lines);
     }
 
     /// Prefetches the memory of a slot, initialized or not.

@@ -28,12 +28,11 @@ use crate::entry::Cause;
 use crate::expiry::Wheel;
 use crate::load::flights::Flights;
 use crate::policy::{Entries, Evictable, Hits, OnHit, Policy, Queues, hit_class, with_one_more_hit};
-use crate::prefetch::LINE_BYTES;
 use crate::queue::Queued;
 use crate::records::{Record, Records};
 use crate::slots::Slots;
 use crate::stats::{PartitionStats, Stats};
-use crate::table::{GROUP_SLOTS, RANK_END, Table, rank};
+use crate::table::{RANK_END, Table, rank};
 use crate::timestamps::NEVER;
 use hashbrown::Equivalent;
 use std::hash::{BuildHasher, Hash};
@@ -71,11 +70,6 @@ pub(crate) struct Shard<K, V> {
     pub(crate) stats: Stats,
     pub(crate) loss_listener: Option<LossListener<K>>,
 }
-
-/// The most lines that a lookup prefetches for the records of a group, before the tags have chosen one of them. Otherwise it waits
-/// twice if they are in no cache of the processor: for the tags, and then for the record. Records up to 32 bytes gain from it,
-/// and smaller caches lose nothing.
-const MAX_LINES_AHEAD: usize = 8;
 
 /// Where the count of hits ends in a shard.
 #[cfg(test)]
@@ -214,11 +208,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     /// The slot of `key`, expired or not.
     #[inline]
     pub(crate) fn find<Q: Equivalent<K> + ?Sized>(&self, hash: u64, key: &Q) -> Option<u32> {
-        // They arrive while the tags do.
-        let lines = (GROUP_SLOTS * size_of::<Record<K, V>>()).div_ceil(LINE_BYTES);
-        if lines <= MAX_LINES_AHEAD {
-            self.records.prefetch_lines(self.table.home_slot(hash), lines);
-        }
+        self.prefetch_home_records(hash);
         // SAFETY: the table yields slots in use only, and those hold a record.
         self.table.find(hash, |id| key.equivalent(unsafe { &self.records.get(id).key }))
     }

@@ -6,13 +6,13 @@
 //! new:    │ part of a page │ whole pages ◄───────┘ │ part of a page │ what is added …
 //! ```
 //!
-//! The system changes the addresses of the pages and touches none of their bytes: a value of half a gigabyte is moved in the
-//! time in which a few hundred kilobytes are copied. The former allocation stays as it is, but for pages that are zeros now.
+//! The system changes the addresses of the pages and touches none of their bytes. The former allocation stays as it is, but for
+//! pages that are zeros now.
 
 use std::mem::MaybeUninit;
 
-/// Bytes from which on the pages of a long value are moved when it gets longer; shorter ones are copied. A moved piece is a mapping of its own from then on, and the system allows a process only some
-/// tens of thousands of them.
+/// Bytes from which on the pages of a long value are moved when it gets longer; shorter ones are copied. A moved piece is a
+/// mapping of its own from then on, and the system allows a process only some tens of thousands of them.
 pub const MIN_MOVED_BYTES: usize = 64 << 20;
 
 /// Moves bytes to where nothing is yet. Those that are left behind are unspecified.
@@ -51,7 +51,7 @@ fn whole_pages(from: &[u8], to: &[MaybeUninit<u8>]) -> (usize, usize) {
     (head, (from.len() - head) / page * page)
 }
 
-/// Moves whole pages, unless the system refuses: then it returns false, and nothing has changed.
+/// Moves whole pages, unless the system refuses: then it returns false, and the source has not changed.
 #[cfg(target_os = "linux")]
 fn move_pages(from: &mut [u8], to: &mut [MaybeUninit<u8>]) -> bool {
     use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap_fixed};

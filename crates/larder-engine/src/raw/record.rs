@@ -15,7 +15,7 @@ mod tests;
 
 use super::arena::{self, Block, MAX_BLOCK_BYTES};
 use super::long_value::LongValue;
-use crate::prefetch::{LINE_BYTES, prefetch_at};
+use crate::prefetch::prefetch_lines;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::convert::Infallible;
 use std::hash::{Hash, Hasher};
@@ -370,9 +370,7 @@ impl<O> Record<O> {
     /// Prefetches the start of the block: header, name, and a short value.
     #[inline]
     pub(super) fn prefetch(&self) {
-        let block = self.block.address().as_ptr();
-        // Lines may lie beyond the end of the block, which is harmless for a prefetch.
-        (0..PREFETCHED_LINES).for_each(|line| prefetch_at(block.wrapping_add(line * LINE_BYTES)));
+        prefetch_lines(self.block.address().as_ptr(), PREFETCHED_LINES);
     }
 
     /// Moves the block, if it is to leave its page. The former address is not used any more.

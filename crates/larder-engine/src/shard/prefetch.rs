@@ -1,8 +1,12 @@
 //! What a lookup or a store will read, prefetched step by step: the group, then the record. Nothing is changed.
 
 use super::{Record, Shard};
-use crate::table::rank;
+use crate::prefetch::LINE_BYTES;
+use crate::table::{GROUP_SLOTS, rank};
 use std::hash::Hash;
+
+/// The most lines that a lookup prefetches before the tags have chosen one record: those of 16 records up to 32 bytes.
+const MAX_LINES_AHEAD: usize = 8;
 
 impl<K: Hash + Eq, V> Shard<K, V> {
     /// Prefetches what storing a value under this hash will read.
@@ -28,12 +32,21 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         self.table.prefetch(hash);
     }
 
-    /// Prefetches the same, and the records of the group, if they are as short as pointers of four bytes: then one line has them
-    /// all.
+    /// Prefetches the records of that group, if they are short: they arrive while the tags do. Otherwise a lookup waits twice
+    /// if both are in no cache of the processor.
+    #[inline]
+    pub(super) fn prefetch_home_records(&self, hash: u64) {
+        let lines = (GROUP_SLOTS * size_of::<Record<K, V>>()).div_ceil(LINE_BYTES);
+        if lines <= MAX_LINES_AHEAD {
+            self.records.prefetch_lines(self.table.home_slot(hash), lines);
+        }
+    }
+
+    /// Prefetches the group and its records.
     #[inline]
     pub(crate) fn prefetch_home(&self, hash: u64) {
         self.table.prefetch(hash);
-        self.records.prefetch(self.table.home_slot(hash));
+        self.prefetch_home_records(hash);
     }
 
     /// Prefetches the record and the deadline that a lookup of this hash will most likely find: the tag matches, the key is not
