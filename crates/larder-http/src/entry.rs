@@ -18,6 +18,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use httpdate::HttpDate;
+use tokio::task::spawn_blocking;
 
 use crate::body::Body;
 use crate::buffer::FillBuffer;
@@ -540,9 +541,7 @@ fn stored_headers(from: &HeaderMap, body: &StoredBody) -> HeaderMap {
     if let StoredBody::Complete(chunks) = body {
         headers.insert(CONTENT_LENGTH, values.add(format_args!("{}", chunks.len())));
         if !headers.contains_key(ETAG) {
-            let hash = chunks.hash();
-            let (high, low) = ((hash >> 64) as u64, hash as u64);
-            headers.insert(ETAG, values.add(format_args!("\"{high:016x}{low:016x}\"")));
+            headers.insert(ETAG, values.add_etag(chunks.hash()));
         }
         if !headers.contains_key(ACCEPT_RANGES) {
             headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
@@ -565,4 +564,17 @@ impl GeneratedValues {
         HeaderValue::from_maybe_shared(self.0.split().freeze())
             .expect("dates, hashes and numbers are visible ASCII")
     }
+
+    fn add_etag(&mut self, hash: u128) -> HeaderValue {
+        let (high, low) = ((hash >> 64) as u64, hash as u64);
+        self.add(format_args!("\"{high:016x}{low:016x}\""))
+    }
+}
+
+/// The generated `ETag` of a long body: to hash it takes milliseconds, in which others need this thread.
+pub(crate) async fn etag_made_elsewhere(body: &Chunks) -> HeaderValue {
+    let elsewhere = body.clone();
+    // An error means that the runtime is shutting down.
+    let hash = spawn_blocking(move || elsewhere.hash()).await.unwrap_or_else(|_| body.hash());
+    GeneratedValues::new().add_etag(hash)
 }

@@ -28,21 +28,21 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::CONTENT_LENGTH;
+use http::header::{CONTENT_LENGTH, ETAG};
 use http::{HeaderMap, Response, StatusCode, response};
 use http_body::SizeHint;
 use tokio::sync::oneshot;
-use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
 pub(crate) use self::call::{HandlerCall, prepare};
 pub(crate) use self::role::{FillRole, RunningFill, UnticketedFill};
+use self::send::is_hashed_elsewhere;
 pub(crate) use self::store::record_ttl;
 use crate::body::{Body, BoxError, Rest};
 use crate::buffer::FillBuffer;
 use crate::cache::{CacheCore, HttpCache, StoreLocation};
 use crate::collect::{CollectStep, CollectedBody};
-use crate::entry::{StoreValue, StoredBody, StoredResponse};
+use crate::entry::{self, StoreValue, StoredBody, StoredResponse};
 use crate::gate::Requester;
 use crate::graphql::ResponseScan;
 use crate::key::{self, Key};
@@ -191,16 +191,19 @@ where
             let length = collected.len() as u64;
             let buffer = FillBuffer::new(collected.chunks.clone(), Some(length));
             stream = Some(self.open_stream(head, buffer, &SizeHint::with_exact(length), None));
-            // The fill continues in its own task, and the connection sends meanwhile.
-            yield_now().await;
         }
-        let headers = unsent_head.as_ref().map_or(&sent_headers, |head| &head.headers);
+        let headers = unsent_head.as_mut().map_or(&mut sent_headers, |head| &mut head.headers);
         match end {
             Ok(()) => {
+                let body = collected.into_chunks();
+                if is_hashed_elsewhere(headers, body.len()) {
+                    // The fill continues in its own task then, and the connection sends meanwhile.
+                    headers.insert(ETAG, entry::etag_made_elsewhere(&body).await);
+                }
                 let now = self.core().store.now_ms();
                 // The response has aged while its body arrived.
                 let plan = plan.after(Duration::from_millis(now.saturating_sub(replied_at)));
-                let body = StoredBody::Complete(collected.into_chunks());
+                let body = StoredBody::Complete(body);
                 let stored = StoredResponse::new(status, headers, body, &plan, self.tags(&plan), stamp, now);
                 #[cfg(feature = "shared")]
                 let stored = match self.shared.has_lease() && !plan.is_over() {

@@ -15,8 +15,13 @@ use crate::entry;
 use crate::status::{Outcome, Reason};
 use crate::stream::{Published, Stream};
 
-/// The longest body whose generated `ETag` is made before the body is sent.
-const MAX_HASHED_BEFORE_SENDING: usize = 4 << 20;
+/// The longest body whose generated `ETag` is made at once, before the body is sent.
+const MAX_HASHED_AT_ONCE: usize = 4 << 20;
+
+/// Whether the generated `ETag` of a complete body is made on a thread for such work.
+pub(super) fn is_hashed_elsewhere(headers: &HeaderMap, body_bytes: usize) -> bool {
+    body_bytes > MAX_HASHED_AT_ONCE && !headers.contains_key(ETAG)
+}
 
 impl<B, E> Fill<B, E>
 where
@@ -38,12 +43,11 @@ where
         self.send(response, outcome);
     }
 
-    /// Whether a complete body is sent before its generated `ETag` is made, which reads all of it. A client that has such an
-    /// `ETag` waits for it: it may need no body.
+    /// Whether a complete body is sent before its generated `ETag` is made. A client that has such an `ETag` waits for it: it
+    /// may need no body.
     pub(super) fn may_send_before_hash(&self, headers: &HeaderMap, body_bytes: usize) -> bool {
-        body_bytes > MAX_HASHED_BEFORE_SENDING
+        is_hashed_elsewhere(headers, body_bytes)
             && self.client.is_some()
-            && !headers.contains_key(ETAG)
             && !self.request_headers.contains_key(IF_NONE_MATCH)
     }
 

@@ -279,6 +279,30 @@ async fn long_body_is_sent_before_its_etag_is_made() {
     }
 }
 
+#[test]
+fn etag_of_long_body_is_made_beside_the_runtime() {
+    const LONG: usize = (4 << 20) + 1;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build().unwrap();
+    runtime.block_on(async {
+        let (site, replies) = streaming_with(|b| b.max_bytes(64 << 20).max_body_bytes(LONG), None);
+        let (frames, receiver) = mpsc::unbounded_channel();
+        frames.send(Ok(Frame::data(Bytes::from(vec![7; LONG])))).unwrap();
+        drop(frames);
+        replies.send(receiver).unwrap();
+        // The only thread for long work is busy.
+        let (free, is_free) = std::sync::mpsc::channel::<()>();
+        let busy = tokio::task::spawn_blocking(move || is_free.recv());
+        let first = open(&site, get("/", &[])).await;
+        settle().await;
+        assert_eq!(site.cache.stats().stores, 0, "it waits for the ETag");
+        drop(free);
+        _ = busy.await.unwrap();
+        assert_eq!(first.into_body().collect().await.unwrap().to_bytes().len(), LONG);
+        assert_eq!(site.cache.stats().stores, 1);
+    });
+}
+
 #[tokio::test]
 async fn stalled_readers_hold_no_more_than_the_limit() {
     const LEN: usize = 100 << 10;
