@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use xxhash_rust::xxh3::Xxh3;
+use twox_hash::XxHash3_128;
 
 /// A body in one or several chunks. Clones share them.
 #[derive(Clone, Debug)]
@@ -63,12 +63,14 @@ impl Chunks {
 
     /// A hash of the bytes, however they are divided into chunks.
     pub(crate) fn hash(&self) -> u128 {
-        let mut hash = Xxh3::new();
         match &self.chunks {
-            ChunkList::One(bytes) => hash.update(bytes),
-            ChunkList::Many(chunks) => chunks.iter().for_each(|chunk| hash.update(chunk)),
+            ChunkList::One(bytes) => XxHash3_128::oneshot(bytes),
+            ChunkList::Many(chunks) => {
+                let mut hash = XxHash3_128::new();
+                chunks.iter().for_each(|chunk| hash.write(chunk));
+                hash.finish_128()
+            }
         }
-        hash.digest128()
     }
 }
 

@@ -22,7 +22,7 @@ use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use twox_hash::XxHash3_64;
 
 use crate::key;
 
@@ -120,7 +120,7 @@ impl Purges {
     }
 
     pub(crate) fn purge_key(&self, text: &[u8]) -> PurgeKey {
-        PurgeKey(xxh3_64_with_seed(text, self.seed))
+        PurgeKey(XxHash3_64::oneshot_with_seed(self.seed, text))
     }
 
     /// A stamp with the current sequence number. Take it before the handler starts: every purge that starts later

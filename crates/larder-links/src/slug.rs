@@ -15,7 +15,7 @@
 //! functions" (SIAM J. Comput. 17(2), 1988); four rounds suffice in theory, we run eight because the round function
 //! is a fast hash and not a cryptographic one.
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use twox_hash::XxHash3_64;
 
 /// The longest slug that a user can choose, in bytes.
 pub const MAX_SLUG_BYTES: usize = 64;
@@ -40,7 +40,7 @@ impl SlugCodec {
     /// The permutation of `key`.
     pub fn new(key: [u8; 16]) -> SlugCodec {
         let (low, high) = key.split_at(8);
-        let seed = |half: &[u8]| xxh3_64_with_seed(half, half.len() as u64);
+        let seed = |half: &[u8]| XxHash3_64::oneshot_with_seed(half.len() as u64, half);
         SlugCodec { seeds: [seed(low), seed(high)] }
     }
 
@@ -91,7 +91,7 @@ impl SlugCodec {
         input[..8].copy_from_slice(&half.to_le_bytes());
         input[8..16].copy_from_slice(&tweak.to_le_bytes());
         input[16..].copy_from_slice(&self.seeds[1].to_le_bytes());
-        xxh3_64_with_seed(&input, self.seeds[0])
+        XxHash3_64::oneshot_with_seed(self.seeds[0], &input)
     }
 }
 

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use std::sync::OnceLock;
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 /// A file compiled into the binary. The pages need no other files and no network.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl Asset {
 
     /// The file, or 304 if the browser has the current version.
     pub fn respond(&self, request: &HeaderMap) -> Response {
-        let etag = self.etag.get_or_init(|| format!("\"{:016x}\"", xxh3_64(self.content)));
+        let etag = self.etag.get_or_init(|| format!("\"{:016x}\"", XxHash3_64::oneshot(self.content)));
         // The browser must revalidate each time, so that a new version of the program never runs with an old script.
         let head = [(ETAG, etag.as_str()), (CACHE_CONTROL, "no-cache")];
         if is_match(request, etag) {

@@ -31,7 +31,7 @@
 use crate::compression::{Packed, Packing};
 use std::ops::Range;
 use std::time::Duration;
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 const MAGIC: &[u8; 2] = b"Lr";
 const VERSION: u8 = 2;
@@ -239,7 +239,7 @@ pub(crate) fn seal(
     let payload_length = bytes.len() - payload_at;
     bytes[RAW_LENGTH].copy_from_slice(&(raw_length as u32).to_le_bytes());
     bytes[PAYLOAD_LENGTH].copy_from_slice(&(payload_length as u32).to_le_bytes());
-    let checksum = xxh3_64(&bytes[CHECKSUM.end..]);
+    let checksum = XxHash3_64::oneshot(&bytes[CHECKSUM.end..]);
     bytes[CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
     Ok(bytes)
 }
@@ -262,7 +262,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<(Meta, Packed<'_>), Unreadable> {
     let mut fields = Fields(&bytes[HEAD_BYTES..]);
     let deadline_ms = u64::from_le_bytes(fields.take()?);
     let checksum = u64::from_le_bytes(fields.take()?);
-    if checksum != xxh3_64(fields.0) {
+    if checksum != XxHash3_64::oneshot(fields.0) {
         return Err(Unreadable::Damaged);
     }
     let [codec, flags] = fields.take()?;

@@ -9,7 +9,7 @@ use std::any::TypeId;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 /// A type with a schema. Derive it; see [`macro@crate::Schema`].
 pub trait Schema {
@@ -19,7 +19,7 @@ pub trait Schema {
 
 /// The schema of a type without serde: its name.
 pub(crate) fn of_name<V>() -> u64 {
-    xxh3_64(std::any::type_name::<V>().as_bytes())
+    XxHash3_64::oneshot(std::any::type_name::<V>().as_bytes())
 }
 
 /// The schema of a type with serde: its name, and its shape.

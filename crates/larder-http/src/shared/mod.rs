@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use larder::{Listening, RemoteInvalidation, SharedCopy, SharedView, Validity};
 use larder_engine::Cache;
-use xxhash_rust::xxh3::xxh3_128;
+use twox_hash::XxHash3_128;
 
 use crate::cache::CacheCore;
 use crate::entry::StoreValue;
@@ -78,7 +78,7 @@ impl SharedStore {
 /// The key of an entry in Redis. It is a hash, because keys may be long and contain bodies; the entry has the whole key,
 /// which is compared. Another version of the codec has other keys, so that two versions can run side by side.
 fn redis_key(key: &Key) -> Vec<u8> {
-    format!("{}:{:032x}", codec::VERSION, xxh3_128(key.as_bytes())).into_bytes()
+    format!("{}:{:032x}", codec::VERSION, XxHash3_128::oneshot(key.as_bytes())).into_bytes()
 }
 
 /// An entry that must be compared with Redis before its next use.

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use larder::{Policy, WriteOptions};
-use xxhash_rust::xxh3::xxh3_128;
+use twox_hash::XxHash3_128;
 
 use crate::fill;
 use crate::gate::Scope;
@@ -74,7 +74,7 @@ fn of_resource(resource: &[u8]) -> impl Iterator<Item = Box<str>> {
 }
 
 fn hashed(kind: &str, bytes: &[u8]) -> Box<str> {
-    format!("{HASHED}{kind}:{:032x}", xxh3_128(bytes)).into()
+    format!("{HASHED}{kind}:{:032x}", XxHash3_128::oneshot(bytes)).into()
 }
 
 #[cfg(test)]

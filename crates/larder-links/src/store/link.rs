@@ -3,7 +3,7 @@
 use crate::address::Address;
 use crate::tag::Tag;
 use std::time::Duration;
-use xxhash_rust::xxh3::Xxh3;
+use twox_hash::XxHash3_64;
 
 /// The longest title, in bytes.
 pub const MAX_TITLE_BYTES: usize = 512;
@@ -66,11 +66,7 @@ impl NewLink {
 }
 
 pub(super) fn fingerprint(url: &str, title: &str) -> i64 {
-    let mut hash = Xxh3::new();
-    hash.update(url.as_bytes());
-    hash.update(b"\0");
-    hash.update(title.as_bytes());
-    hash.digest() as i64
+    XxHash3_64::oneshot(&[url.as_bytes(), b"\0", title.as_bytes()].concat()) as i64
 }
 
 /// The outcome of one [`NewLink`].

@@ -1,7 +1,7 @@
 //! Locks that order the stores and mutations of one node, for a server without compare-and-set.
 
 use tokio::sync::{Mutex, MutexGuard};
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 const STRIPES: usize = 64;
 
@@ -31,5 +31,5 @@ impl StoreLocks {
 }
 
 fn stripe(key: &[u8]) -> usize {
-    xxh3_64(key) as usize % STRIPES
+    XxHash3_64::oneshot(key) as usize % STRIPES
 }

@@ -2,7 +2,7 @@
 //! whether something happened to its key in between; another key with the same hash may be the reason.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 /// The number of counts: those of writes that `CLIENT TRACKING` reported.
 pub(crate) const FEW: usize = 1_024;
@@ -32,7 +32,7 @@ impl KeyCounts {
 
     /// The index of the count of a key.
     pub(crate) fn index(&self, redis_key: &[u8]) -> usize {
-        xxh3_64(redis_key) as usize % self.0.len()
+        XxHash3_64::oneshot(redis_key) as usize % self.0.len()
     }
 
     #[inline]

@@ -141,7 +141,7 @@ fn same_seed_repeats_its_trace() {
         }
         bytes.fetch_add(first.len() as u64, Ordering::SeqCst);
         // Independent of the order in which threads get here; another process must print the same number.
-        hash.fetch_xor(xxhash_rust::xxh3::xxh3_64(first.as_bytes()), Ordering::SeqCst);
+        hash.fetch_xor(twox_hash::XxHash3_64::oneshot(first.as_bytes()), Ordering::SeqCst);
         false
     });
     let differences = differences.into_inner().expect("no panic");

@@ -7,7 +7,7 @@ use super::values::{array, bytes, checked, int, px, set_option};
 use super::{CONNECTIONS, RedisTier};
 use crate::tier::{Announcement, CasAction, CompareAndSet, DEADLINE_AT, HEAD_BYTES, TierError};
 use redis::{Pipeline, Value};
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 impl RedisTier {
     pub(super) async fn do_compare_and_set(
@@ -22,7 +22,7 @@ impl RedisTier {
             let slot = if announce.is_some() { &self.writer } else { self.reader(&first.key) };
             self.swap_by_script(slot, swaps, announce).await
         } else if can.transactions {
-            let index = xxh3_64(&first.key) as usize % CONNECTIONS;
+            let index = XxHash3_64::oneshot(&first.key) as usize % CONNECTIONS;
             let slot = self.watchers[index].lock().await;
             let mut accepted = Vec::with_capacity(swaps.len());
             for swap in swaps {

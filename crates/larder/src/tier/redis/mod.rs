@@ -37,8 +37,8 @@ use redis::{Pipeline, Value};
 use scripts::Script;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use twox_hash::XxHash3_64;
 use values::{array, checked};
-use xxhash_rust::xxh3::xxh3_64;
 
 pub(crate) use credentials::CredentialsSource;
 pub use credentials::RedisCredentials;
@@ -121,7 +121,7 @@ impl RedisTier {
     }
 
     fn reader(&self, key: &[u8]) -> &Slot {
-        &self.readers[xxh3_64(key) as usize % self.readers.len()]
+        &self.readers[XxHash3_64::oneshot(key) as usize % self.readers.len()]
     }
 
     /// The capabilities of the server, determined once by trying.
