@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -135,19 +136,39 @@ impl UnixSocket {
     }
 }
 
-/// Removes the file of a Unix socket when it is dropped.
-pub(crate) struct SocketFile(PathBuf);
+/// Removes the file of a Unix socket when it is dropped, unless another file has taken its place.
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    /// Device and inode.
+    id: Option<(u64, u64)>,
+}
 
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+impl SocketFile {
+    fn new(path: &Path) -> Self {
+        SocketFile { path: path.to_owned(), id: file_id(path) }
     }
 }
 
-/// Listens on the Unix socket `path`. Replaces the socket file of a server that has ended, but not one in use.
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if self.id.is_some() && file_id(&self.path) == self.id {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Device and inode of a file itself, not of what a link leads to.
+fn file_id(path: &Path) -> Option<(u64, u64)> {
+    path.symlink_metadata().ok().map(|file| (file.dev(), file.ino()))
+}
+
+/// Listens on the Unix socket `path`. Replaces the socket file of a server that has ended, but none in use and no other file.
 pub(crate) fn bind_unix(path: &Path) -> Result<UnixSocket, ServerError> {
     let bind = || {
         let address = SockAddr::unix(path)?;
+        if path.symlink_metadata().is_ok_and(|file| !file.file_type().is_socket()) {
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "it exists and is no socket"));
+        }
         if let Err(error) = UnixStream::connect(path)
             && error.kind() == io::ErrorKind::ConnectionRefused
         {
@@ -157,7 +178,7 @@ pub(crate) fn bind_unix(path: &Path) -> Result<UnixSocket, ServerError> {
         socket.bind(&address)?;
         socket.listen(BACKLOG)?;
         socket.set_nonblocking(true)?;
-        Ok(UnixSocket { listener: socket.into(), file: SocketFile(path.to_owned()) })
+        Ok(UnixSocket { listener: socket.into(), file: SocketFile::new(path) })
     };
     bind().map_err(|source| ServerError::UnixSocket { path: path.to_owned(), source })
 }

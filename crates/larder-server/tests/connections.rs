@@ -214,6 +214,31 @@ fn port_in_use_is_error_with_address() {
 }
 
 #[test]
+fn unix_socket_replaces_no_file_of_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, link) = (folder.path().join("precious.txt"), folder.path().join("link"));
+    std::fs::write(&file, "precious").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    for path in [&file, &link] {
+        let bound =
+            Server::bind(Config { listen: None, unixsocket: Some(path.clone()), ..Config::default() });
+        let error = bound.map(drop).unwrap_err().to_string();
+        assert!(
+            error.contains(&*path.to_string_lossy()) && error.ends_with("exists and is no socket"),
+            "{error}"
+        );
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "precious");
+    }
+    // A server that stops leaves what has taken the place of its socket.
+    let path = folder.path().join("socket");
+    let server = TestServer::with(Config { unixsocket: Some(path.clone()), ..Config::default() });
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, "precious").unwrap();
+    drop(server);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+}
+
+#[test]
 fn unix_socket_serves_and_its_file_is_removed_on_stop() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("larder.sock");
