@@ -19,6 +19,7 @@ use std::path::Path;
 
 /// `larder server`.
 pub(crate) fn run_server(mut settings: settings::Server) -> Result<()> {
+    settings.config.validate()?;
     runtime()?.block_on(async {
         let stop = signals::stop_signal()?;
         let mut admin = None;
@@ -66,6 +67,7 @@ pub(crate) fn bind_server(settings: &settings::Server, store: &Store) -> Result<
 
 /// `larder links`.
 pub(crate) fn run_links(settings: settings::Links) -> Result<()> {
+    settings.config.validate()?;
     runtime()?.block_on(async {
         let stop = signals::stop_signal()?;
         let listener = settings.listen.tcp()?;

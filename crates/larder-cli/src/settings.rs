@@ -106,8 +106,8 @@ impl File {
         let (up, NoKeys {}) = config_file::read("up", up)?;
         let file = File { up, server, links };
         // Check all sections here, where an error can name the file.
-        file.clone().server(ServerFlags::default())?;
-        file.clone().links(LinksFlags::default())?;
+        file.clone().server(ServerFlags::default())?.config.validate().context("[server]")?;
+        file.clone().links(LinksFlags::default())?.config.check_ranges().context("[links]")?;
         Ok(file)
     }
 

@@ -37,6 +37,9 @@ pub(crate) fn run(settings: settings::Up) -> Result<()> {
 }
 
 async fn up(mut settings: settings::Up) -> Result<()> {
+    settings.server.config.validate()?;
+    // Before the cache server takes the place of a missing Redis: the options of a Redis are not for it.
+    settings.links.config.validate()?;
     create_private_folder(&settings.data)?;
     let admin_token = Token::load_or_create(&settings.data)?;
     let signal = signals::stop_signal()?;
@@ -60,8 +63,6 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     let http = settings.links.listen.tcp()?;
     let admin = settings.admin.listen.tcp()?;
     let mut links_config = settings.links.config;
-    // Before the cache server takes the place of a missing Redis: the options of a Redis are not for it.
-    links_config.validate()?;
     links_config.drain_timeout_ms = links_config.drain_timeout_ms.min(DRAIN_MS);
     links_config.redis =
         links_config.redis.or(resp.map(|address| own_url(address, &settings.server.password)));

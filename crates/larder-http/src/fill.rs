@@ -37,6 +37,7 @@ use tokio::time::{Instant, timeout_at};
 pub(crate) use self::call::{HandlerCall, prepare};
 pub(crate) use self::role::{FillRole, RunningFill, UnticketedFill};
 use self::send::is_hashed_elsewhere;
+#[cfg(feature = "shared")]
 pub(crate) use self::store::record_ttl;
 use crate::body::{Body, BoxError, Rest};
 use crate::buffer::FillBuffer;

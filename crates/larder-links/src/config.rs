@@ -153,6 +153,19 @@ impl Config {
     /// # Errors
     /// [`LinksError::Config`] names the first field that is out of range, its value and the range.
     pub fn validate(&self) -> Result<(), LinksError> {
+        self.check_ranges()?;
+        self.public_base()?;
+        self.allowed_hosts()?;
+        self.proxy_networks()?;
+        self.check_redis()?;
+        self.database_path().map(drop)
+    }
+
+    /// Checks the fields that are numbers.
+    ///
+    /// # Errors
+    /// As [`Config::validate`].
+    pub fn check_ranges(&self) -> Result<(), LinksError> {
         let in_range = |field: &'static str, value: u64, low: u64, high: u64| {
             if (low..=high).contains(&value) {
                 return Ok(());
@@ -187,11 +200,7 @@ impl Config {
                 expected: "301, 302, 307 or 308".into(),
             });
         }
-        self.public_base()?;
-        self.allowed_hosts()?;
-        self.proxy_networks()?;
-        self.check_redis()?;
-        self.database_path().map(drop)
+        Ok(())
     }
 
     /// Refuses an option of Redis that would have no effect.

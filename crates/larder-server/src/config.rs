@@ -9,7 +9,17 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer};
 use subtle::ConstantTimeEq;
 
+use crate::ServerError;
 use crate::db::MemoryPolicy;
+
+/// The ranges of the options.
+const MAX_THREADS: usize = 256;
+const MAX_CLIENTS: u64 = 1_000_000;
+const MIN_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = i64::MAX as u64;
+/// The longest time that Linux accepts.
+const MAX_KEEPALIVE_SECS: u64 = 32_767;
+const MAX_DRAIN_MS: u64 = 600_000;
 
 /// The options of a server. Unknown keys are errors.
 #[derive(Debug, Clone, Deserialize)]
@@ -33,21 +43,21 @@ pub struct Config {
     /// loopback.
     pub requirepass: Option<Password>,
     /// Maximum number of open connections. A further connection gets an error and is closed. The server raises the
-    /// process's limit on open files accordingly, if the system allows it. Default 10,000.
+    /// process's limit on open files accordingly, if the system allows it. Default 10,000. Range 1 to 1,000,000.
     pub maxclients: usize,
     /// Bytes of replies that one connection may buffer before it is closed. Only a single huge reply can exceed it: the
     /// server stops reading from a client that does not read its replies. Default 1 GiB; never more than
-    /// `max_client_memory`.
+    /// `max_client_memory`. At least 1 MiB.
     pub max_reply_bytes: ByteSize,
     /// Bytes of incomplete requests and unsent replies that all connections together may buffer. Above it, the
     /// connection with the largest buffers is closed, and one request that announces more gets an error. Entries are
     /// never evicted for connections. Default: half of `max_memory`, at most a quarter of the memory of the machine or
-    /// the cgroup, at least 64 MiB.
+    /// the cgroup, at least 64 MiB. At least 1 MiB if it is given.
     pub max_client_memory: Option<ByteSize>,
-    /// Idle seconds after which TCP sends keepalive probes; 0 = never. Default 300.
+    /// Idle seconds after which TCP sends keepalive probes; 0 = never. Default 300. Range 0 to 32,767.
     pub tcp_keepalive_secs: u64,
     /// Milliseconds that connections have after the start of a shutdown to receive their pending replies. Default
-    /// 5,000.
+    /// 5,000. Range 0 to 600,000.
     pub drain_timeout_ms: u64,
 }
 
@@ -66,6 +76,34 @@ impl Default for Config {
             tcp_keepalive_secs: 300,
             drain_timeout_ms: 5_000,
         }
+    }
+}
+
+impl Config {
+    /// Checks the range of every option but `max_memory`, which a [`Store`](crate::Store) checks.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::Range`] names the first option that is out of range, its value and the range.
+    pub fn validate(&self) -> Result<(), ServerError> {
+        let in_range =
+            |option: &'static str, value: u64, min: u64, max: u64| match (min..=max).contains(&value) {
+                true => Ok(()),
+                false => Err(ServerError::Range { option, value, min, max }),
+            };
+        let max_client_memory = self.max_client_memory.map_or(MAX_BYTES, |size| size.0);
+        in_range("threads", self.threads.unwrap_or(1) as u64, 1, MAX_THREADS as u64)?;
+        in_range("maxclients", self.maxclients as u64, 1, MAX_CLIENTS)?;
+        in_range("max_reply_bytes", self.max_reply_bytes.0, MIN_BYTES, MAX_BYTES)?;
+        in_range("max_client_memory", max_client_memory, MIN_BYTES, MAX_BYTES)?;
+        in_range("tcp_keepalive_secs", self.tcp_keepalive_secs, 0, MAX_KEEPALIVE_SECS)?;
+        in_range("drain_timeout_ms", self.drain_timeout_ms, 0, MAX_DRAIN_MS)
+    }
+
+    /// The threads that serve connections.
+    pub(crate) fn threads(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
+        self.threads.unwrap_or_else(cores)
     }
 }
 
@@ -201,6 +239,35 @@ mod tests {
         let error = read(r#"{"max_memory_policy": "volatile"}"#).unwrap_err().to_string();
         assert!(error.contains("'volatile' is not a policy"), "{error}");
         assert!(read(r#"{"max_memory": "much"}"#).unwrap_err().to_string().contains("'much' is not a size"));
+    }
+
+    #[test]
+    fn options_out_of_range_are_errors() {
+        let default = Config::default;
+        let wrong = [
+            (Config { threads: Some(0), ..default() }, "threads is 0; it must be from 1 to 256"),
+            (Config { threads: Some(257), ..default() }, "threads is 257; it must be from 1 to 256"),
+            (Config { maxclients: 0, ..default() }, "maxclients is 0; it must be from 1 to 1000000"),
+            (Config { maxclients: 1_000_001, ..default() }, "maxclients is 1000001; "),
+            (
+                Config { max_reply_bytes: ByteSize(0), ..default() },
+                "max_reply_bytes is 0; it must be from 1048576 ",
+            ),
+            (Config { max_client_memory: Some(ByteSize(0)), ..default() }, "max_client_memory is 0; "),
+            (
+                Config { tcp_keepalive_secs: 32_768, ..default() },
+                "tcp_keepalive_secs is 32768; it must be from 0 to 32767",
+            ),
+            (
+                Config { drain_timeout_ms: 600_001, ..default() },
+                "drain_timeout_ms is 600001; it must be from 0 to 600000",
+            ),
+        ];
+        for (config, expected) in wrong {
+            let error = config.validate().unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
+        assert!(default().validate().is_ok());
     }
 
     #[test]

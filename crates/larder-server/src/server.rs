@@ -15,9 +15,6 @@ use crate::stats::{Stats, StatsHandle};
 use crate::worker::Workers;
 use crate::{ServerError, listener};
 
-/// Upper limit on the number of threads.
-const MAX_THREADS: usize = 256;
-
 /// A server that is bound and not running yet.
 pub struct Server {
     tcp: Option<std::net::TcpListener>,
@@ -45,10 +42,10 @@ impl Server {
     ///
     /// The errors of [`bind`](Self::bind).
     pub fn bind_with(config: Config, store: Store) -> Result<Server, ServerError> {
+        config.validate()?;
         if let Some(policy) = config.max_memory_policy {
             store.set_policy(policy);
         }
-        let threads = thread_count(&config)?;
         check_protection(&config)?;
         check_open_files(&config);
         let tcp = config.listen.map(bind_tcp).transpose()?;
@@ -58,7 +55,8 @@ impl Server {
         }
         let address = tcp.as_ref().and_then(|listener| listener.local_addr().ok());
         let port = address.map_or(0, |address| address.port());
-        let state = Arc::new(ServerState::new(config, store, Arc::new(Stats::new(threads)), port));
+        let stats = Arc::new(Stats::new(config.threads()));
+        let state = Arc::new(ServerState::new(config, store, stats, port));
         Ok(Server { tcp, unix, address, state })
     }
 
@@ -112,20 +110,6 @@ impl Server {
         state.draining.store(true, Ordering::Release);
         workers.drain().await;
         Ok(())
-    }
-}
-
-fn thread_count(config: &Config) -> Result<usize, ServerError> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = config.threads.unwrap_or(cores.min(MAX_THREADS));
-    match (1..=MAX_THREADS).contains(&threads) {
-        true => Ok(threads),
-        false => Err(ServerError::Range {
-            option: "threads",
-            value: threads as u64,
-            min: 1,
-            max: MAX_THREADS as u64,
-        }),
     }
 }
 

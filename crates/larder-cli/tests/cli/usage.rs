@@ -106,6 +106,27 @@ fn error_of_the_file_names_file_section_and_key() {
 }
 
 #[test]
+fn value_out_of_range_is_an_error_before_anything_starts() {
+    for (section, key, value, range) in [
+        ("server", "maxclients", "0", "from 1 to 1000000"),
+        ("server", "tcp_keepalive_secs", "32768", "from 0 to 32767"),
+        ("server", "max_client_memory", "0", "from 1048576"),
+        ("links", "max_connections", "1000001", "expected 1 to 1000000"),
+        ("links", "session_seconds", "59", "expected 60 to 2592000"),
+    ] {
+        let (_folder, file) = file_with(&format!("[{section}]\n{key} = {value}\n"));
+        for command in ["up", section] {
+            let ended = run(larder([command, "--config"]).arg(&file));
+            let start = format!("larder {command}: {}: [{section}]: {key} is {value}", file.display());
+            assert!(ended.stderr.starts_with(&start) && ended.stderr.contains(range), "{ended:?}");
+            ended.assert_failure(ended.stderr.trim_end());
+        }
+    }
+    let ended = run(&mut larder(["server", "--maxclients", "0", "--listen", FREE]));
+    ended.assert_failure("larder server: maxclients is 0; it must be from 1 to 1000000");
+}
+
+#[test]
 fn flags_and_environment_reach_the_parts_of_up() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = folder.path().join("data");
