@@ -4,6 +4,7 @@ mod admin_port;
 mod allocator;
 mod args;
 mod config_file;
+mod data_folder;
 mod explainers;
 mod export;
 mod files;

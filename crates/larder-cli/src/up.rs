@@ -9,6 +9,7 @@
 //! Listeners, stores and caches are created here and lent to the parts, so that they survive the restart of a part.
 
 use crate::admin_port;
+use crate::data_folder;
 use crate::explainers;
 use crate::files::{ADMIN_CONNECTIONS, Shares};
 use crate::listen::ListenAddress;
@@ -17,12 +18,11 @@ use crate::settings;
 use crate::sources::{self, CurrentStats};
 use crate::supervisor::{Stop, Supervisor};
 use crate::{signals, startup_pages, token};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use larder_admin::{Registry, Token};
 use larder_links::Links;
 use larder_server::Store;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -40,7 +40,7 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     settings.server.config.validate()?;
     // Before the cache server takes the place of a missing Redis: the options of a Redis are not for it.
     settings.links.config.validate()?;
-    create_private_folder(&settings.data)?;
+    let _lock = data_folder::open(&settings.data)?;
     let admin_token = Token::load_or_create(&settings.data)?;
     let signal = signals::stop_signal()?;
 
@@ -113,12 +113,6 @@ async fn up(mut settings: settings::Up) -> Result<()> {
 async fn serve_links(links: Links, listener: std::io::Result<TcpListener>, stop: Stop) -> Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener?)?;
     Ok(links.serve(listener, stop.requested()).await?)
-}
-
-/// Creates the data folder so that only its owner can access it.
-fn create_private_folder(folder: &Path) -> Result<()> {
-    let created = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    created.with_context(|| format!("cannot create {}", folder.display()))
 }
 
 /// The URL of our own cache server for clients in this process.

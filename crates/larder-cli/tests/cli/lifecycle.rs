@@ -2,7 +2,7 @@
 
 use crate::dashboard::{part, stats, tier};
 use crate::http::{connect, get, request};
-use crate::process::Up;
+use crate::process::{FREE, Up, larder, run};
 use crate::resp::command;
 use crate::shortener::{await_visits, count, create, follow, show, visits};
 use larder_testkit::Running;
@@ -51,6 +51,31 @@ fn admin_token_is_valid_after_a_restart() {
     assert_eq!(purge("Bearer 0000"), 401);
     assert_eq!(purge(&format!("Bearer {}", token.trim_end())), 200);
     second.stop();
+}
+
+#[test]
+fn second_up_on_a_data_folder_is_refused_until_the_first_has_ended() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("data");
+    let second = || run(larder(["up", "--resp", FREE, "--http", FREE, "--admin", FREE, "--data"]).arg(&data));
+    let message = format!(
+        "larder up: {} is in use by another larder up; further shorteners share its database and cache server with: \
+         larder links --database … --redis …",
+        data.display()
+    );
+    let first = Up::start(&data);
+    let refused = second();
+    refused.assert_failure(&message);
+    assert_eq!(refused.stdout, "");
+    std::fs::remove_file(data.join("admin-token")).expect("the token exists");
+    second().assert_failure(&message);
+    assert!(!data.join("admin-token").exists(), "the second process creates nothing");
+    first.kill();
+
+    let after_kill = Up::start(&data);
+    second().assert_failure(&message);
+    after_kill.stop();
+    Up::start(&data).stop();
 }
 
 #[test]
