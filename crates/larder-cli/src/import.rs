@@ -1,6 +1,7 @@
 //! `larder links import`: imports a CSV file, shows the progress, and lists the invalid rows.
 
 use crate::args::{DatabaseFlag, ImportFlags};
+use crate::output::print;
 use crate::parts::runtime;
 use crate::settings;
 use crate::token::open_store;
@@ -34,7 +35,7 @@ pub(crate) fn run(flags: ImportFlags, settings: settings::File) -> Result<()> {
         imported.map_err(|error| incomplete(error, stored))
     })?;
     bar.finish_and_clear();
-    print_report(&report, start.elapsed().as_secs_f64());
+    print(&text(&report, start.elapsed().as_secs_f64()))?;
     if report.progress.rows > 0 && report.progress.invalid == report.progress.rows {
         bail!("{name} has no valid row");
     }
@@ -67,18 +68,20 @@ fn progress_bar(bytes: u64) -> ProgressBar {
     ProgressBar::new(bytes).with_style(style.expect("the template is valid"))
 }
 
-fn print_report(report: &Report, seconds: f64) {
+/// The report for people.
+fn text(report: &Report, seconds: f64) -> String {
     let progress = report.progress;
     let per_second = progress.rows as f64 / seconds.max(0.001);
-    println!(
-        "{} rows in {seconds:.1} s ({per_second:.0} a second): {} links created, {} existed, {} rows invalid",
+    let mut text = format!(
+        "{} rows in {seconds:.1} s ({per_second:.0} a second): {} links created, {} existed, {} rows invalid\n",
         progress.rows, progress.created, progress.existing, progress.invalid
     );
     for row in report.invalid.iter().take(SHOWN_ROWS) {
-        println!("  line {}: {}", row.line, row.reason);
+        text += &format!("  line {}: {}\n", row.line, row.reason);
     }
     let hidden = progress.invalid.saturating_sub(report.invalid.len().min(SHOWN_ROWS) as u64);
     if hidden > 0 {
-        println!("  and {hidden} more");
+        text += &format!("  and {hidden} more\n");
     }
+    text
 }

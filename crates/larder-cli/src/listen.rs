@@ -1,5 +1,6 @@
 //! The address on which a part listens: the configured one, or the default with a free port if its port is in use.
 
+use crate::output::remark;
 use anyhow::{Context, Result};
 use socket2::SockRef;
 use std::io::ErrorKind;
@@ -27,7 +28,8 @@ impl ListenAddress {
         match bind(self.address) {
             Err(error) if !self.is_configured && is_in_use(&error) => {
                 bind(SocketAddr::new(self.address.ip(), 0)).inspect(|_| {
-                    eprintln!("larder: port {} is in use, a free port is used instead", self.address.port());
+                    let port = self.address.port();
+                    remark(&format!("larder: port {port} is in use, a free port is used instead"));
                 })
             }
             bound => bound,

@@ -1,5 +1,8 @@
 //! The `larder` binary: parses the command line, runs the command, and prints an error in one line.
 
+// They panic if the output is closed or its disk is full.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod admin_port;
 mod allocator;
 mod args;
@@ -10,6 +13,7 @@ mod export;
 mod files;
 mod import;
 mod listen;
+mod output;
 mod parts;
 mod remote;
 mod settings;
@@ -38,7 +42,7 @@ fn main() -> ExitCode {
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("larder {name}: {}", one_line(&error));
+            output::remark(&format!("larder {name}: {}", one_line(&error)));
             if error.is::<UsageError>() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
@@ -60,13 +64,11 @@ fn run(cli: Cli) -> Result<()> {
         Command::Explain(flags) => remote::explain(flags, file),
         Command::Purge(flags) => remote::purge(flags, file),
         Command::Bench(command) => larder_bench::run(command),
-        Command::Config => {
-            print!("{}", settings::REFERENCE);
-            Ok(())
-        }
+        Command::Config => output::print(settings::REFERENCE),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "larder", &mut std::io::stdout());
-            Ok(())
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "larder", &mut script);
+            output::print(&String::from_utf8(script)?)
         }
     }
 }
@@ -107,5 +109,7 @@ fn start_logging() {
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
+        // By `eprintln!`, which panics if stderr is what failed.
+        .log_internal_errors(false)
         .init();
 }

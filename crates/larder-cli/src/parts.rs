@@ -4,6 +4,7 @@ use crate::admin_port;
 use crate::explainers;
 use crate::files::{ADMIN_CONNECTIONS, Shares};
 use crate::listen::ListenAddress;
+use crate::output::print;
 use crate::settings;
 use crate::signals;
 use crate::sources::{self, CurrentStats};
@@ -32,17 +33,17 @@ pub(crate) fn run_server(mut settings: settings::Server) -> Result<()> {
         let store = Store::new(settings.config.max_memory.map(|size| size.0))?;
         let server = bind_server(&settings, &store)?;
         if let Some(address) = server.local_addr() {
-            println!("larder server listens on {address}");
+            print(&format!("larder server listens on {address}\n"))?;
         }
         if let Some(path) = server.unix_path() {
-            println!("larder server listens on {}", path.display());
+            print(&format!("larder server listens on {}\n", path.display()))?;
         }
         let mut supervisor = Supervisor::new();
         if let Some((listener, hosts, connections)) = admin {
             let registry = Registry::new();
             sources::register_server(&registry, CurrentStats::new(&server), &HealthHandle::running());
             explainers::of_server(&registry, store.clone());
-            println!("the dashboard is on http://{}/", listener.local_addr()?);
+            print(&format!("the dashboard is on http://{}/\n", listener.local_addr()?))?;
             let pages = admin_port::pages(registry, hosts, None);
             admin_port::start(&mut supervisor, pages, listener, connections);
         }
@@ -80,9 +81,9 @@ pub(crate) fn run_links(settings: settings::Links) -> Result<()> {
         let hint = token_command(&config)?;
         let database = config.store_config()?.path;
         let links = open_links(config)?;
-        println!("larder links listens on http://{address}/");
+        print(&format!("larder links listens on http://{address}/\n"))?;
         if !links.is_local_on(address) {
-            println!("the API needs a token; make one with: {hint}");
+            print(&format!("the API needs a token; make one with: {hint}\n"))?;
         }
         let mut supervisor = Supervisor::new();
         if let Some(port) = settings.admin {
@@ -90,7 +91,7 @@ pub(crate) fn run_links(settings: settings::Links) -> Result<()> {
             let registry = Registry::new();
             sources::register_links(&registry, &links, &HealthHandle::running());
             explainers::of_links(&registry, &links);
-            println!("the dashboard is on http://{}/", listener.local_addr()?);
+            print(&format!("the dashboard is on http://{}/\n", listener.local_addr()?))?;
             let token = Token::load_or_create(database.parent().unwrap_or(Path::new("")))?;
             let pages = admin_port::pages(registry, port.hosts, Some(token));
             admin_port::start(&mut supervisor, pages, listener, shares.admin);

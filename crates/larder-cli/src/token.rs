@@ -2,9 +2,10 @@
 //! up`.
 
 use crate::args::{DatabaseFlag, LinksFlags, LinksOptions, TokenCommand};
+use crate::output::{print, remark};
 use crate::parts::runtime;
 use crate::settings::File;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use larder_links::{Scope, Store};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -43,11 +44,21 @@ async fn execute(command: &TokenCommand, store: &Store) -> Result<()> {
         TokenCommand::Add { name, scope, .. } => {
             let (token, secret) = store.add_token(name.as_str(), *scope).await?;
             // Only the token goes to stdout, so that a script can read it.
-            eprintln!("created token {} with the scope {}; it cannot be shown again", token.id, token.scope);
-            println!("{}", secret.as_str());
+            let mut stdout = std::io::stdout().lock();
+            if let Err(error) = writeln!(stdout, "{}", secret.as_str()).and_then(|()| stdout.flush()) {
+                // Nobody has seen it, and nobody could show it again. A closed pipe is a failure too.
+                store.remove_token(token.id).await?;
+                return Err(
+                    Error::from(error).context("no token was created: cannot write to the standard output")
+                );
+            }
+            remark(&format!(
+                "created token {} with the scope {}; it cannot be shown again",
+                token.id, token.scope
+            ));
         }
         TokenCommand::List { .. } => {
-            println!("{:>4}  {:<5}  {:<10}  NAME", "ID", "SCOPE", "CREATED");
+            let mut table = format!("{:>4}  {:<5}  {:<10}  NAME\n", "ID", "SCOPE", "CREATED");
             for token in store.tokens().await? {
                 let line = format!(
                     "{:>4}  {:<5}  {:<10}  {}",
@@ -56,14 +67,16 @@ async fn execute(command: &TokenCommand, store: &Store) -> Result<()> {
                     token.created_on,
                     token.name
                 );
-                println!("{}", line.trim_end());
+                table += line.trim_end();
+                table.push('\n');
             }
+            print(&table)?;
         }
         TokenCommand::Remove { id, .. } => {
             if !store.remove_token(*id).await? {
                 bail!("there is no token {id}");
             }
-            println!("removed token {id}");
+            print(&format!("removed token {id}\n"))?;
         }
     }
     Ok(())

@@ -13,6 +13,7 @@ use crate::data_folder;
 use crate::explainers;
 use crate::files::{ADMIN_CONNECTIONS, Shares};
 use crate::listen::ListenAddress;
+use crate::output::{print, remark};
 use crate::parts::{bind_server, open_links, runtime};
 use crate::settings;
 use crate::sources::{self, CurrentStats};
@@ -69,7 +70,7 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     let links = open_links(links_config)?;
     let links_token = token::create_initial(&settings.data, links.store()).await?;
 
-    print_addresses(&settings.data, resp, http.local_addr()?, admin.local_addr()?, &links_token);
+    print(&addresses(&settings.data, resp, http.local_addr()?, admin.local_addr()?, &links_token))?;
 
     let mut supervisor = Supervisor::new();
     let current_stats = CurrentStats::new(&server);
@@ -102,9 +103,10 @@ async fn up(mut settings: settings::Up) -> Result<()> {
 
     startup_pages::release();
     signal.await;
-    println!("stopping");
+    // Whatever the output is: the parts stop.
+    _ = print("stopping\n");
     if !supervisor.shut_down(STOP_DEADLINE).await {
-        eprintln!("larder up: some connections did not end in time and were closed");
+        remark("larder up: some connections did not end in time and were closed");
         links.flush_visits().await?;
     }
     Ok(())
@@ -139,15 +141,22 @@ pub(crate) fn percent_encode(text: &str) -> String {
         .collect()
 }
 
-fn print_addresses(data: &Path, resp: Option<SocketAddr>, http: SocketAddr, admin: SocketAddr, token: &Path) {
-    println!("larder {} is up; its data is in {}", env!("CARGO_PKG_VERSION"), data.display());
-    if let Some(resp) = resp {
-        println!("  cache server   redis://{resp}");
-    }
-    println!("  short links    http://{http}/");
-    println!("  links token    {}", token.display());
-    println!("  dashboard      http://{admin}/");
-    println!("Ctrl-C stops it.");
+/// The lines that are printed once everything is bound.
+fn addresses(
+    data: &Path,
+    resp: Option<SocketAddr>,
+    http: SocketAddr,
+    admin: SocketAddr,
+    token: &Path,
+) -> String {
+    let resp = resp.map_or(String::new(), |resp| format!("  cache server   redis://{resp}\n"));
+    format!(
+        "larder {} is up; its data is in {}\n{resp}  short links    http://{http}/\n  links token    {}\n  \
+         dashboard      http://{admin}/\nCtrl-C stops it.\n",
+        env!("CARGO_PKG_VERSION"),
+        data.display(),
+        token.display()
+    )
 }
 
 #[cfg(test)]

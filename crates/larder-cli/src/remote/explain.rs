@@ -2,11 +2,11 @@
 
 use super::client::AdminClient;
 use crate::args::ExplainFlags;
+use crate::output::print;
 use crate::parts::runtime;
 use crate::settings::File;
 use crate::up::percent_encode;
 use anyhow::Result;
-use larder_bench::print;
 use serde_json::Value;
 
 pub(crate) fn run(flags: ExplainFlags, file: File) -> Result<()> {

@@ -2,10 +2,10 @@
 
 use super::client::AdminClient;
 use crate::args::PurgeFlags;
+use crate::output::print;
 use crate::parts::runtime;
 use crate::settings::File;
 use anyhow::{Context, Result};
-use larder_bench::print;
 use serde_json::{Value, json};
 
 /// The file of the token in the data folder of `larder up`.

@@ -2,10 +2,11 @@
 
 use super::client::AdminClient;
 use crate::args::StatsFlags;
+use crate::output::print;
 use crate::parts::runtime;
 use crate::settings::File;
 use anyhow::Result;
-use larder_bench::{Table, print};
+use larder_bench::Table;
 use serde_json::Value;
 
 pub(crate) fn run(flags: StatsFlags, file: File) -> Result<()> {

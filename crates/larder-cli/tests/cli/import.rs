@@ -93,8 +93,8 @@ fn import_reads_the_configuration_file() {
     let small = folder.path().join("small.db");
     let address = format!("sqlite:{}", small.display());
     let refused = import("[links]\nmax_database_bytes = 4096\n", &["--database", &address]);
-    let start = "larder links import: max_database_bytes is 4096, expected ";
-    assert!(refused.stderr.starts_with(start) && !small.exists(), "{refused:?}");
+    let start = format!("larder links import: {}: [links]: max_database_bytes is 4096", config.display());
+    assert!(refused.stderr.starts_with(&start) && !small.exists(), "{refused:?}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! | starting and stopping `larder up` | `lifecycle` |
 //! | data after a crash | `crash` |
 //! | flags, files, environment, exit codes | `usage` |
+//! | a full disk or a closed pipe as the output | `output` |
 //! | Debian's Redis tools with `larder server` | `redis_tools` |
 //! | requests of foreign web pages | `browsers` |
 //! | real load tools with `larder links` | `load` |
@@ -31,6 +32,7 @@ mod lifecycle;
 mod load;
 mod memory;
 mod metrics;
+mod output;
 mod pages;
 mod process;
 mod redis_tools;
