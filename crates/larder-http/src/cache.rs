@@ -196,11 +196,11 @@ impl HttpCache {
 
     /// Invalidates the URI of an unsafe method. Unlike a purge, this is logged only if there may be something to
     /// invalidate: most targets of POST requests were never cached, and would fill the purge log.
-    pub(crate) fn invalidate(&self, uri: &[u8], has_body_keys: bool) {
+    pub(crate) fn invalidate(&self, uri: &[u8], has_other_keys: bool) {
         // The removal also voids the ticket of a running fill. A fill without a ticket checks the purge log instead, and
-        // so do responses to requests with a body, which are stored under other keys.
+        // so do responses that are stored under other keys: to requests with a body, or rewritten ones.
         let stored = self.0.store.remove(uri).is_some();
-        if stored || has_body_keys || self.0.unticketed_fills.load(Ordering::SeqCst) > 0 {
+        if stored || has_other_keys || self.0.unticketed_fills.load(Ordering::SeqCst) > 0 {
             self.0.counters.purges.add(1);
             self.0.purges.purge_by_key(self.0.purges.purge_key(uri));
         }

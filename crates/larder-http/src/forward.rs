@@ -55,13 +55,34 @@ pub(crate) async fn call<S: Service<R>, R>(mut inner: S, request: R) -> Result<S
 pub(crate) enum FollowUp {
     Nothing,
     /// The method is unsafe: a success invalidates the URI (RFC 9111, 4.4).
-    Invalidate {
-        uri: Key,
-        has_body_keys: bool,
-    },
+    Invalidate(Invalidation),
     /// The key is hit-for-miss: a response that can surely be stored ends that. The `Instant` is the start of the
     /// request.
     CheckHitForMiss(PurgeKey, Instant),
+}
+
+/// The invalidation of a URI by an unsafe method. If the handler was called and is dropped before its reply, or fails, it
+/// may have changed the resource nevertheless.
+pub(crate) struct Invalidation {
+    cache: HttpCache,
+    uri: Key,
+    /// Responses for the URI may be stored under other keys too: those to requests with a body.
+    has_other_keys: bool,
+    is_due: bool,
+}
+
+impl Invalidation {
+    pub(crate) fn new(cache: HttpCache, uri: Key, has_other_keys: bool) -> Invalidation {
+        Invalidation { cache, uri, has_other_keys, is_due: false }
+    }
+}
+
+impl Drop for Invalidation {
+    fn drop(&mut self) {
+        if self.is_due {
+            self.cache.invalidate(self.uri.as_bytes(), self.has_other_keys);
+        }
+    }
 }
 
 pin_project! {
@@ -125,6 +146,9 @@ where
                     if let Err(error) = ready!(inner.poll_ready(cx)) {
                         break Err(error);
                     }
+                    if let FollowUp::Invalidate(invalidation) = this.follow_up {
+                        invalidation.is_due = true;
+                    }
                     inner.call(request.take().expect("the request is sent once"))
                 }
             };
@@ -137,10 +161,10 @@ where
         let mut response = result?;
         match this.follow_up {
             FollowUp::Nothing => {}
-            FollowUp::Invalidate { uri, has_body_keys } => {
-                if response.status().is_success() || response.status().is_redirection() {
-                    this.cache.invalidate(uri.as_bytes(), *has_body_keys);
-                }
+            FollowUp::Invalidate(invalidation) => {
+                invalidation.is_due = response.status().is_success() || response.status().is_redirection();
+                // Before the client gets the response.
+                *this.follow_up = FollowUp::Nothing;
             }
             FollowUp::CheckHitForMiss(key, started) => {
                 core.counters.miss_time.record(started.elapsed());

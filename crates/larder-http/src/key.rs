@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! URI        'R' | len view | len scheme | len authority | len path | len query (or ABSENT)
-//! resource   URI; with a body rule: URI | len method | content fields, as in a variant | len body
+//! resource   URI; if it was rewritten: URI | ABSENT | len path | len query; with a body rule: … | len method | content fields, as in a variant | len body
 //! variant    'V' | id of its record | if private: len principal | per field that Vary names, in order: number of lines | len line …
 //! ```
 
@@ -72,6 +72,8 @@ pub(crate) struct KeySpace {
 #[derive(Clone, Copy)]
 pub(crate) struct RequestKey<'a> {
     pub(crate) uri: &'a Uri,
+    /// The target of the request, if it is not what a nested router leaves of the URI.
+    rewritten: Option<&'a Uri>,
     pub(crate) headers: &'a HeaderMap,
     /// With a body rule: the method, and the key of the body.
     body: Option<(&'a Method, &'a [u8])>,
@@ -81,8 +83,10 @@ pub(crate) struct RequestKey<'a> {
 
 impl<'a> RequestKey<'a> {
     pub(crate) fn new<B>(request: &'a Request<B>, body_key: &'a Option<bytes::Bytes>) -> RequestKey<'a> {
+        let uri = target(request);
         RequestKey {
-            uri: request.uri(),
+            uri,
+            rewritten: Some(request.uri()).filter(|inner| is_rewritten(uri, inner)),
             headers: request.headers(),
             body: body_key.as_ref().map(|body| (request.method(), &**body)),
             fields: None,
@@ -106,6 +110,12 @@ impl<'a> RequestKey<'a> {
     /// Those of [`write_uri`], and `TargetTooLong` if the content fields are longer than 16 KiB.
     pub(crate) fn write(&self, key: &mut Vec<u8>, space: &KeySpace) -> Result<(), Reason> {
         write_uri(key, self.uri, self.headers, space)?;
+        if let Some(uri) = self.rewritten {
+            // No method has such a length.
+            write_part(key, None);
+            write_part(key, Some(uri.path().as_bytes()));
+            write_part(key, uri.query().map(str::as_bytes));
+        }
         let Some((method, body)) = self.body else { return Ok(()) };
         let start = key.len();
         write_part(key, Some(method.as_str().as_bytes()));
@@ -123,6 +133,22 @@ impl<'a> RequestKey<'a> {
         write_part(key, Some(body));
         Ok(())
     }
+}
+
+/// The URI that the client sent. A router that is nested in another one sees only a part of it, and several of them may share
+/// a cache.
+pub(crate) fn target<B>(request: &Request<B>) -> &Uri {
+    #[cfg(feature = "axum")]
+    if let Some(axum::extract::OriginalUri(uri)) = request.extensions().get() {
+        return uri;
+    }
+    request.uri()
+}
+
+/// Whether a request for `uri` has another target than the rest of it that a nested router gets.
+pub(crate) fn is_rewritten(uri: &Uri, inner: &Uri) -> bool {
+    let is_rest = uri.path().ends_with(inner.path()) || inner.path() == "/";
+    !std::ptr::eq(uri, inner) && !(is_rest && uri.query() == inner.query())
 }
 
 /// Appends the key of a URI.

@@ -35,7 +35,7 @@ use crate::encoding;
 use crate::entry::{self, ReplayRequest, StoreValue, StoredResponse};
 use crate::fields::FieldSet;
 use crate::fill::{self, Fill, FillRole, RunningFill, UnticketedFill};
-use crate::forward::{FollowUp, Forward, Handler, HandlerBody};
+use crate::forward::{FollowUp, Forward, Handler, HandlerBody, Invalidation};
 use crate::gate::{self, Guarded, Requester};
 use crate::key::{self, Key, RequestKey};
 use crate::miss::{self, miss_outcome};
@@ -257,7 +257,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         timer.record(&core.counters.hit_time);
         if let Some(sampled) = Sampled::draw() {
             let route = route_of(request.extensions(), stored);
-            core.counters.record_use(sampled, request.uri().path(), route, stored.tag_names());
+            core.counters.record_use(sampled, key::target(request).path(), route, stored.tag_names());
         }
         response
     }
@@ -405,9 +405,15 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
     }
 
     fn invalidation<ReqBody>(&self, request: &Request<ReqBody>, has_body_keys: bool) -> FollowUp {
+        let cache = self.cache();
+        let uri = key::target(request);
+        // Responses to rewritten requests are stored under other keys too.
+        let has_other_keys = has_body_keys || key::is_rewritten(uri, request.uri());
         key::with_key_buffer(|key| {
-            match key::write_uri(key, request.uri(), request.headers(), &self.cache().core().key_space) {
-                Ok(()) => FollowUp::Invalidate { uri: Key::new(key), has_body_keys },
+            match key::write_uri(key, uri, request.headers(), &cache.core().key_space) {
+                Ok(()) => {
+                    FollowUp::Invalidate(Invalidation::new(cache.clone(), Key::new(key), has_other_keys))
+                }
                 Err(_) => FollowUp::Nothing,
             }
         })

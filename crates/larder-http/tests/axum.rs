@@ -99,3 +99,66 @@ async fn hits_are_counted_by_route_in_front_of_a_router_and_inside_of_it() {
     let inside = Router::new().nest("/products", product().layer(cache.layer()));
     assert_eq!(counted_routes(inside, &cache).await, ["/products/{id}"]);
 }
+
+/// What a service answers to `target`: the outcome and the body.
+async fn answered(service: &Router, target: &str) -> String {
+    let request = Request::get(target).header("host", "site.example").body(Body::empty()).unwrap();
+    let response = service.clone().oneshot(request).await.unwrap();
+    let outcome = response.headers()["cache-status"].to_str().unwrap().to_owned();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    format!("{outcome} {}", String::from_utf8_lossy(&body))
+}
+
+#[tokio::test]
+async fn nested_routers_that_share_a_cache_share_no_responses() {
+    let cache = HttpCache::builder().build().unwrap();
+    let tenant = |name: &'static str| {
+        let answer = move || async move { (Cached::ttl(MINUTE), name) };
+        Router::new()
+            .route("/", get(answer))
+            .route("/x", get(answer).delete(|| async {}))
+            .layer(cache.layer())
+    };
+    let service = Router::new().nest("/a", tenant("a")).nest("/b", tenant("b"));
+    for path in ["", "/x", "/x?q"] {
+        for name in ["a", "b"] {
+            let target = format!("/{name}{path}");
+            assert_eq!(
+                answered(&service, &target).await,
+                format!("larder; fwd=uri-miss; stored {name}"),
+                "{target}"
+            );
+            assert_eq!(answered(&service, &target).await, format!("larder; hit; ttl=60 {name}"), "{target}");
+        }
+    }
+    // Purges and unsafe methods name the URI as the client sends it.
+    assert!(cache.purge_uri("http://site.example/a/x").unwrap());
+    assert!(answered(&service, "/a/x").await.contains("stored"));
+    let delete = Request::delete("/b/x").header("host", "site.example").body(Body::empty()).unwrap();
+    assert_eq!(service.clone().oneshot(delete).await.unwrap().status(), StatusCode::OK);
+    assert!(answered(&service, "/b/x").await.contains("stored"));
+    assert!(answered(&service, "/a/x").await.contains("hit"));
+}
+
+#[tokio::test]
+async fn target_that_a_middleware_rewrites_is_a_part_of_the_key() {
+    let cache = HttpCache::builder().build().unwrap();
+    let page = |name: &'static str| get(move || async move { (Cached::ttl(MINUTE), name) });
+    let pages = Router::new().route("/en/page", page("en")).route("/de/page", page("de"));
+    // Rewritten by a field that is not in the key, after axum has noted the URI.
+    let cached = cache.in_front_of(pages);
+    let rewrite = move |mut request: axum::extract::Request| {
+        let is_german = request.headers().contains_key("x-german");
+        *request.uri_mut() = if is_german { "/de/page" } else { "/en/page" }.parse().unwrap();
+        let cached = cached.clone();
+        async move { cached.oneshot(request).await.unwrap() }
+    };
+    let service = Router::new().route("/page", get(rewrite));
+    for (field, body) in [("x-english", "en"), ("x-german", "de"), ("x-english", "en"), ("x-german", "de")] {
+        let request = Request::get("/page").header("host", "site.example").header(field, "yes");
+        let response = service.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), body);
+    }
+    cache.purge_uri("http://site.example/page").unwrap();
+    assert!(answered(&service, "/page").await.contains("stored"));
+}
