@@ -31,6 +31,8 @@ struct State {
 #[derive(Clone, Copy, Debug)]
 enum End {
     Open,
+    /// The client of the fill has all of the body. Whether followers may have it too is not known yet.
+    Whole,
     Complete,
     /// Followers must not take the body as complete.
     Failed(Reason),
@@ -50,6 +52,10 @@ impl FillBuffer {
         self.update(|state| state.chunks.extend_from_slice(chunks));
     }
 
+    pub(crate) fn end_for_client(&self) {
+        self.end(End::Whole);
+    }
+
     pub(crate) fn complete(&self) {
         self.end(End::Complete);
     }
@@ -66,7 +72,7 @@ impl FillBuffer {
 
     fn end(&self, end: End) {
         self.update(|state| {
-            if let End::Open = state.end {
+            if let End::Open | End::Whole = state.end {
                 state.end = end;
             }
         });
@@ -118,7 +124,8 @@ impl Reader {
         match state.end {
             End::Complete => return Poll::Ready(ReadStep::End),
             End::Failed(reason) => return Poll::Ready(ReadStep::Failed(reason)),
-            End::Open => {}
+            End::Whole if !self.is_follower => return Poll::Ready(ReadStep::End),
+            End::Open | End::Whole => {}
         }
         let place = *self.place.get_or_insert_with(|| {
             state.free_places.pop().unwrap_or_else(|| {

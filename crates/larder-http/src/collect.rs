@@ -18,6 +18,8 @@ pub(crate) struct CollectedBody {
     memory: Arc<BodyMemory>,
     pub(crate) chunks: Vec<Bytes>,
     size: usize,
+    /// The exact length that the body announced, if it did.
+    announced: Option<u64>,
     /// For the response to a GraphQL query.
     scan: Option<ResponseScan>,
 }
@@ -31,8 +33,12 @@ pub(crate) enum CollectStep<E> {
 }
 
 impl CollectedBody {
-    pub(crate) fn new(memory: Arc<BodyMemory>, scan: Option<ResponseScan>) -> CollectedBody {
-        CollectedBody { memory, chunks: Vec::new(), size: 0, scan }
+    pub(crate) fn new(
+        memory: Arc<BodyMemory>,
+        announced: Option<u64>,
+        scan: Option<ResponseScan>,
+    ) -> CollectedBody {
+        CollectedBody { memory, chunks: Vec::new(), size: 0, announced, scan }
     }
 
     /// The bytes of the body so far.
@@ -72,9 +78,11 @@ impl CollectedBody {
         }
     }
 
-    /// Fails if the length of the body differs from its `Content-Length`, or its content may not be stored.
+    /// Fails if the length of the body differs from its `Content-Length` or from what it announced, or its content may not be
+    /// stored.
     pub(crate) fn check_end(&self, headers: &HeaderMap) -> Result<(), Reason> {
-        let matches = headers.get_all(CONTENT_LENGTH).iter().all(|length| *length == *self.size.to_string());
+        let matches = self.announced.is_none_or(|length| length == self.size as u64)
+            && headers.get_all(CONTENT_LENGTH).iter().all(|length| *length == *self.size.to_string());
         if !matches {
             return Err(Reason::BodyLength);
         }

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 #[cfg(feature = "axum")]
 use axum::extract::MatchedPath;
@@ -19,6 +19,7 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use httpdate::HttpDate;
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use crate::body::Body;
 use crate::buffer::FillBuffer;
@@ -571,10 +572,21 @@ impl GeneratedValues {
     }
 }
 
-/// The generated `ETag` of a long body: to hash it takes milliseconds, in which others need this thread.
+/// How long a hash may wait for a thread and take there.
+const MAX_HASH_WAIT: Duration = Duration::from_millis(250);
+
+/// The generated `ETag` of a long body: to hash it takes milliseconds, in which others need this thread. If there is no
+/// other thread soon, it is made here.
 pub(crate) async fn etag_made_elsewhere(body: &Chunks) -> HeaderValue {
     let elsewhere = body.clone();
-    // An error means that the runtime is shutting down.
-    let hash = spawn_blocking(move || elsewhere.hash()).await.unwrap_or_else(|_| body.hash());
+    let mut hashing = spawn_blocking(move || elsewhere.hash());
+    let hash = match timeout(MAX_HASH_WAIT, &mut hashing).await {
+        Ok(Ok(hash)) => hash,
+        // All threads are busy, or the runtime is shutting down.
+        Ok(Err(_)) | Err(_) => {
+            hashing.abort();
+            body.hash()
+        }
+    };
     GeneratedValues::new().add_etag(hash)
 }

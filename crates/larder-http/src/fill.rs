@@ -100,7 +100,10 @@ where
             Ok(result) => (result, false),
             Err(_) => {
                 self.release_followers_of_slow_fill();
-                (call.await, true)
+                match self.wait_for_client(call).await {
+                    Some(result) => (result, true),
+                    None => return,
+                }
             }
         };
         drop(guard);
@@ -147,7 +150,8 @@ where
         let mut unsent_head = Some(head);
         let mut sent_headers = HeaderMap::new();
         let mut stream: Option<Stream<B>> = None;
-        let mut collected = CollectedBody::new(self.core().memory.clone(), scan);
+        let mut collected = CollectedBody::new(self.core().memory.clone(), hint.exact(), scan);
+        let mut has_ended = false;
         let end = loop {
             let frame = match poll_fn(|cx| Poll::Ready(body.as_mut().poll_frame(cx))).await {
                 Poll::Ready(frame) => frame,
@@ -177,8 +181,15 @@ where
                     if let Some(stream) = &stream {
                         stream.append(&collected.chunks[chunks]);
                     }
+                    // A body that is always ready is never timed out above.
+                    if Instant::now() >= deadline {
+                        break Err((Reason::FillTimeout, None));
+                    }
                 }
-                CollectStep::End => break Ok(()),
+                CollectStep::End => {
+                    has_ended = true;
+                    break Ok(());
+                }
                 CollectStep::Stop(reason, frame) => break Err((reason, Some(frame))),
             }
         };
@@ -192,6 +203,9 @@ where
             let length = collected.len() as u64;
             let buffer = FillBuffer::new(collected.chunks.clone(), Some(length));
             stream = Some(self.open_stream(head, buffer, &SizeHint::with_exact(length), None));
+        }
+        if let (Ok(()), Some(stream)) = (&end, &stream) {
+            stream.end_for_client();
         }
         let headers = unsent_head.as_mut().map_or(&mut sent_headers, |head| &mut head.headers);
         match end {
@@ -234,7 +248,9 @@ where
                     }
                     (None, None) => unreachable!("the head is sent with a stream"),
                 };
-                stream.fail(reason, Rest::Inner(last, body));
+                // A body must not be read again after its end.
+                let rest = if has_ended { Rest::Nothing } else { Rest::Inner(last, body) };
+                stream.fail(reason, rest);
             }
         }
     }
@@ -258,8 +274,10 @@ where
         #[cfg(feature = "shared")]
         let filling = filling.with_copy(self.running_copy(plan));
         let filling = Arc::new(filling);
+        // Before the ticket is spent.
+        let _counted = UnticketedFill::new(self.cache.clone());
         let key = self.store(&filling, plan).ok()?;
-        Some(Published { key, value: StoreValue::Response(filling) })
+        Some(Published { key, value: StoreValue::Response(filling), _counted })
     }
 
     /// Stores the response, which answers the followers, and sends it to the client.
@@ -277,9 +295,24 @@ where
         self.send(response, outcome);
     }
 
+    /// Waits for a handler that is too slow. Only its client does: without one the fill ends.
+    async fn wait_for_client<T>(&mut self, handler: impl Future<Output = T>) -> Option<T> {
+        let mut handler = pin!(handler);
+        let result = poll_fn(|cx| match (handler.as_mut().poll(cx), &mut self.client) {
+            (Poll::Ready(result), _) => Poll::Ready(Some(result)),
+            (Poll::Pending, Some(client)) => client.poll_closed(cx).map(|()| None),
+            (Poll::Pending, None) => Poll::Ready(None),
+        });
+        let result = result.await;
+        if result.is_none() {
+            self.count(self.miss_outcome(Some(Reason::FillTimeout)));
+        }
+        result
+    }
+
     /// Ends the wait for a handler that is too slow. Marks the key first: followers that return must not wait again.
     fn release_followers_of_slow_fill(&mut self) {
-        if !matches!(self.role, FillRole::Refresh(_)) {
+        if matches!(self.role, FillRole::Leader(_)) {
             self.mark_hit_for_miss();
         }
         self.role.release_followers();

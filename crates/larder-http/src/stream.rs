@@ -8,6 +8,7 @@ use crate::body::{Continuation, Rest};
 use crate::buffer::FillBuffer;
 use crate::cache::HttpCache;
 use crate::entry::StoreValue;
+use crate::fill::UnticketedFill;
 use crate::key::Key;
 use crate::status::Reason;
 
@@ -21,10 +22,11 @@ pub(crate) struct Stream<B: http_body::Body> {
 }
 
 /// The entry through which other requests find the running fill.
-#[derive(Clone)]
 pub(crate) struct Published {
     pub(crate) key: Key,
     pub(crate) value: StoreValue,
+    /// Its ticket is spent: a removal of the key does not void the fill.
+    pub(crate) _counted: UnticketedFill,
 }
 
 impl<B: http_body::Body> Stream<B> {
@@ -43,6 +45,11 @@ impl<B: http_body::Body> Stream<B> {
 
     pub(crate) fn append(&self, chunks: &[Bytes]) {
         self.buffer.append(chunks);
+    }
+
+    /// The body has been read to its end. Its client needs no more; whether the others may have it is not known yet.
+    pub(crate) fn end_for_client(&self) {
+        self.buffer.end_for_client();
     }
 
     /// The body is complete, for all readers.

@@ -208,7 +208,8 @@ where
         self.role.release_followers();
         let is_lasting = !matches!(reason, Reason::BodyError | Reason::BodyMemory | Reason::Purged)
             && !is_of_requester(reason);
-        if is_lasting && !matches!(self.role, FillRole::Refresh(_)) {
+        // A fill without a ticket has no followers, and its request may be another one: with credentials, or long fields.
+        if is_lasting && matches!(self.role, FillRole::Leader(_)) {
             self.mark_hit_for_miss();
         }
         if is_of_requester(reason) {
@@ -216,8 +217,9 @@ where
             let core = self.core();
             core.known_public.remove(&core.hit_for_miss_key(&self.location));
         }
-        // The handler no longer opts in, so the stale entry must go. If it failed or was too slow, the entry stays.
-        if is_lasting
+        // The handler no longer opts in, or not for all, so the stale entry must go. If it failed or was too slow, the entry
+        // stays.
+        if (is_lasting || matches!(reason, Reason::Scope | Reason::Gate))
             && reason != Reason::FillTimeout
             && !status.is_server_error()
             && let FillRole::Refresh(old) = &self.role

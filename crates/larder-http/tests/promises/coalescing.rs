@@ -366,3 +366,25 @@ async fn fills_beyond_the_limit_are_calls_without_a_fill() {
     assert_eq!(slow.await.unwrap().cache_status(), "fwd=uri-miss; stored");
     assert_eq!(site.get("/").await.cache_status(), "fwd=uri-miss; stored");
 }
+
+#[tokio::test]
+async fn request_without_a_ticket_does_not_end_coalescing_for_others() {
+    let long = "x".repeat(17 << 10);
+    for fields in [("cookie", "a=b"), ("authorization", "wrong"), ("x-long", &*long)] {
+        let site = Arc::new(Site::new(|request, call| async move {
+            tokio::task::yield_now().await;
+            match request.headers().len() {
+                1 => cached(call.to_string()),
+                _ => plain(call.to_string()),
+            }
+        }));
+        site.send(get("/", &[fields])).await;
+        let tasks: Vec<_> = (0..20).map(|_| site.clone()).collect();
+        let tasks: Vec<_> =
+            tasks.into_iter().map(|site| tokio::spawn(async move { site.get("/").await })).collect();
+        for task in tasks {
+            assert_eq!(task.await.unwrap().body, "2", "{}", fields.0);
+        }
+        assert_eq!(site.get("/").await.cache_status(), "hit; ttl=60", "{}", fields.0);
+    }
+}

@@ -1,7 +1,7 @@
 //! A purge is final: after it has returned, no response whose handler started before it is served or stored.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use larder_http::{CacheCtx, Cached, HttpCache, Reason, Scope};
 use tokio::sync::Semaphore;
@@ -299,4 +299,30 @@ async fn purge_after_the_handler_has_ended_is_effective() {
     let stored = site.get("/jam").await.body;
     ctx.await.unwrap().purge_tag("jam");
     assert_ne!(site.get("/jam").await.body, stored);
+}
+
+#[tokio::test]
+async fn unsafe_request_that_ends_without_a_response_invalidates() {
+    for panics in [false, true] {
+        let version = Arc::new(AtomicUsize::new(1));
+        let of_handler = version.clone();
+        let site = Site::new(move |request, _| {
+            let version = of_handler.clone();
+            async move {
+                if request.method() == "POST" {
+                    version.fetch_add(1, Ordering::SeqCst);
+                    tokio::task::yield_now().await;
+                    assert!(!panics, "after the change");
+                    std::future::pending::<()>().await;
+                }
+                cached(version.load(Ordering::SeqCst).to_string())
+            }
+        });
+        assert_eq!(site.get("/").await.body, "1");
+        let post = tokio::spawn(site.service.clone().oneshot(request("POST", "/", &[])));
+        settle().await;
+        post.abort();
+        assert!(post.await.is_err());
+        assert_eq!(site.get("/").await.body, "2", "panics: {panics}");
+    }
 }

@@ -162,3 +162,19 @@ async fn must_revalidate_forbids_stale_responses() {
         assert_eq!(site.get("/").await.cache_status(), "fwd=uri-miss; stored", "{directive}");
     }
 }
+
+#[tokio::test]
+async fn refresh_that_narrows_the_scope_ends_the_stale_entry() {
+    for scope in [Scope::Gated, Scope::Private] {
+        let site = Site::new(move |_, call| async move {
+            let settings = Cached::ttl(SECOND).swr(MINUTE * 60);
+            let settings = if call == 1 { settings } else { settings.scope(scope) };
+            with_cached(plain(call.to_string()), settings)
+        });
+        site.get("/").await;
+        site.clock.advance(SECOND * 2);
+        assert_eq!(site.get("/").await.body, "1", "stale, and refreshed now");
+        settle().await;
+        assert_ne!(site.get("/").await.body, "1", "{scope:?}: it is not for all any more");
+    }
+}

@@ -272,6 +272,7 @@ async fn long_body_is_sent_before_its_etag_is_made() {
         assert_eq!(first.headers().contains_key("etag"), has_etag, "{len} bytes, {condition:?}");
         assert_eq!(first.body().size_hint().exact(), Some(len as u64));
         assert_eq!(first.into_body().collect().await.unwrap().to_bytes().len(), len);
+        stores(&site, 1).await;
         let hit = site.get("/").await;
         assert_eq!((hit.cache_status(), hit.body.len()), ("hit; ttl=60", len));
         assert!(hit.headers.contains_key("etag"), "{len} bytes, {condition:?}");
@@ -294,13 +295,110 @@ fn etag_of_long_body_is_made_beside_the_runtime() {
         let (free, is_free) = std::sync::mpsc::channel::<()>();
         let busy = tokio::task::spawn_blocking(move || is_free.recv());
         let first = open(&site, get("/", &[])).await;
-        settle().await;
+        assert_eq!(
+            first.into_body().collect().await.unwrap().to_bytes().len(),
+            LONG,
+            "its client needs no ETag"
+        );
         assert_eq!(site.cache.stats().stores, 0, "it waits for the ETag");
         drop(free);
         _ = busy.await.unwrap();
-        assert_eq!(first.into_body().collect().await.unwrap().to_bytes().len(), LONG);
-        assert_eq!(site.cache.stats().stores, 1);
+        stores(&site, 1).await;
     });
+}
+
+#[test]
+fn long_body_is_stored_though_no_other_thread_can_hash_it() {
+    const LONG: usize = (4 << 20) + 1;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build().unwrap();
+    runtime.block_on(async {
+        let (site, replies) = streaming_with(|b| b.max_bytes(64 << 20).max_body_bytes(LONG), None);
+        let (_free, is_free) = std::sync::mpsc::channel::<()>();
+        tokio::task::spawn_blocking(move || is_free.recv());
+        for (target, condition) in [("/a", None), ("/b", Some(("if-none-match", "\"another\"")))] {
+            replies.send(reply(vec![Ok(Frame::data(Bytes::from(vec![7; LONG])))])).unwrap();
+            let answered = CollectedResponse::read(open(&site, get(target, condition.as_slice())).await);
+            assert_eq!(answered.await.unwrap().body.len(), LONG);
+        }
+        stores(&site, 2).await;
+    });
+}
+
+#[tokio::test]
+async fn post_invalidates_a_running_fill_whose_entry_was_evicted() {
+    let (site, replies) = streaming_with(|b| b.max_bytes(64 << 10).max_body_bytes(4 << 10), None);
+    let (frames, receiver) = mpsc::unbounded_channel();
+    replies.send(receiver).unwrap();
+    let first = open(&site, get("/", &[])).await;
+    frames.send(data("old")).unwrap();
+    settle().await;
+    for n in 0..300 {
+        replies.send(reply(vec![data("x")])).unwrap();
+        site.get(&format!("/{n}")).await;
+    }
+    replies.send(reply(vec![data("posted")])).unwrap();
+    assert_eq!(site.send(request("POST", "/", &[])).await.body, "posted");
+    drop(frames);
+    assert_eq!(first.into_body().collect().await.unwrap().to_bytes(), "old", "it was requested before");
+    settle().await;
+    replies.send(reply(vec![data("new")])).unwrap();
+    assert_eq!(site.get("/").await.body, "new");
+}
+
+/// A body that ends, and panics if it is read again.
+struct ReadOnce(Option<&'static str>, bool);
+
+impl http_body::Body for ReadOnce {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Part>> {
+        assert!(!self.1, "it was read after its end");
+        self.1 = self.0.is_none();
+        std::task::Poll::Ready(self.0.take().map(data))
+    }
+}
+
+#[tokio::test]
+async fn body_is_not_read_again_after_its_end() {
+    let site = Site::new(|_, _| async {
+        field(cached("").map(|_| ReadOnce(Some("five!"), false).boxed()), "content-length", "10")
+    });
+    let response = open(&site, get("/", &[])).await;
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "five!");
+    assert_eq!(site.cache.stats().stores, 0, "its length is wrong");
+}
+
+/// A body that announces more than it has.
+struct Short(ReadOnce);
+
+impl http_body::Body for Short {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Part>> {
+        std::pin::Pin::new(&mut self.0).poll_frame(cx)
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        http_body::SizeHint::with_exact(10)
+    }
+}
+
+#[tokio::test]
+async fn body_shorter_than_it_announced_is_not_stored() {
+    let site = Site::new(|_, _| async { cached("").map(|_| Short(ReadOnce(Some("five!"), false)).boxed()) });
+    for call in 1..=2 {
+        drop(open(&site, get("/", &[])).await.into_body().collect().await);
+        assert_eq!((site.calls(), site.cache.stats().stores), (call, 0));
+    }
 }
 
 #[tokio::test]

@@ -194,6 +194,13 @@ pub(crate) fn reply(frames: Vec<Part>) -> mpsc::UnboundedReceiver<Part> {
     receiver
 }
 
+/// Waits until so many responses are stored: that of a long body is stored after it was sent.
+pub(crate) async fn stores(site: &Site, count: u64) {
+    while site.cache.stats().stores < count {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
 /// Yields until every other task waits for something.
 pub(crate) async fn settle() {
     for _ in 0..200 {

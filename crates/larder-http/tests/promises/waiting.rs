@@ -147,3 +147,36 @@ async fn follower_with_credentials_gets_no_response_without_a_scope() {
     assert_eq!(response.cache_status(), "fwd=bypass; detail=cookie");
     assert_ne!(response.body, anonymous.await.unwrap().body);
 }
+
+#[tokio::test(start_paused = true)]
+async fn hung_handlers_without_clients_leave_room_for_other_fills() {
+    let site = Site::with(
+        |builder| builder.max_fills(2).fill_timeout(SECOND),
+        |request, call| async move {
+            if request.uri().path().starts_with("/hung") {
+                std::future::pending::<()>().await;
+            }
+            cached(call.to_string())
+        },
+    );
+    for target in ["/hung/1", "/hung/2"] {
+        let client = site.service.clone().oneshot(get(target, &[]));
+        assert!(tokio::time::timeout(SECOND / 10, client).await.is_err(), "its client leaves");
+    }
+    assert_eq!(site.get("/").await.cache_status(), "fwd=uri-miss; detail=too-many-fills");
+    tokio::time::sleep(SECOND * 2).await;
+    assert_eq!(site.get("/").await.cache_status(), "fwd=uri-miss; stored");
+}
+
+#[tokio::test(start_paused = true)]
+async fn client_of_a_late_handler_still_gets_its_response() {
+    let site = Site::with(
+        |builder| builder.fill_timeout(SECOND),
+        |_, call| async move {
+            tokio::time::sleep(SECOND * 3).await;
+            cached(call.to_string())
+        },
+    );
+    let late = site.get("/").await;
+    assert_eq!((late.cache_status(), &late.body[..]), ("fwd=uri-miss; detail=fill-timeout", &b"1"[..]));
+}
